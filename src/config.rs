@@ -1,0 +1,205 @@
+//! Every setting, in one table: name, environment variable, flag, default, text. The tool prints it,
+//! `circulant run` turns its flags into these variables, and rank 0's values of those that must agree are
+//! published at start-up and compared.
+
+use crate::error::{Error, ErrorKind, Result};
+use std::time::Duration;
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Short name, also of the flag (`--name`).
+    pub name: &'static str,
+    /// Environment variable.
+    pub variable: &'static str,
+    /// Default, as text.
+    pub default: &'static str,
+    /// Must be the same on all ranks: rank 0's value is taken, one that differs is an error.
+    pub agree: bool,
+    /// What it does, with its unit.
+    pub text: &'static str,
+}
+
+const fn setting(
+    name: &'static str,
+    variable: &'static str,
+    default: &'static str,
+    agree: bool,
+    text: &'static str,
+) -> Setting {
+    Setting { name, variable, default, agree, text }
+}
+
+/// The table.
+pub const SETTINGS: &[Setting] = &[
+    setting("provider", "CIRCULANT_PROVIDER", "auto", true, "wire: auto, tcp, rxm, shm, verbs, sockets, udp, or a libfabric name"),
+    setting("deadline", "CIRCULANT_DEADLINE", "60", false, "seconds that one call may take before it fails on every rank"),
+    setting("start-deadline", "CIRCULANT_START_DEADLINE", "60", false, "seconds that start-up may take (launcher, connections, self-test)"),
+    setting("window", "CIRCULANT_WINDOW", "auto", true, "bytes that a rank may have unacknowledged in one operation (K, M, G; Ki, Mi, Gi)"),
+    setting("blocks", "CIRCULANT_BLOCKS", "auto", true, "blocks per message: a number, or auto (chosen from L, o, beta)"),
+    setting("algorithm", "CIRCULANT_ALGORITHM", "auto", true, "algorithm by its registry name, or auto"),
+    setting("latency", "CIRCULANT_LATENCY", "auto", true, "L in nanoseconds, for choosing the number of blocks"),
+    setting("overhead", "CIRCULANT_OVERHEAD", "auto", true, "o in nanoseconds per put"),
+    setting("byte-time", "CIRCULANT_BYTE_TIME", "auto", true, "beta in picoseconds per byte"),
+    setting("light", "CIRCULANT_LIGHT", "auto", true, "pieces below this many bytes share a put to a landing slot; 0 never"),
+    setting("wait", "CIRCULANT_WAIT", "auto", false, "how to wait: spin, yield, or auto (yield)"),
+    setting("libfabric", "CIRCULANT_LIBFABRIC", "libfabric.so.1", false, "path or name of the libfabric library to load"),
+    setting("launcher", "CIRCULANT_LAUNCHER", "auto", false, "where rank and size come from: auto, pmi1, single"),
+    setting("log", "CIRCULANT_LOG", "warn", false, "messages of the tool: error, warn, info, debug, trace"),
+];
+
+/// The settings of one process, parsed.
+#[derive(Clone, Debug)]
+pub struct Config {
+    values: Vec<String>,
+}
+
+impl Config {
+    /// Defaults only, whatever the environment says.
+    pub fn defaults() -> Self {
+        Self { values: SETTINGS.iter().map(|s| s.default.to_owned()).collect() }
+    }
+
+    /// Defaults, overridden by the environment.
+    ///
+    /// # Errors
+    /// When a variable's value is not Unicode, or a `CIRCULANT_` variable is unknown to the table.
+    pub fn from_env() -> Result<Self> {
+        let mut config = Self::defaults();
+        for (i, s) in SETTINGS.iter().enumerate() {
+            match std::env::var(s.variable) {
+                Ok(v) if !v.is_empty() => config.values[i] = v,
+                Err(std::env::VarError::NotUnicode(_)) => {
+                    return Err(bad(s, "its value is not Unicode"));
+                }
+                _ => {}
+            }
+        }
+        Ok(config)
+    }
+
+    /// The value of the setting called `name`, as text. Names not in the table give "".
+    pub fn text(&self, name: &str) -> &str {
+        index(name).map_or("", |i| &self.values[i])
+    }
+
+    /// Sets `name` to `value`.
+    ///
+    /// # Errors
+    /// When there is no such setting.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) -> Result<()> {
+        let Some(i) = index(name) else {
+            return Err(Error::new(ErrorKind::Config, format!("there is no setting {name:?}"))
+                .help("circulant info lists them"));
+        };
+        self.values[i] = value.into();
+        Ok(())
+    }
+
+    /// A duration in (fractional) seconds.
+    ///
+    /// # Errors
+    /// When the value is not a number above 0.
+    pub fn seconds(&self, name: &str) -> Result<Duration> {
+        let text = self.text(name);
+        match text.parse::<f64>() {
+            Ok(s) if s > 0.0 && s < 1e9 => Ok(Duration::from_secs_f64(s)),
+            _ => Err(self.wrong(name, "a number of seconds above 0")),
+        }
+    }
+
+    /// A whole number, or `None` for `auto`.
+    ///
+    /// # Errors
+    /// When the value is neither.
+    pub fn number(&self, name: &str) -> Result<Option<u64>> {
+        match self.text(name) {
+            "auto" => Ok(None),
+            text => text.parse().map(Some).map_err(|_| self.wrong(name, "a whole number, or auto")),
+        }
+    }
+
+    /// A size in bytes with an optional suffix, or `None` for `auto`.
+    ///
+    /// # Errors
+    /// When the value is neither.
+    pub fn bytes(&self, name: &str) -> Result<Option<u64>> {
+        match self.text(name) {
+            "auto" => Ok(None),
+            text => parse_bytes(text).map(Some).ok_or_else(|| self.wrong(name, "a size such as 64K or 1Mi")),
+        }
+    }
+
+    /// The settings that ranks must agree on, as text to publish and compare.
+    pub fn agreed(&self) -> String {
+        let mut out = format!("version={}\n", env!("CARGO_PKG_VERSION"));
+        for (s, v) in SETTINGS.iter().zip(&self.values) {
+            if s.agree {
+                out.push_str(&format!("{}={v}\n", s.name));
+            }
+        }
+        out
+    }
+
+    fn wrong(&self, name: &str, want: &str) -> Error {
+        match index(name) {
+            Some(i) => bad(&SETTINGS[i], &format!("{:?} is not {want}", self.values[i])),
+            None => Error::new(ErrorKind::Config, format!("there is no setting {name:?}")),
+        }
+    }
+}
+
+fn index(name: &str) -> Option<usize> {
+    SETTINGS.iter().position(|s| s.name == name)
+}
+
+fn bad(s: &Setting, what: &str) -> Error {
+    Error::new(ErrorKind::Config, format!("{}: {what}", s.variable)).help(s.text)
+}
+
+/// A number of bytes: digits with an optional suffix; K, M, G are decimal, Ki, Mi, Gi binary. `None` when
+/// it is anything else or does not fit.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "K" | "k" | "KB" | "kB" => 1000,
+        "M" | "MB" => 1_000_000,
+        "G" | "GB" => 1_000_000_000,
+        "Ki" | "KiB" => 1 << 10,
+        "Mi" | "MiB" => 1 << 20,
+        "Gi" | "GiB" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_bytes("0"), Some(0));
+        assert_eq!(parse_bytes("64K"), Some(64_000));
+        assert_eq!(parse_bytes("1Mi"), Some(1 << 20));
+        assert_eq!(parse_bytes("4GiB"), Some(4 << 30));
+        for bad in ["", "K", "1.5M", "-1", "1X", "99999999999999999999", "99999999999G"] {
+            assert_eq!(parse_bytes(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_consistent() {
+        for (i, s) in SETTINGS.iter().enumerate() {
+            assert!(s.variable.starts_with("CIRCULANT_"));
+            assert_eq!(s.variable[10..].to_lowercase().replace('_', "-"), s.name);
+            assert!(SETTINGS[..i].iter().all(|t| t.name != s.name));
+        }
+        let mut c = Config::defaults();
+        assert!(c.seconds("deadline").is_ok());
+        c.set("deadline", "-1").unwrap();
+        assert!(c.seconds("deadline").unwrap_err().to_string().contains("CIRCULANT_DEADLINE"));
+        assert!(c.set("nonsense", "").is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! Who am I, how many are we, where do we live: one small trait and its implementations.
+
+use crate::error::Result;
+use std::time::Duration;
+
+/// A launcher's key-value space and process group, seen from one rank.
+pub trait Launch: Send + std::fmt::Debug {
+    /// How we were started (`pmi1 (PMI_FD)`, `single`, `threads`, …).
+    fn name(&self) -> &str;
+    /// Our rank, below [`Launch::size`].
+    fn rank(&self) -> usize;
+    /// How many ranks there are.
+    fn size(&self) -> usize;
+    /// Publishes `value` (any bytes, any length) under `key` (≤ 32 characters of `[a-z0-9-]`), once.
+    ///
+    /// # Errors
+    /// When the launcher refuses or is gone.
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<()>;
+    /// Waits until all ranks called it; what was put before is visible after.
+    ///
+    /// # Errors
+    /// After `deadline`, or when the launcher is gone.
+    fn fence(&mut self, deadline: Duration) -> Result<()>;
+    /// Reads what a rank put under `key` before the last fence. Never ask for a key nobody put.
+    ///
+    /// # Errors
+    /// When the key is not there or the launcher is gone.
+    fn get(&mut self, key: &str) -> Result<Vec<u8>>;
+    /// The node index of every rank, where the launcher says so.
+    fn nodes(&self) -> Option<Vec<u32>>;
+    /// A rank that the launcher knows to be gone, and how it ended. Never waits; may cost a system call.
+    fn gone(&mut self) -> Option<Gone>;
+    /// Asks the launcher to end the whole job with `code`.
+    fn abort(&mut self, code: i32, message: &str);
+    /// Says goodbye.
+    ///
+    /// # Errors
+    /// When the launcher is gone.
+    fn finalize(&mut self) -> Result<()>;
+}
+
+/// A rank that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Its rank.
+    pub rank: usize,
+    /// How it ended ("killed by signal 9 (SIGKILL)", "exited with code 3").
+    pub how: String,
+}

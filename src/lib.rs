@@ -1,0 +1,18 @@
+//! Round-optimal collectives over one-sided puts, without MPI.
+//!
+//! An algorithm is data and one engine runs it: [`schedule`] is arithmetic on (p, r), [`plan`] turns it
+//! into steps, [`engine`] runs the steps, a [`transport`] touches the wire. Users need only [`comm`],
+//! whose types are re-exported here.
+
+pub mod comm;
+pub mod config;
+pub mod engine;
+pub mod error;
+pub mod launch;
+pub mod plan;
+pub mod schedule;
+pub mod transport;
+
+pub(crate) mod buffer;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,132 @@
+//! Algorithms as data: which bytes go to whom, after what, in which round.
+//!
+//! A [`Plan`] is pure: for every rank a lazy iterator of [`Step`]s with O(log p) state. The interpreter
+//! checks any plan for any p, the simulator prices it, and [`lower`] materialises one rank's part as a
+//! [`lower::Program`] that the engine runs. A round is the proof's clock and a step's priority; it is
+//! never waited for.
+#![forbid(unsafe_code)]
+
+pub mod lower;
+
+/// Memory a step can name. At every rank a region is one range of bytes, bound when the plan is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Region {
+    /// What the caller contributes; read only, never a target of puts.
+    Input,
+    /// Where the result goes; also the source where an operation works in place (broadcast).
+    Output,
+    /// Local scratch of the library.
+    Work,
+    /// Scratch of the library that peers put into (landing slots).
+    Land,
+}
+
+/// A place: byte `offset` of a region (of the rank or of its peer, as the step says).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Which memory.
+    pub region: Region,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+impl Place {
+    /// Byte `offset` of `region`.
+    pub const fn new(region: Region, offset: u64) -> Self {
+        Self { region, offset }
+    }
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `len` bytes from our `source` to `target` at `peer`, where they bump counter `bump`.
+    Put,
+    /// The mirror of a peer's put: `peer` will put `len` bytes to our `target`, bumping our `bump`.
+    /// Done by the peer; it waits for nothing.
+    Expect,
+    /// Bumps counter `bump` at `peer`; moves nothing. May be sent before the peer has entered.
+    Notify,
+    /// The mirror of a peer's notify.
+    ExpectNotify,
+    /// `len` bytes from our `source` to our `target`, then bumps our `bump`.
+    Copy,
+}
+
+/// "Counter `counter` has reached `at_least`". Counters start at 0 and only grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wait {
+    /// Which counter; [`NO_COUNTER`] waits for nothing.
+    pub counter: u32,
+    /// The count to reach.
+    pub at_least: u32,
+}
+
+/// No counter at all.
+pub const NO_COUNTER: u32 = u32::MAX;
+
+/// The highest number of counters a plan may use (the notify word has 24 bits for them).
+pub const MAX_COUNTERS: u32 = 1 << 24;
+
+impl Wait {
+    /// Waits for nothing.
+    pub const NONE: Self = Self { counter: NO_COUNTER, at_least: 0 };
+
+    /// Waits until `counter` was bumped once.
+    pub const fn once(counter: u32) -> Self {
+        Self { counter, at_least: 1 }
+    }
+}
+
+/// One step of one rank.
+///
+/// Each counter is bumped by one peer only (or only locally), so an arrival's counter tells whom it is
+/// from. Counter numbers are the *bumped* rank's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// What it does.
+    pub kind: Kind,
+    /// The other rank (communicator rank); unused for copies.
+    pub peer: u32,
+    /// Where the bytes come from, in our memory (`Put`, `Copy`).
+    pub source: Place,
+    /// Where they go: in the peer's memory (`Put`), in ours (`Expect`, `Copy`).
+    pub target: Place,
+    /// How many bytes.
+    pub len: u64,
+    /// The round of the proof: a step's priority.
+    pub round: u32,
+    /// What must have happened first (`Put`, `Notify`, `Copy`).
+    pub waits: [Wait; 2],
+    /// The counter that it bumps, or [`NO_COUNTER`].
+    pub bump: u32,
+}
+
+/// How many bytes of each region one rank needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of [`Region::Input`].
+    pub input: u64,
+    /// Bytes of [`Region::Output`].
+    pub output: u64,
+    /// Bytes of [`Region::Work`].
+    pub work: u64,
+    /// Bytes of [`Region::Land`].
+    pub land: u64,
+}
+
+/// An algorithm bound to p, its counts and its block number, for all ranks.
+pub trait Plan: Send + Sync + std::fmt::Debug {
+    /// The registry's name of the algorithm (`circulant`, …).
+    fn algorithm(&self) -> &'static str;
+    /// The number of ranks, p.
+    fn size(&self) -> u32;
+    /// The number of communication rounds that the algorithm promises.
+    fn rounds(&self) -> u32;
+    /// How many counters `rank` needs.
+    fn counters(&self, rank: u32) -> u32;
+    /// How much memory `rank` needs.
+    fn sizes(&self, rank: u32) -> Sizes;
+    /// The steps of `rank`, rounds ascending.
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_>;
+}

@@ -1,0 +1,162 @@
+//! The wire: one small trait, and its implementations. No rank arithmetic and no collectives here.
+//!
+//! What shapes the trait is the strictest hardware (verbs): sources are registered and handed over with
+//! their registration, keys are chosen by the provider, targets are virtual addresses, a put has *one*
+//! contiguous target, its notify word has 32 bits, and a single put may be no longer than
+//! [`Limits::max_put`]. Arrivals are counted, never ordered.
+
+pub mod fabric;
+pub mod sim;
+
+use crate::error::Result;
+use std::time::Duration;
+
+/// The longest control message that every transport carries.
+pub const MESSAGE_MAX: usize = 256;
+
+/// What an endpoint can do, as queried from it. Ranks must agree on these (compared at start-up).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The provider's exact name, as libfabric prints it (`net`, `tcp;ofi_rxm`, `sim`, …).
+    pub provider: String,
+    /// The longest single put, in bytes.
+    pub max_put: u64,
+    /// How many local segments one put may gather (≥ 1).
+    pub gather: usize,
+    /// Puts of at most this many bytes are copied when posted.
+    pub inject: usize,
+    /// What peers may do to a slice the library only borrows.
+    pub borrow: Borrow,
+}
+
+/// How memory that the library does not own takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Borrow {
+    /// Registered for the call: closing the endpoint ends all access to it.
+    Direct,
+    /// Copied through the library's own memory: a peer could touch it after we closed.
+    Staged,
+}
+
+/// A registered local memory range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Registration(pub u32);
+
+/// What a peer must know to put into a registered range: the address of its first byte (0 where the
+/// provider wants offsets) and its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Remote {
+    /// Address to use for byte 0 of the range.
+    pub base: u64,
+    /// The provider's key of the range.
+    pub key: u64,
+}
+
+/// One piece of local memory to put from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// First byte.
+    pub ptr: *const u8,
+    /// Length in bytes.
+    pub len: usize,
+    /// The registration that covers it.
+    pub registration: Registration,
+}
+
+/// What became of a request to post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Posted {
+    /// Taken.
+    Yes,
+    /// Not now: progress, then ask again.
+    Again,
+}
+
+/// Where a transport delivers what happened.
+pub trait Sink {
+    /// A peer's put landed here, completely; `word` is what the peer gave it.
+    fn arrival(&mut self, word: u32);
+    /// Our put `token` needs its source no longer.
+    fn done(&mut self, token: u64);
+    /// A control message came in.
+    fn message(&mut self, bytes: &[u8]);
+    /// Talking to `peer` failed for good (`None`: the provider does not say to whom).
+    fn lost(&mut self, peer: Option<u32>, why: &str);
+}
+
+/// An endpoint that puts into peers' memory and notifies them. Peers are named by world rank.
+///
+/// One thread at a time drives it; every method returns without waiting (but [`Transport::idle`]).
+pub trait Transport: Send {
+    /// What this endpoint can do.
+    fn limits(&self) -> &Limits;
+
+    /// Our address, opaque bytes for [`Transport::connect`] at a peer.
+    fn address(&self) -> Vec<u8>;
+
+    /// Makes `peer` reachable at `address`. No traffic yet.
+    ///
+    /// # Errors
+    /// When the provider does not understand the address.
+    fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()>;
+
+    /// Lets peers put into `len` bytes at `ptr`, and us from there.
+    ///
+    /// # Safety
+    /// The range must stay valid, and be touched by raw pointers only, until [`Transport::deregister`]
+    /// or [`Transport::close`] returned without error.
+    ///
+    /// # Errors
+    /// When the provider refuses, with the limit that is the likely cause.
+    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)>;
+
+    /// Ends what [`Transport::register`] began.
+    ///
+    /// # Errors
+    /// When the provider refuses: the range must then not be freed or lent.
+    fn deregister(&mut self, registration: Registration) -> Result<()>;
+
+    /// Puts the sources, one after the other, to `address` under `key` at `peer`, there to arrive with
+    /// `word`; [`Sink::done`] later says `token`. At most [`Limits::gather`] sources of at most
+    /// [`Limits::max_put`] bytes together; no sources is a bare notification.
+    ///
+    /// # Safety
+    /// Each source lies in its registration, and is neither freed nor written until `token` is done or
+    /// [`Transport::close`] returned.
+    ///
+    /// # Errors
+    /// When the provider refuses for good.
+    unsafe fn put(
+        &mut self,
+        peer: u32,
+        sources: &[Source],
+        address: u64,
+        key: u64,
+        word: u32,
+        token: u64,
+    ) -> Result<Posted>;
+
+    /// Sends a control message of at most [`MESSAGE_MAX`] bytes; copied before this returns.
+    ///
+    /// # Errors
+    /// When the provider refuses for good.
+    fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted>;
+
+    /// Moves things on and delivers what happened; returns how much did.
+    ///
+    /// # Errors
+    /// When the endpoint as a whole is broken; trouble with one peer is [`Sink::lost`].
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize>;
+
+    /// Called when [`Transport::poll`] found nothing: gives the processor away, for at most `longest`.
+    fn idle(&mut self, longest: Duration);
+
+    /// Ends all traffic. When this returns without error nobody can read or write registered memory
+    /// through this endpoint any more, whatever peers do.
+    ///
+    /// # Errors
+    /// When that cannot be promised.
+    fn close(&mut self) -> Result<()>;
+}
