@@ -16,3 +16,8 @@ pub mod transport;
 pub(crate) mod buffer;
 
 pub use error::{Error, ErrorKind, Result};
+
+/// Counters for those who want to see rather than believe.
+pub mod diagnostics {
+    pub use crate::buffer::{CountingAllocator, allocations};
+}

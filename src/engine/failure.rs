@@ -1,0 +1,183 @@
+//! How errors travel, and how a rank that waits in vain finds out who is to blame.
+
+use super::Engine;
+use super::message::{Mark, Message, NONE, kind_code};
+use crate::buffer::Wire;
+use crate::error::{Error, ErrorKind};
+use std::time::{Duration, Instant};
+
+/// How long a rank that is about to close goes on talking, so that the others learn why.
+const LINGER: Duration = Duration::from_millis(400);
+/// After the last message went out, how long the provider gets to move it.
+const SETTLE: Duration = Duration::from_millis(30);
+/// A peer that is lost for us may only have closed because of an error elsewhere: the news of that is
+/// given this long to come before we name the peer.
+const SUSPICION: Duration = Duration::from_millis(600);
+
+impl Engine {
+    /// Ends the world because of `error`, met here: tells everybody, then closes the endpoint. Returns the
+    /// error with our whereabouts.
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        let mut error = error.at_rank(self.core.setup.rank as usize);
+        if let Some(limits) = &self.limits {
+            error = error.over(limits.provider.clone());
+        }
+        if let Some(told) = self.core.failure.take() {
+            self.core.failure = Some(told);
+            return self.fail_as_told();
+        }
+        let abort = Message::Abort {
+            origin: self.core.setup.rank,
+            culprit: error.peer().and_then(|p| u32::try_from(p).ok()).unwrap_or(NONE),
+            kind: kind_code(error.kind()),
+            mark: self.mark_of(&error),
+            text: error.message().to_owned(),
+        };
+        self.core.failure = Some(error.clone());
+        self.core.outbox.clear();
+        self.core.flood(&abort, NONE);
+        self.linger();
+        self.shut();
+        error
+    }
+
+    /// Ends the world because another rank said so: passes it on, then closes.
+    pub(super) fn fail_as_told(&mut self) -> Error {
+        if let Some(relay) = self.core.relay.take() {
+            self.core.outbox.clear();
+            self.core.flood(&relay, NONE);
+            self.linger();
+        }
+        self.shut();
+        match &self.core.failure {
+            Some(e) => e.clone(),
+            None => Error::new(ErrorKind::Aborted, "the world ended"),
+        }
+    }
+
+    fn mark_of(&self, error: &Error) -> Mark {
+        let entered = self.core.status.entered;
+        match error.operation() {
+            Some((name, n)) if (self.core.setup.names)(entered.code) == name => {
+                let mut mark = entered;
+                mark.call.sequence = u32::try_from(n).unwrap_or(mark.call.sequence);
+                mark
+            }
+            _ => entered,
+        }
+    }
+
+    /// Goes on talking for a moment; trouble is ignored, we are leaving.
+    fn linger(&mut self) {
+        let start = Instant::now();
+        let mut empty_since = None;
+        while start.elapsed() < LINGER {
+            let Some(transport) = &mut self.transport else { return };
+            if transport.poll(&mut self.core).is_err() {
+                return;
+            }
+            self.core.broken = None;
+            if self.flush().is_err() {
+                return;
+            }
+            if self.core.outbox.is_empty() {
+                let since = *empty_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > SETTLE {
+                    return;
+                }
+            }
+            if let Some(t) = &mut self.transport {
+                t.idle(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Is anybody gone? Launcher first, then what the transport noticed.
+    pub(super) fn check_liveness(&mut self, now: Instant) -> Option<Error> {
+        if let Some((rank, how)) = self.liveness.as_mut().and_then(|l| l.gone()) {
+            let by_signal = how.contains("signal");
+            let e = Error::new(ErrorKind::PeerLost, format!("rank {rank} is gone: it {how}"))
+                .with_peer(rank as usize)
+                .help(format!("look for what rank {rank} printed before it ended"));
+            if by_signal {
+                return Some(e);
+            }
+            self.core.suspect = Some((rank, now, format!("it {how}")));
+        }
+        let (rank, since, why) = self.core.suspect.clone()?;
+        if now.duration_since(since) < SUSPICION {
+            return None;
+        }
+        let e = if rank == NONE {
+            Error::new(ErrorKind::PeerLost, format!("a connection broke: {why}"))
+        } else {
+            Error::new(ErrorKind::PeerLost, format!("rank {rank} is lost: {why}")).with_peer(rank as usize)
+        };
+        Some(e.help("look for what that rank printed before it ended"))
+    }
+
+    /// Asks every rank what it is doing.
+    pub(super) fn ask_everybody(&mut self) {
+        self.core.query_round += 1;
+        let (origin, round) = (self.core.setup.rank, self.core.query_round);
+        self.core.statuses.clear();
+        self.core.flood(&Message::Query { origin, round }, NONE);
+    }
+
+    /// The error of a wait that lasted too long: what is missing, and what everybody says to be doing.
+    pub(super) fn timed_out(&self, deadline: Duration) -> Error {
+        let core = &self.core;
+        let me = core.setup.rank;
+        let silent: Vec<u32> =
+            (0..core.setup.size).filter(|r| *r != me && !core.statuses.contains_key(r)).collect();
+        let entered = core.status.entered;
+        let mut elsewhere: Vec<(u32, Mark)> = core
+            .statuses
+            .iter()
+            .filter(|(_, s)| s.entered.call.comm == entered.call.comm && s.entered.call != entered.call)
+            .map(|(r, s)| (*r, s.entered))
+            .collect();
+        elsewhere.sort_by_key(|(r, m)| (m.call.sequence, *r));
+        let mut text = format!("nothing more came within {} s", deadline.as_secs_f64());
+        let mut error_peer = None;
+        let mut round = None;
+        if let Some((peer, r, what)) =
+            core.active.first().and_then(|s| core.task_ref(*s)).and_then(super::task::Task::missing)
+        {
+            text.push_str(&format!(" (waiting for rank {peer}: {what})"));
+            error_peer = Some(peer);
+            round = Some(r);
+        }
+        if let Some(culprit) = silent.first() {
+            text.push_str(&format!("; {} not answer: stopped, hung or not in a call", ranks(&silent)));
+            error_peer = Some(*culprit);
+        } else if let Some((culprit, _)) = elsewhere.first() {
+            error_peer = Some(*culprit);
+        }
+        for (rank, mark) in elsewhere.iter().take(4) {
+            let (name, n) = ((core.setup.names)(mark.code), mark.call.sequence);
+            text.push_str(&format!("; rank {rank} is in {name} #{n}"));
+        }
+        let mut e = Error::new(ErrorKind::Timeout, text)
+            .help("raise CIRCULANT_DEADLINE (--deadline) if the ranks are only slow");
+        if let Some(peer) = error_peer {
+            e = e.with_peer(peer as usize);
+        }
+        if let Some(round) = round {
+            e = e.in_round(round);
+        }
+        e
+    }
+}
+
+/// "rank 3 does" or "ranks 3, 5, … (12 in all) do".
+fn ranks(list: &[u32]) -> String {
+    match list {
+        [one] => format!("rank {one} does"),
+        _ => {
+            let shown: Vec<String> = list.iter().take(8).map(u32::to_string).collect();
+            let more = if list.len() > 8 { format!(", … ({} in all)", list.len()) } else { String::new() };
+            format!("ranks {}{more} do", shown.join(", "))
+        }
+    }
+}
