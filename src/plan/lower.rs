@@ -766,8 +766,7 @@ mod tests {
             [(3, 512), (3, 488)]
         );
         assert!(program.waiters.iter().all(|&(count, _)| count == 3));
-        let root = lower(&plan, 1, &limits).unwrap();
-        assert_eq!(root.peers.iter().map(|p| p.bytes_out).sum::<u64>(), 1000);
+        assert_eq!(program.peers.iter().map(|p| p.bytes_in).sum::<u64>(), 1000);
     }
 
     #[test]
