@@ -6,7 +6,12 @@
 //! never waited for.
 #![forbid(unsafe_code)]
 
+pub mod allgather;
+pub mod allgatherv;
+pub mod barrier;
+pub mod bcast;
 pub mod lower;
+pub mod split;
 
 /// Memory a step can name. At every rank a region is one range of bytes, bound when the plan is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,7 +93,7 @@ pub struct Step {
     pub kind: Kind,
     /// The other rank (communicator rank); unused for copies.
     pub peer: u32,
-    /// Where the bytes come from, in our memory (`Put`, `Copy`).
+    /// Where the bytes come from: in our memory (`Put`, `Copy`), in the peer's (`Expect`).
     pub source: Place,
     /// Where they go: in the peer's memory (`Put`), in ours (`Expect`, `Copy`).
     pub target: Place,
@@ -100,6 +105,66 @@ pub struct Step {
     pub waits: [Wait; 2],
     /// The counter that it bumps, or [`NO_COUNTER`].
     pub bump: u32,
+}
+
+impl Step {
+    /// Puts `len` bytes from our `source` to `target` at `peer`.
+    pub const fn put(
+        round: u32,
+        peer: u32,
+        source: Place,
+        target: Place,
+        len: u64,
+        wait: Wait,
+        bump: u32,
+    ) -> Self {
+        Self { kind: Kind::Put, peer, source, target, len, round, waits: [wait, Wait::NONE], bump }
+    }
+
+    /// The mirror of [`Step::put`] at the rank that is put to; `source` is the place at `peer`.
+    pub const fn expect(round: u32, peer: u32, source: Place, target: Place, len: u64, bump: u32) -> Self {
+        Self { kind: Kind::Expect, peer, source, target, len, round, waits: [Wait::NONE; 2], bump }
+    }
+
+    /// Notifies `peer`.
+    pub const fn notify(round: u32, peer: u32, waits: [Wait; 2], bump: u32) -> Self {
+        let nowhere = Place::new(Region::Work, 0);
+        Self { kind: Kind::Notify, peer, source: nowhere, target: nowhere, len: 0, round, waits, bump }
+    }
+
+    /// The mirror of [`Step::notify`].
+    pub const fn expect_notify(round: u32, peer: u32, bump: u32) -> Self {
+        let nowhere = Place::new(Region::Work, 0);
+        Self {
+            kind: Kind::ExpectNotify,
+            peer,
+            source: nowhere,
+            target: nowhere,
+            len: 0,
+            round,
+            waits: [Wait::NONE; 2],
+            bump,
+        }
+    }
+
+    /// Copies `len` bytes from our `source` to our `target`.
+    pub const fn copy(
+        round: u32,
+        source: Place,
+        target: Place,
+        len: u64,
+        waits: [Wait; 2],
+        bump: u32,
+    ) -> Self {
+        Self { kind: Kind::Copy, peer: 0, source, target, len, round, waits, bump }
+    }
+
+    /// Moves nothing: bumps our `bump` when both waits are over, so that one wait can stand for many.
+    /// Lowering dissolves it.
+    pub const fn join(round: u32, waits: [Wait; 2], bump: u32) -> Self {
+        let nowhere = Place::new(Region::Work, 0);
+        Self::copy(round, nowhere, nowhere, 0, waits, bump)
+    }
 }
 
 /// How many bytes of each region one rank needs.
