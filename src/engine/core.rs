@@ -166,7 +166,10 @@ impl Core {
         let mut i = 0;
         while i < self.bank.len() {
             match &self.bank[i].1 {
-                Message::Open { call: c, .. } | Message::Notify { call: c, .. } if *c == call => {
+                Message::Open { call: c, .. }
+                | Message::Start { call: c, .. }
+                | Message::Notify { call: c, .. }
+                    if *c == call => {
                     let (from, message) = self.bank.swap_remove(i);
                     self.for_call(from, message);
                 }
@@ -200,7 +203,10 @@ impl Core {
 
     /// An open word or a notify, for a call that we are in, have left, or have not entered yet.
     fn for_call(&mut self, from: u32, message: Message) {
-        let (Message::Open { call, code, hash, .. } | Message::Notify { call, code, hash, .. }) = message else {
+        let (Message::Open { call, code, hash, .. }
+        | Message::Start { call, code, hash, .. }
+        | Message::Notify { call, code, hash, .. }) = message
+        else {
             return;
         };
         let Some(slot) = self.slot_of(call) else {
@@ -225,6 +231,9 @@ impl Core {
         match (index, message) {
             (Some(i), Message::Open { slot, output, land, .. }) => {
                 task.peers[i].open = Some((slot, output, land));
+            }
+            (Some(i), Message::Start { slot, .. }) if task.peers[i].known.is_some() => {
+                task.peers[i].open = task.peers[i].known.map(|(output, land)| (slot, output, land));
             }
             (Some(_), Message::Notify { counter, .. }) if (counter as usize) < task.counters.len() => {
                 task.arrivals_left = task.arrivals_left.saturating_sub(1);
@@ -390,7 +399,7 @@ impl Sink for Core {
             return self.break_with(ErrorKind::Transport, NONE, format!("a message of {} bytes makes no sense", bytes.len()));
         };
         match message {
-            Message::Open { .. } | Message::Notify { .. } => self.for_call(from, message),
+            Message::Open { .. } | Message::Start { .. } | Message::Notify { .. } => self.for_call(from, message),
             Message::Ack { call, bytes } => self.acknowledged(from, call, bytes),
             Message::Abort { .. } => self.aborted(from, message),
             Message::Query { .. } | Message::Status { .. } => self.gossip(from, message),

@@ -55,6 +55,8 @@ pub(crate) enum Message {
     Hello { test: Grant, pid: u32, host: u64, agreed: u64 },
     /// "I have entered: put into my output and landing memory, name it by my slot."
     Open { call: CallId, slot: u8, code: u8, hash: u64, output: Grant, land: Grant },
+    /// As `Open`, of a persistent operation: its addresses and keys were told when it was bound.
+    Start { call: CallId, slot: u8, code: u8, hash: u64 },
     /// A bump without data; may come before its receiver has entered.
     Notify { call: CallId, code: u8, hash: u64, counter: u32 },
     /// `bytes` of yours have arrived in this operation.
@@ -155,6 +157,12 @@ impl Message {
                 w.grant(*output);
                 w.grant(*land);
             }
+            Self::Start { call, slot, code, hash } => {
+                w.call(*call);
+                w.u8(*slot);
+                w.u8(*code);
+                w.u64(*hash);
+            }
             Self::Notify { call, code, hash, counter } => {
                 w.call(*call);
                 w.u8(*code);
@@ -199,6 +207,7 @@ impl Message {
             Self::Status { .. } => 7,
             Self::Raw { .. } => 8,
             Self::Bye => 9,
+            Self::Start { .. } => 10,
         }
     }
 
@@ -234,6 +243,7 @@ impl Message {
             },
             8 => Self::Raw { grant: r.grant()? },
             9 => Self::Bye,
+            10 => Self::Start { call: r.call()?, slot: r.u8()?, code: r.u8()?, hash: r.u64()? },
             _ => return None,
         };
         r.0.is_empty().then_some((from, message))
@@ -283,6 +293,7 @@ mod tests {
         vec![
             Message::Hello { test: g, pid: 9, host: 11, agreed: 12 },
             Message::Open { call, slot: 5, code: 1, hash: 99, output: g, land: g },
+            Message::Start { call, slot: 5, code: 1, hash: 99 },
             Message::Notify { call, code: 4, hash: 98, counter: 6 },
             Message::Ack { call, bytes: 1 << 40 },
             Message::Abort { origin: 1, culprit: NONE, kind: 2, mark, text: "grüße".repeat(60) },

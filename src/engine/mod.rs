@@ -17,7 +17,10 @@ mod raw;
 mod task;
 
 pub(crate) use core::Core;
-pub(crate) use message::{CallId, Mark};
+pub(crate) use bootstrap::Identity;
+pub(crate) use message::CallId;
+
+use message::Mark;
 pub(crate) use task::{Meta, Task};
 
 use crate::buffer::{Binding, Wire};
@@ -46,12 +49,19 @@ pub(crate) struct Setup {
 }
 
 /// The engine of one world.
-#[derive(Debug)]
 pub(crate) struct Engine {
     transport: Option<Box<dyn Transport>>,
     limits: Option<Limits>,
     liveness: Option<Box<dyn Liveness>>,
     core: Core,
+    /// Wait by sleeping: for ranks that must not disturb a measurement on shared cores.
+    pub(crate) lazy: bool,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("limits", &self.limits).field("core", &self.core).finish_non_exhaustive()
+    }
 }
 
 /// How often the slow checks (processes, launcher) are made while waiting.
@@ -65,7 +75,12 @@ impl Engine {
         liveness: Option<Box<dyn Liveness>>,
     ) -> Self {
         let limits = transport.as_ref().map(|t| t.limits().clone());
-        Self { transport, limits, liveness, core: Core::new(setup) }
+        Self { transport, limits, liveness, core: Core::new(setup), lazy: false }
+    }
+
+    /// Watches ranks from outside the wire from now on.
+    pub(crate) fn watch(&mut self, liveness: Box<dyn Liveness>) {
+        self.liveness = Some(liveness);
     }
 
     /// The wire's limits; `None` for a world of one rank.
@@ -83,27 +98,52 @@ impl Engine {
     /// # Errors
     /// When the world is broken or too many operations are in flight.
     pub(crate) fn start(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
+        task.reset(meta, binding);
+        self.enter(task)
+    }
+
+    fn enter(&mut self, task: Box<Task>) -> Result<u8> {
         self.core.healthy()?;
         let slot = self.core.free_slot()?;
-        task.reset(meta, binding);
-        self.core.status.entered = Mark { code: meta.code, call: meta.call };
-        let open = Message::Open {
-            call: meta.call,
-            slot,
-            code: meta.code,
-            hash: meta.hash,
-            output: binding.output.grant(),
-            land: binding.land.grant(),
+        let Meta { call, code, hash, .. } = task.meta;
+        self.core.status.entered = Mark { code, call };
+        let open = if task.persistent {
+            Message::Start { call, slot, code, hash }
+        } else {
+            let (output, land) = (task.binding.output.grant(), task.binding.land.grant());
+            Message::Open { call, slot, code, hash, output, land }
         };
-        for i in 0..task.peers.len() {
-            if task.program.peers[i].puts_to_us {
-                let to = task.peers[i].world_rank;
-                self.send(to, &open)?;
+        for (peer, known) in task.peers.iter().zip(&task.program.peers) {
+            if known.puts_to_us {
+                self.send(peer.world_rank, &open)?;
             }
         }
         self.core.enter(slot, task);
         self.pump()?;
         Ok(slot)
+    }
+
+    /// Exchanges addresses and keys once, for an operation to be started many times with this binding.
+    ///
+    /// # Errors
+    /// As [`Engine::wait`].
+    pub(crate) fn bind(
+        &mut self,
+        mut task: Box<Task>,
+        meta: Meta,
+        binding: Binding,
+        deadline: Duration,
+    ) -> Result<Box<Task>> {
+        task.rest(meta, binding);
+        let slot = self.enter(task)?;
+        self.wait_for(deadline, &mut |core| core.task_ref(slot).is_none_or(Task::all_open))
+            .map_err(|e| e.in_operation(meta.name, u64::from(meta.call.sequence)))?;
+        let mut task = self.core.leave(slot)?;
+        for peer in &mut task.peers {
+            peer.known = peer.open.map(|(_, output, land)| (output, land));
+        }
+        task.persistent = true;
+        Ok(task)
     }
 
     /// Whether the operation in `slot` has finished here. Progresses once.
@@ -168,7 +208,9 @@ impl Engine {
                 return Err(self.fail(e));
             }
             let left = waiting.give_up.saturating_duration_since(now);
-            if let Some(t) = &mut self.transport {
+            if self.lazy {
+                std::thread::sleep(left.min(Duration::from_millis(1)));
+            } else if let Some(t) = &mut self.transport {
                 t.idle(left.min(LIVENESS_EVERY));
             }
         }

@@ -16,6 +16,8 @@ pub(crate) struct PeerState {
     pub world_rank: u32,
     /// Its open word: slot, output and landing memory. None: may not put yet.
     pub open: Option<(u8, Grant, Grant)>,
+    /// Of a persistent operation: output and landing memory, told when it was bound.
+    pub known: Option<(Grant, Grant)>,
     /// Bytes of ours that it has not acknowledged.
     pub outstanding: u64,
     /// Bytes of its that we have not acknowledged.
@@ -51,6 +53,8 @@ pub(crate) struct Task {
     pub ops_left: usize,
     /// Bytes of ours that nobody has acknowledged.
     pub outstanding: u64,
+    /// Peers know where to put from an earlier binding.
+    pub persistent: bool,
 }
 
 impl Task {
@@ -67,6 +71,7 @@ impl Task {
         let peers = program.peers.iter().zip(&per_peer).map(|(p, n)| PeerState {
             world_rank: world_rank(p.rank),
             open: None,
+            known: None,
             outstanding: 0,
             owed: 0,
             stalled: false,
@@ -82,17 +87,18 @@ impl Task {
             arrivals_left: 0,
             ops_left: 0,
             outstanding: 0,
+            persistent: false,
             program,
         })
     }
 
-    /// Ready to run from the start, with new memory and a new name.
-    pub(crate) fn reset(&mut self, meta: Meta, binding: Binding) {
+    /// New memory and a new name, and nothing to do.
+    pub(crate) fn rest(&mut self, meta: Meta, binding: Binding) {
         self.meta = meta;
         self.binding = binding;
         self.counters.fill(0);
-        self.arrivals_left = self.program.arrivals;
-        self.ops_left = self.program.ops.len();
+        self.arrivals_left = 0;
+        self.ops_left = 0;
         self.outstanding = 0;
         self.local.clear();
         for p in &mut self.peers {
@@ -101,6 +107,13 @@ impl Task {
             p.owed = 0;
             p.ready.clear();
         }
+    }
+
+    /// Ready to run from the start, with new memory and a new name.
+    pub(crate) fn reset(&mut self, meta: Meta, binding: Binding) {
+        self.rest(meta, binding);
+        self.arrivals_left = self.program.arrivals;
+        self.ops_left = self.program.ops.len();
         for i in 0..self.program.ops.len() {
             self.waits_left[i] = self.program.ops[i].waits;
             if self.waits_left[i] == 0 {
@@ -140,6 +153,11 @@ impl Task {
     /// Everything sent, moved and received.
     pub(crate) fn finished(&self) -> bool {
         self.ops_left == 0 && self.arrivals_left == 0
+    }
+
+    /// Whether everybody that we put to has opened.
+    pub(crate) fn all_open(&self) -> bool {
+        self.peers.iter().zip(&self.program.peers).all(|(p, q)| !q.we_put || p.open.is_some())
     }
 
     /// The peer with this world rank.

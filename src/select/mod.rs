@@ -1,0 +1,70 @@
+//! Choosing: model parameters per provider, and the number of blocks. The same decision on every rank, from
+//! what all ranks know alike.
+#![forbid(unsafe_code)]
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::plan::allgatherv::circulant::Blocks;
+use crate::plan::lower::WireLimits;
+use crate::plan::rules;
+use crate::transport::Limits;
+
+/// The wire as the rules see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Model {
+    wire: rules::Model,
+    light: u64,
+    blocks: Option<u32>,
+}
+
+/// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte). First match counts.
+const BUILT_IN: &[(&str, u64, u64, u64)] = &[
+    ("shm", 800, 500, 110),
+    ("verbs", 1500, 300, 80),
+    ("psm", 1500, 300, 80),
+    ("cxi", 1800, 300, 40),
+    ("efa", 12_000, 500, 80),
+    ("opx", 1500, 300, 80),
+    ("", 8_000, 2_500, 350),
+];
+
+impl Model {
+    /// The built-in figures of `provider`, overridden by the settings.
+    pub(crate) fn new(provider: &str, config: &Config) -> Result<Self> {
+        let (_, l, o, b) = BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0));
+        let wire = rules::Model {
+            latency_ns: config.number("latency")?.unwrap_or(l),
+            overhead_ns: config.number("overhead")?.unwrap_or(o),
+            byte_ps: config.number("byte-time")?.unwrap_or(b),
+        };
+        let light = config.bytes("light")?.unwrap_or(0);
+        let blocks = config.number("blocks")?.and_then(|n| u32::try_from(n).ok());
+        Ok(Self { wire, light, blocks })
+    }
+
+    /// Bytes that may be unacknowledged: ten times what fits into the wire (measured best on a slow, long
+    /// one), and never so little that acknowledgements cost more than they save.
+    pub(crate) fn window(&self) -> u64 {
+        let in_flight = self.wire.latency_ns * 1000 / self.wire.byte_ps.max(1);
+        (10 * in_flight).max(1 << 20)
+    }
+
+    /// What lowering is told.
+    pub(crate) fn wire_limits(&self, limits: Option<&Limits>) -> WireLimits {
+        let (max_put, gather) = limits.map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
+        WireLimits { max_put, gather: gather.min(crate::buffer::GATHER_MAX), light: self.light }
+    }
+
+    /// Blocks of a broadcast.
+    pub(crate) fn bcast_blocks(&self, size: u32, bytes: u64) -> u32 {
+        self.blocks.unwrap_or_else(|| rules::bcast_blocks(size, bytes, &self.wire))
+    }
+
+    /// Blocks of an allgatherv.
+    pub(crate) fn allgatherv_blocks(&self, counts: &[u64], chosen: Option<u32>) -> Blocks {
+        match chosen.or(self.blocks) {
+            Some(n) => Blocks::Equal(n),
+            None => rules::allgatherv_blocks(counts, &self.wire),
+        }
+    }
+}
