@@ -52,12 +52,17 @@ pub const SETTINGS: &[Setting] = &[
 #[derive(Clone, Debug)]
 pub struct Config {
     values: Vec<String>,
+    /// Set by somebody, not by default.
+    set: Vec<bool>,
 }
 
 impl Config {
     /// Defaults only, whatever the environment says.
     pub fn defaults() -> Self {
-        Self { values: SETTINGS.iter().map(|s| s.default.to_owned()).collect() }
+        Self {
+            values: SETTINGS.iter().map(|s| s.default.to_owned()).collect(),
+            set: vec![false; SETTINGS.len()],
+        }
     }
 
     /// Defaults, overridden by the environment.
@@ -68,7 +73,10 @@ impl Config {
         let mut config = Self::defaults();
         for (i, s) in SETTINGS.iter().enumerate() {
             match std::env::var(s.variable) {
-                Ok(v) if !v.is_empty() => config.values[i] = v,
+                Ok(v) if !v.is_empty() => {
+                    config.values[i] = v;
+                    config.set[i] = true;
+                }
                 Err(std::env::VarError::NotUnicode(_)) => {
                     return Err(bad(s, "its value is not Unicode"));
                 }
@@ -93,6 +101,7 @@ impl Config {
                 .help("circulant info lists them"));
         };
         self.values[i] = value.into();
+        self.set[i] = true;
         Ok(())
     }
 
@@ -139,6 +148,35 @@ impl Config {
             }
         }
         out
+    }
+
+    /// Takes rank 0's values (as [`Config::agreed`] writes them) for the settings that must agree and were
+    /// not set here: launchers differ in which variables reach other nodes.
+    ///
+    /// # Errors
+    /// When a setting was set here to something else, or the versions differ.
+    pub fn adopt(&mut self, agreed: &str) -> Result<()> {
+        let mismatch = |what: String| {
+            Err(Error::new(ErrorKind::Mismatch, what)
+                .with_peer(0)
+                .help("give all ranks the same CIRCULANT_ variables and the same binary"))
+        };
+        for line in agreed.lines() {
+            let Some((name, value)) = line.split_once('=') else { continue };
+            if name == "version" {
+                if value != env!("CARGO_PKG_VERSION") {
+                    return mismatch(format!("rank 0 runs version {value}, we run {}", env!("CARGO_PKG_VERSION")));
+                }
+                continue;
+            }
+            let Some(i) = index(name).filter(|i| SETTINGS[*i].agree) else { continue };
+            if self.set[i] && self.values[i] != value {
+                let (variable, mine) = (SETTINGS[i].variable, &self.values[i]);
+                return mismatch(format!("{variable} is {value:?} at rank 0 and {mine:?} here"));
+            }
+            value.clone_into(&mut self.values[i]);
+        }
+        Ok(())
     }
 
     fn wrong(&self, name: &str, want: &str) -> Error {
@@ -201,5 +239,18 @@ mod tests {
         c.set("deadline", "-1").unwrap();
         assert!(c.seconds("deadline").unwrap_err().to_string().contains("CIRCULANT_DEADLINE"));
         assert!(c.set("nonsense", "").is_err());
+    }
+
+    #[test]
+    fn rank_0_decides_unless_contradicted() {
+        let mut zero = Config::defaults();
+        zero.set("blocks", "7").unwrap();
+        zero.set("deadline", "3").unwrap();
+        let mut other = Config::defaults();
+        other.adopt(&zero.agreed()).unwrap();
+        assert_eq!((other.text("blocks"), other.text("deadline")), ("7", "60"));
+        other.set("blocks", "8").unwrap();
+        let e = other.adopt(&zero.agreed()).unwrap_err();
+        assert!(e.to_string().contains("CIRCULANT_BLOCKS is \"7\" at rank 0 and \"8\" here"), "{e}");
     }
 }

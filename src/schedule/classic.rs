@@ -111,3 +111,22 @@ pub fn send(c: &Circulant, r: u32) -> Entries {
     }
     entries
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_blocks_are_those_of_the_ranks() {
+        for p in 2..100 {
+            let c = Circulant::new(p);
+            for a in 1..p {
+                let mut blocks = 0;
+                for b in a..p {
+                    blocks |= 1 << c.base(b);
+                    assert_eq!(range_blocks(c.skips(), a, b), blocks, "p = {p}, ranks {a} to {b}");
+                }
+            }
+        }
+    }
+}

@@ -13,23 +13,20 @@ impl Circulant {
     /// # Panics
     /// If `r` ≥ p.
     pub fn send(&self, r: u32) -> Entries {
-        self.send_counted(r).0
-    }
-
-    /// The send schedule, and for how many rounds a receiver's schedule was needed.
-    pub(super) fn send_counted(&self, r: u32) -> (Entries, u32) {
+        self.must_be_rank(r);
         let q = self.q();
         let mut sends = Entries::zeroed(self);
-        let mut lookups = 0;
         if r == 0 {
             (0..q).for_each(|k| sends.set(k, this_phase(k)));
-            return (sends, lookups);
+            return sends;
         }
-        let mut block = last_phase(self.base(r), q);
-        sends.set(0, block);
-        block = this_phase(self.base(r));
-        // r folded into the segment [0, end) of the ranks that it lies in at level k: all of them get
-        // the same block there, unless the receiver falls out of the segment.
+        let base = self.base(r);
+        sends.set(0, last_phase(base, q));
+        let mut block = this_phase(base);
+        // Ranks skip.. of a segment [0, end) repeat those below skip: rank skips[k] plays the root there,
+        // its base block k of the phase before the new block. So fold r into ever smaller segments; in
+        // round k it sends the block of the copy it is in, and only near a segment's end, where the
+        // receiver may find a better block, must the receiver be asked.
         let (mut position, mut end) = (r, self.p());
         for k in (1..q).rev() {
             let skip = self.skip(k);
@@ -46,10 +43,9 @@ impl Circulant {
             if plain {
                 sends.set(k, block);
             } else {
-                lookups += 1;
                 sends.set(k, self.recv_until(self.to(r, k), k + 1)[k as usize]);
             }
         }
-        (sends, lookups)
+        sends
     }
 }

@@ -1,6 +1,7 @@
-//! The tool.
+//! The `circulant` tool.
 
 mod run;
+mod schedule;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -11,13 +12,22 @@ use std::process::ExitCode;
 enum Tool {
     /// Start a program as several ranks on this machine.
     Run(run::RunArgs),
+    Schedule(schedule::ScheduleArgs),
 }
 
 fn main() -> ExitCode {
     if let Some(code) = run::own_use() {
         return code;
     }
-    match Tool::parse() {
-        Tool::Run(args) => run::main(args),
+    let done = match Tool::parse() {
+        Tool::Run(args) => return run::main(args),
+        Tool::Schedule(args) => schedule::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("circulant: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
