@@ -35,6 +35,22 @@ pub const FI_CONTEXT: u64 = 576460752303423488;
 pub const FI_RX_CQ_DATA: u64 = 72057594037927936;
 pub const FI_CONTEXT2: u64 = 4503599627370496;
 pub const FI_BUFFERED_RECV: u64 = 2251799813685248;
+pub const FI_EOTHER: _bindgen_ty_1 = 256;
+pub const FI_ETOOSMALL: _bindgen_ty_1 = 257;
+pub const FI_EOPBADSTATE: _bindgen_ty_1 = 258;
+pub const FI_EAVAIL: _bindgen_ty_1 = 259;
+pub const FI_EBADFLAGS: _bindgen_ty_1 = 260;
+pub const FI_ENOEQ: _bindgen_ty_1 = 261;
+pub const FI_EDOMAIN: _bindgen_ty_1 = 262;
+pub const FI_ENOCQ: _bindgen_ty_1 = 263;
+pub const FI_ECRC: _bindgen_ty_1 = 264;
+pub const FI_ETRUNC: _bindgen_ty_1 = 265;
+pub const FI_ENOKEY: _bindgen_ty_1 = 266;
+pub const FI_ENOAV: _bindgen_ty_1 = 267;
+pub const FI_EOVERRUN: _bindgen_ty_1 = 268;
+pub const FI_ENORX: _bindgen_ty_1 = 269;
+pub const FI_ERRNO_MAX: _bindgen_ty_1 = 270;
+pub type _bindgen_ty_1 = ::std::os::raw::c_uint;
 unsafe extern "C" {
     pub fn fi_strerror(errnum: ::std::os::raw::c_int) -> *const ::std::os::raw::c_char;
 }

@@ -258,6 +258,9 @@ mod tests {
     #[test]
     fn the_universe_is_the_job() {
         let universe = |size| presets(size).find(|(v, _)| *v == "FI_UNIVERSE_SIZE").unwrap().1;
-        assert_eq!((universe(1).as_str(), universe(33).as_str(), universe(1 << 20).as_str()), ("2", "33", "4096"));
+        assert_eq!(
+            (universe(1).as_str(), universe(33).as_str(), universe(1 << 20).as_str()),
+            ("2", "33", "4096")
+        );
     }
 }
