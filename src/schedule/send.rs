@@ -26,17 +26,17 @@ impl Circulant {
         // Ranks skip.. of a segment [0, end) repeat those below skip: rank skips[k] plays the root there,
         // its base block k of the phase before the new block. So fold r into ever smaller segments; in
         // round k it sends the block of the copy it is in, and only near a segment's end, where the
-        // receiver may find a better block, must the receiver be asked.
+        // receiver may find a better block, must the receiver be asked (never in round 1, above base 0).
         let (mut position, mut end) = (r, self.p());
         for k in (1..q).rev() {
-            let skip = self.skip(k);
+            let skip = self.at(k);
             let plain;
             if position < skip {
-                plain = position + skip < end;
+                plain = position + skip < end || (k == 1 && base > 0);
                 end = end.min(skip);
             } else {
                 block = last_phase(k, q);
-                plain = position > skip;
+                plain = position > skip || k == 1;
                 end -= skip;
                 position -= skip;
             }
