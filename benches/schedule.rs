@@ -14,7 +14,7 @@ fn ranks(p: u32) -> impl FnMut() -> u32 {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        u32::try_from((state >> 32) * u64::from(p) >> 32).unwrap_or(0)
+        u32::try_from(((state >> 32) * u64::from(p)) >> 32).unwrap_or(0)
     }
 }
 

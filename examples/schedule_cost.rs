@@ -19,7 +19,7 @@ fn main() {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        let rank = u32::try_from((state >> 32) * u64::from(p) >> 32).unwrap_or(0);
+        let rank = u32::try_from(((state >> 32) * u64::from(p)) >> 32).unwrap_or(0);
         black_box(c.recv(black_box(rank)));
         black_box(c.send(black_box(rank)));
     }
