@@ -10,6 +10,7 @@ pub mod allgather;
 pub mod allgatherv;
 pub mod barrier;
 pub mod bcast;
+pub mod interpret;
 pub mod lower;
 pub mod registry;
 pub mod rules;
