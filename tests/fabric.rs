@@ -3,9 +3,9 @@
 //! `CIRCULANT_LIBFABRIC` chooses the library (and FI_PROVIDER_PATH its plug-ins), `CIRCULANT_TEST_PROVIDERS`
 //! the providers, comma separated, in place of those that need no hardware.
 
-use circulant::transport::fabric::{Fabric, Options, survey};
+use circulant::ErrorKind;
+use circulant::transport::fabric::{Fabric, Options, remove_shm_of, survey, sweep_stale_shm};
 use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
-use circulant::{ErrorKind, Result};
 use libtest_mimic::{Arguments, Trial};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const CASES: &[(&str, fn(&str), bool)] = &[
     ("wrong_requests_are_refused", wrong_requests_are_refused, false),
     ("deregistered_memory_is_left_alone", deregistered_memory_is_left_alone, false),
     ("closing_ends_everything", closing_ends_everything, false),
-    ("a_peer_that_left_is_no_hang", a_peer_that_left_is_no_hang, false),
+    ("a_killed_peer_is_no_hang", a_killed_peer_is_no_hang, false),
     ("survey_says_what_open_takes", survey_says_what_open_takes, false),
 ];
 
@@ -32,6 +32,9 @@ const ARENA: usize = 6 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() {
+    if let Ok(provider) = std::env::var("CIRCULANT_TEST_PEER") {
+        return be_a_peer(&provider);
+    }
     let mut args = Arguments::from_args();
     // One thread: the presets can then be set, and libfabric's start is paid once.
     args.test_threads = Some(1);
@@ -480,47 +483,118 @@ fn leftovers() -> Vec<String> {
     names.filter_map(|e| e.file_name().into_string().ok()).filter(|n| n.starts_with(&mine)).collect()
 }
 
-fn a_peer_that_left_is_no_hang(provider: &str) {
-    let mut nodes = nodes(provider, 3);
-    for to in 1..3 {
-        let source = [nodes[0].source(0, 8)];
-        put(&mut nodes, 0, to, &source, 0, 1, 1);
-    }
-    all_poll(&mut nodes, |n| n[1].log.arrivals.len() == 1 && n[2].log.arrivals.len() == 1);
-    nodes[1].wire.close().unwrap();
-    let source = [nodes[0].source(0, 100_000)];
-    let target = nodes[1].remote;
+/// What a peer prints and reads on one line: its address, and where its arena is.
+fn card(node: &Node) -> String {
+    let hex: String = node.wire.address().iter().map(|b| format!("{b:02x}")).collect();
+    format!("{hex} {} {}", node.remote.base, node.remote.key)
+}
+
+fn parse_card(line: &str) -> (Vec<u8>, Remote) {
+    let mut parts = line.split_whitespace();
+    let hex = parts.next().unwrap();
+    let bytes = (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect();
+    let mut number = || parts.next().unwrap().parse().unwrap();
+    (bytes, Remote { base: number(), key: number() })
+}
+
+/// The other process of `a_killed_peer_is_no_hang`: progresses until it is killed.
+fn be_a_peer(provider: &str) {
+    let mut node = Node::open(provider);
+    println!("{}", card(&node));
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    node.wire.connect(0, &parse_card(&line).0).unwrap();
     let start = Instant::now();
-    let mut told: Option<Result<()>> = None;
-    while told.is_none() && start.elapsed() < Duration::from_secs(3) {
-        // SAFETY: the source lies in the arena and is not written in this test.
-        let posted = unsafe { nodes[0].wire.put(1, &source, target.base, target.key, 2, 2) };
-        if let Err(e) = posted {
-            assert_eq!(e.peer(), Some(1), "{e}");
-            told = Some(Err(e));
-        }
-        nodes[0].poll();
-        if let Some((peer, why)) = nodes[0].log.lost.first() {
-            assert!(peer.is_none_or(|p| p == 1), "{why}");
-            told.get_or_insert(Ok(()));
+    while start.elapsed() < PATIENCE {
+        if node.poll() == 0 {
+            node.wire.idle(Duration::from_millis(1));
         }
     }
-    println!("{provider}: {told:?} after {:?}, {:?}", start.elapsed(), nodes[0].log.lost.first());
-    if nodes[0].wire.quirk().reports_death {
-        assert!(told.is_some(), "this provider was said to report a peer's death");
+}
+
+/// A peer in a process of its own: killed when dropped, and waited for.
+struct Other(std::process::Child);
+
+impl Other {
+    fn start(provider: &str, to: &mut Node, rank: u32) -> (Self, Remote) {
+        use std::io::{BufRead, BufReader, Write};
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .env("CIRCULANT_TEST_PEER", provider)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        writeln!(child.stdin.as_mut().unwrap(), "{}", card(to)).unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let (address, remote) = parse_card(&line);
+        to.wire.connect(rank, &address).unwrap();
+        (Self(child), remote)
     }
-    // The others go on: the wire to rank 2 still works.
-    let before = nodes[2].log.arrivals.len();
-    let (source, target) = ([nodes[0].source(0, 8)], nodes[2].remote);
-    // SAFETY: as above.
-    while unsafe { nodes[0].wire.put(2, &source, target.base, target.key, 9, 9) }.unwrap() == Posted::Again {
-        nodes[0].poll();
-        assert!(start.elapsed() < PATIENCE);
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
-    while nodes[2].log.arrivals.len() == before {
-        nodes[2].poll();
-        nodes[0].poll();
-        assert!(start.elapsed() < PATIENCE);
+}
+
+fn a_killed_peer_is_no_hang(provider: &str) {
+    let mut me = Node::open(provider);
+    let (victim, target) = Other::start(provider, &mut me, 1);
+    let (survivor, theirs) = Other::start(provider, &mut me, 2);
+    let pid = victim.0.id();
+    let short = [me.source(0, 8)];
+    let long = [me.source(0, 100_000)];
+    let start = Instant::now();
+    let reach = |me: &mut Node, peer: u32, sources: &[Source], there: Remote, token: u64| {
+        // SAFETY: the sources lie in the arena and are not written in this test.
+        while unsafe { me.wire.put(peer, sources, there.base, there.key, 1, token) }.unwrap() == Posted::Again
+        {
+            me.poll();
+            assert!(start.elapsed() < PATIENCE, "rank {peer} cannot be reached");
+        }
+        while !me.log.done.contains(&token) {
+            me.poll();
+            assert!(start.elapsed() < PATIENCE, "a put to rank {peer} is never done");
+        }
+    };
+    reach(&mut me, 1, &long, target, 1);
+    reach(&mut me, 2, &long, theirs, 2);
+    drop(victim);
+    // Puts to the dead: taken, refused or failed, at once or later, but nothing hangs.
+    let start = Instant::now();
+    let mut told = false;
+    while !told && start.elapsed() < Duration::from_secs(2) {
+        for _ in 0..20 {
+            // SAFETY: as above.
+            match unsafe { me.wire.put(1, &long, target.base, target.key, 2, 3) } {
+                Ok(Posted::Yes) => {}
+                Ok(Posted::Again) => break,
+                Err(e) => {
+                    assert_eq!((e.peer(), e.kind()), (Some(1), ErrorKind::PeerLost), "{e}");
+                    told = true;
+                    break;
+                }
+            }
+        }
+        me.poll();
+        if let Some((peer, why)) = me.log.lost.first() {
+            assert!(peer.is_none_or(|p| p == 1) && !why.is_empty(), "{peer:?} {why}");
+            told = true;
+        }
+    }
+    println!("told {told} after {:?}: {:?}", start.elapsed(), me.log.lost.first());
+    assert_eq!(told, me.wire.quirk().reports_death, "the quirk table says otherwise");
+    // The wire to the other goes on.
+    reach(&mut me, 2, &short, theirs, 4);
+    drop(survivor);
+    me.wire.close().unwrap();
+    if me.wire.limits().provider == "shm" {
+        assert!(remove_shm_of(pid) > 0, "a killed process leaves its file");
+        sweep_stale_shm(); // the survivor's
+        assert_eq!((remove_shm_of(pid), remove_shm_of(std::process::id())), (0, 0));
     }
 }
 
