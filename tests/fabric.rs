@@ -13,19 +13,32 @@ use std::time::{Duration, Instant};
 /// Providers that run anywhere. The second column: take part in the cases with thousands of operations.
 const PROVIDERS: &[(&str, bool)] = &[("tcp", true), ("rxm", true), ("shm", true), ("sockets", false)];
 
-/// Name, body, whether it is one with thousands of operations.
-const CASES: &[(&str, fn(&str), bool)] = &[
-    ("puts_arrive_whole", puts_arrive_whole, true),
-    ("gathers_up_to_the_limit", gathers_up_to_the_limit, true),
-    ("words_arrive_once", words_arrive_once, false),
-    ("puts_to_oneself", puts_to_oneself, false),
-    ("messages_both_ways", messages_both_ways, false),
-    ("thousands_at_once", thousands_at_once, true),
-    ("wrong_requests_are_refused", wrong_requests_are_refused, false),
-    ("deregistered_memory_is_left_alone", deregistered_memory_is_left_alone, false),
-    ("closing_ends_everything", closing_ends_everything, false),
-    ("a_killed_peer_is_no_hang", a_killed_peer_is_no_hang, false),
-    ("survey_says_what_open_takes", survey_says_what_open_takes, false),
+/// How much a case asks of a provider.
+#[derive(Clone, Copy, PartialEq)]
+enum Load {
+    Little,
+    /// Thousands of operations.
+    Much,
+    /// Endpoints of one process talk both ways; more than libfabric 2.5's shm can do: it crashes in its own
+    /// progress function. Two processes are fine.
+    BothWays,
+}
+use Load::{BothWays, Little, Much};
+
+const CASES: &[(&str, fn(&str), Load)] = &[
+    ("puts_arrive_whole", puts_arrive_whole, BothWays),
+    ("gathers_up_to_the_limit", gathers_up_to_the_limit, Much),
+    ("words_arrive_once", words_arrive_once, Little),
+    ("puts_to_oneself", puts_to_oneself, Little),
+    ("messages_both_ways", messages_both_ways, BothWays),
+    ("thousands_at_once", thousands_at_once, Much),
+    ("wrong_requests_are_refused", wrong_requests_are_refused, Little),
+    ("deregistered_memory_is_left_alone", deregistered_memory_is_left_alone, Little),
+    ("closing_ends_everything", closing_ends_everything, Little),
+    ("two_processes_trade", two_processes_trade, Little),
+    ("a_killed_peer_is_no_hang", a_killed_peer_is_no_hang, Little),
+    ("opening_leaves_signal_handlers", opening_leaves_signal_handlers, Little),
+    ("survey_says_what_open_takes", survey_says_what_open_takes, Little),
 ];
 
 const ARENA: usize = 6 << 20;
@@ -43,18 +56,21 @@ fn main() {
         Some(list) => list.split(',').map(|p| (p.to_owned(), true)).collect(),
         None => PROVIDERS.iter().map(|(p, many)| ((*p).to_owned(), *many)).collect(),
     };
+    let survey = survey(&options("auto")).expect("libfabric");
     if !args.list {
-        println!("{}", survey(&options("auto")).expect("libfabric"));
+        println!("{survey}");
     }
     let mut trials = vec![
         Trial::test("unknown_provider", || Ok(unknown_provider())),
         Trial::test("shm_needs_one_node", || Ok(shm_needs_one_node())),
     ];
     for (provider, many) in &providers {
-        for (name, body, thousands) in CASES {
-            if *many || !thousands {
+        for (name, body, load) in CASES {
+            if *many || *load != Much {
+                let out = *load == BothWays && provider == "shm" && survey.version.starts_with("2.");
                 let provider = provider.clone();
-                trials.push(Trial::test(format!("{provider}::{name}"), move || Ok(body(&provider))));
+                let trial = Trial::test(format!("{provider}::{name}"), move || Ok(body(&provider)));
+                trials.push(trial.with_ignored_flag(out));
             }
         }
     }
@@ -497,13 +513,19 @@ fn parse_card(line: &str) -> (Vec<u8>, Remote) {
     (bytes, Remote { base: number(), key: number() })
 }
 
-/// The other process of `a_killed_peer_is_no_hang`: progresses until it is killed.
+/// The other process: trades puts and messages, then progresses until it is killed.
 fn be_a_peer(provider: &str) {
     let mut node = Node::open(provider);
     println!("{}", card(&node));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
-    node.wire.connect(0, &parse_card(&line).0).unwrap();
+    let (address, remote) = parse_card(&line);
+    node.wire.connect(0, &address).unwrap();
+    let seed = std::env::var("CIRCULANT_TEST_TRADE").ok().map(|seed| seed.parse().unwrap());
+    if let Some(seed) = seed {
+        trade(&mut node, 0, remote, seed, 1);
+        println!("traded");
+    }
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         if node.poll() == 0 {
@@ -512,24 +534,143 @@ fn be_a_peer(provider: &str) {
     }
 }
 
+/// Puts of all sizes, into a slot each, and messages of all lengths, both ways at once; what comes is checked
+/// against the same seed.
+fn trade(node: &mut Node, peer: u32, there: Remote, seed: u64, me: u64) {
+    const PUTS: usize = 150;
+    const SLOT: usize = 16 << 10;
+    let plan = |side: u64| {
+        let mut random = Random((seed + side) | 1);
+        let mut pieces = Vec::new();
+        for i in 0..PUTS {
+            let size = if i == 0 { 1 << 20 } else { random.below(1 << (1 + i % 14)) };
+            let mut bytes = vec![0; size];
+            random.fill(&mut bytes);
+            pieces.push(bytes);
+        }
+        pieces
+    };
+    // Targets below, sources above; the long one has the last mebibyte of each half.
+    let at = |i: usize| if i == 0 { 2 << 20 } else { i % 128 * SLOT };
+    let (mine, theirs) = (plan(me), plan(1 - me));
+    for (i, bytes) in theirs.into_iter().enumerate() {
+        // Slots used twice are only counted the first time: the second put may come first.
+        if i < 128 && i >= PUTS - 128 || i == 0 {
+            node.log.expected.insert(i as u32, (at(i), bytes));
+        }
+    }
+    let start = Instant::now();
+    let mut said = 0;
+    for (i, bytes) in mine.iter().enumerate() {
+        // A slot's earlier source must be done before it is written again.
+        while i >= 128 && !node.log.done.contains(&(i as u64 - 128)) {
+            node.poll();
+            assert!(start.elapsed() < PATIENCE, "put {i} waits for ever");
+        }
+        node.write((3 << 20) + at(i), bytes);
+        let source = [node.source((3 << 20) + at(i), bytes.len())];
+        // SAFETY: the source lies in the arena, and is written again only when done.
+        while unsafe {
+            node.wire.put(peer, &source, there.base + at(i) as u64, there.key, i as u32, i as u64)
+        }
+        .unwrap()
+            == Posted::Again
+        {
+            node.poll();
+            assert!(start.elapsed() < PATIENCE, "put {i} is never taken");
+        }
+        while said <= i * 2
+            && node.wire.message(peer, &[me as u8; MESSAGE_MAX][..said % (MESSAGE_MAX + 1)]).unwrap()
+                == Posted::Yes
+        {
+            said += 1;
+        }
+    }
+    while said < 2 * PUTS {
+        node.poll();
+        if node.wire.message(peer, &[me as u8; MESSAGE_MAX][..said % (MESSAGE_MAX + 1)]).unwrap()
+            == Posted::Yes
+        {
+            said += 1;
+        }
+        assert!(start.elapsed() < PATIENCE, "message {said} is never taken");
+    }
+    while node.log.arrivals.len() < PUTS || node.log.done.len() < PUTS || node.log.messages.len() < 2 * PUTS {
+        if node.poll() == 0 {
+            node.wire.idle(Duration::from_millis(1));
+        }
+        assert!(node.log.lost.is_empty(), "{:?}", node.log.lost);
+        assert!(
+            start.elapsed() < PATIENCE,
+            "{:?}",
+            (node.log.arrivals.len(), node.log.done.len(), node.log.messages.len())
+        );
+    }
+    assert!(node.log.expected.is_empty());
+    node.log.arrivals.sort_unstable();
+    assert_eq!(node.log.arrivals, (0..PUTS as u32).collect::<Vec<_>>());
+    node.log.messages.sort_by_key(Vec::len);
+    let mut lengths: Vec<usize> = (0..2 * PUTS).map(|i| i % (MESSAGE_MAX + 1)).collect();
+    lengths.sort_unstable();
+    assert!(node.log.messages.iter().map(Vec::len).eq(lengths));
+    assert!(node.log.messages.iter().flatten().all(|b| *b == (1 - me) as u8));
+}
+
+fn two_processes_trade(provider: &str) {
+    let seed = Random::new().0;
+    let mut me = Node::open(provider);
+    let (mut other, remote) = Other::start(provider, &mut me, 1, Some(seed));
+    trade(&mut me, 1, remote, seed, 0);
+    // The last puts out may still need us.
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let line = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let line = other.read();
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            line
+        });
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            me.poll();
+            me.wire.idle(Duration::from_millis(1));
+        }
+        reader.join().unwrap()
+    });
+    assert_eq!(line.trim(), "traded", "the other process failed");
+    let pid = other.id();
+    drop(other);
+    remove_shm_of(pid);
+}
+
 /// A peer in a process of its own: killed when dropped, and waited for.
-struct Other(std::process::Child);
+struct Other(std::process::Child, std::io::BufReader<std::process::ChildStdout>);
 
 impl Other {
-    fn start(provider: &str, to: &mut Node, rank: u32) -> (Self, Remote) {
-        use std::io::{BufRead, BufReader, Write};
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+    fn start(provider: &str, to: &mut Node, rank: u32, trade: Option<u64>) -> (Self, Remote) {
+        use std::io::Write;
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        if let Some(seed) = trade {
+            command.env("CIRCULANT_TEST_TRADE", seed.to_string());
+        }
+        let mut child = command
             .env("CIRCULANT_TEST_PEER", provider)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
         writeln!(child.stdin.as_mut().unwrap(), "{}", card(to)).unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let (address, remote) = parse_card(&line);
+        let out = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut this = Self(child, out);
+        let (address, remote) = parse_card(&this.read());
         to.wire.connect(rank, &address).unwrap();
-        (Self(child), remote)
+        (this, remote)
+    }
+    fn read(&mut self) -> String {
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut self.1, &mut line).unwrap();
+        line
+    }
+    fn id(&self) -> u32 {
+        self.0.id()
     }
 }
 
@@ -542,9 +683,9 @@ impl Drop for Other {
 
 fn a_killed_peer_is_no_hang(provider: &str) {
     let mut me = Node::open(provider);
-    let (victim, target) = Other::start(provider, &mut me, 1);
-    let (survivor, theirs) = Other::start(provider, &mut me, 2);
-    let pid = victim.0.id();
+    let (victim, target) = Other::start(provider, &mut me, 1, None);
+    let (survivor, theirs) = Other::start(provider, &mut me, 2, None);
+    let pid = victim.id();
     let short = [me.source(0, 8)];
     let long = [me.source(0, 100_000)];
     let start = Instant::now();
@@ -596,6 +737,29 @@ fn a_killed_peer_is_no_hang(provider: &str) {
         sweep_stale_shm(); // the survivor's
         assert_eq!((remove_shm_of(pid), remove_shm_of(std::process::id())), (0, 0));
     }
+}
+
+/// Who handles the signals that providers take an interest in.
+fn handlers() -> Vec<usize> {
+    let signals = [libc::SIGSEGV, libc::SIGBUS, libc::SIGTERM, libc::SIGINT, libc::SIGABRT, libc::SIGILL];
+    let asked = signals.map(|signal| {
+        let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: asks only; there is room for the answer, and all-zero is a valid value besides.
+        unsafe {
+            libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+            action.assume_init().sa_sigaction
+        }
+    });
+    asked.to_vec()
+}
+
+fn opening_leaves_signal_handlers(provider: &str) {
+    let before = handlers();
+    assert!(before[0] != libc::SIG_DFL, "Rust reports stack overflows");
+    let mut wire = Fabric::open(&options(provider)).unwrap();
+    assert_eq!(handlers(), before);
+    wire.close().unwrap();
+    assert_eq!(handlers(), before);
 }
 
 fn survey_says_what_open_takes(provider: &str) {
