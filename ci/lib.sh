@@ -3,7 +3,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cd "$root"
+cd "$root" # OLDPWD remembers where the caller stood
 # Downloads that outlive one run (a guest kernel, a second libfabric). Safe to delete at any time.
 CIRCULANT_CACHE=${CIRCULANT_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/circulant}
 export CIRCULANT_CACHE
@@ -11,7 +11,7 @@ export CIRCULANT_CACHE
 if ! command -v cargo >/dev/null && [ -r "${HOME:-}/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
 
 say() { printf '%s\n' "$*"; }
-die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit "${failure:-1}"; }
 # Ends a step that cannot run here; the caller counts it as skipped and repeats the reason.
 skip() { printf 'skip: %s\n' "$*"; exit 77; }
 
@@ -51,6 +51,7 @@ target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
 # itself counts cases (cargo's "test result:" lines, or a line `N passed, N failed, N skipped`) adds these to
 # the total; any other counts as one.
 begin() {
+    export CARGO_TERM_COLOR=never
     logs=$(target_dir)/ci-logs; mkdir -p "$logs"
     table=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS current=
     trap 'if [ -n "$current" ]; then kill "$current" 2>/dev/null || true; wait "$current" 2>/dev/null || true; fi' EXIT
