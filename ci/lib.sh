@@ -4,9 +4,10 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" # OLDPWD remembers where the caller stood
-# Downloads that outlive one run (a guest kernel, a second libfabric). Safe to delete at any time.
-CIRCULANT_CACHE=${CIRCULANT_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/circulant}
-export CIRCULANT_CACHE
+# Downloads that outlive one run (a guest kernel, a second libfabric). Safe to delete at any time. Not called
+# CIRCULANT_…: those variables are the settings of the tool, which refuses ones that it does not know.
+CI_CACHE=${CI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/circulant}
+export CI_CACHE
 # shellcheck disable=SC1091
 if ! command -v cargo >/dev/null && [ -r "${HOME:-}/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
 
