@@ -157,6 +157,11 @@ impl Job {
         self.running.as_mut().unwrap().child.try_wait().unwrap().is_none()
     }
 
+    /// What it printed so far.
+    pub(crate) fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.running.as_ref().unwrap().texts[0].lock().unwrap()).into_owned()
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.running.as_ref().unwrap().child.id()
     }
