@@ -1,6 +1,9 @@
 //! `circulant run` and the launch clients, with real processes. This binary is also the program that the
 //! ranks run: `LAUNCH_TEST_ROLE` says which part it plays.
 
+// A test may panic; clippy knows them only by `#[test]`.
+#![allow(clippy::unwrap_used)]
+
 #[path = "launch/job.rs"]
 mod job;
 #[path = "launch/role.rs"]
@@ -113,7 +116,7 @@ fn lines_stay_whole_and_are_labelled() {
 
 fn output_is_binary_safe() {
     // 3 MB of every byte value, few newlines, none at the end.
-    let bytes: Vec<u8> = (0..3_000_001u32).map(|i| (i / 7 + i % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..3_000_001u32).map(|i| (i / 7 + i % 251).to_le_bytes()[0]).collect();
     let file = job::scratch("bytes");
     std::fs::write(&file, &bytes).unwrap();
     let script = format!("[ $PMI_RANK = 0 ] && cat {} || true", file.display());
