@@ -258,6 +258,20 @@ fn a_killed_launcher_leaves_nothing() {
     let done = job.output();
     assert_eq!(done.code, 137);
     none_left(&job.mark);
+    // The ranks themselves also when the watchdog is killed first, which the job survives.
+    let mut job = Job::run(&["-n", "3", "sh", "-c", "echo ready; exec sleep 300"]);
+    job.start();
+    job.wait_for("ready", 3);
+    job.kill_child("__watch");
+    job.kill(Signal::USR1);
+    assert_eq!(job.output().code, 128 + 10);
+    let mut job = Job::run(&["-n", "3", "sh", "-c", "echo ready; exec sleep 300"]);
+    job.start();
+    job.wait_for("ready", 3);
+    job.kill_child("__watch");
+    job.kill(Signal::KILL);
+    assert_eq!(job.output().code, 137);
+    none_left(&job.mark);
 }
 
 fn children_of_ranks_end_with_them() {
