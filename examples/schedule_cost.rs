@@ -13,12 +13,13 @@ fn main() {
         std::process::exit(2);
     };
     let c = Circulant::new(p);
-    // A step near the golden ratio visits ranks all over the range.
-    let stride = u64::from(p) * 618 / 1000 | 1;
-    let mut r = 0;
+    // Random ranks, the same ones in every run (xorshift).
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..repetitions {
-        r = (r + stride) % u64::from(p);
-        let rank = u32::try_from(r).unwrap_or(0);
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let rank = u32::try_from(((state >> 32) * u64::from(p)) >> 32).unwrap_or(0);
         black_box(c.recv(black_box(rank)));
         black_box(c.send(black_box(rank)));
     }

@@ -32,19 +32,73 @@ const fn setting(
 
 /// The table.
 pub const SETTINGS: &[Setting] = &[
-    setting("provider", "CIRCULANT_PROVIDER", "auto", true, "wire: auto, tcp, rxm, shm, verbs, sockets, udp, or a libfabric name"),
-    setting("deadline", "CIRCULANT_DEADLINE", "60", false, "seconds that one call may take before it fails on every rank"),
-    setting("start-deadline", "CIRCULANT_START_DEADLINE", "60", false, "seconds that start-up may take (launcher, connections, self-test)"),
-    setting("window", "CIRCULANT_WINDOW", "auto", true, "bytes that a rank may have unacknowledged in one operation (K, M, G; Ki, Mi, Gi)"),
-    setting("blocks", "CIRCULANT_BLOCKS", "auto", true, "blocks per message: a number, or auto (chosen from L, o, beta)"),
+    setting(
+        "provider",
+        "CIRCULANT_PROVIDER",
+        "auto",
+        true,
+        "wire: auto, tcp, rxm, shm, verbs, sockets, udp, or a libfabric name",
+    ),
+    setting(
+        "deadline",
+        "CIRCULANT_DEADLINE",
+        "60",
+        false,
+        "seconds that one call may take before it fails on every rank",
+    ),
+    setting(
+        "start-deadline",
+        "CIRCULANT_START_DEADLINE",
+        "60",
+        false,
+        "seconds that start-up may take (launcher, connections, self-test)",
+    ),
+    setting(
+        "window",
+        "CIRCULANT_WINDOW",
+        "auto",
+        true,
+        "bytes that a rank may have unacknowledged in one operation (K, M, G; Ki, Mi, Gi)",
+    ),
+    setting(
+        "blocks",
+        "CIRCULANT_BLOCKS",
+        "auto",
+        true,
+        "blocks per message: a number, or auto (chosen from L, o, beta)",
+    ),
     setting("algorithm", "CIRCULANT_ALGORITHM", "auto", true, "algorithm by its registry name, or auto"),
-    setting("latency", "CIRCULANT_LATENCY", "auto", true, "L in nanoseconds, for choosing the number of blocks"),
+    setting(
+        "latency",
+        "CIRCULANT_LATENCY",
+        "auto",
+        true,
+        "L in nanoseconds, for choosing the number of blocks",
+    ),
     setting("overhead", "CIRCULANT_OVERHEAD", "auto", true, "o in nanoseconds per put"),
     setting("byte-time", "CIRCULANT_BYTE_TIME", "auto", true, "beta in picoseconds per byte"),
-    setting("light", "CIRCULANT_LIGHT", "auto", true, "pieces below this many bytes share a put to a landing slot; 0 never"),
+    setting(
+        "light",
+        "CIRCULANT_LIGHT",
+        "auto",
+        true,
+        "pieces below this many bytes share a put to a landing slot; 0 never",
+    ),
     setting("wait", "CIRCULANT_WAIT", "auto", false, "how to wait: spin, yield, or auto (yield)"),
-    setting("libfabric", "CIRCULANT_LIBFABRIC", "libfabric.so.1", false, "path or name of the libfabric library to load"),
-    setting("launcher", "CIRCULANT_LAUNCHER", "auto", false, "where rank and size come from: auto, pmi1, single"),
+    setting(
+        "libfabric",
+        "CIRCULANT_LIBFABRIC",
+        "libfabric.so.1",
+        false,
+        "path or name of the libfabric library to load",
+    ),
+    setting(
+        "launcher",
+        "CIRCULANT_LAUNCHER",
+        "auto",
+        false,
+        "where rank and size come from: auto, pmi1, single",
+    ),
     setting("log", "CIRCULANT_LOG", "warn", false, "messages of the tool: error, warn, info, debug, trace"),
 ];
 
@@ -165,7 +219,10 @@ impl Config {
             let Some((name, value)) = line.split_once('=') else { continue };
             if name == "version" {
                 if value != env!("CARGO_PKG_VERSION") {
-                    return mismatch(format!("rank 0 runs version {value}, we run {}", env!("CARGO_PKG_VERSION")));
+                    return mismatch(format!(
+                        "rank 0 runs version {value}, we run {}",
+                        env!("CARGO_PKG_VERSION")
+                    ));
                 }
                 continue;
             }

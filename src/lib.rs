@@ -6,7 +6,7 @@
 
 pub mod comm;
 pub mod config;
-pub mod engine;
+pub(crate) mod engine;
 pub mod error;
 pub mod launch;
 pub mod plan;
@@ -14,7 +14,9 @@ pub mod schedule;
 pub mod transport;
 
 pub(crate) mod buffer;
+pub(crate) mod select;
 
+pub use comm::{Buf, Communicator, Options, World};
 pub use error::{Error, ErrorKind, Result};
 
 /// Counters for those who want to see rather than believe.

@@ -3,9 +3,9 @@
 //! `CIRCULANT_LIBFABRIC` chooses the library (and FI_PROVIDER_PATH its plug-ins), `CIRCULANT_TEST_PROVIDERS`
 //! the providers, comma separated, in place of those that need no hardware.
 
-use circulant::transport::fabric::{Fabric, Options, survey};
+use circulant::ErrorKind;
+use circulant::transport::fabric::{Fabric, Options, remove_shm_of, survey, sweep_stale_shm};
 use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
-use circulant::{ErrorKind, Result};
 use libtest_mimic::{Arguments, Trial};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,25 +13,41 @@ use std::time::{Duration, Instant};
 /// Providers that run anywhere. The second column: take part in the cases with thousands of operations.
 const PROVIDERS: &[(&str, bool)] = &[("tcp", true), ("rxm", true), ("shm", true), ("sockets", false)];
 
-/// Name, body, whether it is one with thousands of operations.
-const CASES: &[(&str, fn(&str), bool)] = &[
-    ("puts_arrive_whole", puts_arrive_whole, true),
-    ("gathers_up_to_the_limit", gathers_up_to_the_limit, true),
-    ("words_arrive_once", words_arrive_once, false),
-    ("puts_to_oneself", puts_to_oneself, false),
-    ("messages_both_ways", messages_both_ways, false),
-    ("thousands_at_once", thousands_at_once, true),
-    ("wrong_requests_are_refused", wrong_requests_are_refused, false),
-    ("deregistered_memory_is_left_alone", deregistered_memory_is_left_alone, false),
-    ("closing_ends_everything", closing_ends_everything, false),
-    ("a_peer_that_left_is_no_hang", a_peer_that_left_is_no_hang, false),
-    ("survey_says_what_open_takes", survey_says_what_open_takes, false),
+/// How much a case asks of a provider.
+#[derive(Clone, Copy, PartialEq)]
+enum Load {
+    Little,
+    /// Thousands of operations.
+    Much,
+    /// Endpoints of one process talk both ways; more than libfabric 2.5's shm can do: it crashes in its own
+    /// progress function. Two processes are fine.
+    BothWays,
+}
+use Load::{BothWays, Little, Much};
+
+const CASES: &[(&str, fn(&str), Load)] = &[
+    ("puts_arrive_whole", puts_arrive_whole, BothWays),
+    ("gathers_up_to_the_limit", gathers_up_to_the_limit, Much),
+    ("words_arrive_once", words_arrive_once, Little),
+    ("puts_to_oneself", puts_to_oneself, Little),
+    ("messages_both_ways", messages_both_ways, BothWays),
+    ("thousands_at_once", thousands_at_once, Much),
+    ("wrong_requests_are_refused", wrong_requests_are_refused, Little),
+    ("deregistered_memory_is_left_alone", deregistered_memory_is_left_alone, Little),
+    ("closing_ends_everything", closing_ends_everything, Little),
+    ("two_processes_trade", two_processes_trade, Little),
+    ("a_killed_peer_is_no_hang", a_killed_peer_is_no_hang, Little),
+    ("opening_leaves_signal_handlers", opening_leaves_signal_handlers, Little),
+    ("survey_says_what_open_takes", survey_says_what_open_takes, Little),
 ];
 
 const ARENA: usize = 6 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() {
+    if let Ok(provider) = std::env::var("CIRCULANT_TEST_PEER") {
+        return be_a_peer(&provider);
+    }
     let mut args = Arguments::from_args();
     // One thread: the presets can then be set, and libfabric's start is paid once.
     args.test_threads = Some(1);
@@ -40,18 +56,21 @@ fn main() {
         Some(list) => list.split(',').map(|p| (p.to_owned(), true)).collect(),
         None => PROVIDERS.iter().map(|(p, many)| ((*p).to_owned(), *many)).collect(),
     };
+    let survey = survey(&options("auto")).expect("libfabric");
     if !args.list {
-        println!("{}", survey(&options("auto")).expect("libfabric"));
+        println!("{survey}");
     }
     let mut trials = vec![
         Trial::test("unknown_provider", || Ok(unknown_provider())),
         Trial::test("shm_needs_one_node", || Ok(shm_needs_one_node())),
     ];
     for (provider, many) in &providers {
-        for (name, body, thousands) in CASES {
-            if *many || !thousands {
+        for (name, body, load) in CASES {
+            if *many || *load != Much {
+                let out = *load == BothWays && provider == "shm" && survey.version.starts_with("2.");
                 let provider = provider.clone();
-                trials.push(Trial::test(format!("{provider}::{name}"), move || Ok(body(&provider))));
+                let trial = Trial::test(format!("{provider}::{name}"), move || Ok(body(&provider)));
+                trials.push(trial.with_ignored_flag(out));
             }
         }
     }
@@ -480,48 +499,267 @@ fn leftovers() -> Vec<String> {
     names.filter_map(|e| e.file_name().into_string().ok()).filter(|n| n.starts_with(&mine)).collect()
 }
 
-fn a_peer_that_left_is_no_hang(provider: &str) {
-    let mut nodes = nodes(provider, 3);
-    for to in 1..3 {
-        let source = [nodes[0].source(0, 8)];
-        put(&mut nodes, 0, to, &source, 0, 1, 1);
+/// What a peer prints and reads on one line: its address, and where its arena is.
+fn card(node: &Node) -> String {
+    let hex: String = node.wire.address().iter().map(|b| format!("{b:02x}")).collect();
+    format!("{hex} {} {}", node.remote.base, node.remote.key)
+}
+
+fn parse_card(line: &str) -> (Vec<u8>, Remote) {
+    let mut parts = line.split_whitespace();
+    let hex = parts.next().unwrap();
+    let bytes = (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect();
+    let mut number = || parts.next().unwrap().parse().unwrap();
+    (bytes, Remote { base: number(), key: number() })
+}
+
+/// The other process: trades puts and messages, then progresses until it is killed.
+fn be_a_peer(provider: &str) {
+    let mut node = Node::open(provider);
+    println!("{}", card(&node));
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let (address, remote) = parse_card(&line);
+    node.wire.connect(0, &address).unwrap();
+    let seed = std::env::var("CIRCULANT_TEST_TRADE").ok().map(|seed| seed.parse().unwrap());
+    if let Some(seed) = seed {
+        trade(&mut node, 0, remote, seed, 1);
+        println!("traded");
     }
-    all_poll(&mut nodes, |n| n[1].log.arrivals.len() == 1 && n[2].log.arrivals.len() == 1);
-    nodes[1].wire.close().unwrap();
-    let source = [nodes[0].source(0, 100_000)];
-    let target = nodes[1].remote;
     let start = Instant::now();
-    let mut told: Option<Result<()>> = None;
-    while told.is_none() && start.elapsed() < Duration::from_secs(3) {
-        // SAFETY: the source lies in the arena and is not written in this test.
-        let posted = unsafe { nodes[0].wire.put(1, &source, target.base, target.key, 2, 2) };
-        if let Err(e) = posted {
-            assert_eq!(e.peer(), Some(1), "{e}");
-            told = Some(Err(e));
-        }
-        nodes[0].poll();
-        if let Some((peer, why)) = nodes[0].log.lost.first() {
-            assert!(peer.is_none_or(|p| p == 1), "{why}");
-            told.get_or_insert(Ok(()));
+    while start.elapsed() < PATIENCE {
+        if node.poll() == 0 {
+            node.wire.idle(Duration::from_millis(1));
         }
     }
-    println!("{provider}: {told:?} after {:?}, {:?}", start.elapsed(), nodes[0].log.lost.first());
-    if nodes[0].wire.quirk().reports_death {
-        assert!(told.is_some(), "this provider was said to report a peer's death");
+}
+
+/// Puts of all sizes, into a slot each, and messages of all lengths, both ways at once; what comes is checked
+/// against the same seed.
+fn trade(node: &mut Node, peer: u32, there: Remote, seed: u64, me: u64) {
+    const PUTS: usize = 150;
+    const SLOT: usize = 16 << 10;
+    let plan = |side: u64| {
+        let mut random = Random((seed + side) | 1);
+        let mut pieces = Vec::new();
+        for i in 0..PUTS {
+            let size = if i == 0 { 1 << 20 } else { random.below(1 << (1 + i % 14)) };
+            let mut bytes = vec![0; size];
+            random.fill(&mut bytes);
+            pieces.push(bytes);
+        }
+        pieces
+    };
+    // Targets below, sources above; the long one has the last mebibyte of each half.
+    let at = |i: usize| if i == 0 { 2 << 20 } else { i % 128 * SLOT };
+    let (mine, theirs) = (plan(me), plan(1 - me));
+    for (i, bytes) in theirs.into_iter().enumerate() {
+        // Slots used twice are only counted the first time: the second put may come first.
+        if i < 128 && i >= PUTS - 128 || i == 0 {
+            node.log.expected.insert(i as u32, (at(i), bytes));
+        }
     }
-    // The others go on: the wire to rank 2 still works.
-    let before = nodes[2].log.arrivals.len();
-    let (source, target) = ([nodes[0].source(0, 8)], nodes[2].remote);
-    // SAFETY: as above.
-    while unsafe { nodes[0].wire.put(2, &source, target.base, target.key, 9, 9) }.unwrap() == Posted::Again {
-        nodes[0].poll();
-        assert!(start.elapsed() < PATIENCE);
+    let start = Instant::now();
+    let mut said = 0;
+    for (i, bytes) in mine.iter().enumerate() {
+        // A slot's earlier source must be done before it is written again.
+        while i >= 128 && !node.log.done.contains(&(i as u64 - 128)) {
+            node.poll();
+            assert!(start.elapsed() < PATIENCE, "put {i} waits for ever");
+        }
+        node.write((3 << 20) + at(i), bytes);
+        let source = [node.source((3 << 20) + at(i), bytes.len())];
+        // SAFETY: the source lies in the arena, and is written again only when done.
+        while unsafe {
+            node.wire.put(peer, &source, there.base + at(i) as u64, there.key, i as u32, i as u64)
+        }
+        .unwrap()
+            == Posted::Again
+        {
+            node.poll();
+            assert!(start.elapsed() < PATIENCE, "put {i} is never taken");
+        }
+        while said <= i * 2
+            && node.wire.message(peer, &[me as u8; MESSAGE_MAX][..said % (MESSAGE_MAX + 1)]).unwrap()
+                == Posted::Yes
+        {
+            said += 1;
+        }
     }
-    while nodes[2].log.arrivals.len() == before {
-        nodes[2].poll();
-        nodes[0].poll();
-        assert!(start.elapsed() < PATIENCE);
+    while said < 2 * PUTS {
+        node.poll();
+        if node.wire.message(peer, &[me as u8; MESSAGE_MAX][..said % (MESSAGE_MAX + 1)]).unwrap()
+            == Posted::Yes
+        {
+            said += 1;
+        }
+        assert!(start.elapsed() < PATIENCE, "message {said} is never taken");
     }
+    while node.log.arrivals.len() < PUTS || node.log.done.len() < PUTS || node.log.messages.len() < 2 * PUTS {
+        if node.poll() == 0 {
+            node.wire.idle(Duration::from_millis(1));
+        }
+        assert!(node.log.lost.is_empty(), "{:?}", node.log.lost);
+        assert!(
+            start.elapsed() < PATIENCE,
+            "{:?}",
+            (node.log.arrivals.len(), node.log.done.len(), node.log.messages.len())
+        );
+    }
+    assert!(node.log.expected.is_empty());
+    node.log.arrivals.sort_unstable();
+    assert_eq!(node.log.arrivals, (0..PUTS as u32).collect::<Vec<_>>());
+    node.log.messages.sort_by_key(Vec::len);
+    let mut lengths: Vec<usize> = (0..2 * PUTS).map(|i| i % (MESSAGE_MAX + 1)).collect();
+    lengths.sort_unstable();
+    assert!(node.log.messages.iter().map(Vec::len).eq(lengths));
+    assert!(node.log.messages.iter().flatten().all(|b| *b == (1 - me) as u8));
+}
+
+fn two_processes_trade(provider: &str) {
+    let seed = Random::new().0;
+    let mut me = Node::open(provider);
+    let (mut other, remote) = Other::start(provider, &mut me, 1, Some(seed));
+    trade(&mut me, 1, remote, seed, 0);
+    // The last puts out may still need us.
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let line = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let line = other.read();
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            line
+        });
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            me.poll();
+            me.wire.idle(Duration::from_millis(1));
+        }
+        reader.join().unwrap()
+    });
+    assert_eq!(line.trim(), "traded", "the other process failed");
+    let pid = other.id();
+    drop(other);
+    remove_shm_of(pid);
+}
+
+/// A peer in a process of its own: killed when dropped, and waited for.
+struct Other(std::process::Child, std::io::BufReader<std::process::ChildStdout>);
+
+impl Other {
+    fn start(provider: &str, to: &mut Node, rank: u32, trade: Option<u64>) -> (Self, Remote) {
+        use std::io::Write;
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        if let Some(seed) = trade {
+            command.env("CIRCULANT_TEST_TRADE", seed.to_string());
+        }
+        let mut child = command
+            .env("CIRCULANT_TEST_PEER", provider)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        writeln!(child.stdin.as_mut().unwrap(), "{}", card(to)).unwrap();
+        let out = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut this = Self(child, out);
+        let (address, remote) = parse_card(&this.read());
+        to.wire.connect(rank, &address).unwrap();
+        (this, remote)
+    }
+    fn read(&mut self) -> String {
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut self.1, &mut line).unwrap();
+        line
+    }
+    fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn a_killed_peer_is_no_hang(provider: &str) {
+    let mut me = Node::open(provider);
+    let (victim, target) = Other::start(provider, &mut me, 1, None);
+    let (survivor, theirs) = Other::start(provider, &mut me, 2, None);
+    let pid = victim.id();
+    let short = [me.source(0, 8)];
+    let long = [me.source(0, 100_000)];
+    let start = Instant::now();
+    let reach = |me: &mut Node, peer: u32, sources: &[Source], there: Remote, token: u64| {
+        // SAFETY: the sources lie in the arena and are not written in this test.
+        while unsafe { me.wire.put(peer, sources, there.base, there.key, 1, token) }.unwrap() == Posted::Again
+        {
+            me.poll();
+            assert!(start.elapsed() < PATIENCE, "rank {peer} cannot be reached");
+        }
+        while !me.log.done.contains(&token) {
+            me.poll();
+            assert!(start.elapsed() < PATIENCE, "a put to rank {peer} is never done");
+        }
+    };
+    reach(&mut me, 1, &long, target, 1);
+    reach(&mut me, 2, &long, theirs, 2);
+    drop(victim);
+    // Puts to the dead: taken, refused or failed, at once or later, but nothing hangs.
+    let start = Instant::now();
+    let mut told = false;
+    while !told && start.elapsed() < Duration::from_secs(2) {
+        for _ in 0..20 {
+            // SAFETY: as above.
+            match unsafe { me.wire.put(1, &long, target.base, target.key, 2, 3) } {
+                Ok(Posted::Yes) => {}
+                Ok(Posted::Again) => break,
+                Err(e) => {
+                    assert_eq!((e.peer(), e.kind()), (Some(1), ErrorKind::PeerLost), "{e}");
+                    told = true;
+                    break;
+                }
+            }
+        }
+        me.poll();
+        if let Some((peer, why)) = me.log.lost.first() {
+            assert!(peer.is_none_or(|p| p == 1) && !why.is_empty(), "{peer:?} {why}");
+            told = true;
+        }
+    }
+    println!("told {told} after {:?}: {:?}", start.elapsed(), me.log.lost.first());
+    assert_eq!(told, me.wire.quirk().reports_death, "the quirk table says otherwise");
+    // The wire to the other goes on.
+    reach(&mut me, 2, &short, theirs, 4);
+    drop(survivor);
+    me.wire.close().unwrap();
+    if me.wire.limits().provider == "shm" {
+        assert!(remove_shm_of(pid) > 0, "a killed process leaves its file");
+        sweep_stale_shm(); // the survivor's
+        assert_eq!((remove_shm_of(pid), remove_shm_of(std::process::id())), (0, 0));
+    }
+}
+
+/// Who handles the signals that providers take an interest in.
+fn handlers() -> Vec<usize> {
+    let signals = [libc::SIGSEGV, libc::SIGBUS, libc::SIGTERM, libc::SIGINT, libc::SIGABRT, libc::SIGILL];
+    let asked = signals.map(|signal| {
+        let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: asks only; there is room for the answer, and all-zero is a valid value besides.
+        unsafe {
+            libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+            action.assume_init().sa_sigaction
+        }
+    });
+    asked.to_vec()
+}
+
+fn opening_leaves_signal_handlers(provider: &str) {
+    let before = handlers();
+    assert!(before[0] != libc::SIG_DFL, "Rust reports stack overflows");
+    let mut wire = Fabric::open(&options(provider)).unwrap();
+    assert_eq!(handlers(), before);
+    wire.close().unwrap();
+    assert_eq!(handlers(), before);
 }
 
 fn survey_says_what_open_takes(provider: &str) {

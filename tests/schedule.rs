@@ -208,7 +208,7 @@ fn rounds_count_and_end_with_a_phase() {
         let c = Circulant::new(p);
         for n in 1..40 {
             let rounds: Vec<_> = c.rounds(n).collect();
-            assert_eq!(rounds.len() as u32, n - 1 + c.q());
+            assert_eq!(rounds.len(), (n - 1 + c.q()) as usize);
             assert_eq!(c.rounds(n).len(), rounds.len());
             assert!(rounds.iter().zip(0..).all(|(round, i)| round.index == i));
             assert!(rounds.windows(2).all(|w| w[1].k == (w[0].k + 1) % c.q()));

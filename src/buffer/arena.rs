@@ -60,7 +60,11 @@ impl Arena {
     ///
     /// # Errors
     /// When memory cannot be mapped or registered.
-    pub(crate) fn alloc(&self, bytes: usize, transport: Option<&mut (dyn Transport + 'static)>) -> Result<Block> {
+    pub(crate) fn alloc(
+        &self,
+        bytes: usize,
+        transport: Option<&mut (dyn Transport + 'static)>,
+    ) -> Result<Block> {
         let len = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(|| no_memory(bytes, "too large"))?;
         let mut state = self.state();
         let found = state.take(len);
@@ -178,7 +182,9 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let mut state = self.arena.state();
-        let Some((_, free)) = state.chunks.iter_mut().find(|(c, _)| Arc::ptr_eq(c, &self.chunk)) else { return };
+        let Some((_, free)) = state.chunks.iter_mut().find(|(c, _)| Arc::ptr_eq(c, &self.chunk)) else {
+            return;
+        };
         let (mut from, mut len) = (self.offset, self.len);
         // Join with free neighbours, so that large blocks can be had again.
         while let Some(i) = free.iter().position(|(o, n)| o + n == from || from + len == *o) {
@@ -222,7 +228,9 @@ impl<T: Pod> Deref for Buf<T> {
 impl<T: Pod> DerefMut for Buf<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `&mut self` makes the range exclusively ours.
-        unsafe { std::slice::from_raw_parts_mut(self.block.chunk.base.add(self.block.offset).cast(), self.len) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.block.chunk.base.add(self.block.offset).cast(), self.len)
+        }
     }
 }
 

@@ -139,6 +139,9 @@ pub(crate) fn put(
 fn outside(what: &str, place: Place, len: u64) -> Error {
     Error::new(
         ErrorKind::Argument,
-        format!("{what} of {len} bytes at {:?}+{} lies outside the memory of the call", place.region, place.offset),
+        format!(
+            "{what} of {len} bytes at {:?}+{} lies outside the memory of the call",
+            place.region, place.offset
+        ),
     )
 }

@@ -75,9 +75,8 @@ pub(crate) fn lend<W: Wire, R>(
     let staged = wire.borrow_mode() == Borrow::Staged;
     let Some(transport) = wire.transport() else {
         // SAFETY: no transport, so only our own copies touch it, within the caller's borrow.
-        let bound = unsafe {
-            Bound::new(ptr, len, crate::transport::Registration(u32::MAX), Grant::default())
-        };
+        let bound =
+            unsafe { Bound::new(ptr, len, crate::transport::Registration(u32::MAX), Grant::default()) };
         return body(wire, bound);
     };
     if staged {

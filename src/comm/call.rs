@@ -127,7 +127,8 @@ impl Shared {
         let program = Arc::new(lower(plan.as_ref(), rank, &limits)?);
         let (land, work) = (program.land, program.work);
         let block = |s: &mut Self, n: u64| -> Result<Option<Block>> {
-            let n = usize::try_from(n).map_err(|_| Error::new(ErrorKind::System, "more memory than there is"))?;
+            let n =
+                usize::try_from(n).map_err(|_| Error::new(ErrorKind::System, "more memory than there is"))?;
             if n == 0 { Ok(None) } else { s.arena.alloc(n, s.engine.transport()).map(Some) }
         };
         let memory = [block(self, land)?, block(self, work)?];

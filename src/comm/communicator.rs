@@ -122,7 +122,12 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::allgatherv`].
-    pub fn allgatherv_in_place<T: Pod>(&self, recv: &mut [T], counts: &[usize], displs: &[usize]) -> Result<()> {
+    pub fn allgatherv_in_place<T: Pod>(
+        &self,
+        recv: &mut [T],
+        counts: &[usize],
+        displs: &[usize],
+    ) -> Result<()> {
         self.gather(None, recv, counts, displs)
     }
 
@@ -151,16 +156,25 @@ impl Communicator {
     ) -> Result<Request> {
         let p = self.size;
         if counts.len() != p || displs.len() != p {
-            return Err(argument(format!("{} counts and {} displacements for {p} ranks", counts.len(), displs.len())));
+            return Err(argument(format!(
+                "{} counts and {} displacements for {p} ranks",
+                counts.len(),
+                displs.len()
+            )));
         }
         if let Some(len) = send
             && len != counts[self.rank]
         {
-            return Err(argument(format!("send has {len} elements, counts[{}] says {}", self.rank, counts[self.rank])));
+            return Err(argument(format!(
+                "send has {len} elements, counts[{}] says {}",
+                self.rank, counts[self.rank]
+            )));
         }
         for (r, (count, displ)) in counts.iter().zip(displs).enumerate() {
             if displ.checked_add(*count).is_none_or(|end| end > recv) && *count > 0 {
-                return Err(argument(format!("rank {r}'s {count} elements at {displ} do not fit into recv, which has {recv}")));
+                return Err(argument(format!(
+                    "rank {r}'s {count} elements at {displ} do not fit into recv, which has {recv}"
+                )));
             }
         }
         let bytes = |list: &[usize]| list.iter().map(|n| *n as u64 * size_of::<T>() as u64).collect();
@@ -200,7 +214,8 @@ impl Communicator {
         match u32::try_from(root) {
             Ok(r) if root < self.size => Ok(r),
             _ => {
-                let e = argument(format!("root {root} is out of range: there are ranks 0 to {}", self.size - 1));
+                let e =
+                    argument(format!("root {root} is out of range: there are ranks 0 to {}", self.size - 1));
                 Err(self.refuse(name, e))
             }
         }

@@ -19,7 +19,8 @@ impl Watch {
     pub(super) fn new(launch: SharedLaunch, same_host: Vec<(u32, u32)>) -> Self {
         let mut watch = Self { launch, ranks: Vec::new(), processes: Vec::new() };
         for (rank, pid) in same_host {
-            let pid = i32::try_from(pid).ok().filter(|p| *p as u32 != std::process::id()).and_then(Pid::from_raw);
+            let pid =
+                i32::try_from(pid).ok().filter(|p| *p as u32 != std::process::id()).and_then(Pid::from_raw);
             // A process that is gone already shows by its silence.
             if let Some(Ok(fd)) = pid.map(|p| pidfd_open(p, PidfdFlags::empty())) {
                 watch.ranks.push(rank);
@@ -35,7 +36,8 @@ impl Liveness for Watch {
         if let Some(gone) = lock(&self.launch).gone() {
             return Some((u32::try_from(gone.rank).ok()?, gone.how));
         }
-        let mut fds: Vec<PollFd<'_>> = self.processes.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let mut fds: Vec<PollFd<'_>> =
+            self.processes.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         if fds.is_empty() || poll(&mut fds, Some(&now)).unwrap_or(0) == 0 {
             return None;

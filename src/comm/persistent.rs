@@ -136,8 +136,10 @@ impl<T: Pod> Persistent<T> {
     fn idle(&self) -> Result<()> {
         match self.running {
             None => Ok(()),
-            Some(_) => Err(Error::new(ErrorKind::Argument, "the buffers of a running operation cannot be touched")
-                .help("call wait() first")),
+            Some(_) => {
+                Err(Error::new(ErrorKind::Argument, "the buffers of a running operation cannot be touched")
+                    .help("call wait() first"))
+            }
         }
     }
 

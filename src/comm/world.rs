@@ -46,7 +46,6 @@ pub(super) struct Shared {
     pub(super) cache: Cache,
     pub(super) model: Model,
     pub(super) deadline: Duration,
-    pub(super) config: Config,
     /// The next call number of the world communicator.
     pub(super) sequence: u32,
 }
@@ -78,7 +77,10 @@ pub struct Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("config", &self.config).field("launch", &self.launch).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("config", &self.config)
+            .field("launch", &self.launch)
+            .finish_non_exhaustive()
     }
 }
 
@@ -211,7 +213,11 @@ impl Builder {
     }
 }
 
-fn start(mut config: Config, mut launch: Box<dyn Launch>, transport: Option<Box<dyn Transport>>) -> Result<World> {
+fn start(
+    mut config: Config,
+    mut launch: Box<dyn Launch>,
+    transport: Option<Box<dyn Transport>>,
+) -> Result<World> {
     let (rank, size) = (launch.rank(), launch.size());
     let launcher = launch.name().to_owned();
     let patience = config.seconds("start-deadline")?;
@@ -252,7 +258,7 @@ fn start(mut config: Config, mut launch: Box<dyn Launch>, transport: Option<Box<
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), Vec::new())));
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), same_host)));
-    let shared = Shared { engine, arena, cache: Cache::default(), model, deadline, config, sequence: 0 };
+    let shared = Shared { engine, arena, cache: Cache::default(), model, deadline, sequence: 0 };
     let shared = Arc::new(Mutex::new(shared));
     let mut world =
         World { shared, launch, rank, size, provider, launcher, nodes: nodes.unwrap_or_default() };
@@ -281,18 +287,21 @@ fn agree(config: &mut Config, launch: &mut dyn Launch, patience: Duration) -> Re
 
 fn open_fabric(config: &Config, all_on_one_node: bool, size: usize) -> Result<Fabric> {
     let wait = match config.text("wait") {
-        "spin" => fabric::WaitMode::Spin,
-        "auto" | "yield" => fabric::WaitMode::Yield,
+        "spin" => fabric::Wait::Spin,
+        "auto" | "yield" => fabric::Wait::Yield,
         other => {
-            return Err(Error::new(ErrorKind::Config, format!("CIRCULANT_WAIT: {other:?} is not spin, yield or auto")));
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!("CIRCULANT_WAIT: {other:?} is not spin, yield or auto"),
+            ));
         }
     };
     Fabric::open(&fabric::Options {
-        provider: config.text("provider").to_owned(),
+        provider: config.text("provider"),
         all_on_one_node,
         size,
         wait,
-        libfabric: config.text("libfabric").to_owned(),
+        libfabric: config.text("libfabric"),
     })
 }
 
@@ -323,7 +332,11 @@ fn identity(config: &Config, limits: Option<&Limits>) -> Identity {
     if let Ok(space) = std::fs::read_link("/proc/self/ns/pid") {
         host.push_str(&space.to_string_lossy());
     }
-    Identity { pid: std::process::id(), host: super::call::digest(host.as_bytes()), agreed: super::call::digest(agreed.as_bytes()) }
+    Identity {
+        pid: std::process::id(),
+        host: super::call::digest(host.as_bytes()),
+        agreed: super::call::digest(agreed.as_bytes()),
+    }
 }
 
 /// Node indices in order of first appearance, from what identifies each rank's host.

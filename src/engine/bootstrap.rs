@@ -56,10 +56,7 @@ impl Engine {
         let whole = block.bound(2 * n * TEST);
         self.write_patterns(&block, &neighbours);
         for (i, peer) in neighbours.iter().enumerate() {
-            let test = Grant {
-                address: whole.grant().address + (i * TEST) as u64,
-                key: whole.grant().key,
-            };
+            let test = Grant { address: whole.grant().address + (i * TEST) as u64, key: whole.grant().key };
             let hello = Message::Hello { test, pid: me.pid, host: me.host, agreed: me.agreed };
             self.core.outbox.push_back((*peer, hello));
         }
@@ -69,16 +66,21 @@ impl Engine {
         block.read(&mut seen);
         for (peer, got) in neighbours.iter().zip(seen.chunks(TEST)) {
             if got != pattern(*peer, self.core.setup.rank) {
-                return Err(self.broken_wire(*peer, "its self-test put was announced before its bytes were there"));
+                return Err(
+                    self.broken_wire(*peer, "its self-test put was announced before its bytes were there")
+                );
             }
         }
         let mut same_host = Vec::new();
         for peer in &neighbours {
             let Some(hello) = self.core.hellos.get(peer) else { continue };
             if hello.agreed != me.agreed {
-                return Err(Error::new(ErrorKind::Mismatch, format!("rank {peer} runs with other settings, another version or another provider"))
-                    .with_peer(*peer as usize)
-                    .help("start all ranks with the same binary and CIRCULANT_ variables"));
+                return Err(Error::new(
+                    ErrorKind::Mismatch,
+                    format!("rank {peer} runs with other settings, another version or another provider"),
+                )
+                .with_peer(*peer as usize)
+                .help("start all ranks with the same binary and CIRCULANT_ variables"));
             }
             if hello.host == me.host {
                 same_host.push((*peer, hello.pid));
@@ -153,8 +155,13 @@ impl Engine {
             (None, Some(p)) => (Some(*p), format!("the self-test put of rank {p} did not arrive")),
             (None, None) => (None, "our self-test puts do not complete".to_owned()),
         };
-        let mut e = Error::new(ErrorKind::Timeout, format!("{what} within {} s of start-up", deadline.as_secs_f64()))
-            .help("check firewall and interface, try another CIRCULANT_PROVIDER, or raise CIRCULANT_START_DEADLINE");
+        let mut e = Error::new(
+            ErrorKind::Timeout,
+            format!("{what} within {} s of start-up", deadline.as_secs_f64()),
+        )
+        .help(
+            "check firewall and interface, try another CIRCULANT_PROVIDER, or raise CIRCULANT_START_DEADLINE",
+        );
         if let Some(p) = peer {
             e = e.with_peer(p as usize);
         }

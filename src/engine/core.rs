@@ -111,7 +111,9 @@ impl Core {
     pub(super) fn healthy(&self) -> Result<()> {
         match &self.failure {
             None => Ok(()),
-            Some(e) if e.message().starts_with("the world ") => Err(e.clone().at_rank(self.setup.rank as usize)),
+            Some(e) if e.message().starts_with("the world ") => {
+                Err(e.clone().at_rank(self.setup.rank as usize))
+            }
             Some(e) => Err(Error::new(
                 ErrorKind::Aborted,
                 format!("the world ended with an earlier error: {}", e.message()),
@@ -131,10 +133,6 @@ impl Core {
         }
         Err(Error::new(ErrorKind::Argument, format!("{SLOTS} operations are in flight already"))
             .help("wait for some before starting more"))
-    }
-
-    pub(super) fn task(&mut self, slot: u8) -> Option<&mut Task> {
-        self.tasks.get_mut(usize::from(slot))?.as_deref_mut()
     }
 
     pub(super) fn take_task(&mut self, slot: u8) -> Option<Box<Task>> {
@@ -169,7 +167,8 @@ impl Core {
                 Message::Open { call: c, .. }
                 | Message::Start { call: c, .. }
                 | Message::Notify { call: c, .. }
-                    if *c == call => {
+                    if *c == call =>
+                {
                     let (from, message) = self.bank.swap_remove(i);
                     self.for_call(from, message);
                 }
@@ -196,9 +195,10 @@ impl Core {
     }
 
     fn slot_of(&self, call: CallId) -> Option<u8> {
-        self.active.iter().copied().find(|s| {
-            self.tasks[usize::from(*s)].as_ref().is_some_and(|t| t.meta.call == call)
-        })
+        self.active
+            .iter()
+            .copied()
+            .find(|s| self.tasks[usize::from(*s)].as_ref().is_some_and(|t| t.meta.call == call))
     }
 
     /// An open word or a notify, for a call that we are in, have left, or have not entered yet.
@@ -217,7 +217,11 @@ impl Core {
             } else if self.bank.len() < BANK_MAX {
                 self.bank.push((from, message));
             } else {
-                self.break_with(ErrorKind::Mismatch, from, format!("rank {from} is {BANK_MAX} messages ahead"));
+                self.break_with(
+                    ErrorKind::Mismatch,
+                    from,
+                    format!("rank {from} is {BANK_MAX} messages ahead"),
+                );
             }
             return;
         };
@@ -276,6 +280,7 @@ impl Core {
         let Some(slot) = self.slot_of(call) else { return };
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else { return };
         if let Some(i) = task.peer_index(from) {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
             task.peers[i].outstanding = task.peers[i].outstanding.saturating_sub(bytes);
             task.outstanding = task.outstanding.saturating_sub(bytes);
         }
@@ -311,9 +316,15 @@ impl Core {
         }
     }
 
+    /// Our own question: it goes out as one that came in would, and we answer it too.
+    pub(super) fn query_from(&mut self, me: u32, query: Message) {
+        self.gossip(me, query);
+    }
+
     fn gossip(&mut self, from: u32, message: Message) {
         match message {
             Message::Query { origin, round } => {
+                self.query_round = self.query_round.max(round);
                 if self.seen_queries.insert((origin, round)) {
                     self.flood(&message, from);
                     let mine = Message::Status { origin: self.setup.rank, round, status: self.status };
@@ -323,6 +334,7 @@ impl Core {
                 }
             }
             Message::Status { origin, round, status } => {
+                self.query_round = self.query_round.max(round);
                 if self.seen_statuses.insert((origin, round)) {
                     self.statuses.insert(origin, status);
                     self.flood(&message, from);
@@ -353,23 +365,27 @@ impl Sink for Core {
         self.counts.arrivals += 1;
         let acknowledge_at = self.setup.acknowledge_at();
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else {
-            return self.break_with(ErrorKind::Transport, NONE, format!("data arrived for no operation (word {word:#x})"));
+            return self.break_with(
+                ErrorKind::Transport,
+                NONE,
+                format!("data arrived for no operation (word {word:#x})"),
+            );
         };
         let Some(expected) = task.program.expected.get(counter as usize).copied() else {
-            return self.break_with(ErrorKind::Transport, NONE, format!("data arrived for counter {counter}, which is none"));
+            return self.break_with(
+                ErrorKind::Transport,
+                NONE,
+                format!("data arrived for counter {counter}, which is none"),
+            );
         };
         if expected.peer == NO_COUNTER || task.arrivals_left == 0 {
             return self.break_with(ErrorKind::Transport, NONE, format!("unexpected data (word {word:#x})"));
         }
         task.arrivals_left -= 1;
         task.bump(counter);
-        // The bytes of one counter come in `arrivals` puts; the last is credited with what is left.
-        let share = expected.len / u64::from(expected.arrivals.max(1));
-        let bytes = if task.counters[counter as usize] == expected.arrivals {
-            expected.len - share * u64::from(expected.arrivals - 1)
-        } else {
-            share
-        };
+        // The puts of one counter may be of different lengths: the first credits them all, because credit that
+        // lags behind what arrived could hold the sender back for good.
+        let bytes = if task.counters[counter as usize] == 1 { expected.len } else { 0 };
         let call = task.meta.call;
         let peer = &mut task.peers[expected.peer as usize];
         peer.owed += bytes;
@@ -396,10 +412,16 @@ impl Sink for Core {
 
     fn message(&mut self, bytes: &[u8]) {
         let Some((from, message)) = Message::decode(bytes) else {
-            return self.break_with(ErrorKind::Transport, NONE, format!("a message of {} bytes makes no sense", bytes.len()));
+            return self.break_with(
+                ErrorKind::Transport,
+                NONE,
+                format!("a message of {} bytes makes no sense", bytes.len()),
+            );
         };
         match message {
-            Message::Open { .. } | Message::Start { .. } | Message::Notify { .. } => self.for_call(from, message),
+            Message::Open { .. } | Message::Start { .. } | Message::Notify { .. } => {
+                self.for_call(from, message)
+            }
             Message::Ack { call, bytes } => self.acknowledged(from, call, bytes),
             Message::Abort { .. } => self.aborted(from, message),
             Message::Query { .. } | Message::Status { .. } => self.gossip(from, message),

@@ -19,6 +19,10 @@ impl Engine {
     /// error with our whereabouts.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
         let mut error = error.at_rank(self.core.setup.rank as usize);
+        let now = self.core.status.entered;
+        if now != self.core.status.completed {
+            error = error.in_operation((self.core.setup.names)(now.code), u64::from(now.call.sequence));
+        }
         if let Some(limits) = &self.limits {
             error = error.over(limits.provider.clone());
         }
@@ -118,10 +122,10 @@ impl Engine {
 
     /// Asks every rank what it is doing.
     pub(super) fn ask_everybody(&mut self) {
-        self.core.query_round += 1;
-        let (origin, round) = (self.core.setup.rank, self.core.query_round);
+        // A new round number, so that everybody answers anew, whoever asked before.
+        let (origin, round) = (self.core.setup.rank, self.core.query_round + 1);
         self.core.statuses.clear();
-        self.core.flood(&Message::Query { origin, round }, NONE);
+        self.core.query_from(origin, Message::Query { origin, round });
     }
 
     /// The error of a wait that lasted too long: what is missing, and what everybody says to be doing.

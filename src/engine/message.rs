@@ -317,7 +317,11 @@ mod tests {
                 }
                 _ => assert_eq!(m, back),
             }
-            assert_eq!(n > 64, matches!(m, Message::Abort { .. }), "hot messages fit the smallest inject size");
+            assert_eq!(
+                n > 64,
+                matches!(m, Message::Abort { .. }),
+                "hot messages fit the smallest inject size"
+            );
             assert!(Message::decode(&buffer[..n - 1]).is_none() || matches!(m, Message::Abort { .. }));
         }
     }

@@ -16,8 +16,8 @@ mod pump;
 mod raw;
 mod task;
 
-pub(crate) use core::Core;
 pub(crate) use bootstrap::Identity;
+pub(crate) use core::Core;
 pub(crate) use message::CallId;
 
 use message::Mark;
@@ -60,7 +60,10 @@ pub(crate) struct Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("limits", &self.limits).field("core", &self.core).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("limits", &self.limits)
+            .field("core", &self.core)
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,13 +72,9 @@ const LIVENESS_EVERY: Duration = Duration::from_millis(10);
 
 impl Engine {
     /// An engine on `transport`; `None` for a world of one rank.
-    pub(crate) fn new(
-        setup: Setup,
-        transport: Option<Box<dyn Transport>>,
-        liveness: Option<Box<dyn Liveness>>,
-    ) -> Self {
+    pub(crate) fn new(setup: Setup, transport: Option<Box<dyn Transport>>) -> Self {
         let limits = transport.as_ref().map(|t| t.limits().clone());
-        Self { transport, limits, liveness, core: Core::new(setup), lazy: false }
+        Self { transport, limits, liveness: None, core: Core::new(setup), lazy: false }
     }
 
     /// Watches ranks from outside the wire from now on.
@@ -275,7 +274,9 @@ impl Engine {
             self.send(to, &Message::Bye)?;
         }
         self.core.leaving = true;
-        self.wait_for(deadline, &mut |core| core.byes >= core.setup.neighbours.len() && core.outbox.is_empty())
+        self.wait_for(deadline, &mut |core| {
+            core.byes >= core.setup.neighbours.len() && core.outbox.is_empty()
+        })
     }
 
     /// Closes the endpoint in peace.
@@ -301,7 +302,9 @@ impl Wire for Engine {
     }
 
     fn shut(&mut self) {
-        self.core.failure.get_or_insert_with(|| Error::new(ErrorKind::Aborted, "the world was shut after an error"));
+        self.core
+            .failure
+            .get_or_insert_with(|| Error::new(ErrorKind::Aborted, "the world was shut after an error"));
         if let Some(mut t) = self.transport.take()
             && let Err(e) = t.close()
         {

@@ -83,7 +83,8 @@ impl Engine {
             return Err(Error::new(ErrorKind::Transport, "a put without a wire"));
         };
         let state = &mut task.peers[peer];
-        let (Some(Reverse(index)), Some((their_slot, output, land))) = (state.ready.peek().copied(), state.open)
+        let (Some(Reverse(index)), Some((their_slot, output, land))) =
+            (state.ready.peek().copied(), state.open)
         else {
             return Ok(Posted::Again);
         };
@@ -92,7 +93,10 @@ impl Engine {
             Region::Output => output,
             Region::Land => land,
             other => {
-                return Err(Error::new(ErrorKind::Transport, format!("a put cannot target a peer's {other:?}")));
+                return Err(Error::new(
+                    ErrorKind::Transport,
+                    format!("a put cannot target a peer's {other:?}"),
+                ));
             }
         };
         let to = Destination {
@@ -108,8 +112,9 @@ impl Engine {
             .map_err(|e| e.with_peer(to.peer as usize).in_round(op.round))?;
         if posted == Posted::Yes {
             state.ready.pop();
-            state.outstanding += op.len;
-            task.outstanding += op.len;
+            let len = i64::try_from(op.len).unwrap_or(i64::MAX);
+            state.outstanding = state.outstanding.saturating_add(len);
+            task.outstanding = task.outstanding.saturating_add(len);
             self.core.counts.puts += 1;
             self.core.counts.put_bytes += op.len;
         }
@@ -119,7 +124,8 @@ impl Engine {
 
 /// The peer whose first ready op has the lowest round of those that may go.
 fn lowest(task: &Task, window: u64) -> Option<usize> {
-    let half_used = task.outstanding > window / 2;
+    let outstanding = u64::try_from(task.outstanding).unwrap_or(0);
+    let half_used = outstanding > window / 2;
     let mut best: Option<(u32, usize)> = None;
     for (i, peer) in task.peers.iter().enumerate() {
         let Some(Reverse(op)) = peer.ready.peek() else { continue };
@@ -128,7 +134,7 @@ fn lowest(task: &Task, window: u64) -> Option<usize> {
         }
         // Up to half the window may rest unacknowledged at the receivers for good, so below that a put of
         // any size must be allowed.
-        if half_used && task.outstanding + task.program.ops[*op as usize].len > window {
+        if half_used && outstanding + task.program.ops[*op as usize].len > window {
             continue;
         }
         if best.is_none_or(|(b, _)| *op < b) {

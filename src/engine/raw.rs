@@ -81,7 +81,10 @@ impl Engine {
             1 => 0,
             r => return Err(Error::new(ErrorKind::Argument, format!("rank {r} has no part in raw puts"))),
         };
-        let transport = self.transport.as_deref_mut().ok_or_else(|| Error::new(ErrorKind::Argument, "one rank has no wire"))?;
+        let transport = self
+            .transport
+            .as_deref_mut()
+            .ok_or_else(|| Error::new(ErrorKind::Argument, "one rank has no wire"))?;
         let half = bytes.max(1).next_multiple_of(4096);
         let block = arena.alloc(2 * half, Some(transport))?;
         let whole = block.bound(2 * half);
@@ -98,7 +101,14 @@ impl Engine {
         (bytes as u64).div_ceil(max).max(1)
     }
 
-    fn raw_put(&mut self, peer: u32, grant: Grant, binding: &Binding, bytes: usize, deadline: Duration) -> Result<()> {
+    fn raw_put(
+        &mut self,
+        peer: u32,
+        grant: Grant,
+        binding: &Binding,
+        bytes: usize,
+        deadline: Duration,
+    ) -> Result<()> {
         let pieces = self.raw_pieces(bytes);
         let step = (bytes as u64).div_ceil(pieces);
         let give_up = Instant::now() + deadline;
@@ -117,7 +127,8 @@ impl Engine {
                 }
                 self.progress()?;
                 if Instant::now() > give_up {
-                    let e = Error::new(ErrorKind::Timeout, "the wire takes no raw put").with_peer(peer as usize);
+                    let e =
+                        Error::new(ErrorKind::Timeout, "the wire takes no raw put").with_peer(peer as usize);
                     return Err(self.fail(e));
                 }
             }

@@ -1,9 +1,9 @@
 //! One operation in flight: a program, its counters and its queues. Everything is allocated when the task
 //! is made; running it, and running it again, allocates nothing.
 
+use crate::buffer::{Binding, Grant};
 use crate::plan::NO_COUNTER;
 use crate::plan::lower::{OpKind, Program};
-use crate::buffer::{Binding, Grant};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub(crate) struct PeerState {
     pub open: Option<(u8, Grant, Grant)>,
     /// Of a persistent operation: output and landing memory, told when it was bound.
     pub known: Option<(Grant, Grant)>,
-    /// Bytes of ours that it has not acknowledged.
-    pub outstanding: u64,
+    /// Bytes of ours that it has not acknowledged; below 0 when a receiver credited puts before they came.
+    pub outstanding: i64,
     /// Bytes of its that we have not acknowledged.
     pub owed: u64,
     /// The transport took nothing for it the last time.
@@ -51,8 +51,8 @@ pub(crate) struct Task {
     pub local: BinaryHeap<Reverse<u32>>,
     pub arrivals_left: u64,
     pub ops_left: usize,
-    /// Bytes of ours that nobody has acknowledged.
-    pub outstanding: u64,
+    /// Bytes of ours that nobody has acknowledged (the sum over the peers).
+    pub outstanding: i64,
     /// Peers know where to put from an earlier binding.
     pub persistent: bool,
 }

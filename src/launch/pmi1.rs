@@ -337,3 +337,87 @@ fn connect(address: &str, patience: Duration) -> Result<TcpStream> {
     }
     Err(trouble(last))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ANSWERS: [&str; 8] = [
+        "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+        "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
+        "cmd=my_kvsname kvsname=job rc=0",
+        "cmd=get_result rc=0 msg=success value=(vector,(0,2,1))",
+        "cmd=put_result rc=0",
+        "cmd=barrier_out rc=0",
+        "cmd=get_result rc=0 value=1.eHl6",
+        "cmd=finalize_ack rc=0",
+    ];
+
+    /// A whole life against a launcher that says these bytes and hangs up; how far it came.
+    fn live(said: &[u8]) -> Result<()> {
+        let (ours, mut theirs) = UnixStream::pair()?;
+        theirs.write_all(said)?;
+        theirs.shutdown(std::net::Shutdown::Write)?;
+        let patience = Duration::from_secs(5);
+        let mut me = Pmi1::over_socket(ours, 0, 2, None, patience)?;
+        assert_eq!(me.nodes(), Some(vec![0, 1]));
+        me.put("key", b"xyz")?;
+        me.fence(patience)?;
+        assert_eq!(me.get("key")?, b"xyz");
+        me.finalize()
+    }
+
+    fn text(lines: &[&str]) -> Vec<u8> {
+        lines.iter().flat_map(|l| [l.as_bytes(), b"\n"].concat()).collect()
+    }
+
+    #[test]
+    fn a_life() {
+        live(&text(&ANSWERS)).unwrap();
+        for end in 0..ANSWERS.len() {
+            let error = live(&text(&ANSWERS[..end])).unwrap_err().to_string();
+            assert!(error.contains("closed the connection"), "{error}");
+        }
+        let error = live(b"cmd=response_to_init rc=-1\n").unwrap_err().to_string();
+        assert!(error.contains("does not speak PMI-1: \"cmd=response_to_init rc=-1\""), "{error}");
+        let mut lines = ANSWERS;
+        lines[4] = "cmd=put_result rc=-1 msg=no";
+        assert!(live(&text(&lines)).unwrap_err().to_string().contains("msg=no"));
+        lines = ANSWERS;
+        lines[6] = "cmd=get_result rc=-1 value=unknown";
+        assert!(live(&text(&lines)).unwrap_err().to_string().contains("nothing under the key"));
+    }
+
+    #[test]
+    fn ranks_beyond_the_size_are_refused() {
+        for (rank, size) in [(0, 0), (2, 2), (0, usize::MAX)] {
+            let (ours, _theirs) = UnixStream::pair().unwrap();
+            assert!(Pmi1::over_socket(ours, rank, size, None, Duration::from_secs(5)).is_err());
+        }
+    }
+
+    proptest! {
+        /// Spoilt answers are errors, never a panic or a wait.
+        #[test]
+        fn spoilt(which in 0..ANSWERS.len(), at in 0usize..60, byte in any::<u8>(), cut in any::<bool>()) {
+            let mut lines: Vec<Vec<u8>> = ANSWERS.iter().map(|l| l.as_bytes().to_vec()).collect();
+            let at = at % lines[which].len();
+            if cut {
+                lines[which].truncate(at);
+            } else {
+                lines[which][at] = byte;
+            }
+            let said: Vec<u8> = lines.iter().flat_map(|l| [&l[..], b"\n"].concat()).collect();
+            // The two values that `live` looks at may be spoilt into other good ones.
+            if which != 3 && which != 6 {
+                let _ = live(&said);
+            }
+        }
+
+        #[test]
+        fn any_bytes(said in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(live(&said).is_err());
+        }
+    }
+}

@@ -50,7 +50,7 @@ fn encode(bytes: &[u8]) -> String {
 
 /// The bytes of a piece; `None` when it is not base64url as [`encode`] writes it.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let digit = |c: u8| DIGITS.iter().position(|&d| d == c);
+    let digit = |c: u8| (0u32..).zip(DIGITS).find(|&(_, &d)| d == c).map(|(i, _)| i);
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.chunks(4) {
         let mut word = 0;
@@ -60,8 +60,7 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
         if group.len() == 1 {
             return None;
         }
-        let bytes = [(word >> 16) as u8, (word >> 8 & 255) as u8, (word & 255) as u8];
-        out.extend_from_slice(&bytes[..group.len() - 1]);
+        out.extend_from_slice(&word.to_be_bytes()[1..group.len()]);
     }
     Some(out)
 }

@@ -12,25 +12,17 @@ impl Circulant {
     pub fn base(&self, r: u32) -> u32 {
         self.must_be_rank(r);
         let mut rest = r;
-        for k in (0..self.q()).rev() {
-            let skip = self.skip(k);
-            if rest == skip {
-                return k;
-            }
-            if rest > skip {
-                rest -= skip;
-            }
+        let mut k = self.q();
+        while rest > 0 {
+            k = self.reach(rest) - 1;
+            rest -= self.at(k);
         }
-        self.q()
+        k
     }
 
     /// The round of a phase in which rank `r` > 0 gets its base block: the K with
     /// skips\[K] ≤ r < skips\[K+1], its home range.
     pub(super) fn home(&self, r: u32) -> u32 {
-        let mut k = self.q();
-        while self.skip(k) > r {
-            k -= 1;
-        }
-        k
+        self.reach(r) - 1
     }
 }

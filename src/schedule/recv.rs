@@ -4,7 +4,8 @@
 //! distinct skips. The search walks upwards from the root, largest skips first, one turn of the circle
 //! ahead (to T = p + r, so that no position is negative), and takes for rounds 0, 1, … the highest
 //! positions that still fit under T − skips[k]; the last index of the path names the block. Every index
-//! is used once, so every block arrives once. The idea is that of the O(log p) constructions which
+//! is used once, so every block arrives once. The path is a set of falling indices, hence a mask, and the
+//! search needs no stack. The idea is that of the O(log p) constructions which
 //! followed the 2022 paper (arXiv 2312.11236, 2407.18004).
 
 use super::Circulant;
@@ -37,76 +38,53 @@ impl Circulant {
 
     /// The first `rounds` entries of the receive schedule, the rest zero.
     pub(super) fn recv_until(&self, r: u32, rounds: u32) -> Entries {
-        let base = self.base(r);
-        let mut search = Search {
-            graph: self,
-            base,
-            turn: u64::from(self.p()) + u64::from(r),
-            left: u32::MAX >> (u32::BITS - 1 - self.q()) & !(1 << base),
-            rounds,
-            k: 0,
-            last: u64::MAX,
-            found: Entries::zeroed(self),
-        };
-        search.extend(0, u32::MAX);
-        search.found
-    }
-}
-
-struct Search<'a> {
-    graph: &'a Circulant,
-    base: u32,
-    /// T = p + r.
-    turn: u64,
-    /// Bit e: index e may still be used. Index q, a skip of p, is "from the root in this very phase".
-    left: u32,
-    /// Where to stop, ≤ q.
-    rounds: u32,
-    /// The round that is looked for.
-    k: u32,
-    /// The position taken for round k − 1; positions fall from round to round.
-    last: u64,
-    found: Entries,
-}
-
-impl Search<'_> {
-    /// Extends a path that has reached `position` by indices among `below` (a mask), recursively.
-    /// Depth ≤ q: each level uses a smaller index.
-    fn extend(&mut self, position: u64, mut below: u32) {
-        while self.k < self.rounds {
-            // Re-read `left` each time: deeper levels take indices away.
-            let candidates = self.left & below;
-            if candidates == 0 {
-                return;
+        let (base, q, turn) = (self.base(r), self.q(), u64::from(self.p() + r));
+        let skip = |k| u64::from(self.at(k));
+        let mut found = Entries::zeroed(self);
+        // Bit e of a mask: index e. Index q, a skip of p, is "from the root in this very phase".
+        let mut left = ((2u64 << q) - 1) & !(1 << base);
+        // The path: its indices fall, its skips add up to `position`; `below`: what may extend it.
+        let (mut path, mut position, mut below) = (0u64, 0, u64::MAX);
+        // For round k: the highest position allowed (positions fall from round to round), and the one
+        // below which a path may be extended, as some higher position may still fit.
+        let mut k = 0;
+        let (mut highest, mut extend) = (turn - skip(0), turn - skip(u32::min(1, q)));
+        while k < rounds {
+            let candidates = left & below;
+            let (e, next);
+            if candidates != 0 {
+                e = candidates.ilog2();
+                next = position + skip(e);
+                below = (1 << e) - 1;
+                if next > highest {
+                    continue;
+                }
+                if next <= extend {
+                    path |= 1 << e;
+                    position = next;
+                    continue;
+                }
+            } else {
+                // Back by one index, whose position is then itself the one to take.
+                if path == 0 {
+                    break;
+                }
+                e = path.trailing_zeros();
+                next = position;
+                path ^= 1 << e;
+                position -= skip(e);
+                below = (1 << e) - 1;
             }
-            let e = candidates.ilog2();
-            below = (1 << e) - 1;
-            let next = position + u64::from(self.graph.skip(e));
-            if next > self.limit(self.k) || next >= self.last {
+            if position > extend {
+                below = 0; // the shorter path's own position now fits round k: back to it
                 continue;
             }
-            if next <= self.limit(self.k + 1) {
-                self.extend(next, below); // a higher position may fit round k
-            }
-            // What was found may leave the caller's own position as the one for the next round.
-            if self.k == self.rounds || position > self.limit(self.k + 1) {
-                return;
-            }
-            self.accept(e, next);
+            found.set(k, if e == q { this_phase(base) } else { last_phase(e, q) });
+            left &= !(1 << e);
+            k += 1;
+            highest = u64::min(turn - skip(k), next - 1);
+            extend = turn - skip(u32::min(k + 1, q));
         }
-    }
-
-    /// The highest position from which a block can still come in round `k`.
-    fn limit(&self, k: u32) -> u64 {
-        self.turn - u64::from(self.graph.skip(k))
-    }
-
-    fn accept(&mut self, e: u32, position: u64) {
-        let q = self.graph.q();
-        let entry = if e == q { this_phase(self.base) } else { last_phase(e, q) };
-        self.found.set(self.k, entry);
-        self.k += 1;
-        self.last = position;
-        self.left &= !(1 << e);
+        found
     }
 }

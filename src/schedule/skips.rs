@@ -88,6 +88,18 @@ impl Circulant {
         if r >= skip { r - skip } else { r + self.p - skip }
     }
 
+    /// Skip `k` ≤ q, unchecked beyond the array's bounds.
+    pub(super) fn at(&self, k: u32) -> u32 {
+        self.skips[k as usize]
+    }
+
+    /// How many skips are ≤ `x` < p, without a search: skip e lies above 2^(e−1) and at most at 2^e, so the
+    /// bits of `x` decide all but one.
+    pub(super) fn reach(&self, x: u32) -> u32 {
+        let bits = u32::BITS - x.leading_zeros();
+        bits + u32::from(self.skips[bits as usize] <= x)
+    }
+
     pub(super) fn must_be_rank(&self, r: u32) {
         assert!(r < self.p, "rank {r} of {} ranks", self.p);
     }

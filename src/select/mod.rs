@@ -31,7 +31,8 @@ const BUILT_IN: &[(&str, u64, u64, u64)] = &[
 impl Model {
     /// The built-in figures of `provider`, overridden by the settings.
     pub(crate) fn new(provider: &str, config: &Config) -> Result<Self> {
-        let (_, l, o, b) = BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0));
+        let (_, l, o, b) =
+            BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0));
         let wire = rules::Model {
             latency_ns: config.number("latency")?.unwrap_or(l),
             overhead_ns: config.number("overhead")?.unwrap_or(o),

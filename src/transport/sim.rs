@@ -176,7 +176,8 @@ impl Sim {
     }
 
     fn land(&self, base: u64, key: u64, bytes: &[u8]) -> Result<()> {
-        let refused = |what: &str| Err(Error::new(ErrorKind::Transport, format!("a put was refused: {what}")));
+        let refused =
+            |what: &str| Err(Error::new(ErrorKind::Transport, format!("a put was refused: {what}")));
         let Some((at, len)) = self.regions.get(&key).copied() else { return refused("unknown key") };
         let (Ok(offset), n) = (usize::try_from(base), bytes.len()) else { return refused("beyond memory") };
         if offset.checked_add(n).is_none_or(|end| end > len) {

@@ -33,7 +33,7 @@ The ranks find PMI-1 in PMI_FD, so programs built with MPICH can be started as w
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct RunArgs {
     /// Number of ranks
-    #[arg(short = 'n', long = "ranks", visible_short_alias = 'p', value_name = "P", value_parser = ranks)]
+    #[arg(short = 'n', long = "ranks", value_name = "P", value_parser = ranks, allow_negative_numbers = true)]
     ranks: usize,
     /// Begin each line of output with [rank]
     #[arg(short, long)]
@@ -47,7 +47,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     settings: SettingFlags,
     /// Program and its arguments; bench, cast, info and schedule are this tool's own
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
 

@@ -28,6 +28,9 @@ const KILL_TIME: Duration = Duration::from_secs(10);
 /// How long what a rank left behind in its process group may go on printing.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// How often one rank's socket is read before it is another's turn.
+const READS: usize = 16;
+
 /// Token of the output threads; the sockets of PMI follow it.
 const WAKE: u64 = signals::TOKENS;
 const FIRST_RANK: u64 = WAKE + 1;
@@ -85,7 +88,8 @@ struct Job<'a> {
     ranks: Vec<Rank>,
     /// Pipes per rank that are still open.
     open: Arc<[AtomicUsize]>,
-    wake: UnixStream,
+    /// The output threads write to the second when something changed; we read the first.
+    wake: (UnixStream, UnixStream),
     pumps: Vec<Pump>,
     stage: Stage,
     deadline: Option<Instant>,
@@ -106,7 +110,9 @@ impl<'a> Job<'a> {
         let signals = Signals::listen(&poll)?;
         let random = std::hash::RandomState::new().build_hasher().finish();
         let name = format!("circulant-{}-{random:016x}", std::process::id());
-        let (wake, _) = UnixStream::pair()?;
+        let wake = UnixStream::pair()?;
+        wake.0.set_nonblocking(true)?;
+        poll.add(&wake.0, WAKE, Want::Read)?;
         Ok(Self {
             options,
             poll,
@@ -162,13 +168,9 @@ impl<'a> Job<'a> {
         outputs: Vec<(usize, std::os::fd::OwnedFd)>,
         errors: Vec<(usize, std::os::fd::OwnedFd)>,
     ) -> std::io::Result<()> {
-        let (wake, theirs) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        self.poll.add(&wake, WAKE, Want::Read)?;
-        self.wake = wake;
         for (pipes, sink) in [(outputs, Sink::Output), (errors, Sink::Error)] {
             let open = Arc::clone(&self.open);
-            self.pumps.push(Pump::start(pipes, sink, self.options.label, open, theirs.try_clone()?)?);
+            self.pumps.push(Pump::start(pipes, sink, self.options.label, open, self.wake.1.try_clone()?)?);
         }
         Ok(())
     }
@@ -189,7 +191,7 @@ impl<'a> Job<'a> {
             for token in self.poll.wait(self.until_next())? {
                 match token {
                     WAKE => {
-                        let _ = self.wake.read(&mut [0; 4096]);
+                        let _ = self.wake.0.read(&mut [0; 4096]);
                     }
                     token if token < WAKE => self.signalled(token),
                     token => self.talk(usize::try_from(token - FIRST_RANK).unwrap_or(0)),
@@ -403,8 +405,9 @@ impl<'a> Job<'a> {
         }
         self.accuse_leaver();
         self.exit.get_or_insert(1);
+        let still = if running.len() == 1 { "is" } else { "are" };
         say(&format!(
-            "{} did not end by itself within {:?}: terminated",
+            "{} {still} still running after {:?}: terminated",
             ranks_text(&running),
             self.options.grace
         ));
@@ -426,19 +429,22 @@ impl<'a> Job<'a> {
 
     /// Reads a rank's requests and answers them.
     fn talk(&mut self, rank: usize) {
-        // Not for ever: others want to be heard, too.
-        for _ in 0..16 {
-            loop {
-                if !self.flush(rank) {
-                    return;
-                }
-                match self.ranks[rank].input.pop() {
-                    Ok(Some(line)) => self.obey(rank, &line),
-                    Ok(None) => break,
-                    Err(_) => return self.broke(rank, "a line without end"),
-                }
+        let mut reads = 0;
+        loop {
+            if !self.flush(rank) {
+                return;
             }
-            let Some(stream) = &mut self.ranks[rank].pmi else { return };
+            match self.ranks[rank].input.pop() {
+                Ok(Some(line)) => {
+                    self.obey(rank, &line);
+                    continue;
+                }
+                Ok(None) => {}
+                Err(_) => return self.broke(rank, "a line without end"),
+            }
+            // Not for ever: others want to be heard, too. No whole line may be left behind here.
+            reads += 1;
+            let Some(stream) = self.ranks[rank].pmi.as_mut().filter(|_| reads <= READS) else { return };
             let mut buffer = [0; 4096];
             match stream.read(&mut buffer) {
                 Ok(len) if len > 0 => self.ranks[rank].input.push(&buffer[..len]),

@@ -194,6 +194,7 @@ impl Fabric {
                     libc::ENETUNREACH,
                     libc::ETIMEDOUT,
                     libc::ECANCELED,
+                    libc::ENOENT, // what sockets says
                 ];
                 let kind =
                     if gone.iter().any(|g| c == -i64::from(*g)) { ErrorKind::PeerLost } else { e.kind() };

@@ -53,7 +53,8 @@ pub struct Quirk {
     pub gather: usize,
     /// A rank can put to itself.
     pub to_self: bool,
-    /// A dead peer becomes an error sooner or later; else only a deadline or a watcher tells.
+    /// A put under way to a peer that dies becomes an error; else only a deadline or a watcher tells. A put
+    /// posted later may be put off for ever also where this holds (tcp and net try to connect again).
     pub reports_death: bool,
     /// What is worth knowing.
     pub note: &'static str,
@@ -167,7 +168,6 @@ pub const QUIRKS: &[Quirk] = &[
     Quirk {
         provider: "sockets",
         interface: Some("FI_SOCKETS_IFACE"),
-        reports_death: false,
         note: "a thread of its own starves behind a polling rank: 4 ms per put",
         ..COMMON
     },

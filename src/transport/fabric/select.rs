@@ -15,8 +15,10 @@ const MR_MODES: u64 =
 /// What a provider may ask of each operation: some memory of ours in its context.
 const MODES: u64 = fi::FI_CONTEXT | fi::FI_CONTEXT2;
 
+const NOT_THERE: &str = "not in this library, or no device for it";
+
 /// An endpoint that libfabric offers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
     /// libfabric's exact name of the provider.
@@ -125,15 +127,23 @@ fn look(lib: &'static Library, options: &Options<'_>, enough: bool) -> Vec<(Cand
     for (place, name) in names(options.provider).into_iter().enumerate() {
         let quirk = quirk(name);
         let base = score(quirk.class) - i32::try_from(place).unwrap_or(i32::MAX / 2);
+        let before = found.len();
+        let mut why = NOT_THERE.to_owned();
         match ask(lib, name, &quirk, options) {
             Ok(infos) => {
                 for info in infos {
                     let mut c = describe(&info, base);
-                    c.rejected = objection(&c, &info, name, &quirk, options);
-                    found.push((c, Some(info)));
+                    c.rejected = objection(&c, &info, &quirk, options);
+                    // Asked for tcp, 1.17 offers tcp;ofi_rxm; and one endpoint comes in several flavours.
+                    if c.provider == name && !found[before..].iter().any(|(other, _)| *other == c) {
+                        found.push((c, Some(info)));
+                    }
                 }
             }
-            Err(why) => found.push((absent(name, base, why), None)),
+            Err(e) => why = e,
+        }
+        if found.len() == before {
+            found.push((absent(name, base, why), None));
         }
         if enough && best(&found).is_some() {
             break;
@@ -191,7 +201,7 @@ fn list(
     // SAFETY: the hints were made above by this library; `first` can be written.
     let code = unsafe { lib.api.getinfo(node, flags, hints.as_ptr(), &mut first) };
     if code == -fi::FI_ENODATA {
-        return Err("not in this library, or no device for it".to_owned());
+        return Err(NOT_THERE.to_owned());
     }
     if code != 0 {
         return Err(lib.api.strerror(code.into()));
@@ -211,11 +221,8 @@ fn list(
 }
 
 /// Why `info` will not do.
-fn objection(c: &Candidate, info: &Info, name: &str, quirk: &Quirk, options: &Options<'_>) -> Option<String> {
+fn objection(c: &Candidate, info: &Info, quirk: &Quirk, options: &Options<'_>) -> Option<String> {
     let info = info.get();
-    if c.provider != name {
-        return Some(format!("that is not the {name} that was asked for"));
-    }
     if quirk.class == Class::SharedMemory && !options.all_on_one_node {
         return Some("carries only ranks of one node".into());
     }

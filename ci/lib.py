@@ -1,0 +1,142 @@
+"""What the Python scripts in this folder share. Standard library only."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MARK = "CI_CASE"  # an environment variable by which a case's processes are found again
+
+
+def target():
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+
+
+def tool():
+    """The circulant binary: $CI_TOOL, or built as `cargo test` builds it (optimised, with overflow checks)."""
+    given = os.environ.get("CI_TOOL")
+    if given:
+        return given
+    subprocess.run(
+        ["cargo", "build", "--locked", "--quiet", "--profile", "test", "--bin", "circulant"], cwd=ROOT, check=True
+    )
+    return str(target() / "debug" / "circulant")
+
+
+def second_libfabric():
+    """The environment that selects libfabric 2.5."""
+    out = subprocess.run([ROOT / "ci" / "libfabric2"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return dict(word.split("=", 1) for line in out.splitlines() for word in shlex.split(line) if "=" in word)
+
+
+class Case:
+    """One command under a time limit, in a session of its own; `with` sees to it that nothing of it stays."""
+
+    def __init__(self, command, limit, env=None):
+        self.command, self.limit, self.mark = [str(c) for c in command], limit, uuid.uuid4().hex
+        self.env = {**os.environ, **(env or {}), MARK: self.mark}
+
+    def __enter__(self):
+        self.begun = time.monotonic()
+        self.process = subprocess.Popen(
+            self.command, env=self.env, cwd=ROOT, text=True, errors="replace", stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )
+        return self
+
+    def finish(self):
+        """Waits for the end: (exit code or None when the limit passed, output, seconds)."""
+        left = max(0.1, self.limit - (time.monotonic() - self.begun))
+        try:
+            out, _ = self.process.communicate(timeout=left)
+            code = self.process.returncode
+        except subprocess.TimeoutExpired:
+            self.kill()
+            out, _ = self.process.communicate()
+            code = None
+        return code, out, time.monotonic() - self.begun
+
+    def pids(self):
+        """The processes of this case, with their environment."""
+        found = {}
+        want = f"{MARK}={self.mark}".encode()
+        for entry in os.scandir("/proc"):
+            if entry.name.isdigit():
+                try:
+                    environ = Path(entry.path, "environ").read_bytes().split(b"\0")
+                    dead = Path(entry.path, "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+                except OSError:
+                    continue
+                if want in environ and not dead:
+                    found[int(entry.name)] = dict(
+                        v.decode(errors="replace").split("=", 1) for v in environ if b"=" in v
+                    )
+        return found
+
+    def ranks(self):
+        """rank -> pid of the processes that a launcher gave a rank."""
+        return {int(env["PMI_RANK"]): pid for pid, env in self.pids().items() if env.get("PMI_RANK", "").isdigit()}
+
+    def kill(self):
+        for pid in self.pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+
+    def __exit__(self, *_):
+        self.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+class Report:
+    """Lines on standard output and, with everything that failed, in a log file; counts at the end."""
+
+    def __init__(self, name):
+        folder = target() / "ci-logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{name}.cases.log"
+        self.log = self.path.open("w")
+        self.passed = self.failed = self.skipped = 0
+
+    def say(self, text):
+        print(text, flush=True)
+        print(text, file=self.log, flush=True)
+
+    def case(self, title, seconds, wrong, command=(), output=""):
+        """`wrong` is None when the case passed, else what was wrong."""
+        self.say(f"{'ok    ' if wrong is None else 'FAILED'} {seconds:6.1f} s  {title}")
+        if wrong is None:
+            self.passed += 1
+            return
+        self.failed += 1
+        self.say(f"       {wrong}\n       {shlex.join(map(str, command))}")
+        lines = output.splitlines()
+        print("\n".join("       | " + line for line in lines), file=self.log, flush=True)
+        for line in lines[-12:]:
+            print("       | " + line[:300], flush=True)
+
+    def skip(self, reason, count=1):
+        self.skipped += count
+        self.say(f"skip: {reason}")
+
+    def finish(self):
+        self.say(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
+        sys.exit(1 if self.failed else 0)
+
+
+def first_error(output):
+    """The most telling line of an output, for a one-line verdict."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for line in lines:
+        if re.search(r"panicked|error|WRONG|refused|not ", line, re.IGNORECASE):
+            return line[:200]
+    return lines[-1][:200] if lines else "no output"

@@ -1,0 +1,109 @@
+# shellcheck shell=bash
+# What the scripts in this folder share. Source it: . "$(dirname "$0")/lib.sh"
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" # OLDPWD remembers where the caller stood
+# Downloads that outlive one run (a guest kernel, a second libfabric). Safe to delete at any time. Not called
+# CIRCULANT_…: those variables are the settings of the tool, which refuses ones that it does not know.
+CI_CACHE=${CI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/circulant}
+export CI_CACHE
+# shellcheck disable=SC1091
+if ! command -v cargo >/dev/null && [ -r "${HOME:-}/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
+
+say() { printf '%s\n' "$*"; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit "${failure:-1}"; }
+# Ends a step that cannot run here; the caller counts it as skipped and repeats the reason.
+skip() { printf 'skip: %s\n' "$*"; exit 77; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"
+    elif command -v sudo >/dev/null; then sudo -n "$@" || sudo "$@"
+    else die "needs root for: $*"
+    fi
+}
+
+# need_packages NAME… : installs those Debian packages that are missing, and touches nothing else.
+need_packages() {
+    local name missing=()
+    command -v apt-get >/dev/null || { say "no apt here: assuming $* are installed"; return 0; }
+    for name; do
+        dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    say "installing ${missing[*]}"
+    local get=(env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600)
+    local log; log=$(mktemp)
+    { as_root "${get[@]}" update && as_root "${get[@]}" install --no-install-recommends "${missing[@]}"; } \
+        >"$log" 2>&1 </dev/null || { tail -n 20 "$log" >&2; rm -f "$log"; die "apt-get could not install ${missing[*]}"; }
+    rm -f "$log"
+}
+
+# The tool as the tests use it: optimised, with overflow checks and debug assertions. `cargo test` builds the
+# same artefact, so it costs nothing twice.
+build_tool() { cargo build --locked --quiet --profile test --bin circulant >&2; printf '%s\n' "$(target_dir)/debug/circulant"; }
+build_release() { cargo build --locked --quiet --release --bin circulant >&2; printf '%s\n' "$(target_dir)/release/circulant"; }
+target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
+
+# --- a run of steps ------------------------------------------------------------------------------------------
+# begin; step NAME SECONDS COMMAND…; step …; finish
+#
+# A step passes (exit 0), is skipped (exit 77, its last `skip: …` line being the reason) or fails. One that
+# itself counts cases (cargo's "test result:" lines, or a line `N passed, N failed, N skipped`) adds these to
+# the total; any other counts as one.
+begin() {
+    export CARGO_TERM_COLOR=never
+    logs=$(target_dir)/ci-logs; mkdir -p "$logs"
+    table=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS current=
+    trap 'if [ -n "$current" ]; then kill "$current" 2>/dev/null || true; wait "$current" 2>/dev/null || true; fi' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+}
+
+step() {
+    local name=$1 limit=$2 start=$SECONDS status=0 verdict passed=0 failed=0 skipped=0 reason=
+    shift 2
+    local log=$logs/${name//[^A-Za-z0-9.-]/_}.log
+    printf '%s  %-28s …\n' "$(clock "$begun")" "$name"
+    timeout --kill-after=20 "$limit" "$@" >"$log" 2>&1 </dev/null &
+    current=$!
+    wait "$current" || status=$?
+    current=
+    read -r passed failed skipped < <(count "$log")
+    case $status in
+        0) verdict=ok; [ $((passed + failed + skipped)) -gt 0 ] || passed=1 ;;
+        77) verdict=skipped; reason=$(sed -n 's/^skip: //p' "$log" | tail -n 1); skipped=$((skipped + 1)) ;;
+        124 | 137) verdict="FAILED (over $limit s)"; failed=$((failed + 1)) ;;
+        *) verdict="FAILED (exit $status)"; [ "$failed" -gt 0 ] || failed=1 ;;
+    esac
+    # a step that counts a failure has failed, whatever its exit code says
+    if [ "$status" = 0 ] && [ "$failed" -gt 0 ]; then verdict="FAILED (counted $failed)"; fi
+    total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed))
+    total_skipped=$((total_skipped + skipped))
+    if [ "$status" = 0 ] && [ "$skipped" -gt 0 ]; then
+        reason=$(sed -n 's/^skip: //p' "$log" | sort -u | head -n 3 | paste -sd ';')
+    fi
+    case $verdict in FAILED*) say "--- the end of $log"; tail -n 80 "$log"; say "---" ;; esac
+    table+=("$(printf '%-28s %6d s %7d %7d %8d   %s' "$name" $((SECONDS - start)) "$passed" "$failed" "$skipped" \
+        "$verdict${reason:+: $reason}")")
+    printf '%s  %-28s %s, %d s\n' "$(clock "$begun")" "$name" "$verdict${reason:+: $reason}" $((SECONDS - start))
+}
+
+# Sums what a log says it counted: "passed failed skipped".
+count() {
+    awk '/^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) p += $(i-1)
+                              if ($i ~ /^failed/) f += $(i-1); if ($i ~ /^ignored/) s += $(i-1) } }
+         /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $1; f += $3; s += $5 }
+         END { print p + 0, f + 0, s + 0 }' "$1"
+}
+
+clock() { local s=$((SECONDS - $1)); printf '%3d:%02d' $((s / 60)) $((s % 60)); }
+
+finish() {
+    say ""
+    printf '%-28s %8s %7s %7s %8s\n' step time passed failed skipped
+    printf '%s\n' "${table[@]}"
+    say "whole run: $((SECONDS - begun)) s; logs in $logs"
+    say "$total_passed passed, $total_failed failed, $total_skipped skipped"
+    [ "$total_failed" = 0 ]
+}
