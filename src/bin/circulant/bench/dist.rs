@@ -2,7 +2,7 @@
 //! benchmark, rounded in the same way (whole 4-byte ints; the last rank with a share takes what is left).
 
 /// A named distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Dist {
     pub(crate) name: &'static str,
     /// What it looks like, for --help.

@@ -6,9 +6,9 @@ use super::operations::{How, Operation, Place, Shape};
 use crate::agree::agree;
 use crate::outcome::Failure;
 use crate::units;
-use circulant::comm::{Buf, Persistent, Stats};
+use circulant::comm::{Buf, Persistent, Stats, Wire};
 use circulant::diagnostics::allocations;
-use circulant::{Communicator, Wire, World};
+use circulant::{Communicator, World};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 

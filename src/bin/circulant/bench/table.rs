@@ -155,7 +155,7 @@ pub(crate) fn json(out: &mut Out, setting: &Setting, rows: &[Row]) {
 /// What stands under a table: where it was measured, and what its columns mean.
 pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     let s = setting;
-    let wire = circulant::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
+    let wire = circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let mut text = format!(
         "\n{} on {}, provider {}, launcher {}, {} memory{}\n",
         crate::units::plural(s.p as u64, "rank"),
