@@ -1,3 +1,5 @@
 #[derive(clap::Args, Debug)]
 pub(crate) struct CollectArgs {}
-pub(crate) fn run(_: &CollectArgs) -> Result<(), crate::outcome::Failure> { Ok(()) }
+pub(crate) fn run(_: &CollectArgs) -> Result<(), crate::outcome::Failure> {
+    Ok(())
+}
