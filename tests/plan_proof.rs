@@ -86,14 +86,19 @@ fn programs(plan: &dyn Plan, limits: &WireLimits) -> Vec<Program> {
     (0..plan.size()).map(|rank| lower(plan, rank, limits).unwrap()).collect()
 }
 
-fn checked(plan: &dyn Plan, goal: &Goal, random: &mut Random, case: &dyn std::fmt::Debug) -> Report {
+/// Checks the plan's programs on a wire of random limits; its largest blocks have `block` bytes.
+fn checked(
+    plan: &dyn Plan,
+    goal: &Goal,
+    block: u64,
+    random: &mut Random,
+    case: &dyn std::fmt::Debug,
+) -> Report {
     let limits = WireLimits {
-        max_put: random.one_of(&[1, 13, 100, 1000, 1 << 40]),
+        max_put: random.one_of(&[block / 3 + 1, block / 2 + 1, 2 * block + 1, 1 << 40]),
         gather: random.one_of(&[1, 4, 8]),
-        light: random.one_of(&[0, 20, 100, 1 << 20]),
+        light: random.one_of(&[0, block / 10, block, 1 << 20]),
     };
-    // Puts of one byte are many: keep them for small cases.
-    let limits = WireLimits { max_put: limits.max_put.max(u64::from(plan.size() / 8)), ..limits };
     check(plan, &programs(plan, &limits), goal, random.below(1 << 60))
         .unwrap_or_else(|v| panic!("p = {}, {case:?}, {limits:?}: {v}", plan.size()))
 }
@@ -125,7 +130,10 @@ fn bcast() {
                     let case = (root, bytes, n);
                     add(&mut total, proved(&plan, &Goal::bcast(root, bytes), bytes >= blocks, &case));
                     if random.below(20) == 0 || n > 2 * q(p) && random.below(5) == 0 {
-                        add(&mut total, checked(&plan, &Goal::bcast(root, bytes), random, &case));
+                        add(
+                            &mut total,
+                            checked(&plan, &Goal::bcast(root, bytes), bytes / blocks, random, &case),
+                        );
                     }
                 }
             }
@@ -187,10 +195,11 @@ fn allgatherv() {
                 let plan = Allgatherv::new(&counts, &displs, &blocks, in_place).unwrap();
                 let goal = Goal::allgatherv(&counts, &displs, in_place);
                 let case = (&counts, &displs, &blocks, in_place);
-                let full = counts.iter().any(|&count| count >= n.into());
+                let largest = counts.iter().copied().max().unwrap();
+                let full = largest >= n.into();
                 add(&mut total, proved(&plan, &goal, full && plan.blocks() == n, &case));
                 if p <= 40 || u64::from(n) * u64::from(p).pow(2) < 200_000 && random.below(2) == 0 {
-                    add(&mut total, checked(&plan, &goal, random, &case));
+                    add(&mut total, checked(&plan, &goal, largest / u64::from(n), random, &case));
                 }
             }
         }
@@ -212,7 +221,7 @@ fn allgather() {
             assert!(report.puts <= 2 * u64::from(p * q(p)));
             assert_eq!(report.bytes, u64::from(p) * u64::from(p - 1) * count);
             add(&mut total, report);
-            add(&mut total, checked(&plan, &goal, random, &(count, in_place)));
+            add(&mut total, checked(&plan, &goal, count, random, &(count, in_place)));
         }
         total
     });

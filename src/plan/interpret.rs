@@ -17,6 +17,8 @@
 mod cover;
 mod plan;
 mod program;
+#[cfg(test)]
+mod tests;
 
 pub use plan::{Report, prove};
 pub use program::{check, run_without};

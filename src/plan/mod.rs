@@ -12,8 +12,7 @@ pub mod barrier;
 pub mod bcast;
 pub mod interpret;
 pub mod lower;
-pub mod registry;
-pub mod rules;
+pub mod price;
 pub mod split;
 
 /// Memory a step can name. At every rank a region is one range of bytes, bound when the plan is started.
