@@ -67,7 +67,7 @@ fn a_broken_broadcast_is_found_out() {
         (|steps| remove(steps, Kind::Put), "nobody sends"),
         (|steps| remove(steps, Kind::Expect), "mirror"),
         (|steps| steps.insert(0, steps[0]), "nobody sends"),
-        (|steps| first(steps, Kind::Put).round = 99, "a step of round 99"),
+        (|steps| first(steps, Kind::Put).round = 99, "nobody sends"),
         (|steps| first(steps, Kind::Put).peer = 4, "two peers"),
     ];
     for (how, what) in cases {
