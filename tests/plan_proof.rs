@@ -1,6 +1,7 @@
 //! Every plan, proved for every p up to 300: each byte exactly once, one-ported, in the promised rounds,
 //! and right under any legal order of deliveries; and again after lowering to what wires of different
 //! limits allow, run in random order. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
+#![allow(clippy::unwrap_used)] // the helpers' too
 
 use circulant::plan::allgather::circulant::Allgather;
 use circulant::plan::allgatherv::circulant::{Allgatherv, Blocks};
@@ -8,7 +9,8 @@ use circulant::plan::barrier::dissemination::Barrier;
 use circulant::plan::bcast::circulant::Bcast;
 use circulant::plan::interpret::{Goal, Report, check, prove, run_without};
 use circulant::plan::lower::{Program, WireLimits, lower};
-use circulant::plan::{Plan, split::ALIGN};
+use circulant::plan::split::ALIGN;
+use circulant::plan::{Kind, Plan, Step, Wait};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
@@ -242,4 +244,73 @@ fn barrier() {
         }
         report
     });
+}
+
+/// Lazy plans of very many ranks: what a few random ranks do is what their peers expect.
+#[test]
+fn a_billion_ranks() {
+    let seed = seed();
+    println!("a_billion_ranks: PLAN_PROOF_SEED={seed}");
+    let mut random = Random(seed);
+    for p in [1_000_000, (1 << 20) + 1, (1 << 30) - 1, 1 << 30, i32::MAX.cast_unsigned()] {
+        let root = u32::try_from(random.below(p.into())).unwrap();
+        let plans: [&dyn Plan; 3] = [
+            &Bcast::new(p, root, 1 << 40, 45).unwrap(),
+            &Allgather::new(p, 8, false).unwrap(),
+            &Barrier::new(p).unwrap(),
+        ];
+        for plan in plans {
+            for _ in 0..50 {
+                let rank = u32::try_from(random.below(p.into())).unwrap();
+                for step in plan.steps(rank) {
+                    let kind = match step.kind {
+                        Kind::Put => Kind::Expect,
+                        Kind::Notify => Kind::ExpectNotify,
+                        _ => continue,
+                    };
+                    let mirror = Step { kind, peer: rank, waits: [Wait::NONE; 2], ..step };
+                    assert!(plan.steps(step.peer).any(|s| s == mirror), "p = {p}, rank {rank}: {step:?}");
+                }
+                let program = lower(plan, rank, &WireLimits { max_put: 8 << 20, gather: 1, light: 0 });
+                assert!(program.unwrap().arrivals > 0 || rank == root);
+            }
+        }
+    }
+}
+
+#[test]
+fn beyond_four_gigabytes() {
+    let bytes = (10 << 32) + 77;
+    for p in [2, 9, 33] {
+        let plan = Bcast::new(p, 1, bytes, 13).unwrap();
+        let goal = Goal::bcast(1, bytes);
+        proved(&plan, &goal, true, &bytes);
+        checked(&plan, &goal, bytes / 13, &mut Random(1), &bytes);
+        let counts: Vec<u64> = (0..p).map(|j| u64::from(j % 3) << 33).collect();
+        let displs: Vec<u64> = (0..p).map(|j| u64::from(j) << 35).collect();
+        let plan = Allgatherv::new(&counts, &displs, &Blocks::Equal(5), false).unwrap();
+        let goal = Goal::allgatherv(&counts, &displs, false);
+        proved(&plan, &goal, true, &counts);
+        checked(&plan, &goal, 1 << 32, &mut Random(1), &counts);
+    }
+}
+
+#[test]
+fn bad_arguments_are_errors() {
+    Bcast::new(0, 0, 1, 1).unwrap_err();
+    Bcast::new(4, 4, 1, 1).unwrap_err();
+    Bcast::new(4, 0, 1, 0).unwrap_err();
+    Bcast::new(4, 0, 1, u32::MAX).unwrap_err();
+    Barrier::new(0).unwrap_err();
+    Allgather::new(u32::MAX, 1, false).unwrap_err();
+    Allgather::new(4, u64::MAX / 2, false).unwrap_err();
+    let gather = |counts: &[u64], displs: &[u64], blocks| Allgatherv::new(counts, displs, &blocks, false);
+    gather(&[], &[], Blocks::Equal(1)).unwrap_err();
+    gather(&[1, 2], &[0], Blocks::Equal(1)).unwrap_err();
+    gather(&[1, 2], &[0, 1], Blocks::Equal(0)).unwrap_err();
+    gather(&[1, 2], &[0, 1], Blocks::PerOwner(vec![1])).unwrap_err();
+    gather(&[1, 2], &[0, 1], Blocks::Equal(1 << 24)).unwrap_err();
+    gather(&[1, 2], &[0, u64::MAX], Blocks::Equal(1)).unwrap_err();
+    let overlap = gather(&[5, 0, 3], &[2, 3, 6], Blocks::Equal(1)).unwrap_err();
+    assert!(overlap.to_string().contains("ranks 0 and 2 overlap"), "{overlap}");
 }

@@ -201,8 +201,7 @@ mod tests {
 
     #[test]
     fn one_block_to_all_costs_a_put_per_round_and_a_latency_per_hop() {
-        // 19 = 10 + 5 + 3 + 1 is the longest path at p = 20; it takes the last of 5 rounds.
-        for (p, hops) in [(4, 2), (16, 4), (20, 4)] {
+        for (p, hops) in [(2u32, 1), (4, 2), (16, 4), (64, 6)] {
             let plan = Bcast::new(p, 0, 1000, 1).unwrap();
             let q = u64::from(p.next_power_of_two().ilog2());
             let want = hops * 1000 + q * (100 + 500);

@@ -219,7 +219,8 @@ pub fn algorithms(operation: Operation) -> impl Iterator<Item = &'static Algorit
 pub fn algorithm(operation: Operation, name: &str) -> Result<&'static Algorithm> {
     algorithms(operation).find(|a| a.name == name || name == "auto").ok_or_else(|| {
         let names: Vec<_> = algorithms(operation).map(|a| a.name).collect();
-        argument(format!("{operation} has no algorithm {name:?}")).help(format!("one of auto, {}", names.join(", ")))
+        argument(format!("{operation} has no algorithm {name:?}"))
+            .help(format!("one of auto, {}", names.join(", ")))
     })
 }
 
@@ -240,13 +241,18 @@ mod tests {
                     Operation::Barrier => Goal::default(),
                     _ => Goal::allgatherv(&counts, &displs, false),
                 };
-                let arguments = Arguments { size, bytes: 640, counts, displs, blocks: Some(5), ..Arguments::default() };
+                let arguments =
+                    Arguments { size, bytes: 640, counts, displs, blocks: Some(5), ..Arguments::default() };
                 let plan = (algorithm.build)(&arguments, &model).unwrap();
                 let report = prove(&*plan, &goal).unwrap();
                 assert_eq!(plan.rounds(), (algorithm.rounds_of)(size, 5), "{algorithm:?}");
                 assert_eq!(report.rounds, plan.rounds(), "{algorithm:?}");
                 let receivers = if algorithm.operation == Operation::Bcast { size - 1 } else { size };
-                assert_eq!(report.bytes, u64::from(receivers) * algorithm.volume_of(&arguments), "{algorithm:?}");
+                assert_eq!(
+                    report.bytes,
+                    u64::from(receivers) * algorithm.volume_of(&arguments),
+                    "{algorithm:?}"
+                );
             }
         }
     }

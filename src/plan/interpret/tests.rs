@@ -7,12 +7,14 @@ use crate::plan::bcast::circulant::Bcast;
 use crate::plan::lower::{OpKind, Program, WireLimits, lower};
 use crate::plan::{Kind, Plan, Sizes, Step, Wait};
 
+type How = fn(&mut Vec<Step>);
+
 /// A plan with one rank's steps tampered with.
 #[derive(Debug)]
 struct Tampered<P> {
     plan: P,
     rank: u32,
-    how: fn(&mut Vec<Step>),
+    how: How,
 }
 
 impl<P: Plan> Plan for Tampered<P> {
@@ -57,7 +59,7 @@ fn remove(steps: &mut Vec<Step>, kind: Kind) {
 fn a_broken_broadcast_is_found_out() {
     let goal = Goal::bcast(0, 7 * 64);
     prove(&bcast(), &goal).unwrap();
-    let cases: [(fn(&mut Vec<Step>), &str); 11] = [
+    let cases: [(How, &str); 11] = [
         (|steps| first(steps, Kind::Put).waits = [Wait::NONE; 2], "does not wait"),
         (|steps| first(steps, Kind::Put).waits = [Wait::once(6), Wait::NONE], "is at 0 when 1"),
         (|steps| first(steps, Kind::Put).target.offset += 1, "not the mirror"),
@@ -67,7 +69,7 @@ fn a_broken_broadcast_is_found_out() {
         (|steps| remove(steps, Kind::Put), "nobody sends"),
         (|steps| remove(steps, Kind::Expect), "mirror"),
         (|steps| steps.insert(0, steps[0]), "nobody sends"),
-        (|steps| first(steps, Kind::Put).round = 99, "a step of round 99"),
+        (|steps| first(steps, Kind::Put).round = 99, "nobody sends"),
         (|steps| first(steps, Kind::Put).peer = 4, "two peers"),
     ];
     for (how, what) in cases {
