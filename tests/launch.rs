@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "launch/job.rs"]
+#[allow(dead_code, reason = "shared with the tests of the wire, which use other parts of it")]
 mod job;
 #[path = "launch/role.rs"]
 mod role;
