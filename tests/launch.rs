@@ -362,6 +362,7 @@ fn a_fence_ends_when_a_rank_died() {
     assert_eq!(done.code, 137, "{done:?}");
     let told = done.out.matches("PeerLost Some(1) rank 1 is gone (killed by signal 9 (SIGKILL))").count();
     assert_eq!(told, 2, "{done:?}");
+    assert!(done.took < Duration::from_secs(30), "the fence's own deadline is 40 s");
 }
 
 fn grace_then_term_then_kill() {
