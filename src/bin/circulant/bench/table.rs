@@ -2,7 +2,7 @@
 
 use super::points::{Counted, Figure, Point, Row};
 use crate::outcome::Out;
-use crate::units::{figures, ratio_text, size, time};
+use crate::units::{ratio_text, size, time};
 use serde::Serialize;
 
 /// How rows are printed.
@@ -181,11 +181,6 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     text += "min, median: of the repetitions' slowest ranks; span: latest end − earliest start, the smallest\n";
     if stats {
         text += "puts, wire, copied, allocs, rounds: of one operation, largest rank/sum of all\n";
-    }
-    let worst = rows.iter().filter_map(|r| r.ratio).fold(f64::NAN, f64::max);
-    if rows.len() > 1 && worst.is_finite() {
-        let best = rows.iter().filter_map(|r| r.ratio).fold(f64::NAN, f64::min);
-        text += &format!("min/C from {} to {}\n", figures(best), figures(worst));
     }
     text
 }
