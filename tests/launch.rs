@@ -1,6 +1,9 @@
 //! `circulant run` and the launch clients, with real processes. This binary is also the program that the
 //! ranks run: `LAUNCH_TEST_ROLE` says which part it plays.
 
+// A test may panic; clippy knows them only by `#[test]`.
+#![allow(clippy::unwrap_used)]
+
 #[path = "launch/job.rs"]
 mod job;
 #[path = "launch/role.rs"]
@@ -113,7 +116,7 @@ fn lines_stay_whole_and_are_labelled() {
 
 fn output_is_binary_safe() {
     // 3 MB of every byte value, few newlines, none at the end.
-    let bytes: Vec<u8> = (0..3_000_001u32).map(|i| (i / 7 + i % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..3_000_001u32).map(|i| (i / 7 + i % 251).to_le_bytes()[0]).collect();
     let file = job::scratch("bytes");
     std::fs::write(&file, &bytes).unwrap();
     let script = format!("[ $PMI_RANK = 0 ] && cat {} || true", file.display());
@@ -254,6 +257,20 @@ fn a_killed_launcher_leaves_nothing() {
     job.kill(Signal::KILL);
     let done = job.output();
     assert_eq!(done.code, 137);
+    none_left(&job.mark);
+    // The ranks themselves also when the watchdog is killed first, which the job survives.
+    let mut job = Job::run(&["-n", "3", "sh", "-c", "echo ready; exec sleep 300"]);
+    job.start();
+    job.wait_for("ready", 3);
+    job.kill_child("__watch");
+    job.kill(Signal::USR1);
+    assert_eq!(job.output().code, 128 + 10);
+    let mut job = Job::run(&["-n", "3", "sh", "-c", "echo ready; exec sleep 300"]);
+    job.start();
+    job.wait_for("ready", 3);
+    job.kill_child("__watch");
+    job.kill(Signal::KILL);
+    assert_eq!(job.output().code, 137);
     none_left(&job.mark);
 }
 

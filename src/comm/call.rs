@@ -177,7 +177,7 @@ impl Shared {
         let at = |e: Error| e.in_operation(name, u64::from(sequence));
         let index = match self.prepare(rank, size, asked) {
             Ok(i) => i,
-            Err(e) => return Err(self.engine.fail(at(e))),
+            Err(e) => return Err(self.refuse_call(asked.request.operation(), sequence, e)),
         };
         let Some(task) = self.cache.entries[index].task.take() else {
             return Err(at(Error::new(ErrorKind::Argument, "the program is in use")));
@@ -212,9 +212,14 @@ impl Shared {
     }
 
     /// Refuses a call before any data moves: the others learn it too, instead of waiting for us.
-    pub(super) fn refuse(&mut self, name: &'static str, e: Error) -> Error {
+    pub(super) fn refuse(&mut self, operation: Operation, e: Error) -> Error {
         let sequence = self.next_call();
-        self.engine.fail(e.in_operation(name, u64::from(sequence)))
+        self.refuse_call(operation, sequence, e)
+    }
+
+    /// As [`Shared::refuse`], for a call that has its number already.
+    pub(super) fn refuse_call(&mut self, operation: Operation, sequence: u32, e: Error) -> Error {
+        self.engine.fail_in(operation.code(), CallId { comm: 0, sequence }, e)
     }
 }
 

@@ -4,6 +4,7 @@ use super::call::{Asked, Request};
 use super::world::{Shared, lock};
 use crate::buffer::{Buf, Loan, Wire};
 use crate::error::{Error, Result, argument};
+use crate::plan::registry::Operation;
 use bytemuck::Pod;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -71,7 +72,7 @@ impl Communicator {
     /// When `root` is out of range, ranks disagree on root or length, the deadline passes, or a rank is lost.
     pub fn bcast<T: Pod>(&self, buf: &mut [T], root: usize) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(buf);
-        let root = self.check_root("bcast", root)?;
+        let root = self.check_root(Operation::Bcast, root)?;
         let asked = self.asked(Request::Bcast { root, bytes: bytes.len() as u64 });
         let fill = self.rank == root as usize;
         self.run(&asked, None, Some(Loan::Unique { bytes, fill }))
@@ -91,7 +92,7 @@ impl Communicator {
                 send.len(),
                 send.len() * self.size
             ));
-            return Err(self.refuse("allgather", e));
+            return Err(self.refuse(Operation::Allgather, e));
         }
         let count = size_of_val(send) as u64;
         let asked = self.asked(Request::Allgather { count, in_place: false });
@@ -140,7 +141,7 @@ impl Communicator {
     ) -> Result<()> {
         let request = self
             .gather_request::<T>(send.map(<[T]>::len), recv.len(), counts, displs)
-            .map_err(|e| self.refuse("allgatherv", e))?;
+            .map_err(|e| self.refuse(Operation::Allgatherv, e))?;
         let asked = self.asked(request);
         // Gaps between contributions keep their contents, so a staged copy must know them.
         let output = Loan::Unique { bytes: bytemuck::cast_slice_mut(recv), fill: true };
@@ -206,17 +207,17 @@ impl Communicator {
         lock(&self.shared).run(self.place(), asked, input, output, self.options.deadline)
     }
 
-    pub(super) fn refuse(&self, name: &'static str, e: Error) -> Error {
-        lock(&self.shared).refuse(name, e)
+    pub(super) fn refuse(&self, operation: Operation, e: Error) -> Error {
+        lock(&self.shared).refuse(operation, e)
     }
 
-    pub(super) fn check_root(&self, name: &'static str, root: usize) -> Result<u32> {
+    pub(super) fn check_root(&self, operation: Operation, root: usize) -> Result<u32> {
         match u32::try_from(root) {
             Ok(r) if root < self.size => Ok(r),
             _ => {
                 let e =
                     argument(format!("root {root} is out of range: there are ranks 0 to {}", self.size - 1));
-                Err(self.refuse(name, e))
+                Err(self.refuse(operation, e))
             }
         }
     }

@@ -6,6 +6,7 @@ use super::world::lock;
 use crate::buffer::{Binding, Buf, Wire};
 use crate::engine::{CallId, Meta};
 use crate::error::{Error, ErrorKind, Result, argument};
+use crate::plan::registry::Operation;
 use bytemuck::Pod;
 
 /// A collective initialised once and started many times. It owns its buffers, so that nothing dangles if it
@@ -26,7 +27,7 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::bcast`].
     pub fn bcast_init<T: Pod>(&self, buf: Buf<T>, root: usize) -> Result<Persistent<T>> {
-        let root = self.check_root("bcast", root)?;
+        let root = self.check_root(Operation::Bcast, root)?;
         let bytes = size_of_val(&*buf) as u64;
         Persistent::new(self, Request::Bcast { root, bytes }, None, buf)
     }
@@ -44,7 +45,7 @@ impl Communicator {
     ) -> Result<Persistent<T>> {
         let request = self
             .gather_request::<T>(Some(send.len()), recv.len(), counts, displs)
-            .map_err(|e| self.refuse("allgatherv", e))?;
+            .map_err(|e| self.refuse(Operation::Allgatherv, e))?;
         Persistent::new(self, request, Some(send), recv)
     }
 }
@@ -55,11 +56,12 @@ impl<T: Pod> Persistent<T> {
         let shared = &mut *guard;
         let (rank, size) = comm.place();
         let sequence = shared.next_call();
-        let name = request.operation().name();
+        let operation = request.operation();
+        let name = operation.name();
         let at = |e: Error| e.in_operation(name, u64::from(sequence));
         let deadline = comm.deadline().unwrap_or(shared.deadline);
         let made = shared.make(rank, size, comm.asked(request));
-        let mut prepared = made.map_err(|e| shared.engine.fail(at(e)))?;
+        let mut prepared = made.map_err(|e| shared.refuse_call(operation, sequence, e))?;
         let binding = Binding {
             input: input.as_ref().map_or(crate::buffer::Bound::NONE, Buf::bound),
             output: output.bound(),

@@ -255,9 +255,9 @@ fn start(
     let launch: SharedLaunch = Arc::new(Mutex::new(launch));
     let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
-    engine.watch(Box::new(Watch::new(Arc::clone(&launch), Vec::new())));
+    engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
-    engine.watch(Box::new(Watch::new(Arc::clone(&launch), same_host)));
+    engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
     let shared = Shared { engine, arena, cache: Cache::default(), model, deadline, sequence: 0 };
     let shared = Arc::new(Mutex::new(shared));
     let mut world =

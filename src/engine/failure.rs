@@ -1,7 +1,7 @@
 //! How errors travel, and how a rank that waits in vain finds out who is to blame.
 
 use super::Engine;
-use super::message::{Mark, Message, NONE, kind_code};
+use super::message::{CallId, Mark, Message, NONE, kind_code};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Engine {
             origin: self.core.setup.rank,
             culprit: error.peer().and_then(|p| u32::try_from(p).ok()).unwrap_or(NONE),
             kind: kind_code(error.kind()),
-            mark: self.mark_of(&error),
+            mark: now,
             text: error.message().to_owned(),
         };
         self.core.failure = Some(error.clone());
@@ -59,16 +59,10 @@ impl Engine {
         }
     }
 
-    fn mark_of(&self, error: &Error) -> Mark {
-        let entered = self.core.status.entered;
-        match error.operation() {
-            Some((name, n)) if (self.core.setup.names)(entered.code) == name => {
-                let mut mark = entered;
-                mark.call.sequence = u32::try_from(n).unwrap_or(mark.call.sequence);
-                mark
-            }
-            _ => entered,
-        }
+    /// As [`Engine::fail`], in a call that was refused before it was entered.
+    pub(crate) fn fail_in(&mut self, code: u8, call: CallId, error: Error) -> Error {
+        self.core.status.entered = Mark { code, call };
+        self.fail(error)
     }
 
     /// Goes on talking for a moment; trouble is ignored, we are leaving.

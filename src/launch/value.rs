@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn all_sizes_come_back() {
-        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 + i / 256).to_le_bytes()[0]).collect();
         for len in (0..2000).chain([4096, 65_537, 100_000]) {
             let pieces = pieces(&bytes[..len]);
             assert!(pieces.iter().all(|p| p.len() <= PIECE_MAX && p.bytes().all(|b| (33..127).contains(&b))));

@@ -157,6 +157,11 @@ impl Job {
         self.running.as_mut().unwrap().child.try_wait().unwrap().is_none()
     }
 
+    /// What it printed so far.
+    pub(crate) fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.running.as_ref().unwrap().texts[0].lock().unwrap()).into_owned()
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.running.as_ref().unwrap().child.id()
     }
@@ -168,7 +173,19 @@ impl Job {
     /// The states (`S`, `R`, `Z`, …) of its children.
     pub(crate) fn children(&self) -> Vec<String> {
         let parent = self.pid().to_string();
-        processes().filter_map(|p| stat(p)).filter(|s| s[1] == parent).map(|s| s[0].clone()).collect()
+        processes().filter_map(stat).filter(|s| s[1] == parent).map(|s| s[0].clone()).collect()
+    }
+
+    /// Kills the child whose command line has `word` in it.
+    pub(crate) fn kill_child(&self, word: &str) {
+        let parent = self.pid().to_string();
+        let fits = |pid: &u32| {
+            stat(*pid).is_some_and(|s| s[1] == parent)
+                && std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|c| c.contains(word))
+        };
+        let found: Vec<u32> = processes().filter(fits).collect();
+        assert_eq!(found.len(), 1, "children with {word:?}");
+        kill_process(Pid::from_raw(found[0].cast_signed()).unwrap(), Signal::KILL).unwrap();
     }
 
     /// CPU time used so far, in ticks (10 ms).

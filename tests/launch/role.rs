@@ -54,8 +54,9 @@ fn values(most: usize) {
     if let Some(nodes) = me.nodes() {
         assert_eq!(nodes, vec![0; size]);
     }
-    let value =
-        |rank: usize, len: usize| (0..len).map(|i| (i * 31 + rank * 7 + len) as u8).collect::<Vec<u8>>();
+    let value = |rank: usize, len: usize| {
+        (0..len).map(|i| (i * 31 + rank * 7 + len).to_le_bytes()[0]).collect::<Vec<u8>>()
+    };
     let sizes = [0, 1, 2, 3, 100, 377, 378, 379, 512, 1023, 5000, 65_537, 100_000];
     for len in sizes.into_iter().filter(|&len| len <= most) {
         me.put(&format!("v-{len}-{rank}"), &value(rank, len)).unwrap();

@@ -129,7 +129,10 @@ pub(crate) fn main(args: RunArgs) -> ExitCode {
         timeout: args.timeout,
         grace: args.grace,
     };
-    match server::run(&options) {
+    let ended = server::run(&options);
+    // A killed rank could not clean up after itself.
+    circulant::transport::fabric::sweep_stale_shm();
+    match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => fail(1, &error),
     }
