@@ -33,11 +33,6 @@ impl Template {
         }
     }
 
-    /// As it was written.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-
     /// Names another file at each rank.
     pub(crate) fn per_rank(&self) -> bool {
         let mut bytes = self.0.as_bytes().iter();

@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn a_local_failure_ends_it_soon_and_for_good() {
         let (done, seen, exchanged) = steps(100, 3);
-        assert_eq!(done, Err(Failure::new(1, "step 3")));
+        assert_eq!(done, Err(Failure::new(1, "step 3").everywhere()));
         assert_eq!((seen.len(), exchanged), (3, 8));
         let (done, seen, _) = steps(5, 4);
-        assert_eq!((done, seen.len()), (Err(Failure::new(1, "step 4")), 4));
+        assert_eq!((done, seen.len()), (Err(Failure::new(1, "step 4").everywhere()), 4));
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use super::points::{Counted, Figure, Point, Row};
 use crate::outcome::Out;
-use crate::units::{ratio_text, size, time};
+use crate::units::{align, ratio_text, size, time};
 use serde::Serialize;
 
 /// How rows are printed.
@@ -101,20 +101,6 @@ impl Table {
     fn align(&self, cells: &[String]) -> String {
         align(cells, &self.widths, &self.columns.iter().map(|c| c.1).collect::<Vec<_>>())
     }
-}
-
-/// Cells side by side, two spaces between, nothing behind the last.
-pub(crate) fn align(cells: &[String], widths: &[usize], left: &[bool]) -> String {
-    let mut line = String::new();
-    for ((cell, width), left) in cells.iter().zip(widths).zip(left) {
-        let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
-        let gap = if line.is_empty() { "" } else { "  " };
-        match left {
-            true => line.extend([gap, cell, &pad]),
-            false => line.extend([gap, &pad, cell]),
-        }
-    }
-    line.trim_end().to_owned()
 }
 
 fn counted(c: &Counted) -> [String; 5] {
@@ -227,11 +213,5 @@ mod tests {
         let row = example("bcast", 1000, 12.345);
         assert_eq!(csv(&row, "circulant"), "bcast,-,8,1000,12.35,12.35,12.35,35,circulant");
         assert_eq!(CSV_HEAD.split(',').count(), csv(&row, "x").split(',').count());
-    }
-
-    #[test]
-    fn left_and_right() {
-        let cells = ["a", "β", ""].map(str::to_owned);
-        assert_eq!(align(&cells, &[3, 4, 5], &[true, false, true]), "a       β");
     }
 }
