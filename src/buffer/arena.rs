@@ -32,9 +32,12 @@ unsafe impl Send for Chunk {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}
 
+/// (offset, length) of the free ranges of a chunk.
+type Free = Vec<(usize, usize)>;
+
 #[derive(Debug, Default)]
 struct State {
-    chunks: Vec<(Arc<Chunk>, Vec<(usize, usize)>)>,
+    chunks: Vec<(Arc<Chunk>, Free)>,
 }
 
 /// The arena of one world.

@@ -28,7 +28,8 @@ pub(crate) struct Identity {
 }
 
 fn pattern(from: u32, to: u32) -> [u8; TEST] {
-    std::array::from_fn(|i| (from.wrapping_mul(31) ^ to.wrapping_mul(7)) as u8 ^ i as u8)
+    let seed = from.wrapping_mul(31) ^ to.wrapping_mul(7);
+    std::array::from_fn(|i| seed.to_le_bytes()[i % 4] ^ i.to_le_bytes()[0])
 }
 
 impl Engine {

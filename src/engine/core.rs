@@ -336,7 +336,9 @@ impl Core {
             Message::Status { origin, round, status } => {
                 self.query_round = self.query_round.max(round);
                 if self.seen_statuses.insert((origin, round)) {
-                    self.statuses.insert(origin, status);
+                    if origin != self.setup.rank {
+                        self.statuses.insert(origin, status);
+                    }
                     self.flood(&message, from);
                 }
             }
@@ -402,8 +404,8 @@ impl Sink for Core {
             TOKEN_TEST => self.tests_sent += 1,
             TOKEN_RAW => self.raw_done += 1,
             _ => {
-                let slot = (token >> 32) as u8;
-                if let Some(task) = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut()) {
+                let slot = usize::try_from(token >> 32).unwrap_or(SLOTS);
+                if let Some(task) = self.tasks.get_mut(slot).and_then(|t| t.as_mut()) {
                     task.ops_left = task.ops_left.saturating_sub(1);
                 }
             }

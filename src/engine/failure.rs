@@ -1,7 +1,7 @@
 //! How errors travel, and how a rank that waits in vain finds out who is to blame.
 
 use super::Engine;
-use super::message::{CallId, Mark, Message, NONE, kind_code};
+use super::message::{CallId, Mark, Message, NONE, Status, kind_code};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};
@@ -122,43 +122,43 @@ impl Engine {
         self.core.query_from(origin, Message::Query { origin, round });
     }
 
-    /// The error of a wait that lasted too long: what is missing, and what everybody says to be doing.
+    /// The error of a wait that lasted too long: what is missing, and what every rank says to be doing.
     pub(super) fn timed_out(&self, deadline: Duration) -> Error {
         let core = &self.core;
-        let me = core.setup.rank;
-        let silent: Vec<u32> =
-            (0..core.setup.size).filter(|r| *r != me && !core.statuses.contains_key(r)).collect();
-        let entered = core.status.entered;
-        let mut elsewhere: Vec<(u32, Mark)> = core
-            .statuses
-            .iter()
-            .filter(|(_, s)| s.entered.call.comm == entered.call.comm && s.entered.call != entered.call)
-            .map(|(r, s)| (*r, s.entered))
-            .collect();
-        elsewhere.sort_by_key(|(r, m)| (m.call.sequence, *r));
         let mut text = format!("nothing more came within {} s", deadline.as_secs_f64());
-        let mut error_peer = None;
-        let mut round = None;
-        if let Some((peer, r, what)) =
-            core.active.first().and_then(|s| core.task_ref(*s)).and_then(super::task::Task::missing)
-        {
+        let (mut culprit, mut round) = (None, None);
+        let missing =
+            core.active.first().and_then(|s| core.task_ref(*s)).and_then(super::task::Task::missing);
+        if let Some((peer, r, what)) = missing {
             text.push_str(&format!(" (waiting for rank {peer}: {what})"));
-            error_peer = Some(peer);
+            culprit = Some(peer);
             round = Some(r);
         }
-        if let Some(culprit) = silent.first() {
-            text.push_str(&format!("; {} not answer: stopped, hung or not in a call", ranks(&silent)));
-            error_peer = Some(*culprit);
-        } else if let Some((culprit, _)) = elsewhere.first() {
-            error_peer = Some(*culprit);
+        let silent: Vec<u32> = (0..core.setup.size)
+            .filter(|r| *r != core.setup.rank && !core.statuses.contains_key(r))
+            .collect();
+        let doing = self.doings();
+        // Who says nothing is to blame; else who is behind; else who is elsewhere.
+        let behind = doing.iter().find(|(s, _)| s.entered.call != core.status.entered.call);
+        if let Some(rank) = silent.first().or(behind.and_then(|(_, ranks)| ranks.first())) {
+            culprit = Some(*rank);
         }
-        for (rank, mark) in elsewhere.iter().take(4) {
-            let (name, n) = ((core.setup.names)(mark.code), mark.call.sequence);
-            text.push_str(&format!("; rank {rank} is in {name} #{n}"));
+        if !silent.is_empty() {
+            let verb = if silent.len() == 1 { "does" } else { "do" };
+            text.push_str(&format!("; {} {verb} not answer: stopped, hung or not in a call", ranks(&silent)));
+        }
+        for (status, who) in &doing {
+            let verb = if who.len() == 1 { "is" } else { "are" };
+            let completed = self.told(status.completed);
+            text.push_str(&format!(
+                "; {} {verb} in {} (completed {completed})",
+                ranks(who),
+                self.told(status.entered)
+            ));
         }
         let mut e = Error::new(ErrorKind::Timeout, text)
             .help("raise CIRCULANT_DEADLINE (--deadline) if the ranks are only slow");
-        if let Some(peer) = error_peer {
+        if let Some(peer) = culprit {
             e = e.with_peer(peer as usize);
         }
         if let Some(round) = round {
@@ -166,16 +166,39 @@ impl Engine {
         }
         e
     }
+
+    /// Who does what, ranks that do the same together; those furthest behind first.
+    fn doings(&self) -> Vec<(Status, Vec<u32>)> {
+        let mut list: Vec<(Status, Vec<u32>)> = Vec::new();
+        let mut all: Vec<(u32, Status)> = self.core.statuses.iter().map(|(r, s)| (*r, *s)).collect();
+        all.push((self.core.setup.rank, self.core.status));
+        all.sort_by_key(|(r, s)| (s.entered.call.sequence, s.entered.code, *r));
+        all.dedup_by_key(|(r, _)| *r);
+        for (rank, status) in all {
+            match list.iter_mut().find(|(s, _)| *s == status) {
+                Some((_, who)) => who.push(rank),
+                None => list.push((status, vec![rank])),
+            }
+        }
+        list
+    }
+
+    fn told(&self, mark: Mark) -> String {
+        match mark.code {
+            0 => "nothing yet".to_owned(),
+            code => format!("{} #{}", (self.core.setup.names)(code), mark.call.sequence),
+        }
+    }
 }
 
-/// "rank 3 does" or "ranks 3, 5, … (12 in all) do".
+/// "rank 3" or "ranks 3, 5, … (12 in all)".
 fn ranks(list: &[u32]) -> String {
     match list {
-        [one] => format!("rank {one} does"),
+        [one] => format!("rank {one}"),
         _ => {
             let shown: Vec<String> = list.iter().take(8).map(u32::to_string).collect();
             let more = if list.len() > 8 { format!(", … ({} in all)", list.len()) } else { String::new() };
-            format!("ranks {}{more} do", shown.join(", "))
+            format!("ranks {}{more}", shown.join(", "))
         }
     }
 }

@@ -73,7 +73,7 @@ pub(crate) enum Message {
     Bye,
 }
 
-const TEXT_MAX: usize = 200;
+const TEXT_MAX: usize = 228;
 
 struct Writer<'a> {
     out: &'a mut [u8; crate::transport::MESSAGE_MAX],
@@ -273,7 +273,7 @@ const KINDS: [ErrorKind; 10] = [
 
 /// An error kind as it travels.
 pub(crate) fn kind_code(kind: ErrorKind) -> u8 {
-    KINDS.iter().position(|k| *k == kind).map_or(4, |i| i as u8)
+    KINDS.iter().position(|k| *k == kind).and_then(|i| u8::try_from(i).ok()).unwrap_or(4)
 }
 
 /// The reverse of [`kind_code`]; anything unknown is "aborted".

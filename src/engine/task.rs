@@ -114,10 +114,11 @@ impl Task {
         self.rest(meta, binding);
         self.arrivals_left = self.program.arrivals;
         self.ops_left = self.program.ops.len();
-        for i in 0..self.program.ops.len() {
+        // Lowering numbers ops by u32.
+        for (op, i) in (0u32..).zip(0..self.program.ops.len()) {
             self.waits_left[i] = self.program.ops[i].waits;
             if self.waits_left[i] == 0 {
-                self.enqueue(i as u32);
+                self.enqueue(op);
             }
         }
     }

@@ -1,15 +1,18 @@
 //! Numbers as people read them. Sizes are decimal, binary ones only where they are round.
 
-use circulant::config::parse_bytes;
 use circulant::Communicator;
 use circulant::comm::Wire;
+use circulant::config::parse_bytes;
 
 /// A size from the command line, below 2^48.
 pub(crate) fn size_argument(text: &str) -> Result<u64, String> {
     match parse_bytes(text) {
         Some(n) if n < 1 << 48 => Ok(n),
         Some(_) => Err("that is more than any machine has".to_owned()),
-        None => Err("it must be a size such as 1000, 64K, 1M, 64Ki or 1Mi (K, M, G decimal; Ki, Mi, Gi binary)".to_owned()),
+        None => {
+            Err("it must be a size such as 1000, 64K, 1M, 64Ki or 1Mi (K, M, G decimal; Ki, Mi, Gi binary)"
+                .to_owned())
+        }
     }
 }
 
@@ -153,9 +156,15 @@ mod tests {
 
     #[test]
     fn times_read_well() {
-        for (ns, text) in
-            [(0.0, "0"), (12.34, "12.3 ns"), (999.7, "1 µs"), (1000.0, "1 µs"), (1_234_567.0, "1.23 ms"), (9.0e10, "90 s"), (0.004, "0 ns")]
-        {
+        for (ns, text) in [
+            (0.0, "0"),
+            (12.34, "12.3 ns"),
+            (999.7, "1 µs"),
+            (1000.0, "1 µs"),
+            (1_234_567.0, "1.23 ms"),
+            (9.0e10, "90 s"),
+            (0.004, "0 ns"),
+        ] {
             assert_eq!(time(ns), text);
         }
         assert_eq!(rate(156.4e6), "156 MB/s");

@@ -56,6 +56,11 @@ pub struct Quirk {
     /// A put under way to a peer that dies becomes an error; else only a deadline or a watcher tells. A put
     /// posted later may be put off for ever also where this holds (tcp and net try to connect again).
     pub reports_death: bool,
+    /// Closing crashes when completions arrive meanwhile (ofi_rxm posts a new receive to the connection it
+    /// has just closed): so end registrations first and let things calm down.
+    pub quiet_close: bool,
+    /// A variable that must not be on, since arrivals are lost then.
+    pub refuses: Option<&'static str>,
     /// What is worth knowing.
     pub note: &'static str,
 }
@@ -90,6 +95,8 @@ const COMMON: Quirk = Quirk {
     gather: ANY,
     to_self: true,
     reports_death: true,
+    quiet_close: false,
+    refuses: None,
     note: "",
 };
 
@@ -115,6 +122,8 @@ pub const QUIRKS: &[Quirk] = &[
         class: Class::Rdma,
         borrow: Borrow::Direct,
         caches: true,
+        quiet_close: true,
+        refuses: Some("FI_OFI_RXM_USE_SRX"),
         note: "InfiniBand, RoCE; tested on soft-RoCE",
         ..COMMON
     },

@@ -81,7 +81,7 @@ pub(super) fn choose(lib: &'static Library, options: &Options<'_>) -> Result<(Ca
     }
     let mut why: Vec<String> = Vec::new();
     for (c, _) in &found {
-        let line = format!("{}: {}", c.provider, c.rejected.as_deref().unwrap_or("?"));
+        let line = format!("{}: {}", c.provider.escape_debug(), c.rejected.as_deref().unwrap_or("?"));
         if !why.contains(&line) {
             why.push(line);
         }
@@ -166,6 +166,12 @@ fn pinned(quirk: &Quirk) -> bool {
     quirk.interface.is_some_and(|v| std::env::var_os(v).is_some_and(|v| !v.is_empty()))
 }
 
+/// The variable has one of the values that libfabric takes for yes.
+fn on(variable: &str) -> bool {
+    let value = std::env::var(variable).unwrap_or_default().to_lowercase();
+    matches!(value.as_str(), "1" | "yes" | "true" | "on")
+}
+
 /// One fi_getinfo for one provider: its endpoints, or why there are none.
 fn ask(lib: &'static Library, name: &str, quirk: &Quirk, options: &Options<'_>) -> Result<Vec<Info>, String> {
     let name = CString::new(name).map_err(|_| "its name has a NUL in it".to_owned())?;
@@ -225,6 +231,9 @@ fn objection(c: &Candidate, info: &Info, quirk: &Quirk, options: &Options<'_>) -
     let info = info.get();
     if quirk.class == Class::SharedMemory && !options.all_on_one_node {
         return Some("carries only ranks of one node".into());
+    }
+    if let Some(variable) = quirk.refuses.filter(|v| on(v)) {
+        return Some(format!("with {variable} set it loses arrivals: unset that"));
     }
     if c.word < size_of::<u32>() {
         return Some(format!("its puts carry {} bytes of notify word, needed are 4", c.word));

@@ -26,7 +26,8 @@ pub(crate) fn check(lab: &Lab<'_>, op: &Operation, shape: &Shape, what: &str) ->
         prepare(shape, &mut recv[result.clone()]);
         call(lab.comm, shape, &send[sent.clone()], &mut recv[result.clone()])?;
         let verdict = judge(shape, recv, &result).and_then(|()| intact(rank, send, &sent));
-        let wrong = |fault: String| Failure::new(3, format!("wrong data: {what} on {} memory: {fault}", kind.name()));
+        let wrong =
+            |fault: String| Failure::new(3, format!("wrong data: {what} on {} memory: {fault}", kind.name()));
         agree(lab.comm, verdict.map_err(wrong))?;
     }
     Ok(())

@@ -116,8 +116,9 @@ fn operation(name: &str) -> Result<&'static Operation, String> {
 }
 
 fn distribution(name: &str) -> Result<&'static Dist, String> {
-    Dist::find(name)
-        .ok_or_else(|| format!("there is no distribution {name:?}; there are {}", DISTS.map(|d| d.name).join(", ")))
+    Dist::find(name).ok_or_else(|| {
+        format!("there is no distribution {name:?}; there are {}", DISTS.map(|d| d.name).join(", "))
+    })
 }
 
 fn blocks(text: &str) -> Result<Choice<u32>, String> {
@@ -169,7 +170,11 @@ fn plan(args: &BenchArgs) -> Vec<Point> {
 /// What can be known to be wrong before any data moves. All ranks find the same.
 fn refuse(args: &BenchArgs, points: &[Point], p: usize) -> Result<(), Failure> {
     if args.root >= p {
-        return Err(Failure::usage(format!("root {} is out of range: there are ranks 0 to {}", args.root, p - 1)));
+        return Err(Failure::usage(format!(
+            "root {} is out of range: there are ranks 0 to {}",
+            args.root,
+            p - 1
+        )));
     }
     let is_put = |o: &&&Operation| matches!(o.how, How::Put);
     if p == 1 && args.ops.iter().any(|o| is_put(&o)) {
@@ -178,7 +183,10 @@ fn refuse(args: &BenchArgs, points: &[Point], p: usize) -> Result<(), Failure> {
     if args.persistent {
         let without = |o: &&&Operation| matches!(o.how, How::Collective { init: None, .. } | How::Put);
         if let Some(o) = args.ops.iter().find(without) {
-            return Err(Failure::usage(format!("there is no persistent {}; bcast and allgatherv have one", o.name)));
+            return Err(Failure::usage(format!(
+                "there is no persistent {}; bcast and allgatherv have one",
+                o.name
+            )));
         }
         if args.memory == MemoryKind::Plain {
             return Err(Failure::usage("persistent operations own their memory, which is arena memory"));

@@ -126,7 +126,14 @@ fn paint(text: &mut String, setting: &Setting, list: &[Series]) -> Result<(), Bo
     Ok(())
 }
 
-fn write(area: &Area<'_>, text: &str, at: (i32, i32), size: i32, colour: RGBColor, pos: Pos) -> Result<(), Box<dyn std::error::Error>> {
+fn write(
+    area: &Area<'_>,
+    text: &str,
+    at: (i32, i32),
+    size: i32,
+    colour: RGBColor,
+    pos: Pos,
+) -> Result<(), Box<dyn std::error::Error>> {
     let style = TextStyle::from((FONT, size).into_font()).color(&colour).pos(pos);
     area.draw(&Text::new(text.to_owned(), at, style))?;
     Ok(())
@@ -135,7 +142,8 @@ fn write(area: &Area<'_>, text: &str, at: (i32, i32), size: i32, colour: RGBColo
 fn titles(area: &Area<'_>, s: &Setting) -> Result<(), Box<dyn std::error::Error>> {
     let left = Pos::new(HPos::Left, VPos::Center);
     write(area, &s.label, (FRAME.0, 28), 20, INK, left)?;
-    let wire = circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
+    let wire =
+        circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let ranks = units::plural(s.p as u64, "rank");
     let nodes = units::plural(u64::from(s.nodes), "node");
     let mut under = format!("{ranks} on {nodes}, provider {}, {} memory", s.provider, s.memory);
@@ -169,7 +177,14 @@ fn grid(area: &Area<'_>, x: &Axis, y: &Axis) -> Result<(), Box<dyn std::error::E
         let value = 10f64.powi(d);
         let at = y.at(value);
         line((FRAME.0, at), (FRAME.2, at), GRID)?;
-        write(area, &units::time(value * 1e3), (FRAME.0 - 10, at), 13, PALE, Pos::new(HPos::Right, VPos::Center))?;
+        write(
+            area,
+            &units::time(value * 1e3),
+            (FRAME.0 - 10, at),
+            13,
+            PALE,
+            Pos::new(HPos::Right, VPos::Center),
+        )?;
     }
     line((FRAME.0, FRAME.3), (FRAME.2, FRAME.3), PALE)?;
     line((FRAME.0, FRAME.1), (FRAME.0, FRAME.3), PALE)?;
@@ -177,7 +192,11 @@ fn grid(area: &Area<'_>, x: &Axis, y: &Axis) -> Result<(), Box<dyn std::error::E
     write(area, "size m", (middle, FRAME.3 + 42), 14, INK, Pos::new(HPos::Center, VPos::Center))?;
     let style = TextStyle::from((FONT, 14).into_font().transform(FontTransform::Rotate270)).color(&INK);
     let style = style.pos(Pos::new(HPos::Center, VPos::Center));
-    area.draw(&Text::new("time of the slowest rank, smallest repetition", (24, (FRAME.1 + FRAME.3) / 2), style))?;
+    area.draw(&Text::new(
+        "time of the slowest rank, smallest repetition",
+        (24, (FRAME.1 + FRAME.3) / 2),
+        style,
+    ))?;
     Ok(())
 }
 
@@ -195,13 +214,20 @@ fn dashed(area: &Area<'_>, line: &[(i32, i32)], colour: RGBColor) -> Result<(), 
 }
 
 /// A different mark for each line, so that it also works without colours.
-fn mark(area: &Area<'_>, at: (i32, i32), i: usize, colour: RGBColor) -> Result<(), Box<dyn std::error::Error>> {
+fn mark(
+    area: &Area<'_>,
+    at: (i32, i32),
+    i: usize,
+    colour: RGBColor,
+) -> Result<(), Box<dyn std::error::Error>> {
     let (x, y) = at;
     match i % 4 {
         0 => area.draw(&Circle::new(at, 4, colour.filled()))?,
         1 => area.draw(&Rectangle::new([(x - 4, y - 4), (x + 4, y + 4)], colour.filled()))?,
         2 => area.draw(&TriangleMarker::new(at, 6, colour.filled()))?,
-        _ => area.draw(&Polygon::new(vec![(x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y)], colour.filled()))?,
+        _ => {
+            area.draw(&Polygon::new(vec![(x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y)], colour.filled()))?
+        }
     }
     Ok(())
 }
@@ -230,7 +256,19 @@ mod tests {
     use super::*;
 
     fn row(op: &'static str, dist: &'static str, bytes: u64, us: f64) -> Row {
-        Row { op, dist, p: 8, bytes, min_us: us, median_us: us, span_us: us, reps: 3, reference_us: us / 2.0, ratio: None, stats: None }
+        Row {
+            op,
+            dist,
+            p: 8,
+            bytes,
+            min_us: us,
+            median_us: us,
+            span_us: us,
+            reps: 3,
+            reference_us: us / 2.0,
+            ratio: None,
+            stats: None,
+        }
     }
 
     #[test]
@@ -251,7 +289,10 @@ mod tests {
     #[test]
     fn axes_span_whole_decades() {
         let axis = Axis::new([12.0, 4000.0].into_iter(), 0, 300);
-        assert_eq!((axis.low, axis.high, axis.at(10.0), axis.at(100.0), axis.at(10_000.0)), (1, 4, 0, 100, 300));
+        assert_eq!(
+            (axis.low, axis.high, axis.at(10.0), axis.at(100.0), axis.at(10_000.0)),
+            (1, 4, 0, 100, 300)
+        );
         assert_eq!(Axis::new([10.0].into_iter(), 0, 1).high, 2);
         let down = Axis::new([1.0, 10.0].into_iter(), 500, 100);
         assert_eq!((down.at(1.0), down.at(10.0)), (500, 100));
@@ -273,7 +314,12 @@ mod tests {
             byte_ns: 0.5,
         };
         let mut text = String::new();
-        paint(&mut text, &setting, &series(&[row("bcast", "-", 1000, 5.0), row("allgatherv", "irr3", 10, 3.0)])).unwrap();
+        paint(
+            &mut text,
+            &setting,
+            &series(&[row("bcast", "-", 1000, 5.0), row("allgatherv", "irr3", 10, 3.0)]),
+        )
+        .unwrap();
         for word in ["<svg", "allgatherv irr3", "1 KB", "10 µs", "a &lt; b", "</svg>"] {
             assert!(text.contains(word), "{word} in {text}");
         }

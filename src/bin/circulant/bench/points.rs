@@ -108,7 +108,12 @@ pub(crate) enum Memory {
 
 impl Memory {
     /// Collective: fails everywhere when one rank has not enough.
-    pub(crate) fn new(comm: &Communicator, kind: MemoryKind, send: usize, recv: usize) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        comm: &Communicator,
+        kind: MemoryKind,
+        send: usize,
+        recv: usize,
+    ) -> Result<Self, Failure> {
         let mine = match kind {
             MemoryKind::Arena => comm
                 .alloc(send)
@@ -129,7 +134,8 @@ impl Memory {
 
 fn zeros(len: usize) -> Result<Vec<u8>, Failure> {
     let mut v = Vec::new();
-    v.try_reserve_exact(len).map_err(|_| Failure::new(1, format!("no memory for {}", units::size(len as u64))))?;
+    v.try_reserve_exact(len)
+        .map_err(|_| Failure::new(1, format!("no memory for {}", units::size(len as u64))))?;
     v.resize(len, 0);
     Ok(v)
 }
@@ -237,7 +243,8 @@ impl Times {
         let of = |i: usize| (0..self.p).map(move |r| self.all[r * reps + i]);
         let mut slowest: Vec<u64> =
             (0..reps).map(|i| of(i).map(|[s, e]| e.saturating_sub(s)).max().unwrap_or(0)).collect();
-        let span = (0..reps).filter_map(|i| Some(of(i).map(|t| t[1]).max()?.saturating_sub(of(i).map(|t| t[0]).min()?)));
+        let span = (0..reps)
+            .filter_map(|i| Some(of(i).map(|t| t[1]).max()?.saturating_sub(of(i).map(|t| t[0]).min()?)));
         let span = span.min().unwrap_or(0);
         slowest.sort_unstable();
         (slowest[0] as f64, slowest[reps / 2] as f64, span as f64)
@@ -296,7 +303,10 @@ fn count(lab: &Lab<'_>, job: &mut Job<'_>) -> Result<Counted, Failure> {
     }
     let mut all = vec![[0u64; 5]; lab.comm.size()];
     lab.comm.allgather(&[most], &mut all)?;
-    let figure = |i: usize| Figure { max: all.iter().map(|a| a[i]).max().unwrap_or(0), sum: all.iter().map(|a| a[i]).sum() };
+    let figure = |i: usize| Figure {
+        max: all.iter().map(|a| a[i]).max().unwrap_or(0),
+        sum: all.iter().map(|a| a[i]).sum(),
+    };
     Ok(Counted {
         puts: figure(0),
         wire_bytes: figure(1),

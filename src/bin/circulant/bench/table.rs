@@ -54,7 +54,9 @@ impl Table {
     /// For these points, with or without the counted columns.
     pub(crate) fn new(points: &[Point], stats: bool) -> Self {
         let mut columns = TIMES.to_vec();
-        let widest = |cell: &dyn Fn(&Point) -> String| points.iter().map(|p| cell(p).chars().count()).max().unwrap_or(1);
+        let widest = |cell: &dyn Fn(&Point) -> String| {
+            points.iter().map(|p| cell(p).chars().count()).max().unwrap_or(1)
+        };
         let mut widths = vec![
             widest(&|p| p.op.name.to_owned()),
             widest(&|p| p.dist_name().to_owned()),
@@ -141,7 +143,8 @@ pub(crate) fn json(out: &mut Out, setting: &Setting, rows: &[Row]) {
 /// What stands under a table: where it was measured, and what its columns mean.
 pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     let s = setting;
-    let wire = circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
+    let wire =
+        circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let mut text = format!(
         "\n{} on {}, provider {}, launcher {}, {} memory{}\n",
         crate::units::plural(s.p as u64, "rank"),
@@ -164,7 +167,8 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
         let used: Vec<&str> = used.map(|(_, formula)| *formula).collect();
         text += &format!("C, the reference: {}; q = {q}\n", used.join(", "));
     }
-    text += "min, median: of the repetitions' slowest ranks; span: latest end − earliest start, the smallest\n";
+    text +=
+        "min, median: of the repetitions' slowest ranks; span: latest end − earliest start, the smallest\n";
     if stats {
         text += "puts, wire, copied, allocs, rounds: of one operation, largest rank/sum of all\n";
     }
@@ -189,8 +193,26 @@ mod tests {
     fn example(op: &'static str, bytes: u64, us: f64) -> Row {
         let ratio = crate::units::ratio(us, 0.8 * us);
         let f = Figure { max: 10_000_000, sum: 99_999_999 };
-        let stats = Some(Counted { puts: f, wire_bytes: f, copied_bytes: f, allocations: Figure::default(), rounds: Figure { max: 7, sum: 56 } });
-        Row { op, dist: "-", p: 8, bytes, min_us: us, median_us: us, span_us: us, reps: 35, reference_us: 0.8 * us, ratio, stats }
+        let stats = Some(Counted {
+            puts: f,
+            wire_bytes: f,
+            copied_bytes: f,
+            allocations: Figure::default(),
+            rounds: Figure { max: 7, sum: 56 },
+        });
+        Row {
+            op,
+            dist: "-",
+            p: 8,
+            bytes,
+            min_us: us,
+            median_us: us,
+            span_us: us,
+            reps: 35,
+            reference_us: 0.8 * us,
+            ratio,
+            stats,
+        }
     }
 
     /// The right ends of right-aligned columns are the same in every line, whatever the numbers.

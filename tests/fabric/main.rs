@@ -3,11 +3,20 @@
 //! `CIRCULANT_LIBFABRIC` chooses the library (and FI_PROVIDER_PATH its plug-ins), `CIRCULANT_TEST_PROVIDERS`
 //! the providers, comma separated, in place of those that need no hardware.
 
+// The harness is our own, so clippy does not see that this is a test.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation)]
+
+mod allocations;
+mod node;
+mod processes;
+
+use allocations::nothing_is_allocated;
 use circulant::ErrorKind;
-use circulant::transport::fabric::{Fabric, Options, remove_shm_of, survey, sweep_stale_shm};
-use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use circulant::transport::fabric::{Fabric, Options, survey};
+use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Registration, Source, Transport};
 use libtest_mimic::{Arguments, Trial};
-use std::collections::HashMap;
+use node::{ARENA, Node, PATIENCE, Random, all_poll, nodes, options, put, say};
+use processes::{a_killed_peer_is_no_hang, be_a_peer, closing_under_fire, two_processes_trade};
 use std::time::{Duration, Instant};
 
 /// Providers that run anywhere. The second column: take part in the cases with thousands of operations.
@@ -25,24 +34,25 @@ enum Load {
 }
 use Load::{BothWays, Little, Much};
 
-const CASES: &[(&str, fn(&str), Load)] = &[
+type Case = (&'static str, fn(&str), Load);
+
+const CASES: &[Case] = &[
     ("puts_arrive_whole", puts_arrive_whole, BothWays),
     ("gathers_up_to_the_limit", gathers_up_to_the_limit, Much),
     ("words_arrive_once", words_arrive_once, Little),
     ("puts_to_oneself", puts_to_oneself, Little),
     ("messages_both_ways", messages_both_ways, BothWays),
     ("thousands_at_once", thousands_at_once, Much),
+    ("nothing_is_allocated", nothing_is_allocated, Much),
     ("wrong_requests_are_refused", wrong_requests_are_refused, Little),
     ("deregistered_memory_is_left_alone", deregistered_memory_is_left_alone, Little),
     ("closing_ends_everything", closing_ends_everything, Little),
+    ("closing_under_fire", closing_under_fire, Much),
     ("two_processes_trade", two_processes_trade, Little),
     ("a_killed_peer_is_no_hang", a_killed_peer_is_no_hang, Little),
     ("opening_leaves_signal_handlers", opening_leaves_signal_handlers, Little),
     ("survey_says_what_open_takes", survey_says_what_open_takes, Little),
 ];
-
-const ARENA: usize = 6 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() {
     if let Ok(provider) = std::env::var("CIRCULANT_TEST_PEER") {
@@ -61,15 +71,15 @@ fn main() {
         println!("{survey}");
     }
     let mut trials = vec![
-        Trial::test("unknown_provider", || Ok(unknown_provider())),
-        Trial::test("shm_needs_one_node", || Ok(shm_needs_one_node())),
+        Trial::test("unknown_provider", || done(unknown_provider)),
+        Trial::test("shm_needs_one_node", || done(shm_needs_one_node)),
     ];
     for (provider, many) in &providers {
         for (name, body, load) in CASES {
             if *many || *load != Much {
                 let out = *load == BothWays && provider == "shm" && survey.version.starts_with("2.");
                 let provider = provider.clone();
-                let trial = Trial::test(format!("{provider}::{name}"), move || Ok(body(&provider)));
+                let trial = Trial::test(format!("{provider}::{name}"), move || done(|| body(&provider)));
                 trials.push(trial.with_ignored_flag(out));
             }
         }
@@ -77,167 +87,10 @@ fn main() {
     libtest_mimic::run(&args, trials).exit();
 }
 
-fn options(provider: &str) -> Options<'_> {
-    static LIBRARY: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    let library =
-        LIBRARY.get_or_init(|| std::env::var("CIRCULANT_LIBFABRIC").unwrap_or("libfabric.so.1".into()));
-    Options { provider, all_on_one_node: true, size: 4, libfabric: library, ..Options::default() }
-}
-
-/// Small, and the same for the same seed, which a failing test prints.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        let seed = match std::env::var("CIRCULANT_TEST_SEED") {
-            Ok(text) => text.parse().unwrap(),
-            Err(_) => now.as_nanos() as u64 | 1,
-        };
-        println!("seed {seed} (CIRCULANT_TEST_SEED)");
-        Self(seed)
-    }
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % n
-    }
-    fn fill(&mut self, bytes: &mut [u8]) {
-        bytes.fill_with(|| self.below(256) as u8);
-    }
-}
-
-/// What a node saw; checks expected payloads at the very moment of the arrival.
-#[derive(Default)]
-struct Log {
-    arena: usize,
-    expected: HashMap<u32, (usize, Vec<u8>)>,
-    arrivals: Vec<u32>,
-    done: Vec<u64>,
-    messages: Vec<Vec<u8>>,
-    lost: Vec<(Option<u32>, String)>,
-}
-
-impl Sink for Log {
-    fn arrival(&mut self, word: u32) {
-        if let Some((offset, payload)) = self.expected.remove(&word) {
-            // SAFETY: the offset and length lie in the arena of ARENA bytes, which outlives the node.
-            let there =
-                unsafe { std::slice::from_raw_parts((self.arena + offset) as *const u8, payload.len()) };
-            assert!(there == payload, "payload of word {word}, {} bytes, is not whole", payload.len());
-        }
-        self.arrivals.push(word);
-    }
-    fn done(&mut self, token: u64) {
-        self.done.push(token);
-    }
-    fn message(&mut self, bytes: &[u8]) {
-        self.messages.push(bytes.to_vec());
-    }
-    fn lost(&mut self, peer: Option<u32>, why: &str) {
-        self.lost.push((peer, why.to_owned()));
-    }
-}
-
-struct Node {
-    wire: Fabric,
-    log: Log,
-    arena: *mut u8,
-    registration: Registration,
-    remote: Remote,
-}
-
-fn layout() -> std::alloc::Layout {
-    std::alloc::Layout::from_size_align(ARENA, 4096).unwrap()
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.wire.close().unwrap();
-        // SAFETY: allocated with this layout; closed, so nobody uses it any more.
-        unsafe { std::alloc::dealloc(self.arena, layout()) };
-    }
-}
-
-impl Node {
-    fn open(provider: &str) -> Self {
-        let mut wire = Fabric::open(&options(provider)).unwrap();
-        // SAFETY: the layout has a size; the arena lives until the endpoint is closed (drop), and is touched
-        // by raw pointers, or slices that live between two polls.
-        let (arena, (registration, remote)) = unsafe {
-            let arena = std::alloc::alloc_zeroed(layout());
-            (arena, wire.register(arena, ARENA).unwrap())
-        };
-        Self { wire, log: Log { arena: arena as usize, ..Log::default() }, arena, registration, remote }
-    }
-    fn write(&mut self, at: usize, bytes: &[u8]) {
-        assert!(at + bytes.len() <= ARENA);
-        // SAFETY: within the arena, checked; nothing of it is in flight where a test writes.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.arena.add(at), bytes.len()) };
-    }
-    fn read(&self, at: usize, len: usize) -> Vec<u8> {
-        assert!(at + len <= ARENA);
-        // SAFETY: within the arena, checked.
-        unsafe { std::slice::from_raw_parts(self.arena.add(at), len) }.to_vec()
-    }
-    fn source(&self, at: usize, len: usize) -> Source {
-        Source { ptr: self.arena.wrapping_add(at), len, registration: self.registration }
-    }
-    fn poll(&mut self) -> usize {
-        self.wire.poll(&mut self.log).unwrap()
-    }
-}
-
-/// `n` endpoints, each connected to all (also to itself where it says that works).
-fn nodes(provider: &str, n: usize) -> Vec<Node> {
-    let mut nodes: Vec<Node> = (0..n).map(|_| Node::open(provider)).collect();
-    let addresses: Vec<Vec<u8>> = nodes.iter().map(|n| n.wire.address()).collect();
-    for node in &mut nodes {
-        for (peer, address) in addresses.iter().enumerate() {
-            node.wire.connect(peer as u32, address).unwrap();
-        }
-    }
-    nodes
-}
-
-fn all_poll(nodes: &mut [Node], mut until: impl FnMut(&[Node]) -> bool) {
-    let start = Instant::now();
-    while !until(nodes) {
-        if nodes.iter_mut().map(Node::poll).sum::<usize>() == 0 {
-            nodes[0].wire.idle(Duration::from_millis(1));
-        }
-        for node in nodes.iter() {
-            assert!(node.log.lost.is_empty(), "{:?}", node.log.lost);
-        }
-        assert!(start.elapsed() < PATIENCE, "nothing more happens");
-    }
-}
-
-/// Puts until taken, all polling meanwhile. The caller keeps the sources untouched until done.
-fn put(nodes: &mut [Node], from: usize, to: usize, sources: &[Source], at: usize, word: u32, token: u64) {
-    let remote = nodes[to].remote;
-    let start = Instant::now();
-    loop {
-        // SAFETY: the sources lie in the node's arena, which lives as long as the endpoint; tests write there
-        // again only after `done`.
-        let posted = unsafe {
-            nodes[from].wire.put(to as u32, sources, remote.base + at as u64, remote.key, word, token)
-        };
-        match posted.unwrap() {
-            Posted::Yes => return,
-            Posted::Again => nodes.iter_mut().for_each(|n| _ = n.poll()),
-        }
-        assert!(start.elapsed() < PATIENCE, "the put is never taken");
-    }
-}
-
-fn say(nodes: &mut [Node], from: usize, to: usize, bytes: &[u8]) {
-    let start = Instant::now();
-    while nodes[from].wire.message(to as u32, bytes).unwrap() == Posted::Again {
-        nodes.iter_mut().for_each(|n| _ = n.poll());
-        assert!(start.elapsed() < PATIENCE, "the message is never taken");
-    }
+/// A case fails by a panic.
+fn done(body: impl FnOnce()) -> Result<(), libtest_mimic::Failed> {
+    body();
+    Ok(())
 }
 
 fn puts_arrive_whole(provider: &str) {
@@ -497,246 +350,6 @@ fn leftovers() -> Vec<String> {
     let mine = format!("{}:", std::process::id());
     let names = std::fs::read_dir("/dev/shm").unwrap().flatten();
     names.filter_map(|e| e.file_name().into_string().ok()).filter(|n| n.starts_with(&mine)).collect()
-}
-
-/// What a peer prints and reads on one line: its address, and where its arena is.
-fn card(node: &Node) -> String {
-    let hex: String = node.wire.address().iter().map(|b| format!("{b:02x}")).collect();
-    format!("{hex} {} {}", node.remote.base, node.remote.key)
-}
-
-fn parse_card(line: &str) -> (Vec<u8>, Remote) {
-    let mut parts = line.split_whitespace();
-    let hex = parts.next().unwrap();
-    let bytes = (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect();
-    let mut number = || parts.next().unwrap().parse().unwrap();
-    (bytes, Remote { base: number(), key: number() })
-}
-
-/// The other process: trades puts and messages, then progresses until it is killed.
-fn be_a_peer(provider: &str) {
-    let mut node = Node::open(provider);
-    println!("{}", card(&node));
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
-    let (address, remote) = parse_card(&line);
-    node.wire.connect(0, &address).unwrap();
-    let seed = std::env::var("CIRCULANT_TEST_TRADE").ok().map(|seed| seed.parse().unwrap());
-    if let Some(seed) = seed {
-        trade(&mut node, 0, remote, seed, 1);
-        println!("traded");
-    }
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        if node.poll() == 0 {
-            node.wire.idle(Duration::from_millis(1));
-        }
-    }
-}
-
-/// Puts of all sizes, into a slot each, and messages of all lengths, both ways at once; what comes is checked
-/// against the same seed.
-fn trade(node: &mut Node, peer: u32, there: Remote, seed: u64, me: u64) {
-    const PUTS: usize = 150;
-    const SLOT: usize = 16 << 10;
-    let plan = |side: u64| {
-        let mut random = Random((seed + side) | 1);
-        let mut pieces = Vec::new();
-        for i in 0..PUTS {
-            let size = if i == 0 { 1 << 20 } else { random.below(1 << (1 + i % 14)) };
-            let mut bytes = vec![0; size];
-            random.fill(&mut bytes);
-            pieces.push(bytes);
-        }
-        pieces
-    };
-    // Targets below, sources above; the long one has the last mebibyte of each half.
-    let at = |i: usize| if i == 0 { 2 << 20 } else { i % 128 * SLOT };
-    let (mine, theirs) = (plan(me), plan(1 - me));
-    for (i, bytes) in theirs.into_iter().enumerate() {
-        // Slots used twice are only counted the first time: the second put may come first.
-        if i < 128 && i >= PUTS - 128 || i == 0 {
-            node.log.expected.insert(i as u32, (at(i), bytes));
-        }
-    }
-    let start = Instant::now();
-    let mut said = 0;
-    for (i, bytes) in mine.iter().enumerate() {
-        // A slot's earlier source must be done before it is written again.
-        while i >= 128 && !node.log.done.contains(&(i as u64 - 128)) {
-            node.poll();
-            assert!(start.elapsed() < PATIENCE, "put {i} waits for ever");
-        }
-        node.write((3 << 20) + at(i), bytes);
-        let source = [node.source((3 << 20) + at(i), bytes.len())];
-        // SAFETY: the source lies in the arena, and is written again only when done.
-        while unsafe {
-            node.wire.put(peer, &source, there.base + at(i) as u64, there.key, i as u32, i as u64)
-        }
-        .unwrap()
-            == Posted::Again
-        {
-            node.poll();
-            assert!(start.elapsed() < PATIENCE, "put {i} is never taken");
-        }
-        while said <= i * 2
-            && node.wire.message(peer, &[me as u8; MESSAGE_MAX][..said % (MESSAGE_MAX + 1)]).unwrap()
-                == Posted::Yes
-        {
-            said += 1;
-        }
-    }
-    while said < 2 * PUTS {
-        node.poll();
-        if node.wire.message(peer, &[me as u8; MESSAGE_MAX][..said % (MESSAGE_MAX + 1)]).unwrap()
-            == Posted::Yes
-        {
-            said += 1;
-        }
-        assert!(start.elapsed() < PATIENCE, "message {said} is never taken");
-    }
-    while node.log.arrivals.len() < PUTS || node.log.done.len() < PUTS || node.log.messages.len() < 2 * PUTS {
-        if node.poll() == 0 {
-            node.wire.idle(Duration::from_millis(1));
-        }
-        assert!(node.log.lost.is_empty(), "{:?}", node.log.lost);
-        assert!(
-            start.elapsed() < PATIENCE,
-            "{:?}",
-            (node.log.arrivals.len(), node.log.done.len(), node.log.messages.len())
-        );
-    }
-    assert!(node.log.expected.is_empty());
-    node.log.arrivals.sort_unstable();
-    assert_eq!(node.log.arrivals, (0..PUTS as u32).collect::<Vec<_>>());
-    node.log.messages.sort_by_key(Vec::len);
-    let mut lengths: Vec<usize> = (0..2 * PUTS).map(|i| i % (MESSAGE_MAX + 1)).collect();
-    lengths.sort_unstable();
-    assert!(node.log.messages.iter().map(Vec::len).eq(lengths));
-    assert!(node.log.messages.iter().flatten().all(|b| *b == (1 - me) as u8));
-}
-
-fn two_processes_trade(provider: &str) {
-    let seed = Random::new().0;
-    let mut me = Node::open(provider);
-    let (mut other, remote) = Other::start(provider, &mut me, 1, Some(seed));
-    trade(&mut me, 1, remote, seed, 0);
-    // The last puts out may still need us.
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let line = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let line = other.read();
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            line
-        });
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-            me.poll();
-            me.wire.idle(Duration::from_millis(1));
-        }
-        reader.join().unwrap()
-    });
-    assert_eq!(line.trim(), "traded", "the other process failed");
-    let pid = other.id();
-    drop(other);
-    remove_shm_of(pid);
-}
-
-/// A peer in a process of its own: killed when dropped, and waited for.
-struct Other(std::process::Child, std::io::BufReader<std::process::ChildStdout>);
-
-impl Other {
-    fn start(provider: &str, to: &mut Node, rank: u32, trade: Option<u64>) -> (Self, Remote) {
-        use std::io::Write;
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        if let Some(seed) = trade {
-            command.env("CIRCULANT_TEST_TRADE", seed.to_string());
-        }
-        let mut child = command
-            .env("CIRCULANT_TEST_PEER", provider)
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        writeln!(child.stdin.as_mut().unwrap(), "{}", card(to)).unwrap();
-        let out = std::io::BufReader::new(child.stdout.take().unwrap());
-        let mut this = Self(child, out);
-        let (address, remote) = parse_card(&this.read());
-        to.wire.connect(rank, &address).unwrap();
-        (this, remote)
-    }
-    fn read(&mut self) -> String {
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut self.1, &mut line).unwrap();
-        line
-    }
-    fn id(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn a_killed_peer_is_no_hang(provider: &str) {
-    let mut me = Node::open(provider);
-    let (victim, target) = Other::start(provider, &mut me, 1, None);
-    let (survivor, theirs) = Other::start(provider, &mut me, 2, None);
-    let pid = victim.id();
-    let short = [me.source(0, 8)];
-    let long = [me.source(0, 100_000)];
-    let start = Instant::now();
-    let reach = |me: &mut Node, peer: u32, sources: &[Source], there: Remote, token: u64| {
-        // SAFETY: the sources lie in the arena and are not written in this test.
-        while unsafe { me.wire.put(peer, sources, there.base, there.key, 1, token) }.unwrap() == Posted::Again
-        {
-            me.poll();
-            assert!(start.elapsed() < PATIENCE, "rank {peer} cannot be reached");
-        }
-        while !me.log.done.contains(&token) {
-            me.poll();
-            assert!(start.elapsed() < PATIENCE, "a put to rank {peer} is never done");
-        }
-    };
-    reach(&mut me, 1, &long, target, 1);
-    reach(&mut me, 2, &long, theirs, 2);
-    drop(victim);
-    // Puts to the dead: taken, refused or failed, at once or later, but nothing hangs.
-    let start = Instant::now();
-    let mut told = false;
-    while !told && start.elapsed() < Duration::from_secs(2) {
-        for _ in 0..20 {
-            // SAFETY: as above.
-            match unsafe { me.wire.put(1, &long, target.base, target.key, 2, 3) } {
-                Ok(Posted::Yes) => {}
-                Ok(Posted::Again) => break,
-                Err(e) => {
-                    assert_eq!((e.peer(), e.kind()), (Some(1), ErrorKind::PeerLost), "{e}");
-                    told = true;
-                    break;
-                }
-            }
-        }
-        me.poll();
-        if let Some((peer, why)) = me.log.lost.first() {
-            assert!(peer.is_none_or(|p| p == 1) && !why.is_empty(), "{peer:?} {why}");
-            told = true;
-        }
-    }
-    println!("told {told} after {:?}: {:?}", start.elapsed(), me.log.lost.first());
-    assert_eq!(told, me.wire.quirk().reports_death, "the quirk table says otherwise");
-    // The wire to the other goes on.
-    reach(&mut me, 2, &short, theirs, 4);
-    drop(survivor);
-    me.wire.close().unwrap();
-    if me.wire.limits().provider == "shm" {
-        assert!(remove_shm_of(pid) > 0, "a killed process leaves its file");
-        sweep_stale_shm(); // the survivor's
-        assert_eq!((remove_shm_of(pid), remove_shm_of(std::process::id())), (0, 0));
-    }
 }
 
 /// Who handles the signals that providers take an interest in.
