@@ -41,7 +41,7 @@ fn verdict(codes: &[u32], lengths: &[usize], texts: &[u8]) -> Failure {
         0 => String::new(),
         n => format!(" (and {n} more of {} ranks failed)", codes.len()),
     };
-    Failure::new(u8::try_from(*code).unwrap_or(1), format!("{text}{more}"))
+    Failure::new(u8::try_from(*code).unwrap_or(1), format!("{text}{more}")).everywhere()
 }
 
 /// The name of this machine.
@@ -79,9 +79,9 @@ mod tests {
         let texts = ["rank 1 (n1): no room", "rank 3 (n3): no such folder"];
         let lengths = [0, texts[0].len(), 0, texts[1].len()];
         let f = verdict(&[0, 1, 0, 2], &lengths, texts.concat().as_bytes());
-        assert_eq!(f, Failure::new(1, "rank 1 (n1): no room (and 1 more of 4 ranks failed)"));
+        assert_eq!(f, Failure::new(1, "rank 1 (n1): no room (and 1 more of 4 ranks failed)").everywhere());
         let f = verdict(&[0, 0, 0, 2], &[0, 0, 0, texts[1].len()], texts[1].as_bytes());
-        assert_eq!(f, Failure::new(2, texts[1]));
+        assert_eq!(f, Failure::new(2, texts[1]).everywhere());
     }
 
     #[test]

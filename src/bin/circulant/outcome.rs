@@ -1,6 +1,6 @@
 //! How the tool ends: one line per error, an exit code, and no panic when nobody reads the output.
 
-use circulant::{Error, ErrorKind};
+use circulant::{Error, ErrorKind, World};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -9,11 +9,18 @@ use std::process::ExitCode;
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) text: String,
+    /// All ranks know of it and stop at the same place, so they can say goodbye in order.
+    pub(crate) everywhere: bool,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+        Self { code, text: text.into(), everywhere: false }
+    }
+
+    /// The same at all ranks.
+    pub(crate) fn everywhere(self) -> Self {
+        Self { everywhere: true, ..self }
     }
 
     /// Wrong arguments.
@@ -47,6 +54,22 @@ impl From<Error> for Failure {
             _ => 1,
         };
         Self::new(code, e.to_string())
+    }
+}
+
+/// Leaves the world: in order when all ranks do so, at once (which the others see as an error) when only this
+/// one has failed.
+pub(crate) fn leave<T>(world: World, done: Result<T, Failure>) -> Result<T, Failure> {
+    match done {
+        Ok(value) => Ok(world.finalize().map(|()| value)?),
+        Err(failure) => {
+            if failure.everywhere
+                && let Err(e) = world.finalize()
+            {
+                tracing::info!("{e}");
+            }
+            Err(failure)
+        }
     }
 }
 

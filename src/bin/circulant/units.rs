@@ -115,6 +115,20 @@ pub(crate) fn plural(n: u64, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
+/// Cells side by side, two spaces between, nothing behind the last.
+pub(crate) fn align(cells: &[String], widths: &[usize], left: &[bool]) -> String {
+    let mut line = String::new();
+    for ((cell, width), left) in cells.iter().zip(widths).zip(left) {
+        let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+        let gap = if line.is_empty() { "" } else { "  " };
+        match left {
+            true => line.extend([gap, cell, &pad]),
+            false => line.extend([gap, &pad, cell]),
+        }
+    }
+    line.trim_end().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +186,12 @@ mod tests {
         assert!(size_argument("999999G").unwrap_err().contains("machine"));
         assert!(seconds_argument("0").is_err() && seconds_argument("nan").is_err());
         assert_eq!(seconds_argument("0.5"), Ok(0.5));
+    }
+
+    #[test]
+    fn left_and_right() {
+        let cells = ["a", "β", ""].map(str::to_owned);
+        assert_eq!(align(&cells, &[3, 4, 5], &[true, false, true]), "a       β");
     }
 
     proptest! {

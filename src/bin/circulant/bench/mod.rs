@@ -7,7 +7,7 @@ mod plot;
 mod points;
 mod table;
 
-use crate::outcome::{Failure, Out};
+use crate::outcome::{Failure, Out, leave};
 use crate::units;
 use circulant::comm::Options;
 use circulant::{Communicator, World};
@@ -202,17 +202,15 @@ fn refuse(args: &BenchArgs, points: &[Point], p: usize) -> Result<(), Failure> {
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     let points = plan(args);
     let world = World::init()?;
-    refuse(args, &points, world.size())?;
-    let comm = world.comm().with(Options {
-        deadline: args.deadline.map(Duration::from_secs_f64),
-        blocks: args.blocks.0,
-        algorithm: args.algorithm.0.clone(),
+    let done = refuse(args, &points, world.size()).map_err(Failure::everywhere).and_then(|()| {
+        let comm = world.comm().with(Options {
+            deadline: args.deadline.map(Duration::from_secs_f64),
+            blocks: args.blocks.0,
+            algorithm: args.algorithm.0.clone(),
+        });
+        all_points(args, &world, &comm, &points)
     });
-    let rows = all_points(args, &world, &comm, &points);
-    // The world's goodbye also tells the others that rank 0's table is out.
-    let rows = rows?;
-    world.finalize()?;
-    rows.map_or(Ok(()), Report::finish)
+    leave(world, done)?.map_or(Ok(()), Report::finish)
 }
 
 fn all_points<'a>(

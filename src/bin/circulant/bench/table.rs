@@ -2,7 +2,7 @@
 
 use super::points::{Counted, Figure, Point, Row};
 use crate::outcome::Out;
-use crate::units::{figures, ratio_text, size, time};
+use crate::units::{align, ratio_text, size, time};
 use serde::Serialize;
 
 /// How rows are printed.
@@ -105,20 +105,6 @@ impl Table {
     }
 }
 
-/// Cells side by side, two spaces between, nothing behind the last.
-pub(crate) fn align(cells: &[String], widths: &[usize], left: &[bool]) -> String {
-    let mut line = String::new();
-    for ((cell, width), left) in cells.iter().zip(widths).zip(left) {
-        let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
-        let gap = if line.is_empty() { "" } else { "  " };
-        match left {
-            true => line.extend([gap, cell, &pad]),
-            false => line.extend([gap, &pad, cell]),
-        }
-    }
-    line.trim_end().to_owned()
-}
-
 fn counted(c: &Counted) -> [String; 5] {
     let number = |f: &Figure| format!("{}/{}", f.max, f.sum);
     let bytes = |f: &Figure| format!("{}/{}", size(f.max), size(f.sum));
@@ -186,11 +172,6 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     if stats {
         text += "puts, wire, copied, allocs, rounds: of one operation, largest rank/sum of all\n";
     }
-    let worst = rows.iter().filter_map(|r| r.ratio).fold(f64::NAN, f64::max);
-    if rows.len() > 1 && worst.is_finite() {
-        let best = rows.iter().filter_map(|r| r.ratio).fold(f64::NAN, f64::min);
-        text += &format!("min/C from {} to {}\n", figures(best), figures(worst));
-    }
     text
 }
 
@@ -254,11 +235,5 @@ mod tests {
         let row = example("bcast", 1000, 12.345);
         assert_eq!(csv(&row, "circulant"), "bcast,-,8,1000,12.35,12.35,12.35,35,circulant");
         assert_eq!(CSV_HEAD.split(',').count(), csv(&row, "x").split(',').count());
-    }
-
-    #[test]
-    fn left_and_right() {
-        let cells = ["a", "β", ""].map(str::to_owned);
-        assert_eq!(align(&cells, &[3, 4, 5], &[true, false, true]), "a       β");
     }
 }
