@@ -437,9 +437,12 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     pub(crate) fn report(&self, comm: &Communicator, world: &World) -> String {
-        let rate = if self.moved > 0.0 { self.volume as f64 / self.moved } else { 0.0 };
         let (moved, total) = (units::time(self.moved * 1e9), units::time(self.total * 1e9));
-        let mut text = format!("moved in {moved} ({}), on disk and named after {total}\n", units::rate(rate));
+        let rate = match self.volume > 0 && self.moved > 0.0 {
+            true => format!(" ({})", units::rate(self.volume as f64 / self.moved)),
+            false => String::new(),
+        };
+        let mut text = format!("moved in {moved}{rate}, on disk and named after {total}\n");
         if comm.size() > 1 {
             let c = units::reference(self.wire, self.volume, units::rounds(comm.size()));
             let ratio = units::ratio_text(units::ratio(self.moved * 1e9, c));

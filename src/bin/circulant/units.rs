@@ -26,7 +26,7 @@ pub(crate) fn seconds_argument(text: &str) -> Result<f64, String> {
 pub(crate) fn size(n: u64) -> String {
     const BINARY: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     if n % 1000 != 0
-        && let Some((unit, name)) = BINARY.iter().find(|(unit, _)| n >= *unit && n % unit == 0)
+        && let Some((unit, name)) = BINARY.iter().find(|(unit, _)| n % unit == 0 && (1..10_000).contains(&(n / unit)))
     {
         return format!("{} {name}", n / unit);
     }
@@ -81,7 +81,11 @@ pub(crate) fn ratio(time: f64, reference: f64) -> Option<f64> {
 
 /// Prints [`ratio`].
 pub(crate) fn ratio_text(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"))
+    match ratio {
+        None => "-".to_owned(),
+        Some(r) if r < 99.995 => format!("{r:.2}"),
+        Some(r) => format!("{r:.0}"),
+    }
 }
 
 /// ⌈log2 p⌉.
@@ -149,6 +153,7 @@ mod tests {
             (1_048_577, "1.05 MB"),
             (64_000_000, "64 MB"),
             (5_368_709_120, "5 GiB"),
+            (25_276_510_208, "25.3 GB"),
         ] {
             assert_eq!(size(n), text);
         }
@@ -176,6 +181,7 @@ mod tests {
         assert_eq!(reference(&wire, 1000, 3), 500.0 + 360.0);
         assert_eq!(ratio_text(ratio(430.0, 860.0)), "0.50");
         assert_eq!(ratio_text(ratio(430.0, 0.0)), "-");
+        assert_eq!(ratio_text(ratio(123_456.0, 10.0)), "12346");
         assert_eq!([1, 2, 3, 8, 9, 1025].map(rounds), [0, 1, 2, 3, 4, 11]);
     }
 
