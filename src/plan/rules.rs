@@ -16,10 +16,10 @@
 //! | | 1 ms, 20 µs, 80 ns/B | 1.00 1.00 | 1.01 1.07 | 1.01 1.16 | 1.02 1.29 | 1.02 1.16 | 1.02 1.14 |
 //! | | 1 ms, 20 µs, 160 ns/B | 1.00 1.00 | 1.01 1.07 | 1.01 1.06 | 1.02 1.26 | 1.03 1.25 | 1.04 1.31 |
 //!
-//! The worst cases of allgatherv are resonances: where half of the ranks hold everything (`half`), two
-//! blocks happen to fill just the rounds that one block wastes, and the rule does not see that.
+//! The worst cases of allgatherv: where half of the ranks hold everything (`half`), two blocks happen to
+//! fill just the rounds that one block wastes, and the rule does not see that; and one large owner among
+//! many small ones (`spike`) on a wire of very long latency would like more blocks still.
 
-use super::MAX_COUNTERS;
 use super::allgatherv::circulant::Blocks;
 use super::lower::COALESCE;
 use super::price::Model;
