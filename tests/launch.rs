@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "launch/job.rs"]
+#[allow(dead_code, reason = "shared with the tests of the wire, which use other parts of it")]
 mod job;
 #[path = "launch/role.rs"]
 mod role;
@@ -361,6 +362,7 @@ fn a_fence_ends_when_a_rank_died() {
     assert_eq!(done.code, 137, "{done:?}");
     let told = done.out.matches("PeerLost Some(1) rank 1 is gone (killed by signal 9 (SIGKILL))").count();
     assert_eq!(told, 2, "{done:?}");
+    assert!(done.took < Duration::from_secs(30), "the fence's own deadline is 40 s");
 }
 
 fn grace_then_term_then_kill() {

@@ -1,6 +1,7 @@
 //! Every plan, proved for every p up to 300: each byte exactly once, one-ported, in the promised rounds,
 //! and right under any legal order of deliveries; and again after lowering to what wires of different
 //! limits allow, run in random order. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
+#![allow(clippy::unwrap_used)] // the helpers' too
 
 use circulant::plan::allgather::circulant::Allgather;
 use circulant::plan::allgatherv::circulant::{Allgatherv, Blocks};
@@ -8,7 +9,8 @@ use circulant::plan::barrier::dissemination::Barrier;
 use circulant::plan::bcast::circulant::Bcast;
 use circulant::plan::interpret::{Goal, Report, check, prove, run_without};
 use circulant::plan::lower::{Program, WireLimits, lower};
-use circulant::plan::{Plan, split::ALIGN};
+use circulant::plan::split::ALIGN;
+use circulant::plan::{Kind, Plan, Step, Wait};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
@@ -86,14 +88,19 @@ fn programs(plan: &dyn Plan, limits: &WireLimits) -> Vec<Program> {
     (0..plan.size()).map(|rank| lower(plan, rank, limits).unwrap()).collect()
 }
 
-fn checked(plan: &dyn Plan, goal: &Goal, random: &mut Random, case: &dyn std::fmt::Debug) -> Report {
+/// Checks the plan's programs on a wire of random limits; its largest blocks have `block` bytes.
+fn checked(
+    plan: &dyn Plan,
+    goal: &Goal,
+    block: u64,
+    random: &mut Random,
+    case: &dyn std::fmt::Debug,
+) -> Report {
     let limits = WireLimits {
-        max_put: random.one_of(&[1, 13, 100, 1000, 1 << 40]),
+        max_put: random.one_of(&[block / 3 + 1, block / 2 + 1, 2 * block + 1, 1 << 40]),
         gather: random.one_of(&[1, 4, 8]),
-        light: random.one_of(&[0, 20, 100, 1 << 20]),
+        light: random.one_of(&[0, block / 10, block, 1 << 20]),
     };
-    // Puts of one byte are many: keep them for small cases.
-    let limits = WireLimits { max_put: limits.max_put.max(u64::from(plan.size() / 8)), ..limits };
     check(plan, &programs(plan, &limits), goal, random.below(1 << 60))
         .unwrap_or_else(|v| panic!("p = {}, {case:?}, {limits:?}: {v}", plan.size()))
 }
@@ -120,12 +127,17 @@ fn bcast() {
             for n in block_numbers(p, true) {
                 let blocks = u64::from(n);
                 let short = random.one_of(&[0, 1, blocks / 2, blocks, 3 * blocks + 1]);
-                for bytes in [blocks * ALIGN + random.below(1000), short] {
+                let shorts = u32::from(p <= 40 || random.below(4) == 0);
+                let long = blocks * ALIGN + random.below(1000);
+                for bytes in [long].into_iter().chain((0..shorts).map(|_| short)) {
                     let plan = Bcast::new(p, root, bytes, n).unwrap();
                     let case = (root, bytes, n);
                     add(&mut total, proved(&plan, &Goal::bcast(root, bytes), bytes >= blocks, &case));
                     if random.below(20) == 0 || n > 2 * q(p) && random.below(5) == 0 {
-                        add(&mut total, checked(&plan, &Goal::bcast(root, bytes), random, &case));
+                        add(
+                            &mut total,
+                            checked(&plan, &Goal::bcast(root, bytes), bytes / blocks, random, &case),
+                        );
                     }
                 }
             }
@@ -187,10 +199,11 @@ fn allgatherv() {
                 let plan = Allgatherv::new(&counts, &displs, &blocks, in_place).unwrap();
                 let goal = Goal::allgatherv(&counts, &displs, in_place);
                 let case = (&counts, &displs, &blocks, in_place);
-                let full = counts.iter().any(|&count| count >= n.into());
+                let largest = counts.iter().copied().max().unwrap();
+                let full = largest >= n.into();
                 add(&mut total, proved(&plan, &goal, full && plan.blocks() == n, &case));
                 if p <= 40 || u64::from(n) * u64::from(p).pow(2) < 200_000 && random.below(2) == 0 {
-                    add(&mut total, checked(&plan, &goal, random, &case));
+                    add(&mut total, checked(&plan, &goal, largest / u64::from(n), random, &case));
                 }
             }
         }
@@ -212,7 +225,7 @@ fn allgather() {
             assert!(report.puts <= 2 * u64::from(p * q(p)));
             assert_eq!(report.bytes, u64::from(p) * u64::from(p - 1) * count);
             add(&mut total, report);
-            add(&mut total, checked(&plan, &goal, random, &(count, in_place)));
+            add(&mut total, checked(&plan, &goal, count * u64::from(p) / 8, random, &(count, in_place)));
         }
         total
     });
@@ -227,10 +240,81 @@ fn barrier() {
         let programs = programs(&plan, &limits);
         check(&plan, &programs, &Goal::default(), random.below(1 << 60)).unwrap();
         // Whoever stays away keeps everybody from leaving.
-        for absent in 0..if p > 1 { p } else { 0 } {
+        let some = (0..20).map(|_| u32::try_from(random.below(p.into())).unwrap()).collect();
+        let late: Vec<u32> = if p <= 100 { (0..p).collect() } else { some };
+        for absent in late.into_iter().filter(|_| p > 1) {
             let left = run_without(&programs, absent, random.below(1 << 60)).unwrap();
             assert!(left.is_empty(), "p = {p}: {left:?} leave though {absent} has not entered");
         }
         report
     });
+}
+
+/// Lazy plans of very many ranks: what a few random ranks do is what their peers expect.
+#[test]
+fn a_billion_ranks() {
+    let seed = seed();
+    println!("a_billion_ranks: PLAN_PROOF_SEED={seed}");
+    let mut random = Random(seed);
+    for p in [1_000_000, (1 << 20) + 1, (1 << 30) - 1, 1 << 30, i32::MAX.cast_unsigned()] {
+        let root = u32::try_from(random.below(p.into())).unwrap();
+        let plans: [&dyn Plan; 3] = [
+            &Bcast::new(p, root, 1 << 40, 45).unwrap(),
+            &Allgather::new(p, 8, false).unwrap(),
+            &Barrier::new(p).unwrap(),
+        ];
+        for plan in plans {
+            for _ in 0..50 {
+                let rank = u32::try_from(random.below(p.into())).unwrap();
+                for step in plan.steps(rank) {
+                    let kind = match step.kind {
+                        Kind::Put => Kind::Expect,
+                        Kind::Notify => Kind::ExpectNotify,
+                        _ => continue,
+                    };
+                    let mirror = Step { kind, peer: rank, waits: [Wait::NONE; 2], ..step };
+                    assert!(plan.steps(step.peer).any(|s| s == mirror), "p = {p}, rank {rank}: {step:?}");
+                }
+                let program = lower(plan, rank, &WireLimits { max_put: 8 << 20, gather: 1, light: 0 });
+                assert!(program.unwrap().arrivals > 0 || rank == root);
+            }
+        }
+    }
+}
+
+#[test]
+fn beyond_four_gigabytes() {
+    let bytes = (10 << 32) + 77;
+    for p in [2, 9, 33] {
+        let plan = Bcast::new(p, 1, bytes, 13).unwrap();
+        let goal = Goal::bcast(1, bytes);
+        proved(&plan, &goal, true, &bytes);
+        checked(&plan, &goal, bytes / 13, &mut Random(1), &bytes);
+        let counts: Vec<u64> = (0..p).map(|j| u64::from(j % 3) << 33).collect();
+        let displs: Vec<u64> = (0..p).map(|j| u64::from(j) << 35).collect();
+        let plan = Allgatherv::new(&counts, &displs, &Blocks::Equal(5), false).unwrap();
+        let goal = Goal::allgatherv(&counts, &displs, false);
+        proved(&plan, &goal, true, &counts);
+        checked(&plan, &goal, 1 << 32, &mut Random(1), &counts);
+    }
+}
+
+#[test]
+fn bad_arguments_are_errors() {
+    Bcast::new(0, 0, 1, 1).unwrap_err();
+    Bcast::new(4, 4, 1, 1).unwrap_err();
+    Bcast::new(4, 0, 1, 0).unwrap_err();
+    Bcast::new(4, 0, 1, u32::MAX).unwrap_err();
+    Barrier::new(0).unwrap_err();
+    Allgather::new(u32::MAX, 1, false).unwrap_err();
+    Allgather::new(4, u64::MAX / 2, false).unwrap_err();
+    let gather = |counts: &[u64], displs: &[u64], blocks| Allgatherv::new(counts, displs, &blocks, false);
+    gather(&[], &[], Blocks::Equal(1)).unwrap_err();
+    gather(&[1, 2], &[0], Blocks::Equal(1)).unwrap_err();
+    gather(&[1, 2], &[0, 1], Blocks::Equal(0)).unwrap_err();
+    gather(&[1, 2], &[0, 1], Blocks::PerOwner(vec![1])).unwrap_err();
+    gather(&[1, 2], &[0, 1], Blocks::Equal(1 << 24)).unwrap_err();
+    gather(&[1, 2], &[0, u64::MAX], Blocks::Equal(1)).unwrap_err();
+    let overlap = gather(&[5, 0, 3], &[2, 3, 6], Blocks::Equal(1)).unwrap_err();
+    assert!(overlap.to_string().contains("ranks 0 and 2 overlap"), "{overlap}");
 }

@@ -4,30 +4,25 @@ use super::world::Shared;
 use crate::buffer::{Binding, Block, Bound, Loan, Wire, lend};
 use crate::engine::{CallId, Meta, Task};
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::Plan;
-use crate::plan::allgather::circulant::Allgather;
-use crate::plan::allgatherv::circulant::Allgatherv;
-use crate::plan::barrier::dissemination::Barrier;
-use crate::plan::bcast::circulant::Bcast;
 use crate::plan::lower::lower;
-use crate::plan::registry::Operation;
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is asked for, in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Bcast { root: u32, bytes: u64 },
-    Allgather { count: u64, in_place: bool },
-    Allgatherv { counts: Vec<u64>, displs: Vec<u64>, in_place: bool },
-    Barrier,
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) operation: Operation,
+    pub(super) algorithm: &'static Algorithm,
+    pub(super) arguments: Arguments,
 }
 
-/// A request with the choices of its caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
-    pub(super) request: Request,
-    pub(super) blocks: Option<u32>,
+impl PartialEq for Asked {
+    fn eq(&self, other: &Self) -> bool {
+        self.operation == other.operation
+            && std::ptr::eq(self.algorithm, other.algorithm)
+            && self.arguments == other.arguments
+    }
 }
 
 /// A request lowered for this rank, ready to run.
@@ -52,30 +47,17 @@ pub(super) struct Cache {
 /// How many programs are kept.
 const CACHED: usize = 32;
 
-impl Request {
-    pub(super) fn operation(&self) -> Operation {
-        match self {
-            Self::Bcast { .. } => Operation::Bcast,
-            Self::Allgather { .. } => Operation::Allgather,
-            Self::Allgatherv { .. } => Operation::Allgatherv,
-            Self::Barrier => Operation::Barrier,
-        }
-    }
-
-    /// FNV-1a over everything that ranks must agree on.
-    fn hash(&self, blocks: u32) -> u64 {
+impl Asked {
+    /// FNV-1a over everything that ranks must agree on. In place or not is each rank's own affair.
+    fn hash(&self, rounds: u32) -> u64 {
+        let a = &self.arguments;
         let mut h = Fnv::new();
-        h.word(u64::from(self.operation().code()));
-        h.word(u64::from(blocks));
-        match self {
-            Self::Bcast { root, bytes } => {
-                h.word(u64::from(*root));
-                h.word(*bytes);
-            }
-            Self::Allgather { count, .. } => h.word(*count),
-            Self::Allgatherv { counts, displs, .. } => counts.iter().chain(displs).for_each(|w| h.word(*w)),
-            Self::Barrier => {}
+        h.word(u64::from(self.operation.code()));
+        h.word(digest(self.algorithm.name.as_bytes()));
+        for word in [u64::from(rounds), u64::from(a.root), a.bytes] {
+            h.word(word);
         }
+        a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
         h.0
     }
 }
@@ -101,14 +83,14 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
 
 impl Shared {
     /// The lowered program for what is asked, from the cache or made now.
-    fn prepare(&mut self, rank: u32, size: u32, asked: &Asked) -> Result<usize> {
+    fn prepare(&mut self, rank: u32, asked: &Asked) -> Result<usize> {
         self.cache.clock += 1;
         let clock = self.cache.clock;
         if let Some(i) = self.cache.entries.iter().position(|e| e.asked == *asked && e.task.is_some()) {
             self.cache.entries[i].used = clock;
             return Ok(i);
         }
-        let mut made = self.make(rank, size, asked.clone())?;
+        let mut made = self.make(rank, asked.clone())?;
         made.used = clock;
         let entries = &mut self.cache.entries;
         if entries.len() == CACHED
@@ -121,8 +103,8 @@ impl Shared {
     }
 
     /// Plans and lowers what is asked.
-    pub(super) fn make(&mut self, rank: u32, size: u32, asked: Asked) -> Result<Prepared> {
-        let (plan, blocks) = self.plan(size, &asked)?;
+    pub(super) fn make(&mut self, rank: u32, asked: Asked) -> Result<Prepared> {
+        let plan = (asked.algorithm.build)(&asked.arguments, self.model.wire())?;
         let limits = self.model.wire_limits(self.engine.limits());
         let program = Arc::new(lower(plan.as_ref(), rank, &limits)?);
         let (land, work) = (program.land, program.work);
@@ -132,40 +114,20 @@ impl Shared {
             if n == 0 { Ok(None) } else { s.arena.alloc(n, s.engine.transport()).map(Some) }
         };
         let memory = [block(self, land)?, block(self, work)?];
-        let operation = asked.request.operation();
         let meta = Meta {
-            name: operation.name(),
-            code: operation.code(),
+            name: asked.operation.name(),
+            code: asked.operation.code(),
             call: CallId::default(),
-            hash: asked.request.hash(blocks),
+            hash: asked.hash(plan.rounds()),
             rounds: plan.rounds(),
         };
         Ok(Prepared { asked, task: Some(Task::new(program, |r| r)), meta, memory, used: 0 })
     }
 
-    /// The plan, and its number of blocks (0 where it has none).
-    fn plan(&self, size: u32, asked: &Asked) -> Result<(Box<dyn Plan>, u32)> {
-        let chosen = asked.blocks;
-        Ok(match &asked.request {
-            Request::Bcast { root, bytes } => {
-                let n = chosen.unwrap_or_else(|| self.model.bcast_blocks(size, *bytes));
-                (Box::new(Bcast::new(size, *root, *bytes, n)?), n)
-            }
-            Request::Allgather { count, in_place } => (Box::new(Allgather::new(size, *count, *in_place)?), 0),
-            Request::Allgatherv { counts, displs, in_place } => {
-                let blocks = self.model.allgatherv_blocks(counts, chosen);
-                let plan = Allgatherv::new(counts, displs, &blocks, *in_place)?;
-                let n = plan.blocks();
-                (Box::new(plan), n)
-            }
-            Request::Barrier => (Box::new(Barrier::new(size)?), 0),
-        })
-    }
-
     /// Runs a call to its end.
     pub(super) fn run(
         &mut self,
-        (rank, size): (u32, u32),
+        rank: u32,
         asked: &Asked,
         input: Option<Loan<'_>>,
         output: Option<Loan<'_>>,
@@ -173,11 +135,11 @@ impl Shared {
     ) -> Result<()> {
         let sequence = self.next_call();
         let deadline = deadline.unwrap_or(self.deadline);
-        let name = asked.request.operation().name();
+        let name = asked.operation.name();
         let at = |e: Error| e.in_operation(name, u64::from(sequence));
-        let index = match self.prepare(rank, size, asked) {
+        let index = match self.prepare(rank, asked) {
             Ok(i) => i,
-            Err(e) => return Err(self.refuse_call(asked.request.operation(), sequence, e)),
+            Err(e) => return Err(self.refuse_call(asked.operation, sequence, e)),
         };
         let Some(task) = self.cache.entries[index].task.take() else {
             return Err(at(Error::new(ErrorKind::Argument, "the program is in use")));

@@ -1,10 +1,10 @@
 //! The collectives, as users call them.
 
-use super::call::{Asked, Request};
+use super::call::Asked;
 use super::world::{Shared, lock};
 use crate::buffer::{Buf, Loan, Wire};
 use crate::error::{Error, Result, argument};
-use crate::plan::registry::Operation;
+use crate::plan::registry::{Arguments, Operation, algorithm};
 use bytemuck::Pod;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -73,7 +73,8 @@ impl Communicator {
     pub fn bcast<T: Pod>(&self, buf: &mut [T], root: usize) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(buf);
         let root = self.check_root(Operation::Bcast, root)?;
-        let asked = self.asked(Request::Bcast { root, bytes: bytes.len() as u64 });
+        let arguments = Arguments { root, bytes: bytes.len() as u64, ..Arguments::default() };
+        let asked = self.asked(Operation::Bcast, arguments)?;
         let fill = self.rank == root as usize;
         self.run(&asked, None, Some(Loan::Unique { bytes, fill }))
     }
@@ -94,8 +95,8 @@ impl Communicator {
             ));
             return Err(self.refuse(Operation::Allgather, e));
         }
-        let count = size_of_val(send) as u64;
-        let asked = self.asked(Request::Allgather { count, in_place: false });
+        let arguments = Arguments { bytes: size_of_val(send) as u64, ..Arguments::default() };
+        let asked = self.asked(Operation::Allgather, arguments)?;
         let bytes = bytemuck::cast_slice_mut(recv);
         let output = Loan::Unique { bytes, fill: false };
         self.run(&asked, Some(Loan::Shared(bytemuck::cast_slice(send))), Some(output))
@@ -139,22 +140,22 @@ impl Communicator {
         counts: &[usize],
         displs: &[usize],
     ) -> Result<()> {
-        let request = self
-            .gather_request::<T>(send.map(<[T]>::len), recv.len(), counts, displs)
+        let arguments = self
+            .gather_arguments::<T>(send.map(<[T]>::len), recv.len(), counts, displs)
             .map_err(|e| self.refuse(Operation::Allgatherv, e))?;
-        let asked = self.asked(request);
+        let asked = self.asked(Operation::Allgatherv, arguments)?;
         // Gaps between contributions keep their contents, so a staged copy must know them.
         let output = Loan::Unique { bytes: bytemuck::cast_slice_mut(recv), fill: true };
         self.run(&asked, send.map(|s| Loan::Shared(bytemuck::cast_slice(s))), Some(output))
     }
 
-    pub(super) fn gather_request<T: Pod>(
+    pub(super) fn gather_arguments<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
         counts: &[usize],
         displs: &[usize],
-    ) -> Result<Request> {
+    ) -> Result<Arguments> {
         let p = self.size;
         if counts.len() != p || displs.len() != p {
             return Err(argument(format!(
@@ -179,7 +180,12 @@ impl Communicator {
             }
         }
         let bytes = |list: &[usize]| list.iter().map(|n| *n as u64 * size_of::<T>() as u64).collect();
-        Ok(Request::Allgatherv { counts: bytes(counts), displs: bytes(displs), in_place: send.is_none() })
+        Ok(Arguments {
+            counts: bytes(counts),
+            displs: bytes(displs),
+            in_place: send.is_none(),
+            ..Arguments::default()
+        })
     }
 
     /// Returns when all ranks have entered: ⌈log2 p⌉ rounds of notifications on the circulant graph.
@@ -187,11 +193,28 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::bcast`].
     pub fn barrier(&self) -> Result<()> {
-        self.run(&self.asked(Request::Barrier), None, None)
+        self.run(&self.asked(Operation::Barrier, Arguments::default())?, None, None)
     }
 
-    pub(super) fn asked(&self, request: Request) -> Asked {
-        Asked { request, blocks: self.options.blocks }
+    /// Completes the arguments of a call by what the communicator knows and its options choose.
+    pub(super) fn asked(&self, operation: Operation, arguments: Arguments) -> Result<Asked> {
+        let shared = lock(&self.shared);
+        let blocks = self.options.blocks.or(shared.blocks);
+        let name = self.options.algorithm.as_deref();
+        let found = match name {
+            Some(name) => algorithm(operation, name),
+            // One setting for all operations: those that have no such algorithm keep their default.
+            None => algorithm(operation, &shared.algorithm).or_else(|_| algorithm(operation, "auto")),
+        };
+        drop(shared);
+        match found {
+            Ok(_) if blocks == Some(0) => Err(self.refuse(operation, argument("0 blocks"))),
+            Ok(algorithm) => {
+                let size = self.place().1;
+                Ok(Asked { operation, algorithm, arguments: Arguments { size, blocks, ..arguments } })
+            }
+            Err(e) => Err(self.refuse(operation, e)),
+        }
     }
 
     pub(super) fn deadline(&self) -> Option<Duration> {
@@ -204,7 +227,7 @@ impl Communicator {
     }
 
     fn run(&self, asked: &Asked, input: Option<Loan<'_>>, output: Option<Loan<'_>>) -> Result<()> {
-        lock(&self.shared).run(self.place(), asked, input, output, self.options.deadline)
+        lock(&self.shared).run(self.place().0, asked, input, output, self.options.deadline)
     }
 
     pub(super) fn refuse(&self, operation: Operation, e: Error) -> Error {

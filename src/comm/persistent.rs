@@ -1,12 +1,12 @@
 //! Persistent collectives: planned, bound and introduced to the neighbours once, started many times.
 
-use super::call::{Prepared, Request};
+use super::call::{Asked, Prepared};
 use super::communicator::Communicator;
 use super::world::lock;
 use crate::buffer::{Binding, Buf, Wire};
 use crate::engine::{CallId, Meta};
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::plan::registry::Operation;
+use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 
 /// A collective initialised once and started many times. It owns its buffers, so that nothing dangles if it
@@ -29,7 +29,8 @@ impl Communicator {
     pub fn bcast_init<T: Pod>(&self, buf: Buf<T>, root: usize) -> Result<Persistent<T>> {
         let root = self.check_root(Operation::Bcast, root)?;
         let bytes = size_of_val(&*buf) as u64;
-        Persistent::new(self, Request::Bcast { root, bytes }, None, buf)
+        let arguments = Arguments { root, bytes, ..Arguments::default() };
+        Persistent::new(self, self.asked(Operation::Bcast, arguments)?, None, buf)
     }
 
     /// An allgatherv from `send` into `recv`, to be started many times. Collective.
@@ -43,24 +44,24 @@ impl Communicator {
         counts: &[usize],
         displs: &[usize],
     ) -> Result<Persistent<T>> {
-        let request = self
-            .gather_request::<T>(Some(send.len()), recv.len(), counts, displs)
+        let arguments = self
+            .gather_arguments::<T>(Some(send.len()), recv.len(), counts, displs)
             .map_err(|e| self.refuse(Operation::Allgatherv, e))?;
-        Persistent::new(self, request, Some(send), recv)
+        Persistent::new(self, self.asked(Operation::Allgatherv, arguments)?, Some(send), recv)
     }
 }
 
 impl<T: Pod> Persistent<T> {
-    fn new(comm: &Communicator, request: Request, input: Option<Buf<T>>, output: Buf<T>) -> Result<Self> {
+    fn new(comm: &Communicator, asked: Asked, input: Option<Buf<T>>, output: Buf<T>) -> Result<Self> {
         let mut guard = lock(&comm.shared);
         let shared = &mut *guard;
-        let (rank, size) = comm.place();
+        let (rank, _) = comm.place();
         let sequence = shared.next_call();
-        let operation = request.operation();
+        let operation = asked.operation;
         let name = operation.name();
         let at = |e: Error| e.in_operation(name, u64::from(sequence));
         let deadline = comm.deadline().unwrap_or(shared.deadline);
-        let made = shared.make(rank, size, comm.asked(request));
+        let made = shared.make(rank, asked);
         let mut prepared = made.map_err(|e| shared.refuse_call(operation, sequence, e))?;
         let binding = Binding {
             input: input.as_ref().map_or(crate::buffer::Bound::NONE, Buf::bound),

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::engine::{Engine, Identity, Setup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
-use crate::plan::registry::operation_name;
+use crate::plan::registry::Operation;
 use crate::schedule::Circulant;
 use crate::select::Model;
 use crate::transport::fabric::{self, Fabric};
@@ -46,6 +46,9 @@ pub(super) struct Shared {
     pub(super) cache: Cache,
     pub(super) model: Model,
     pub(super) deadline: Duration,
+    /// The settings' choices, for calls whose options leave it open.
+    pub(super) blocks: Option<u32>,
+    pub(super) algorithm: String,
     /// The next call number of the world communicator.
     pub(super) sequence: u32,
 }
@@ -250,7 +253,7 @@ fn start(
         size: size32,
         neighbours,
         window: config.bytes("window")?.unwrap_or_else(|| model.window()),
-        names: operation_name,
+        names: Operation::name_of,
     };
     let launch: SharedLaunch = Arc::new(Mutex::new(launch));
     let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
@@ -258,7 +261,10 @@ fn start(
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
-    let shared = Shared { engine, arena, cache: Cache::default(), model, deadline, sequence: 0 };
+    let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let algorithm = config.text("algorithm").to_owned();
+    let shared =
+        Shared { engine, arena, cache: Cache::default(), model, deadline, blocks, algorithm, sequence: 0 };
     let shared = Arc::new(Mutex::new(shared));
     let mut world =
         World { shared, launch, rank, size, provider, launcher, nodes: nodes.unwrap_or_default() };

@@ -17,6 +17,8 @@
 mod cover;
 mod plan;
 mod program;
+#[cfg(test)]
+mod tests;
 
 pub use plan::{Report, prove};
 pub use program::{check, run_without};
@@ -58,6 +60,8 @@ pub struct Part {
 #[derive(Clone, Debug, Default)]
 pub struct Goal {
     parts: Vec<Part>,
+    /// By origin: the ranges of the output that are right there from the start.
+    initial: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
 /// Some content by where it came from.
@@ -73,7 +77,11 @@ impl Goal {
     pub fn new(mut parts: Vec<Part>) -> Self {
         parts.retain(|part| part.len > 0);
         parts.sort_by_key(|part| part.offset);
-        Self { parts }
+        let mut initial = BTreeMap::<u32, Vec<(u64, u64)>>::new();
+        for part in parts.iter().filter(|part| part.source.region == Region::Output) {
+            initial.entry(part.origin).or_default().push((part.offset, part.len));
+        }
+        Self { parts, initial }
     }
 
     /// A broadcast of `bytes` bytes.
@@ -110,8 +118,7 @@ impl Goal {
 
     /// The ranges of the output that are right at `rank` from the start.
     fn initial(&self, rank: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let own = move |part: &&Part| part.origin == rank && part.source.region == Region::Output;
-        self.parts.iter().filter(own).map(|part| (part.offset, part.len))
+        self.initial.get(&rank).into_iter().flatten().copied()
     }
 
     /// Whether a range is right at `rank` from the start.

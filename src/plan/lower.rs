@@ -79,14 +79,14 @@ pub struct Op {
     pub round: u32,
     /// How many entries of the waiter table must fire before it may go.
     pub waits: u32,
-    /// The counter that it bumps (at the peer, or here for copies), or [`NO_COUNTER`].
+    /// The counter that it bumps (at the peer, or here for copies), or [`NO_COUNTER`](super::NO_COUNTER).
     pub bump: u32,
 }
 
 /// What is known of a counter that a peer bumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// Index into [`Program::peers`], or [`NO_COUNTER`] when the counter is bumped locally only.
+    /// Index into [`Program::peers`], or [`NO_COUNTER`](super::NO_COUNTER) when the counter is bumped locally only.
     pub peer: u32,
     /// How many times the peer bumps it (puts after splitting).
     pub arrivals: u32,

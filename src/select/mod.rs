@@ -1,20 +1,18 @@
-//! Choosing: model parameters per provider, and the number of blocks. The same decision on every rank, from
+//! Choosing: model parameters per provider, and the window. The same decision on every rank, from
 //! what all ranks know alike.
 #![forbid(unsafe_code)]
 
 use crate::config::Config;
 use crate::error::Result;
-use crate::plan::allgatherv::circulant::Blocks;
 use crate::plan::lower::WireLimits;
-use crate::plan::rules;
+use crate::plan::price;
 use crate::transport::Limits;
 
 /// The wire as the rules see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
-    wire: rules::Model,
+    wire: price::Model,
     light: u64,
-    blocks: Option<u32>,
 }
 
 /// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte). First match counts.
@@ -33,14 +31,13 @@ impl Model {
     pub(crate) fn new(provider: &str, config: &Config) -> Result<Self> {
         let (_, l, o, b) =
             BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0));
-        let wire = rules::Model {
+        let wire = price::Model {
             latency_ns: config.number("latency")?.unwrap_or(l),
             overhead_ns: config.number("overhead")?.unwrap_or(o),
             byte_ps: config.number("byte-time")?.unwrap_or(b),
         };
         let light = config.bytes("light")?.unwrap_or(0);
-        let blocks = config.number("blocks")?.and_then(|n| u32::try_from(n).ok());
-        Ok(Self { wire, light, blocks })
+        Ok(Self { wire, light })
     }
 
     /// Bytes that may be unacknowledged: ten times what fits into the wire (measured best on a slow, long
@@ -56,16 +53,8 @@ impl Model {
         WireLimits { max_put, gather: gather.min(crate::buffer::GATHER_MAX), light: self.light }
     }
 
-    /// Blocks of a broadcast.
-    pub(crate) fn bcast_blocks(&self, size: u32, bytes: u64) -> u32 {
-        self.blocks.unwrap_or_else(|| rules::bcast_blocks(size, bytes, &self.wire))
-    }
-
-    /// Blocks of an allgatherv.
-    pub(crate) fn allgatherv_blocks(&self, counts: &[u64], chosen: Option<u32>) -> Blocks {
-        match chosen.or(self.blocks) {
-            Some(n) => Blocks::Equal(n),
-            None => rules::allgatherv_blocks(counts, &self.wire),
-        }
+    /// The figures, for the rules.
+    pub(crate) fn wire(&self) -> &price::Model {
+        &self.wire
     }
 }

@@ -164,7 +164,13 @@ impl Source {
         }
         let file = File::open(path).map_err(|e| about(&e))?;
         let m = file.metadata().map_err(|e| about(&e))?;
-        Ok(Self { file, path: path.to_owned(), size: m.len(), mode: m.mode(), changed: (m.mtime(), m.mtime_nsec()) })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            size: m.len(),
+            mode: m.mode(),
+            changed: (m.mtime(), m.mtime_nsec()),
+        })
     }
 
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<(), Failure> {
@@ -207,7 +213,12 @@ fn announce(comm: &Communicator, args: &CastArgs, source: Option<&Source>) -> Re
     text.resize(usize::try_from(len).unwrap_or(0), 0);
     comm.bcast(&mut text, 0)?;
     let header = Header::read(&numbers, &text);
-    agree(comm, header.ok_or_else(|| Failure::new(1, "rank 0's header makes no sense; do all ranks run the same binary?")))
+    agree(
+        comm,
+        header.ok_or_else(|| {
+            Failure::new(1, "rank 0's header makes no sense; do all ranks run the same binary?")
+        }),
+    )
 }
 
 /// Everything after the header; the report, for rank 0 to print.
@@ -435,7 +446,10 @@ impl Place<'_> {
         if comm.size() > 1 {
             let c = units::reference(self.wire, self.volume, units::rounds(comm.size()));
             let ratio = units::ratio_text(units::ratio(self.moved * 1e9, c));
-            text += &format!("reference C = {}, time/C = {ratio} (reading, writing and checksums included)\n", units::time(c));
+            text += &format!(
+                "reference C = {}, time/C = {ratio} (reading, writing and checksums included)\n",
+                units::time(c)
+            );
             text += &format!("provider {}; {}\n", world.provider(), units::wire_text(self.wire));
         }
         text
@@ -492,7 +506,9 @@ mod tests {
         std::fs::write(d.join("old"), "x").unwrap();
         assert_eq!(destination(d, b"f", false).unwrap(), d.join("f"));
         assert_eq!(destination(&d.join("g"), b"f", false).unwrap(), d.join("g"));
-        for (path, said) in [("old", "--force"), ("no/f", "no folder"), ("new/", "no folder"), ("old/f", "no folder")] {
+        for (path, said) in
+            [("old", "--force"), ("no/f", "no folder"), ("new/", "no folder"), ("old/f", "no folder")]
+        {
             let e = destination(&d.join(path), b"f", false).unwrap_err();
             assert!(e.text.contains(said), "{path}: {}", e.text);
         }

@@ -160,7 +160,8 @@ impl Contribution {
         let mut paths = match about.is_dir() {
             true => listing(&path)?,
             false if !source.per_rank() => {
-                let said = format!("{} is no folder; put %r into the path if each rank has a file", path.display());
+                let said =
+                    format!("{} is no folder; put %r into the path if each rank has a file", path.display());
                 return Err(Failure::new(1, said));
             }
             false => vec![path],
@@ -278,7 +279,8 @@ fn catalogue(comm: &Communicator, mine: &[Entry]) -> Result<Vec<Vec<Entry>>, Fai
     comm.allgatherv(&packed, &mut all, &lengths, &at)?;
     let read = |rank: usize| Entry::unpack(&all[at[rank]..at[rank] + lengths[rank]]);
     let entries: Option<Vec<_>> = (0..comm.size()).map(read).collect();
-    let entries = entries.ok_or_else(|| Failure::new(1, "a rank's list of files makes no sense").everywhere())?;
+    let entries =
+        entries.ok_or_else(|| Failure::new(1, "a rank's list of files makes no sense").everywhere())?;
     match duplicate(&entries) {
         Some(said) => Err(Failure::new(1, said).everywhere()),
         None => Ok(entries),
@@ -486,7 +488,9 @@ impl Local for Gathering<'_> {
             if let Some(hash) = self.hashes.get_mut(rank).filter(|_| rank != self.rank) {
                 hash.update(bytes);
             }
-            while let (false, Some((file, offset, n))) = (bytes.is_empty(), cursor.next(&self.sizes, bytes.len())) {
+            while let (false, Some((file, offset, n))) =
+                (bytes.is_empty(), cursor.next(&self.sizes, bytes.len()))
+            {
                 let (now, later) = bytes.split_at(n);
                 self.staged[file].write(now, offset)?;
                 self.staged[file].park();
@@ -499,7 +503,8 @@ impl Local for Gathering<'_> {
 
 /// Everything written, compared and on disk. Collective.
 fn complete(comm: &Communicator, local: &mut Gathering<'_>, verify: bool) -> Result<(), Failure> {
-    let digests: Vec<[u8; 32]> = std::mem::take(&mut local.hashes).into_iter().map(|h| h.finalize().into()).collect();
+    let digests: Vec<[u8; 32]> =
+        std::mem::take(&mut local.hashes).into_iter().map(|h| h.finalize().into()).collect();
     let mut theirs = vec![[0u8; 32]; comm.size()];
     if verify {
         comm.allgather(&[digests[comm.rank()]], &mut theirs)?;
@@ -507,7 +512,9 @@ fn complete(comm: &Communicator, local: &mut Gathering<'_>, verify: bool) -> Res
     let mut done = Ok(());
     if !local.staged.is_empty() {
         done = match digests.iter().zip(&theirs).position(|(a, b)| a != b) {
-            Some(rank) => Err(Failure::new(3, format!("the checksum of rank {rank}'s files differs from what it sent"))),
+            Some(rank) => {
+                Err(Failure::new(3, format!("the checksum of rank {rank}'s files differs from what it sent")))
+            }
             None => local.staged.iter_mut().zip(&local.modes).try_for_each(|(file, mode)| {
                 file.complete(*mode)?;
                 file.park();
@@ -527,7 +534,9 @@ fn per_rank(catalogue: &[Vec<Entry>], plan: &Shares) -> String {
     }
     let shown = ranks.len();
     let mut rows = vec![["rank", "files", "bytes"].map(str::to_owned)];
-    rows.extend(ranks.iter().map(|&r| [r.to_string(), catalogue[r].len().to_string(), units::size(plan.bytes[r])]));
+    rows.extend(
+        ranks.iter().map(|&r| [r.to_string(), catalogue[r].len().to_string(), units::size(plan.bytes[r])]),
+    );
     let width = |i: usize| rows.iter().map(|row| row[i].len()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2)];
     let lines = rows.iter().map(|row| align(row, &widths, &[false; 3]) + "\n");

@@ -261,7 +261,13 @@ impl Staged {
         match e {
             Errno::EXIST => {
                 let f = exists(&self.dest);
-                Failure::new(f.code, format!("{} (it was not there before: when nodes share the folder, put %h or %r into the path)", f.text))
+                Failure::new(
+                    f.code,
+                    format!(
+                        "{} (it was not there before: when nodes share the folder, put %h or %r into the path)",
+                        f.text
+                    ),
+                )
             }
             e => Failure::about(self.dest.display(), &e.into()),
         }
@@ -403,16 +409,25 @@ mod tests {
             fs::write(&file, "old").unwrap();
             assert!(s.publish(false, "t-0").unwrap_err().text.contains("--force"));
             drop(s);
-            assert_eq!((names(dir.path()), fs::read(&file).unwrap()), (vec!["f".to_owned()], b"old".to_vec()));
+            assert_eq!(
+                (names(dir.path()), fs::read(&file).unwrap()),
+                (vec!["f".to_owned()], b"old".to_vec())
+            );
             let mut s = staged(dir.path(), unnamed);
             s.publish(true, "t-0").unwrap();
             assert_eq!(fs::read(&file).unwrap(), b"new");
             drop(s);
-            assert_eq!((names(dir.path()), fs::read(&file).unwrap()), (vec!["f".to_owned()], b"old".to_vec()));
+            assert_eq!(
+                (names(dir.path()), fs::read(&file).unwrap()),
+                (vec!["f".to_owned()], b"old".to_vec())
+            );
             let mut s = staged(dir.path(), unnamed);
             s.publish(true, "t-0").unwrap();
             s.settle();
-            assert_eq!((names(dir.path()), fs::read(&file).unwrap()), (vec!["f".to_owned()], b"new".to_vec()));
+            assert_eq!(
+                (names(dir.path()), fs::read(&file).unwrap()),
+                (vec!["f".to_owned()], b"new".to_vec())
+            );
         }
     }
 

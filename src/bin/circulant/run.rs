@@ -124,7 +124,7 @@ pub(crate) fn main(args: RunArgs) -> ExitCode {
         ranks: args.ranks,
         program,
         arguments,
-        environment: args.settings.0,
+        environment: environment(args.settings.0, args.ranks),
         label: args.label,
         timeout: args.timeout,
         grace: args.grace,
@@ -136,6 +136,14 @@ pub(crate) fn main(args: RunArgs) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => fail(1, &error),
     }
+}
+
+/// The settings, and what libfabric should find in its environment: a rank that has threads already could not
+/// set that safely itself.
+fn environment(settings: Vec<(String, OsString)>, ranks: usize) -> Vec<(String, OsString)> {
+    let unset = |(name, _): &(&str, String)| std::env::var_os(name).is_none();
+    let presets = circulant::transport::fabric::presets(ranks).filter(unset);
+    settings.into_iter().chain(presets.map(|(name, value)| (name.to_owned(), value.into()))).collect()
 }
 
 /// Refuses settings that every rank would refuse.

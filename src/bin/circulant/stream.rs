@@ -42,7 +42,9 @@ pub(crate) fn run(
             let before = std::mem::replace(&mut health, Ok(()));
             let side = scope.spawn(|| before.and_then(|()| turn(local, step, steps, at_hand)));
             let moved = exchange(step, on_the_wire);
-            let after = side.join().unwrap_or_else(|_| Err(Failure::new(1, "the thread that reads and writes files failed")));
+            let after = side
+                .join()
+                .unwrap_or_else(|_| Err(Failure::new(1, "the thread that reads and writes files failed")));
             (moved, after)
         });
         health = after;

@@ -1,8 +1,8 @@
 //! The allgather in q rounds of at most two runs each (Träff 2022, Algorithm 7, without its rotated
 //! buffer: a window of ranks mod p is at most two contiguous runs of the output).
 //!
-//! After round k rank r holds the contributions of ranks r .. r+skips[k+1]−1, and in round k it puts the
-//! first skips[k+1]−skips[k] of them to r−skips[k]. Optimal rounds and optimal volume at once, for any p;
+//! After round k rank r holds the contributions of ranks `r .. r+skips[k+1]`, and in round k it puts the
+//! first `skips[k+1]−skips[k]` of them to `r−skips[k]`. Optimal rounds and optimal volume at once, for any p;
 //! O(q) steps. A run leaves when all of it is there: right for light contributions. Heavy ones do better
 //! piece by piece, with [`allgatherv`](crate::plan::allgatherv::circulant) and one block.
 //!

@@ -545,7 +545,10 @@ impl Transport for Fabric {
         Ok(happened)
     }
 
-    fn idle(&mut self, _longest: Duration) {
+    fn idle(&mut self, longest: Duration) {
+        if self.quirk.nap_us > 0 {
+            return std::thread::sleep(Duration::from_micros(self.quirk.nap_us.into()).min(longest));
+        }
         // Both are short however long one may wait.
         match self.wait {
             Wait::Spin => std::hint::spin_loop(),

@@ -61,6 +61,9 @@ pub struct Quirk {
     pub quiet_close: bool,
     /// A variable that must not be on, since arrivals are lost then.
     pub refuses: Option<&'static str>,
+    /// Microseconds to sleep when there is nothing to do, so that the provider's own thread gets a core; 0:
+    /// wait as the settings say.
+    pub nap_us: u32,
     /// What is worth knowing.
     pub note: &'static str,
 }
@@ -97,6 +100,7 @@ const COMMON: Quirk = Quirk {
     reports_death: true,
     quiet_close: false,
     refuses: None,
+    nap_us: 0,
     note: "",
 };
 
@@ -177,7 +181,8 @@ pub const QUIRKS: &[Quirk] = &[
     Quirk {
         provider: "sockets",
         interface: Some("FI_SOCKETS_IFACE"),
-        note: "a thread of its own starves behind a polling rank: 4 ms per put",
+        nap_us: 50,
+        note: "a thread of its own starves behind a polling rank (4 ms per put), so we sleep between polls",
         ..COMMON
     },
     Quirk {
