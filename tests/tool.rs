@@ -127,7 +127,7 @@ fn wrong_arguments_are_refused_everywhere_with_code_2() {
         ("bench bcast --dist flat", "there is no distribution \"flat\"; there are regular"),
         ("bench bcast --bytes 12Q", "such as"),
         ("bench bcast --root 1", "root 1 is out of range: there are ranks 0 to 0"),
-        ("bench bcast --algorithm magic", "magic"),
+        ("bench bcast --algorithm magic", "bcast has no algorithm \"magic\"; one of auto, circulant"),
         ("bench put", "two ranks"),
         ("bench bcast --nonsense", "--nonsense"),
         ("cast onlyone", "DEST"),
