@@ -516,4 +516,19 @@ mod tests {
         std::fs::create_dir_all(d.join("x/f")).unwrap();
         assert!(destination(&d.join("x"), b"f", true).unwrap_err().text.contains("is a folder"));
     }
+
+    #[test]
+    fn a_file_that_changes_meanwhile_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(&path, "before").unwrap();
+        let source = Source::open(&path).unwrap();
+        assert_eq!(source.steady(), Ok(()));
+        std::fs::write(&path, "then").unwrap();
+        assert!(source.read(&mut [0; 6], 0).unwrap_err().text.contains("changed"));
+        assert!(source.steady().is_err());
+        for bad in [dir.path(), Path::new("/dev/null"), &dir.path().join("none")] {
+            assert!(Source::open(bad).is_err(), "{}", bad.display());
+        }
+    }
 }

@@ -116,7 +116,7 @@ mod tests {
         let mut log = Log { seen: Vec::new(), fails_at };
         let mut exchanged = 0;
         let done = run(&comm, n, buffers(&comm, 8).unwrap(), &mut log, |step, buffer| {
-            assert_eq!(u64::from(buffer[0]), step);
+            assert!(u64::from(buffer[0]) == step || step > fails_at, "step {step} holds {}", buffer[0]);
             exchanged += 1;
             Ok(())
         });

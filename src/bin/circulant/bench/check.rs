@@ -24,7 +24,7 @@ pub(crate) fn check(lab: &Lab<'_>, op: &Operation, shape: &Shape, what: &str) ->
         recv.fill(GUARD_BYTE);
         pattern(rank, &mut send[sent.clone()], 0);
         prepare(shape, &mut recv[result.clone()]);
-        call(lab.comm, shape, &send[sent.clone()], &mut recv[result.clone()])?;
+        call(lab.timed, shape, &send[sent.clone()], &mut recv[result.clone()])?;
         let verdict = judge(shape, recv, &result).and_then(|()| intact(rank, send, &sent));
         let wrong =
             |fault: String| Failure::new(3, format!("wrong data: {what} on {} memory: {fault}", kind.name()));

@@ -10,7 +10,8 @@ mod table;
 use crate::outcome::{Failure, Out, leave};
 use crate::units;
 use circulant::comm::Options;
-use circulant::{Communicator, World};
+use circulant::World;
+use circulant::plan::registry;
 use clap::Args;
 use dist::{DISTS, Dist};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -106,6 +107,10 @@ fn after_long_help() -> String {
     for d in DISTS {
         text += &format!("  {:<12}{}\n", d.name, d.about);
     }
+    text += "\nAlgorithms (n blocks, q = ⌈log2 P⌉ rounds):\n";
+    for a in registry::ALGORITHMS {
+        text += &format!("  {:<12}{:<15}{} rounds; {}\n", a.operation.name(), a.name, a.rounds, a.restrictions);
+    }
     text + "\n" + EXAMPLES
 }
 
@@ -176,9 +181,14 @@ fn refuse(args: &BenchArgs, points: &[Point], p: usize) -> Result<(), Failure> {
             p - 1
         )));
     }
-    let is_put = |o: &&&Operation| matches!(o.how, How::Put);
+    let is_put = |o: &&&'static Operation| matches!(o.how, How::Put);
     if p == 1 && args.ops.iter().any(|o| is_put(&o)) {
         return Err(Failure::usage("put needs two ranks: circulant run -n 2 bench put"));
+    }
+    if let Some(name) = &args.algorithm.0 {
+        for o in args.ops.iter().filter(|o| !is_put(o)) {
+            known_algorithm(o, name)?;
+        }
     }
     if args.persistent {
         let without = |o: &&&Operation| matches!(o.how, How::Collective { init: None, .. } | How::Put);
@@ -198,32 +208,36 @@ fn refuse(args: &BenchArgs, points: &[Point], p: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The library's entry of an operation.
+fn registered(op: &Operation) -> Option<registry::Operation> {
+    registry::Operation::ALL.into_iter().find(|o| o.name() == op.name)
+}
+
+fn known_algorithm(op: &Operation, name: &str) -> Result<(), Failure> {
+    let found = registered(op).map_or(Ok(()), |o| registry::algorithm(o, name).map(|_| ()));
+    Ok(found?)
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     let points = plan(args);
     let world = World::init()?;
     let done = refuse(args, &points, world.size()).map_err(Failure::everywhere).and_then(|()| {
-        let comm = world.comm().with(Options {
-            deadline: args.deadline.map(Duration::from_secs_f64),
-            blocks: args.blocks.0,
-            algorithm: args.algorithm.0.clone(),
-        });
-        all_points(args, &world, &comm, &points)
+        all_points(args, &world, &points)
     });
     leave(world, done)?.map_or(Ok(()), Report::finish)
 }
 
-fn all_points<'a>(
-    args: &'a BenchArgs,
-    world: &World,
-    comm: &Communicator,
-    points: &[Point],
-) -> Result<Option<Report<'a>>, Failure> {
-    let wire = comm.wire()?;
+fn all_points<'a>(args: &'a BenchArgs, world: &World, points: &[Point]) -> Result<Option<Report<'a>>, Failure> {
+    // Blocks and algorithm are for what is timed, not for barriers and gathered times.
+    let deadline = args.deadline.map(Duration::from_secs_f64);
+    let comm = &world.comm().with(Options { deadline, ..Options::default() });
+    let chosen = Options { deadline, blocks: args.blocks.0, algorithm: args.algorithm.0.clone() };
     let lab = Lab {
         world,
         comm,
-        wire,
+        timed: &world.comm().with(chosen),
+        wire: comm.wire()?,
         root: args.root,
         reps: usize::try_from(args.reps).unwrap_or(usize::MAX),
         time: args.time,
@@ -377,12 +391,14 @@ mod tests {
         for (words, p) in [
             ("bcast --root 3", 3),
             ("put", 1),
+            ("bcast --algorithm magic", 2),
+            ("bcast,barrier --algorithm circulant", 2),
             ("barrier --persistent", 2),
             ("bcast --persistent --memory plain", 2),
             ("bcast --bytes 0 --plot x.svg", 2),
         ] {
             assert_eq!(refused(words, p).unwrap_err().0, 2, "{words}");
         }
-        assert_eq!(refused("bcast --root 2 --persistent --plot x.svg", 3), Ok(()));
+        assert_eq!(refused("bcast,put --root 2 --algorithm circulant --plot x.svg", 3), Ok(()));
     }
 }

@@ -16,7 +16,10 @@ use serde::Serialize;
 #[derive(Debug)]
 pub(crate) struct Lab<'a> {
     pub(crate) world: &'a World,
+    /// For what goes on besides: barriers, gathered times.
     pub(crate) comm: &'a Communicator,
+    /// For what is timed.
+    pub(crate) timed: &'a Communicator,
     pub(crate) wire: Wire,
     pub(crate) root: usize,
     /// Most repetitions.
@@ -181,8 +184,8 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
     }
     let memory = Memory::new(lab.comm, lab.memory, shape.send, shape.recv)?;
     let mut job = match (init.filter(|_| lab.persistent), memory) {
-        (Some(init), Memory::Arena(send, recv)) => Job::Started(init(lab.comm, &shape, send, recv)?),
-        (_, memory) => Job::Call { call, comm: lab.comm, shape: &shape, memory },
+        (Some(init), Memory::Arena(send, recv)) => Job::Started(init(lab.timed, &shape, send, recv)?),
+        (_, memory) => Job::Call { call, comm: lab.timed, shape: &shape, memory },
     };
     let reps = warm_up(lab, &mut job)?;
     let times = timed(lab, &mut job, reps)?;

@@ -65,7 +65,7 @@ impl Table {
         widths.extend([7, 7, 7, 7, 6, 4]);
         if stats {
             columns.extend(COUNTS);
-            widths.extend([13, 19, 19, 9, 9]);
+            widths.extend([13, 18, 18, 11, 11]);
         }
         for (w, (head, _)) in widths.iter_mut().zip(&columns) {
             *w = (*w).max(head.chars().count());
@@ -192,7 +192,7 @@ mod tests {
 
     fn example(op: &'static str, bytes: u64, us: f64) -> Row {
         let ratio = crate::units::ratio(us, 0.8 * us);
-        let f = Figure { max: 10_000_000, sum: 99_999_999 };
+        let f = Figure { max: 100_001, sum: 999_999 };
         let stats = Some(Counted {
             puts: f,
             wire_bytes: f,
