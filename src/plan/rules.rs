@@ -20,6 +20,7 @@
 //! fill just the rounds that one block wastes, and the rule does not see that; and one large owner among
 //! many small ones (`spike`) on a wire of very long latency would like more blocks still.
 
+use super::MAX_COUNTERS;
 use super::allgatherv::circulant::Blocks;
 use super::lower::COALESCE;
 use super::MAX_COUNTERS;
