@@ -48,13 +48,13 @@ pub(super) struct Cache {
 const CACHED: usize = 32;
 
 impl Asked {
-    /// FNV-1a over everything that ranks must agree on. In place or not is each rank's own affair.
+    /// FNV-1a over everything that ranks must agree on.
     fn hash(&self, rounds: u32) -> u64 {
         let a = &self.arguments;
         let mut h = Fnv::new();
         h.word(u64::from(self.operation.code()));
         h.word(digest(self.algorithm.name.as_bytes()));
-        for word in [u64::from(rounds), u64::from(a.root), a.bytes] {
+        for word in [u64::from(rounds), u64::from(a.root), a.bytes, u64::from(a.in_place)] {
             h.word(word);
         }
         a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));

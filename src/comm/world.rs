@@ -5,7 +5,7 @@ use super::communicator::Communicator;
 use super::liveness::Watch;
 use crate::buffer::Arena;
 use crate::config::Config;
-use crate::engine::{Engine, Identity, Setup};
+use crate::engine::{Directory, Engine, Identity, Setup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
 use crate::plan::registry::Operation;
@@ -259,6 +259,7 @@ fn start(
     let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
+    engine.look_up_in(Box::new(Addresses(Arc::clone(&launch))));
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
@@ -276,6 +277,16 @@ fn start(
     }
     tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
     Ok(world)
+}
+
+/// The addresses that all ranks published at start-up.
+#[derive(Debug)]
+struct Addresses(SharedLaunch);
+
+impl Directory for Addresses {
+    fn address(&mut self, rank: u32) -> Result<Vec<u8>> {
+        lock(&self.0).get(&format!("addr-{rank}"))
+    }
 }
 
 /// Rank 0 publishes the settings that must agree; the others take them, unless theirs were set otherwise.

@@ -51,6 +51,7 @@ impl Engine {
         let Some(transport) = self.transport.as_deref_mut() else { return Ok(Vec::new()) };
         for (peer, address) in neighbours.iter().zip(addresses) {
             transport.connect(*peer, address)?;
+            self.connected.insert(*peer);
         }
         // The first half receives, the second half is what we send.
         let block = arena.alloc(2 * n * TEST, Some(transport))?;

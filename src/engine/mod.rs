@@ -27,12 +27,22 @@ use crate::buffer::{Binding, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Borrow, Limits, Transport};
 use message::Message;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// Tells the engine of ranks that ended, from outside the wire (launcher, process watch).
 pub(crate) trait Liveness: Send + std::fmt::Debug {
     /// A rank that is gone, and how it ended. Never waits.
     fn gone(&mut self) -> Option<(u32, String)>;
+}
+
+/// Finds the address of a rank that is no neighbour, when an operation needs it.
+pub(crate) trait Directory: Send + std::fmt::Debug {
+    /// The transport address of `rank`.
+    ///
+    /// # Errors
+    /// When the launcher does not know it.
+    fn address(&mut self, rank: u32) -> Result<Vec<u8>>;
 }
 
 /// What the engine is told when it is made.
@@ -53,6 +63,9 @@ pub(crate) struct Engine {
     transport: Option<Box<dyn Transport>>,
     limits: Option<Limits>,
     liveness: Option<Box<dyn Liveness>>,
+    directory: Option<Box<dyn Directory>>,
+    /// World ranks that the transport can reach: the neighbours, and who was needed since.
+    connected: HashSet<u32>,
     core: Core,
     /// Wait by sleeping: for ranks that must not disturb a measurement on shared cores.
     pub(crate) lazy: bool,
@@ -74,12 +87,41 @@ impl Engine {
     /// An engine on `transport`; `None` for a world of one rank.
     pub(crate) fn new(setup: Setup, transport: Option<Box<dyn Transport>>) -> Self {
         let limits = transport.as_ref().map(|t| t.limits().clone());
-        Self { transport, limits, liveness: None, core: Core::new(setup), lazy: false }
+        Self {
+            transport,
+            limits,
+            liveness: None,
+            directory: None,
+            connected: HashSet::new(),
+            core: Core::new(setup),
+            lazy: false,
+        }
     }
 
     /// Watches ranks from outside the wire from now on.
     pub(crate) fn watch(&mut self, liveness: Box<dyn Liveness>) {
         self.liveness = Some(liveness);
+    }
+
+    /// Where to look up ranks that are no neighbours.
+    pub(crate) fn look_up_in(&mut self, directory: Box<dyn Directory>) {
+        self.directory = Some(directory);
+    }
+
+    /// Makes the peers of a task reachable. Each of them does the same, for the same operation.
+    fn reach(&mut self, task: &Task) -> Result<()> {
+        for peer in &task.peers {
+            let rank = peer.world_rank;
+            if self.connected.contains(&rank) {
+                continue;
+            }
+            let (Some(directory), Some(transport)) = (&mut self.directory, &mut self.transport) else {
+                return Err(Error::new(ErrorKind::Transport, format!("rank {rank} is not connected")));
+            };
+            transport.connect(rank, &directory.address(rank)?)?;
+            self.connected.insert(rank);
+        }
+        Ok(())
     }
 
     /// The wire's limits; `None` for a world of one rank.
@@ -103,6 +145,7 @@ impl Engine {
 
     fn enter(&mut self, task: Box<Task>) -> Result<u8> {
         self.core.healthy()?;
+        self.reach(&task)?;
         let slot = self.core.free_slot()?;
         let Meta { call, code, hash, .. } = task.meta;
         self.core.status.entered = Mark { code, call };

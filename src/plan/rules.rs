@@ -23,7 +23,6 @@
 use super::MAX_COUNTERS;
 use super::allgatherv::circulant::Blocks;
 use super::lower::COALESCE;
-use super::MAX_COUNTERS;
 use super::price::Model;
 use super::split::ALIGN;
 use crate::schedule::Circulant;
