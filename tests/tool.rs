@@ -106,7 +106,11 @@ fn a_persistent_start_allocates_nothing_and_copies_nothing() {
     let words = "bench bcast --bytes 1M --persistent --stats --check --reps 3 --format json";
     let report: serde_json::Value = serde_json::from_str(&good(dir.path(), &ranks(3, words))).unwrap();
     let stats = &report["rows"][0]["stats"];
-    assert_eq!((&stats["allocations"]["sum"], &stats["copied_bytes"]["sum"]), (&0.into(), &0.into()), "{stats}");
+    assert_eq!(
+        (&stats["allocations"]["sum"], &stats["copied_bytes"]["sum"]),
+        (&0.into(), &0.into()),
+        "{stats}"
+    );
     assert_eq!(stats["wire_bytes"]["sum"], 2_000_000);
 }
 
@@ -149,7 +153,8 @@ fn wrong_arguments_are_refused_everywhere_with_code_2() {
 fn a_reader_that_leaves_is_no_panic() {
     let dir = tempfile::tempdir().unwrap();
     for words in ["bench bcast --bytes 4,8,40,80 --time 0.01", "info", "--help", "bench --help"] {
-        let line = format!("timeout 60 {} {words} | true; echo ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_circulant"));
+        let line =
+            format!("timeout 60 {} {words} | true; echo ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_circulant"));
         let out = Command::new("bash").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!((out.stdout.as_slice(), said.as_ref()), (&b"0\n"[..], ""), "{words}");
@@ -267,7 +272,11 @@ fn collect_gathers_unequal_files() {
         let folder = d.join(format!("all-{rank}"));
         assert_eq!(names(&folder), names(&d.join("src")));
         for (i, len) in sizes.iter().enumerate() {
-            assert_eq!(fs::read(folder.join(format!("f{i}"))).unwrap(), bytes(i as u64, *len), "f{i} at {rank}");
+            assert_eq!(
+                fs::read(folder.join(format!("f{i}"))).unwrap(),
+                bytes(i as u64, *len),
+                "f{i} at {rank}"
+            );
         }
     }
     let text = bad(d, &ranks(3, "collect all-%r one"), 1);

@@ -163,7 +163,9 @@ impl Report {
             environment: survey.environment.iter().map(ToString::to_string).collect(),
         });
         for (i, c) in survey.candidates.iter().enumerate() {
-            let same = |p: &&mut Provider| (&p.provider, &p.domain, &p.address) == (&c.provider, &c.domain, &c.address);
+            let same = |p: &&mut Provider| {
+                (&p.provider, &p.domain, &p.address) == (&c.provider, &c.domain, &c.address)
+            };
             let judgement =
                 Judgement { score: c.score, chosen: survey.chosen == Some(i), rejected: c.rejected.clone() };
             if let Some(known) = self.providers.iter_mut().find(same) {
@@ -174,7 +176,8 @@ impl Report {
                 }
                 continue;
             }
-            let (several_nodes, one) = if one_node { (None, Some(judgement)) } else { (Some(judgement), None) };
+            let (several_nodes, one) =
+                if one_node { (None, Some(judgement)) } else { (Some(judgement), None) };
             self.providers.push(Provider {
                 provider: c.provider.clone(),
                 domain: c.domain.clone(),

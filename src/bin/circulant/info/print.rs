@@ -40,7 +40,8 @@ fn providers(report: &Report) -> String {
     if report.providers.is_empty() {
         return String::new();
     }
-    let mut rows = vec![row(["provider", "domain", "address", "several nodes", "this node", "longest put", "gather"])];
+    let mut rows =
+        vec![row(["provider", "domain", "address", "several nodes", "this node", "longest put", "gather"])];
     for p in report.providers.iter().filter(|p| p.is_there()) {
         let (several, one) = (judged(p.several_nodes.as_ref()), judged(p.one_node.as_ref()));
         let mut line = row([&p.provider, &p.domain, &p.address, &several, &one]);
@@ -112,10 +113,13 @@ fn limits(report: &Report) -> String {
         row(["transparent huge pages", &l.huge_pages_transparent.clone().unwrap_or_else(unknown)]),
         row(["huge pages", &huge]),
         row(["/dev/shm", &format!("{}, {} free", bytes(l.shm_bytes), bytes(l.shm_free))]),
-        row(["cross-memory attach", match l.ptrace_scope {
-            None | Some(0) => "not restricted by Yama",
-            Some(_) => "restricted by Yama",
-        }]),
+        row([
+            "cross-memory attach",
+            match l.ptrace_scope {
+                None | Some(0) => "not restricted by Yama",
+                Some(_) => "restricted by Yama",
+            },
+        ]),
         row(["open files", &l.open_files.map_or_else(|| "unlimited".to_owned(), |n| n.to_string())]),
     ];
     format!("\nLimits\n{}", columns(&rows))
@@ -124,7 +128,10 @@ fn limits(report: &Report) -> String {
 fn settings(report: &Report) -> String {
     let mut rows = vec![row(["variable", "value", "from", "what it does"])];
     rows.extend(report.settings.iter().map(|s| row([s.variable, &s.value, s.from, s.text])));
-    format!("\nSettings (flags of circulant run: --provider for CIRCULANT_PROVIDER, and so on)\n{}", columns(&rows))
+    format!(
+        "\nSettings (flags of circulant run: --provider for CIRCULANT_PROVIDER, and so on)\n{}",
+        columns(&rows)
+    )
 }
 
 fn problems(report: &Report) -> String {

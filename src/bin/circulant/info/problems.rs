@@ -2,8 +2,8 @@
 
 use super::{Provider, Report};
 use crate::units::{plural, size};
-use circulant::config::{Config, SETTINGS};
 use circulant::Error;
+use circulant::config::{Config, SETTINGS};
 use serde::Serialize;
 
 /// One problem.
@@ -46,7 +46,8 @@ pub(super) fn find(report: &mut Report, config: &Config) {
     found.extend(limits(report));
     let up = report.interfaces.iter().any(|i| i.name != "lo" && i.state != "down" && !i.addresses.is_empty());
     if !up {
-        let what = "no network interface but the loopback has an address: ranks on other nodes cannot be reached";
+        let what =
+            "no network interface but the loopback has an address: ranks on other nodes cannot be reached";
         found.push(Problem::slow(what, "needed for several nodes only: ip link, ip address"));
     }
     report.problems.extend(found);
@@ -126,7 +127,10 @@ fn limits(report: &Report) -> Vec<Problem> {
         ));
     }
     match l.shm_free {
-        None => found.push(Problem::serious("there is no /dev/shm: no shared memory", "mount -t tmpfs tmpfs /dev/shm")),
+        None => found.push(Problem::serious(
+            "there is no /dev/shm: no shared memory",
+            "mount -t tmpfs tmpfs /dev/shm",
+        )),
         Some(free) if free < SHM_LOW => found.push(Problem::serious(
             format!("only {} are free in /dev/shm", size(free)),
             "remove what was left there, or mount -o remount,size=50% /dev/shm (containers: --shm-size=1g)",
@@ -146,10 +150,8 @@ fn limits(report: &Report) -> Vec<Problem> {
         ));
     }
     if l.cores == 1 {
-        found.push(Problem::slow(
-            format!("{} only: ranks on this machine take turns", plural(1, "core")),
-            "",
-        ));
+        found
+            .push(Problem::slow(format!("{} only: ranks on this machine take turns", plural(1, "core")), ""));
     }
     found
 }
