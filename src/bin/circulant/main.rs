@@ -3,6 +3,7 @@
 mod agree;
 mod bench;
 mod cast;
+mod catalogue;
 mod collect;
 mod files;
 mod info;

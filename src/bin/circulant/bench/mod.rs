@@ -45,7 +45,7 @@ Examples:
 #[command(after_help = EXAMPLES, after_long_help = after_long_help())]
 pub(crate) struct BenchArgs {
     /// What to time: any of bcast, allgatherv, allgather, barrier, put, with commas between
-    #[arg(value_name = "OP,…", value_delimiter = ',', required = true, value_parser = operation)]
+    #[arg(value_name = "OP,…", num_args = 1, value_delimiter = ',', required = true, value_parser = operation)]
     ops: Vec<&'static Operation>,
     /// Sizes in bytes (K, M, G decimal; Ki, Mi, Gi binary) [default: 4, 8, 40, 80, 400, … 4M]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = units::size_argument)]

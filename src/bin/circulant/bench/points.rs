@@ -146,7 +146,7 @@ fn zeros(len: usize) -> Result<Vec<u8>, Failure> {
 /// The operation, ready to run any number of times.
 enum Job<'a> {
     Call { call: super::operations::Call, comm: &'a Communicator, shape: &'a Shape, memory: Memory },
-    Started(Persistent<u8>),
+    Started(Box<Persistent<u8>>),
 }
 
 impl Job<'_> {
@@ -184,7 +184,9 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
     }
     let memory = Memory::new(lab.comm, lab.memory, shape.send, shape.recv)?;
     let mut job = match (init.filter(|_| lab.persistent), memory) {
-        (Some(init), Memory::Arena(send, recv)) => Job::Started(init(lab.timed, &shape, send, recv)?),
+        (Some(init), Memory::Arena(send, recv)) => {
+            Job::Started(Box::new(init(lab.timed, &shape, send, recv)?))
+        }
         (_, memory) => Job::Call { call, comm: lab.timed, shape: &shape, memory },
     };
     let reps = warm_up(lab, &mut job)?;
