@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -48,19 +49,25 @@ class Case:
             self.command, env=self.env, cwd=ROOT, text=True, errors="replace", stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )
+        self.lines = []  # (time of arrival, line)
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
         return self
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.append((time.monotonic(), line.rstrip("\n")))
 
     def finish(self):
         """Waits for the end: (exit code or None when the limit passed, output, seconds)."""
-        left = max(0.1, self.limit - (time.monotonic() - self.begun))
         try:
-            out, _ = self.process.communicate(timeout=left)
-            code = self.process.returncode
+            code = self.process.wait(max(0.1, self.limit - (time.monotonic() - self.begun)))
         except subprocess.TimeoutExpired:
-            self.kill()
-            out, _ = self.process.communicate()
             code = None
-        return code, out, time.monotonic() - self.begun
+            self.kill()
+        # the launcher is gone; what still holds its pipe is an orphan, which pids() finds
+        self.reader.join(5)
+        return code, "\n".join(line for _, line in self.lines), time.monotonic() - self.begun
 
     def pids(self):
         """The processes of this case, with their environment."""
@@ -93,8 +100,7 @@ class Case:
     def __exit__(self, *_):
         self.kill()
         self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
+        self.reader.join(5)
 
 
 class Report:

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # What the scripts in this folder share. Source it: . "$(dirname "$0")/lib.sh"
 set -euo pipefail
+shopt -s inherit_errexit
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" # OLDPWD remembers where the caller stood
