@@ -25,15 +25,9 @@ pub(crate) fn seconds_argument(text: &str) -> Result<f64, String> {
 /// `1 KB`, `64 KiB`, `1.05 MB`.
 pub(crate) fn size(n: u64) -> String {
     const BINARY: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-<<<<<<< HEAD
-    if n % 1000 != 0
-        && let Some((unit, name)) =
-            BINARY.iter().find(|(unit, _)| n % unit == 0 && (1..10_000).contains(&(n / unit)))
-=======
     if !n.is_multiple_of(1000)
         && let Some((unit, name)) =
             BINARY.iter().find(|(unit, _)| n.is_multiple_of(*unit) && (1..10_000).contains(&(n / unit)))
->>>>>>> h-tool
     {
         return format!("{} {name}", n / unit);
     }
