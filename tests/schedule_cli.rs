@@ -1,6 +1,6 @@
 //! `circulant schedule`, run as a user runs it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, reason = "tests may panic")]
 #![cfg(feature = "cli")]
-#![allow(clippy::unwrap_used)] // the helpers below belong to the tests
 
 use std::io::Read;
 use std::process::{Command, Output, Stdio};

@@ -1,6 +1,10 @@
 //! The real engine on the simulated wire: ranks as threads, faults on request.
-
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside #[test] functions")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
 
 #[path = "common/exercise.rs"]
 mod exercise;

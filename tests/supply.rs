@@ -1,5 +1,11 @@
 //! What enters the dependency tree, judged by `cargo metadata` and the lists of deny.toml: licences, sources,
 //! bans, duplicates. cargo-deny (`ci/deny`) judges the same with more care; this needs no installation.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,7 +102,8 @@ fn judge(metadata: &Value, toml: &str) -> Vec<String> {
         }
         let source = text("source");
         let ours = package["source"].is_null();
-        if !ours && !(source.starts_with("registry+") && source.ends_with("/crates.io-index")) {
+        let from_index = source.starts_with("registry+") && source.ends_with("/crates.io-index");
+        if !ours && !from_index {
             wrong.push(format!("{name} {version} comes from {source}, not from crates.io"));
         }
         if !licence_is_met(text("license"), &|l| licences.iter().any(|a| a == l)) {

@@ -1,6 +1,6 @@
 //! `circulant bench`, `cast`, `collect` and `info`, run as users run them: alone and as several processes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, reason = "tests may panic")]
 #![cfg(feature = "cli")]
-#![allow(clippy::unwrap_used)] // the helpers below belong to the tests
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -94,13 +94,13 @@ impl Engine {
     pub(super) fn check_liveness(&mut self, now: Instant) -> Option<Error> {
         if let Some((rank, how)) = self.liveness.as_mut().and_then(|l| l.gone()) {
             let by_signal = how.contains("signal");
-            let e = Error::new(ErrorKind::PeerLost, format!("rank {rank} is gone: it {how}"))
+            let e = Error::new(ErrorKind::PeerLost, format!("rank {rank} is gone ({how})"))
                 .with_peer(rank as usize)
                 .help(format!("look for what rank {rank} printed before it ended"));
             if by_signal {
                 return Some(e);
             }
-            self.core.suspect = Some((rank, now, format!("it {how}")));
+            self.core.suspect = Some((rank, now, how));
         }
         let (rank, since, why) = self.core.suspect.clone()?;
         if now.duration_since(since) < SUSPICION {

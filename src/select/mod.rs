@@ -4,9 +4,7 @@
 
 use crate::config::Config;
 use crate::error::Result;
-use crate::plan::lower::WireLimits;
 use crate::plan::price;
-use crate::transport::Limits;
 
 /// The wire as the rules see it.
 #[derive(Clone, Copy, Debug)]
@@ -47,10 +45,9 @@ impl Model {
         (10 * in_flight).max(1 << 20)
     }
 
-    /// What lowering is told.
-    pub(crate) fn wire_limits(&self, limits: Option<&Limits>) -> WireLimits {
-        let (max_put, gather) = limits.map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
-        WireLimits { max_put, gather: gather.min(crate::buffer::GATHER_MAX), light: self.light }
+    /// Pieces below this many bytes share a put.
+    pub(crate) fn light(&self) -> u64 {
+        self.light
     }
 
     /// The figures, for the rules.
