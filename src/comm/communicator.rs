@@ -51,10 +51,22 @@ impl Communicator {
     }
 
     /// `len` zeroed elements of registered, pre-faulted memory: collectives move them without a copy and
-    /// without registering anything. Not collective.
+    /// without registering anything. Not collective. It is used as a slice, and goes back to the arena when it
+    /// is dropped.
     ///
     /// # Errors
     /// When memory cannot be had or registered.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let mut grid = world.comm().alloc::<f64>(1000)?;
+    /// assert!(grid.iter().all(|x| *x == 0.0));
+    /// grid[7] = 1.5;
+    /// # drop(grid);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
     pub fn alloc<T: Pod>(&self, len: usize) -> Result<Buf<T>> {
         let bytes = len
             .checked_mul(size_of::<T>())
@@ -66,10 +78,30 @@ impl Communicator {
     }
 
     /// Broadcasts `buf` of rank `root` to all: n blocks in n−1+⌈log2 p⌉ rounds, for any p, n and root
-    /// (Träff 2022, Algorithm 6; each rank gets each block exactly once).
+    /// (Träff 2022, Algorithm 6; each rank gets each block exactly once). `buf` has the same length at all
+    /// ranks; the root's is sent, the others' are overwritten.
     ///
     /// # Errors
     /// When `root` is out of range, ranks disagree on root or length, the deadline passes, or a rank is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let mut data = comm.alloc::<f64>(1000)?;
+    /// if comm.rank() == 0 {
+    ///     data.fill(1.0);
+    /// }
+    /// comm.bcast(&mut data, 0)?;
+    /// assert!(data.iter().all(|x| *x == 1.0));
+    ///
+    /// // A plain slice will do, too; there is no rank `size()`.
+    /// let mut word = [0u8; 4];
+    /// comm.bcast(&mut word, 0)?;
+    /// let error = comm.bcast(&mut word, comm.size()).unwrap_err();
+    /// assert_eq!(error.kind(), circulant::ErrorKind::Argument);
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
     pub fn bcast<T: Pod>(&self, buf: &mut [T], root: usize) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(buf);
         let root = self.check_root(Operation::Bcast, root)?;
@@ -84,6 +116,17 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::bcast`]; and when `recv` has another length.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let mut all = vec![0; comm.size()];
+    /// comm.allgather(&[comm.rank() as u64 * 10], &mut all)?;
+    /// assert!(all.iter().enumerate().all(|(r, x)| *x == r as u64 * 10));
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
     pub fn allgather<T: Pod>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
         if recv.len() != send.len() * self.size {
             let e = argument(format!(
@@ -110,6 +153,22 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::bcast`]; and when counts and displacements do not fit the buffers or overlap.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// // Rank r contributes r + 1 numbers, each equal to r, one behind the other.
+    /// let counts: Vec<usize> = (1..=comm.size()).collect();
+    /// let displs: Vec<usize> = (0..comm.size()).map(|r| r * (r + 1) / 2).collect();
+    /// let send = vec![comm.rank() as u32; counts[comm.rank()]];
+    /// let mut recv = comm.alloc::<u32>(counts.iter().sum())?;
+    /// comm.allgatherv(&send, &mut recv, &counts, &displs)?;
+    /// assert_eq!(recv[displs[comm.size() - 1]], comm.size() as u32 - 1);
+    /// # drop(recv);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
     pub fn allgatherv<T: Pod>(
         &self,
         send: &[T],
@@ -192,6 +251,19 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::bcast`].
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let world = circulant::World::init()?;
+    /// world.comm().barrier()?;
+    /// // A deadline of its own for one call, in place of CIRCULANT_DEADLINE:
+    /// let options = circulant::Options { deadline: Some(Duration::from_secs(5)), ..Default::default() };
+    /// world.comm().with(options).barrier()?;
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
     pub fn barrier(&self) -> Result<()> {
         self.run(&self.asked(Operation::Barrier, Arguments::default())?, None, None)
     }

@@ -1,6 +1,6 @@
 //! What users see: [`World`], [`Communicator`], registered buffers and the collectives.
 //!
-//! ```no_run
+//! ```
 //! use circulant::World;
 //!
 //! let world = World::init()?;

@@ -26,6 +26,24 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::bcast`].
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let mut step = comm.bcast_init(comm.alloc::<u64>(100)?, 0)?;
+    /// for i in 0..10 {
+    ///     if comm.rank() == 0 {
+    ///         step.input()?.fill(i);
+    ///     }
+    ///     step.start()?;
+    ///     step.wait()?;
+    ///     assert_eq!(step.output()?[99], i);
+    /// }
+    /// # drop(step);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
     pub fn bcast_init<T: Pod>(&self, buf: Buf<T>, root: usize) -> Result<Persistent<T>> {
         let root = self.check_root(Operation::Bcast, root)?;
         let bytes = size_of_val(&*buf) as u64;

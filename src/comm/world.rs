@@ -60,6 +60,21 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// All ranks of the job, connected. Dropping it without [`World::finalize`] ends this rank's part at once,
 /// which the others see as an error.
+///
+/// # Examples
+/// ```
+/// use circulant::World;
+///
+/// let world = World::init()?;
+/// println!("rank {} of {}, over {}", world.rank(), world.size(), world.provider());
+/// world.finalize()?;
+///
+/// // Settings can be changed in the program, before anything is connected.
+/// let world = World::builder()?.set("deadline", "2.5")?.init()?;
+/// world.comm().barrier()?;
+/// world.finalize()?;
+/// # Ok::<(), circulant::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct World {
     shared: Arc<Mutex<Shared>>,
