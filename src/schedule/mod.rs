@@ -38,7 +38,7 @@
 //! ```
 //!
 //! # When a schedule is correct
-//! Schedules are not unique (p = 17 has hundreds), so [`check`] judges by conditions, not by tables:
+//! Schedules are not unique (p = 17 has hundreds), so [`check()`] judges by conditions, not by tables:
 //!
 //! 1. (i) What r sends is what its partner expects: send\[r\]\[k\] = recv\[(r + skips\[k\]) mod p\]\[k\].
 //! 2. (ii) A rank r > 0 gets its base block b in round K of its home range, and in the other rounds each of

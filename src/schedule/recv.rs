@@ -3,7 +3,7 @@
 //! A block reaches rank r along a path of edges, so the ranks r can hear of are r minus sums of
 //! distinct skips. The search walks upwards from the root, largest skips first, one turn of the circle
 //! ahead (to T = p + r, so that no position is negative), and takes for rounds 0, 1, … the highest
-//! positions that still fit under T − skips[k]; the last index of the path names the block. Every index
+//! positions that still fit under T − skips\[k\]; the last index of the path names the block. Every index
 //! is used once, so every block arrives once. The path is a set of falling indices, hence a mask, and the
 //! search needs no stack. The idea is that of the O(log p) constructions which
 //! followed the 2022 paper (arXiv 2312.11236, 2407.18004).
