@@ -34,7 +34,9 @@ impl Model {
             overhead_ns: config.number("overhead")?.unwrap_or(o),
             byte_ps: config.number("byte-time")?.unwrap_or(b),
         };
-        let light = config.bytes("light")?.unwrap_or(0);
+        // A shared put saves its pieces one overhead each and costs them a copy; at a nanosecond per byte for
+        // that, with the delay of unpacking in it, they break even at o nanoseconds' worth of bytes.
+        let light = config.bytes("light")?.unwrap_or(wire.overhead_ns.min(4096));
         Ok(Self { wire, light })
     }
 
