@@ -57,7 +57,7 @@
 //! All settings, their variables and defaults are one table: [`config::SETTINGS`].
 //!
 //! # Thread safety
-//! [`World`], [`Communicator`] and the rest can be shared between threads. One call at a time runs on a world:
+//! [`World`] and [`Communicator`] can be shared between threads, [`comm::Persistent`] can be moved. One call at a time runs on a world:
 //! a second thread waits for the first one's call (MPI calls this `MPI_THREAD_SERIALIZED`, with the serialising
 //! done here). The order of calls must be the same on all ranks, so threads that call collectives must agree
 //! on it. Progress is made inside calls only; there is no thread of the library's.
@@ -71,8 +71,8 @@
 //! buffers, so leaking one leaks memory and leaves nothing dangling. Elements are
 //! [`bytemuck::Pod`](https://docs.rs/bytemuck): any bytes that arrive are valid values.
 //!
-//! Peers are trusted as far as these promises need it only in one point: a process that was given the key of
-//! your memory can write there while an operation is open. Do not share a job with strangers.
+//! Nothing protects against a malicious rank: while an operation is open, whoever was told the key of a buffer
+//! can write to any byte of that registered memory.
 //!
 //! # Errors and cleanup
 //! Each error is an [`Error`]: rank, peer, operation with its number, round, provider, and what to do. Every

@@ -1,5 +1,6 @@
 //! The documents hold: the README's program is the example that is built, every link leads somewhere, and
 //! every error that docs/troubleshooting.md lists is one that the sources can say.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeSet;
