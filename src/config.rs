@@ -32,19 +32,73 @@ const fn setting(
 
 /// The table.
 pub const SETTINGS: &[Setting] = &[
-    setting("provider", "CIRCULANT_PROVIDER", "auto", true, "wire: auto, tcp, rxm, shm, verbs, sockets, udp, or a libfabric name"),
-    setting("deadline", "CIRCULANT_DEADLINE", "60", false, "seconds that one call may take before it fails on every rank"),
-    setting("start-deadline", "CIRCULANT_START_DEADLINE", "60", false, "seconds that start-up may take (launcher, connections, self-test)"),
-    setting("window", "CIRCULANT_WINDOW", "auto", true, "bytes that a rank may have unacknowledged in one operation (K, M, G; Ki, Mi, Gi)"),
-    setting("blocks", "CIRCULANT_BLOCKS", "auto", true, "blocks per message: a number, or auto (chosen from L, o, beta)"),
+    setting(
+        "provider",
+        "CIRCULANT_PROVIDER",
+        "auto",
+        true,
+        "wire: auto, tcp, rxm, shm, verbs, sockets, udp, or a libfabric name",
+    ),
+    setting(
+        "deadline",
+        "CIRCULANT_DEADLINE",
+        "60",
+        false,
+        "seconds that one call may take before it fails on every rank",
+    ),
+    setting(
+        "start-deadline",
+        "CIRCULANT_START_DEADLINE",
+        "60",
+        false,
+        "seconds that start-up may take (launcher, connections, self-test)",
+    ),
+    setting(
+        "window",
+        "CIRCULANT_WINDOW",
+        "auto",
+        true,
+        "bytes that a rank may have unacknowledged in one operation (K, M, G; Ki, Mi, Gi)",
+    ),
+    setting(
+        "blocks",
+        "CIRCULANT_BLOCKS",
+        "auto",
+        true,
+        "blocks per message: a number, or auto (chosen from L, o, beta)",
+    ),
     setting("algorithm", "CIRCULANT_ALGORITHM", "auto", true, "algorithm by its registry name, or auto"),
-    setting("latency", "CIRCULANT_LATENCY", "auto", true, "L in nanoseconds, for choosing the number of blocks"),
+    setting(
+        "latency",
+        "CIRCULANT_LATENCY",
+        "auto",
+        true,
+        "L in nanoseconds, for choosing the number of blocks",
+    ),
     setting("overhead", "CIRCULANT_OVERHEAD", "auto", true, "o in nanoseconds per put"),
     setting("byte-time", "CIRCULANT_BYTE_TIME", "auto", true, "beta in picoseconds per byte"),
-    setting("light", "CIRCULANT_LIGHT", "auto", true, "pieces below this many bytes share a put to a landing slot; 0 never"),
+    setting(
+        "light",
+        "CIRCULANT_LIGHT",
+        "auto",
+        true,
+        "pieces below this many bytes share a put to a landing slot; 0 never",
+    ),
     setting("wait", "CIRCULANT_WAIT", "auto", false, "how to wait: spin, yield, or auto (yield)"),
-    setting("libfabric", "CIRCULANT_LIBFABRIC", "libfabric.so.1", false, "path or name of the libfabric library to load"),
-    setting("launcher", "CIRCULANT_LAUNCHER", "auto", false, "where rank and size come from: auto, pmi1, single"),
+    setting(
+        "libfabric",
+        "CIRCULANT_LIBFABRIC",
+        "libfabric.so.1",
+        false,
+        "path or name of the libfabric library to load",
+    ),
+    setting(
+        "launcher",
+        "CIRCULANT_LAUNCHER",
+        "auto",
+        false,
+        "where rank and size come from: auto, pmi1, single",
+    ),
     setting("log", "CIRCULANT_LOG", "warn", false, "messages of the tool: error, warn, info, debug, trace"),
 ];
 
@@ -52,12 +106,17 @@ pub const SETTINGS: &[Setting] = &[
 #[derive(Clone, Debug)]
 pub struct Config {
     values: Vec<String>,
+    /// Set by somebody, not by default.
+    set: Vec<bool>,
 }
 
 impl Config {
     /// Defaults only, whatever the environment says.
     pub fn defaults() -> Self {
-        Self { values: SETTINGS.iter().map(|s| s.default.to_owned()).collect() }
+        Self {
+            values: SETTINGS.iter().map(|s| s.default.to_owned()).collect(),
+            set: vec![false; SETTINGS.len()],
+        }
     }
 
     /// Defaults, overridden by the environment.
@@ -68,7 +127,10 @@ impl Config {
         let mut config = Self::defaults();
         for (i, s) in SETTINGS.iter().enumerate() {
             match std::env::var(s.variable) {
-                Ok(v) if !v.is_empty() => config.values[i] = v,
+                Ok(v) if !v.is_empty() => {
+                    config.values[i] = v;
+                    config.set[i] = true;
+                }
                 Err(std::env::VarError::NotUnicode(_)) => {
                     return Err(bad(s, "its value is not Unicode"));
                 }
@@ -93,6 +155,7 @@ impl Config {
                 .help("circulant info lists them"));
         };
         self.values[i] = value.into();
+        self.set[i] = true;
         Ok(())
     }
 
@@ -139,6 +202,38 @@ impl Config {
             }
         }
         out
+    }
+
+    /// Takes rank 0's values (as [`Config::agreed`] writes them) for the settings that must agree and were
+    /// not set here: launchers differ in which variables reach other nodes.
+    ///
+    /// # Errors
+    /// When a setting was set here to something else, or the versions differ.
+    pub fn adopt(&mut self, agreed: &str) -> Result<()> {
+        let mismatch = |what: String| {
+            Err(Error::new(ErrorKind::Mismatch, what)
+                .with_peer(0)
+                .help("give all ranks the same CIRCULANT_ variables and the same binary"))
+        };
+        for line in agreed.lines() {
+            let Some((name, value)) = line.split_once('=') else { continue };
+            if name == "version" {
+                if value != env!("CARGO_PKG_VERSION") {
+                    return mismatch(format!(
+                        "rank 0 runs version {value}, we run {}",
+                        env!("CARGO_PKG_VERSION")
+                    ));
+                }
+                continue;
+            }
+            let Some(i) = index(name).filter(|i| SETTINGS[*i].agree) else { continue };
+            if self.set[i] && self.values[i] != value {
+                let (variable, mine) = (SETTINGS[i].variable, &self.values[i]);
+                return mismatch(format!("{variable} is {value:?} at rank 0 and {mine:?} here"));
+            }
+            value.clone_into(&mut self.values[i]);
+        }
+        Ok(())
     }
 
     fn wrong(&self, name: &str, want: &str) -> Error {
@@ -201,5 +296,18 @@ mod tests {
         c.set("deadline", "-1").unwrap();
         assert!(c.seconds("deadline").unwrap_err().to_string().contains("CIRCULANT_DEADLINE"));
         assert!(c.set("nonsense", "").is_err());
+    }
+
+    #[test]
+    fn rank_0_decides_unless_contradicted() {
+        let mut zero = Config::defaults();
+        zero.set("blocks", "7").unwrap();
+        zero.set("deadline", "3").unwrap();
+        let mut other = Config::defaults();
+        other.adopt(&zero.agreed()).unwrap();
+        assert_eq!((other.text("blocks"), other.text("deadline")), ("7", "60"));
+        other.set("blocks", "8").unwrap();
+        let e = other.adopt(&zero.agreed()).unwrap_err();
+        assert!(e.to_string().contains("CIRCULANT_BLOCKS is \"7\" at rank 0 and \"8\" here"), "{e}");
     }
 }

@@ -1,12 +1,97 @@
 //! Round-optimal collectives over one-sided puts, without MPI.
 //!
-//! An algorithm is data and one engine runs it: [`schedule`] is arithmetic on (p, r), [`plan`] turns it
-//! into steps, [`engine`] runs the steps, a [`transport`] touches the wire. Users need only [`comm`],
-//! whose types are re-exported here.
+//! Broadcast, allgather, irregular allgather (allgatherv) and barrier between the processes of a job, for any
+//! number of processes p and any root. A message goes in n blocks along the schedules of Träff's circulant
+//! graphs and reaches everybody in n−1+⌈log2 p⌉ rounds, fewer than which nobody could do, each block each
+//! rank exactly once, straight into its final memory. The wire is [libfabric](https://ofiwg.github.io/libfabric/):
+//! RDMA hardware, shared memory, or TCP.
+//!
+//! An algorithm is data and one engine runs it: [`schedule`] is arithmetic on (p, r), [`plan`] turns it into
+//! steps, an engine runs the steps, a [`transport`] touches the wire. Users need only [`comm`], whose types are
+//! re-exported here. Why all this is as it is: `docs/design.md`.
+//!
+//! # Quick start
+//! ```
+//! use circulant::World;
+//!
+//! fn main() -> circulant::Result<()> {
+//!     let world = World::init()?;
+//!     let comm = world.comm();
+//!     let mut data = comm.alloc::<f64>(1000)?;
+//!     if comm.rank() == 0 {
+//!         data.fill(0.5);
+//!     }
+//!     comm.bcast(&mut data, 0)?;
+//!     println!("rank {} of {}: {}", comm.rank(), comm.size(), data.iter().sum::<f64>());
+//!     drop(data);
+//!     world.finalize()
+//! }
+//! ```
+//! Run alone it is a job of one rank; `circulant run -n 8 PROGRAM` runs eight. More is in `examples/`.
+//!
+//! # Features
+//! - `cli` (default): the `circulant` tool, and the server side of the launcher (`launch::server`). A program
+//!   that only uses the library turns it off with `default-features = false`.
+//!
+//! # The library libfabric
+//! *To build*, nothing of it is needed, neither headers nor libclang: the bindings are committed.
+//! *To run* with more than one rank, version 1.17 (Debian 12: `apt install libfabric1`) or newer; it is loaded
+//! by the first [`World::init`], as `libfabric.so.1` or what CIRCULANT_LIBFABRIC names. One binary runs on
+//! 1.17 and on 2.x. A job of one rank does not load it.
+//!
+//! Loading it runs foreign constructors, and libfabric reads its environment only once. So call
+//! [`World::init`] early, before other threads are started: only then are the presets of
+//! [`transport::fabric::presets`] set. Signal handlers and the thread's CPU affinity survive.
+//!
+//! # Providers
+//! CIRCULANT_PROVIDER chooses: `auto` takes RDMA where there is some, else libfabric's shared memory if all
+//! ranks share a node, else TCP. `tcp`, `rxm`, `shm`, `verbs`, `sockets`, `udp` and libfabric's exact names
+//! can be asked for; all ranks use the same. What providers do otherwise than they say is one table,
+//! [`transport::fabric::quirks`]; start-up tests the wire to each neighbour before it is used.
+//!
+//! # Launch
+//! [`World::init`] finds its job by PMI-1: under `circulant run` on one machine, under Hydra's `mpiexec`, under
+//! `srun --mpi=pmi2`. Without a launcher the size is 1; a launcher that speaks of several ranks and cannot be
+//! reached is an error, never several jobs of size 1. PMIx is not supported yet. See `docs/launch.md`.
+//!
+//! All settings, their variables and defaults are one table: [`config::SETTINGS`].
+//!
+//! # Thread safety
+//! [`World`], [`Communicator`] and the rest can be shared between threads. One call at a time runs on a world:
+//! a second thread waits for the first one's call (MPI calls this `MPI_THREAD_SERIALIZED`, with the serialising
+//! done here). The order of calls must be the same on all ranks, so threads that call collectives must agree
+//! on it. Progress is made inside calls only; there is no thread of the library's.
+//!
+//! # Memory safety
+//! The public interface is safe. When a call on borrowed memory returns, also with an error, nobody can still
+//! write into that memory or read from it on our behalf. After success that holds because everything was
+//! counted; after an error because the endpoint is closed before the call returns; where closing would not be
+//! enough (a provider whose peers copy across processes, such as `shm`) borrowed slices are staged through
+//! memory of the library. If closing itself fails, the process is aborted. [`comm::Persistent`] owns its
+//! buffers, so leaking one leaks memory and leaves nothing dangling. Elements are
+//! [`bytemuck::Pod`](https://docs.rs/bytemuck): any bytes that arrive are valid values.
+//!
+//! Peers are trusted as far as these promises need it only in one point: a process that was given the key of
+//! your memory can write there while an operation is open. Do not share a job with strangers.
+//!
+//! # Errors and cleanup
+//! Each error is an [`Error`]: rank, peer, operation with its number, round, provider, and what to do. Every
+//! wait has a deadline. **An error is final for the world**, also one of arguments: all ranks get it, under the
+//! culprit's name, and later calls fail at once. There is nothing to repair; end the job or go on alone.
+//!
+//! [`World::finalize`] waits for all ranks and leaves no data in sockets. A world that is dropped without it
+//! has left the job in the middle, and the others get an error. Buffers may outlive their world.
+//! `docs/troubleshooting.md` lists the errors by their texts.
+//!
+//! # Without hardware
+//! Everything runs over TCP and shared memory on one machine; `ci/verbs` runs it over real verbs on a software
+//! device (soft-RoCE) in a small virtual machine. For tests inside one process there is
+//! [`transport::sim`] with [`launch::threads`]: ranks as threads, the real engine, and a wire that delays,
+//! reorders and breaks as told. [`plan::interpret`] checks plans for thousands of ranks without any wire.
 
 pub mod comm;
 pub mod config;
-pub mod engine;
+pub(crate) mod engine;
 pub mod error;
 pub mod launch;
 pub mod plan;
@@ -14,5 +99,12 @@ pub mod schedule;
 pub mod transport;
 
 pub(crate) mod buffer;
+pub(crate) mod select;
 
+pub use comm::{Buf, Communicator, Options, World};
 pub use error::{Error, ErrorKind, Result};
+
+/// Counters for those who want to see rather than believe.
+pub mod diagnostics {
+    pub use crate::buffer::{CountingAllocator, allocations};
+}

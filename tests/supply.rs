@@ -1,6 +1,6 @@
 //! What enters the dependency tree, judged by `cargo metadata` and the lists of deny.toml: licences, sources,
 //! bans, duplicates. cargo-deny (`ci/deny`) judges the same with more care; this needs no installation.
-#![allow(clippy::unwrap_used)] // in tests, helpers included: a panic is the verdict
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,8 +97,8 @@ fn judge(metadata: &Value, toml: &str) -> Vec<String> {
         }
         let source = text("source");
         let ours = package["source"].is_null();
-        let crates_io = source.starts_with("registry+") && source.ends_with("/crates.io-index");
-        if !ours && !crates_io {
+        let from_index = source.starts_with("registry+") && source.ends_with("/crates.io-index");
+        if !ours && !from_index {
             wrong.push(format!("{name} {version} comes from {source}, not from crates.io"));
         }
         if !licence_is_met(text("license"), &|l| licences.iter().any(|a| a == l)) {

@@ -1,6 +1,22 @@
 //! Who am I, how many are we, where do we live: one small trait and its implementations.
 
-use crate::error::Result;
+pub mod mapping;
+pub mod pmi1;
+pub mod single;
+pub mod threads;
+pub mod wire;
+
+#[cfg(feature = "cli")]
+pub mod server;
+
+mod detect;
+mod fd;
+mod side;
+mod value;
+
+pub use detect::detect;
+
+use crate::error::{Result, argument};
 use std::time::Duration;
 
 /// A launcher's key-value space and process group, seen from one rank.
@@ -28,7 +44,8 @@ pub trait Launch: Send + std::fmt::Debug {
     fn get(&mut self, key: &str) -> Result<Vec<u8>>;
     /// The node index of every rank, where the launcher says so.
     fn nodes(&self) -> Option<Vec<u32>>;
-    /// A rank that the launcher knows to be gone, and how it ended. Never waits; may cost a system call.
+    /// A rank that the launcher knows to be gone, and how it ended; each once, in order. Never waits; may
+    /// cost a system call.
     fn gone(&mut self) -> Option<Gone>;
     /// Asks the launcher to end the whole job with `code`.
     fn abort(&mut self, code: i32, message: &str);
@@ -46,4 +63,13 @@ pub struct Gone {
     pub rank: usize,
     /// How it ended ("killed by signal 9 (SIGKILL)", "exited with code 3").
     pub how: String,
+}
+
+/// Refuses keys that some launcher would not carry.
+fn check_key(key: &str) -> Result<()> {
+    let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if key.is_empty() || key.len() > 32 || !key.bytes().all(fine) {
+        return Err(argument(format!("{key:?} is not a key: 1 to 32 characters of a-z, 0-9 and -")));
+    }
+    Ok(())
 }

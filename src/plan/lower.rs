@@ -1,8 +1,32 @@
 //! Lowering: one rank's steps as posted work, within the limits of a wire.
+//!
+//! A *message* is what one rank puts to one peer in one round. Lowering has three answers for its
+//! pieces, taken in this order:
+//!
+//! 1. **Coalesce.** Pieces that follow each other, in the source and in the target, become one run of
+//!    at most [`COALESCE`] bytes, which waits for all that its pieces wait for. At n = 1 a window of
+//!    owners is at most two runs.
+//! 2. **Share.** Runs lighter than [`WireLimits::light`], if the message has at least two, are gathered
+//!    (at most [`WireLimits::gather`] to a put; with a gather limit of 1 they are packed first) into one
+//!    put to a landing slot at the receiver, which unpacks them. A rank that forwards such a piece
+//!    takes it from the slot, so that unpacking delays nobody.
+//! 3. **Single.** Every other run is a put of its own, or several if it is longer than
+//!    [`WireLimits::max_put`].
+//!
+//! Sender and receiver decide alike, each from its own side: a message's [`Put`](super::Kind::Put)s and
+//! [`Expect`](super::Kind::Expect)s mirror each other in order, source, target and length. What travels as one put
+//! bumps one counter, that of its first piece, as often as there are puts; waits for any of its
+//! pieces become waits for that.
+//!
+//! Joins (copies of no bytes) are dissolved: whoever waits for one waits for what it waits for.
 
-use super::Place;
-#[allow(unused_imports)]
-use super::NO_COUNTER;
+mod parcels;
+mod rank;
+
+pub use parcels::COALESCE;
+
+use super::{Place, Plan};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What the wire allows and what pieces are worth; equal on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,14 +79,14 @@ pub struct Op {
     pub round: u32,
     /// How many entries of the waiter table must fire before it may go.
     pub waits: u32,
-    /// The counter that it bumps (at the peer, or here for copies), or [`NO_COUNTER`].
+    /// The counter that it bumps (at the peer, or here for copies), or [`NO_COUNTER`](super::NO_COUNTER).
     pub bump: u32,
 }
 
 /// What is known of a counter that a peer bumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// Index into [`Program::peers`], or [`NO_COUNTER`] when the counter is bumped locally only.
+    /// Index into [`Program::peers`], or [`NO_COUNTER`](super::NO_COUNTER) when the counter is bumped locally only.
     pub peer: u32,
     /// How many times the peer bumps it (puts after splitting).
     pub arrivals: u32,
@@ -120,4 +144,86 @@ impl Program {
         self.expected.len()
     }
 }
+/// What `rank` has to do for `plan` on a wire with these limits.
+///
+/// # Errors
+/// If the limits are impossible, or the plan breaks its own laws (see [`super`]) or is too large.
+pub fn lower(plan: &dyn Plan, rank: u32, limits: &WireLimits) -> Result<Program> {
+    if limits.max_put == 0 || limits.gather == 0 {
+        return Err(broken("puts of at most 0 bytes or 0 segments"));
+    }
+    if rank >= plan.size() {
+        return Err(broken(&format!("there is no rank {rank} of {}", plan.size())));
+    }
+    rank::lower(plan, rank, *limits)
+}
 
+fn broken(what: &str) -> Error {
+    Error::new(ErrorKind::Argument, format!("cannot lower the plan: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::allgather::circulant::Allgather;
+    use crate::plan::allgatherv::circulant::{Allgatherv, Blocks};
+    use crate::plan::barrier::dissemination::Barrier;
+    use crate::plan::bcast::circulant::Bcast;
+
+    const PLAIN: WireLimits = WireLimits { max_put: u64::MAX, gather: 1, light: 0 };
+
+    #[test]
+    fn a_barrier_is_q_notifies_and_nothing_else() {
+        let plan = Barrier::new(20).unwrap();
+        let program = lower(&plan, 7, &PLAIN).unwrap();
+        assert!(program.ops.iter().all(|op| op.kind == OpKind::Notify));
+        assert_eq!(program.ops.iter().map(|op| op.waits).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert_eq!((program.counters(), program.arrivals), (5, 5));
+    }
+
+    #[test]
+    fn a_split_block_counts_its_parts() {
+        let plan = Bcast::new(3, 1, 1000, 2).unwrap();
+        let limits = WireLimits { max_put: 200, ..PLAIN };
+        let program = lower(&plan, 2, &limits).unwrap();
+        assert_eq!(
+            program.expected.iter().map(|e| (e.arrivals, e.len)).collect::<Vec<_>>(),
+            [(3, 512), (3, 488)]
+        );
+        assert!(program.waiters.iter().all(|&(count, _)| count == 3));
+        assert_eq!(program.peers.iter().map(|p| p.bytes_in).sum::<u64>(), 1000);
+    }
+
+    #[test]
+    fn one_block_per_owner_goes_in_two_runs_a_round() {
+        for p in 2..70_u64 {
+            let displs: Vec<u64> = (0..p).map(|j| 100 * j).collect();
+            let counts = vec![100; displs.len()];
+            let v = Allgatherv::new(&counts, &displs, &Blocks::Equal(1), true).unwrap();
+            let a = Allgather::new(u32::try_from(p).unwrap(), 100, false).unwrap();
+            for plan in [&v as &dyn Plan, &a] {
+                let program = lower(plan, 1, &PLAIN).unwrap();
+                for round in 0..plan.rounds() {
+                    let puts = program.ops.iter().filter(|op| op.kind == OpKind::Put && op.round == round);
+                    assert!((1..=2).contains(&puts.count()), "p = {p}, round {round}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn light_pieces_share_puts() {
+        let p = 16;
+        let displs: Vec<u64> = (0..p).map(|j| 200 * j).collect();
+        let counts = vec![100; displs.len()];
+        let plan = Allgatherv::new(&counts, &displs, &Blocks::Equal(1), false).unwrap();
+        let puts = |limits: &WireLimits| {
+            let program = lower(&plan, 5, limits).unwrap();
+            program.ops.iter().filter(|op| op.kind == OpKind::Put).count()
+        };
+        assert_eq!(puts(&PLAIN), 15);
+        assert_eq!(puts(&WireLimits { light: 1000, ..PLAIN }), 4);
+        assert_eq!(puts(&WireLimits { light: 1000, gather: 4, ..PLAIN }), 1 + 1 + 1 + 2);
+        assert_eq!(puts(&WireLimits { light: 1000, gather: 8, ..PLAIN }), 4);
+    }
+}

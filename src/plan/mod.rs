@@ -1,12 +1,54 @@
 //! Algorithms as data: which bytes go to whom, after what, in which round.
 //!
-//! A [`Plan`] is pure: for every rank a lazy iterator of [`Step`]s with O(log p) state. The interpreter
-//! checks any plan for any p, the simulator prices it, and [`lower`] materialises one rank's part as a
-//! [`lower::Program`] that the engine runs. A round is the proof's clock and a step's priority; it is
-//! never waited for.
+//! A [`Plan`] is pure: for every rank a lazy iterator of [`Step`]s with O(log p) state, the same whoever
+//! asks. [`interpret`] proves a plan right for all ranks and all orders of delivery, [`price`] says what
+//! it costs on a wire, [`rules`] choose its number of blocks, [`registry`] lists it, and [`lower()`] makes
+//! one rank's part a [`lower::Program`] that the engine runs. A round is the proof's clock and a step's
+//! priority; it is never waited for.
+//!
+//! # The laws of a plan
+//!
+//! The interpreter enforces them:
+//!
+//! 1. Every [`Kind::Put`] has its [`Kind::Expect`] at the peer, every [`Kind::Notify`] its
+//!    [`Kind::ExpectNotify`]: same round, source, target, length and counter, in the same order. Both
+//!    sides compute them on their own; nothing is negotiated.
+//! 2. No byte is written twice, and none that was there at the start. So what is right stays right,
+//!    and nobody needs to be asked before a put.
+//! 3. A step waits for everything that it reads. It never relies on two puts arriving in order.
+//! 4. A counter is bumped by one peer, or by local copies only; whoever waits for several bumps waits
+//!    for all of them.
+//! 5. Steps come with ascending rounds, and what a step waits for comes from an earlier round (or, if it
+//!    is a copy, earlier in the list). In one round a rank puts to one peer and gets from one peer.
+//! 6. There are no empty puts: both sides skip empty blocks.
+//!
+//! # Adding an algorithm
+//!
+//! 1. A file `plan/<operation>/<algorithm>.rs` with a type that holds the arguments and derives what both
+//!    sides need to know in O(p) or less, and a constructor that returns an error for bad arguments.
+//! 2. `impl Plan`: in [`Plan::steps`], walk the rounds; in each, yield the puts of this rank and then
+//!    what it expects. Write *one* function that names source, target, length and counter of what a
+//!    sender puts to a receiver in a round, and call it from both sides: that is how mirrors stay
+//!    mirrors. Take the block's or the owner's number for its counter; where one wait must stand for
+//!    many, chain them with [`Step::join`].
+//! 3. A line in [`registry::ALGORITHMS`], and a line for its [`interpret::Goal`] if the operation is new.
+//! 4. A test in `tests/plan_proof.rs` that proves it for every p, and lowered for random wires.
+//!
+//! [`bcast::circulant`] is the shortest example, [`barrier::dissemination`] shows joins.
 #![forbid(unsafe_code)]
 
+pub mod allgather;
+pub mod allgatherv;
+pub mod barrier;
+pub mod bcast;
+pub mod interpret;
 pub mod lower;
+pub mod price;
+pub mod registry;
+pub mod rules;
+pub mod split;
+
+pub use lower::lower;
 
 /// Memory a step can name. At every rank a region is one range of bytes, bound when the plan is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,7 +130,7 @@ pub struct Step {
     pub kind: Kind,
     /// The other rank (communicator rank); unused for copies.
     pub peer: u32,
-    /// Where the bytes come from, in our memory (`Put`, `Copy`).
+    /// Where the bytes come from: in our memory (`Put`, `Copy`), in the peer's (`Expect`).
     pub source: Place,
     /// Where they go: in the peer's memory (`Put`), in ours (`Expect`, `Copy`).
     pub target: Place,
@@ -100,6 +142,66 @@ pub struct Step {
     pub waits: [Wait; 2],
     /// The counter that it bumps, or [`NO_COUNTER`].
     pub bump: u32,
+}
+
+impl Step {
+    /// Puts `len` bytes from our `source` to `target` at `peer`.
+    pub const fn put(
+        round: u32,
+        peer: u32,
+        source: Place,
+        target: Place,
+        len: u64,
+        wait: Wait,
+        bump: u32,
+    ) -> Self {
+        Self { kind: Kind::Put, peer, source, target, len, round, waits: [wait, Wait::NONE], bump }
+    }
+
+    /// The mirror of [`Step::put`] at the rank that is put to; `source` is the place at `peer`.
+    pub const fn expect(round: u32, peer: u32, source: Place, target: Place, len: u64, bump: u32) -> Self {
+        Self { kind: Kind::Expect, peer, source, target, len, round, waits: [Wait::NONE; 2], bump }
+    }
+
+    /// Notifies `peer`.
+    pub const fn notify(round: u32, peer: u32, waits: [Wait; 2], bump: u32) -> Self {
+        let nowhere = Place::new(Region::Work, 0);
+        Self { kind: Kind::Notify, peer, source: nowhere, target: nowhere, len: 0, round, waits, bump }
+    }
+
+    /// The mirror of [`Step::notify`].
+    pub const fn expect_notify(round: u32, peer: u32, bump: u32) -> Self {
+        let nowhere = Place::new(Region::Work, 0);
+        Self {
+            kind: Kind::ExpectNotify,
+            peer,
+            source: nowhere,
+            target: nowhere,
+            len: 0,
+            round,
+            waits: [Wait::NONE; 2],
+            bump,
+        }
+    }
+
+    /// Copies `len` bytes from our `source` to our `target`.
+    pub const fn copy(
+        round: u32,
+        source: Place,
+        target: Place,
+        len: u64,
+        waits: [Wait; 2],
+        bump: u32,
+    ) -> Self {
+        Self { kind: Kind::Copy, peer: 0, source, target, len, round, waits, bump }
+    }
+
+    /// Moves nothing: bumps our `bump` when both waits are over, so that one wait can stand for many.
+    /// Lowering dissolves it.
+    pub const fn join(round: u32, waits: [Wait; 2], bump: u32) -> Self {
+        let nowhere = Place::new(Region::Work, 0);
+        Self::copy(round, nowhere, nowhere, 0, waits, bump)
+    }
 }
 
 /// How many bytes of each region one rank needs.

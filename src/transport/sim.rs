@@ -1,1 +1,306 @@
-//! (being written)
+//! Ranks as threads of one process, on a wire that misbehaves on request: refused posts, delays, reordering,
+//! small limits, a rank that dies. For tests of the real engine; the limits that it can enforce (keys,
+//! bounds, gather lists) it enforces.
+
+use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use crate::error::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How a simulated wire behaves.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    /// Seed of everything random below.
+    pub seed: u64,
+    /// Of 256 posts, how many are refused ("again").
+    pub refuse: u8,
+    /// A delivery waits for up to this many polls of its target.
+    pub delay: u32,
+    /// Deliveries come in random order.
+    pub reorder: bool,
+    /// The longest put.
+    pub max_put: u64,
+    /// Local segments per put.
+    pub gather: usize,
+    /// What is done with borrowed slices.
+    pub borrow: Borrow,
+    /// Does a rank learn that a peer died when it posts to it? (TCP: yes; shared memory: no.)
+    pub deaths_show: bool,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            refuse: 0,
+            delay: 0,
+            reorder: false,
+            max_put: u64::MAX,
+            gather: 4,
+            borrow: Borrow::Direct,
+            deaths_show: true,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Delivery {
+    Put { base: u64, key: u64, bytes: Vec<u8>, word: u32 },
+    Message(Vec<u8>),
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    /// (polls still to wait, what)
+    queue: Vec<(u32, Delivery)>,
+    dead: bool,
+}
+
+/// The wire that the endpoints of one group share.
+#[derive(Debug)]
+pub struct Net {
+    boxes: Vec<Mutex<Mailbox>>,
+    faults: Faults,
+}
+
+fn lock(mailbox: &Mutex<Mailbox>) -> MutexGuard<'_, Mailbox> {
+    // Queues are changed by single pushes and removals: whole even after a panic.
+    mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One endpoint per rank.
+pub fn group(size: usize, faults: &Faults) -> Vec<Sim> {
+    let net = Arc::new(Net { boxes: (0..size).map(|_| Mutex::default()).collect(), faults: faults.clone() });
+    (0..size).map(|rank| Sim::new(&net, rank)).collect()
+}
+
+impl Net {
+    /// From now on `rank` neither sends nor receives, as if its process had been killed.
+    pub fn kill(&self, rank: usize) {
+        if let Some(mailbox) = self.boxes.get(rank) {
+            let mut mailbox = lock(mailbox);
+            mailbox.dead = true;
+            mailbox.queue.clear();
+        }
+    }
+}
+
+/// The endpoint of one rank.
+#[derive(Debug)]
+pub struct Sim {
+    net: Arc<Net>,
+    rank: usize,
+    limits: Limits,
+    regions: HashMap<u64, (usize, usize)>,
+    next: u32,
+    random: u64,
+    done: Vec<u64>,
+    lost: Vec<u32>,
+    open: bool,
+}
+
+impl Sim {
+    fn new(net: &Arc<Net>, rank: usize) -> Self {
+        let f = &net.faults;
+        let limits = Limits {
+            provider: "sim".to_owned(),
+            max_put: f.max_put,
+            gather: f.gather,
+            inject: 64,
+            borrow: f.borrow,
+        };
+        Self {
+            net: Arc::clone(net),
+            rank,
+            limits,
+            regions: HashMap::new(),
+            next: 0,
+            random: f.seed ^ (rank as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            done: Vec::new(),
+            lost: Vec::new(),
+            open: true,
+        }
+    }
+
+    /// The wire, to kill ranks on it.
+    pub fn net(&self) -> Arc<Net> {
+        Arc::clone(&self.net)
+    }
+
+    fn random(&mut self, below: u32) -> u32 {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        u32::try_from((z ^ (z >> 31)) % u64::from(below.max(1))).unwrap_or(0)
+    }
+
+    fn deliver(&mut self, peer: u32, what: Delivery) -> Result<Posted> {
+        if !self.open || lock(&self.net.boxes[self.rank]).dead {
+            return Err(Error::new(ErrorKind::Transport, "the endpoint is closed"));
+        }
+        if self.random(256) < u32::from(self.net.faults.refuse) {
+            return Ok(Posted::Again);
+        }
+        let delay = self.random(self.net.faults.delay + 1);
+        let Some(mailbox) = self.net.boxes.get(peer as usize) else {
+            return Err(Error::new(ErrorKind::Transport, format!("there is no rank {peer} on this wire")));
+        };
+        let mut mailbox = lock(mailbox);
+        if mailbox.dead {
+            if self.net.faults.deaths_show && !self.lost.contains(&peer) {
+                self.lost.push(peer);
+            }
+            return Ok(Posted::Yes);
+        }
+        mailbox.queue.push((delay, what));
+        Ok(Posted::Yes)
+    }
+
+    /// One delivery that is due.
+    fn take(&mut self) -> Option<Delivery> {
+        let pick = self.random(u32::MAX) as usize;
+        let mut mailbox = lock(&self.net.boxes[self.rank]);
+        if mailbox.dead {
+            return None;
+        }
+        let due = mailbox.queue.iter().filter(|(wait, _)| *wait == 0).count();
+        if due == 0 {
+            return None;
+        }
+        let nth = if self.net.faults.reorder { pick % due } else { 0 };
+        let at = mailbox.queue.iter().enumerate().filter(|(_, (wait, _))| *wait == 0).nth(nth)?.0;
+        Some(mailbox.queue.remove(at).1)
+    }
+
+    fn land(&self, base: u64, key: u64, bytes: &[u8]) -> Result<()> {
+        let refused =
+            |what: &str| Err(Error::new(ErrorKind::Transport, format!("a put was refused: {what}")));
+        let Some((at, len)) = self.regions.get(&key).copied() else { return refused("unknown key") };
+        let (Ok(offset), n) = (usize::try_from(base), bytes.len()) else { return refused("beyond memory") };
+        if offset.checked_add(n).is_none_or(|end| end > len) {
+            return refused("outside its region");
+        }
+        // SAFETY: the range lies in a region that `register`'s caller keeps valid and untouched until it is
+        // deregistered, which happens on this thread only; nobody else writes through this endpoint.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (at + offset) as *mut u8, n) };
+        Ok(())
+    }
+}
+
+impl Transport for Sim {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.rank.to_le_bytes().to_vec()
+    }
+
+    fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {
+        if address == (peer as usize).to_le_bytes() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Transport, format!("this is not the address of rank {peer}")))
+    }
+
+    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+        self.next += 1;
+        let key = u64::from(self.next) << 8 | 0x5A;
+        self.regions.insert(key, (ptr as usize, len));
+        // Offsets, not addresses: so that both kinds are tested.
+        Ok((Registration(self.next), Remote { base: 0, key }))
+    }
+
+    fn deregister(&mut self, registration: Registration) -> Result<()> {
+        match self.regions.remove(&(u64::from(registration.0) << 8 | 0x5A)) {
+            Some(_) => Ok(()),
+            None => Err(Error::new(ErrorKind::Transport, "this range was not registered")),
+        }
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: u32,
+        sources: &[Source],
+        address: u64,
+        key: u64,
+        word: u32,
+        token: u64,
+    ) -> Result<Posted> {
+        let total: usize = sources.iter().map(|s| s.len).sum();
+        if sources.len() > self.limits.gather || total as u64 > self.limits.max_put {
+            return Err(Error::new(
+                ErrorKind::Transport,
+                format!("a put of {} segments and {total} bytes exceeds the limits", sources.len()),
+            ));
+        }
+        let mut bytes = Vec::with_capacity(total);
+        for s in sources {
+            let known = self.regions.get(&(u64::from(s.registration.0) << 8 | 0x5A));
+            if known.is_none_or(|(at, len)| (s.ptr as usize) < *at || s.ptr as usize + s.len > at + len) {
+                return Err(Error::new(ErrorKind::Transport, "a source lies outside its registration"));
+            }
+            // SAFETY: the caller promises that the source lies in its registration (checked above) and is
+            // not written now.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(s.ptr, s.len) });
+        }
+        let posted = self.deliver(peer, Delivery::Put { base: address, key, bytes, word })?;
+        if posted == Posted::Yes {
+            self.done.push(token);
+        }
+        Ok(posted)
+    }
+
+    fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
+        if bytes.len() > MESSAGE_MAX {
+            return Err(Error::new(ErrorKind::Transport, format!("a message of {} bytes", bytes.len())));
+        }
+        self.deliver(peer, Delivery::Message(bytes.to_vec()))
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        let mut events = 0;
+        for token in self.done.drain(..) {
+            sink.done(token);
+            events += 1;
+        }
+        for peer in std::mem::take(&mut self.lost) {
+            sink.lost(Some(peer), "its endpoint is closed");
+            self.lost.push(peer);
+        }
+        for (wait, _) in &mut lock(&self.net.boxes[self.rank]).queue {
+            *wait = wait.saturating_sub(1);
+        }
+        while let Some(delivery) = self.take() {
+            events += 1;
+            match delivery {
+                Delivery::Message(bytes) => sink.message(&bytes),
+                Delivery::Put { base, key, bytes, word } => {
+                    self.land(base, key, &bytes)?;
+                    sink.arrival(word);
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    fn idle(&mut self, _longest: Duration) {
+        std::thread::yield_now();
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.open = false;
+        self.regions.clear();
+        self.net.kill(self.rank);
+        Ok(())
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        self.net.kill(self.rank);
+    }
+}

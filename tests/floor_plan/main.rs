@@ -1,6 +1,6 @@
 //! The house's floor plan, enforced: which room may import which, where `unsafe` may stand, how long a file
 //! may grow. The table below is the law; docs/design.md explains it.
-#![allow(clippy::unwrap_used)] // in tests, helpers included: a panic is the verdict
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod scan;
 

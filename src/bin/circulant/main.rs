@@ -1,1 +1,101 @@
-fn main(){}
+//! The `circulant` tool.
+
+mod agree;
+mod bench;
+mod cast;
+mod catalogue;
+mod collect;
+mod files;
+mod info;
+mod outcome;
+mod run;
+mod schedule;
+mod stream;
+mod units;
+
+use circulant::diagnostics::CountingAllocator;
+use clap::Parser;
+use clap::error::ErrorKind;
+use outcome::{Failure, Out};
+use std::process::ExitCode;
+
+/// So that `bench --stats` can count heap allocations.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const AFTER_HELP: &str = "\
+Every subcommand has its own --help, with examples. bench, cast and collect run as one process per rank: put \
+`circulant run -n P` before them on one machine, or start them with another launcher.
+
+Settings are environment variables, CIRCULANT_PROVIDER and others; `circulant info` lists them all. Messages go to \
+standard error; CIRCULANT_LOG=info (or debug, trace) prints more of them.
+
+Exit code: 0 when all went well, 1 when not, 2 for wrong arguments or settings, 3 when --check found wrong data.
+
+Examples:
+  circulant info
+  circulant schedule -p 9
+  circulant run -n 8 bench bcast,allgatherv --check
+  circulant run -n 8 cast big.iso /tmp/copy-%r.iso";
+
+/// Round-optimal collectives over one-sided puts, without MPI
+#[derive(Debug, Parser)]
+#[command(version, after_help = AFTER_HELP)]
+enum Tool {
+    Run(run::RunArgs),
+    Schedule(schedule::ScheduleArgs),
+    Bench(bench::BenchArgs),
+    Cast(cast::CastArgs),
+    Collect(collect::CollectArgs),
+    Info(info::InfoArgs),
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = run::own_use() {
+        return code;
+    }
+    let done = Tool::try_parse().map_err(usage).and_then(|tool| {
+        logging()?;
+        match tool {
+            Tool::Run(args) => Ok(run::main(args)),
+            Tool::Schedule(args) => Ok(schedule::run(&args).map(|()| ExitCode::SUCCESS)?),
+            Tool::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Cast(args) => cast::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Collect(args) => collect::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+        }
+    });
+    done.unwrap_or_else(|failure| failure.report())
+}
+
+/// What a wrong command line comes to: one line, as every other error. Help goes to standard output.
+fn usage(e: clap::Error) -> Failure {
+    let text = e.render().to_string();
+    match e.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let mut out = Out::new();
+            out.text(&text);
+            return out.finish().err().unwrap_or_else(|| Failure::new(0, ""));
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            return Failure::new(2, "say what to do; circulant --help lists the subcommands");
+        }
+        _ => {}
+    }
+    let paragraphs = text.split("\n\n").map(str::trim);
+    let said = paragraphs.filter(|p| !p.starts_with("Usage:") && !p.starts_with("For more information"));
+    let words: Vec<String> = said.map(|p| p.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let line = words.join("; ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    Failure::new(2, format!("{line}; --help says more"))
+}
+
+fn logging() -> Result<(), Failure> {
+    let wanted = std::env::var("CIRCULANT_LOG").ok().filter(|v| !v.is_empty());
+    let wanted = wanted.as_deref().unwrap_or("warn");
+    let filter = tracing_subscriber::EnvFilter::try_new(wanted).map_err(|_| {
+        Failure::new(2, format!("CIRCULANT_LOG: {wanted:?} is not error, warn, info, debug or trace"))
+    })?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    Ok(())
+}

@@ -1,1 +1,49 @@
-//! (being written)
+//! libfabric: reliable datagram endpoints that put with remote CQ data, loaded at run time.
+//!
+//! One endpoint, one completion queue, one address vector. An arrival is a completion with
+//! FI_REMOTE_WRITE and nothing else of it is looked at but its data word: that is what holds on every
+//! provider. Which provider is taken, and why, is [`survey`]'s to say; what providers do differently from
+//! what they promise is in [`quirks`].
+
+mod endpoint;
+mod library;
+mod memory;
+mod objects;
+mod peers;
+pub mod quirks;
+mod select;
+mod slots;
+mod stale;
+
+pub use endpoint::Fabric;
+pub use library::Variable;
+pub use quirks::presets;
+pub use select::{Candidate, Survey, survey};
+pub use stale::{remove_shm_of, sweep_stale_shm};
+
+use super::{Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+
+/// What [`Transport::idle`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Wait {
+    /// Pauses: best when every rank has a core to itself.
+    Spin,
+    /// Gives the core away: good everywhere.
+    #[default]
+    Yield,
+}
+
+/// How to open a [`Fabric`].
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// `auto`, a name people type (tcp, rxm, shm, verbs, sockets, udp), or libfabric's exact name.
+    pub provider: &'a str,
+    /// All ranks of the job run on this node: shared memory and the loopback interface will do.
+    pub all_on_one_node: bool,
+    /// The number of ranks in the job.
+    pub size: usize,
+    /// How to wait.
+    pub wait: Wait,
+    /// Path or name of the library, such as `libfabric.so.1`.
+    pub libfabric: &'a str,
+}

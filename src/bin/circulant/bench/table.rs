@@ -1,0 +1,239 @@
+//! Rows as a table for people, as CSV in the rivals' format, or as JSON.
+
+use super::points::{Counted, Figure, Point, Row};
+use crate::outcome::Out;
+use crate::units::{align, ratio_text, size, time};
+use serde::Serialize;
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned, with units and the reference
+    #[default]
+    Table,
+    /// op,dist,p,bytes,min_us,median_us,span_us,reps,label
+    Csv,
+    /// One object: wire, ranks, rows
+    Json,
+}
+
+pub(crate) const CSV_HEAD: &str = "op,dist,p,bytes,min_us,median_us,span_us,reps,label";
+
+pub(crate) fn csv(row: &Row, label: &str) -> String {
+    let Row { op, dist, p, bytes, min_us, median_us, span_us, reps, .. } = row;
+    format!("{op},{dist},{p},{bytes},{min_us:.2},{median_us:.2},{span_us:.2},{reps},{label}")
+}
+
+/// A column: its head, and whether it is aligned to the left.
+type Column = (&'static str, bool);
+
+const TIMES: [Column; 9] = [
+    ("op", true),
+    ("dist", true),
+    ("size", false),
+    ("min", false),
+    ("median", false),
+    ("span", false),
+    ("C", false),
+    ("min/C", false),
+    ("reps", false),
+];
+
+const COUNTS: [Column; 5] =
+    [("puts", false), ("wire", false), ("copied", false), ("allocs", false), ("rounds", false)];
+
+/// Lines of cells under each other. The widths are set before the first row is known, so that rows can be
+/// printed as they come.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    widths: Vec<usize>,
+}
+
+impl Table {
+    /// For these points, with or without the counted columns.
+    pub(crate) fn new(points: &[Point], stats: bool) -> Self {
+        let mut columns = TIMES.to_vec();
+        let widest = |cell: &dyn Fn(&Point) -> String| {
+            points.iter().map(|p| cell(p).chars().count()).max().unwrap_or(1)
+        };
+        let mut widths = vec![
+            widest(&|p| p.op.name.to_owned()),
+            widest(&|p| p.dist_name().to_owned()),
+            widest(&|p| size(p.bytes)),
+        ];
+        widths.extend([7, 7, 7, 7, 6, 4]);
+        if stats {
+            columns.extend(COUNTS);
+            widths.extend([13, 18, 18, 11, 11]);
+        }
+        for (w, (head, _)) in widths.iter_mut().zip(&columns) {
+            *w = (*w).max(head.chars().count());
+        }
+        Self { columns, widths }
+    }
+
+    pub(crate) fn head(&self) -> String {
+        self.align(&self.columns.iter().map(|(head, _)| (*head).to_owned()).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn row(&self, row: &Row) -> String {
+        let us = |t: f64| time(t * 1e3);
+        let reference = if row.reference_us > 0.0 { us(row.reference_us) } else { "-".to_owned() };
+        let mut cells = vec![
+            row.op.to_owned(),
+            row.dist.to_owned(),
+            size(row.bytes),
+            us(row.min_us),
+            us(row.median_us),
+            us(row.span_us),
+            reference,
+            ratio_text(row.ratio),
+            row.reps.to_string(),
+        ];
+        if self.columns.len() > cells.len() {
+            match &row.stats {
+                Some(stats) => cells.extend(counted(stats)),
+                None => cells.extend(COUNTS.map(|_| "-".to_owned())),
+            }
+        }
+        self.align(&cells)
+    }
+
+    fn align(&self, cells: &[String]) -> String {
+        align(cells, &self.widths, &self.columns.iter().map(|c| c.1).collect::<Vec<_>>())
+    }
+}
+
+fn counted(c: &Counted) -> [String; 5] {
+    let number = |f: &Figure| format!("{}/{}", f.max, f.sum);
+    let bytes = |f: &Figure| format!("{}/{}", size(f.max), size(f.sum));
+    [number(&c.puts), bytes(&c.wire_bytes), bytes(&c.copied_bytes), number(&c.allocations), number(&c.rounds)]
+}
+
+/// What the table was measured on and with.
+#[derive(Debug, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) label: String,
+    pub(crate) p: usize,
+    pub(crate) nodes: u32,
+    pub(crate) provider: String,
+    pub(crate) launcher: String,
+    pub(crate) memory: &'static str,
+    pub(crate) persistent: bool,
+    pub(crate) root: usize,
+    pub(crate) latency_ns: f64,
+    pub(crate) overhead_ns: f64,
+    pub(crate) byte_ns: f64,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    setting: &'a Setting,
+    rows: &'a [Row],
+}
+
+pub(crate) fn json(out: &mut Out, setting: &Setting, rows: &[Row]) {
+    match serde_json::to_string_pretty(&Document { setting, rows }) {
+        Ok(text) => out.line(&text),
+        Err(e) => tracing::error!("{e}"),
+    }
+}
+
+/// What stands under a table: where it was measured, and what its columns mean.
+pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
+    let s = setting;
+    let wire =
+        circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
+    let mut text = format!(
+        "\n{} on {}, provider {}, launcher {}, {} memory{}\n",
+        crate::units::plural(s.p as u64, "rank"),
+        crate::units::plural(u64::from(s.nodes), "node"),
+        s.provider,
+        s.launcher,
+        s.memory,
+        if s.persistent { ", persistent" } else { "" },
+    );
+    if s.p > 1 {
+        let q = crate::units::rounds(s.p);
+        text += &format!("wire between ranks 0 and 1: {}\n", crate::units::wire_text(&wire));
+        let formulas: &[(&[&str], &str)] = &[
+            (&["bcast"], "bcast βm + q(L+o)"),
+            (&["allgather", "allgatherv"], "allgather and allgatherv β(m − smallest contribution) + q(L+o)"),
+            (&["barrier"], "barrier q(L+o)"),
+            (&["put"], "put βm + L+o"),
+        ];
+        let used = formulas.iter().filter(|(ops, _)| rows.iter().any(|r| ops.contains(&r.op)));
+        let used: Vec<&str> = used.map(|(_, formula)| *formula).collect();
+        text += &format!("C, the reference: {}; q = {q}\n", used.join(", "));
+    }
+    text +=
+        "min, median: of the repetitions' slowest ranks; span: latest end − earliest start, the smallest\n";
+    if stats {
+        text += "puts, wire, copied, allocs, rounds: of one operation, largest rank/sum of all\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dist::Dist;
+    use super::super::operations::Operation;
+    use super::*;
+
+    fn points() -> Vec<Point> {
+        let op = |name| Operation::find(name).unwrap();
+        vec![
+            Point { op: op("bcast"), dist: None, bytes: 1_000_000 },
+            Point { op: op("allgatherv"), dist: Dist::find("geometric"), bytes: 4 },
+            Point { op: op("barrier"), dist: None, bytes: 0 },
+        ]
+    }
+
+    fn example(op: &'static str, bytes: u64, us: f64) -> Row {
+        let ratio = crate::units::ratio(us, 0.8 * us);
+        let f = Figure { max: 100_001, sum: 999_999 };
+        let stats = Some(Counted {
+            puts: f,
+            wire_bytes: f,
+            copied_bytes: f,
+            allocations: Figure::default(),
+            rounds: Figure { max: 7, sum: 56 },
+        });
+        Row {
+            op,
+            dist: "-",
+            p: 8,
+            bytes,
+            min_us: us,
+            median_us: us,
+            span_us: us,
+            reps: 35,
+            reference_us: 0.8 * us,
+            ratio,
+            stats,
+        }
+    }
+
+    /// The right ends of right-aligned columns are the same in every line, whatever the numbers.
+    #[test]
+    fn columns_line_up() {
+        for stats in [false, true] {
+            let table = Table::new(&points(), stats);
+            let mut lines = vec![table.head()];
+            for us in [0.0, 0.0123, 1.0, 999.6, 123_456.7, 7.3e9] {
+                lines.push(table.row(&example("bcast", 1_000_000, us)));
+                lines.push(table.row(&example("allgatherv", 4, us)));
+            }
+            let widths: Vec<usize> = lines.iter().map(|l| l.chars().count()).collect();
+            assert!(widths.iter().all(|w| *w == widths[0]), "{lines:#?}");
+        }
+    }
+
+    #[test]
+    fn csv_is_the_rivals_format() {
+        let row = example("bcast", 1000, 12.345);
+        assert_eq!(csv(&row, "circulant"), "bcast,-,8,1000,12.35,12.35,12.35,35,circulant");
+        assert_eq!(CSV_HEAD.split(',').count(), csv(&row, "x").split(',').count());
+    }
+}

@@ -1,0 +1,218 @@
+//! What is wrong or slow here, and what to do about it.
+
+use super::{Provider, Report};
+use crate::units::{plural, size};
+use circulant::Error;
+use circulant::config::{Config, SETTINGS};
+use serde::Serialize;
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Problem {
+    /// Nothing works, or not as wished; otherwise it only costs time.
+    pub(super) serious: bool,
+    pub(super) what: String,
+    /// What to do about it; empty when `what` says it.
+    pub(super) remedy: String,
+}
+
+impl Problem {
+    fn serious(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { serious: true, what: what.into(), remedy: remedy.into() }
+    }
+
+    fn slow(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { serious: false, what: what.into(), remedy: remedy.into() }
+    }
+
+    /// An error that says itself what to do.
+    pub(super) fn of(e: &Error) -> Self {
+        Self::serious(e.to_string(), "")
+    }
+}
+
+/// Less shared memory than this does not carry a job of some ranks.
+const SHM_LOW: u64 = 128 << 20;
+/// Less lockable memory than this does not hold a large message on RDMA hardware.
+const MEMLOCK_LOW: u64 = 1 << 30;
+
+/// Adds what can be seen in `report`.
+pub(super) fn find(report: &mut Report, config: &Config) {
+    let mut found = settings(config);
+    found.extend(unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())));
+    if report.libfabric.is_some() {
+        found.extend(choice(report, config));
+    }
+    found.extend(limits(report));
+    let up = report.interfaces.iter().any(|i| i.name != "lo" && i.state != "down" && !i.addresses.is_empty());
+    if !up {
+        let what =
+            "no network interface but the loopback has an address: ranks on other nodes cannot be reached";
+        found.push(Problem::slow(what, "needed for several nodes only: ip link, ip address"));
+    }
+    report.problems.extend(found);
+}
+
+/// Settings that every rank would refuse.
+fn settings(config: &Config) -> Vec<Problem> {
+    let mut found: Vec<Error> = Vec::new();
+    for name in ["deadline", "start-deadline"] {
+        found.extend(config.seconds(name).err());
+    }
+    for name in ["blocks", "latency", "overhead", "byte-time"] {
+        found.extend(config.number(name).err());
+    }
+    for name in ["window", "light"] {
+        found.extend(config.bytes(name).err());
+    }
+    found.iter().map(Problem::of).collect()
+}
+
+/// Variables that look like ours and are not.
+fn unknown(variables: impl Iterator<Item = String>) -> Vec<Problem> {
+    // The launcher's side channel is no setting.
+    let ours = |name: &String| name.starts_with("CIRCULANT_") && name != "CIRCULANT_SIDE_FD";
+    let strange = variables.filter(ours).filter(|name| SETTINGS.iter().all(|s| s.variable != name));
+    strange
+        .map(|name| {
+            let near = SETTINGS.iter().map(|s| s.variable).min_by_key(|v| distance(v, &name));
+            let remedy = near.map_or_else(String::new, |v| format!("did you mean {v}?"));
+            Problem::serious(format!("{name} is set, and no setting has that name"), remedy)
+        })
+        .collect()
+}
+
+/// Letters to insert, delete or change (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let change = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Nothing to choose, for one case or both.
+fn choice(report: &Report, config: &Config) -> Vec<Problem> {
+    let several = report.providers.iter().any(|p| Provider::chosen(p.several_nodes.as_ref()));
+    let one = report.providers.iter().any(|p| Provider::chosen(p.one_node.as_ref()));
+    let place = match (several, one) {
+        (true, true) => return Vec::new(),
+        (false, true) => "ranks on several nodes",
+        (true, false) => "ranks on this node",
+        (false, false) => "any ranks",
+    };
+    let provider = config.text("provider");
+    let what = format!("no provider will do for {place} (CIRCULANT_PROVIDER is {provider})");
+    let remedy = match provider {
+        "auto" => "the table of providers says why; Debian's libfabric1 has what is needed for TCP",
+        _ => "the table of providers says why; auto takes the best of all",
+    };
+    vec![Problem::serious(what, remedy)]
+}
+
+fn limits(report: &Report) -> Vec<Problem> {
+    let l = &report.limits;
+    let mut found = Vec::new();
+    let verbs = report.providers.iter().any(|p| p.is_there() && p.provider.starts_with("verbs"));
+    if let Some(memlock) = l.memlock.filter(|m| *m < MEMLOCK_LOW && verbs) {
+        found.push(Problem::serious(
+            format!("only {} of memory may be locked; RDMA hardware needs the registered memory locked", size(memlock)),
+            "ulimit -l unlimited (for all users: a line \"* - memlock unlimited\" in /etc/security/limits.conf)",
+        ));
+    }
+    match l.shm_free {
+        None => found.push(Problem::serious(
+            "there is no /dev/shm: no shared memory",
+            "mount -t tmpfs tmpfs /dev/shm",
+        )),
+        Some(free) if free < SHM_LOW => found.push(Problem::serious(
+            format!("only {} are free in /dev/shm", size(free)),
+            "remove what was left there, or mount -o remount,size=50% /dev/shm (containers: --shm-size=1g)",
+        )),
+        Some(_) => {}
+    }
+    if let Some(scope) = l.ptrace_scope.filter(|s| *s > 0) {
+        found.push(Problem::slow(
+            format!("kernel.yama.ptrace_scope is {scope}: processes cannot read each other's memory, so shm copies twice"),
+            "sysctl kernel.yama.ptrace_scope=0",
+        ));
+    }
+    if l.huge_pages_transparent.as_deref() == Some("never") {
+        found.push(Problem::slow(
+            "transparent huge pages are off: more page table misses with large buffers",
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+        ));
+    }
+    if l.cores == 1 {
+        found
+            .push(Problem::slow(format!("{} only: ranks on this machine take turns", plural(1, "core")), ""));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Judgement, Library};
+    use super::*;
+
+    fn report() -> Report {
+        let chosen = Judgement { score: 100, chosen: true, rejected: None };
+        let mut report = Report {
+            libfabric: Some(Library::default()),
+            providers: vec![Provider {
+                provider: "verbs;ofi_rxm".to_owned(),
+                domain: "rxe0".to_owned(),
+                several_nodes: Some(chosen.clone()),
+                one_node: Some(chosen),
+                ..Provider::default()
+            }],
+            ..Report::default()
+        };
+        report.limits.cores = 4;
+        report.limits.shm_free = Some(1 << 40);
+        report
+    }
+
+    #[test]
+    fn a_good_machine_has_none() {
+        assert_eq!(limits(&report()), []);
+        assert_eq!(choice(&report(), &Config::defaults()), []);
+        assert_eq!(settings(&Config::defaults()), []);
+    }
+
+    #[test]
+    fn each_bad_thing_is_told_with_a_remedy() {
+        let mut r = report();
+        r.limits.memlock = Some(8 << 20);
+        r.limits.shm_free = Some(0);
+        r.limits.ptrace_scope = Some(1);
+        r.limits.huge_pages_transparent = Some("never".to_owned());
+        let found = limits(&r);
+        assert_eq!(found.len(), 4);
+        assert!(found.iter().all(|p| !p.remedy.is_empty()));
+        assert!(found[0].what.contains("8 MiB") && found[0].remedy.contains("ulimit -l"), "{found:?}");
+        r.providers[0].provider = "tcp".to_owned();
+        assert_eq!(limits(&r).len(), 3, "memlock matters to verbs only");
+        r.providers[0].several_nodes = None;
+        assert!(choice(&r, &Config::defaults())[0].what.contains("several nodes"));
+    }
+
+    #[test]
+    fn wrong_settings_and_strange_variables_are_found() {
+        let mut config = Config::defaults();
+        config.set("deadline", "soon").unwrap();
+        config.set("window", "wide").unwrap();
+        assert_eq!(settings(&config).len(), 2);
+        let names = ["CIRCULANT_PROVDER", "CIRCULANT_PROVIDER", "PATH"].map(str::to_owned);
+        let found = unknown(names.into_iter());
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].remedy, "did you mean CIRCULANT_PROVIDER?");
+        assert_eq!((distance("abc", "abc"), distance("abc", "bd"), distance("", "xy")), (0, 2, 2));
+    }
+}

@@ -1,0 +1,147 @@
+//! Regions bound to memory for one operation: the addresses that the engine may use, with their bounds.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::lower::Segment;
+use crate::plan::{Place, Region};
+use crate::transport::{Posted, Registration, Source, Transport};
+
+/// How a peer names memory of ours: the address of its first byte and the provider's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Grant {
+    pub(crate) address: u64,
+    pub(crate) key: u64,
+}
+
+/// One region bound to memory: where it is here, and how peers name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    ptr: *mut u8,
+    len: usize,
+    registration: Registration,
+    grant: Grant,
+}
+
+// SAFETY: a `Bound` is plain numbers. Its memory is touched only through `copy` and `put`, by the one
+// thread that holds the engine (`&mut`), under the contract of `Bound::new`.
+unsafe impl Send for Bound {}
+
+impl Bound {
+    /// No memory at all.
+    pub(crate) const NONE: Self = Self {
+        ptr: std::ptr::null_mut(),
+        len: 0,
+        registration: Registration(u32::MAX),
+        grant: Grant { address: 0, key: 0 },
+    };
+
+    /// `len` bytes at `ptr`, covered by `registration`; peers reach its first byte by `grant`.
+    ///
+    /// # Safety
+    /// Until the last operation that this value (or a copy) is bound to has finished, or the transport was
+    /// closed, the range stays valid, is not touched through references, and, where it is a target, is
+    /// writable.
+    pub(crate) unsafe fn new(ptr: *mut u8, len: usize, registration: Registration, grant: Grant) -> Self {
+        Self { ptr, len, registration, grant }
+    }
+
+    /// How peers name it.
+    pub(crate) fn grant(&self) -> Grant {
+        self.grant
+    }
+
+    fn range(&self, offset: u64, len: u64) -> Option<(*mut u8, usize)> {
+        let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+        (offset.checked_add(len)? <= self.len).then(|| (self.ptr.wrapping_add(offset), len))
+    }
+}
+
+/// All regions of one operation at this rank.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding {
+    pub(crate) input: Bound,
+    pub(crate) output: Bound,
+    pub(crate) work: Bound,
+    pub(crate) land: Bound,
+}
+
+impl Binding {
+    /// An operation without memory.
+    pub(crate) const NONE: Self =
+        Self { input: Bound::NONE, output: Bound::NONE, work: Bound::NONE, land: Bound::NONE };
+
+    fn region(&self, region: Region) -> &Bound {
+        match region {
+            Region::Input => &self.input,
+            Region::Output => &self.output,
+            Region::Work => &self.work,
+            Region::Land => &self.land,
+        }
+    }
+}
+
+/// Moves `len` bytes between places of the binding; they may overlap.
+///
+/// # Errors
+/// When a place lies outside its region (a plan that does not fit its memory): nothing was moved.
+pub(crate) fn copy(binding: &Binding, source: Place, target: Place, len: u64) -> Result<()> {
+    let from = binding.region(source.region).range(source.offset, len);
+    let to = binding.region(target.region).range(target.offset, len);
+    let (Some((from, n)), Some((to, _))) = (from, to) else { return Err(outside("copy", target, len)) };
+    if from != to && n > 0 {
+        // SAFETY: both ranges lie inside bound regions (checked above), which `Bound::new`'s contract keeps
+        // valid and free of references while the operation runs; `copy` allows overlap.
+        unsafe { std::ptr::copy(from, to, n) };
+    }
+    Ok(())
+}
+
+/// The most segments one put may have; lowering is never told more.
+pub(crate) const GATHER_MAX: usize = 16;
+
+/// Where a put goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Destination {
+    pub(crate) peer: u32,
+    pub(crate) address: u64,
+    pub(crate) key: u64,
+    pub(crate) word: u32,
+}
+
+/// Posts one put of `segments`.
+///
+/// # Errors
+/// When a segment lies outside its region, or the transport fails.
+pub(crate) fn put(
+    transport: &mut dyn Transport,
+    binding: &Binding,
+    segments: &[Segment],
+    to: Destination,
+    token: u64,
+) -> Result<Posted> {
+    const EMPTY: Source = Source { ptr: std::ptr::null(), len: 0, registration: Registration(u32::MAX) };
+    let mut sources = [EMPTY; GATHER_MAX];
+    if segments.len() > GATHER_MAX {
+        return Err(Error::new(ErrorKind::Transport, format!("{} segments in one put", segments.len())));
+    }
+    for (source, s) in sources.iter_mut().zip(segments) {
+        let bound = binding.region(s.place.region);
+        let Some((ptr, len)) = bound.range(s.place.offset, s.len) else {
+            return Err(outside("put", s.place, s.len));
+        };
+        *source = Source { ptr, len, registration: bound.registration };
+    }
+    // SAFETY: every source lies inside a bound region (checked above), which `Bound::new`'s contract keeps
+    // registered, valid and unwritten until the operation ended or the transport was closed; the engine
+    // ends an operation only when all its tokens are done.
+    unsafe { transport.put(to.peer, &sources[..segments.len()], to.address, to.key, to.word, token) }
+}
+
+fn outside(what: &str, place: Place, len: u64) -> Error {
+    Error::new(
+        ErrorKind::Argument,
+        format!(
+            "{what} of {len} bytes at {:?}+{} lies outside the memory of the call",
+            place.region, place.offset
+        ),
+    )
+}

@@ -1,0 +1,50 @@
+//! Who is gone: what the launcher says, and the processes of neighbours on our own host.
+
+use super::world::{SharedLaunch, lock};
+use crate::engine::Liveness;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Watches the launcher's word and the neighbours' processes. Asking allocates nothing.
+#[derive(Debug)]
+pub(super) struct Watch {
+    launch: SharedLaunch,
+    /// Readable when one of `processes` has ended; the event says which rank.
+    ended: Option<OwnedFd>,
+    _processes: Vec<OwnedFd>,
+}
+
+impl Watch {
+    /// Watches the `(rank, process)` pairs, as far as the kernel lets us: one that cannot be watched still
+    /// shows by its silence.
+    pub(super) fn new(launch: SharedLaunch, same_host: &[(u32, u32)]) -> Self {
+        let mut watch = Self { launch, ended: None, _processes: Vec::new() };
+        let others = same_host.iter().filter(|(_, pid)| *pid != std::process::id());
+        let Ok(poll) = epoll::create(epoll::CreateFlags::CLOEXEC) else { return watch };
+        for (rank, pid) in others {
+            let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) else { continue };
+            let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+            let data = epoll::EventData::new_u64(u64::from(*rank));
+            if epoll::add(&poll, &fd, data, epoll::EventFlags::IN).is_ok() {
+                watch._processes.push(fd);
+            }
+        }
+        watch.ended = Some(poll);
+        watch
+    }
+}
+
+impl Liveness for Watch {
+    fn gone(&mut self) -> Option<(u32, String)> {
+        if let Some(gone) = lock(&self.launch).gone() {
+            return Some((u32::try_from(gone.rank).ok()?, gone.how));
+        }
+        let none = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+        let mut events = [none; 1];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let n = epoll::wait(self.ended.as_ref()?, &mut events[..], Some(&now)).unwrap_or(0);
+        let rank = events.get(..n)?.first()?.data.u64();
+        Some((u32::try_from(rank).ok()?, "ended".to_owned()))
+    }
+}

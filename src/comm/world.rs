@@ -1,0 +1,390 @@
+//! Start-up and shutdown: launcher, settings, wire, neighbours.
+
+use super::call::Cache;
+use super::communicator::Communicator;
+use super::liveness::Watch;
+use crate::buffer::Arena;
+use crate::config::Config;
+use crate::engine::{Directory, Engine, Identity, Setup};
+use crate::error::{Error, ErrorKind, Result};
+use crate::launch::{self, Launch};
+use crate::plan::registry::Operation;
+use crate::schedule::Circulant;
+use crate::select::Model;
+use crate::transport::fabric::{self, Fabric};
+use crate::transport::{Limits, Transport};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What one process has done on the wire since its world began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Puts posted.
+    pub puts: u64,
+    /// Bytes in them.
+    pub put_bytes: u64,
+    /// Puts and notifies that arrived here.
+    pub arrivals: u64,
+    /// Control messages sent (open words, notifies, acknowledgements).
+    pub messages: u64,
+    /// Bytes that our own code copied (staging, packing, own contribution).
+    pub copied_bytes: u64,
+    /// Rounds of the operations completed here, added up.
+    pub rounds: u64,
+    /// Operations completed here.
+    pub operations: u64,
+}
+
+/// A launcher shared between the world and its process watch.
+pub(super) type SharedLaunch = Arc<Mutex<Box<dyn Launch>>>;
+
+/// What all handles of one world share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) engine: Engine,
+    pub(super) arena: Arena,
+    pub(super) cache: Cache,
+    pub(super) model: Model,
+    pub(super) deadline: Duration,
+    /// The settings' choices, for calls whose options leave it open.
+    pub(super) blocks: Option<u32>,
+    pub(super) algorithm: String,
+    /// The next call number of the world communicator.
+    pub(super) sequence: u32,
+}
+
+/// Takes a lock whose holder cannot have left it half changed: a panic inside a call shuts the engine.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All ranks of the job, connected. Dropping it without [`World::finalize`] ends this rank's part at once,
+/// which the others see as an error.
+///
+/// # Examples
+/// ```
+/// use circulant::World;
+///
+/// let world = World::init()?;
+/// println!("rank {} of {}, over {}", world.rank(), world.size(), world.provider());
+/// world.finalize()?;
+///
+/// // Settings can be changed in the program, before anything is connected.
+/// let world = World::builder()?.set("deadline", "2.5")?.init()?;
+/// world.comm().barrier()?;
+/// world.finalize()?;
+/// # Ok::<(), circulant::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct World {
+    shared: Arc<Mutex<Shared>>,
+    launch: SharedLaunch,
+    rank: usize,
+    size: usize,
+    provider: String,
+    launcher: String,
+    nodes: Vec<u32>,
+}
+
+/// How to build a [`World`] otherwise than from the environment.
+pub struct Builder {
+    config: Config,
+    launch: Option<Box<dyn Launch>>,
+    transport: Option<Box<dyn Transport>>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("config", &self.config)
+            .field("launch", &self.launch)
+            .finish_non_exhaustive()
+    }
+}
+
+impl World {
+    /// Finds the launcher, connects to the circulant neighbours and tests the wire to each.
+    ///
+    /// # Errors
+    /// When the launcher cannot be reached, settings disagree, no provider works, or a neighbour does not
+    /// answer within CIRCULANT_START_DEADLINE.
+    pub fn init() -> Result<Self> {
+        Self::builder()?.init()
+    }
+
+    /// Settings from the environment, to be changed before [`Builder::init`].
+    ///
+    /// # Errors
+    /// When a variable cannot be understood.
+    pub fn builder() -> Result<Builder> {
+        Ok(Builder { config: Config::from_env()?, launch: None, transport: None })
+    }
+
+    /// The communicator of all ranks.
+    pub fn comm(&self) -> Communicator {
+        Communicator::new(Arc::clone(&self.shared), self.rank, self.size)
+    }
+
+    /// Our rank.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The provider in use, as libfabric prints it (`self` when there is one rank only).
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// How we were started.
+    pub fn launcher(&self) -> &str {
+        &self.launcher
+    }
+
+    /// The node index of every rank.
+    pub fn nodes(&self) -> &[u32] {
+        &self.nodes
+    }
+
+    /// What this process has done so far.
+    pub fn stats(&self) -> Stats {
+        let c = lock(&self.shared).engine.stats();
+        Stats {
+            puts: c.puts,
+            put_bytes: c.put_bytes,
+            arrivals: c.arrivals,
+            messages: c.messages,
+            copied_bytes: c.copied_bytes,
+            rounds: c.rounds,
+            operations: c.operations,
+        }
+    }
+
+    /// Says goodbye: waits until all ranks came here and no data is left in sockets, then closes.
+    ///
+    /// # Errors
+    /// When a rank does not come in time, or the provider or the launcher fails.
+    pub fn finalize(self) -> Result<()> {
+        let deadline = lock(&self.shared).deadline;
+        self.comm().barrier()?;
+        let mut shared = lock(&self.shared);
+        shared.engine.goodbye(deadline)?;
+        let mut launch = lock(&self.launch);
+        if self.size > 1 {
+            // Nobody closes before everybody has read the last goodbye.
+            launch.fence(deadline)?;
+        }
+        shared.engine.close()?;
+        launch.finalize()
+    }
+
+    /// Asks the launcher to end the whole job with `code`.
+    pub fn abort(self, code: i32, message: &str) {
+        lock(&self.launch).abort(code, message);
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // After an error the endpoint is closed already; otherwise this rank just vanishes.
+        crate::buffer::Wire::shut(&mut lock(&self.shared).engine);
+    }
+}
+
+impl Builder {
+    /// Changes a setting by its name (see [`crate::config::SETTINGS`]).
+    ///
+    /// # Errors
+    /// When there is no such setting.
+    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        self.config.set(name, value)?;
+        Ok(self)
+    }
+
+    /// Uses this launcher instead of looking for one.
+    pub fn launch(mut self, launch: Box<dyn Launch>) -> Self {
+        self.launch = Some(launch);
+        self
+    }
+
+    /// Uses this endpoint instead of choosing a libfabric provider.
+    pub fn transport(mut self, transport: Box<dyn Transport>) -> Self {
+        self.transport = Some(transport);
+        self
+    }
+
+    /// Builds the world. Collective.
+    ///
+    /// # Errors
+    /// As [`World::init`].
+    pub fn init(self) -> Result<World> {
+        let launch = match self.launch {
+            Some(l) => l,
+            None => launch::detect(&self.config)?,
+        };
+        let rank = launch.rank();
+        start(self.config, launch, self.transport).map_err(|e| e.at_rank(rank))
+    }
+}
+
+fn start(
+    mut config: Config,
+    mut launch: Box<dyn Launch>,
+    transport: Option<Box<dyn Transport>>,
+) -> Result<World> {
+    let (rank, size) = (launch.rank(), launch.size());
+    let launcher = launch.name().to_owned();
+    let patience = config.seconds("start-deadline")?;
+    let deadline = config.seconds("deadline")?;
+    let nodes = launch.nodes().filter(|n| n.len() == size);
+    let mut provider = "self".to_owned();
+    let arena = Arena::default();
+    let mut endpoint: Option<Box<dyn Transport>> = None;
+    let mut addresses = Vec::new();
+    let (rank32, size32) = (to_u32(rank)?, to_u32(size)?);
+    let neighbours = neighbours(rank32, size32);
+    if size > 1 {
+        agree(&mut config, launch.as_mut(), patience)?;
+        let one_node = nodes.as_ref().is_some_and(|n| n.iter().all(|x| *x == n[0]));
+        let wire = match transport {
+            Some(t) => t,
+            None => Box::new(open_fabric(&config, one_node, size)?),
+        };
+        provider = wire.limits().provider.clone();
+        launch.put(&format!("addr-{rank}"), &wire.address())?;
+        launch.fence(patience)?;
+        for n in &neighbours {
+            addresses.push(launch.get(&format!("addr-{n}"))?);
+        }
+        endpoint = Some(wire);
+    }
+    let model = Model::new(&provider, &config)?;
+    let setup = Setup {
+        rank: rank32,
+        size: size32,
+        neighbours,
+        window: config.bytes("window")?.unwrap_or_else(|| model.window()),
+        names: Operation::name_of,
+    };
+    let launch: SharedLaunch = Arc::new(Mutex::new(launch));
+    let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
+    let mut engine = Engine::new(setup, endpoint);
+    engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
+    engine.look_up_in(Box::new(Addresses(Arc::clone(&launch))));
+    let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
+    engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
+    let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let algorithm = config.text("algorithm").to_owned();
+    let shared =
+        Shared { engine, arena, cache: Cache::default(), model, deadline, blocks, algorithm, sequence: 0 };
+    let shared = Arc::new(Mutex::new(shared));
+    let mut world =
+        World { shared, launch, rank, size, provider, launcher, nodes: nodes.unwrap_or_default() };
+    if size > 1 {
+        world.comm().barrier()?;
+    }
+    if world.nodes.is_empty() {
+        world.nodes = nodes_by_host(&world.comm(), identity.host)?;
+    }
+    tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
+    Ok(world)
+}
+
+/// The addresses that all ranks published at start-up.
+#[derive(Debug)]
+struct Addresses(SharedLaunch);
+
+impl Directory for Addresses {
+    fn address(&mut self, rank: u32) -> Result<Vec<u8>> {
+        lock(&self.0).get(&format!("addr-{rank}"))
+    }
+}
+
+/// Rank 0 publishes the settings that must agree; the others take them, unless theirs were set otherwise.
+fn agree(config: &mut Config, launch: &mut dyn Launch, patience: Duration) -> Result<()> {
+    if launch.rank() == 0 {
+        launch.put("settings", config.agreed().as_bytes())?;
+    }
+    launch.fence(patience)?;
+    if launch.rank() > 0 {
+        let theirs = launch.get("settings")?;
+        config.adopt(&String::from_utf8_lossy(&theirs))?;
+    }
+    Ok(())
+}
+
+fn open_fabric(config: &Config, all_on_one_node: bool, size: usize) -> Result<Fabric> {
+    let wait = match config.text("wait") {
+        "spin" => fabric::Wait::Spin,
+        "auto" | "yield" => fabric::Wait::Yield,
+        other => {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!("CIRCULANT_WAIT: {other:?} is not spin, yield or auto"),
+            ));
+        }
+    };
+    Fabric::open(&fabric::Options {
+        provider: config.text("provider"),
+        all_on_one_node,
+        size,
+        wait,
+        libfabric: config.text("libfabric"),
+    })
+}
+
+/// The ranks at r ± skips\[k\]: all that the circulant algorithms ever talk to, whatever the root.
+fn neighbours(rank: u32, size: u32) -> Vec<u32> {
+    let graph = Circulant::new(size);
+    let mut list: Vec<u32> = (0..graph.q())
+        .flat_map(|k| {
+            let skip = graph.skip(k) % size;
+            let ahead = u64::from(rank) + u64::from(skip);
+            let behind = u64::from(rank) + u64::from(size - skip);
+            [ahead, behind].map(|r| u32::try_from(r % u64::from(size)).unwrap_or(0))
+        })
+        .filter(|r| *r != rank)
+        .collect();
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+fn identity(config: &Config, limits: Option<&Limits>) -> Identity {
+    let mut agreed = config.agreed();
+    if let Some(l) = limits {
+        agreed.push_str(&format!("{} {} {} {:?}", l.provider, l.max_put, l.gather, l.borrow));
+    }
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let mut host = read("/proc/sys/kernel/random/boot_id") + &read("/proc/sys/kernel/hostname");
+    if let Ok(space) = std::fs::read_link("/proc/self/ns/pid") {
+        host.push_str(&space.to_string_lossy());
+    }
+    Identity {
+        pid: std::process::id(),
+        host: super::call::digest(host.as_bytes()),
+        agreed: super::call::digest(agreed.as_bytes()),
+    }
+}
+
+/// Node indices in order of first appearance, from what identifies each rank's host.
+fn nodes_by_host(comm: &Communicator, host: u64) -> Result<Vec<u32>> {
+    let mut hosts = vec![0u64; comm.size()];
+    comm.allgather(&[host], &mut hosts)?;
+    let mut seen = std::collections::HashMap::new();
+    Ok(hosts
+        .iter()
+        .map(|h| {
+            let next = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+            *seen.entry(*h).or_insert(next)
+        })
+        .collect())
+}
+
+fn to_u32(n: usize) -> Result<u32> {
+    u32::try_from(n).map_err(|_| Error::new(ErrorKind::Launch, format!("{n} ranks are too many")))
+}

@@ -1,0 +1,180 @@
+//! Start-up on the wire: connect the neighbours, and test on the way that notified puts work.
+//!
+//! Connections are lazy and need both sides to progress, so everybody says hello to all neighbours while
+//! everybody polls. Each hello grants a few bytes; the answer is a put of a known pattern with a notify
+//! word: a provider whose words do not arrive, or arrive before their data, is found out here.
+
+use super::core::{Core, TOKEN_TEST};
+use super::message::{Message, WORD_TEST};
+use super::{Engine, core::Hello};
+use crate::buffer::{Arena, Binding, Block, Destination, Grant, put};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::lower::Segment;
+use crate::plan::{Place, Region};
+use crate::transport::Posted;
+use std::time::{Duration, Instant};
+
+/// Bytes of one self-test put.
+const TEST: usize = 64;
+
+/// Who we are, for neighbours to check.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    pub(crate) pid: u32,
+    /// Differs between machines (and process-number spaces).
+    pub(crate) host: u64,
+    /// Digest of all that ranks must agree on.
+    pub(crate) agreed: u64,
+}
+
+fn pattern(from: u32, to: u32) -> [u8; TEST] {
+    let seed = from.wrapping_mul(31) ^ to.wrapping_mul(7);
+    std::array::from_fn(|i| seed.to_le_bytes()[i % 4] ^ i.to_le_bytes()[0])
+}
+
+impl Engine {
+    /// Connects to the neighbours at `addresses` (in the order of the setup) and tests the wire to each.
+    /// Returns the (rank, process) of those on our host.
+    ///
+    /// # Errors
+    /// After `deadline`, naming who did not answer; when a test put does not arrive or arrives damaged; when
+    /// a neighbour runs with other settings.
+    pub(crate) fn connect(
+        &mut self,
+        addresses: &[Vec<u8>],
+        me: Identity,
+        arena: &Arena,
+        deadline: Duration,
+    ) -> Result<Vec<(u32, u32)>> {
+        let neighbours = self.core.setup.neighbours.clone();
+        let n = neighbours.len();
+        let Some(transport) = self.transport.as_deref_mut() else { return Ok(Vec::new()) };
+        for (peer, address) in neighbours.iter().zip(addresses) {
+            transport.connect(*peer, address)?;
+            self.connected.insert(*peer);
+        }
+        // The first half receives, the second half is what we send.
+        let block = arena.alloc(2 * n * TEST, Some(transport))?;
+        let whole = block.bound(2 * n * TEST);
+        self.write_patterns(&block, &neighbours);
+        for (i, peer) in neighbours.iter().enumerate() {
+            let test = Grant { address: whole.grant().address + (i * TEST) as u64, key: whole.grant().key };
+            let hello = Message::Hello { test, pid: me.pid, host: me.host, agreed: me.agreed };
+            self.core.outbox.push_back((*peer, hello));
+        }
+        let binding = Binding { output: whole, ..Binding::NONE };
+        self.exchange(&neighbours, &binding, deadline)?;
+        let mut seen = vec![0; n * TEST];
+        block.read(&mut seen);
+        for (peer, got) in neighbours.iter().zip(seen.chunks(TEST)) {
+            if got != pattern(*peer, self.core.setup.rank) {
+                return Err(
+                    self.broken_wire(*peer, "its self-test put was announced before its bytes were there")
+                );
+            }
+        }
+        let mut same_host = Vec::new();
+        for peer in &neighbours {
+            let Some(hello) = self.core.hellos.get(peer) else { continue };
+            if hello.agreed != me.agreed {
+                return Err(Error::new(
+                    ErrorKind::Mismatch,
+                    format!("rank {peer} runs with other settings, another version or another provider"),
+                )
+                .with_peer(*peer as usize)
+                .help("start all ranks with the same binary and CIRCULANT_ variables"));
+            }
+            if hello.host == me.host {
+                same_host.push((*peer, hello.pid));
+            }
+        }
+        Ok(same_host)
+    }
+
+    fn write_patterns(&self, block: &Block, neighbours: &[u32]) {
+        let n = neighbours.len();
+        for (i, peer) in neighbours.iter().enumerate() {
+            block.write_at((n + i) * TEST, &pattern(self.core.setup.rank, *peer));
+        }
+    }
+
+    fn exchange(&mut self, neighbours: &[u32], binding: &Binding, deadline: Duration) -> Result<()> {
+        let n = neighbours.len();
+        let mut put_to = vec![false; n];
+        let give_up = Instant::now() + deadline;
+        loop {
+            let events = self.progress()?;
+            let mut complete = true;
+            for (i, peer) in neighbours.iter().enumerate() {
+                if !put_to[i] {
+                    if let Some(hello) = self.core.hellos.get(peer).copied() {
+                        put_to[i] = self.test_put(*peer, hello, binding, n + i)?;
+                    }
+                    complete &= put_to[i];
+                }
+                complete &= self.core.tested.contains(peer);
+            }
+            if complete && self.core.tests_sent >= n && self.core.outbox.is_empty() {
+                return Ok(());
+            }
+            if self.core.failure.is_some() {
+                return Err(self.fail_as_told());
+            }
+            if Instant::now() > give_up {
+                return Err(self.start_timeout(neighbours, deadline));
+            }
+            if let Some((rank, how)) = self.liveness.as_mut().and_then(|l| l.gone()) {
+                return Err(Error::new(ErrorKind::PeerLost, format!("rank {rank} {how} during start-up"))
+                    .with_peer(rank as usize));
+            }
+            if events == 0
+                && let Some(t) = &mut self.transport
+            {
+                t.idle(Duration::from_millis(1));
+            }
+        }
+    }
+
+    fn test_put(&mut self, peer: u32, hello: Hello, binding: &Binding, index: usize) -> Result<bool> {
+        let Some(transport) = self.transport.as_deref_mut() else { return Ok(true) };
+        let place = Place::new(Region::Output, (index * TEST) as u64);
+        let to = Destination {
+            peer,
+            address: hello.test.address,
+            key: hello.test.key,
+            word: WORD_TEST | (self.core.setup.rank & 0x00FF_FFFF),
+        };
+        let posted = put(transport, binding, &[Segment { place, len: TEST as u64 }], to, TOKEN_TEST)?;
+        Ok(posted == Posted::Yes)
+    }
+
+    fn start_timeout(&self, neighbours: &[u32], deadline: Duration) -> Error {
+        let core: &Core = &self.core;
+        let mute = neighbours.iter().find(|p| !core.hellos.contains_key(p));
+        let untested = neighbours.iter().find(|p| !core.tested.contains(p));
+        let (peer, what) = match (mute, untested) {
+            (Some(p), _) => (Some(*p), format!("rank {p} could not be reached")),
+            (None, Some(p)) => (Some(*p), format!("the self-test put of rank {p} did not arrive")),
+            (None, None) => (None, "our self-test puts do not complete".to_owned()),
+        };
+        let mut e = Error::new(
+            ErrorKind::Timeout,
+            format!("{what} within {} s of start-up", deadline.as_secs_f64()),
+        )
+        .help(
+            "check firewall and interface, try another CIRCULANT_PROVIDER, or raise CIRCULANT_START_DEADLINE",
+        );
+        if let Some(p) = peer {
+            e = e.with_peer(p as usize);
+        }
+        e
+    }
+
+    fn broken_wire(&self, peer: u32, what: &str) -> Error {
+        let provider = self.limits.as_ref().map_or(String::new(), |l| l.provider.clone());
+        Error::new(ErrorKind::Transport, format!("the wire to rank {peer} failed its test: {what}"))
+            .with_peer(peer as usize)
+            .over(provider)
+            .help("choose another provider (CIRCULANT_PROVIDER)")
+    }
+}

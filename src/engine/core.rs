@@ -1,0 +1,443 @@
+//! The engine's state, apart from the transport: what arrivals and messages do to it.
+
+use super::Setup;
+use super::message::{CallId, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split};
+use super::task::{Meta, Task};
+use crate::buffer::Grant;
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::NO_COUNTER;
+use crate::transport::Sink;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Instant;
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) puts: u64,
+    pub(crate) put_bytes: u64,
+    pub(crate) arrivals: u64,
+    pub(crate) messages: u64,
+    pub(crate) copied_bytes: u64,
+    pub(crate) rounds: u64,
+    pub(crate) operations: u64,
+}
+
+/// How many finished calls are remembered, to compare arguments with ranks that enter late.
+const HISTORY: usize = 64;
+/// Messages for calls that we have not entered; more than this and somebody runs away.
+const BANK_MAX: usize = 1 << 16;
+
+/// Everything but the transport.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) setup: Setup,
+    tasks: Vec<Option<Box<Task>>>,
+    /// Slots in use, in order of entering.
+    pub(super) active: Vec<u8>,
+    next_slot: u8,
+    bank: Vec<(u32, Message)>,
+    history: VecDeque<(CallId, u8, u64)>,
+    pub(super) outbox: VecDeque<(u32, Message)>,
+    pub(super) status: Status,
+    pub(super) statuses: HashMap<u32, Status>,
+    seen_queries: HashSet<(u32, u32)>,
+    seen_statuses: HashSet<(u32, u32)>,
+    pub(super) query_round: u32,
+    /// The error that ended the world, and the abort to relay.
+    pub(super) failure: Option<Error>,
+    pub(super) relay: Option<Message>,
+    /// Trouble found while delivering, to be raised by `progress`.
+    pub(super) broken: Option<Error>,
+    /// A peer that seems lost, since when, why.
+    pub(super) suspect: Option<(u32, Instant, String)>,
+    pub(super) hellos: HashMap<u32, Hello>,
+    pub(super) tested: HashSet<u32>,
+    pub(super) tests_sent: usize,
+    pub(super) raw_grant: Option<Grant>,
+    pub(super) raw_arrivals: u64,
+    pub(super) raw_done: u64,
+    pub(super) raw_posted: u64,
+    pub(super) byes: usize,
+    pub(super) leaving: bool,
+    pub(crate) counts: Counts,
+}
+
+/// What a neighbour said at start-up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hello {
+    pub(crate) test: Grant,
+    pub(crate) pid: u32,
+    pub(crate) host: u64,
+    pub(crate) agreed: u64,
+}
+
+/// Tokens of puts that belong to no task.
+pub(super) const TOKEN_TEST: u64 = u64::MAX;
+pub(super) const TOKEN_RAW: u64 = u64::MAX - 1;
+
+impl Core {
+    pub(super) fn new(setup: Setup) -> Self {
+        Self {
+            setup,
+            tasks: (0..SLOTS).map(|_| None).collect(),
+            active: Vec::with_capacity(SLOTS),
+            next_slot: 0,
+            bank: Vec::with_capacity(256),
+            history: VecDeque::with_capacity(HISTORY + 1),
+            outbox: VecDeque::with_capacity(256),
+            status: Status::default(),
+            statuses: HashMap::new(),
+            seen_queries: HashSet::new(),
+            seen_statuses: HashSet::new(),
+            query_round: 0,
+            failure: None,
+            relay: None,
+            broken: None,
+            suspect: None,
+            hellos: HashMap::new(),
+            tested: HashSet::new(),
+            tests_sent: 0,
+            raw_grant: None,
+            raw_arrivals: 0,
+            raw_done: 0,
+            raw_posted: 0,
+            byes: 0,
+            leaving: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The error that ended the world, if one did.
+    pub(super) fn healthy(&self) -> Result<()> {
+        match &self.failure {
+            None => Ok(()),
+            Some(e) if e.message().starts_with("the world ") => {
+                Err(e.clone().at_rank(self.setup.rank as usize))
+            }
+            Some(e) => Err(Error::new(
+                ErrorKind::Aborted,
+                format!("the world ended with an earlier error: {}", e.message()),
+            )
+            .at_rank(self.setup.rank as usize)
+            .help("finalize or drop it; nothing more can be done in this job")),
+        }
+    }
+
+    pub(super) fn free_slot(&mut self) -> Result<u8> {
+        for _ in 0..SLOTS {
+            let slot = self.next_slot;
+            self.next_slot = if usize::from(slot) + 1 == SLOTS { 0 } else { slot + 1 };
+            if self.tasks[usize::from(slot)].is_none() {
+                return Ok(slot);
+            }
+        }
+        Err(Error::new(ErrorKind::Argument, format!("{SLOTS} operations are in flight already"))
+            .help("wait for some before starting more"))
+    }
+
+    pub(super) fn take_task(&mut self, slot: u8) -> Option<Box<Task>> {
+        self.tasks.get_mut(usize::from(slot))?.take()
+    }
+
+    pub(super) fn put_task(&mut self, slot: u8, task: Box<Task>) {
+        self.tasks[usize::from(slot)] = Some(task);
+    }
+
+    pub(super) fn task_ref(&self, slot: u8) -> Option<&Task> {
+        self.tasks.get(usize::from(slot))?.as_deref()
+    }
+
+    pub(super) fn meta(&self, slot: u8) -> Meta {
+        self.tasks[usize::from(slot)].as_ref().map_or_else(Meta::default, |t| t.meta)
+    }
+
+    /// Whether the operation in `slot` is over (or there is none).
+    pub(super) fn finished(&self, slot: u8) -> bool {
+        self.tasks[usize::from(slot)].as_ref().is_none_or(|t| t.finished())
+    }
+
+    /// Puts a reset task into its slot and gives it what came before it was entered.
+    pub(super) fn enter(&mut self, slot: u8, task: Box<Task>) {
+        let call = task.meta.call;
+        self.tasks[usize::from(slot)] = Some(task);
+        self.active.push(slot);
+        let mut i = 0;
+        while i < self.bank.len() {
+            match &self.bank[i].1 {
+                Message::Open { call: c, .. }
+                | Message::Start { call: c, .. }
+                | Message::Notify { call: c, .. }
+                    if *c == call =>
+                {
+                    let (from, message) = self.bank.swap_remove(i);
+                    self.for_call(from, message);
+                }
+                _ => i += 1,
+            }
+        }
+    }
+
+    /// Takes a finished operation out.
+    pub(super) fn leave(&mut self, slot: u8) -> Result<Box<Task>> {
+        let Some(task) = self.tasks[usize::from(slot)].take() else {
+            return Err(Error::new(ErrorKind::Argument, "no operation in this slot"));
+        };
+        self.active.retain(|s| *s != slot);
+        let m = &task.meta;
+        self.status.completed = Mark { code: m.code, call: m.call };
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back((m.call, m.code, m.hash));
+        self.counts.rounds += u64::from(m.rounds);
+        self.counts.operations += 1;
+        Ok(task)
+    }
+
+    fn slot_of(&self, call: CallId) -> Option<u8> {
+        self.active
+            .iter()
+            .copied()
+            .find(|s| self.tasks[usize::from(*s)].as_ref().is_some_and(|t| t.meta.call == call))
+    }
+
+    /// An open word or a notify, for a call that we are in, have left, or have not entered yet.
+    fn for_call(&mut self, from: u32, message: Message) {
+        let (Message::Open { call, code, hash, .. }
+        | Message::Start { call, code, hash, .. }
+        | Message::Notify { call, code, hash, .. }) = message
+        else {
+            return;
+        };
+        let Some(slot) = self.slot_of(call) else {
+            if let Some((_, c, h)) = self.history.iter().find(|(k, _, _)| *k == call).copied() {
+                if (c, h) != (code, hash) {
+                    self.disagree(from, call, code, c);
+                }
+            } else if self.bank.len() < BANK_MAX {
+                self.bank.push((from, message));
+            } else {
+                self.break_with(
+                    ErrorKind::Mismatch,
+                    from,
+                    format!("rank {from} is {BANK_MAX} messages ahead"),
+                );
+            }
+            return;
+        };
+        let Some(task) = self.tasks[usize::from(slot)].as_mut() else { return };
+        if (task.meta.code, task.meta.hash) != (code, hash) {
+            let mine = task.meta.code;
+            self.disagree(from, call, code, mine);
+            return;
+        }
+        let index = task.peer_index(from);
+        match (index, message) {
+            (Some(i), Message::Open { slot, output, land, .. }) => {
+                task.peers[i].open = Some((slot, output, land));
+            }
+            (Some(i), Message::Start { slot, .. }) if task.peers[i].known.is_some() => {
+                task.peers[i].open = task.peers[i].known.map(|(output, land)| (slot, output, land));
+            }
+            (Some(_), Message::Notify { counter, .. }) if (counter as usize) < task.counters.len() => {
+                task.arrivals_left = task.arrivals_left.saturating_sub(1);
+                self.counts.arrivals += 1;
+                task.bump(counter);
+            }
+            _ => self.break_with(
+                ErrorKind::Mismatch,
+                from,
+                format!("rank {from} takes part in this operation in another way than we do"),
+            ),
+        }
+    }
+
+    fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
+        let n = call.sequence;
+        let (theirs_name, mine_name) = ((self.setup.names)(theirs), (self.setup.names)(mine));
+        let what = if theirs == mine {
+            format!("rank {from} called {mine_name} #{n} with other arguments than rank {}", self.setup.rank)
+        } else {
+            format!("rank {from} called {theirs_name} #{n}, rank {} called {mine_name} #{n}", self.setup.rank)
+        };
+        if self.broken.is_none() {
+            let e = Error::new(ErrorKind::Mismatch, what)
+                .with_peer(from as usize)
+                .in_operation(mine_name, u64::from(n))
+                .help("all ranks must call the same operations in the same order with the same root, counts and type");
+            self.broken = Some(e);
+        }
+    }
+
+    fn break_with(&mut self, kind: ErrorKind, peer: u32, what: String) {
+        if self.broken.is_none() {
+            self.broken = Some(Error::new(kind, what).with_peer(peer as usize));
+        }
+    }
+
+    fn acknowledged(&mut self, from: u32, call: CallId, bytes: u64) {
+        // An operation may finish here before its last acknowledgements come: nothing to do then.
+        let Some(slot) = self.slot_of(call) else { return };
+        let Some(task) = self.tasks[usize::from(slot)].as_mut() else { return };
+        if let Some(i) = task.peer_index(from) {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            task.peers[i].outstanding = task.peers[i].outstanding.saturating_sub(bytes);
+            task.outstanding = task.outstanding.saturating_sub(bytes);
+        }
+    }
+
+    fn aborted(&mut self, from: u32, message: Message) {
+        let Message::Abort { origin, culprit, kind, mark, ref text } = message else { return };
+        if self.failure.is_some() {
+            return;
+        }
+        let mut e = Error::new(kind_of(kind), text.clone()).at_rank(self.setup.rank as usize);
+        if mark.code != 0 {
+            e = e.in_operation((self.setup.names)(mark.code), u64::from(mark.call.sequence));
+        }
+        if culprit != NONE {
+            e = e.with_peer(culprit as usize);
+        }
+        if origin != self.setup.rank {
+            e = e.help(format!("reported by rank {origin}"));
+        }
+        self.failure = Some(e);
+        self.relay = Some(message);
+        let _ = from;
+    }
+
+    /// To all neighbours but one.
+    pub(super) fn flood(&mut self, message: &Message, except: u32) {
+        for i in 0..self.setup.neighbours.len() {
+            let to = self.setup.neighbours[i];
+            if to != except {
+                self.outbox.push_back((to, message.clone()));
+            }
+        }
+    }
+
+    /// Our own question: it goes out as one that came in would, and we answer it too.
+    pub(super) fn query_from(&mut self, me: u32, query: Message) {
+        self.gossip(me, query);
+    }
+
+    fn gossip(&mut self, from: u32, message: Message) {
+        match message {
+            Message::Query { origin, round } => {
+                self.query_round = self.query_round.max(round);
+                if self.seen_queries.insert((origin, round)) {
+                    self.flood(&message, from);
+                    let mine = Message::Status { origin: self.setup.rank, round, status: self.status };
+                    if self.seen_statuses.insert((self.setup.rank, round)) {
+                        self.flood(&mine, NONE);
+                    }
+                }
+            }
+            Message::Status { origin, round, status } => {
+                self.query_round = self.query_round.max(round);
+                if self.seen_statuses.insert((origin, round)) {
+                    if origin != self.setup.rank {
+                        self.statuses.insert(origin, status);
+                    }
+                    self.flood(&message, from);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn hello(&mut self, from: u32, hello: Hello) {
+        self.hellos.insert(from, hello);
+    }
+}
+
+impl Sink for Core {
+    fn arrival(&mut self, word: u32) {
+        let (slot, counter) = split(word);
+        if usize::from(slot) >= SLOTS {
+            match word & 0xFF00_0000 {
+                WORD_TEST => {
+                    self.tested.insert(counter);
+                }
+                WORD_RAW => self.raw_arrivals += 1,
+                _ => {}
+            }
+            return;
+        }
+        self.counts.arrivals += 1;
+        let acknowledge_at = self.setup.acknowledge_at();
+        let Some(task) = self.tasks[usize::from(slot)].as_mut() else {
+            return self.break_with(
+                ErrorKind::Transport,
+                NONE,
+                format!("data arrived for no operation (word {word:#x})"),
+            );
+        };
+        let Some(expected) = task.program.expected.get(counter as usize).copied() else {
+            return self.break_with(
+                ErrorKind::Transport,
+                NONE,
+                format!("data arrived for counter {counter}, which is none"),
+            );
+        };
+        if expected.peer == NO_COUNTER || task.arrivals_left == 0 {
+            return self.break_with(ErrorKind::Transport, NONE, format!("unexpected data (word {word:#x})"));
+        }
+        task.arrivals_left -= 1;
+        task.bump(counter);
+        // The puts of one counter may be of different lengths: the first credits them all, because credit that
+        // lags behind what arrived could hold the sender back for good.
+        let bytes = if task.counters[counter as usize] == 1 { expected.len } else { 0 };
+        let call = task.meta.call;
+        let peer = &mut task.peers[expected.peer as usize];
+        peer.owed += bytes;
+        if peer.owed >= acknowledge_at {
+            let ack = Message::Ack { call, bytes: peer.owed };
+            peer.owed = 0;
+            let to = peer.world_rank;
+            self.outbox.push_back((to, ack));
+        }
+    }
+
+    fn done(&mut self, token: u64) {
+        match token {
+            TOKEN_TEST => self.tests_sent += 1,
+            TOKEN_RAW => self.raw_done += 1,
+            _ => {
+                let slot = usize::try_from(token >> 32).unwrap_or(SLOTS);
+                if let Some(task) = self.tasks.get_mut(slot).and_then(|t| t.as_mut()) {
+                    task.ops_left = task.ops_left.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, bytes: &[u8]) {
+        let Some((from, message)) = Message::decode(bytes) else {
+            return self.break_with(
+                ErrorKind::Transport,
+                NONE,
+                format!("a message of {} bytes makes no sense", bytes.len()),
+            );
+        };
+        match message {
+            Message::Open { .. } | Message::Start { .. } | Message::Notify { .. } => {
+                self.for_call(from, message)
+            }
+            Message::Ack { call, bytes } => self.acknowledged(from, call, bytes),
+            Message::Abort { .. } => self.aborted(from, message),
+            Message::Query { .. } | Message::Status { .. } => self.gossip(from, message),
+            Message::Hello { test, pid, host, agreed } => self.hello(from, Hello { test, pid, host, agreed }),
+            Message::Raw { grant } => self.raw_grant = Some(grant),
+            Message::Bye => self.byes += 1,
+        }
+    }
+
+    fn lost(&mut self, peer: Option<u32>, why: &str) {
+        // A rank that leaves after its goodbye closes its side: that is no loss.
+        if self.leaving || self.suspect.is_some() {
+            return;
+        }
+        self.suspect = Some((peer.unwrap_or(NONE), Instant::now(), why.to_owned()));
+    }
+}

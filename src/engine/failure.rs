@@ -1,0 +1,204 @@
+//! How errors travel, and how a rank that waits in vain finds out who is to blame.
+
+use super::Engine;
+use super::message::{CallId, Mark, Message, NONE, Status, kind_code};
+use crate::buffer::Wire;
+use crate::error::{Error, ErrorKind};
+use std::time::{Duration, Instant};
+
+/// How long a rank that is about to close goes on talking, so that the others learn why.
+const LINGER: Duration = Duration::from_millis(400);
+/// After the last message went out, how long the provider gets to move it.
+const SETTLE: Duration = Duration::from_millis(30);
+/// A peer that is lost for us may only have closed because of an error elsewhere: the news of that is
+/// given this long to come before we name the peer.
+const SUSPICION: Duration = Duration::from_millis(600);
+
+impl Engine {
+    /// Ends the world because of `error`, met here: tells everybody, then closes the endpoint. Returns the
+    /// error with our whereabouts.
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        let mut error = error.at_rank(self.core.setup.rank as usize);
+        let now = self.core.status.entered;
+        if now != self.core.status.completed {
+            error = error.in_operation((self.core.setup.names)(now.code), u64::from(now.call.sequence));
+        }
+        if let Some(limits) = &self.limits {
+            error = error.over(limits.provider.clone());
+        }
+        if let Some(told) = self.core.failure.take() {
+            self.core.failure = Some(told);
+            return self.fail_as_told();
+        }
+        let abort = Message::Abort {
+            origin: self.core.setup.rank,
+            culprit: error.peer().and_then(|p| u32::try_from(p).ok()).unwrap_or(NONE),
+            kind: kind_code(error.kind()),
+            mark: now,
+            text: error.message().to_owned(),
+        };
+        self.core.failure = Some(error.clone());
+        self.core.outbox.clear();
+        self.core.flood(&abort, NONE);
+        self.linger();
+        self.shut();
+        error
+    }
+
+    /// Ends the world because another rank said so: passes it on, then closes.
+    pub(super) fn fail_as_told(&mut self) -> Error {
+        if let Some(relay) = self.core.relay.take() {
+            self.core.outbox.clear();
+            self.core.flood(&relay, NONE);
+            self.linger();
+        }
+        self.shut();
+        match &self.core.failure {
+            Some(e) => e.clone(),
+            None => Error::new(ErrorKind::Aborted, "the world ended"),
+        }
+    }
+
+    /// As [`Engine::fail`], in a call that was refused before it was entered.
+    pub(crate) fn fail_in(&mut self, code: u8, call: CallId, error: Error) -> Error {
+        self.core.status.entered = Mark { code, call };
+        self.fail(error)
+    }
+
+    /// Goes on talking for a moment; trouble is ignored, we are leaving.
+    fn linger(&mut self) {
+        let start = Instant::now();
+        let mut empty_since = None;
+        while start.elapsed() < LINGER {
+            let Some(transport) = &mut self.transport else { return };
+            if transport.poll(&mut self.core).is_err() {
+                return;
+            }
+            self.core.broken = None;
+            if self.flush().is_err() {
+                return;
+            }
+            if self.core.outbox.is_empty() {
+                let since = *empty_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > SETTLE {
+                    return;
+                }
+            }
+            if let Some(t) = &mut self.transport {
+                t.idle(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Is anybody gone? Launcher first, then what the transport noticed.
+    pub(super) fn check_liveness(&mut self, now: Instant) -> Option<Error> {
+        if let Some((rank, how)) = self.liveness.as_mut().and_then(|l| l.gone()) {
+            let by_signal = how.contains("signal");
+            let e = Error::new(ErrorKind::PeerLost, format!("rank {rank} is gone ({how})"))
+                .with_peer(rank as usize)
+                .help(format!("look for what rank {rank} printed before it ended"));
+            if by_signal {
+                return Some(e);
+            }
+            self.core.suspect = Some((rank, now, how));
+        }
+        let (rank, since, why) = self.core.suspect.clone()?;
+        if now.duration_since(since) < SUSPICION {
+            return None;
+        }
+        let e = if rank == NONE {
+            Error::new(ErrorKind::PeerLost, format!("a connection broke: {why}"))
+        } else {
+            Error::new(ErrorKind::PeerLost, format!("rank {rank} is lost: {why}")).with_peer(rank as usize)
+        };
+        Some(e.help("look for what that rank printed before it ended"))
+    }
+
+    /// Asks every rank what it is doing.
+    pub(super) fn ask_everybody(&mut self) {
+        // A new round number, so that everybody answers anew, whoever asked before.
+        let (origin, round) = (self.core.setup.rank, self.core.query_round + 1);
+        self.core.statuses.clear();
+        self.core.query_from(origin, Message::Query { origin, round });
+    }
+
+    /// The error of a wait that lasted too long: what is missing, and what every rank says to be doing.
+    pub(super) fn timed_out(&self, deadline: Duration) -> Error {
+        let core = &self.core;
+        let mut text = format!("nothing more came within {} s", deadline.as_secs_f64());
+        let (mut culprit, mut round) = (None, None);
+        let missing =
+            core.active.first().and_then(|s| core.task_ref(*s)).and_then(super::task::Task::missing);
+        if let Some((peer, r, what)) = missing {
+            text.push_str(&format!(" (waiting for rank {peer}: {what})"));
+            culprit = Some(peer);
+            round = Some(r);
+        }
+        let silent: Vec<u32> = (0..core.setup.size)
+            .filter(|r| *r != core.setup.rank && !core.statuses.contains_key(r))
+            .collect();
+        let doing = self.doings();
+        // Who says nothing is to blame; else who is behind; else who is elsewhere.
+        let behind = doing.iter().find(|(s, _)| s.entered.call != core.status.entered.call);
+        if let Some(rank) = silent.first().or(behind.and_then(|(_, ranks)| ranks.first())) {
+            culprit = Some(*rank);
+        }
+        if !silent.is_empty() {
+            let verb = if silent.len() == 1 { "does" } else { "do" };
+            text.push_str(&format!("; {} {verb} not answer: stopped, hung or not in a call", ranks(&silent)));
+        }
+        for (status, who) in &doing {
+            let verb = if who.len() == 1 { "is" } else { "are" };
+            let completed = self.told(status.completed);
+            text.push_str(&format!(
+                "; {} {verb} in {} (completed {completed})",
+                ranks(who),
+                self.told(status.entered)
+            ));
+        }
+        let mut e = Error::new(ErrorKind::Timeout, text)
+            .help("raise CIRCULANT_DEADLINE (--deadline) if the ranks are only slow");
+        if let Some(peer) = culprit {
+            e = e.with_peer(peer as usize);
+        }
+        if let Some(round) = round {
+            e = e.in_round(round);
+        }
+        e
+    }
+
+    /// Who does what, ranks that do the same together; those furthest behind first.
+    fn doings(&self) -> Vec<(Status, Vec<u32>)> {
+        let mut list: Vec<(Status, Vec<u32>)> = Vec::new();
+        let mut all: Vec<(u32, Status)> = self.core.statuses.iter().map(|(r, s)| (*r, *s)).collect();
+        all.push((self.core.setup.rank, self.core.status));
+        all.sort_by_key(|(r, s)| (s.entered.call.sequence, s.entered.code, *r));
+        all.dedup_by_key(|(r, _)| *r);
+        for (rank, status) in all {
+            match list.iter_mut().find(|(s, _)| *s == status) {
+                Some((_, who)) => who.push(rank),
+                None => list.push((status, vec![rank])),
+            }
+        }
+        list
+    }
+
+    fn told(&self, mark: Mark) -> String {
+        match mark.code {
+            0 => "nothing yet".to_owned(),
+            code => format!("{} #{}", (self.core.setup.names)(code), mark.call.sequence),
+        }
+    }
+}
+
+/// "rank 3" or "ranks 3, 5, … (12 in all)".
+fn ranks(list: &[u32]) -> String {
+    match list {
+        [one] => format!("rank {one}"),
+        _ => {
+            let shown: Vec<String> = list.iter().take(8).map(u32::to_string).collect();
+            let more = if list.len() > 8 { format!(", … ({} in all)", list.len()) } else { String::new() };
+            format!("ranks {}{more}", shown.join(", "))
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What travels beside the data: the notify word of a put, and the control messages.
+//!
+//! The word has 32 bits, all that verbs and EFA carry: the *receiver's* slot of the operation in the top
+//! 8 (told in its open word, so slots are nobody else's business) and the counter in the low 24. Hence
+//! the limits: 240 operations in flight per rank, 2^24 counters per operation, communicators without end.
+//! Messages are fixed little-endian records; a record that does not parse is an error, never a panic.
+
+use crate::buffer::Grant;
+use crate::error::ErrorKind;
+
+/// Operation slots are below this; the words above belong to start-up and measuring.
+pub(crate) const SLOTS: usize = 240;
+/// Word of the self-test puts at start-up (the low bits hold the sender's index, for the error text).
+pub(crate) const WORD_TEST: u32 = 0xF0 << 24;
+/// Word of the raw puts that measure the wire.
+pub(crate) const WORD_RAW: u32 = 0xF1 << 24;
+/// "No rank" and "no operation" in a message.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The word that bumps `counter` of the operation in `slot`.
+pub(crate) fn word(slot: u8, counter: u32) -> u32 {
+    u32::from(slot) << 24 | counter
+}
+
+/// The slot and the counter of a word.
+pub(crate) fn split(word: u32) -> (u8, u32) {
+    ((word >> 24) as u8, word & 0x00FF_FFFF)
+}
+
+/// Which call of which communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct CallId {
+    pub comm: u32,
+    pub sequence: u32,
+}
+
+/// What a rank is doing: the last operation it entered and the last it completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Status {
+    pub entered: Mark,
+    pub completed: Mark,
+}
+
+/// An operation by code and call; code 0 is "none yet".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Mark {
+    pub code: u8,
+    pub call: CallId,
+}
+
+/// A control message. `from` is always the world rank of the direct sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// Start-up: where you may put your self-test, and what I am.
+    Hello { test: Grant, pid: u32, host: u64, agreed: u64 },
+    /// "I have entered: put into my output and landing memory, name it by my slot."
+    Open { call: CallId, slot: u8, code: u8, hash: u64, output: Grant, land: Grant },
+    /// As `Open`, of a persistent operation: its addresses and keys were told when it was bound.
+    Start { call: CallId, slot: u8, code: u8, hash: u64 },
+    /// A bump without data; may come before its receiver has entered.
+    Notify { call: CallId, code: u8, hash: u64, counter: u32 },
+    /// `bytes` of yours have arrived in this operation.
+    Ack { call: CallId, bytes: u64 },
+    /// The world is broken: by whom, who says so, and in which words.
+    Abort { origin: u32, culprit: u32, kind: u8, mark: Mark, text: String },
+    /// Tell everybody what you are doing.
+    Query { origin: u32, round: u32 },
+    /// What `origin` is doing, in answer to query `round`.
+    Status { origin: u32, round: u32, status: Status },
+    /// Here is memory for raw puts.
+    Raw { grant: Grant },
+    /// I am leaving and will send nothing more.
+    Bye,
+}
+
+const TEXT_MAX: usize = 228;
+
+struct Writer<'a> {
+    out: &'a mut [u8; crate::transport::MESSAGE_MAX],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn raw(&mut self, bytes: &[u8]) {
+        self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+    fn u8(&mut self, v: u8) {
+        self.raw(&[v]);
+    }
+    fn u32(&mut self, v: u32) {
+        self.raw(&v.to_le_bytes());
+    }
+    fn u64(&mut self, v: u64) {
+        self.raw(&v.to_le_bytes());
+    }
+    fn call(&mut self, c: CallId) {
+        self.u32(c.comm);
+        self.u32(c.sequence);
+    }
+    fn grant(&mut self, g: Grant) {
+        self.u64(g.address);
+        self.u64(g.key);
+    }
+    fn mark(&mut self, m: Mark) {
+        self.u8(m.code);
+        self.call(m.call);
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+    fn u8(&mut self) -> Option<u8> {
+        self.take::<1>().map(|b| b[0])
+    }
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+    fn call(&mut self) -> Option<CallId> {
+        Some(CallId { comm: self.u32()?, sequence: self.u32()? })
+    }
+    fn grant(&mut self) -> Option<Grant> {
+        Some(Grant { address: self.u64()?, key: self.u64()? })
+    }
+    fn mark(&mut self) -> Option<Mark> {
+        Some(Mark { code: self.u8()?, call: self.call()? })
+    }
+}
+
+impl Message {
+    /// Writes the message as `from`'s; returns its length.
+    pub(crate) fn encode(&self, from: u32, out: &mut [u8; crate::transport::MESSAGE_MAX]) -> usize {
+        let mut w = Writer { out, at: 0 };
+        w.u8(self.code());
+        w.u32(from);
+        match self {
+            Self::Hello { test, pid, host, agreed } => {
+                w.grant(*test);
+                w.u32(*pid);
+                w.u64(*host);
+                w.u64(*agreed);
+            }
+            Self::Open { call, slot, code, hash, output, land } => {
+                w.call(*call);
+                w.u8(*slot);
+                w.u8(*code);
+                w.u64(*hash);
+                w.grant(*output);
+                w.grant(*land);
+            }
+            Self::Start { call, slot, code, hash } => {
+                w.call(*call);
+                w.u8(*slot);
+                w.u8(*code);
+                w.u64(*hash);
+            }
+            Self::Notify { call, code, hash, counter } => {
+                w.call(*call);
+                w.u8(*code);
+                w.u64(*hash);
+                w.u32(*counter);
+            }
+            Self::Ack { call, bytes } => {
+                w.call(*call);
+                w.u64(*bytes);
+            }
+            Self::Abort { origin, culprit, kind, mark, text } => {
+                w.u32(*origin);
+                w.u32(*culprit);
+                w.u8(*kind);
+                w.mark(*mark);
+                w.raw(clipped(text).as_bytes());
+            }
+            Self::Query { origin, round } => {
+                w.u32(*origin);
+                w.u32(*round);
+            }
+            Self::Status { origin, round, status } => {
+                w.u32(*origin);
+                w.u32(*round);
+                w.mark(status.entered);
+                w.mark(status.completed);
+            }
+            Self::Raw { grant } => w.grant(*grant),
+            Self::Bye => {}
+        }
+        w.at
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Self::Hello { .. } => 1,
+            Self::Open { .. } => 2,
+            Self::Notify { .. } => 3,
+            Self::Ack { .. } => 4,
+            Self::Abort { .. } => 5,
+            Self::Query { .. } => 6,
+            Self::Status { .. } => 7,
+            Self::Raw { .. } => 8,
+            Self::Bye => 9,
+            Self::Start { .. } => 10,
+        }
+    }
+
+    /// Reads a message and its sender; `None` when it is malformed.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(u32, Self)> {
+        let mut r = Reader(bytes);
+        let code = r.u8()?;
+        let from = r.u32()?;
+        let message = match code {
+            1 => Self::Hello { test: r.grant()?, pid: r.u32()?, host: r.u64()?, agreed: r.u64()? },
+            2 => Self::Open {
+                call: r.call()?,
+                slot: r.u8()?,
+                code: r.u8()?,
+                hash: r.u64()?,
+                output: r.grant()?,
+                land: r.grant()?,
+            },
+            3 => Self::Notify { call: r.call()?, code: r.u8()?, hash: r.u64()?, counter: r.u32()? },
+            4 => Self::Ack { call: r.call()?, bytes: r.u64()? },
+            5 => Self::Abort {
+                origin: r.u32()?,
+                culprit: r.u32()?,
+                kind: r.u8()?,
+                mark: r.mark()?,
+                text: String::from_utf8_lossy(std::mem::take(&mut r.0)).into_owned(),
+            },
+            6 => Self::Query { origin: r.u32()?, round: r.u32()? },
+            7 => Self::Status {
+                origin: r.u32()?,
+                round: r.u32()?,
+                status: Status { entered: r.mark()?, completed: r.mark()? },
+            },
+            8 => Self::Raw { grant: r.grant()? },
+            9 => Self::Bye,
+            10 => Self::Start { call: r.call()?, slot: r.u8()?, code: r.u8()?, hash: r.u64()? },
+            _ => return None,
+        };
+        r.0.is_empty().then_some((from, message))
+    }
+}
+
+fn clipped(text: &str) -> &str {
+    let mut end = text.len().min(TEXT_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+const KINDS: [ErrorKind; 10] = [
+    ErrorKind::Argument,
+    ErrorKind::Mismatch,
+    ErrorKind::Timeout,
+    ErrorKind::PeerLost,
+    ErrorKind::Aborted,
+    ErrorKind::Transport,
+    ErrorKind::Launch,
+    ErrorKind::Config,
+    ErrorKind::Library,
+    ErrorKind::System,
+];
+
+/// An error kind as it travels.
+pub(crate) fn kind_code(kind: ErrorKind) -> u8 {
+    KINDS.iter().position(|k| *k == kind).and_then(|i| u8::try_from(i).ok()).unwrap_or(4)
+}
+
+/// The reverse of [`kind_code`]; anything unknown is "aborted".
+pub(crate) fn kind_of(code: u8) -> ErrorKind {
+    KINDS.get(usize::from(code)).copied().unwrap_or(ErrorKind::Aborted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn samples() -> Vec<Message> {
+        let call = CallId { comm: 7, sequence: 17 };
+        let g = Grant { address: 0xdead_beef_0123, key: 42 };
+        let mark = Mark { code: 3, call };
+        vec![
+            Message::Hello { test: g, pid: 9, host: 11, agreed: 12 },
+            Message::Open { call, slot: 5, code: 1, hash: 99, output: g, land: g },
+            Message::Start { call, slot: 5, code: 1, hash: 99 },
+            Message::Notify { call, code: 4, hash: 98, counter: 6 },
+            Message::Ack { call, bytes: 1 << 40 },
+            Message::Abort { origin: 1, culprit: NONE, kind: 2, mark, text: "grüße".repeat(60) },
+            Message::Query { origin: 3, round: 1 },
+            Message::Status { origin: 3, round: 1, status: Status { entered: mark, completed: mark } },
+            Message::Raw { grant: g },
+            Message::Bye,
+        ]
+    }
+
+    #[test]
+    fn messages_come_back() {
+        for m in samples() {
+            let mut buffer = [0; crate::transport::MESSAGE_MAX];
+            let n = m.encode(31, &mut buffer);
+            let (from, back) = Message::decode(&buffer[..n]).unwrap();
+            assert_eq!(from, 31);
+            match (&m, &back) {
+                (Message::Abort { text: a, .. }, Message::Abort { text: b, .. }) => {
+                    assert!(a.starts_with(b.as_str()) && b.len() > TEXT_MAX - 4);
+                }
+                _ => assert_eq!(m, back),
+            }
+            assert_eq!(
+                n > 64,
+                matches!(m, Message::Abort { .. }),
+                "hot messages fit the smallest inject size"
+            );
+            assert!(Message::decode(&buffer[..n - 1]).is_none() || matches!(m, Message::Abort { .. }));
+        }
+    }
+
+    #[test]
+    fn words() {
+        assert_eq!(split(word(239, 0xFF_FFFF)), (239, 0xFF_FFFF));
+        assert!(word(239, 0xFF_FFFF) < WORD_TEST);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Message::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Posting: any ready step may go, lowest round first.
+
+use super::Engine;
+use super::message::{Message, word};
+use super::task::Task;
+use crate::buffer::{Destination, copy, put};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Region;
+use crate::plan::lower::OpKind;
+use crate::transport::Posted;
+use std::cmp::Reverse;
+
+impl super::Setup {
+    /// q = ⌈log2 p⌉.
+    fn q(&self) -> u64 {
+        u64::from(self.size.next_power_of_two().trailing_zeros()).max(1)
+    }
+
+    /// A receiver acknowledges a peer's bytes in portions of this size. What q targets may owe together is
+    /// then at most half the window, so a sender that waits for the window is always acknowledged.
+    pub(super) fn acknowledge_at(&self) -> u64 {
+        (self.window / (2 * self.q())).max(1)
+    }
+}
+
+impl Engine {
+    /// Starts everything that can start, in all operations; returns how much did.
+    pub(super) fn pump(&mut self) -> Result<usize> {
+        let mut moved = 0;
+        for i in 0..self.core.active.len() {
+            let slot = self.core.active[i];
+            let Some(mut task) = self.core.take_task(slot) else { continue };
+            let result = self.pump_task(slot, &mut task);
+            self.core.put_task(slot, task);
+            moved += result?;
+        }
+        Ok(moved)
+    }
+
+    fn pump_task(&mut self, slot: u8, task: &mut Task) -> Result<usize> {
+        let mut moved = 0;
+        for peer in &mut task.peers {
+            peer.stalled = false;
+        }
+        loop {
+            while let Some(Reverse(op)) = task.local.pop() {
+                self.run_local(task, op)?;
+                moved += 1;
+            }
+            let Some(peer) = lowest(task, self.core.setup.window) else { return Ok(moved) };
+            match self.post(slot, task, peer)? {
+                Posted::Yes => moved += 1,
+                // This peer must not hold up the others.
+                Posted::Again => task.peers[peer].stalled = true,
+            }
+        }
+    }
+
+    fn run_local(&mut self, task: &mut Task, index: u32) -> Result<()> {
+        let op = task.program.ops[index as usize];
+        if op.kind == OpKind::Notify {
+            let m = &task.meta;
+            let notify = Message::Notify { call: m.call, code: m.code, hash: m.hash, counter: op.bump };
+            let to = task.peers[op.peer as usize].world_rank;
+            self.send(to, &notify)?;
+            task.ops_left -= 1;
+            return Ok(());
+        }
+        let segments = task.program.segments.get(op.first_segment as usize..).unwrap_or_default();
+        let mut target = op.target;
+        for s in &segments[..op.segments as usize] {
+            copy(&task.binding, s.place, target, s.len)?;
+            target.offset += s.len;
+        }
+        self.core.counts.copied_bytes += op.len;
+        task.ops_left -= 1;
+        task.bump(op.bump);
+        Ok(())
+    }
+
+    fn post(&mut self, slot: u8, task: &mut Task, peer: usize) -> Result<Posted> {
+        let Some(transport) = self.transport.as_deref_mut() else {
+            return Err(Error::new(ErrorKind::Transport, "a put without a wire"));
+        };
+        let state = &mut task.peers[peer];
+        let (Some(Reverse(index)), Some((their_slot, output, land))) =
+            (state.ready.peek().copied(), state.open)
+        else {
+            return Ok(Posted::Again);
+        };
+        let op = task.program.ops[index as usize];
+        let grant = match op.target.region {
+            Region::Output => output,
+            Region::Land => land,
+            other => {
+                return Err(Error::new(
+                    ErrorKind::Transport,
+                    format!("a put cannot target a peer's {other:?}"),
+                ));
+            }
+        };
+        let to = Destination {
+            peer: state.world_rank,
+            address: grant.address.wrapping_add(op.target.offset),
+            key: grant.key,
+            word: word(their_slot, op.bump),
+        };
+        let first = op.first_segment as usize;
+        let segments = &task.program.segments[first..first + op.segments as usize];
+        let token = u64::from(slot) << 32 | u64::from(index);
+        let posted = put(transport, &task.binding, segments, to, token)
+            .map_err(|e| e.with_peer(to.peer as usize).in_round(op.round))?;
+        if posted == Posted::Yes {
+            state.ready.pop();
+            let len = i64::try_from(op.len).unwrap_or(i64::MAX);
+            state.outstanding = state.outstanding.saturating_add(len);
+            task.outstanding = task.outstanding.saturating_add(len);
+            self.core.counts.puts += 1;
+            self.core.counts.put_bytes += op.len;
+        }
+        Ok(posted)
+    }
+}
+
+/// The peer whose first ready op has the lowest round of those that may go.
+fn lowest(task: &Task, window: u64) -> Option<usize> {
+    let outstanding = u64::try_from(task.outstanding).unwrap_or(0);
+    let half_used = outstanding > window / 2;
+    let mut best: Option<(u32, usize)> = None;
+    for (i, peer) in task.peers.iter().enumerate() {
+        let Some(Reverse(op)) = peer.ready.peek() else { continue };
+        if peer.open.is_none() || peer.stalled {
+            continue;
+        }
+        // Up to half the window may rest unacknowledged at the receivers for good, so below that a put of
+        // any size must be allowed.
+        if half_used && outstanding + task.program.ops[*op as usize].len > window {
+            continue;
+        }
+        if best.is_none_or(|(b, _)| *op < b) {
+            best = Some((*op, i));
+        }
+    }
+    best.map(|(_, i)| i)
+}

@@ -1,0 +1,153 @@
+//! The raw wire between ranks 0 and 1: puts without schedule, open words or flow control. What `bench put`
+//! measures, and the reference that every collective is held against.
+
+use super::Engine;
+use super::core::TOKEN_RAW;
+use super::message::{Message, WORD_RAW};
+use crate::buffer::{Arena, Binding, Destination, Grant, put};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::lower::Segment;
+use crate::plan::{Place, Region};
+use crate::transport::Posted;
+use std::time::{Duration, Instant};
+
+impl Engine {
+    /// Half round trips of a put of `bytes` between ranks 0 and 1 (both call this, nobody else).
+    ///
+    /// # Errors
+    /// After `deadline`, or when the wire fails.
+    pub(crate) fn ping_pong(
+        &mut self,
+        arena: &Arena,
+        bytes: usize,
+        reps: usize,
+        deadline: Duration,
+    ) -> Result<Vec<Duration>> {
+        let (peer, grant, binding, block) = self.raw_open(arena, bytes, deadline)?;
+        let mut times = Vec::with_capacity(reps);
+        for _ in 0..reps {
+            let start = Instant::now();
+            if self.core.setup.rank == 0 {
+                self.raw_put(peer, grant, &binding, bytes, deadline)?;
+                self.raw_wait(bytes, deadline)?;
+            } else {
+                self.raw_wait(bytes, deadline)?;
+                self.raw_put(peer, grant, &binding, bytes, deadline)?;
+            }
+            times.push(start.elapsed() / 2);
+        }
+        self.raw_drain(deadline)?;
+        drop(block);
+        Ok(times)
+    }
+
+    /// Time per put that the sender is busy: `count` small puts posted back to back by rank 0.
+    ///
+    /// # Errors
+    /// As [`Engine::ping_pong`].
+    pub(crate) fn post_cost(&mut self, arena: &Arena, count: usize, deadline: Duration) -> Result<Duration> {
+        const SMALL: usize = 8;
+        let (peer, grant, binding, block) = self.raw_open(arena, SMALL, deadline)?;
+        let mut best = Duration::MAX;
+        for _ in 0..8 {
+            if self.core.setup.rank == 0 {
+                let start = Instant::now();
+                for _ in 0..count {
+                    self.raw_put(peer, grant, &binding, SMALL, deadline)?;
+                }
+                best = best.min(start.elapsed() / u32::try_from(count.max(1)).unwrap_or(u32::MAX));
+                // One put back says that all have arrived.
+                self.raw_wait(SMALL, deadline)?;
+            } else {
+                for _ in 0..count {
+                    self.raw_wait(SMALL, deadline)?;
+                }
+                self.raw_put(peer, grant, &binding, SMALL, deadline)?;
+            }
+        }
+        self.raw_drain(deadline)?;
+        drop(block);
+        Ok(best)
+    }
+
+    fn raw_open(
+        &mut self,
+        arena: &Arena,
+        bytes: usize,
+        deadline: Duration,
+    ) -> Result<(u32, Grant, Binding, crate::buffer::Block)> {
+        let peer = match self.core.setup.rank {
+            0 => 1,
+            1 => 0,
+            r => return Err(Error::new(ErrorKind::Argument, format!("rank {r} has no part in raw puts"))),
+        };
+        let transport = self
+            .transport
+            .as_deref_mut()
+            .ok_or_else(|| Error::new(ErrorKind::Argument, "one rank has no wire"))?;
+        let half = bytes.max(1).next_multiple_of(4096);
+        let block = arena.alloc(2 * half, Some(transport))?;
+        let whole = block.bound(2 * half);
+        let grant = Grant { address: whole.grant().address + half as u64, key: whole.grant().key };
+        self.send(peer, &Message::Raw { grant })?;
+        self.wait_for(deadline, &mut |core| core.raw_grant.is_some())?;
+        let theirs = self.core.raw_grant.take().unwrap_or_default();
+        Ok((peer, theirs, Binding { output: whole, ..Binding::NONE }, block))
+    }
+
+    /// How many puts a message of `bytes` is on this wire.
+    fn raw_pieces(&self, bytes: usize) -> u64 {
+        let max = self.limits.as_ref().map_or(u64::MAX, |l| l.max_put);
+        (bytes as u64).div_ceil(max).max(1)
+    }
+
+    fn raw_put(
+        &mut self,
+        peer: u32,
+        grant: Grant,
+        binding: &Binding,
+        bytes: usize,
+        deadline: Duration,
+    ) -> Result<()> {
+        let pieces = self.raw_pieces(bytes);
+        let step = (bytes as u64).div_ceil(pieces);
+        let give_up = Instant::now() + deadline;
+        for i in 0..pieces {
+            let offset = i * step;
+            let len = step.min(bytes as u64 - offset);
+            let segments = [Segment { place: Place::new(Region::Output, offset), len }];
+            let to = Destination { peer, address: grant.address + offset, key: grant.key, word: WORD_RAW };
+            loop {
+                let Some(transport) = self.transport.as_deref_mut() else {
+                    return Err(Error::new(ErrorKind::Aborted, "the wire is closed"));
+                };
+                if put(transport, binding, &segments, to, TOKEN_RAW)? == Posted::Yes {
+                    self.core.raw_posted += 1;
+                    break;
+                }
+                self.progress()?;
+                if Instant::now() > give_up {
+                    let e =
+                        Error::new(ErrorKind::Timeout, "the wire takes no raw put").with_peer(peer as usize);
+                    return Err(self.fail(e));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn raw_wait(&mut self, bytes: usize, deadline: Duration) -> Result<()> {
+        let pieces = self.raw_pieces(bytes);
+        self.wait_for(deadline, &mut |core| core.raw_arrivals >= pieces)?;
+        self.core.raw_arrivals -= pieces;
+        Ok(())
+    }
+
+    /// Waits until no put of ours needs its source any more.
+    fn raw_drain(&mut self, deadline: Duration) -> Result<()> {
+        self.wait_for(deadline, &mut |core| core.raw_done >= core.raw_posted)?;
+        self.core.raw_done = 0;
+        self.core.raw_posted = 0;
+        Ok(())
+    }
+}

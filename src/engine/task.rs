@@ -1,0 +1,195 @@
+//! One operation in flight: a program, its counters and its queues. Everything is allocated when the task
+//! is made; running it, and running it again, allocates nothing.
+
+use crate::buffer::{Binding, Grant};
+use crate::plan::NO_COUNTER;
+use crate::plan::lower::{OpKind, Program};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::message::CallId;
+
+/// What is known of one peer during one run.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerState {
+    pub world_rank: u32,
+    /// Its open word: slot, output and landing memory. None: may not put yet.
+    pub open: Option<(u8, Grant, Grant)>,
+    /// Of a persistent operation: output and landing memory, told when it was bound.
+    pub known: Option<(Grant, Grant)>,
+    /// Bytes of ours that it has not acknowledged; below 0 when a receiver credited puts before they came.
+    pub outstanding: i64,
+    /// Bytes of its that we have not acknowledged.
+    pub owed: u64,
+    /// The transport took nothing for it the last time.
+    pub stalled: bool,
+    /// Ops that may go as soon as the peer and the window allow; lowest first.
+    pub ready: BinaryHeap<Reverse<u32>>,
+}
+
+/// Which call this is and what it is called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Meta {
+    pub name: &'static str,
+    pub code: u8,
+    pub call: CallId,
+    pub hash: u64,
+    pub rounds: u32,
+}
+
+/// A program with the state of one run.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub program: Arc<Program>,
+    pub meta: Meta,
+    pub binding: Binding,
+    pub counters: Vec<u32>,
+    pub waits_left: Vec<u32>,
+    pub peers: Vec<PeerState>,
+    /// Copies and notifies that may go.
+    pub local: BinaryHeap<Reverse<u32>>,
+    pub arrivals_left: u64,
+    pub ops_left: usize,
+    /// Bytes of ours that nobody has acknowledged (the sum over the peers).
+    pub outstanding: i64,
+    /// Peers know where to put from an earlier binding.
+    pub persistent: bool,
+}
+
+impl Task {
+    /// A task for `program`; `world_rank` translates the program's ranks.
+    pub(crate) fn new(program: Arc<Program>, world_rank: impl Fn(u32) -> u32) -> Box<Self> {
+        let mut per_peer = vec![0usize; program.peers.len()];
+        let mut local = 0;
+        for op in &program.ops {
+            match op.kind {
+                OpKind::Put => per_peer[op.peer as usize] += 1,
+                OpKind::Notify | OpKind::Copy => local += 1,
+            }
+        }
+        let peers = program.peers.iter().zip(&per_peer).map(|(p, n)| PeerState {
+            world_rank: world_rank(p.rank),
+            open: None,
+            known: None,
+            outstanding: 0,
+            owed: 0,
+            stalled: false,
+            ready: BinaryHeap::with_capacity(*n),
+        });
+        Box::new(Self {
+            peers: peers.collect(),
+            meta: Meta::default(),
+            binding: Binding::NONE,
+            counters: vec![0; program.counters()],
+            waits_left: vec![0; program.ops.len()],
+            local: BinaryHeap::with_capacity(local),
+            arrivals_left: 0,
+            ops_left: 0,
+            outstanding: 0,
+            persistent: false,
+            program,
+        })
+    }
+
+    /// New memory and a new name, and nothing to do.
+    pub(crate) fn rest(&mut self, meta: Meta, binding: Binding) {
+        self.meta = meta;
+        self.binding = binding;
+        self.counters.fill(0);
+        self.arrivals_left = 0;
+        self.ops_left = 0;
+        self.outstanding = 0;
+        self.local.clear();
+        for p in &mut self.peers {
+            p.open = None;
+            p.outstanding = 0;
+            p.owed = 0;
+            p.ready.clear();
+        }
+    }
+
+    /// Ready to run from the start, with new memory and a new name.
+    pub(crate) fn reset(&mut self, meta: Meta, binding: Binding) {
+        self.rest(meta, binding);
+        self.arrivals_left = self.program.arrivals;
+        self.ops_left = self.program.ops.len();
+        // Lowering numbers ops by u32.
+        for (op, i) in (0u32..).zip(0..self.program.ops.len()) {
+            self.waits_left[i] = self.program.ops[i].waits;
+            if self.waits_left[i] == 0 {
+                self.enqueue(op);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, op: u32) {
+        let o = &self.program.ops[op as usize];
+        match o.kind {
+            OpKind::Put => self.peers[o.peer as usize].ready.push(Reverse(op)),
+            OpKind::Notify | OpKind::Copy => self.local.push(Reverse(op)),
+        }
+    }
+
+    /// Counter `counter` grows by one: ops that waited for that become ready.
+    pub(crate) fn bump(&mut self, counter: u32) {
+        if counter == NO_COUNTER {
+            return;
+        }
+        let c = counter as usize;
+        self.counters[c] += 1;
+        let count = self.counters[c];
+        let (from, to) = (self.program.waiter_start[c], self.program.waiter_start[c + 1]);
+        for w in from..to {
+            let (at, op) = self.program.waiters[w as usize];
+            if at == count {
+                self.waits_left[op as usize] -= 1;
+                if self.waits_left[op as usize] == 0 {
+                    self.enqueue(op);
+                }
+            }
+        }
+    }
+
+    /// Everything sent, moved and received.
+    pub(crate) fn finished(&self) -> bool {
+        self.ops_left == 0 && self.arrivals_left == 0
+    }
+
+    /// Whether everybody that we put to has opened.
+    pub(crate) fn all_open(&self) -> bool {
+        self.peers.iter().zip(&self.program.peers).all(|(p, q)| !q.we_put || p.open.is_some())
+    }
+
+    /// The peer with this world rank.
+    pub(crate) fn peer_index(&self, world_rank: u32) -> Option<usize> {
+        self.peers.iter().position(|p| p.world_rank == world_rank)
+    }
+
+    /// The first thing that is still missing: (peer's world rank, round, what), for error texts.
+    pub(crate) fn missing(&self) -> Option<(u32, u32, String)> {
+        let p = &self.program;
+        let late = p
+            .expected
+            .iter()
+            .enumerate()
+            .filter(|(c, e)| e.peer != NO_COUNTER && self.counters[*c] < e.arrivals)
+            .min_by_key(|(_, e)| e.round);
+        if let Some((_, e)) = late {
+            let peer = self.peers[e.peer as usize].world_rank;
+            return Some((peer, e.round, format!("{} bytes of round {} did not come", e.len, e.round)));
+        }
+        for (i, peer) in self.peers.iter().enumerate() {
+            if let Some(Reverse(op)) = peer.ready.peek() {
+                let round = p.ops[*op as usize].round;
+                let what = if peer.open.is_none() && p.peers[i].we_put {
+                    "it has not entered the operation"
+                } else {
+                    "it does not acknowledge what was sent"
+                };
+                return Some((peer.world_rank, round, what.to_owned()));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,222 @@
+//! Which launcher started us. Never N silent jobs of size 1: a launcher that speaks of more ranks than one
+//! and cannot be reached is an error.
+
+use super::pmi1::Pmi1;
+use super::single::Single;
+use super::{Launch, fd, side};
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result};
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Set when this process joined its job over PMI: a launcher lets in each rank once.
+static JOINED: AtomicBool = AtomicBool::new(false);
+
+/// Finds the launcher and joins the job. In this order: the setting `launcher` (`pmi1`, `single`); an open
+/// socket in `PMI_FD`; `PMI_PORT` with `PMI_ID`; none, that is, a job of size 1.
+///
+/// # Errors
+/// When the environment says that we are one of several ranks but the launcher speaks no PMI-1 that can be
+/// reached; when the launcher does not answer within the setting `start-deadline`; when this process has
+/// joined already.
+pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
+    let variable = |name: &str| {
+        let value = std::env::var_os(name)?;
+        (!value.is_empty()).then(|| value.to_string_lossy().into_owned())
+    };
+    let patience = config.seconds("start-deadline")?;
+    match config.text("launcher") {
+        "single" => Ok(Box::new(Single::new())),
+        mode @ ("auto" | "pmi1") => {
+            if let Some(pmi) = pmi1(&variable, patience)? {
+                return Ok(Box::new(pmi));
+            }
+            if mode == "pmi1" {
+                return Err(not_there(&variable));
+            }
+            match several(&variable) {
+                Some(error) => Err(error),
+                None => Ok(Box::new(Single::new())),
+            }
+        }
+        other => {
+            Err(Error::new(ErrorKind::Config, format!("CIRCULANT_LAUNCHER: there is no launcher {other:?}"))
+                .help("it is auto, pmi1 or single"))
+        }
+    }
+}
+
+type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The PMI-1 client, where the environment leads to one.
+fn pmi1(variable: Variables<'_>, patience: Duration) -> Result<Option<Pmi1>> {
+    if let Some(Ok(stream)) = pmi_fd(variable) {
+        join_once()?;
+        let number = |name: &str| {
+            let text = variable(name);
+            text.as_deref().and_then(|t| t.parse::<usize>().ok()).ok_or_else(|| {
+                let found = text.map_or("is not set".to_owned(), |t| format!("is {t:?}"));
+                Error::new(ErrorKind::Launch, format!("PMI_FD leads to a launcher, but {name} {found}"))
+            })
+        };
+        let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
+        let side = variable(side::VARIABLE);
+        return Pmi1::over_socket(stream, rank, size, side.as_deref(), patience).map(Some);
+    }
+    let (Some(address), Some(id)) = (variable("PMI_PORT"), variable("PMI_ID")) else { return Ok(None) };
+    if !id.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(Error::new(ErrorKind::Launch, format!("PMI_ID is no identifier: {id:?}")));
+    }
+    join_once()?;
+    Pmi1::over_port(&address, &id, patience).map(Some)
+}
+
+/// The socket that `PMI_FD` names, or why there is none.
+fn pmi_fd(variable: Variables<'_>) -> Option<io::Result<std::os::unix::net::UnixStream>> {
+    let fd = variable("PMI_FD")?;
+    Some(match fd.parse::<RawFd>() {
+        Ok(fd) => fd::adopt_socket(fd),
+        Err(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a number")),
+    })
+}
+
+fn join_once() -> Result<()> {
+    if JOINED.swap(true, Ordering::Relaxed) {
+        return Err(Error::new(ErrorKind::Launch, "this process has joined its job already")
+            .help("make one World per process and share it"));
+    }
+    Ok(())
+}
+
+/// A sign that we are one of several ranks.
+struct Sign {
+    /// The variable that says how many.
+    size: &'static str,
+    /// Counts only together with this one ("" = always): it is set in the ranks only.
+    with: &'static str,
+    /// Who sets it.
+    launcher: &'static str,
+    /// What to do.
+    help: &'static str,
+}
+
+const SLURM: &str = "start it with: srun --mpi=pmi2 PROGRAM";
+const PMIX: &str =
+    "PMIx is not supported yet; start it with: srun --mpi=pmi2, mpiexec.hydra, or circulant run -n N PROGRAM";
+const PMI: &str =
+    "only the process that the launcher started can join, and no program in between may close the descriptor";
+
+const SIGNS: &[Sign] = &[
+    Sign { size: "PMI_SIZE", with: "", launcher: "a PMI launcher", help: PMI },
+    Sign { size: "SLURM_STEP_NUM_TASKS", with: "SLURM_PROCID", launcher: "srun", help: SLURM },
+    Sign { size: "SLURM_NTASKS", with: "SLURM_PROCID", launcher: "Slurm", help: SLURM },
+    Sign { size: "OMPI_COMM_WORLD_SIZE", with: "", launcher: "mpirun of Open MPI", help: PMIX },
+    Sign { size: "MPI_LOCALNRANKS", with: "", launcher: "mpiexec", help: PMI },
+    Sign {
+        size: "FLUX_JOB_SIZE",
+        with: "",
+        launcher: "Flux",
+        help: "start it with: flux run -o pmi=simple PROGRAM",
+    },
+    Sign { size: "PALS_SIZE", with: "", launcher: "HPE PALS", help: PMIX },
+];
+
+/// Launchers that give a rank but no size: whether there are more ranks cannot be known.
+const PRESENCE: &[(&str, &str, &str)] = &[
+    ("PMIX_RANK", "a PMIx launcher", PMIX),
+    ("PMIX_NAMESPACE", "a PMIx launcher", PMIX),
+    ("PALS_RANKID", "HPE PALS", PMIX),
+];
+
+/// The error when the environment speaks of several ranks.
+fn several(variable: Variables<'_>) -> Option<Error> {
+    let mut sizes =
+        SIGNS.iter().filter(|s| s.with.is_empty() || variable(s.with).is_some()).filter_map(|s| {
+            let size: u64 = variable(s.size)?.trim().parse().ok()?;
+            Some((s, size))
+        });
+    let mut known = false;
+    let found = sizes.find(|&(_, size)| {
+        known = true;
+        size > 1
+    });
+    let (what, launcher, help) = if let Some((s, size)) = found {
+        (format!("{}={size}", s.size), s.launcher, s.help)
+    } else {
+        // A size of 1 that somebody tells settles it.
+        let sign = PRESENCE.iter().find(|s| !known && variable(s.0).is_some())?;
+        (sign.0.to_owned(), sign.1, sign.2)
+    };
+    let message =
+        format!("{launcher} started several ranks ({what}), but it cannot be reached: {}", reach(variable));
+    Some(
+        Error::new(ErrorKind::Launch, message)
+            .help(format!("{help}; for a job of its own size 1 set CIRCULANT_LAUNCHER=single")),
+    )
+}
+
+/// What became of the ways to a launcher.
+fn reach(variable: Variables<'_>) -> String {
+    match (variable("PMI_FD"), pmi_fd(variable)) {
+        (Some(fd), Some(Err(e))) => format!("PMI_FD={fd} is not an open socket ({e})"),
+        _ if variable("PMI_PORT").is_some() => "PMI_PORT is set, but not PMI_ID".to_owned(),
+        _ => "neither PMI_FD nor PMI_PORT is set".to_owned(),
+    }
+}
+
+fn not_there(variable: Variables<'_>) -> Error {
+    Error::new(ErrorKind::Launch, format!("CIRCULANT_LAUNCHER=pmi1, but {}", reach(variable)))
+        .help("start it with circulant run, mpiexec.hydra or srun --mpi=pmi2")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(environment: &[(&str, &str)]) -> Option<String> {
+        let variable =
+            |name: &str| environment.iter().find(|v| v.0 == name && !v.1.is_empty()).map(|v| v.1.to_owned());
+        several(&variable).map(|e| e.to_string())
+    }
+
+    #[test]
+    fn several_ranks_are_never_taken_for_one() {
+        for (environment, words) in [
+            (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")][..], &["SLURM_NTASKS=4", "srun --mpi=pmi2"][..]),
+            (&[("SLURM_NTASKS", "1"), ("SLURM_PROCID", "0"), ("PMI_SIZE", "3")], &["PMI_SIZE=3"]),
+            (
+                &[("PMI_SIZE", "2"), ("PMI_FD", "987654")],
+                &["PMI_SIZE=2", "PMI_FD=987654 is not an open socket"],
+            ),
+            (&[("PMI_SIZE", "2"), ("PMI_FD", "x")], &["not a number"]),
+            (
+                &[("OMPI_COMM_WORLD_SIZE", "8"), ("PMIX_RANK", "3")],
+                &["OMPI_COMM_WORLD_SIZE=8", "not supported yet"],
+            ),
+            (&[("PMIX_NAMESPACE", "prte"), ("PMIX_RANK", "0")], &["PMIX_RANK", "not supported yet"]),
+            (&[("MPI_LOCALNRANKS", "2")], &["MPI_LOCALNRANKS=2"]),
+            (&[("PALS_RANKID", "0")], &["PALS"]),
+        ] {
+            let error = verdict(environment).unwrap_or_else(|| panic!("{environment:?} passed for one rank"));
+            for word in words.iter().chain(&["CIRCULANT_LAUNCHER=single"]) {
+                assert!(error.contains(word), "{word:?} is not in {error:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_rank_may_be_alone() {
+        for environment in [
+            &[][..],
+            &[("SLURM_NTASKS", "4")], // a shell of salloc, not a rank
+            &[("SLURM_NTASKS", "1"), ("SLURM_PROCID", "0")],
+            &[("OMPI_COMM_WORLD_SIZE", "1"), ("PMIX_RANK", "0")],
+            &[("PMI_SIZE", "1"), ("PMI_FD", "987654")],
+            &[("PMI_SIZE", "many")],
+        ] {
+            assert_eq!(verdict(environment), None, "{environment:?}");
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! The PMI-1 wire, from a rank's side: over the socket that `PMI_FD` names, or a connection to `PMI_PORT`.
+//! One request at a time; only the commands that every launcher answers (an unknown one ends the job under
+//! some); every wait has a deadline.
+
+use super::side::Side;
+use super::wire::{Line, Lines, quote};
+use super::{Gone, Launch, mapping, value};
+use crate::error::{Error, ErrorKind, Result};
+use std::fmt::Debug;
+use std::io::{ErrorKind as Io, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// How long a read sleeps before it looks at the side channel.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// More ranks than this, nobody has: the launcher is broken.
+const SIZE_MAX: usize = 1 << 24;
+
+/// What both kinds of connection can do.
+trait Stream: Read + Write + Send + Debug {
+    fn limit(&self, wait: Duration) -> std::io::Result<()>;
+}
+
+impl Stream for UnixStream {
+    fn limit(&self, wait: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(wait))?;
+        self.set_write_timeout(Some(wait))
+    }
+}
+
+impl Stream for TcpStream {
+    fn limit(&self, wait: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(wait))?;
+        self.set_write_timeout(Some(wait))
+    }
+}
+
+/// A rank of a job whose launcher speaks PMI-1.
+#[derive(Debug)]
+pub struct Pmi1 {
+    name: &'static str,
+    stream: Box<dyn Stream>,
+    lines: Lines,
+    side: Option<Side>,
+    rank: usize,
+    size: usize,
+    kvsname: String,
+    nodes: Option<Vec<u32>>,
+    /// How long the launcher may take to answer.
+    patience: Duration,
+    /// Why the connection can no longer be used.
+    broken: Option<String>,
+}
+
+impl Pmi1 {
+    /// Joins over the socket of `PMI_FD`, as `rank` of `size`. `side` is the value of the side channel's
+    /// variable; each answer must come within `patience`.
+    ///
+    /// # Errors
+    /// When the launcher does not answer as it should.
+    pub fn over_socket(
+        stream: UnixStream,
+        rank: usize,
+        size: usize,
+        side: Option<&str>,
+        patience: Duration,
+    ) -> Result<Self> {
+        let mut pmi = Self::new("pmi1 (PMI_FD)", Box::new(stream), patience);
+        (pmi.rank, pmi.size) = (rank, size);
+        pmi.join(side)?;
+        Ok(pmi)
+    }
+
+    /// Joins by connecting to `address` (`PMI_PORT`) and saying who we are (`PMI_ID`); the launcher then
+    /// tells rank and size.
+    ///
+    /// # Errors
+    /// When the address cannot be reached, or the launcher does not answer as it should.
+    pub fn over_port(address: &str, id: &str, patience: Duration) -> Result<Self> {
+        let stream = connect(address, patience)?;
+        let mut pmi = Self::new("pmi1 (PMI_PORT)", Box::new(stream), patience);
+        let deadline = Instant::now() + patience;
+        pmi.send(&format!("cmd=initack pmiid={id}\n"), deadline)?;
+        pmi.receive("initack", deadline, "initack")?;
+        let number = |pmi: &mut Self, name: &str| {
+            let raw = pmi.receive("set", deadline, "initack")?;
+            let number = Line::parse(&raw).and_then(|l| l.number::<usize>(name));
+            number
+                .ok_or_else(|| pmi.fail(format!("the launcher did not tell our {name} but {}", quote(&raw))))
+        };
+        pmi.size = number(&mut pmi, "size")?;
+        pmi.rank = number(&mut pmi, "rank")?;
+        number(&mut pmi, "debug")?;
+        pmi.join(None)?;
+        Ok(pmi)
+    }
+
+    fn new(name: &'static str, stream: Box<dyn Stream>, patience: Duration) -> Self {
+        Self {
+            name,
+            stream,
+            lines: Lines::default(),
+            side: None,
+            rank: 0,
+            size: 0,
+            kvsname: String::new(),
+            nodes: None,
+            patience,
+            broken: None,
+        }
+    }
+
+    fn join(&mut self, side: Option<&str>) -> Result<()> {
+        if self.rank >= self.size || self.size > SIZE_MAX {
+            let message = format!("the launcher says we are rank {} of {}", self.rank, self.size);
+            return Err(Error::new(ErrorKind::Launch, message));
+        }
+        let raw = self.ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
+        let line = Line::parse(&raw);
+        if line.and_then(|l| l.rc()).is_some_and(|rc| rc != 0) {
+            return Err(self.fail(format!("the launcher does not speak PMI-1: {}", quote(&raw))));
+        }
+        // Our values fit any limits; the question is asked because some launchers expect it.
+        self.ask("cmd=get_maxes\n", "maxes")?;
+        let raw = self.ask("cmd=get_my_kvsname\n", "my_kvsname")?;
+        let name = Line::parse(&raw).and_then(|l| l.text("kvsname"));
+        self.kvsname = match name {
+            Some(name) if !name.is_empty() && name.len() <= 256 => name.to_owned(),
+            _ => return Err(self.fail(format!("no name of the key-value space in {}", quote(&raw)))),
+        };
+        self.side = side.and_then(|v| Side::of(v, &self.kvsname));
+        // Some launchers have no mapping, some cut a long one: then the ranks find out for themselves.
+        self.nodes = self
+            .fetch("PMI_process_mapping")?
+            .ok()
+            .and_then(|text| mapping::parse(&String::from_utf8_lossy(&text), self.size).ok());
+        Ok(())
+    }
+
+    /// Sends a request and waits for the line that answers it.
+    fn ask(&mut self, request: &str, answer: &str) -> Result<Vec<u8>> {
+        let deadline = Instant::now() + self.patience;
+        self.send(request, deadline)?;
+        self.receive(answer, deadline, request.trim_end())
+    }
+
+    fn send(&mut self, request: &str, deadline: Instant) -> Result<()> {
+        if let Some(why) = &self.broken {
+            return Err(self.error(ErrorKind::Launch, why.clone()));
+        }
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let sent = self.stream.limit(left).and_then(|()| self.stream.write_all(request.as_bytes()));
+        sent.map_err(|e| self.fail(format!("the launcher is gone: {e}")))
+    }
+
+    /// The next line, which must be an `answer`. After a failure the connection is out of step: no further use.
+    fn receive(&mut self, answer: &str, deadline: Instant, request: &str) -> Result<Vec<u8>> {
+        loop {
+            match self.lines.pop() {
+                Ok(Some(raw)) => {
+                    return match Line::parse(&raw) {
+                        Some(line) if line.command() == answer.as_bytes() => Ok(raw),
+                        _ => Err(self.fail(format!(
+                            "the launcher answered {} to {}",
+                            quote(&raw),
+                            quote(request.as_bytes())
+                        ))),
+                    };
+                }
+                Ok(None) => {}
+                Err(_) => return Err(self.fail("the launcher sent a line without end".to_owned())),
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let message = format!("the launcher did not answer {} in time", quote(request.as_bytes()));
+                self.broken = Some(message.clone());
+                return Err(self.error(ErrorKind::Timeout, message));
+            }
+            self.read(left, answer == "barrier_out")?;
+        }
+    }
+
+    /// Reads what is there. Waiting for other ranks (`watch`), it looks now and then whether one is gone.
+    fn read(&mut self, left: Duration, watch: bool) -> Result<()> {
+        let slice = if watch && self.side.is_some() { left.min(SLICE) } else { left };
+        let mut buffer = [0; 4096];
+        let got = self.stream.limit(slice).and_then(|()| self.stream.read(&mut buffer));
+        match got {
+            Ok(0) => Err(self.fail("the launcher closed the connection".to_owned())),
+            Ok(len) => {
+                self.lines.push(&buffer[..len]);
+                Ok(())
+            }
+            Err(e) if matches!(e.kind(), Io::WouldBlock | Io::TimedOut) => {
+                match self.side.as_mut().filter(|_| watch).and_then(Side::peek).cloned() {
+                    Some(gone) => {
+                        let message =
+                            format!("rank {} is gone ({}) while we waited for it", gone.rank, gone.how);
+                        self.broken = Some(message.clone());
+                        Err(self.error(ErrorKind::PeerLost, message).with_peer(gone.rank))
+                    }
+                    None => Ok(()),
+                }
+            }
+            Err(e) if e.kind() == Io::Interrupted => Ok(()),
+            Err(e) => Err(self.fail(format!("the launcher is gone: {e}"))),
+        }
+    }
+
+    /// The value under a key as it is in the launcher; the inner error is the raw answer.
+    fn fetch(&mut self, key: &str) -> Result<Result<Vec<u8>, Vec<u8>>> {
+        let request = format!("cmd=get kvsname={} key={key}\n", self.kvsname);
+        let raw = self.ask(&request, "get_result")?;
+        let line = Line::parse(&raw);
+        Ok(match line.and_then(|l| Some((l.rc(), l.value()?))) {
+            Some((Some(0) | None, value)) => Ok(value.to_vec()),
+            _ => Err(raw),
+        })
+    }
+
+    fn piece(&mut self, key: &str, index: usize) -> Result<Vec<u8>> {
+        let key = value::key(key, index);
+        self.fetch(&key)?.map_err(|raw| {
+            let message = format!("the launcher has nothing under the key {key}: {}", quote(&raw));
+            self.error(ErrorKind::Launch, message)
+        })
+    }
+
+    fn error(&self, kind: ErrorKind, message: String) -> Error {
+        Error::new(kind, format!("{}: {message}", self.name)).at_rank(self.rank)
+    }
+
+    /// The error, and the end of this connection.
+    fn fail(&mut self, message: String) -> Error {
+        self.broken = Some(message.clone());
+        self.error(ErrorKind::Launch, message)
+    }
+}
+
+impl Launch for Pmi1 {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<()> {
+        super::check_key(key)?;
+        for (i, piece) in value::pieces(bytes).iter().enumerate() {
+            let key = value::key(key, i);
+            let request = format!("cmd=put kvsname={} key={key} value={piece}\n", self.kvsname);
+            let raw = self.ask(&request, "put_result")?;
+            if Line::parse(&raw).and_then(|l| l.rc()).is_some_and(|rc| rc != 0) {
+                let message = format!("the launcher refused the key {key}: {}", quote(&raw));
+                return Err(self.error(ErrorKind::Launch, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn fence(&mut self, deadline: Duration) -> Result<()> {
+        let end = Instant::now() + deadline;
+        self.send("cmd=barrier_in\n", end)?;
+        self.receive("barrier_out", end, "cmd=barrier_in").map(|_| ())
+    }
+
+    fn get(&mut self, key: &str) -> Result<Vec<u8>> {
+        super::check_key(key)?;
+        let piece = self.piece(key, 0)?;
+        let Some((count, mut all)) = value::first(&piece) else {
+            let message = format!("the value under the key {key} is not ours: {}", quote(&piece));
+            return Err(self.error(ErrorKind::Launch, message));
+        };
+        for i in 1..count {
+            let piece = self.piece(key, i)?;
+            let Some(bytes) = value::decode(&piece) else {
+                let message = format!("piece {i} of {count} of the key {key} is damaged: {}", quote(&piece));
+                return Err(self.error(ErrorKind::Launch, message));
+            };
+            all.extend(bytes);
+        }
+        Ok(all)
+    }
+
+    fn nodes(&self) -> Option<Vec<u32>> {
+        self.nodes.clone()
+    }
+
+    fn gone(&mut self) -> Option<Gone> {
+        self.side.as_mut()?.take()
+    }
+
+    fn abort(&mut self, code: i32, message: &str) {
+        // Only our own launcher is told why; to others the field would be unknown.
+        let why = match (&self.side, message.replace('\n', " ")) {
+            (Some(_), why) if !why.is_empty() => format!(" value={why}"),
+            _ => String::new(),
+        };
+        if why.is_empty() && !message.is_empty() {
+            eprintln!("circulant: rank {} aborts the job: {message}", self.rank);
+        }
+        // The connection may be out of step, but the launcher reads it all the same.
+        let request = format!("cmd=abort exitcode={code}{why}\n");
+        let _ = self.stream.limit(Duration::from_secs(1));
+        let _ = self.stream.write_all(request.as_bytes());
+        self.broken.get_or_insert_with(|| "the job was aborted".to_owned());
+    }
+
+    fn finalize(&mut self) -> Result<()> {
+        self.ask("cmd=finalize\n", "finalize_ack")?;
+        self.broken = Some("already finalized".to_owned());
+        Ok(())
+    }
+}
+
+fn connect(address: &str, patience: Duration) -> Result<TcpStream> {
+    let trouble = |e: std::io::Error| {
+        Error::new(ErrorKind::Launch, format!("PMI_PORT={address} cannot be reached: {e}"))
+    };
+    let mut last = std::io::Error::from(Io::AddrNotAvailable);
+    for address in address.to_socket_addrs().map_err(trouble)? {
+        match TcpStream::connect_timeout(&address, patience) {
+            Ok(stream) => {
+                stream.set_nodelay(true).map_err(trouble)?;
+                return Ok(stream);
+            }
+            Err(e) => last = e,
+        }
+    }
+    Err(trouble(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ANSWERS: [&str; 8] = [
+        "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+        "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
+        "cmd=my_kvsname kvsname=job rc=0",
+        "cmd=get_result rc=0 msg=success value=(vector,(0,2,1))",
+        "cmd=put_result rc=0",
+        "cmd=barrier_out rc=0",
+        "cmd=get_result rc=0 value=1.eHl6",
+        "cmd=finalize_ack rc=0",
+    ];
+
+    /// A whole life against a launcher that says these bytes and hangs up; how far it came.
+    fn live(said: &[u8]) -> Result<()> {
+        let (ours, mut theirs) = UnixStream::pair()?;
+        theirs.write_all(said)?;
+        theirs.shutdown(std::net::Shutdown::Write)?;
+        let patience = Duration::from_secs(5);
+        let mut me = Pmi1::over_socket(ours, 0, 2, None, patience)?;
+        assert_eq!(me.nodes(), Some(vec![0, 1]));
+        me.put("key", b"xyz")?;
+        me.fence(patience)?;
+        assert_eq!(me.get("key")?, b"xyz");
+        me.finalize()
+    }
+
+    fn text(lines: &[&str]) -> Vec<u8> {
+        lines.iter().flat_map(|l| [l.as_bytes(), b"\n"].concat()).collect()
+    }
+
+    #[test]
+    fn a_life() {
+        live(&text(&ANSWERS)).unwrap();
+        for end in 0..ANSWERS.len() {
+            let error = live(&text(&ANSWERS[..end])).unwrap_err().to_string();
+            assert!(error.contains("closed the connection"), "{error}");
+        }
+        let error = live(b"cmd=response_to_init rc=-1\n").unwrap_err().to_string();
+        assert!(error.contains("does not speak PMI-1: \"cmd=response_to_init rc=-1\""), "{error}");
+        let mut lines = ANSWERS;
+        lines[4] = "cmd=put_result rc=-1 msg=no";
+        assert!(live(&text(&lines)).unwrap_err().to_string().contains("msg=no"));
+        lines = ANSWERS;
+        lines[6] = "cmd=get_result rc=-1 value=unknown";
+        assert!(live(&text(&lines)).unwrap_err().to_string().contains("nothing under the key"));
+    }
+
+    #[test]
+    fn ranks_beyond_the_size_are_refused() {
+        for (rank, size) in [(0, 0), (2, 2), (0, usize::MAX)] {
+            let (ours, _theirs) = UnixStream::pair().unwrap();
+            assert!(Pmi1::over_socket(ours, rank, size, None, Duration::from_secs(5)).is_err());
+        }
+    }
+
+    proptest! {
+        /// Spoilt answers are errors, never a panic or a wait.
+        #[test]
+        fn spoilt(which in 0..ANSWERS.len(), at in 0usize..60, byte in any::<u8>(), cut in any::<bool>()) {
+            let mut lines: Vec<Vec<u8>> = ANSWERS.iter().map(|l| l.as_bytes().to_vec()).collect();
+            let at = at % lines[which].len();
+            if cut {
+                lines[which].truncate(at);
+            } else {
+                lines[which][at] = byte;
+            }
+            let said: Vec<u8> = lines.iter().flat_map(|l| [&l[..], b"\n"].concat()).collect();
+            // The two values that `live` looks at may be spoilt into other good ones.
+            if which != 3 && which != 6 {
+                let _ = live(&said);
+            }
+        }
+
+        #[test]
+        fn any_bytes(said in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(live(&said).is_err());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The allgather in q rounds of at most two runs each (Träff 2022, Algorithm 7, without its rotated
+//! buffer: a window of ranks mod p is at most two contiguous runs of the output).
+//!
+//! After round k rank r holds the contributions of ranks `r .. r+skips[k+1]`, and in round k it puts the
+//! first `skips[k+1]−skips[k]` of them to `r−skips[k]`. Optimal rounds and optimal volume at once, for any p;
+//! O(q) steps. A run leaves when all of it is there: right for light contributions. Heavy ones do better
+//! piece by piece, with [`allgatherv`](crate::plan::allgatherv::circulant) and one block.
+//!
+//! Counter k counts the arrivals of round k, counter q our own copy to the output, and q+1+k is the join
+//! of that copy with the arrivals of rounds 0..=k.
+
+use crate::error::{Result, argument};
+use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
+use crate::schedule::{Circulant, MAX_P};
+
+/// An allgather of the same number of bytes of every rank.
+#[derive(Clone, Copy, Debug)]
+pub struct Allgather {
+    graph: Circulant,
+    count: u64,
+    in_place: bool,
+}
+
+impl Allgather {
+    /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of everyone's output.
+    ///
+    /// # Errors
+    /// If there are 0 or more than [`MAX_P`] ranks, or the output is beyond 2^64 bytes.
+    pub fn new(size: u32, count: u64, in_place: bool) -> Result<Self> {
+        if size == 0 || size > MAX_P {
+            return Err(argument(format!("allgather among {size} ranks")));
+        }
+        if count.checked_mul(u64::from(size)).is_none() {
+            return Err(argument(format!("{size} contributions of {count} bytes are beyond 2^64 bytes")));
+        }
+        Ok(Self { graph: Circulant::new(size), count, in_place })
+    }
+
+    /// The runs of ranks `first` .. `first + len` mod p: (first rank, number of ranks).
+    fn runs(&self, first: u32, len: u32) -> impl Iterator<Item = (u32, u32)> {
+        let head = len.min(self.size() - first);
+        [(first, head), (0, len - head)].into_iter().filter(|&(_, n)| n > 0)
+    }
+
+    /// How many ranks' contributions move in round `k`.
+    fn width(&self, k: u32) -> u32 {
+        self.graph.skip(k + 1) - self.graph.skip(k)
+    }
+
+    /// What stands for "own copy done and the rounds before `k` arrived", as two waits.
+    fn held(&self, rank: u32, k: u32) -> [Wait; 2] {
+        let q = self.graph.q();
+        if k == 0 {
+            return [if self.in_place { Wait::NONE } else { Wait::once(q) }, Wait::NONE];
+        }
+        // Round k-1 came in as many runs as its window has at this rank.
+        let first = self.graph.to(rank, k - 1);
+        let runs = if self.width(k - 1) > self.size() - first { 2 } else { 1 };
+        let before = if k == 1 { self.held(rank, 0)[0] } else { Wait::once(q + k - 1) };
+        [Wait { counter: k - 1, at_least: runs }, before]
+    }
+
+    fn place(&self, rank: u32) -> Place {
+        Place::new(Region::Output, u64::from(rank) * self.count)
+    }
+
+    fn round(&self, rank: u32, k: u32) -> impl Iterator<Item = Step> + '_ {
+        let (to, from) = (self.graph.from(rank, k), self.graph.to(rank, k));
+        let (q, held) = (self.graph.q(), self.held(rank, k));
+        let len = move |ranks: u32| u64::from(ranks) * self.count;
+        // The first round sends our contribution before its copy is made.
+        let source = move |at| if k == 0 && !self.in_place { Place::new(Region::Input, 0) } else { at };
+        let join = (k > 0).then(|| Step::join(k, held, q + k));
+        let puts = self.runs(rank, self.width(k)).map(move |(j, ranks)| Step {
+            waits: if k == 0 { [Wait::NONE; 2] } else { held },
+            ..Step::put(k, to, source(self.place(j)), self.place(j), len(ranks), Wait::NONE, k)
+        });
+        let expects = self.runs(from, self.width(k)).map(move |(j, ranks)| {
+            Step::expect(k, from, source(self.place(j)), self.place(j), len(ranks), k)
+        });
+        puts.chain(join).chain(expects)
+    }
+}
+
+impl Plan for Allgather {
+    fn algorithm(&self) -> &'static str {
+        "circulant"
+    }
+
+    fn size(&self) -> u32 {
+        self.graph.p()
+    }
+
+    fn rounds(&self) -> u32 {
+        self.graph.q()
+    }
+
+    fn counters(&self, _rank: u32) -> u32 {
+        2 * self.graph.q() + 1
+    }
+
+    fn sizes(&self, _rank: u32) -> Sizes {
+        let input = if self.in_place { 0 } else { self.count };
+        Sizes { input, output: self.count * u64::from(self.size()), ..Sizes::default() }
+    }
+
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        if self.count == 0 {
+            return Box::new(std::iter::empty());
+        }
+        let bump = if self.size() == 1 { NO_COUNTER } else { self.graph.q() };
+        let own =
+            Step::copy(0, Place::new(Region::Input, 0), self.place(rank), self.count, [Wait::NONE; 2], bump);
+        let own = (!self.in_place).then_some(own);
+        // The copy comes second: the first put does not need it.
+        let first = (0..self.graph.q().min(1)).flat_map(move |k| self.round(rank, k));
+        let rest = (1..self.graph.q()).flat_map(move |k| self.round(rank, k));
+        Box::new(first.chain(own).chain(rest))
+    }
+}

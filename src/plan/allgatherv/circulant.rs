@@ -1,0 +1,176 @@
+//! Irregular allgather in n−1+q rounds (Träff 2022, Algorithm 9): p broadcasts, one from every owner, in
+//! the same rounds, as puts into the final memory.
+//!
+//! Every piece is a put of its own and waits for its own block only. Block b of owner j bumps counter
+//! first(j) + b.
+//!
+//! Owners may have different numbers of blocks: owner j's broadcast takes n_j−1+q rounds, fewer than the
+//! longest one's. Its round i must be round k = i mod q of the graph like everyone's, and all
+//! broadcasts end with a phase; so they end together, and owner j begins n−n_j rounds late: its block
+//! number in a round is that of the n-block schedule less n−n_j, and negative ones are not sent. (Late
+//! is right also as a priority: long broadcasts need the early rounds, short ones fill the gaps.)
+
+use super::extent;
+use crate::error::{Result, argument};
+use crate::plan::split::Split;
+use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Step, Wait};
+use crate::schedule::{Circulant, MAX_P, Round, block};
+
+/// How many blocks each owner's contribution is cut into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// The same number for all.
+    Equal(u32),
+    /// A number for each owner.
+    PerOwner(Vec<u32>),
+}
+
+/// An allgatherv by p simultaneous n-block broadcasts.
+#[derive(Clone, Debug)]
+pub struct Allgatherv {
+    graph: Circulant,
+    owners: Vec<Owner>,
+    /// The largest number of blocks.
+    blocks: u32,
+    counters: u32,
+    output: u64,
+    in_place: bool,
+    /// Receive schedules by column: entry k of relative rank r at k·p + r.
+    columns: Vec<i8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    split: Split,
+    displ: u64,
+    first: u32,
+}
+
+impl Allgatherv {
+    /// Gathers `counts[j]` bytes of every rank j at `displs[j]` of everyone's output.
+    ///
+    /// # Errors
+    /// If counts and displacements do not fit each other (see [`extent`]), a number of blocks is 0 or
+    /// missing, or there are more than [`MAX_COUNTERS`] blocks in all.
+    pub fn new(counts: &[u64], displs: &[u64], blocks: &Blocks, in_place: bool) -> Result<Self> {
+        let output = extent(counts, displs)?;
+        let size = u32::try_from(counts.len()).ok().filter(|&p| p <= MAX_P);
+        let size = size.ok_or_else(|| argument(format!("allgatherv among {} ranks", counts.len())))?;
+        if matches!(blocks, Blocks::PerOwner(list) if list.len() != counts.len()) {
+            return Err(argument("not one number of blocks per rank"));
+        }
+        let (mut owners, mut counters, mut most) = (Vec::with_capacity(counts.len()), 0u32, 1);
+        for (j, (&count, &displ)) in counts.iter().zip(displs).enumerate() {
+            let n = match blocks {
+                Blocks::Equal(n) => *n,
+                Blocks::PerOwner(list) => list[j],
+            };
+            if n == 0 {
+                return Err(argument(format!("rank {j}'s contribution in 0 blocks")));
+            }
+            // Nothing needs no counters; empty blocks of a short message still have theirs.
+            let n = if count == 0 { 1 } else { n };
+            owners.push(Owner { split: Split::new(count, n), displ, first: counters });
+            counters = counters.checked_add(n).filter(|&c| c <= MAX_COUNTERS).ok_or_else(|| {
+                argument(format!("allgatherv with more than {MAX_COUNTERS} blocks in all"))
+                    .help("use fewer blocks")
+            })?;
+            most = most.max(n);
+        }
+        let graph = Circulant::new(size);
+        Ok(Self { graph, owners, blocks: most, counters, output, in_place, columns: columns(&graph) })
+    }
+
+    /// The largest number of blocks of an owner.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// The pieces that `receiver` gets from `sender` in `round`: (owner, block), owners ascending.
+    fn pieces(&self, receiver: u32, round: Round) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let p = self.size();
+        let column = &self.columns[round.k as usize * p as usize..][..p as usize];
+        (0..p).filter_map(move |j| {
+            if j == receiver {
+                return None;
+            }
+            let relative = if receiver >= j { receiver - j } else { receiver + p - j };
+            let n = self.owners[j as usize].split.blocks();
+            let late = i64::from(self.blocks - n);
+            Some((j, block(column[relative as usize], round.offset - late, n)?))
+        })
+    }
+
+    /// Source at `sender`, target, length, and counter of a piece, unless it is empty.
+    fn piece(&self, sender: u32, (j, b): (u32, u32)) -> Option<(Place, Place, u64, u32)> {
+        let owner = &self.owners[j as usize];
+        let (offset, len) = owner.split.block(b);
+        if len == 0 {
+            return None;
+        }
+        let target = Place::new(Region::Output, owner.displ + offset);
+        let source = if j == sender && !self.in_place { Place::new(Region::Input, offset) } else { target };
+        Some((source, target, len, owner.first + b))
+    }
+
+    fn round(&self, rank: u32, round: Round) -> impl Iterator<Item = Step> + '_ {
+        let (to, from) = (self.graph.to(rank, round.k), self.graph.from(rank, round.k));
+        let puts = self.pieces(to, round).filter_map(move |(j, b)| {
+            let (source, target, len, counter) = self.piece(rank, (j, b))?;
+            let wait = if j == rank { Wait::NONE } else { Wait::once(counter) };
+            Some(Step::put(round.index, to, source, target, len, wait, counter))
+        });
+        let expects = self.pieces(rank, round).filter_map(move |(j, b)| {
+            let (source, target, len, counter) = self.piece(from, (j, b))?;
+            Some(Step::expect(round.index, from, source, target, len, counter))
+        });
+        puts.chain(expects)
+    }
+}
+
+/// The receive schedules of all ranks, column by column.
+fn columns(graph: &Circulant) -> Vec<i8> {
+    let (p, q) = (graph.p() as usize, graph.q() as usize);
+    let mut out = vec![0; p * q];
+    for r in 0..graph.p() {
+        for (k, &entry) in graph.recv(r).iter().enumerate() {
+            out[k * p + r as usize] = entry;
+        }
+    }
+    out
+}
+
+impl Plan for Allgatherv {
+    fn algorithm(&self) -> &'static str {
+        "circulant"
+    }
+
+    fn size(&self) -> u32 {
+        self.graph.p()
+    }
+
+    fn rounds(&self) -> u32 {
+        if self.size() == 1 { 0 } else { self.blocks - 1 + self.graph.q() }
+    }
+
+    fn counters(&self, _rank: u32) -> u32 {
+        self.counters
+    }
+
+    fn sizes(&self, rank: u32) -> Sizes {
+        let input = if self.in_place { 0 } else { self.owners[rank as usize].split.bytes() };
+        Sizes { input, output: self.output, ..Sizes::default() }
+    }
+
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        // The own contribution is copied with the last round's priority: puts go first.
+        let owner = &self.owners[rank as usize];
+        let (from, to) = (Place::new(Region::Input, 0), Place::new(Region::Output, owner.displ));
+        let last = self.rounds().saturating_sub(1);
+        let len = owner.split.bytes();
+        let own = Step::copy(last, from, to, len, [Wait::NONE; 2], crate::plan::NO_COUNTER);
+        let own = (len > 0 && !self.in_place).then_some(own);
+        let rounds = self.graph.rounds(self.blocks);
+        Box::new(rounds.flat_map(move |round| self.round(rank, round)).chain(own))
+    }
+}

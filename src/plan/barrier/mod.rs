@@ -1,0 +1,3 @@
+//! Barrier: nobody leaves before everybody has entered.
+
+pub mod dissemination;

@@ -1,0 +1,99 @@
+//! The n-block broadcast in n−1+q rounds (Träff 2022, Algorithm 6), as puts into the final memory.
+//!
+//! Every rank but the root gets every block exactly once, so a block's number is its counter, a put
+//! waits for its own block only, and after n arrivals nobody will write here again.
+
+use crate::error::{Result, argument};
+use crate::plan::split::Split;
+use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Step, Wait};
+use crate::schedule::{Circulant, MAX_P, Round, block};
+
+/// A broadcast of `bytes` bytes in n blocks from one root.
+#[derive(Clone, Copy, Debug)]
+pub struct Bcast {
+    graph: Circulant,
+    root: u32,
+    split: Split,
+}
+
+impl Bcast {
+    /// Broadcasts `bytes` bytes from `root` to all of `size` ranks in `blocks` blocks.
+    ///
+    /// # Errors
+    /// If there is no such root, or `blocks` is 0 or above [`MAX_COUNTERS`].
+    pub fn new(size: u32, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
+        if size == 0 || size > MAX_P {
+            return Err(argument(format!("bcast among {size} ranks")));
+        }
+        if root >= size {
+            return Err(argument(format!("root {root} is not one of the {size} ranks")));
+        }
+        if blocks == 0 || blocks > MAX_COUNTERS {
+            return Err(argument(format!("bcast in {blocks} blocks"))
+                .help(format!("the number of blocks must be 1 to {MAX_COUNTERS}")));
+        }
+        Ok(Self { graph: Circulant::new(size), root, split: Split::new(bytes, blocks) })
+    }
+
+    /// The number of blocks.
+    pub fn blocks(&self) -> u32 {
+        self.split.blocks()
+    }
+
+    /// Block `b` as a place and a length, unless it is empty.
+    fn block(&self, b: u32) -> Option<(Place, u64)> {
+        let (offset, len) = self.split.block(b);
+        (len > 0).then_some((Place::new(Region::Output, offset), len))
+    }
+
+    fn put(&self, rank: u32, entry: i8, round: Round) -> Option<Step> {
+        let peer = self.graph.to(rank, round.k);
+        if peer == self.root {
+            return None;
+        }
+        let b = block(entry, round.offset, self.blocks())?;
+        let (place, len) = self.block(b)?;
+        let wait = if rank == self.root { Wait::NONE } else { Wait::once(b) };
+        Some(Step::put(round.index, peer, place, place, len, wait, b))
+    }
+
+    fn expect(&self, rank: u32, entry: i8, round: Round) -> Option<Step> {
+        if rank == self.root {
+            return None;
+        }
+        let b = block(entry, round.offset, self.blocks())?;
+        let (place, len) = self.block(b)?;
+        Some(Step::expect(round.index, self.graph.from(rank, round.k), place, place, len, b))
+    }
+}
+
+impl Plan for Bcast {
+    fn algorithm(&self) -> &'static str {
+        "circulant"
+    }
+
+    fn size(&self) -> u32 {
+        self.graph.p()
+    }
+
+    fn rounds(&self) -> u32 {
+        if self.size() == 1 { 0 } else { self.blocks() - 1 + self.graph.q() }
+    }
+
+    fn counters(&self, rank: u32) -> u32 {
+        if rank == self.root { 0 } else { self.blocks() }
+    }
+
+    fn sizes(&self, _rank: u32) -> Sizes {
+        Sizes { output: self.split.bytes(), ..Sizes::default() }
+    }
+
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        let relative = if rank >= self.root { rank - self.root } else { rank + self.size() - self.root };
+        let (send, recv) = (self.graph.send(relative), self.graph.recv(relative));
+        Box::new(self.graph.rounds(self.blocks()).flat_map(move |round| {
+            let k = round.k as usize;
+            [self.put(rank, send[k], round), self.expect(rank, recv[k], round)].into_iter().flatten()
+        }))
+    }
+}

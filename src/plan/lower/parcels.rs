@@ -1,0 +1,112 @@
+//! Which pieces of a message travel together: a question that sender and receiver must answer alike.
+
+use super::WireLimits;
+use crate::plan::{Kind, Plan, Step};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Neighbouring pieces are made one put up to this many bytes. In the pricing 8 to 64 KiB are about equally
+/// good, from TCP to fast fabrics; shorter runs pay too many overheads, and longer ones hold back what
+/// has arrived (up to half as slow again).
+pub const COALESCE: u64 = 32 << 10;
+/// Landing slots and packed pieces begin at multiples of this many bytes.
+const SLOT_ALIGN: u64 = 64;
+/// A part of a message that becomes puts of its own.
+pub(super) enum Parcel {
+    /// Adjacent steps, contiguous on both sides.
+    Run(Range<usize>),
+    /// Light runs that share one put to a landing slot.
+    Slot(Vec<Range<usize>>),
+}
+
+pub(super) fn length(steps: &[Step]) -> u64 {
+    steps.iter().map(|s| s.len).sum()
+}
+
+/// How a message travels; the same from its puts and from its expects.
+pub(super) fn parcels(message: &[Step], limits: &WireLimits) -> Vec<Parcel> {
+    let most = limits.max_put.min(COALESCE);
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut len = 0;
+    for (i, step) in message.iter().enumerate() {
+        let follows = i > 0 && {
+            let last = &message[i - 1];
+            last.source.region == step.source.region
+                && last.target.region == step.target.region
+                && last.source.offset + last.len == step.source.offset
+                && last.target.offset + last.len == step.target.offset
+        };
+        match runs.last_mut() {
+            Some(run) if follows && step.len <= most && len + step.len <= most => {
+                run.end = i + 1;
+                len += step.len;
+            }
+            _ => {
+                runs.push(i..i + 1);
+                len = step.len;
+            }
+        }
+    }
+    let is_light = |run: &Range<usize>| length(&message[run.clone()]) < limits.light.min(limits.max_put);
+    if runs.iter().filter(|run| is_light(run)).count() < 2 {
+        return runs.into_iter().map(Parcel::Run).collect();
+    }
+    let segments = if limits.gather == 1 { usize::MAX } else { limits.gather };
+    let (mut out, mut slot, mut filled) = (Vec::new(), Vec::new(), 0);
+    for run in runs {
+        let len = length(&message[run.clone()]);
+        if !is_light(&run) {
+            out.push(Parcel::Run(run));
+            continue;
+        }
+        if slot.len() == segments || filled + len > limits.max_put {
+            out.push(Parcel::share(std::mem::take(&mut slot)));
+            filled = 0;
+        }
+        filled += len;
+        slot.push(run);
+    }
+    if !slot.is_empty() {
+        out.push(Parcel::share(slot));
+    }
+    out
+}
+
+impl Parcel {
+    fn share(mut runs: Vec<Range<usize>>) -> Self {
+        match runs.pop() {
+            Some(only) if runs.is_empty() => Self::Run(only),
+            last => {
+                runs.extend(last);
+                Self::Slot(runs)
+            }
+        }
+    }
+}
+/// Within a round, the steps of a message follow each other.
+pub(super) fn same_message(a: &Step, b: &Step) -> bool {
+    a.round == b.round && a.peer == b.peer
+}
+
+pub(super) fn align(n: u64) -> u64 {
+    n.next_multiple_of(SLOT_ALIGN)
+}
+
+/// Where the slots that `sender` puts to lie in `receiver`'s landing memory, in the order of the puts.
+pub(super) fn slots_at(plan: &dyn Plan, receiver: u32, sender: u32, limits: &WireLimits) -> VecDeque<u64> {
+    let mut at = align(plan.sizes(receiver).land);
+    let mut out = VecDeque::new();
+    let expects: Vec<Step> = plan.steps(receiver).filter(|s| s.kind == Kind::Expect).collect();
+    for message in expects.chunk_by(same_message) {
+        for parcel in parcels(message, limits) {
+            if let Parcel::Slot(runs) = parcel {
+                if message[0].peer == sender {
+                    out.push_back(at);
+                }
+                let len: u64 = runs.into_iter().map(|run| length(&message[run])).sum();
+                at += align(len);
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,480 @@
+//! The lowering of one rank's steps: first what arrives and what stands for it, then what to post.
+
+use super::parcels::{Parcel, align, length, parcels, same_message, slots_at};
+use super::{Expected, Op, OpKind, Peer, Program, Segment, WireLimits, broken};
+use crate::error::Result;
+use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Step, Wait};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+
+/// A join of more waits than this stays an op of its own, so that chains of joins cost no p² waits.
+const JOIN_MAX: usize = 64;
+fn index(n: usize) -> Result<u32> {
+    u32::try_from(n).map_err(|_| broken("more than 2^32 operations"))
+}
+
+pub(super) fn lower(plan: &dyn Plan, rank: u32, limits: WireLimits) -> Result<Program> {
+    let steps: Vec<Step> = plan.steps(rank).collect();
+    let mut lowering = Lowering::new(plan, rank, limits)?;
+    lowering.receive(&steps)?;
+    lowering.post(&steps)?;
+    lowering.unpack()?;
+    lowering.finish()
+}
+
+/// A landing slot of ours.
+struct Slot {
+    arrival: u32,
+    round: u32,
+    /// What to copy where, once it is here.
+    runs: Vec<(Place, Place, u64)>,
+    /// The counter that says it is unpacked, if anyone asked.
+    unpacked: Option<u32>,
+}
+
+/// A piece that lands in a slot.
+struct Landed {
+    /// Its counter in the plan.
+    counter: u32,
+    slot: usize,
+    target: Place,
+    len: u64,
+    /// Where in the slot.
+    place: Place,
+}
+
+/// The entries of a list sorted by counter that belong to `counter`.
+fn of_counter<T>(list: &[T], counter: u32, key: impl Fn(&T) -> u32) -> &[T] {
+    let begin = list.partition_point(|entry| key(entry) < counter);
+    let len = list[begin..].partition_point(|entry| key(entry) == counter);
+    &list[begin..begin + len]
+}
+
+/// An op with its segments and waits still at its side.
+struct Draft {
+    kind: OpKind,
+    peer: u32,
+    segments: Vec<Segment>,
+    target: Place,
+    round: u32,
+    bump: u32,
+    waits: Vec<(u32, u32)>,
+}
+
+struct Lowering<'a> {
+    plan: &'a dyn Plan,
+    rank: u32,
+    limits: WireLimits,
+    peers: BTreeMap<u32, Peer>,
+    /// By counter; `peer` is still a rank.
+    expected: Vec<Expected>,
+    /// By counter of the plan: how often its steps bump it.
+    bumps: Vec<u32>,
+    /// (counter of the plan, counter that is bumped for it), sorted.
+    stands: Vec<(u32, u32)>,
+    slots: Vec<Slot>,
+    /// What lands in slots, sorted by counter.
+    landed: Vec<Landed>,
+    /// By counter of a dissolved join: its waits.
+    joins: HashMap<u32, Vec<(u32, u32)>>,
+    drafts: Vec<Draft>,
+    slots_at: HashMap<u32, VecDeque<u64>>,
+    work: u64,
+    land: u64,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(plan: &'a dyn Plan, rank: u32, limits: WireLimits) -> Result<Self> {
+        let counters = plan.counters(rank);
+        if counters > MAX_COUNTERS {
+            return Err(broken("too many counters"));
+        }
+        let nothing = Expected { peer: NO_COUNTER, arrivals: 0, len: 0, round: 0 };
+        let sizes = plan.sizes(rank);
+        Ok(Self {
+            plan,
+            rank,
+            limits,
+            peers: BTreeMap::new(),
+            expected: vec![nothing; counters as usize],
+            bumps: vec![0; counters as usize],
+            stands: Vec::new(),
+            slots: Vec::new(),
+            landed: Vec::new(),
+            joins: HashMap::new(),
+            drafts: Vec::new(),
+            slots_at: HashMap::new(),
+            work: sizes.work,
+            land: align(sizes.land),
+        })
+    }
+
+    fn peer(&mut self, rank: u32) -> Result<&mut Peer> {
+        if rank >= self.plan.size() || rank == self.rank {
+            return Err(broken(&format!("rank {} has rank {rank} for a peer", self.rank)));
+        }
+        let new = Peer { rank, puts_to_us: false, we_put: false, bytes_in: 0, bytes_out: 0 };
+        Ok(self.peers.entry(rank).or_insert(new))
+    }
+
+    /// What arrives: which counters, how often, in which slots.
+    fn receive(&mut self, steps: &[Step]) -> Result<()> {
+        for step in steps {
+            let bumped = step.bump != NO_COUNTER
+                && matches!(step.kind, Kind::Expect | Kind::ExpectNotify | Kind::Copy);
+            if bumped {
+                *self
+                    .bumps
+                    .get_mut(step.bump as usize)
+                    .ok_or_else(|| broken("a counter beyond the last"))? += 1;
+            }
+            if step.kind == Kind::ExpectNotify {
+                self.peer(step.peer)?;
+                self.expect(step, 1, 0)?;
+            }
+        }
+        let expects: Vec<Step> = steps.iter().copied().filter(|s| s.kind == Kind::Expect).collect();
+        for message in expects.chunk_by(same_message) {
+            let peer = self.peer(message[0].peer)?;
+            peer.puts_to_us = true;
+            peer.bytes_in += length(message);
+            for parcel in parcels(message, &self.limits) {
+                match parcel {
+                    Parcel::Run(run) => {
+                        let run = &message[run];
+                        let len = length(run);
+                        let puts = u32::try_from(len.div_ceil(self.limits.max_put).max(1));
+                        self.expect(
+                            &run[0],
+                            puts.map_err(|_| broken("more than 2^32 puts for a piece"))?,
+                            len,
+                        )?;
+                        self.stands.extend(run.iter().map(|s| (s.bump, run[0].bump)));
+                    }
+                    Parcel::Slot(runs) => self.land(message, &runs)?,
+                }
+            }
+        }
+        self.stands.sort_unstable();
+        self.stands.dedup();
+        self.landed.sort_by_key(|landed| landed.counter);
+        Ok(())
+    }
+
+    fn expect(&mut self, step: &Step, arrivals: u32, len: u64) -> Result<()> {
+        let entry = self
+            .expected
+            .get_mut(step.bump as usize)
+            .ok_or_else(|| broken("an arrival without a counter"))?;
+        if entry.peer != NO_COUNTER && entry.peer != step.peer {
+            return Err(broken(&format!("counter {} is bumped by two peers", step.bump)));
+        }
+        entry.peer = step.peer;
+        entry.arrivals += arrivals;
+        entry.len += len;
+        entry.round = entry.round.max(step.round);
+        Ok(())
+    }
+
+    fn land(&mut self, message: &[Step], runs: &[Range<usize>]) -> Result<()> {
+        let first = &message[runs[0].start];
+        let mut slot = Slot { arrival: first.bump, round: first.round, runs: Vec::new(), unpacked: None };
+        let begin = self.land;
+        let mut at = begin;
+        for run in runs {
+            let run = &message[run.clone()];
+            slot.runs.push((Place::new(Region::Land, at), run[0].target, length(run)));
+            for step in run {
+                let place = Place::new(Region::Land, at);
+                let (slot, target, len) = (self.slots.len(), step.target, step.len);
+                self.landed.push(Landed { counter: step.bump, slot, target, len, place });
+                at += len;
+            }
+        }
+        self.expect(first, 1, at - begin)?;
+        for step in runs.iter().flat_map(|run| &message[run.clone()]) {
+            self.stands.push((step.bump, first.bump));
+        }
+        self.land += align(at - begin);
+        self.slots.push(slot);
+        Ok(())
+    }
+
+    fn post(&mut self, steps: &[Step]) -> Result<()> {
+        let puts: Vec<(usize, Step)> =
+            steps.iter().copied().enumerate().filter(|(_, s)| s.kind == Kind::Put).collect();
+        let mut puts = puts.chunk_by(|(_, a), (_, b)| same_message(a, b)).peekable();
+        for (i, step) in steps.iter().enumerate() {
+            match step.kind {
+                Kind::Expect | Kind::ExpectNotify => {}
+                Kind::Copy => self.copy(step)?,
+                Kind::Notify => {
+                    self.peer(step.peer)?;
+                    let waits = self.waits(std::slice::from_ref(step))?;
+                    self.draft(OpKind::Notify, step, Vec::new(), step.target, step.bump, waits);
+                }
+                Kind::Put => {
+                    // A message is posted at its first step.
+                    if let Some(message) = puts.next_if(|message| message[0].0 == i) {
+                        let message: Vec<Step> = message.iter().map(|&(_, step)| step).collect();
+                        self.put(&message)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn draft(
+        &mut self,
+        kind: OpKind,
+        step: &Step,
+        segments: Vec<Segment>,
+        target: Place,
+        bump: u32,
+        waits: Vec<(u32, u32)>,
+    ) {
+        self.drafts.push(Draft { kind, peer: step.peer, segments, target, round: step.round, bump, waits });
+    }
+
+    fn copy(&mut self, step: &Step) -> Result<()> {
+        let waits = self.waits(std::slice::from_ref(step))?;
+        if step.len == 0
+            && waits.len() <= JOIN_MAX
+            && step.bump != NO_COUNTER
+            && self.bumps[step.bump as usize] == 1
+        {
+            self.joins.insert(step.bump, waits);
+            return Ok(());
+        }
+        let segments =
+            if step.len == 0 { Vec::new() } else { vec![Segment { place: step.source, len: step.len }] };
+        self.draft(OpKind::Copy, step, segments, step.target, step.bump, waits);
+        Ok(())
+    }
+
+    fn put(&mut self, message: &[Step]) -> Result<()> {
+        let to = message[0].peer;
+        let peer = self.peer(to)?;
+        peer.we_put = true;
+        peer.bytes_out += length(message);
+        for parcel in parcels(message, &self.limits) {
+            match parcel {
+                Parcel::Run(run) => self.run(&message[run])?,
+                Parcel::Slot(runs) => self.share(message, &runs)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a run from where it is, in as many puts as it needs.
+    fn run(&mut self, run: &[Step]) -> Result<()> {
+        let (source, waits) = self.source(run)?;
+        let (len, target) = (length(run), run[0].target);
+        let mut at = 0;
+        loop {
+            let part = (len - at).min(self.limits.max_put);
+            let place = Place::new(source.region, source.offset + at);
+            let segments = vec![Segment { place, len: part }];
+            let target = Place::new(target.region, target.offset + at);
+            self.draft(OpKind::Put, &run[0], segments, target, run[0].bump, waits.clone());
+            at += part;
+            if at == len {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gathers light runs into one put to the peer's landing slot.
+    fn share(&mut self, message: &[Step], runs: &[Range<usize>]) -> Result<()> {
+        let first = message[runs[0].start];
+        let (plan, rank, limits) = (self.plan, self.rank, self.limits);
+        let slots =
+            self.slots_at.entry(first.peer).or_insert_with(|| slots_at(plan, first.peer, rank, &limits));
+        let slot = slots.pop_front().ok_or_else(|| broken("the peer does not expect what this rank puts"))?;
+        let target = Place::new(Region::Land, slot);
+        let (mut segments, mut waits) = (Vec::with_capacity(runs.len()), Vec::new());
+        if limits.gather > 1 {
+            for run in runs {
+                let run = &message[run.clone()];
+                let (place, after) = self.source(run)?;
+                segments.push(Segment { place, len: length(run) });
+                waits.extend(after);
+            }
+        } else {
+            let packed = self.counter()?;
+            let begin = align(self.work);
+            let mut at = begin;
+            for run in runs {
+                let run = &message[run.clone()];
+                let (place, after) = self.source(run)?;
+                let len = length(run);
+                self.draft(
+                    OpKind::Copy,
+                    &first,
+                    vec![Segment { place, len }],
+                    Place::new(Region::Work, at),
+                    packed,
+                    after,
+                );
+                at += len;
+            }
+            self.work = at;
+            segments.push(Segment { place: Place::new(Region::Work, begin), len: at - begin });
+            waits.push((packed, index(runs.len())?));
+        }
+        self.draft(OpKind::Put, &first, segments, target, first.bump, waits);
+        Ok(())
+    }
+
+    /// A new counter, which only we bump.
+    fn counter(&mut self) -> Result<u32> {
+        let counter = index(self.expected.len())?;
+        self.expected.push(Expected { peer: NO_COUNTER, arrivals: 0, len: 0, round: 0 });
+        Ok(counter)
+    }
+
+    /// Where a run can be read from, and after what: a single piece right from the slot it landed in.
+    fn source(&mut self, run: &[Step]) -> Result<(Place, Vec<(u32, u32)>)> {
+        if let [step] = run
+            && let [wait, Wait::NONE] = step.waits
+            && let [landed] = of_counter(&self.landed, wait.counter, |l| l.counter)
+            && landed.target == step.source
+            && landed.len == step.len
+        {
+            let arrival = self.slots[landed.slot].arrival;
+            return Ok((landed.place, vec![(arrival, self.expected[arrival as usize].arrivals)]));
+        }
+        Ok((run[0].source, self.waits(run)?))
+    }
+
+    /// All that these steps wait for, as counts of arrivals and local bumps.
+    fn waits(&mut self, steps: &[Step]) -> Result<Vec<(u32, u32)>> {
+        let mut out = Vec::new();
+        for wait in steps.iter().flat_map(|s| s.waits).filter(|w| w.counter != NO_COUNTER && w.at_least > 0) {
+            let c = wait.counter;
+            if let Some(join) = self.joins.get(&c) {
+                out.extend(join);
+                continue;
+            }
+            let bumps =
+                *self.bumps.get(c as usize).ok_or_else(|| broken("a wait for a counter beyond the last"))?;
+            if wait.at_least > bumps {
+                return Err(broken(&format!("a wait for counter {c} that is never over")));
+            }
+            let slots = of_counter(&self.landed, c, |l| l.counter);
+            let slots: Vec<usize> = slots.iter().map(|landed| landed.slot).collect();
+            for slot in slots {
+                out.push(self.unpacked(slot)?);
+            }
+            let stands = of_counter(&self.stands, c, |&(plan, _)| plan);
+            for &(_, counter) in stands {
+                let arrivals = self.expected[counter as usize].arrivals;
+                if wait.at_least < bumps && (counter != c || arrivals != bumps) {
+                    return Err(broken(&format!(
+                        "a wait for only a part of counter {c}, which is split or merged"
+                    )));
+                }
+                out.push((counter, if wait.at_least < bumps { wait.at_least } else { arrivals }));
+            }
+            if stands.is_empty() {
+                out.push((c, wait.at_least));
+            }
+        }
+        Ok(out)
+    }
+
+    /// The wait for everything in a slot to be where it belongs.
+    fn unpacked(&mut self, slot: usize) -> Result<(u32, u32)> {
+        let counter = match self.slots[slot].unpacked {
+            Some(counter) => counter,
+            None => {
+                let counter = self.counter()?;
+                self.slots[slot].unpacked = Some(counter);
+                counter
+            }
+        };
+        Ok((counter, index(self.slots[slot].runs.len())?))
+    }
+
+    /// The copies out of the landing slots: last of all, but where someone waits for them.
+    fn unpack(&mut self) -> Result<()> {
+        let last = self.plan.rounds();
+        for slot in std::mem::take(&mut self.slots) {
+            let arrivals = self.expected[slot.arrival as usize].arrivals;
+            let round = if slot.unpacked.is_some() { slot.round } else { last };
+            for (place, target, len) in slot.runs {
+                self.drafts.push(Draft {
+                    kind: OpKind::Copy,
+                    peer: 0,
+                    segments: vec![Segment { place, len }],
+                    target,
+                    round,
+                    bump: slot.unpacked.unwrap_or(NO_COUNTER),
+                    waits: vec![(slot.arrival, arrivals)],
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Program> {
+        let peers: Vec<Peer> = self.peers.into_values().collect();
+        let at = |rank: u32| index(peers.partition_point(|p| p.rank < rank));
+        for entry in self.expected.iter_mut().filter(|e| e.peer != NO_COUNTER) {
+            entry.peer = at(entry.peer)?;
+        }
+        self.drafts.sort_by_key(|d| d.round);
+        let mut waiters = Vec::new();
+        let (mut ops, mut segments): (Vec<Op>, _) = (Vec::with_capacity(self.drafts.len()), Vec::new());
+        for mut draft in self.drafts {
+            // Of two waits for one counter the higher count stands.
+            draft.waits.sort_unstable();
+            let op = index(ops.len())?;
+            let before = waiters.len();
+            for (i, &(counter, count)) in draft.waits.iter().enumerate() {
+                if draft.waits.get(i + 1).is_none_or(|next| next.0 != counter) {
+                    waiters.push((counter, count, op));
+                }
+            }
+            ops.push(Op {
+                kind: draft.kind,
+                peer: if draft.kind == OpKind::Copy { 0 } else { at(draft.peer)? },
+                first_segment: index(segments.len())?,
+                segments: index(draft.segments.len())?,
+                target: draft.target,
+                len: draft.segments.iter().map(|s| s.len).sum(),
+                round: draft.round,
+                waits: index(waiters.len() - before)?,
+                bump: draft.bump,
+            });
+            segments.extend(draft.segments);
+        }
+        waiters.sort_unstable();
+        // Counters that nobody bumps or waits for (dissolved joins) are cut off at the end.
+        let bumped = ops.iter().filter(|op| op.kind == OpKind::Copy && op.bump != NO_COUNTER);
+        let used = bumped.map(|op| op.bump as usize + 1).max().unwrap_or(0);
+        let heard = self.expected.iter().rposition(|e| e.arrivals > 0).map_or(0, |c| c + 1);
+        self.expected.truncate(used.max(heard));
+        let mut waiter_start = vec![0; self.expected.len() + 1];
+        for &(counter, ..) in &waiters {
+            *waiter_start
+                .get_mut(counter as usize + 1)
+                .ok_or_else(|| broken("a wait that is never over"))? += 1;
+        }
+        for c in 1..waiter_start.len() {
+            waiter_start[c] += waiter_start[c - 1];
+        }
+        Ok(Program {
+            ops,
+            segments,
+            peers,
+            arrivals: self.expected.iter().map(|e| u64::from(e.arrivals)).sum(),
+            expected: self.expected,
+            waiter_start,
+            waiters: waiters.into_iter().map(|(_, count, op)| (count, op)).collect(),
+            work: self.work,
+            land: self.land,
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! How many blocks: pure functions of the wire's [`Model`], the same on every rank (only + - * / and the
+//! square root, which IEEE 754 rounds alike everywhere).
+//!
+//! How far from the best n they are, in the [pricing](super::price) (`tests/plan_rules.rs`, all cases): time
+//! by the rule / time of the best n, mean and worst. m = 1 KB to 64 MB; allgatherv over six distributions
+//! (regular, spike, half, linear, geometric, irr3), the best of all n in proportion.
+//!
+//! | | L, o, β | p = 2 | 3 | 8 | 16 | 36 | 100 |
+//! |---|---|---|---|---|---|---|---|
+//! | bcast | 8 µs, 2 µs, 0.35 ns/B | 1.00 1.00 | 1.00 1.00 | 1.00 1.02 | 1.00 1.03 | 1.00 1.01 | 1.01 1.03 |
+//! | | 1.5 µs, 0.2 µs, 0.08 ns/B | 1.00 1.00 | 1.00 1.03 | 1.01 1.04 | 1.01 1.02 | 1.00 1.04 | 1.01 1.04 |
+//! | | 1 ms, 20 µs, 80 ns/B | 1.00 1.00 | 1.01 1.03 | 1.00 1.01 | 1.01 1.03 | 1.01 1.03 | 1.00 1.02 |
+//! | | 1 ms, 20 µs, 160 ns/B | 1.00 1.00 | 1.01 1.04 | 1.00 1.04 | 1.01 1.03 | 1.00 1.02 | 1.00 1.01 |
+//! | allgatherv | 8 µs, 2 µs, 0.35 ns/B | 1.00 1.00 | 1.01 1.19 | 1.02 1.28 | 1.02 1.14 | 1.02 1.12 | 1.02 1.18 |
+//! | | 1.5 µs, 0.2 µs, 0.08 ns/B | 1.00 1.00 | 1.01 1.11 | 1.02 1.15 | 1.02 1.24 | 1.01 1.07 | 1.02 1.11 |
+//! | | 1 ms, 20 µs, 80 ns/B | 1.00 1.00 | 1.01 1.07 | 1.01 1.16 | 1.02 1.29 | 1.02 1.16 | 1.02 1.14 |
+//! | | 1 ms, 20 µs, 160 ns/B | 1.00 1.00 | 1.01 1.07 | 1.01 1.06 | 1.02 1.26 | 1.03 1.25 | 1.04 1.31 |
+//!
+//! The worst cases of allgatherv: where half of the ranks hold everything (`half`), two blocks happen to
+//! fill just the rounds that one block wastes, and the rule does not see that; and one large owner among
+//! many small ones (`spike`) on a wire of very long latency would like more blocks still.
+
+use super::MAX_COUNTERS;
+use super::allgatherv::circulant::Blocks;
+use super::lower::COALESCE;
+use super::price::Model;
+use super::split::ALIGN;
+use crate::schedule::Circulant;
+
+/// Up to this many ranks the one-block broadcast is timed exactly, in O(p).
+const EXACT: u32 = 1 << 16;
+
+/// The number of blocks for a broadcast of `bytes` bytes among `size` ranks.
+///
+/// The paper's √((q−1)βm/α) takes a round to last α + βm/n from its first byte sent to its last received.
+/// On a wire where puts overlap only o is paid per block, and the latency once per hop: in the
+/// [pricing](super::price) n blocks take
+///
+/// > T(n) ≈ (n−1+q)(o + βm/n) + (h+1)·L,  T(1) = the binomial-like tree, exactly; at least h hops,
+///
+/// where h is the most hops any rank is away at n = 1. So n ≈ √((q−1)βm/o), and 1 if T(1) is less: there
+/// a block has fewer hops to go. For many blocks the price of waiting for one that is still on its way
+/// adds to it, which smaller blocks make cheaper: the factor 0.8 + 0.8·n/(n+30) was fitted to it.
+pub fn bcast_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+    if size < 3 {
+        return 1;
+    }
+    let graph = Circulant::new(size);
+    let q = f64::from(graph.q());
+    let latency = float(model.latency_ns);
+    let overhead = float(model.overhead_ns).max(1.0);
+    let wire = float(bytes) * float(model.byte_ps) / 1000.0;
+    let plain = ((q - 1.0) * wire / overhead).sqrt();
+    let n = clamp(plain * (0.8 + 0.8 * plain / (plain + 30.0)), bytes);
+    let (tree, hops) = tree(&graph, overhead + wire, latency);
+    // Among three ranks the only block that is passed on late is the last but one.
+    let rounds = f64::from(n) - 1.0 + q - if size == 3 { 1.0 } else { 0.0 };
+    let many = rounds * (overhead + wire / f64::from(n)) + (hops + 1.0) * latency;
+    if tree <= many { 1 } else { n }
+}
+
+/// The time of the broadcast in one block, where a put takes `put` and L besides; and its most hops.
+fn tree(graph: &Circulant, put: f64, latency: f64) -> (f64, f64) {
+    let (p, q) = (graph.p(), graph.q());
+    if p > EXACT {
+        return (f64::from(q) * (put + latency), f64::from(q));
+    }
+    // Rank r of the tree: (when it has the block, how many hops away it is, how many puts it made).
+    let mut ranks = vec![(0.0f64, 0.0f64, 0.0f64); p as usize];
+    for k in 0..q {
+        let skip = graph.skip(k) as usize;
+        for r in 0..(graph.skip(k + 1) as usize - skip) {
+            ranks[r].2 += 1.0;
+            let (time, hops, puts) = ranks[r];
+            ranks[r + skip] = (time + puts * put + latency, hops + 1.0, 0.0);
+        }
+    }
+    ranks.iter().fold((0.0, 0.0), |(time, hops), r| (r.0.max(time), r.1.max(hops)))
+}
+
+/// The numbers of blocks for an allgatherv of `counts`: for each owner in proportion to its bytes.
+///
+/// With n blocks for the longest contribution, and in proportion for the others, the
+/// [pricing](super::price) takes about
+///
+/// > T(n) ≈ β(m − m_min) + o·N(n) + 0.3·(X + q·m_max)·β/n + L,  T(1) ≈ β(m − m_min) + o·N(1) + β(X + 0.3·q·m_max)
+///
+/// beyond q(L + o). X is the *excess*, what irregularity costs with one block:
+/// X = Σ_k W_k − (m − m_min), W_k the heaviest `skips[k+1]−skips[k]` consecutive owners. N(n) counts the puts
+/// that a rank posts: owners of one block share runs, all other pieces are puts of their own. As these
+/// overlap, less than X/n of the excess is left in n blocks; 0.3 was fitted. L is for the hops that more
+/// rounds add. The n of least T(n) is searched for; a single owner is a broadcast; and where X is next to
+/// nothing one block is both round- and volume-optimal.
+///
+/// In proportion is never much worse than n for all, and up to 1.8 times as fast: an owner of little
+/// spends no overhead on tiny pieces.
+pub fn allgatherv_blocks(counts: &[u64], model: &Model) -> Blocks {
+    let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
+    let largest = counts.iter().copied().max().unwrap_or(0);
+    let n = match counts.iter().filter(|&&count| count > 0).count() {
+        0 => 1,
+        1 => bcast_blocks(size, largest, model),
+        _ if size < 3 => 1,
+        _ => search(counts, largest, model),
+    };
+    if n == 1 {
+        return Blocks::Equal(1);
+    }
+    Blocks::PerOwner(counts.iter().map(|&count| share(count, n, largest)).collect())
+}
+
+/// ⌈n·count/largest⌉, at least 1.
+#[allow(clippy::cast_possible_truncation)] // at most n
+fn share(count: u64, n: u32, largest: u64) -> u32 {
+    (u128::from(count) * u128::from(n)).div_ceil(u128::from(largest)).max(1) as u32
+}
+
+fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
+    let graph = Circulant::new(u32::try_from(counts.len()).unwrap_or(1));
+    let q = f64::from(graph.q());
+    let byte = float(model.byte_ps) / 1000.0;
+    let excess = byte * excess(counts, &graph);
+    let volume = byte * float(counts.iter().sum::<u64>());
+    if excess < volume / 64.0 {
+        return 1;
+    }
+    let pipeline = 0.3 * byte * q * float(largest);
+    let (latency, overhead) = (float(model.latency_ns), float(model.overhead_ns));
+    let most = (largest / ALIGN).clamp(1, 4096);
+    let (mut best, mut n) = ((f64::INFINITY, 1), 1);
+    while u64::from(n) <= most {
+        let Some(puts) = puts(counts, n, largest, &graph) else { break };
+        let stalls =
+            if n == 1 { excess + pipeline } else { (0.3 * excess + pipeline) / f64::from(n) + latency };
+        let time = overhead * puts + stalls;
+        if time < best.0 {
+            best = (time, n);
+        }
+        n += (n / 8).max(1);
+    }
+    best.1
+}
+
+/// The puts of a rank, about: pieces of owners with several blocks, and runs of the others. `None`: too
+/// many counters.
+fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant) -> Option<f64> {
+    let (mut pieces, mut singles, mut bytes) = (0, 0, 0);
+    for &count in counts.iter().filter(|&&count| count > 0) {
+        match share(count, n, largest) {
+            1 => (singles, bytes) = (singles + 1, bytes + count),
+            blocks => pieces += u64::from(blocks),
+        }
+    }
+    let runs = u64::from(2 * graph.q()) + bytes / COALESCE;
+    let counters = pieces + counts.len() as u64;
+    (counters <= u64::from(MAX_COUNTERS)).then_some(float(pieces + runs.min(singles)))
+}
+
+/// The excess X of the one-block schedule in bytes.
+fn excess(counts: &[u64], graph: &Circulant) -> f64 {
+    let p = counts.len();
+    let mut heaviest = 0;
+    for k in 0..graph.q() {
+        let width = (graph.skip(k + 1) - graph.skip(k)) as usize;
+        let mut window: u64 = counts[..width].iter().sum();
+        let mut most = window;
+        for i in 0..p {
+            window = window - counts[i] + counts[(i + width) % p];
+            most = most.max(window);
+        }
+        heaviest += most;
+    }
+    let volume = counts.iter().sum::<u64>() - counts.iter().min().copied().unwrap_or(0);
+    float(heaviest - volume.min(heaviest))
+}
+
+#[allow(clippy::cast_precision_loss)] // a rule needs no more than 53 bits
+fn float(n: u64) -> f64 {
+    n as f64
+}
+
+/// A number of blocks: at least 1, none shorter than [`ALIGN`].
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
+fn clamp(n: f64, bytes: u64) -> u32 {
+    let most = float((bytes / ALIGN).clamp(1, u64::from(MAX_COUNTERS)));
+    (n + 0.5).clamp(1.0, most) as u32
+}

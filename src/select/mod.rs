@@ -1,0 +1,59 @@
+//! Choosing: model parameters per provider, and the window. The same decision on every rank, from
+//! what all ranks know alike.
+#![forbid(unsafe_code)]
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::plan::price;
+
+/// The wire as the rules see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Model {
+    wire: price::Model,
+    light: u64,
+}
+
+/// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte). First match counts.
+const BUILT_IN: &[(&str, u64, u64, u64)] = &[
+    ("shm", 800, 500, 110),
+    ("verbs", 1500, 300, 80),
+    ("psm", 1500, 300, 80),
+    ("cxi", 1800, 300, 40),
+    ("efa", 12_000, 500, 80),
+    ("opx", 1500, 300, 80),
+    ("", 8_000, 2_500, 350),
+];
+
+impl Model {
+    /// The built-in figures of `provider`, overridden by the settings.
+    pub(crate) fn new(provider: &str, config: &Config) -> Result<Self> {
+        let (_, l, o, b) =
+            BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0));
+        let wire = price::Model {
+            latency_ns: config.number("latency")?.unwrap_or(l),
+            overhead_ns: config.number("overhead")?.unwrap_or(o),
+            byte_ps: config.number("byte-time")?.unwrap_or(b),
+        };
+        // A shared put saves its pieces one overhead each and costs them a copy; at a nanosecond per byte for
+        // that, with the delay of unpacking in it, they break even at o nanoseconds' worth of bytes.
+        let light = config.bytes("light")?.unwrap_or(wire.overhead_ns.min(4096));
+        Ok(Self { wire, light })
+    }
+
+    /// Bytes that may be unacknowledged: ten times what fits into the wire (measured best on a slow, long
+    /// one), and never so little that acknowledgements cost more than they save.
+    pub(crate) fn window(&self) -> u64 {
+        let in_flight = self.wire.latency_ns * 1000 / self.wire.byte_ps.max(1);
+        (10 * in_flight).max(1 << 20)
+    }
+
+    /// Pieces below this many bytes share a put.
+    pub(crate) fn light(&self) -> u64 {
+        self.light
+    }
+
+    /// The figures, for the rules.
+    pub(crate) fn wire(&self) -> &price::Model {
+        &self.wire
+    }
+}

@@ -1,0 +1,572 @@
+//! The endpoint: posting, polling, closing.
+
+use super::library::{Info, Library, library};
+use super::memory::Memory;
+use super::objects::Objects;
+use super::peers::{Peer, Peers};
+use super::quirks::{Quirk, quirk};
+use super::slots::{Kind, Slots};
+use super::{Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait};
+use crate::error::{Error, ErrorKind, Result, argument};
+use crate::transport::Borrow;
+use libfabric_sys as fi;
+use memmap2::{MmapMut, MmapRaw};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::time::{Duration, Instant};
+
+/// Posted receives, each of [`MESSAGE_MAX`] bytes.
+const RECEIVES: usize = 64;
+/// Messages too long to inject that can be on their way at once.
+const MESSAGES: usize = 64;
+/// Puts on their way at once. Some providers take any number, into memory of their own.
+const PUTS: usize = 1024;
+/// The longest gather list used, whatever a provider offers.
+const GATHER: usize = 16;
+/// Completions read in one go, and goes per poll.
+const BATCH: usize = 16;
+const GOES: usize = 8;
+/// The page behind the message buffers, where puts without data go.
+const DOORBELL: usize = (RECEIVES + MESSAGES) * MESSAGE_MAX;
+const PAGE: usize = 4096;
+/// Nothing completing for so long is taken for the end of it, at close.
+const QUIET: Duration = Duration::from_millis(2);
+
+/// A libfabric endpoint; see the [module](super).
+pub struct Fabric {
+    lib: &'static Library,
+    limits: Limits,
+    quirk: Quirk,
+    objects: Objects,
+    memory: Memory,
+    peers: Peers,
+    address: Vec<u8>,
+    /// Receives to post again, when the provider would not take them at once.
+    unposted: Vec<u32>,
+    /// Injected puts: done when posted, said at the next poll.
+    injected: VecDeque<u64>,
+    /// The registration of the message buffers, where the provider wants one.
+    descriptor: *mut c_void,
+    wait: Wait,
+    closed: bool,
+    // What the provider may write to until the endpoint is closed; leaked if that fails.
+    slots: ManuallyDrop<Slots>,
+    buffers: ManuallyDrop<MmapRaw>,
+    _info: Info,
+}
+
+// SAFETY: libfabric's objects are bound to no thread; the domain is opened for FI_THREAD_DOMAIN, one thread
+// at a time, which `&mut self` in every method that uses them guarantees. The pointers in here are to these
+// objects and to memory that this value owns.
+unsafe impl Send for Fabric {}
+
+impl std::fmt::Debug for Fabric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fabric").field("limits", &self.limits).field("closed", &self.closed).finish()
+    }
+}
+
+impl Fabric {
+    /// Loads libfabric, chooses a provider and opens an endpoint of it. Signal handlers and this thread's
+    /// CPU affinity survive. Libraries differ in what they read from the environment and when, so call
+    /// this early, before starting threads: only then are [`super::presets`] set.
+    ///
+    /// # Errors
+    /// When libfabric is missing or too old, when no provider will do (with the reasons), or when the chosen
+    /// one refuses.
+    pub fn open(options: &Options<'_>) -> Result<Self> {
+        let lib = library(options.libfabric, options.size)?;
+        let (candidate, info) = super::select::choose(lib, options)?;
+        let _preserved = fi::Preserved::take();
+        let provider = candidate.provider.clone();
+        Self::of(lib, info, options).map_err(|e| e.over(provider))
+    }
+
+    /// What is peculiar about the provider in use.
+    pub fn quirk(&self) -> Quirk {
+        self.quirk
+    }
+
+    fn of(lib: &'static Library, info: Info, options: &Options<'_>) -> Result<Self> {
+        let (limits, mode) = limits(lib, &info);
+        let buffers = MmapRaw::from(MmapMut::map_anon(DOORBELL + PAGE)?);
+        let objects = Objects::open(lib, &info)?;
+        // From here on drop closes.
+        let mut this = Self {
+            lib,
+            quirk: quirk(&limits.provider),
+            limits,
+            objects,
+            memory: Memory::new(mode),
+            peers: Peers::default(),
+            address: Vec::new(),
+            unposted: Vec::with_capacity(RECEIVES),
+            injected: VecDeque::with_capacity(PUTS),
+            descriptor: std::ptr::null_mut(),
+            wait: options.wait,
+            closed: false,
+            slots: ManuallyDrop::new(Slots::new(RECEIVES, MESSAGES, PUTS)),
+            buffers: ManuallyDrop::new(buffers),
+            _info: info,
+        };
+        this.prepare()?;
+        Ok(this)
+    }
+
+    /// Registers our own buffers, posts the receives, finds out the address.
+    fn prepare(&mut self) -> Result<()> {
+        let start = self.buffers.as_mut_ptr();
+        if self.memory.local() {
+            // SAFETY: the mapping lives until the endpoint is closed, and is touched by raw pointers only.
+            let (r, _) = unsafe {
+                let access = fi::FI_SEND | fi::FI_RECV;
+                self.memory.register(&self.objects, self.lib, start, DOORBELL, access)?
+            };
+            self.descriptor =
+                self.memory.descriptor(&Source { ptr: start, len: DOORBELL, registration: r })?;
+        }
+        // SAFETY: as above; a page of its own, so that its key opens nothing else.
+        let (_, doorbell) = unsafe {
+            let access = fi::FI_WRITE | fi::FI_REMOTE_WRITE;
+            self.memory.register(&self.objects, self.lib, start.add(DOORBELL), PAGE, access)?
+        };
+        let name = self.objects.name(self.lib)?;
+        self.peers = Peers::new(&self.limits.provider, self._info.get().addr_format, name.len());
+        self.address = self.peers.publish(&name, doorbell);
+        for i in 0..RECEIVES {
+            self.post_receive(i)?;
+        }
+        Ok(())
+    }
+
+    fn buffer(&self, slot: usize) -> *mut u8 {
+        debug_assert!(slot < RECEIVES + MESSAGES);
+        self.buffers.as_mut_ptr().wrapping_add(slot * MESSAGE_MAX)
+    }
+
+    fn post_receive(&mut self, slot: usize) -> Result<()> {
+        // SAFETY: the endpoint is open; buffer and context are this slot's own, and free: its last receive
+        // has completed. Both live until the endpoint is closed.
+        let code = unsafe {
+            fi::fi_recv(
+                self.objects.ep,
+                self.buffer(slot).cast(),
+                MESSAGE_MAX,
+                self.descriptor,
+                u64::MAX, // FI_ADDR_UNSPEC: from anyone
+                self.slots.context(slot),
+            )
+        };
+        match code {
+            0 => Ok(()),
+            c if c == again() => {
+                // Room for all was reserved.
+                self.unposted.push(u32::try_from(slot).unwrap_or(0));
+                Ok(())
+            }
+            c => Err(self.lib.error("fi_recv", c as i64).over(self.limits.provider.as_str())),
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed {
+            return Err(Error::new(ErrorKind::Aborted, "this endpoint is closed"));
+        }
+        Ok(())
+    }
+
+    /// What an operation towards `peer` that answered `code` means.
+    fn posted(&self, what: &str, peer: u32, code: isize) -> Result<Posted> {
+        match code {
+            0 => Ok(Posted::Yes),
+            c if c == again() => Ok(Posted::Again),
+            c => {
+                let c = c as i64;
+                let e = self.lib.error(what, c);
+                let gone = [
+                    libc::ECONNREFUSED,
+                    libc::ECONNRESET,
+                    libc::ECONNABORTED,
+                    libc::ENOTCONN,
+                    libc::EPIPE,
+                    libc::ESHUTDOWN,
+                    libc::EHOSTUNREACH,
+                    libc::EHOSTDOWN,
+                    libc::ENETUNREACH,
+                    libc::ETIMEDOUT,
+                    libc::ECANCELED,
+                    libc::ENOENT, // what sockets says
+                ];
+                let kind =
+                    if gone.iter().any(|g| c == -i64::from(*g)) { ErrorKind::PeerLost } else { e.kind() };
+                Err(Error::new(kind, e.message())
+                    .with_peer(peer as usize)
+                    .over(self.limits.provider.as_str()))
+            }
+        }
+    }
+
+    /// # Safety
+    /// `entries` were filled by fi_cq_read.
+    unsafe fn completed(&mut self, entry: &fi::fi_cq_data_entry, sink: &mut dyn Sink) -> Result<()> {
+        // First, and on this flag only: some providers set FI_REMOTE_CQ_DATA on the sender's side too.
+        if entry.flags & fi::FI_REMOTE_WRITE != 0 {
+            #[allow(clippy::cast_possible_truncation)] // the sender gave 32 bits
+            sink.arrival(entry.data as u32);
+            return Ok(());
+        }
+        let Some(slot) = self.slots.of_context(entry.op_context) else { return Ok(()) };
+        match self.slots.kind(slot) {
+            Kind::Put => {
+                let token = self.slots.token(slot);
+                self.slots.give_back(slot);
+                sink.done(token);
+            }
+            Kind::Message => self.slots.give_back(slot),
+            Kind::Receive => {
+                let len = entry.len.min(MESSAGE_MAX);
+                // SAFETY: the receive of this slot has completed, so its first `len` bytes are written
+                // and nobody writes there until it is posted again, below.
+                sink.message(unsafe { std::slice::from_raw_parts(self.buffer(slot), len) });
+                self.post_receive(slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the error entries that the completion queue holds.
+    fn read_errors(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        let mut count = 0;
+        while count < PUTS {
+            // SAFETY: all-zero is a valid entry (integers and null pointers), and says that no memory for
+            // the provider's error data is offered.
+            let mut error: fi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
+            // SAFETY: the queue is open; `error` can be written.
+            match unsafe { fi::fi_cq_readerr(self.objects.cq, &mut error, 0) } {
+                n if n > 0 => count += 1,
+                0 => break,
+                c if c == again() => break,
+                c => return Err(self.lib.error("fi_cq_readerr", c as i64)),
+            }
+            // SAFETY: the queue is open, and `error` was just read from it.
+            let own = unsafe { fi::fi_cq_strerror(self.objects.cq, &error) };
+            let mut why = self.lib.api.strerror(error.err.into());
+            if !own.is_empty() && !own.eq_ignore_ascii_case(&why) && !own.eq_ignore_ascii_case("success") {
+                why = format!("{why} ({own})");
+            }
+            let slot = self.slots.of_context(error.op_context);
+            match slot.map(|s| (s, self.slots.kind(s))) {
+                Some((s, Kind::Receive)) => {
+                    sink.lost(None, &format!("receiving a message: {why}"));
+                    self.post_receive(s)?;
+                }
+                Some((s, kind)) => {
+                    let peer = self.slots.peer(s);
+                    self.slots.give_back(s);
+                    let what = if kind == Kind::Put { "a put" } else { "a message" };
+                    sink.lost(Some(peer), &format!("{what} to it failed: {why}"));
+                }
+                None => sink.lost(None, &why),
+            }
+        }
+        Ok(count)
+    }
+
+    /// Reads and forgets what completes, until nothing has for a while.
+    fn drain(&mut self) {
+        let start = Instant::now();
+        let mut last = start;
+        let mut entries = [const { MaybeUninit::<fi::fi_cq_data_entry>::uninit() }; BATCH];
+        // SAFETY: all-zero is a valid entry (integers and null pointers).
+        let mut error: fi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
+        while last.elapsed() < QUIET && start.elapsed() < QUIET * 50 {
+            // SAFETY: the queue is open, there is room for what is asked for, and what is read is not used.
+            let some = unsafe {
+                fi::fi_cq_read(self.objects.cq, entries.as_mut_ptr().cast(), BATCH) > 0
+                    || fi::fi_cq_readerr(self.objects.cq, &mut error, 0) > 0
+            };
+            if some {
+                last = Instant::now();
+            }
+        }
+    }
+
+    fn shut(&mut self) -> Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        if self.memory.endpoint_bound() || self.quirk.quiet_close {
+            // Bound to the endpoint, which then cannot go first; or so that peers' puts stop completing here.
+            outcome = self.memory.close(self.lib);
+        }
+        if self.quirk.quiet_close {
+            self.drain();
+        }
+        outcome =
+            outcome.and(self.objects.close_endpoint(self.lib)).and_then(|()| self.memory.close(self.lib));
+        match outcome {
+            Ok(()) => {
+                self.closed = true;
+                // Nobody can reach memory through what remains; a complaint about it is only worth a line.
+                if let Err(e) = self.objects.close_rest(self.lib) {
+                    tracing::debug!("{e}");
+                }
+                if self.limits.provider == "shm" {
+                    self.peers.unlink_own();
+                }
+                Ok(())
+            }
+            Err(e) => Err(e
+                .over(self.limits.provider.as_str())
+                .help("peers may still reach memory of this process: do not free what was registered")),
+        }
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        if let Err(e) = self.shut() {
+            tracing::error!("{e}");
+            return; // what the provider may still write to is leaked
+        }
+        // SAFETY: dropped only here, once; the endpoint is closed, so the provider uses neither.
+        unsafe {
+            ManuallyDrop::drop(&mut self.slots);
+            ManuallyDrop::drop(&mut self.buffers);
+        }
+    }
+}
+
+const fn again() -> isize {
+    -(fi::FI_EAGAIN as isize)
+}
+
+fn limits(lib: &Library, info: &Info) -> (Limits, u64) {
+    let i = info.get();
+    // SAFETY: fi_getinfo's entries have all their attributes; the provider's name is a C string.
+    let (name, max_put, gather, inject, mode) = unsafe {
+        (
+            std::ffi::CStr::from_ptr((*i.fabric_attr).prov_name).to_string_lossy().into_owned(),
+            (*i.ep_attr).max_msg_size as u64,
+            (*i.tx_attr).iov_limit,
+            (*i.tx_attr).inject_size,
+            u64::from((*i.domain_attr).mr_mode.cast_unsigned()),
+        )
+    };
+    let quirk = quirk(&name);
+    let borrow = if quirk.caches && !lib.uncached() { Borrow::Staged } else { quirk.borrow };
+    let gather = gather.clamp(1, GATHER.min(quirk.gather));
+    (Limits { provider: name, max_put, gather, inject, borrow }, mode)
+}
+
+impl Transport for Fabric {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.address.clone()
+    }
+
+    fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {
+        self.check_open()?;
+        if self.peers.known(peer) {
+            return Err(argument(format!("rank {peer} is connected already")));
+        }
+        let (name, doorbell) = self.peers.parse(peer, address)?;
+        let mut to = u64::MAX;
+        // SAFETY: the vector is open; `name` holds one whole address of the endpoint's own format, checked
+        // and zero-padded by `parse`.
+        let count = unsafe { fi::fi_av_insert(self.objects.av, name.as_ptr().cast(), 1, &mut to, 0) };
+        if count != 1 {
+            let why = self.lib.error("fi_av_insert", i64::from(count.min(0)));
+            return Err(why.with_peer(peer as usize).over(self.limits.provider.as_str()));
+        }
+        self.peers.insert(Peer { rank: peer, to, doorbell })
+    }
+
+    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+        self.check_open()?;
+        let access = fi::FI_WRITE | fi::FI_REMOTE_WRITE;
+        // SAFETY: passed on.
+        unsafe { self.memory.register(&self.objects, self.lib, ptr, len, access) }
+            .map_err(|e| e.over(self.limits.provider.as_str()))
+    }
+
+    fn deregister(&mut self, registration: Registration) -> Result<()> {
+        self.check_open()?;
+        self.memory.deregister(self.lib, registration).map_err(|e| e.over(self.limits.provider.as_str()))
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: u32,
+        sources: &[Source],
+        address: u64,
+        key: u64,
+        word: u32,
+        token: u64,
+    ) -> Result<Posted> {
+        self.check_open()?;
+        let to = self.peers.get(peer)?;
+        let mut list = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; GATHER];
+        let mut descriptors = [std::ptr::null_mut::<c_void>(); GATHER];
+        let (mut count, mut total) = (0, 0usize);
+        for s in sources.iter().filter(|s| s.len > 0) {
+            // Providers answer a list that is too long with a hang or a crash.
+            if count == self.limits.gather {
+                return Err(too_many(sources.len(), self.limits.gather));
+            }
+            descriptors[count] = self.memory.descriptor(s)?;
+            list[count] = libc::iovec { iov_base: s.ptr.cast_mut().cast(), iov_len: s.len };
+            total = total.saturating_add(s.len);
+            count += 1;
+        }
+        if total as u64 > self.limits.max_put {
+            return Err(too_long(total as u64, self.limits.max_put));
+        }
+        let (address, key) = if count == 0 {
+            list[0].iov_base = self.buffers.as_mut_ptr().wrapping_add(DOORBELL).cast();
+            (to.doorbell.base, to.doorbell.key)
+        } else {
+            (address, key)
+        };
+        if count <= 1 && total <= self.limits.inject {
+            if self.injected.len() == self.injected.capacity() {
+                return Ok(Posted::Again);
+            }
+            // SAFETY: the endpoint is open; the source is valid (the caller's promise) and copied at once.
+            let code = unsafe {
+                let (from, len) = (list[0].iov_base, list[0].iov_len);
+                fi::fi_inject_writedata(self.objects.ep, from, len, word.into(), to.to, address, key)
+            };
+            let posted = self.posted("fi_inject_writedata", peer, code)?;
+            if posted == Posted::Yes {
+                self.injected.push_back(token);
+            }
+            return Ok(posted);
+        }
+        let Some(slot) = self.slots.take(Kind::Put, peer, token) else { return Ok(Posted::Again) };
+        let context = self.slots.context(slot);
+        let ep = self.objects.ep;
+        // SAFETY: the endpoint is open. The sources are valid until the completion, which brings back the
+        // slot, or the close (the caller's promise); they lie in their registrations, checked above. The
+        // lists are copied by the provider before it returns; the context is this slot's, and free.
+        let code = unsafe {
+            if count == 1 {
+                let (from, len, d) = (list[0].iov_base, list[0].iov_len, descriptors[0]);
+                fi::fi_writedata(ep, from, len, d, word.into(), to.to, address, key, context)
+            } else {
+                // The provider's length is of one segment: one is all that hardware takes.
+                let target = fi::fi_rma_iov { addr: address, len: total, key };
+                let msg = fi::fi_msg_rma {
+                    msg_iov: list.as_ptr(),
+                    desc: descriptors.as_mut_ptr(),
+                    iov_count: count,
+                    addr: to.to,
+                    rma_iov: &target,
+                    rma_iov_count: 1,
+                    context,
+                    data: word.into(),
+                };
+                fi::fi_writemsg(ep, &msg, fi::FI_REMOTE_CQ_DATA | fi::FI_COMPLETION)
+            }
+        };
+        if code != 0 {
+            self.slots.give_back(slot);
+        }
+        self.posted("fi_writedata", peer, code)
+    }
+
+    fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
+        self.check_open()?;
+        if bytes.len() > MESSAGE_MAX {
+            return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
+        }
+        let to = self.peers.get(peer)?.to;
+        if bytes.len() <= self.limits.inject {
+            // SAFETY: the endpoint is open; the bytes are copied before it returns.
+            let code = unsafe { fi::fi_inject(self.objects.ep, bytes.as_ptr().cast(), bytes.len(), to) };
+            return self.posted("fi_inject", peer, code);
+        }
+        let Some(slot) = self.slots.take(Kind::Message, peer, 0) else { return Ok(Posted::Again) };
+        let buffer = self.buffer(slot);
+        // SAFETY: the slot was free, so nobody reads its buffer of MESSAGE_MAX bytes; from then on only the
+        // provider does, until the completion gives the slot back. Both live until the endpoint is closed.
+        let code = unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer, bytes.len());
+            let context = self.slots.context(slot);
+            fi::fi_send(self.objects.ep, buffer.cast(), bytes.len(), self.descriptor, to, context)
+        };
+        if code != 0 {
+            self.slots.give_back(slot);
+        }
+        self.posted("fi_send", peer, code)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        self.check_open()?;
+        let mut happened = self.injected.len();
+        while let Some(token) = self.injected.pop_front() {
+            sink.done(token);
+        }
+        for _ in 0..self.unposted.len() {
+            if let Some(slot) = self.unposted.pop() {
+                self.post_receive(slot as usize)?;
+            }
+        }
+        let mut entries = [const { MaybeUninit::<fi::fi_cq_data_entry>::uninit() }; BATCH];
+        for _ in 0..GOES {
+            // SAFETY: the queue is open, of FI_CQ_FORMAT_DATA, and there is room for BATCH entries of it.
+            let n = unsafe { fi::fi_cq_read(self.objects.cq, entries.as_mut_ptr().cast(), BATCH) };
+            match n {
+                1.. => {
+                    let n = n.cast_unsigned();
+                    for entry in entries.iter().take(n) {
+                        // SAFETY: fi_cq_read filled the first n.
+                        unsafe { self.completed(entry.assume_init_ref(), sink)? };
+                    }
+                    happened += n;
+                    if n < BATCH {
+                        break;
+                    }
+                }
+                0 => break,
+                c if c == again() => break,
+                c if c == -(fi::FI_EAVAIL as isize) => happened += self.read_errors(sink)?,
+                c => {
+                    let e = self.lib.error("fi_cq_read", c as i64);
+                    return Err(e.over(self.limits.provider.as_str()));
+                }
+            }
+        }
+        Ok(happened)
+    }
+
+    fn idle(&mut self, longest: Duration) {
+        if self.quirk.nap_us > 0 {
+            return std::thread::sleep(Duration::from_micros(self.quirk.nap_us.into()).min(longest));
+        }
+        // Both are short however long one may wait.
+        match self.wait {
+            Wait::Spin => std::hint::spin_loop(),
+            Wait::Yield => std::thread::yield_now(),
+        }
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.shut()
+    }
+}
+
+#[cold]
+fn too_many(segments: usize, limit: usize) -> Error {
+    argument(format!("a put of {segments} segments exceeds this provider's {limit}"))
+}
+
+#[cold]
+fn too_long(bytes: u64, limit: u64) -> Error {
+    argument(format!("a put of {bytes} bytes exceeds this provider's {limit}"))
+}

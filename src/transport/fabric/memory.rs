@@ -1,0 +1,173 @@
+//! Registered ranges.
+
+use super::library::Library;
+use super::objects::Objects;
+use crate::error::{Error, ErrorKind, Result, argument};
+use crate::transport::{Registration, Remote, Source};
+use libfabric_sys as fi;
+use std::ffi::c_void;
+
+struct Range {
+    /// Null for a range of no bytes, which no provider needs to hear of.
+    mr: *mut fi::fid_mr,
+    descriptor: *mut c_void,
+    start: usize,
+    len: usize,
+}
+
+/// All ranges, by number.
+pub(super) struct Memory {
+    ranges: Vec<Option<Range>>,
+    free: Vec<u32>,
+    next_key: u64,
+    mode: u64,
+}
+
+impl Memory {
+    /// `mode` is what the provider asks for: a set of FI_MR bits.
+    pub(super) fn new(mode: u64) -> Self {
+        Self { ranges: Vec::new(), free: Vec::new(), next_key: 1, mode }
+    }
+
+    /// Registers `len` bytes at `start` for `access`.
+    ///
+    /// # Safety
+    /// As [`crate::transport::Transport::register`].
+    pub(super) unsafe fn register(
+        &mut self,
+        objects: &Objects,
+        lib: &Library,
+        start: *mut u8,
+        len: usize,
+        access: u64,
+    ) -> Result<(Registration, Remote)> {
+        let mut range =
+            Range { mr: std::ptr::null_mut(), descriptor: std::ptr::null_mut(), start: start as usize, len };
+        let mut remote = Remote::default();
+        if len > 0 {
+            // A key of our own, never used twice: one for memory that is gone cannot open other memory.
+            let key = self.next_key;
+            self.next_key += 1;
+            // SAFETY: the domain is open; the range is valid by the caller's promise.
+            let code =
+                unsafe { fi::fi_mr_reg(objects.domain, start.cast(), len, access, key, &mut range.mr) };
+            if code != 0 {
+                return Err(refused(lib, len, code));
+            }
+            // SAFETY: just registered.
+            if let Err(e) = unsafe { self.enable(objects, lib, &range) } {
+                // SAFETY: as above, and nobody has heard of it yet.
+                unsafe { fi::fi_close(&raw mut (*range.mr).fid) };
+                return Err(e);
+            }
+            // SAFETY: registered and, where that is asked for, enabled.
+            unsafe {
+                range.descriptor = fi::fi_mr_desc(range.mr);
+                remote.key = fi::fi_mr_key(range.mr);
+            }
+            if self.mode & fi::FI_MR_VIRT_ADDR != 0 {
+                remote.base = start as u64;
+            }
+        }
+        let index = match self.free.pop() {
+            Some(i) => i,
+            None => {
+                self.ranges.push(None);
+                u32::try_from(self.ranges.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.ranges[index as usize] = Some(range);
+        Ok((Registration(index), remote))
+    }
+
+    /// # Safety
+    /// `range.mr` is open.
+    unsafe fn enable(&self, objects: &Objects, lib: &Library, range: &Range) -> Result<()> {
+        if self.mode & fi::FI_MR_ENDPOINT == 0 {
+            return Ok(());
+        }
+        // SAFETY: both are open.
+        unsafe {
+            match fi::fi_mr_bind(range.mr, &raw mut (*objects.ep).fid, 0) {
+                0 => {}
+                code => return Err(lib.error("fi_mr_bind", code.into())),
+            }
+            match fi::fi_mr_enable(range.mr) {
+                0 => Ok(()),
+                code => Err(lib.error("fi_mr_enable", code.into())),
+            }
+        }
+    }
+
+    /// Ends one registration. On an error it stays.
+    pub(super) fn deregister(&mut self, lib: &Library, registration: Registration) -> Result<()> {
+        let slot = self.ranges.get_mut(registration.0 as usize);
+        let Some(range) = slot.as_ref().and_then(|r| r.as_ref()) else {
+            return Err(argument(format!("registration {} is not one of this endpoint's", registration.0)));
+        };
+        if !range.mr.is_null() {
+            // SAFETY: open, since it is in the table; it leaves the table below.
+            let code = unsafe { fi::fi_close(&raw mut (*range.mr).fid) };
+            if code != 0 {
+                return Err(lib.error("closing a memory registration", code.into()));
+            }
+        }
+        if let Some(slot) = slot {
+            *slot = None;
+        }
+        self.free.push(registration.0);
+        Ok(())
+    }
+
+    /// Ends all registrations; goes on after a failure, and reports the first.
+    pub(super) fn close(&mut self, lib: &Library) -> Result<()> {
+        let mut outcome = Ok(());
+        for i in 0..self.ranges.len() {
+            if self.ranges[i].is_some() {
+                let number = u32::try_from(i).unwrap_or(u32::MAX);
+                outcome = outcome.and(self.deregister(lib, Registration(number)));
+            }
+        }
+        outcome
+    }
+
+    /// The descriptor to put `source` with: null where providers want none.
+    ///
+    /// Checked also where the provider would not care, lest a source that was never registered is found
+    /// out only on hardware.
+    pub(super) fn descriptor(&self, source: &Source) -> Result<*mut c_void> {
+        let range = self.ranges.get(source.registration.0 as usize).and_then(Option::as_ref);
+        let start = source.ptr as usize;
+        match range {
+            Some(r) if start >= r.start && source.len <= r.len && start - r.start <= r.len - source.len => {
+                Ok(r.descriptor)
+            }
+            Some(_) => Err(argument(format!(
+                "a source of {} bytes lies outside its registration {}",
+                source.len, source.registration.0
+            ))),
+            None => Err(argument(format!("registration {} of a source is unknown", source.registration.0))),
+        }
+    }
+
+    /// Registrations are bound to the endpoint, and so go before it.
+    pub(super) fn endpoint_bound(&self) -> bool {
+        self.mode & fi::FI_MR_ENDPOINT != 0
+    }
+
+    /// The provider wants registered memory also at the near end.
+    pub(super) fn local(&self) -> bool {
+        self.mode & fi::FI_MR_LOCAL != 0
+    }
+}
+
+fn refused(lib: &Library, len: usize, code: i32) -> Error {
+    let e = lib.error(&format!("cannot register {len} bytes of memory"), code.into());
+    if code == -fi::FI_ENOMEM || code == -libc::EPERM || code == -libc::EAGAIN {
+        return e.help("the limit on locked memory is likely too low: raise it (ulimit -l unlimited)");
+    }
+    if code == -libc::EFAULT {
+        return Error::new(ErrorKind::Argument, e.message()).help("is it readable and writable?");
+    }
+    e
+}

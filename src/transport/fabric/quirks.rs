@@ -1,0 +1,280 @@
+//! What providers do differently from what they say, in one table. A new provider is one entry.
+
+use super::super::Borrow;
+use std::fmt;
+
+/// What kind of wire a provider is; better kinds first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Remote direct memory access by hardware (or soft-RoCE).
+    Rdma,
+    /// libfabric's shared memory; only where all ranks share a node.
+    SharedMemory,
+    /// TCP sockets.
+    Tcp,
+    /// Works, slowly or incompletely: only when asked for by name.
+    OnRequest,
+}
+
+/// The value of an environment default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// This text.
+    Text(&'static str),
+    /// The number of ranks, at least 2 and at most 4096.
+    Ranks,
+}
+
+/// An environment variable that libfabric reads, and what we set it to when the user did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// The variable.
+    pub variable: &'static str,
+    /// What it is set to.
+    pub value: Value,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// One provider's peculiarities.
+#[derive(Clone, Copy, Debug)]
+pub struct Quirk {
+    /// libfabric's exact name.
+    pub provider: &'static str,
+    /// The kind of wire.
+    pub class: Class,
+    /// The variable that pins it to an interface, for providers over IP that can use the loopback one.
+    pub interface: Option<&'static str>,
+    /// What may happen to borrowed memory after we closed.
+    pub borrow: Borrow,
+    /// It caches registrations unless told not to; with the cache on, borrowed memory is staged.
+    pub caches: bool,
+    /// The longest gather list to trust, whatever it says.
+    pub gather: usize,
+    /// A rank can put to itself.
+    pub to_self: bool,
+    /// A put under way to a peer that dies becomes an error; else only a deadline or a watcher tells. A put
+    /// posted later may be put off for ever also where this holds (tcp and net try to connect again).
+    pub reports_death: bool,
+    /// Closing crashes when completions arrive meanwhile (ofi_rxm posts a new receive to the connection it
+    /// has just closed): so end registrations first and let things calm down.
+    pub quiet_close: bool,
+    /// A variable that must not be on, since arrivals are lost then.
+    pub refuses: Option<&'static str>,
+    /// Microseconds to sleep when there is nothing to do, so that the provider's own thread gets a core; 0:
+    /// wait as the settings say.
+    pub nap_us: u32,
+    /// What is worth knowing.
+    pub note: &'static str,
+}
+
+/// Set whatever the provider, before libfabric looks at its environment (once per process).
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        variable: "FI_MR_CACHE_MAX_COUNT",
+        value: Value::Text("0"),
+        why: "registrations are ours to keep; a cache would leave memory open to peers after its return",
+    },
+    Preset {
+        variable: "FI_UNIVERSE_SIZE",
+        value: Value::Ranks,
+        why: "sizes ofi_rxm's completion queues; its default of 256 exceeds small devices (soft-RoCE)",
+    },
+    Preset {
+        variable: "FI_OFI_RXM_BUFFER_SIZE",
+        value: Value::Text("1024"),
+        why: "ofi_rxm's eager buffers serve only our short messages: 14 MB in place of 91 MB per rank",
+    },
+];
+
+const ANY: usize = usize::MAX;
+
+const COMMON: Quirk = Quirk {
+    provider: "",
+    class: Class::OnRequest,
+    interface: None,
+    borrow: Borrow::Staged,
+    caches: false,
+    gather: ANY,
+    to_self: true,
+    reports_death: true,
+    quiet_close: false,
+    refuses: None,
+    nap_us: 0,
+    note: "",
+};
+
+/// The table, in the order of preference.
+pub const QUIRKS: &[Quirk] = &[
+    Quirk {
+        provider: "cxi",
+        class: Class::Rdma,
+        borrow: Borrow::Direct,
+        caches: true,
+        note: "Slingshot; never run here; remote CQ data needs a provider of 2026",
+        ..COMMON
+    },
+    Quirk {
+        provider: "efa",
+        class: Class::Rdma,
+        caches: true,
+        note: "AWS; never run here; unordered; same-node peers copy across processes, so borrows are staged",
+        ..COMMON
+    },
+    Quirk {
+        provider: "verbs;ofi_rxm",
+        class: Class::Rdma,
+        borrow: Borrow::Direct,
+        caches: true,
+        quiet_close: true,
+        refuses: Some("FI_OFI_RXM_USE_SRX"),
+        note: "InfiniBand, RoCE; tested on soft-RoCE",
+        ..COMMON
+    },
+    Quirk {
+        provider: "psm3",
+        class: Class::Rdma,
+        gather: 1,
+        note: "Ethernet by PSM; gather lists end in access errors (2.6); same-node peers copy across processes",
+        ..COMMON
+    },
+    Quirk { provider: "opx", class: Class::Rdma, note: "Omni-Path; never run here", ..COMMON },
+    Quirk { provider: "psm2", class: Class::Rdma, note: "Omni-Path; never run here", ..COMMON },
+    Quirk {
+        provider: "shm",
+        class: Class::SharedMemory,
+        reports_death: false,
+        note: "peers copy across processes whenever they like and keys are not checked: borrows are staged",
+        ..COMMON
+    },
+    Quirk {
+        provider: "tcp",
+        class: Class::Tcp,
+        interface: Some("FI_TCP_IFACE"),
+        borrow: Borrow::Direct,
+        note: "libfabric 1.18 and newer; takes any number of puts: bound them yourself",
+        ..COMMON
+    },
+    Quirk {
+        provider: "net",
+        class: Class::Tcp,
+        interface: Some("FI_NET_IFACE"),
+        borrow: Borrow::Direct,
+        note: "what tcp is called in libfabric 1.16 and 1.17; takes any number of puts: bound them yourself",
+        ..COMMON
+    },
+    Quirk {
+        provider: "tcp;ofi_rxm",
+        class: Class::Tcp,
+        interface: Some("FI_TCP_IFACE"),
+        borrow: Borrow::Direct,
+        note: "slower to start and to close than tcp or net",
+        ..COMMON
+    },
+    Quirk {
+        provider: "net;ofi_rxm",
+        interface: Some("FI_NET_IFACE"),
+        borrow: Borrow::Direct,
+        note: "as tcp;ofi_rxm",
+        ..COMMON
+    },
+    Quirk {
+        provider: "sockets",
+        interface: Some("FI_SOCKETS_IFACE"),
+        nap_us: 50,
+        note: "a thread of its own starves behind a polling rank (4 ms per put), so we sleep between polls",
+        ..COMMON
+    },
+    Quirk {
+        provider: "udp;ofi_rxd",
+        interface: Some("FI_UDP_IFACE"),
+        reports_death: false,
+        note: "slow for long puts",
+        ..COMMON
+    },
+];
+
+/// Names people type, and the providers they mean, best first.
+pub const ALIASES: &[(&str, &[&str])] = &[
+    ("tcp", &["tcp", "net", "tcp;ofi_rxm"]),
+    ("rxm", &["tcp;ofi_rxm"]),
+    ("verbs", &["verbs;ofi_rxm"]),
+    ("udp", &["udp;ofi_rxd"]),
+];
+
+/// The entry of `provider`; for one not in the table, the careful default.
+pub fn quirk(provider: &str) -> Quirk {
+    QUIRKS.iter().copied().find(|q| q.provider == provider).unwrap_or(COMMON)
+}
+
+/// The libfabric variables that should be set before it is first used in a job of `size` ranks, unless the
+/// user set them. A launcher may hand them to its children; [`super::Fabric::open`] sets them itself where
+/// it can.
+pub fn presets(size: usize) -> impl Iterator<Item = (&'static str, String)> {
+    PRESETS.iter().map(move |p| {
+        let value = match p.value {
+            Value::Text(text) => text.to_owned(),
+            Value::Ranks => size.clamp(2, 4096).to_string(),
+        };
+        (p.variable, value)
+    })
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Rdma => "rdma",
+            Self::SharedMemory => "shared memory",
+            Self::Tcp => "tcp",
+            Self::OnRequest => "on request",
+        })
+    }
+}
+
+impl fmt::Display for Quirk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<14} {:<14}", self.provider, self.class)?;
+        let borrow = match self.borrow {
+            Borrow::Direct if self.caches => "direct if no cache",
+            Borrow::Direct => "direct",
+            Borrow::Staged => "staged",
+        };
+        write!(f, " borrows {borrow:<19}")?;
+        write!(f, " {}", if self.reports_death { "reports dead peers;" } else { "silent on dead peers;" })?;
+        if self.gather != ANY {
+            write!(f, " gathers at most {};", self.gather)?;
+        }
+        if !self.to_self {
+            write!(f, " no puts to oneself;")?;
+        }
+        write!(f, " {}", self.note)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_consistent() {
+        for (i, q) in QUIRKS.iter().enumerate() {
+            assert!(QUIRKS[..i].iter().all(|other| other.provider != q.provider), "{} twice", q.provider);
+            assert!(q.gather >= 1 && !q.to_string().is_empty());
+        }
+        for (name, means) in ALIASES {
+            assert!(means.iter().all(|m| QUIRKS.iter().any(|q| q.provider == *m)), "{name}");
+        }
+        // Preference: a better class never comes after a worse one.
+        assert!(QUIRKS.windows(2).all(|w| w[0].class <= w[1].class));
+        assert_eq!(quirk("brand-new").borrow, Borrow::Staged);
+    }
+
+    #[test]
+    fn the_universe_is_the_job() {
+        let universe = |size| presets(size).find(|(v, _)| *v == "FI_UNIVERSE_SIZE").unwrap().1;
+        assert_eq!(
+            (universe(1).as_str(), universe(33).as_str(), universe(1 << 20).as_str()),
+            ("2", "33", "4096")
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! The documents hold: the README's program is the example that is built, every link leads somewhere, and
+//! every error that docs/troubleshooting.md lists is one that the sources can say.
+
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(file: impl AsRef<Path>) -> String {
+    let path = root().join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn files(folder: &str, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            files(&name, ending, found);
+        } else if name.ends_with(ending) {
+            found.push(name.into());
+        }
+    }
+}
+
+/// All string literals in `tokens` but doc comments, what is filled in at run time replaced by `…`.
+fn literals(tokens: TokenStream, found: &mut BTreeSet<String>) {
+    let mut first = true;
+    for tree in tokens {
+        let doc = first && matches!(&tree, TokenTree::Ident(name) if name == "doc");
+        first = false;
+        match tree {
+            _ if doc => return,
+            TokenTree::Group(group) => literals(group.stream(), found),
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                if let Some(text) = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
+                    found.insert(as_printed(text));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A literal as it is printed: escapes resolved, placeholders replaced by `…`.
+fn as_printed(source: &str) -> String {
+    let (mut out, mut chars) = (String::new(), source.chars().peekable());
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if chars.peek() == Some(&'\n') => while chars.next_if(|c| c.is_whitespace()).is_some() {},
+            '\\' => out.extend(chars.next()),
+            '{' if chars.next_if_eq(&'{').is_some() => out.push('{'),
+            '}' if chars.next_if_eq(&'}').is_some() => out.push('}'),
+            '{' => {
+                while chars.next().is_some_and(|c| c != '}') {}
+                out.push('…');
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[test]
+fn placeholders_become_dots() {
+    assert_eq!(as_printed(r#"rank {rank}: {:?} \"x\" {{y}}"#), "rank …: … \"x\" {y}");
+    assert_eq!(as_printed("one \\\n      two"), "one two");
+}
+
+#[test]
+fn every_heading_of_troubleshooting_is_said_by_the_sources() {
+    let mut sources = Vec::new();
+    files("src", ".rs", &mut sources);
+    files("sys/src", ".rs", &mut sources);
+    let mut said = BTreeSet::new();
+    for file in &sources {
+        let text = read(file);
+        let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let tokens = text.parse().unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        literals(tokens, &mut said);
+    }
+    let text = read("docs/troubleshooting.md");
+    let headings: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("### ")).collect();
+    assert!(headings.len() > 30, "{} headings only", headings.len());
+    let unsaid: Vec<&str> = headings.into_iter().filter(|h| !is_said(h, &said)).collect();
+    assert!(unsaid.is_empty(), "docs/troubleshooting.md: no source says {unsaid:#?} (any more)");
+}
+
+/// Whether `heading` is a quotation of something in `said`, and of more than placeholders.
+fn is_said(heading: &str, said: &BTreeSet<String>) -> bool {
+    let quoted = heading.strip_prefix('`').and_then(|h| h.strip_suffix('`'));
+    quoted.is_some_and(|q| q.contains(char::is_alphabetic) && said.iter().any(|s| s.contains(q)))
+}
+
+#[test]
+fn the_program_in_the_readme_is_the_example() {
+    let readme = read("README.md");
+    let (_, rest) = readme.split_once("```rust\n").unwrap();
+    let (program, _) = rest.split_once("```").unwrap();
+    let example = read("examples/readme.rs");
+    assert!(example.ends_with(program), "README.md and examples/readme.rs differ");
+    assert!(program.contains("fn main()"));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut documents = vec![PathBuf::from("README.md")];
+    files("docs", ".md", &mut documents);
+    let mut links = 0;
+    for file in &documents {
+        let folder = file.parent().unwrap();
+        for part in read(file).split("](").skip(1) {
+            let link = part.split(')').next().unwrap();
+            if link.contains("://") {
+                continue;
+            }
+            let path = root().join(folder).join(link.split('#').next().unwrap());
+            assert!(path.exists(), "{}: {link} does not exist", file.display());
+            links += 1;
+        }
+    }
+    assert!(links > 5, "{links} links found");
+}

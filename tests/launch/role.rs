@@ -1,0 +1,131 @@
+//! What the ranks do in these tests.
+
+use circulant::config::Config;
+use circulant::launch::{Launch, detect};
+use rustix::process::{Signal, getpid, kill_process};
+use std::process::{Command, exit};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(40);
+
+pub(crate) fn play(role: &str) {
+    let (name, rest) = role.split_once(' ').unwrap_or((role, ""));
+    match name {
+        "detect" => find(),
+        "values" => values(rest.parse().unwrap()),
+        "late-fence" => late_fence(),
+        "abort" => abort(),
+        "die" => die(rest),
+        "leave" => drop(join()),
+        "die-in-fence" => die_in_fence(),
+        "children-sockets" => {
+            let _me = join();
+            Command::new("sh").args(["-c", "ls -l /proc/self/fd | grep -c socket:"]).status().unwrap();
+            exit(0);
+        }
+        _ => panic!("there is no role {role}"),
+    }
+}
+
+fn join() -> Box<dyn Launch> {
+    let mut me = detect(&Config::from_env().unwrap()).unwrap();
+    me.fence(LONG).unwrap();
+    me
+}
+
+fn find() {
+    let config = Config::from_env().unwrap();
+    match detect(&config) {
+        Ok(mut me) => {
+            println!("{} {} of {}", me.name(), me.rank(), me.size());
+            if me.size() > 1 {
+                println!("{}", detect(&config).unwrap_err());
+            }
+            me.finalize().unwrap();
+        }
+        Err(error) => println!("{error}"),
+    }
+}
+
+/// Values of sizes up to `most`, different for each rank, round a ring; with a keyed value after a second fence.
+fn values(most: usize) {
+    let mut me = join();
+    let (rank, size) = (me.rank(), me.size());
+    if let Some(nodes) = me.nodes() {
+        assert_eq!(nodes, vec![0; size]);
+    }
+    let value = |rank: usize, len: usize| {
+        (0..len).map(|i| (i * 31 + rank * 7 + len).to_le_bytes()[0]).collect::<Vec<u8>>()
+    };
+    let sizes = [0, 1, 2, 3, 100, 377, 378, 379, 512, 1023, 5000, 65_537, 100_000];
+    for len in sizes.into_iter().filter(|&len| len <= most) {
+        me.put(&format!("v-{len}-{rank}"), &value(rank, len)).unwrap();
+    }
+    me.fence(LONG).unwrap();
+    let peer = (rank + 1) % size;
+    for len in sizes.into_iter().filter(|&len| len <= most) {
+        assert_eq!(me.get(&format!("v-{len}-{peer}")).unwrap(), value(peer, len));
+    }
+    me.put(&format!("again-{rank}"), b"x").unwrap();
+    me.fence(LONG).unwrap();
+    assert_eq!(me.get(&format!("again-{peer}")).unwrap(), b"x");
+    assert!(me.gone().is_none());
+    me.finalize().unwrap();
+    assert!(me.fence(LONG).is_err(), "after the goodbye");
+    println!("ok");
+}
+
+fn late_fence() {
+    let mut me = join();
+    if me.rank() == 0 {
+        let error = me.fence(Duration::from_millis(200)).unwrap_err();
+        println!("{:?} {error}", error.kind());
+        assert!(me.put("a", b"").is_err(), "out of step");
+        // Not to be taken for one that died: rank 1 waits for this.
+        exit(0);
+    }
+    let until = Instant::now() + LONG;
+    while me.gone().is_none() {
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    me.finalize().unwrap();
+}
+
+fn abort() {
+    let mut me = join();
+    if me.rank() == 1 {
+        me.abort(7, "no more\nof this");
+    }
+    std::thread::sleep(LONG);
+}
+
+fn die(how: &str) {
+    let mut me = join();
+    if me.rank() == 1 {
+        match how {
+            "kill" => kill_process(getpid(), Signal::KILL).unwrap(),
+            "panic" => panic!("as told"),
+            how => exit(how.strip_prefix("exit ").unwrap().parse().unwrap()),
+        }
+    }
+    let until = Instant::now() + LONG;
+    while Instant::now() < until {
+        if let Some(gone) = me.gone() {
+            println!("gone {}: {}", gone.rank, gone.how);
+            exit(9);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn die_in_fence() {
+    let mut me = join();
+    if me.rank() == 1 {
+        kill_process(getpid(), Signal::KILL).unwrap();
+    }
+    let error = me.fence(LONG).unwrap_err();
+    println!("{:?} {:?} {}", error.kind(), error.peer(), error.message().split_once(": ").unwrap().1);
+    assert_eq!(me.gone().unwrap().rank, 1, "it is still to be had");
+    exit(9);
+}

@@ -1,0 +1,198 @@
+//! The library on real wires, with real processes: collectives checked byte by byte, costs counted, ranks
+//! killed and stopped. This binary is also the program that the ranks run: `WIRE_TEST_ROLE` says which part.
+//!
+//! `CIRCULANT_LIBFABRIC` and `FI_PROVIDER_PATH` in the environment choose the libfabric under test.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, reason = "tests may panic")]
+
+#[path = "../common/exercise.rs"]
+mod exercise;
+#[path = "../launch/job.rs"]
+#[allow(dead_code, reason = "shared with the launcher's tests, which use more of it")]
+mod job;
+mod role;
+
+use circulant::diagnostics::CountingAllocator;
+use job::{Done, Job, none_left};
+use libtest_mimic::{Arguments, Trial};
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// The wires that every software installation has; `WIRE_TEST_PROVIDERS` names others (verbs, in a machine
+/// that has it).
+const PROVIDERS: &str = "tcp,rxm,shm";
+
+fn main() {
+    if let Some(role) = std::env::var_os("WIRE_TEST_ROLE") {
+        role::play(&role.to_string_lossy());
+        return;
+    }
+    let mut trials = vec![
+        Trial::test("one_rank_needs_nothing", test(one_rank)),
+        Trial::test("a_mute_launcher_is_an_error", test(singletons)),
+        Trial::test("settings_must_agree", test(settings)),
+        Trial::test("an_unknown_provider_is_an_error", test(unknown_provider)),
+        Trial::test("the_library_is_missing", test(no_library)),
+    ];
+    let providers = std::env::var("WIRE_TEST_PROVIDERS").unwrap_or_else(|_| PROVIDERS.to_owned());
+    for provider in providers.split(',').map(|p| &*p.to_owned().leak()) {
+        let on = |name: &str, body: fn(&str)| {
+            Trial::test(format!("{provider}::{name}"), test(move || body(provider)))
+        };
+        trials.extend([
+            on("collectives", collectives),
+            on("costs_are_those_of_the_plan", costs),
+            on("disagreement", disagreement),
+            on("bad_arguments", bad_arguments),
+            on("a_killed_rank_is_named", killed),
+            on("a_stopped_rank_is_named", stopped),
+            on("borrowed_memory_is_safe_after_an_error", mprotect),
+        ]);
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn test(
+    body: impl Fn() + Send + 'static,
+) -> impl FnOnce() -> Result<(), libtest_mimic::Failed> + Send + 'static {
+    move || {
+        body();
+        Ok(())
+    }
+}
+
+/// A job of `n` ranks that play `role`, not started.
+fn job(n: usize, role: &str, options: &[&str]) -> Job {
+    let n = n.to_string();
+    let mut arguments = vec!["-n", &n, "--grace", "5"];
+    arguments.extend(options);
+    let me = std::env::current_exe().unwrap();
+    let mut job = Job::run(&arguments);
+    job.arguments(&["--", me.to_str().unwrap()]).env("WIRE_TEST_ROLE", role);
+    for name in ["CIRCULANT_LIBFABRIC", "FI_PROVIDER_PATH"] {
+        if let Ok(value) = std::env::var(name) {
+            job.env(name, &value);
+        }
+    }
+    job
+}
+
+fn play(n: usize, role: &str, options: &[&str]) -> Done {
+    job(n, role, options).output()
+}
+
+fn collectives(provider: &str) {
+    for n in [2, 3, 5, 8] {
+        let done = play(n, "exercise", &["--provider", provider]);
+        assert_eq!(done.code, 0, "{n} ranks: {done:?}");
+        assert_eq!(done.out.matches("all right").count(), n, "{done:?}");
+    }
+}
+
+fn costs(provider: &str) {
+    let done = play(4, "costs", &["--provider", provider]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(done.out.matches("as planned").count(), 4, "{done:?}");
+}
+
+/// Each of `n` ranks printed an error with all of `words`; the job failed.
+fn all_say(done: &Done, n: usize, words: &[&str]) {
+    assert_ne!(done.code, 0, "{done:?}");
+    let errors: Vec<&str> = done.out.lines().filter(|l| l.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), n, "{done:?}");
+    for error in errors {
+        for word in words {
+            assert!(error.contains(word), "{word:?} is missing in {error:?}");
+        }
+    }
+}
+
+fn disagreement(provider: &str) {
+    let done = play(4, "disagree", &["--provider", provider]);
+    all_say(&done, 4, &["Mismatch", "rank 2 called bcast #1 with other arguments"]);
+    assert!(done.took < Duration::from_secs(30), "{done:?}");
+}
+
+fn bad_arguments(provider: &str) {
+    let done = play(4, "bad-root", &["--provider", provider]);
+    all_say(&done, 4, &["Argument", "root 9 is out of range", "bcast #1"]);
+    let done = play(3, "overlap", &["--provider", provider]);
+    all_say(&done, 3, &["Argument", "overlap", "allgatherv #1"]);
+}
+
+/// The process of a rank, from the line `pid RANK PID` that it printed.
+fn pid_of(out: &str, rank: usize) -> Pid {
+    let start = format!("pid {rank} ");
+    let line = out.lines().find_map(|l| l.strip_prefix(&start)).unwrap();
+    Pid::from_raw(line.trim().parse().unwrap()).unwrap()
+}
+
+/// Runs broadcasts for ever among 4 ranks, does `signal` to rank 2, and collects what the others say.
+fn hurt(provider: &str, signal: Signal) -> Done {
+    let mut job = job(4, "forever", &["--provider", provider, "--deadline", "4"]);
+    job.start();
+    job.wait_for("pid ", 4);
+    std::thread::sleep(Duration::from_millis(300));
+    let mark = job.mark.clone();
+    kill_process(pid_of(&job.so_far(), 2), signal).unwrap();
+    let done = job.output();
+    none_left(&mark);
+    let left: Vec<_> = std::fs::read_dir("/dev/shm").unwrap().map(|e| e.unwrap().file_name()).collect();
+    let of_ours = |name: &std::ffi::OsString| {
+        (0..4).any(|r| {
+            name.to_string_lossy().starts_with(&format!("{}:", pid_of(&done.out, r).as_raw_nonzero()))
+        })
+    };
+    assert!(!left.iter().any(of_ours), "left in /dev/shm: {left:?}");
+    done
+}
+
+fn killed(provider: &str) {
+    let done = hurt(provider, Signal::KILL);
+    all_say(&done, 3, &["rank 2", "bcast #"]);
+    assert_eq!(done.code, 137, "{done:?}");
+}
+
+fn stopped(provider: &str) {
+    let done = hurt(provider, Signal::STOP);
+    all_say(&done, 3, &["rank 2", "bcast #", "not answer"]);
+}
+
+fn mprotect(provider: &str) {
+    let done = play(4, "mprotect", &["--provider", provider, "--deadline", "2"]);
+    assert_eq!(done.out.matches("unharmed").count(), 3, "{done:?}");
+}
+
+fn one_rank() {
+    let mut job = Job::of(std::env::current_exe().unwrap().to_str().unwrap());
+    let done = job.env("WIRE_TEST_ROLE", "exercise").env("CIRCULANT_LIBFABRIC", "/nowhere").output();
+    assert_eq!((done.code, done.out.matches("all right").count()), (0, 1), "{done:?}");
+}
+
+fn singletons() {
+    let mut job = Job::of(std::env::current_exe().unwrap().to_str().unwrap());
+    let job = job.env("WIRE_TEST_ROLE", "exercise").env("SLURM_NTASKS", "4").env("SLURM_PROCID", "0");
+    let done = job.output();
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("--mpi=pmi2"), "{done:?}");
+}
+
+fn settings() {
+    let done = play(3, "other-settings", &["--provider", "tcp"]);
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("CIRCULANT_BLOCKS"), "{done:?}");
+}
+
+fn unknown_provider() {
+    let done = play(2, "exercise", &["--provider", "carrier-pigeon"]);
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("carrier-pigeon") && done.err.contains("tcp"), "{done:?}");
+}
+
+fn no_library() {
+    let done = play(2, "exercise", &["--libfabric", "/nowhere/libfabric.so.1"]);
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("/nowhere/libfabric.so.1") && done.err.contains("libfabric1"), "{done:?}");
+}

@@ -1,0 +1,156 @@
+//! What the ranks do in these tests.
+
+use crate::exercise::{exercise, value};
+use circulant::diagnostics::allocations;
+use circulant::{Communicator, Result, World};
+use rustix::process::{Signal, getpid, kill_process};
+use std::process::exit;
+use std::time::Duration;
+
+pub(crate) fn play(role: &str) {
+    let done = match role {
+        "exercise" => plain(|comm| exercise(comm, 1).map(|()| println!("all right"))),
+        "costs" => costs(),
+        "disagree" => plain(|comm| comm.bcast(&mut vec![0u8; if comm.rank() == 2 { 999 } else { 1000 }], 0)),
+        "bad-root" => plain(|comm| comm.bcast(&mut [0u8; 10], if comm.rank() == 2 { 9 } else { 0 })),
+        "overlap" => plain(|comm| comm.allgatherv(&[0u8; 4], &mut [0u8; 12], &[4, 4, 4], &[0, 3, 8])),
+        "forever" => plain(forever),
+        "mprotect" => mprotect(),
+        "other-settings" => other_settings(),
+        _ => panic!("there is no role {role}"),
+    };
+    if let Err(e) = done {
+        println!("error: {:?}: {e}", e.kind());
+        eprintln!("{e}");
+        exit(1);
+    }
+}
+
+fn plain(body: impl FnOnce(&Communicator) -> Result<()>) -> Result<()> {
+    let world = World::init()?;
+    body(&world.comm())?;
+    world.finalize()
+}
+
+fn forever(comm: &Communicator) -> Result<()> {
+    println!("pid {} {}", comm.rank(), getpid().as_raw_nonzero());
+    let mut data = vec![0u8; 3_000_000];
+    for root in (0..comm.size()).cycle() {
+        comm.bcast(&mut data, root)?;
+    }
+    Ok(())
+}
+
+/// What is counted is what the plan says: puts, bytes, copies, allocations.
+fn costs() -> Result<()> {
+    let world = World::init()?;
+    let comm = world.comm();
+    let (r, p, n) = (comm.rank(), comm.size(), 10_000_000);
+
+    let mut data = comm.alloc::<u8>(n)?;
+    comm.bcast(&mut data, 0)?;
+    let before = world.stats();
+    comm.bcast(&mut data, 0)?;
+    assert_eq!(world.stats().copied_bytes, before.copied_bytes, "a broadcast on arena memory copies nothing");
+
+    let mut bcast = comm.bcast_init(data, 1)?;
+    let counts: Vec<usize> = (0..p).map(|j| 1000 * j * j).collect();
+    let displs: Vec<usize> = (0..p).map(|j| counts[..j].iter().sum()).collect();
+    let total: usize = counts.iter().sum();
+    let mut gather =
+        comm.allgatherv_init(comm.alloc::<u8>(counts[r])?, comm.alloc::<u8>(total)?, &counts, &displs)?;
+    let planned = [bcast.planned(), gather.planned()];
+    for round in 0..6usize {
+        gather.input()?.fill(round as u8 + r as u8);
+        if r == 1 {
+            bcast.input()?.fill(round as u8);
+        }
+        for (i, plan) in planned.iter().enumerate() {
+            let (before, heap) = (world.stats(), allocations());
+            if i == 0 {
+                bcast.start()?;
+                bcast.wait()?;
+            } else {
+                gather.start()?;
+                gather.wait()?;
+            }
+            let (after, heap) = (world.stats(), allocations() - heap);
+            assert_eq!(after.puts - before.puts, plan.puts);
+            assert_eq!(after.put_bytes - before.put_bytes, plan.put_bytes);
+            assert_eq!(after.arrivals - before.arrivals, plan.arrivals);
+            assert!(round == 0 || heap == 0, "start {round} of operation {i} allocated {heap} times");
+        }
+        assert!(bcast.output()?.iter().all(|x| *x == round as u8));
+        for j in 0..p {
+            assert!(gather.output()?[displs[j]..][..counts[j]].iter().all(|x| *x == round as u8 + j as u8));
+        }
+        comm.barrier()?;
+    }
+    let mut sums = vec![[0u64; 2]; p];
+    comm.allgather(&[[planned[0].put_bytes, planned[1].put_bytes]], &mut sums)?;
+    let all = |i: usize| sums.iter().map(|s| s[i]).sum::<u64>();
+    assert_eq!(
+        (all(0), all(1)),
+        ((n * (p - 1)) as u64, (total * (p - 1)) as u64),
+        "every byte to every rank once"
+    );
+    drop((bcast, gather));
+    world.finalize()?;
+    println!("as planned");
+    Ok(())
+}
+
+/// Rank 2 stops in the middle of a large broadcast; the others get an error, make the slice that they lent
+/// inaccessible, wake rank 2 and wait. Anybody who still writes there, or reads for us, shows as a fault.
+fn mprotect() -> Result<()> {
+    let world = World::init()?;
+    let comm = world.comm();
+    let mut pids = vec![0i32; comm.size()];
+    comm.allgather(&[getpid().as_raw_nonzero().get()], &mut pids)?;
+    let len = 64 << 20;
+    let mut memory = memmap2::MmapMut::map_anon(len)?;
+    if comm.rank() == 2 {
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(10));
+            let _ = kill_process(getpid(), Signal::STOP);
+        });
+    }
+    memory[0] = value(comm.rank(), 0) as u8;
+    let result = (0..50).try_for_each(|_| comm.bcast(&mut memory, 0));
+    if comm.rank() == 2 {
+        // Woken up again by the others; whatever it still did was done to their memory, or not.
+        std::thread::sleep(Duration::from_secs(2));
+        return Ok(());
+    }
+    let e = result.unwrap_err();
+    assert!(e.to_string().contains("rank 2"), "{e}");
+    let closed = memory.make_read_only()?;
+    no_access(&closed);
+    if comm.rank() == 0 {
+        // The others have theirs by now, too.
+        std::thread::sleep(Duration::from_millis(700));
+        let _ = kill_process(rustix::process::Pid::from_raw(pids[2]).unwrap(), Signal::CONT);
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    println!("unharmed");
+    drop(world);
+    exit(0);
+}
+
+fn no_access(memory: &[u8]) {
+    // SAFETY: the range is a private mapping that nobody reads from here on; the process exits with it.
+    let done = unsafe {
+        rustix::mm::mprotect(
+            memory.as_ptr().cast_mut().cast(),
+            memory.len(),
+            rustix::mm::MprotectFlags::empty(),
+        )
+    };
+    done.unwrap();
+}
+
+fn other_settings() -> Result<()> {
+    let odd = std::env::var("PMI_RANK").unwrap() == "2";
+    let world = World::builder()?.set("blocks", if odd { "3" } else { "4" })?.init()?;
+    world.finalize()
+}
