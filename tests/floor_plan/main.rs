@@ -1,16 +1,6 @@
 //! The house's floor plan, enforced: which room may import which, where `unsafe` may stand, how long a file
 //! may grow. The table below is the law; docs/design.md explains it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
-#![allow(
-    clippy::only_used_in_recursion,
-    clippy::collapsible_match,
-    reason = "a walk over token trees reads best so"
-)]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod scan;
 
