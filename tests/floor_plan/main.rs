@@ -65,7 +65,7 @@ const ROOMS: &[Room] = &[
     Room { name: "error", uses: &[], never: NO_WIRE, unsafety: Unsafe::None },
     Room { name: "config", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::None },
     Room { name: "trace", uses: &["error", "config"], never: NO_WIRE, unsafety: Unsafe::None },
-    Room { name: "ops", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::None },
+    Room { name: "ops", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::Forbidden },
 ];
 
 /// What `src/lib.rs` re-exports at the crate's root, and where it lives.
