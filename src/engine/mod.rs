@@ -15,6 +15,8 @@ mod message;
 mod pump;
 mod raw;
 mod task;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use bootstrap::Identity;
 pub(crate) use core::Core;
