@@ -175,17 +175,23 @@ impl World {
         let mut shared = lock_shared(&self.shared);
         let deadline = shared.deadline;
         shared.engine.goodbye(deadline)?;
-        let mut launch = lock(&self.launch);
         if self.size > 1 {
-            // Nobody closes before everybody has read the last goodbye.
-            launch.fence(deadline)?;
+            // Nobody closes before everybody has read the last goodbye. Ours may need our help to leave, so the
+            // wire is kept going meanwhile.
+            std::thread::scope(|scope| {
+                let fence = scope.spawn(|| lock(&self.launch).fence(deadline));
+                while !fence.is_finished() {
+                    shared.engine.keep_going();
+                }
+                fence.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Launch, "the fence panicked")))
+            })?;
         }
         if let Err(e) = shared.engine.close() {
             // Peers may still reach it.
             std::mem::forget(shared.arena.clone());
             return Err(e);
         }
-        launch.finalize()
+        lock(&self.launch).finalize()
     }
 
     /// Asks the launcher to end the whole job with `code`.

@@ -46,6 +46,7 @@ fn main() {
             on("bad_arguments", bad_arguments),
             on("a_killed_rank_is_named", killed),
             on("a_rank_that_quits_is_named", quit),
+            on("a_forked_child_is_refused", forked),
             on("a_stopped_rank_is_named", stopped),
             on("borrowed_memory_is_safe_after_an_error", mprotect),
         ]);
@@ -160,6 +161,11 @@ fn quit(provider: &str) {
     // Before the launcher loses its patience, and long before the deadline.
     assert!(done.took < Duration::from_secs(15), "{done:?}");
     assert_eq!(done.code, 7, "{done:?}");
+}
+
+fn forked(provider: &str) {
+    let done = play(3, "fork", &["--provider", provider, "--deadline", "10"]);
+    assert_eq!((done.code, done.out.matches("child refused").count()), (0, 3), "{done:?}");
 }
 
 fn stopped(provider: &str) {
