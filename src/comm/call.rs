@@ -1,7 +1,7 @@
 //! One call: what was asked, its lowered program (kept for the next time), its memory, its run.
 
 use super::world::Shared;
-use crate::buffer::{Binding, Block, Bound, Loan, Wire, lend};
+use crate::buffer::{Binding, Block, Bound, GATHER_MAX, Loan, Wire, lend};
 use crate::engine::{CallId, Meta, Task};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::lower;
@@ -104,7 +104,8 @@ impl Shared {
     /// Plans and lowers what is asked.
     pub(super) fn make(&mut self, rank: u32, asked: Asked) -> Result<Prepared> {
         let plan = (asked.algorithm.build)(&asked.arguments, self.model.wire())?;
-        let limits = self.model.wire_limits(self.engine.limits());
+        let (max_put, gather) = self.engine.limits().map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
+        let limits = self.model.wire_limits(max_put, gather.min(GATHER_MAX));
         let program = Arc::new(lower(plan.as_ref(), rank, &limits)?);
         let (land, work) = (program.land, program.work);
         let block = |s: &mut Self, n: u64| -> Result<Option<Block>> {

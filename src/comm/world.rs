@@ -253,27 +253,14 @@ fn start(
     let patience = config.seconds("start-deadline")?;
     let deadline = config.seconds("deadline")?;
     let nodes = launch.nodes().filter(|n| n.len() == size);
-    let mut provider = "self".to_owned();
     let arena = Arena::default();
-    let mut endpoint: Option<Box<dyn Transport>> = None;
-    let mut addresses = Vec::new();
     let (rank32, size32) = (to_u32(rank)?, to_u32(size)?);
-    let neighbours = neighbours(rank32, size32);
-    if size > 1 {
-        agree(&mut config, launch.as_mut(), patience)?;
-        let one_node = nodes.as_ref().is_some_and(|n| n.iter().all(|x| *x == n[0]));
-        let wire = match transport {
-            Some(t) => t,
-            None => Box::new(open_fabric(&config, one_node, size)?),
-        };
-        provider = wire.limits().provider.clone();
-        launch.put(&format!("addr-{rank}"), &wire.address())?;
-        launch.fence(patience)?;
-        for n in &neighbours {
-            addresses.push(launch.get(&format!("addr-{n}"))?);
-        }
-        endpoint = Some(wire);
-    }
+    let met = match size {
+        1 => Met::default(),
+        _ => meet(&mut config, launch.as_mut(), transport, nodes.as_deref(), patience)?,
+    };
+    let Met { endpoint, neighbours, addresses, absent } = met;
+    let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
     let model = Model::new(&provider, &config)?;
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let algorithm = config.text("algorithm").to_owned();
@@ -288,6 +275,9 @@ fn start(
     let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
+    if let Some(e) = absent {
+        return Err(engine.tell(&addresses, e));
+    }
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
     let shared =
@@ -305,12 +295,66 @@ fn start(
     Ok(world)
 }
 
-/// Rank 0 publishes the settings that must agree; the others take them, unless theirs were set otherwise.
-fn agree(config: &mut Config, launch: &mut dyn Launch, patience: Duration) -> Result<()> {
-    if launch.rank() == 0 {
+/// What comes of meeting the others at the launcher.
+#[derive(Default)]
+struct Met {
+    endpoint: Option<Box<dyn Transport>>,
+    /// Those with an address, and these.
+    neighbours: Vec<u32>,
+    addresses: Vec<Vec<u8>>,
+    /// A neighbour that could not open its endpoint, and why.
+    absent: Option<Error>,
+}
+
+/// Agrees on the settings, opens the endpoint and exchanges addresses. A rank that cannot publishes its error
+/// in place of its address: its neighbours read it, and tell it to all.
+fn meet(
+    config: &mut Config,
+    launch: &mut dyn Launch,
+    transport: Option<Box<dyn Transport>>,
+    nodes: Option<&[u32]>,
+    patience: Duration,
+) -> Result<Met> {
+    const ADDRESS: u8 = 0;
+    const ERROR: u8 = 1;
+    let (rank, size) = (launch.rank(), launch.size());
+    if rank == 0 {
         launch.put("settings", config.agreed().as_bytes())?;
     }
     launch.fence(patience)?;
+    let opened = adopt(config, launch).and_then(|()| match transport {
+        Some(t) => Ok(t),
+        None => {
+            let one_node = nodes.is_some_and(|n| n.iter().all(|x| *x == n[0]));
+            open_fabric(config, one_node, size).map(|f| Box::new(f) as Box<dyn Transport>)
+        }
+    });
+    let mut published = match &opened {
+        Ok(wire) => wire.address(),
+        Err(e) => e.to_string().into_bytes(),
+    };
+    published.insert(0, if opened.is_ok() { ADDRESS } else { ERROR });
+    let exchanged = launch.put(&format!("addr-{rank}"), &published).and_then(|()| launch.fence(patience));
+    let mut met = Met { endpoint: Some(opened?), ..Met::default() };
+    exchanged?;
+    for n in neighbours(to_u32(rank)?, to_u32(size)?) {
+        match launch.get(&format!("addr-{n}"))?.split_first() {
+            Some((&ADDRESS, address)) => {
+                met.neighbours.push(n);
+                met.addresses.push(address.to_vec());
+            }
+            other => {
+                let why = other.map_or_else(Default::default, |(_, text)| String::from_utf8_lossy(text));
+                let e = Error::new(ErrorKind::Aborted, format!("rank {n} could not start: {why}"));
+                met.absent.get_or_insert(e.with_peer(n as usize));
+            }
+        }
+    }
+    Ok(met)
+}
+
+/// Rank 0 has published the settings that must agree; the others take them, unless theirs were set otherwise.
+fn adopt(config: &mut Config, launch: &mut dyn Launch) -> Result<()> {
     if launch.rank() > 0 {
         let theirs = launch.get("settings")?;
         config.adopt(&String::from_utf8_lossy(&theirs))?;

@@ -6,7 +6,6 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::plan::lower::WireLimits;
 use crate::plan::price;
-use crate::transport::Limits;
 
 /// The wire as the rules see it.
 #[derive(Clone, Copy, Debug)]
@@ -47,10 +46,9 @@ impl Model {
         in_flight.saturating_mul(10).max(1 << 20)
     }
 
-    /// What lowering is told.
-    pub(crate) fn wire_limits(&self, limits: Option<&Limits>) -> WireLimits {
-        let (max_put, gather) = limits.map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
-        WireLimits { max_put, gather: gather.min(crate::buffer::GATHER_MAX), light: self.light }
+    /// What lowering is told of a wire with puts of at most `max_put` bytes from `gather` segments.
+    pub(crate) fn wire_limits(&self, max_put: u64, gather: usize) -> WireLimits {
+        WireLimits { max_put, gather, light: self.light }
     }
 
     /// The figures, for the rules.

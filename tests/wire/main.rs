@@ -33,6 +33,7 @@ fn main() {
         Trial::test("a_mute_launcher_is_an_error", test(singletons)),
         Trial::test("settings_must_agree", test(settings)),
         Trial::test("an_unknown_provider_is_an_error", test(unknown_provider)),
+        Trial::test("who_cannot_start_is_named_everywhere", test(one_cannot_start)),
         Trial::test("the_library_is_missing", test(no_library)),
     ];
     for provider in PROVIDERS {
@@ -202,6 +203,13 @@ fn unknown_provider() {
     let done = play(2, "exercise", &["--provider", "carrier-pigeon"]);
     assert_ne!(done.code, 0, "{done:?}");
     assert!(done.err.contains("carrier-pigeon") && done.err.contains("tcp"), "{done:?}");
+}
+
+fn one_cannot_start() {
+    // Nine, so that some are no neighbours of rank 2.
+    let done = play(9, "other-wait", &["--provider", "tcp"]);
+    all_say(&done, 9, &["CIRCULANT_WAIT: \"bogus\" is not spin"]);
+    assert_eq!(done.out.matches("rank 2 could not start").count(), 8, "{done:?}");
 }
 
 fn no_library() {

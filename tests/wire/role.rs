@@ -20,6 +20,7 @@ pub(crate) fn play(role: &str) {
         "fork" => forked(),
         "mprotect" => mprotect(),
         "other-settings" => other_settings(),
+        "other-wait" => other_wait(),
         _ => panic!("there is no role {role}"),
     };
     if let Err(e) = done {
@@ -183,6 +184,12 @@ fn no_access(memory: &[u8]) {
         )
     };
     done.unwrap();
+}
+
+fn other_wait() -> Result<()> {
+    let odd = std::env::var("PMI_RANK").unwrap() == "2";
+    let world = World::builder()?.set("wait", if odd { "bogus" } else { "yield" })?.init()?;
+    world.finalize()
 }
 
 fn other_settings() -> Result<()> {
