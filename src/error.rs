@@ -83,6 +83,16 @@ impl Error {
         self.0.operation
     }
 
+    /// The round in which it happened.
+    pub fn round(&self) -> Option<u32> {
+        self.0.round
+    }
+
+    /// What to do about it, where that is known.
+    pub fn remedy(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+
     /// What happened, without the whereabouts.
     pub fn message(&self) -> &str {
         &self.0.message

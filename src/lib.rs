@@ -94,6 +94,7 @@ pub mod config;
 pub(crate) mod engine;
 pub mod error;
 pub mod launch;
+pub mod ops;
 pub mod plan;
 pub mod schedule;
 pub mod transport;

@@ -11,7 +11,7 @@ mod exercise;
 
 use circulant::launch::threads;
 use circulant::transport::{Borrow, sim};
-use circulant::{Communicator, Result, World};
+use circulant::{Communicator, ErrorKind, Options, Result, World};
 use exercise::{exercise, value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,7 @@ fn a_wire_that_refuses_delays_and_reorders() {
                 max_put,
                 gather,
                 borrow,
-                deaths_show: true,
+                ..sim::Faults::default()
             };
             for p in [2, 5, 8] {
                 for r in run(p, &faults, &[("light", light), ("window", "3000")], |_, comm, _| {
@@ -221,4 +221,180 @@ fn a_rank_elsewhere_is_named_with_what_it_does() {
     let texts: Vec<String> = results.into_iter().map(|r| r.unwrap_err().to_string()).collect();
     assert!(texts.iter().all(|t| t.contains("rank 2")), "{texts:#?}");
     assert!(texts.iter().all(|t| t.contains("barrier #")), "{texts:#?}");
+}
+
+#[test]
+fn any_deadline_is_survived() {
+    let results = run(3, &sim::Faults::default(), &[], |_, comm, _| {
+        let patient = comm.with(Options { deadline: Some(Duration::MAX), ..Options::default() });
+        if comm.rank() == 1 {
+            // The others' wait begins before we come.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        patient.barrier()?;
+        let hasty = comm.with(Options { deadline: Some(Duration::ZERO), ..Options::default() });
+        if comm.rank() == 1 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        hasty.barrier()
+    });
+    assert!(results.into_iter().any(|r| r.unwrap_err().kind() == ErrorKind::Timeout));
+}
+
+/// More than a page of alignment.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8192))]
+struct Wide([u8; 8192]);
+// SAFETY: bytes without padding: its size is its alignment.
+unsafe impl bytemuck::Zeroable for Wide {}
+// SAFETY: as above.
+unsafe impl bytemuck::Pod for Wide {}
+
+#[test]
+fn absurd_sizes_are_errors() {
+    for r in run(2, &sim::Faults::default(), &[], |_, comm, _| {
+        for len in [usize::MAX, usize::MAX - 4096, usize::MAX - (4 << 20), isize::MAX as usize] {
+            assert!(comm.alloc::<u8>(len).is_err(), "{len}");
+        }
+        assert!(comm.alloc::<Wide>(1).unwrap_err().to_string().contains("8192"));
+        // Elements without bytes, and a contribution of nothing at a place that does not exist.
+        let nothing = [(); 3];
+        comm.allgather(&nothing, &mut [(); 6])?;
+        comm.bcast(&mut [(); 9], 1)?;
+        let n = if comm.rank() == 0 { 2 } else { 0 };
+        let mut recv = [0u64; 2];
+        comm.allgatherv(&vec![7u64; n], &mut recv, &[2, 0], &[0, usize::MAX])?;
+        assert_eq!(recv, [7, 7]);
+        Ok(())
+    }) {
+        r.unwrap();
+    }
+    let results = run(2, &sim::Faults::default(), &[], |_, comm, _| {
+        comm.allgather(&vec![(); usize::MAX], &mut vec![(); usize::MAX - 1])
+    });
+    for r in results {
+        assert_eq!(r.unwrap_err().kind(), ErrorKind::Argument);
+    }
+}
+
+#[test]
+fn memory_that_cannot_be_registered_is_named_everywhere() {
+    // Own chunks of the arena can be, the receive buffers cannot.
+    let faults = sim::Faults { lockable: 9 << 20, ..sim::Faults::default() };
+    let results = run(3, &faults, &[("deadline", "5")], |_, comm, _| {
+        let mut recv = vec![0u8; if comm.rank() == 1 { 12 << 20 } else { 3 << 20 }];
+        comm.allgather(&vec![1u8; recv.len() / 3], &mut recv)
+    });
+    for r in results {
+        let e = r.unwrap_err();
+        assert!(e.to_string().contains("cannot register 12582912 bytes"), "{e}");
+        assert!(e.to_string().contains("ulimit -l"), "the remedy travels: {e}");
+        assert_eq!(e.operation(), Some(("allgather", 1)));
+    }
+}
+
+#[test]
+fn who_was_away_hears_the_reason_and_later_calls_refer_to_it() {
+    for deaths_refuse in [false, true] {
+        let faults = sim::Faults { deaths_refuse, ..sim::Faults::default() };
+        let results = run(4, &faults, &[("deadline", "5")], |_, comm, _| {
+            if comm.rank() == 3 {
+                // The others have closed when it calls.
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            let root = if comm.rank() == 1 { 9 } else { 0 };
+            let first = comm.bcast(&mut [0u8; 100], root);
+            let second = comm.barrier().unwrap_err();
+            assert_eq!(second.kind(), ErrorKind::Aborted, "{second}");
+            assert!(second.to_string().contains("root 9"), "{second}");
+            let third = comm.bcast(&mut [0u8; 100], 17).unwrap_err();
+            assert_eq!(third.kind(), ErrorKind::Aborted, "{third}");
+            first
+        });
+        for (rank, r) in results.into_iter().enumerate() {
+            let e = r.unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Argument, "rank {rank}, posts refused: {deaths_refuse}: {e}");
+            assert!(e.to_string().contains("root 9 is out of range"), "{e}");
+        }
+    }
+}
+
+#[test]
+fn testing_for_ever_ends() {
+    // A dead rank, or one that calls something wrong, shows also to those who only ask.
+    for dead in [true, false] {
+        let faults = sim::Faults { deaths_show: false, ..sim::Faults::default() };
+        let results = run(4, &faults, &[("deadline", "2")], |_, comm, net| {
+            let mut bcast = comm.bcast_init(comm.alloc::<u8>(100_000)?, 0)?;
+            if comm.rank() == 2 {
+                if !dead {
+                    return comm.bcast(&mut [0u8; 10], 99);
+                }
+                net.kill(2);
+                std::thread::sleep(Duration::from_secs(4));
+            }
+            bcast.start()?;
+            let start = std::time::Instant::now();
+            while !bcast.test()? {
+                assert!(start.elapsed() < Duration::from_secs(30), "no end of testing");
+            }
+            bcast.wait()?;
+            comm.barrier()
+        });
+        for (rank, r) in results.into_iter().enumerate() {
+            let e = r.unwrap_err();
+            let word = if dead { "rank 2" } else { "root 99" };
+            assert!(rank == 2 || e.to_string().contains(word), "rank {rank}: {e}");
+        }
+    }
+}
+
+#[test]
+fn a_finalized_world_says_so() {
+    for r in run(2, &sim::Faults::default(), &[], |_, comm, _| Ok(comm.clone())) {
+        let comm = r.unwrap();
+        let e = comm.barrier().unwrap_err();
+        assert_eq!((e.kind(), e.rank()), (ErrorKind::Aborted, Some(comm.rank())), "{e}");
+        assert!(e.to_string().contains("finalized"), "{e}");
+        assert!(comm.bcast(&mut [0u8; 4], 7).is_err());
+    }
+}
+
+#[test]
+fn threads_take_turns() {
+    for r in run(3, &sim::Faults::default(), &[], |_, comm, _| {
+        // Equal calls, so any order among the threads of a rank is right.
+        std::thread::scope(|scope| {
+            let calls: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| (0..50).try_for_each(|_| comm.bcast(&mut [5u8; 1000], 0))))
+                .collect();
+            calls.into_iter().try_for_each(|c| c.join().unwrap())
+        })
+    }) {
+        r.unwrap();
+    }
+}
+
+/// What may cross threads, checked by the compiler.
+#[test]
+fn handles_may_cross_threads() {
+    fn send_and_sync<T: Send + Sync>() {}
+    fn send<T: Send>() {}
+    send_and_sync::<World>();
+    send_and_sync::<Communicator>();
+    send_and_sync::<circulant::Buf<u32>>();
+    send_and_sync::<circulant::Error>();
+    send::<circulant::comm::Persistent<u32>>();
+}
+
+#[test]
+fn handles_print_short() {
+    for r in run(2, &sim::Faults::default(), &[], |world, comm, _| {
+        let big = comm.bcast_init(comm.alloc::<u8>(50_000_000)?, 0)?;
+        Ok([format!("{world:?}"), format!("{comm:?}"), format!("{big:?}")])
+    }) {
+        for text in r.unwrap() {
+            assert!(text.len() < 2000, "{} characters", text.len());
+        }
+    }
 }

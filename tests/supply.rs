@@ -1,11 +1,6 @@
 //! What enters the dependency tree, judged by `cargo metadata` and the lists of deny.toml: licences, sources,
 //! bans, duplicates. cargo-deny (`ci/deny`) judges the same with more care; this needs no installation.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

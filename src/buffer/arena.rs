@@ -15,6 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const HUGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 const CHUNK: usize = 8 << 20;
+/// No allocation is longer, with room for alignment.
+const MOST: usize = isize::MAX as usize - HUGE;
+/// The largest alignment of elements.
+pub(crate) const ALIGN: usize = PAGE;
 
 /// One mapping. It stays mapped as long as a [`Block`] of it, or the arena, lives.
 #[derive(Debug)]
@@ -74,7 +78,8 @@ impl Arena {
         let (chunk, offset) = match found {
             Some(hit) => hit,
             None => {
-                let size = len.max(CHUNK).next_multiple_of(HUGE);
+                let size = len.max(CHUNK).checked_next_multiple_of(HUGE);
+                let size = size.filter(|n| *n <= MOST).ok_or_else(|| no_memory(bytes, "too large"))?;
                 let chunk = Arc::new(Chunk::map(size, transport)?);
                 state.chunks.push((Arc::clone(&chunk), vec![(0, size)]));
                 state.take(len).ok_or_else(|| no_memory(bytes, "the new chunk has no room"))?
@@ -92,7 +97,7 @@ impl Arena {
         let state = self.state();
         for (chunk, _) in &state.chunks {
             let base = chunk.base as usize;
-            if at >= base && at + len <= base + chunk.len {
+            if at >= base && at - base <= chunk.len && len <= chunk.len - (at - base) {
                 return Some((chunk.registration, chunk.grant(at - base)));
             }
         }
@@ -201,21 +206,26 @@ impl Drop for Block {
 
 /// Registered memory of `T`s, from [`crate::comm::Communicator::alloc`]: a slice that collectives move
 /// without a copy and without registering anything. It may outlive its world, as plain memory.
-#[derive(Debug)]
 pub struct Buf<T: Pod> {
     block: Block,
     len: usize,
     _elements: PhantomData<T>,
 }
 
+impl<T: Pod> std::fmt::Debug for Buf<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buf").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
 impl<T: Pod> Buf<T> {
     pub(crate) fn new(block: Block, len: usize) -> Self {
-        debug_assert!(len * size_of::<T>() <= block.len && align_of::<T>() <= PAGE);
+        assert!(len * size_of::<T>() <= block.len && align_of::<T>() <= ALIGN);
         Self { block, len, _elements: PhantomData }
     }
 
     pub(crate) fn bound(&self) -> Bound {
-        self.block.bound(self.len * size_of::<T>())
+        self.block.bound(size_of_val(&**self))
     }
 }
 

@@ -3,8 +3,9 @@
 //! A closure, never a guard: a guard could be forgotten while a peer still writes.
 
 use crate::buffer::{Arena, Bound, Grant};
-use crate::error::Result;
-use crate::transport::{Borrow, Transport};
+use crate::error::{Error, Result};
+use crate::transport::{Borrow, Registration, Transport};
+use std::mem::ManuallyDrop;
 
 /// Who drives the transport while memory is lent; a world of one rank has no transport.
 pub(crate) trait Wire {
@@ -12,7 +13,10 @@ pub(crate) trait Wire {
     fn transport(&mut self) -> Option<&mut (dyn Transport + 'static)>;
     /// What a borrowed slice needs here.
     fn borrow_mode(&self) -> Borrow;
-    /// Ends all traffic for good (idempotent). When it cannot promise that, it does not return.
+    /// Ends all traffic for good because of `error` (idempotent), and says what the error is then called.
+    /// When it cannot promise that, it does not return.
+    fn fail(&mut self, error: Error) -> Error;
+    /// As [`Wire::fail`], without a word to anybody.
     fn shut(&mut self);
     /// Says how many bytes were copied for the loan.
     fn copied(&mut self, bytes: usize);
@@ -33,75 +37,75 @@ pub(crate) enum Loan<'a> {
 }
 
 /// Runs `body` with the loan bound, and ends all access to it before returning, whatever happened: by
-/// deregistering it after success, by closing the endpoint after an error.
+/// deregistering it after success, by closing the endpoint after an error or a panic.
 ///
 /// # Errors
-/// Those of `body`; and when the memory cannot be registered or staged.
+/// Those of `body`; and when the memory cannot be registered or staged (nothing was lent then, and the
+/// endpoint is open still).
 pub(crate) fn lend<W: Wire, R>(
     wire: &mut W,
     arena: &Arena,
     loan: Loan<'_>,
     body: impl FnOnce(&mut W, Bound) -> Result<R>,
 ) -> Result<R> {
-    let (ptr, len) = match &loan {
-        // Never written: shared loans are bound as sources only.
-        Loan::Shared(s) => (s.as_ptr().cast_mut(), s.len()),
-        Loan::Unique { bytes, .. } => (bytes.as_ptr().cast_mut(), bytes.len()),
+    // A shared loan is bound as a source only: its pointer is never written through.
+    let (ptr, len, fill, unique) = match loan {
+        Loan::Shared(s) => (s.as_ptr().cast_mut(), s.len(), true, false),
+        Loan::Unique { bytes, fill } => (bytes.as_mut_ptr(), bytes.len(), fill, true),
     };
     if len == 0 {
         return body(wire, Bound::NONE);
     }
-    let ptr = match &mut { loan } {
-        Loan::Shared(_) => ptr,
-        Loan::Unique { bytes, fill } => {
-            let direct = arena.locate(ptr, len).is_some()
-                || wire.borrow_mode() == Borrow::Direct
-                || wire.transport().is_none();
-            if !direct {
-                return staged_mut(wire, arena, bytes, *fill, body);
-            }
-            bytes.as_mut_ptr()
-        }
-    };
     if let Some((registration, grant)) = arena.locate(ptr, len) {
-        let mut shut = ShutOnUnwind { wire, armed: true };
         // SAFETY: the caller's borrow lives until we return, and until then it is touched through this bound
-        // only. The arena stays registered; after an error the endpoint is closed below, before we return.
+        // only. The arena stays registered; unless the body succeeds `guarded` closes the endpoint.
         let bound = unsafe { Bound::new(ptr, len, registration, grant) };
-        let result = body(shut.wire, bound);
-        shut.armed = result.is_err();
-        return result;
+        return guarded(wire, |wire| body(wire, bound));
     }
-    let staged = wire.borrow_mode() == Borrow::Staged;
+    let mode = wire.borrow_mode();
     let Some(transport) = wire.transport() else {
         // SAFETY: no transport, so only our own copies touch it, within the caller's borrow.
-        let bound =
-            unsafe { Bound::new(ptr, len, crate::transport::Registration(u32::MAX), Grant::default()) };
-        return body(wire, bound);
+        let bound = unsafe { Bound::new(ptr, len, Registration(u32::MAX), Grant::default()) };
+        return guarded(wire, |wire| body(wire, bound));
     };
-    if staged {
-        return staged_shared(wire, arena, ptr, len, body);
+    if mode == Borrow::Staged {
+        // Leaked unless the body succeeds: a late writer may still reach it.
+        let mut block = ManuallyDrop::new(arena.alloc(len, Some(transport))?);
+        if fill {
+            // SAFETY: the caller's slice, alive until we return; nobody else touches it while it is staged.
+            block.write(unsafe { std::slice::from_raw_parts(ptr, len) });
+            wire.copied(len);
+        }
+        let value = guarded(wire, |wire| body(wire, block.bound(len)))?;
+        if unique {
+            // SAFETY: as above, and lent to us to be written.
+            block.read(unsafe { std::slice::from_raw_parts_mut(ptr, len) });
+            wire.copied(len);
+        }
+        drop(ManuallyDrop::into_inner(block));
+        return Ok(value);
     }
     // SAFETY: the caller's borrow covers the range until we return; before that it is deregistered, or the
     // endpoint is closed.
     let (registration, remote) = unsafe { transport.register(ptr, len)? };
-    let mut shut = ShutOnUnwind { wire, armed: true };
-    let grant = Grant { address: remote.base, key: remote.key };
     // SAFETY: as above.
-    let bound = unsafe { Bound::new(ptr, len, registration, grant) };
-    let result = body(shut.wire, bound);
-    let ended = match shut.wire.transport() {
-        Some(t) => t.deregister(registration),
-        None => Ok(()),
-    };
-    shut.armed = result.is_err() || ended.is_err();
-    drop(shut);
-    let value = result?;
-    ended?;
-    Ok(value)
+    let bound =
+        unsafe { Bound::new(ptr, len, registration, Grant { address: remote.base, key: remote.key }) };
+    guarded(wire, |wire| {
+        let value = body(wire, bound)?;
+        wire.transport().map_or(Ok(()), |t| t.deregister(registration))?;
+        Ok(value)
+    })
 }
 
-/// A panic or an error in the body must not free memory that a peer may still write.
+/// Runs `body`; after an error or a panic in it nobody can reach what was lent.
+fn guarded<W: Wire, R>(wire: &mut W, body: impl FnOnce(&mut W) -> Result<R>) -> Result<R> {
+    let mut guard = ShutOnUnwind { wire, armed: true };
+    let result = body(guard.wire).map_err(|e| guard.wire.fail(e));
+    guard.armed = false;
+    result
+}
+
 struct ShutOnUnwind<'a, W: Wire> {
     wire: &'a mut W,
     armed: bool,
@@ -113,51 +117,4 @@ impl<W: Wire> Drop for ShutOnUnwind<'_, W> {
             self.wire.shut();
         }
     }
-}
-
-fn staged_mut<W: Wire, R>(
-    wire: &mut W,
-    arena: &Arena,
-    bytes: &mut [u8],
-    fill: bool,
-    body: impl FnOnce(&mut W, Bound) -> Result<R>,
-) -> Result<R> {
-    let mut block = arena.alloc(bytes.len(), wire.transport())?;
-    if fill {
-        block.write(bytes);
-        wire.copied(bytes.len());
-    }
-    let result = body(wire, block.bound(bytes.len()));
-    match result {
-        Ok(value) => {
-            block.read(bytes);
-            wire.copied(bytes.len());
-            Ok(value)
-        }
-        Err(e) => {
-            // A late writer may still reach the block: it must not be handed out again.
-            wire.shut();
-            std::mem::forget(block);
-            Err(e)
-        }
-    }
-}
-
-fn staged_shared<W: Wire, R>(
-    wire: &mut W,
-    arena: &Arena,
-    ptr: *const u8,
-    len: usize,
-    body: impl FnOnce(&mut W, Bound) -> Result<R>,
-) -> Result<R> {
-    let mut block = arena.alloc(len, wire.transport())?;
-    // SAFETY: `ptr` and `len` are the caller's shared slice, alive until we return; nobody writes it.
-    block.write(unsafe { std::slice::from_raw_parts(ptr, len) });
-    wire.copied(len);
-    let result = body(wire, block.bound(len));
-    if result.is_err() {
-        wire.shut();
-        std::mem::forget(block);
-    }
-    result
 }

@@ -26,7 +26,6 @@ impl PartialEq for Asked {
 }
 
 /// A request lowered for this rank, ready to run.
-#[derive(Debug)]
 pub(super) struct Prepared {
     asked: Asked,
     /// Away while it runs.
@@ -38,7 +37,7 @@ pub(super) struct Prepared {
 }
 
 /// Lowered programs by what was asked; the least recently used goes first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Cache {
     entries: Vec<Prepared>,
     clock: u64,
@@ -134,7 +133,9 @@ impl Shared {
         output: Option<Loan<'_>>,
         deadline: Option<Duration>,
     ) -> Result<()> {
+        self.engine.healthy()?;
         let sequence = self.next_call();
+        self.engine.calls(asked.operation.code(), CallId { comm: 0, sequence });
         let deadline = deadline.unwrap_or(self.deadline);
         let name = asked.operation.name();
         let at = |e: Error| e.in_operation(name, u64::from(sequence));
@@ -176,6 +177,9 @@ impl Shared {
 
     /// Refuses a call before any data moves: the others learn it too, instead of waiting for us.
     pub(super) fn refuse(&mut self, operation: Operation, e: Error) -> Error {
+        if let Err(earlier) = self.engine.healthy() {
+            return earlier;
+        }
         let sequence = self.next_call();
         self.refuse_call(operation, sequence, e)
     }

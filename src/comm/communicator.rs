@@ -1,12 +1,12 @@
 //! The collectives, as users call them.
 
 use super::call::Asked;
-use super::world::{Shared, lock};
-use crate::buffer::{Buf, Loan, Wire};
+use super::world::{Shared, lock_shared};
+use crate::buffer::{ALIGN, Buf, Loan, Wire};
 use crate::error::{Error, Result, argument};
 use crate::plan::registry::{Arguments, Operation, algorithm};
 use bytemuck::Pod;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// What a call may choose; everything else comes from the settings.
@@ -55,7 +55,8 @@ impl Communicator {
     /// is dropped.
     ///
     /// # Errors
-    /// When memory cannot be had or registered.
+    /// When memory cannot be had or registered, or `T` is aligned to more than 4096 bytes. Such an error is
+    /// this rank's alone: the world goes on.
     ///
     /// # Examples
     /// ```
@@ -71,7 +72,13 @@ impl Communicator {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| argument(format!("{len} elements do not fit into memory")))?;
-        let mut shared = lock(&self.shared);
+        if align_of::<T>() > ALIGN {
+            return Err(argument(format!(
+                "elements aligned to {} bytes: buffers are to {ALIGN}",
+                align_of::<T>()
+            )));
+        }
+        let mut shared = self.lock();
         let shared = &mut *shared;
         let block = shared.arena.alloc(bytes, shared.engine.transport())?;
         Ok(Buf::new(block, len))
@@ -128,13 +135,12 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn allgather<T: Pod>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        if recv.len() != send.len() * self.size {
+        if Some(recv.len()) != send.len().checked_mul(self.size) {
             let e = argument(format!(
-                "recv has {} elements, {} ranks with {} each need {}",
+                "recv has {} elements, which are not {} from each of {} ranks",
                 recv.len(),
-                self.size,
                 send.len(),
-                send.len() * self.size
+                self.size
             ));
             return Err(self.refuse(Operation::Allgather, e));
         }
@@ -238,10 +244,12 @@ impl Communicator {
                 )));
             }
         }
-        let bytes = |list: &[usize]| list.iter().map(|n| *n as u64 * size_of::<T>() as u64).collect();
+        // Where nothing goes does not matter, and need not be a place. All else lies in `recv`: no overflow.
+        let bytes = |n: usize| n as u64 * size_of::<T>() as u64;
+        let place = |(displ, count): (&usize, &usize)| if *count == 0 { 0 } else { bytes(*displ) };
         Ok(Arguments {
-            counts: bytes(counts),
-            displs: bytes(displs),
+            counts: counts.iter().map(|n| bytes(*n)).collect(),
+            displs: displs.iter().zip(counts).map(place).collect(),
             in_place: send.is_none(),
             ..Arguments::default()
         })
@@ -270,7 +278,7 @@ impl Communicator {
 
     /// Completes the arguments of a call by what the communicator knows and its options choose.
     pub(super) fn asked(&self, operation: Operation, arguments: Arguments) -> Result<Asked> {
-        let shared = lock(&self.shared);
+        let shared = self.lock();
         let blocks = self.options.blocks.or(shared.blocks);
         let name = self.options.algorithm.as_deref();
         let found = match name {
@@ -289,6 +297,10 @@ impl Communicator {
         }
     }
 
+    pub(super) fn lock(&self) -> MutexGuard<'_, Shared> {
+        lock_shared(&self.shared)
+    }
+
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.options.deadline
     }
@@ -299,11 +311,11 @@ impl Communicator {
     }
 
     fn run(&self, asked: &Asked, input: Option<Loan<'_>>, output: Option<Loan<'_>>) -> Result<()> {
-        lock(&self.shared).run(self.place().0, asked, input, output, self.options.deadline)
+        self.lock().run(self.place().0, asked, input, output, self.options.deadline)
     }
 
     pub(super) fn refuse(&self, operation: Operation, e: Error) -> Error {
-        lock(&self.shared).refuse(operation, e)
+        self.lock().refuse(operation, e)
     }
 
     pub(super) fn check_root(&self, operation: Operation, root: usize) -> Result<u32> {

@@ -1,7 +1,6 @@
 //! The raw wire, as measured between ranks 0 and 1.
 
 use super::communicator::Communicator;
-use super::world::lock;
 use crate::error::Result;
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ impl Communicator {
             return Ok(Vec::new());
         }
         self.alone(|| {
-            let mut guard = lock(&self.shared);
+            let mut guard = self.lock();
             let shared = &mut *guard;
             let deadline = self.deadline().unwrap_or(shared.deadline);
             let times = shared.engine.ping_pong(&shared.arena, bytes, reps, deadline);
@@ -49,7 +48,7 @@ impl Communicator {
             let best = |times: Vec<Duration>| times.iter().min().map_or(0.0, |t| t.as_nanos() as f64);
             let small = best(self.put_times(8, 200)?);
             let overhead = self.alone(|| {
-                let mut guard = lock(&self.shared);
+                let mut guard = self.lock();
                 let shared = &mut *guard;
                 let deadline = self.deadline().unwrap_or(shared.deadline);
                 let cost = shared.engine.post_cost(&shared.arena, 64, deadline);
@@ -72,11 +71,11 @@ impl Communicator {
         let result = if self.rank() < 2 {
             Some(body()?)
         } else {
-            lock(&self.shared).engine.lazy = true;
+            self.lock().engine.lazy = true;
             None
         };
         let after = self.barrier();
-        lock(&self.shared).engine.lazy = false;
+        self.lock().engine.lazy = false;
         after.map(|()| result)
     }
 }

@@ -2,16 +2,14 @@
 
 use super::call::{Asked, Prepared};
 use super::communicator::Communicator;
-use super::world::lock;
 use crate::buffer::{Binding, Buf, Wire};
-use crate::engine::{CallId, Meta};
+use crate::engine::{CallId, Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 
 /// A collective initialised once and started many times. It owns its buffers, so that nothing dangles if it
 /// is leaked; they can be touched whenever no start is under way.
-#[derive(Debug)]
 pub struct Persistent<T: Pod> {
     comm: Communicator,
     prepared: Prepared,
@@ -19,6 +17,17 @@ pub struct Persistent<T: Pod> {
     input: Option<Buf<T>>,
     output: Buf<T>,
     running: Option<u8>,
+    waiting: Waiting,
+}
+
+impl<T: Pod> std::fmt::Debug for Persistent<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Persistent")
+            .field("operation", &self.prepared.meta.name)
+            .field("running", &self.running.is_some())
+            .field("output", &self.output)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Communicator {
@@ -71,8 +80,9 @@ impl Communicator {
 
 impl<T: Pod> Persistent<T> {
     fn new(comm: &Communicator, asked: Asked, input: Option<Buf<T>>, output: Buf<T>) -> Result<Self> {
-        let mut guard = lock(&comm.shared);
+        let mut guard = comm.lock();
         let shared = &mut *guard;
+        shared.engine.healthy()?;
         let (rank, _) = comm.place();
         let sequence = shared.next_call();
         let operation = asked.operation;
@@ -93,7 +103,8 @@ impl<T: Pod> Persistent<T> {
             prepared.task = Some(task.map_err(|e| shared.engine.fail(at(e)))?);
         }
         drop(guard);
-        Ok(Self { comm: comm.clone(), prepared, binding, input, output, running: None })
+        let waiting = Waiting::new(meta, deadline);
+        Ok(Self { comm: comm.clone(), prepared, binding, input, output, running: None, waiting })
     }
 
     /// Starts it: one word to each rank that puts to us, no address, key or count, and no allocation. All
@@ -102,14 +113,16 @@ impl<T: Pod> Persistent<T> {
     /// # Errors
     /// When it is running already, or the world is broken.
     pub fn start(&mut self) -> Result<()> {
-        let mut shared = lock(&self.comm.shared);
+        let mut shared = self.comm.lock();
+        shared.engine.healthy()?;
         let Some(task) = self.prepared.task.take() else {
             return Err(argument("a persistent operation was started twice").help("wait for it first"));
         };
         let sequence = shared.next_call();
         let meta = Meta { call: CallId { comm: 0, sequence }, ..self.prepared.meta };
-        let slot = shared.engine.start(task, meta, self.binding);
-        self.running = Some(slot.map_err(|e| e.in_operation(meta.name, u64::from(sequence)))?);
+        let deadline = self.comm.deadline().unwrap_or(shared.deadline);
+        self.running = Some(shared.engine.start(task, meta, self.binding)?);
+        self.waiting = Waiting::new(meta, deadline);
         Ok(())
     }
 
@@ -119,7 +132,7 @@ impl<T: Pod> Persistent<T> {
     /// After the deadline, or when the world breaks meanwhile.
     pub fn wait(&mut self) -> Result<()> {
         let Some(slot) = self.running.take() else { return Ok(()) };
-        let mut shared = lock(&self.comm.shared);
+        let mut shared = self.comm.lock();
         let deadline = self.comm.deadline().unwrap_or(shared.deadline);
         self.prepared.task = Some(shared.engine.wait(slot, deadline)?);
         Ok(())
@@ -128,11 +141,11 @@ impl<T: Pod> Persistent<T> {
     /// Whether the started operation has finished here; progresses everything once.
     ///
     /// # Errors
-    /// When the world is broken.
+    /// When the world is broken, or nothing moved for the deadline.
     pub fn test(&mut self) -> Result<bool> {
         match self.running {
             None => Ok(true),
-            Some(slot) => lock(&self.comm.shared).engine.test(slot),
+            Some(slot) => self.comm.lock().engine.test(slot, &mut self.waiting),
         }
     }
 
@@ -194,7 +207,7 @@ impl<T: Pod> Drop for Persistent<T> {
     fn drop(&mut self) {
         // Peers may still write into our buffers: finish, or close the endpoint, before they are freed.
         if self.running.is_some() && self.wait().is_err() {
-            lock(&self.comm.shared).engine.shut();
+            self.comm.lock().engine.shut();
         }
     }
 }

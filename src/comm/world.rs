@@ -3,7 +3,7 @@
 use super::call::Cache;
 use super::communicator::Communicator;
 use super::liveness::Watch;
-use crate::buffer::Arena;
+use crate::buffer::{Arena, Wire};
 use crate::config::Config;
 use crate::engine::{Directory, Engine, Identity, Setup};
 use crate::error::{Error, ErrorKind, Result};
@@ -39,7 +39,6 @@ pub struct Stats {
 pub(super) type SharedLaunch = Arc<Mutex<Box<dyn Launch>>>;
 
 /// What all handles of one world share.
-#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) engine: Engine,
     pub(super) arena: Arena,
@@ -53,7 +52,25 @@ pub(super) struct Shared {
     pub(super) sequence: u32,
 }
 
-/// Takes a lock whose holder cannot have left it half changed: a panic inside a call shuts the engine.
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Programs and counters would fill pages.
+        let calls = self.sequence;
+        f.debug_struct("Shared").field("engine", &self.engine).field("calls", &calls).finish_non_exhaustive()
+    }
+}
+
+/// Takes the engine. If a call panicked, its operation is lost half way: nothing more can be done then.
+pub(super) fn lock_shared(mutex: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    mutex.lock().unwrap_or_else(|poisoned| {
+        let mut shared = poisoned.into_inner();
+        shared.engine.shut();
+        mutex.clear_poison();
+        shared
+    })
+}
+
+/// Takes a lock whose holder cannot have left it half changed.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -152,7 +169,7 @@ impl World {
 
     /// What this process has done so far.
     pub fn stats(&self) -> Stats {
-        let c = lock(&self.shared).engine.stats();
+        let c = lock_shared(&self.shared).engine.stats();
         Stats {
             puts: c.puts,
             put_bytes: c.put_bytes,
@@ -169,16 +186,20 @@ impl World {
     /// # Errors
     /// When a rank does not come in time, or the provider or the launcher fails.
     pub fn finalize(self) -> Result<()> {
-        let deadline = lock(&self.shared).deadline;
         self.comm().barrier()?;
-        let mut shared = lock(&self.shared);
+        let mut shared = lock_shared(&self.shared);
+        let deadline = shared.deadline;
         shared.engine.goodbye(deadline)?;
         let mut launch = lock(&self.launch);
         if self.size > 1 {
             // Nobody closes before everybody has read the last goodbye.
             launch.fence(deadline)?;
         }
-        shared.engine.close()?;
+        if let Err(e) = shared.engine.close() {
+            // Peers may still reach it.
+            std::mem::forget(shared.arena.clone());
+            return Err(e);
+        }
         launch.finalize()
     }
 
@@ -191,7 +212,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         // After an error the endpoint is closed already; otherwise this rank just vanishes.
-        crate::buffer::Wire::shut(&mut lock(&self.shared).engine);
+        lock_shared(&self.shared).engine.shut();
     }
 }
 
@@ -263,6 +284,8 @@ fn start(
         endpoint = Some(wire);
     }
     let model = Model::new(&provider, &config)?;
+    let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let algorithm = config.text("algorithm").to_owned();
     let setup = Setup {
         rank: rank32,
         size: size32,
@@ -277,8 +300,6 @@ fn start(
     engine.look_up_in(Box::new(Addresses(Arc::clone(&launch))));
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
-    let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    let algorithm = config.text("algorithm").to_owned();
     let shared =
         Shared { engine, arena, cache: Cache::default(), model, deadline, blocks, algorithm, sequence: 0 };
     let shared = Arc::new(Mutex::new(shared));

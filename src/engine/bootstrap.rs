@@ -101,7 +101,7 @@ impl Engine {
     fn exchange(&mut self, neighbours: &[u32], binding: &Binding, deadline: Duration) -> Result<()> {
         let n = neighbours.len();
         let mut put_to = vec![false; n];
-        let give_up = Instant::now() + deadline;
+        let give_up = Instant::now() + deadline.min(super::FOR_EVER);
         loop {
             let events = self.progress()?;
             let mut complete = true;
@@ -120,12 +120,12 @@ impl Engine {
             if self.core.failure.is_some() {
                 return Err(self.fail_as_told());
             }
-            if Instant::now() > give_up {
+            let now = Instant::now();
+            if now > give_up {
                 return Err(self.start_timeout(neighbours, deadline));
             }
-            if let Some((rank, how)) = self.liveness.as_mut().and_then(|l| l.gone()) {
-                return Err(Error::new(ErrorKind::PeerLost, format!("rank {rank} {how} during start-up"))
-                    .with_peer(rank as usize));
+            if let Some(e) = self.check_liveness(now) {
+                return Err(e);
             }
             if events == 0
                 && let Some(t) = &mut self.transport

@@ -1,11 +1,12 @@
 //! The engine's state, apart from the transport: what arrivals and messages do to it.
 
 use super::Setup;
-use super::message::{CallId, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split};
-use super::task::{Meta, Task};
+use super::message::{
+    CallId, HELP, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split,
+};
+use super::task::Task;
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::NO_COUNTER;
 use crate::transport::Sink;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Instant;
@@ -28,7 +29,6 @@ const HISTORY: usize = 64;
 const BANK_MAX: usize = 1 << 16;
 
 /// Everything but the transport.
-#[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) setup: Setup,
     tasks: Vec<Option<Box<Task>>>,
@@ -39,17 +39,18 @@ pub(crate) struct Core {
     history: VecDeque<(CallId, u8, u64)>,
     pub(super) outbox: VecDeque<(u32, Message)>,
     pub(super) status: Status,
-    pub(super) statuses: HashMap<u32, Status>,
-    seen_queries: HashSet<(u32, u32)>,
-    seen_statuses: HashSet<(u32, u32)>,
+    /// What the others said to be doing, and in answer to which round of questions.
+    pub(super) statuses: HashMap<u32, (u32, Status)>,
+    /// The newest round of questions, since when it runs, and the one whose answers we want.
     pub(super) query_round: u32,
+    pub(super) queried_at: Option<Instant>,
+    pub(super) asked_round: u32,
     /// The error that ended the world, and the abort to relay.
     pub(super) failure: Option<Error>,
     pub(super) relay: Option<Message>,
     /// Trouble found while delivering, to be raised by `progress`.
     pub(super) broken: Option<Error>,
-    /// A peer that seems lost, since when, why.
-    pub(super) suspect: Option<(u32, Instant, String)>,
+    pub(super) suspect: Option<Suspect>,
     pub(super) hellos: HashMap<u32, Hello>,
     pub(super) tested: HashSet<u32>,
     pub(super) tests_sent: usize,
@@ -57,9 +58,19 @@ pub(crate) struct Core {
     pub(super) raw_arrivals: u64,
     pub(super) raw_done: u64,
     pub(super) raw_posted: u64,
-    pub(super) byes: usize,
-    pub(super) leaving: bool,
+    pub(super) byes: HashSet<u32>,
     pub(crate) counts: Counts,
+}
+
+/// A peer that seems lost.
+#[derive(Clone, Debug)]
+pub(super) struct Suspect {
+    /// [`NONE`] when the transport does not know.
+    pub(super) rank: u32,
+    pub(super) since: Instant,
+    pub(super) why: String,
+    /// Its process ended, as others than the transport say.
+    pub(super) ended: bool,
 }
 
 /// What a neighbour said at start-up.
@@ -75,6 +86,17 @@ pub(crate) struct Hello {
 pub(super) const TOKEN_TEST: u64 = u64::MAX;
 pub(super) const TOKEN_RAW: u64 = u64::MAX - 1;
 
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core")
+            .field("rank", &self.setup.rank)
+            .field("status", &self.status)
+            .field("active", &self.active)
+            .field("failure", &self.failure)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Core {
     pub(super) fn new(setup: Setup) -> Self {
         Self {
@@ -87,9 +109,9 @@ impl Core {
             outbox: VecDeque::with_capacity(256),
             status: Status::default(),
             statuses: HashMap::new(),
-            seen_queries: HashSet::new(),
-            seen_statuses: HashSet::new(),
             query_round: 0,
+            queried_at: None,
+            asked_round: 0,
             failure: None,
             relay: None,
             broken: None,
@@ -101,8 +123,7 @@ impl Core {
             raw_arrivals: 0,
             raw_done: 0,
             raw_posted: 0,
-            byes: 0,
-            leaving: false,
+            byes: HashSet::new(),
             counts: Counts::default(),
         }
     }
@@ -121,6 +142,16 @@ impl Core {
             .at_rank(self.setup.rank as usize)
             .help("finalize or drop it; nothing more can be done in this job")),
         }
+    }
+
+    /// Ends the world, by `why` unless it has ended already. Nothing in flight is touched again: what it was
+    /// bound to goes back to its owners.
+    pub(super) fn end(&mut self, why: impl FnOnce() -> Error) {
+        self.failure.get_or_insert_with(why);
+        self.active.clear();
+        self.tasks.iter_mut().for_each(|t| *t = None);
+        self.bank.clear();
+        self.outbox.clear();
     }
 
     pub(super) fn free_slot(&mut self) -> Result<u8> {
@@ -145,10 +176,6 @@ impl Core {
 
     pub(super) fn task_ref(&self, slot: u8) -> Option<&Task> {
         self.tasks.get(usize::from(slot))?.as_deref()
-    }
-
-    pub(super) fn meta(&self, slot: u8) -> Meta {
-        self.tasks[usize::from(slot)].as_ref().map_or_else(Meta::default, |t| t.meta)
     }
 
     /// Whether the operation in `slot` is over (or there is none).
@@ -239,10 +266,9 @@ impl Core {
             (Some(i), Message::Start { slot, .. }) if task.peers[i].known.is_some() => {
                 task.peers[i].open = task.peers[i].known.map(|(output, land)| (slot, output, land));
             }
-            (Some(_), Message::Notify { counter, .. }) if (counter as usize) < task.counters.len() => {
-                task.arrivals_left = task.arrivals_left.saturating_sub(1);
+            (Some(i), Message::Notify { counter, .. }) if task.awaits(counter) == Some(i) => {
                 self.counts.arrivals += 1;
-                task.bump(counter);
+                task.arrived(counter);
             }
             _ => self.break_with(
                 ErrorKind::Mismatch,
@@ -271,8 +297,13 @@ impl Core {
 
     fn break_with(&mut self, kind: ErrorKind, peer: u32, what: String) {
         if self.broken.is_none() {
-            self.broken = Some(Error::new(kind, what).with_peer(peer as usize));
+            let e = Error::new(kind, what);
+            self.broken = Some(if peer == NONE { e } else { e.with_peer(peer as usize) });
         }
+    }
+
+    fn unexpected(&mut self, word: u32, what: &str) {
+        self.break_with(ErrorKind::Transport, NONE, format!("data arrived {what} (word {word:#x})"));
     }
 
     fn acknowledged(&mut self, from: u32, call: CallId, bytes: u64) {
@@ -286,24 +317,25 @@ impl Core {
         }
     }
 
-    fn aborted(&mut self, from: u32, message: Message) {
-        let Message::Abort { origin, culprit, kind, mark, ref text } = message else { return };
+    fn aborted(&mut self, message: Message) {
+        let Message::Abort { origin, culprit, kind, mark, round, ref text } = message else { return };
         if self.failure.is_some() {
             return;
         }
-        let mut e = Error::new(kind_of(kind), text.clone()).at_rank(self.setup.rank as usize);
+        let (text, help) = text.split_once(HELP).unwrap_or((text, ""));
+        let mut e = Error::new(kind_of(kind), text).at_rank(self.setup.rank as usize);
         if mark.code != 0 {
             e = e.in_operation((self.setup.names)(mark.code), u64::from(mark.call.sequence));
         }
         if culprit != NONE {
             e = e.with_peer(culprit as usize);
         }
-        if origin != self.setup.rank {
-            e = e.help(format!("reported by rank {origin}"));
+        if round != NONE {
+            e = e.in_round(round);
         }
-        self.failure = Some(e);
+        let reported = format!("reported by rank {origin}");
+        self.failure = Some(e.help(if help.is_empty() { reported } else { format!("{help} ({reported})") }));
         self.relay = Some(message);
-        let _ = from;
     }
 
     /// To all neighbours but one.
@@ -316,38 +348,30 @@ impl Core {
         }
     }
 
-    /// Our own question: it goes out as one that came in would, and we answer it too.
-    pub(super) fn query_from(&mut self, me: u32, query: Message) {
-        self.gossip(me, query);
-    }
-
-    fn gossip(&mut self, from: u32, message: Message) {
-        match message {
-            Message::Query { origin, round } => {
-                self.query_round = self.query_round.max(round);
-                if self.seen_queries.insert((origin, round)) {
-                    self.flood(&message, from);
-                    let mine = Message::Status { origin: self.setup.rank, round, status: self.status };
-                    if self.seen_statuses.insert((self.setup.rank, round)) {
-                        self.flood(&mine, NONE);
-                    }
-                }
+    /// Questions and answers: each is passed on once, and everybody answers to all.
+    pub(super) fn gossip(&mut self, from: u32, message: &Message) {
+        match *message {
+            Message::Query { round, .. } if round > self.query_round => {
+                self.query_round = round;
+                self.queried_at = Some(Instant::now());
+                self.flood(message, from);
+                let mine = Message::Status { origin: self.setup.rank, round, status: self.status };
+                self.flood(&mine, NONE);
             }
-            Message::Status { origin, round, status } => {
-                self.query_round = self.query_round.max(round);
-                if self.seen_statuses.insert((origin, round)) {
-                    if origin != self.setup.rank {
-                        self.statuses.insert(origin, status);
-                    }
-                    self.flood(&message, from);
-                }
+            Message::Status { origin, round, status }
+                if origin < self.setup.size
+                    && origin != self.setup.rank
+                    && self.statuses.get(&origin).is_none_or(|(known, _)| *known < round) =>
+            {
+                self.statuses.insert(origin, (round, status));
+                self.flood(message, from);
             }
             _ => {}
         }
     }
 
-    fn hello(&mut self, from: u32, hello: Hello) {
-        self.hellos.insert(from, hello);
+    fn is_neighbour(&self, rank: u32) -> bool {
+        self.setup.neighbours.binary_search(&rank).is_ok()
     }
 }
 
@@ -356,41 +380,30 @@ impl Sink for Core {
         let (slot, counter) = split(word);
         if usize::from(slot) >= SLOTS {
             match word & 0xFF00_0000 {
-                WORD_TEST => {
+                WORD_TEST if self.is_neighbour(counter) => {
                     self.tested.insert(counter);
                 }
                 WORD_RAW => self.raw_arrivals += 1,
-                _ => {}
+                _ => self.unexpected(word, "for nobody"),
             }
             return;
         }
         self.counts.arrivals += 1;
         let acknowledge_at = self.setup.acknowledge_at();
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else {
-            return self.break_with(
-                ErrorKind::Transport,
-                NONE,
-                format!("data arrived for no operation (word {word:#x})"),
-            );
+            return self.unexpected(word, "for no operation");
         };
-        let Some(expected) = task.program.expected.get(counter as usize).copied() else {
-            return self.break_with(
-                ErrorKind::Transport,
-                NONE,
-                format!("data arrived for counter {counter}, which is none"),
-            );
+        let Some(peer) = task.awaits(counter) else {
+            return self.unexpected(word, "where none was awaited");
         };
-        if expected.peer == NO_COUNTER || task.arrivals_left == 0 {
-            return self.break_with(ErrorKind::Transport, NONE, format!("unexpected data (word {word:#x})"));
-        }
-        task.arrivals_left -= 1;
-        task.bump(counter);
+        task.arrived(counter);
         // The puts of one counter may be of different lengths: the first credits them all, because credit that
         // lags behind what arrived could hold the sender back for good.
-        let bytes = if task.counters[counter as usize] == 1 { expected.len } else { 0 };
+        let c = counter as usize;
+        let bytes = if task.counters[c] == 1 { task.program.expected[c].len } else { 0 };
         let call = task.meta.call;
-        let peer = &mut task.peers[expected.peer as usize];
-        peer.owed += bytes;
+        let peer = &mut task.peers[peer];
+        peer.owed = peer.owed.saturating_add(bytes);
         if peer.owed >= acknowledge_at {
             let ack = Message::Ack { call, bytes: peer.owed };
             peer.owed = 0;
@@ -425,19 +438,34 @@ impl Sink for Core {
                 self.for_call(from, message)
             }
             Message::Ack { call, bytes } => self.acknowledged(from, call, bytes),
-            Message::Abort { .. } => self.aborted(from, message),
-            Message::Query { .. } | Message::Status { .. } => self.gossip(from, message),
-            Message::Hello { test, pid, host, agreed } => self.hello(from, Hello { test, pid, host, agreed }),
+            Message::Abort { .. } => self.aborted(message),
+            Message::Query { .. } | Message::Status { .. } => self.gossip(from, &message),
+            Message::Hello { test, pid, host, agreed } if self.is_neighbour(from) => {
+                self.hellos.insert(from, Hello { test, pid, host, agreed });
+            }
             Message::Raw { grant } => self.raw_grant = Some(grant),
-            Message::Bye => self.byes += 1,
+            Message::Bye if self.is_neighbour(from) => {
+                self.byes.insert(from);
+            }
+            Message::Hello { .. } | Message::Bye => self.break_with(
+                ErrorKind::Transport,
+                from,
+                format!("rank {from} is no neighbour and speaks as one"),
+            ),
         }
     }
 
     fn lost(&mut self, peer: Option<u32>, why: &str) {
-        // A rank that leaves after its goodbye closes its side: that is no loss.
-        if self.leaving || self.suspect.is_some() {
-            return;
+        let rank = peer.unwrap_or(NONE);
+        match &mut self.suspect {
+            None => {
+                self.suspect = Some(Suspect { rank, since: Instant::now(), why: why.to_owned(), ended: false });
+            }
+            Some(s) if s.rank == NONE && rank != NONE => {
+                s.rank = rank;
+                why.clone_into(&mut s.why);
+            }
+            Some(_) => {}
         }
-        self.suspect = Some((peer.unwrap_or(NONE), Instant::now(), why.to_owned()));
     }
 }

@@ -1,7 +1,8 @@
 //! How errors travel, and how a rank that waits in vain finds out who is to blame.
 
 use super::Engine;
-use super::message::{CallId, Mark, Message, NONE, Status, kind_code};
+use super::core::Suspect;
+use super::message::{CallId, HELP, Mark, Message, NONE, Status, kind_code};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};
@@ -13,11 +14,18 @@ const SETTLE: Duration = Duration::from_millis(30);
 /// A peer that is lost for us may only have closed because of an error elsewhere: the news of that is
 /// given this long to come before we name the peer.
 const SUSPICION: Duration = Duration::from_millis(600);
+/// Answers to a question of this age are as good as new ones.
+const FRESH: Duration = Duration::from_secs(1);
+/// How many different doings a time-out tells of.
+const TOLD: usize = 8;
 
 impl Engine {
     /// Ends the world because of `error`, met here: tells everybody, then closes the endpoint. Returns the
     /// error with our whereabouts.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
+        if self.core.failure.is_some() {
+            return self.fail_as_told();
+        }
         let mut error = error.at_rank(self.core.setup.rank as usize);
         let now = self.core.status.entered;
         if now != self.core.status.completed {
@@ -26,16 +34,16 @@ impl Engine {
         if let Some(limits) = &self.limits {
             error = error.over(limits.provider.clone());
         }
-        if let Some(told) = self.core.failure.take() {
-            self.core.failure = Some(told);
-            return self.fail_as_told();
-        }
         let abort = Message::Abort {
             origin: self.core.setup.rank,
             culprit: error.peer().and_then(|p| u32::try_from(p).ok()).unwrap_or(NONE),
             kind: kind_code(error.kind()),
             mark: now,
-            text: error.message().to_owned(),
+            round: error.round().unwrap_or(NONE),
+            text: match error.remedy() {
+                Some(help) => format!("{}{HELP}{help}", error.message()),
+                None => error.message().to_owned(),
+            },
         };
         self.core.failure = Some(error.clone());
         self.core.outbox.clear();
@@ -53,15 +61,17 @@ impl Engine {
             self.linger();
         }
         self.shut();
-        match &self.core.failure {
-            Some(e) => e.clone(),
-            None => Error::new(ErrorKind::Aborted, "the world ended"),
+        let provider = self.limits.as_ref().map(|l| l.provider.clone());
+        match (&self.core.failure, provider) {
+            (Some(e), Some(provider)) => e.clone().over(provider),
+            (Some(e), None) => e.clone(),
+            (None, _) => Error::new(ErrorKind::Aborted, "the world ended"),
         }
     }
 
     /// As [`Engine::fail`], in a call that was refused before it was entered.
     pub(crate) fn fail_in(&mut self, code: u8, call: CallId, error: Error) -> Error {
-        self.core.status.entered = Mark { code, call };
+        self.calls(code, call);
         self.fail(error)
     }
 
@@ -75,9 +85,8 @@ impl Engine {
                 return;
             }
             self.core.broken = None;
-            if self.flush().is_err() {
-                return;
-            }
+            // What cannot be sent is dropped, and must not keep the rest back.
+            let _ = self.flush();
             if self.core.outbox.is_empty() {
                 let since = *empty_since.get_or_insert_with(Instant::now);
                 if since.elapsed() > SETTLE {
@@ -100,12 +109,18 @@ impl Engine {
             if by_signal {
                 return Some(e);
             }
-            self.core.suspect = Some((rank, now, how));
+            // The first that ended stays the one to blame, and the time runs on: this news comes again and again.
+            let known = self.core.suspect.as_ref();
+            if known.is_none_or(|s| !s.ended) {
+                let since = known.map_or(now, |s| s.since);
+                self.core.suspect = Some(Suspect { rank, since, why: how, ended: true });
+            }
         }
-        let (rank, since, why) = self.core.suspect.clone()?;
-        if now.duration_since(since) < SUSPICION {
+        let suspect = self.core.suspect.as_ref()?;
+        if now.duration_since(suspect.since) < SUSPICION {
             return None;
         }
+        let Suspect { rank, why, .. } = suspect.clone();
         let e = if rank == NONE {
             Error::new(ErrorKind::PeerLost, format!("a connection broke: {why}"))
         } else {
@@ -116,10 +131,12 @@ impl Engine {
 
     /// Asks every rank what it is doing.
     pub(super) fn ask_everybody(&mut self) {
-        // A new round number, so that everybody answers anew, whoever asked before.
-        let (origin, round) = (self.core.setup.rank, self.core.query_round + 1);
-        self.core.statuses.clear();
-        self.core.query_from(origin, Message::Query { origin, round });
+        // Who waits, waits mostly for the same as others: one question among thousands of ranks is enough.
+        if self.core.queried_at.is_none_or(|at| at.elapsed() > FRESH) {
+            let (origin, round) = (self.core.setup.rank, self.core.query_round.saturating_add(1));
+            self.core.gossip(origin, &Message::Query { origin, round });
+        }
+        self.core.asked_round = self.core.query_round;
     }
 
     /// The error of a wait that lasted too long: what is missing, and what every rank says to be doing.
@@ -135,7 +152,8 @@ impl Engine {
             round = Some(r);
         }
         let silent: Vec<u32> = (0..core.setup.size)
-            .filter(|r| *r != core.setup.rank && !core.statuses.contains_key(r))
+            .filter(|r| *r != core.setup.rank)
+            .filter(|r| core.statuses.get(r).is_none_or(|(round, _)| *round < core.asked_round))
             .collect();
         let doing = self.doings();
         // Who says nothing is to blame; else who is behind; else who is elsewhere.
@@ -147,7 +165,8 @@ impl Engine {
             let verb = if silent.len() == 1 { "does" } else { "do" };
             text.push_str(&format!("; {} {verb} not answer: stopped, hung or not in a call", ranks(&silent)));
         }
-        for (status, who) in &doing {
+        // Those furthest behind come first.
+        for (status, who) in doing.iter().take(TOLD) {
             let verb = if who.len() == 1 { "is" } else { "are" };
             let completed = self.told(status.completed);
             text.push_str(&format!(
@@ -155,6 +174,9 @@ impl Engine {
                 ranks(who),
                 self.told(status.entered)
             ));
+        }
+        if doing.len() > TOLD {
+            text.push_str("; the others are elsewhere");
         }
         let mut e = Error::new(ErrorKind::Timeout, text)
             .help("raise CIRCULANT_DEADLINE (--deadline) if the ranks are only slow");
@@ -170,7 +192,8 @@ impl Engine {
     /// Who does what, ranks that do the same together; those furthest behind first.
     fn doings(&self) -> Vec<(Status, Vec<u32>)> {
         let mut list: Vec<(Status, Vec<u32>)> = Vec::new();
-        let mut all: Vec<(u32, Status)> = self.core.statuses.iter().map(|(r, s)| (*r, *s)).collect();
+        let answers = self.core.statuses.iter().filter(|(_, (round, _))| *round >= self.core.asked_round);
+        let mut all: Vec<(u32, Status)> = answers.map(|(r, (_, s))| (*r, *s)).collect();
         all.push((self.core.setup.rank, self.core.status));
         all.sort_by_key(|(r, s)| (s.entered.call.sequence, s.entered.code, *r));
         all.dedup_by_key(|(r, _)| *r);

@@ -62,7 +62,8 @@ pub(crate) enum Message {
     /// `bytes` of yours have arrived in this operation.
     Ack { call: CallId, bytes: u64 },
     /// The world is broken: by whom, who says so, and in which words.
-    Abort { origin: u32, culprit: u32, kind: u8, mark: Mark, text: String },
+    /// The text may have a remedy after [`HELP`].
+    Abort { origin: u32, culprit: u32, kind: u8, mark: Mark, round: u32, text: String },
     /// Tell everybody what you are doing.
     Query { origin: u32, round: u32 },
     /// What `origin` is doing, in answer to query `round`.
@@ -74,6 +75,8 @@ pub(crate) enum Message {
 }
 
 const TEXT_MAX: usize = 228;
+/// Stands between an error's message and its remedy.
+pub(crate) const HELP: char = '\u{1f}';
 
 struct Writer<'a> {
     out: &'a mut [u8; crate::transport::MESSAGE_MAX],
@@ -173,11 +176,12 @@ impl Message {
                 w.call(*call);
                 w.u64(*bytes);
             }
-            Self::Abort { origin, culprit, kind, mark, text } => {
+            Self::Abort { origin, culprit, kind, mark, round, text } => {
                 w.u32(*origin);
                 w.u32(*culprit);
                 w.u8(*kind);
                 w.mark(*mark);
+                w.u32(*round);
                 w.raw(clipped(text).as_bytes());
             }
             Self::Query { origin, round } => {
@@ -233,6 +237,7 @@ impl Message {
                 culprit: r.u32()?,
                 kind: r.u8()?,
                 mark: r.mark()?,
+                round: r.u32()?,
                 text: String::from_utf8_lossy(std::mem::take(&mut r.0)).into_owned(),
             },
             6 => Self::Query { origin: r.u32()?, round: r.u32()? },
@@ -296,7 +301,7 @@ mod tests {
             Message::Start { call, slot: 5, code: 1, hash: 99 },
             Message::Notify { call, code: 4, hash: 98, counter: 6 },
             Message::Ack { call, bytes: 1 << 40 },
-            Message::Abort { origin: 1, culprit: NONE, kind: 2, mark, text: "grüße".repeat(60) },
+            Message::Abort { origin: 1, culprit: NONE, kind: 2, mark, round: 4, text: "grüße".repeat(60) },
             Message::Query { origin: 3, round: 1 },
             Message::Status { origin: 3, round: 1, status: Status { entered: mark, completed: mark } },
             Message::Raw { grant: g },

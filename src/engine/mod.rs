@@ -25,8 +25,8 @@ pub(crate) use task::{Meta, Task};
 
 use crate::buffer::{Binding, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::{Borrow, Limits, Transport};
-use message::Message;
+use crate::transport::{Borrow, Limits, Sink, Transport};
+use message::{Message, NONE};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -82,6 +82,8 @@ impl std::fmt::Debug for Engine {
 
 /// How often the slow checks (processes, launcher) are made while waiting.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
+/// How many waiting messages are tried each time.
+const FLUSH: usize = 64;
 
 impl Engine {
     /// An engine on `transport`; `None` for a world of one rank.
@@ -140,15 +142,28 @@ impl Engine {
     /// When the world is broken or too many operations are in flight.
     pub(crate) fn start(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
         task.reset(meta, binding);
-        self.enter(task)
+        self.enter(task).map_err(|e| self.fail(e))
+    }
+
+    /// From here on we are in this call, for all who ask.
+    pub(crate) fn calls(&mut self, code: u8, call: CallId) {
+        self.core.status.entered = Mark { code, call };
+    }
+
+    /// Refuses work in a world that has ended. Who hears of the end by this passes the news on.
+    pub(crate) fn healthy(&mut self) -> Result<()> {
+        if self.core.relay.is_some() {
+            return Err(self.fail_as_told());
+        }
+        self.core.healthy()
     }
 
     fn enter(&mut self, task: Box<Task>) -> Result<u8> {
-        self.core.healthy()?;
+        self.healthy()?;
         self.reach(&task)?;
         let slot = self.core.free_slot()?;
         let Meta { call, code, hash, .. } = task.meta;
-        self.core.status.entered = Mark { code, call };
+        self.calls(code, call);
         let open = if task.persistent {
             Message::Start { call, slot, code, hash }
         } else {
@@ -177,9 +192,9 @@ impl Engine {
         deadline: Duration,
     ) -> Result<Box<Task>> {
         task.rest(meta, binding);
-        let slot = self.enter(task)?;
-        self.wait_for(deadline, &mut |core| core.task_ref(slot).is_none_or(Task::all_open))
-            .map_err(|e| e.in_operation(meta.name, u64::from(meta.call.sequence)))?;
+        let slot = self.enter(task).map_err(|e| self.fail(e))?;
+        let mut waiting = Waiting::new(meta, deadline);
+        self.wait_for(&mut waiting, &mut |core| core.task_ref(slot).is_none_or(Task::all_open))?;
         let mut task = self.core.leave(slot)?;
         for peer in &mut task.peers {
             peer.known = peer.open.map(|(_, output, land)| (output, land));
@@ -188,74 +203,85 @@ impl Engine {
         Ok(task)
     }
 
-    /// Whether the operation in `slot` has finished here. Progresses once.
+    /// Whether the operation in `slot` has finished here. Progresses once; `waiting` is kept from one
+    /// question to the next, so that asking for ever has a deadline, too: it begins anew with all that moves.
     ///
     /// # Errors
-    /// Those of the world: every error is final.
-    pub(crate) fn test(&mut self, slot: u8) -> Result<bool> {
-        if !self.core.finished(slot) {
-            self.progress()?;
+    /// As [`Engine::wait`].
+    pub(crate) fn test(&mut self, slot: u8, waiting: &mut Waiting) -> Result<bool> {
+        self.healthy()?;
+        if !self.core.finished(slot) && self.step(waiting)? {
+            waiting.clock = None;
         }
-        self.core.healthy()?;
         Ok(self.core.finished(slot))
     }
 
     /// Waits until the operation in `slot` has finished here, and returns its task.
     ///
     /// # Errors
-    /// After `deadline`, or when the world breaks meanwhile: the endpoint is then closed.
+    /// After the deadline, or when the world breaks meanwhile: the endpoint is then closed.
     pub(crate) fn wait(&mut self, slot: u8, deadline: Duration) -> Result<Box<Task>> {
-        let what = self.core.meta(slot);
-        let done = self.wait_for(deadline, &mut |core| core.finished(slot));
-        match done {
-            Ok(()) => self.core.leave(slot),
-            Err(e) => Err(e.in_operation(what.name, u64::from(what.call.sequence))),
-        }
+        let Some(task) = self.core.task_ref(slot) else {
+            self.healthy()?;
+            return Err(Error::new(ErrorKind::Argument, "no operation in this slot"));
+        };
+        let mut waiting = Waiting::new(task.meta, deadline);
+        self.wait_for(&mut waiting, &mut |core| core.finished(slot))?;
+        self.core.leave(slot)
     }
 
     /// Progresses until `done` says so.
     ///
     /// # Errors
     /// As [`Engine::wait`].
-    fn wait_for(&mut self, deadline: Duration, done: &mut dyn FnMut(&Core) -> bool) -> Result<()> {
-        let mut clock: Option<Waiting> = None;
-        loop {
-            if done(&self.core) {
-                return Ok(());
-            }
-            let moved = match self.progress() {
-                Ok(moved) => moved,
-                Err(e) => return Err(self.fail(e)),
-            };
-            if self.core.failure.is_some() {
-                return Err(self.fail_as_told());
-            }
-            if moved > 0 {
+    fn wait_for(&mut self, waiting: &mut Waiting, done: &mut dyn FnMut(&Core) -> bool) -> Result<()> {
+        while !done(&self.core) {
+            if self.step(waiting)? {
                 continue;
             }
-            let now = Instant::now();
-            let waiting = clock.get_or_insert_with(|| Waiting::new(now, deadline));
-            if now >= waiting.next_check {
-                waiting.next_check = now + LIVENESS_EVERY;
-                if let Some(e) = self.check_liveness(now) {
-                    return Err(self.fail(e));
-                }
-            }
-            if now >= waiting.ask_at && !waiting.asked {
-                waiting.asked = true;
-                self.ask_everybody();
-            }
-            if now >= waiting.give_up {
-                let e = self.timed_out(deadline);
-                return Err(self.fail(e));
-            }
-            let left = waiting.give_up.saturating_duration_since(now);
             if self.lazy {
-                std::thread::sleep(left.min(Duration::from_millis(1)));
+                std::thread::sleep(Duration::from_millis(1));
             } else if let Some(t) = &mut self.transport {
-                t.idle(left.min(LIVENESS_EVERY));
+                t.idle(LIVENESS_EVERY);
             }
         }
+        Ok(())
+    }
+
+    /// Progresses once and, when nothing moved, looks whether to go on waiting. Says whether anything moved.
+    fn step(&mut self, waiting: &mut Waiting) -> Result<bool> {
+        let moved = match self.progress() {
+            Ok(moved) => moved > 0,
+            Err(e) => return Err(self.fail(waiting.named(e))),
+        };
+        if self.core.failure.is_some() {
+            return Err(self.fail_as_told());
+        }
+        waiting.polls = waiting.polls.wrapping_add(1);
+        // A stream of events must not outrun the deadline, but each need not cost a look at the clock.
+        if moved && !waiting.polls.is_multiple_of(256) {
+            return Ok(true);
+        }
+        let now = Instant::now();
+        let deadline = waiting.deadline;
+        let clock = waiting.clock.get_or_insert_with(|| Clock::new(now, deadline));
+        if now >= clock.next_check {
+            clock.next_check = now + LIVENESS_EVERY;
+            if let Some(e) = self.check_liveness(now) {
+                return Err(self.fail(waiting.named(e)));
+            }
+        }
+        if now >= clock.ask_at && !clock.asked {
+            clock.asked = true;
+            // Who comes by seldom gives the others this time to answer.
+            clock.give_up = clock.give_up.max(now + ask_before(deadline));
+            self.ask_everybody();
+        }
+        if now >= clock.give_up {
+            let e = self.timed_out(deadline);
+            return Err(self.fail(waiting.named(e)));
+        }
+        Ok(moved)
     }
 
     /// Moves everything on that can move; returns how much did.
@@ -278,28 +304,35 @@ impl Engine {
     fn flush(&mut self) -> Result<usize> {
         let mut sent = 0;
         // Each message is tried once a round: one that a dead or slow peer blocks must not block the others.
-        for _ in 0..self.core.outbox.len() {
+        // Not more than some, lest gossip among thousands that one peer does not take costs as much each time.
+        for _ in 0..self.core.outbox.len().min(FLUSH) {
             let Some((to, message)) = self.core.outbox.pop_front() else { break };
             sent += usize::from(self.send(to, &message)?);
         }
         Ok(sent)
     }
 
-    /// Sends now or queues; says whether it went.
+    /// Sends now or queues; says whether it went. What was for a lost peer is dropped: it may only have closed
+    /// after an error of which we are about to hear, so that it is lost is no error yet.
     fn send(&mut self, to: u32, message: &Message) -> Result<bool> {
         use crate::transport::{MESSAGE_MAX, Posted};
         let Some(transport) = &mut self.transport else { return Ok(true) };
         let mut buffer = [0; MESSAGE_MAX];
         let n = message.encode(self.core.setup.rank, &mut buffer);
-        match transport.message(to, &buffer[..n])? {
-            Posted::Yes => {
+        match transport.message(to, &buffer[..n]) {
+            Ok(Posted::Yes) => {
                 self.core.counts.messages += 1;
                 Ok(true)
             }
-            Posted::Again => {
+            Ok(Posted::Again) => {
                 self.core.outbox.push_back((to, message.clone()));
                 Ok(false)
             }
+            Err(e) if e.kind() == ErrorKind::PeerLost => {
+                self.core.lost(Some(to), e.message());
+                Ok(false)
+            }
+            Err(e) => Err(e),
         }
     }
 
@@ -308,17 +341,13 @@ impl Engine {
     /// # Errors
     /// After `deadline`, naming a rank that did not come.
     pub(crate) fn goodbye(&mut self, deadline: Duration) -> Result<()> {
-        self.core.healthy()?;
+        self.healthy()?;
         if self.transport.is_none() {
             return Ok(());
         }
-        for i in 0..self.core.setup.neighbours.len() {
-            let to = self.core.setup.neighbours[i];
-            self.send(to, &Message::Bye)?;
-        }
-        self.core.leaving = true;
-        self.wait_for(deadline, &mut |core| {
-            core.byes >= core.setup.neighbours.len() && core.outbox.is_empty()
+        self.core.flood(&Message::Bye, NONE);
+        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| {
+            core.byes.len() >= core.setup.neighbours.len() && core.outbox.is_empty()
         })
     }
 
@@ -327,7 +356,7 @@ impl Engine {
     /// # Errors
     /// When the provider cannot promise that nobody touches our memory any more.
     pub(crate) fn close(&mut self) -> Result<()> {
-        self.core.failure.get_or_insert_with(|| Error::new(ErrorKind::Aborted, "the world was finalized"));
+        self.core.end(|| Error::new(ErrorKind::Aborted, "the world was finalized"));
         match self.transport.take() {
             Some(mut t) => t.close(),
             None => Ok(()),
@@ -344,10 +373,12 @@ impl Wire for Engine {
         self.limits.as_ref().map_or(Borrow::Direct, |l| l.borrow)
     }
 
+    fn fail(&mut self, error: Error) -> Error {
+        Engine::fail(self, error)
+    }
+
     fn shut(&mut self) {
-        self.core
-            .failure
-            .get_or_insert_with(|| Error::new(ErrorKind::Aborted, "the world was shut after an error"));
+        self.core.end(|| Error::new(ErrorKind::Aborted, "the world was shut"));
         if let Some(mut t) = self.transport.take()
             && let Err(e) = t.close()
         {
@@ -362,20 +393,58 @@ impl Wire for Engine {
     }
 }
 
-/// The clock of one wait.
-struct Waiting {
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Before any memory that peers know is unmapped.
+        self.shut();
+    }
+}
+
+/// One wait: for what, how long, since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    what: Meta,
+    deadline: Duration,
+    polls: u32,
+    /// Made when nothing moved for the first time: a call that need not wait needs no clock.
+    clock: Option<Clock>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Clock {
     next_check: Instant,
     ask_at: Instant,
     asked: bool,
     give_up: Instant,
 }
 
+/// Longer deadlines are taken for this: no clock counts for ever.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86400);
+
 impl Waiting {
+    /// A wait for the operation `what` (the default: for something else).
+    pub(crate) fn new(what: Meta, deadline: Duration) -> Self {
+        Self { what, deadline: deadline.min(FOR_EVER), polls: 0, clock: None }
+    }
+
+    fn named(&self, e: Error) -> Error {
+        if self.what.name.is_empty() {
+            return e;
+        }
+        e.in_operation(self.what.name, u64::from(self.what.call.sequence))
+    }
+}
+
+/// How long before the end the others are asked what they do.
+fn ask_before(deadline: Duration) -> Duration {
+    (deadline / 4).min(Duration::from_secs(1))
+}
+
+impl Clock {
     fn new(now: Instant, deadline: Duration) -> Self {
-        let ask_before = (deadline / 4).min(Duration::from_secs(1));
         Self {
             next_check: now + LIVENESS_EVERY,
-            ask_at: now + (deadline - ask_before),
+            ask_at: now + (deadline - ask_before(deadline)),
             asked: false,
             give_up: now + deadline,
         }

@@ -7,7 +7,7 @@ use crate::buffer::{Destination, copy, put};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Region;
 use crate::plan::lower::OpKind;
-use crate::transport::Posted;
+use crate::transport::{Posted, Sink};
 use std::cmp::Reverse;
 
 impl super::Setup {
@@ -16,8 +16,7 @@ impl super::Setup {
         u64::from(self.size.next_power_of_two().trailing_zeros()).max(1)
     }
 
-    /// A receiver acknowledges a peer's bytes in portions of this size. What q targets may owe together is
-    /// then at most half the window, so a sender that waits for the window is always acknowledged.
+    /// A receiver acknowledges a peer's bytes in portions of this size: a smaller rest it may keep for good.
     pub(super) fn acknowledge_at(&self) -> u64 {
         (self.window / (2 * self.q())).max(1)
     }
@@ -47,7 +46,7 @@ impl Engine {
                 self.run_local(task, op)?;
                 moved += 1;
             }
-            let Some(peer) = lowest(task, self.core.setup.window) else { return Ok(moved) };
+            let Some(peer) = lowest(task, &self.core.setup) else { return Ok(moved) };
             match self.post(slot, task, peer)? {
                 Posted::Yes => moved += 1,
                 // This peer must not hold up the others.
@@ -108,8 +107,15 @@ impl Engine {
         let first = op.first_segment as usize;
         let segments = &task.program.segments[first..first + op.segments as usize];
         let token = u64::from(slot) << 32 | u64::from(index);
-        let posted = put(transport, &task.binding, segments, to, token)
-            .map_err(|e| e.with_peer(to.peer as usize).in_round(op.round))?;
+        let posted = match put(transport, &task.binding, segments, to, token) {
+            Ok(posted) => posted,
+            // As in `send`: the reason may be on its way.
+            Err(e) if e.kind() == ErrorKind::PeerLost => {
+                self.core.lost(Some(to.peer), e.message());
+                Posted::Again
+            }
+            Err(e) => return Err(e.with_peer(to.peer as usize).in_round(op.round)),
+        };
         if posted == Posted::Yes {
             state.ready.pop();
             let len = i64::try_from(op.len).unwrap_or(i64::MAX);
@@ -123,18 +129,20 @@ impl Engine {
 }
 
 /// The peer whose first ready op has the lowest round of those that may go.
-fn lowest(task: &Task, window: u64) -> Option<usize> {
+fn lowest(task: &Task, setup: &super::Setup) -> Option<usize> {
     let outstanding = u64::try_from(task.outstanding).unwrap_or(0);
-    let half_used = outstanding > window / 2;
+    let rest = setup.acknowledge_at();
     let mut best: Option<(u32, usize)> = None;
     for (i, peer) in task.peers.iter().enumerate() {
         let Some(Reverse(op)) = peer.ready.peek() else { continue };
         if peer.open.is_none() || peer.stalled {
             continue;
         }
-        // Up to half the window may rest unacknowledged at the receivers for good, so below that a put of
-        // any size must be allowed.
-        if half_used && outstanding + task.program.ops[*op as usize].len > window {
+        // A peer that owes us an acknowledgement can be waited for. One that may keep what it has must be
+        // given more, however full the window: else all could wait for ever.
+        let len = task.program.ops[*op as usize].len;
+        let owes = u64::try_from(peer.outstanding).unwrap_or(0) >= rest;
+        if owes && outstanding.saturating_add(len) > setup.window {
             continue;
         }
         if best.is_none_or(|(b, _)| *op < b) {

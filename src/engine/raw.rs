@@ -1,7 +1,7 @@
 //! The raw wire between ranks 0 and 1: puts without schedule, open words or flow control. What `bench put`
 //! measures, and the reference that every collective is held against.
 
-use super::Engine;
+use super::{Engine, Meta, Waiting};
 use super::core::TOKEN_RAW;
 use super::message::{Message, WORD_RAW};
 use crate::buffer::{Arena, Binding, Destination, Grant, put};
@@ -90,7 +90,7 @@ impl Engine {
         let whole = block.bound(2 * half);
         let grant = Grant { address: whole.grant().address + half as u64, key: whole.grant().key };
         self.send(peer, &Message::Raw { grant })?;
-        self.wait_for(deadline, &mut |core| core.raw_grant.is_some())?;
+        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| core.raw_grant.is_some())?;
         let theirs = self.core.raw_grant.take().unwrap_or_default();
         Ok((peer, theirs, Binding { output: whole, ..Binding::NONE }, block))
     }
@@ -111,7 +111,7 @@ impl Engine {
     ) -> Result<()> {
         let pieces = self.raw_pieces(bytes);
         let step = (bytes as u64).div_ceil(pieces);
-        let give_up = Instant::now() + deadline;
+        let give_up = Instant::now() + deadline.min(super::FOR_EVER);
         for i in 0..pieces {
             let offset = i * step;
             let len = step.min(bytes as u64 - offset);
@@ -138,14 +138,14 @@ impl Engine {
 
     fn raw_wait(&mut self, bytes: usize, deadline: Duration) -> Result<()> {
         let pieces = self.raw_pieces(bytes);
-        self.wait_for(deadline, &mut |core| core.raw_arrivals >= pieces)?;
+        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| core.raw_arrivals >= pieces)?;
         self.core.raw_arrivals -= pieces;
         Ok(())
     }
 
     /// Waits until no put of ours needs its source any more.
     fn raw_drain(&mut self, deadline: Duration) -> Result<()> {
-        self.wait_for(deadline, &mut |core| core.raw_done >= core.raw_posted)?;
+        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| core.raw_done >= core.raw_posted)?;
         self.core.raw_done = 0;
         self.core.raw_posted = 0;
         Ok(())

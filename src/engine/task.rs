@@ -131,6 +131,19 @@ impl Task {
         }
     }
 
+    /// The index of the peer that has yet to bump `counter`, if one has.
+    pub(crate) fn awaits(&self, counter: u32) -> Option<usize> {
+        let expected = self.program.expected.get(counter as usize)?;
+        let more = self.counters[counter as usize] < expected.arrivals && self.arrivals_left > 0;
+        (expected.peer != NO_COUNTER && more).then_some(expected.peer as usize)
+    }
+
+    /// A peer bumped `counter`, which awaited that.
+    pub(crate) fn arrived(&mut self, counter: u32) {
+        self.arrivals_left = self.arrivals_left.saturating_sub(1);
+        self.bump(counter);
+    }
+
     /// Counter `counter` grows by one: ops that waited for that become ready.
     pub(crate) fn bump(&mut self, counter: u32) {
         if counter == NO_COUNTER {

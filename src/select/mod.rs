@@ -43,8 +43,8 @@ impl Model {
     /// Bytes that may be unacknowledged: ten times what fits into the wire (measured best on a slow, long
     /// one), and never so little that acknowledgements cost more than they save.
     pub(crate) fn window(&self) -> u64 {
-        let in_flight = self.wire.latency_ns * 1000 / self.wire.byte_ps.max(1);
-        (10 * in_flight).max(1 << 20)
+        let in_flight = self.wire.latency_ns.saturating_mul(1000) / self.wire.byte_ps.max(1);
+        in_flight.saturating_mul(10).max(1 << 20)
     }
 
     /// Pieces below this many bytes share a put.

@@ -27,6 +27,10 @@ pub struct Faults {
     pub borrow: Borrow,
     /// Does a rank learn that a peer died when it posts to it? (TCP: yes; shared memory: no.)
     pub deaths_show: bool,
+    /// Are posts to a dead peer errors at once? (TCP: yes, when the reset came before the post.)
+    pub deaths_refuse: bool,
+    /// The longest range that can be registered, as a limit on locked memory would have it.
+    pub lockable: usize,
 }
 
 impl Default for Faults {
@@ -40,6 +44,8 @@ impl Default for Faults {
             gather: 4,
             borrow: Borrow::Direct,
             deaths_show: true,
+            deaths_refuse: false,
+            lockable: usize::MAX,
         }
     }
 }
@@ -150,6 +156,9 @@ impl Sim {
         };
         let mut mailbox = lock(mailbox);
         if mailbox.dead {
+            if self.net.faults.deaths_refuse {
+                return Err(Error::new(ErrorKind::PeerLost, "connection reset").with_peer(peer as usize));
+            }
             if self.net.faults.deaths_show && !self.lost.contains(&peer) {
                 self.lost.push(peer);
             }
@@ -207,6 +216,10 @@ impl Transport for Sim {
     }
 
     unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+        if len > self.net.faults.lockable {
+            return Err(Error::new(ErrorKind::System, format!("cannot register {len} bytes of memory"))
+                .help("raise the limit on locked memory (ulimit -l)"));
+        }
         self.next += 1;
         let key = u64::from(self.next) << 8 | 0x5A;
         self.regions.insert(key, (ptr as usize, len));

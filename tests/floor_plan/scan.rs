@@ -64,7 +64,7 @@ fn walk(stream: TokenStream, module: &mut Vec<String>, found: &mut Scan) {
             TokenTree::Ident(word) => {
                 let line = word.span().start().line;
                 let mut paths = Vec::new();
-                path(vec![word.to_string()], &mut rest, &mut paths, module, found);
+                path(vec![word.to_string()], &mut rest, &mut paths);
                 let paths = paths.into_iter().map(|p| (p, line));
                 for (path, line) in paths {
                     place(path, line, module, found);
@@ -121,13 +121,7 @@ fn colons(rest: &mut Tokens) -> bool {
 }
 
 /// Goes on with a path that began with `so_far`; a `{…}` in it makes several.
-fn path(
-    mut so_far: Vec<String>,
-    rest: &mut Tokens,
-    paths: &mut Vec<Vec<String>>,
-    module: &mut Vec<String>,
-    found: &mut Scan,
-) {
+fn path(mut so_far: Vec<String>, rest: &mut Tokens, paths: &mut Vec<Vec<String>>) {
     while colons(rest) {
         match rest.peek() {
             Some(TokenTree::Ident(word)) => so_far.push(word.to_string()),
@@ -141,7 +135,7 @@ fn path(
                         TokenTree::Ident(word) if word == "self" => paths.push(so_far.clone()),
                         TokenTree::Ident(word) => {
                             let longer = so_far.iter().cloned().chain([word.to_string()]).collect();
-                            path(longer, &mut inner, paths, module, found);
+                            path(longer, &mut inner, paths);
                         }
                         TokenTree::Punct(p) if p.as_char() == '*' => {
                             paths.push(so_far.iter().cloned().chain(["*".to_owned()]).collect());

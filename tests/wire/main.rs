@@ -47,6 +47,7 @@ fn main() {
             on("disagreement", disagreement),
             on("bad_arguments", bad_arguments),
             on("a_killed_rank_is_named", killed),
+            on("a_rank_that_quits_is_named", quit),
             on("a_stopped_rank_is_named", stopped),
             on("borrowed_memory_is_safe_after_an_error", mprotect),
         ]);
@@ -153,6 +154,14 @@ fn killed(provider: &str) {
     let done = hurt(provider, Signal::KILL);
     all_say(&done, 3, &["rank 2", "bcast #"]);
     assert_eq!(done.code, 137, "{done:?}");
+}
+
+fn quit(provider: &str) {
+    let done = play(4, "quit", &["--provider", provider, "--deadline", "30"]);
+    all_say(&done, 3, &["rank 2", "bcast #"]);
+    // Before the launcher loses its patience, and long before the deadline.
+    assert!(done.took < Duration::from_secs(15), "{done:?}");
+    assert_eq!(done.code, 7, "{done:?}");
 }
 
 fn stopped(provider: &str) {

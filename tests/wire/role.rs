@@ -15,6 +15,7 @@ pub(crate) fn play(role: &str) {
         "bad-root" => plain(|comm| comm.bcast(&mut [0u8; 10], if comm.rank() == 2 { 9 } else { 0 })),
         "overlap" => plain(|comm| comm.allgatherv(&[0u8; 4], &mut [0u8; 12], &[4, 4, 4], &[0, 3, 8])),
         "forever" => plain(forever),
+        "quit" => plain(quit),
         "mprotect" => mprotect(),
         "other-settings" => other_settings(),
         _ => panic!("there is no role {role}"),
@@ -37,6 +38,18 @@ fn forever(comm: &Communicator) -> Result<()> {
     let mut data = vec![0u8; 3_000_000];
     for root in (0..comm.size()).cycle() {
         comm.bcast(&mut data, root)?;
+    }
+    Ok(())
+}
+
+/// Rank 2 leaves without a word.
+fn quit(comm: &Communicator) -> Result<()> {
+    let mut data = vec![0u8; 300_000];
+    for i in 0.. {
+        if i == 20 && comm.rank() == 2 {
+            exit(7);
+        }
+        comm.bcast(&mut data, i % comm.size())?;
     }
     Ok(())
 }

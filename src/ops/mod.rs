@@ -1,0 +1,46 @@
+//! Types, operators and the loops that reduce.
+//!
+//! An [`Operator`] combines two elements. The built-in ones ([`Sum`], [`Prod`], [`Min`], [`Max`], [`Land`], [`Lor`],
+//! [`Lxor`], [`Band`], [`Bor`], [`Bxor`], [`Minloc`], [`Maxloc`]) are defined for the types where they make sense,
+//! others do not compile; [`user`] makes one of a closure, for any type without padding (`bytemuck::Pod`). A
+//! [`Reducer`] is an operator on a type for slices of bytes. [`Type`], [`Op`], [`reducer`] and [`pairs`] are the
+//! built-in ones by name.
+//!
+//! | types | sum prod | min max | land lor lxor band bor bxor | minloc maxloc |
+//! |---|---|---|---|---|
+//! | `i8` … `i128`, `isize`, `u8` … `u128`, `usize` | yes | yes | yes | |
+//! | [`f16`], [`bf16`], `f32`, `f64` | yes | yes | | |
+//! | [`Complex`] of `f32`, `f64` | yes | | | |
+//! | [`I32Index`], [`U32Index`], [`F32Index`], [`I64Index`], [`U64Index`], [`F64Index`] | | | | yes |
+//!
+//! # What ranks may rely on
+//! Built-in operators give the same bits on every rank and architecture, whichever side an operand stands on:
+//! a ⊕ b = b ⊕ a to the bit, also with NaN (there is one canonical NaN: positive, quiet, without payload) and
+//! signed zeros. No fused multiply-add, no flushing of subnormal numbers, round to nearest even.
+//!
+//! Associative to the bit, so that the order of the reduction never shows: everything on integers, `min`, `max`,
+//! `minloc`, `maxloc`. Only up to rounding: `sum` and `prod` of floats and complex numbers. There the result is a
+//! function of the tree of operands: the same bits for the same algorithm, counts, number of ranks and block size.
+//!
+//! A NaN is made canonical when it passes through an operator; the contribution of a single rank (p = 1) passes
+//! through none.
+//!
+//! # Overflow
+//! Integers wrap, in debug builds too. Floats go to infinity; `f16` does so above 65504: prefer `bf16` or `f32` for
+//! long sums.
+#![forbid(unsafe_code)]
+
+mod builtin;
+mod float;
+mod located;
+mod operator;
+mod reducer;
+mod table;
+
+pub use builtin::{Band, Bor, Bxor, Land, Lor, Lxor, Max, Maxloc, Min, Minloc, Prod, Sum};
+pub use half::{bf16, f16};
+pub use located::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
+pub use num_complex::Complex;
+pub use operator::{Operator, Side, User, user};
+pub use reducer::Reducer;
+pub use table::{Op, Type, pairs, reducer};

@@ -1,0 +1,194 @@
+//! An operator on a type, with both erased: what the engine runs on bytes.
+
+use super::operator::{Operator, Side};
+use super::table;
+use crate::error::{Error, Result, argument};
+use bytemuck::{Pod, cast_slice_mut, try_cast_slice, try_cast_slice_mut};
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Elements that are copied to aligned memory at a time.
+const STAGE: usize = 128;
+/// The largest element, in bytes, for which a stage that large stands on the stack.
+const SMALL: usize = 32;
+
+/// An operator on a type, for slices of bytes. Cheap to clone.
+///
+/// ```
+/// use circulant::ops::{Reducer, Side, Sum};
+///
+/// let sum = Reducer::new::<f64, _>(Sum);
+/// let mut target = [1.0, 2.0];
+/// sum.reduce(bytemuck::cast_slice_mut(&mut target), bytemuck::cast_slice(&[10.0, 20.0]), Side::SourceLeft)?;
+/// assert_eq!(target, [11.0, 22.0]);
+/// # Ok::<(), circulant::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Reducer(Arc<dyn Kernel>);
+
+impl Reducer {
+    /// `operator` on elements of type `T`.
+    pub fn new<T: Pod, O: Operator<T> + 'static>(operator: O) -> Self {
+        let kind = table::type_name::<T>();
+        let origin = if table::is_built_in::<O>() { "built in" } else { "user" };
+        let text = format!(
+            "{kind}/{}/{origin}/{}/{}",
+            size_of::<T>(),
+            if operator.commutative() { "commutative" } else { "ordered" },
+            operator.name(),
+        );
+        Self(Arc::new(Typed {
+            operator,
+            kind,
+            hash: fnv1a(text.as_bytes()),
+            types: PhantomData::<fn(T)>,
+        }))
+    }
+
+    /// Bytes of one element.
+    pub fn element(&self) -> usize {
+        self.0.element()
+    }
+
+    /// Whether the order of the operands is free.
+    pub fn commutative(&self) -> bool {
+        self.0.commutative()
+    }
+
+    /// The operator's name.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// The type's name: as the tool knows it, or for other types as Rust does.
+    pub fn type_name(&self) -> &'static str {
+        self.0.type_name()
+    }
+
+    /// A fingerprint of type and operator, the same in every process of a program, by which ranks find out that
+    /// they disagree. User operators count by name, size of the element, its type and the commutative flag.
+    pub fn hash(&self) -> u64 {
+        self.0.hash()
+    }
+
+    /// Element by element, target = source ⊕ target or target ⊕ source. The slices may be aligned as they like.
+    ///
+    /// # Errors
+    /// The lengths differ or are no multiple of [`element`](Self::element) bytes: `target` is unchanged. The
+    /// operator panicked: what `target` holds is unspecified.
+    pub fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) -> Result<()> {
+        let (name, element) = (self.name(), self.element());
+        if target.len() != source.len() {
+            let (t, s) = (target.len(), source.len());
+            return Err(argument(format!(
+                "{name}: the operands have {t} and {s} bytes; they must be equally long"
+            )));
+        }
+        if target.is_empty() {
+            return Ok(());
+        }
+        if !target.len().is_multiple_of(element) {
+            let (t, kind) = (target.len(), self.type_name());
+            return Err(argument(format!(
+                "{name}: {t} bytes are no whole number of {kind} ({element} bytes each)"
+            )));
+        }
+        let run = || self.0.reduce(target, source, side);
+        catch_unwind(AssertUnwindSafe(run)).map_err(|panic| panicked(name, panic))
+    }
+}
+
+impl fmt::Debug for Reducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reducer({} on {})", self.name(), self.type_name())
+    }
+}
+
+fn panicked(name: &str, panic: Box<dyn Any + Send>) -> Error {
+    let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => format!(": {text}"),
+        (_, Some(text)) => format!(": {text}"),
+        // an unknown payload may panic again when dropped
+        _ => {
+            std::mem::forget(panic);
+            String::new()
+        }
+    };
+    argument(format!("the operator {name} panicked{text}")).help("correct the operator; its result is lost")
+}
+
+/// What a [`Typed`] does, without its types.
+trait Kernel: Send + Sync {
+    fn element(&self) -> usize;
+    fn commutative(&self) -> bool;
+    fn name(&self) -> &str;
+    fn type_name(&self) -> &'static str;
+    fn hash(&self) -> u64;
+    /// The lengths are equal and multiples of the element.
+    fn reduce(&self, target: &mut [u8], source: &[u8], side: Side);
+}
+
+struct Typed<T, O> {
+    operator: O,
+    kind: &'static str,
+    hash: u64,
+    types: PhantomData<fn(T)>,
+}
+
+impl<T: Pod, O: Operator<T>> Kernel for Typed<T, O>
+where
+    Self: Send + Sync,
+{
+    fn element(&self) -> usize {
+        size_of::<T>()
+    }
+
+    fn commutative(&self) -> bool {
+        self.operator.commutative()
+    }
+
+    fn name(&self) -> &str {
+        self.operator.name()
+    }
+
+    fn type_name(&self) -> &'static str {
+        self.kind
+    }
+
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) {
+        if let Ok(source) = try_cast_slice(source)
+            && let Ok(target) = try_cast_slice_mut(target)
+        {
+            self.operator.fold(target, source, side);
+        } else if size_of::<T>() <= SMALL {
+            staged::<T, O, STAGE>(&self.operator, target, source, side);
+        } else {
+            staged::<T, O, 1>(&self.operator, target, source, side);
+        }
+    }
+}
+
+/// By way of `N` aligned elements at a time.
+#[inline(never)]
+fn staged<T: Pod, O: Operator<T>, const N: usize>(o: &O, target: &mut [u8], source: &[u8], side: Side) {
+    let (mut a, mut b) = ([T::zeroed(); N], [T::zeroed(); N]);
+    for (target, source) in target.chunks_mut(N * size_of::<T>()).zip(source.chunks(N * size_of::<T>())) {
+        let n = target.len() / size_of::<T>();
+        cast_slice_mut(&mut a[..n]).copy_from_slice(target);
+        cast_slice_mut(&mut b[..n]).copy_from_slice(source);
+        o.fold(&mut a[..n], &b[..n], side);
+        target.copy_from_slice(bytemuck::cast_slice(&a[..n]));
+    }
+}
+
+/// Hashes of `std` may change from release to release and from process to process.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
+}
