@@ -1,5 +1,11 @@
 //! Reductions against a plain read-add-write loop on typed slices, with both operands in the first cache, in the
 //! second, and in memory. The aim: memory speed, a ratio of 1 out of the caches.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use circulant::ops::{Op, Side, Type, pairs, reducer};

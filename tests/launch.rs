@@ -1,6 +1,11 @@
 //! `circulant run` and the launch clients, with real processes. This binary is also the program that the
 //! ranks run: `LAUNCH_TEST_ROLE` says which part it plays.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
 
 // A test may panic; clippy knows them only by `#[test]`.
 

@@ -1,7 +1,12 @@
 //! Every plan, proved for every p up to 300: each byte exactly once, one-ported, in the promised rounds,
 //! and right under any legal order of deliveries; and again after lowering to what wires of different
 //! limits allow, run in random order. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
 
 use circulant::plan::allgather::circulant::Allgather;
 use circulant::plan::allgatherv::circulant::{Allgatherv, Blocks};

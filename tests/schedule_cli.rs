@@ -1,5 +1,10 @@
 //! `circulant schedule`, run as a user runs it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
 #![cfg(feature = "cli")]
 
 use std::io::Read;

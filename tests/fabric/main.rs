@@ -2,7 +2,12 @@
 //!
 //! `CIRCULANT_LIBFABRIC` chooses the library (and FI_PROVIDER_PATH its plug-ins), `CIRCULANT_TEST_PROVIDERS`
 //! the providers, comma separated, in place of those that need no hardware.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
 
 // The harness is our own, so clippy does not see that this is a test.
 

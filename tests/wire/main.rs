@@ -2,7 +2,12 @@
 //! killed and stopped. This binary is also the program that the ranks run: `WIRE_TEST_ROLE` says which part.
 //!
 //! `CIRCULANT_LIBFABRIC` and `FI_PROVIDER_PATH` in the environment choose the libfabric under test.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
 
 #[path = "../common/exercise.rs"]
 mod exercise;
