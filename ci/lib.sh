@@ -57,8 +57,8 @@ begin() {
     logs=$(target_dir)/ci-logs; mkdir -p "$logs"
     table=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS current=
     trap 'if [ -n "$current" ]; then kill "$current" 2>/dev/null || true; wait "$current" 2>/dev/null || true; fi' EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
+    trap 'say "interrupted after $((SECONDS - begun)) s"; exit 130' INT
+    trap 'say "ended from outside (SIGTERM) after $((SECONDS - begun)) s"; exit 143' TERM
 }
 
 step() {

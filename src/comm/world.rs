@@ -190,17 +190,23 @@ impl World {
         let mut shared = lock_shared(&self.shared);
         let deadline = shared.deadline;
         shared.engine.goodbye(deadline)?;
-        let mut launch = lock(&self.launch);
         if self.size > 1 {
-            // Nobody closes before everybody has read the last goodbye.
-            launch.fence(deadline)?;
+            // Nobody closes before everybody has read the last goodbye. Ours may need our help to leave, so the
+            // wire is kept going meanwhile.
+            std::thread::scope(|scope| {
+                let fence = scope.spawn(|| lock(&self.launch).fence(deadline));
+                while !fence.is_finished() {
+                    shared.engine.keep_going();
+                }
+                fence.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Launch, "the fence panicked")))
+            })?;
         }
         if let Err(e) = shared.engine.close() {
             // Peers may still reach it.
             std::mem::forget(shared.arena.clone());
             return Err(e);
         }
-        launch.finalize()
+        lock(&self.launch).finalize()
     }
 
     /// Asks the launcher to end the whole job with `code`.
@@ -262,27 +268,14 @@ fn start(
     let patience = config.seconds("start-deadline")?;
     let deadline = config.seconds("deadline")?;
     let nodes = launch.nodes().filter(|n| n.len() == size);
-    let mut provider = "self".to_owned();
     let arena = Arena::default();
-    let mut endpoint: Option<Box<dyn Transport>> = None;
-    let mut addresses = Vec::new();
     let (rank32, size32) = (to_u32(rank)?, to_u32(size)?);
-    let neighbours = neighbours(rank32, size32);
-    if size > 1 {
-        agree(&mut config, launch.as_mut(), patience)?;
-        let one_node = nodes.as_ref().is_some_and(|n| n.iter().all(|x| *x == n[0]));
-        let wire = match transport {
-            Some(t) => t,
-            None => Box::new(open_fabric(&config, one_node, size)?),
-        };
-        provider = wire.limits().provider.clone();
-        launch.put(&format!("addr-{rank}"), &wire.address())?;
-        launch.fence(patience)?;
-        for n in &neighbours {
-            addresses.push(launch.get(&format!("addr-{n}"))?);
-        }
-        endpoint = Some(wire);
-    }
+    let met = match size {
+        1 => Met::default(),
+        _ => meet(&mut config, launch.as_mut(), transport, nodes.as_deref(), patience)?,
+    };
+    let Met { endpoint, neighbours, addresses, absent } = met;
+    let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
     let model = Model::new(&provider, &config)?;
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let algorithm = config.text("algorithm").to_owned();
@@ -298,6 +291,9 @@ fn start(
     let mut engine = Engine::new(setup, endpoint);
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     engine.look_up_in(Box::new(Addresses(Arc::clone(&launch))));
+    if let Some(e) = absent {
+        return Err(engine.tell(&addresses, e));
+    }
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
     let shared =
@@ -321,16 +317,82 @@ struct Addresses(SharedLaunch);
 
 impl Directory for Addresses {
     fn address(&mut self, rank: u32) -> Result<Vec<u8>> {
-        lock(&self.0).get(&format!("addr-{rank}"))
+        published(&lock(&self.0).get(&format!("addr-{rank}"))?, rank)
     }
 }
 
-/// Rank 0 publishes the settings that must agree; the others take them, unless theirs were set otherwise.
-fn agree(config: &mut Config, launch: &mut dyn Launch, patience: Duration) -> Result<()> {
-    if launch.rank() == 0 {
+/// What rank `rank` published: its address, or why it has none.
+fn published(value: &[u8], rank: u32) -> Result<Vec<u8>> {
+    match value.split_first() {
+        Some((&ADDRESS, address)) => Ok(address.to_vec()),
+        other => {
+            let why = other.map_or_else(Default::default, |(_, text)| String::from_utf8_lossy(text));
+            let e = Error::new(ErrorKind::Aborted, format!("rank {rank} could not start: {why}"));
+            Err(e.with_peer(rank as usize))
+        }
+    }
+}
+
+/// The first byte of what is published: an address follows, or the text of an error.
+const ADDRESS: u8 = 0;
+const ERROR: u8 = 1;
+
+/// What comes of meeting the others at the launcher.
+#[derive(Default)]
+struct Met {
+    endpoint: Option<Box<dyn Transport>>,
+    /// Those with an address, and these.
+    neighbours: Vec<u32>,
+    addresses: Vec<Vec<u8>>,
+    /// A neighbour that could not open its endpoint, and why.
+    absent: Option<Error>,
+}
+
+/// Agrees on the settings, opens the endpoint and exchanges addresses. A rank that cannot publishes its error
+/// in place of its address: its neighbours read it, and tell it to all.
+fn meet(
+    config: &mut Config,
+    launch: &mut dyn Launch,
+    transport: Option<Box<dyn Transport>>,
+    nodes: Option<&[u32]>,
+    patience: Duration,
+) -> Result<Met> {
+    let (rank, size) = (launch.rank(), launch.size());
+    if rank == 0 {
         launch.put("settings", config.agreed().as_bytes())?;
     }
     launch.fence(patience)?;
+    let opened = adopt(config, launch).and_then(|()| match transport {
+        Some(t) => Ok(t),
+        None => {
+            let one_node = nodes.is_some_and(|n| n.iter().all(|x| *x == n[0]));
+            open_fabric(config, one_node, size).map(|f| Box::new(f) as Box<dyn Transport>)
+        }
+    });
+    let mut value = match &opened {
+        Ok(wire) => wire.address(),
+        Err(e) => e.to_string().into_bytes(),
+    };
+    value.insert(0, if opened.is_ok() { ADDRESS } else { ERROR });
+    let exchanged = launch.put(&format!("addr-{rank}"), &value).and_then(|()| launch.fence(patience));
+    let mut met = Met { endpoint: Some(opened?), ..Met::default() };
+    exchanged?;
+    for n in neighbours(to_u32(rank)?, to_u32(size)?) {
+        match published(&launch.get(&format!("addr-{n}"))?, n) {
+            Ok(address) => {
+                met.neighbours.push(n);
+                met.addresses.push(address);
+            }
+            Err(e) => {
+                met.absent.get_or_insert(e);
+            }
+        }
+    }
+    Ok(met)
+}
+
+/// Rank 0 has published the settings that must agree; the others take them, unless theirs were set otherwise.
+fn adopt(config: &mut Config, launch: &mut dyn Launch) -> Result<()> {
     if launch.rank() > 0 {
         let theirs = launch.get("settings")?;
         config.adopt(&String::from_utf8_lossy(&theirs))?;

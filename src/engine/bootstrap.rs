@@ -91,6 +91,17 @@ impl Engine {
         Ok(same_host)
     }
 
+    /// Ends a world that never began because of `error`: the neighbours that can be reached are told.
+    pub(crate) fn tell(&mut self, addresses: &[Vec<u8>], error: Error) -> Error {
+        for (peer, address) in self.core.setup.neighbours.iter().zip(addresses) {
+            if let Some(t) = &mut self.transport {
+                // Who cannot be reached cannot be told.
+                let _ = t.connect(*peer, address);
+            }
+        }
+        self.fail(error)
+    }
+
     fn write_patterns(&self, block: &Block, neighbours: &[u32]) {
         let n = neighbours.len();
         for (i, peer) in neighbours.iter().enumerate() {

@@ -1,9 +1,7 @@
 //! The engine's state, apart from the transport: what arrivals and messages do to it.
 
 use super::Setup;
-use super::message::{
-    CallId, HELP, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split,
-};
+use super::message::{CallId, HELP, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split};
 use super::task::Task;
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
@@ -459,7 +457,8 @@ impl Sink for Core {
         let rank = peer.unwrap_or(NONE);
         match &mut self.suspect {
             None => {
-                self.suspect = Some(Suspect { rank, since: Instant::now(), why: why.to_owned(), ended: false });
+                self.suspect =
+                    Some(Suspect { rank, since: Instant::now(), why: why.to_owned(), ended: false });
             }
             Some(s) if s.rank == NONE && rank != NONE => {
                 s.rank = rank;

@@ -23,6 +23,10 @@ impl Engine {
     /// Ends the world because of `error`, met here: tells everybody, then closes the endpoint. Returns the
     /// error with our whereabouts.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
+        if self.mark.forked() {
+            self.shut();
+            return error;
+        }
         if self.core.failure.is_some() {
             return self.fail_as_told();
         }

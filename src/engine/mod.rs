@@ -15,6 +15,8 @@ mod message;
 mod pump;
 mod raw;
 mod task;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use bootstrap::Identity;
 pub(crate) use core::Core;
@@ -23,7 +25,7 @@ pub(crate) use message::CallId;
 use message::Mark;
 pub(crate) use task::{Meta, Task};
 
-use crate::buffer::{Binding, Wire};
+use crate::buffer::{Binding, ForkMark, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Borrow, Limits, Sink, Transport};
 use message::{Message, NONE};
@@ -67,6 +69,7 @@ pub(crate) struct Engine {
     /// World ranks that the transport can reach: the neighbours, and who was needed since.
     connected: HashSet<u32>,
     core: Core,
+    mark: ForkMark,
     /// Wait by sleeping: for ranks that must not disturb a measurement on shared cores.
     pub(crate) lazy: bool,
 }
@@ -96,6 +99,7 @@ impl Engine {
             directory: None,
             connected: HashSet::new(),
             core: Core::new(setup),
+            mark: ForkMark::new(),
             lazy: false,
         }
     }
@@ -152,6 +156,13 @@ impl Engine {
 
     /// Refuses work in a world that has ended. Who hears of the end by this passes the news on.
     pub(crate) fn healthy(&mut self) -> Result<()> {
+        if self.mark.forked() {
+            return Err(Error::new(
+                ErrorKind::Aborted,
+                "the world belongs to the process that this one was forked from",
+            )
+            .help("call exec in the child, or fork before the world is made"));
+        }
         if self.core.relay.is_some() {
             return Err(self.fail_as_told());
         }
@@ -221,6 +232,9 @@ impl Engine {
     /// # Errors
     /// After the deadline, or when the world breaks meanwhile: the endpoint is then closed.
     pub(crate) fn wait(&mut self, slot: u8, deadline: Duration) -> Result<Box<Task>> {
+        if !self.core.finished(slot) {
+            self.healthy()?;
+        }
         let Some(task) = self.core.task_ref(slot) else {
             self.healthy()?;
             return Err(Error::new(ErrorKind::Argument, "no operation in this slot"));
@@ -351,6 +365,14 @@ impl Engine {
         })
     }
 
+    /// Moves on what the provider still has, without caring for trouble: everybody has said goodbye.
+    pub(crate) fn keep_going(&mut self) {
+        if let Some(t) = &mut self.transport {
+            let _ = t.poll(&mut self.core);
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+
     /// Closes the endpoint in peace.
     ///
     /// # Errors
@@ -366,6 +388,9 @@ impl Engine {
 
 impl Wire for Engine {
     fn transport(&mut self) -> Option<&mut (dyn Transport + 'static)> {
+        if self.mark.forked() {
+            return None;
+        }
         self.transport.as_deref_mut()
     }
 
@@ -379,6 +404,10 @@ impl Wire for Engine {
 
     fn shut(&mut self) {
         self.core.end(|| Error::new(ErrorKind::Aborted, "the world was shut"));
+        if self.mark.forked() {
+            // Closing would end the parent's connections, which are the same ones.
+            std::mem::forget(self.transport.take());
+        }
         if let Some(mut t) = self.transport.take()
             && let Err(e) = t.close()
         {

@@ -62,7 +62,7 @@ impl Engine {
             let notify = Message::Notify { call: m.call, code: m.code, hash: m.hash, counter: op.bump };
             let to = task.peers[op.peer as usize].world_rank;
             self.send(to, &notify)?;
-            task.ops_left -= 1;
+            task.ops_left = task.ops_left.saturating_sub(1);
             return Ok(());
         }
         let segments = task.program.segments.get(op.first_segment as usize..).unwrap_or_default();
@@ -72,7 +72,7 @@ impl Engine {
             target.offset += s.len;
         }
         self.core.counts.copied_bytes += op.len;
-        task.ops_left -= 1;
+        task.ops_left = task.ops_left.saturating_sub(1);
         task.bump(op.bump);
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! The raw wire between ranks 0 and 1: puts without schedule, open words or flow control. What `bench put`
 //! measures, and the reference that every collective is held against.
 
-use super::{Engine, Meta, Waiting};
 use super::core::TOKEN_RAW;
 use super::message::{Message, WORD_RAW};
+use super::{Engine, Meta, Waiting};
 use crate::buffer::{Arena, Binding, Destination, Grant, put};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::Segment;
@@ -145,7 +145,9 @@ impl Engine {
 
     /// Waits until no put of ours needs its source any more.
     fn raw_drain(&mut self, deadline: Duration) -> Result<()> {
-        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| core.raw_done >= core.raw_posted)?;
+        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| {
+            core.raw_done >= core.raw_posted
+        })?;
         self.core.raw_done = 0;
         self.core.raw_posted = 0;
         Ok(())

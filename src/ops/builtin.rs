@@ -108,8 +108,10 @@ for_integers!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize);
 
 macro_rules! for_floats {
     ($($t:ident)*) => {$(
-        implement!(Sum "sum" for $t: T |a, b| float::$t::canonical(a + b), identity Some(-0.0));
-        implement!(Prod "prod" for $t: T |a, b| float::$t::canonical(a * b), identity Some(1.0));
+        implement!(Sum "sum" for $t: T |a, b| float::$t::canonical(a + b), identity Some(-0.0),
+            fold float::$t::add);
+        implement!(Prod "prod" for $t: T |a, b| float::$t::canonical(a * b), identity Some(1.0),
+            fold float::$t::multiply);
         implement!(Min "min" for $t: T |a, b| float::$t::minimum(a, b), identity Some(T::INFINITY));
         implement!(Max "max" for $t: T |a, b| float::$t::maximum(a, b), identity Some(T::NEG_INFINITY));
         implement!(Sum "sum" for Complex<$t>: T |a, b| float::$t::canonical_parts(a + b),

@@ -13,6 +13,10 @@
 //! | [`Complex`] of `f32`, `f64` | yes | | | |
 //! | [`I32Index`], [`U32Index`], [`F32Index`], [`I64Index`], [`U64Index`], [`F64Index`] | | | | yes |
 //!
+//! ```compile_fail,E0277
+//! circulant::ops::Reducer::new::<f64, _>(circulant::ops::Band); // no bits of a float
+//! ```
+//!
 //! # What ranks may rely on
 //! Built-in operators give the same bits on every rank and architecture, whichever side an operand stands on:
 //! a ⊕ b = b ⊕ a to the bit, also with NaN (there is one canonical NaN: positive, quiet, without payload) and

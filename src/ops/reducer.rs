@@ -40,12 +40,7 @@ impl Reducer {
             if operator.commutative() { "commutative" } else { "ordered" },
             operator.name(),
         );
-        Self(Arc::new(Typed {
-            operator,
-            kind,
-            hash: fnv1a(text.as_bytes()),
-            types: PhantomData::<fn(T)>,
-        }))
+        Self(Arc::new(Typed { operator, kind, hash: fnv1a(text.as_bytes()), types: PhantomData::<fn(T)> }))
     }
 
     /// Bytes of one element.

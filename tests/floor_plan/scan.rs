@@ -45,7 +45,8 @@ fn walk(stream: TokenStream, module: &mut Vec<String>, found: &mut Scan) {
     while let Some(token) = rest.next() {
         match token {
             TokenTree::Punct(p) if p.as_char() == '#' => {
-                if attribute(&mut rest, found) {
+                let for_tests_only = attribute(&mut rest, found);
+                if for_tests_only {
                     skip_item(&mut rest, module, found);
                 }
             }

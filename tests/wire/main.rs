@@ -34,6 +34,7 @@ fn main() {
         Trial::test("a_mute_launcher_is_an_error", test(singletons)),
         Trial::test("settings_must_agree", test(settings)),
         Trial::test("an_unknown_provider_is_an_error", test(unknown_provider)),
+        Trial::test("who_cannot_start_is_named_everywhere", test(one_cannot_start)),
         Trial::test("the_library_is_missing", test(no_library)),
     ];
     let providers = std::env::var("WIRE_TEST_PROVIDERS").unwrap_or_else(|_| PROVIDERS.to_owned());
@@ -48,6 +49,7 @@ fn main() {
             on("bad_arguments", bad_arguments),
             on("a_killed_rank_is_named", killed),
             on("a_rank_that_quits_is_named", quit),
+            on("a_forked_child_is_refused", forked),
             on("a_stopped_rank_is_named", stopped),
             on("borrowed_memory_is_safe_after_an_error", mprotect),
         ]);
@@ -164,6 +166,11 @@ fn quit(provider: &str) {
     assert_eq!(done.code, 7, "{done:?}");
 }
 
+fn forked(provider: &str) {
+    let done = play(3, "fork", &["--provider", provider, "--deadline", "10"]);
+    assert_eq!((done.code, done.out.matches("child refused").count()), (0, 3), "{done:?}");
+}
+
 fn stopped(provider: &str) {
     let done = hurt(provider, Signal::STOP);
     all_say(&done, 3, &["rank 2", "bcast #", "not answer"]);
@@ -198,6 +205,13 @@ fn unknown_provider() {
     let done = play(2, "exercise", &["--provider", "carrier-pigeon"]);
     assert_ne!(done.code, 0, "{done:?}");
     assert!(done.err.contains("carrier-pigeon") && done.err.contains("tcp"), "{done:?}");
+}
+
+fn one_cannot_start() {
+    // Nine, so that some are no neighbours of rank 2.
+    let done = play(9, "other-wait", &["--provider", "tcp"]);
+    all_say(&done, 9, &["CIRCULANT_WAIT: \"bogus\" is not spin"]);
+    assert_eq!(done.out.matches("rank 2 could not start").count(), 8, "{done:?}");
 }
 
 fn no_library() {

@@ -1,4 +1,5 @@
 //! What the ranks do in these tests.
+#![allow(clippy::cast_possible_truncation, reason = "test patterns wrap")]
 
 use crate::exercise::{exercise, value};
 use circulant::diagnostics::allocations;
@@ -16,8 +17,10 @@ pub(crate) fn play(role: &str) {
         "overlap" => plain(|comm| comm.allgatherv(&[0u8; 4], &mut [0u8; 12], &[4, 4, 4], &[0, 3, 8])),
         "forever" => plain(forever),
         "quit" => plain(quit),
+        "fork" => forked(),
         "mprotect" => mprotect(),
         "other-settings" => other_settings(),
+        "other-wait" => other_wait(),
         _ => panic!("there is no role {role}"),
     };
     if let Err(e) = done {
@@ -52,6 +55,27 @@ fn quit(comm: &Communicator) -> Result<()> {
         comm.bcast(&mut data, i % comm.size())?;
     }
     Ok(())
+}
+
+/// A child cannot take part, and does its parent no harm by trying and ending.
+fn forked() -> Result<()> {
+    let world = World::init()?;
+    let comm = world.comm();
+    // SAFETY: this process has one thread, so the child may do anything that a new process may.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let e = comm.barrier().unwrap_err();
+        let refused = e.to_string().contains("forked") && comm.bcast(&mut [1u8; 9], 77).is_err();
+        drop((comm, world));
+        exit(if refused { 0 } else { 1 });
+    }
+    let mut status = 0;
+    // SAFETY: our own child; `status` can be written.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    comm.bcast(&mut vec![1u8; 100_000], 1)?;
+    println!("child refused");
+    world.finalize()
 }
 
 /// What is counted is what the plan says: puts, bytes, copies, allocations.
@@ -160,6 +184,12 @@ fn no_access(memory: &[u8]) {
         )
     };
     done.unwrap();
+}
+
+fn other_wait() -> Result<()> {
+    let odd = std::env::var("PMI_RANK").unwrap() == "2";
+    let world = World::builder()?.set("wait", if odd { "bogus" } else { "yield" })?.init()?;
+    world.finalize()
 }
 
 fn other_settings() -> Result<()> {

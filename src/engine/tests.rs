@@ -1,0 +1,309 @@
+//! The engine against peers that lie, direct algorithms on a narrow window, and calls that fail.
+
+use super::message::{CallId, Mark, Message, Status, WORD_RAW, WORD_TEST, word};
+use super::*;
+use crate::buffer::{Arena, Block, Grant, Loan, lend};
+use crate::plan::allgatherv::circulant::{Allgatherv, Blocks};
+use crate::plan::lower::{WireLimits, lower};
+use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
+use crate::transport::sim;
+use proptest::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+const CODE: u8 = 1;
+
+fn engines(size: u32, window: u64, borrow: Borrow) -> Vec<Engine> {
+    let wires = sim::group(size as usize, &sim::Faults { borrow, ..sim::Faults::default() });
+    let engine = |(rank, wire): (u32, sim::Sim)| {
+        let neighbours = (0..size).filter(|r| *r != rank).collect();
+        Engine::new(Setup { rank, size, neighbours, window, names: |_| "test" }, Some(Box::new(wire)))
+    };
+    (0..size).zip(wires).map(engine).collect()
+}
+
+fn meta(sequence: u32) -> Meta {
+    Meta { name: "test", code: CODE, call: CallId { comm: 0, sequence }, hash: 7, rounds: 1 }
+}
+
+/// A task of `plan` at the engine's rank, with memory.
+fn task(engine: &mut Engine, arena: &Arena, plan: &dyn Plan, light: u64) -> (Box<Task>, Binding, Vec<Block>) {
+    let rank = engine.core.setup.rank;
+    let program = lower(plan, rank, &WireLimits { max_put: u64::MAX, gather: 4, light }).unwrap();
+    let sizes = plan.sizes(rank);
+    let mut blocks = Vec::new();
+    let mut bound = |n: u64| {
+        let n = usize::try_from(n).unwrap();
+        blocks.push(arena.alloc(n, engine.transport()).unwrap());
+        blocks.last().unwrap().bound(n)
+    };
+    let binding = Binding {
+        input: bound(sizes.input),
+        output: bound(sizes.output),
+        work: bound(program.work),
+        land: bound(program.land),
+    };
+    (Task::new(Arc::new(program), |r| r), binding, blocks)
+}
+
+/// Everybody puts some small pieces to everybody: more targets than the circulant graph has.
+#[derive(Debug)]
+struct Direct(u32);
+const PIECES: u32 = 10;
+const PIECE: u64 = 20;
+
+impl Plan for Direct {
+    fn algorithm(&self) -> &'static str {
+        "direct"
+    }
+    fn size(&self) -> u32 {
+        self.0
+    }
+    fn rounds(&self) -> u32 {
+        PIECES * (self.0 - 1)
+    }
+    fn counters(&self, _: u32) -> u32 {
+        PIECES * self.0
+    }
+    fn sizes(&self, _: u32) -> Sizes {
+        let input = u64::from(PIECES) * PIECE;
+        Sizes { input, output: input * u64::from(self.0), ..Sizes::default() }
+    }
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        let p = self.0;
+        Box::new((0..self.rounds()).flat_map(move |round| {
+            let (piece, ahead) = (round / (p - 1), round % (p - 1) + 1);
+            let (to, from) = ((rank + ahead) % p, (rank + p - ahead) % p);
+            let source = Place::new(Region::Input, u64::from(piece) * PIECE);
+            let target = |owner| Place::new(Region::Output, u64::from(owner * PIECES + piece) * PIECE);
+            let counter = |owner| owner * PIECES + piece;
+            [
+                Step::put(round, to, source, target(rank), PIECE, Wait::NONE, counter(rank)),
+                Step::expect(round, from, source, target(from), PIECE, counter(from)),
+            ]
+        }))
+    }
+}
+
+#[test]
+fn many_targets_on_a_narrow_window_do_not_starve() {
+    let (p, arena) = (30, Arena::default());
+    let mut world: Vec<_> = engines(p, 1000, Borrow::Direct)
+        .into_iter()
+        .map(|mut engine| {
+            let arena = Arena::default();
+            let (t, binding, blocks) = task(&mut engine, &arena, &Direct(p), 0);
+            let slot = engine.start(t, meta(0), binding).unwrap();
+            (engine, slot, Waiting::new(meta(0), Duration::from_secs(3600)), (arena, blocks))
+        })
+        .collect();
+    let mut left = 10_000;
+    while !world.iter_mut().map(|(e, s, w, _)| e.test(*s, w).unwrap()).fold(true, |a, b| a & b) {
+        left -= 1;
+        assert!(left > 0, "all wait for all");
+    }
+    drop((world, arena));
+}
+
+#[test]
+fn a_process_that_ended_is_named_however_often_that_is_said() {
+    #[derive(Debug)]
+    struct Ended;
+    impl Liveness for Ended {
+        fn gone(&mut self) -> Option<(u32, String)> {
+            Some((2, "ended".to_owned()))
+        }
+    }
+    let mut engine = engines(3, 1000, Borrow::Direct).remove(0);
+    engine.watch(Box::new(Ended));
+    // Somebody's connection broke, in consequence.
+    engine.core.lost(Some(1), "reset");
+    let start = Instant::now();
+    let named = (0..200).find_map(|i| engine.check_liveness(start + i * LIVENESS_EVERY)).unwrap();
+    assert_eq!(named.peer(), Some(2), "{named}");
+}
+
+#[test]
+fn what_failed_is_closed_named_and_never_touched_again() {
+    for borrow in [Borrow::Direct, Borrow::Staged] {
+        for panics in [false, true] {
+            let arena = Arena::default();
+            let mut engine = engines(2, 1000, borrow).remove(0);
+            let (t, binding, _blocks) = task(&mut engine, &arena, &Direct(2), 0);
+            let mut mine = vec![3u8; 5000];
+            let mut address = None;
+            let mut left = Some(t);
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                lend(&mut engine, &arena, Loan::Unique { bytes: &mut mine, fill: true }, |engine, lent| {
+                    address = Some(lent.grant());
+                    engine.start(left.take().unwrap(), meta(4), Binding { input: lent, ..binding })?;
+                    assert!(!panics, "a panic in a call");
+                    Err::<(), _>(Error::new(ErrorKind::System, "the disk is full").help("buy one"))
+                })
+            }));
+            match result {
+                Ok(r) => {
+                    let e = r.unwrap_err();
+                    assert_eq!((e.message(), e.operation()), ("the disk is full", Some(("test", 4))));
+                }
+                Err(_) => assert!(panics),
+            }
+            assert!(engine.transport().is_none(), "the endpoint is closed");
+            assert!(mine.iter().all(|x| *x == 3));
+            // Words that come late find no operation, and there is nothing left to do.
+            engine.core.arrival(word(0, 0));
+            let grant = Grant::default();
+            let open = Message::Open {
+                call: meta(4).call,
+                slot: 0,
+                code: CODE,
+                hash: 7,
+                output: grant,
+                land: grant,
+            };
+            let mut buffer = [0; crate::transport::MESSAGE_MAX];
+            let n = open.encode(1, &mut buffer);
+            engine.core.message(&buffer[..n]);
+            assert_eq!(engine.pump().unwrap(), 0);
+            if borrow == Borrow::Staged {
+                // A late put may still land where we staged: that is not handed out again.
+                let next = arena.alloc(5000, None).unwrap().bound(1).grant();
+                assert_ne!(Some(next), address);
+            }
+        }
+    }
+}
+
+/// What a lying peer may do to us.
+#[derive(Clone, Debug)]
+enum Event {
+    Word(u32),
+    Done(u64),
+    Message(u32, Message),
+    Bytes(Vec<u8>),
+    Lost(Option<u32>),
+    Start(u32),
+    Pump,
+    Ask,
+    TimeOut,
+}
+
+fn messages() -> impl Strategy<Value = Message> {
+    let small = || prop_oneof![6 => 0..6u32, 1 => any::<u32>(), 1 => Just(u32::MAX)];
+    let call = || (small(), 0..4u32).prop_map(|(c, sequence)| CallId { comm: c / 5, sequence });
+    let grant = || any::<(u64, u64)>().prop_map(|(address, key)| Grant { address, key });
+    let code = || prop_oneof![3 => Just(CODE), 1 => any::<u8>()];
+    let hash = || prop_oneof![5 => Just(7u64), 1 => any::<u64>()];
+    let mark = || (any::<u8>(), call()).prop_map(|(code, call)| Mark { code, call });
+    prop_oneof![
+        (grant(), any::<(u32, u64, u64)>()).prop_map(|(test, (pid, host, agreed))| Message::Hello {
+            test,
+            pid,
+            host,
+            agreed
+        }),
+        (call(), any::<u8>(), code(), hash(), grant(), grant()).prop_map(
+            |(call, slot, code, hash, output, land)| Message::Open { call, slot, code, hash, output, land }
+        ),
+        (call(), any::<u8>(), code(), hash()).prop_map(|(call, slot, code, hash)| Message::Start {
+            call,
+            slot,
+            code,
+            hash
+        }),
+        (call(), code(), hash(), small()).prop_map(|(call, code, hash, counter)| Message::Notify {
+            call,
+            code,
+            hash,
+            counter
+        }),
+        (call(), prop_oneof![0..999u64, any::<u64>()]).prop_map(|(call, bytes)| Message::Ack { call, bytes }),
+        (small(), small(), any::<u8>(), mark(), small(), ".{0,90}").prop_map(
+            |(origin, culprit, kind, mark, round, text)| Message::Abort {
+                origin,
+                culprit,
+                kind,
+                mark,
+                round,
+                text
+            }
+        ),
+        (small(), small()).prop_map(|(origin, round)| Message::Query { origin, round }),
+        (small(), small(), mark(), mark()).prop_map(|(origin, round, entered, completed)| Message::Status {
+            origin,
+            round,
+            status: Status { entered, completed }
+        }),
+        grant().prop_map(|grant| Message::Raw { grant }),
+        Just(Message::Bye),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        8 => (0..4u8, 0..24u32).prop_map(|(slot, counter)| Event::Word(word(slot, counter))),
+        1 => prop_oneof![any::<u32>(), Just(WORD_TEST | 3), Just(WORD_RAW), Just(NO_COUNTER)].prop_map(Event::Word),
+        2 => prop_oneof![(0..4u64, 0..30u64).prop_map(|(s, t)| s << 32 | t), any::<u64>()].prop_map(Event::Done),
+        9 => (prop_oneof![9 => 0..5u32, 1 => any::<u32>()], messages()).prop_map(|(r, m)| Event::Message(r, m)),
+        1 => proptest::collection::vec(any::<u8>(), 0..80).prop_map(Event::Bytes),
+        1 => proptest::option::of(any::<u32>()).prop_map(Event::Lost),
+        3 => (0..4u32).prop_map(Event::Start),
+        3 => Just(Event::Pump),
+        1 => Just(Event::Ask),
+        1 => Just(Event::TimeOut),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn lies_are_survived(
+        seed in any::<u32>(),
+        light in prop_oneof![Just(0u64), Just(64)],
+        list in proptest::collection::vec(events(), 1..120),
+    ) {
+        let arena = Arena::default();
+        let mut engine = engines(5, 100, Borrow::Direct).remove(1);
+        let counts = [10, 0, 300, u64::from(seed % 50), 40];
+        let plan = Allgatherv::new(&counts, &[0, 0, 10, 310, 400], &Blocks::Equal(3), false).unwrap();
+        let mut memory = Vec::new();
+        for event in list {
+            match event {
+                Event::Word(w) => engine.core.arrival(w),
+                Event::Done(token) => engine.core.done(token),
+                Event::Message(from, m) => {
+                    let mut buffer = [0; crate::transport::MESSAGE_MAX];
+                    let n = m.encode(from, &mut buffer);
+                    engine.core.message(&buffer[..n]);
+                }
+                Event::Bytes(bytes) => engine.core.message(&bytes),
+                Event::Lost(peer) => engine.core.lost(peer, "so it says"),
+                Event::Start(sequence) => {
+                    let (t, binding, blocks) = task(&mut engine, &arena, &plan, light);
+                    memory.push(blocks);
+                    // In a real world an error here ends it; lies go on.
+                    let _ = engine.enter({ let mut t = t; t.reset(meta(sequence), binding); t });
+                }
+                Event::Pump => {
+                    let _ = engine.flush();
+                    let _ = engine.pump();
+                }
+                Event::Ask => {
+                    engine.core.queried_at = None;
+                    engine.ask_everybody();
+                }
+                Event::TimeOut => {
+                    let text = engine.timed_out(Duration::from_secs(1)).to_string();
+                    prop_assert!(text.len() < 3000);
+                }
+            }
+            if engine.core.broken.take().is_some() {
+                engine.core.suspect = None;
+            }
+            for slot in 0..4 {
+                if engine.core.task_ref(slot).is_some() && engine.core.finished(slot) {
+                    engine.core.leave(slot).unwrap();
+                }
+            }
+        }
+    }
+}
