@@ -57,10 +57,11 @@
 //! All settings, their variables and defaults are one table: [`config::SETTINGS`].
 //!
 //! # Thread safety
-//! [`World`] and [`Communicator`] can be shared between threads, [`comm::Persistent`] can be moved. One call at a time runs on a world:
-//! a second thread waits for the first one's call (MPI calls this `MPI_THREAD_SERIALIZED`, with the serialising
-//! done here). The order of calls must be the same on all ranks, so threads that call collectives must agree
-//! on it. Progress is made inside calls only; there is no thread of the library's.
+//! [`World`] and [`Communicator`] can be shared between threads, [`comm::Persistent`] can be moved. One call at a
+//! time runs on a world: a second thread waits for the first one's call (MPI calls this
+//! `MPI_THREAD_SERIALIZED`, with the serialising done here). The order of calls must be the same on all ranks, so
+//! threads that call collectives must agree on it. Progress is made inside calls only, by the caller's thread.
+//! A process that is forked without exec can't use its parent's world.
 //!
 //! # Memory safety
 //! The public interface is safe. When a call on borrowed memory returns, also with an error, nobody can still
@@ -77,7 +78,8 @@
 //! # Errors and cleanup
 //! Each error is an [`Error`]: rank, peer, operation with its number, round, provider, and what to do. Every
 //! wait has a deadline. **An error is final for the world**, also one of arguments: all ranks get it, under the
-//! culprit's name, and later calls fail at once. There is nothing to repair; end the job or go on alone.
+//! culprit's name, and later calls fail at once. (Only memory that [`Communicator::alloc`] can't have is this
+//! rank's own affair.) There is nothing to repair; end the job or go on alone.
 //!
 //! [`World::finalize`] waits for all ranks and leaves no data in sockets. A world that is dropped without it
 //! has left the job in the middle, and the others get an error. Buffers may outlive their world.

@@ -3,13 +3,13 @@
 //! An [`Operator`] combines two elements. The built-in ones ([`Sum`], [`Prod`], [`Min`], [`Max`], [`Land`], [`Lor`],
 //! [`Lxor`], [`Band`], [`Bor`], [`Bxor`], [`Minloc`], [`Maxloc`]) are defined for the types where they make sense,
 //! others do not compile; [`user`] makes one of a closure, for any type without padding (`bytemuck::Pod`). A
-//! [`Reducer`] is an operator on a type for slices of bytes. [`Type`], [`Op`], [`reducer`] and [`pairs`] are the
+//! [`Reducer`] is an operator on a type for slices of bytes. [`Type`], [`Op`], [`reducer()`] and [`pairs`] are the
 //! built-in ones by name.
 //!
 //! | types | sum prod | min max | land lor lxor band bor bxor | minloc maxloc |
 //! |---|---|---|---|---|
 //! | `i8` … `i128`, `isize`, `u8` … `u128`, `usize` | yes | yes | yes | |
-//! | [`f16`], [`bf16`], `f32`, `f64` | yes | yes | | |
+//! | [`struct@f16`], [`bf16`], `f32`, `f64` | yes | yes | | |
 //! | [`Complex`] of `f32`, `f64` | yes | | | |
 //! | [`I32Index`], [`U32Index`], [`F32Index`], [`I64Index`], [`U64Index`], [`F64Index`] | | | | yes |
 //!
