@@ -47,12 +47,14 @@ build_release() { cargo build --locked --quiet --release --bin circulant >&2; pr
 target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
 
 # --- a run of steps ------------------------------------------------------------------------------------------
-# begin; step NAME SECONDS COMMAND…; step …; finish
+# begin [NAME…]; step NAME SECONDS COMMAND…; step …; finish
+# Names given to `begin` are the only steps that run.
 #
 # A step passes (exit 0), is skipped (exit 77, its last `skip: …` line being the reason) or fails. One that
 # itself counts cases (cargo's "test result:" lines, or a line `N passed, N failed, N skipped`) adds these to
 # the total; any other counts as one.
 begin() {
+    only=" $* "
     export CARGO_TERM_COLOR=never
     logs=$(target_dir)/ci-logs; mkdir -p "$logs"
     table=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS current=
@@ -64,6 +66,7 @@ begin() {
 step() {
     local name=$1 limit=$2 start=$SECONDS status=0 verdict passed=0 failed=0 skipped=0 reason=
     shift 2
+    case $only in '  ' | *" $name "*) ;; *) return 0 ;; esac
     local log=$logs/${name//[^A-Za-z0-9.-]/_}.log
     printf '%s  %-28s …\n' "$(clock "$begun")" "$name"
     timeout --kill-after=20 "$limit" "$@" >"$log" 2>&1 </dev/null &
@@ -101,6 +104,7 @@ count() {
 clock() { local s=$((SECONDS - $1)); printf '%3d:%02d' $((s / 60)) $((s % 60)); }
 
 finish() {
+    [ ${#table[@]} -gt 0 ] || die "no such step:$only"
     say ""
     printf '%-28s %8s %7s %7s %8s\n' step time passed failed skipped
     printf '%s\n' "${table[@]}"
