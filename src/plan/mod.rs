@@ -47,6 +47,7 @@ pub mod price;
 pub mod registry;
 pub mod rules;
 pub mod split;
+pub mod topology;
 
 pub use lower::lower;
 
