@@ -303,11 +303,14 @@ pub const ALGORITHMS: &[Algorithm] = &[
         operation: Operation::Allgather,
         name: "pipelined_ring",
         restrictions: "any p, n",
-        rounds: "n(p-1)",
+        rounds: "n(p-1); n = ceil(m_i/B), B = ceil(m_i/n)",
         volume: "m - m/p",
         source: "Träff et al. 2010",
         fits: any,
-        rounds_of: |a, n| n * a.size.saturating_sub(1),
+        rounds_of: |a, n| {
+            let blocks = a.bytes.div_ceil(block_of(&[a.bytes], n)).max(1);
+            u32::try_from(blocks * u64::from(a.size.saturating_sub(1))).unwrap_or(u32::MAX)
+        },
         build: |a, model| pipelined(a, equal(a)?, &vec![a.bytes; a.size as usize], model),
     },
     Algorithm {

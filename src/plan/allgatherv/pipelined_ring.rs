@@ -44,6 +44,7 @@ pub struct Allgatherv {
 }
 
 /// Ranks in an order in which those without data lie evenly between the others.
+/// Never more rounds than with those without data side by side, which is the worst order.
 pub fn spread(counts: &[u64]) -> Vec<u32> {
     let ranks = |empty: bool| (0u32..).zip(counts).filter(move |(_, c)| (**c == 0) == empty).map(|(r, _)| r);
     let empty: Vec<u32> = ranks(true).collect();

@@ -109,7 +109,7 @@ fn after_long_help() -> String {
     }
     text += "\nAlgorithms (n blocks, q = ⌈log2 P⌉ rounds):\n";
     for a in registry::ALGORITHMS {
-        text += &format!("  {:<12}{:<15}{} rounds; {}\n", a.operation.name(), a.name, a.rounds, a.restrictions);
+        text += &format!("  {:<12}{:<19}{} rounds; {}\n", a.operation.name(), a.name, a.rounds, a.restrictions);
     }
     text + "\n" + EXAMPLES
 }
