@@ -4,13 +4,13 @@
 //! prints its seed; `PLAN_PROOF_SEED` repeats it.
 #![allow(clippy::unwrap_used)] // the helpers' too
 
-use circulant::plan::Plan;
 use circulant::plan::allgatherv::Contributions;
 use circulant::plan::allgatherv::pipelined_ring::{Allgatherv, by_node, spread};
 use circulant::plan::interpret::{Goal, check, prove};
 use circulant::plan::lower::{WireLimits, lower};
 use circulant::plan::price::{Model, price};
 use circulant::plan::registry::{ALGORITHMS, Algorithm, Arguments, Operation, algorithm};
+use circulant::plan::{Kind, Plan, Step, Wait};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
@@ -322,4 +322,37 @@ fn bad_arguments_are_errors() {
     let huge = Contributions::new(&[1 << 40, 1], &[0, 1 << 40], false).unwrap();
     Allgatherv::new(huge, 1, vec![0, 1]).unwrap_err();
     Contributions::equal(0, 1, false).unwrap_err();
+}
+
+/// Lazy broadcasts among very many ranks: what random ranks do is what their peers expect.
+#[test]
+fn a_billion_ranks() {
+    let seed = seed();
+    println!("a_billion_ranks: PLAN_PROOF_SEED={seed}");
+    let mut random = Random(seed);
+    for size in [1_000_000, 1 << 30, i32::MAX.cast_unsigned()] {
+        for name in ["binomial", "scatter_allgather", "hypercube", "mesh", "chain"] {
+            let line = algorithm(Operation::Bcast, name).unwrap();
+            let root = u32::try_from(random.below(size.into())).unwrap();
+            let a = Arguments { size, root, bytes: 1 << 40, blocks: Some(3), ..Arguments::default() };
+            if (line.fits)(&a).is_err() {
+                continue;
+            }
+            let plan = (line.build)(&a, &MODEL).unwrap();
+            for _ in 0..50 {
+                let rank = u32::try_from(random.below(size.into())).unwrap();
+                for step in plan.steps(rank) {
+                    let (kind, mirror) = match step.kind {
+                        Kind::Put => (Kind::Expect, step.peer),
+                        Kind::Expect => (Kind::Put, step.peer),
+                        _ => continue,
+                    };
+                    let waits = [Wait::NONE; 2];
+                    let wanted = Step { kind, peer: rank, waits, ..step };
+                    let found = plan.steps(mirror).any(|s| Step { waits, ..s } == wanted);
+                    assert!(found && step.round < plan.rounds(), "{name}, p = {size}, rank {rank}: {step:?}");
+                }
+            }
+        }
+    }
 }
