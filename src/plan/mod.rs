@@ -32,9 +32,13 @@
 //!    mirrors. Take the block's or the owner's number for its counter; where one wait must stand for
 //!    many, chain them with [`Step::join`].
 //! 3. A line in [`registry::ALGORITHMS`], and a line for its [`interpret::Goal`] if the operation is new.
-//! 4. A test in `tests/plan_proof.rs` that proves it for every p, and lowered for random wires.
+//! 4. Nothing more if the operation is known: `tests/plan_registry.rs` proves every line, also lowered for random
+//!    wires, and holds it to its restrictions, rounds and volume. A new operation needs a case there; a
+//!    default algorithm also a test in `tests/plan_proof.rs`.
 //!
-//! [`bcast::circulant`] is the shortest example, [`barrier::dissemination`] shows joins.
+//! [`bcast::circulant`] is a short example, [`barrier::dissemination`] shows joins. A broadcast of one block down
+//! a tree is a [`bcast::tree::Shape`], an allgather of whole contributions an
+//! [`allgatherv::window::Pattern`]: a few lines each.
 #![forbid(unsafe_code)]
 
 pub mod allgather;
@@ -47,6 +51,7 @@ pub mod price;
 pub mod registry;
 pub mod rules;
 pub mod split;
+pub mod topology;
 
 pub use lower::lower;
 

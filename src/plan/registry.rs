@@ -2,8 +2,16 @@
 
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
+use super::allgatherv::{
+    Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
+};
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
+use super::bcast::tree::{Shape, Tree};
+use super::bcast::{
+    binomial, chain, hypercube as bcast_cube, linear, mesh as bcast_mesh, round_robin, scatter_allgather,
+};
+use super::topology::{dimension, sides};
 use super::{Plan, rules};
 use crate::error::{Result, argument};
 use crate::plan::price::Model;
@@ -119,8 +127,10 @@ pub struct Algorithm {
     pub volume: &'static str,
     /// The source.
     pub source: &'static str,
-    /// The number of rounds with `n` blocks.
-    pub rounds_of: fn(size: u32, n: u32) -> u32,
+    /// Whether it can do this: what [`Algorithm::restrictions`] says, for machines.
+    pub fits: fn(&Arguments) -> Result<()>,
+    /// The number of rounds with `n` blocks (of the longest contribution): exact if no block is empty, else a bound.
+    pub rounds_of: fn(&Arguments, n: u32) -> u32,
     /// The constructor.
     pub build: Build,
 }
@@ -136,8 +146,20 @@ fn q(size: u32) -> u32 {
     size.max(1).next_power_of_two().ilog2()
 }
 
-fn by_blocks(size: u32, n: u32) -> u32 {
-    if size <= 1 { 0 } else { n - 1 + q(size) }
+fn by_blocks(a: &Arguments, n: u32) -> u32 {
+    if a.size <= 1 { 0 } else { n - 1 + q(a.size) }
+}
+
+fn any(_: &Arguments) -> Result<()> {
+    Ok(())
+}
+
+fn power_of_two(a: &Arguments) -> Result<()> {
+    dimension(a.size).map(|_| ())
+}
+
+fn composite(a: &Arguments) -> Result<()> {
+    sides(a.size).map(|_| ())
 }
 
 /// The algorithms.
@@ -149,11 +171,95 @@ pub const ALGORITHMS: &[Algorithm] = &[
         rounds: "n-1+q",
         volume: "m",
         source: "Träff 2022, Algorithm 6",
+        fits: any,
         rounds_of: by_blocks,
         build: |a, model| {
             let n = a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, model));
             Ok(Box::new(Bcast::new(a.size, a.root, a.bytes, n)?))
         },
+    },
+    Algorithm {
+        operation: Operation::Bcast,
+        name: "binomial",
+        restrictions: "any p, root; n = 1",
+        rounds: "q",
+        volume: "m",
+        source: "folklore",
+        fits: any,
+        rounds_of: |a, _| q(a.size),
+        build: |a, _| tree::<binomial::Binomial>(a),
+    },
+    Algorithm {
+        operation: Operation::Bcast,
+        name: "scatter_allgather",
+        restrictions: "any p, root; n = 1",
+        rounds: "2q",
+        volume: "m",
+        source: "van de Geijn; the allgather is Träff 2022, Algorithm 7",
+        fits: any,
+        rounds_of: |a, _| 2 * q(a.size),
+        build: |a, _| Ok(Box::new(scatter_allgather::Bcast::new(a.size, a.root, a.bytes)?)),
+    },
+    Algorithm {
+        operation: Operation::Bcast,
+        name: "chain",
+        restrictions: "any p, root, n",
+        rounds: "n+p-2",
+        volume: "m",
+        source: "folklore",
+        fits: any,
+        rounds_of: |a, n| if a.size <= 1 { 0 } else { n + a.size - 2 },
+        build: |a, model| {
+            let n = a.blocks.unwrap_or_else(|| rules::chain_blocks(a.size, a.bytes, model));
+            Ok(Box::new(chain::Bcast::new(a.size, a.root, a.bytes, n)?))
+        },
+    },
+    Algorithm {
+        operation: Operation::Bcast,
+        name: "round_robin",
+        restrictions: "any p, root; n a multiple of p-1 (rounded up)",
+        rounds: "n+p-1 (p even), n+p-1+n/(p-1) (p odd)",
+        volume: "m",
+        source: "Axida, Viet, Yoshinaga",
+        fits: any,
+        rounds_of: |a, n| round_robin::rounds(a.size, round_robin::segments(a.size, n)),
+        build: |a, model| {
+            let n = a.blocks.unwrap_or_else(|| rules::round_robin_blocks(a.size, a.bytes, model));
+            Ok(Box::new(round_robin::Bcast::new(a.size, a.root, a.bytes, n)?))
+        },
+    },
+    Algorithm {
+        operation: Operation::Bcast,
+        name: "mesh",
+        restrictions: "p = a*b, not prime; any root; n = 1",
+        rounds: "ceil(log2 a) + ceil(log2 b)",
+        volume: "m",
+        source: "Grama et al., chapter 4",
+        fits: composite,
+        rounds_of: |a, _| sides(a.size).map_or(0, |(a, b)| q(a) + q(b)),
+        build: |a, _| tree::<bcast_mesh::Mesh>(a),
+    },
+    Algorithm {
+        operation: Operation::Bcast,
+        name: "hypercube",
+        restrictions: "p a power of two; any root; n = 1",
+        rounds: "q",
+        volume: "m",
+        source: "Grama et al., chapter 4, GENERAL_ONE_TO_ALL_BC",
+        fits: power_of_two,
+        rounds_of: |a, _| q(a.size),
+        build: |a, _| tree::<bcast_cube::Hypercube>(a),
+    },
+    Algorithm {
+        operation: Operation::Bcast,
+        name: "linear",
+        restrictions: "any p, root; n = 1",
+        rounds: "p-1",
+        volume: "m",
+        source: "folklore",
+        fits: any,
+        rounds_of: |a, _| a.size.saturating_sub(1),
+        build: |a, _| tree::<linear::Star>(a),
     },
     Algorithm {
         operation: Operation::Allgather,
@@ -162,7 +268,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         rounds: "q",
         volume: "m - m/p",
         source: "Träff 2022, Algorithm 7",
-        rounds_of: |size, _| q(size),
+        fits: any,
+        rounds_of: |a, _| q(a.size),
         build: |a, _| Ok(Box::new(Allgather::new(a.size, a.bytes, a.in_place)?)),
     },
     Algorithm {
@@ -172,6 +279,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
         rounds: "n-1+q",
         volume: "m - m/p",
         source: "Träff 2022, Algorithm 9, with equal counts",
+        fits: any,
         rounds_of: by_blocks,
         build: |a, model| {
             let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
@@ -181,14 +289,128 @@ pub const ALGORITHMS: &[Algorithm] = &[
         },
     },
     Algorithm {
+        operation: Operation::Allgather,
+        name: "ring",
+        restrictions: "any p; n = 1",
+        rounds: "p-1",
+        volume: "m - m/p",
+        source: "folklore; Grama et al., chapter 4, ALL_TO_ALL_BC_RING",
+        fits: any,
+        rounds_of: |a, _| a.size.saturating_sub(1),
+        build: |a, _| windows::<ring::Ring>(equal(a)?),
+    },
+    Algorithm {
+        operation: Operation::Allgather,
+        name: "pipelined_ring",
+        restrictions: "any p, n",
+        rounds: "n(p-1); n = ceil(m_i/B), B = ceil(m_i/n)",
+        volume: "m - m/p",
+        source: "Träff et al. 2010",
+        fits: any,
+        rounds_of: |a, n| {
+            let blocks = a.bytes.div_ceil(block_of(&[a.bytes], n)).max(1);
+            u32::try_from(blocks * u64::from(a.size.saturating_sub(1))).unwrap_or(u32::MAX)
+        },
+        build: |a, model| pipelined(a, equal(a)?, &vec![a.bytes; a.size as usize], model),
+    },
+    Algorithm {
+        operation: Operation::Allgather,
+        name: "bruck",
+        restrictions: "any p; n = 1",
+        rounds: "q",
+        volume: "m - m/p",
+        source: "Bruck et al. 1997, without the rotation",
+        fits: any,
+        rounds_of: |a, _| q(a.size),
+        build: |a, _| windows::<bruck::Bruck>(equal(a)?),
+    },
+    Algorithm {
+        operation: Operation::Allgather,
+        name: "mesh",
+        restrictions: "p = a*b, not prime; n = 1",
+        rounds: "a+b-2",
+        volume: "m - m/p",
+        source: "Grama et al., chapter 4, ALL_TO_ALL_BC_MESH",
+        fits: composite,
+        rounds_of: |a, _| sides(a.size).map_or(0, |(a, b)| a + b - 2),
+        build: |a, _| windows::<mesh::Mesh>(equal(a)?),
+    },
+    Algorithm {
+        operation: Operation::Allgather,
+        name: "hypercube",
+        restrictions: "p a power of two; n = 1",
+        rounds: "q",
+        volume: "m - m/p",
+        source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
+        fits: power_of_two,
+        rounds_of: |a, _| q(a.size),
+        build: |a, _| windows::<hypercube::Hypercube>(equal(a)?),
+    },
+    Algorithm {
         operation: Operation::Allgatherv,
         name: "circulant",
         restrictions: "any p, n, counts; all ranks know all counts",
         rounds: "n-1+q",
         volume: "m - m_r",
         source: "Träff 2022, Algorithm 9",
+        fits: any,
         rounds_of: by_blocks,
         build: allgatherv,
+    },
+    Algorithm {
+        operation: Operation::Allgatherv,
+        name: "ring",
+        restrictions: "any p; n = 1",
+        rounds: "p-1",
+        volume: "m - min m_i",
+        source: "folklore; Grama et al., chapter 4, ALL_TO_ALL_BC_RING",
+        fits: any,
+        rounds_of: |a, _| a.size.saturating_sub(1),
+        build: |a, _| windows::<ring::Ring>(unequal(a)?),
+    },
+    Algorithm {
+        operation: Operation::Allgatherv,
+        name: "pipelined_ring",
+        restrictions: "any p, n",
+        rounds: "b - min b_i, b_i = max(1, ceil(m_i/B)), b = sum b_i, B = max m_i/n; less if some m_i = 0",
+        volume: "m - min m_i",
+        source: "Träff et al. 2010, equation (1)",
+        fits: any,
+        rounds_of: pipelined_rounds,
+        build: |a, model| pipelined(a, unequal(a)?, &a.counts, model),
+    },
+    Algorithm {
+        operation: Operation::Allgatherv,
+        name: "bruck",
+        restrictions: "any p; n = 1",
+        rounds: "q",
+        volume: "m - min m_i",
+        source: "Bruck et al. 1997, without the rotation",
+        fits: any,
+        rounds_of: |a, _| q(a.size),
+        build: |a, _| windows::<bruck::Bruck>(unequal(a)?),
+    },
+    Algorithm {
+        operation: Operation::Allgatherv,
+        name: "mesh",
+        restrictions: "p = a*b, not prime; n = 1",
+        rounds: "a+b-2",
+        volume: "m - min m_i",
+        source: "Grama et al., chapter 4, ALL_TO_ALL_BC_MESH",
+        fits: composite,
+        rounds_of: |a, _| sides(a.size).map_or(0, |(a, b)| a + b - 2),
+        build: |a, _| windows::<mesh::Mesh>(unequal(a)?),
+    },
+    Algorithm {
+        operation: Operation::Allgatherv,
+        name: "hypercube",
+        restrictions: "p a power of two; n = 1",
+        rounds: "q",
+        volume: "m - min m_i",
+        source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
+        fits: power_of_two,
+        rounds_of: |a, _| q(a.size),
+        build: |a, _| windows::<hypercube::Hypercube>(unequal(a)?),
     },
     Algorithm {
         operation: Operation::Barrier,
@@ -197,7 +419,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         rounds: "q",
         volume: "0",
         source: "dissemination on circulant skips",
-        rounds_of: |size, _| q(size),
+        fits: any,
+        rounds_of: |a, _| q(a.size),
         build: |a, _| Ok(Box::new(Barrier::new(a.size)?)),
     },
 ];
@@ -205,6 +428,39 @@ pub const ALGORITHMS: &[Algorithm] = &[
 fn allgatherv(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
     let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
     Ok(Box::new(Allgatherv::new(&a.counts, &a.displs, &blocks, a.in_place)?))
+}
+
+fn tree<S: Shape + 'static>(a: &Arguments) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Tree::<S>::new(a.size, a.root, a.bytes)?))
+}
+
+fn equal(a: &Arguments) -> Result<Contributions> {
+    Contributions::equal(a.size, a.bytes, a.in_place)
+}
+
+fn unequal(a: &Arguments) -> Result<Contributions> {
+    Contributions::new(&a.counts, &a.displs, a.in_place)
+}
+
+fn windows<P: Pattern + 'static>(data: Contributions) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Windows::<P>::new(data)?))
+}
+
+/// The length of blocks of which the longest contribution has `n`.
+fn block_of(counts: &[u64], n: u32) -> u64 {
+    counts.iter().copied().max().unwrap_or(0).div_ceil(u64::from(n.max(1))).max(1)
+}
+
+fn pipelined(a: &Arguments, data: Contributions, counts: &[u64], model: &Model) -> Result<Box<dyn Plan>> {
+    let block = a.blocks.map_or_else(|| rules::ring_block(counts, model), |n| block_of(counts, n));
+    Ok(Box::new(pipelined_ring::Allgatherv::new(data, block, pipelined_ring::spread(counts))?))
+}
+
+/// Equation (1): b − min b_i.
+fn pipelined_rounds(a: &Arguments, n: u32) -> u32 {
+    let block = block_of(&a.counts, n);
+    let blocks = || a.counts.iter().map(|count| count.div_ceil(block).max(1));
+    u32::try_from(blocks().sum::<u64>() - blocks().min().unwrap_or(0)).unwrap_or(u32::MAX)
 }
 
 /// The algorithms of an operation; the default one first.
@@ -243,9 +499,13 @@ mod tests {
                 };
                 let arguments =
                     Arguments { size, bytes: 640, counts, displs, blocks: Some(5), ..Arguments::default() };
+                if (algorithm.fits)(&arguments).is_err() {
+                    assert!((algorithm.build)(&arguments, &model).is_err(), "{algorithm:?}");
+                    continue;
+                }
                 let plan = (algorithm.build)(&arguments, &model).unwrap();
                 let report = prove(&*plan, &goal).unwrap();
-                assert_eq!(plan.rounds(), (algorithm.rounds_of)(size, 5), "{algorithm:?}");
+                assert_eq!(plan.rounds(), (algorithm.rounds_of)(&arguments, 5), "{algorithm:?}");
                 assert_eq!(report.rounds, plan.rounds(), "{algorithm:?}");
                 let receivers = if algorithm.operation == Operation::Bcast { size - 1 } else { size };
                 assert_eq!(
@@ -264,7 +524,7 @@ mod tests {
             assert_eq!(algorithm(a.operation, a.name).unwrap().name, a.name);
             assert_eq!(a.operation.name().parse::<Operation>().unwrap(), a.operation);
         }
-        assert!(algorithm(Operation::Bcast, "ring").unwrap_err().to_string().contains("circulant"));
+        assert!(algorithm(Operation::Bcast, "rng").unwrap_err().to_string().contains("circulant"));
         assert!("bcats".parse::<Operation>().unwrap_err().to_string().contains("allgatherv"));
     }
 }

@@ -78,6 +78,50 @@ fn tree(graph: &Circulant, put: f64, latency: f64) -> (f64, f64) {
     ranks.iter().fold((0.0, 0.0), |(time, hops), r| (r.0.max(time), r.1.max(hops)))
 }
 
+/// The number of blocks for a [chain](super::bcast::chain): √((p−2)βm/o), from T(n) = (n+p−2)(o + βm/n) + (p−1)L.
+pub fn chain_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+    let (wire, overhead) = wire(bytes, model);
+    clamp((f64::from(size.saturating_sub(2)) * wire / overhead).sqrt(), bytes)
+}
+
+/// The number of blocks for a [round-robin](super::bcast::round_robin) broadcast: p−1 times the
+/// S = √(βm/((p−1)o)) of least (S+1)((p−1)o + βm/S).
+pub fn round_robin_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+    let (wire, overhead) = wire(bytes, model);
+    let others = f64::from(size.saturating_sub(1).max(1));
+    let most = f64::from(MAX_COUNTERS) / others;
+    let segments = ((wire / (others * overhead)).sqrt() + 0.5).floor().min(most.floor()).max(1.0);
+    clamp(segments * others, u64::MAX)
+}
+
+/// The block size of the [pipelined ring](super::allgatherv::pipelined_ring) in bytes, by formula (2) of the paper
+/// with α = o, as latencies overlap: B = √(mo/β / ((p+z)/2 − 1 + ⌊z/(p−z)⌋)), z of the p ranks without data;
+/// whole contributions if all are equal, and as in a [chain](chain_blocks) if there is but one.
+pub fn ring_block(counts: &[u64], model: &Model) -> u64 {
+    let (p, z) = (counts.len(), counts.iter().filter(|&&count| count == 0).count());
+    let largest = counts.iter().copied().max().unwrap_or(0).max(1);
+    if counts.iter().all(|&count| count == largest) || z == p {
+        return largest;
+    }
+    let total = counts.iter().sum::<u64>();
+    let fewest = total.div_ceil(u64::from(MAX_COUNTERS).saturating_sub(p as u64).max(1));
+    if z + 1 == p {
+        let n = chain_blocks(u32::try_from(p).unwrap_or(u32::MAX), largest, model);
+        return largest.div_ceil(u64::from(n)).max(fewest);
+    }
+    let (wire, overhead) = wire(total, model);
+    let rounds = float((p + z) as u64) / 2.0 - 1.0 + float((z / (p - z)) as u64);
+    let blocks = (rounds * wire / overhead).sqrt().max(1.0);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most `total`
+    let block = (float(total) / blocks) as u64;
+    block.next_multiple_of(ALIGN).max(fewest).min(largest)
+}
+
+/// βm and o in nanoseconds, o at least 1.
+fn wire(bytes: u64, model: &Model) -> (f64, f64) {
+    (float(bytes) * float(model.byte_ps) / 1000.0, float(model.overhead_ns).max(1.0))
+}
+
 /// The numbers of blocks for an allgatherv of `counts`: for each owner in proportion to its bytes.
 ///
 /// With n blocks for the longest contribution, and in proportion for the others, the

@@ -1,0 +1,39 @@
+//! The allgather on a hypercube, also known as recursive doubling (Grama et al., Introduction to Parallel
+//! Computing, chapter 4, `ALL_TO_ALL_BC_HCUBE`): log2 p rounds, m−m_r bytes to rank r; p a power of two.
+//!
+//! In round k rank r exchanges all that it holds with rank r XOR 2^k: the contributions of the 2^k ranks that
+//! differ from it in bits below k only.
+
+use super::window::{Message, Pattern, Windows};
+use crate::error::Result;
+use crate::plan::topology::dimension;
+
+/// An allgatherv on a hypercube.
+pub type Allgatherv = Windows<Hypercube>;
+
+/// The hypercube.
+#[derive(Clone, Copy, Debug)]
+pub struct Hypercube {
+    dimension: u32,
+}
+
+impl Pattern for Hypercube {
+    const NAME: &'static str = "hypercube";
+
+    fn new(size: u32) -> Result<Self> {
+        Ok(Self { dimension: dimension(size)? })
+    }
+
+    fn rounds(&self) -> u32 {
+        self.dimension
+    }
+
+    fn message(&self, sender: u32, round: u32) -> Message {
+        let edge = 1 << round;
+        Message { to: sender ^ edge, first: sender & !(edge - 1), owners: edge }
+    }
+
+    fn from(&self, receiver: u32, round: u32) -> u32 {
+        receiver ^ (1 << round)
+    }
+}

@@ -1,0 +1,39 @@
+//! The linear ring (folklore; Grama et al., Introduction to Parallel Computing, chapter 4,
+//! `ALL_TO_ALL_BC_RING`): p−1 rounds, m−m_r bytes to rank r, any p.
+//!
+//! In round t rank r passes the contribution of owner r−t on to r+1. With unequal contributions a round lasts
+//! as long as its largest; [`pipelined_ring`](super::pipelined_ring) mends that.
+
+use super::window::{Message, Pattern, Windows};
+use crate::error::Result;
+
+/// An allgatherv around a ring.
+pub type Allgatherv = Windows<Ring>;
+
+/// The ring of all ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring {
+    /// How many ranks it has.
+    pub(super) size: u32,
+}
+
+impl Pattern for Ring {
+    const NAME: &'static str = "ring";
+
+    fn new(size: u32) -> Result<Self> {
+        Ok(Self { size })
+    }
+
+    fn rounds(&self) -> u32 {
+        self.size - 1
+    }
+
+    fn message(&self, sender: u32, round: u32) -> Message {
+        let p = self.size;
+        Message { to: (sender + 1) % p, first: (sender + p - round) % p, owners: 1 }
+    }
+
+    fn from(&self, receiver: u32, _round: u32) -> u32 {
+        (receiver + self.size - 1) % self.size
+    }
+}

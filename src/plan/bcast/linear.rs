@@ -1,0 +1,38 @@
+//! The root puts to everyone by itself, one after another (folklore): p−1 rounds, m bytes to every rank, any p.
+//!
+//! One-ported, so the root's put to distance r is round r−1; nothing is passed on.
+
+use super::tree::{Shape, Tree};
+use super::{absolute, relative};
+use crate::error::Result;
+
+/// A broadcast from the root alone.
+pub type Bcast = Tree<Star>;
+
+/// The tree of height one.
+#[derive(Clone, Copy, Debug)]
+pub struct Star {
+    size: u32,
+    root: u32,
+}
+
+impl Shape for Star {
+    const NAME: &'static str = "linear";
+
+    fn new(size: u32, root: u32) -> Result<Self> {
+        Ok(Self { size, root })
+    }
+
+    fn rounds(&self) -> u32 {
+        self.size - 1
+    }
+
+    fn parent(&self, rank: u32) -> Option<(u32, u32)> {
+        relative(rank, self.root, self.size).checked_sub(1).map(|round| (self.root, round))
+    }
+
+    fn children(&self, rank: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let last = if rank == self.root { self.size } else { 1 };
+        (1..last).map(|r| (absolute(r, self.root, self.size), r - 1))
+    }
+}

@@ -1,0 +1,358 @@
+//! Every line of the registry, proved within its restrictions for all p ≤ 64 and some larger: from random
+//! roots, with random counts (zeros and giants too); each byte exactly once, in the rounds and with the volume
+//! that the line promises; and again lowered to wires of random limits, run in random order. A failing case
+//! prints its seed; `PLAN_PROOF_SEED` repeats it.
+#![allow(clippy::unwrap_used)] // the helpers' too
+
+use circulant::plan::allgatherv::Contributions;
+use circulant::plan::allgatherv::pipelined_ring::{Allgatherv, by_node, spread};
+use circulant::plan::interpret::{Goal, check, prove};
+use circulant::plan::lower::{WireLimits, lower};
+use circulant::plan::price::{Model, price};
+use circulant::plan::registry::{ALGORITHMS, Algorithm, Arguments, Operation, algorithm};
+use circulant::plan::{Kind, Plan, Step, Wait};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+/// Every p up to this is proved.
+const ALL: u32 = 64;
+/// And these.
+const SOME: [u32; 8] = [65, 81, 96, 100, 127, 128, 129, 256];
+const MODEL: Model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80 };
+
+/// The operations that [`case`] knows.
+const OPERATIONS: [Operation; 4] =
+    [Operation::Bcast, Operation::Allgather, Operation::Allgatherv, Operation::Barrier];
+
+fn lines() -> impl Iterator<Item = &'static Algorithm> {
+    ALGORITHMS.iter().filter(|line| OPERATIONS.contains(&line.operation))
+}
+
+fn seed() -> u64 {
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
+    std::env::var("PLAN_PROOF_SEED").map_or_else(|_| now(), |text| text.parse().unwrap())
+}
+
+/// Splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+
+    fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[usize::try_from(self.below(list.len() as u64)).unwrap()]
+    }
+}
+
+/// Runs `body` for every p on all cores, longest first, each p with randomness of its own.
+fn every_p(name: &str, body: impl Fn(u32, &mut Random) + Sync) {
+    let seed = seed();
+    println!("{name}: PLAN_PROOF_SEED={seed}");
+    let sizes: Vec<u32> = SOME.into_iter().rev().chain((1..=ALL).rev()).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(&p) = sizes.get(next.fetch_add(1, Ordering::Relaxed)) {
+            body(p, &mut Random(seed ^ u64::from(p) << 32));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(work);
+        }
+    });
+}
+
+/// Counts in one of several shapes: equal, any, half of them zero, one giant among zeros or small ones, and a
+/// single one.
+fn counts(p: u32, n: u32, random: &mut Random) -> Vec<u64> {
+    let shape = random.below(6);
+    let size = random.one_of(&[1, u64::from(n), 20 * u64::from(n), 64 * u64::from(n)]);
+    let giant = random.below(p.into());
+    let count = |j: u64| match shape {
+        0 => size,
+        1 => random.below(2 * size + 1),
+        2 => random.below(2) * random.below(2 * size + 1),
+        3 => u64::from(j == giant) * 100 * size,
+        4 if j == giant => 100 * size + 1,
+        4 => random.below(size + 1),
+        _ => size + j,
+    };
+    (0..u64::from(p)).map(count).collect()
+}
+
+/// Displacements in any order, with or without gaps.
+fn displs(counts: &[u64], random: &mut Random) -> Vec<u64> {
+    let (gap, mut at) = (random.one_of(&[0, 0, 7]), random.one_of(&[0, 5]));
+    let mut order: Vec<usize> = (0..counts.len()).collect();
+    if random.below(3) == 0 {
+        for i in 1..order.len() {
+            order.swap(i, usize::try_from(random.below(i as u64 + 1)).unwrap());
+        }
+    }
+    let mut displs = vec![0; counts.len()];
+    for j in order {
+        displs[j] = at;
+        at += counts[j] + gap;
+    }
+    displs
+}
+
+/// A random case of an operation, its goal, and whether none of its blocks is empty.
+fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Goal, bool) {
+    let n = random.one_of(&[1, 1, 2, 3, 5, 8, 13]);
+    let blocks = if random.below(4) == 0 { None } else { Some(n) };
+    let root = u32::try_from(random.below(size.into())).unwrap();
+    let root = random.one_of(&[0, size - 1, root]);
+    let least = u64::from(n + size);
+    let bytes = random.one_of(&[0, 1, u64::from(n), least, 3 * least + 1, 64 * least, 1 << 33]);
+    let in_place = operation != Operation::Bcast && random.below(2) == 0;
+    let counts = match operation {
+        Operation::Allgather => vec![bytes; size as usize],
+        Operation::Allgatherv => counts(size, n, random),
+        _ => Vec::new(),
+    };
+    let displs = match operation {
+        Operation::Allgather => (0..u64::from(size)).map(|j| j * bytes).collect(),
+        _ => displs(&counts, random),
+    };
+    let goal = match operation {
+        Operation::Bcast => Goal::bcast(root, bytes),
+        Operation::Barrier => Goal::default(),
+        Operation::Allgather | Operation::Allgatherv => Goal::allgatherv(&counts, &displs, in_place),
+        other => panic!("{other} is not among OPERATIONS"),
+    };
+    let full = match operation {
+        Operation::Bcast => bytes >= least,
+        Operation::Barrier => true,
+        _ => counts.iter().all(|&count| count >= n.into()),
+    };
+    (Arguments { size, root, bytes, counts, displs, in_place, blocks }, goal, full)
+}
+
+/// Who gets bytes: all the receivers of an operation get as many in all.
+fn received(algorithm: &Algorithm, a: &Arguments) -> u64 {
+    let others = u64::from(a.size) - 1;
+    match algorithm.operation {
+        Operation::Allgatherv => others * a.counts.iter().sum::<u64>(),
+        Operation::Allgather => u64::from(a.size) * algorithm.volume_of(a),
+        _ => others * algorithm.volume_of(a),
+    }
+}
+
+fn keeps_its_promises(algorithm: &Algorithm, size: u32, random: &mut Random) {
+    let (a, goal, full) = case(algorithm.operation, size, random);
+    let name = format!("{} {} {a:?}", algorithm.operation, algorithm.name);
+    let plan = (algorithm.build)(&a, &MODEL).unwrap_or_else(|e| panic!("{name}: {e}"));
+    assert_eq!(plan.size(), size, "{name}");
+    let report = prove(&*plan, &goal).unwrap_or_else(|v| panic!("{name}: {v}"));
+    assert_eq!(report.bytes, received(algorithm, &a), "{name}");
+    if let Some(n) = a.blocks {
+        let promised = (algorithm.rounds_of)(&a, n);
+        assert!(plan.rounds() <= promised, "{name}: {} rounds for {promised}", plan.rounds());
+        if full {
+            assert_eq!((plan.rounds(), report.rounds), (promised, promised), "{name}");
+        }
+    }
+    assert!(report.rounds <= plan.rounds(), "{name}: {report:?}");
+    if size > ALL && random.below(4) > 0 {
+        return;
+    }
+    let longest = a.counts.iter().copied().max().unwrap_or(a.bytes);
+    let block = longest / u64::from(a.blocks.unwrap_or(1));
+    let limits = WireLimits {
+        max_put: random.one_of(&[block / 3 + 1, block / 2 + 1, 2 * block + 1, 1 << 40]),
+        gather: random.one_of(&[1, 4, 8]),
+        light: random.one_of(&[0, block / 10, block, 1 << 20]),
+    };
+    let programs: Vec<_> = (0..size).map(|rank| lower(&*plan, rank, &limits).unwrap()).collect();
+    check(&*plan, &programs, &goal, random.below(1 << 60))
+        .unwrap_or_else(|v| panic!("{name} {limits:?}: {v}"));
+}
+
+#[test]
+fn every_line_keeps_its_promises() {
+    let proofs: Vec<AtomicU32> = lines().map(|_| AtomicU32::new(0)).collect();
+    every_p("every_line_keeps_its_promises", |p, random| {
+        for (algorithm, proofs) in lines().zip(&proofs) {
+            let some = Arguments { size: p, ..case(algorithm.operation, p, random).0 };
+            if let Err(restricted) = (algorithm.fits)(&some) {
+                let refused = (algorithm.build)(&some, &MODEL).unwrap_err();
+                assert_eq!(refused.to_string(), restricted.to_string(), "{algorithm:?}");
+                continue;
+            }
+            for _ in 0..if p <= ALL { 12 } else { 2 } {
+                keeps_its_promises(algorithm, p, random);
+                proofs.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    for (algorithm, proofs) in lines().zip(&proofs) {
+        let proofs = proofs.load(Ordering::Relaxed);
+        println!("{} {}: {proofs} cases", algorithm.operation, algorithm.name);
+        assert!(proofs >= 12 * 7, "{algorithm:?}: {proofs} cases only");
+    }
+}
+
+/// What a restriction says is what the machine checks.
+#[test]
+fn restrictions_are_those_of_the_text() {
+    for algorithm in lines() {
+        for size in 1..=ALL {
+            let composite = (2..size).any(|a| size.is_multiple_of(a)) || size == 1;
+            let wanted = match algorithm.restrictions {
+                text if text.contains("a power of two") => size.is_power_of_two(),
+                text if text.contains("p = a*b") => composite,
+                text => text.starts_with("any p"),
+            };
+            let a = Arguments { size, ..Arguments::default() };
+            assert_eq!((algorithm.fits)(&a).is_ok(), wanted, "p = {size}: {algorithm:?}");
+        }
+    }
+}
+
+fn around(counts: &[u64], block: u64, ring: Vec<u32>) -> Allgatherv {
+    let displs: Vec<u64> = counts.iter().scan(0, |at, c| Some(std::mem::replace(at, *at + c))).collect();
+    let plan = Allgatherv::new(Contributions::new(counts, &displs, false).unwrap(), block, ring).unwrap();
+    let report = prove(&plan, &Goal::allgatherv(counts, &displs, false)).unwrap();
+    // Its rounds are exact, whoever has no data: something is sent in each.
+    assert_eq!(report.rounds, plan.rounds(), "{counts:?} in blocks of {block}");
+    plan
+}
+
+/// Figure 3 of the paper: ranks without data, contiguous and spread.
+#[test]
+fn spreading_the_ranks_without_data_saves_rounds() {
+    let spaced = |counts: &[u64]| around(counts, 1, spread(counts)).rounds();
+    // Two contributions of 4 and 4 blocks and six without: 8 - 1 + 6/2 rounds at best.
+    let contiguous = [4, 4, 0, 0, 0, 0, 0, 0];
+    assert_eq!(spaced(&contiguous), 8 - 1 + 3);
+    assert_eq!(around(&contiguous, 1, (0..8).collect()).rounds(), 8 - 1 + 6);
+    // A single contribution is a broadcast in a chain.
+    assert_eq!(spaced(&[0, 0, 7, 0, 0]), 7 + 5 - 2);
+    assert_eq!(spaced(&[0, 0, 0]), 0);
+    every_p("spreading_the_ranks_without_data_saves_rounds", |p, random| {
+        for _ in 0..if p <= ALL { 10 } else { 1 } {
+            let n = u32::try_from(random.below(9) + 1).unwrap();
+            let counts = counts(p, n, random);
+            let block = counts.iter().max().unwrap().div_ceil(n.into()).max(1);
+            let spaced = around(&counts, block, spread(&counts)).rounds();
+            // Side by side they cost most: a round each, but for one.
+            let mut contiguous: Vec<u32> = (0..p).collect();
+            contiguous.sort_by_key(|&rank| counts[rank as usize] == 0);
+            let contiguous = around(&counts, block, contiguous);
+            let empty = u32::try_from(counts.iter().filter(|&&count| count == 0).count()).unwrap();
+            if empty > 0 && empty + 1 < p {
+                assert_eq!(contiguous.rounds(), contiguous.blocks() + empty - 1);
+            }
+            assert!(spaced <= contiguous.rounds(), "{counts:?} in blocks of {block}");
+            // Any ring gathers everything; and that of the nodes keeps them together.
+            let nodes: Vec<u32> = (0..p).map(|_| u32::try_from(random.below(5)).unwrap()).collect();
+            let ring = by_node(&counts, &nodes);
+            assert!(ring.windows(2).all(|w| nodes[w[0] as usize] <= nodes[w[1] as usize]));
+            around(&counts, block, ring);
+        }
+    });
+}
+
+/// What the rules choose is near the best of all n on the wire of the model.
+#[test]
+fn block_numbers_by_rule_are_near_the_best() {
+    let limits = WireLimits { max_put: 1 << 40, gather: 1, light: 0 };
+    for model in [MODEL, Model { latency_ns: 100_000, overhead_ns: 5_000, byte_ps: 1000 }] {
+        for (name, size, bytes) in [
+            ("chain", 9, 1 << 20),
+            ("chain", 33, 1 << 16),
+            ("round_robin", 8, 1 << 22),
+            ("round_robin", 13, 1 << 20),
+        ] {
+            let bcast = algorithm(Operation::Bcast, name).unwrap();
+            let time = |blocks| {
+                let a = Arguments { size, bytes, blocks, ..Arguments::default() };
+                price(&*(bcast.build)(&a, &model).unwrap(), &limits, &model).unwrap()
+            };
+            let best = (0..9).map(|k| time(Some(1 << k))).min().unwrap();
+            let by_rule = time(None);
+            assert!(by_rule <= best + best / 5, "{name}, p = {size}: {by_rule} ns, best {best} ns");
+        }
+        // The spike of the paper: half of the bytes at rank 0.
+        let counts: Vec<u64> = (0..16).map(|j| if j == 0 { 1 << 20 } else { (1 << 20) / 15 }).collect();
+        let displs: Vec<u64> = counts.iter().scan(0, |at, c| Some(std::mem::replace(at, *at + c))).collect();
+        let ring = algorithm(Operation::Allgatherv, "pipelined_ring").unwrap();
+        let time = |blocks| {
+            let (counts, displs) = (counts.clone(), displs.clone());
+            let a = Arguments { size: 16, counts, displs, blocks, ..Arguments::default() };
+            price(&*(ring.build)(&a, &model).unwrap(), &limits, &model).unwrap()
+        };
+        let best = (0..9).map(|k| time(Some(1 << k))).min().unwrap();
+        assert!(time(None) <= best + best / 5, "{} ns, best {best} ns", time(None));
+        assert!(time(None) < time(Some(1)), "{} ns, unpipelined {} ns", time(None), time(Some(1)));
+    }
+}
+
+#[test]
+fn bad_arguments_are_errors() {
+    for algorithm in lines() {
+        for bad in [
+            Arguments::default(),
+            Arguments { size: 4, root: 4, bytes: 1, ..Arguments::default() },
+            Arguments { size: 4, bytes: u64::MAX / 2, ..Arguments::default() },
+            Arguments { size: 4, bytes: 100, blocks: Some(0), ..Arguments::default() },
+            Arguments { size: 4, bytes: 100, blocks: Some(u32::MAX), ..Arguments::default() },
+        ] {
+            // No panic; and what is taken is a plan of all ranks.
+            if let Ok(plan) = (algorithm.build)(&bad, &MODEL) {
+                assert_eq!(plan.size(), 4, "{algorithm:?}");
+            }
+        }
+        let none = Arguments { counts: vec![1], displs: Vec::new(), ..Arguments::default() };
+        assert!((algorithm.build)(&none, &MODEL).is_err(), "{algorithm:?}");
+    }
+    let data = || Contributions::new(&[3, 0, 5], &[0, 3, 3], false).unwrap();
+    Allgatherv::new(data(), 0, vec![0, 1, 2]).unwrap_err();
+    Allgatherv::new(data(), 2, vec![0, 1]).unwrap_err();
+    Allgatherv::new(data(), 2, vec![0, 1, 1]).unwrap_err();
+    Allgatherv::new(data(), 2, vec![0, 1, 7]).unwrap_err();
+    Allgatherv::new(data(), 2, vec![2, 1, 0]).unwrap();
+    let huge = Contributions::new(&[1 << 40, 1], &[0, 1 << 40], false).unwrap();
+    Allgatherv::new(huge, 1, vec![0, 1]).unwrap_err();
+    Contributions::equal(0, 1, false).unwrap_err();
+}
+
+/// Lazy broadcasts among very many ranks: what random ranks do is what their peers expect.
+#[test]
+fn a_billion_ranks() {
+    let seed = seed();
+    println!("a_billion_ranks: PLAN_PROOF_SEED={seed}");
+    let mut random = Random(seed);
+    for size in [1_000_000, 1 << 30, i32::MAX.cast_unsigned()] {
+        for name in ["binomial", "scatter_allgather", "hypercube", "mesh", "chain"] {
+            let line = algorithm(Operation::Bcast, name).unwrap();
+            let root = u32::try_from(random.below(size.into())).unwrap();
+            let a = Arguments { size, root, bytes: 1 << 40, blocks: Some(3), ..Arguments::default() };
+            if (line.fits)(&a).is_err() {
+                continue;
+            }
+            let plan = (line.build)(&a, &MODEL).unwrap();
+            for _ in 0..50 {
+                let rank = u32::try_from(random.below(size.into())).unwrap();
+                for step in plan.steps(rank) {
+                    let (kind, mirror) = match step.kind {
+                        Kind::Put => (Kind::Expect, step.peer),
+                        Kind::Expect => (Kind::Put, step.peer),
+                        _ => continue,
+                    };
+                    let waits = [Wait::NONE; 2];
+                    let wanted = Step { kind, peer: rank, waits, ..step };
+                    let found = plan.steps(mirror).any(|s| Step { waits, ..s } == wanted);
+                    assert!(found && step.round < plan.rounds(), "{name}, p = {size}, rank {rank}: {step:?}");
+                }
+            }
+        }
+    }
+}
