@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn every_algorithm_keeps_its_promises() {
-        let model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80 };
+        let model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
         for algorithm in ALGORITHMS {
             for size in [1u32, 2, 9, 33] {
                 let counts = vec![640; size as usize];

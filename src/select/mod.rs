@@ -26,6 +26,9 @@ const BUILT_IN: &[(&str, u64, u64, u64)] = &[
     ("", 8_000, 2_500, 350),
 ];
 
+/// γ: one core's read-add-write of memory, in ps per byte.
+const REDUCE_PS: u64 = 100;
+
 impl Model {
     /// The built-in figures of `provider`, overridden by the settings.
     pub(crate) fn new(provider: &str, config: &Config) -> Result<Self> {
@@ -35,6 +38,7 @@ impl Model {
             latency_ns: config.number("latency")?.unwrap_or(l),
             overhead_ns: config.number("overhead")?.unwrap_or(o),
             byte_ps: config.number("byte-time")?.unwrap_or(b),
+            reduce_ps: REDUCE_PS,
         };
         let light = config.bytes("light")?.unwrap_or(0);
         Ok(Self { wire, light })
