@@ -63,9 +63,11 @@ pub mod barrier;
 pub mod bcast;
 pub mod interpret;
 pub mod lower;
+pub mod partial;
 pub mod price;
 pub mod registry;
 pub mod rules;
+pub mod scan;
 pub mod split;
 
 pub use lower::lower;

@@ -353,13 +353,18 @@ impl Proof<'_> {
     ) -> Result<Vec<(u64, u64, Rc<Word>)>, Violation> {
         let mut out = Vec::new();
         let element = self.goal.element.max(1);
+        // Where the elements so far end.
+        let mut at = 0;
         let (mut source, mut target) = (source.into_iter(), target.into_iter());
         let (mut s, mut t) = (source.next(), target.next());
         while let (Some(a), Some(b)) = (&mut s, &mut t) {
             let len = a.0.min(b.0);
-            if a.1 != b.1 || a.1 % element != 0 || len % element != 0 {
+            // Cells may end within an element (where puts were split), but not runs of elements.
+            let whole = a.1 == at || at.is_multiple_of(element) && a.1.is_multiple_of(element);
+            if a.1 != b.1 || !whole {
                 return violated(format!("bytes {} are combined with bytes {}, {len} of them", a.1, b.1));
             }
+            at = a.1 + len;
             let (left, right) = match side {
                 Side::SourceLeft => (&a.2, &b.2),
                 Side::SourceRight => (&b.2, &a.2),
@@ -378,6 +383,9 @@ impl Proof<'_> {
             if b_is_empty(&t) {
                 t = target.next();
             }
+        }
+        if !at.is_multiple_of(element) {
+            return violated(format!("a combination ends within an element, at byte {at}"));
         }
         Ok(out)
     }

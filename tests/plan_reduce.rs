@@ -1,0 +1,130 @@
+//! Every plan that reduces, proved: no two conflicting steps without an order, every contribution in
+//! every result exactly once (in the order of ranks where the plan promises it), in the promised rounds
+//! and volume; and again after lowering to wires of random limits. All p up to 64 and some more, all
+//! roots for p up to 16. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
+#![allow(clippy::unwrap_used)] // the helpers' too
+
+use circulant::plan::Plan;
+use circulant::plan::interpret::{Fold, Report, check_fold, prove_fold};
+use circulant::plan::lower::{WireLimits, lower};
+use circulant::plan::scan::prefix::Prefix;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Instant, SystemTime};
+
+fn seed() -> u64 {
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
+    std::env::var("PLAN_PROOF_SEED").map_or_else(|_| now(), |text| text.parse().unwrap())
+}
+
+/// Splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+
+    fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[usize::try_from(self.below(list.len() as u64)).unwrap()]
+    }
+}
+
+/// Runs `body` for all p up to 64 and some more on all cores, longest first.
+fn every_p(name: &str, body: impl Fn(u32, &mut Random) + Sync) {
+    let (seed, began) = (seed(), Instant::now());
+    println!("{name}: PLAN_PROOF_SEED={seed}");
+    let sizes: Vec<u32> = (1..=65).chain([100, 127, 128, 129]).rev().collect();
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(&p) = sizes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    body(p, &mut Random(seed ^ u64::from(p) << 32));
+                }
+            });
+        }
+    });
+    drop(failed);
+    println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
+}
+
+fn q(p: u32) -> u32 {
+    p.next_power_of_two().ilog2()
+}
+
+/// Proves the plan and, lowered, on a wire of random limits.
+fn proved(plan: &dyn Plan, goal: &Fold, random: &mut Random, case: &dyn std::fmt::Debug) -> Report {
+    let name = || format!("{} p = {}, {case:?}", plan.algorithm(), plan.size());
+    let report = prove_fold(plan, goal).unwrap_or_else(|v| panic!("{}: {v}", name()));
+    if plan.size() <= 40 || random.below(4) == 0 {
+        let block = report.bytes / report.puts.max(1);
+        let limits = WireLimits {
+            max_put: random.one_of(&[block / 3 + 1, block / 2 + 1, 2 * block + 1, 1 << 40]),
+            gather: random.one_of(&[1, 4, 8]),
+            light: random.one_of(&[0, block / 10, block, 1 << 20]),
+        };
+        let programs: Vec<_> = (0..plan.size()).map(|rank| lower(plan, rank, &limits).unwrap()).collect();
+        let seed = random.below(1 << 60) + 1;
+        check_fold(plan, &programs, goal, seed).unwrap_or_else(|v| panic!("{} {limits:?}: {v}", name()));
+    }
+    report
+}
+
+/// Bytes that a rank receives, at the rank that receives most.
+fn received(plan: &dyn Plan) -> u64 {
+    let of = |rank| plan.steps(rank).filter(|s| s.kind == circulant::plan::Kind::Expect).map(|s| s.len).sum();
+    (0..plan.size()).map(of).max().unwrap()
+}
+
+/// (bytes, element) to test.
+fn vectors(p: u32, random: &mut Random) -> Vec<(u64, u64)> {
+    let element = random.one_of(&[1, 4, 8, 12, 16]);
+    let p = u64::from(p);
+    let some = random.below(5 * p + 3);
+    [0, 1, p / 2, p * 70, some].iter().map(|elements| (elements * element, element)).collect()
+}
+
+#[test]
+fn scans() {
+    every_p("scans", |p, random| {
+        for (bytes, element) in vectors(p, random) {
+            for in_place in [false, true] {
+                let case = (bytes, element, in_place);
+                let scan = Prefix::doubling(p, bytes, element, in_place).unwrap();
+                let goal = Fold::scan(p, bytes, element, in_place);
+                let report = proved(&scan, &goal, random, &case);
+                assert_eq!(scan.rounds(), q(p));
+                assert!(bytes == 0 || report.rounds == q(p));
+                let goal = Fold::exscan(p, bytes, element, in_place);
+                let circulant = Prefix::circulant(p, bytes, element, in_place).unwrap();
+                let report = proved(&circulant, &goal, random, &case);
+                assert!(bytes == 0 || report.rounds == q(p));
+                let other = Prefix::one_two_three(p, bytes, element, in_place).unwrap();
+                let report = proved(&other, &goal, random, &case);
+                assert_eq!(other.rounds(), Prefix::one_two_three_rounds(p));
+                assert!(bytes == 0 || report.rounds == other.rounds());
+            }
+        }
+    });
+}
+
+#[test]
+fn census() {
+    every_p("census", |p, random| {
+        for (bytes, element) in vectors(p, random) {
+            for in_place in [false, true] {
+                let plan = Prefix::census(p, bytes, element, in_place).unwrap();
+                let goal = Fold::allreduce(p, bytes, element, in_place);
+                let report = proved(&plan, &goal, random, &(bytes, element, in_place));
+                assert!(bytes == 0 || report.rounds == q(p));
+                assert_eq!(received(&plan), u64::from(q(p)) * bytes);
+                assert!(p < 3 || bytes == 0 || prove_fold(&plan, &goal.in_order()).is_err());
+            }
+        }
+    });
+}
