@@ -7,8 +7,9 @@
 use circulant::plan::Plan;
 use circulant::plan::interpret::{Fold, Report, check_fold, prove_fold};
 use circulant::plan::lower::{WireLimits, lower};
+use circulant::plan::allreduce::{doubling::Doubling, scattered::Scattered};
+use circulant::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
 use circulant::plan::scan::prefix::Prefix;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
@@ -39,7 +40,7 @@ fn every_p(name: &str, body: impl Fn(u32, &mut Random) + Sync) {
     let (seed, began) = (seed(), Instant::now());
     println!("{name}: PLAN_PROOF_SEED={seed}");
     let sizes: Vec<u32> = (1..=65).chain([100, 127, 128, 129]).rev().collect();
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(()));
+    let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -49,7 +50,6 @@ fn every_p(name: &str, body: impl Fn(u32, &mut Random) + Sync) {
             });
         }
     });
-    drop(failed);
     println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
 }
 
@@ -124,6 +124,76 @@ fn census() {
                 assert!(bytes == 0 || report.rounds == q(p));
                 assert_eq!(received(&plan), u64::from(q(p)) * bytes);
                 assert!(p < 3 || bytes == 0 || prove_fold(&plan, &goal.in_order()).is_err());
+            }
+        }
+    });
+}
+
+#[test]
+fn allreduce() {
+    every_p("allreduce", |p, random| {
+        for (bytes, element) in vectors(p, random) {
+            for in_place in [false, true] {
+                let case = (bytes, element, in_place);
+                let goal = Fold::allreduce(p, bytes, element, in_place);
+                for way in [Way::Circulant, Way::Ring] {
+                    if way == Way::Ring && p > 40 && random.below(8) > 0 {
+                        continue;
+                    }
+                    let plan = Scattered::new(p, bytes, element, in_place, way).unwrap();
+                    let report = proved(&plan, &goal, random, &case);
+                    assert_eq!(report.bytes, 2 * u64::from(p - 1) * bytes);
+                    let rounds = 2 * if way == Way::Ring { p - 1 } else { q(p) };
+                    assert_eq!(plan.rounds(), rounds);
+                    assert!(bytes < u64::from(p) * element || report.rounds == rounds);
+                }
+                let plan = Doubling::new(p, bytes, element, in_place).unwrap();
+                let report = proved(&plan, &goal.in_order(), random, &case);
+                assert!(bytes == 0 || report.rounds == plan.rounds());
+                assert!(plan.rounds() <= q(p) + 1);
+            }
+        }
+    });
+}
+
+/// Counts of whole elements in several shapes.
+fn counts(p: u32, element: u64, random: &mut Random) -> Vec<u64> {
+    let (shape, giant) = (random.below(4), random.below(p.into()));
+    (0..u64::from(p))
+        .map(|j| match shape {
+            0 => random.below(20),
+            1 => 500 * u64::from(j == giant),
+            2 => random.below(3) + 1000 * u64::from(j == giant),
+            _ => j % 3,
+        })
+        .map(|n| n * element)
+        .collect()
+}
+
+#[test]
+fn reduce_scatter() {
+    every_p("reduce_scatter", |p, random| {
+        let element = random.one_of(&[1, 4, 8, 12, 16]);
+        for in_place in [false, true] {
+            for way in [Way::Circulant, Way::Ring] {
+                let rounds = if way == Way::Ring { p - 1 } else { q(p) };
+                for count in [0, 1, 7, 100].map(|n| n * element) {
+                    let plan = ReduceScatter::block(p, count, element, in_place, way).unwrap();
+                    let equal = vec![count; p as usize];
+                    let goal = Fold::reduce_scatter(&equal, element, in_place);
+                    let report = proved(&plan, &goal, random, &(count, in_place, way));
+                    assert_eq!(plan.rounds(), rounds);
+                    assert!(count == 0 || report.rounds == rounds);
+                    assert_eq!(received(&plan), u64::from(p - 1) * count);
+                }
+                for _ in 0..if p <= 40 { 4 } else { 1 } {
+                    let counts = counts(p, element, random);
+                    let plan = ReduceScatter::new(&counts, element, in_place, way).unwrap();
+                    let goal = Fold::reduce_scatter(&counts, element, in_place);
+                    let report = proved(&plan, &goal, random, &(&counts, in_place, way));
+                    // Every rank sends exactly what is not for itself.
+                    assert_eq!(report.bytes, u64::from(p - 1) * counts.iter().sum::<u64>());
+                }
             }
         }
     });

@@ -59,12 +59,14 @@
 
 pub mod allgather;
 pub mod allgatherv;
+pub mod allreduce;
 pub mod barrier;
 pub mod bcast;
 pub mod interpret;
 pub mod lower;
 pub mod partial;
 pub mod price;
+pub mod reduce_scatter;
 pub mod registry;
 pub mod rules;
 pub mod scan;

@@ -125,14 +125,14 @@ pub(super) fn check(operation: &str, size: u32, bytes: u64, element: u64) -> Res
 
 /// Something that lies somewhere as soon as a wait is over.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(crate) struct Held {
     pub place: Place,
     pub ready: Wait,
 }
 
 /// The steps of one rank, written down round by round. Counters from `arrivals` on are its own.
 #[derive(Debug)]
-pub(super) struct Sketch {
+pub(crate) struct Sketch {
     pub steps: Vec<Step>,
     next: u32,
 }
