@@ -66,6 +66,7 @@ pub mod interpret;
 pub mod lower;
 pub mod partial;
 pub mod price;
+pub mod reduce;
 pub mod reduce_scatter;
 pub mod registry;
 pub mod rules;

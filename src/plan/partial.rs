@@ -89,6 +89,17 @@ impl Pieces {
         self.start(j + 1) - self.start(j)
     }
 
+    /// Bytes that no piece exceeds.
+    pub fn largest(&self) -> u64 {
+        match self {
+            Self::Equal { count, .. } => *count,
+            Self::Even { bytes, unit, parts } => {
+                bytes.div_ceil(*unit).div_ceil((*parts).into()).saturating_mul(*unit)
+            }
+            Self::Given(starts) => starts.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0),
+        }
+    }
+
     /// Whether there is nothing in any piece.
     pub fn is_empty(&self) -> bool {
         self.bytes() == 0
