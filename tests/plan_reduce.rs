@@ -5,14 +5,16 @@
 #![allow(clippy::unwrap_used)] // the helpers' too
 
 use circulant::plan::Plan;
+use circulant::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use circulant::plan::interpret::{Fold, Report, check_fold, prove_fold};
 use circulant::plan::lower::{WireLimits, lower};
-use circulant::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use circulant::plan::partial::Pieces;
+use circulant::plan::price::Model;
 use circulant::plan::reduce::circulant::Reduce;
 use circulant::plan::reduce::gathered::Gathered;
 use circulant::plan::reduce::tree::{Kind, Tree};
 use circulant::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
+use circulant::plan::registry::{ALGORITHMS, Arguments, Operation, algorithm};
 use circulant::plan::scan::prefix::Prefix;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
@@ -268,11 +270,76 @@ fn trees() {
                 let element = random.one_of(&[1, 4, 8, 12, 16]);
                 let counts = counts(p, element, random);
                 let pieces = Pieces::given(&counts).unwrap();
-                let plan =
-                    Tree::new(p, pieces.bytes(), element, in_place, Kind::Scatter(pieces)).unwrap();
+                let plan = Tree::new(p, pieces.bytes(), element, in_place, Kind::Scatter(pieces)).unwrap();
                 let goal = Fold::reduce_scatter(&counts, element, in_place).in_order();
                 proved(&plan, &goal, random, &(&counts, element, in_place));
             }
         }
     });
+}
+
+const MODEL: Model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
+
+/// What the registry says of every line is so: rounds, volume, in which order.
+#[test]
+fn every_line_of_the_registry() {
+    for p in [1, 2, 3, 7, 8, 9, 17, 33] {
+        for line in ALGORITHMS.iter().filter(|line| line.operation.reduces()) {
+            for commutative in [true, false] {
+                let (root, element, elements) = (p / 2, 8, 1000 * u64::from(p));
+                let counts: Vec<u64> = (0..u64::from(p)).map(|j| j % 3 * 800).collect();
+                let bytes = elements * element;
+                let arguments = Arguments {
+                    size: p,
+                    root,
+                    bytes,
+                    counts: counts.clone(),
+                    element,
+                    commutative,
+                    blocks: Some(5),
+                    ..Arguments::default()
+                };
+                let built = (line.build)(&arguments, &MODEL);
+                assert_eq!(built.is_ok(), line.fits(&arguments), "{line:?}");
+                let Ok(plan) = built else { continue };
+                let goal = match line.operation {
+                    Operation::Reduce => Fold::reduce(p, root, bytes, element, false),
+                    Operation::Allreduce => Fold::allreduce(p, bytes, element, false),
+                    Operation::ReduceScatter => Fold::reduce_scatter(&counts, element, false),
+                    Operation::ReduceScatterBlock => {
+                        Fold::reduce_scatter(&vec![bytes; p as usize], element, false)
+                    }
+                    Operation::Scan => Fold::scan(p, bytes, element, false),
+                    _ => Fold::exscan(p, bytes, element, false),
+                };
+                let goal = if commutative { goal } else { goal.in_order() };
+                prove_fold(&*plan, &goal).unwrap_or_else(|v| panic!("p = {p}, {line:?}: {v}"));
+                assert_eq!(plan.algorithm(), line.name);
+                let hop =
+                    u32::from(line.operation == Operation::Reduce && line.name == "ordered" && root == 0);
+                assert_eq!(plan.rounds() + hop, (line.rounds_of)(p, 5), "p = {p}, {line:?}");
+                let (most, says) = (received(&*plan), line.volume_of(&arguments));
+                let bound = line.volume.starts_with("<=");
+                assert!(most == says || bound && most < says, "p = {p}, {line:?}: {most}, not {says}");
+            }
+        }
+    }
+    assert!(algorithm(Operation::Scan, "auto").is_ok());
+}
+
+#[test]
+fn bad_arguments_are_errors() {
+    Reduce::new(4, 4, 8, 8, 1, false).unwrap_err();
+    Reduce::new(4, 0, 8, 8, 0, false).unwrap_err();
+    Reduce::new(4, 0, 9, 8, 1, false).unwrap_err();
+    Tree::new(0, 8, 8, false, Kind::All).unwrap_err();
+    Tree::new(4, 8, 8, false, Kind::Ordered(4)).unwrap_err();
+    Tree::new(2, 8, 8, false, Kind::Scatter(Pieces::given(&[8, 8]).unwrap())).unwrap_err();
+    Gathered::new(4, 7, 8, 8, false).unwrap_err();
+    Scattered::new(4, u64::MAX / 8 * 8, 8, false, Way::Ring).unwrap_err();
+    ReduceScatter::new(&[8, 9], 8, false, Way::Ring).unwrap_err();
+    ReduceScatter::new(&[], 8, false, Way::Ring).unwrap_err();
+    ReduceScatter::block(1 << 20, 1 << 60, 8, false, Way::Circulant).unwrap_err();
+    Prefix::doubling(u32::MAX, 8, 8, false).unwrap_err();
+    Doubling::new(0, 8, 8, false).unwrap_err();
 }

@@ -36,7 +36,13 @@ pub struct Fold {
 }
 
 impl Fold {
-    fn new(p: u32, bytes: u64, element: u64, in_place: bool, result: impl Fn(u32) -> Option<Outcome>) -> Self {
+    fn new(
+        p: u32,
+        bytes: u64,
+        element: u64,
+        in_place: bool,
+        result: impl Fn(u32) -> Option<Outcome>,
+    ) -> Self {
         let region = if in_place { Region::Output } else { Region::Input };
         Self {
             contributions: vec![region; p as usize],
@@ -74,8 +80,7 @@ impl Fold {
     pub fn reduce_scatter(counts: &[u64], element: u64, in_place: bool) -> Self {
         let p = u32::try_from(counts.len()).unwrap_or(0);
         let start = |r: u32| counts[..r as usize].iter().sum::<u64>();
-        let result =
-            |r| Some(Outcome { offset: 0, len: counts[r as usize], from: start(r), ranks: (0, p) });
+        let result = |r| Some(Outcome { offset: 0, len: counts[r as usize], from: start(r), ranks: (0, p) });
         Self::new(p, start(p), element, in_place, result)
     }
 
@@ -157,8 +162,7 @@ struct Memory {
 impl Memory {
     /// Makes a cell begin at `place`, if one spans it.
     fn cut(&mut self, place: Place) {
-        let Some((&(region, begin), cell)) =
-            self.cells.range_mut(..(place.region, place.offset)).next_back()
+        let Some((&(region, begin), cell)) = self.cells.range_mut(..(place.region, place.offset)).next_back()
         else {
             return;
         };
@@ -268,7 +272,10 @@ impl Proof<'_> {
         len: u64,
     ) -> Result<Vec<(u64, u64, Rc<Word>)>, Violation> {
         let (mut out, mut at) = (Vec::new(), place.offset);
-        if place.offset.checked_add(len).is_none_or(|e| e > size(&self.events.sizes[rank as usize], place.region))
+        if place
+            .offset
+            .checked_add(len)
+            .is_none_or(|e| e > size(&self.events.sizes[rank as usize], place.region))
         {
             return violated(format!("rank {rank} reads {len} bytes at {place:?}, out of bounds"));
         }
@@ -334,8 +341,8 @@ impl Proof<'_> {
         if let Some(side) = event.reduce {
             let len = cells.iter().map(|c| c.0).sum();
             let source = event.source[0].0;
-            let apart = source.region != event.target.region
-                || source.offset.abs_diff(event.target.offset) >= len;
+            let apart =
+                source.region != event.target.region || source.offset.abs_diff(event.target.offset) >= len;
             if !apart {
                 return violated(format!("a range is combined into itself: {event:?}"));
             }
@@ -399,9 +406,7 @@ impl Proof<'_> {
                 let Some(cell) = memory.cells.get(&(Region::Output, key)) else { continue };
                 let right = key == result.offset + at && cell.from == result.from + at;
                 if !right || cell.word.0 != [result.ranks] {
-                    return violated(format!(
-                        "rank {rank}'s output at {key} is {cell:?}, not {result:?}"
-                    ));
+                    return violated(format!("rank {rank}'s output at {key} is {cell:?}, not {result:?}"));
                 }
                 at += cell.len;
             }

@@ -29,14 +29,7 @@ impl Reduce {
     ///
     /// # Errors
     /// If there are no or too many ranks or blocks, no such root, or no whole elements.
-    pub fn new(
-        size: u32,
-        root: u32,
-        bytes: u64,
-        element: u64,
-        blocks: u32,
-        in_place: bool,
-    ) -> Result<Self> {
+    pub fn new(size: u32, root: u32, bytes: u64, element: u64, blocks: u32, in_place: bool) -> Result<Self> {
         check("reduce", size, bytes, element)?;
         if root >= size {
             return Err(argument(format!("reduce to rank {root} of {size}")));

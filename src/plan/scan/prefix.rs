@@ -124,11 +124,8 @@ impl Prefix {
     /// Whom `rank` receives from in round `j`.
     fn from(&self, rank: u32, j: u32) -> Option<u32> {
         let distance = self.rounds[j as usize].0;
-        let from = if self.cyclic {
-            (rank + self.size - distance) % self.size
-        } else {
-            rank.checked_sub(distance)?
-        };
+        let from =
+            if self.cyclic { (rank + self.size - distance) % self.size } else { rank.checked_sub(distance)? };
         self.sent(from, j).map(|_| from)
     }
 
@@ -219,8 +216,7 @@ impl Prefix {
         let (last, output) = (self.rounds(), Place::new(Region::Output, 0));
         let Some(mut w) = w.or(self.cyclic.then_some(own)) else { return };
         if self.cyclic && self.size > 1 {
-            w.ready =
-                s.reduce(last, Side::SourceLeft, own.place, w.place, self.bytes, &[own.ready, w.ready]);
+            w.ready = s.reduce(last, Side::SourceLeft, own.place, w.place, self.bytes, &[own.ready, w.ready]);
         }
         if w.place.region != Region::Output && !(self.in_place && w.place == own.place) {
             s.copy(last, w.place, output, self.bytes, &[w.ready, own.ready]);
