@@ -4,7 +4,6 @@
 //! roots for p up to 16. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
 #![allow(clippy::unwrap_used)] // the helpers' too
 
-use circulant::plan::Plan;
 use circulant::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use circulant::plan::interpret::{Fold, Report, check_fold, prove_fold};
 use circulant::plan::lower::{WireLimits, lower};
@@ -15,7 +14,8 @@ use circulant::plan::reduce::gathered::Gathered;
 use circulant::plan::reduce::tree::{Kind, Tree};
 use circulant::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
 use circulant::plan::registry::{ALGORITHMS, Arguments, Operation, algorithm};
-use circulant::plan::scan::prefix::Prefix;
+use circulant::plan::scan::{pipeline::Pipeline, prefix::Prefix};
+use circulant::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
@@ -342,4 +342,156 @@ fn bad_arguments_are_errors() {
     ReduceScatter::block(1 << 20, 1 << 60, 8, false, Way::Circulant).unwrap_err();
     Prefix::doubling(u32::MAX, 8, 8, false).unwrap_err();
     Doubling::new(0, 8, 8, false).unwrap_err();
+}
+
+#[test]
+fn pipelines() {
+    every_p("pipelines", |p, random| {
+        for n in [1, 2, 5, q(p) + 1] {
+            let element = random.one_of(&[1, 4, 8, 12, 16]);
+            for elements in [random.below(2 * u64::from(n)), 70 * u64::from(n) + random.below(9)] {
+                let (bytes, in_place) = (elements * element, random.below(2) == 0);
+                for inclusive in [false, true] {
+                    let plan = Pipeline::new(p, bytes, element, n, in_place, inclusive).unwrap();
+                    let goal = if inclusive { Fold::scan } else { Fold::exscan };
+                    let goal = goal(p, bytes, element, in_place);
+                    let report = proved(&plan, &goal, random, &(bytes, element, n, in_place, inclusive));
+                    assert!(elements < n.into() || report.rounds == plan.rounds());
+                    assert_eq!(report.bytes, u64::from(p - 1) * bytes);
+                }
+            }
+        }
+    });
+}
+
+/// Steps by hand, of 64 bytes of each region.
+#[derive(Debug)]
+struct ByHand(Vec<Vec<Step>>);
+
+impl Plan for ByHand {
+    fn algorithm(&self) -> &'static str {
+        "by hand"
+    }
+    fn size(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap()
+    }
+    fn rounds(&self) -> u32 {
+        4
+    }
+    fn counters(&self, _rank: u32) -> u32 {
+        8
+    }
+    fn sizes(&self, _rank: u32) -> Sizes {
+        Sizes { input: 64, output: 64, work: 64, land: 32 }
+    }
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        Box::new(self.0[rank as usize].iter().copied())
+    }
+}
+
+fn at(region: Region, offset: u64) -> Place {
+    Place::new(region, offset)
+}
+
+/// Rank 1's two halves come to rank 0 through one slot; a credit says when it is free again.
+fn through_one_slot() -> ByHand {
+    use Region::{Input, Land, Output};
+    let reduce = |round, half: u64, waits, bump| {
+        Step::reduce(round, Side::SourceRight, at(Land, 0), at(Output, 32 * half), 32, waits, bump)
+    };
+    let slot = at(Land, 0);
+    ByHand(vec![
+        vec![
+            Step::copy(0, at(Input, 0), at(Output, 0), 64, [Wait::NONE; 2], 4),
+            Step::expect(0, 1, at(Input, 0), slot, 32, 0),
+            reduce(1, 0, [Wait::once(0), Wait::once(4)], 5),
+            Step::notify(1, 1, [Wait::once(5), Wait::NONE], 0),
+            Step::expect(2, 1, at(Input, 32), slot, 32, 1),
+            reduce(3, 1, [Wait::once(1), Wait::once(4)], 6),
+        ],
+        vec![
+            Step::put(0, 0, at(Input, 0), slot, 32, Wait::NONE, 0),
+            Step::expect_notify(1, 0, 0),
+            Step::put(2, 0, at(Input, 32), slot, 32, Wait::once(0), 1),
+        ],
+    ])
+}
+
+/// A prover that cannot fail proves nothing: every law of reductions is broken here once.
+#[test]
+fn broken_reductions_are_found_out() {
+    let goal = Fold::reduce(2, 0, 64, 8, false).in_order();
+    prove_fold(&through_one_slot(), &goal).unwrap();
+    let cases: [(fn(&mut Vec<Vec<Step>>), &str); 14] = [
+        // Without the credit, or with one that is given too early.
+        (|s| s[1][2].waits[0] = Wait::NONE, "nothing orders"),
+        (|s| s[0][3].waits[0] = Wait::NONE, "nothing orders"),
+        (|s| s[0][3].waits[0] = Wait::once(0), "nothing orders"),
+        // A reduce that does not wait for what it combines, either of them.
+        (|s| s[0][2].waits[0] = Wait::NONE, "nothing orders"),
+        (|s| s[0][2].waits[1] = Wait::NONE, "nothing orders"),
+        (|s| s[0][2].source.region = Region::Work, "nothing to read"),
+        (|s| s[0][2].source.offset = 8, "out of bounds"),
+        (|s| s[0][2].len = 31, "within an element"),
+        (|s| s[0][2].target.offset = 32, "are combined with bytes"),
+        (
+            |s| {
+                s[0][5].kind =
+                    Step::reduce(3, Side::SourceLeft, s[0][5].source, s[0][5].target, 1, s[0][5].waits, 0)
+                        .kind
+            },
+            "output at 32",
+        ),
+        (|s| s[0][4].round = 1, "mirrors"),
+        (|s| s[0][5].waits[0] = Wait::once(7), "0 bumps"),
+        (|s| drop(s[0].pop()), "output at 32"),
+        // Twice the same.
+        (
+            |s| {
+                let again = Step { waits: [Wait::once(6), Wait::NONE], ..s[0][5] };
+                s[0].push(again);
+            },
+            "2 bumps",
+        ),
+    ];
+    for (i, (how, what)) in cases.into_iter().enumerate() {
+        let mut plan = through_one_slot();
+        how(&mut plan.0);
+        let violation = prove_fold(&plan, &goal).unwrap_err();
+        assert!(violation.0.contains(what), "case {i}: {violation} does not say {what:?}");
+    }
+    // A contribution twice, for operators that commute and for others; a written input; a partial that
+    // is changed while it is on its way.
+    let mut plan = through_one_slot();
+    let again = Step { bump: 7, waits: [Wait::once(6), Wait::NONE], ..plan.0[0][5] };
+    plan.0[0].push(again);
+    let commutes = Fold::reduce(2, 0, 64, 8, false);
+    assert!(prove_fold(&plan, &commutes).unwrap_err().0.contains("contribution twice"));
+    prove_fold(&plan, &goal).unwrap_err();
+    let mut plan = through_one_slot();
+    plan.0[1].insert(1, Step::copy(0, at(Region::Input, 0), at(Region::Work, 0), 64, [Wait::NONE; 2], 5));
+    prove_fold(&plan, &goal).unwrap();
+    plan.0[1][1].target.region = Region::Input;
+    assert!(prove_fold(&plan, &goal).unwrap_err().0.contains("is written"));
+    let mut plan = through_one_slot();
+    for (rank, i) in [(0, 1), (1, 0)] {
+        plan.0[rank][i].source.region = Region::Work;
+    }
+    plan.0[1][0].waits[0] = Wait::once(5);
+    plan.0[1].insert(0, Step::copy(0, at(Region::Input, 0), at(Region::Work, 0), 32, [Wait::NONE; 2], 5));
+    plan.0[0][1].round = 1;
+    plan.0[1][1].round = 1;
+    plan.0[0][2].round = 2;
+    plan.0[0][3].round = 2;
+    plan.0[1][2].round = 2;
+    plan.0[0][4].round = 3;
+    plan.0[1][3].round = 3;
+    plan.0[0][5].round = 4;
+    prove_fold(&plan, &goal).unwrap();
+    let change = Step::copy(4, at(Region::Input, 0), at(Region::Work, 0), 32, [Wait::once(5), Wait::NONE], 6);
+    plan.0[1].push(change);
+    assert!(prove_fold(&plan, &goal).unwrap_err().0.contains("nothing orders"));
+    // Once the credit is here, it has been read.
+    plan.0[1].last_mut().unwrap().waits[1] = Wait::once(0);
+    prove_fold(&plan, &goal).unwrap();
 }

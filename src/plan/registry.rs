@@ -274,6 +274,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
     reductions::LINES[15],
     reductions::LINES[16],
     reductions::LINES[17],
+    reductions::LINES[18],
+    reductions::LINES[19],
 ];
 
 fn allgatherv(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {

@@ -10,7 +10,7 @@ use crate::plan::partial::Pieces;
 use crate::plan::price::Model;
 use crate::plan::reduce::{circulant::Reduce, gathered::Gathered, tree};
 use crate::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
-use crate::plan::scan::prefix::Prefix;
+use crate::plan::scan::{pipeline::Pipeline, prefix::Prefix};
 use crate::plan::{MAX_COUNTERS, Plan, rules};
 
 const ANY: &str = "any p; keeps the order of ranks";
@@ -39,7 +39,7 @@ const fn ring_rounds(size: u32) -> u32 {
 }
 
 /// All of them; each is named in [`super::ALGORITHMS`].
-pub(super) const LINES: [Algorithm; 18] = {
+pub(super) const LINES: [Algorithm; 20] = {
     use Operation::{Allreduce, Exscan, Reduce, ReduceScatter, ReduceScatterBlock, Scan};
     [
         line(
@@ -237,6 +237,12 @@ pub(super) const LINES: [Algorithm; 18] = {
             |p, _| Prefix::one_two_three_rounds(p),
             |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element, a.in_place)?)),
         ),
+        line(Scan, "pipeline", ANY, "p-2+n", "m", "linear pipeline", Pipeline::rounds_of, |a, model| {
+            pipeline(a, model, true)
+        }),
+        line(Exscan, "pipeline", ANY, "p-2+n", "m", "linear pipeline", Pipeline::rounds_of, |a, model| {
+            pipeline(a, model, false)
+        }),
     ]
 };
 
@@ -263,6 +269,7 @@ pub(super) fn volume(operation: Operation, name: &str, a: &Arguments) -> Option<
         }
         (Operation::ReduceScatter, "ring") => vector - a.counts.iter().min().copied().unwrap_or(0),
         (Operation::ReduceScatterBlock, "circulant" | "ring") => others * a.bytes,
+        (Operation::Scan | Operation::Exscan, "pipeline") => vector * others.min(1),
         (Operation::Exscan, "one-two-three") => u64::from(Prefix::one_two_three_rounds(a.size)) * vector,
         (operation, _) if operation.reduces() => q * vector,
         _ => return None,
@@ -289,6 +296,18 @@ fn reduce(a: &Arguments, model: &Model) -> Built {
     let by_rule = || rules::bcast_blocks(a.size, a.bytes, model).min(MAX_COUNTERS / 4);
     let n = a.blocks.unwrap_or_else(by_rule);
     Ok(Box::new(Reduce::new(a.size, a.root, a.bytes, a.element, n, a.in_place)?))
+}
+
+/// n minimises (p−2+n)·(o + βm/n).
+fn pipeline(a: &Arguments, model: &Model, inclusive: bool) -> Built {
+    let by_rule = || {
+        let wire = u128::from(a.bytes) * u128::from(model.byte_ps) / 1000;
+        let n = (u128::from(a.size.saturating_sub(2)) * wire / u128::from(model.overhead_ns.max(1))).isqrt();
+        let most = (a.bytes / 64).clamp(1, 1 << 16);
+        u64::try_from(n).map_or(most, |n| n.clamp(1, most))
+    };
+    let n = a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(1));
+    Ok(Box::new(Pipeline::new(a.size, a.bytes, a.element, n, a.in_place, inclusive)?))
 }
 
 fn up(a: &Arguments, name: &str, kind: tree::Kind) -> Built {
