@@ -36,7 +36,7 @@ impl ReduceScatter {
     /// If there are no or too many ranks, or no whole elements.
     pub fn block(size: u32, count: u64, element: u64, in_place: bool, way: Way) -> Result<Self> {
         check("reduce_scatter_block", size, count, element)?;
-        let bytes = count.checked_mul(size.into()).unwrap_or(u64::MAX);
+        let bytes = count.saturating_mul(size.into());
         check("reduce_scatter_block", size, bytes, 1)?;
         let pieces = Pieces::Equal { count, parts: size };
         Ok(Self { core: Core { graph: Circulant::new(size), pieces, way }, in_place })
