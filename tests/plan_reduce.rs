@@ -143,7 +143,7 @@ fn allreduce() {
                 let case = (bytes, element, in_place);
                 let goal = Fold::allreduce(p, bytes, element, in_place);
                 for way in [Way::Circulant, Way::Ring] {
-                    if way == Way::Ring && p > 24 && random.below(12) > 0 {
+                    if way == Way::Ring && p > 16 && random.below(12) > 0 {
                         continue;
                     }
                     let plan = Scattered::new(p, bytes, element, in_place, way).unwrap();
@@ -183,7 +183,7 @@ fn reduce_scatter() {
         for in_place in [false, true] {
             for way in [Way::Circulant, Way::Ring] {
                 let rounds = if way == Way::Ring { p - 1 } else { q(p) };
-                if way == Way::Ring && p > 24 && random.below(8) > 0 {
+                if way == Way::Ring && p > 16 && random.below(8) > 0 {
                     continue;
                 }
                 for count in [0, 1, 7, 100].map(|n| n * element) {
@@ -195,7 +195,7 @@ fn reduce_scatter() {
                     assert!(count == 0 || report.rounds == rounds);
                     assert_eq!(received(&plan), u64::from(p - 1) * count);
                 }
-                for _ in 0..if p <= 40 { 4 } else { 1 } {
+                for _ in 0..if p <= 24 { 4 } else { 1 } {
                     let counts = counts(p, element, random);
                     let plan = ReduceScatter::new(&counts, element, in_place, way).unwrap();
                     let goal = Fold::reduce_scatter(&counts, element, in_place);

@@ -52,7 +52,8 @@
 //!    mirrors. Take the block's or the owner's number for its counter; where one wait must stand for
 //!    many, chain them with [`Step::join`].
 //! 3. A line in [`registry::ALGORITHMS`], and a line for its [`interpret::Goal`] if the operation is new.
-//! 4. A test in `tests/plan_proof.rs` that proves it for every p, and lowered for random wires.
+//! 4. A test in `tests/plan_proof.rs` (`tests/plan_reduce.rs` with [`interpret::Fold`] if it reduces) that
+//!    proves it for every p, and lowered for random wires.
 //!
 //! [`bcast::circulant`] is the shortest example, [`barrier::dissemination`] shows joins.
 #![forbid(unsafe_code)]
