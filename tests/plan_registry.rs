@@ -18,7 +18,7 @@ use std::time::SystemTime;
 const ALL: u32 = 64;
 /// And these.
 const SOME: [u32; 8] = [65, 81, 96, 100, 127, 128, 129, 256];
-const MODEL: Model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80 };
+const MODEL: Model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
 
 /// The operations that [`case`] knows.
 const OPERATIONS: [Operation; 4] =
@@ -132,7 +132,7 @@ fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Goa
         Operation::Barrier => true,
         _ => counts.iter().all(|&count| count >= n.into()),
     };
-    (Arguments { size, root, bytes, counts, displs, in_place, blocks }, goal, full)
+    (Arguments { size, root, bytes, counts, displs, in_place, blocks, ..Arguments::default() }, goal, full)
 }
 
 /// Who gets bytes: all the receivers of an operation get as many in all.
@@ -264,7 +264,7 @@ fn spreading_the_ranks_without_data_saves_rounds() {
 #[test]
 fn block_numbers_by_rule_are_near_the_best() {
     let limits = WireLimits { max_put: 1 << 40, gather: 1, light: 0 };
-    for model in [MODEL, Model { latency_ns: 100_000, overhead_ns: 5_000, byte_ps: 1000 }] {
+    for model in [MODEL, Model { latency_ns: 100_000, overhead_ns: 5_000, byte_ps: 1000, reduce_ps: 100 }] {
         for (name, size, bytes) in [
             ("chain", 9, 1 << 20),
             ("chain", 33, 1 << 16),

@@ -18,10 +18,10 @@ const LIMITS: WireLimits = WireLimits { max_put: u64::MAX, gather: 4, light: 0 }
 
 /// TCP on loopback, a fast fabric, and a slow emulated network at two speeds.
 const MODELS: [(&str, Model); 4] = [
-    ("tcp", Model { latency_ns: 8000, overhead_ns: 2000, byte_ps: 350 }),
-    ("fabric", Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80 }),
-    ("emulated 80", Model { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 80_000 }),
-    ("emulated 160", Model { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 160_000 }),
+    ("tcp", Model { latency_ns: 8000, overhead_ns: 2000, byte_ps: 350, reduce_ps: 100 }),
+    ("fabric", Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 }),
+    ("emulated 80", Model { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 80_000, reduce_ps: 100 }),
+    ("emulated 160", Model { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 160_000, reduce_ps: 100 }),
 ];
 
 const DISTRIBUTIONS: [&str; 6] = ["regular", "spike", "half", "linear", "geometric", "irr3"];

@@ -65,6 +65,9 @@ impl Engine {
             task.ops_left = task.ops_left.saturating_sub(1);
             return Ok(());
         }
+        if matches!(op.kind, OpKind::Reduce(_)) {
+            return Err(Error::new(ErrorKind::Argument, "this operation needs an operator"));
+        }
         let segments = task.program.segments.get(op.first_segment as usize..).unwrap_or_default();
         let mut target = op.target;
         for s in &segments[..op.segments as usize] {

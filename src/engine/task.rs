@@ -65,7 +65,7 @@ impl Task {
         for op in &program.ops {
             match op.kind {
                 OpKind::Put => per_peer[op.peer as usize] += 1,
-                OpKind::Notify | OpKind::Copy => local += 1,
+                OpKind::Notify | OpKind::Copy | OpKind::Reduce(_) => local += 1,
             }
         }
         let peers = program.peers.iter().zip(&per_peer).map(|(p, n)| PeerState {
@@ -127,7 +127,7 @@ impl Task {
         let o = &self.program.ops[op as usize];
         match o.kind {
             OpKind::Put => self.peers[o.peer as usize].ready.push(Reverse(op)),
-            OpKind::Notify | OpKind::Copy => self.local.push(Reverse(op)),
+            OpKind::Notify | OpKind::Copy | OpKind::Reduce(_) => self.local.push(Reverse(op)),
         }
     }
 

@@ -25,7 +25,7 @@ mod rank;
 
 pub use parcels::COALESCE;
 
-use super::{Place, Plan};
+use super::{Place, Plan, Side};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What the wire allows and what pieces are worth; equal on all ranks.
@@ -58,6 +58,15 @@ pub enum OpKind {
     Notify,
     /// Move the one segment to `target` here.
     Copy,
+    /// Combine the one segment into `target` here.
+    Reduce(Side),
+}
+
+impl OpKind {
+    /// Whether it happens in our own memory: no peer, and our own counter is bumped.
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::Copy | Self::Reduce(_))
+    }
 }
 
 /// One posted piece of work.
@@ -65,7 +74,7 @@ pub enum OpKind {
 pub struct Op {
     /// What.
     pub kind: OpKind,
-    /// Index into [`Program::peers`] (0 and unused for copies).
+    /// Index into [`Program::peers`] (0 and unused for copies and reduces).
     pub peer: u32,
     /// First of its segments in [`Program::segments`].
     pub first_segment: u32,

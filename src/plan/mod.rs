@@ -14,13 +14,33 @@
 //!    [`Kind::ExpectNotify`]: same round, source, target, length and counter, in the same order. Both
 //!    sides compute them on their own; nothing is negotiated.
 //! 2. No byte is written twice, and none that was there at the start. So what is right stays right,
-//!    and nobody needs to be asked before a put.
+//!    and nobody needs to be asked before a put. (Plans that reduce: see below.)
 //! 3. A step waits for everything that it reads. It never relies on two puts arriving in order.
 //! 4. A counter is bumped by one peer, or by local copies only; whoever waits for several bumps waits
 //!    for all of them.
 //! 5. Steps come with ascending rounds, and what a step waits for comes from an earlier round (or, if it
 //!    is a copy, earlier in the list). In one round a rank puts to one peer and gets from one peer.
-//! 6. There are no empty puts: both sides skip empty blocks.
+//! 6. There are no empty puts: both sides skip empty blocks. Nor empty reduces.
+//!
+//! # Plans that reduce
+//!
+//! Partial results cannot be put into an accumulator; they land in slots of their receiver (mostly in
+//! [`Region::Land`]), where [`Kind::Reduce`] combines them. There bytes *are* written more than once, and
+//! law 2 becomes:
+//!
+//! - 2a. Two steps that touch the same byte, one of them writing, are ordered: the later one waits for the
+//!   earlier one, directly or through a chain of steps of any ranks. So a slot is filled again only after
+//!   a credit (a [`Kind::Notify`] that waits for the reduce) or after anything else that depends on that
+//!   reduce; a partial is never touched after it was sent, unless its arrival is known; and reduces
+//!   into one target are a chain. Hence every legal order of deliveries gives the same bits.
+//! - 2b. Each contribution enters a result exactly once; where the plan promises order, from rank to rank
+//!   upwards. Both operands are the same elements, and whole ones.
+//! - 2c. [`Region::Input`] is never written. In place, the contribution lies in [`Region::Output`].
+//!
+//! Copies and reduces of what the last round brought are of round [`Plan::rounds`], after the last.
+//! [`interpret::prove_fold`] enforces this. The usual way to keep 2a without credits is to make every
+//! partial once: the slot where a partial landed takes in our own part ([`Side`] says from which side),
+//! and is sent on as it is.
 //!
 //! # Adding an algorithm
 //!
@@ -34,7 +54,8 @@
 //! 3. A line in [`registry::ALGORITHMS`], and a line for its [`interpret::Goal`] if the operation is new.
 //! 4. Nothing more if the operation is known: `tests/plan_registry.rs` proves every line, also lowered for random
 //!    wires, and holds it to its restrictions, rounds and volume. A new operation needs a case there; a
-//!    default algorithm also a test in `tests/plan_proof.rs`.
+//!    default algorithm also a test in `tests/plan_proof.rs`. One that reduces: `tests/plan_reduce.rs`, with
+//!    [`interpret::Fold`].
 //!
 //! [`bcast::circulant`] is a short example, [`barrier::dissemination`] shows joins. A broadcast of one block down
 //! a tree is a [`bcast::tree::Shape`], an allgather of whole contributions an
@@ -43,13 +64,18 @@
 
 pub mod allgather;
 pub mod allgatherv;
+pub mod allreduce;
 pub mod barrier;
 pub mod bcast;
 pub mod interpret;
 pub mod lower;
+pub mod partial;
 pub mod price;
+pub mod reduce;
+pub mod reduce_scatter;
 pub mod registry;
 pub mod rules;
+pub mod scan;
 pub mod split;
 pub mod topology;
 
@@ -84,6 +110,15 @@ impl Place {
     }
 }
 
+/// Which operand of a reduction the source is: what matters to operators that do not commute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// target = source ⊕ target: the source stands for the lower ranks.
+    SourceLeft,
+    /// target = target ⊕ source: the source stands for the higher ranks.
+    SourceRight,
+}
+
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -98,6 +133,15 @@ pub enum Kind {
     ExpectNotify,
     /// `len` bytes from our `source` to our `target`, then bumps our `bump`.
     Copy,
+    /// Combines `len` bytes (whole elements) of our `source` into our `target`, then bumps our `bump`.
+    Reduce(Side),
+}
+
+impl Kind {
+    /// Whether the step happens in the rank's own memory and bumps its own counter.
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::Copy | Self::Reduce(_))
+    }
 }
 
 /// "Counter `counter` has reached `at_least`". Counters start at 0 and only grow.
@@ -135,15 +179,15 @@ pub struct Step {
     pub kind: Kind,
     /// The other rank (communicator rank); unused for copies.
     pub peer: u32,
-    /// Where the bytes come from: in our memory (`Put`, `Copy`), in the peer's (`Expect`).
+    /// Where the bytes come from: in our memory (`Put`, `Copy`, `Reduce`), in the peer's (`Expect`).
     pub source: Place,
-    /// Where they go: in the peer's memory (`Put`), in ours (`Expect`, `Copy`).
+    /// Where they go: in the peer's memory (`Put`), in ours (`Expect`, `Copy`, `Reduce`).
     pub target: Place,
     /// How many bytes.
     pub len: u64,
     /// The round of the proof: a step's priority.
     pub round: u32,
-    /// What must have happened first (`Put`, `Notify`, `Copy`).
+    /// What must have happened first (`Put`, `Notify`, `Copy`, `Reduce`).
     pub waits: [Wait; 2],
     /// The counter that it bumps, or [`NO_COUNTER`].
     pub bump: u32,
@@ -199,6 +243,19 @@ impl Step {
         bump: u32,
     ) -> Self {
         Self { kind: Kind::Copy, peer: 0, source, target, len, round, waits, bump }
+    }
+
+    /// Combines `len` bytes of our `source` into our `target`.
+    pub const fn reduce(
+        round: u32,
+        side: Side,
+        source: Place,
+        target: Place,
+        len: u64,
+        waits: [Wait; 2],
+        bump: u32,
+    ) -> Self {
+        Self { kind: Kind::Reduce(side), peer: 0, source, target, len, round, waits, bump }
     }
 
     /// Moves nothing: bumps our `bump` when both waits are over, so that one wait can stand for many.

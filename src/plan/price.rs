@@ -20,6 +20,8 @@ pub struct Model {
     pub overhead_ns: u64,
     /// β: picoseconds per byte.
     pub byte_ps: u64,
+    /// γ: picoseconds per byte that is combined into another.
+    pub reduce_ps: u64,
 }
 
 impl Model {
@@ -73,6 +75,7 @@ struct Clock<'a> {
     ready: Vec<BinaryHeap<Reverse<u32>>>,
     sending: Vec<bool>,
     receiving_until: Vec<u64>,
+    reducing_until: Vec<u64>,
     waits: Vec<Vec<u32>>,
     counts: Vec<Vec<u32>>,
     end: u64,
@@ -87,6 +90,7 @@ impl<'a> Clock<'a> {
             ready: vec![BinaryHeap::new(); programs.len()],
             sending: vec![false; programs.len()],
             receiving_until: vec![0; programs.len()],
+            reducing_until: vec![0; programs.len()],
             waits: programs.iter().map(|p| p.ops.iter().map(|op| op.waits).collect()).collect(),
             counts: programs.iter().map(|p| vec![0; p.counters()]).collect(),
             end: 0,
@@ -125,18 +129,22 @@ impl<'a> Clock<'a> {
 
     fn peer(&self, rank: u32, op: &Op) -> u32 {
         match op.kind {
-            OpKind::Copy => rank,
+            OpKind::Copy | OpKind::Reduce(_) => rank,
             _ => self.programs[rank as usize].peers[op.peer as usize].rank,
         }
     }
 
-    /// Copies start at once; puts queue for the link.
+    /// Copies start at once; puts queue for the link, and reduces for the rank's one core.
     fn is_ready(&mut self, now: u64, rank: u32, i: u32) {
         let op = &self.programs[rank as usize].ops[i as usize];
-        if op.kind == OpKind::Copy {
-            self.events.push(Reverse((now + op.len * COPY_PS, rank, What::Complete(i))));
-        } else {
-            self.ready[rank as usize].push(Reverse(i));
+        match op.kind {
+            OpKind::Copy => self.events.push(Reverse((now + op.len * COPY_PS, rank, What::Complete(i)))),
+            OpKind::Reduce(_) => {
+                let until = &mut self.reducing_until[rank as usize];
+                *until = now.max(*until) + op.len.saturating_mul(self.model.reduce_ps);
+                self.events.push(Reverse((*until, rank, What::Complete(i))));
+            }
+            OpKind::Put | OpKind::Notify => self.ready[rank as usize].push(Reverse(i)),
         }
     }
 
@@ -180,7 +188,7 @@ mod tests {
     use crate::plan::bcast::circulant::Bcast;
 
     const LIMITS: WireLimits = WireLimits { max_put: u64::MAX, gather: 1, light: 0 };
-    const MODEL: Model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500 };
+    const MODEL: Model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
 
     #[test]
     fn one_block_to_one_rank_costs_what_the_model_says() {

@@ -1,5 +1,7 @@
 //! The registry: every algorithm as data. A new one is a file of its own and a line in [`ALGORITHMS`].
 
+mod reductions;
+
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
@@ -30,11 +32,47 @@ pub enum Operation {
     Allgatherv,
     /// Nobody leaves before everybody has entered.
     Barrier,
+    /// The fold of all ranks' bytes at the root.
+    Reduce,
+    /// The fold of all ranks' bytes at all.
+    Allreduce,
+    /// The fold of all ranks' bytes, to every rank its piece.
+    ReduceScatter,
+    /// The same, with pieces of the same length.
+    ReduceScatterBlock,
+    /// To every rank the fold of those up to itself.
+    Scan,
+    /// To every rank the fold of those before it.
+    Exscan,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Bcast, Self::Allgather, Self::Allgatherv, Self::Barrier];
+    pub const ALL: [Self; 10] = [
+        Self::Bcast,
+        Self::Allgather,
+        Self::Allgatherv,
+        Self::Barrier,
+        Self::Reduce,
+        Self::Allreduce,
+        Self::ReduceScatter,
+        Self::ReduceScatterBlock,
+        Self::Scan,
+        Self::Exscan,
+    ];
+
+    /// Whether it takes an operator.
+    pub const fn reduces(self) -> bool {
+        matches!(
+            self,
+            Self::Reduce
+                | Self::Allreduce
+                | Self::ReduceScatter
+                | Self::ReduceScatterBlock
+                | Self::Scan
+                | Self::Exscan
+        )
+    }
 
     /// The name, as in MPI without its prefix, lower case.
     pub const fn name(self) -> &'static str {
@@ -43,6 +81,12 @@ impl Operation {
             Self::Allgather => "allgather",
             Self::Allgatherv => "allgatherv",
             Self::Barrier => "barrier",
+            Self::Reduce => "reduce",
+            Self::Allreduce => "allreduce",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::ReduceScatterBlock => "reduce_scatter_block",
+            Self::Scan => "scan",
+            Self::Exscan => "exscan",
         }
     }
 
@@ -81,16 +125,21 @@ impl FromStr for Operation {
 pub struct Arguments {
     /// The number of ranks.
     pub size: u32,
-    /// The root (bcast).
+    /// The root (bcast, reduce).
     pub root: u32,
-    /// Bytes: of the message (bcast), or of each rank (allgather).
+    /// Bytes: of the message (bcast), of each rank (allgather, reduce_scatter_block), or of each rank's
+    /// vector (reduce, allreduce, scan, exscan).
     pub bytes: u64,
-    /// Bytes of each rank (allgatherv).
+    /// Bytes of each rank (allgatherv, reduce_scatter).
     pub counts: Vec<u64>,
     /// Where each rank's bytes go in the output (allgatherv).
     pub displs: Vec<u64>,
-    /// The contribution lies in the output already.
+    /// The contribution lies in the output already (reduce: the root's).
     pub in_place: bool,
+    /// Bytes of an element, which is never cut (operations that reduce; 0 is 1).
+    pub element: u64,
+    /// The operator commutes (operations that reduce).
+    pub commutative: bool,
     /// The number of blocks; `None`: by rule from the model.
     pub blocks: Option<u32>,
 }
@@ -104,7 +153,7 @@ impl Arguments {
             Operation::Allgatherv => {
                 self.counts.iter().sum::<u64>() - self.counts.iter().min().copied().unwrap_or(0)
             }
-            Operation::Barrier => 0,
+            _ => 0,
         }
     }
 }
@@ -136,9 +185,10 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
-    /// Bytes that the rank which receives most receives: all algorithms here have optimal volume.
+    /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
-        arguments.volume(self.operation)
+        let reduction = reductions::volume(self.operation, self.name, arguments);
+        reduction.unwrap_or_else(|| arguments.volume(self.operation))
     }
 }
 
@@ -423,6 +473,26 @@ pub const ALGORITHMS: &[Algorithm] = &[
         rounds_of: |a, _| q(a.size),
         build: |a, _| Ok(Box::new(Barrier::new(a.size)?)),
     },
+    reductions::LINES[0],
+    reductions::LINES[1],
+    reductions::LINES[2],
+    reductions::LINES[3],
+    reductions::LINES[4],
+    reductions::LINES[5],
+    reductions::LINES[6],
+    reductions::LINES[7],
+    reductions::LINES[8],
+    reductions::LINES[9],
+    reductions::LINES[10],
+    reductions::LINES[11],
+    reductions::LINES[12],
+    reductions::LINES[13],
+    reductions::LINES[14],
+    reductions::LINES[15],
+    reductions::LINES[16],
+    reductions::LINES[17],
+    reductions::LINES[18],
+    reductions::LINES[19],
 ];
 
 fn allgatherv(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
@@ -487,8 +557,9 @@ mod tests {
 
     #[test]
     fn every_algorithm_keeps_its_promises() {
-        let model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80 };
-        for algorithm in ALGORITHMS {
+        let model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
+        // Those that reduce: tests/plan_reduce.rs.
+        for algorithm in ALGORITHMS.iter().filter(|a| !a.operation.reduces()) {
             for size in [1u32, 2, 9, 33] {
                 let counts = vec![640; size as usize];
                 let displs: Vec<u64> = (0..u64::from(size)).map(|j| j * 640).collect();
@@ -519,6 +590,8 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
+        let listed = ALGORITHMS.iter().filter(|a| a.operation.reduces()).count();
+        assert_eq!(listed, reductions::LINES.len());
         for (i, a) in ALGORITHMS.iter().enumerate() {
             assert!(ALGORITHMS[..i].iter().all(|b| (a.operation, a.name) != (b.operation, b.name)));
             assert_eq!(algorithm(a.operation, a.name).unwrap().name, a.name);

@@ -24,6 +24,9 @@ const BUILT_IN: &[(&str, u64, u64, u64)] = &[
     ("", 8_000, 2_500, 350),
 ];
 
+/// γ: one core's read-add-write of memory, in ps per byte.
+const REDUCE_PS: u64 = 100;
+
 impl Model {
     /// The built-in figures of `provider`, overridden by the settings.
     pub(crate) fn new(provider: &str, config: &Config) -> Result<Self> {
@@ -33,6 +36,7 @@ impl Model {
             latency_ns: config.number("latency")?.unwrap_or(l),
             overhead_ns: config.number("overhead")?.unwrap_or(o),
             byte_ps: config.number("byte-time")?.unwrap_or(b),
+            reduce_ps: REDUCE_PS,
         };
         // A shared put saves its pieces one overhead each and costs them a copy; at a nanosecond per byte for
         // that, with the delay of unpacking in it, they break even at o nanoseconds' worth of bytes.

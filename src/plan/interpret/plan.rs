@@ -271,6 +271,9 @@ impl Proof<'_> {
         let (mut to, mut from) = (None, None);
         while let Some(step) = state.steps.next_if(|step| step.round == round) {
             self.report.steps += 1;
+            if matches!(step.kind, Kind::Reduce(_)) {
+                return violated("a plan that reduces is proved by prove_fold".into());
+            }
             if step.kind == Kind::Copy {
                 state.covered(self.goal, rank, &step)?;
                 self.scratch.transfer(self.goal, (rank, step.source), (rank, step.target), step.len)?;

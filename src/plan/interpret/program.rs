@@ -12,6 +12,9 @@ use std::collections::HashMap;
 /// # Errors
 /// The first law that they break.
 pub fn check(plan: &dyn Plan, programs: &[Program], goal: &Goal, seed: u64) -> Result<Report, Violation> {
+    if programs.iter().flat_map(|p| &p.ops).any(|op| matches!(op.kind, OpKind::Reduce(_))) {
+        return violated("programs that reduce are checked by check_fold".into());
+    }
     let writes = writes(plan, programs, goal)?;
     for (rank, program) in (0..).zip(programs) {
         let mut waited = vec![NO_COUNTER; program.counters()];

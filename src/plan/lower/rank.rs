@@ -121,7 +121,7 @@ impl<'a> Lowering<'a> {
     fn receive(&mut self, steps: &[Step]) -> Result<()> {
         for step in steps {
             let bumped = step.bump != NO_COUNTER
-                && matches!(step.kind, Kind::Expect | Kind::ExpectNotify | Kind::Copy);
+                && (step.kind.is_local() || matches!(step.kind, Kind::Expect | Kind::ExpectNotify));
             if bumped {
                 *self
                     .bumps
@@ -208,6 +208,11 @@ impl<'a> Lowering<'a> {
             match step.kind {
                 Kind::Expect | Kind::ExpectNotify => {}
                 Kind::Copy => self.copy(step)?,
+                Kind::Reduce(side) => {
+                    let waits = self.waits(std::slice::from_ref(step))?;
+                    let segments = vec![Segment { place: step.source, len: step.len }];
+                    self.draft(OpKind::Reduce(side), step, segments, step.target, step.bump, waits);
+                }
                 Kind::Notify => {
                     self.peer(step.peer)?;
                     let waits = self.waits(std::slice::from_ref(step))?;
@@ -439,7 +444,7 @@ impl<'a> Lowering<'a> {
             }
             ops.push(Op {
                 kind: draft.kind,
-                peer: if draft.kind == OpKind::Copy { 0 } else { at(draft.peer)? },
+                peer: if draft.kind.is_local() { 0 } else { at(draft.peer)? },
                 first_segment: index(segments.len())?,
                 segments: index(draft.segments.len())?,
                 target: draft.target,
@@ -452,7 +457,7 @@ impl<'a> Lowering<'a> {
         }
         waiters.sort_unstable();
         // Counters that nobody bumps or waits for (dissolved joins) are cut off at the end.
-        let bumped = ops.iter().filter(|op| op.kind == OpKind::Copy && op.bump != NO_COUNTER);
+        let bumped = ops.iter().filter(|op| op.kind.is_local() && op.bump != NO_COUNTER);
         let used = bumped.map(|op| op.bump as usize + 1).max().unwrap_or(0);
         let heard = self.expected.iter().rposition(|e| e.arrivals > 0).map_or(0, |c| c + 1);
         self.expected.truncate(used.max(heard));

@@ -1,0 +1,132 @@
+//! Allreduce by reduce-scatter and allgather: 2q rounds on the circulant graph or 2(p−1) on the ring, and
+//! 2(m − m/p) bytes. The vector is cut into p pieces of whole elements.
+//!
+//! Every piece is reduced at one rank and passed on: the same bits everywhere. In place nothing is
+//! copied, though peers put results where contributions lay: the result of a piece depends on our
+//! contribution to it, so it comes after we have read that. Only our own piece needs a copy, as its
+//! partials land elsewhere.
+
+use crate::error::Result;
+use crate::plan::partial::{Held, Pieces, Sketch, check};
+use crate::plan::reduce_scatter::core::{Core, Places, Way};
+use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
+use crate::schedule::Circulant;
+
+/// An allreduce of a commutative operator.
+#[derive(Clone, Debug)]
+pub struct Scattered {
+    core: Core,
+    in_place: bool,
+}
+
+impl Scattered {
+    /// Reduces `bytes` bytes of elements of `element` bytes.
+    ///
+    /// # Errors
+    /// If there are no or too many ranks, or no whole elements.
+    pub fn new(size: u32, bytes: u64, element: u64, in_place: bool, way: Way) -> Result<Self> {
+        check("allreduce", size, bytes, element)?;
+        let pieces = Pieces::even(bytes, element, size);
+        Ok(Self { core: Core { graph: Circulant::new(size), pieces, way }, in_place })
+    }
+
+    fn sketch(&self, rank: u32) -> Sketch {
+        let half = self.core.rounds();
+        let mut s = Sketch::new(2 * half);
+        if self.core.pieces.is_empty() {
+            return s;
+        }
+        let mut own = self.core.write(&mut s, rank, self, Wait::NONE);
+        let place = Place::new(Region::Output, self.core.pieces.start(rank));
+        let len = self.core.pieces.len(rank);
+        if own.place != place && len > 0 {
+            own.ready = s.copy(half, own.place, place, len, &[own.ready]);
+        }
+        match self.core.way {
+            Way::Circulant => self.circulant(&mut s, rank, own),
+            Way::Ring => self.ring(&mut s, rank, own),
+        }
+        s
+    }
+
+    /// Round k of the allgather: the first skips\[k+1\]−skips\[k\] pieces from our own on go to r−skips\[k\].
+    fn circulant(&self, s: &mut Sketch, rank: u32, own: Held) {
+        let (graph, pieces) = (&self.core.graph, &self.core.pieces);
+        let q = graph.q();
+        let mut held = own.ready;
+        for k in 0..q {
+            let width = graph.skip(k + 1) - graph.skip(k);
+            let (to, from) = (graph.from(rank, k), graph.to(rank, k));
+            for (at, len) in pieces.runs(rank, width) {
+                let place = Place::new(Region::Output, at);
+                s.put(q + k, to, place, place, len, &[held], q + k);
+            }
+            let mut runs = 0;
+            for (at, len) in pieces.runs(from, width) {
+                let place = Place::new(Region::Output, at);
+                s.expect(q + k, from, place, place, len, q + k);
+                runs += 1;
+            }
+            if runs > 0 && k + 1 < q {
+                held = s.one(q + k + 1, &[Wait { counter: q + k, at_least: runs }, held]);
+            }
+        }
+    }
+
+    fn ring(&self, s: &mut Sketch, rank: u32, own: Held) {
+        let (p, pieces, half) = (self.size(), &self.core.pieces, self.core.rounds());
+        let (to, from) = ((rank + 1) % p, (rank + p - 1) % p);
+        let mut ready = own.ready;
+        for j in 0..p - 1 {
+            let round = half + j;
+            let piece = (rank + p - j) % p;
+            let place = Place::new(Region::Output, pieces.start(piece));
+            s.put(round, to, place, place, pieces.len(piece), &[ready], round);
+            let piece = (from + p - j) % p;
+            let place = Place::new(Region::Output, pieces.start(piece));
+            s.expect(round, from, place, place, pieces.len(piece), round);
+            ready = Wait::once(round);
+        }
+    }
+}
+
+impl Places for Scattered {
+    fn contribution(&self, _rank: u32) -> Place {
+        Place::new(if self.in_place { Region::Output } else { Region::Input }, 0)
+    }
+
+    fn result(&self, rank: u32) -> Option<Place> {
+        (!self.in_place).then(|| Place::new(Region::Output, self.core.pieces.start(rank)))
+    }
+}
+
+impl Plan for Scattered {
+    fn algorithm(&self) -> &'static str {
+        match self.core.way {
+            Way::Circulant => "circulant",
+            Way::Ring => "ring",
+        }
+    }
+
+    fn size(&self) -> u32 {
+        self.core.graph.p()
+    }
+
+    fn rounds(&self) -> u32 {
+        2 * self.core.rounds()
+    }
+
+    fn counters(&self, rank: u32) -> u32 {
+        self.sketch(rank).counters()
+    }
+
+    fn sizes(&self, rank: u32) -> Sizes {
+        let bytes = self.core.pieces.bytes();
+        let input = if self.in_place { 0 } else { bytes };
+        Sizes { input, output: bytes, work: 0, land: self.core.land(rank) }
+    }
+
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        Box::new(self.sketch(rank).steps.into_iter())
+    }
+}

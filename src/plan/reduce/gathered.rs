@@ -1,0 +1,136 @@
+//! Reduce by circulant reduce-scatter and a gather up the binomial tree: 2q rounds, for long vectors of
+//! commutative operators. The root gets 2(m − m/p) bytes.
+//!
+//! Members count from the root; a member's subtree holds the pieces of consecutive ranks.
+
+use crate::error::{Result, argument};
+use crate::plan::partial::{Pieces, Sketch, check, plus};
+use crate::plan::reduce_scatter::core::{Core, Places, Way};
+use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
+use crate::schedule::Circulant;
+
+/// A reduce by reduce-scatter and gather.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    core: Core,
+    root: u32,
+    in_place: bool,
+}
+
+impl Gathered {
+    /// Reduces `bytes` bytes of elements of `element` bytes to `root`.
+    ///
+    /// # Errors
+    /// If there are no or too many ranks, no such root, or no whole elements.
+    pub fn new(size: u32, root: u32, bytes: u64, element: u64, in_place: bool) -> Result<Self> {
+        check("reduce", size, bytes, element)?;
+        if root >= size {
+            return Err(argument(format!("reduce to rank {root} of {size}")));
+        }
+        let pieces = Pieces::even(bytes, element, size);
+        let core = Core { graph: Circulant::new(size), pieces, way: Way::Circulant };
+        Ok(Self { core, root, in_place })
+    }
+
+    /// Where a rank gathers the vector.
+    fn gathers(&self, rank: u32) -> Place {
+        if rank == self.root {
+            return Place::new(Region::Output, 0);
+        }
+        Place::new(Region::Land, self.core.land(rank))
+    }
+
+    fn rank(&self, member: u32) -> u32 {
+        let room = self.size() - self.root;
+        if member < room { member + self.root } else { member - room }
+    }
+
+    /// What `member` sends to its parent: (source, target, length).
+    fn message(&self, member: u32, k: u32) -> impl Iterator<Item = (Place, Place, u64)> {
+        let (rank, parent) = (self.rank(member), self.rank(member - (1 << k)));
+        let ranks = (self.size() - member).min(1 << k);
+        let (from, to) = (self.gathers(rank), self.gathers(parent));
+        self.core.pieces.runs(rank, ranks).map(move |(at, len)| (plus(from, at), plus(to, at), len))
+    }
+
+    fn sketch(&self, rank: u32) -> Sketch {
+        let q = self.core.rounds();
+        let mut s = Sketch::new(2 * q);
+        if self.core.pieces.is_empty() {
+            return s;
+        }
+        let own = self.core.write(&mut s, rank, self, Wait::NONE);
+        let mut ready = own.ready;
+        let place = plus(self.gathers(rank), self.core.pieces.start(rank));
+        let len = self.core.pieces.len(rank);
+        if own.place != place && len > 0 {
+            ready = s.copy(q, own.place, place, len, &[ready]);
+        }
+        let member = (rank + (self.size() - self.root)) % self.size();
+        for k in 0..q {
+            if member.trailing_zeros() == k {
+                let to = self.rank(member - (1 << k));
+                for (source, target, len) in self.message(member, k) {
+                    s.put(q + k, to, source, target, len, &[ready], q + k);
+                }
+                break;
+            }
+            if self.size() - member > 1 << k {
+                let child = member + (1 << k);
+                let mut runs = 0;
+                for (source, target, len) in self.message(child, k) {
+                    s.expect(q + k, self.rank(child), source, target, len, q + k);
+                    runs += 1;
+                }
+                if runs > 0 && member > 0 {
+                    ready = s.one(q + k + 1, &[Wait { counter: q + k, at_least: runs }, ready]);
+                }
+            }
+        }
+        s
+    }
+}
+
+impl Places for Gathered {
+    fn contribution(&self, rank: u32) -> Place {
+        let in_output = self.in_place && rank == self.root;
+        Place::new(if in_output { Region::Output } else { Region::Input }, 0)
+    }
+
+    fn result(&self, rank: u32) -> Option<Place> {
+        let free = rank != self.root || !self.in_place;
+        free.then(|| plus(self.gathers(rank), self.core.pieces.start(rank)))
+    }
+}
+
+impl Plan for Gathered {
+    fn algorithm(&self) -> &'static str {
+        "gathered"
+    }
+
+    fn size(&self) -> u32 {
+        self.core.graph.p()
+    }
+
+    fn rounds(&self) -> u32 {
+        2 * self.core.rounds()
+    }
+
+    fn counters(&self, rank: u32) -> u32 {
+        self.sketch(rank).counters()
+    }
+
+    fn sizes(&self, rank: u32) -> Sizes {
+        let (bytes, is_root) = (self.core.pieces.bytes(), rank == self.root);
+        Sizes {
+            input: if is_root && self.in_place { 0 } else { bytes },
+            output: if is_root { bytes } else { 0 },
+            work: 0,
+            land: self.core.land(rank) + if is_root { 0 } else { bytes },
+        }
+    }
+
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        Box::new(self.sketch(rank).steps.into_iter())
+    }
+}

@@ -1,0 +1,186 @@
+//! The reduce-scatters of commutative operators, as parts of other plans too: rank r ends up with the
+//! reduction of piece r.
+//!
+//! **Circulant** (the circulant allgather backwards; arXiv 2410.14234), q rounds: let block i of rank r
+//! be its partial for rank r+i. For k = q−1, …, 0 rank r sends blocks skips\[k\] .. skips\[k+1\] to
+//! r+skips\[k\], where they become parts of blocks 0 .. skips\[k+1\]−skips\[k\]. What was sent is never
+//! touched again. The first message lands in a slot that takes in our own contribution, and then all
+//! later ones: it is the accumulator, of at most p/2 pieces. (If p is odd, the last block of round
+//! q−2 is not in it: nobody ever adds to it, and it is sent as it was contributed.)
+//!
+//! **Ring**, p−1 rounds: the partial of piece b starts at rank b+1 and comes round to b.
+//!
+//! Association and order of the ranks differ from piece to piece, but there is one result: the same bits
+//! for everyone who gets it, and for every run with the same p and pieces.
+
+use crate::plan::partial::{Held, Pieces, Sketch, plus, slot_align};
+use crate::plan::{Place, Region, Side, Wait};
+use crate::schedule::Circulant;
+
+/// In which rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// q rounds on the circulant graph.
+    Circulant,
+    /// p−1 rounds, neighbour to neighbour.
+    Ring,
+}
+
+/// A reduce-scatter within a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    pub(crate) graph: Circulant,
+    pub(crate) pieces: Pieces,
+    pub(crate) way: Way,
+}
+
+/// What one rank is told about all: where contributions lie, and where a rank's result shall land
+/// (`None`: anywhere in its `Land`, if it cannot be where it belongs).
+pub(crate) trait Places {
+    /// Where the contribution of `rank` lies.
+    fn contribution(&self, rank: u32) -> Place;
+    /// Where its result shall land.
+    fn result(&self, rank: u32) -> Option<Place>;
+}
+
+impl Core {
+    fn p(&self) -> u32 {
+        self.graph.p()
+    }
+
+    pub(crate) fn rounds(&self) -> u32 {
+        match self.way {
+            Way::Circulant => self.graph.q(),
+            Way::Ring => self.p() - 1,
+        }
+    }
+
+    /// Bytes of `Land` that `rank` needs, at the beginning.
+    pub(crate) fn land(&self, rank: u32) -> u64 {
+        match self.way {
+            Way::Circulant => {
+                (0..self.graph.q()).map(|k| slot_align(self.pieces.span(rank, self.width(k)))).sum()
+            }
+            Way::Ring => slot_align(self.pieces.bytes()),
+        }
+    }
+
+    /// How many blocks come in round `k`.
+    fn width(&self, k: u32) -> u32 {
+        self.graph.skip(k + 1) - self.graph.skip(k)
+    }
+
+    /// Writes the steps of `rank` from round 0 on, with counters from 0 on, after `ready`; gives its
+    /// piece. With one rank that is the contribution.
+    pub(crate) fn write(&self, s: &mut Sketch, rank: u32, places: &dyn Places, ready: Wait) -> Held {
+        let own = Held { place: plus(places.contribution(rank), self.pieces.start(rank)), ready };
+        match self.way {
+            _ if self.p() == 1 => own,
+            Way::Circulant => self.circulant(s, rank, places, ready),
+            Way::Ring => self.ring(s, rank, places, ready),
+        }
+    }
+
+    /// The slot of round `k`.
+    fn slot(&self, rank: u32, k: u32, places: &dyn Places) -> Place {
+        if k == 0
+            && let Some(result) = places.result(rank)
+        {
+            return result;
+        }
+        let before = (k + 1..self.graph.q()).map(|k| slot_align(self.pieces.span(rank, self.width(k))));
+        Place::new(Region::Land, before.sum())
+    }
+
+    /// The runs that `sender` puts in round `k`: (source, target, length).
+    fn message(&self, sender: u32, k: u32, places: &dyn Places) -> Vec<(Place, Place, u64)> {
+        let (to, top) = (self.graph.to(sender, k), self.graph.q() - 1);
+        let (skip, width) = (self.graph.skip(k), self.width(k));
+        // So many of the blocks are in the accumulator.
+        let summed = if k == top { 0 } else { (skip + width).min(self.width(top)).saturating_sub(skip) };
+        let mut target = self.slot(to, k, places);
+        let mut out = Vec::with_capacity(3);
+        let len = self.pieces.span(to, summed);
+        if len > 0 {
+            let source = plus(self.slot(sender, top, places), self.pieces.span(sender, skip));
+            out.push((source, target, len));
+            target = plus(target, len);
+        }
+        for (offset, len) in self.pieces.runs((to + summed) % self.p(), width - summed) {
+            out.push((plus(places.contribution(sender), offset), target, len));
+            target = plus(target, len);
+        }
+        out
+    }
+
+    fn circulant(&self, s: &mut Sketch, rank: u32, places: &dyn Places, ready: Wait) -> Held {
+        let top = self.graph.q() - 1;
+        let sum = self.slot(rank, top, places);
+        let contribution = places.contribution(rank);
+        let mut done = ready;
+        let mut result = sum;
+        for (round, k) in (0..).zip((0..=top).rev()) {
+            for (source, target, len) in self.message(rank, k, places) {
+                s.put(round, self.graph.to(rank, k), source, target, len, &[done], round);
+            }
+            let from = self.graph.from(rank, k);
+            let message = self.message(from, k, places);
+            for &(source, target, len) in &message {
+                s.expect(round, from, source, target, len, round);
+            }
+            let Ok(at_least @ 1..) = u32::try_from(message.len()) else { continue };
+            let arrived = Wait { counter: round, at_least };
+            let slot = self.slot(rank, k, places);
+            let side = Side::SourceLeft;
+            if k == top {
+                let (mut target, mut parts) = (slot, Vec::with_capacity(2));
+                for (offset, len) in self.pieces.runs(rank, self.width(k)) {
+                    let source = plus(contribution, offset);
+                    parts.push(s.reduce(round + 1, side, source, target, len, &[arrived, ready]));
+                    target = plus(target, len);
+                }
+                done = s.one(round + 1, &parts);
+            } else {
+                let (source, target) = match places.result(rank) {
+                    Some(_) if k == 0 => (sum, slot),
+                    _ => (slot, sum),
+                };
+                let len = self.pieces.span(rank, self.width(k));
+                done = s.reduce(round + 1, side, source, target, len, &[arrived, done]);
+                result = target;
+            }
+        }
+        Held { place: result, ready: done }
+    }
+
+    /// What `sender` puts in round `j` of the ring: (piece, source, target).
+    fn link(&self, sender: u32, j: u32, places: &dyn Places) -> (u32, Place, Place) {
+        let p = self.p();
+        let piece = (sender + 2 * p - 1 - j) % p;
+        let at = self.pieces.start(piece);
+        let land = Place::new(Region::Land, at);
+        let source = if j == 0 { plus(places.contribution(sender), at) } else { land };
+        let result = places.result(piece).filter(|_| piece == (sender + 1) % p);
+        (piece, source, result.unwrap_or(land))
+    }
+
+    fn ring(&self, s: &mut Sketch, rank: u32, places: &dyn Places, ready: Wait) -> Held {
+        let p = self.p();
+        let (to, from) = ((rank + 1) % p, (rank + p - 1) % p);
+        let mut held = Held { place: Place::new(Region::Land, 0), ready };
+        for j in 0..p - 1 {
+            let (piece, source, target) = self.link(rank, j, places);
+            s.put(j, to, source, target, self.pieces.len(piece), &[held.ready], j);
+            let (piece, source, target) = self.link(from, j, places);
+            let len = self.pieces.len(piece);
+            s.expect(j, from, source, target, len, j);
+            held = Held { place: target, ready: Wait::NONE };
+            if len > 0 {
+                let own = plus(places.contribution(rank), self.pieces.start(piece));
+                let waits = [Wait::once(j), ready];
+                held.ready = s.reduce(j + 1, Side::SourceRight, own, target, len, &waits);
+            }
+        }
+        held
+    }
+}

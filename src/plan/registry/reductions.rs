@@ -1,0 +1,330 @@
+//! The registry's lines of the operations that reduce.
+//!
+//! m is the vector that every rank contributes, unless said otherwise. Volumes are exact for the rank
+//! that receives most, or bounds (≤).
+
+use super::{Algorithm, Arguments, Build, Operation, q};
+use crate::error::{Result, argument};
+use crate::plan::allreduce::{doubling::Doubling, scattered::Scattered};
+use crate::plan::partial::Pieces;
+use crate::plan::price::Model;
+use crate::plan::reduce::{circulant::Reduce, gathered::Gathered, tree};
+use crate::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
+use crate::plan::scan::{pipeline::Pipeline, prefix::Prefix};
+use crate::plan::{MAX_COUNTERS, Plan, rules};
+
+/// Restrictions, for people and for machines.
+type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
+const ANY: Restrictions = ("any p; keeps the order of ranks", super::any);
+const COMMUTATIVE: Restrictions = ("any p; commutative", |a| commutes(a, "this algorithm"));
+const REVERSED: &str = "Träff 2022, Algorithm 6 reversed";
+const BINOMIAL: &str = "binomial tree";
+const RING: &str = "ring";
+const REDUCE_SCATTER: &str = "arXiv 2410.14234; Träff 2022, Algorithm 7 reversed";
+
+#[allow(clippy::too_many_arguments)] // those of the registry
+const fn line(
+    operation: Operation,
+    name: &'static str,
+    (restrictions, fits): Restrictions,
+    rounds: &'static str,
+    volume: &'static str,
+    source: &'static str,
+    rounds_of: fn(&Arguments, u32) -> u32,
+    build: Build,
+) -> Algorithm {
+    Algorithm { operation, name, restrictions, rounds, volume, source, fits, rounds_of, build }
+}
+
+const fn ring_rounds(size: u32) -> u32 {
+    size.saturating_sub(1)
+}
+
+/// All of them; each is named in [`super::ALGORITHMS`].
+pub(super) const LINES: [Algorithm; 20] = {
+    use Operation::{Allreduce, Exscan, Reduce, ReduceScatter, ReduceScatterBlock, Scan};
+    [
+        line(
+            Reduce,
+            "circulant",
+            COMMUTATIVE,
+            "n-1+q",
+            "<= m + (q-1)*m/n",
+            REVERSED,
+            super::by_blocks,
+            reduce,
+        ),
+        line(
+            Reduce,
+            "binomial",
+            COMMUTATIVE,
+            "q",
+            "q*m",
+            BINOMIAL,
+            |a, _| q(a.size),
+            |a, _| up(a, "binomial", tree::Kind::Binomial(a.root)),
+        ),
+        line(
+            Reduce,
+            "gathered",
+            COMMUTATIVE,
+            "2q",
+            "<= 2(p-1)*ceil(m/p)",
+            REDUCE_SCATTER,
+            |a, _| 2 * q(a.size),
+            |a, _| {
+                commutes(a, "gathered")?;
+                Ok(Box::new(Gathered::new(a.size, a.root, a.bytes, a.element, a.in_place)?))
+            },
+        ),
+        line(
+            Reduce,
+            "ordered",
+            ANY,
+            "q+1 (root 0: q)",
+            "q*m",
+            BINOMIAL,
+            |a, _| q(a.size) + 1,
+            |a, _| up(a, "ordered", tree::Kind::Ordered(a.root)),
+        ),
+        line(
+            Allreduce,
+            "circulant",
+            COMMUTATIVE,
+            "2q",
+            "<= 2(p-1)*ceil(m/p)",
+            REDUCE_SCATTER,
+            |a, _| 2 * q(a.size),
+            |a, _| scattered(a, "circulant", Way::Circulant),
+        ),
+        line(
+            Allreduce,
+            "census",
+            COMMUTATIVE,
+            "q",
+            "q*m",
+            "Träff 2022, Algorithm 8",
+            |a, _| q(a.size),
+            |a, _| {
+                commutes(a, "census")?;
+                Ok(Box::new(Prefix::census(a.size, a.bytes, a.element, a.in_place)?))
+            },
+        ),
+        line(
+            Allreduce,
+            "doubling",
+            ANY,
+            "floor(log2 p), +2 if p is no power of 2",
+            "(rounds, -1 if +2)*m",
+            "recursive doubling",
+            |a, _| Doubling::rounds_of(a.size),
+            |a, _| Ok(Box::new(Doubling::new(a.size, a.bytes, a.element, a.in_place)?)),
+        ),
+        line(
+            Allreduce,
+            "ring",
+            COMMUTATIVE,
+            "2(p-1)",
+            "<= 2(p-1)*ceil(m/p)",
+            RING,
+            |a, _| 2 * ring_rounds(a.size),
+            |a, _| scattered(a, "ring", Way::Ring),
+        ),
+        line(
+            Allreduce,
+            "ordered",
+            ANY,
+            "2q",
+            "q*m",
+            BINOMIAL,
+            |a, _| 2 * q(a.size),
+            |a, _| up(a, "ordered", tree::Kind::All),
+        ),
+        line(
+            ReduceScatter,
+            "circulant",
+            COMMUTATIVE,
+            "q",
+            "<= q*m",
+            REDUCE_SCATTER,
+            |a, _| q(a.size),
+            |a, _| irregular(a, "circulant", Way::Circulant),
+        ),
+        line(
+            ReduceScatter,
+            "ring",
+            COMMUTATIVE,
+            "p-1",
+            "m - min m_r",
+            RING,
+            |a, _| ring_rounds(a.size),
+            |a, _| irregular(a, "ring", Way::Ring),
+        ),
+        line(
+            ReduceScatter,
+            "ordered",
+            ANY,
+            "2q",
+            "q*m",
+            BINOMIAL,
+            |a, _| 2 * q(a.size),
+            |a, _| {
+                let pieces = Pieces::given(&a.counts)?;
+                let a = Arguments { size: pieces.parts(), bytes: pieces.bytes(), ..a.clone() };
+                up(&a, "ordered", tree::Kind::Scatter(pieces))
+            },
+        ),
+        line(
+            ReduceScatterBlock,
+            "circulant",
+            COMMUTATIVE,
+            "q",
+            "m - m/p",
+            REDUCE_SCATTER,
+            |a, _| q(a.size),
+            |a, _| regular(a, "circulant", Way::Circulant),
+        ),
+        line(
+            ReduceScatterBlock,
+            "ring",
+            COMMUTATIVE,
+            "p-1",
+            "m - m/p",
+            RING,
+            |a, _| ring_rounds(a.size),
+            |a, _| regular(a, "ring", Way::Ring),
+        ),
+        line(
+            ReduceScatterBlock,
+            "ordered",
+            ANY,
+            "2q",
+            "q*m",
+            BINOMIAL,
+            |a, _| 2 * q(a.size),
+            |a, _| {
+                let bytes =
+                    a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
+                let pieces = Pieces::Equal { count: a.bytes, parts: a.size };
+                up(&Arguments { bytes, ..a.clone() }, "ordered", tree::Kind::Scatter(pieces))
+            },
+        ),
+        line(
+            Scan,
+            "doubling",
+            ANY,
+            "q",
+            "q*m",
+            "Hillis and Steele 1986",
+            |a, _| q(a.size),
+            |a, _| Ok(Box::new(Prefix::doubling(a.size, a.bytes, a.element, a.in_place)?)),
+        ),
+        line(
+            Exscan,
+            "circulant",
+            ANY,
+            "q",
+            "<= q*m",
+            "Träff 2022, Algorithm 8, made acyclic",
+            |a, _| q(a.size),
+            |a, _| Ok(Box::new(Prefix::circulant(a.size, a.bytes, a.element, a.in_place)?)),
+        ),
+        line(
+            Exscan,
+            "one-two-three",
+            ANY,
+            "ceil(log2(p-1) + log2(4/3))",
+            "<= rounds*m",
+            "arXiv 2507.04785",
+            |a, _| Prefix::one_two_three_rounds(a.size),
+            |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element, a.in_place)?)),
+        ),
+        line(Scan, "pipeline", ANY, "p-2+n", "m", "linear pipeline", |a, n| Pipeline::rounds_of(a.size, n), |a, model| {
+            pipeline(a, model, true)
+        }),
+        line(Exscan, "pipeline", ANY, "p-2+n", "m", "linear pipeline", |a, n| Pipeline::rounds_of(a.size, n), |a, model| {
+            pipeline(a, model, false)
+        }),
+    ]
+};
+
+/// What [`Algorithm::volume_of`] is here, for all but [`LINES`] none.
+pub(super) fn volume(operation: Operation, name: &str, a: &Arguments) -> Option<u64> {
+    let (q, others) = (u64::from(q(a.size)), u64::from(ring_rounds(a.size)));
+    let largest = Pieces::even(a.bytes, a.element, a.size).largest();
+    let vector = match operation {
+        Operation::ReduceScatter => a.counts.iter().sum(),
+        Operation::ReduceScatterBlock => a.bytes * u64::from(a.size),
+        _ => a.bytes,
+    };
+    Some(match (operation, name) {
+        (Operation::Reduce, "circulant") => {
+            let block = Pieces::even(a.bytes, a.element, a.blocks.unwrap_or(1)).largest();
+            if a.size == 1 { 0 } else { a.bytes + (q - 1) * block }
+        }
+        (Operation::Reduce, "gathered") | (Operation::Allreduce, "circulant" | "ring") => {
+            2 * others * largest
+        }
+        (Operation::Allreduce, "doubling") => {
+            let rounds = u64::from(Doubling::rounds_of(a.size));
+            (rounds - u64::from(!a.size.is_power_of_two())) * vector
+        }
+        (Operation::ReduceScatter, "ring") => vector - a.counts.iter().min().copied().unwrap_or(0),
+        (Operation::ReduceScatterBlock, "circulant" | "ring") => others * a.bytes,
+        (Operation::Scan | Operation::Exscan, "pipeline") => vector * others.min(1),
+        (Operation::Exscan, "one-two-three") => u64::from(Prefix::one_two_three_rounds(a.size)) * vector,
+        (operation, _) if operation.reduces() => q * vector,
+        _ => return None,
+    })
+}
+
+fn commutes(a: &Arguments, name: &str) -> Result<()> {
+    if a.commutative {
+        return Ok(());
+    }
+    Err(argument(format!("the algorithm {name:?} is for commutative operators"))
+        .help("use ordered, or declare the operator commutative"))
+}
+
+type Built = Result<Box<dyn Plan>>;
+
+fn reduce(a: &Arguments, model: &Model) -> Built {
+    commutes(a, "circulant")?;
+    let by_rule = || rules::bcast_blocks(a.size, a.bytes, model).min(MAX_COUNTERS / 4);
+    let n = a.blocks.unwrap_or_else(by_rule);
+    Ok(Box::new(Reduce::new(a.size, a.root, a.bytes, a.element, n, a.in_place)?))
+}
+
+/// n minimises (p−2+n)·(o + βm/n).
+fn pipeline(a: &Arguments, model: &Model, inclusive: bool) -> Built {
+    let by_rule = || {
+        let wire = u128::from(a.bytes) * u128::from(model.byte_ps) / 1000;
+        let n = (u128::from(a.size.saturating_sub(2)) * wire / u128::from(model.overhead_ns.max(1))).isqrt();
+        let most = (a.bytes / 64).clamp(1, 1 << 16);
+        u64::try_from(n).map_or(most, |n| n.clamp(1, most))
+    };
+    let n = a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(1));
+    Ok(Box::new(Pipeline::new(a.size, a.bytes, a.element, n, a.in_place, inclusive)?))
+}
+
+fn up(a: &Arguments, name: &str, kind: tree::Kind) -> Built {
+    if matches!(kind, tree::Kind::Binomial(_)) {
+        commutes(a, name)?;
+    }
+    Ok(Box::new(tree::Tree::new(a.size, a.bytes, a.element, a.in_place, kind)?))
+}
+
+fn scattered(a: &Arguments, name: &str, way: Way) -> Built {
+    commutes(a, name)?;
+    Ok(Box::new(Scattered::new(a.size, a.bytes, a.element, a.in_place, way)?))
+}
+
+fn irregular(a: &Arguments, name: &str, way: Way) -> Built {
+    commutes(a, name)?;
+    Ok(Box::new(ReduceScatter::new(&a.counts, a.element, a.in_place, way)?))
+}
+
+fn regular(a: &Arguments, name: &str, way: Way) -> Built {
+    commutes(a, name)?;
+    Ok(Box::new(ReduceScatter::block(a.size, a.bytes, a.element, a.in_place, way)?))
+}

@@ -1,0 +1,155 @@
+//! Scans along the ranks, block by block: p−2+n rounds, every byte received once. For long vectors on
+//! few ranks.
+//!
+//! Rank r gets block b in round r−1+b, counter b, and sends it with its own part in round r+b. Counter n+b
+//! says that the block to send is ready, 2n+b that our part of it is copied.
+
+use crate::error::{Result, argument};
+use crate::plan::partial::{Pieces, check, plus};
+use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Side, Sizes, Step, Wait};
+
+/// A pipelined scan or exscan.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    size: u32,
+    pieces: Pieces,
+    in_place: bool,
+    inclusive: bool,
+}
+
+impl Pipeline {
+    /// Scans `bytes` bytes of elements of `element` bytes in `blocks` blocks; inclusive: rank r's
+    /// contribution is in its result.
+    ///
+    /// # Errors
+    /// If there are no or too many ranks or blocks, or no whole elements.
+    pub fn new(
+        size: u32,
+        bytes: u64,
+        element: u64,
+        blocks: u32,
+        in_place: bool,
+        inclusive: bool,
+    ) -> Result<Self> {
+        check("scan", size, bytes, element)?;
+        if blocks == 0 || blocks > MAX_COUNTERS / 4 {
+            return Err(argument(format!("a scan in {blocks} blocks")).help("use 1 to 4194304"));
+        }
+        Ok(Self { size, pieces: Pieces::even(bytes, element, blocks), in_place, inclusive })
+    }
+
+    /// p−2+n, or none.
+    pub fn rounds_of(size: u32, blocks: u32) -> u32 {
+        if size <= 1 { 0 } else { size - 2 + blocks }
+    }
+
+    fn blocks(&self) -> u32 {
+        self.pieces.parts()
+    }
+
+    fn place(&self, region: Region, b: u32) -> Place {
+        plus(Place::new(region, 0), self.pieces.start(b))
+    }
+
+    fn own(&self, b: u32) -> Place {
+        self.place(if self.in_place { Region::Output } else { Region::Input }, b)
+    }
+
+    fn slot(&self, b: u32) -> Place {
+        self.place(if self.in_place { Region::Land } else { Region::Output }, b)
+    }
+
+    /// Where `rank` sends block b from.
+    fn sent(&self, rank: u32, b: u32) -> Place {
+        match rank {
+            0 => self.own(b),
+            _ if self.inclusive => self.place(Region::Output, b),
+            _ => self.place(Region::Work, b),
+        }
+    }
+
+    /// What `rank` does with block b when it is here, in `round`.
+    fn combine(&self, rank: u32, b: u32, round: u32, out: &mut Vec<Step>) {
+        let (n, len, arrived) = (self.blocks(), self.pieces.len(b), Wait::once(b));
+        let (own, slot, output) = (self.own(b), self.slot(b), self.place(Region::Output, b));
+        let (none, done, copied) = ([Wait::NONE; 2], n + b, 2 * n + b);
+        let last = rank + 1 == self.size;
+        match (rank, self.inclusive) {
+            (0, true) if !self.in_place => out.push(Step::copy(round, own, output, len, none, NO_COUNTER)),
+            (0, _) => {}
+            (_, true) => {
+                let (side, from, to) = if self.in_place {
+                    (Side::SourceLeft, slot, output)
+                } else {
+                    (Side::SourceRight, own, output)
+                };
+                out.push(Step::reduce(round, side, from, to, len, [arrived, Wait::NONE], done));
+            }
+            (_, false) => {
+                let mut waits = [arrived, Wait::NONE];
+                if !last {
+                    let work = self.place(Region::Work, b);
+                    out.push(Step::copy(round, own, work, len, none, copied));
+                    waits[1] = Wait::once(copied);
+                    out.push(Step::reduce(round, Side::SourceLeft, slot, work, len, waits, done));
+                }
+                if self.in_place {
+                    out.push(Step::copy(round, slot, output, len, waits, NO_COUNTER));
+                }
+            }
+        }
+    }
+
+    fn round(&self, rank: u32, i: u32) -> Vec<Step> {
+        let mut out = Vec::with_capacity(5);
+        let some = |b: &u32| *b < self.blocks() && self.pieces.len(*b) > 0;
+        if let Some(b) = i.checked_sub(rank).filter(some) {
+            self.combine(rank, b, i, &mut out);
+            if rank + 1 < self.size {
+                let wait = if rank == 0 { Wait::NONE } else { Wait::once(self.blocks() + b) };
+                let (from, to) = (self.sent(rank, b), self.slot(b));
+                out.push(Step::put(i, rank + 1, from, to, self.pieces.len(b), wait, b));
+            }
+        }
+        if rank > 0
+            && let Some(b) = (i + 1).checked_sub(rank).filter(some)
+        {
+            let (from, to) = (self.sent(rank - 1, b), self.slot(b));
+            out.push(Step::expect(i, rank - 1, from, to, self.pieces.len(b), b));
+        }
+        out
+    }
+}
+
+impl Plan for Pipeline {
+    fn algorithm(&self) -> &'static str {
+        "pipeline"
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn rounds(&self) -> u32 {
+        Self::rounds_of(self.size, self.blocks())
+    }
+
+    fn counters(&self, _rank: u32) -> u32 {
+        3 * self.blocks()
+    }
+
+    fn sizes(&self, _rank: u32) -> Sizes {
+        let bytes = self.pieces.bytes();
+        let (input, land) = if self.in_place { (0, bytes) } else { (bytes, 0) };
+        Sizes { input, output: bytes, work: if self.inclusive { 0 } else { bytes }, land }
+    }
+
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        if self.size == 1 {
+            let all = Pieces::even(self.pieces.bytes(), 1, 1);
+            let whole = Self { pieces: all, ..self.clone() };
+            return Box::new(whole.round(0, 0).into_iter());
+        }
+        Box::new((rank.saturating_sub(1)..rank + self.blocks()).flat_map(move |i| self.round(rank, i)))
+    }
+}
