@@ -19,7 +19,8 @@
 //! 4. A counter is bumped by one peer, or by local copies only; whoever waits for several bumps waits
 //!    for all of them.
 //! 5. Steps come with ascending rounds, and what a step waits for comes from an earlier round (or, if it
-//!    is a copy, earlier in the list). In one round a rank puts to one peer and gets from one peer.
+//!    is a copy, earlier in the list). In one round a rank puts to one peer and gets from one peer; copies
+//!    may come one round after the last.
 //! 6. There are no empty puts: both sides skip empty blocks.
 //!
 //! # Adding an algorithm
@@ -39,14 +40,18 @@
 
 pub mod allgather;
 pub mod allgatherv;
+pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
+pub mod gather;
 pub mod interpret;
 pub mod lower;
 pub mod price;
 pub mod registry;
 pub mod rules;
+pub mod scatter;
 pub mod split;
+pub mod tree;
 
 pub use lower::lower;
 

@@ -1,12 +1,16 @@
 //! The registry: every algorithm as data. A new one is a file of its own and a line in [`ALGORITHMS`].
 
+mod moves;
+
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
+use super::alltoall::Row;
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
 use super::{Plan, rules};
 use crate::error::{Result, argument};
 use crate::plan::price::Model;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,11 +26,34 @@ pub enum Operation {
     Allgatherv,
     /// Nobody leaves before everybody has entered.
     Barrier,
+    /// The same number of bytes of every rank to the root.
+    Gather,
+    /// Any number of bytes of every rank to the root.
+    Gatherv,
+    /// The same number of the root's bytes to every rank.
+    Scatter,
+    /// Any number of the root's bytes to every rank.
+    Scatterv,
+    /// The same number of bytes from every rank to every rank.
+    Alltoall,
+    /// Any number of bytes from every rank to every rank.
+    Alltoallv,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Bcast, Self::Allgather, Self::Allgatherv, Self::Barrier];
+    pub const ALL: [Self; 10] = [
+        Self::Bcast,
+        Self::Allgather,
+        Self::Allgatherv,
+        Self::Barrier,
+        Self::Gather,
+        Self::Gatherv,
+        Self::Scatter,
+        Self::Scatterv,
+        Self::Alltoall,
+        Self::Alltoallv,
+    ];
 
     /// The name, as in MPI without its prefix, lower case.
     pub const fn name(self) -> &'static str {
@@ -35,6 +62,12 @@ impl Operation {
             Self::Allgather => "allgather",
             Self::Allgatherv => "allgatherv",
             Self::Barrier => "barrier",
+            Self::Gather => "gather",
+            Self::Gatherv => "gatherv",
+            Self::Scatter => "scatter",
+            Self::Scatterv => "scatterv",
+            Self::Alltoall => "alltoall",
+            Self::Alltoallv => "alltoallv",
         }
     }
 
@@ -73,15 +106,19 @@ impl FromStr for Operation {
 pub struct Arguments {
     /// The number of ranks.
     pub size: u32,
-    /// The root (bcast).
+    /// The root (bcast, gather(v), scatter(v)).
     pub root: u32,
-    /// Bytes: of the message (bcast), or of each rank (allgather).
+    /// Bytes: of the message (bcast), of each rank (allgather, gather, scatter), or of a block (alltoall).
     pub bytes: u64,
-    /// Bytes of each rank (allgatherv).
+    /// Bytes of each rank (allgatherv, gatherv, scatterv).
     pub counts: Vec<u64>,
-    /// Where each rank's bytes go in the output (allgatherv).
+    /// Where each rank's bytes go in the output (allgatherv, gatherv at the root) or lie in the root's
+    /// input (scatterv).
     pub displs: Vec<u64>,
-    /// The contribution lies in the output already.
+    /// By rank: what it sends and receives (alltoallv). A rank needs no row but its own.
+    pub rows: BTreeMap<u32, Row>,
+    /// The contribution lies in the output already (gather(v): the root's; scatter(v): the root's block stays
+    /// in its input).
     pub in_place: bool,
     /// The number of blocks; `None`: by rule from the model.
     pub blocks: Option<u32>,
@@ -97,6 +134,7 @@ impl Arguments {
                 self.counts.iter().sum::<u64>() - self.counts.iter().min().copied().unwrap_or(0)
             }
             Operation::Barrier => 0,
+            operation => moves::least(operation, self),
         }
     }
 }
@@ -126,9 +164,9 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
-    /// Bytes that the rank which receives most receives: all algorithms here have optimal volume.
+    /// Bytes that the rank which receives most receives: the least possible, unless it forwards blocks.
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
-        arguments.volume(self.operation)
+        moves::relayed(self, arguments).unwrap_or_else(|| arguments.volume(self.operation))
     }
 }
 
@@ -200,6 +238,26 @@ pub const ALGORITHMS: &[Algorithm] = &[
         rounds_of: |size, _| q(size),
         build: |a, _| Ok(Box::new(Barrier::new(a.size)?)),
     },
+    // Blocks that move: registry/moves.rs.
+    moves::GATHER[0],
+    moves::GATHER[1],
+    moves::GATHERV[0],
+    moves::GATHERV[1],
+    moves::GATHERV[2],
+    moves::SCATTER[0],
+    moves::SCATTER[1],
+    moves::SCATTERV[0],
+    moves::SCATTERV[1],
+    moves::SCATTERV[2],
+    moves::ALLTOALL[0],
+    moves::ALLTOALL[1],
+    moves::ALLTOALL[2],
+    moves::ALLTOALL[3],
+    moves::ALLTOALL[4],
+    moves::ALLTOALL[5],
+    moves::ALLTOALL[6],
+    moves::ALLTOALLV[0],
+    moves::ALLTOALLV[1],
 ];
 
 fn allgatherv(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
@@ -237,6 +295,8 @@ mod tests {
                 let counts = vec![640; size as usize];
                 let displs: Vec<u64> = (0..u64::from(size)).map(|j| j * 640).collect();
                 let goal = match algorithm.operation {
+                    // tests/plan_moves.rs
+                    o if (o as usize) >= Operation::Gather as usize => continue,
                     Operation::Bcast => Goal::bcast(0, 640),
                     Operation::Barrier => Goal::default(),
                     _ => Goal::allgatherv(&counts, &displs, false),
