@@ -296,7 +296,12 @@ mod tests {
                 let displs: Vec<u64> = (0..u64::from(size)).map(|j| j * 640).collect();
                 let goal = match algorithm.operation {
                     // tests/plan_moves.rs
-                    o if (o as usize) >= Operation::Gather as usize => continue,
+                    Operation::Gather
+                    | Operation::Gatherv
+                    | Operation::Scatter
+                    | Operation::Scatterv
+                    | Operation::Alltoall
+                    | Operation::Alltoallv => continue,
                     Operation::Bcast => Goal::bcast(0, 640),
                     Operation::Barrier => Goal::default(),
                     _ => Goal::allgatherv(&counts, &displs, false),

@@ -167,13 +167,7 @@ pub(super) fn least(operation: Operation, a: &Arguments) -> u64 {
     match operation {
         Operation::Gather | Operation::Alltoall => a.bytes * u64::from(a.size.saturating_sub(1)),
         Operation::Gatherv => others().sum(),
-        Operation::Scatter => {
-            if a.size > 1 {
-                a.bytes
-            } else {
-                0
-            }
-        }
+        Operation::Scatter => a.bytes * u64::from(a.size.min(2).saturating_sub(1)),
         Operation::Scatterv => others().max().unwrap_or(0),
         Operation::Alltoallv => {
             let foreign = |(&rank, row): (&u32, &crate::plan::alltoall::Row)| {
