@@ -31,6 +31,7 @@ pub use fold::{Fold, check_fold, prove_fold};
 pub use plan::{Report, prove};
 pub use program::{check, run_without};
 
+use super::alltoall::Row;
 use super::{Place, Region};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,11 +65,12 @@ pub struct Part {
     pub source: Place,
 }
 
-/// What must lie in the output in the end, at every rank: the parts, and nothing else.
+/// What must lie in the output in the end: the parts, and nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Goal {
-    parts: Vec<Part>,
-    /// By origin: the ranges of the output that are right there from the start.
+    /// By rank; a single list is for all ranks.
+    parts: Vec<Vec<Part>>,
+    /// By rank: the ranges of the output that are right there from the start.
     initial: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
@@ -81,13 +83,23 @@ struct Fragment {
 }
 
 impl Goal {
-    /// A goal of these parts, which must not overlap.
-    pub fn new(mut parts: Vec<Part>) -> Self {
-        parts.retain(|part| part.len > 0);
-        parts.sort_by_key(|part| part.offset);
+    /// A goal of these parts at every rank; they must not overlap.
+    pub fn new(parts: Vec<Part>) -> Self {
+        Self::by_rank(vec![parts])
+    }
+
+    /// A goal of these parts at each rank; those of a rank must not overlap.
+    fn by_rank(mut parts: Vec<Vec<Part>>) -> Self {
         let mut initial = BTreeMap::<u32, Vec<(u64, u64)>>::new();
-        for part in parts.iter().filter(|part| part.source.region == Region::Output) {
-            initial.entry(part.origin).or_default().push((part.offset, part.len));
+        let one_for_all = parts.len() == 1;
+        for (rank, parts) in (0..).zip(&mut parts) {
+            parts.retain(|part| part.len > 0);
+            parts.sort_by_key(|part| part.offset);
+            let there =
+                |part: &&Part| part.source.region == Region::Output && (one_for_all || part.origin == rank);
+            for part in parts.iter().filter(there) {
+                initial.entry(part.origin).or_default().push((part.offset, part.len));
+            }
         }
         Self { parts, initial }
     }
@@ -108,15 +120,66 @@ impl Goal {
         Self::new((0..).zip(counts.iter().zip(displs)).map(part).collect())
     }
 
-    fn bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.len).sum()
+    /// A gatherv, of which a gather is one.
+    pub fn gather(root: u32, counts: &[u64], displs: &[u64], in_place: bool) -> Self {
+        let part = |(origin, (&len, &offset)): (u32, (&u64, &u64))| {
+            let there = in_place && origin == root;
+            let source =
+                if there { Place::new(Region::Output, offset) } else { Place::new(Region::Input, 0) };
+            Part { offset, len, origin, source }
+        };
+        let all: Vec<Part> = (0..).zip(counts.iter().zip(displs)).map(part).collect();
+        let at = |rank| if rank == root { all.clone() } else { Vec::new() };
+        Self::by_rank((0..).zip(counts).map(|(rank, _)| at(rank)).collect())
     }
 
-    /// The parts that overlap a range of the output, cut to it: (offset, fragment).
-    fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = (u64, Fragment)> + '_ {
-        let first = self.parts.partition_point(|part| part.offset + part.len <= offset);
+    /// A scatterv, of which a scatter is one.
+    pub fn scatter(root: u32, counts: &[u64], displs: &[u64], in_place: bool) -> Self {
+        let part = |(rank, (&len, &offset)): (u32, (&u64, &u64))| {
+            let source = Place::new(Region::Input, offset);
+            let stays = in_place && rank == root;
+            if stays { Vec::new() } else { vec![Part { offset: 0, len, origin: root, source }] }
+        };
+        Self::by_rank((0..).zip(counts.iter().zip(displs)).map(part).collect())
+    }
+
+    /// An alltoall of blocks of `count` bytes.
+    pub fn alltoall(size: u32, count: u64) -> Self {
+        let part = |rank: u32, origin: u32| {
+            let (offset, source) =
+                (u64::from(origin) * count, Place::new(Region::Input, u64::from(rank) * count));
+            Part { offset, len: count, origin, source }
+        };
+        Self::by_rank((0..size).map(|rank| (0..size).map(|origin| part(rank, origin)).collect()).collect())
+    }
+
+    /// An alltoallv; the rows of all ranks.
+    pub fn alltoallv(rows: &BTreeMap<u32, Row>) -> Self {
+        let part = |rank: u32, row: &Row, (&origin, sender): (&u32, &Row)| {
+            let source = Place::new(Region::Input, sender.sdispls[rank as usize]);
+            let (offset, len) = (row.rdispls[origin as usize], row.recvcounts[origin as usize]);
+            Part { offset, len, origin, source }
+        };
+        let at = |(&rank, row)| rows.iter().map(|sender| part(rank, row, sender)).collect();
+        Self::by_rank(rows.iter().map(at).collect())
+    }
+
+    /// What must lie in the output of `rank`.
+    fn parts(&self, rank: u32) -> &[Part] {
+        let list = if self.parts.len() == 1 { self.parts.first() } else { self.parts.get(rank as usize) };
+        list.map_or(&[], Vec::as_slice)
+    }
+
+    fn bytes(&self, rank: u32) -> u64 {
+        self.parts(rank).iter().map(|part| part.len).sum()
+    }
+
+    /// The parts that overlap a range of the output of `rank`, cut to it: (offset, fragment).
+    fn within(&self, rank: u32, offset: u64, len: u64) -> impl Iterator<Item = (u64, Fragment)> + '_ {
+        let parts = self.parts(rank);
+        let first = parts.partition_point(|part| part.offset + part.len <= offset);
         let end = offset + len;
-        self.parts[first..].iter().take_while(move |part| part.offset < end).map(move |part| {
+        parts[first..].iter().take_while(move |part| part.offset < end).map(move |part| {
             let from = part.offset.max(offset);
             let to = (part.offset + part.len).min(end);
             let source = Place::new(part.source.region, part.source.offset + (from - part.offset));
@@ -135,7 +198,8 @@ impl Goal {
             Region::Input => true,
             Region::Output => {
                 let own = |f: &Fragment| f.origin == rank && f.source.region == Region::Output;
-                self.within(place.offset, len).filter(|(_, f)| own(f)).map(|(_, f)| f.len).sum::<u64>() == len
+                self.within(rank, place.offset, len).filter(|(_, f)| own(f)).map(|(_, f)| f.len).sum::<u64>()
+                    == len
             }
             _ => false,
         }
@@ -153,7 +217,7 @@ impl Scratch {
     fn content(&self, goal: &Goal, rank: u32, place: Place, len: u64) -> Vec<Fragment> {
         match place.region {
             Region::Input => vec![Fragment { origin: rank, source: place, len }],
-            Region::Output => goal.within(place.offset, len).map(|(_, f)| f).collect(),
+            Region::Output => goal.within(rank, place.offset, len).map(|(_, f)| f).collect(),
             region => {
                 let end = place.offset + len;
                 let before = self.written.range(..(rank, region, place.offset + 1)).next_back();
@@ -180,7 +244,7 @@ impl Scratch {
         (to, target): (u32, Place),
         len: u64,
     ) -> Result<(), Violation> {
-        if source == target && source.region == Region::Output {
+        if source == target && source.region == Region::Output && goal.parts.len() == 1 {
             return Ok(());
         }
         let content = self.content(goal, from, source, len);
@@ -190,7 +254,7 @@ impl Scratch {
         match target.region {
             Region::Input => violated(format!("rank {to}'s input is written")),
             Region::Output => {
-                let wanted: Vec<Fragment> = goal.within(target.offset, len).map(|(_, f)| f).collect();
+                let wanted: Vec<Fragment> = goal.within(to, target.offset, len).map(|(_, f)| f).collect();
                 if same(&content, &wanted) {
                     return Ok(());
                 }

@@ -19,7 +19,8 @@
 //! 4. A counter is bumped by one peer, or by local copies only; whoever waits for several bumps waits
 //!    for all of them.
 //! 5. Steps come with ascending rounds, and what a step waits for comes from an earlier round (or, if it
-//!    is a copy, earlier in the list). In one round a rank puts to one peer and gets from one peer.
+//!    is local, earlier in the list). In one round a rank puts to one peer and gets from one peer; local steps
+//!    may come one round after the last ([`Plan::rounds`]).
 //! 6. There are no empty puts: both sides skip empty blocks. Nor empty reduces.
 //!
 //! # Plans that reduce
@@ -37,7 +38,6 @@
 //!   upwards. Both operands are the same elements, and whole ones.
 //! - 2c. [`Region::Input`] is never written. In place, the contribution lies in [`Region::Output`].
 //!
-//! Copies and reduces of what the last round brought are of round [`Plan::rounds`], after the last.
 //! [`interpret::prove_fold`] enforces this. The usual way to keep 2a without credits is to make every
 //! partial once: the slot where a partial landed takes in our own part ([`Side`] says from which side),
 //! and is sent on as it is.
@@ -65,8 +65,10 @@
 pub mod allgather;
 pub mod allgatherv;
 pub mod allreduce;
+pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
+pub mod gather;
 pub mod interpret;
 pub mod lower;
 pub mod partial;
@@ -76,8 +78,10 @@ pub mod reduce_scatter;
 pub mod registry;
 pub mod rules;
 pub mod scan;
+pub mod scatter;
 pub mod split;
 pub mod topology;
+pub mod tree;
 
 pub use lower::lower;
 

@@ -1,5 +1,6 @@
 //! The registry: every algorithm as data. A new one is a file of its own and a line in [`ALGORITHMS`].
 
+mod moves;
 mod reductions;
 
 use super::allgather::circulant::Allgather;
@@ -7,6 +8,7 @@ use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
     Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
 };
+use super::alltoall::Row;
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
 use super::bcast::tree::{Shape, Tree};
@@ -17,6 +19,7 @@ use super::topology::{dimension, sides};
 use super::{Plan, rules};
 use crate::error::{Result, argument};
 use crate::plan::price::Model;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -32,6 +35,18 @@ pub enum Operation {
     Allgatherv,
     /// Nobody leaves before everybody has entered.
     Barrier,
+    /// The same number of bytes of every rank to the root.
+    Gather,
+    /// Any number of bytes of every rank to the root.
+    Gatherv,
+    /// The same number of the root's bytes to every rank.
+    Scatter,
+    /// Any number of the root's bytes to every rank.
+    Scatterv,
+    /// The same number of bytes from every rank to every rank.
+    Alltoall,
+    /// Any number of bytes from every rank to every rank.
+    Alltoallv,
     /// The fold of all ranks' bytes at the root.
     Reduce,
     /// The fold of all ranks' bytes at all.
@@ -48,11 +63,17 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 16] = [
         Self::Bcast,
         Self::Allgather,
         Self::Allgatherv,
         Self::Barrier,
+        Self::Gather,
+        Self::Gatherv,
+        Self::Scatter,
+        Self::Scatterv,
+        Self::Alltoall,
+        Self::Alltoallv,
         Self::Reduce,
         Self::Allreduce,
         Self::ReduceScatter,
@@ -81,6 +102,12 @@ impl Operation {
             Self::Allgather => "allgather",
             Self::Allgatherv => "allgatherv",
             Self::Barrier => "barrier",
+            Self::Gather => "gather",
+            Self::Gatherv => "gatherv",
+            Self::Scatter => "scatter",
+            Self::Scatterv => "scatterv",
+            Self::Alltoall => "alltoall",
+            Self::Alltoallv => "alltoallv",
             Self::Reduce => "reduce",
             Self::Allreduce => "allreduce",
             Self::ReduceScatter => "reduce_scatter",
@@ -125,16 +152,20 @@ impl FromStr for Operation {
 pub struct Arguments {
     /// The number of ranks.
     pub size: u32,
-    /// The root (bcast, reduce).
+    /// The root (bcast, gather(v), scatter(v), reduce).
     pub root: u32,
-    /// Bytes: of the message (bcast), of each rank (allgather, reduce_scatter_block), or of each rank's
-    /// vector (reduce, allreduce, scan, exscan).
+    /// Bytes: of the message (bcast), of each rank (allgather, gather, scatter, reduce_scatter_block), of a
+    /// block (alltoall), or of each rank's vector (reduce, allreduce, scan, exscan).
     pub bytes: u64,
-    /// Bytes of each rank (allgatherv, reduce_scatter).
+    /// Bytes of each rank (allgatherv, gatherv, scatterv, reduce_scatter).
     pub counts: Vec<u64>,
-    /// Where each rank's bytes go in the output (allgatherv).
+    /// Where each rank's bytes go in the output (allgatherv, gatherv at the root) or lie in the root's
+    /// input (scatterv).
     pub displs: Vec<u64>,
-    /// The contribution lies in the output already (reduce: the root's).
+    /// By rank: what it sends and receives (alltoallv). A rank needs no row but its own.
+    pub rows: BTreeMap<u32, Row>,
+    /// The contribution lies in the output already (gather(v), reduce: the root's; scatter(v): the root's block
+    /// stays in its input).
     pub in_place: bool,
     /// Bytes of an element, which is never cut (operations that reduce; 0 is 1).
     pub element: u64,
@@ -153,7 +184,8 @@ impl Arguments {
             Operation::Allgatherv => {
                 self.counts.iter().sum::<u64>() - self.counts.iter().min().copied().unwrap_or(0)
             }
-            _ => 0,
+            Operation::Barrier => 0,
+            operation => moves::least(operation, self),
         }
     }
 }
@@ -187,8 +219,9 @@ pub struct Algorithm {
 impl Algorithm {
     /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
-        let reduction = reductions::volume(self.operation, self.name, arguments);
-        reduction.unwrap_or_else(|| arguments.volume(self.operation))
+        let special = reductions::volume(self.operation, self.name, arguments);
+        let special = special.or_else(|| moves::relayed(self, arguments));
+        special.unwrap_or_else(|| arguments.volume(self.operation))
     }
 }
 
@@ -473,6 +506,26 @@ pub const ALGORITHMS: &[Algorithm] = &[
         rounds_of: |a, _| q(a.size),
         build: |a, _| Ok(Box::new(Barrier::new(a.size)?)),
     },
+    // Blocks that move: registry/moves.rs.
+    moves::GATHER[0],
+    moves::GATHER[1],
+    moves::GATHERV[0],
+    moves::GATHERV[1],
+    moves::GATHERV[2],
+    moves::SCATTER[0],
+    moves::SCATTER[1],
+    moves::SCATTERV[0],
+    moves::SCATTERV[1],
+    moves::SCATTERV[2],
+    moves::ALLTOALL[0],
+    moves::ALLTOALL[1],
+    moves::ALLTOALL[2],
+    moves::ALLTOALL[3],
+    moves::ALLTOALL[4],
+    moves::ALLTOALL[5],
+    moves::ALLTOALL[6],
+    moves::ALLTOALLV[0],
+    moves::ALLTOALLV[1],
     reductions::LINES[0],
     reductions::LINES[1],
     reductions::LINES[2],
@@ -564,6 +617,13 @@ mod tests {
                 let counts = vec![640; size as usize];
                 let displs: Vec<u64> = (0..u64::from(size)).map(|j| j * 640).collect();
                 let goal = match algorithm.operation {
+                    // tests/plan_moves.rs
+                    Operation::Gather
+                    | Operation::Gatherv
+                    | Operation::Scatter
+                    | Operation::Scatterv
+                    | Operation::Alltoall
+                    | Operation::Alltoallv => continue,
                     Operation::Bcast => Goal::bcast(0, 640),
                     Operation::Barrier => Goal::default(),
                     _ => Goal::allgatherv(&counts, &displs, false),

@@ -1,7 +1,7 @@
 //! Irregular allgather: every rank's contribution, each of its own length, at every rank.
 //!
-//! [`Region::Input`](super::Region::Input) is a rank's contribution (in place: it lies in `Output`
-//! already), [`Region::Output`](super::Region::Output) is where all contributions go, each at its
+//! [`Region::Input`] is a rank's contribution (in place: it lies in `Output`
+//! already), [`Region::Output`] is where all contributions go, each at its
 //! owner's displacement, the same at every rank.
 
 pub mod bruck;

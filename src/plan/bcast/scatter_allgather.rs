@@ -3,7 +3,7 @@
 //! The message is cut into p pieces, one for every distance from the root. A binomial tree scatters them:
 //! distance r gets the pieces of its whole subtree, r .. r+extent(r), in one put. Then the circulant
 //! allgather (Träff 2022, Algorithm 7) collects them: in its round k distance r puts the first
-//! skips[k+1]−skips[k] pieces of r .. r+skips[k] to r−skips[k]. As puts are to the final memory, a rank that
+//! skips[k+1]−skips\[k\] pieces of r .. r+skips\[k\] to r−skips\[k\]. As puts are to the final memory, a rank that
 //! has pieces of others from the scatter is not sent them again, and the root is sent nothing: the volume is
 //! m instead of the textbook's up to 2m.
 //!

@@ -28,6 +28,8 @@ pub(super) struct Events {
     /// Puts, bytes put, and rounds in which something is put or notified.
     pub puts: u64,
     pub bytes: u64,
+    /// Of these, by rank, what it gets.
+    pub came: Vec<u64>,
     pub rounds: u32,
 }
 
@@ -42,7 +44,11 @@ impl Events {
     /// Of a plan; checks all laws but 2 and 3.
     pub(super) fn of_plan(plan: &dyn Plan) -> Result<Self, Violation> {
         let p = plan.size();
-        let mut all = Self { sizes: (0..p).map(|rank| plan.sizes(rank)).collect(), ..Self::default() };
+        let mut all = Self {
+            sizes: (0..p).map(|rank| plan.sizes(rank)).collect(),
+            came: vec![0; p as usize],
+            ..Self::default()
+        };
         let mut bumps: Bumps = vec![HashMap::new(); p as usize];
         let mut steps: Vec<(u32, Step)> = Vec::new();
         // What was sent, and not yet found to be expected: by (round, from, to), in order.
@@ -84,6 +90,7 @@ impl Events {
                     sent.entry((step.round, rank, step.peer)).or_default().push((step, event));
                     all.puts += u64::from(step.kind == Kind::Put);
                     all.bytes += step.len;
+                    all.came[step.peer as usize] += step.len;
                 }
                 steps.push((rank, step));
                 all.list.push(Event {
@@ -153,7 +160,7 @@ impl Events {
 
     /// Of the lowered programs of all ranks.
     pub(super) fn of_programs(plan: &dyn Plan, programs: &[Program]) -> Result<Self, Violation> {
-        let mut all = Self::default();
+        let mut all = Self { came: vec![0; programs.len()], ..Self::default() };
         let mut bumps: Bumps = vec![HashMap::new(); programs.len()];
         let mut first = Vec::with_capacity(programs.len());
         let mut came: Vec<HashMap<u32, (u32, u64)>> = vec![HashMap::new(); programs.len()];
@@ -171,6 +178,7 @@ impl Events {
                     *entry = (entry.0 + 1, entry.1 + op.len);
                     all.puts += u64::from(op.kind == OpKind::Put);
                     all.bytes += op.len;
+                    all.came[to as usize] += op.len;
                     all.rounds = all.rounds.max(op.round + 1);
                 }
                 let segments = &program.segments[op.first_segment as usize..][..op.segments as usize];

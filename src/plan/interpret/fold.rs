@@ -222,6 +222,7 @@ fn prove(events: &Events, goal: &Fold, seed: u64) -> Result<Report, Violation> {
         steps: events.list.len() as u64,
         puts: events.puts,
         bytes: events.bytes,
+        most: events.came.iter().copied().max().unwrap_or(0),
         rounds: events.rounds,
     })
 }

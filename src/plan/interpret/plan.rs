@@ -17,6 +17,8 @@ pub struct Report {
     pub bytes: u64,
     /// Rounds in which something was sent.
     pub rounds: u32,
+    /// Bytes put to the rank that gets most.
+    pub most: u64,
 }
 
 /// Proves that `plan` reaches `goal` under any order of deliveries.
@@ -39,8 +41,9 @@ pub fn prove(plan: &dyn Plan, goal: &Goal) -> Result<Report, Violation> {
     }
     for (rank, state) in (0..p).zip(&mut ranks) {
         let total = state.output.total();
-        if total != Some(goal.bytes()) {
-            let wrong = total.map_or("some byte twice".into(), |n| format!("{n} of {} bytes", goal.bytes()));
+        if total != Some(goal.bytes(rank)) {
+            let wrong =
+                total.map_or("some byte twice".into(), |n| format!("{n} of {} bytes", goal.bytes(rank)));
             return violated(format!("rank {rank}'s output gets {wrong}"));
         }
         if state.work.total().is_none() || state.land.total().is_none() {
@@ -64,6 +67,8 @@ struct Rank<'a> {
     /// This round's expects, and how many have met their put.
     inbox: Vec<Step>,
     met: usize,
+    /// Bytes that came.
+    came: u64,
 }
 
 /// What is known of a counter so far.
@@ -100,6 +105,7 @@ impl<'a> Rank<'a> {
             local: HashMap::new(),
             inbox: Vec::new(),
             met: 0,
+            came: 0,
         })
     }
 
@@ -220,17 +226,15 @@ struct Proof<'a> {
 
 impl Proof<'_> {
     fn round(&mut self, ranks: &mut [Rank<'_>], round: u32) -> Result<(), Violation> {
-        if round >= self.plan.rounds().max(1) || self.last.is_some_and(|last| round <= last) {
-            return violated(format!(
-                "a step of round {round} after {:?}, of {}",
-                self.last,
-                self.plan.rounds()
-            ));
-        }
-        self.last = Some(round);
+        let after = self.last.replace(round);
         self.outgoing.clear();
         for (rank, state) in (0..).zip(ranks.iter_mut()) {
             self.collect(rank, state, round)?;
+        }
+        // After the last round there are only copies.
+        let rounds = self.plan.rounds() + u32::from(self.outgoing.is_empty());
+        if round >= rounds || after.is_some_and(|after| round <= after) {
+            return violated(format!("a step of round {round} after {after:?}, of {}", self.plan.rounds()));
         }
         self.report.rounds += u32::from(!self.outgoing.is_empty());
         for &(rank, step) in &self.outgoing {
@@ -250,6 +254,8 @@ impl Proof<'_> {
                 to.write(step.target, step.len)?;
                 self.report.puts += 1;
                 self.report.bytes += step.len;
+                to.came += step.len;
+                self.report.most = self.report.most.max(to.came);
             }
         }
         for (rank, state) in (0..).zip(ranks) {

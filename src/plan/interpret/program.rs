@@ -113,7 +113,7 @@ fn writes(plan: &dyn Plan, programs: &[Program], goal: &Goal) -> Result<Vec<Vec<
         let initial = goal.initial(rank).all(|(offset, len)| covers[1].write(offset, len));
         let once = list.iter().all(|w| covers[w.region as usize].write(w.begin, w.end - w.begin));
         let totals = covers.map(|mut cover| cover.total());
-        if !initial || !once || totals.contains(&None) || totals[1] != Some(goal.bytes()) {
+        if !initial || !once || totals.contains(&None) || totals[1] != Some(goal.bytes(rank)) {
             return violated(format!(
                 "rank {rank}: bytes are written twice, out of bounds or not at all: {totals:?}"
             ));

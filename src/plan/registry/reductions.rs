@@ -239,12 +239,26 @@ pub(super) const LINES: [Algorithm; 20] = {
             |a, _| Prefix::one_two_three_rounds(a.size),
             |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element, a.in_place)?)),
         ),
-        line(Scan, "pipeline", ANY, "p-2+n", "m", "linear pipeline", |a, n| Pipeline::rounds_of(a.size, n), |a, model| {
-            pipeline(a, model, true)
-        }),
-        line(Exscan, "pipeline", ANY, "p-2+n", "m", "linear pipeline", |a, n| Pipeline::rounds_of(a.size, n), |a, model| {
-            pipeline(a, model, false)
-        }),
+        line(
+            Scan,
+            "pipeline",
+            ANY,
+            "p-2+n",
+            "m",
+            "linear pipeline",
+            |a, n| Pipeline::rounds_of(a.size, n),
+            |a, model| pipeline(a, model, true),
+        ),
+        line(
+            Exscan,
+            "pipeline",
+            ANY,
+            "p-2+n",
+            "m",
+            "linear pipeline",
+            |a, n| Pipeline::rounds_of(a.size, n),
+            |a, model| pipeline(a, model, false),
+        ),
     ]
 };
 

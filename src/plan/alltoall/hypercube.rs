@@ -1,0 +1,19 @@
+//! The alltoall on a hypercube (Grama et al., Introduction to Parallel Computing, section 4.5.3): in each
+//! dimension a rank exchanges half of all blocks with its neighbour.
+//!
+//! log p rounds of p/2 blocks; p a power of two: (t_s + t_w·m·p/2)·log p. The dimensions come in
+//! descending order, which keeps neighbouring blocks together for longer.
+
+use super::bruck::by_bits;
+use super::pairwise::power_of_two;
+use super::relay::{Group, Relay};
+use crate::error::Result;
+
+/// Blocks of `count` bytes among `size` ranks.
+///
+/// # Errors
+/// If `size` is not a power of two, or too large, or the blocks are beyond 2^64 bytes.
+pub fn alltoall(size: u32, count: u64) -> Result<Relay> {
+    power_of_two("hypercube", size)?;
+    by_bits("hypercube", size, count, Group::Xor)
+}

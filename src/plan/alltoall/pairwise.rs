@@ -1,0 +1,36 @@
+//! The pairwise alltoall: in round i = 1 … p−1 ranks r and r⊕i exchange their blocks (Grama et al.,
+//! Introduction to Parallel Computing, section 4.5.3, "An Optimal Algorithm": free of congestion on a hypercube).
+//!
+//! p−1 rounds and p−1 blocks, the least possible volume; p a power of two, any counts. Both directions
+//! of a link between two ranks are busy in the same round.
+
+use super::exchange::{Exchange, Order};
+use super::{Matrix, Row};
+use crate::error::{Result, argument};
+use std::collections::BTreeMap;
+
+/// Blocks of `count` bytes among `size` ranks.
+///
+/// # Errors
+/// Those of [`Matrix::equal`]; if `size` is not a power of two.
+pub fn alltoall(size: u32, count: u64) -> Result<Exchange> {
+    power_of_two("pairwise", size)?;
+    Ok(Exchange::new(Matrix::equal(size, count)?, Order::Xor))
+}
+
+/// Blocks as these rows say; one row, a rank's own, is enough for that rank's steps.
+///
+/// # Errors
+/// Those of [`Matrix::irregular`]; if `size` is not a power of two.
+pub fn alltoallv(size: u32, rows: BTreeMap<u32, Row>) -> Result<Exchange> {
+    power_of_two("pairwise", size)?;
+    Ok(Exchange::new(Matrix::irregular(size, rows)?, Order::Xor))
+}
+
+pub(super) fn power_of_two(algorithm: &str, size: u32) -> Result<()> {
+    if size.is_power_of_two() {
+        return Ok(());
+    }
+    Err(argument(format!("the {algorithm} alltoall among {size} ranks"))
+        .help("it needs a power of two; direct and circulant take any number of ranks"))
+}

@@ -1,0 +1,225 @@
+//! The lines of the operations that move blocks and add nothing: gather(v), scatter(v), alltoall(v).
+//!
+//! Volumes are exact, for the rank that receives most (alltoall: every rank): of a gather the root, of a
+//! scatter the child of the root that forwards most.
+
+use super::{Algorithm, Arguments, Operation, any, composite, power_of_two, q};
+use crate::error::Result;
+use crate::plan::alltoall::{bruck, circulant, direct, hypercube, mesh, pairwise, ring};
+use crate::plan::gather::Gather;
+use crate::plan::scatter::Scatter;
+use crate::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware, star::Star};
+
+const TREE: &str = "Grama et al., section 4.4";
+const SIZE_AWARE: &str = "Träff 2017, arXiv 1702.05967";
+const NONE: &str = "one put per block";
+const ANY: &str = "any p, root";
+const COUNTS: &str = "any p, root, counts; all ranks know all counts";
+const TWO: &str = "p a power of two";
+
+const fn line(
+    operation: Operation,
+    name: &'static str,
+    [restrictions, rounds, volume, source]: [&'static str; 4],
+    rounds_of: fn(&Arguments, u32) -> u32,
+    build: super::Build,
+) -> Algorithm {
+    Algorithm { operation, name, restrictions, rounds, volume, source, fits: any, rounds_of, build }
+}
+
+/// The same with a restriction on p.
+const fn only(fits: fn(&Arguments) -> Result<()>, line: Algorithm) -> Algorithm {
+    Algorithm { fits, ..line }
+}
+
+fn binomial(a: &Arguments) -> Result<Box<dyn Tree>> {
+    Ok(Box::new(Binomial::new(a.size, a.root)?))
+}
+
+fn star(a: &Arguments) -> Result<Box<dyn Tree>> {
+    Ok(Box::new(Star::new(a.size, a.root)?))
+}
+
+fn size_aware(a: &Arguments) -> Result<Box<dyn Tree>> {
+    Ok(Box::new(SizeAware::new(&a.counts, a.root)?))
+}
+
+fn gather(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
+    Ok(Box::new(Gather::new(tree, a.bytes, a.in_place)?))
+}
+
+fn gatherv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
+    Ok(Box::new(Gather::irregular(tree, &a.counts, &a.displs, a.in_place)?))
+}
+
+fn scatter(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
+    Ok(Box::new(Scatter::new(tree, a.bytes, a.in_place)?))
+}
+
+fn scatterv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
+    Ok(Box::new(Scatter::irregular(tree, &a.counts, &a.displs, a.in_place)?))
+}
+
+fn by_q(a: &Arguments, _: u32) -> u32 {
+    q(a.size)
+}
+
+fn by_p(a: &Arguments, _: u32) -> u32 {
+    a.size.saturating_sub(1)
+}
+
+pub(super) const GATHER: [Algorithm; 2] = [
+    line(Operation::Gather, "binomial", [ANY, "q", "m - m/p", TREE], by_q, |a, _| gather(a, binomial(a)?)),
+    line(Operation::Gather, "direct", [ANY, "p-1", "m - m/p", NONE], by_p, |a, _| gather(a, star(a)?)),
+];
+
+pub(super) const GATHERV: [Algorithm; 3] = [
+    line(Operation::Gatherv, "size-aware", [COUNTS, "q", "m - m_root", SIZE_AWARE], by_q, |a, _| {
+        gatherv(a, size_aware(a)?)
+    }),
+    line(Operation::Gatherv, "binomial", [COUNTS, "q", "m - m_root", TREE], by_q, |a, _| {
+        gatherv(a, binomial(a)?)
+    }),
+    line(Operation::Gatherv, "direct", [COUNTS, "p-1", "m - m_root", NONE], by_p, |a, _| {
+        gatherv(a, star(a)?)
+    }),
+];
+
+pub(super) const SCATTER: [Algorithm; 2] = [
+    line(Operation::Scatter, "binomial", [ANY, "q", "largest subtree", TREE], by_q, |a, _| {
+        scatter(a, binomial(a)?)
+    }),
+    line(Operation::Scatter, "direct", [ANY, "p-1", "m/p", NONE], by_p, |a, _| scatter(a, star(a)?)),
+];
+
+pub(super) const SCATTERV: [Algorithm; 3] = [
+    line(Operation::Scatterv, "size-aware", [COUNTS, "q", "largest subtree", SIZE_AWARE], by_q, |a, _| {
+        scatterv(a, size_aware(a)?)
+    }),
+    line(Operation::Scatterv, "binomial", [COUNTS, "q", "largest subtree", TREE], by_q, |a, _| {
+        scatterv(a, binomial(a)?)
+    }),
+    line(Operation::Scatterv, "direct", [COUNTS, "p-1", "m_r", NONE], by_p, |a, _| scatterv(a, star(a)?)),
+];
+
+pub(super) const ALLTOALL: [Algorithm; 7] = [
+    line(Operation::Alltoall, "direct", ["any p", "p-1", "(p-1)s", NONE], by_p, |a, _| {
+        Ok(Box::new(direct::alltoall(a.size, a.bytes)?))
+    }),
+    only(
+        power_of_two,
+        line(
+            Operation::Alltoall,
+            "pairwise",
+            [TWO, "p-1", "(p-1)s", "Grama et al., section 4.5.3, optimal"],
+            by_p,
+            |a, _| Ok(Box::new(pairwise::alltoall(a.size, a.bytes)?)),
+        ),
+    ),
+    line(
+        Operation::Alltoall,
+        "circulant",
+        ["any p", "q", "s times the hops of 1..p-1, at most (p/2)q", "Träff 2024, arXiv 2410.14234"],
+        by_q,
+        |a, _| Ok(Box::new(circulant::alltoall(a.size, a.bytes)?)),
+    ),
+    line(
+        Operation::Alltoall,
+        "bruck",
+        ["any p", "q", "s times the bits of 1..p-1, at most (p/2)q", "Bruck et al. 1997"],
+        by_q,
+        |a, _| Ok(Box::new(bruck::alltoall(a.size, a.bytes)?)),
+    ),
+    only(
+        power_of_two,
+        line(
+            Operation::Alltoall,
+            "hypercube",
+            [TWO, "q", "s(p/2)q", "Grama et al., section 4.5.3"],
+            by_q,
+            |a, _| Ok(Box::new(hypercube::alltoall(a.size, a.bytes)?)),
+        ),
+    ),
+    only(
+        composite,
+        line(
+            Operation::Alltoall,
+            "mesh",
+            ["p = ab, not prime", "a+b-2", "sp(a+b-2)/2", "Grama et al., section 4.5.2"],
+            |a, _| {
+                let rows = mesh::rows(a.size);
+                rows + a.size / rows - 2
+            },
+            |a, _| Ok(Box::new(mesh::alltoall(a.size, a.bytes)?)),
+        ),
+    ),
+    line(
+        Operation::Alltoall,
+        "ring",
+        ["any p", "p-1", "sp(p-1)/2", "Grama et al., section 4.5.1"],
+        by_p,
+        |a, _| Ok(Box::new(ring::alltoall(a.size, a.bytes)?)),
+    ),
+];
+
+pub(super) const ALLTOALLV: [Algorithm; 2] = [
+    line(Operation::Alltoallv, "direct", ["any p, counts", "p-1", "m_r", NONE], by_p, |a, _| {
+        Ok(Box::new(direct::alltoallv(a.size, a.rows.clone())?))
+    }),
+    only(
+        power_of_two,
+        line(
+            Operation::Alltoallv,
+            "pairwise",
+            [TWO, "p-1", "m_r", "Grama et al., section 4.5.3, optimal"],
+            by_p,
+            |a, _| Ok(Box::new(pairwise::alltoallv(a.size, a.rows.clone())?)),
+        ),
+    ),
+];
+
+/// The least bytes that the rank which receives most can receive.
+pub(super) fn least(operation: Operation, a: &Arguments) -> u64 {
+    let others = || (0..).zip(&a.counts).filter(|(rank, _)| *rank != a.root).map(|(_, count)| *count);
+    match operation {
+        Operation::Gather | Operation::Alltoall => a.bytes * u64::from(a.size.saturating_sub(1)),
+        Operation::Gatherv => others().sum(),
+        Operation::Scatter => a.bytes * u64::from(a.size.min(2).saturating_sub(1)),
+        Operation::Scatterv => others().max().unwrap_or(0),
+        Operation::Alltoallv => {
+            let foreign = |(&rank, row): (&u32, &crate::plan::alltoall::Row)| {
+                (0..).zip(&row.recvcounts).filter(|(from, _)| *from != rank).map(|(_, count)| *count).sum()
+            };
+            a.rows.iter().map(foreign).max().unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+/// The same for an algorithm that forwards blocks.
+pub(super) fn relayed(algorithm: &Algorithm, a: &Arguments) -> Option<u64> {
+    let (p, q) = (u64::from(a.size), u64::from(q(a.size)));
+    let tree = match (algorithm.operation, algorithm.name) {
+        (Operation::Alltoall, name) => {
+            let blocks = match name {
+                "circulant" => circulant::alltoall(a.size, a.bytes).ok()?.blocks(),
+                "bruck" => (1..p).map(|d| u64::from(d.count_ones())).sum(),
+                "hypercube" => p / 2 * q,
+                "mesh" => p * u64::from((algorithm.rounds_of)(a, 1)) / 2,
+                "ring" => p * (p - 1) / 2,
+                _ => return None,
+            };
+            return Some(blocks * a.bytes);
+        }
+        (Operation::Scatter | Operation::Scatterv, "binomial") => binomial(a),
+        (Operation::Scatterv, "size-aware") => size_aware(a),
+        _ => return None,
+    };
+    let tree = tree.ok()?;
+    let count = |position| match algorithm.operation {
+        Operation::Scatter => a.bytes,
+        _ => a.counts[tree.rank(position) as usize],
+    };
+    let subtrees = tree.children(a.root).into_iter();
+    subtrees.map(|b| (b.first..b.first + b.width).map(count).sum()).max()
+}

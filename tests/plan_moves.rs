@@ -1,0 +1,456 @@
+//! Every line of the registry that moves blocks (gather, scatter, alltoall and their irregular forms),
+//! proved for every p up to 64: all roots up to p = 24, a few beyond; in the promised rounds and volume;
+//! and again after lowering to what wires of different limits allow, run in random order. A failing case
+//! prints its seed; `PLAN_PROOF_SEED` repeats it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
+
+use circulant::plan::alltoall::{Row, bruck, circulant as circulants, direct, exchange_targets, ring};
+use circulant::plan::gather::Gather;
+use circulant::plan::interpret::{Goal, check, prove};
+use circulant::plan::lower::{OpKind, Program, WireLimits, lower};
+use circulant::plan::price::Model;
+use circulant::plan::registry::{Algorithm, Arguments, Operation, algorithms};
+use circulant::plan::scatter::Scatter;
+use circulant::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
+use circulant::plan::{Kind, Plan, Step, Wait};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
+
+const MOST: u32 = 64;
+const MODEL: Model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
+
+fn seed() -> u64 {
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
+    std::env::var("PLAN_PROOF_SEED").map_or_else(|_| now(), |text| text.parse().unwrap())
+}
+
+/// Splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+
+    fn rank(&mut self, p: u32) -> u32 {
+        self.below(p.into()) as u32
+    }
+
+    fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len() as u64) as usize]
+    }
+
+    /// Counts with zeros and a giant, or none at all.
+    fn counts(&mut self, p: u32) -> Vec<u64> {
+        let (shape, giant) = (self.below(6), self.rank(p));
+        let count = |j| match shape {
+            0 => 40,
+            1 => self.below(100),
+            2 => self.below(2) * self.below(3000),
+            3 => u64::from(j == giant) * 100_000,
+            4 if j == giant => 200_001,
+            4 => self.below(50),
+            _ => u64::from(j % 3) * 700,
+        };
+        (0..p).map(count).collect()
+    }
+
+    /// Displacements with or without gaps, in any order.
+    fn displs(&mut self, counts: &[u64]) -> Vec<u64> {
+        let mut order: Vec<usize> = (0..counts.len()).collect();
+        if self.below(3) == 0 {
+            for i in 1..order.len() {
+                order.swap(i, self.below(i as u64 + 1) as usize);
+            }
+        }
+        let (gap, mut at, mut displs) =
+            (self.one_of(&[0, 0, 7]), self.one_of(&[0, 5]), vec![0; counts.len()]);
+        for j in order {
+            displs[j] = at;
+            at += counts[j] + gap;
+        }
+        displs
+    }
+
+    /// The rows of an alltoallv.
+    fn rows(&mut self, p: u32) -> BTreeMap<u32, Row> {
+        let sent: Vec<Vec<u64>> = (0..p).map(|_| self.counts(p)).collect();
+        let row = |rank: u32| {
+            let recvcounts: Vec<u64> = sent.iter().map(|counts| counts[rank as usize]).collect();
+            let sendcounts = sent[rank as usize].clone();
+            let (sdispls, rdispls) = (self.displs(&sendcounts), self.displs(&recvcounts));
+            (rank, Row { sendcounts, sdispls, recvcounts, rdispls, targets: Vec::new() })
+        };
+        let mut rows = (0..p).map(row).collect();
+        exchange_targets(&mut rows);
+        rows
+    }
+}
+
+/// Runs `body` for every p up to [`MOST`] on all cores, longest first, each p with randomness of its own.
+fn every_p(name: &str, body: impl Fn(u32, &mut Random) + Sync) {
+    let seed = seed();
+    println!("{name}: p = 1..={MOST}, PLAN_PROOF_SEED={seed}");
+    let next = AtomicU32::new(MOST);
+    let work = || {
+        while let Ok(p) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |p| p.checked_sub(1)) {
+            if p == 0 {
+                break;
+            }
+            body(p, &mut Random(seed ^ u64::from(p) << 32));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(work);
+        }
+    });
+}
+
+fn q(p: u32) -> u32 {
+    p.next_power_of_two().ilog2()
+}
+
+fn roots(p: u32, random: &mut Random) -> Vec<u32> {
+    if p <= 24 { (0..p).collect() } else { vec![0, 1, p - 1, random.rank(p), random.rank(p)] }
+}
+
+/// Whether the line's restrictions admit p.
+fn admits(algorithm: &Algorithm, p: u32) -> bool {
+    let prime = p > 1 && (2..p).all(|d| !p.is_multiple_of(d));
+    (p.is_power_of_two() || !algorithm.restrictions.contains("power of two"))
+        && !(prime && algorithm.restrictions.contains("not prime"))
+}
+
+/// Proves a line of the registry for these arguments, also lowered; `full` if no block is empty.
+fn proved(algorithm: &Algorithm, arguments: &Arguments, goal: &Goal, full: bool, random: &mut Random) {
+    let case = || format!("{} {} {arguments:?}", algorithm.operation, algorithm.name);
+    let plan = (algorithm.build)(arguments, &MODEL).unwrap_or_else(|e| panic!("{}: {e}", case()));
+    let plan = &*plan;
+    let report = prove(plan, goal).unwrap_or_else(|v| panic!("{}: {v}", case()));
+    assert_eq!(plan.algorithm(), algorithm.name);
+    assert_eq!(plan.rounds(), (algorithm.rounds_of)(arguments, 1), "{}", case());
+    if full {
+        assert_eq!(report.rounds, plan.rounds(), "{}", case());
+    }
+    assert_eq!(report.most, algorithm.volume_of(arguments), "{}", case());
+    let limits = WireLimits {
+        max_put: random.one_of(&[33, 1000, 20_000, 1 << 40]).max(report.most / 200),
+        gather: random.one_of(&[1, 4, 8]),
+        light: random.one_of(&[0, 50, 1000, 1 << 20]),
+    };
+    checked(plan, goal, limits, random).unwrap_or_else(|v| panic!("{}, {limits:?}: {v}", case()));
+}
+
+fn programs(plan: &dyn Plan, limits: &WireLimits) -> Vec<Program> {
+    (0..plan.size()).map(|rank| lower(plan, rank, limits).unwrap()).collect()
+}
+
+fn checked(plan: &dyn Plan, goal: &Goal, limits: WireLimits, random: &mut Random) -> Result<(), String> {
+    let found = check(plan, &programs(plan, &limits), goal, random.below(1 << 60));
+    found.map(|_| ()).map_err(|v| v.to_string())
+}
+
+/// Puts of all ranks on a wire without limits that does not gather.
+fn puts(plan: &dyn Plan) -> usize {
+    let programs = programs(plan, &WireLimits { max_put: u64::MAX, gather: 1, light: 0 });
+    programs.iter().flat_map(|program| &program.ops).filter(|op| op.kind == OpKind::Put).count()
+}
+
+/// All lines of a regular operation with a root, or of its irregular form.
+fn rooted(operation: Operation, goal: fn(u32, &[u64], &[u64], bool) -> Goal) {
+    let irregular = operation.name().ends_with('v');
+    every_p(operation.name(), |size, random| {
+        for root in roots(size, random) {
+            for algorithm in algorithms(operation) {
+                let bytes = random.one_of(&[0, 1, 8, 100, 10_000]);
+                let counts = if irregular { random.counts(size) } else { vec![bytes; size as usize] };
+                let displs: Vec<u64> = match irregular {
+                    true => random.displs(&counts),
+                    false => (0..u64::from(size)).map(|j| j * bytes).collect(),
+                };
+                let in_place = random.below(3) == 0;
+                let goal = goal(root, &counts, &displs, in_place);
+                let full = counts.iter().all(|count| *count > 0);
+                let arguments =
+                    Arguments { size, root, bytes, counts, displs, in_place, ..Arguments::default() };
+                proved(algorithm, &arguments, &goal, full, random);
+            }
+        }
+    });
+}
+
+#[test]
+fn gather() {
+    rooted(Operation::Gather, Goal::gather);
+}
+
+#[test]
+fn gatherv() {
+    rooted(Operation::Gatherv, Goal::gather);
+}
+
+#[test]
+fn scatter() {
+    rooted(Operation::Scatter, Goal::scatter);
+}
+
+#[test]
+fn scatterv() {
+    rooted(Operation::Scatterv, Goal::scatter);
+}
+
+#[test]
+fn alltoall() {
+    every_p("alltoall", |size, random| {
+        for algorithm in algorithms(Operation::Alltoall) {
+            let bytes = random.one_of(&[1, 8, 100, 10_000]);
+            for bytes in [0, bytes] {
+                let arguments = Arguments { size, bytes, ..Arguments::default() };
+                if admits(algorithm, size) {
+                    proved(algorithm, &arguments, &Goal::alltoall(size, bytes), bytes > 0, random);
+                } else {
+                    (algorithm.build)(&arguments, &MODEL).unwrap_err();
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn alltoallv() {
+    every_p("alltoallv", |size, random| {
+        for algorithm in algorithms(Operation::Alltoallv) {
+            for _ in 0..3 {
+                let rows = random.rows(size);
+                let goal = Goal::alltoallv(&rows);
+                let full = rows.values().flat_map(|row| &row.sendcounts).all(|count| *count > 0);
+                let arguments = Arguments { size, rows, ..Arguments::default() };
+                if !admits(algorithm, size) {
+                    (algorithm.build)(&arguments, &MODEL).unwrap_err();
+                    continue;
+                }
+                proved(algorithm, &arguments, &goal, full, random);
+                alone(algorithm, &arguments, random);
+            }
+        }
+    });
+}
+
+/// A rank that knows its own row only does the same as one that knows all.
+fn alone(algorithm: &Algorithm, arguments: &Arguments, random: &mut Random) {
+    let all = (algorithm.build)(arguments, &MODEL).unwrap();
+    let rank = random.rank(arguments.size);
+    let rows = BTreeMap::from([(rank, arguments.rows[&rank].clone())]);
+    let own = (algorithm.build)(&Arguments { rows, ..arguments.clone() }, &MODEL).unwrap();
+    let limits =
+        WireLimits { max_put: 1000, gather: random.one_of(&[1, 4]), light: random.one_of(&[0, 1000]) };
+    let (a, b) = (lower(&*all, rank, &limits).unwrap(), lower(&*own, rank, &limits).unwrap());
+    assert_eq!(format!("{a:?}"), format!("{b:?}"), "rank {rank} of {}", arguments.size);
+    assert_eq!(all.sizes(rank), own.sizes(rank));
+}
+
+/// Every put has its mirror, looked at one rank at a time: what the other tests prove of small p.
+#[test]
+fn very_many_ranks() {
+    let seed = seed();
+    println!("very_many_ranks: PLAN_PROOF_SEED={seed}");
+    let mut random = Random(seed);
+    for p in [1_000_000, (1 << 30) - 1, i32::MAX.cast_unsigned()] {
+        let tree = Binomial::new(p, random.rank(p)).unwrap();
+        let root = tree.root();
+        let plans: [&dyn Plan; 2] = [
+            &Gather::new(Box::new(tree), 8, false).unwrap(),
+            &Scatter::new(Box::new(tree), 8, false).unwrap(),
+        ];
+        for plan in plans {
+            for rank in (0..50).map(|_| random.rank(p)).chain([root]) {
+                for step in plan.steps(rank).filter(|s| s.kind == Kind::Put) {
+                    let mirror = Step { kind: Kind::Expect, peer: rank, waits: [Wait::NONE; 2], ..step };
+                    assert!(plan.steps(step.peer).any(|s| s == mirror), "p = {p}, rank {rank}: {step:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Light blocks go up and down a binomial tree in one put per edge, two where the run wraps at the root.
+#[test]
+fn one_put_per_edge() {
+    for p in 1..=MOST {
+        for root in [0, p / 3, p - 1] {
+            let tree = Binomial::new(p, root).unwrap();
+            let gather = Gather::new(Box::new(tree), 8, false).unwrap();
+            let scatter = Scatter::new(Box::new(tree), 8, false).unwrap();
+            for plan in [&gather as &dyn Plan, &scatter] {
+                let puts = puts(plan) as u32;
+                assert!((p - 1..=p).contains(&puts), "p = {p}, root {root}: {puts} puts");
+            }
+        }
+        for plan in [circulants::alltoall(p, 8).unwrap(), bruck::alltoall(p, 8).unwrap()] {
+            assert_eq!(puts(&plan) as u32, p * q(p), "{plan:?}");
+        }
+    }
+}
+
+/// The time of a gather in which a rank takes in whole messages, one after the other: one per byte.
+fn gather_time(tree: &dyn Tree, counts: &[u64], rank: u32) -> u64 {
+    tree.children(rank).into_iter().fold(0, |time, child| {
+        let bytes: u64 =
+            (child.first..child.first + child.width).map(|i| counts[tree.rank(i) as usize]).sum();
+        time.max(gather_time(tree, counts, child.peer)) + bytes
+    })
+}
+
+/// Träff's bound: with a fixed root at most twice as long as the root takes to receive everything. The
+/// binomial tree goes beyond.
+#[test]
+fn the_size_aware_tree_is_within_twice_the_optimum() {
+    let seed = seed();
+    println!("the_size_aware_tree: PLAN_PROOF_SEED={seed}");
+    let (mut random, mut worst) = (Random(seed), 0.0f64);
+    for _ in 0..4000 {
+        let p = 2 + random.rank(63);
+        let (counts, root) = (random.counts(p), random.rank(p));
+        let least = counts.iter().sum::<u64>() - counts[root as usize];
+        let tree = SizeAware::new(&counts, root).unwrap();
+        let time = gather_time(&tree, &counts, root);
+        assert!(time <= 2 * least, "{counts:?}, root {root}: {time} > 2·{least}");
+        let binomial = gather_time(&Binomial::new(p, root).unwrap(), &counts, root);
+        worst = worst.max(binomial as f64 / least.max(1) as f64);
+    }
+    println!("binomial: up to {worst:.2} times the least");
+    assert!(worst > 2.0);
+    // Of two ranks alone, neither of which has anything to gather, the one with less sends.
+    assert_eq!(gather_time(&SizeAware::new(&[1, 92, 588], 2).unwrap(), &[1, 92, 588], 2), 94);
+}
+
+/// Blocks per rank: circulant is never worse than Bruck, and better just above powers of two.
+#[test]
+fn circulant_alltoall_puts_the_fewest_blocks() {
+    let blocks = |p| (circulants::alltoall(p, 1).unwrap().blocks(), bruck::alltoall(p, 1).unwrap().blocks());
+    for (p, circulant, bruck) in [(9, 12, 13), (17, 30, 33), (20, 40, 40), (31, 75, 75), (32, 80, 80)] {
+        assert_eq!(blocks(p), (circulant, bruck));
+    }
+    for (p, circulant, bruck) in [(33, 73, 81), (36, 84, 88), (64, 192, 192)] {
+        assert_eq!(blocks(p), (circulant, bruck));
+    }
+    for p in 1..=600 {
+        let (circulant, bruck) = blocks(p);
+        assert!(circulant <= bruck && 2 * bruck <= u64::from(p * q(p)), "p = {p}");
+    }
+}
+
+#[test]
+fn beyond_four_gigabytes() {
+    let mut random = Random(1);
+    let limits = WireLimits { max_put: 1 << 31, gather: 1, light: 4096 };
+    let counts: Vec<u64> = (0..9).map(|j| (j % 4) << 33).collect();
+    let displs: Vec<u64> = (0..9).map(|j| (8 - j) << 36).collect();
+    let tree = || Box::new(SizeAware::new(&counts, 4).unwrap());
+    let plan = Gather::irregular(tree(), &counts, &displs, false).unwrap();
+    let goal = Goal::gather(4, &counts, &displs, false);
+    prove(&plan, &goal).unwrap();
+    checked(&plan, &goal, limits, &mut random).unwrap();
+    let plan = Scatter::irregular(tree(), &counts, &displs, true).unwrap();
+    let goal = Goal::scatter(4, &counts, &displs, true);
+    prove(&plan, &goal).unwrap();
+    checked(&plan, &goal, limits, &mut random).unwrap();
+    for plan in [circulants::alltoall(9, 5 << 32).unwrap(), ring::alltoall(9, 5 << 32).unwrap()] {
+        prove(&plan, &Goal::alltoall(9, 5 << 32)).unwrap();
+        checked(&plan, &Goal::alltoall(9, 5 << 32), limits, &mut random).unwrap();
+    }
+}
+
+/// A plan whose rank 0 has its first copy, or put, taken from elsewhere: the proof must see it.
+#[derive(Debug)]
+struct Misled<'a>(&'a dyn Plan, Kind);
+
+impl Plan for Misled<'_> {
+    fn algorithm(&self) -> &'static str {
+        "misled"
+    }
+    fn size(&self) -> u32 {
+        self.0.size()
+    }
+    fn rounds(&self) -> u32 {
+        self.0.rounds()
+    }
+    fn counters(&self, rank: u32) -> u32 {
+        self.0.counters(rank)
+    }
+    fn sizes(&self, rank: u32) -> circulant::plan::Sizes {
+        self.0.sizes(rank)
+    }
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        let mut steps: Vec<Step> = self.0.steps(rank).collect();
+        if let Some(step) = steps.iter_mut().find(|s| rank == 0 && s.kind == self.1) {
+            let elsewhere = if step.source.offset == 0 { step.len } else { 0 };
+            step.source.offset = elsewhere;
+        }
+        Box::new(steps.into_iter())
+    }
+}
+
+#[test]
+fn the_proof_sees_blocks_from_the_wrong_place() {
+    let alltoall = circulants::alltoall(9, 8).unwrap();
+    let (counts, displs) = (vec![8; 9], (0..9).map(|j| 8 * j).collect::<Vec<u64>>());
+    let tree = Box::new(Binomial::new(9, 0).unwrap());
+    let scatter = Scatter::new(tree.clone(), 8, false).unwrap();
+    let gather = Gather::new(tree, 8, false).unwrap();
+    for kind in [Kind::Copy, Kind::Put] {
+        prove(&Misled(&alltoall, kind), &Goal::alltoall(9, 8)).unwrap_err();
+        prove(&Misled(&scatter, kind), &Goal::scatter(0, &counts, &displs, false)).unwrap_err();
+    }
+    prove(&Misled(&gather, Kind::Expect), &Goal::gather(0, &counts, &displs, false)).unwrap_err();
+    // The right bytes at the wrong rank, or in the wrong order.
+    prove(&gather, &Goal::gather(1, &counts, &displs, false)).unwrap_err();
+    prove(&gather, &Goal::gather(0, &counts, &displs, true)).unwrap_err();
+    let backwards: Vec<u64> = displs.iter().rev().copied().collect();
+    prove(&gather, &Goal::gather(0, &counts, &backwards, false)).unwrap_err();
+    prove(&scatter, &Goal::scatter(0, &counts, &backwards, false)).unwrap_err();
+    prove(&alltoall, &Goal::alltoall(9, 9)).unwrap_err();
+}
+
+#[test]
+fn bad_arguments_are_errors() {
+    Binomial::new(0, 0).unwrap_err();
+    Binomial::new(4, 4).unwrap_err();
+    SizeAware::new(&[], 0).unwrap_err();
+    SizeAware::new(&[1, 2], 2).unwrap_err();
+    SizeAware::new(&[u64::MAX, 2], 1).unwrap_err();
+    let tree = || Box::new(Binomial::new(4, 1).unwrap());
+    Gather::new(tree(), u64::MAX / 2, false).unwrap_err();
+    Scatter::new(tree(), u64::MAX / 2, false).unwrap_err();
+    Gather::irregular(tree(), &[1, 2], &[0, 1], false).unwrap_err();
+    Gather::irregular(tree(), &[2; 4], &[0, 1, 4, 6], false).unwrap_err();
+    Scatter::irregular(tree(), &[1; 4], &[0, 1, 2, u64::MAX], false).unwrap_err();
+    for lines in [Operation::Alltoall, Operation::Alltoallv].map(algorithms) {
+        for line in lines {
+            for (size, bytes) in [(0, 1), (u32::MAX, 1), (4, u64::MAX / 2)] {
+                let rows = BTreeMap::from([(0, Row::default())]);
+                (line.build)(&Arguments { size, bytes, rows, ..Arguments::default() }, &MODEL).unwrap_err();
+            }
+        }
+    }
+    let mut rows = Random(1).rows(3);
+    rows.get_mut(&1).unwrap().sendcounts[2] += 1;
+    let error = direct::alltoallv(3, rows.clone()).unwrap_err().to_string();
+    assert!(error.contains("rank 1 sends") && error.contains("rank 2"), "{error}");
+    rows.remove(&2);
+    direct::alltoallv(3, rows.clone()).unwrap();
+    rows.get_mut(&1).unwrap().sendcounts[1] += 1;
+    direct::alltoallv(3, rows.clone()).unwrap_err();
+    assert_eq!(Operation::Alltoallv.code(), 10);
+}
