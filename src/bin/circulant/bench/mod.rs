@@ -9,8 +9,8 @@ mod table;
 
 use crate::outcome::{Failure, Out, leave};
 use crate::units;
-use circulant::comm::Options;
 use circulant::World;
+use circulant::comm::Options;
 use circulant::plan::registry;
 use clap::Args;
 use dist::{DISTS, Dist};
@@ -109,7 +109,8 @@ fn after_long_help() -> String {
     }
     text += "\nAlgorithms (n blocks, q = ⌈log2 P⌉ rounds):\n";
     for a in registry::ALGORITHMS {
-        text += &format!("  {:<12}{:<19}{} rounds; {}\n", a.operation.name(), a.name, a.rounds, a.restrictions);
+        text +=
+            &format!("  {:<12}{:<19}{} rounds; {}\n", a.operation.name(), a.name, a.rounds, a.restrictions);
     }
     text + "\n" + EXAMPLES
 }
@@ -222,13 +223,17 @@ fn known_algorithm(op: &Operation, name: &str) -> Result<(), Failure> {
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     let points = plan(args);
     let world = World::init()?;
-    let done = refuse(args, &points, world.size()).map_err(Failure::everywhere).and_then(|()| {
-        all_points(args, &world, &points)
-    });
+    let done = refuse(args, &points, world.size())
+        .map_err(Failure::everywhere)
+        .and_then(|()| all_points(args, &world, &points));
     leave(world, done)?.map_or(Ok(()), Report::finish)
 }
 
-fn all_points<'a>(args: &'a BenchArgs, world: &World, points: &[Point]) -> Result<Option<Report<'a>>, Failure> {
+fn all_points<'a>(
+    args: &'a BenchArgs,
+    world: &World,
+    points: &[Point],
+) -> Result<Option<Report<'a>>, Failure> {
     // Blocks and algorithm are for what is timed, not for barriers and gathered times.
     let deadline = args.deadline.map(Duration::from_secs_f64);
     let comm = &world.comm().with(Options { deadline, ..Options::default() });
