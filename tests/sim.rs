@@ -156,6 +156,18 @@ fn disagreement_is_named_on_every_rank() {
 }
 
 #[test]
+fn two_roots_find_each_other_out() {
+    let results = run(2, &sim::Faults::default(), &[("deadline", "3")], |_, comm, _| {
+        comm.bcast(&mut [1u8; 1000], comm.rank())
+    });
+    for r in results {
+        let e = r.unwrap_err();
+        assert_eq!(e.kind(), circulant::ErrorKind::Mismatch, "{e}");
+        assert!(e.to_string().contains("with other arguments"), "{e}");
+    }
+}
+
+#[test]
 fn bad_arguments_reach_every_rank() {
     let results = run(4, &sim::Faults::default(), &[], |_, comm, _| {
         let root = if comm.rank() == 2 { 9 } else { 0 };

@@ -276,6 +276,17 @@ impl Core {
         }
     }
 
+    /// Holds what `origin` says to be in against our own call of the same number. Open words do that at once,
+    /// but nobody opens to a rank that puts: two ranks that both take themselves for the root hear nothing.
+    fn compare(&mut self, origin: u32, theirs: Status) {
+        let (call, code) = (theirs.entered.call, theirs.entered.code);
+        let Some(task) = self.slot_of(call).and_then(|slot| self.task_ref(slot)) else { return };
+        let mine = task.meta;
+        if theirs.hash != 0 && (mine.code, mine.hash) != (code, theirs.hash) {
+            self.disagree(origin, call, code, mine.code);
+        }
+    }
+
     fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
         let n = call.sequence;
         let (theirs_name, mine_name) = ((self.setup.names)(theirs), (self.setup.names)(mine));
@@ -363,6 +374,7 @@ impl Core {
             {
                 self.statuses.insert(origin, (round, status));
                 self.flood(message, from);
+                self.compare(origin, status);
             }
             _ => {}
         }

@@ -38,6 +38,8 @@ pub(crate) struct CallId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Status {
     pub entered: Mark,
+    /// The hash of what was entered; 0: it was refused before it had one.
+    pub hash: u64,
     pub completed: Mark,
 }
 
@@ -192,6 +194,7 @@ impl Message {
                 w.u32(*origin);
                 w.u32(*round);
                 w.mark(status.entered);
+                w.u64(status.hash);
                 w.mark(status.completed);
             }
             Self::Raw { grant } => w.grant(*grant),
@@ -244,7 +247,7 @@ impl Message {
             7 => Self::Status {
                 origin: r.u32()?,
                 round: r.u32()?,
-                status: Status { entered: r.mark()?, completed: r.mark()? },
+                status: Status { entered: r.mark()?, hash: r.u64()?, completed: r.mark()? },
             },
             8 => Self::Raw { grant: r.grant()? },
             9 => Self::Bye,
@@ -303,7 +306,11 @@ mod tests {
             Message::Ack { call, bytes: 1 << 40 },
             Message::Abort { origin: 1, culprit: NONE, kind: 2, mark, round: 4, text: "grüße".repeat(60) },
             Message::Query { origin: 3, round: 1 },
-            Message::Status { origin: 3, round: 1, status: Status { entered: mark, completed: mark } },
+            Message::Status {
+                origin: 3,
+                round: 1,
+                status: Status { entered: mark, hash: 7, completed: mark },
+            },
             Message::Raw { grant: g },
             Message::Bye,
         ]

@@ -152,6 +152,7 @@ impl Engine {
     /// From here on we are in this call, for all who ask.
     pub(crate) fn calls(&mut self, code: u8, call: CallId) {
         self.core.status.entered = Mark { code, call };
+        self.core.status.hash = 0;
     }
 
     /// Refuses work in a world that has ended. Who hears of the end by this passes the news on.
@@ -175,6 +176,7 @@ impl Engine {
         let slot = self.core.free_slot()?;
         let Meta { call, code, hash, .. } = task.meta;
         self.calls(code, call);
+        self.core.status.hash = hash;
         let open = if task.persistent {
             Message::Start { call, slot, code, hash }
         } else {

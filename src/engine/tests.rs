@@ -241,11 +241,11 @@ fn messages() -> impl Strategy<Value = Message> {
             }
         ),
         (small(), small()).prop_map(|(origin, round)| Message::Query { origin, round }),
-        (small(), small(), mark(), mark()).prop_map(|(origin, round, entered, completed)| Message::Status {
-            origin,
-            round,
-            status: Status { entered, completed }
-        }),
+        (small(), small(), mark(), any::<u64>(), mark()).prop_map(
+            |(origin, round, entered, hash, completed)| {
+                Message::Status { origin, round, status: Status { entered, hash, completed } }
+            }
+        ),
         grant().prop_map(|grant| Message::Raw { grant }),
         Just(Message::Bye),
     ]

@@ -108,7 +108,8 @@ fn after_long_help() -> String {
         text += &format!("  {:<12}{}\n", d.name, d.about);
     }
     text += "\nAlgorithms (n blocks, q = ⌈log2 P⌉ rounds):\n";
-    for a in registry::ALGORITHMS {
+    let can = |a: &&registry::Algorithm| Operation::find(a.operation.name()).is_some();
+    for a in registry::ALGORITHMS.iter().filter(can) {
         text +=
             &format!("  {:<12}{:<19}{} rounds; {}\n", a.operation.name(), a.name, a.rounds, a.restrictions);
     }
