@@ -1,6 +1,7 @@
 //! The registry: every algorithm as data. A new one is a file of its own and a line in [`ALGORITHMS`].
 
 mod moves;
+mod operation;
 mod reductions;
 
 use super::allgather::circulant::Allgather;
@@ -8,7 +9,6 @@ use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
     Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
 };
-use super::alltoall::Row;
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
 use super::bcast::tree::{Shape, Tree};
@@ -19,176 +19,8 @@ use super::topology::{dimension, sides};
 use super::{Plan, rules};
 use crate::error::{Result, argument};
 use crate::plan::price::Model;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
-/// The operations, by their MPI names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Operation {
-    /// The root's bytes to all.
-    Bcast,
-    /// The same number of bytes of every rank to all.
-    Allgather,
-    /// Any number of bytes of every rank to all.
-    Allgatherv,
-    /// Nobody leaves before everybody has entered.
-    Barrier,
-    /// The same number of bytes of every rank to the root.
-    Gather,
-    /// Any number of bytes of every rank to the root.
-    Gatherv,
-    /// The same number of the root's bytes to every rank.
-    Scatter,
-    /// Any number of the root's bytes to every rank.
-    Scatterv,
-    /// The same number of bytes from every rank to every rank.
-    Alltoall,
-    /// Any number of bytes from every rank to every rank.
-    Alltoallv,
-    /// The fold of all ranks' bytes at the root.
-    Reduce,
-    /// The fold of all ranks' bytes at all.
-    Allreduce,
-    /// The fold of all ranks' bytes, to every rank its piece.
-    ReduceScatter,
-    /// The same, with pieces of the same length.
-    ReduceScatterBlock,
-    /// To every rank the fold of those up to itself.
-    Scan,
-    /// To every rank the fold of those before it.
-    Exscan,
-}
-
-impl Operation {
-    /// All of them.
-    pub const ALL: [Self; 16] = [
-        Self::Bcast,
-        Self::Allgather,
-        Self::Allgatherv,
-        Self::Barrier,
-        Self::Gather,
-        Self::Gatherv,
-        Self::Scatter,
-        Self::Scatterv,
-        Self::Alltoall,
-        Self::Alltoallv,
-        Self::Reduce,
-        Self::Allreduce,
-        Self::ReduceScatter,
-        Self::ReduceScatterBlock,
-        Self::Scan,
-        Self::Exscan,
-    ];
-
-    /// Whether it takes an operator.
-    pub const fn reduces(self) -> bool {
-        matches!(
-            self,
-            Self::Reduce
-                | Self::Allreduce
-                | Self::ReduceScatter
-                | Self::ReduceScatterBlock
-                | Self::Scan
-                | Self::Exscan
-        )
-    }
-
-    /// The name, as in MPI without its prefix, lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bcast => "bcast",
-            Self::Allgather => "allgather",
-            Self::Allgatherv => "allgatherv",
-            Self::Barrier => "barrier",
-            Self::Gather => "gather",
-            Self::Gatherv => "gatherv",
-            Self::Scatter => "scatter",
-            Self::Scatterv => "scatterv",
-            Self::Alltoall => "alltoall",
-            Self::Alltoallv => "alltoallv",
-            Self::Reduce => "reduce",
-            Self::Allreduce => "allreduce",
-            Self::ReduceScatter => "reduce_scatter",
-            Self::ReduceScatterBlock => "reduce_scatter_block",
-            Self::Scan => "scan",
-            Self::Exscan => "exscan",
-        }
-    }
-
-    /// A number for the wire; 0 is no operation.
-    pub fn code(self) -> u8 {
-        let at = Self::ALL.iter().position(|op| *op == self).unwrap_or(0);
-        u8::try_from(at + 1).unwrap_or(u8::MAX)
-    }
-
-    /// The name of the operation with this code, for messages about other ranks.
-    pub fn name_of(code: u8) -> &'static str {
-        let at = usize::from(code).checked_sub(1);
-        at.and_then(|i| Self::ALL.get(i)).map_or("no operation", |op| op.name())
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Operation {
-    type Err = crate::error::Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|op| op.name() == name).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|op| op.name()).collect();
-            argument(format!("there is no operation {name:?}")).help(format!("one of {}", names.join(", ")))
-        })
-    }
-}
-
-/// The arguments of an operation on p ranks; what an operation does not have is ignored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Arguments {
-    /// The number of ranks.
-    pub size: u32,
-    /// The root (bcast, gather(v), scatter(v), reduce).
-    pub root: u32,
-    /// Bytes: of the message (bcast), of each rank (allgather, gather, scatter, reduce_scatter_block), of a
-    /// block (alltoall), or of each rank's vector (reduce, allreduce, scan, exscan).
-    pub bytes: u64,
-    /// Bytes of each rank (allgatherv, gatherv, scatterv, reduce_scatter).
-    pub counts: Vec<u64>,
-    /// Where each rank's bytes go in the output (allgatherv, gatherv at the root) or lie in the root's
-    /// input (scatterv).
-    pub displs: Vec<u64>,
-    /// By rank: what it sends and receives (alltoallv). A rank needs no row but its own.
-    pub rows: BTreeMap<u32, Row>,
-    /// The contribution lies in the output already (gather(v), reduce: the root's; scatter(v): the root's block
-    /// stays in its input).
-    pub in_place: bool,
-    /// Bytes of an element, which is never cut (operations that reduce; 0 is 1).
-    pub element: u64,
-    /// The operator commutes (operations that reduce).
-    pub commutative: bool,
-    /// The number of blocks; `None`: by rule from the model.
-    pub blocks: Option<u32>,
-}
-
-impl Arguments {
-    /// Bytes that a rank has to receive, at the rank that receives most.
-    fn volume(&self, operation: Operation) -> u64 {
-        match operation {
-            Operation::Bcast => self.bytes,
-            Operation::Allgather => self.bytes * u64::from(self.size.saturating_sub(1)),
-            Operation::Allgatherv => {
-                self.counts.iter().sum::<u64>() - self.counts.iter().min().copied().unwrap_or(0)
-            }
-            Operation::Barrier => 0,
-            operation => moves::least(operation, self),
-        }
-    }
-}
+pub use operation::{Arguments, Operation};
 
 /// Builds a plan for all ranks; the same at every rank from the same arguments and model.
 pub type Build = fn(&Arguments, &Model) -> Result<Box<dyn Plan>>;
