@@ -22,6 +22,7 @@ mod communicator;
 mod liveness;
 mod measure;
 mod persistent;
+mod watchdog;
 mod world;
 
 pub use communicator::{Communicator, Options};

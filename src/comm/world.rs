@@ -3,6 +3,7 @@
 use super::call::Cache;
 use super::communicator::Communicator;
 use super::liveness::Watch;
+use super::watchdog::Watchdog;
 use crate::buffer::{Arena, Wire};
 use crate::config::Config;
 use crate::engine::{Directory, Engine, Identity, Setup};
@@ -296,6 +297,11 @@ fn start(
     }
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
+    if fabric::quirks::quirk(&provider).shared_locks {
+        let liveness = Box::new(Watch::new(Arc::clone(&launch), &same_host));
+        let beat = engine.pulse();
+        Watchdog { beat, liveness, rank, provider: provider.clone(), deadline }.start();
+    }
     let shared =
         Shared { engine, arena, cache: Cache::default(), model, deadline, blocks, algorithm, sequence: 0 };
     let shared = Arc::new(Mutex::new(shared));

@@ -23,6 +23,7 @@ impl Engine {
     /// Ends the world because of `error`, met here: tells everybody, then closes the endpoint. Returns the
     /// error with our whereabouts.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
+        let _inside = self.beat.enter();
         if self.mark.forked() {
             self.shut();
             return error;

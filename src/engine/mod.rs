@@ -8,6 +8,7 @@
 //! Any error is final for the world: it is flooded along the neighbours with the culprit's name, the
 //! endpoint is closed (so that nobody can touch borrowed memory any more), and every later call fails.
 
+mod beat;
 mod bootstrap;
 mod core;
 mod failure;
@@ -18,6 +19,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
 pub(crate) use core::Core;
 pub(crate) use message::CallId;
@@ -30,6 +32,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Borrow, Limits, Sink, Transport};
 use message::{Message, NONE};
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Tells the engine of ranks that ended, from outside the wire (launcher, process watch).
@@ -68,6 +71,7 @@ pub(crate) struct Engine {
     directory: Option<Box<dyn Directory>>,
     /// World ranks that the transport can reach: the neighbours, and who was needed since.
     connected: HashSet<u32>,
+    beat: Arc<Beat>,
     core: Core,
     mark: ForkMark,
     /// Wait by sleeping: for ranks that must not disturb a measurement on shared cores.
@@ -98,6 +102,7 @@ impl Engine {
             liveness: None,
             directory: None,
             connected: HashSet::new(),
+            beat: Arc::default(),
             core: Core::new(setup),
             mark: ForkMark::new(),
             lazy: false,
@@ -107,6 +112,11 @@ impl Engine {
     /// Watches ranks from outside the wire from now on.
     pub(crate) fn watch(&mut self, liveness: Box<dyn Liveness>) {
         self.liveness = Some(liveness);
+    }
+
+    /// The engine's pulse, for a watchdog.
+    pub(crate) fn pulse(&self) -> Arc<Beat> {
+        Arc::clone(&self.beat)
     }
 
     /// Where to look up ranks that are no neighbours.
@@ -171,6 +181,7 @@ impl Engine {
     }
 
     fn enter(&mut self, task: Box<Task>) -> Result<u8> {
+        let _inside = self.beat.enter();
         self.healthy()?;
         self.reach(&task)?;
         let slot = self.core.free_slot()?;
@@ -266,6 +277,7 @@ impl Engine {
 
     /// Progresses once and, when nothing moved, looks whether to go on waiting. Says whether anything moved.
     fn step(&mut self, waiting: &mut Waiting) -> Result<bool> {
+        let _inside = self.beat.enter();
         let moved = match self.progress() {
             Ok(moved) => moved > 0,
             Err(e) => return Err(self.fail(waiting.named(e))),
@@ -380,6 +392,7 @@ impl Engine {
     /// # Errors
     /// When the provider cannot promise that nobody touches our memory any more.
     pub(crate) fn close(&mut self) -> Result<()> {
+        let _inside = self.beat.enter();
         self.core.end(|| Error::new(ErrorKind::Aborted, "the world was finalized"));
         match self.transport.take() {
             Some(mut t) => t.close(),
@@ -405,6 +418,7 @@ impl Wire for Engine {
     }
 
     fn shut(&mut self) {
+        let _inside = self.beat.enter();
         self.core.end(|| Error::new(ErrorKind::Aborted, "the world was shut"));
         if self.mark.forked() {
             // Closing would end the parent's connections, which are the same ones.

@@ -61,6 +61,8 @@ pub struct Quirk {
     pub quiet_close: bool,
     /// A variable that must not be on, since arrivals are lost then.
     pub refuses: Option<&'static str>,
+    /// Ranks share locks: one that dies with a lock held stops the others inside the provider.
+    pub shared_locks: bool,
     /// Microseconds to sleep when there is nothing to do, so that the provider's own thread gets a core; 0:
     /// wait as the settings say.
     pub nap_us: u32,
@@ -100,6 +102,7 @@ const COMMON: Quirk = Quirk {
     reports_death: true,
     quiet_close: false,
     refuses: None,
+    shared_locks: false,
     nap_us: 0,
     note: "",
 };
@@ -144,6 +147,7 @@ pub const QUIRKS: &[Quirk] = &[
         provider: "shm",
         class: Class::SharedMemory,
         reports_death: false,
+        shared_locks: true,
         note: "peers copy across processes whenever they like and keys are not checked: borrows are staged",
         ..COMMON
     },

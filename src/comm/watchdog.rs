@@ -1,0 +1,115 @@
+//! A last resort for providers that can hang in a call: libfabric's shared memory keeps spin locks in memory
+//! that ranks share, and a rank that dies or stops while it holds one stops its neighbours inside libfabric,
+//! where no deadline of ours is looked at. A thread notices that, says who is gone, and ends the process.
+
+use crate::engine::{Beat, Liveness};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often it looks. It counts looks, not time: who was stopped himself must not be taken for stuck.
+const TICK: Duration = Duration::from_millis(250);
+/// Stuck in one call for so many looks, with a rank known to be gone.
+const GONE: u32 = 8;
+
+/// What the watchdog says of its own process.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    pub(super) beat: Arc<Beat>,
+    pub(super) liveness: Box<dyn Liveness>,
+    pub(super) rank: usize,
+    pub(super) provider: String,
+    pub(super) deadline: Duration,
+}
+
+impl Watchdog {
+    /// Starts the thread. It ends with the process, or when nobody else holds the pulse.
+    pub(super) fn start(self) {
+        let builder = std::thread::Builder::new().name("circulant-watchdog".to_owned());
+        if let Err(e) = builder.spawn(move || self.watch()) {
+            tracing::warn!("no watchdog: {e}");
+        }
+    }
+
+    fn watch(mut self) {
+        let patience =
+            u32::try_from(self.deadline.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX / 2) + GONE;
+        let (mut last, mut same, mut gone) = (None, 0u32, None);
+        while Arc::strong_count(&self.beat) > 1 {
+            std::thread::sleep(TICK);
+            let now = self.beat.inside();
+            same = if now.is_some() && now == last { same + 1 } else { 0 };
+            last = now;
+            if same == GONE && gone.is_none() {
+                gone = self.liveness.gone();
+            }
+            if (same >= GONE && gone.is_some()) || same >= patience {
+                self.end(gone.as_ref());
+            }
+        }
+    }
+
+    fn end(&self, gone: Option<&(u32, String)>) -> ! {
+        let who = match gone {
+            Some((rank, how)) => format!("rank {rank} is gone ({how})"),
+            None => "a peer died or stopped".to_owned(),
+        };
+        eprintln!(
+            "circulant: rank {}: {who} and provider {} does not come back from a call: it waits for a lock that is \
+             never given back; ending this process (CIRCULANT_PROVIDER=tcp has no such locks)",
+            self.rank, self.provider
+        );
+        std::process::abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    const INSIDE: &str = "WATCHDOG_TEST_INSIDE";
+
+    #[derive(Debug)]
+    struct Rank3;
+
+    impl Liveness for Rank3 {
+        fn gone(&mut self) -> Option<(u32, String)> {
+            Some((3, "killed by signal 9".to_owned()))
+        }
+    }
+
+    fn watch(beat: &Arc<Beat>) {
+        let (beat, liveness) = (Arc::clone(beat), Box::new(Rank3));
+        let deadline = Duration::from_secs(30);
+        Watchdog { beat, liveness, rank: 1, provider: "shm".to_owned(), deadline }.start();
+    }
+
+    /// In a process of its own, since it ends it.
+    #[test]
+    fn a_process_that_is_stuck_says_who_is_gone_and_ends() {
+        if std::env::var_os(INSIDE).is_some() {
+            let beat = Arc::default();
+            watch(&beat);
+            let _inside = Beat::enter(&beat);
+            std::thread::sleep(Duration::from_secs(20));
+            return;
+        }
+        let me = std::env::current_exe().unwrap();
+        let test = "comm::watchdog::tests::a_process_that_is_stuck_says_who_is_gone_and_ends";
+        let out = Command::new(me).args(["--exact", "--nocapture", test]).env(INSIDE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.signal(), Some(6), "{said}");
+        assert!(said.contains("rank 1: rank 3 is gone (killed by signal 9) and provider shm"), "{said}");
+    }
+
+    #[test]
+    fn who_comes_and_goes_is_left_alone() {
+        let beat: Arc<Beat> = Arc::default();
+        watch(&beat);
+        for _ in 0..30 {
+            let _inside = Beat::enter(&beat);
+            std::thread::sleep(TICK / 2);
+        }
+    }
+}
