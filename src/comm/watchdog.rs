@@ -16,6 +16,8 @@ const GONE: u32 = 8;
 pub(super) struct Watchdog {
     pub(super) beat: Arc<Beat>,
     pub(super) liveness: Box<dyn Liveness>,
+    /// (rank, process) of the neighbours on this host.
+    pub(super) same_host: Vec<(u32, u32)>,
     pub(super) rank: usize,
     pub(super) provider: String,
     pub(super) deadline: Duration,
@@ -48,10 +50,22 @@ impl Watchdog {
         }
     }
 
+    /// A neighbour whose process is stopped, or is not there.
+    fn stopped(&self) -> Option<u32> {
+        let still = |(_, pid): &&(u32, u32)| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // The state follows the name, which is in parentheses and may hold anything.
+            !matches!(stat.rsplit_once(") "), Some((_, rest)) if !rest.starts_with(['T', 't', 'Z', 'X']))
+        };
+        self.same_host.iter().find(still).map(|(rank, _)| *rank)
+    }
+
     fn end(&self, gone: Option<&(u32, String)>) -> ! {
         let who = match gone {
             Some((rank, how)) => format!("rank {rank} is gone ({how})"),
-            None => "a peer died or stopped".to_owned(),
+            None => {
+                self.stopped().map_or("a peer died or stopped".to_owned(), |r| format!("rank {r} is stopped"))
+            }
         };
         eprintln!(
             "circulant: rank {}: {who} and provider {} does not come back from a call: it waits for a lock that is \
@@ -82,7 +96,8 @@ mod tests {
     fn watch(beat: &Arc<Beat>) {
         let (beat, liveness) = (Arc::clone(beat), Box::new(Rank3));
         let deadline = Duration::from_secs(30);
-        Watchdog { beat, liveness, rank: 1, provider: "shm".to_owned(), deadline }.start();
+        Watchdog { beat, liveness, same_host: Vec::new(), rank: 1, provider: "shm".to_owned(), deadline }
+            .start();
     }
 
     /// In a process of its own, since it ends it.

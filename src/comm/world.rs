@@ -300,7 +300,7 @@ fn start(
     if fabric::quirks::quirk(&provider).shared_locks {
         let liveness = Box::new(Watch::new(Arc::clone(&launch), &same_host));
         let beat = engine.pulse();
-        Watchdog { beat, liveness, rank, provider: provider.clone(), deadline }.start();
+        Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start();
     }
     let shared =
         Shared { engine, arena, cache: Cache::default(), model, deadline, blocks, algorithm, sequence: 0 };

@@ -109,7 +109,10 @@ fn costs(provider: &str) {
 fn all_say(done: &Done, n: usize, words: &[&str]) {
     assert_ne!(done.code, 0, "{done:?}");
     let errors: Vec<&str> = done.out.lines().filter(|l| l.starts_with("error: ")).collect();
-    assert_eq!(errors.len(), n, "{done:?}");
+    // A rank that is hurt while it holds a lock of the provider stops the others inside it: their watchdogs speak.
+    let stuck =
+        done.err.lines().filter(|l| l.contains("does not come back from a call") && l.contains(words[0]));
+    assert_eq!(errors.len() + stuck.count(), n, "{done:?}");
     for error in errors {
         for word in words {
             assert!(error.contains(word), "{word:?} is missing in {error:?}");
