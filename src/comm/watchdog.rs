@@ -34,7 +34,7 @@ impl Watchdog {
 
     fn watch(mut self) {
         let patience =
-            u32::try_from(self.deadline.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX / 2) + GONE;
+            u32::try_from(self.deadline.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX).max(GONE);
         let (mut last, mut same, mut gone) = (None, 0u32, None);
         while Arc::strong_count(&self.beat) > 1 {
             std::thread::sleep(TICK);
@@ -50,12 +50,12 @@ impl Watchdog {
         }
     }
 
-    /// A neighbour whose process is stopped, or is not there.
+    /// A neighbour whose process is stopped.
     fn stopped(&self) -> Option<u32> {
         let still = |(_, pid): &&(u32, u32)| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             // The state follows the name, which is in parentheses and may hold anything.
-            !matches!(stat.rsplit_once(") "), Some((_, rest)) if !rest.starts_with(['T', 't', 'Z', 'X']))
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
         };
         self.same_host.iter().find(still).map(|(rank, _)| *rank)
     }
