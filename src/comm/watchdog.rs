@@ -61,11 +61,11 @@ impl Watchdog {
     }
 
     fn end(&self, gone: Option<&(u32, String)>) -> ! {
-        let who = match gone {
-            Some((rank, how)) => format!("rank {rank} is gone ({how})"),
-            None => {
-                self.stopped().map_or("a peer died or stopped".to_owned(), |r| format!("rank {r} is stopped"))
-            }
+        // A stopped rank first: one that is gone may only have been ended by its own watchdog because of that.
+        let who = match (self.stopped(), gone) {
+            (Some(rank), _) => format!("rank {rank} is stopped"),
+            (None, Some((rank, how))) => format!("rank {rank} is gone ({how})"),
+            (None, None) => "a peer died or stopped".to_owned(),
         };
         eprintln!(
             "circulant: rank {}: {who} and provider {} does not come back from a call: it waits for a lock that is \
