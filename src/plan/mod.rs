@@ -83,6 +83,7 @@ pub mod split;
 pub mod topology;
 pub mod tree;
 
+pub use crate::ops::Side;
 pub use lower::lower;
 
 /// Memory a step can name. At every rank a region is one range of bytes, bound when the plan is started.
@@ -112,15 +113,6 @@ impl Place {
     pub const fn new(region: Region, offset: u64) -> Self {
         Self { region, offset }
     }
-}
-
-/// Which operand of a reduction the source is: what matters to operators that do not commute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// target = source ⊕ target: the source stands for the lower ranks.
-    SourceLeft,
-    /// target = target ⊕ source: the source stands for the higher ranks.
-    SourceRight,
 }
 
 /// What a step does.
