@@ -27,7 +27,7 @@ pub trait Contribution<T> {
 
 impl<T, S: AsRef<[T]> + ?Sized> Contribution<T> for &S {
     fn slice(&self) -> Option<&[T]> {
-        Some(self.as_ref().as_ref())
+        Some((**self).as_ref())
     }
 }
 
