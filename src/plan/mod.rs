@@ -69,6 +69,7 @@ pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
 pub mod gather;
+pub mod inter;
 pub mod interpret;
 pub mod lower;
 pub mod partial;

@@ -1,6 +1,7 @@
 //! The registry: every algorithm as data. A new one is a file of its own and a line in one of the lists
 //! here or in `registry/`; [`all`] goes through them.
 
+mod inter;
 mod moves;
 mod operation;
 mod reductions;
@@ -54,6 +55,7 @@ impl Algorithm {
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
         let special = reductions::volume(self.operation, self.name, arguments);
         let special = special.or_else(|| moves::relayed(self, arguments));
+        let special = special.or_else(|| inter::rooted(self, arguments));
         special.unwrap_or_else(|| arguments.volume(self.operation))
     }
 }
@@ -88,6 +90,7 @@ const LISTS: &[&[Algorithm]] = &[
     moves::ALLTOALL,
     moves::ALLTOALLV,
     reductions::LINES,
+    inter::LINES,
 ];
 
 /// All algorithms.
@@ -386,7 +389,14 @@ fn block_of(counts: &[u64], n: u32) -> u64 {
 
 fn pipelined(a: &Arguments, data: Contributions, counts: &[u64], model: &Model) -> Result<Box<dyn Plan>> {
     let block = a.blocks.map_or_else(|| rules::ring_block(counts, model), |n| block_of(counts, n));
-    Ok(Box::new(pipelined_ring::Allgatherv::new(data, block, pipelined_ring::spread(counts))?))
+    if !a.nodes.is_empty() && a.nodes.len() != counts.len() {
+        return Err(argument(format!("the nodes of {} ranks, of {}", a.nodes.len(), counts.len())));
+    }
+    let ring = match a.nodes[..] {
+        [] => pipelined_ring::spread(counts),
+        _ => pipelined_ring::by_node(counts, &a.nodes),
+    };
+    Ok(Box::new(pipelined_ring::Allgatherv::new(data, block, ring)?))
 }
 
 /// Equation (1): b − min b_i.
@@ -421,8 +431,8 @@ mod tests {
     #[test]
     fn every_algorithm_keeps_its_promises() {
         let model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
-        // Those that reduce: tests/plan_reduce.rs.
-        for algorithm in all().filter(|a| !a.operation.reduces()) {
+        // Those that reduce: tests/plan_reduce.rs; between groups: tests/plan_inter.rs.
+        for algorithm in all().filter(|a| !a.operation.reduces() && !a.operation.is_between_groups()) {
             for size in [1u32, 2, 9, 33] {
                 let counts = vec![640; size as usize];
                 let displs: Vec<u64> = (0..u64::from(size)).map(|j| j * 640).collect();
