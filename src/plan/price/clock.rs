@@ -128,6 +128,11 @@ impl Clock {
         self.transfers.as_deref().unwrap_or_default()
     }
 
+    /// The same without the clock.
+    pub fn into_transfers(self) -> Vec<Transfer> {
+        self.transfers.unwrap_or_default()
+    }
+
     /// The programs that run.
     pub fn tape(&self) -> &Tape {
         &self.tape
