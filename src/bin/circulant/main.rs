@@ -6,10 +6,12 @@ mod cast;
 mod catalogue;
 mod collect;
 mod files;
+mod grid;
 mod info;
 mod outcome;
 mod run;
 mod schedule;
+mod sim;
 mod stream;
 mod units;
 
@@ -35,6 +37,7 @@ Exit code: 0 when all went well, 1 when not, 2 for wrong arguments or settings, 
 Examples:
   circulant info
   circulant schedule -p 9
+  circulant sim bcast -p 1152 --bytes 1M
   circulant run -n 8 bench bcast,allgatherv --check
   circulant run -n 8 cast big.iso /tmp/copy-%r.iso";
 
@@ -48,6 +51,7 @@ enum Tool {
     Cast(cast::CastArgs),
     Collect(collect::CollectArgs),
     Info(info::InfoArgs),
+    Sim(sim::SimArgs),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
             Tool::Cast(args) => cast::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Collect(args) => collect::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
         }
     });
     done.unwrap_or_else(|failure| failure.report())

@@ -1,9 +1,9 @@
 //! `circulant bench`: collectives by the rivals' protocol, beside what the wire itself would take.
 
 mod check;
-mod dist;
+pub(crate) mod dist;
 mod operations;
-mod plot;
+pub(crate) mod plot;
 mod points;
 mod table;
 
