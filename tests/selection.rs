@@ -109,3 +109,53 @@ fn dump() {
     });
     let _: HashMap<u8, u8> = HashMap::new();
 }
+
+#[test]
+fn judge() {
+    let Ok(path) = std::env::var("SELECTION_READ") else { return };
+    let text = std::fs::read_to_string(path).unwrap();
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let mut groups: Vec<(String, Vec<(String, u64)>)> = Vec::new();
+    for row in text.lines() {
+        let f: Vec<&str> = row.split(',').collect();
+        let key = f[..5].join(",");
+        if groups.last().is_none_or(|g| g.0 != key) && !groups.iter().rev().take(8).any(|g| g.0 == key) { groups.push((key.clone(), Vec::new())); }
+        groups.iter_mut().rev().take(8).find(|g| g.0 == key).unwrap().1.push((f[5].to_owned(), f[6].parse().unwrap()));
+    }
+    let mut per: std::collections::BTreeMap<String, (usize, usize, f64, Vec<String>)> = Default::default();
+    let mut acc: std::collections::BTreeMap<String, Vec<(f64, String)>> = Default::default();
+    for (key, sims) in &groups {
+        let f: Vec<&str> = key.split(',').collect();
+        let op: Operation = f[0].parse().unwrap();
+        let (p, b) = (f[2].parse().unwrap(), f[3].parse().unwrap());
+        let model = MODELS.iter().find(|m| m.0 == f[4]).unwrap().1;
+        let a = arguments(op, f[1], p, b);
+        let times: Vec<(u64, &str, u64)> = algorithms(op).filter_map(|l| {
+            let sim = sims.iter().find(|s| s.0 == l.name)?.1;
+            Some((l.time(&a, &model), l.name, sim))
+        }).collect();
+        for t in &times {
+            acc.entry(format!("{op}/{} {} {}", f[1], t.1, f[4])).or_default().push((t.0 as f64 / t.2.max(1) as f64, key.clone()));
+        }
+        let least = times.iter().map(|t| t.0).min().unwrap();
+        let won = times.iter().find(|t| t.0 as f64 <= 1.03 * least as f64).unwrap();
+        let best = times.iter().map(|t| t.2).min().unwrap();
+        let ratio = won.2 as f64 / best.max(1) as f64;
+        let e = per.entry(format!("{op}/{}", f[1])).or_default();
+        e.0 += 1;
+        if ratio <= 1.1 { e.1 += 1 } else { e.3.push(format!("{key}: {} {:.2} best {:?}", won.1, ratio, times.iter().min_by_key(|t| t.2).unwrap().1)); }
+        e.2 = e.2.max(ratio);
+    }
+    let (mut n, mut good) = (0, 0);
+    for (k, v) in &per {
+        println!("{k:32} {:5} good {:5.1}% worst {:.2}", v.0, 100.0 * v.1 as f64 / v.0 as f64, v.2);
+        n += v.0; good += v.1;
+        if !only.is_empty() && k.contains(&only) { for l in v.3.iter().step_by(1 + v.3.len() / 60) { println!("    {l}"); } }
+    }
+    println!("ALL {n} good {:.2}%", 100.0 * good as f64 / n as f64);
+    for (k, mut v) in acc {
+        if only.is_empty() || !k.contains(&only) { continue }
+        v.sort_by(|a, b| a.0.total_cmp(&b.0));
+        println!("{k:44} predicted/simulated {:.2} ({}) .. {:.2} .. {:.2} ({})", v[0].0, v[0].1, v[v.len()/2].0, v[v.len()-1].0, v[v.len()-1].1);
+    }
+}

@@ -4,7 +4,7 @@ use super::call::Asked;
 use super::world::{Shared, lock_shared};
 use crate::buffer::{ALIGN, Buf, Loan, Wire};
 use crate::error::{Error, Result, argument};
-use crate::plan::registry::{Arguments, Operation, algorithm};
+use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -18,6 +18,9 @@ pub struct Options {
     pub blocks: Option<u32>,
     /// Algorithm by its registry name (`None`: by selection). Must be equal on all ranks.
     pub algorithm: Option<String>,
+    /// Fold in the one order of the operation, whatever size, blocks and nodes: the same bits from every such call
+    /// on the same ranks. So does the setting CIRCULANT_REPRODUCIBLE. Must be equal on all ranks.
+    pub reproducible: bool,
 }
 
 /// A group of ranks that call collectives together, one after the other. Cheap to clone; clones are the same
@@ -280,19 +283,13 @@ impl Communicator {
     pub(super) fn asked(&self, operation: Operation, arguments: Arguments) -> Result<Asked> {
         let shared = self.lock();
         let blocks = self.options.blocks.or(shared.blocks);
+        let arguments = Arguments { size: self.place().1, blocks, ..arguments };
         let name = self.options.algorithm.as_deref();
-        let found = match name {
-            Some(name) => algorithm(operation, name),
-            // One setting for all operations: those that have no such algorithm keep their default.
-            None => algorithm(operation, &shared.algorithm).or_else(|_| algorithm(operation, "auto")),
-        };
+        let found = shared.selection.choose(operation, &arguments, name, self.options.reproducible);
         drop(shared);
         match found {
             Ok(_) if blocks == Some(0) => Err(self.refuse(operation, argument("0 blocks"))),
-            Ok(algorithm) => {
-                let size = self.place().1;
-                Ok(Asked { operation, algorithm, arguments: Arguments { size, blocks, ..arguments } })
-            }
+            Ok(algorithm) => Ok(Asked { operation, algorithm, arguments }),
             Err(e) => Err(self.refuse(operation, e)),
         }
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
 use crate::plan::registry::Operation;
 use crate::schedule::Circulant;
-use crate::select::Model;
+use crate::select::{Model, Selection};
 use crate::transport::fabric::{self, Fabric};
 use crate::transport::{Limits, Transport};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,7 +48,7 @@ pub(super) struct Shared {
     pub(super) deadline: Duration,
     /// The settings' choices, for calls whose options leave it open.
     pub(super) blocks: Option<u32>,
-    pub(super) algorithm: String,
+    pub(super) selection: Selection,
     /// The next call number of the world communicator.
     pub(super) sequence: u32,
 }
@@ -272,14 +272,20 @@ fn start(
     let arena = Arena::default();
     let (rank32, size32) = (to_u32(rank)?, to_u32(size)?);
     let met = match size {
-        1 => Met::default(),
+        1 => {
+            config.load()?;
+            Met::default()
+        }
         _ => meet(&mut config, launch.as_mut(), transport, nodes.as_deref(), patience)?,
     };
     let Met { endpoint, neighbours, addresses, absent } = met;
     let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
     let model = Model::new(&provider, &config)?;
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    let algorithm = config.text("algorithm").to_owned();
+    let mut selection = Selection::new(&config, &model)?;
+    if let Some(nodes) = &nodes {
+        selection.place(nodes);
+    }
     let setup = Setup {
         rank: rank32,
         size: size32,
@@ -303,7 +309,7 @@ fn start(
         Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start();
     }
     let shared =
-        Shared { engine, arena, cache: Cache::default(), model, deadline, blocks, algorithm, sequence: 0 };
+        Shared { engine, arena, cache: Cache::default(), model, deadline, blocks, selection, sequence: 0 };
     let shared = Arc::new(Mutex::new(shared));
     let mut world =
         World { shared, launch, rank, size, provider, launcher, nodes: nodes.unwrap_or_default() };
@@ -312,6 +318,7 @@ fn start(
     }
     if world.nodes.is_empty() {
         world.nodes = nodes_by_host(&world.comm(), identity.host)?;
+        lock_shared(&world.shared).selection.place(&world.nodes);
     }
     tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
     Ok(world)
@@ -364,11 +371,13 @@ fn meet(
     patience: Duration,
 ) -> Result<Met> {
     let (rank, size) = (launch.rank(), launch.size());
+    let mut loaded = Ok(());
     if rank == 0 {
+        loaded = config.load();
         launch.put("settings", config.agreed().as_bytes())?;
     }
     launch.fence(patience)?;
-    let opened = adopt(config, launch).and_then(|()| match transport {
+    let opened = loaded.and_then(|()| adopt(config, launch)).and_then(|()| match transport {
         Some(t) => Ok(t),
         None => {
             let one_node = nodes.is_some_and(|n| n.iter().all(|x| *x == n[0]));
