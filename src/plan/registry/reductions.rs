@@ -3,7 +3,8 @@
 //! m is the vector that every rank contributes, unless said otherwise. Volumes are exact for the rank
 //! that receives most, or bounds (≤).
 
-use super::{Algorithm, Arguments, Build, Operation, q};
+use super::cost::folds;
+use super::{Algorithm, Arguments, Build, Operation, order, q};
 use crate::error::{Result, argument};
 use crate::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use crate::plan::partial::Pieces;
@@ -33,7 +34,19 @@ const fn line(
     rounds_of: fn(&Arguments, u32) -> u32,
     build: Build,
 ) -> Algorithm {
-    Algorithm { operation, name, restrictions, rounds, volume, source, fits, rounds_of, build }
+    Algorithm {
+        operation,
+        name,
+        restrictions,
+        rounds,
+        volume,
+        source,
+        fits,
+        rounds_of,
+        build,
+        cost: None,
+        order: None,
+    }
 }
 
 const fn ring_rounds(size: u32) -> u32 {
@@ -53,7 +66,9 @@ pub(super) const LINES: &[Algorithm] = {
             REVERSED,
             super::by_blocks,
             reduce,
-        ),
+        )
+        .costs(folds::reduce)
+        .ordered(order::BLOCKWISE),
         line(
             Reduce,
             "binomial",
@@ -63,7 +78,9 @@ pub(super) const LINES: &[Algorithm] = {
             BINOMIAL,
             |a, _| q(a.size),
             |a, _| up(a, "binomial", tree::Kind::Binomial(a.root)),
-        ),
+        )
+        .costs(folds::reduce_binomial)
+        .ordered(order::FROM_ROOT),
         line(
             Reduce,
             "gathered",
@@ -76,7 +93,9 @@ pub(super) const LINES: &[Algorithm] = {
                 commutes(a, "gathered")?;
                 Ok(Box::new(Gathered::new(a.size, a.root, a.bytes, a.element, a.in_place)?))
             },
-        ),
+        )
+        .costs(folds::reduce_gathered)
+        .ordered(order::PIECEWISE),
         line(
             Reduce,
             "ordered",
@@ -86,7 +105,9 @@ pub(super) const LINES: &[Algorithm] = {
             BINOMIAL,
             |a, _| q(a.size) + 1,
             |a, _| up(a, "ordered", tree::Kind::Ordered(a.root)),
-        ),
+        )
+        .costs(folds::reduce_ordered)
+        .ordered(order::CANONICAL),
         line(
             Allreduce,
             "circulant",
@@ -96,7 +117,9 @@ pub(super) const LINES: &[Algorithm] = {
             REDUCE_SCATTER,
             |a, _| 2 * q(a.size),
             |a, _| scattered(a, "circulant", Way::Circulant),
-        ),
+        )
+        .costs(folds::allreduce)
+        .ordered(order::PIECEWISE),
         line(
             Allreduce,
             "census",
@@ -109,7 +132,9 @@ pub(super) const LINES: &[Algorithm] = {
                 commutes(a, "census")?;
                 Ok(Box::new(Prefix::census(a.size, a.bytes, a.element, a.in_place)?))
             },
-        ),
+        )
+        .costs(folds::census)
+        .ordered(order::CYCLIC),
         line(
             Allreduce,
             "doubling",
@@ -119,7 +144,9 @@ pub(super) const LINES: &[Algorithm] = {
             "recursive doubling",
             |a, _| Doubling::rounds_of(a.size),
             |a, _| Ok(Box::new(Doubling::new(a.size, a.bytes, a.element, a.in_place)?)),
-        ),
+        )
+        .costs(folds::doubling)
+        .ordered(order::PAIRS),
         line(
             Allreduce,
             "ring",
@@ -129,7 +156,9 @@ pub(super) const LINES: &[Algorithm] = {
             RING,
             |a, _| 2 * ring_rounds(a.size),
             |a, _| scattered(a, "ring", Way::Ring),
-        ),
+        )
+        .costs(folds::allreduce_ring)
+        .ordered(order::ROUND),
         line(
             Allreduce,
             "ordered",
@@ -139,7 +168,9 @@ pub(super) const LINES: &[Algorithm] = {
             BINOMIAL,
             |a, _| 2 * q(a.size),
             |a, _| up(a, "ordered", tree::Kind::All),
-        ),
+        )
+        .costs(folds::allreduce_ordered)
+        .ordered(order::CANONICAL),
         line(
             ReduceScatter,
             "circulant",
@@ -149,7 +180,9 @@ pub(super) const LINES: &[Algorithm] = {
             REDUCE_SCATTER,
             |a, _| q(a.size),
             |a, _| irregular(a, "circulant", Way::Circulant),
-        ),
+        )
+        .costs(folds::scatter_irregular)
+        .ordered(order::PIECEWISE),
         line(
             ReduceScatter,
             "ring",
@@ -159,7 +192,9 @@ pub(super) const LINES: &[Algorithm] = {
             RING,
             |a, _| ring_rounds(a.size),
             |a, _| irregular(a, "ring", Way::Ring),
-        ),
+        )
+        .costs(folds::scatter_ring)
+        .ordered(order::ROUND),
         line(
             ReduceScatter,
             "ordered",
@@ -173,7 +208,9 @@ pub(super) const LINES: &[Algorithm] = {
                 let a = Arguments { size: pieces.parts(), bytes: pieces.bytes(), ..a.clone() };
                 up(&a, "ordered", tree::Kind::Scatter(pieces))
             },
-        ),
+        )
+        .costs(folds::scatter_ordered)
+        .ordered(order::CANONICAL),
         line(
             ReduceScatterBlock,
             "circulant",
@@ -183,7 +220,9 @@ pub(super) const LINES: &[Algorithm] = {
             REDUCE_SCATTER,
             |a, _| q(a.size),
             |a, _| regular(a, "circulant", Way::Circulant),
-        ),
+        )
+        .costs(folds::scatter_block)
+        .ordered(order::PIECEWISE),
         line(
             ReduceScatterBlock,
             "ring",
@@ -193,7 +232,9 @@ pub(super) const LINES: &[Algorithm] = {
             RING,
             |a, _| ring_rounds(a.size),
             |a, _| regular(a, "ring", Way::Ring),
-        ),
+        )
+        .costs(folds::scatter_ring)
+        .ordered(order::ROUND),
         line(
             ReduceScatterBlock,
             "ordered",
@@ -208,7 +249,9 @@ pub(super) const LINES: &[Algorithm] = {
                 let pieces = Pieces::Equal { count: a.bytes, parts: a.size };
                 up(&Arguments { bytes, ..a.clone() }, "ordered", tree::Kind::Scatter(pieces))
             },
-        ),
+        )
+        .costs(folds::scatter_ordered)
+        .ordered(order::CANONICAL),
         line(
             Scan,
             "doubling",
@@ -218,7 +261,9 @@ pub(super) const LINES: &[Algorithm] = {
             "Hillis and Steele 1986",
             |a, _| q(a.size),
             |a, _| Ok(Box::new(Prefix::doubling(a.size, a.bytes, a.element, a.in_place)?)),
-        ),
+        )
+        .costs(folds::scan_doubling)
+        .ordered(order::SCAN),
         line(
             Exscan,
             "circulant",
@@ -228,7 +273,9 @@ pub(super) const LINES: &[Algorithm] = {
             "Träff 2022, Algorithm 8, made acyclic",
             |a, _| q(a.size),
             |a, _| Ok(Box::new(Prefix::circulant(a.size, a.bytes, a.element, a.in_place)?)),
-        ),
+        )
+        .costs(folds::exscan)
+        .ordered(order::EXSCAN),
         line(
             Exscan,
             "one-two-three",
@@ -238,7 +285,9 @@ pub(super) const LINES: &[Algorithm] = {
             "arXiv 2507.04785",
             |a, _| Prefix::one_two_three_rounds(a.size),
             |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element, a.in_place)?)),
-        ),
+        )
+        .costs(folds::exscan_one_two_three)
+        .ordered(order::THREES),
         line(
             Scan,
             "pipeline",
@@ -248,7 +297,9 @@ pub(super) const LINES: &[Algorithm] = {
             "linear pipeline",
             |a, n| Pipeline::rounds_of(a.size, n),
             |a, model| pipeline(a, model, true),
-        ),
+        )
+        .costs(folds::pipeline)
+        .ordered(order::LEFT),
         line(
             Exscan,
             "pipeline",
@@ -258,7 +309,9 @@ pub(super) const LINES: &[Algorithm] = {
             "linear pipeline",
             |a, n| Pipeline::rounds_of(a.size, n),
             |a, model| pipeline(a, model, false),
-        ),
+        )
+        .costs(folds::pipeline)
+        .ordered(order::LEFT),
     ]
 };
 
@@ -304,20 +357,27 @@ type Built = Result<Box<dyn Plan>>;
 
 fn reduce(a: &Arguments, model: &Model) -> Built {
     commutes(a, "circulant")?;
-    let by_rule = || rules::bcast_blocks(a.size, a.bytes, model).min(MAX_COUNTERS / 4);
-    let n = a.blocks.unwrap_or_else(by_rule);
+    let n = reduce_blocks(a, model);
     Ok(Box::new(Reduce::new(a.size, a.root, a.bytes, a.element, n, a.in_place)?))
 }
 
+pub(super) fn reduce_blocks(a: &Arguments, model: &Model) -> u32 {
+    a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, model).min(MAX_COUNTERS / 4))
+}
+
 /// n minimises (p−2+n)·(o + βm/n).
-fn pipeline(a: &Arguments, model: &Model, inclusive: bool) -> Built {
+pub(super) fn pipeline_blocks(a: &Arguments, model: &Model) -> u32 {
     let by_rule = || {
         let wire = u128::from(a.bytes) * u128::from(model.byte_ps) / 1000;
         let n = (u128::from(a.size.saturating_sub(2)) * wire / u128::from(model.overhead_ns.max(1))).isqrt();
         let most = (a.bytes / 64).clamp(1, 1 << 16);
         u64::try_from(n).map_or(most, |n| n.clamp(1, most))
     };
-    let n = a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(1));
+    a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(1))
+}
+
+fn pipeline(a: &Arguments, model: &Model, inclusive: bool) -> Built {
+    let n = pipeline_blocks(a, model);
     Ok(Box::new(Pipeline::new(a.size, a.bytes, a.element, n, a.in_place, inclusive)?))
 }
 
