@@ -9,7 +9,7 @@ use circulant::plan::allgatherv::pipelined_ring::{Allgatherv, by_node, spread};
 use circulant::plan::interpret::{Goal, check, prove};
 use circulant::plan::lower::{WireLimits, lower};
 use circulant::plan::price::{Model, price};
-use circulant::plan::registry::{ALGORITHMS, Algorithm, Arguments, Operation, algorithm};
+use circulant::plan::registry::{Algorithm, Arguments, Operation, algorithm, all};
 use circulant::plan::{Kind, Plan, Step, Wait};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::SystemTime;
@@ -25,7 +25,7 @@ const OPERATIONS: [Operation; 4] =
     [Operation::Bcast, Operation::Allgather, Operation::Allgatherv, Operation::Barrier];
 
 fn lines() -> impl Iterator<Item = &'static Algorithm> {
-    ALGORITHMS.iter().filter(|line| OPERATIONS.contains(&line.operation))
+    all().filter(|line| OPERATIONS.contains(&line.operation))
 }
 
 fn seed() -> u64 {

@@ -1,5 +1,7 @@
-//! The registry: every algorithm as data. A new one is a file of its own and a line in [`ALGORITHMS`].
+//! The registry: every algorithm as data. A new one is a file of its own and a line in one of the lists
+//! here or in `registry/`; [`all`] goes through them.
 
+mod inter;
 mod moves;
 mod operation;
 mod reductions;
@@ -53,6 +55,7 @@ impl Algorithm {
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
         let special = reductions::volume(self.operation, self.name, arguments);
         let special = special.or_else(|| moves::relayed(self, arguments));
+        let special = special.or_else(|| inter::rooted(self, arguments));
         special.unwrap_or_else(|| arguments.volume(self.operation))
     }
 }
@@ -77,8 +80,26 @@ fn composite(a: &Arguments) -> Result<()> {
     sides(a.size).map(|_| ())
 }
 
-/// The algorithms.
-pub const ALGORITHMS: &[Algorithm] = &[
+/// The lists. An operation's lines need not stand together; the first of them is its default.
+const LISTS: &[&[Algorithm]] = &[
+    LINES,
+    moves::GATHER,
+    moves::GATHERV,
+    moves::SCATTER,
+    moves::SCATTERV,
+    moves::ALLTOALL,
+    moves::ALLTOALLV,
+    reductions::LINES,
+    inter::LINES,
+];
+
+/// All algorithms.
+pub fn all() -> impl Iterator<Item = &'static Algorithm> {
+    LISTS.iter().copied().flatten()
+}
+
+/// Broadcasts, allgathers and barriers.
+const LINES: &[Algorithm] = &[
     Algorithm {
         operation: Operation::Bcast,
         name: "circulant",
@@ -338,46 +359,6 @@ pub const ALGORITHMS: &[Algorithm] = &[
         rounds_of: |a, _| q(a.size),
         build: |a, _| Ok(Box::new(Barrier::new(a.size)?)),
     },
-    // Blocks that move: registry/moves.rs.
-    moves::GATHER[0],
-    moves::GATHER[1],
-    moves::GATHERV[0],
-    moves::GATHERV[1],
-    moves::GATHERV[2],
-    moves::SCATTER[0],
-    moves::SCATTER[1],
-    moves::SCATTERV[0],
-    moves::SCATTERV[1],
-    moves::SCATTERV[2],
-    moves::ALLTOALL[0],
-    moves::ALLTOALL[1],
-    moves::ALLTOALL[2],
-    moves::ALLTOALL[3],
-    moves::ALLTOALL[4],
-    moves::ALLTOALL[5],
-    moves::ALLTOALL[6],
-    moves::ALLTOALLV[0],
-    moves::ALLTOALLV[1],
-    reductions::LINES[0],
-    reductions::LINES[1],
-    reductions::LINES[2],
-    reductions::LINES[3],
-    reductions::LINES[4],
-    reductions::LINES[5],
-    reductions::LINES[6],
-    reductions::LINES[7],
-    reductions::LINES[8],
-    reductions::LINES[9],
-    reductions::LINES[10],
-    reductions::LINES[11],
-    reductions::LINES[12],
-    reductions::LINES[13],
-    reductions::LINES[14],
-    reductions::LINES[15],
-    reductions::LINES[16],
-    reductions::LINES[17],
-    reductions::LINES[18],
-    reductions::LINES[19],
 ];
 
 fn allgatherv(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
@@ -408,7 +389,14 @@ fn block_of(counts: &[u64], n: u32) -> u64 {
 
 fn pipelined(a: &Arguments, data: Contributions, counts: &[u64], model: &Model) -> Result<Box<dyn Plan>> {
     let block = a.blocks.map_or_else(|| rules::ring_block(counts, model), |n| block_of(counts, n));
-    Ok(Box::new(pipelined_ring::Allgatherv::new(data, block, pipelined_ring::spread(counts))?))
+    if !a.nodes.is_empty() && a.nodes.len() != counts.len() {
+        return Err(argument(format!("the nodes of {} ranks, of {}", a.nodes.len(), counts.len())));
+    }
+    let ring = match a.nodes[..] {
+        [] => pipelined_ring::spread(counts),
+        _ => pipelined_ring::by_node(counts, &a.nodes),
+    };
+    Ok(Box::new(pipelined_ring::Allgatherv::new(data, block, ring)?))
 }
 
 /// Equation (1): b − min b_i.
@@ -420,7 +408,7 @@ fn pipelined_rounds(a: &Arguments, n: u32) -> u32 {
 
 /// The algorithms of an operation; the default one first.
 pub fn algorithms(operation: Operation) -> impl Iterator<Item = &'static Algorithm> {
-    ALGORITHMS.iter().filter(move |algorithm| algorithm.operation == operation)
+    all().filter(move |algorithm| algorithm.operation == operation)
 }
 
 /// The algorithm called `name` of an operation; `auto` is its default.
@@ -443,8 +431,8 @@ mod tests {
     #[test]
     fn every_algorithm_keeps_its_promises() {
         let model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
-        // Those that reduce: tests/plan_reduce.rs.
-        for algorithm in ALGORITHMS.iter().filter(|a| !a.operation.reduces()) {
+        // Those that reduce: tests/plan_reduce.rs; between groups: tests/plan_inter.rs.
+        for algorithm in all().filter(|a| !a.operation.reduces() && !a.operation.is_between_groups()) {
             for size in [1u32, 2, 9, 33] {
                 let counts = vec![640; size as usize];
                 let displs: Vec<u64> = (0..u64::from(size)).map(|j| j * 640).collect();
@@ -482,10 +470,8 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        let listed = ALGORITHMS.iter().filter(|a| a.operation.reduces()).count();
-        assert_eq!(listed, reductions::LINES.len());
-        for (i, a) in ALGORITHMS.iter().enumerate() {
-            assert!(ALGORITHMS[..i].iter().all(|b| (a.operation, a.name) != (b.operation, b.name)));
+        for a in all() {
+            assert_eq!(algorithms(a.operation).filter(|b| b.name == a.name).count(), 1, "{a:?}");
             assert_eq!(algorithm(a.operation, a.name).unwrap().name, a.name);
             assert_eq!(a.operation.name().parse::<Operation>().unwrap(), a.operation);
         }

@@ -68,12 +68,12 @@ fn by_p(a: &Arguments, _: u32) -> u32 {
     a.size.saturating_sub(1)
 }
 
-pub(super) const GATHER: [Algorithm; 2] = [
+pub(super) const GATHER: &[Algorithm] = &[
     line(Operation::Gather, "binomial", [ANY, "q", "m - m/p", TREE], by_q, |a, _| gather(a, binomial(a)?)),
     line(Operation::Gather, "direct", [ANY, "p-1", "m - m/p", NONE], by_p, |a, _| gather(a, star(a)?)),
 ];
 
-pub(super) const GATHERV: [Algorithm; 3] = [
+pub(super) const GATHERV: &[Algorithm] = &[
     line(Operation::Gatherv, "size-aware", [COUNTS, "q", "m - m_root", SIZE_AWARE], by_q, |a, _| {
         gatherv(a, size_aware(a)?)
     }),
@@ -85,14 +85,14 @@ pub(super) const GATHERV: [Algorithm; 3] = [
     }),
 ];
 
-pub(super) const SCATTER: [Algorithm; 2] = [
+pub(super) const SCATTER: &[Algorithm] = &[
     line(Operation::Scatter, "binomial", [ANY, "q", "largest subtree", TREE], by_q, |a, _| {
         scatter(a, binomial(a)?)
     }),
     line(Operation::Scatter, "direct", [ANY, "p-1", "m/p", NONE], by_p, |a, _| scatter(a, star(a)?)),
 ];
 
-pub(super) const SCATTERV: [Algorithm; 3] = [
+pub(super) const SCATTERV: &[Algorithm] = &[
     line(Operation::Scatterv, "size-aware", [COUNTS, "q", "largest subtree", SIZE_AWARE], by_q, |a, _| {
         scatterv(a, size_aware(a)?)
     }),
@@ -102,7 +102,7 @@ pub(super) const SCATTERV: [Algorithm; 3] = [
     line(Operation::Scatterv, "direct", [COUNTS, "p-1", "m_r", NONE], by_p, |a, _| scatterv(a, star(a)?)),
 ];
 
-pub(super) const ALLTOALL: [Algorithm; 7] = [
+pub(super) const ALLTOALL: &[Algorithm] = &[
     line(Operation::Alltoall, "direct", ["any p", "p-1", "(p-1)s", NONE], by_p, |a, _| {
         Ok(Box::new(direct::alltoall(a.size, a.bytes)?))
     }),
@@ -162,7 +162,7 @@ pub(super) const ALLTOALL: [Algorithm; 7] = [
     ),
 ];
 
-pub(super) const ALLTOALLV: [Algorithm; 2] = [
+pub(super) const ALLTOALLV: &[Algorithm] = &[
     line(Operation::Alltoallv, "direct", ["any p, counts", "p-1", "m_r", NONE], by_p, |a, _| {
         Ok(Box::new(direct::alltoallv(a.size, a.rows.clone())?))
     }),

@@ -40,10 +40,10 @@ const fn ring_rounds(size: u32) -> u32 {
     size.saturating_sub(1)
 }
 
-/// All of them; each is named in [`super::ALGORITHMS`].
-pub(super) const LINES: [Algorithm; 20] = {
+/// All of them.
+pub(super) const LINES: &[Algorithm] = {
     use Operation::{Allreduce, Exscan, Reduce, ReduceScatter, ReduceScatterBlock, Scan};
-    [
+    &[
         line(
             Reduce,
             "circulant",

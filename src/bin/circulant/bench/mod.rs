@@ -109,7 +109,7 @@ fn after_long_help() -> String {
     }
     text += "\nAlgorithms (n blocks, q = ⌈log2 P⌉ rounds):\n";
     let can = |a: &&registry::Algorithm| Operation::find(a.operation.name()).is_some();
-    for a in registry::ALGORITHMS.iter().filter(can) {
+    for a in registry::all().filter(can) {
         text +=
             &format!("  {:<12}{:<19}{} rounds; {}\n", a.operation.name(), a.name, a.rounds, a.restrictions);
     }
