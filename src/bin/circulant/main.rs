@@ -9,6 +9,7 @@ mod files;
 mod grid;
 mod info;
 mod outcome;
+mod paper;
 mod run;
 mod schedule;
 mod sim;
@@ -52,6 +53,7 @@ enum Tool {
     Collect(collect::CollectArgs),
     Info(info::InfoArgs),
     Sim(sim::SimArgs),
+    Paper(paper::PaperArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
             Tool::Cast(args) => cast::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Collect(args) => collect::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Paper(args) => paper::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
         }
     });
