@@ -1,15 +1,18 @@
 //! The registry: every algorithm as data. A new one is a file of its own and a line in one of the lists
 //! here or in `registry/`; [`all`] goes through them.
 
+mod hypercube;
 mod inter;
 mod moves;
 mod operation;
 mod reductions;
+mod reversed;
 
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
-    Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
+    Contributions, bruck, hypercube as gather_cube, mesh, pipelined_ring, ring, window::Pattern,
+    window::Windows,
 };
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
@@ -53,7 +56,8 @@ pub struct Algorithm {
 impl Algorithm {
     /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
-        let special = reductions::volume(self.operation, self.name, arguments);
+        let special = reversed::volume(self, arguments);
+        let special = special.or_else(|| reductions::volume(self.operation, self.name, arguments));
         let special = special.or_else(|| moves::relayed(self, arguments));
         let special = special.or_else(|| inter::rooted(self, arguments));
         special.unwrap_or_else(|| arguments.volume(self.operation))
@@ -90,6 +94,8 @@ const LISTS: &[&[Algorithm]] = &[
     moves::ALLTOALL,
     moves::ALLTOALLV,
     reductions::LINES,
+    reversed::LINES,
+    hypercube::LINES,
     inter::LINES,
 ];
 
@@ -280,7 +286,7 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<hypercube::Hypercube>(equal(a)?),
+        build: |a, _| windows::<gather_cube::Hypercube>(equal(a)?),
     },
     Algorithm {
         operation: Operation::Allgatherv,
@@ -346,7 +352,7 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<hypercube::Hypercube>(unequal(a)?),
+        build: |a, _| windows::<gather_cube::Hypercube>(unequal(a)?),
     },
     Algorithm {
         operation: Operation::Barrier,
