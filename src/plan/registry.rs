@@ -2,16 +2,19 @@
 //! here or in `registry/`; [`all`] goes through them.
 
 pub mod cost;
+mod hypercube;
 mod inter;
 mod moves;
 mod operation;
 mod order;
 mod reductions;
+mod reversed;
 
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
-    Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
+    Contributions, bruck, hypercube as gather_cube, mesh, pipelined_ring, ring, window::Pattern,
+    window::Windows,
 };
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
@@ -62,7 +65,8 @@ pub struct Algorithm {
 impl Algorithm {
     /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
-        let special = reductions::volume(self.operation, self.name, arguments);
+        let special = reversed::volume(self, arguments);
+        let special = special.or_else(|| reductions::volume(self.operation, self.name, arguments));
         let special = special.or_else(|| moves::relayed(self, arguments));
         let special = special.or_else(|| inter::rooted(self, arguments));
         special.unwrap_or_else(|| arguments.volume(self.operation))
@@ -124,6 +128,8 @@ const LISTS: &[&[Algorithm]] = &[
     moves::ALLTOALL,
     moves::ALLTOALLV,
     reductions::LINES,
+    reversed::LINES,
+    hypercube::LINES,
     inter::LINES,
 ];
 
@@ -342,7 +348,7 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<hypercube::Hypercube>(equal(a)?),
+        build: |a, _| windows::<gather_cube::Hypercube>(equal(a)?),
         cost: Some(spread::allgather_bruck),
         order: None,
     },
@@ -420,7 +426,7 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<hypercube::Hypercube>(unequal(a)?),
+        build: |a, _| windows::<gather_cube::Hypercube>(unequal(a)?),
         cost: Some(spread::allgatherv_bruck),
         order: None,
     },

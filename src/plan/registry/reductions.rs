@@ -15,9 +15,9 @@ use crate::plan::scan::{pipeline::Pipeline, prefix::Prefix};
 use crate::plan::{MAX_COUNTERS, Plan, rules};
 
 /// Restrictions, for people and for machines.
-type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
+pub(super) type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
 const ANY: Restrictions = ("any p; keeps the order of ranks", super::any);
-const COMMUTATIVE: Restrictions = ("any p; commutative", |a| commutes(a, "this algorithm"));
+pub(super) const COMMUTATIVE: Restrictions = ("any p; commutative", |a| commutes(a, "this algorithm"));
 const REVERSED: &str = "Träff 2022, Algorithm 6 reversed";
 const BINOMIAL: &str = "binomial tree";
 const RING: &str = "ring";
@@ -62,7 +62,7 @@ pub(super) const LINES: &[Algorithm] = {
             "circulant",
             COMMUTATIVE,
             "n-1+q",
-            "<= m + (q-1)*m/n",
+            "<= (n-1+q)*ceil(m/n)",
             REVERSED,
             super::by_blocks,
             reduce,
@@ -327,7 +327,7 @@ pub(super) fn volume(operation: Operation, name: &str, a: &Arguments) -> Option<
     Some(match (operation, name) {
         (Operation::Reduce, "circulant") => {
             let block = Pieces::even(a.bytes, a.element, a.blocks.unwrap_or(1)).largest();
-            if a.size == 1 { 0 } else { a.bytes + (q - 1) * block }
+            if a.size == 1 { 0 } else { (u64::from(a.blocks.unwrap_or(1)) - 1 + q) * block }
         }
         (Operation::Reduce, "gathered") | (Operation::Allreduce, "circulant" | "ring") => {
             2 * others * largest
@@ -345,7 +345,7 @@ pub(super) fn volume(operation: Operation, name: &str, a: &Arguments) -> Option<
     })
 }
 
-fn commutes(a: &Arguments, name: &str) -> Result<()> {
+pub(super) fn commutes(a: &Arguments, name: &str) -> Result<()> {
     if a.commutative {
         return Ok(());
     }
