@@ -1,21 +1,24 @@
 //! The `circulant` tool.
 
 mod agree;
+mod algorithms;
 mod bench;
 mod cast;
 mod catalogue;
 mod collect;
+mod completions;
 mod files;
 mod info;
 mod outcome;
 mod run;
 mod schedule;
+mod select;
 mod stream;
 mod units;
 
 use circulant::diagnostics::CountingAllocator;
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use outcome::{Failure, Out};
 use std::process::ExitCode;
 
@@ -35,6 +38,7 @@ Exit code: 0 when all went well, 1 when not, 2 for wrong arguments or settings, 
 Examples:
   circulant info
   circulant schedule -p 9
+  circulant select allreduce -p 36 --sweep
   circulant run -n 8 bench bcast,allgatherv --check
   circulant run -n 8 cast big.iso /tmp/copy-%r.iso";
 
@@ -48,6 +52,9 @@ enum Tool {
     Cast(cast::CastArgs),
     Collect(collect::CollectArgs),
     Info(info::InfoArgs),
+    Algorithms(algorithms::AlgorithmsArgs),
+    Select(select::SelectArgs),
+    Completions(completions::CompletionsArgs),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +70,9 @@ fn main() -> ExitCode {
             Tool::Cast(args) => cast::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Collect(args) => collect::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Algorithms(args) => algorithms::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Select(args) => select::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Completions(args) => completions::run(&args, Tool::command()).map(|()| ExitCode::SUCCESS),
         }
     });
     done.unwrap_or_else(|failure| failure.report())

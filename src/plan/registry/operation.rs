@@ -160,6 +160,23 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// The m of the formulas: the message or the vector (bcast, reduce, allreduce, scans), or all blocks of the
+    /// result or of what a rank sends together. Of an alltoallv nobody knows it, and it is 0.
+    pub fn total(&self, operation: Operation) -> u64 {
+        use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Barrier, Gather, Gatherv};
+        use Operation::{ReduceScatter, ReduceScatterBlock, Scatter, Scatterv};
+        match operation {
+            Barrier | Alltoallv => 0,
+            Allgatherv | Gatherv | Scatterv | ReduceScatter => {
+                self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+            }
+            Allgather | Gather | Scatter | Alltoall | ReduceScatterBlock => {
+                self.bytes.saturating_mul(self.size.into())
+            }
+            _ => self.bytes,
+        }
+    }
+
     /// Bytes that a rank has to receive, at the rank that receives most.
     pub(super) fn volume(&self, operation: Operation) -> u64 {
         match operation {

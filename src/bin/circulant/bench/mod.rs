@@ -1,7 +1,7 @@
 //! `circulant bench`: collectives by the rivals' protocol, beside what the wire itself would take.
 
 mod check;
-mod dist;
+pub(crate) mod dist;
 mod operations;
 mod plot;
 mod points;
@@ -238,7 +238,12 @@ fn all_points<'a>(
     // Blocks and algorithm are for what is timed, not for barriers and gathered times.
     let deadline = args.deadline.map(Duration::from_secs_f64);
     let comm = &world.comm().with(Options { deadline, ..Options::default() });
-    let chosen = Options { deadline, blocks: args.blocks.0, algorithm: args.algorithm.0.clone(), ..Options::default() };
+    let chosen = Options {
+        deadline,
+        blocks: args.blocks.0,
+        algorithm: args.algorithm.0.clone(),
+        ..Options::default()
+    };
     let lab = Lab {
         world,
         comm,

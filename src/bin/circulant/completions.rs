@@ -1,0 +1,68 @@
+//! `circulant completions`: what a shell offers behind the tool's name.
+
+use crate::outcome::{Failure, Out};
+use circulant::plan::registry::{ALGORITHMS, Operation};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Command, ValueEnum};
+use clap_complete::Shell;
+
+const AFTER_HELP: &str = "\
+Examples:
+  circulant completions bash > ~/.local/share/bash-completion/completions/circulant
+  circulant completions zsh > ~/.zfunc/_circulant
+  circulant completions fish > ~/.config/fish/completions/circulant.fish";
+
+/// Print a script that completes commands, flags, operations and algorithms
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Which,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Which {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Runs the subcommand on the tool's own description.
+pub(crate) fn run(args: &CompletionsArgs, tool: Command) -> Result<(), Failure> {
+    let shell = match args.shell {
+        Which::Bash => Shell::Bash,
+        Which::Zsh => Shell::Zsh,
+        Which::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut described(tool), "circulant", &mut script);
+    let mut out = Out::new();
+    out.text(&String::from_utf8_lossy(&script));
+    out.finish()
+}
+
+/// With the registry's names where the arguments' own parsers take more than a list of words.
+fn described(tool: Command) -> Command {
+    let mut names: Vec<&str> = ALGORITHMS.iter().map(|a| a.name).chain(["auto"]).collect();
+    names.sort_unstable();
+    names.dedup();
+    let operations: Vec<&str> = Operation::ALL.iter().map(|op| op.name()).chain(["put"]).collect();
+    let mut tool = tool;
+    let commands: Vec<String> = tool.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+    for command in commands {
+        tool = tool.mut_subcommand(command, |mut command| {
+            let has = |command: &Command, id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
+            if has(&command, "algorithm") {
+                command =
+                    command.mut_arg("algorithm", |arg| arg.value_parser(PossibleValuesParser::new(&names)));
+            }
+            if has(&command, "ops") {
+                command =
+                    command.mut_arg("ops", |arg| arg.value_parser(PossibleValuesParser::new(&operations)));
+            }
+            command
+        });
+    }
+    tool
+}
