@@ -36,10 +36,33 @@ pub(crate) fn run(args: &CompletionsArgs, tool: Command) -> Result<(), Failure> 
         Which::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut described(tool), "circulant", &mut script);
+    let tool = &mut described(tool);
+    clap_complete::generate(shell, tool, "circulant", &mut script);
+    if shell == Shell::Fish {
+        script.extend(positions(tool).into_bytes());
+    }
     let mut out = Out::new();
     out.text(&String::from_utf8_lossy(&script));
     out.finish()
+}
+
+/// What the generator for fish leaves out: the values of arguments without a flag.
+fn positions(tool: &Command) -> String {
+    let mut text = String::new();
+    for command in tool.get_subcommands() {
+        for arg in command.get_arguments().filter(|arg| arg.is_positional()) {
+            let values = arg.get_possible_values();
+            let values: Vec<&str> = values.iter().map(|value| value.get_name()).collect();
+            if !values.is_empty() {
+                text += &format!(
+                    "complete -c circulant -n \"__fish_seen_subcommand_from {}\" -f -a \"{}\"\n",
+                    command.get_name(),
+                    values.join(" ")
+                );
+            }
+        }
+    }
+    text
 }
 
 /// With the registry's names where the arguments' own parsers take more than a list of words.
