@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The first rule counts whose operation (`*`: any) and conditions fit and whose algorithm exists and can do the
-//! call; `auto` leaves it to the prices. Conditions: `bytes` (of all counts together where each rank has its own),
-//! `size` (ranks), `ranks-per-node`, each with <, <=, =, >=, > and a number (K, M, G; Ki, Mi, Gi); and
+//! call; `auto` leaves it to the prices. Conditions: `bytes` (as in `circulant bench`: of the vector, or of all blocks
+//! of a result together), `size` (ranks), `ranks-per-node`, each with <, <=, =, >=, > and a number (K, M, G; Ki, Mi, Gi); and
 //! `commutative=yes` or `no`. Behind `#` stands what people read.
 
 use crate::config::parse_bytes;
@@ -111,7 +111,7 @@ impl Rule {
             && self.conditions.iter().all(|c| {
                 let value = match c.what {
                     What::Bytes if operation == Operation::Alltoallv => return false,
-                    What::Bytes => bytes(a),
+                    What::Bytes => a.total(operation),
                     What::Size => a.size.into(),
                     What::PerNode => per_node.into(),
                     What::Commutative => u64::from(a.commutative || !operation.reduces()),
@@ -119,11 +119,6 @@ impl Rule {
                 (c.compare)(&value, &c.number)
             })
     }
-}
-
-/// What `bytes` means.
-fn bytes(a: &Arguments) -> u64 {
-    if a.counts.is_empty() { a.bytes } else { a.counts.iter().fold(0, |sum, n| sum.saturating_add(*n)) }
 }
 
 #[cfg(test)]

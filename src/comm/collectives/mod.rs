@@ -125,7 +125,8 @@ pub(super) fn own_count(name: &str, len: usize, rank: usize, counts: &[usize]) -
 fn reducing<T: Pod>(op: impl IntoReducer<T>, arguments: Arguments, fill: bool) -> Result<Spec> {
     let reducer: Reducer = op.into_reducer()?;
     let (element, commutative) = (reducer.element() as u64, reducer.commutative());
-    Ok(Spec { arguments: Arguments { element, commutative, ..arguments }, reducer: Some(reducer), fill })
+    let arguments = Arguments { element, commutative, exact: reducer.exact(), ..arguments };
+    Ok(Spec { arguments, reducer: Some(reducer), fill })
 }
 
 impl Communicator {

@@ -1,6 +1,6 @@
 //! The lines of scans on a hypercube.
 
-use super::{Algorithm, Arguments, Operation, power_of_two, q};
+use super::{Algorithm, Arguments, Operation, order, power_of_two, q};
 use crate::error::Result;
 use crate::plan::Plan;
 use crate::plan::scan::hypercube::Hypercube;
@@ -16,6 +16,8 @@ const fn line(operation: Operation, build: super::Build) -> Algorithm {
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
         build,
+        cost: None,
+        order: Some(order::PAIRS),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The line of the reduce-scatter for pieces of very unequal length.
 
 use super::reductions::{COMMUTATIVE, commutes};
-use super::{Algorithm, Operation, by_blocks};
+use super::{Algorithm, Operation, by_blocks, order};
 use crate::plan::allgatherv::circulant::Blocks;
 use crate::plan::reduce_scatter::reversed::Reversed;
 use crate::plan::rules;
@@ -23,6 +23,8 @@ pub(super) const LINES: &[Algorithm] = &[Algorithm {
         let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
         Ok(Box::new(Reversed::new(&a.counts, a.element, &blocks, a.in_place)?))
     },
+    cost: None,
+    order: Some(order::PIECEWISE_BLOCKS),
 }];
 
 /// What [`Algorithm::volume_of`] is here.

@@ -238,7 +238,12 @@ fn all_points<'a>(
     // Blocks and algorithm are for what is timed, not for barriers and gathered times.
     let deadline = args.deadline.map(Duration::from_secs_f64);
     let comm = &world.comm().with(Options { deadline, ..Options::default() });
-    let chosen = Options { deadline, blocks: args.blocks.0, algorithm: args.algorithm.0.clone(), ..Options::default() };
+    let chosen = Options {
+        deadline,
+        blocks: args.blocks.0,
+        algorithm: args.algorithm.0.clone(),
+        ..Options::default()
+    };
     let lab = Lab {
         world,
         comm,
