@@ -127,7 +127,7 @@ fn gains(sheet: &mut Sheet<'_>, p: u32, bytes: u64) -> Result<(), Failure> {
         ],
         rows,
     );
-    sheet.say("2 over (1): Algorithm 2 over the best version of root gathering, equation (1), whose gain is at most 3.\n");
+    sheet.say("2 over (1): Algorithm 2 over the best version of root gathering, equation (1): about 3.\n");
     Ok(())
 }
 
@@ -146,7 +146,7 @@ fn bounds(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
             one.map_or_else(|| "-".to_owned(), parts),
             parts(two),
         ];
-        let within = |time: f64| time <= bound * 1.005;
+        let within = |time: f64| time <= bound * 1.02;
         let verdict = match one {
             _ if !within(two) => Verdict::Differs,
             Some(one) if !within(one) && unevenness(setting, p) > 1.0 => UNEVEN,
@@ -155,7 +155,8 @@ fn bounds(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
         rows.push((cells, verdict));
     }
     sheet.table(
-        "Theorems 1 and 3, transfer time in units of M, 256 ranks (Theorem 3 is about Algorithm 2, not 1 as printed)",
+        "Theorems 1 and 3, transfer time in units of M, 256 ranks; same: at most 2 % above the bound\n\
+         (Theorem 3 is about Algorithm 2, not 1 as printed)",
         &[("", true), ("bound", false), ("Algorithm 1", false), ("Algorithm 2", false)],
         rows,
     );

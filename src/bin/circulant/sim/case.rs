@@ -234,7 +234,8 @@ mod tests {
 
     fn case(operation: Operation, p: u32, bytes: u64) -> Case {
         let dist = Dist::find("linear").unwrap();
-        let setting = Setting::find("s8").unwrap();
+        let setting =
+            Setting::find(if operation == Operation::InterAllgather { "s3" } else { "s8" }).unwrap();
         let wires = Wires::flat(MODEL);
         Case { operation, p, bytes, dist, setting, first: None, root: p / 2, blocks: None, wires }
     }
