@@ -159,7 +159,9 @@ mod tests {
     fn case(operation: Operation, p: u32) -> Case {
         let model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
         let dist = Dist::find("irr3").unwrap();
-        Case { operation, p, bytes: 100_000, dist, root: 3, blocks: None, wires: Wires::flat(model) }
+        let setting = crate::sim::settings::Setting::find("s7").unwrap();
+        let wires = Wires::flat(model);
+        Case { operation, p, bytes: 100_000, dist, setting, first: None, root: 3, blocks: None, wires }
     }
 
     /// Estimates are within a factor of two of the truth.

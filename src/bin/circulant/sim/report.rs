@@ -1,6 +1,6 @@
 //! Outcomes as a table for people, as CSV, as JSON, and as a plot.
 
-use super::case::{Case, irregular, rooted};
+use super::case::{Case, irregular, rooted, set};
 use super::race::Outcome;
 use crate::bench::plot::{Frame, Series, chart};
 use crate::grid::grid;
@@ -48,7 +48,7 @@ impl Row {
         let ran = if let Outcome::Ran(ran) = outcome { Some(ran) } else { None };
         Self {
             op: case.operation.name(),
-            dist: if irregular(case.operation) { case.dist.name } else { "-" },
+            dist: spread(case).unwrap_or("-"),
             p: case.p,
             ppn: case.wires.inner.map_or(1, |inner| inner.ranks),
             bytes: case.bytes,
@@ -118,16 +118,29 @@ pub(crate) fn print(out: &mut Out, format: Format, case: &Case, budget: u64, row
     }
 }
 
+/// The name of what says who has how much.
+fn spread(case: &Case) -> Option<&'static str> {
+    let of_setting = || set(case.operation).then_some(case.setting.name);
+    irregular(case.operation).then_some(case.dist.name).or_else(of_setting)
+}
+
 fn title(case: &Case) -> String {
     let ranks = units::plural(u64::from(case.p), "rank");
     let nodes = match case.wires.inner {
         Some(inner) => format!(", {} per node", inner.ranks),
         None => String::new(),
     };
-    let dist = if irregular(case.operation) { format!(" {}", case.dist.name) } else { String::new() };
+    let dist = spread(case).map_or_else(String::new, |name| format!(" {name}"));
+    let groups = match case.operation.is_between_groups() {
+        true => {
+            let first = case.first.unwrap_or_else(|| case.setting.first(case.p));
+            format!(" ({first} and {})", case.p.saturating_sub(first))
+        }
+        false => String::new(),
+    };
     let root =
         if rooted(case.operation) && case.root > 0 { format!(" from {}", case.root) } else { String::new() };
-    format!("{}{dist}{root} among {ranks}{nodes}", case.operation)
+    format!("{}{dist}{root} among {ranks}{groups}{nodes}", case.operation)
 }
 
 fn wires(case: &Case) -> String {
