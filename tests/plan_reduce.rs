@@ -326,10 +326,11 @@ fn every_line_of_the_registry() {
             let (times, one_in) = match weight(line, p) {
                 0 if p <= 64 => (3, 1),
                 0..40 => (1, 1),
-                40..200 => (1, 4),
-                _ => (1, 64),
+                40..150 => (1, 4),
+                _ if !full() => continue,
+                _ => (1, 16),
             };
-            let (times, one_in) = if full() { (3, one_in / 32 + 1) } else { (times, one_in) };
+            let times = if full() { 3 } else { times };
             for _ in 0..times {
                 if random.yes(one_in) {
                     keeps_its_promises(line, p, random);
