@@ -67,7 +67,27 @@ pub const SETTINGS: &[Setting] = &[
         true,
         "blocks per message: a number, or auto (chosen from L, o, beta)",
     ),
-    setting("algorithm", "CIRCULANT_ALGORITHM", "auto", true, "algorithm by its registry name, or auto"),
+    setting(
+        "algorithm",
+        "CIRCULANT_ALGORITHM",
+        "auto",
+        true,
+        "algorithm by its registry name for all that have it, or a list: bcast=chain,allreduce=ring; or auto",
+    ),
+    setting(
+        "selection",
+        "CIRCULANT_SELECTION",
+        "none",
+        true,
+        "file of rules for choosing algorithms, the same on all ranks: bcast bytes<=64K size<=16 -> binomial",
+    ),
+    setting(
+        "reproducible",
+        "CIRCULANT_REPRODUCIBLE",
+        "no",
+        true,
+        "yes: reductions and scans fold in one order whatever the size, blocks and nodes (slower); no",
+    ),
     setting(
         "latency",
         "CIRCULANT_LATENCY",
@@ -115,6 +135,8 @@ pub struct Config {
     values: Vec<String>,
     /// Set by somebody, not by default.
     set: Vec<bool>,
+    /// What the file of the setting `selection` says.
+    selection: String,
 }
 
 impl Config {
@@ -123,6 +145,7 @@ impl Config {
         Self {
             values: SETTINGS.iter().map(|s| s.default.to_owned()).collect(),
             set: vec![false; SETTINGS.len()],
+            selection: String::new(),
         }
     }
 
@@ -200,9 +223,42 @@ impl Config {
         }
     }
 
+    /// A switch: yes or no.
+    ///
+    /// # Errors
+    /// When the value is neither.
+    pub fn switch(&self, name: &str) -> Result<bool> {
+        match self.text(name) {
+            "yes" | "1" | "true" => Ok(true),
+            "no" | "0" | "false" => Ok(false),
+            _ => Err(self.wrong(name, "yes or no")),
+        }
+    }
+
+    /// Reads the file of the setting `selection`, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn load(&mut self) -> Result<()> {
+        self.selection = match self.text("selection") {
+            "none" => String::new(),
+            path => std::fs::read_to_string(path).map_err(|e| {
+                Error::new(ErrorKind::Config, format!("CIRCULANT_SELECTION: {path}: {e}"))
+                    .help("every rank reads it: put it where all nodes see it")
+            })?,
+        };
+        Ok(())
+    }
+
+    /// The text of that file, once it is [loaded](Config::load).
+    pub fn selection(&self) -> &str {
+        &self.selection
+    }
+
     /// The settings that ranks must agree on, as text to publish and compare.
     pub fn agreed(&self) -> String {
-        let mut out = format!("version={}\n", env!("CARGO_PKG_VERSION"));
+        let mut out =
+            format!("version={}\n{DIGEST}={:016x}\n", env!("CARGO_PKG_VERSION"), digest(&self.selection));
         for (s, v) in SETTINGS.iter().zip(&self.values) {
             if s.agree {
                 out.push_str(&format!("{}={v}\n", s.name));
@@ -212,11 +268,13 @@ impl Config {
     }
 
     /// Takes rank 0's values (as [`Config::agreed`] writes them) for the settings that must agree and were
-    /// not set here: launchers differ in which variables reach other nodes.
+    /// not set here: launchers differ in which variables reach other nodes. [Loads](Config::load) the file that
+    /// they name.
     ///
     /// # Errors
-    /// When a setting was set here to something else, or the versions differ.
+    /// When a setting was set here to something else, the versions differ, or the file says something else.
     pub fn adopt(&mut self, agreed: &str) -> Result<()> {
+        let mut said = None;
         let mismatch = |what: String| {
             Err(Error::new(ErrorKind::Mismatch, what)
                 .with_peer(0)
@@ -233,12 +291,20 @@ impl Config {
                 }
                 continue;
             }
+            if name == DIGEST {
+                said = Some(value);
+            }
             let Some(i) = index(name).filter(|i| SETTINGS[*i].agree) else { continue };
             if self.set[i] && self.values[i] != value {
                 let (variable, mine) = (SETTINGS[i].variable, &self.values[i]);
                 return mismatch(format!("{variable} is {value:?} at rank 0 and {mine:?} here"));
             }
             value.clone_into(&mut self.values[i]);
+        }
+        self.load()?;
+        if said.is_some_and(|said| said != format!("{:016x}", digest(&self.selection))) {
+            let path = self.text("selection");
+            return mismatch(format!("the file {path} (CIRCULANT_SELECTION) is another one at rank 0"));
         }
         Ok(())
     }
@@ -249,6 +315,14 @@ impl Config {
             None => Error::new(ErrorKind::Config, format!("there is no setting {name:?}")),
         }
     }
+}
+
+/// The name under which the digest of the selection's file is published.
+const DIGEST: &str = "selection-digest";
+
+/// FNV-1a.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
 fn index(name: &str) -> Option<usize> {
@@ -316,5 +390,24 @@ mod tests {
         other.set("blocks", "8").unwrap();
         let e = other.adopt(&zero.agreed()).unwrap_err();
         assert!(e.to_string().contains("CIRCULANT_BLOCKS is \"7\" at rank 0 and \"8\" here"), "{e}");
+    }
+    #[test]
+    fn the_file_of_the_selection_is_agreed_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rules");
+        let mut zero = Config::defaults();
+        zero.set("selection", path.to_str().unwrap()).unwrap();
+        assert!(zero.load().unwrap_err().to_string().contains("No such file"));
+        std::fs::write(&path, "bcast -> chain\n").unwrap();
+        zero.load().unwrap();
+        let mut other = Config::defaults();
+        other.adopt(&zero.agreed()).unwrap();
+        assert_eq!(other.selection(), "bcast -> chain\n");
+        std::fs::write(&path, "bcast -> linear\n").unwrap();
+        let e = other.adopt(&zero.agreed()).unwrap_err();
+        assert!(e.to_string().contains("another one at rank 0"), "{e}");
+        assert!(!zero.switch("reproducible").unwrap());
+        zero.set("reproducible", "maybe").unwrap();
+        assert!(zero.switch("reproducible").unwrap_err().to_string().contains("yes or no"));
     }
 }

@@ -99,10 +99,10 @@ pub mod launch;
 pub mod ops;
 pub mod plan;
 pub mod schedule;
+pub mod select;
 pub mod transport;
 
 pub(crate) mod buffer;
-pub(crate) mod select;
 
 pub use comm::{Buf, Communicator, InPlace, Options, Request, World};
 pub use error::{Error, ErrorKind, Result};

@@ -9,7 +9,7 @@ use crate::engine::{CallId, Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::ops::Reducer;
 use crate::plan::lower::{WireLimits, lower};
-use crate::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ impl Asked {
         // Of one root's own buffer the others know nothing.
         let rooted = matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce | Alltoallv);
         let in_place = u64::from(a.in_place && !rooted);
-        for word in [u64::from(rounds), u64::from(a.root), a.bytes, in_place] {
+        for word in [u64::from(rounds), u64::from(a.root), u64::from(a.first), a.bytes, in_place] {
             h.word(word);
         }
         a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
@@ -101,26 +101,6 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Shared {
-    /// The algorithm for a call: the options' choice, else the settings', else the first that can do it.
-    fn choose(&self, operation: Operation, a: &Arguments, options: &Options) -> Result<&'static Algorithm> {
-        let by_name = |name: &str| match name {
-            "auto" => Ok(None),
-            name => algorithm(operation, name).map(Some),
-        };
-        let named = match options.algorithm.as_deref() {
-            Some(name) => by_name(name)?,
-            // One setting for all operations: those that have no such algorithm keep their default.
-            None => by_name(&self.algorithm).ok().flatten().filter(|found| (found.fits)(a).is_ok()),
-        };
-        if let Some(found) = named {
-            (found.fits)(a)?;
-            return Ok(found);
-        }
-        algorithms(operation)
-            .find(|found| (found.fits)(a).is_ok())
-            .ok_or_else(|| argument(format!("no algorithm for this {operation}")))
-    }
-
     /// The lowered program of a call, from the cache or made now.
     pub(super) fn prepare(
         &mut self,
@@ -130,11 +110,13 @@ impl Shared {
         options: &Options,
     ) -> Result<Prepared> {
         arguments.size = context.size;
+        arguments.first = context.first;
         arguments.blocks = options.blocks.or(self.blocks);
         if arguments.blocks == Some(0) {
             return Err(argument("0 blocks"));
         }
-        let algorithm = self.choose(operation, &arguments, options)?;
+        let name = options.algorithm.as_deref();
+        let algorithm = self.selection.choose(operation, &arguments, name, options.reproducible)?;
         let asked = Asked { comm: context.id, operation, algorithm, arguments };
         self.cache.clock += 1;
         match self.cache.entries.iter().position(|e| e.asked == asked) {

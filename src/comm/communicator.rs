@@ -17,6 +17,9 @@ pub struct Options {
     pub blocks: Option<u32>,
     /// Algorithm by its registry name (`None`: by selection). Must be equal on all ranks.
     pub algorithm: Option<String>,
+    /// Fold in the one order of the operation, whatever size, blocks and nodes: the same bits from every such call
+    /// on the same ranks. So does the setting CIRCULANT_REPRODUCIBLE. Must be equal on all ranks.
+    pub reproducible: bool,
 }
 
 /// A group of ranks that call collectives together, in the same order on all of them. Cheap to clone; clones are

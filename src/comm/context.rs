@@ -50,6 +50,11 @@ impl Context {
         Self { id, members, rank, size, first: 0, calls: AtomicU32::new(0) }
     }
 
+    /// The same between two groups, of which the first has `first` ranks.
+    pub(super) fn between(self, first: u32) -> Self {
+        Self { first, ..self }
+    }
+
     /// The number of the call that begins now. Taken under the world's lock.
     pub(super) fn next_call(&self) -> CallId {
         CallId { comm: self.id, sequence: self.calls.fetch_add(1, Ordering::Relaxed) }

@@ -92,19 +92,20 @@ impl Communicator {
     /// As [`Communicator::bcast`]; when the group has ranks that are not in this communicator, or ranks of a group
     /// name different ones.
     pub fn create(&self, group: &Group) -> Result<Option<Self>> {
-        // Who leads the group stands for it; its place in it is the key. All members must agree on both.
+        self.create_agreed(group, 0)
+    }
+
+    /// As [`Communicator::create`]; all ranks of the group must also agree on `salt`.
+    pub(super) fn create_agreed(&self, group: &Group, salt: u64) -> Result<Option<Self>> {
         let (mine, ours) = (self.group(), self.context.members.world_rank(self.context.rank));
         let place = group.members().iter().position(|r| *r == ours);
-        let strangers = group.difference(&mine);
-        let agreed = digest(bytemuck::cast_slice(group.members())) >> 1;
-        let colour = place.map(|_| i64::try_from(agreed).unwrap_or(0));
-        let spec = match strangers.members().first() {
-            Some(r) => Err(argument(format!("rank {r} of the group is not in this communicator"))),
-            None => Ok(()),
-        };
-        if let Err(e) = spec {
+        if let Some(r) = group.difference(&mine).members().first() {
+            let e = argument(format!("rank {r} of the group is not in this communicator"));
             return Err(self.refuse_here(e));
         }
+        // What the group is makes the colour, our place in it the key.
+        let agreed = (digest(bytemuck::cast_slice(group.members())) ^ salt) >> 1;
+        let colour = place.map(|_| i64::try_from(agreed).unwrap_or(0));
         let key = place.and_then(|p| i64::try_from(p).ok()).unwrap_or(0);
         let made = self.split(colour, key)?;
         if let Some(made) = &made

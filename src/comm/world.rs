@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
 use crate::plan::registry::Operation;
 use crate::schedule::Circulant;
-use crate::select::Model;
+use crate::select::{Model, Selection};
 use crate::transport::fabric::{self, Fabric};
 use crate::transport::{Limits, Transport};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,7 +53,7 @@ pub(super) struct Shared {
     pub(super) deadline: Duration,
     /// The settings' choices, for calls whose options leave it open.
     pub(super) blocks: Option<u32>,
-    pub(super) algorithm: String,
+    pub(super) selection: Selection,
     /// The node index of every rank of the world, once it is known.
     pub(super) nodes: Arc<[u32]>,
     /// How many communicators we have begun to make.
@@ -269,14 +269,20 @@ fn start(
     let arena = Arena::default();
     let (rank32, size32) = (to_u32(rank)?, to_u32(size)?);
     let met = match size {
-        1 => Met::default(),
+        1 => {
+            config.load()?;
+            Met::default()
+        }
         _ => meet(&mut config, launch.as_mut(), transport, nodes.as_deref(), patience)?,
     };
     let Met { endpoint, neighbours, addresses, absent } = met;
     let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
     let model = Model::new(&provider, &config)?;
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    let algorithm = config.text("algorithm").to_owned();
+    let mut selection = Selection::new(&config, &model)?;
+    if let Some(nodes) = &nodes {
+        selection.place(nodes);
+    }
     let setup = Setup {
         rank: rank32,
         size: size32,
@@ -303,7 +309,7 @@ fn start(
     let cache = Cache::default();
     let led = 0;
     let shared =
-        Shared { engine, arena, cache, model, deadline, blocks, algorithm, nodes: nodes.clone(), led };
+        Shared { engine, arena, cache, model, deadline, blocks, selection, nodes: nodes.clone(), led };
     let comm =
         Communicator::new(Arc::new(Lock::new(shared)), Context::new(0, Members::World(size32), rank32));
     let progress = match config.text("progress") {
@@ -321,6 +327,7 @@ fn start(
     if world.nodes.is_empty() {
         world.nodes = nodes_by_host(&world.comm(), identity.host)?.into();
         world.comm.hold().nodes = Arc::clone(&world.nodes);
+        world.comm.hold().selection.place(&world.nodes);
     }
     tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
     Ok(world)
@@ -373,11 +380,13 @@ fn meet(
     patience: Duration,
 ) -> Result<Met> {
     let (rank, size) = (launch.rank(), launch.size());
+    let mut loaded = Ok(());
     if rank == 0 {
+        loaded = config.load();
         launch.put("settings", config.agreed().as_bytes())?;
     }
     launch.fence(patience)?;
-    let opened = adopt(config, launch).and_then(|()| match transport {
+    let opened = loaded.and_then(|()| adopt(config, launch)).and_then(|()| match transport {
         Some(t) => Ok(t),
         None => {
             let one_node = nodes.is_some_and(|n| n.iter().all(|x| *x == n[0]));

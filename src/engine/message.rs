@@ -30,7 +30,8 @@ pub(crate) fn split(word: u32) -> (u8, u32) {
 /// Which call of which communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct CallId {
-    /// Unlike that of any other communicator of the world.
+    /// Unlike that of any other communicator of the world: the world rank of its rank 0 in the top half, a number
+    /// that this rank gave it in the low half. The world is 0.
     pub comm: u64,
     pub sequence: u32,
 }

@@ -341,7 +341,7 @@ impl Engine {
             self.ask_everybody();
         }
         if now >= clock.give_up {
-            let e = self.timed_out(deadline);
+            let e = self.timed_out(waiting);
             return Err(self.fail(waiting.named(e)));
         }
         Ok(moved)

@@ -305,7 +305,7 @@ proptest! {
                     engine.ask_everybody();
                 }
                 Event::TimeOut => {
-                    let text = engine.timed_out(Duration::from_secs(1)).to_string();
+                    let text = engine.timed_out(&Waiting::new(Meta::default(), Duration::from_secs(1))).to_string();
                     prop_assert!(text.len() < 3000);
                 }
             }

@@ -41,7 +41,11 @@ impl Reducer {
             if operator.commutative() { "commutative" } else { "ordered" },
             operator.name(),
         );
-        Self(Arc::new(Typed { operator, kind, hash: fnv1a(text.as_bytes()), types: PhantomData::<fn(T)> }))
+        let rounds = ["sum", "prod"].contains(&operator.name())
+            && ["f16", "bf16", "f32", "f64", "complex-f32", "complex-f64"].contains(&kind);
+        let exact = origin == "built in" && !rounds;
+        let hash = fnv1a(text.as_bytes());
+        Self(Arc::new(Typed { operator, kind, hash, exact, types: PhantomData::<fn(T)> }))
     }
 
     /// As [`Reducer::new`], which allocates. An operator without state is made once and kept for its thread.
@@ -71,6 +75,12 @@ impl Reducer {
     /// Whether the order of the operands is free.
     pub fn commutative(&self) -> bool {
         self.0.commutative()
+    }
+
+    /// Whether any order of operations gives the same bits: of built-in operators all but sums and products of
+    /// floats and complex numbers. User operators are taken for inexact.
+    pub fn exact(&self) -> bool {
+        self.0.exact()
     }
 
     /// The operator's name.
@@ -192,6 +202,7 @@ trait Kernel: Send + Sync {
     fn name(&self) -> &str;
     fn type_name(&self) -> &'static str;
     fn hash(&self) -> u64;
+    fn exact(&self) -> bool;
     /// The lengths are equal and multiples of the element.
     fn reduce(&self, target: &mut [u8], source: &[u8], side: Side);
 }
@@ -200,6 +211,7 @@ struct Typed<T, O> {
     operator: O,
     kind: &'static str,
     hash: u64,
+    exact: bool,
     types: PhantomData<fn(T)>,
 }
 
@@ -225,6 +237,10 @@ where
 
     fn hash(&self) -> u64 {
         self.hash
+    }
+
+    fn exact(&self) -> bool {
+        self.exact
     }
 
     fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) {

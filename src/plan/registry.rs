@@ -1,15 +1,20 @@
 //! The registry: every algorithm as data. A new one is a file of its own and a line in one of the lists
 //! here or in `registry/`; [`all`] goes through them.
 
+pub mod cost;
+mod hypercube;
 mod inter;
 mod moves;
 mod operation;
+mod order;
 mod reductions;
+mod reversed;
 
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
-    Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
+    Contributions, bruck, hypercube as gather_cube, mesh, pipelined_ring, ring, window::Pattern,
+    window::Windows,
 };
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
@@ -23,6 +28,9 @@ use crate::error::{Result, argument};
 use crate::plan::price::Model;
 
 pub use operation::{Arguments, Operation};
+pub use order::Order;
+
+use cost::{Cost, Formula, Machine, Path, spread};
 
 /// Builds a plan for all ranks; the same at every rank from the same arguments and model.
 pub type Build = fn(&Arguments, &Model) -> Result<Box<dyn Plan>>;
@@ -48,15 +56,45 @@ pub struct Algorithm {
     pub rounds_of: fn(&Arguments, n: u32) -> u32,
     /// The constructor.
     pub build: Build,
+    /// What it costs; without one it is priced by its rounds and its volume.
+    pub cost: Option<Formula>,
+    /// In what order it folds (operations that reduce).
+    pub order: Option<Order>,
 }
 
 impl Algorithm {
     /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
-        let special = reductions::volume(self.operation, self.name, arguments);
+        let special = reversed::volume(self, arguments);
+        let special = special.or_else(|| reductions::volume(self.operation, self.name, arguments));
         let special = special.or_else(|| moves::relayed(self, arguments));
         let special = special.or_else(|| inter::rooted(self, arguments));
         special.unwrap_or_else(|| arguments.volume(self.operation))
+    }
+
+    /// Its critical path, without making a plan.
+    pub fn cost(&self, arguments: &Arguments, machine: &Machine) -> Cost {
+        let mut path = Path::new(machine, arguments.size);
+        match self.cost {
+            Some(formula) => formula(arguments, &mut path),
+            None => path.by_rounds(self, arguments),
+        }
+        path.cost()
+    }
+
+    /// The time of its critical path in nanoseconds.
+    pub fn time(&self, arguments: &Arguments, model: &Model) -> u64 {
+        self.cost(arguments, &Machine::flat(*model)).nanoseconds()
+    }
+
+    /// The same line with this formula.
+    const fn costs(self, formula: Formula) -> Self {
+        Self { cost: Some(formula), ..self }
+    }
+
+    /// The same line, which folds in this order.
+    const fn ordered(self, order: Order) -> Self {
+        Self { order: Some(order), ..self }
     }
 }
 
@@ -90,6 +128,8 @@ const LISTS: &[&[Algorithm]] = &[
     moves::ALLTOALL,
     moves::ALLTOALLV,
     reductions::LINES,
+    reversed::LINES,
+    hypercube::LINES,
     inter::LINES,
 ];
 
@@ -113,6 +153,8 @@ const LINES: &[Algorithm] = &[
             let n = a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, model));
             Ok(Box::new(Bcast::new(a.size, a.root, a.bytes, n)?))
         },
+        cost: Some(spread::bcast),
+        order: None,
     },
     Algorithm {
         operation: Operation::Bcast,
@@ -124,6 +166,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| q(a.size),
         build: |a, _| tree::<binomial::Binomial>(a),
+        cost: Some(spread::bcast_binomial),
+        order: None,
     },
     Algorithm {
         operation: Operation::Bcast,
@@ -135,6 +179,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| 2 * q(a.size),
         build: |a, _| Ok(Box::new(scatter_allgather::Bcast::new(a.size, a.root, a.bytes)?)),
+        cost: Some(spread::bcast_scattered),
+        order: None,
     },
     Algorithm {
         operation: Operation::Bcast,
@@ -149,6 +195,8 @@ const LINES: &[Algorithm] = &[
             let n = a.blocks.unwrap_or_else(|| rules::chain_blocks(a.size, a.bytes, model));
             Ok(Box::new(chain::Bcast::new(a.size, a.root, a.bytes, n)?))
         },
+        cost: Some(spread::bcast_chain),
+        order: None,
     },
     Algorithm {
         operation: Operation::Bcast,
@@ -163,6 +211,8 @@ const LINES: &[Algorithm] = &[
             let n = a.blocks.unwrap_or_else(|| rules::round_robin_blocks(a.size, a.bytes, model));
             Ok(Box::new(round_robin::Bcast::new(a.size, a.root, a.bytes, n)?))
         },
+        cost: Some(spread::bcast_round_robin),
+        order: None,
     },
     Algorithm {
         operation: Operation::Bcast,
@@ -174,6 +224,8 @@ const LINES: &[Algorithm] = &[
         fits: composite,
         rounds_of: |a, _| sides(a.size).map_or(0, |(a, b)| q(a) + q(b)),
         build: |a, _| tree::<bcast_mesh::Mesh>(a),
+        cost: Some(spread::bcast_mesh),
+        order: None,
     },
     Algorithm {
         operation: Operation::Bcast,
@@ -185,6 +237,8 @@ const LINES: &[Algorithm] = &[
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
         build: |a, _| tree::<bcast_cube::Hypercube>(a),
+        cost: Some(spread::bcast_binomial),
+        order: None,
     },
     Algorithm {
         operation: Operation::Bcast,
@@ -196,6 +250,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| a.size.saturating_sub(1),
         build: |a, _| tree::<linear::Star>(a),
+        cost: Some(spread::bcast_linear),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgather,
@@ -207,6 +263,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| q(a.size),
         build: |a, _| Ok(Box::new(Allgather::new(a.size, a.bytes, a.in_place)?)),
+        cost: Some(spread::allgather),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgather,
@@ -223,6 +281,8 @@ const LINES: &[Algorithm] = &[
             let counts = vec![a.bytes; a.size as usize];
             allgatherv(&Arguments { counts, displs, ..a.clone() }, model)
         },
+        cost: Some(spread::allgather_pieces),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgather,
@@ -234,6 +294,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| a.size.saturating_sub(1),
         build: |a, _| windows::<ring::Ring>(equal(a)?),
+        cost: Some(spread::allgather_ring),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgather,
@@ -248,6 +310,8 @@ const LINES: &[Algorithm] = &[
             u32::try_from(blocks * u64::from(a.size.saturating_sub(1))).unwrap_or(u32::MAX)
         },
         build: |a, model| pipelined(a, equal(a)?, &vec![a.bytes; a.size as usize], model),
+        cost: Some(spread::allgather_pipelined),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgather,
@@ -259,6 +323,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| q(a.size),
         build: |a, _| windows::<bruck::Bruck>(equal(a)?),
+        cost: Some(spread::allgather_bruck),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgather,
@@ -270,6 +336,8 @@ const LINES: &[Algorithm] = &[
         fits: composite,
         rounds_of: |a, _| sides(a.size).map_or(0, |(a, b)| a + b - 2),
         build: |a, _| windows::<mesh::Mesh>(equal(a)?),
+        cost: Some(spread::allgather_mesh),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgather,
@@ -280,7 +348,9 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<hypercube::Hypercube>(equal(a)?),
+        build: |a, _| windows::<gather_cube::Hypercube>(equal(a)?),
+        cost: Some(spread::allgather_bruck),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgatherv,
@@ -292,6 +362,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: by_blocks,
         build: allgatherv,
+        cost: Some(spread::allgatherv),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgatherv,
@@ -303,6 +375,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| a.size.saturating_sub(1),
         build: |a, _| windows::<ring::Ring>(unequal(a)?),
+        cost: Some(spread::allgatherv_ring),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgatherv,
@@ -314,6 +388,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: pipelined_rounds,
         build: |a, model| pipelined(a, unequal(a)?, &a.counts, model),
+        cost: Some(spread::allgatherv_pipelined),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgatherv,
@@ -325,6 +401,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| q(a.size),
         build: |a, _| windows::<bruck::Bruck>(unequal(a)?),
+        cost: Some(spread::allgatherv_bruck),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgatherv,
@@ -336,6 +414,8 @@ const LINES: &[Algorithm] = &[
         fits: composite,
         rounds_of: |a, _| sides(a.size).map_or(0, |(a, b)| a + b - 2),
         build: |a, _| windows::<mesh::Mesh>(unequal(a)?),
+        cost: Some(spread::allgatherv_mesh),
+        order: None,
     },
     Algorithm {
         operation: Operation::Allgatherv,
@@ -346,7 +426,9 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<hypercube::Hypercube>(unequal(a)?),
+        build: |a, _| windows::<gather_cube::Hypercube>(unequal(a)?),
+        cost: Some(spread::allgatherv_bruck),
+        order: None,
     },
     Algorithm {
         operation: Operation::Barrier,
@@ -358,6 +440,8 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| q(a.size),
         build: |a, _| Ok(Box::new(Barrier::new(a.size)?)),
+        cost: Some(spread::barrier),
+        order: None,
     },
 ];
 

@@ -60,7 +60,7 @@ pub fn bcast_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
 }
 
 /// The time of the broadcast in one block, where a put takes `put` and L besides; and its most hops.
-fn tree(graph: &Circulant, put: f64, latency: f64) -> (f64, f64) {
+pub(super) fn tree(graph: &Circulant, put: f64, latency: f64) -> (f64, f64) {
     let (p, q) = (graph.p(), graph.q());
     if p > EXACT {
         return (f64::from(q) * (put + latency), f64::from(q));
@@ -139,18 +139,24 @@ fn wire(bytes: u64, model: &Model) -> (f64, f64) {
 /// In proportion is never much worse than n for all, and up to 1.8 times as fast: an owner of little
 /// spends no overhead on tiny pieces.
 pub fn allgatherv_blocks(counts: &[u64], model: &Model) -> Blocks {
+    let n = allgatherv_n(counts, model);
+    if n == 1 {
+        return Blocks::Equal(1);
+    }
+    let largest = counts.iter().copied().max().unwrap_or(0);
+    Blocks::PerOwner(counts.iter().map(|&count| share(count, n, largest)).collect())
+}
+
+/// The number of blocks for the longest contribution.
+pub(super) fn allgatherv_n(counts: &[u64], model: &Model) -> u32 {
     let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
     let largest = counts.iter().copied().max().unwrap_or(0);
-    let n = match counts.iter().filter(|&&count| count > 0).count() {
+    match counts.iter().filter(|&&count| count > 0).count() {
         0 => 1,
         1 => bcast_blocks(size, largest, model),
         _ if size < 3 => 1,
         _ => search(counts, largest, model),
-    };
-    if n == 1 {
-        return Blocks::Equal(1);
     }
-    Blocks::PerOwner(counts.iter().map(|&count| share(count, n, largest)).collect())
 }
 
 /// ⌈n·count/largest⌉, at least 1.
@@ -187,7 +193,7 @@ fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
 
 /// The puts of a rank, about: pieces of owners with several blocks, and runs of the others. `None`: too
 /// many counters.
-fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant) -> Option<f64> {
+pub(super) fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant) -> Option<f64> {
     let (mut pieces, mut singles, mut bytes) = (0, 0, 0);
     for &count in counts.iter().filter(|&&count| count > 0) {
         match share(count, n, largest) {

@@ -1,6 +1,15 @@
-//! Choosing: model parameters per provider, and the window. The same decision on every rank, from
-//! what all ranks know alike.
+//! Choosing: model parameters per provider, the window, and the [algorithm](Selection) of a call. The same
+//! decision on every rank, from what all ranks know alike.
+//!
+//! An algorithm is chosen by the first of these that says something: the call ([`Options`](crate::Options)), the setting
+//! `algorithm`, the file of the setting `selection`, the prices ([`registry::cost`](crate::plan::registry::cost)).
+//! `circulant select` shows what comes of it.
 #![forbid(unsafe_code)]
+
+mod choice;
+mod rules;
+
+pub use choice::{Candidate, Selection};
 
 use crate::config::Config;
 use crate::error::Result;
@@ -60,4 +69,12 @@ impl Model {
     pub(crate) fn wire(&self) -> &price::Model {
         &self.wire
     }
+}
+
+/// The built-in figures of a wire that a provider's name stands for; settings override them.
+///
+/// # Errors
+/// When a setting is no number.
+pub fn figures(provider: &str, config: &Config) -> Result<price::Model> {
+    Model::new(provider, config).map(|model| model.wire)
 }

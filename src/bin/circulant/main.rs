@@ -1,23 +1,27 @@
 //! The `circulant` tool.
 
 mod agree;
+mod algorithms;
 mod bench;
 mod cast;
 mod catalogue;
 mod collect;
+mod completions;
 mod files;
 mod grid;
 mod info;
 mod outcome;
+mod paper;
 mod run;
 mod schedule;
 mod sim;
+mod select;
 mod stream;
 mod units;
 
 use circulant::diagnostics::CountingAllocator;
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use outcome::{Failure, Out};
 use std::process::ExitCode;
 
@@ -38,6 +42,7 @@ Examples:
   circulant info
   circulant schedule -p 9
   circulant sim bcast -p 1152 --bytes 1M
+  circulant select allreduce -p 36 --sweep
   circulant run -n 8 bench bcast,allgatherv --check
   circulant run -n 8 cast big.iso /tmp/copy-%r.iso";
 
@@ -52,6 +57,10 @@ enum Tool {
     Collect(collect::CollectArgs),
     Info(info::InfoArgs),
     Sim(sim::SimArgs),
+    Paper(paper::PaperArgs),
+    Algorithms(algorithms::AlgorithmsArgs),
+    Select(select::SelectArgs),
+    Completions(completions::CompletionsArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,7 +76,11 @@ fn main() -> ExitCode {
             Tool::Cast(args) => cast::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Collect(args) => collect::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Paper(args) => paper::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Algorithms(args) => algorithms::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Select(args) => select::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Completions(args) => completions::run(&args, Tool::command()).map(|()| ExitCode::SUCCESS),
         }
     });
     done.unwrap_or_else(|failure| failure.report())

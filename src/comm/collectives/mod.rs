@@ -59,7 +59,7 @@ mod scatter;
 pub use alltoall::Layout;
 
 /// Lengths in bytes; everything that is passed lies in memory, so nothing overflows.
-fn bytes_of<T>(elements: usize) -> u64 {
+pub(super) fn bytes_of<T>(elements: usize) -> u64 {
     elements as u64 * size_of::<T>() as u64
 }
 
@@ -81,7 +81,7 @@ fn part(name: &str, len: usize, ranks: usize) -> Result<usize> {
 
 /// Checks counts and displacements (in elements) against the ranks and, if it is here, the buffer's length; makes
 /// bytes of them. That blocks do not overlap is checked by the plan, where it matters.
-fn ragged<T>(
+pub(super) fn ragged<T>(
     name: &str,
     room: Option<usize>,
     ranks: usize,
@@ -112,7 +112,7 @@ fn ragged<T>(
 }
 
 /// Checks that a buffer has as many elements as the counts say.
-fn own_count(name: &str, len: usize, rank: usize, counts: &[usize]) -> Result<()> {
+pub(super) fn own_count(name: &str, len: usize, rank: usize, counts: &[usize]) -> Result<()> {
     match counts.get(rank) {
         Some(count) if *count != len => {
             Err(argument(format!("{name} has {len} elements, counts[{rank}] says {count}")))
@@ -125,7 +125,8 @@ fn own_count(name: &str, len: usize, rank: usize, counts: &[usize]) -> Result<()
 fn reducing<T: Pod>(op: impl IntoReducer<T>, arguments: Arguments, fill: bool) -> Result<Spec> {
     let reducer: Reducer = op.into_reducer()?;
     let (element, commutative) = (reducer.element() as u64, reducer.commutative());
-    Ok(Spec { arguments: Arguments { element, commutative, ..arguments }, reducer: Some(reducer), fill })
+    let arguments = Arguments { element, commutative, exact: reducer.exact(), ..arguments };
+    Ok(Spec { arguments, reducer: Some(reducer), fill })
 }
 
 impl Communicator {

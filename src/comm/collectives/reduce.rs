@@ -79,7 +79,9 @@ impl Communicator {
     /// Combines the `send` of all ranks as [`Communicator::reduce`], into `recv` of all, which has `send.len()`
     /// elements. In place the contribution stands in `recv`.
     ///
-    /// All ranks get the same bits.
+    /// All ranks get the same bits; but of sums and products of floats not by the algorithm `census`, which is
+    /// never chosen for these unless it is named. The same bits in another run, too: see
+    /// [`Options::reproducible`](crate::Options::reproducible).
     ///
     /// # Errors
     /// As [`Communicator::reduce`].

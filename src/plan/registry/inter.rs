@@ -29,7 +29,19 @@ const fn line(
     rounds_of: fn(&Arguments, u32) -> u32,
     build: Build,
 ) -> Algorithm {
-    Algorithm { operation, name, restrictions, rounds, volume, source, fits, rounds_of, build }
+    Algorithm {
+        operation,
+        name,
+        restrictions,
+        rounds,
+        volume,
+        source,
+        fits,
+        rounds_of,
+        build,
+        cost: None,
+        order: None,
+    }
 }
 
 /// All of them.
@@ -144,9 +156,15 @@ fn counts(operation: Operation, a: &Arguments) -> Vec<u64> {
 
 /// D and the allgather.
 fn balanced_rounds(a: &Arguments, _: u32) -> u32 {
-    let balanced = || match a.displs[..] {
-        [] => equal(a).and_then(|(groups, counts, displs)| Exchange::balanced(groups, &counts, &displs)),
-        _ => Exchange::balanced(groups(a)?, &a.counts, &a.displs),
+    let balanced = || match (&a.counts[..], &a.displs[..]) {
+        (counts, []) if counts.len() > 2 => {
+            // Where they go does not matter to the rounds.
+            let end = |at: &mut u64, count: &u64| Some(std::mem::replace(at, *at + count));
+            let displs: Vec<u64> = counts.iter().scan(0, end).collect();
+            Exchange::balanced(groups(a)?, counts, &displs)
+        }
+        (_, []) => equal(a).and_then(|(groups, counts, displs)| Exchange::balanced(groups, &counts, &displs)),
+        (counts, displs) => Exchange::balanced(groups(a)?, counts, displs),
     };
     balanced().map_or(0, |plan| plan.degree()) + larger(a)
 }

@@ -3,6 +3,7 @@
 //! Volumes are exact, for the rank that receives most (alltoall: every rank): of a gather the root, of a
 //! scatter the child of the root that forwards most.
 
+use super::cost::blocks;
 use super::{Algorithm, Arguments, Operation, any, composite, power_of_two, q};
 use crate::error::Result;
 use crate::plan::alltoall::{bruck, circulant, direct, hypercube, mesh, pairwise, ring};
@@ -24,7 +25,19 @@ const fn line(
     rounds_of: fn(&Arguments, u32) -> u32,
     build: super::Build,
 ) -> Algorithm {
-    Algorithm { operation, name, restrictions, rounds, volume, source, fits: any, rounds_of, build }
+    Algorithm {
+        operation,
+        name,
+        restrictions,
+        rounds,
+        volume,
+        source,
+        fits: any,
+        rounds_of,
+        build,
+        cost: None,
+        order: None,
+    }
 }
 
 /// The same with a restriction on p.
@@ -69,43 +82,54 @@ fn by_p(a: &Arguments, _: u32) -> u32 {
 }
 
 pub(super) const GATHER: &[Algorithm] = &[
-    line(Operation::Gather, "binomial", [ANY, "q", "m - m/p", TREE], by_q, |a, _| gather(a, binomial(a)?)),
-    line(Operation::Gather, "direct", [ANY, "p-1", "m - m/p", NONE], by_p, |a, _| gather(a, star(a)?)),
+    line(Operation::Gather, "binomial", [ANY, "q", "m - m/p", TREE], by_q, |a, _| gather(a, binomial(a)?))
+        .costs(blocks::gather_binomial),
+    line(Operation::Gather, "direct", [ANY, "p-1", "m - m/p", NONE], by_p, |a, _| gather(a, star(a)?))
+        .costs(blocks::gather_direct),
 ];
 
 pub(super) const GATHERV: &[Algorithm] = &[
     line(Operation::Gatherv, "size-aware", [COUNTS, "q", "m - m_root", SIZE_AWARE], by_q, |a, _| {
         gatherv(a, size_aware(a)?)
-    }),
+    })
+    .costs(blocks::gatherv_size_aware),
     line(Operation::Gatherv, "binomial", [COUNTS, "q", "m - m_root", TREE], by_q, |a, _| {
         gatherv(a, binomial(a)?)
-    }),
+    })
+    .costs(blocks::gatherv_binomial),
     line(Operation::Gatherv, "direct", [COUNTS, "p-1", "m - m_root", NONE], by_p, |a, _| {
         gatherv(a, star(a)?)
-    }),
+    })
+    .costs(blocks::gatherv_direct),
 ];
 
 pub(super) const SCATTER: &[Algorithm] = &[
     line(Operation::Scatter, "binomial", [ANY, "q", "largest subtree", TREE], by_q, |a, _| {
         scatter(a, binomial(a)?)
-    }),
-    line(Operation::Scatter, "direct", [ANY, "p-1", "m/p", NONE], by_p, |a, _| scatter(a, star(a)?)),
+    })
+    .costs(blocks::scatter_binomial),
+    line(Operation::Scatter, "direct", [ANY, "p-1", "m/p", NONE], by_p, |a, _| scatter(a, star(a)?))
+        .costs(blocks::scatter_direct),
 ];
 
 pub(super) const SCATTERV: &[Algorithm] = &[
     line(Operation::Scatterv, "size-aware", [COUNTS, "q", "largest subtree", SIZE_AWARE], by_q, |a, _| {
         scatterv(a, size_aware(a)?)
-    }),
+    })
+    .costs(blocks::scatterv_size_aware),
     line(Operation::Scatterv, "binomial", [COUNTS, "q", "largest subtree", TREE], by_q, |a, _| {
         scatterv(a, binomial(a)?)
-    }),
-    line(Operation::Scatterv, "direct", [COUNTS, "p-1", "m_r", NONE], by_p, |a, _| scatterv(a, star(a)?)),
+    })
+    .costs(blocks::scatterv_binomial),
+    line(Operation::Scatterv, "direct", [COUNTS, "p-1", "m_r", NONE], by_p, |a, _| scatterv(a, star(a)?))
+        .costs(blocks::scatterv_direct),
 ];
 
 pub(super) const ALLTOALL: &[Algorithm] = &[
     line(Operation::Alltoall, "direct", ["any p", "p-1", "(p-1)s", NONE], by_p, |a, _| {
         Ok(Box::new(direct::alltoall(a.size, a.bytes)?))
-    }),
+    })
+    .costs(blocks::alltoall_direct),
     only(
         power_of_two,
         line(
@@ -115,21 +139,24 @@ pub(super) const ALLTOALL: &[Algorithm] = &[
             by_p,
             |a, _| Ok(Box::new(pairwise::alltoall(a.size, a.bytes)?)),
         ),
-    ),
+    )
+    .costs(blocks::alltoall_direct),
     line(
         Operation::Alltoall,
         "circulant",
         ["any p", "q", "s times the hops of 1..p-1, at most (p/2)q", "Träff 2024, arXiv 2410.14234"],
         by_q,
         |a, _| Ok(Box::new(circulant::alltoall(a.size, a.bytes)?)),
-    ),
+    )
+    .costs(blocks::alltoall_circulant),
     line(
         Operation::Alltoall,
         "bruck",
         ["any p", "q", "s times the bits of 1..p-1, at most (p/2)q", "Bruck et al. 1997"],
         by_q,
         |a, _| Ok(Box::new(bruck::alltoall(a.size, a.bytes)?)),
-    ),
+    )
+    .costs(blocks::alltoall_bruck),
     only(
         power_of_two,
         line(
@@ -139,7 +166,8 @@ pub(super) const ALLTOALL: &[Algorithm] = &[
             by_q,
             |a, _| Ok(Box::new(hypercube::alltoall(a.size, a.bytes)?)),
         ),
-    ),
+    )
+    .costs(blocks::alltoall_bruck),
     only(
         composite,
         line(
@@ -152,20 +180,23 @@ pub(super) const ALLTOALL: &[Algorithm] = &[
             },
             |a, _| Ok(Box::new(mesh::alltoall(a.size, a.bytes)?)),
         ),
-    ),
+    )
+    .costs(blocks::alltoall_mesh),
     line(
         Operation::Alltoall,
         "ring",
         ["any p", "p-1", "sp(p-1)/2", "Grama et al., section 4.5.1"],
         by_p,
         |a, _| Ok(Box::new(ring::alltoall(a.size, a.bytes)?)),
-    ),
+    )
+    .costs(blocks::alltoall_ring),
 ];
 
 pub(super) const ALLTOALLV: &[Algorithm] = &[
     line(Operation::Alltoallv, "direct", ["any p, counts", "p-1", "m_r", NONE], by_p, |a, _| {
         Ok(Box::new(direct::alltoallv(a.size, a.rows.clone())?))
-    }),
+    })
+    .costs(blocks::alltoallv),
     only(
         power_of_two,
         line(
@@ -175,7 +206,8 @@ pub(super) const ALLTOALLV: &[Algorithm] = &[
             by_p,
             |a, _| Ok(Box::new(pairwise::alltoallv(a.size, a.rows.clone())?)),
         ),
-    ),
+    )
+    .costs(blocks::alltoallv),
 ];
 
 /// The least bytes that the rank which receives most can receive.

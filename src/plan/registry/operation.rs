@@ -180,6 +180,8 @@ pub struct Arguments {
     pub element: u64,
     /// The operator commutes (operations that reduce).
     pub commutative: bool,
+    /// The operator is associative to the bit: any order gives the same bits (operations that reduce).
+    pub exact: bool,
     /// The number of blocks; `None`: by rule from the model.
     pub blocks: Option<u32>,
     /// The node of each rank, for algorithms that keep nodes together; nothing: every rank is alone on its.
@@ -187,6 +189,23 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// The m of the formulas: the message or the vector (bcast, reduce, allreduce, scans), or all blocks of the
+    /// result or of what a rank sends together. Of an alltoallv nobody knows it, and it is 0.
+    pub fn total(&self, operation: Operation) -> u64 {
+        use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Barrier, Gather, Gatherv};
+        use Operation::{ReduceScatter, ReduceScatterBlock, Scatter, Scatterv};
+        match operation {
+            Barrier | Alltoallv => 0,
+            Allgatherv | Gatherv | Scatterv | ReduceScatter => {
+                self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+            }
+            Allgather | Gather | Scatter | Alltoall | ReduceScatterBlock => {
+                self.bytes.saturating_mul(self.size.into())
+            }
+            _ => self.bytes,
+        }
+    }
+
     /// Bytes that a rank has to receive, at the rank that receives most.
     pub(super) fn volume(&self, operation: Operation) -> u64 {
         match operation {

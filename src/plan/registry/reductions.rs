@@ -3,7 +3,8 @@
 //! m is the vector that every rank contributes, unless said otherwise. Volumes are exact for the rank
 //! that receives most, or bounds (≤).
 
-use super::{Algorithm, Arguments, Build, Operation, q};
+use super::cost::folds;
+use super::{Algorithm, Arguments, Build, Operation, order, q};
 use crate::error::{Result, argument};
 use crate::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use crate::plan::partial::Pieces;
@@ -14,9 +15,11 @@ use crate::plan::scan::{pipeline::Pipeline, prefix::Prefix};
 use crate::plan::{MAX_COUNTERS, Plan, rules};
 
 /// Restrictions, for people and for machines.
-type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
+pub(super) type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
 const ANY: Restrictions = ("any p; keeps the order of ranks", super::any);
-const COMMUTATIVE: Restrictions = ("any p; commutative", |a| commutes(a, "this algorithm"));
+pub(super) const COMMUTATIVE: Restrictions = ("any p; commutative", |a| {
+    if a.commutative { Ok(()) } else { Err(argument("the operator does not commute")) }
+});
 const REVERSED: &str = "Träff 2022, Algorithm 6 reversed";
 const BINOMIAL: &str = "binomial tree";
 const RING: &str = "ring";
@@ -33,7 +36,19 @@ const fn line(
     rounds_of: fn(&Arguments, u32) -> u32,
     build: Build,
 ) -> Algorithm {
-    Algorithm { operation, name, restrictions, rounds, volume, source, fits, rounds_of, build }
+    Algorithm {
+        operation,
+        name,
+        restrictions,
+        rounds,
+        volume,
+        source,
+        fits,
+        rounds_of,
+        build,
+        cost: None,
+        order: None,
+    }
 }
 
 const fn ring_rounds(size: u32) -> u32 {
@@ -49,11 +64,13 @@ pub(super) const LINES: &[Algorithm] = {
             "circulant",
             COMMUTATIVE,
             "n-1+q",
-            "<= m + (q-1)*m/n",
+            "<= (n-1+q)*ceil(m/n)",
             REVERSED,
             super::by_blocks,
             reduce,
-        ),
+        )
+        .costs(folds::reduce)
+        .ordered(order::BLOCKWISE),
         line(
             Reduce,
             "binomial",
@@ -63,7 +80,9 @@ pub(super) const LINES: &[Algorithm] = {
             BINOMIAL,
             |a, _| q(a.size),
             |a, _| up(a, "binomial", tree::Kind::Binomial(a.root)),
-        ),
+        )
+        .costs(folds::reduce_binomial)
+        .ordered(order::FROM_ROOT),
         line(
             Reduce,
             "gathered",
@@ -76,7 +95,9 @@ pub(super) const LINES: &[Algorithm] = {
                 commutes(a, "gathered")?;
                 Ok(Box::new(Gathered::new(a.size, a.root, a.bytes, a.element, a.in_place)?))
             },
-        ),
+        )
+        .costs(folds::reduce_gathered)
+        .ordered(order::PIECEWISE),
         line(
             Reduce,
             "ordered",
@@ -86,7 +107,9 @@ pub(super) const LINES: &[Algorithm] = {
             BINOMIAL,
             |a, _| q(a.size) + 1,
             |a, _| up(a, "ordered", tree::Kind::Ordered(a.root)),
-        ),
+        )
+        .costs(folds::reduce_ordered)
+        .ordered(order::CANONICAL),
         line(
             Allreduce,
             "circulant",
@@ -96,7 +119,9 @@ pub(super) const LINES: &[Algorithm] = {
             REDUCE_SCATTER,
             |a, _| 2 * q(a.size),
             |a, _| scattered(a, "circulant", Way::Circulant),
-        ),
+        )
+        .costs(folds::allreduce)
+        .ordered(order::PIECEWISE),
         line(
             Allreduce,
             "census",
@@ -109,7 +134,9 @@ pub(super) const LINES: &[Algorithm] = {
                 commutes(a, "census")?;
                 Ok(Box::new(Prefix::census(a.size, a.bytes, a.element, a.in_place)?))
             },
-        ),
+        )
+        .costs(folds::census)
+        .ordered(order::CYCLIC),
         line(
             Allreduce,
             "doubling",
@@ -119,7 +146,9 @@ pub(super) const LINES: &[Algorithm] = {
             "recursive doubling",
             |a, _| Doubling::rounds_of(a.size),
             |a, _| Ok(Box::new(Doubling::new(a.size, a.bytes, a.element, a.in_place)?)),
-        ),
+        )
+        .costs(folds::doubling)
+        .ordered(order::PAIRS),
         line(
             Allreduce,
             "ring",
@@ -129,7 +158,9 @@ pub(super) const LINES: &[Algorithm] = {
             RING,
             |a, _| 2 * ring_rounds(a.size),
             |a, _| scattered(a, "ring", Way::Ring),
-        ),
+        )
+        .costs(folds::allreduce_ring)
+        .ordered(order::ROUND),
         line(
             Allreduce,
             "ordered",
@@ -139,7 +170,9 @@ pub(super) const LINES: &[Algorithm] = {
             BINOMIAL,
             |a, _| 2 * q(a.size),
             |a, _| up(a, "ordered", tree::Kind::All),
-        ),
+        )
+        .costs(folds::allreduce_ordered)
+        .ordered(order::CANONICAL),
         line(
             ReduceScatter,
             "circulant",
@@ -149,7 +182,9 @@ pub(super) const LINES: &[Algorithm] = {
             REDUCE_SCATTER,
             |a, _| q(a.size),
             |a, _| irregular(a, "circulant", Way::Circulant),
-        ),
+        )
+        .costs(folds::scatter_irregular)
+        .ordered(order::PIECEWISE),
         line(
             ReduceScatter,
             "ring",
@@ -159,7 +194,9 @@ pub(super) const LINES: &[Algorithm] = {
             RING,
             |a, _| ring_rounds(a.size),
             |a, _| irregular(a, "ring", Way::Ring),
-        ),
+        )
+        .costs(folds::scatter_ring)
+        .ordered(order::ROUND),
         line(
             ReduceScatter,
             "ordered",
@@ -173,7 +210,9 @@ pub(super) const LINES: &[Algorithm] = {
                 let a = Arguments { size: pieces.parts(), bytes: pieces.bytes(), ..a.clone() };
                 up(&a, "ordered", tree::Kind::Scatter(pieces))
             },
-        ),
+        )
+        .costs(folds::scatter_ordered)
+        .ordered(order::CANONICAL),
         line(
             ReduceScatterBlock,
             "circulant",
@@ -183,7 +222,9 @@ pub(super) const LINES: &[Algorithm] = {
             REDUCE_SCATTER,
             |a, _| q(a.size),
             |a, _| regular(a, "circulant", Way::Circulant),
-        ),
+        )
+        .costs(folds::scatter_block)
+        .ordered(order::PIECEWISE),
         line(
             ReduceScatterBlock,
             "ring",
@@ -193,7 +234,9 @@ pub(super) const LINES: &[Algorithm] = {
             RING,
             |a, _| ring_rounds(a.size),
             |a, _| regular(a, "ring", Way::Ring),
-        ),
+        )
+        .costs(folds::scatter_ring)
+        .ordered(order::ROUND),
         line(
             ReduceScatterBlock,
             "ordered",
@@ -208,7 +251,9 @@ pub(super) const LINES: &[Algorithm] = {
                 let pieces = Pieces::Equal { count: a.bytes, parts: a.size };
                 up(&Arguments { bytes, ..a.clone() }, "ordered", tree::Kind::Scatter(pieces))
             },
-        ),
+        )
+        .costs(folds::scatter_ordered)
+        .ordered(order::CANONICAL),
         line(
             Scan,
             "doubling",
@@ -218,7 +263,9 @@ pub(super) const LINES: &[Algorithm] = {
             "Hillis and Steele 1986",
             |a, _| q(a.size),
             |a, _| Ok(Box::new(Prefix::doubling(a.size, a.bytes, a.element, a.in_place)?)),
-        ),
+        )
+        .costs(folds::scan_doubling)
+        .ordered(order::SCAN),
         line(
             Exscan,
             "circulant",
@@ -228,7 +275,9 @@ pub(super) const LINES: &[Algorithm] = {
             "Träff 2022, Algorithm 8, made acyclic",
             |a, _| q(a.size),
             |a, _| Ok(Box::new(Prefix::circulant(a.size, a.bytes, a.element, a.in_place)?)),
-        ),
+        )
+        .costs(folds::exscan)
+        .ordered(order::EXSCAN),
         line(
             Exscan,
             "one-two-three",
@@ -238,7 +287,9 @@ pub(super) const LINES: &[Algorithm] = {
             "arXiv 2507.04785",
             |a, _| Prefix::one_two_three_rounds(a.size),
             |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element, a.in_place)?)),
-        ),
+        )
+        .costs(folds::exscan_one_two_three)
+        .ordered(order::THREES),
         line(
             Scan,
             "pipeline",
@@ -248,7 +299,9 @@ pub(super) const LINES: &[Algorithm] = {
             "linear pipeline",
             |a, n| Pipeline::rounds_of(a.size, n),
             |a, model| pipeline(a, model, true),
-        ),
+        )
+        .costs(folds::pipeline)
+        .ordered(order::LEFT),
         line(
             Exscan,
             "pipeline",
@@ -258,7 +311,9 @@ pub(super) const LINES: &[Algorithm] = {
             "linear pipeline",
             |a, n| Pipeline::rounds_of(a.size, n),
             |a, model| pipeline(a, model, false),
-        ),
+        )
+        .costs(folds::pipeline)
+        .ordered(order::LEFT),
     ]
 };
 
@@ -274,7 +329,7 @@ pub(super) fn volume(operation: Operation, name: &str, a: &Arguments) -> Option<
     Some(match (operation, name) {
         (Operation::Reduce, "circulant") => {
             let block = Pieces::even(a.bytes, a.element, a.blocks.unwrap_or(1)).largest();
-            if a.size == 1 { 0 } else { a.bytes + (q - 1) * block }
+            if a.size == 1 { 0 } else { (u64::from(a.blocks.unwrap_or(1)) - 1 + q) * block }
         }
         (Operation::Reduce, "gathered") | (Operation::Allreduce, "circulant" | "ring") => {
             2 * others * largest
@@ -292,7 +347,7 @@ pub(super) fn volume(operation: Operation, name: &str, a: &Arguments) -> Option<
     })
 }
 
-fn commutes(a: &Arguments, name: &str) -> Result<()> {
+pub(super) fn commutes(a: &Arguments, name: &str) -> Result<()> {
     if a.commutative {
         return Ok(());
     }
@@ -304,20 +359,27 @@ type Built = Result<Box<dyn Plan>>;
 
 fn reduce(a: &Arguments, model: &Model) -> Built {
     commutes(a, "circulant")?;
-    let by_rule = || rules::bcast_blocks(a.size, a.bytes, model).min(MAX_COUNTERS / 4);
-    let n = a.blocks.unwrap_or_else(by_rule);
+    let n = reduce_blocks(a, model);
     Ok(Box::new(Reduce::new(a.size, a.root, a.bytes, a.element, n, a.in_place)?))
 }
 
+pub(super) fn reduce_blocks(a: &Arguments, model: &Model) -> u32 {
+    a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, model).min(MAX_COUNTERS / 4))
+}
+
 /// n minimises (p−2+n)·(o + βm/n).
-fn pipeline(a: &Arguments, model: &Model, inclusive: bool) -> Built {
+pub(super) fn pipeline_blocks(a: &Arguments, model: &Model) -> u32 {
     let by_rule = || {
         let wire = u128::from(a.bytes) * u128::from(model.byte_ps) / 1000;
         let n = (u128::from(a.size.saturating_sub(2)) * wire / u128::from(model.overhead_ns.max(1))).isqrt();
         let most = (a.bytes / 64).clamp(1, 1 << 16);
         u64::try_from(n).map_or(most, |n| n.clamp(1, most))
     };
-    let n = a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(1));
+    a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(1))
+}
+
+fn pipeline(a: &Arguments, model: &Model, inclusive: bool) -> Built {
+    let n = pipeline_blocks(a, model);
     Ok(Box::new(Pipeline::new(a.size, a.bytes, a.element, n, a.in_place, inclusive)?))
 }
 

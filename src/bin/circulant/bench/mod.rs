@@ -153,7 +153,7 @@ fn all_points<'a>(
     let lab = Lab {
         world,
         comm,
-        options: Options { deadline, blocks: args.blocks.0, algorithm: None },
+        options: Options { deadline, blocks: args.blocks.0, ..Options::default() },
         wire: comm.wire()?,
         fold_ns,
         root: args.root,

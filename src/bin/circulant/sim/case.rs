@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::bench::dist::DISTS;
     use circulant::plan::price::{Inner, Model};
-    use circulant::plan::registry::{ALGORITHMS, algorithms};
+    use circulant::plan::registry::{algorithms, all};
 
     const MODEL: Model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
 
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn every_algorithm_takes_the_arguments() {
-        for a in ALGORITHMS {
+        for a in all() {
             for (p, bytes) in [(1, 1000), (2, 0), (16, 1000), (16, 1003), (12, 4)] {
                 let case = case(a.operation, p, bytes);
                 let arguments = case.arguments().unwrap();

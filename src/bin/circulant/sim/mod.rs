@@ -48,7 +48,7 @@ pub(crate) struct SimArgs {
     /// Size in bytes, as bench counts it (K, M, G decimal; Ki, Mi, Gi binary)
     #[arg(short, long, value_name = "M", value_parser = units::size_argument)]
     bytes: Option<u64>,
-    /// All sizes from A to B, each twice the one before
+    /// Sizes from A to B, each twice the one before, and B
     #[arg(long, value_name = "A..B", value_parser = sizes, conflicts_with_all = ["bytes", "timeline"])]
     sizes: Option<Sizes>,
     /// How the bytes of an irregular operation are spread over the ranks
@@ -87,7 +87,11 @@ struct Sizes(u64, u64);
 impl Sizes {
     fn all(self) -> Vec<u64> {
         let twice = |size: &u64| size.checked_mul(2).filter(|next| *next <= self.1);
-        std::iter::successors(Some(self.0), twice).collect()
+        let mut sizes: Vec<u64> = std::iter::successors(Some(self.0), twice).collect();
+        if sizes.last() != Some(&self.1) {
+            sizes.push(self.1);
+        }
+        sizes
     }
 }
 
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn sizes_double() {
-        assert_eq!(sizes("1K..5K").unwrap().all(), [1000, 2000, 4000]);
+        assert_eq!(sizes("1K..5K").unwrap().all(), [1000, 2000, 4000, 5000]);
         assert_eq!(sizes("1Ki..4Ki").unwrap().all(), [1024, 2048, 4096]);
         for text in ["1K", "0..5", "5..1", "1..x"] {
             assert!(sizes(text).is_err(), "{text}");

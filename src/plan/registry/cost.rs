@@ -1,0 +1,205 @@
+//! What an algorithm costs, in closed form: the critical path as latencies, puts and bytes.
+//!
+//! A registry line's [`Formula`] walks its critical path on a [`Path`], which adds up a [`Cost`] by the rules of the
+//! [simulator](crate::plan::price): a put holds a link for o + β·bytes and arrives L later; reductions take
+//! γ per byte and copies a fixed time. Irregular counts cost O(p log p), all else O(log p) or (the circulant tree) O(p)
+//! of the cheapest kind; no plan is made. `tests/selection.rs` holds the formulas against the simulator.
+//!
+//! Only + − × ÷, maxima and square roots on numbers that all ranks know alike: the same bits on every rank.
+
+pub(super) mod blocks;
+pub(super) mod folds;
+pub(super) mod spread;
+
+use crate::plan::lower::COALESCE;
+use crate::plan::price::Model;
+
+/// Adds up the critical path of an algorithm.
+pub type Formula = fn(&super::Arguments, &mut Path<'_>);
+
+/// Memory copies, in nanoseconds per byte, as the simulator has it.
+const COPY_NS: f64 = 0.1;
+
+/// The machine as the prices see it: a wire, and how many ranks share a node's link to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The wire between nodes.
+    pub wire: Model,
+    /// What ranks of one node talk over. The same as `wire` where one provider does both.
+    pub near: Model,
+    /// Ranks per node, in order of rank; they share β of `wire`. 0: each has a link of its own, wherever it is.
+    pub per_node: u32,
+}
+
+impl Machine {
+    /// Ranks with a link each.
+    pub const fn flat(wire: Model) -> Self {
+        Self { wire, near: wire, per_node: 0 }
+    }
+
+    /// `per_node` ranks to a link.
+    pub const fn nodes(wire: Model, per_node: u32) -> Self {
+        Self { wire, near: wire, per_node }
+    }
+
+    /// L in ns and β in ns per byte between ranks `distance` apart, when all of `size` ranks put that far at once:
+    /// of a node's ranks as many as the distance leave it, all together over one link.
+    fn link(&self, size: u32, distance: u32) -> (f64, f64) {
+        let (far, near) = (&self.wire, &self.near);
+        let distance = distance.min(size.saturating_sub(distance)).max(1);
+        let beta = |model: &Model| float(model.byte_ps) / 1000.0;
+        if self.per_node == 0 {
+            (float(far.latency_ns), beta(far))
+        } else if size <= self.per_node {
+            (float(near.latency_ns), beta(near))
+        } else {
+            let share = f64::from(distance.min(self.per_node));
+            (float(far.latency_ns.max(near.latency_ns)), (beta(far) * share).max(beta(near)))
+        }
+    }
+}
+
+/// A critical path, added up. Averages over ranks and rounds may not be whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Latencies one after the other.
+    pub hops: f64,
+    /// Puts one after the other.
+    pub puts: f64,
+    /// Bytes that follow each other on links.
+    pub bytes: f64,
+    /// Bytes that are reduced.
+    pub reduced: f64,
+    /// Bytes that are copied.
+    pub copied: f64,
+    /// The time of all that, in nanoseconds.
+    pub ns: f64,
+    /// Blocks per message (of the longest contribution), where the algorithm has a choice; else 1.
+    pub blocks: u32,
+}
+
+impl Cost {
+    /// The time in whole nanoseconds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+    pub fn nanoseconds(&self) -> u64 {
+        self.ns as u64
+    }
+}
+
+/// Walks a critical path.
+#[derive(Clone, Debug)]
+pub struct Path<'a> {
+    machine: &'a Machine,
+    size: u32,
+    cost: Cost,
+}
+
+impl<'a> Path<'a> {
+    /// An empty path among `size` ranks.
+    pub fn new(machine: &'a Machine, size: u32) -> Self {
+        Self { machine, size, cost: Cost { blocks: 1, ..Cost::default() } }
+    }
+
+    /// The sum.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// The wire's figures, for rules of n.
+    pub fn model(&self) -> &'a Model {
+        &self.machine.wire
+    }
+
+    /// Says how many blocks there are.
+    pub fn blocks(&mut self, n: u32) {
+        self.cost.blocks = n;
+    }
+
+    /// Latencies, puts and bytes on links of these distances, on all alike.
+    pub fn over(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
+        let (mut latency, mut beta) = (0.0, 0.0);
+        for &distance in distances {
+            let (l, b) = self.machine.link(self.size, distance);
+            (latency, beta) = (latency + l, beta + b);
+        }
+        let n = float(distances.len().max(1) as u64);
+        let overhead = float(self.machine.wire.overhead_ns);
+        self.cost.hops += hops;
+        self.cost.puts += puts;
+        self.cost.bytes += bytes;
+        self.cost.ns += hops * latency / n + puts * overhead + bytes * beta / n;
+    }
+
+    /// One message of `bytes` bytes in `puts` puts to the rank `distance` further on, and its arrival.
+    pub fn hop(&mut self, distance: u32, puts: f64, bytes: f64) {
+        self.over(&[distance], 1.0, puts, bytes);
+    }
+
+    /// Puts to all others from the same rank: all distances alike.
+    pub fn to_all(&mut self, hops: f64, puts: f64, bytes: f64) {
+        let p = u64::from(self.size);
+        // Up to 64 distances are a fair sample of all.
+        let step = p.div_ceil(64).max(1);
+        let distances: Vec<u32> = (1..self.size).step_by(usize::try_from(step).unwrap_or(1)).collect();
+        self.over(&distances, hops, puts, bytes);
+    }
+
+    /// Combines bytes.
+    pub fn reduce(&mut self, bytes: f64) {
+        self.cost.reduced += bytes;
+        self.cost.ns += bytes * float(self.machine.wire.reduce_ps) / 1000.0;
+    }
+
+    /// Copies bytes.
+    pub fn copy(&mut self, bytes: f64) {
+        self.cost.copied += bytes;
+        self.cost.ns += bytes * COPY_NS;
+    }
+
+    /// What a line without a formula costs: its rounds in lock-step, and its volume.
+    pub(super) fn by_rounds(&mut self, line: &super::Algorithm, a: &super::Arguments) {
+        self.blocks(a.blocks.unwrap_or(1));
+        let rounds = f64::from((line.rounds_of)(a, a.blocks.unwrap_or(1)));
+        let bytes = float(line.volume_of(a));
+        self.to_all(rounds, rounds, bytes);
+        if line.operation.reduces() {
+            self.reduce(bytes);
+        }
+    }
+
+    /// Goes both ways from here and keeps the longer.
+    pub fn longer(&mut self, one: impl FnOnce(&mut Self), other: impl FnOnce(&mut Self)) {
+        let mut second = self.clone();
+        one(self);
+        other(&mut second);
+        if second.cost.ns > self.cost.ns {
+            *self = second;
+        }
+    }
+
+    /// Pieces lighter than this share puts when lowered (the default of CIRCULANT_LIGHT).
+    fn light(&self) -> f64 {
+        float(self.model().overhead_ns.min(4096))
+    }
+
+    /// The runs of `pieces` neighbours of `bytes` bytes each: lowering joins them up to [`COALESCE`].
+    fn runs(pieces: f64, bytes: f64) -> f64 {
+        let joined = (float(COALESCE) / bytes.max(1.0)).max(1.0);
+        (pieces / joined.min(pieces.max(1.0))).max(1.0)
+    }
+}
+
+/// ⌊log2 p⌋.
+fn floor_log(size: u32) -> u32 {
+    size.max(1).ilog2()
+}
+
+/// 1, 2, 4, … below `size`.
+fn powers(size: u32) -> Vec<u32> {
+    (0..super::q(size)).map(|k| 1 << k).collect()
+}
+
+#[allow(clippy::cast_precision_loss)] // prices need no more than 53 bits
+fn float(n: u64) -> f64 {
+    n as f64
+}

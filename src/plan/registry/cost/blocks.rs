@@ -1,0 +1,246 @@
+//! Costs of what moves blocks: gather(v), scatter(v), alltoall(v).
+
+use super::spread::skips;
+use super::{Path, float, floor_log, powers};
+use crate::plan::registry::{Arguments, q};
+use crate::plan::topology::sides;
+use crate::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
+use crate::schedule::Circulant;
+
+fn others(a: &Arguments) -> f64 {
+    f64::from(a.size.saturating_sub(1))
+}
+
+/// Of all but the root: how many have bytes, and how many.
+fn foreign(a: &Arguments) -> (f64, f64) {
+    let foreign = (0..).zip(&a.counts).filter(|(rank, count)| *rank != a.root && **count > 0);
+    foreign.fold((0.0, 0.0), |(n, bytes), (_, count)| (n + 1.0, bytes + float(*count)))
+}
+
+/// All put at once: the root's link in is what counts.
+pub(in crate::plan::registry) fn gather_direct(a: &Arguments, path: &mut Path<'_>) {
+    path.to_all(others(a).min(1.0), others(a).min(1.0), others(a) * float(a.bytes));
+}
+
+pub(in crate::plan::registry) fn gatherv_direct(a: &Arguments, path: &mut Path<'_>) {
+    let (n, bytes) = foreign(a);
+    path.to_all(n.min(1.0), n.min(1.0), bytes);
+}
+
+/// A run goes on when it is here: a round waits for the last half of its message.
+pub(in crate::plan::registry) fn gather_binomial(a: &Arguments, path: &mut Path<'_>) {
+    let bytes = float(a.bytes);
+    let start = path.clone();
+    for d in powers(a.size).into_iter().take(floor_log(a.size).max(1) as usize) {
+        path.hop(d, 1.0, f64::from((d / 2).max(1)) * bytes);
+    }
+    path.longer(
+        |path| path.over(&[1], 0.0, 0.0, if a.size > 1 { bytes } else { 0.0 }),
+        |path| {
+            *path = start;
+            path.over(&powers(a.size), others(a).min(1.0), others(a).min(1.0), others(a) * bytes);
+        },
+    );
+}
+
+/// As for equal blocks, of the mean length.
+pub(in crate::plan::registry) fn gatherv_binomial(a: &Arguments, path: &mut Path<'_>) {
+    up(a, Binomial::new(a.size, a.root).ok().as_ref().map(|tree| tree as &dyn Tree), path);
+}
+
+pub(in crate::plan::registry) fn gatherv_size_aware(a: &Arguments, path: &mut Path<'_>) {
+    up(a, SizeAware::new(&a.counts, a.root).ok().as_ref().map(|tree| tree as &dyn Tree), path);
+}
+
+/// The root puts to all, one after the other.
+pub(in crate::plan::registry) fn scatter_direct(a: &Arguments, path: &mut Path<'_>) {
+    path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes));
+}
+
+pub(in crate::plan::registry) fn scatterv_direct(a: &Arguments, path: &mut Path<'_>) {
+    let (n, bytes) = foreign(a);
+    path.to_all(n.min(1.0), n, bytes);
+}
+
+/// Halves, quarters, …: all but one block in the end, by q hops.
+pub(in crate::plan::registry) fn scatter_binomial(a: &Arguments, path: &mut Path<'_>) {
+    let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
+    // Heavy runs of a message are puts of their own.
+    let runs = if bytes < path.light() { 0.0 } else { rounds * (rounds - 1.0) / 2.0 };
+    let joined = Path::runs(others(a), bytes);
+    path.over(&powers(a.size), floor_log(a.size).into(), rounds + runs.min(joined), others(a) * bytes);
+}
+
+pub(in crate::plan::registry) fn scatterv_binomial(a: &Arguments, path: &mut Path<'_>) {
+    down(a, Binomial::new(a.size, a.root).ok().as_ref().map(|tree| tree as &dyn Tree), path);
+}
+
+pub(in crate::plan::registry) fn scatterv_size_aware(a: &Arguments, path: &mut Path<'_>) {
+    down(a, SizeAware::new(&a.counts, a.root).ok().as_ref().map(|tree| tree as &dyn Tree), path);
+}
+
+/// A path through a tree: hops, puts, bytes, and their price while it is built.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    hops: f64,
+    puts: f64,
+    bytes: f64,
+}
+
+impl Way {
+    fn price(self, path: &Path<'_>) -> f64 {
+        let model = path.model();
+        self.hops * float(model.latency_ns)
+            + self.puts * float(model.overhead_ns)
+            + self.bytes * float(model.byte_ps) / 1000.0
+    }
+}
+
+/// Down a tree: every edge in turn, the last round's first. O(p log p).
+fn down(a: &Arguments, tree: Option<&dyn Tree>, path: &mut Path<'_>) {
+    let Some(tree) = tree.filter(|_| a.counts.len() == a.size as usize) else { return };
+    let sums = sums(a, tree);
+    let mut slowest = Way::default();
+    let mut todo = vec![(tree.root(), Way::default())];
+    while let Some((rank, mut way)) = todo.pop() {
+        for child in tree.children(rank).into_iter().rev() {
+            let bytes = float(sums[(child.first + child.width) as usize] - sums[child.first as usize]);
+            if bytes > 0.0 {
+                way = Way { puts: way.puts + 1.0, bytes: way.bytes + bytes, ..way };
+                todo.push((child.peer, Way { hops: way.hops + 1.0, ..way }));
+            }
+        }
+        let way = if rank == tree.root() { Way { hops: way.puts.min(1.0), ..way } } else { way };
+        if way.price(path) > slowest.price(path) {
+            slowest = way;
+        }
+    }
+    path.over(&powers(a.size), slowest.hops, slowest.puts, slowest.bytes);
+}
+
+/// Up a tree: the root's link in carries all, and the deepest path must be walked.
+fn up(a: &Arguments, tree: Option<&dyn Tree>, path: &mut Path<'_>) {
+    let Some(tree) = tree.filter(|_| a.counts.len() == a.size as usize) else { return };
+    let sums = sums(a, tree);
+    let (n, bytes) = foreign(a);
+    path.over(&powers(a.size), n.min(1.0), n.min(1.0), bytes);
+    let mut slowest = Way::default();
+    let mut todo = vec![(tree.root(), Way::default())];
+    while let Some((rank, way)) = todo.pop() {
+        if way.price(path) > slowest.price(path) {
+            slowest = way;
+        }
+        for child in tree.children(rank) {
+            let bytes = float(sums[(child.first + child.width) as usize] - sums[child.first as usize]);
+            if bytes > 0.0 {
+                let way = Way { hops: way.hops + 1.0, puts: way.puts + 1.0, bytes: way.bytes + bytes / 2.0 };
+                todo.push((child.peer, way));
+            }
+        }
+    }
+    let start = Path::new(path.machine, a.size);
+    path.longer(
+        |_| (),
+        |path| {
+            *path = start;
+            path.over(&powers(a.size), slowest.hops, slowest.puts, slowest.bytes);
+        },
+    );
+}
+
+/// Bytes of all positions before.
+fn sums(a: &Arguments, tree: &dyn Tree) -> Vec<u64> {
+    let counts = (0..a.size).map(|position| a.counts[tree.rank(position) as usize]);
+    let mut sum = 0;
+    std::iter::once(0)
+        .chain(counts.map(|count| {
+            sum += count;
+            sum
+        }))
+        .collect()
+}
+
+/// One put per block.
+pub(in crate::plan::registry) fn alltoall_direct(a: &Arguments, path: &mut Path<'_>) {
+    path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes));
+}
+
+/// Its bytes are not known alike on all ranks.
+pub(in crate::plan::registry) fn alltoallv(a: &Arguments, path: &mut Path<'_>) {
+    path.to_all(others(a).min(1.0), others(a), 0.0);
+}
+
+/// Rounds in lock-step, of so many blocks; packing and unpacking.
+fn relay(a: &Arguments, rounds: impl Iterator<Item = (u32, f64)>, path: &mut Path<'_>) {
+    let bytes = float(a.bytes);
+    for (distance, blocks) in rounds {
+        path.hop(distance, 1.0, blocks * bytes);
+    }
+    if a.size > 2 {
+        path.copy(f64::from(a.size) * bytes);
+    }
+}
+
+/// In round k as many blocks as have skip k in the greedy sum of their distance.
+pub(in crate::plan::registry) fn alltoall_circulant(a: &Arguments, path: &mut Path<'_>) {
+    let graph = Circulant::new(a.size.max(1));
+    // Slots by how many blocks they hold: (end, blocks each), ascending. Folding cuts them at the skip.
+    let mut slots = vec![(a.size.max(1), 1.0)];
+    let mut rounds = Vec::new();
+    for k in (0..graph.q()).rev() {
+        let skip = graph.skip(k);
+        let (mut low, mut high, mut begin) = (Vec::new(), Vec::new(), 0);
+        for &(end, each) in &slots {
+            if begin < skip {
+                low.push((end.min(skip), each));
+            }
+            if end > skip {
+                high.push((end - skip, each));
+            }
+            begin = end;
+        }
+        let mut begin = 0;
+        let mut blocks = 0.0;
+        for &(end, each) in &high {
+            blocks += f64::from(end - begin) * each;
+            begin = end;
+        }
+        rounds.push((skip, blocks));
+        slots = merged(&low, &high);
+    }
+    relay(a, rounds.into_iter(), path);
+}
+
+/// The sum of two step functions.
+fn merged(low: &[(u32, f64)], high: &[(u32, f64)]) -> Vec<(u32, f64)> {
+    let mut ends: Vec<u32> = low.iter().chain(high).map(|step| step.0).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let at = |steps: &[(u32, f64)], end| steps.iter().find(|step| step.0 >= end).map_or(0.0, |step| step.1);
+    ends.into_iter().map(|end| (end, at(low, end) + at(high, end))).collect()
+}
+
+/// In round k as many blocks as numbers below p have bit k.
+pub(in crate::plan::registry) fn alltoall_bruck(a: &Arguments, path: &mut Path<'_>) {
+    let with_bit = |d: u32| {
+        let (whole, rest) = (u64::from(a.size) / (2 * u64::from(d)), a.size % (2 * d).max(1));
+        float(whole * u64::from(d) + u64::from(rest.saturating_sub(d)))
+    };
+    relay(a, powers(a.size).into_iter().map(|d| (d, with_bit(d))), path);
+}
+
+/// Rings of rows and of columns.
+pub(in crate::plan::registry) fn alltoall_mesh(a: &Arguments, path: &mut Path<'_>) {
+    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
+    let half = f64::from(a.size) / 2.0;
+    let (down, across) = (f64::from(rows.saturating_sub(1)), f64::from(columns.saturating_sub(1)));
+    path.over(&[1], across, across, half * across * float(a.bytes));
+    path.over(&[columns], down, down, half * down * float(a.bytes));
+    path.copy(f64::from(a.size) * float(a.bytes));
+}
+
+pub(in crate::plan::registry) fn alltoall_ring(a: &Arguments, path: &mut Path<'_>) {
+    let hops = others(a);
+    path.over(&[1], hops, hops, hops * f64::from(a.size) / 2.0 * float(a.bytes));
+    let _ = skips;
+}

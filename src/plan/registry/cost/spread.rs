@@ -1,0 +1,325 @@
+//! Costs of what spreads bytes and adds nothing: bcast, allgather(v), barrier.
+
+use super::{COALESCE, Path, float, floor_log, powers};
+use crate::plan::registry::{Arguments, block_of, pipelined_rounds, q};
+use crate::plan::topology::sides;
+use crate::plan::{rules, split::ALIGN};
+use crate::schedule::Circulant;
+
+/// Distances of the circulant graph.
+pub(super) fn skips(size: u32) -> Vec<u32> {
+    let graph = Circulant::new(size.max(1));
+    graph.skips()[..graph.q() as usize].to_vec()
+}
+
+pub(in crate::plan::registry) fn barrier(a: &Arguments, path: &mut Path<'_>) {
+    for skip in skips(a.size) {
+        path.hop(skip, 1.0, 0.0);
+    }
+}
+
+// --- bcast ------------------------------------------------------------------------------------------------
+
+/// n−1+q rounds of o + βm/n and a latency per hop; one block goes down a tree of its own.
+pub(in crate::plan::registry) fn bcast(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, path.model()));
+    circulant(a, n, float(a.bytes), path);
+}
+
+pub(super) fn circulant(a: &Arguments, n: u32, bytes: f64, path: &mut Path<'_>) {
+    if a.size <= 1 {
+        return;
+    }
+    path.blocks(n);
+    let graph = Circulant::new(a.size);
+    // The tree in units: a put takes 1 and the latency its share.
+    let latency = float(path.model().latency_ns);
+    let put = float(path.model().overhead_ns) + bytes / f64::from(n) * float(path.model().byte_ps) / 1000.0;
+    let (time, hops) = rules::tree(&graph, put.max(1.0), latency);
+    if n == 1 {
+        let puts = ((time - hops * latency) / put.max(1.0)).max(0.0);
+        return path.over(&skips(a.size), hops, puts, puts * bytes);
+    }
+    let rounds = f64::from(n) - 1.0 + f64::from(graph.q()) - if a.size == 3 { 1.0 } else { 0.0 };
+    path.over(&skips(a.size), hops + 1.0, rounds, rounds * bytes / f64::from(n));
+}
+
+/// q puts to the last, and as many hops as a number below p has bits.
+pub(in crate::plan::registry) fn bcast_binomial(a: &Arguments, path: &mut Path<'_>) {
+    let rounds = f64::from(q(a.size));
+    path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * float(a.bytes));
+}
+
+/// All but a piece twice: down the tree, and around.
+pub(in crate::plan::registry) fn bcast_scattered(a: &Arguments, path: &mut Path<'_>) {
+    let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
+    let rest = bytes - bytes / f64::from(a.size.max(1));
+    path.over(&powers(a.size), floor_log(a.size).into(), rounds, rest);
+    path.over(&skips(a.size), (rounds - 1.0).max(0.0), rounds, rest);
+}
+
+/// n blocks, and p−2 hops until they come to the last.
+pub(super) fn chain_of(a: &Arguments, n: u32, path: &mut Path<'_>) {
+    let (hops, block) = (f64::from(a.size.saturating_sub(1)), float(a.bytes) / f64::from(n));
+    if a.size > 1 {
+        path.blocks(n);
+        let puts = hops + f64::from(n) - 1.0;
+        path.over(&[1], hops, puts, puts * block);
+    }
+}
+
+pub(in crate::plan::registry) fn bcast_chain(a: &Arguments, path: &mut Path<'_>) {
+    chain_of(a, a.blocks.unwrap_or_else(|| rules::chain_blocks(a.size, a.bytes, path.model())), path);
+}
+
+/// S+1 times p−1 puts; two hops are not hidden.
+pub(in crate::plan::registry) fn bcast_round_robin(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or_else(|| rules::round_robin_blocks(a.size, a.bytes, path.model()));
+    let others = a.size.saturating_sub(1);
+    if others == 0 {
+        return;
+    }
+    let segments = f64::from(n.div_ceil(others));
+    let n = segments * f64::from(others);
+    path.blocks(n as u32);
+    let puts = if others == 1 { n } else { n + f64::from(others) - 1.0 };
+    path.to_all(f64::from(others.min(2)), puts, puts * float(a.bytes) / n);
+}
+
+/// A binomial tree along a row, then along all columns.
+pub(in crate::plan::registry) fn bcast_mesh(a: &Arguments, path: &mut Path<'_>) {
+    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
+    let bytes = float(a.bytes);
+    let mut down = |size: u32, unit: u32| {
+        let rounds = f64::from(q(size));
+        let distances: Vec<u32> = powers(size).iter().map(|d| d * unit).collect();
+        path.over(&distances, floor_log(size).into(), rounds, rounds * bytes);
+    };
+    down(columns, 1);
+    down(rows, columns);
+}
+
+pub(in crate::plan::registry) fn bcast_linear(a: &Arguments, path: &mut Path<'_>) {
+    let others = f64::from(a.size.saturating_sub(1));
+    path.to_all(others.min(1.0), others, others * float(a.bytes));
+}
+
+// --- allgather --------------------------------------------------------------------------------------------
+
+/// q rounds in lock-step, of two runs where they wrap and are not light.
+pub(in crate::plan::registry) fn allgather(a: &Arguments, path: &mut Path<'_>) {
+    let (graph, bytes) = (Circulant::new(a.size.max(1)), float(a.bytes));
+    for k in 0..graph.q() {
+        let width = f64::from(graph.skip(k + 1) - graph.skip(k));
+        let wraps = width > 1.0 && bytes >= path.light();
+        path.hop(graph.skip(k), if wraps { 2.0 } else { 1.0 }, width * bytes);
+    }
+}
+
+/// Rounds whose pieces go on as soon as they are here: a round ends a hop after the one before, or when the link
+/// has carried all until then.
+struct Windows<'a> {
+    /// By round: the distance, the owners of a message, its bytes where it has most.
+    rounds: Vec<(u32, u32, f64)>,
+    /// The longest contribution.
+    largest: f64,
+    /// Hops that a piece makes at most.
+    hops: u32,
+    counts: &'a [u64],
+}
+
+impl Windows<'_> {
+    fn walk(&self, path: &mut Path<'_>) {
+        let owners = |rounds: &[(u32, u32, f64)]| rounds.iter().map(|r| f64::from(r.1)).sum::<f64>();
+        let total: f64 = self.rounds.iter().map(|r| r.2).sum();
+        let mean = total / owners(&self.rounds).max(1.0);
+        let start = path.clone();
+        let mut skipped = (self.rounds.len() as u32).saturating_sub(self.hops);
+        let (mut puts, mut bytes, mut distances) = (0.0, 0.0, Vec::new());
+        for &(distance, width, most) in &self.rounds {
+            let width = f64::from(width);
+            let runs = Path::runs(width, mean);
+            let runs = if mean < path.light() { (runs / 4.0).max(1.0) } else { runs };
+            (puts, bytes) = (puts + runs, bytes + most);
+            distances.push(distance);
+            let hop = (float(COALESCE).min(most)).max(self.largest.min(most));
+            // Where pieces make fewer hops than there are rounds, some of the early rounds do not add up.
+            let waits = if skipped > 0 && width <= 1.0 {
+                skipped -= 1;
+                false
+            } else {
+                true
+            };
+            path.longer(
+                |path| {
+                    path.over(
+                        &[distance],
+                        f64::from(u8::from(waits)),
+                        f64::from(u8::from(waits)),
+                        if waits { hop } else { 0.0 },
+                    )
+                },
+                |path| {
+                    *path = start.clone();
+                    path.over(&distances, 1.0, puts, bytes);
+                },
+            );
+        }
+        let _ = self.counts;
+    }
+}
+
+fn equal(a: &Arguments, hops: u32, widths: impl Iterator<Item = (u32, u32)>, path: &mut Path<'_>) {
+    let bytes = float(a.bytes);
+    let rounds = widths.map(|(distance, width)| (distance, width, f64::from(width) * bytes)).collect();
+    Windows { rounds, largest: bytes, hops, counts: &[] }.walk(path);
+}
+
+/// By round of the circulant graph: its skip and the owners of a message.
+fn circulant_widths(size: u32) -> Vec<(u32, u32)> {
+    let graph = Circulant::new(size.max(1));
+    (0..graph.q()).map(|k| (graph.skip(k), graph.skip(k + 1) - graph.skip(k))).collect()
+}
+
+fn doubling_widths(size: u32) -> Vec<(u32, u32)> {
+    powers(size).into_iter().map(|d| (d, d.min(size - d))).collect()
+}
+
+/// As an allgatherv of one block each.
+pub(in crate::plan::registry) fn allgather_pieces(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or(1);
+    let hops = rules::tree(&Circulant::new(a.size.max(1)), 1.0, 1.0).1 as u32;
+    path.blocks(n);
+    equal(a, hops, circulant_widths(a.size).into_iter(), path);
+    if n > 1 {
+        let more = f64::from(n - 1) * f64::from(a.size - 1);
+        path.over(&skips(a.size), 0.0, more, 0.0);
+    }
+}
+
+pub(in crate::plan::registry) fn allgather_bruck(a: &Arguments, path: &mut Path<'_>) {
+    equal(a, floor_log(a.size), doubling_widths(a.size).into_iter(), path);
+}
+
+pub(in crate::plan::registry) fn allgather_ring(a: &Arguments, path: &mut Path<'_>) {
+    let hops = f64::from(a.size.saturating_sub(1));
+    path.over(&[1], hops, hops, hops * float(a.bytes));
+}
+
+pub(in crate::plan::registry) fn allgather_pipelined(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or(1).max(1);
+    path.blocks(n);
+    let hops = f64::from(a.size.saturating_sub(1));
+    let block = float(a.bytes.div_ceil(n.into()));
+    path.longer(
+        |path| path.over(&[1], hops, hops, hops * block),
+        |path| path.over(&[1], hops.min(1.0), hops * f64::from(n), hops * float(a.bytes)),
+    );
+}
+
+/// Rings along rows, then whole rows along columns, piece by piece.
+pub(in crate::plan::registry) fn allgather_mesh(a: &Arguments, path: &mut Path<'_>) {
+    let counts = [a.bytes];
+    mesh(a, &counts, float(a.bytes), float(a.bytes) * f64::from(a.size.saturating_sub(1)), path);
+}
+
+fn mesh(a: &Arguments, _counts: &[u64], largest: f64, volume: f64, path: &mut Path<'_>) {
+    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
+    let (down, across) = (f64::from(rows.saturating_sub(1)), f64::from(columns.saturating_sub(1)));
+    let mean = volume / f64::from(a.size.saturating_sub(1).max(1));
+    let runs = Path::runs(f64::from(columns), mean);
+    let run = mean * f64::from(columns) / runs;
+    path.longer(
+        |path| {
+            path.over(&[1], across, across, across * largest);
+            path.over(&[columns], down, down, down * run.max(largest));
+            if down > 0.0 {
+                path.over(&[columns], 0.0, runs - 1.0, (runs - 1.0) * run);
+            }
+        },
+        |path| path.over(&[1, columns], 1.0, across + down * runs, volume),
+    );
+}
+
+// --- allgatherv -------------------------------------------------------------------------------------------
+
+fn largest(a: &Arguments) -> f64 {
+    float(a.counts.iter().copied().max().unwrap_or(0))
+}
+
+fn volume(a: &Arguments) -> f64 {
+    float(a.counts.iter().sum::<u64>() - a.counts.iter().min().copied().unwrap_or(0))
+}
+
+fn unequal(a: &Arguments, hops: u32, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
+    let rounds = widths.into_iter().map(|(d, width)| (d, width, float(heaviest(&a.counts, width)))).collect();
+    Windows { rounds, largest: largest(a), hops, counts: &a.counts }.walk(path);
+}
+
+/// The most bytes that `width` consecutive owners have.
+pub(super) fn heaviest(counts: &[u64], width: u32) -> u64 {
+    let (p, width) = (counts.len(), width as usize);
+    let mut window: u64 = counts[..width.min(p)].iter().sum();
+    let mut most = window;
+    for i in 0..p {
+        window = window - counts[i] + counts[(i + width) % p];
+        most = most.max(window);
+    }
+    most
+}
+
+/// One block: as the windows say. More: what the rule for n counts, see [`rules::allgatherv_blocks`].
+pub(in crate::plan::registry) fn allgatherv(a: &Arguments, path: &mut Path<'_>) {
+    if a.counts.len() < 2 {
+        return;
+    }
+    let owners = a.counts.iter().filter(|count| **count > 0).count();
+    let widths = circulant_widths(a.size);
+    let n = a.blocks.unwrap_or_else(|| rules::allgatherv_n(&a.counts, path.model()));
+    if owners == 1 {
+        return circulant(a, n, largest(a), path);
+    }
+    path.blocks(n);
+    let hops = rules::tree(&Circulant::new(a.size), 1.0, 1.0).1 as u32;
+    if n == 1 {
+        return unequal(a, hops, widths, path);
+    }
+    let puts =
+        rules::puts(&a.counts, n, a.counts.iter().copied().max().unwrap_or(0), &Circulant::new(a.size));
+    let heavy: f64 = widths.iter().map(|w| float(heaviest(&a.counts, w.1))).sum();
+    let (q, n) = (f64::from(q(a.size)), f64::from(n));
+    let stalls = 0.3 * ((heavy - volume(a)).max(0.0) + q * largest(a)) / n;
+    path.over(&skips(a.size), f64::from(hops), q + puts.unwrap_or(n * f64::from(a.size)), volume(a) + stalls);
+}
+
+pub(in crate::plan::registry) fn allgatherv_bruck(a: &Arguments, path: &mut Path<'_>) {
+    unequal(a, floor_log(a.size), doubling_widths(a.size), path);
+}
+
+/// The largest contribution is waited for in every round.
+pub(in crate::plan::registry) fn allgatherv_ring(a: &Arguments, path: &mut Path<'_>) {
+    let hops = f64::from(a.size.saturating_sub(1));
+    path.over(&[1], hops, hops, hops * largest(a));
+}
+
+/// Every block of every owner passes a link once; the first p−1 hops are not hidden.
+pub(in crate::plan::registry) fn allgatherv_pipelined(a: &Arguments, path: &mut Path<'_>) {
+    let most = a.counts.iter().copied().max().unwrap_or(0);
+    let by_rule = || most.div_ceil(rules::ring_block(&a.counts, path.model()).max(1)).max(1);
+    let n = a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(u32::MAX));
+    path.blocks(n);
+    let rounds = f64::from(pipelined_rounds(a, n));
+    let (hops, block) = (f64::from(a.size.saturating_sub(1)), float(block_of(&a.counts, n)).min(largest(a)));
+    path.longer(
+        |path| path.over(&[1], hops, hops + f64::from(n) - 1.0, (hops + f64::from(n) - 1.0) * block),
+        |path| path.over(&[1], hops, rounds.max(hops), volume(a)),
+    );
+}
+
+pub(in crate::plan::registry) fn allgatherv_mesh(a: &Arguments, path: &mut Path<'_>) {
+    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
+    let volume = float(heaviest(&a.counts, columns)) * f64::from(rows.saturating_sub(1))
+        + largest(a) * f64::from(columns.saturating_sub(1));
+    mesh(a, &a.counts, largest(a), volume, path);
+    let _ = ALIGN;
+}
