@@ -81,10 +81,8 @@ fn frame(s: &Setting) -> Frame {
 fn series(rows: &[Row]) -> Vec<Series> {
     let mut list: Vec<Series> = Vec::new();
     for row in rows.iter().filter(|r| r.bytes > 0 && r.min_us > 0.0) {
-        let name = match row.dist {
-            "-" => row.op.to_owned(),
-            dist => format!("{} {dist}", row.op),
-        };
+        let words = [row.op, row.dist, row.algorithm].into_iter().filter(|w| !["-", "auto"].contains(w));
+        let name = words.collect::<Vec<_>>().join(" ");
         let i = list.iter().position(|s| s.name == name).unwrap_or_else(|| {
             list.push(Series { name, times: Vec::new(), reference: Vec::new() });
             list.len() - 1
@@ -284,6 +282,7 @@ mod tests {
         Row {
             op,
             dist,
+            algorithm: "auto",
             p: 8,
             bytes,
             min_us: us,
@@ -332,11 +331,15 @@ mod tests {
             provider: "tcp".to_owned(),
             launcher: "pmi1".to_owned(),
             memory: "arena",
-            persistent: false,
+            mode: "blocking",
+            in_place: false,
+            kind: "i32",
+            op: "sum",
             root: 0,
             latency_ns: 1000.0,
             overhead_ns: 100.0,
             byte_ns: 0.5,
+            fold_ns: 0.0,
         };
         let mut text = String::new();
         paint(
