@@ -18,7 +18,7 @@ mod ranks;
 
 use circulant::ops::{Complex, Type, bf16, f16};
 use circulant::ops::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
-use circulant::plan::registry::{ALGORITHMS, Algorithm, Arguments, Operation};
+use circulant::plan::registry::{self, Algorithm, Arguments, Operation};
 use circulant::transport::{Borrow, sim};
 use circulant::{Communicator, Result};
 use collective::cover::{Random, cover, covers};
@@ -98,15 +98,19 @@ struct Entry {
 
 /// The factors of the matrix, in this order: algorithm, p, data, mode, in place, fill, length, blocks, root, wire.
 struct Matrix {
+    /// All but those between groups: tests/inter.rs.
+    algorithms: Vec<&'static Algorithm>,
     data: Vec<Data>,
     sizes: Vec<usize>,
 }
 
 impl Matrix {
     fn new() -> Self {
+        let algorithms: Vec<_> =
+            registry::all().filter(|a| !a.operation.is_between_groups()).collect();
         let data = Data::all();
         let sizes = vec![
-            ALGORITHMS.len(),
+            algorithms.len(),
             SIZES.len(),
             data.len(),
             MODES.len(),
@@ -117,7 +121,7 @@ impl Matrix {
             3,
             wires(0).len(),
         ];
-        Self { data, sizes }
+        Self { algorithms, data, sizes }
     }
 
     /// Whether two factors may have these values, by the registry's restrictions.
@@ -125,7 +129,7 @@ impl Matrix {
         if f != 0 {
             return true;
         }
-        let algorithm = &ALGORITHMS[v];
+        let algorithm = self.algorithms[v];
         match g {
             1 => fits(algorithm, SIZES[w], true),
             2 if algorithm.operation.reduces() => {
@@ -139,7 +143,7 @@ impl Matrix {
     }
 
     fn entries(&self, values: &[usize], seed: u64) -> Vec<Entry> {
-        let algorithm = &ALGORITHMS[values[0]];
+        let algorithm = self.algorithms[values[0]];
         let (p, data) = (SIZES[values[1]], self.data[values[2]]);
         let len = match LENGTHS[values[6]] {
             Length::Elements(n) => n,
