@@ -77,7 +77,7 @@ fn what_cannot_run_is_listed() {
     assert!(of("chain")["ns"].is_null() && of("circulant")["ns"].is_u64());
     let dir = tempfile::tempdir().unwrap();
     let table = good(dir.path(), "sim bcast -p 1000 --bytes 1M --budget 100K");
-    assert!(table.contains("beyond the budget of 0.1 million puts"), "{table}");
+    assert!(table.contains("beyond the budget of 0.1 million steps"), "{table}");
     let alone = tool(dir.path(), "sim bcast -p 1000 --bytes 1M --algorithm hypercube");
     assert_eq!(alone.status.code(), Some(2));
 }

@@ -12,6 +12,7 @@
 //! [`price`] is the whole of it for small p. For many ranks, or to look on, record a [`Tape`] and run a [`Clock`].
 
 mod clock;
+mod queue;
 mod tape;
 
 pub use clock::{Clock, Transfer};

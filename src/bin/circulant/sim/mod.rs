@@ -74,9 +74,9 @@ pub(crate) struct SimArgs {
     blocks: Option<u32>,
     #[command(flatten)]
     wire: WireArgs,
-    /// Puts that one algorithm may take; one that takes more is listed and not run (about a microsecond and 60
-    /// bytes of memory each)
-    #[arg(long, value_name = "PUTS", default_value = "25M", value_parser = units::size_argument)]
+    /// Steps (puts, copies, reductions of all ranks) that one algorithm may take; one that takes more is listed
+    /// and not run. About two microseconds and 60 bytes of memory each
+    #[arg(long, value_name = "STEPS", default_value = "25M", value_parser = units::size_argument)]
     budget: u64,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
@@ -181,11 +181,16 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     out.finish()
 }
 
+/// Operations that move no bytes.
+fn moves_nothing(operation: Operation) -> bool {
+    matches!(operation, Operation::Barrier | Operation::InterBarrier)
+}
+
 fn case(args: &SimArgs, bytes: u64) -> Case {
     Case {
         operation: args.op,
         p: args.p,
-        bytes,
+        bytes: if moves_nothing(args.op) { 0 } else { bytes },
         dist: args.dist.unwrap_or(&DISTS[0]),
         setting: args.setting.unwrap_or(&SETTINGS[if args.op == Operation::InterAllgatherv { 4 } else { 0 }]),
         first: args.first,
@@ -210,8 +215,7 @@ fn chosen(args: &SimArgs) -> Result<Vec<&'static Algorithm>, Failure> {
         return Err(Failure::usage(format!("{} has no distribution; {} have one", args.op, with.join(", "))));
     }
     between_groups(args)?;
-    let unsized_too = matches!(args.op, Operation::Barrier | Operation::InterBarrier);
-    if args.bytes.is_none() && args.sizes.is_none() && !unsized_too {
+    if args.bytes.is_none() && args.sizes.is_none() && !moves_nothing(args.op) {
         return Err(Failure::usage("say how much: --bytes 1M, say, or --sizes 1K..64M"));
     }
     if args.plot.is_some() && args.sizes.is_none() {

@@ -63,7 +63,7 @@ impl Row {
                 Outcome::Ran(_) => String::new(),
                 // Without the advice to choose another: all are here.
                 Outcome::Unfit(why) => format!("cannot: {}", why.split("; ").next().unwrap_or(why)),
-                Outcome::OutOfReach(puts) => format!("not run: about {puts:.1e} puts"),
+                Outcome::OutOfReach(steps) => format!("not run: about {steps:.1e} steps"),
             },
         }
     }
@@ -112,7 +112,7 @@ pub(crate) fn print(out: &mut Out, format: Format, case: &Case, budget: u64, row
             out.text(&if one_size { by_time(rows) } else { by_size(rows) });
             if rows.iter().any(|row| row.note.starts_with("not run")) {
                 let budget = units::figures(budget as f64 / 1e6);
-                out.line(&format!("\nnot run: beyond the budget of {budget} million puts (--budget)"));
+                out.line(&format!("\nnot run: beyond the budget of {budget} million steps (--budget)"));
             }
         }
     }
