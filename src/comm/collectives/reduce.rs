@@ -79,7 +79,8 @@ impl Communicator {
     /// Combines the `send` of all ranks as [`Communicator::reduce`], into `recv` of all, which has `send.len()`
     /// elements. In place the contribution stands in `recv`.
     ///
-    /// All ranks get the same bits.
+    /// All ranks get the same bits; but by the algorithm `census` every rank combines in an order of its own, and where
+    /// that matters (sums and products of floats) their last bits may differ.
     ///
     /// # Errors
     /// As [`Communicator::reduce`].
