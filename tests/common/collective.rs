@@ -288,7 +288,9 @@ pub(crate) fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
         out
     };
     right(c, &x, &found, &at);
-    if c.operation == Operation::Allreduce {
+    // There every rank has an order of its own: the only one that says so.
+    let differs = c.algorithm == Some("census") && x.operands.is_some();
+    if c.operation == Operation::Allreduce && !differs {
         same_bits(comm, c, bytemuck::cast_slice(&found))?;
     }
     Ok(())

@@ -92,7 +92,11 @@ impl Case {
     }
 
     fn values<T: Element>(&self, from: usize, to: usize, n: usize) -> Vec<T> {
-        (0..n).map(|i| self.value(from, to, i)).collect()
+        self.range(from, to, 0..n)
+    }
+
+    fn range<T: Element>(&self, from: usize, to: usize, range: std::ops::Range<usize>) -> Vec<T> {
+        range.map(|i| self.value(from, to, i)).collect()
     }
 
     fn count(&self, rank: usize) -> usize {
@@ -281,7 +285,7 @@ impl<T: Element> Parts<T> {
             _ => 0..c.len,
         };
         let input: Vec<T> = c.values(rank, 0, total);
-        let operands: Vec<Vec<T>> = ranks.map(|r| c.values(r, 0, total)[cut.clone()].to_vec()).collect();
+        let operands: Vec<Vec<T>> = ranks.map(|r| c.range(r, 0, cut.clone())).collect();
         let in_place = c.in_place_at(rank);
         let here = c.operation != O::Reduce || rank == c.root;
         let room = if here { cut.len() } else { 0 };
