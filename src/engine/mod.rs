@@ -140,6 +140,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Operations that were begun and not yet left.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.core.active.len()
+    }
+
     /// The number of ranks of the world.
     pub(crate) fn size(&self) -> u32 {
         self.core.setup.size

@@ -107,7 +107,8 @@ impl Trial {
 
     /// Compares the result and its guards.
     fn judge(&self, recv: &[u8], guard: usize) -> Result<(), String> {
-        let result = &recv[guard..recv.len() - guard];
+        // Nothing to compare where a rank has no such buffer.
+        let Some(result) = recv.get(guard..recv.len().saturating_sub(guard)) else { return Ok(()) };
         if let Some(at) = difference(result, &self.after) {
             let from = self.owners.iter().find(|(end, _)| *end > at);
             let from = from.map_or(String::new(), |(_, owner)| format!(" (of rank {owner})"));
