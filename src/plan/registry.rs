@@ -1,17 +1,18 @@
 //! The registry: every algorithm as data. A new one is a file of its own and a line in one of the lists
 //! here or in `registry/`; [`all`] goes through them.
 
-mod hypercube;
-mod inter;
 mod moves;
 mod operation;
 mod reductions;
+
+mod cube;
+mod inter;
 mod reversed;
 
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
-    Contributions, bruck, hypercube as gather_cube, mesh, pipelined_ring, ring, window::Pattern,
+    Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern,
     window::Windows,
 };
 use super::barrier::dissemination::Barrier;
@@ -95,7 +96,7 @@ const LISTS: &[&[Algorithm]] = &[
     moves::ALLTOALLV,
     reductions::LINES,
     reversed::LINES,
-    hypercube::LINES,
+    cube::LINES,
     inter::LINES,
 ];
 
@@ -286,7 +287,7 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<gather_cube::Hypercube>(equal(a)?),
+        build: |a, _| windows::<hypercube::Hypercube>(equal(a)?),
     },
     Algorithm {
         operation: Operation::Allgatherv,
@@ -352,7 +353,7 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<gather_cube::Hypercube>(unequal(a)?),
+        build: |a, _| windows::<hypercube::Hypercube>(unequal(a)?),
     },
     Algorithm {
         operation: Operation::Barrier,
