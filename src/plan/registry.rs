@@ -12,8 +12,7 @@ mod reversed;
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
-    Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern,
-    window::Windows,
+    Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
 };
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
