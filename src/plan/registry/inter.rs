@@ -144,9 +144,14 @@ fn counts(operation: Operation, a: &Arguments) -> Vec<u64> {
 
 /// D and the allgather.
 fn balanced_rounds(a: &Arguments, _: u32) -> u32 {
-    let balanced = || match a.displs[..] {
-        [] => equal(a).and_then(|(groups, counts, displs)| Exchange::balanced(groups, &counts, &displs)),
-        _ => Exchange::balanced(groups(a)?, &a.counts, &a.displs),
+    // Where contributions go does not matter.
+    let packed = |counts: &[u64]| -> Vec<u64> {
+        let before = |at: &mut u64, count: &u64| Some(std::mem::replace(at, at.saturating_add(*count)));
+        counts.iter().scan(0, before).collect()
+    };
+    let balanced = || match a.counts.len() == a.size as usize {
+        true => Exchange::balanced(groups(a)?, &a.counts, &packed(&a.counts)),
+        false => equal(a).and_then(|(groups, counts, displs)| Exchange::balanced(groups, &counts, &displs)),
     };
     balanced().map_or(0, |plan| plan.degree()) + larger(a)
 }
