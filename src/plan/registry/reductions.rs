@@ -15,9 +15,9 @@ use crate::plan::scan::{pipeline::Pipeline, prefix::Prefix};
 use crate::plan::{MAX_COUNTERS, Plan, rules};
 
 /// Restrictions, for people and for machines.
-pub(super) type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
+type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
 const ANY: Restrictions = ("any p; keeps the order of ranks", super::any);
-pub(super) const COMMUTATIVE: Restrictions = ("any p; commutative", |a| {
+const COMMUTATIVE: Restrictions = ("any p; commutative", |a| {
     if a.commutative { Ok(()) } else { Err(argument("the operator does not commute")) }
 });
 const REVERSED: &str = "Träff 2022, Algorithm 6 reversed";
