@@ -34,20 +34,28 @@ fn rows(words: &str) -> Vec<Value> {
 /// Every algorithm of every operation is a row, and those that fit ran.
 #[test]
 fn every_algorithm_of_every_operation_runs() {
+    let mut ran = 0;
     for operation in Operation::ALL {
         for nodes in ["", " --ppn 4"] {
             let rows = rows(&format!("sim {operation} -p 16 --bytes 64000{nodes}"));
             let names: Vec<_> = rows.iter().map(|row| row["algorithm"].as_str().unwrap()).collect();
             assert_eq!(names, algorithms(operation).map(|a| a.name).collect::<Vec<_>>());
             for row in &rows {
-                // All fit 16 ranks: a power of two, and 4 by 4.
+                // Most fit 16 ranks: a power of two, and 4 by 4.
+                if row["note"].as_str().unwrap().starts_with("cannot: ") {
+                    let a = algorithm(operation, row["algorithm"].as_str().unwrap()).unwrap();
+                    assert!(!a.restrictions.starts_with("any p"), "{row}");
+                    continue;
+                }
                 assert!(row["ns"].as_u64().unwrap() > 0, "{row}");
+                ran += 1;
                 let (all, crossing) =
                     (row["put_bytes"].as_u64().unwrap(), row["crossing_bytes"].as_u64().unwrap());
                 assert!(if nodes.is_empty() { crossing == all } else { crossing <= all }, "{row}");
             }
         }
     }
+    assert!(ran > 100, "{ran}");
 }
 
 /// The tool's times are those of the library's pricing.

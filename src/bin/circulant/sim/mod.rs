@@ -75,8 +75,8 @@ pub(crate) struct SimArgs {
     #[command(flatten)]
     wire: WireArgs,
     /// Steps (puts, copies, reductions of all ranks) that one algorithm may take; one that takes more is listed
-    /// and not run. About two microseconds and 60 bytes of memory each
-    #[arg(long, value_name = "STEPS", default_value = "25M", value_parser = units::size_argument)]
+    /// and not run. About a microsecond and 50 bytes of memory each
+    #[arg(long, value_name = "STEPS", default_value = "40M", value_parser = units::size_argument)]
     budget: u64,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
