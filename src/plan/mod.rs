@@ -51,7 +51,8 @@
 //!    sender puts to a receiver in a round, and call it from both sides: that is how mirrors stay
 //!    mirrors. Take the block's or the owner's number for its counter; where one wait must stand for
 //!    many, chain them with [`Step::join`].
-//! 3. A line in [`registry::ALGORITHMS`], and a line for its [`interpret::Goal`] if the operation is new.
+//! 3. A line in [`registry::ALGORITHMS`] with what it costs ([`registry::cost`]) and, if it reduces, in what order it
+//!    folds ([`registry::Order`]), and a line for its [`interpret::Goal`] if the operation is new.
 //! 4. Nothing more if the operation is known: `tests/plan_registry.rs` proves every line, also lowered for random
 //!    wires, and holds it to its restrictions, rounds and volume. A new operation needs a case there; a
 //!    default algorithm also a test in `tests/plan_proof.rs`. One that reduces: `tests/plan_reduce.rs`, with
