@@ -68,7 +68,7 @@ impl Selection {
     /// The same on any machine.
     ///
     /// # Errors
-    /// As [`Selection::new`].
+    /// When a setting or a line of the file cannot be understood.
     pub fn of(config: &Config, machine: Machine) -> Result<Self> {
         Ok(Self {
             machine,
