@@ -106,6 +106,13 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("wait", "CIRCULANT_WAIT", "auto", false, "how to wait: spin, yield, or auto (yield)"),
     setting(
+        "progress",
+        "CIRCULANT_PROGRESS",
+        "calls",
+        false,
+        "who moves requests on: calls (while any call is made), or thread (also between calls)",
+    ),
+    setting(
         "libfabric",
         "CIRCULANT_LIBFABRIC",
         "libfabric.so.1",

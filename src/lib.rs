@@ -104,7 +104,7 @@ pub mod transport;
 
 pub(crate) mod buffer;
 
-pub use comm::{Buf, Communicator, Options, World};
+pub use comm::{Buf, Communicator, InPlace, Options, Request, World};
 pub use error::{Error, ErrorKind, Result};
 
 /// Counters for those who want to see rather than believe.

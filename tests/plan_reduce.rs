@@ -1,80 +1,43 @@
 //! Every plan that reduces, proved: no two conflicting steps without an order, every contribution in
 //! every result exactly once (in the order of ranks where the plan promises it), in the promised rounds
-//! and volume; and again after lowering to wires of random limits. All p up to 64 and some more, all
-//! roots for p up to 16. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
-#![allow(clippy::unwrap_used)] // the helpers' too
+//! and volume; and again after lowering to wires of random limits. Every line of the registry for all p up
+//! to 128 and some larger; the constructors, with more of their arguments, for all p up to 40 and all
+//! roots up to 16. `CIRCULANT_PROOF=full`: more cases, and the slow lines also among many ranks. A failing case
+//! prints its seed; `PLAN_PROOF_SEED` repeats it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
+
+#[path = "common/proof.rs"]
+mod proof;
 
 use circulant::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use circulant::plan::interpret::{Fold, Report, check_fold, prove_fold};
-use circulant::plan::lower::{WireLimits, lower};
 use circulant::plan::partial::Pieces;
-use circulant::plan::price::Model;
 use circulant::plan::reduce::circulant::Reduce;
 use circulant::plan::reduce::gathered::Gathered;
 use circulant::plan::reduce::tree::{Kind, Tree};
 use circulant::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
-use circulant::plan::registry::{ALGORITHMS, Arguments, Operation, algorithm};
+use circulant::plan::registry::{Algorithm, Arguments, Operation, algorithm, all};
 use circulant::plan::scan::{pipeline::Pipeline, prefix::Prefix};
 use circulant::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Instant, SystemTime};
+use proof::{ALL, MODEL, Random, SOME, full, programs, q};
 
-fn seed() -> u64 {
-    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
-    std::env::var("PLAN_PROOF_SEED").map_or_else(|_| now(), |text| text.parse().unwrap())
-}
-
-/// Splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-
-    fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[usize::try_from(self.below(list.len() as u64)).unwrap()]
-    }
-}
-
-/// Runs `body` for all p up to 64 and some more on all cores, longest first.
+/// For the constructors: all p up to 40 and some more.
 fn every_p(name: &str, body: impl Fn(u32, &mut Random) + Sync) {
-    let (seed, began) = (seed(), Instant::now());
-    println!("{name}: PLAN_PROOF_SEED={seed}");
-    let sizes: Vec<u32> = (1..=65).chain([100, 127, 128, 129]).rev().collect();
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(&p) = sizes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    body(p, &mut Random(seed ^ u64::from(p) << 32));
-                }
-            });
-        }
-    });
-    println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
-}
-
-fn q(p: u32) -> u32 {
-    p.next_power_of_two().ilog2()
+    proof::every_p(name, (1..=40).chain([64, 65, 127, 129]), body);
 }
 
 /// Proves the plan and, lowered, on a wire of random limits.
 fn proved(plan: &dyn Plan, goal: &Fold, random: &mut Random, case: &dyn std::fmt::Debug) -> Report {
     let name = || format!("{} p = {}, {case:?}", plan.algorithm(), plan.size());
     let report = prove_fold(plan, goal).unwrap_or_else(|v| panic!("{}: {v}", name()));
-    if plan.size() <= 40 || random.below(4) == 0 {
-        let block = report.bytes / report.puts.max(1);
-        let limits = WireLimits {
-            max_put: random.one_of(&[block / 3 + 1, block / 2 + 1, 2 * block + 1, 1 << 40]),
-            gather: random.one_of(&[1, 4, 8]),
-            light: random.one_of(&[0, block / 10, block, 1 << 20]),
-        };
-        let programs: Vec<_> = (0..plan.size()).map(|rank| lower(plan, rank, &limits).unwrap()).collect();
+    if plan.size() <= 24 || full() || random.yes(4) && plan.size() <= ALL {
+        let limits = random.limits(report.bytes / report.puts.max(1));
+        let programs = programs(plan, &limits);
         let seed = random.below(1 << 60) + 1;
         check_fold(plan, &programs, goal, seed).unwrap_or_else(|v| panic!("{} {limits:?}: {v}", name()));
     }
@@ -278,52 +241,103 @@ fn trees() {
     });
 }
 
-const MODEL: Model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
+/// Arguments at random, the goal, and whether no block is empty in `n` blocks.
+fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Fold, bool) {
+    let p = u64::from(size);
+    let (n, element) = (random.one_of(&[1, 2, 3, 5, 8, 13]), random.one_of(&[1, 4, 8, 12, 16]));
+    let some = random.below(5 * p + 3);
+    let elements = random.one_of(&[0, 1, p / 2, some, p.max(n.into()) * 70]);
+    let bytes = elements * element;
+    let around = random.one_of(&[1, u64::from(n), 60 * u64::from(n)]);
+    let counts: Vec<u64> = random.counts(size, around).into_iter().map(|count| count * element).collect();
+    let (root, in_place, commutative) = (random.rank(size), random.yes(2), !random.yes(3));
+    let (goal, filled) = match operation {
+        Operation::Reduce => (Fold::reduce(size, root, bytes, element, in_place), elements),
+        Operation::Allreduce => (Fold::allreduce(size, bytes, element, in_place), elements),
+        Operation::ReduceScatter => {
+            (Fold::reduce_scatter(&counts, element, in_place), counts.iter().min().unwrap() * p / element)
+        }
+        Operation::ReduceScatterBlock => {
+            (Fold::reduce_scatter(&vec![bytes; size as usize], element, in_place), elements * p)
+        }
+        Operation::Scan => (Fold::scan(size, bytes, element, in_place), elements),
+        Operation::Exscan => (Fold::exscan(size, bytes, element, in_place), elements),
+        other => panic!("{other} does not reduce"),
+    };
+    let goal = if commutative { goal } else { goal.in_order() };
+    let filled = filled >= p * u64::from(n);
+    let blocks = Some(n);
+    let a = Arguments {
+        size,
+        root,
+        bytes,
+        counts,
+        element,
+        in_place,
+        commutative,
+        blocks,
+        ..Arguments::default()
+    };
+    (a, goal, filled)
+}
 
-/// What the registry says of every line is so: rounds, volume, in which order.
+/// What the registry says of a line is so: rounds, volume, restrictions, in which order.
+fn keeps_its_promises(line: &Algorithm, size: u32, random: &mut Random) {
+    let (a, goal, filled) = case(line.operation, size, random);
+    let built = (line.build)(&a, &MODEL);
+    assert_eq!(built.is_ok(), (line.fits)(&a).is_ok(), "{line:?}");
+    let Ok(plan) = built else {
+        assert!(!a.commutative || line.restrictions.contains("power of two"), "{line:?} refuses {a:?}");
+        return;
+    };
+    let name = || format!("{} {} {a:?}", line.operation, line.name);
+    assert_eq!((plan.algorithm(), plan.size()), (line.name, size), "{}", name());
+    let report = proved(&*plan, &goal, random, &a);
+    let hop = u32::from(line.operation == Operation::Reduce && line.name == "ordered" && a.root == 0);
+    assert_eq!(plan.rounds() + hop, (line.rounds_of)(&a, a.blocks.unwrap()), "{}", name());
+    if filled {
+        assert_eq!(report.rounds, plan.rounds(), "{}", name());
+    }
+    let says = line.volume_of(&a);
+    let bound = line.volume.starts_with("<=");
+    assert!(report.most == says || bound && report.most < says, "{}: {}, not {says}", name(), report.most);
+    if size > 40 && !random.yes(8) {
+        return;
+    }
+    // And when the rule chooses the blocks.
+    let plan = (line.build)(&Arguments { blocks: None, ..a.clone() }, &MODEL).unwrap();
+    prove_fold(&*plan, &goal).unwrap_or_else(|v| panic!("by rule, {}: {v}", name()));
+}
+
+/// About how many puts a plan of the line has, in thousands.
+fn weight(line: &Algorithm, size: u32) -> u64 {
+    let a = Arguments { size, ..Arguments::default() };
+    let each = u64::from((line.rounds_of)(&a, 4));
+    u64::from(size) * each * if line.name == "reversed" { size.into() } else { 1 } / 1000
+}
+
 #[test]
 fn every_line_of_the_registry() {
-    for p in [1, 2, 3, 7, 8, 9, 17, 33] {
-        for line in ALGORITHMS.iter().filter(|line| line.operation.reduces()) {
-            for commutative in [true, false] {
-                let (root, element, elements) = (p / 2, 8, 1000 * u64::from(p));
-                let counts: Vec<u64> = (0..u64::from(p)).map(|j| j % 3 * 800).collect();
-                let bytes = elements * element;
-                let arguments = Arguments {
-                    size: p,
-                    root,
-                    bytes,
-                    counts: counts.clone(),
-                    element,
-                    commutative,
-                    blocks: Some(5),
-                    ..Arguments::default()
-                };
-                let built = (line.build)(&arguments, &MODEL);
-                assert_eq!(built.is_ok(), (line.fits)(&arguments).is_ok(), "{line:?}");
-                let Ok(plan) = built else { continue };
-                let goal = match line.operation {
-                    Operation::Reduce => Fold::reduce(p, root, bytes, element, false),
-                    Operation::Allreduce => Fold::allreduce(p, bytes, element, false),
-                    Operation::ReduceScatter => Fold::reduce_scatter(&counts, element, false),
-                    Operation::ReduceScatterBlock => {
-                        Fold::reduce_scatter(&vec![bytes; p as usize], element, false)
-                    }
-                    Operation::Scan => Fold::scan(p, bytes, element, false),
-                    _ => Fold::exscan(p, bytes, element, false),
-                };
-                let goal = if commutative { goal } else { goal.in_order() };
-                prove_fold(&*plan, &goal).unwrap_or_else(|v| panic!("p = {p}, {line:?}: {v}"));
-                assert_eq!(plan.algorithm(), line.name);
-                let hop =
-                    u32::from(line.operation == Operation::Reduce && line.name == "ordered" && root == 0);
-                assert_eq!(plan.rounds() + hop, (line.rounds_of)(&arguments, 5), "p = {p}, {line:?}");
-                let (most, says) = (received(&*plan), line.volume_of(&arguments));
-                let bound = line.volume.starts_with("<=");
-                assert!(most == says || bound && most < says, "p = {p}, {line:?}: {most}, not {says}");
+    let lines: Vec<_> = all().filter(|line| line.operation.reduces()).collect();
+    assert!(lines.len() >= 23);
+    proof::every_p("every_line_of_the_registry", (1..=ALL).chain(SOME), |p, random| {
+        for line in &lines {
+            // Few puts often, many seldom.
+            let (times, one_in) = match weight(line, p) {
+                0 if p <= 64 => (3, 1),
+                0..40 => (1, 1),
+                40..150 => (1, 4),
+                _ if !full() => continue,
+                _ => (1, 16),
+            };
+            let times = if full() { 3 } else { times };
+            for _ in 0..times {
+                if random.yes(one_in) {
+                    keeps_its_promises(line, p, random);
+                }
             }
         }
-    }
+    });
     assert!(algorithm(Operation::Scan, "auto").is_ok());
 }
 

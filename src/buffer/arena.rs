@@ -238,6 +238,18 @@ impl<T: Pod> Deref for Buf<T> {
     }
 }
 
+impl<T: Pod> AsRef<[T]> for Buf<T> {
+    fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T: Pod> AsMut<[T]> for Buf<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        self
+    }
+}
+
 impl<T: Pod> DerefMut for Buf<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `&mut self` makes the range exclusively ours.

@@ -1,6 +1,7 @@
 //! Regions bound to memory for one operation: the addresses that the engine may use, with their bounds.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::ops::{Reducer, Side};
 use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
 use crate::transport::{Posted, Registration, Source, Transport};
@@ -93,6 +94,35 @@ pub(crate) fn copy(binding: &Binding, source: Place, target: Place, len: u64) ->
         unsafe { std::ptr::copy(from, to, n) };
     }
     Ok(())
+}
+
+/// Combines `len` bytes at `source` into those at `target`.
+///
+/// # Errors
+/// When a place lies outside its region or the places overlap, and the operator's own, a panic of it included.
+pub(crate) fn reduce(
+    binding: &Binding,
+    source: Place,
+    target: Place,
+    len: u64,
+    side: Side,
+    reducer: &Reducer,
+) -> Result<()> {
+    let from = binding.region(source.region).range(source.offset, len);
+    let to = binding.region(target.region).range(target.offset, len);
+    let (Some((from, n)), Some((to, _))) = (from, to) else { return Err(outside("reduce", target, len)) };
+    if n == 0 {
+        return Ok(());
+    }
+    if from.addr() < to.addr() + n && to.addr() < from.addr() + n {
+        return Err(Error::new(ErrorKind::Argument, "the operands of a reduction overlap"));
+    }
+    // SAFETY: both ranges lie inside bound regions (checked above), which `Bound::new`'s contract keeps valid
+    // and free of references while the operation runs, and they are disjoint (checked above). No peer writes
+    // to either meanwhile: by law 2a of plans whoever would is ordered before or after this step.
+    let (target, source) =
+        unsafe { (std::slice::from_raw_parts_mut(to, n), std::slice::from_raw_parts(from, n)) };
+    reducer.reduce(target, source, side)
 }
 
 /// The most segments one put may have; lowering is never told more.

@@ -1,25 +1,41 @@
 //! One call: what was asked, its lowered program (kept for the next time), its memory, its run.
 
+use super::communicator::{Communicator, Options};
+use super::context::Context;
+use super::lock::Held;
 use super::world::Shared;
 use crate::buffer::{Binding, Block, Bound, GATHER_MAX, Loan, Wire, lend};
-use crate::engine::{CallId, Meta, Task};
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::{CallId, Meta, Task, Waiting};
+use crate::error::{Error, ErrorKind, Result, argument};
+use crate::ops::Reducer;
 use crate::plan::lower::{WireLimits, lower};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A call's arguments, checked as far as one rank can.
+#[derive(Debug, Default)]
+pub(super) struct Spec {
+    /// Without what the communicator knows itself.
+    pub(super) arguments: Arguments,
+    pub(super) reducer: Option<Reducer>,
+    /// What is in the output before matters: a staged copy must know it.
+    pub(super) fill: bool,
+}
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    pub(super) operation: Operation,
-    pub(super) algorithm: &'static Algorithm,
-    pub(super) arguments: Arguments,
+    comm: u64,
+    operation: Operation,
+    algorithm: &'static Algorithm,
+    arguments: Arguments,
 }
 
 impl PartialEq for Asked {
     fn eq(&self, other: &Self) -> bool {
-        self.operation == other.operation
+        self.comm == other.comm
+            && self.operation == other.operation
             && std::ptr::eq(self.algorithm, other.algorithm)
             && self.arguments == other.arguments
     }
@@ -36,7 +52,7 @@ pub(super) struct Prepared {
     used: u64,
 }
 
-/// Lowered programs by what was asked; the least recently used goes first.
+/// Lowered programs by what was asked; the least recently used goes first. Those in use are out.
 #[derive(Default)]
 pub(super) struct Cache {
     entries: Vec<Prepared>,
@@ -49,14 +65,19 @@ const CACHED: usize = 32;
 impl Asked {
     /// FNV-1a over everything that ranks must agree on.
     fn hash(&self, rounds: u32) -> u64 {
+        use Operation::{Alltoallv, Gather, Gatherv, Reduce, Scatter, Scatterv};
         let a = &self.arguments;
         let mut h = Fnv::new();
         h.word(u64::from(self.operation.code()));
         h.word(digest(self.algorithm.name.as_bytes()));
-        for word in [u64::from(rounds), u64::from(a.root), a.bytes, u64::from(a.in_place)] {
+        // Of one root's own buffer the others know nothing.
+        let rooted = matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce | Alltoallv);
+        let in_place = u64::from(a.in_place && !rooted);
+        for word in [u64::from(rounds), u64::from(a.root), u64::from(a.first), a.bytes, in_place] {
             h.word(word);
         }
         a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
+        a.nodes.iter().for_each(|w| h.word(u64::from(*w)));
         h.0
     }
 }
@@ -81,32 +102,61 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Shared {
-    /// The lowered program for what is asked, from the cache or made now.
-    fn prepare(&mut self, rank: u32, asked: &Asked) -> Result<usize> {
-        self.cache.clock += 1;
-        let clock = self.cache.clock;
-        if let Some(i) = self.cache.entries.iter().position(|e| e.asked == *asked && e.task.is_some()) {
-            self.cache.entries[i].used = clock;
-            return Ok(i);
+    /// The lowered program of a call, from the cache or made now.
+    pub(super) fn prepare(
+        &mut self,
+        context: &Context,
+        operation: Operation,
+        mut arguments: Arguments,
+        options: &Options,
+    ) -> Result<Prepared> {
+        arguments.size = context.size;
+        arguments.first = context.first;
+        if operation == Operation::Allgatherv {
+            arguments.nodes = self.nodes_of(context);
         }
-        let mut made = self.make(rank, asked.clone())?;
-        made.used = clock;
+        arguments.blocks = options.blocks.or(self.blocks);
+        if arguments.blocks == Some(0) {
+            return Err(argument("0 blocks"));
+        }
+        let name = options.algorithm.as_deref();
+        let algorithm = self.selection.choose(operation, &arguments, name, options.reproducible)?;
+        let asked = Asked { comm: context.id, operation, algorithm, arguments };
+        self.cache.clock += 1;
+        match self.cache.entries.iter().position(|e| e.asked == asked) {
+            Some(i) => Ok(self.cache.entries.swap_remove(i)),
+            None => self.make(context, asked),
+        }
+    }
+
+    /// The node of each rank, if that says anything: not where all are on one, or each is on its own.
+    fn nodes_of(&self, context: &Context) -> Vec<u32> {
+        if self.selection.machine().per_node < 2 {
+            return Vec::new();
+        }
+        let node = |rank| self.nodes.get(context.members.world_rank(rank) as usize).copied().unwrap_or(0);
+        let nodes: Vec<u32> = (0..context.size).map(node).collect();
+        if nodes.iter().all(|n| *n == nodes[0]) { Vec::new() } else { nodes }
+    }
+
+    /// Keeps a program that has run for the next call like it.
+    pub(super) fn keep(&mut self, mut prepared: Prepared) {
+        prepared.used = self.cache.clock;
         let entries = &mut self.cache.entries;
-        if entries.len() == CACHED
-            && let Some(oldest) = (0..CACHED).min_by_key(|i| entries[*i].used)
+        if entries.len() >= CACHED
+            && let Some(oldest) = (0..entries.len()).min_by_key(|i| entries[*i].used)
         {
             entries.swap_remove(oldest);
         }
-        entries.push(made);
-        Ok(entries.len() - 1)
+        entries.push(prepared);
     }
 
     /// Plans and lowers what is asked.
-    pub(super) fn make(&mut self, rank: u32, asked: Asked) -> Result<Prepared> {
+    fn make(&mut self, context: &Context, asked: Asked) -> Result<Prepared> {
         let plan = (asked.algorithm.build)(&asked.arguments, self.model.wire())?;
         let (max_put, gather) = self.engine.limits().map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
         let limits = WireLimits { max_put, gather: gather.min(GATHER_MAX), light: self.model.light() };
-        let program = Arc::new(lower(plan.as_ref(), rank, &limits)?);
+        let program = Arc::new(lower(plan.as_ref(), context.rank, &limits)?);
         let (land, work) = (program.land, program.work);
         let block = |s: &mut Self, n: u64| -> Result<Option<Block>> {
             let n =
@@ -121,72 +171,96 @@ impl Shared {
             hash: asked.hash(plan.rounds()),
             rounds: plan.rounds(),
         };
-        Ok(Prepared { asked, task: Some(Task::new(program, |r| r)), meta, memory, used: 0 })
-    }
-
-    /// Runs a call to its end.
-    pub(super) fn run(
-        &mut self,
-        rank: u32,
-        asked: &Asked,
-        input: Option<Loan<'_>>,
-        output: Option<Loan<'_>>,
-        deadline: Option<Duration>,
-    ) -> Result<()> {
-        self.engine.healthy()?;
-        let sequence = self.next_call();
-        self.engine.calls(asked.operation.code(), CallId { comm: 0, sequence });
-        let deadline = deadline.unwrap_or(self.deadline);
-        let name = asked.operation.name();
-        let at = |e: Error| e.in_operation(name, u64::from(sequence));
-        let index = match self.prepare(rank, asked) {
-            Ok(i) => i,
-            Err(e) => return Err(self.refuse_call(asked.operation, sequence, e)),
-        };
-        let Some(task) = self.cache.entries[index].task.take() else {
-            return Err(at(Error::new(ErrorKind::Argument, "the program is in use")));
-        };
-        let entry = &self.cache.entries[index];
-        let meta = Meta { call: CallId { comm: 0, sequence }, ..entry.meta };
-        let (land, work) = (entry.land(), entry.work());
-        let arena = self.arena.clone();
-        let body = |engine: &mut crate::engine::Engine, input: Bound, output: Bound| {
-            let slot = engine.start(task, meta, Binding { input, output, work, land })?;
-            engine.wait(slot, deadline)
-        };
-        let input = input.unwrap_or(Loan::Shared(&[]));
-        let output = output.unwrap_or(Loan::Shared(&[]));
-        let done = lend(&mut self.engine, &arena, input, |engine, input| {
-            lend(engine, &arena, output, |engine, output| body(engine, input, output))
-        });
-        match done {
-            Ok(task) => {
-                self.cache.entries[index].task = Some(task);
-                Ok(())
-            }
-            Err(e) => Err(self.engine.fail(at(e))),
+        let mut task = Task::new(program, |r| context.members.world_rank(r));
+        if let Some(row) = asked.arguments.rows.get(&context.rank) {
+            // Nobody else knows it: the open words tell each peer where to put, and how much.
+            task.pairwise(|peer| [&row.rdispls, &row.recvcounts, &row.sendcounts].map(|l| l[peer as usize]));
         }
-    }
-
-    /// The number of the call that begins now.
-    pub(super) fn next_call(&mut self) -> u32 {
-        let n = self.sequence;
-        self.sequence = self.sequence.wrapping_add(1);
-        n
+        Ok(Prepared { asked, task: Some(task), meta, memory, used: 0 })
     }
 
     /// Refuses a call before any data moves: the others learn it too, instead of waiting for us.
-    pub(super) fn refuse(&mut self, operation: Operation, e: Error) -> Error {
-        if let Err(earlier) = self.engine.healthy() {
-            return earlier;
+    pub(super) fn refuse(&mut self, operation: Operation, call: CallId, e: Error) -> Error {
+        self.engine.fail_in(operation.code(), call, e)
+    }
+}
+
+/// A call that has begun: it has its number, and its program.
+pub(super) struct Begun {
+    pub(super) prepared: Prepared,
+    pub(super) meta: Meta,
+    pub(super) reducer: Option<Reducer>,
+    pub(super) fill: bool,
+    pub(super) deadline: Duration,
+}
+
+impl Communicator {
+    /// Gives the call its number and plans it. Errors of the arguments are told to all.
+    pub(super) fn begin(
+        &self,
+        held: &mut Held<'_>,
+        operation: Operation,
+        spec: Result<Spec>,
+    ) -> Result<Begun> {
+        held.engine.healthy()?;
+        let context = &*self.context;
+        let call = context.next_call();
+        held.engine.calls(operation.code(), call);
+        let prepared = spec.and_then(|spec| {
+            let prepared = held.prepare(context, operation, spec.arguments, &self.options)?;
+            Ok((prepared, spec.reducer, spec.fill))
+        });
+        let (prepared, reducer, fill) = prepared.map_err(|e| held.refuse(operation, call, e))?;
+        let mut meta = Meta { call, ..prepared.meta };
+        if let Some(reducer) = &reducer {
+            meta.hash ^= reducer.hash();
         }
-        let sequence = self.next_call();
-        self.refuse_call(operation, sequence, e)
+        let deadline = self.options.deadline.unwrap_or(held.deadline);
+        Ok(Begun { prepared, meta, reducer, fill, deadline })
     }
 
-    /// As [`Shared::refuse`], for a call that has its number already.
-    pub(super) fn refuse_call(&mut self, operation: Operation, sequence: u32, e: Error) -> Error {
-        self.engine.fail_in(operation.code(), CallId { comm: 0, sequence }, e)
+    /// Runs a call on lent memory to its end.
+    pub(super) fn run(
+        &self,
+        operation: Operation,
+        spec: Result<Spec>,
+        input: Option<&[u8]>,
+        output: Option<&mut [u8]>,
+    ) -> Result<()> {
+        let mut held = self.hold();
+        let Begun { mut prepared, meta, reducer, fill, deadline } =
+            self.begin(&mut held, operation, spec)?;
+        let at = |e: Error| e.in_operation(operation.name(), u64::from(meta.call.sequence));
+        let Some(mut task) = prepared.task.take() else {
+            return Err(at(Error::new(ErrorKind::Argument, "the program is in use")));
+        };
+        task.reducer = reducer;
+        let (land, work) = (prepared.land(), prepared.work());
+        let arena = held.arena.clone();
+        let body = |held: &mut Held<'_>, input: Bound, output: Bound| {
+            let slot = held.engine.start(task, meta, Binding { input, output, work, land })?;
+            let mut waiting = Waiting::new(meta, deadline);
+            while !held.engine.turn(slot, &mut waiting)? {
+                held.breathe();
+            }
+            held.engine.leave(slot)
+        };
+        let input = Loan::Shared(input.unwrap_or_default());
+        let output = match output {
+            Some(bytes) => Loan::Unique { bytes, fill },
+            None => Loan::Shared(&[]),
+        };
+        let done = lend(&mut held, &arena, input, |held, input| {
+            lend(held, &arena, output, |held, output| body(held, input, output))
+        });
+        match done {
+            Ok(task) => {
+                prepared.task = Some(task);
+                held.keep(prepared);
+                Ok(())
+            }
+            Err(e) => Err(held.fail(at(e))),
+        }
     }
 }
 

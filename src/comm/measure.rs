@@ -27,7 +27,7 @@ impl Communicator {
             return Ok(Vec::new());
         }
         self.alone(|| {
-            let mut guard = self.lock();
+            let mut guard = self.hold();
             let shared = &mut *guard;
             let deadline = self.deadline().unwrap_or(shared.deadline);
             let times = shared.engine.ping_pong(&shared.arena, bytes, reps, deadline);
@@ -48,7 +48,7 @@ impl Communicator {
             let best = |times: Vec<Duration>| times.iter().min().map_or(0.0, |t| t.as_nanos() as f64);
             let small = best(self.put_times(8, 200)?);
             let overhead = self.alone(|| {
-                let mut guard = self.lock();
+                let mut guard = self.hold();
                 let shared = &mut *guard;
                 let deadline = self.deadline().unwrap_or(shared.deadline);
                 let cost = shared.engine.post_cost(&shared.arena, 64, deadline);
@@ -71,11 +71,11 @@ impl Communicator {
         let result = if self.rank() < 2 {
             Some(body()?)
         } else {
-            self.lock().engine.lazy = true;
+            self.hold().engine.lazy = true;
             None
         };
         let after = self.barrier();
-        self.lock().engine.lazy = false;
+        self.hold().engine.lazy = false;
         after.map(|()| result)
     }
 }

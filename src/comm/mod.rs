@@ -18,16 +18,31 @@
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
 mod call;
+mod collectives;
 mod communicator;
+mod context;
+mod flight;
+mod group;
+mod inter;
 mod liveness;
+mod lock;
 mod measure;
 mod persistent;
+mod place;
+mod progress;
+mod request;
+mod split;
 mod watchdog;
 mod world;
 
+pub use collectives::Layout;
 pub use communicator::{Communicator, Options};
+pub use group::Group;
+pub use inter::{Intercommunicator, Root};
 pub use measure::Wire;
 pub use persistent::{Persistent, Planned};
+pub use place::{Contribution, Destination, InPlace, Owned};
+pub use request::{Done, Pending, Request, wait_all, wait_any};
 pub use world::{Builder, Stats, World};
 
 pub use crate::buffer::Buf;

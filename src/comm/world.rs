@@ -2,7 +2,10 @@
 
 use super::call::Cache;
 use super::communicator::Communicator;
+use super::context::{Context, Members};
 use super::liveness::Watch;
+use super::lock::Lock;
+use super::progress::Progress;
 use super::watchdog::Watchdog;
 use crate::buffer::{Arena, Wire};
 use crate::config::Config;
@@ -30,6 +33,8 @@ pub struct Stats {
     pub messages: u64,
     /// Bytes that our own code copied (staging, packing, own contribution).
     pub copied_bytes: u64,
+    /// Bytes that operators combined into others.
+    pub reduced_bytes: u64,
     /// Rounds of the operations completed here, added up.
     pub rounds: u64,
     /// Operations completed here.
@@ -49,26 +54,17 @@ pub(super) struct Shared {
     /// The settings' choices, for calls whose options leave it open.
     pub(super) blocks: Option<u32>,
     pub(super) selection: Selection,
-    /// The next call number of the world communicator.
-    pub(super) sequence: u32,
+    /// The node index of every rank of the world, once it is known.
+    pub(super) nodes: Arc<[u32]>,
+    /// How many communicators we have begun to make.
+    pub(super) led: u32,
 }
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Programs and counters would fill pages.
-        let calls = self.sequence;
-        f.debug_struct("Shared").field("engine", &self.engine).field("calls", &calls).finish_non_exhaustive()
+        f.debug_struct("Shared").field("engine", &self.engine).finish_non_exhaustive()
     }
-}
-
-/// Takes the engine. If a call panicked, its operation is lost half way: nothing more can be done then.
-pub(super) fn lock_shared(mutex: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    mutex.lock().unwrap_or_else(|poisoned| {
-        let mut shared = poisoned.into_inner();
-        shared.engine.shut();
-        mutex.clear_poison();
-        shared
-    })
 }
 
 /// Takes a lock whose holder cannot have left it half changed.
@@ -95,13 +91,13 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// ```
 #[derive(Debug)]
 pub struct World {
-    shared: Arc<Mutex<Shared>>,
+    comm: Communicator,
     launch: SharedLaunch,
-    rank: usize,
-    size: usize,
     provider: String,
     launcher: String,
-    nodes: Vec<u32>,
+    nodes: Arc<[u32]>,
+    /// Moves things on between calls, if the settings want it; ends with the world.
+    _progress: Option<Progress>,
 }
 
 /// How to build a [`World`] otherwise than from the environment.
@@ -140,17 +136,17 @@ impl World {
 
     /// The communicator of all ranks.
     pub fn comm(&self) -> Communicator {
-        Communicator::new(Arc::clone(&self.shared), self.rank, self.size)
+        self.comm.clone()
     }
 
     /// Our rank.
     pub fn rank(&self) -> usize {
-        self.rank
+        self.comm.rank()
     }
 
     /// The number of ranks.
     pub fn size(&self) -> usize {
-        self.size
+        self.comm.size()
     }
 
     /// The provider in use, as libfabric prints it (`self` when there is one rank only).
@@ -170,13 +166,14 @@ impl World {
 
     /// What this process has done so far.
     pub fn stats(&self) -> Stats {
-        let c = lock_shared(&self.shared).engine.stats();
+        let c = self.comm.hold().engine.stats();
         Stats {
             puts: c.puts,
             put_bytes: c.put_bytes,
             arrivals: c.arrivals,
             messages: c.messages,
             copied_bytes: c.copied_bytes,
+            reduced_bytes: c.reduced_bytes,
             rounds: c.rounds,
             operations: c.operations,
         }
@@ -185,13 +182,19 @@ impl World {
     /// Says goodbye: waits until all ranks came here and no data is left in sockets, then closes.
     ///
     /// # Errors
-    /// When a rank does not come in time, or the provider or the launcher fails.
+    /// When requests of ours were not waited for, a rank does not come in time, or the provider or the launcher
+    /// fails.
     pub fn finalize(self) -> Result<()> {
         self.comm().barrier()?;
-        let mut shared = lock_shared(&self.shared);
+        let mut shared = self.comm.hold();
+        let pending = shared.engine.in_flight();
+        if pending > 0 {
+            let e = crate::error::argument(format!("{pending} operations were begun and not waited for"));
+            return Err(shared.engine.fail(e.help("wait for every request before the world is finalized")));
+        }
         let deadline = shared.deadline;
         shared.engine.goodbye(deadline)?;
-        if self.size > 1 {
+        if self.size() > 1 {
             // Nobody closes before everybody has read the last goodbye. Ours may need our help to leave, so the
             // wire is kept going meanwhile.
             std::thread::scope(|scope| {
@@ -219,7 +222,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         // After an error the endpoint is closed already; otherwise this rank just vanishes.
-        lock_shared(&self.shared).engine.shut();
+        self.comm.hold().engine.shut();
     }
 }
 
@@ -308,17 +311,29 @@ fn start(
         let beat = engine.pulse();
         Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start();
     }
+    let nodes: Arc<[u32]> = nodes.unwrap_or_default().into();
+    let cache = Cache::default();
+    let led = 0;
     let shared =
-        Shared { engine, arena, cache: Cache::default(), model, deadline, blocks, selection, sequence: 0 };
-    let shared = Arc::new(Mutex::new(shared));
-    let mut world =
-        World { shared, launch, rank, size, provider, launcher, nodes: nodes.unwrap_or_default() };
+        Shared { engine, arena, cache, model, deadline, blocks, selection, nodes: nodes.clone(), led };
+    let comm =
+        Communicator::new(Arc::new(Lock::new(shared)), Context::new(0, Members::World(size32), rank32));
+    let progress = match config.text("progress") {
+        "calls" => None,
+        "thread" => Some(Progress::start(&comm.lock)?),
+        other => {
+            let what = format!("CIRCULANT_PROGRESS: {other:?} is neither calls nor thread");
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+    };
+    let mut world = World { comm, launch, provider, launcher, nodes, _progress: progress };
     if size > 1 {
         world.comm().barrier()?;
     }
     if world.nodes.is_empty() {
-        world.nodes = nodes_by_host(&world.comm(), identity.host)?;
-        lock_shared(&world.shared).selection.place(&world.nodes);
+        world.nodes = nodes_by_host(&world.comm(), identity.host)?.into();
+        world.comm.hold().nodes = Arc::clone(&world.nodes);
+        world.comm.hold().selection.place(&world.nodes);
     }
     tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
     Ok(world)

@@ -17,6 +17,7 @@ pub(crate) struct Counts {
     pub(crate) arrivals: u64,
     pub(crate) messages: u64,
     pub(crate) copied_bytes: u64,
+    pub(crate) reduced_bytes: u64,
     pub(crate) rounds: u64,
     pub(crate) operations: u64,
 }
@@ -78,6 +79,12 @@ pub(crate) struct Hello {
     pub(crate) pid: u32,
     pub(crate) host: u64,
     pub(crate) agreed: u64,
+}
+
+/// A hash of the arguments, for a pair of ranks of which one sends `bytes` bytes to the other (0 where all that
+/// the ranks agree on is in the hash already).
+pub(super) fn salted(hash: u64, bytes: u64) -> u64 {
+    hash ^ bytes.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// Tokens of puts that belong to no task.
@@ -251,12 +258,17 @@ impl Core {
             return;
         };
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else { return };
-        if (task.meta.code, task.meta.hash) != (code, hash) {
+        let index = task.peer_index(from);
+        let mut expected = task.meta.hash;
+        if let (Some(i), Message::Open { .. } | Message::Start { .. }) = (index, &message) {
+            // Who opens to us gets something from us.
+            expected = salted(expected, task.peers[i].sent);
+        }
+        if (task.meta.code, expected) != (code, hash) {
             let mine = task.meta.code;
             self.disagree(from, call, code, mine);
             return;
         }
-        let index = task.peer_index(from);
         match (index, message) {
             (Some(i), Message::Open { slot, output, land, .. }) => {
                 task.peers[i].open = Some((slot, output, land));

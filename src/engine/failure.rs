@@ -1,6 +1,6 @@
 //! How errors travel, and how a rank that waits in vain finds out who is to blame.
 
-use super::Engine;
+use super::{Engine, Waiting};
 use super::core::Suspect;
 use super::message::{CallId, HELP, Mark, Message, NONE, Status, kind_code};
 use crate::buffer::Wire;
@@ -145,12 +145,15 @@ impl Engine {
     }
 
     /// The error of a wait that lasted too long: what is missing, and what every rank says to be doing.
-    pub(super) fn timed_out(&self, deadline: Duration) -> Error {
+    pub(super) fn timed_out(&self, waiting: &Waiting) -> Error {
         let core = &self.core;
-        let mut text = format!("nothing more came within {} s", deadline.as_secs_f64());
+        let mut text = format!("nothing more came within {} s", waiting.deadline.as_secs_f64());
         let (mut culprit, mut round) = (None, None);
-        let missing =
-            core.active.first().and_then(|s| core.task_ref(*s)).and_then(super::task::Task::missing);
+        // Of several operations in flight the one that is waited for.
+        let call = if waiting.what.code == 0 { core.status.entered.call } else { waiting.what.call };
+        let tasks = || core.active.iter().filter_map(|s| core.task_ref(*s));
+        let waited = tasks().find(|t| t.meta.call == call).or_else(|| tasks().next());
+        let missing = waited.and_then(super::task::Task::missing);
         if let Some((peer, r, what)) = missing {
             text.push_str(&format!(" (waiting for rank {peer}: {what})"));
             culprit = Some(peer);
@@ -162,7 +165,7 @@ impl Engine {
             .collect();
         let doing = self.doings();
         // Who says nothing is to blame; else who is behind; else who is elsewhere.
-        let behind = doing.iter().find(|(s, _)| s.entered.call != core.status.entered.call);
+        let behind = doing.iter().find(|(s, _)| s.entered.call != call);
         if let Some(rank) = silent.first().or(behind.and_then(|(_, ranks)| ranks.first())) {
             culprit = Some(*rank);
         }
@@ -214,7 +217,14 @@ impl Engine {
     fn told(&self, mark: Mark) -> String {
         match mark.code {
             0 => "nothing yet".to_owned(),
-            code => format!("{} #{}", (self.core.setup.names)(code), mark.call.sequence),
+            code => {
+                let CallId { comm, sequence } = mark.call;
+                let of = match comm {
+                    0 => String::new(),
+                    _ => format!(" of communicator {}.{}", comm >> 32, comm & u64::from(u32::MAX)),
+                };
+                format!("{} #{sequence}{of}", (self.core.setup.names)(code))
+            }
         }
     }
 }

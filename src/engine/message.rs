@@ -30,7 +30,9 @@ pub(crate) fn split(word: u32) -> (u8, u32) {
 /// Which call of which communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct CallId {
-    pub comm: u32,
+    /// Unlike that of any other communicator of the world: the world rank of its rank 0 in the top half, a number
+    /// that this rank gave it in the low half. The world is 0.
+    pub comm: u64,
     pub sequence: u32,
 }
 
@@ -76,7 +78,7 @@ pub(crate) enum Message {
     Bye,
 }
 
-const TEXT_MAX: usize = 228;
+const TEXT_MAX: usize = 224;
 /// Stands between an error's message and its remedy.
 pub(crate) const HELP: char = '\u{1f}';
 
@@ -100,7 +102,7 @@ impl Writer<'_> {
         self.raw(&v.to_le_bytes());
     }
     fn call(&mut self, c: CallId) {
-        self.u32(c.comm);
+        self.u64(c.comm);
         self.u32(c.sequence);
     }
     fn grant(&mut self, g: Grant) {
@@ -131,7 +133,7 @@ impl<'a> Reader<'a> {
         self.take().map(u64::from_le_bytes)
     }
     fn call(&mut self) -> Option<CallId> {
-        Some(CallId { comm: self.u32()?, sequence: self.u32()? })
+        Some(CallId { comm: self.u64()?, sequence: self.u32()? })
     }
     fn grant(&mut self) -> Option<Grant> {
         Some(Grant { address: self.u64()?, key: self.u64()? })
@@ -295,7 +297,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn samples() -> Vec<Message> {
-        let call = CallId { comm: 7, sequence: 17 };
+        let call = CallId { comm: 7 << 40, sequence: 17 };
         let g = Grant { address: 0xdead_beef_0123, key: 42 };
         let mark = Mark { code: 3, call };
         vec![

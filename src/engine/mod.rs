@@ -27,7 +27,7 @@ pub(crate) use message::CallId;
 use message::Mark;
 pub(crate) use task::{Meta, Task};
 
-use crate::buffer::{Binding, ForkMark, Wire};
+use crate::buffer::{Binding, ForkMark, Grant, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Borrow, Limits, Sink, Transport};
 use message::{Message, NONE};
@@ -140,6 +140,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Operations that were begun and not yet left.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.core.active.len()
+    }
+
+    /// The number of ranks of the world.
+    pub(crate) fn size(&self) -> u32 {
+        self.core.setup.size
+    }
+
     /// The wire's limits; `None` for a world of one rank.
     pub(crate) fn limits(&self) -> Option<&Limits> {
         self.limits.as_ref()
@@ -188,14 +198,16 @@ impl Engine {
         let Meta { call, code, hash, .. } = task.meta;
         self.calls(code, call);
         self.core.status.hash = hash;
-        let open = if task.persistent {
-            Message::Start { call, slot, code, hash }
-        } else {
-            let (output, land) = (task.binding.output.grant(), task.binding.land.grant());
-            Message::Open { call, slot, code, hash, output, land }
-        };
+        let (output, land) = (task.binding.output.grant(), task.binding.land.grant());
         for (peer, known) in task.peers.iter().zip(&task.program.peers) {
             if known.puts_to_us {
+                let hash = core::salted(hash, peer.received);
+                let open = if task.persistent {
+                    Message::Start { call, slot, code, hash }
+                } else {
+                    let output = Grant { address: output.address.wrapping_add(peer.landing), ..output };
+                    Message::Open { call, slot, code, hash, output, land }
+                };
                 self.send(peer.world_rank, &open)?;
             }
         }
@@ -240,21 +252,54 @@ impl Engine {
         Ok(self.core.finished(slot))
     }
 
-    /// Waits until the operation in `slot` has finished here, and returns its task.
+    /// Waits for the operation in `slot`: once round; says whether it has finished here. Who waits calls this
+    /// again and again, and may let others use the engine in between.
     ///
     /// # Errors
     /// After the deadline, or when the world breaks meanwhile: the endpoint is then closed.
-    pub(crate) fn wait(&mut self, slot: u8, deadline: Duration) -> Result<Box<Task>> {
-        if !self.core.finished(slot) {
+    pub(crate) fn turn(&mut self, slot: u8, waiting: &mut Waiting) -> Result<bool> {
+        if self.core.finished(slot) {
+            return Ok(true);
+        }
+        self.healthy()?;
+        if !self.step(waiting)? && !self.core.finished(slot) {
+            self.rest();
+        }
+        Ok(self.core.finished(slot))
+    }
+
+    /// Takes the task of an operation that has finished out of its slot.
+    ///
+    /// # Errors
+    /// When there is none: the world has broken.
+    pub(crate) fn leave(&mut self, slot: u8) -> Result<Box<Task>> {
+        if self.core.task_ref(slot).is_none() {
             self.healthy()?;
         }
-        let Some(task) = self.core.task_ref(slot) else {
-            self.healthy()?;
-            return Err(Error::new(ErrorKind::Argument, "no operation in this slot"));
-        };
-        let mut waiting = Waiting::new(task.meta, deadline);
-        self.wait_for(&mut waiting, &mut |core| core.finished(slot))?;
         self.core.leave(slot)
+    }
+
+    /// Moves on whatever is in flight, for all who wait; says whether anything is.
+    ///
+    /// # Errors
+    /// When the world breaks.
+    pub(crate) fn nudge(&mut self) -> Result<bool> {
+        let core = &self.core;
+        if core.failure.is_some() || core.active.iter().all(|slot| core.finished(*slot)) {
+            return Ok(false);
+        }
+        let _inside = self.beat.enter();
+        self.progress().map_err(|e| self.fail(e))?;
+        Ok(true)
+    }
+
+    /// Nothing moved: lets other processes run.
+    fn rest(&mut self) {
+        if self.lazy {
+            std::thread::sleep(Duration::from_millis(1));
+        } else if let Some(t) = &mut self.transport {
+            t.idle(LIVENESS_EVERY);
+        }
     }
 
     /// Progresses until `done` says so.
@@ -263,13 +308,8 @@ impl Engine {
     /// As [`Engine::wait`].
     fn wait_for(&mut self, waiting: &mut Waiting, done: &mut dyn FnMut(&Core) -> bool) -> Result<()> {
         while !done(&self.core) {
-            if self.step(waiting)? {
-                continue;
-            }
-            if self.lazy {
-                std::thread::sleep(Duration::from_millis(1));
-            } else if let Some(t) = &mut self.transport {
-                t.idle(LIVENESS_EVERY);
+            if !self.step(waiting)? {
+                self.rest();
             }
         }
         Ok(())
@@ -306,7 +346,7 @@ impl Engine {
             self.ask_everybody();
         }
         if now >= clock.give_up {
-            let e = self.timed_out(deadline);
+            let e = self.timed_out(waiting);
             return Err(self.fail(waiting.named(e)));
         }
         Ok(moved)

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::message::{Message, word};
 use super::task::Task;
-use crate::buffer::{Destination, copy, put};
+use crate::buffer::{Destination, copy, put, reduce};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Region;
 use crate::plan::lower::OpKind;
@@ -65,16 +65,25 @@ impl Engine {
             task.ops_left = task.ops_left.saturating_sub(1);
             return Ok(());
         }
-        if matches!(op.kind, OpKind::Reduce(_)) {
-            return Err(Error::new(ErrorKind::Argument, "this operation needs an operator"));
-        }
         let segments = task.program.segments.get(op.first_segment as usize..).unwrap_or_default();
         let mut target = op.target;
         for s in &segments[..op.segments as usize] {
-            copy(&task.binding, s.place, target, s.len)?;
+            match (op.kind, &task.reducer) {
+                (OpKind::Reduce(side), Some(reducer)) => {
+                    reduce(&task.binding, s.place, target, s.len, side, reducer)
+                        .map_err(|e| e.in_round(op.round))?;
+                    self.core.counts.reduced_bytes += s.len;
+                }
+                (OpKind::Reduce(_), None) => {
+                    return Err(Error::new(ErrorKind::Argument, "this operation needs an operator"));
+                }
+                _ => {
+                    copy(&task.binding, s.place, target, s.len)?;
+                    self.core.counts.copied_bytes += s.len;
+                }
+            }
             target.offset += s.len;
         }
-        self.core.counts.copied_bytes += op.len;
         task.ops_left = task.ops_left.saturating_sub(1);
         task.bump(op.bump);
         Ok(())

@@ -2,6 +2,7 @@
 //! is made; running it, and running it again, allocates nothing.
 
 use crate::buffer::{Binding, Grant};
+use crate::ops::Reducer;
 use crate::plan::NO_COUNTER;
 use crate::plan::lower::{OpKind, Program};
 use std::cmp::Reverse;
@@ -14,6 +15,11 @@ use super::message::CallId;
 #[derive(Clone, Debug)]
 pub(crate) struct PeerState {
     pub world_rank: u32,
+    /// Where its bytes go, from the beginning of our output; and how many it sends and gets. All 0 where
+    /// the plan says so itself.
+    pub landing: u64,
+    pub received: u64,
+    pub sent: u64,
     /// Its open word: slot, output and landing memory. None: may not put yet.
     pub open: Option<(u8, Grant, Grant)>,
     /// Of a persistent operation: output and landing memory, told when it was bound.
@@ -44,6 +50,8 @@ pub(crate) struct Task {
     pub program: Arc<Program>,
     pub meta: Meta,
     pub binding: Binding,
+    /// What reduces; none in operations that do not.
+    pub reducer: Option<Reducer>,
     pub counters: Vec<u32>,
     pub waits_left: Vec<u32>,
     pub peers: Vec<PeerState>,
@@ -70,6 +78,9 @@ impl Task {
         }
         let peers = program.peers.iter().zip(&per_peer).map(|(p, n)| PeerState {
             world_rank: world_rank(p.rank),
+            landing: 0,
+            received: 0,
+            sent: 0,
             open: None,
             known: None,
             outstanding: 0,
@@ -81,6 +92,7 @@ impl Task {
             peers: peers.collect(),
             meta: Meta::default(),
             binding: Binding::NONE,
+            reducer: None,
             counters: vec![0; program.counters()],
             waits_left: vec![0; program.ops.len()],
             local: BinaryHeap::with_capacity(local),
@@ -90,6 +102,14 @@ impl Task {
             persistent: false,
             program,
         })
+    }
+
+    /// What no other rank knows: for each peer, by its rank in the program, where its bytes go from the
+    /// beginning of our output, how many these are, and how many it gets of us.
+    pub(crate) fn pairwise(&mut self, of: impl Fn(u32) -> [u64; 3]) {
+        for (state, peer) in self.peers.iter_mut().zip(&self.program.peers) {
+            [state.landing, state.received, state.sent] = of(peer.rank);
+        }
     }
 
     /// New memory and a new name, and nothing to do.

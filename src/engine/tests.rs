@@ -202,7 +202,7 @@ enum Event {
 
 fn messages() -> impl Strategy<Value = Message> {
     let small = || prop_oneof![6 => 0..6u32, 1 => any::<u32>(), 1 => Just(u32::MAX)];
-    let call = || (small(), 0..4u32).prop_map(|(c, sequence)| CallId { comm: c / 5, sequence });
+    let call = || (small(), 0..4u32).prop_map(|(c, sequence)| CallId { comm: u64::from(c / 5), sequence });
     let grant = || any::<(u64, u64)>().prop_map(|(address, key)| Grant { address, key });
     let code = || prop_oneof![3 => Just(CODE), 1 => any::<u8>()];
     let hash = || prop_oneof![5 => Just(7u64), 1 => any::<u64>()];
@@ -305,7 +305,7 @@ proptest! {
                     engine.ask_everybody();
                 }
                 Event::TimeOut => {
-                    let text = engine.timed_out(Duration::from_secs(1)).to_string();
+                    let text = engine.timed_out(&Waiting::new(Meta::default(), Duration::from_secs(1))).to_string();
                     prop_assert!(text.len() < 3000);
                 }
             }

@@ -46,5 +46,5 @@ pub use half::{bf16, f16};
 pub use located::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
 pub use num_complex::Complex;
 pub use operator::{Operator, Side, User, user};
-pub use reducer::Reducer;
+pub use reducer::{IntoReducer, Reducer};
 pub use table::{Op, Type, pairs, reducer};

@@ -3,13 +3,13 @@
 use bytemuck::Pod;
 use std::fmt;
 
-/// On which side of the operator the incoming operand stands. Ranks combine in rank order, so it follows
-/// from who sent it; a commutative operator need not care.
+/// Which operand of a reduction the source is: what matters to operators that do not commute. Ranks combine in
+/// rank order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// target = source ⊕ target
+    /// target = source ⊕ target: the source stands for the lower ranks.
     SourceLeft,
-    /// target = target ⊕ source
+    /// target = target ⊕ source: the source stands for the higher ranks.
     SourceRight,
 }
 

@@ -1,10 +1,11 @@
 //! An operator on a type, with both erased: what the engine runs on bytes.
 
-use super::operator::{Operator, Side};
-use super::table;
+use super::operator::{Operator, Side, User};
+use super::{builtin, table};
 use crate::error::{Error, Result, argument};
 use bytemuck::{Pod, cast_slice_mut, try_cast_slice, try_cast_slice_mut};
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +41,30 @@ impl Reducer {
             if operator.commutative() { "commutative" } else { "ordered" },
             operator.name(),
         );
-        Self(Arc::new(Typed { operator, kind, hash: fnv1a(text.as_bytes()), types: PhantomData::<fn(T)> }))
+        let rounds = ["sum", "prod"].contains(&operator.name())
+            && ["f16", "bf16", "f32", "f64", "complex-f32", "complex-f64"].contains(&kind);
+        let exact = origin == "built in" && !rounds;
+        let hash = fnv1a(text.as_bytes());
+        Self(Arc::new(Typed { operator, kind, hash, exact, types: PhantomData::<fn(T)> }))
+    }
+
+    /// As [`Reducer::new`], which allocates. An operator without state is made once and kept for its thread.
+    pub fn kept<T: Pod, O: Operator<T> + 'static>(operator: O) -> Self {
+        thread_local! {
+            static KEPT: RefCell<Vec<(TypeId, TypeId, Reducer)>> = const { RefCell::new(Vec::new()) };
+        }
+        if size_of::<O>() > 0 {
+            return Self::new::<T, O>(operator);
+        }
+        let key = (TypeId::of::<T>(), TypeId::of::<O>());
+        KEPT.with_borrow_mut(|kept| {
+            if let Some((_, _, reducer)) = kept.iter().find(|(t, o, _)| (*t, *o) == key) {
+                return reducer.clone();
+            }
+            let reducer = Self::new::<T, O>(operator);
+            kept.push((key.0, key.1, reducer.clone()));
+            reducer
+        })
     }
 
     /// Bytes of one element.
@@ -51,6 +75,12 @@ impl Reducer {
     /// Whether the order of the operands is free.
     pub fn commutative(&self) -> bool {
         self.0.commutative()
+    }
+
+    /// Whether any order of operations gives the same bits: of built-in operators all but sums and products of
+    /// floats and complex numbers. User operators are taken for inexact.
+    pub fn exact(&self) -> bool {
+        self.0.exact()
     }
 
     /// The operator's name.
@@ -96,6 +126,56 @@ impl Reducer {
     }
 }
 
+/// What the collectives take for an operator on `T`: a built-in one, one made of a closure by [`user`](super::user),
+/// or a [`Reducer`] made earlier (of any [`Operator`]).
+///
+/// The built-in ones cost nothing here; one with state is moved to the heap, so for frequent calls make a
+/// [`Reducer`] once and pass `&reducer`.
+pub trait IntoReducer<T: Pod> {
+    /// The reducer.
+    ///
+    /// # Errors
+    /// When it is a reducer for another type.
+    fn into_reducer(self) -> Result<Reducer>;
+}
+
+macro_rules! built_in {
+    ($($operator:ident)*) => {$(
+        impl<T: Pod> IntoReducer<T> for builtin::$operator
+        where
+            Self: Operator<T>,
+        {
+            fn into_reducer(self) -> Result<Reducer> {
+                Ok(Reducer::kept::<T, Self>(self))
+            }
+        }
+    )*};
+}
+
+built_in!(Sum Prod Min Max Land Lor Lxor Band Bor Bxor Minloc Maxloc);
+
+impl<T: Pod, F: Fn(T, T) -> T + Send + Sync + 'static> IntoReducer<T> for User<F> {
+    fn into_reducer(self) -> Result<Reducer> {
+        Ok(Reducer::new::<T, Self>(self))
+    }
+}
+
+impl<T: Pod> IntoReducer<T> for Reducer {
+    fn into_reducer(self) -> Result<Reducer> {
+        let (mine, theirs) = (table::type_name::<T>(), self.type_name());
+        if (mine, size_of::<T>()) == (theirs, self.element()) {
+            return Ok(self);
+        }
+        Err(argument(format!("the operator {} is for {theirs}, the elements are {mine}", self.name())))
+    }
+}
+
+impl<T: Pod> IntoReducer<T> for &Reducer {
+    fn into_reducer(self) -> Result<Reducer> {
+        IntoReducer::<T>::into_reducer(self.clone())
+    }
+}
+
 impl fmt::Debug for Reducer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Reducer({} on {})", self.name(), self.type_name())
@@ -122,6 +202,7 @@ trait Kernel: Send + Sync {
     fn name(&self) -> &str;
     fn type_name(&self) -> &'static str;
     fn hash(&self) -> u64;
+    fn exact(&self) -> bool;
     /// The lengths are equal and multiples of the element.
     fn reduce(&self, target: &mut [u8], source: &[u8], side: Side);
 }
@@ -130,6 +211,7 @@ struct Typed<T, O> {
     operator: O,
     kind: &'static str,
     hash: u64,
+    exact: bool,
     types: PhantomData<fn(T)>,
 }
 
@@ -155,6 +237,10 @@ where
 
     fn hash(&self) -> u64 {
         self.hash
+    }
+
+    fn exact(&self) -> bool {
+        self.exact
     }
 
     fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) {

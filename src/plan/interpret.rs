@@ -164,6 +164,27 @@ impl Goal {
         Self::by_rank(rows.iter().map(at).collect())
     }
 
+    /// An allgatherv between two groups, the first of `first` ranks.
+    pub fn inter_allgatherv(first: u32, counts: &[u64], displs: &[u64]) -> Self {
+        let part = |(origin, (&len, &offset)): (u32, (&u64, &u64))| Part {
+            offset,
+            len,
+            origin,
+            source: Place::new(Region::Input, 0),
+        };
+        let all: Vec<Part> = (0..).zip(counts.iter().zip(displs)).map(part).collect();
+        let (a, b) = all.split_at(first as usize);
+        let at = |rank| if rank < first { b.to_vec() } else { a.to_vec() };
+        Self::by_rank((0..).zip(counts).map(|(rank, _)| at(rank)).collect())
+    }
+
+    /// A broadcast of `bytes` bytes between two groups, the first of `first` of `size` ranks.
+    pub fn inter_bcast(size: u32, first: u32, root: u32, bytes: u64) -> Self {
+        let part = Part { offset: 0, len: bytes, origin: root, source: Place::new(Region::Output, 0) };
+        let takes = |rank| rank == root || (rank < first) != (root < first);
+        Self::by_rank((0..size).map(|rank| if takes(rank) { vec![part] } else { Vec::new() }).collect())
+    }
+
     /// What must lie in the output of `rank`.
     fn parts(&self, rank: u32) -> &[Part] {
         let list = if self.parts.len() == 1 { self.parts.first() } else { self.parts.get(rank as usize) };

@@ -4,12 +4,23 @@
 //! the link in for β·bytes, L later at the earliest: what comes while another put is coming in waits its
 //! turn. A rank with a free link posts whatever is ready, lowest round first, just as the engine does;
 //! nothing else is waited for. Programs are priced, not plans, so lowering is priced too.
+//!
+//! Where several ranks share a node ([`Wires::inner`]) they share its link out and its link in. A rank still has
+//! one put under way at a time: it spends o on it, then waits for the node's link, which serves who came
+//! first. Puts within a node take links of the rank's own, with a latency and a byte time of their own.
+//!
+//! [`price`] is the whole of it for small p. For many ranks, or to look on, record a [`Tape`] and run a [`Clock`].
 
-use super::lower::{Op, OpKind, Program, WireLimits, lower};
-use super::{NO_COUNTER, Plan};
+mod clock;
+mod queue;
+mod tape;
+
+pub use clock::{Clock, Transfer};
+pub use tape::Tape;
+
+use super::Plan;
+use super::lower::{Program, WireLimits};
 use crate::error::Result;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// A wire by its parameters, as `bench put` measures them; equal on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +48,38 @@ impl Model {
     }
 }
 
+/// What ranks on one node are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Inner {
+    /// Ranks per node: 0 to K−1 are on the first one, and so on. At least 1.
+    pub ranks: u32,
+    /// Nanoseconds from the end of writing a byte to its being seen.
+    pub latency_ns: u64,
+    /// Picoseconds per byte.
+    pub byte_ps: u64,
+}
+
+/// All links: between nodes, and within one if there are several ranks on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wires {
+    /// Between nodes; o and γ hold within a node, too.
+    pub model: Model,
+    /// Within a node; `None`: every rank has a node to itself.
+    pub inner: Option<Inner>,
+}
+
+impl Wires {
+    /// Every rank on a node of its own.
+    pub const fn flat(model: Model) -> Self {
+        Self { model, inner: None }
+    }
+
+    /// The node of a rank.
+    pub fn node_of(&self, rank: u32) -> u32 {
+        self.inner.map_or(rank, |inner| rank / inner.ranks.max(1))
+    }
+}
+
 /// Memory copies take this many picoseconds per byte.
 const COPY_PS: u64 = 100;
 
@@ -45,140 +88,18 @@ const COPY_PS: u64 = 100;
 /// # Errors
 /// If the plan cannot be lowered.
 pub fn price(plan: &dyn Plan, limits: &WireLimits, model: &Model) -> Result<u64> {
-    let programs = (0..plan.size()).map(|rank| lower(plan, rank, limits)).collect::<Result<Vec<_>>>()?;
-    Ok(price_programs(&programs, model))
+    Ok(time(Tape::record(plan, limits, |_, _| Ok(()))?, model))
 }
 
-/// Prices the programs of all ranks, in nanoseconds.
+/// Prices the programs of all ranks, in nanoseconds; `u64::MAX` if they have more than 2^32 ops.
 pub fn price_programs(programs: &[Program], model: &Model) -> u64 {
-    let mut clock = Clock::new(programs, model);
-    clock.run();
-    clock.end / 1000
+    Tape::of(programs).map_or(u64::MAX, |tape| time(tape, model))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
-    /// A rank's link out is free.
-    Free,
-    /// The first byte of an op's put reaches the peer's link in.
-    Reaches(u32),
-    /// An op's put or copy is complete.
-    Complete(u32),
-}
-
-struct Clock<'a> {
-    programs: &'a [Program],
-    model: &'a Model,
-    /// What will happen: (picosecond, rank, what).
-    events: BinaryHeap<Reverse<(u64, u32, What)>>,
-    /// By rank: ops ready to be posted; an op's number is its order.
-    ready: Vec<BinaryHeap<Reverse<u32>>>,
-    sending: Vec<bool>,
-    receiving_until: Vec<u64>,
-    reducing_until: Vec<u64>,
-    waits: Vec<Vec<u32>>,
-    counts: Vec<Vec<u32>>,
-    end: u64,
-}
-
-impl<'a> Clock<'a> {
-    fn new(programs: &'a [Program], model: &'a Model) -> Self {
-        Self {
-            programs,
-            model,
-            events: BinaryHeap::new(),
-            ready: vec![BinaryHeap::new(); programs.len()],
-            sending: vec![false; programs.len()],
-            receiving_until: vec![0; programs.len()],
-            reducing_until: vec![0; programs.len()],
-            waits: programs.iter().map(|p| p.ops.iter().map(|op| op.waits).collect()).collect(),
-            counts: programs.iter().map(|p| vec![0; p.counters()]).collect(),
-            end: 0,
-        }
-    }
-
-    fn run(&mut self) {
-        for (rank, program) in (0..).zip(self.programs) {
-            for (i, _) in (0..).zip(&program.ops).filter(|(_, op)| op.waits == 0) {
-                self.is_ready(0, rank, i);
-            }
-            self.send(0, rank);
-        }
-        while let Some(Reverse((now, rank, what))) = self.events.pop() {
-            self.end = self.end.max(now);
-            let op = |i: u32| &self.programs[rank as usize].ops[i as usize];
-            match what {
-                What::Free => {
-                    self.sending[rank as usize] = false;
-                    self.send(now, rank);
-                }
-                What::Reaches(i) => {
-                    let to = self.peer(rank, op(i));
-                    let until = &mut self.receiving_until[to as usize];
-                    *until = now.max(*until) + self.model.bytes_ps(op(i).len);
-                    self.events.push(Reverse((*until, rank, What::Complete(i))));
-                }
-                What::Complete(i) => {
-                    let to = self.peer(rank, op(i));
-                    self.bump(now, to, op(i).bump);
-                    self.send(now, to);
-                }
-            }
-        }
-    }
-
-    fn peer(&self, rank: u32, op: &Op) -> u32 {
-        match op.kind {
-            OpKind::Copy | OpKind::Reduce(_) => rank,
-            _ => self.programs[rank as usize].peers[op.peer as usize].rank,
-        }
-    }
-
-    /// Copies start at once; puts queue for the link, and reduces for the rank's one core.
-    fn is_ready(&mut self, now: u64, rank: u32, i: u32) {
-        let op = &self.programs[rank as usize].ops[i as usize];
-        match op.kind {
-            OpKind::Copy => self.events.push(Reverse((now + op.len * COPY_PS, rank, What::Complete(i)))),
-            OpKind::Reduce(_) => {
-                let until = &mut self.reducing_until[rank as usize];
-                *until = now.max(*until) + op.len.saturating_mul(self.model.reduce_ps);
-                self.events.push(Reverse((*until, rank, What::Complete(i))));
-            }
-            OpKind::Put | OpKind::Notify => self.ready[rank as usize].push(Reverse(i)),
-        }
-    }
-
-    fn send(&mut self, now: u64, rank: u32) {
-        if self.sending[rank as usize] {
-            return;
-        }
-        let Some(Reverse(i)) = self.ready[rank as usize].pop() else { return };
-        self.sending[rank as usize] = true;
-        let overhead = self.model.overhead_ns * 1000;
-        let bytes = self.model.bytes_ps(self.programs[rank as usize].ops[i as usize].len);
-        self.events.push(Reverse((now + overhead + bytes, rank, What::Free)));
-        self.events.push(Reverse((now + overhead + self.model.latency_ns * 1000, rank, What::Reaches(i))));
-    }
-
-    fn bump(&mut self, now: u64, rank: u32, counter: u32) {
-        if counter == NO_COUNTER {
-            return;
-        }
-        let program = &self.programs[rank as usize];
-        let count = &mut self.counts[rank as usize][counter as usize];
-        *count += 1;
-        let count = *count;
-        let range = program.waiter_start[counter as usize]..program.waiter_start[counter as usize + 1];
-        for &(at, op) in &program.waiters[range.start as usize..range.end as usize] {
-            if at == count {
-                let left = &mut self.waits[rank as usize][op as usize];
-                *left -= 1;
-                if *left == 0 {
-                    self.is_ready(now, rank, op);
-                }
-            }
-        }
-    }
+fn time(tape: Tape, model: &Model) -> u64 {
+    let mut clock = Clock::new(tape, Wires::flat(*model));
+    while clock.run(u64::MAX) {}
+    clock.time_ns()
 }
 
 #[cfg(test)]
@@ -215,5 +136,66 @@ mod tests {
             let want = hops * 1000 + q * (100 + 500);
             assert_eq!(price(&plan, &LIMITS, &MODEL).unwrap(), want, "p = {p}");
         }
+    }
+
+    /// Two nodes of two ranks; rank 0 puts 1000 bytes to all others: to 1 within the node, to 2 and 3 over its
+    /// link out. With one link in for both, 3 gets its bytes after 2.
+    #[test]
+    fn ranks_of_a_node_share_its_links() {
+        use crate::plan::bcast::{linear::Star, tree::Tree};
+        let inner = Inner { ranks: 2, latency_ns: 200, byte_ps: 100 };
+        let wires = Wires { model: MODEL, inner: Some(inner) };
+        let star = Tree::<Star>::new(4, 0, 1000).unwrap();
+        let mut clock = Clock::new(Tape::record(&star, &LIMITS, |_, _| Ok(())).unwrap(), wires);
+        clock.remember();
+        while clock.run(1) {}
+        assert!(clock.finished());
+        assert_eq!((clock.crossing(), clock.tape().puts(), clock.tape().bytes()), (2000, 3, 3000));
+        let at = |to: u32| {
+            let t = clock.transfers().iter().find(|t| t.to == to).unwrap();
+            (t.leaves.0 / 1000, t.arrives.1 / 1000)
+        };
+        assert_eq!([at(1), at(2), at(3)], [(100, 400), (300, 1800), (900, 2400)]);
+        assert_eq!(clock.time_ns(), 2400);
+        // Both ranks of node 0 put to node 1 at once: the second waits for the links, not for o.
+        let pairs = crate::plan::alltoall::direct::alltoall(4, 1000).unwrap();
+        let mut clock = Clock::new(Tape::record(&pairs, &LIMITS, |_, _| Ok(())).unwrap(), wires);
+        while clock.run(u64::MAX) {}
+        // Four puts leave a node, one after the other; the last byte is there L later.
+        assert!((100 + 4 * 500 + 1000..100 + 4 * 500 + 1000 + 500).contains(&clock.time_ns()));
+        assert_eq!(clock.crossing(), 8000);
+    }
+
+    #[test]
+    fn one_rank_per_node_is_the_flat_wire() {
+        let inner = Inner { ranks: 1, latency_ns: 1, byte_ps: 1 };
+        for p in [1, 2, 9, 20] {
+            let plan = Bcast::new(p, 0, 10_000, 5).unwrap();
+            let tape = Tape::record(&plan, &LIMITS, |_, _| Ok(())).unwrap();
+            let mut clock = Clock::new(tape, Wires { model: MODEL, inner: Some(inner) });
+            while clock.run(u64::MAX) {}
+            assert_eq!(clock.time_ns(), price(&plan, &LIMITS, &MODEL).unwrap());
+        }
+    }
+
+    /// An observer sees every put once, no link carries two at a time, and nothing comes before L.
+    #[test]
+    fn links_are_serial() {
+        let plan = Bcast::new(17, 3, 100_000, 12).unwrap();
+        let mut clock = Clock::new(Tape::record(&plan, &LIMITS, |_, _| Ok(())).unwrap(), Wires::flat(MODEL));
+        clock.remember();
+        while clock.run(7) {}
+        let transfers = clock.transfers();
+        assert_eq!(transfers.len(), 16 * 12);
+        let serial = |mut spans: Vec<(u64, u64)>| {
+            spans.sort_unstable();
+            spans.windows(2).all(|w| w[0].1 <= w[1].0)
+        };
+        for rank in 0..17 {
+            assert!(serial(transfers.iter().filter(|t| t.from == rank).map(|t| t.leaves).collect()));
+            assert!(serial(transfers.iter().filter(|t| t.to == rank).map(|t| t.arrives).collect()));
+        }
+        assert!(transfers.iter().all(|t| t.arrives.0 >= t.leaves.0 + 1_000_000));
+        assert!(transfers.iter().all(|t| t.arrives.1 - t.arrives.0 == t.len * 500));
     }
 }

@@ -1,15 +1,20 @@
-//! The registry: every algorithm as data. A new one is a file of its own and a line in [`ALGORITHMS`].
+//! The registry: every algorithm as data. A new one is a file of its own and a line in one of the lists
+//! here or in `registry/`; [`all`] goes through them.
 
 pub mod cost;
+mod hypercube;
+mod inter;
 mod moves;
 mod operation;
 mod order;
 mod reductions;
+mod reversed;
 
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
-    Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
+    Contributions, bruck, hypercube as gather_cube, mesh, pipelined_ring, ring, window::Pattern,
+    window::Windows,
 };
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
@@ -60,8 +65,10 @@ pub struct Algorithm {
 impl Algorithm {
     /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
-        let special = reductions::volume(self.operation, self.name, arguments);
+        let special = reversed::volume(self, arguments);
+        let special = special.or_else(|| reductions::volume(self.operation, self.name, arguments));
         let special = special.or_else(|| moves::relayed(self, arguments));
+        let special = special.or_else(|| inter::rooted(self, arguments));
         special.unwrap_or_else(|| arguments.volume(self.operation))
     }
 
@@ -111,8 +118,28 @@ fn composite(a: &Arguments) -> Result<()> {
     sides(a.size).map(|_| ())
 }
 
-/// The algorithms.
-pub const ALGORITHMS: &[Algorithm] = &[
+/// The lists. An operation's lines need not stand together; the first of them is its default.
+const LISTS: &[&[Algorithm]] = &[
+    LINES,
+    moves::GATHER,
+    moves::GATHERV,
+    moves::SCATTER,
+    moves::SCATTERV,
+    moves::ALLTOALL,
+    moves::ALLTOALLV,
+    reductions::LINES,
+    reversed::LINES,
+    hypercube::LINES,
+    inter::LINES,
+];
+
+/// All algorithms.
+pub fn all() -> impl Iterator<Item = &'static Algorithm> {
+    LISTS.iter().copied().flatten()
+}
+
+/// Broadcasts, allgathers and barriers.
+const LINES: &[Algorithm] = &[
     Algorithm {
         operation: Operation::Bcast,
         name: "circulant",
@@ -321,7 +348,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<hypercube::Hypercube>(equal(a)?),
+        build: |a, _| windows::<gather_cube::Hypercube>(equal(a)?),
         cost: Some(spread::allgather_bruck),
         order: None,
     },
@@ -399,7 +426,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<hypercube::Hypercube>(unequal(a)?),
+        build: |a, _| windows::<gather_cube::Hypercube>(unequal(a)?),
         cost: Some(spread::allgatherv_bruck),
         order: None,
     },
@@ -416,46 +443,6 @@ pub const ALGORITHMS: &[Algorithm] = &[
         cost: Some(spread::barrier),
         order: None,
     },
-    // Blocks that move: registry/moves.rs.
-    moves::GATHER[0],
-    moves::GATHER[1],
-    moves::GATHERV[0],
-    moves::GATHERV[1],
-    moves::GATHERV[2],
-    moves::SCATTER[0],
-    moves::SCATTER[1],
-    moves::SCATTERV[0],
-    moves::SCATTERV[1],
-    moves::SCATTERV[2],
-    moves::ALLTOALL[0],
-    moves::ALLTOALL[1],
-    moves::ALLTOALL[2],
-    moves::ALLTOALL[3],
-    moves::ALLTOALL[4],
-    moves::ALLTOALL[5],
-    moves::ALLTOALL[6],
-    moves::ALLTOALLV[0],
-    moves::ALLTOALLV[1],
-    reductions::LINES[0],
-    reductions::LINES[1],
-    reductions::LINES[2],
-    reductions::LINES[3],
-    reductions::LINES[4],
-    reductions::LINES[5],
-    reductions::LINES[6],
-    reductions::LINES[7],
-    reductions::LINES[8],
-    reductions::LINES[9],
-    reductions::LINES[10],
-    reductions::LINES[11],
-    reductions::LINES[12],
-    reductions::LINES[13],
-    reductions::LINES[14],
-    reductions::LINES[15],
-    reductions::LINES[16],
-    reductions::LINES[17],
-    reductions::LINES[18],
-    reductions::LINES[19],
 ];
 
 fn allgatherv(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
@@ -486,7 +473,14 @@ fn block_of(counts: &[u64], n: u32) -> u64 {
 
 fn pipelined(a: &Arguments, data: Contributions, counts: &[u64], model: &Model) -> Result<Box<dyn Plan>> {
     let block = a.blocks.map_or_else(|| rules::ring_block(counts, model), |n| block_of(counts, n));
-    Ok(Box::new(pipelined_ring::Allgatherv::new(data, block, pipelined_ring::spread(counts))?))
+    if !a.nodes.is_empty() && a.nodes.len() != counts.len() {
+        return Err(argument(format!("the nodes of {} ranks, of {}", a.nodes.len(), counts.len())));
+    }
+    let ring = match a.nodes[..] {
+        [] => pipelined_ring::spread(counts),
+        _ => pipelined_ring::by_node(counts, &a.nodes),
+    };
+    Ok(Box::new(pipelined_ring::Allgatherv::new(data, block, ring)?))
 }
 
 /// Equation (1): b − min b_i.
@@ -498,7 +492,7 @@ fn pipelined_rounds(a: &Arguments, n: u32) -> u32 {
 
 /// The algorithms of an operation; the default one first.
 pub fn algorithms(operation: Operation) -> impl Iterator<Item = &'static Algorithm> {
-    ALGORITHMS.iter().filter(move |algorithm| algorithm.operation == operation)
+    all().filter(move |algorithm| algorithm.operation == operation)
 }
 
 /// The algorithm called `name` of an operation; `auto` is its default.
@@ -521,8 +515,8 @@ mod tests {
     #[test]
     fn every_algorithm_keeps_its_promises() {
         let model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
-        // Those that reduce: tests/plan_reduce.rs.
-        for algorithm in ALGORITHMS.iter().filter(|a| !a.operation.reduces()) {
+        // Those that reduce: tests/plan_reduce.rs; between groups: tests/plan_inter.rs.
+        for algorithm in all().filter(|a| !a.operation.reduces() && !a.operation.is_between_groups()) {
             for size in [1u32, 2, 9, 33] {
                 let counts = vec![640; size as usize];
                 let displs: Vec<u64> = (0..u64::from(size)).map(|j| j * 640).collect();
@@ -560,10 +554,8 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        let listed = ALGORITHMS.iter().filter(|a| a.operation.reduces()).count();
-        assert_eq!(listed, reductions::LINES.len());
-        for (i, a) in ALGORITHMS.iter().enumerate() {
-            assert!(ALGORITHMS[..i].iter().all(|b| (a.operation, a.name) != (b.operation, b.name)));
+        for a in all() {
+            assert_eq!(algorithms(a.operation).filter(|b| b.name == a.name).count(), 1, "{a:?}");
             assert_eq!(algorithm(a.operation, a.name).unwrap().name, a.name);
             assert_eq!(a.operation.name().parse::<Operation>().unwrap(), a.operation);
         }

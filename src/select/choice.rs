@@ -225,7 +225,9 @@ fn cheapest(
     machine: &Machine,
     reproducible: bool,
 ) -> Result<&'static Algorithm> {
-    let fits = |a: &&'static Algorithm| refused(a, arguments, reproducible).is_none();
+    // Nobody expects that ranks get different bits of one sum: who names such an algorithm may have it.
+    let alike = |a: &Algorithm| arguments.exact || a.order.is_none_or(|order| order.identical);
+    let fits = |a: &&'static Algorithm| alike(a) && refused(a, arguments, reproducible).is_none();
     let priced = || algorithms(operation).filter(fits).map(|a| (a, a.cost(arguments, machine).ns));
     let least = priced().fold(f64::INFINITY, |least, (_, ns)| least.min(ns));
     let found = priced().find(|(_, ns)| *ns <= MARGIN * least).map(|(a, _)| a);
@@ -234,7 +236,7 @@ fn cheapest(
 
 /// Why an algorithm cannot be taken.
 fn refused(a: &Algorithm, arguments: &Arguments, reproducible: bool) -> Option<Error> {
-    if reproducible && !a.order.is_some_and(|order| order.canonical) {
+    if reproducible && !arguments.exact && !a.order.is_some_and(|order| order.canonical) {
         let name = a.name;
         return Some(argument(format!("{name:?} does not fold in the tree that `reproducible` asks for")));
     }
@@ -255,8 +257,8 @@ fn agreed(operation: Operation, a: &Arguments) -> Arguments {
 
 /// Whether all ranks know all counts.
 fn has_counts(operation: Operation) -> bool {
-    use Operation::{Allgatherv, Gatherv, ReduceScatter, Scatterv};
-    matches!(operation, Allgatherv | Gatherv | Scatterv | ReduceScatter)
+    use Operation::{Allgatherv, Gatherv, InterAllgather, InterAllgatherv, ReduceScatter, Scatterv};
+    matches!(operation, Allgatherv | Gatherv | Scatterv | ReduceScatter | InterAllgather | InterAllgatherv)
 }
 
 /// Whether all ranks work in place or none does.
@@ -267,7 +269,7 @@ fn everybodys_place(operation: Operation) -> bool {
 
 /// Whether `known`, which is [`agreed`], stands for `a`; without a copy.
 fn same(operation: Operation, known: &Arguments, a: &Arguments) -> bool {
-    let plain = |a: &Arguments| (a.size, a.root, a.bytes, a.element, a.commutative, a.blocks);
+    let plain = |a: &Arguments| (a.size, a.first, a.root, a.bytes, a.element, (a.commutative, a.exact), a.blocks);
     plain(known) == plain(a)
         && known.in_place == (a.in_place && everybodys_place(operation))
         && (!has_counts(operation) || known.counts == a.counts)
@@ -352,7 +354,7 @@ mod tests {
             "{said}"
         );
         let said = name(&s, Operation::Allreduce, &a, Some("ring"));
-        assert!(said.contains("does not commute") && said.contains("doubling, ordered"), "{said}");
+        assert!(said.contains("commute") && said.contains("doubling, ordered"), "{said}");
         let said = s.choose(Operation::Allreduce, &a, Some("doubling"), true).unwrap_err().to_string();
         assert!(said.contains("reproducible") && said.contains("ordered"), "{said}");
         let said = name(&s, Operation::Bcast, &a, Some("magic"));
@@ -396,7 +398,7 @@ mod tests {
         let s = selection(&[]).unwrap();
         for op in Operation::ALL {
             let counts = vec![1000; 6];
-            let a = Arguments { size: 6, bytes: 1000, counts, commutative: true, ..Arguments::default() };
+            let a = Arguments { size: 6, first: 3, bytes: 1000, counts, commutative: true, ..Arguments::default() };
             let mut knows = Arguments { displs: vec![3; 6], ..a.clone() };
             knows.rows.insert(3, Default::default());
             knows.in_place = !everybodys_place(op);

@@ -2,7 +2,7 @@
 
 use crate::outcome::{Failure, Out};
 use crate::units::align;
-use circulant::plan::registry::{ALGORITHMS, Algorithm, Operation};
+use circulant::plan::registry::{Algorithm, Operation, all};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &AlgorithmsArgs) -> Result<(), Failure> {
     let mut out = Out::new();
     let operations = Operation::ALL.into_iter().filter(|op| args.op.is_none_or(|only| only == *op));
     let lines: Vec<Line> = operations
-        .flat_map(|op| ALGORITHMS.iter().filter(move |a| a.operation == op))
+        .flat_map(|op| all().filter(move |a| a.operation == op))
         .map(Line::new)
         .collect();
     match args.format {

@@ -1,7 +1,7 @@
 //! `circulant completions`: what a shell offers behind the tool's name.
 
 use crate::outcome::{Failure, Out};
-use circulant::plan::registry::{ALGORITHMS, Operation};
+use circulant::plan::registry::{Operation, all};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell;
@@ -67,7 +67,7 @@ fn positions(tool: &Command) -> String {
 
 /// With the registry's names where the arguments' own parsers take more than a list of words.
 fn described(tool: Command) -> Command {
-    let mut names: Vec<&str> = ALGORITHMS.iter().map(|a| a.name).chain(["auto"]).collect();
+    let mut names: Vec<&str> = all().map(|a| a.name).chain(["auto"]).collect();
     names.sort_unstable();
     names.dedup();
     let operations: Vec<&str> = Operation::ALL.iter().map(|op| op.name()).chain(["put"]).collect();

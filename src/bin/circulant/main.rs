@@ -8,10 +8,13 @@ mod catalogue;
 mod collect;
 mod completions;
 mod files;
+mod grid;
 mod info;
 mod outcome;
+mod paper;
 mod run;
 mod schedule;
+mod sim;
 mod select;
 mod stream;
 mod units;
@@ -38,6 +41,7 @@ Exit code: 0 when all went well, 1 when not, 2 for wrong arguments or settings, 
 Examples:
   circulant info
   circulant schedule -p 9
+  circulant sim bcast -p 1152 --bytes 1M
   circulant select allreduce -p 36 --sweep
   circulant run -n 8 bench bcast,allgatherv --check
   circulant run -n 8 cast big.iso /tmp/copy-%r.iso";
@@ -52,6 +56,8 @@ enum Tool {
     Cast(cast::CastArgs),
     Collect(collect::CollectArgs),
     Info(info::InfoArgs),
+    Sim(sim::SimArgs),
+    Paper(paper::PaperArgs),
     Algorithms(algorithms::AlgorithmsArgs),
     Select(select::SelectArgs),
     Completions(completions::CompletionsArgs),
@@ -70,6 +76,8 @@ fn main() -> ExitCode {
             Tool::Cast(args) => cast::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Collect(args) => collect::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Paper(args) => paper::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Algorithms(args) => algorithms::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Select(args) => select::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Completions(args) => completions::run(&args, Tool::command()).map(|()| ExitCode::SUCCESS),

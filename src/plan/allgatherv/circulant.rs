@@ -129,7 +129,7 @@ impl Allgatherv {
 }
 
 /// The receive schedules of all ranks, column by column.
-fn columns(graph: &Circulant) -> Vec<i8> {
+pub(in crate::plan) fn columns(graph: &Circulant) -> Vec<i8> {
     let (p, q) = (graph.p() as usize, graph.q() as usize);
     let mut out = vec![0; p * q];
     for r in 0..graph.p() {

@@ -81,14 +81,14 @@ fn by_p(a: &Arguments, _: u32) -> u32 {
     a.size.saturating_sub(1)
 }
 
-pub(super) const GATHER: [Algorithm; 2] = [
+pub(super) const GATHER: &[Algorithm] = &[
     line(Operation::Gather, "binomial", [ANY, "q", "m - m/p", TREE], by_q, |a, _| gather(a, binomial(a)?))
         .costs(blocks::gather_binomial),
     line(Operation::Gather, "direct", [ANY, "p-1", "m - m/p", NONE], by_p, |a, _| gather(a, star(a)?))
         .costs(blocks::gather_direct),
 ];
 
-pub(super) const GATHERV: [Algorithm; 3] = [
+pub(super) const GATHERV: &[Algorithm] = &[
     line(Operation::Gatherv, "size-aware", [COUNTS, "q", "m - m_root", SIZE_AWARE], by_q, |a, _| {
         gatherv(a, size_aware(a)?)
     })
@@ -103,7 +103,7 @@ pub(super) const GATHERV: [Algorithm; 3] = [
     .costs(blocks::gatherv_direct),
 ];
 
-pub(super) const SCATTER: [Algorithm; 2] = [
+pub(super) const SCATTER: &[Algorithm] = &[
     line(Operation::Scatter, "binomial", [ANY, "q", "largest subtree", TREE], by_q, |a, _| {
         scatter(a, binomial(a)?)
     })
@@ -112,7 +112,7 @@ pub(super) const SCATTER: [Algorithm; 2] = [
         .costs(blocks::scatter_direct),
 ];
 
-pub(super) const SCATTERV: [Algorithm; 3] = [
+pub(super) const SCATTERV: &[Algorithm] = &[
     line(Operation::Scatterv, "size-aware", [COUNTS, "q", "largest subtree", SIZE_AWARE], by_q, |a, _| {
         scatterv(a, size_aware(a)?)
     })
@@ -125,7 +125,7 @@ pub(super) const SCATTERV: [Algorithm; 3] = [
         .costs(blocks::scatterv_direct),
 ];
 
-pub(super) const ALLTOALL: [Algorithm; 7] = [
+pub(super) const ALLTOALL: &[Algorithm] = &[
     line(Operation::Alltoall, "direct", ["any p", "p-1", "(p-1)s", NONE], by_p, |a, _| {
         Ok(Box::new(direct::alltoall(a.size, a.bytes)?))
     })
@@ -192,7 +192,7 @@ pub(super) const ALLTOALL: [Algorithm; 7] = [
     .costs(blocks::alltoall_ring),
 ];
 
-pub(super) const ALLTOALLV: [Algorithm; 2] = [
+pub(super) const ALLTOALLV: &[Algorithm] = &[
     line(Operation::Alltoallv, "direct", ["any p, counts", "p-1", "m_r", NONE], by_p, |a, _| {
         Ok(Box::new(direct::alltoallv(a.size, a.rows.clone())?))
     })

@@ -1,6 +1,6 @@
 //! The operations and their arguments.
 
-use super::moves;
+use super::{inter, moves};
 use crate::error::{Result, argument};
 use crate::plan::alltoall::Row;
 use std::collections::BTreeMap;
@@ -43,11 +43,19 @@ pub enum Operation {
     Scan,
     /// To every rank the fold of those before it.
     Exscan,
+    /// Between two groups: the same number of bytes of every rank of a group to all of the other.
+    InterAllgather,
+    /// Between two groups: any number of bytes of every rank to all of the other group.
+    InterAllgatherv,
+    /// Between two groups: the root's bytes to all of the other group.
+    InterBcast,
+    /// Between two groups: nobody leaves before everybody of both has entered.
+    InterBarrier,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::Bcast,
         Self::Allgather,
         Self::Allgatherv,
@@ -64,6 +72,10 @@ impl Operation {
         Self::ReduceScatterBlock,
         Self::Scan,
         Self::Exscan,
+        Self::InterAllgather,
+        Self::InterAllgatherv,
+        Self::InterBcast,
+        Self::InterBarrier,
     ];
 
     /// Whether it takes an operator.
@@ -77,6 +89,11 @@ impl Operation {
                 | Self::Scan
                 | Self::Exscan
         )
+    }
+
+    /// Whether it is between two groups.
+    pub const fn is_between_groups(self) -> bool {
+        matches!(self, Self::InterAllgather | Self::InterAllgatherv | Self::InterBcast | Self::InterBarrier)
     }
 
     /// The name, as in MPI without its prefix, lower case.
@@ -98,6 +115,10 @@ impl Operation {
             Self::ReduceScatterBlock => "reduce_scatter_block",
             Self::Scan => "scan",
             Self::Exscan => "exscan",
+            Self::InterAllgather => "inter_allgather",
+            Self::InterAllgatherv => "inter_allgatherv",
+            Self::InterBcast => "inter_bcast",
+            Self::InterBarrier => "inter_barrier",
         }
     }
 
@@ -134,17 +155,21 @@ impl FromStr for Operation {
 /// The arguments of an operation on p ranks; what an operation does not have is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
-    /// The number of ranks.
+    /// The number of ranks; between two groups, of both.
     pub size: u32,
-    /// The root (bcast, gather(v), scatter(v), reduce).
+    /// Between two groups (`inter_…`): the number of ranks of the first, A. They are ranks 0 .. first, those of
+    /// the other group, B, are first .. size. 0: there is one group only.
+    pub first: u32,
+    /// The root (bcast, gather(v), scatter(v), reduce; inter_bcast: of either group, to all of the other).
     pub root: u32,
     /// Bytes: of the message (bcast), of each rank (allgather, gather, scatter, reduce_scatter_block), of a
     /// block (alltoall), or of each rank's vector (reduce, allreduce, scan, exscan).
     pub bytes: u64,
-    /// Bytes of each rank (allgatherv, gatherv, scatterv, reduce_scatter).
+    /// Bytes of each rank (allgatherv, gatherv, scatterv, reduce_scatter). inter_allgather: nothing, or, where
+    /// the groups' ranks do not have `bytes` each, those of a rank of A and of a rank of B.
     pub counts: Vec<u64>,
-    /// Where each rank's bytes go in the output (allgatherv, gatherv at the root) or lie in the root's
-    /// input (scatterv).
+    /// Where each rank's bytes go in the output (allgatherv, gatherv at the root; inter_allgatherv: in the
+    /// outputs of the other group) or lie in the root's input (scatterv).
     pub displs: Vec<u64>,
     /// By rank: what it sends and receives (alltoallv). A rank needs no row but its own.
     pub rows: BTreeMap<u32, Row>,
@@ -155,8 +180,12 @@ pub struct Arguments {
     pub element: u64,
     /// The operator commutes (operations that reduce).
     pub commutative: bool,
+    /// The operator is associative to the bit: any order gives the same bits (operations that reduce).
+    pub exact: bool,
     /// The number of blocks; `None`: by rule from the model.
     pub blocks: Option<u32>,
+    /// The node of each rank, for algorithms that keep nodes together; nothing: every rank is alone on its.
+    pub nodes: Vec<u32>,
 }
 
 impl Arguments {
@@ -186,6 +215,7 @@ impl Arguments {
                 self.counts.iter().sum::<u64>() - self.counts.iter().min().copied().unwrap_or(0)
             }
             Operation::Barrier => 0,
+            operation if operation.is_between_groups() => inter::least(operation, self),
             operation => moves::least(operation, self),
         }
     }

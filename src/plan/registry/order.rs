@@ -30,6 +30,7 @@ pub(super) const THREES: Order = order("ranks ascending, by distances 1, 2, 3, 6
 pub(super) const PAIRS: Order = order("ranks ascending, by doubled distances", "p");
 pub(super) const FROM_ROOT: Order = order("ranks from the root, binomial tree", "p, root");
 pub(super) const BLOCKWISE: Order = order("of each block its own tree", "p, root, counts, n");
+pub(super) const PIECEWISE_BLOCKS: Order = order("of each block its own tree", "p, counts, n");
 pub(super) const PIECEWISE: Order = order("of each piece its own tree", "p, counts");
 pub(super) const ROUND: Order =
     order("of each piece, round the ring from the rank behind its owner", "p, counts");

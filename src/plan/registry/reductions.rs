@@ -15,9 +15,9 @@ use crate::plan::scan::{pipeline::Pipeline, prefix::Prefix};
 use crate::plan::{MAX_COUNTERS, Plan, rules};
 
 /// Restrictions, for people and for machines.
-type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
+pub(super) type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
 const ANY: Restrictions = ("any p; keeps the order of ranks", super::any);
-const COMMUTATIVE: Restrictions = ("any p; commutative", |a| {
+pub(super) const COMMUTATIVE: Restrictions = ("any p; commutative", |a| {
     if a.commutative { Ok(()) } else { Err(argument("the operator does not commute")) }
 });
 const REVERSED: &str = "Träff 2022, Algorithm 6 reversed";
@@ -55,16 +55,16 @@ const fn ring_rounds(size: u32) -> u32 {
     size.saturating_sub(1)
 }
 
-/// All of them; each is named in [`super::ALGORITHMS`].
-pub(super) const LINES: [Algorithm; 20] = {
+/// All of them.
+pub(super) const LINES: &[Algorithm] = {
     use Operation::{Allreduce, Exscan, Reduce, ReduceScatter, ReduceScatterBlock, Scan};
-    [
+    &[
         line(
             Reduce,
             "circulant",
             COMMUTATIVE,
             "n-1+q",
-            "<= m + (q-1)*m/n",
+            "<= (n-1+q)*ceil(m/n)",
             REVERSED,
             super::by_blocks,
             reduce,
@@ -329,7 +329,7 @@ pub(super) fn volume(operation: Operation, name: &str, a: &Arguments) -> Option<
     Some(match (operation, name) {
         (Operation::Reduce, "circulant") => {
             let block = Pieces::even(a.bytes, a.element, a.blocks.unwrap_or(1)).largest();
-            if a.size == 1 { 0 } else { a.bytes + (q - 1) * block }
+            if a.size == 1 { 0 } else { (u64::from(a.blocks.unwrap_or(1)) - 1 + q) * block }
         }
         (Operation::Reduce, "gathered") | (Operation::Allreduce, "circulant" | "ring") => {
             2 * others * largest
@@ -347,7 +347,7 @@ pub(super) fn volume(operation: Operation, name: &str, a: &Arguments) -> Option<
     })
 }
 
-fn commutes(a: &Arguments, name: &str) -> Result<()> {
+pub(super) fn commutes(a: &Arguments, name: &str) -> Result<()> {
     if a.commutative {
         return Ok(());
     }

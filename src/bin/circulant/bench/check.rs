@@ -1,156 +1,254 @@
-//! `--check`: every byte of every point, outside the timing, on arena memory and on plain slices. What is
-//! received into is first filled with the complement of what must come, so that no byte is right by chance,
-//! and is fenced by guard bytes that nothing may touch.
+//! `--check`: every byte of every point against a sequential reference, outside the timing. What is received into
+//! is first filled with the complement of what must come, so that no byte is right by chance, and blocking calls
+//! run on arena memory and on plain slices, fenced by guard elements that nothing may touch.
 
-use super::operations::{How, Operation, Shape};
-use super::points::{Lab, Memory, MemoryKind};
+use super::job::{MemoryKind, Mode, Order, Start};
+use super::points::Lab;
+use super::sample::{Sampler, Use};
+use super::shapes::{Outcome, Shape};
 use crate::agree::agree;
 use crate::outcome::Failure;
-use std::ops::Range;
+use circulant::Result as Called;
+use circulant::ops::{Reducer, Side};
 
-/// Guard bytes before and behind; odd, so that plain slices begin at odd addresses.
+/// Guard elements before and behind; odd, so that plain slices of bytes begin at odd addresses.
 const GUARD: usize = 67;
 const GUARD_BYTE: u8 = 0xa5;
 
-/// Runs `op` once on each kind of memory and compares; wrong data is exit code 3. Collective.
-pub(crate) fn check(lab: &Lab<'_>, op: &Operation, shape: &Shape, what: &str) -> Result<(), Failure> {
-    let How::Collective { call, .. } = op.how else { return Ok(()) };
-    for kind in [MemoryKind::Arena, MemoryKind::Plain] {
-        let mut memory = Memory::new(lab.comm, kind, shape.send + 2 * GUARD, shape.recv + 2 * GUARD)?;
-        let (send, recv) = memory.parts();
-        let rank = lab.comm.rank();
-        let (sent, result) = (GUARD..GUARD + shape.send, GUARD..GUARD + shape.recv);
-        send.fill(GUARD_BYTE);
-        recv.fill(GUARD_BYTE);
-        pattern(rank, &mut send[sent.clone()], 0);
-        prepare(shape, &mut recv[result.clone()]);
-        call(lab.timed, shape, &send[sent.clone()], &mut recv[result.clone()])?;
-        let verdict = judge(shape, recv, &result).and_then(|()| intact(rank, send, &sent));
-        let wrong =
-            |fault: String| Failure::new(3, format!("wrong data: {what} on {} memory: {fault}", kind.name()));
+/// Runs the operation once on each kind of memory and compares; wrong data is exit code 3. Collective.
+pub(crate) fn check(
+    lab: &Lab<'_>,
+    start: Start,
+    order: &Order<'_>,
+    what: Use,
+    text: &str,
+) -> Result<(), Failure> {
+    let (memories, guard) = match order.mode {
+        Mode::Blocking => (&[MemoryKind::Arena, MemoryKind::Plain][..], GUARD),
+        _ => (&[MemoryKind::Arena][..], 0),
+    };
+    for &memory in memories {
+        let mut job = start(&Order { memory, guard, ..order.clone() })?;
+        let sample = Sample { write: job.sampler(), element: job.element(), what };
+        let trial = Trial::new(sample, order.shape, order.reducer, lab.comm.rank())?;
+        let guard = guard * job.element();
+        let sent: &[u8] = if order.shape.send.is_some() { &trial.given } else { &[] };
+        fence(job.send()?, sent, guard);
+        fence(job.recv()?, &trial.before, guard);
+        job.run()?;
+        let came = trial.judge(job.recv()?, guard);
+        let verdict = came.and(intact(job.send()?, sent, guard));
+        let wrong = |fault: String| {
+            Failure::new(3, format!("wrong data: {text} on {} memory: {fault}", memory.name()))
+        };
         agree(lab.comm, verdict.map_err(wrong))?;
     }
     Ok(())
 }
 
-/// Our own contribution where it must stand already; the complement of what must come everywhere else.
-fn prepare(shape: &Shape, recv: &mut [u8]) {
-    for piece in &shape.pieces {
-        let bytes = &mut recv[piece.start..piece.start + piece.len];
-        pattern(piece.owner, bytes, if shape.in_place { 0 } else { !0 });
+/// Contributions of all ranks.
+#[derive(Clone, Copy)]
+struct Sample {
+    write: Sampler,
+    element: usize,
+    what: Use,
+}
+
+impl Sample {
+    fn bytes(&self, owner: usize, from: usize, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len * self.element];
+        (self.write)(self.what, owner, from, &mut bytes);
+        bytes
     }
 }
 
-/// Compares the result and its guards.
-fn judge(shape: &Shape, recv: &[u8], result: &Range<usize>) -> Result<(), String> {
-    let bytes = &recv[result.clone()];
-    for piece in &shape.pieces {
-        if let Some(i) = difference(piece.owner, &bytes[piece.start..piece.start + piece.len]) {
-            let at = piece.start + i;
-            let want = byte(piece.owner, i);
-            let what = match bytes[at] {
-                b if b == !want => "never arrived".to_owned(),
-                b => format!("is {b:#04x} instead of {want:#04x}"),
-            };
-            return Err(format!("byte {at} of {} (byte {i} of rank {}) {what}", shape.recv, piece.owner));
+/// What is sent and what must come, in bytes.
+struct Trial {
+    /// Our contribution.
+    given: Vec<u8>,
+    /// What stands in the receive buffer before the call.
+    before: Vec<u8>,
+    /// What must stand at its beginning after it.
+    after: Vec<u8>,
+    /// Who sent what: where it ends, and the rank.
+    owners: Vec<(usize, usize)>,
+}
+
+impl Trial {
+    fn new(sample: Sample, shape: &Shape, reducer: &Reducer, rank: usize) -> Called<Self> {
+        let e = sample.element;
+        let (mut after, mut owners, mut kept) = (Vec::new(), Vec::new(), None);
+        match &shape.result {
+            Outcome::Pieces(pieces) => {
+                for piece in pieces {
+                    after.extend(sample.bytes(piece.owner, piece.from, piece.len));
+                    owners.push((after.len(), piece.owner));
+                }
+            }
+            Outcome::Fold { len, ranks, .. } if ranks.is_empty() => kept = Some(len * e),
+            Outcome::Fold { from, len, ranks } => {
+                after = sample.bytes(ranks.start, *from, *len);
+                for owner in ranks.start + 1..ranks.end {
+                    reducer.reduce(&mut after, &sample.bytes(owner, *from, *len), Side::SourceRight)?;
+                }
+            }
         }
+        let mut before: Vec<u8> = after.iter().map(|b| !b).collect();
+        before.resize(shape.recv.unwrap_or(0) * e, !GUARD_BYTE);
+        let given = sample.bytes(rank, 0, shape.given);
+        if let Some(own) = shape.own {
+            before[own * e..own * e + given.len()].copy_from_slice(&given);
+        }
+        if let Some(len) = kept {
+            after = before[..len].to_vec();
+        }
+        Ok(Self { given, before, after, owners })
     }
-    guarded(recv, result, "result")
+
+    /// Compares the result and its guards.
+    fn judge(&self, recv: &[u8], guard: usize) -> Result<(), String> {
+        // Nothing to compare where a rank has no such buffer.
+        let Some(result) = recv.get(guard..recv.len().saturating_sub(guard)) else { return Ok(()) };
+        if let Some(at) = difference(result, &self.after) {
+            let from = self.owners.iter().find(|(end, _)| *end > at);
+            let from = from.map_or(String::new(), |(_, owner)| format!(" (of rank {owner})"));
+            let what = match (result[at], self.before[at], self.after[at]) {
+                (is, before, _) if is == before => "never arrived".to_owned(),
+                (is, _, after) => format!("is {is:#04x} instead of {after:#04x}"),
+            };
+            return Err(format!("byte {at} of {}{from} {what}", self.after.len()));
+        }
+        guarded(recv, guard, "result")
+    }
 }
 
-fn intact(rank: usize, send: &[u8], sent: &Range<usize>) -> Result<(), String> {
-    match difference(rank, &send[sent.clone()]) {
+fn fence(buffer: &mut [u8], content: &[u8], guard: usize) {
+    buffer.fill(GUARD_BYTE);
+    // Nothing to fill where a rank has no such buffer.
+    if let Some(inside) = buffer.get_mut(guard..guard + content.len()) {
+        inside.copy_from_slice(content);
+    }
+}
+
+fn intact(send: &[u8], content: &[u8], guard: usize) -> Result<(), String> {
+    match send.get(guard..).and_then(|send| difference(send, content)) {
         Some(i) => Err(format!("byte {i} of the send buffer was changed")),
-        None => guarded(send, sent, "send buffer"),
+        None => guarded(send, guard, "send buffer"),
     }
 }
 
-fn guarded(bytes: &[u8], inside: &Range<usize>, name: &str) -> Result<(), String> {
-    let before = bytes[..inside.start].iter().rposition(|b| *b != GUARD_BYTE);
-    let behind = bytes[inside.end..].iter().position(|b| *b != GUARD_BYTE);
+fn guarded(bytes: &[u8], guard: usize, name: &str) -> Result<(), String> {
+    let (head, tail) = (bytes.len().min(guard), bytes.len().saturating_sub(guard));
+    let before = bytes[..head].iter().rposition(|b| *b != GUARD_BYTE);
+    let behind = bytes[tail..].iter().position(|b| *b != GUARD_BYTE);
     match (before, behind) {
-        (Some(i), _) => Err(format!("{} bytes before the {name} were written to", inside.start - i)),
+        (Some(i), _) => Err(format!("{} bytes before the {name} were written to", head - i)),
         (_, Some(i)) => Err(format!("{} bytes behind the {name} were written to", i + 1)),
         _ => Ok(()),
     }
 }
 
-/// Eight bytes of rank `owner`'s data (splitmix64 of rank and place).
-fn word(owner: usize, index: u64) -> u64 {
-    let mut x = ((owner as u64) << 40).wrapping_add(index).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
-fn byte(owner: usize, i: usize) -> u8 {
-    word(owner, i as u64 / 8).to_le_bytes()[i % 8]
-}
-
-fn pattern(owner: usize, bytes: &mut [u8], mask: u64) {
-    for (i, chunk) in bytes.chunks_mut(8).enumerate() {
-        let want = (word(owner, i as u64) ^ mask).to_le_bytes();
-        chunk.copy_from_slice(&want[..chunk.len()]);
+/// The first byte of `want` that is another in `is`, which is as long or longer.
+fn difference(is: &[u8], want: &[u8]) -> Option<usize> {
+    // Whole chunks first: equal ones are compared at memory speed.
+    const CHUNK: usize = 4096;
+    let chunks = is.chunks(CHUNK).zip(want.chunks(CHUNK)).enumerate();
+    for (i, (is, want)) in chunks {
+        if is[..want.len()] != *want {
+            return is.iter().zip(want).position(|(a, b)| a != b).map(|at| i * CHUNK + at);
+        }
     }
-}
-
-fn difference(owner: usize, bytes: &[u8]) -> Option<usize> {
-    bytes.chunks(8).enumerate().find_map(|(i, chunk)| {
-        let want = word(owner, i as u64).to_le_bytes();
-        let wrong = chunk.iter().zip(want).position(|(a, b)| *a != b)?;
-        Some(8 * i + wrong)
-    })
+    None
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::operations::Place;
+    use super::super::dist::Dist;
+    use super::super::operations::{How, OPERATIONS, Operation};
+    use super::super::sample::write;
+    use super::super::shapes::Place;
     use super::*;
+    use circulant::ops::{Op, Type, reducer};
     use proptest::prelude::*;
 
-    fn shape(p: usize, bytes: u64) -> Shape {
-        let dist = super::super::dist::Dist::find("linear");
-        (Operation::find("allgatherv").unwrap().shape)(&Place { p, rank: 1, root: 0, bytes, dist })
+    fn trial(op: &Operation, p: usize, rank: usize, bytes: u64, in_place: bool) -> Trial {
+        let dist = Dist::find("linear");
+        let place = op.place(Place { p, rank, root: 1, bytes, dist, in_place, element: 4 });
+        let what = Use { op: op.reduces().then_some(Op::Sum), p };
+        let sample = match op.reduces() {
+            true => Sample { write: write::<f32>, element: 4, what },
+            false => Sample { write: write::<u8>, element: 1, what },
+        };
+        let sum = reducer(Type::F32, Op::Sum).unwrap();
+        Trial::new(sample, &(op.shape)(&place), &sum, rank).unwrap()
     }
 
-    fn good(shape: &Shape) -> Vec<u8> {
-        let mut recv = vec![GUARD_BYTE; shape.recv + 2 * GUARD];
-        let told = Shape { in_place: true, ..shape.clone() };
-        prepare(&told, &mut recv[GUARD..GUARD + shape.recv]);
+    fn good(trial: &Trial) -> Vec<u8> {
+        let mut recv = vec![0; trial.before.len() + 2 * GUARD];
+        fence(&mut recv, &trial.before, GUARD);
+        recv[GUARD..GUARD + trial.after.len()].copy_from_slice(&trial.after);
         recv
     }
 
     proptest! {
         /// No single changed byte escapes, be it in the result or beside it.
         #[test]
-        fn every_wrong_byte_is_seen(p in 2usize..9, bytes in 1u64..3000, at in 0usize..4000, flip in 1u8..=255) {
-            let shape = shape(p, bytes);
-            let result = GUARD..GUARD + shape.recv;
-            let mut recv = good(&shape);
-            prop_assert_eq!(judge(&shape, &recv, &result), Ok(()));
+        fn every_wrong_byte_is_seen(
+            op in prop::sample::select(&OPERATIONS[..]), p in 2usize..9, r in 0usize..9, bytes in 1u64..3000,
+            in_place: bool, at in 0usize..4000, flip in 1u8..=255,
+        ) {
+            prop_assume!(!matches!(op.how, How::Put(_)) && op.name != "barrier");
+            let trial = trial(&op, p, r % p, bytes, in_place);
+            let mut recv = good(&trial);
+            prop_assert_eq!(trial.judge(&recv, GUARD), Ok(()));
             let at = at % recv.len();
+            // What is behind the result of a reduce-scatter in place is lost.
+            let lost = GUARD + trial.after.len()..GUARD + trial.before.len();
+            prop_assume!(!lost.contains(&at));
             recv[at] ^= flip;
-            let fault = judge(&shape, &recv, &result).unwrap_err();
-            if result.contains(&at) {
+            let fault = trial.judge(&recv, GUARD).unwrap_err();
+            if (GUARD..GUARD + trial.after.len()).contains(&at) {
                 let name = format!("byte {} of", at - GUARD);
                 prop_assert!(fault.starts_with(&name), "{}", fault);
             } else {
-                prop_assert!(fault.contains("result"), "{}", fault);
+                prop_assert!(fault.contains("the result"), "{}", fault);
             }
         }
 
-        /// Nothing that was not delivered is right by chance.
+        /// Nothing that was not delivered is right by chance, and all of the result is compared.
         #[test]
-        fn the_poison_is_wrong_everywhere(p in 2usize..9, bytes in 1u64..3000) {
-            let shape = shape(p, bytes);
-            let mut recv = vec![GUARD_BYTE; shape.recv + 2 * GUARD];
-            prepare(&shape, &mut recv[GUARD..GUARD + shape.recv]);
-            let expected = good(&shape);
-            for i in GUARD..GUARD + shape.recv {
-                prop_assert_ne!(recv[i], expected[i]);
-            }
-            let fault = judge(&shape, &recv, &(GUARD..GUARD + shape.recv)).unwrap_err();
+        fn what_never_came_is_wrong(
+            op in prop::sample::select(&OPERATIONS[..]), p in 2usize..9, r in 0usize..9, bytes in 1u64..3000,
+        ) {
+            prop_assume!(!matches!(op.how, How::Put(_)) && op.name != "barrier");
+            let rank = r % p;
+            let trial = trial(&op, p, rank, bytes, false);
+            // Who has it already, or nothing to get.
+            prop_assume!(!trial.after.is_empty() && trial.after != trial.before);
+            prop_assert_eq!(trial.after.len(), trial.before.len());
+            let mut recv = good(&trial);
+            fence(&mut recv, &trial.before, GUARD);
+            let fault = trial.judge(&recv, GUARD).unwrap_err();
             prop_assert!(fault.ends_with("never arrived"), "{}", fault);
+            for (i, (a, b)) in trial.after.iter().zip(&trial.before).enumerate() {
+                prop_assert!(a != b, "byte {}", i);
+            }
         }
+    }
+
+    /// By hand: sums of what each rank gives.
+    #[test]
+    fn reductions_are_computed_one_by_one() {
+        let scan = Operation::find("scan").unwrap();
+        let floats =
+            |bytes: &[u8]| bytes.chunks(4).map(bytemuck::pod_read_unaligned::<f32>).collect::<Vec<_>>();
+        let at = |rank| floats(&trial(scan, 3, rank, 40, false).after);
+        let given = |rank| floats(&trial(scan, 3, rank, 40, false).given);
+        let plus = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<_>>();
+        assert_eq!(at(0), given(0));
+        assert_eq!(at(2), plus(plus(given(0), given(1)), given(2)));
+        let exscan = Operation::find("exscan").unwrap();
+        let first = trial(exscan, 3, 0, 40, false);
+        assert_eq!(first.after, first.before, "rank 0's buffer stays as it is");
     }
 }

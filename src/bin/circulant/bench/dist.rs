@@ -38,35 +38,45 @@ impl Dist {
 
     /// Bytes of each of `p` ≥ 1 ranks, `bytes` in all. Divided in whole ints; what a total that is no
     /// multiple of 4 has over goes to the rank that takes the rest.
+    pub(crate) fn counts(&self, bytes: u64, p: usize) -> Vec<u64> {
+        let (mut counts, last) = self.divide(bytes / 4, p);
+        for c in &mut counts {
+            *c *= 4;
+        }
+        counts[last] += bytes % 4;
+        counts
+    }
+
+    /// Elements of each of `p` ≥ 1 ranks, `total` in all.
+    pub(crate) fn shares(&self, total: u64, p: usize) -> Vec<u64> {
+        self.divide(total, p).0
+    }
+
+    /// The shares, and who takes the rest.
     #[allow(clippy::cast_possible_truncation)] // the rivals' benchmark cuts off the fraction
     #[allow(clippy::cast_sign_loss)] // weights are not negative
-    pub(crate) fn counts(&self, bytes: u64, p: usize) -> Vec<u64> {
-        let ints = bytes / 4;
+    fn divide(&self, total: u64, p: usize) -> (Vec<u64>, usize) {
         let mut weights: Vec<f64> = (0..p).map(|i| (self.weight)(i, p)).collect();
         let mut sum: f64 = weights.iter().sum();
         if sum == 0.0 {
             weights[p - 1] = 1.0;
             sum = 1.0;
         }
-        let mut counts: Vec<u64> = weights.iter().map(|w| (ints as f64 * (w / sum)) as u64).collect();
+        let mut counts: Vec<u64> = weights.iter().map(|w| (total as f64 * (w / sum)) as u64).collect();
         let used: u64 = counts.iter().sum();
         let mut last = weights.iter().rposition(|w| *w > 0.0).unwrap_or(p - 1);
         if self.rest_to_last {
             last = p - 1;
         }
         // Rounding up can only happen far beyond any memory; even then the total is kept.
-        let mut surplus = used.saturating_sub(ints);
+        let mut surplus = used.saturating_sub(total);
         for c in counts.iter_mut().rev() {
             let less = surplus.min(*c);
             *c -= less;
             surplus -= less;
         }
-        counts[last] += ints.saturating_sub(used);
-        for c in &mut counts {
-            *c *= 4;
-        }
-        counts[last] += bytes % 4;
-        counts
+        counts[last] += total.saturating_sub(used);
+        (counts, last)
     }
 }
 

@@ -1,152 +1,33 @@
 //! `circulant bench`: collectives by the rivals' protocol, beside what the wire itself would take.
 
+mod args;
+mod calls;
 mod check;
 pub(crate) mod dist;
+mod job;
 mod operations;
-mod plot;
+pub(crate) mod plot;
 mod points;
+mod sample;
+mod shapes;
 mod table;
 
 use crate::outcome::{Failure, Out, leave};
 use crate::units;
 use circulant::World;
 use circulant::comm::Options;
-use circulant::plan::registry;
-use clap::Args;
+use circulant::ops::reducer;
+use circulant::plan::registry::{self, Algorithm};
 use dist::{DISTS, Dist};
 use indicatif::{ProgressBar, ProgressStyle};
-use operations::{How, OPERATIONS, Operation};
-use points::{Lab, MemoryKind, Point, Row};
-use std::path::PathBuf;
+use job::{MemoryKind, Mode};
+use operations::{Dists, InPlace, Operation};
+use points::{Lab, Point, Row};
+use shapes::Place;
 use std::time::Duration;
 use table::{Format, Setting, Table};
 
-/// Most repetitions that make sense; each keeps 16 bytes per rank at every rank.
-const MOST_REPS: u64 = 1_000_000;
-
-const EXAMPLES: &str = "\
-Examples:
-  circulant run -n 8 bench bcast --bytes 1K,64K,1M
-  circulant run -n 8 bench bcast,allgatherv --check --stats
-  circulant run -n 9 bench allgatherv --dist spike,irr3 --bytes 1M --plot allgatherv.svg
-  circulant run -n 2 bench put,bcast --bytes 4,1K,1M,16M
-  circulant run -n 8 bench bcast --format csv --label tcp > tcp.csv
-  srun -n 64 circulant bench bcast --blocks 12 --time 5";
-
-/// Time collectives, beside what the wire itself would take
-///
-/// For every repetition all ranks pass a barrier, each times the operation, and the slowest one counts. Shown
-/// are the smallest and the median repetition, and the smallest span (latest end − earliest start; meaningful
-/// where all ranks read one clock, that is on one machine). One or two untimed runs come first and set the
-/// number of repetitions. Beside each time stands the reference C = βm + q(L+o), with latency L, overhead o per
-/// put and time per byte β of a raw put between ranks 0 and 1, measured in the same run, and q = ⌈log2 P⌉.
-/// C is not a lower bound.
-#[derive(Args, Debug)]
-#[command(after_help = EXAMPLES, after_long_help = after_long_help())]
-pub(crate) struct BenchArgs {
-    /// What to time: any of bcast, allgatherv, allgather, barrier, put, with commas between
-    #[arg(value_name = "OP,…", value_delimiter = ',', required = true, value_parser = operation)]
-    ops: Vec<&'static Operation>,
-    /// Sizes in bytes (K, M, G decimal; Ki, Mi, Gi binary) [default: 4, 8, 40, 80, 400, … 4M]
-    #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = units::size_argument)]
-    bytes: Vec<u64>,
-    /// Distributions of the bytes over the ranks, for allgatherv [default: all seven]
-    #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = distribution)]
-    dist: Vec<&'static Dist>,
-    /// Root rank of bcast
-    #[arg(long, value_name = "R", default_value_t = 0)]
-    root: usize,
-    /// Most repetitions per point
-    #[arg(short, long, value_name = "N", default_value_t = 35, value_parser = clap::value_parser!(u64).range(1..=MOST_REPS))]
-    reps: u64,
-    /// Seconds that the repetitions of a point may take together; at least 3 are made
-    #[arg(short, long, value_name = "S", default_value = "1", value_parser = units::seconds_argument)]
-    time: f64,
-    /// Blocks per message: a number from 1, or auto
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = blocks)]
-    blocks: Choice<u32>,
-    /// Algorithm by its registry name, or auto
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = algorithm)]
-    algorithm: Choice<String>,
-    /// Memory that is sent from and received into
-    #[arg(long, value_enum, default_value_t)]
-    memory: MemoryKind,
-    /// Seconds that one call may take before it fails on every rank [default: CIRCULANT_DEADLINE]
-    #[arg(long, value_name = "S", value_parser = units::seconds_argument)]
-    deadline: Option<f64>,
-    /// Verify every byte of every point, outside the timing, on arena and plain memory; exit code 3 if wrong
-    #[arg(short, long)]
-    check: bool,
-    /// Count puts, bytes on the wire, bytes copied by our code, heap allocations and rounds of one operation
-    #[arg(long)]
-    stats: bool,
-    /// Initialise each point once and start it for every repetition (bcast and allgatherv, arena memory)
-    #[arg(long)]
-    persistent: bool,
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t)]
-    format: Format,
-    /// Draw time against size, both logarithmic, with the reference, into this file
-    #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
-    /// Last column of the CSV, and the plot's title
-    #[arg(long, value_name = "TEXT", default_value = "circulant", value_parser = label)]
-    label: String,
-}
-
-/// A value or `auto`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Choice<T>(Option<T>);
-
-fn after_long_help() -> String {
-    let mut text = "What a size means:\n".to_owned();
-    for o in OPERATIONS {
-        text += &format!("  {:<12}{}\n", o.name, o.sizes);
-    }
-    text += "\nDistributions (the last rank with a share takes what the rounding leaves; for irr3 the last rank):\n";
-    for d in DISTS {
-        text += &format!("  {:<12}{}\n", d.name, d.about);
-    }
-    text += "\nAlgorithms (n blocks, q = ⌈log2 P⌉ rounds):\n";
-    let can = |a: &&registry::Algorithm| Operation::find(a.operation.name()).is_some();
-    for a in registry::ALGORITHMS.iter().filter(can) {
-        text +=
-            &format!("  {:<12}{:<19}{} rounds; {}\n", a.operation.name(), a.name, a.rounds, a.restrictions);
-    }
-    text + "\n" + EXAMPLES
-}
-
-fn operation(name: &str) -> Result<&'static Operation, String> {
-    Operation::find(name).ok_or_else(|| {
-        format!("there is no operation {name:?}; there are {}", OPERATIONS.map(|o| o.name).join(", "))
-    })
-}
-
-fn distribution(name: &str) -> Result<&'static Dist, String> {
-    Dist::find(name).ok_or_else(|| {
-        format!("there is no distribution {name:?}; there are {}", DISTS.map(|d| d.name).join(", "))
-    })
-}
-
-fn blocks(text: &str) -> Result<Choice<u32>, String> {
-    match (text, text.parse()) {
-        ("auto", _) => Ok(Choice(None)),
-        (_, Ok(n)) if n > 0 => Ok(Choice(Some(n))),
-        _ => Err("it must be a whole number from 1, or auto".to_owned()),
-    }
-}
-
-#[allow(clippy::unnecessary_wraps)] // as clap wants it
-fn algorithm(text: &str) -> Result<Choice<String>, String> {
-    Ok(Choice(Some(text.to_owned()).filter(|t| t != "auto")))
-}
-
-fn label(text: &str) -> Result<String, String> {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => Err("it must not contain commas, quotes or line ends: it stands in a CSV column".to_owned()),
-        false => Ok(text.to_owned()),
-    }
-}
+pub(crate) use args::BenchArgs;
 
 /// The rivals' default: 4, 8, 40, 80, … below 4 Mi.
 fn default_sizes() -> Vec<u64> {
@@ -160,22 +41,56 @@ fn default_sizes() -> Vec<u64> {
 }
 
 /// Every point, in the order of the command line.
-fn plan(args: &BenchArgs) -> Vec<Point> {
+fn plan(args: &BenchArgs, p: usize) -> Result<Vec<Point>, Failure> {
     let sizes = if args.bytes.is_empty() { default_sizes() } else { args.bytes.clone() };
-    let dists = if args.dist.is_empty() { DISTS.iter().collect() } else { args.dist.clone() };
     let mut points = Vec::new();
-    for &op in &args.ops {
-        let dists = if op.irregular { dists.iter().map(|d| Some(*d)).collect() } else { vec![None] };
+    for op in args.operations() {
+        let asked = || args.dist.iter().map(|d| Some(*d)).collect();
+        let dists: Vec<Option<&Dist>> = match (op.dists, args.dist.is_empty()) {
+            (Dists::None, _) | (Dists::Asked, true) => vec![None],
+            (Dists::All, true) => DISTS.iter().map(Some).collect(),
+            _ => asked(),
+        };
         for dist in dists {
-            let sizes = if op.sized { sizes.as_slice() } else { &[0] };
-            points.extend(sizes.iter().map(|&bytes| Point { op, dist, bytes }));
+            for &bytes in if op.sized { sizes.as_slice() } else { &[0] } {
+                let point = Point { op, dist, bytes, algorithm: None };
+                points.extend(
+                    chosen(args, &point, p)?.into_iter().map(|algorithm| Point { algorithm, ..point }),
+                );
+            }
         }
     }
-    points
+    Ok(points)
+}
+
+/// The algorithms for a point; `None` is the library's choice.
+fn chosen(args: &BenchArgs, point: &Point, p: usize) -> Result<Vec<Option<&'static Algorithm>>, Failure> {
+    let Some(registered) = point.op.registered() else { return Ok(vec![None]) };
+    let Point { op, dist, bytes, .. } = *point;
+    // The root's view: what it can do all can do. A root that is out of range is refused elsewhere.
+    let (root, in_place, element) = (args.root.min(p - 1), args.in_place, args.kind.size() as u64);
+    let place = op.place(Place { p, rank: root, root, bytes, dist, in_place, element });
+    let arguments = (op.shape)(&place).arguments(&place);
+    let mut list = Vec::new();
+    for name in &args.algorithm {
+        match name.as_str() {
+            "auto" => list.push(None),
+            "all" => {
+                let fitting = registry::algorithms(registered).filter(|a| (a.fits)(&arguments).is_ok());
+                list.extend(fitting.map(Some));
+            }
+            name => {
+                let found = registry::algorithm(registered, name)?;
+                (found.fits)(&arguments)?;
+                list.push(Some(found));
+            }
+        }
+    }
+    Ok(list)
 }
 
 /// What can be known to be wrong before any data moves. All ranks find the same.
-fn refuse(args: &BenchArgs, points: &[Point], p: usize) -> Result<(), Failure> {
+fn refuse(args: &BenchArgs, p: usize) -> Result<(), Failure> {
     if args.root >= p {
         return Err(Failure::usage(format!(
             "root {} is out of range: there are ranks 0 to {}",
@@ -183,50 +98,44 @@ fn refuse(args: &BenchArgs, points: &[Point], p: usize) -> Result<(), Failure> {
             p - 1
         )));
     }
-    let is_put = |o: &&&'static Operation| matches!(o.how, How::Put);
-    if p == 1 && args.ops.iter().any(|o| is_put(&o)) {
-        return Err(Failure::usage("put needs two ranks: circulant run -n 2 bench put"));
+    let ops = args.operations();
+    if p == 1 && ops.iter().any(|o| o.registered().is_none()) {
+        return Err(Failure::usage("put and pingpong need two ranks: circulant run -n 2 bench put"));
     }
-    if let Some(name) = &args.algorithm.0 {
-        for o in args.ops.iter().filter(|o| !is_put(o)) {
-            known_algorithm(o, name)?;
-        }
+    reducer(args.kind, args.op)?;
+    let mode = args.mode();
+    if mode != Mode::Blocking && args.memory == MemoryKind::Plain {
+        let said = format!("{} calls own their memory, which is arena memory", mode.name());
+        return Err(Failure::usage(said));
     }
-    if args.persistent {
-        let without = |o: &&&Operation| matches!(o.how, How::Collective { init: None, .. } | How::Put);
-        if let Some(o) = args.ops.iter().find(without) {
-            return Err(Failure::usage(format!(
-                "there is no persistent {}; bcast and allgatherv have one",
-                o.name
-            )));
+    if args.in_place {
+        let can = |o: &Operation| match o.in_place {
+            InPlace::Never => false,
+            InPlace::Blocking => mode == Mode::Blocking,
+            InPlace::Always => true,
+        };
+        if let Some(o) = ops.iter().find(|o| !can(o)) {
+            return Err(Failure::usage(format!("there is no {} {} in place", mode.name(), o.name)));
         }
-        if args.memory == MemoryKind::Plain {
-            return Err(Failure::usage("persistent operations own their memory, which is arena memory"));
-        }
-    }
-    if args.plot.is_some() && !points.iter().any(|x| x.op.sized && x.bytes > 0) {
-        return Err(Failure::usage("there is nothing to plot: no operation with a size above 0"));
     }
     Ok(())
 }
 
-/// The library's entry of an operation.
-fn registered(op: &Operation) -> Option<registry::Operation> {
-    registry::Operation::ALL.into_iter().find(|o| o.name() == op.name)
-}
-
-fn known_algorithm(op: &Operation, name: &str) -> Result<(), Failure> {
-    let found = registered(op).map_or(Ok(()), |o| registry::algorithm(o, name).map(|_| ()));
-    Ok(found?)
+fn something_to_plot(args: &BenchArgs, points: Vec<Point>) -> Result<Vec<Point>, Failure> {
+    match args.plot.is_some() && !points.iter().any(|x| x.op.sized && x.bytes > 0) {
+        true => Err(Failure::usage("there is nothing to plot: no operation with a size above 0")),
+        false => Ok(points),
+    }
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
-    let points = plan(args);
     let world = World::init()?;
-    let done = refuse(args, &points, world.size())
+    let done = refuse(args, world.size())
+        .and_then(|()| plan(args, world.size()))
+        .and_then(|points| something_to_plot(args, points))
         .map_err(Failure::everywhere)
-        .and_then(|()| all_points(args, &world, &points));
+        .and_then(|points| all_points(args, &world, &points));
     leave(world, done)?.map_or(Ok(()), Report::finish)
 }
 
@@ -238,22 +147,24 @@ fn all_points<'a>(
     // Blocks and algorithm are for what is timed, not for barriers and gathered times.
     let deadline = args.deadline.map(Duration::from_secs_f64);
     let comm = &world.comm().with(Options { deadline, ..Options::default() });
-    let chosen = Options {
-        deadline,
-        blocks: args.blocks.0,
-        algorithm: args.algorithm.0.clone(),
-        ..Options::default()
-    };
+    let reducer = reducer(args.kind, args.op)?;
+    let reduces = points.iter().any(|x| x.op.reduces());
+    let fold_ns = if reduces { points::fold_ns(comm, &reducer)? } else { 0.0 };
     let lab = Lab {
         world,
         comm,
-        timed: &world.comm().with(chosen),
+        options: Options { deadline, blocks: args.blocks.0, ..Options::default() },
         wire: comm.wire()?,
+        fold_ns,
         root: args.root,
         reps: usize::try_from(args.reps).unwrap_or(usize::MAX),
         time: args.time,
         memory: args.memory,
-        persistent: args.persistent,
+        mode: args.mode(),
+        in_place: args.in_place,
+        kind: args.kind,
+        op: args.op,
+        reducer,
         check: args.check,
         stats: args.stats,
     };
@@ -276,11 +187,15 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
         provider: lab.world.provider().to_owned(),
         launcher: lab.world.launcher().to_owned(),
         memory: args.memory.name(),
-        persistent: args.persistent,
+        mode: lab.mode.name(),
+        in_place: args.in_place,
+        kind: args.kind.name(),
+        op: args.op.name(),
         root: args.root,
         latency_ns: lab.wire.latency_ns,
         overhead_ns: lab.wire.overhead_ns,
         byte_ns: lab.wire.byte_ns,
+        fold_ns: lab.fold_ns,
     }
 }
 
@@ -313,7 +228,13 @@ impl<'a> Report<'a> {
 
     /// Says what is measured now; whether anybody still wants to know.
     fn next(&mut self, point: &Point) -> bool {
-        self.bar.set_message(format!("{} {} {}", point.op.name, point.dist_name(), units::size(point.bytes)));
+        self.bar.set_message(format!(
+            "{} {} {} {}",
+            point.op.name,
+            point.dist_name(),
+            point.algorithm_name(),
+            units::size(point.bytes)
+        ));
         !self.out.closed()
     }
 
@@ -349,6 +270,7 @@ impl<'a> Report<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::operations::OPERATIONS;
     use super::*;
     use clap::{CommandFactory, Parser};
 
@@ -372,9 +294,9 @@ mod tests {
         let sizes = default_sizes();
         assert_eq!(sizes[..5], [4, 8, 40, 80, 400]);
         assert_eq!((sizes.len(), sizes.last()), (13, Some(&4_000_000)));
-        let points = plan(&parse("bcast,allgatherv,barrier").unwrap());
-        assert_eq!(points.len(), 13 + 7 * 13 + 1);
-        let points = plan(&parse("allgatherv --dist irr3,half --bytes 0,1Ki").unwrap());
+        let points = plan(&parse("bcast,allgatherv,barrier,reduce_scatter").unwrap(), 3).unwrap();
+        assert_eq!(points.len(), 13 + 7 * 13 + 1 + 13);
+        let points = plan(&parse("allgatherv --dist irr3,half --bytes 0,1Ki").unwrap(), 3).unwrap();
         let seen: Vec<_> = points.iter().map(|x| (x.dist_name(), x.bytes)).collect();
         assert_eq!(seen, [("irr3", 0), ("irr3", 1024), ("half", 0), ("half", 1024)]);
     }
@@ -392,24 +314,55 @@ mod tests {
             "bcast --time 0",
             "bcast --blocks 0",
             "bcast --label a,b",
+            "bcast --op plus",
+            "bcast --type f23",
+            "bcast --persistent --mode request",
         ] {
             assert!(parse(words).is_err(), "{words}");
         }
         let refused = |words: &str, p| {
             let args = parse(words).unwrap();
-            refuse(&args, &plan(&args), p).map_err(|f| (f.code, f.text))
+            let points = refuse(&args, p).and_then(|()| plan(&args, p));
+            points.and_then(|points| something_to_plot(&args, points)).map_err(|f| (f.code, f.text))
         };
         for (words, p) in [
             ("bcast --root 3", 3),
             ("put", 1),
             ("bcast --algorithm magic", 2),
             ("bcast,barrier --algorithm circulant", 2),
-            ("barrier --persistent", 2),
+            ("bcast --algorithm hypercube", 3),
+            ("reduce --op minloc", 2),
+            ("reduce --type f32 --op band", 2),
+            ("bcast --in-place", 2),
+            ("alltoall --in-place --mode request", 2),
+            ("reduce --mode request --memory plain", 2),
             ("bcast --persistent --memory plain", 2),
             ("bcast --bytes 0 --plot x.svg", 2),
         ] {
             assert_eq!(refused(words, p).unwrap_err().0, 2, "{words}");
         }
-        assert_eq!(refused("bcast,put --root 2 --algorithm circulant --plot x.svg", 3), Ok(()));
+        for (words, p) in [
+            ("bcast,put --root 2 --algorithm circulant --plot x.svg", 3),
+            ("all --type f32-index --op minloc --mode persistent", 1),
+            ("alltoall,scan --in-place", 3),
+        ] {
+            assert!(refused(words, p).is_ok(), "{words}");
+        }
+    }
+
+    #[test]
+    fn all_algorithms_are_those_that_can() {
+        let names = |words: &str, p| -> Vec<&str> {
+            plan(&parse(words).unwrap(), p).unwrap().iter().map(Point::algorithm_name).collect()
+        };
+        let (seven, eight) =
+            (names("bcast --bytes 8 --algorithm all", 7), names("bcast --bytes 8 --algorithm all", 8));
+        assert!(seven.contains(&"circulant") && !seven.contains(&"hypercube") && !seven.contains(&"mesh"));
+        assert!(eight.contains(&"hypercube") && eight.contains(&"mesh"));
+        assert_eq!(names("bcast --bytes 8,80 --algorithm auto,chain", 7), ["auto", "chain", "auto", "chain"]);
+        for op in OPERATIONS.iter().filter(|o| o.registered().is_some()) {
+            let count = names(&format!("{} --bytes 64 --dist linear --algorithm all", op.name), 4).len();
+            assert!(count > 0, "{}", op.name);
+        }
     }
 }

@@ -1,223 +1,352 @@
-//! The table of operations that `bench` knows. A new one is an entry here.
+//! The table of operations that `bench` knows. A new one is an entry here, a shape and a line of calls.
 
-use super::dist::Dist;
-use crate::units::rounds;
-use circulant::comm::{Buf, Persistent};
-use circulant::{Communicator, Result};
+use super::calls;
+use super::job::{Start, bytes, typed};
+use super::shapes::{self, Place, Shape};
+use circulant::plan::registry;
 
 /// One collective, as the benchmark sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
+    /// As the rivals' benchmark calls it.
     pub(crate) name: &'static str,
     /// What the size of a point means, for --help.
     pub(crate) sizes: &'static str,
     /// Takes sizes.
     pub(crate) sized: bool,
-    /// Takes distributions.
-    pub(crate) irregular: bool,
+    pub(crate) dists: Dists,
+    /// Whether there is an in-place form, and in which modes.
+    pub(crate) in_place: InPlace,
     /// What each rank sends and receives.
     pub(crate) shape: fn(&Place) -> Shape,
+    /// The reference, for people.
+    pub(crate) reference: &'static str,
     pub(crate) how: How,
 }
 
-/// Calls it with what is sent and where the result goes.
-pub(crate) type Call = fn(&Communicator, &Shape, &[u8], &mut [u8]) -> Result<()>;
-/// The same as a persistent operation, on arena memory.
-pub(crate) type Init = fn(&Communicator, &Shape, Buf<u8>, Buf<u8>) -> Result<Persistent<u8>>;
+/// Distributions of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dists {
+    /// None.
+    None,
+    /// Regular (shown as `-`) unless others are asked for.
+    Asked,
+    /// All unless some are asked for.
+    All,
+}
+
+/// Where in place is possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InPlace {
+    Never,
+    /// In blocking calls, by way of a copy.
+    Blocking,
+    Always,
+}
 
 /// How it is run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How {
-    /// By a call of the library.
-    Collective {
-        /// Blocking.
-        call: Call,
-        /// Persistent, where there is such a thing.
-        init: Option<Init>,
-    },
-    /// The raw wire between ranks 0 and 1.
-    Put,
+    /// By calls of the library that move bytes.
+    Move(registry::Operation, Start),
+    /// By calls of the library that take an operator, on elements of its type.
+    Reduce(registry::Operation, Start),
+    /// The raw wire between ranks 0 and 1; so many halves of a round trip.
+    Put(u32),
 }
 
-/// Where a shape is asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) p: usize,
-    pub(crate) rank: usize,
-    pub(crate) root: usize,
-    pub(crate) bytes: u64,
-    pub(crate) dist: Option<&'static Dist>,
-}
+const VECTOR: &str = "the vector, in whole elements, at least one";
+const BLOCKS: &str = "all ranks' blocks together; each has floor(SIZE/4/P) units of 4 bytes, at least one \
+                      (floor(SIZE/P) bytes when SIZE is no multiple of 4)";
+const PIECES: &str =
+    "all ranks' pieces, distributed in 4-byte units; a remainder goes to the rank that takes the rest";
 
-/// What one rank sends and receives, in bytes.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Shape {
-    pub(crate) root: usize,
-    pub(crate) send: usize,
-    pub(crate) recv: usize,
-    pub(crate) counts: Vec<usize>,
-    pub(crate) displs: Vec<usize>,
-    /// The result: which bytes of `recv` come from whom, each from its contribution's beginning.
-    pub(crate) pieces: Vec<Piece>,
-    /// `recv` holds this rank's contribution from the start.
-    pub(crate) in_place: bool,
-    /// Bytes that the reference counts: C = β·volume + rounds·(L+o).
-    pub(crate) volume: u64,
-    pub(crate) rounds: u32,
-}
-
-/// Bytes of the result that come from one rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) start: usize,
-    pub(crate) len: usize,
-    pub(crate) owner: usize,
-}
+/// What most have in common.
+const BASE: Operation = Operation {
+    name: "",
+    sizes: BLOCKS,
+    sized: true,
+    dists: Dists::None,
+    in_place: InPlace::Always,
+    shape: shapes::barrier,
+    reference: "",
+    how: How::Put(0),
+};
 
 /// All operations.
-pub(crate) const OPERATIONS: [Operation; 5] = [
-    Operation {
-        name: "bcast",
-        sizes: "the vector, exactly",
-        sized: true,
-        irregular: false,
-        shape: bcast,
-        how: How::Collective {
-            call: |comm, shape, _, recv| comm.bcast(recv, shape.root),
-            init: Some(|comm, shape, _, recv| comm.bcast_init(recv, shape.root)),
+pub(crate) const OPERATIONS: [Operation; 19] = {
+    use How::{Move, Put, Reduce};
+    use registry::Operation as Op;
+    [
+        Operation {
+            name: "bcast",
+            sizes: "the vector, exactly",
+            in_place: InPlace::Never,
+            shape: shapes::bcast,
+            reference: "βm + q(L+o)",
+            how: Move(Op::Bcast, bytes::<calls::Bcast>),
+            ..BASE
         },
-    },
-    Operation {
-        name: "allgatherv",
-        sizes: "the whole result, distributed in 4-byte units; a remainder goes to the rank that takes the rest",
-        sized: true,
-        irregular: true,
-        shape: allgatherv,
-        how: How::Collective {
-            call: |comm, shape, send, recv| comm.allgatherv(send, recv, &shape.counts, &shape.displs),
-            init: Some(|comm, shape, send, recv| {
-                comm.allgatherv_init(send, recv, &shape.counts, &shape.displs)
-            }),
+        Operation {
+            name: "allgatherv",
+            sizes: PIECES,
+            dists: Dists::All,
+            shape: shapes::allgatherv,
+            reference: "β(m − smallest contribution) + q(L+o)",
+            how: Move(Op::Allgatherv, bytes::<calls::Allgatherv>),
+            ..BASE
         },
-    },
-    Operation {
-        name: "allgather",
-        sizes: "the whole result; each rank sends floor(SIZE/4/P) units of 4 bytes, at least one \
-                (floor(SIZE/P) bytes when SIZE is no multiple of 4)",
-        sized: true,
-        irregular: false,
-        shape: allgather,
-        how: How::Collective { call: |comm, _, send, recv| comm.allgather(send, recv), init: None },
-    },
-    Operation {
-        name: "barrier",
-        sizes: "none",
-        sized: false,
-        irregular: false,
-        shape: |place| Shape { rounds: rounds(place.p), ..Shape::default() },
-        how: How::Collective { call: |comm, _, _, _| comm.barrier(), init: None },
-    },
-    Operation {
-        name: "put",
-        sizes: "one put; the time is half a round trip between ranks 0 and 1, the raw wire",
-        sized: true,
-        irregular: false,
-        shape: |place| Shape { volume: place.bytes, rounds: 1, ..Shape::default() },
-        how: How::Put,
-    },
-];
+        Operation {
+            name: "allgather",
+            shape: shapes::allgather,
+            reference: "β(m − m/P) + q(L+o)",
+            how: Move(Op::Allgather, bytes::<calls::Allgather>),
+            ..BASE
+        },
+        Operation {
+            name: "gather",
+            shape: shapes::gather,
+            reference: "β(m − m/P) + q(L+o)",
+            how: Move(Op::Gather, bytes::<calls::Gather>),
+            ..BASE
+        },
+        Operation {
+            name: "gatherv",
+            sizes: PIECES,
+            dists: Dists::All,
+            shape: shapes::gatherv,
+            reference: "β(m − root's piece) + q(L+o)",
+            how: Move(Op::Gatherv, bytes::<calls::Gatherv>),
+            ..BASE
+        },
+        Operation {
+            name: "scatter",
+            shape: shapes::scatter,
+            reference: "β(m − m/P) + q(L+o)",
+            how: Move(Op::Scatter, bytes::<calls::Scatter>),
+            ..BASE
+        },
+        Operation {
+            name: "scatterv",
+            sizes: PIECES,
+            dists: Dists::All,
+            shape: shapes::scatterv,
+            reference: "β(m − root's piece) + q(L+o)",
+            how: Move(Op::Scatterv, bytes::<calls::Scatterv>),
+            ..BASE
+        },
+        Operation {
+            name: "alltoall",
+            sizes: "what one rank sends, in blocks as for allgather",
+            in_place: InPlace::Blocking,
+            shape: shapes::alltoall,
+            reference: "β(m − m/P) + q(L+o)",
+            how: Move(Op::Alltoall, bytes::<calls::Alltoall>),
+            ..BASE
+        },
+        Operation {
+            name: "alltoallv",
+            sizes: "what one rank sends, distributed as for allgatherv; the first share is for the rank itself",
+            dists: Dists::All,
+            in_place: InPlace::Blocking,
+            shape: shapes::alltoallv,
+            reference: "β(m − own block) + q(L+o)",
+            how: Move(Op::Alltoallv, bytes::<calls::Alltoallv>),
+            ..BASE
+        },
+        Operation {
+            name: "alltoallw",
+            sizes: "as for alltoallv",
+            dists: Dists::All,
+            in_place: InPlace::Blocking,
+            shape: shapes::alltoallv,
+            reference: "β(m − own block) + q(L+o)",
+            how: Move(Op::Alltoallv, bytes::<calls::Alltoallw>),
+            ..BASE
+        },
+        Operation {
+            name: "reduce",
+            sizes: VECTOR,
+            shape: shapes::reduce,
+            reference: "βm + γm(P−1)/P + q(L+o)",
+            how: Reduce(Op::Reduce, typed!(calls::Reduce)),
+            ..BASE
+        },
+        Operation {
+            name: "allreduce",
+            sizes: VECTOR,
+            shape: shapes::allreduce,
+            reference: "(2β+γ)m(P−1)/P + q(L+o)",
+            how: Reduce(Op::Allreduce, typed!(calls::Allreduce)),
+            ..BASE
+        },
+        Operation {
+            name: "reduce_scatter",
+            sizes: "the vector that each rank has, distributed in whole elements",
+            dists: Dists::Asked,
+            shape: shapes::reduce_scatter,
+            reference: "(β+γ)(m − smallest piece) + q(L+o)",
+            how: Reduce(Op::ReduceScatter, typed!(calls::ReduceScatter)),
+            ..BASE
+        },
+        Operation {
+            name: "reduce_scatter_block",
+            sizes: "the vector that each rank has, in equal parts of whole elements, at least one",
+            shape: shapes::reduce_scatter_block,
+            reference: "(β+γ)(m − m/P) + q(L+o)",
+            how: Reduce(Op::ReduceScatterBlock, typed!(calls::ReduceScatterBlock)),
+            ..BASE
+        },
+        Operation {
+            name: "scan",
+            sizes: VECTOR,
+            shape: shapes::scan,
+            reference: "(β+γ)m + q(L+o)",
+            how: Reduce(Op::Scan, typed!(calls::Scan)),
+            ..BASE
+        },
+        Operation {
+            name: "exscan",
+            sizes: VECTOR,
+            shape: shapes::exscan,
+            reference: "(β+γ)m + q(L+o)",
+            how: Reduce(Op::Exscan, typed!(calls::Exscan)),
+            ..BASE
+        },
+        Operation {
+            name: "barrier",
+            sizes: "none",
+            sized: false,
+            in_place: InPlace::Never,
+            shape: shapes::barrier,
+            reference: "q(L+o)",
+            how: Move(Op::Barrier, bytes::<calls::Barrier>),
+            ..BASE
+        },
+        Operation {
+            name: "put",
+            sizes: "one put; the time is half a round trip between ranks 0 and 1, the raw wire",
+            in_place: InPlace::Never,
+            shape: shapes::puts::<1>,
+            reference: "βm + L+o",
+            how: Put(1),
+            ..BASE
+        },
+        Operation {
+            name: "pingpong",
+            sizes: "one put; the time is a whole round trip between ranks 0 and 1",
+            in_place: InPlace::Never,
+            shape: shapes::puts::<2>,
+            reference: "2(βm + L+o)",
+            how: Put(2),
+            ..BASE
+        },
+    ]
+};
 
 impl Operation {
+    /// By its name, words joined by `_` or `-`.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
+        let name = name.replace('-', "_");
         OPERATIONS.iter().find(|o| o.name == name)
     }
-}
 
-/// Sizes are below 2^48 (refused otherwise) and this is a 64-bit program.
-fn length(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-fn bcast(place: &Place) -> Shape {
-    let len = length(place.bytes);
-    Shape {
-        root: place.root,
-        recv: len,
-        pieces: vec![Piece { start: 0, len, owner: place.root }],
-        in_place: place.rank == place.root,
-        volume: place.bytes,
-        rounds: rounds(place.p),
-        ..Shape::default()
+    /// As the library's registry knows it; the raw wire is not in it.
+    pub(crate) fn registered(&self) -> Option<registry::Operation> {
+        match self.how {
+            How::Move(op, _) | How::Reduce(op, _) => Some(op),
+            How::Put(_) => None,
+        }
     }
-}
 
-fn allgatherv(place: &Place) -> Shape {
-    let dist = place.dist.unwrap_or(&super::dist::DISTS[0]);
-    gathered(place, dist.counts(place.bytes, place.p).into_iter().map(length).collect())
-}
+    /// Whether it takes an operator.
+    pub(crate) fn reduces(&self) -> bool {
+        matches!(self.how, How::Reduce(..))
+    }
 
-fn allgather(place: &Place) -> Shape {
-    let p = place.p as u64;
-    let block = match place.bytes {
-        0 => 0,
-        b if b % 4 == 0 => (b / 4 / p).max(1) * 4,
-        b => (b / p).max(1),
-    };
-    gathered(place, vec![length(block); place.p])
-}
-
-fn gathered(place: &Place, counts: Vec<usize>) -> Shape {
-    let (displs, recv) = crate::agree::starts(&counts);
-    let smallest = counts.iter().min().copied().unwrap_or(0);
-    let pieces = counts.iter().zip(&displs).enumerate();
-    Shape {
-        send: counts[place.rank],
-        recv,
-        pieces: pieces.map(|(owner, (&len, &start))| Piece { start, len, owner }).collect(),
-        volume: (recv - smallest) as u64,
-        rounds: rounds(place.p),
-        counts,
-        displs,
-        ..Shape::default()
+    /// What a rank sends and receives on elements of so many bytes, if it reduces.
+    pub(crate) fn place(&self, place: Place) -> Place {
+        Place { element: if self.reduces() { place.element } else { 1 }, ..place }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::dist::Dist;
+    use super::super::shapes::Outcome;
     use super::*;
 
     fn shape(op: &str, p: usize, rank: usize, bytes: u64, dist: Option<&str>) -> Shape {
         let dist = dist.and_then(Dist::find);
-        (Operation::find(op).unwrap().shape)(&Place { p, rank, root: 1, bytes, dist })
+        let place = Place { p, rank, root: 1, bytes, dist, in_place: false, element: 8 };
+        let op = Operation::find(op).unwrap();
+        (op.shape)(&op.place(place))
     }
 
     #[test]
     fn sizes_mean_what_the_rivals_mean() {
         let s = shape("bcast", 4, 2, 1001, None);
-        assert_eq!((s.send, s.recv, s.root, s.in_place, s.volume, s.rounds), (0, 1001, 1, false, 1001, 2));
-        assert!(shape("bcast", 4, 1, 1001, None).in_place);
+        assert_eq!((s.send, s.recv, s.root, s.own, s.volume, s.rounds), (None, Some(1001), 1, None, 1001, 2));
+        assert_eq!(shape("bcast", 4, 1, 1001, None).own, Some(0));
         // 250 ints among 4: 62 each.
         let s = shape("allgather", 4, 2, 1000, None);
-        assert_eq!((s.send, s.recv, s.volume), (248, 992, 744));
+        assert_eq!((s.send, s.recv, s.volume), (Some(248), Some(992), 744));
         // Less than an int for each: one each.
-        assert_eq!(shape("allgather", 4, 0, 8, None).recv, 16);
-        assert_eq!(shape("allgather", 4, 0, 0, None).recv, 0);
-        assert_eq!(shape("allgather", 4, 0, 1003, None).send, 250);
+        assert_eq!(shape("allgather", 4, 0, 8, None).recv, Some(16));
+        assert_eq!(shape("allgather", 4, 0, 0, None).recv, Some(0));
+        assert_eq!(shape("allgather", 4, 0, 1003, None).send, Some(250));
         let s = shape("allgatherv", 3, 2, 400, Some("irr3"));
-        assert_eq!((s.counts, s.displs, s.send, s.volume), (vec![0, 132, 268], vec![0, 0, 132], 268, 400));
+        assert_eq!(s.received.lists(), (&[0, 132, 268][..], &[0, 0, 132][..]));
+        assert_eq!((s.send, s.volume), (Some(268), 400));
         assert_eq!(shape("barrier", 9, 0, 0, None).rounds, 4);
+        // 125 elements of 8 bytes among 4: 31 each; of less than an element there is one.
+        let s = shape("reduce_scatter_block", 4, 3, 1000, None);
+        assert_eq!((s.send, s.recv, s.volume), (Some(124), Some(31), 3 * 31 * 8));
+        assert_eq!(shape("allreduce", 4, 3, 1, None).recv, Some(1));
+        assert_eq!(shape("reduce_scatter", 4, 3, 1000, None).recv, Some(32));
+    }
+
+    /// Every rank and operation, also in place: pieces cover the buffer once, and come out of contributions.
+    #[test]
+    fn the_pieces_cover_the_result() {
+        for op in OPERATIONS.iter().filter(|o| o.registered().is_some()) {
+            for (dist, in_place) in
+                [(None, false), (Dist::find("geometric"), false), (Dist::find("half"), true)]
+            {
+                let at = |rank| {
+                    let bytes = 10_001;
+                    let place = op.place(Place { p: 7, rank, root: 1, bytes, dist, in_place, element: 4 });
+                    (op.shape)(&place)
+                };
+                let given: Vec<usize> = (0..7).map(|r| at(r).given).collect();
+                for s in (0..7).map(at) {
+                    match &s.result {
+                        Outcome::Pieces(pieces) => {
+                            let mut end = 0;
+                            for piece in pieces {
+                                assert_eq!(piece.start, end);
+                                end += piece.len;
+                                assert!(piece.from + piece.len <= given[piece.owner], "{}: {s:?}", op.name);
+                            }
+                            assert_eq!(end, s.recv.unwrap_or(0), "{}", op.name);
+                        }
+                        Outcome::Fold { from, len, .. } => {
+                            assert!(from + len <= s.given && *len <= s.recv.unwrap(), "{}", op.name);
+                        }
+                    }
+                    let own = s.own.map_or(0, |own| own + s.given);
+                    assert!(own <= s.recv.unwrap_or(0), "{}: {s:?}", op.name);
+                }
+            }
+        }
     }
 
     #[test]
-    fn the_pieces_cover_the_result() {
-        for (op, dist) in [("bcast", None), ("allgather", None), ("allgatherv", Some("geometric"))] {
-            let s = shape(op, 7, 3, 10_001, dist);
-            let mut end = 0;
-            for piece in &s.pieces {
-                assert_eq!(piece.start, end);
-                end += piece.len;
-            }
-            assert_eq!(end, s.recv, "{op}");
+    fn every_operation_of_the_library_is_there() {
+        for op in registry::Operation::ALL.into_iter().filter(|o| !o.is_between_groups()) {
+            let found = Operation::find(op.name()).unwrap_or_else(|| panic!("{op}"));
+            assert_eq!((found.registered(), found.reduces()), (Some(op), op.reduces()));
         }
+        assert_eq!(Operation::find("reduce-scatter-block").map(|o| o.name), Some("reduce_scatter_block"));
     }
 }

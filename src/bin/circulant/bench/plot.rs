@@ -36,28 +36,53 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// One line of the plot: (bytes, µs), by size.
 #[derive(Debug, PartialEq)]
-struct Series {
-    name: String,
-    times: Vec<(f64, f64)>,
-    reference: Vec<(f64, f64)>,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) times: Vec<(f64, f64)>,
+    pub(crate) reference: Vec<(f64, f64)>,
+}
+
+/// What stands around the lines.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    pub(crate) title: String,
+    pub(crate) under: String,
+    pub(crate) times: &'static str,
+    /// A reference for all lines: (bytes, µs), by size.
+    pub(crate) reference: Vec<(f64, f64)>,
 }
 
 /// Draws `rows` into the SVG file `path`.
 pub(crate) fn draw(path: &Path, setting: &Setting, rows: &[Row]) -> Result<(), Failure> {
+    chart(path, &frame(setting), &series(rows))
+}
+
+/// Draws `list` into the SVG file `path`.
+pub(crate) fn chart(path: &Path, frame: &Frame, list: &[Series]) -> Result<(), Failure> {
     let mut text = String::new();
-    let list = series(rows);
-    paint(&mut text, setting, &list).map_err(|e| Failure::new(1, format!("{}: {e}", path.display())))?;
+    paint(&mut text, frame, list).map_err(|e| Failure::new(1, format!("{}: {e}", path.display())))?;
     std::fs::write(path, text).map_err(|e| Failure::about(path.display(), &e))
+}
+
+fn frame(s: &Setting) -> Frame {
+    let wire =
+        circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
+    let ranks = units::plural(s.p as u64, "rank");
+    let nodes = units::plural(u64::from(s.nodes), "node");
+    let mut under = format!("{ranks} on {nodes}, provider {}, {} memory", s.provider, s.memory);
+    if s.p > 1 {
+        under += &format!("; {}", units::wire_text(&wire));
+    }
+    let times = "time of the slowest rank, smallest repetition";
+    Frame { title: s.label.clone(), under, times, reference: Vec::new() }
 }
 
 /// Rows of one operation and distribution make a line. What cannot be on a logarithmic axis is left out.
 fn series(rows: &[Row]) -> Vec<Series> {
     let mut list: Vec<Series> = Vec::new();
     for row in rows.iter().filter(|r| r.bytes > 0 && r.min_us > 0.0) {
-        let name = match row.dist {
-            "-" => row.op.to_owned(),
-            dist => format!("{} {dist}", row.op),
-        };
+        let words = [row.op, row.dist, row.algorithm].into_iter().filter(|w| !["-", "auto"].contains(w));
+        let name = words.collect::<Vec<_>>().join(" ");
         let i = list.iter().position(|s| s.name == name).unwrap_or_else(|| {
             list.push(Series { name, times: Vec::new(), reference: Vec::new() });
             list.len() - 1
@@ -103,14 +128,16 @@ impl Axis {
     }
 }
 
-fn paint(text: &mut String, setting: &Setting, list: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
+fn paint(text: &mut String, frame: &Frame, list: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
-    let all = list.iter().flat_map(|s| s.times.iter().chain(&s.reference));
+    let all = list.iter().flat_map(|s| s.times.iter().chain(&s.reference)).chain(&frame.reference);
     let x = Axis::new(all.clone().map(|p| p.0), FRAME.0, FRAME.2);
     let y = Axis::new(all.map(|p| p.1), FRAME.3, FRAME.1);
-    titles(&area, setting)?;
-    grid(&area, &x, &y)?;
+    titles(&area, frame)?;
+    grid(&area, &x, &y, frame.times)?;
+    let common: Vec<_> = frame.reference.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();
+    dashed(&area, &common, INK)?;
     for (i, s) in list.iter().enumerate() {
         let colour = COLOURS[i % COLOURS.len()];
         let at = |line: &[(f64, f64)]| line.iter().map(|p| (x.at(p.0), y.at(p.1))).collect::<Vec<_>>();
@@ -121,7 +148,7 @@ fn paint(text: &mut String, setting: &Setting, list: &[Series]) -> Result<(), Bo
             mark(&area, point, i, colour)?;
         }
     }
-    legend(&area, list)?;
+    legend(&area, list, !common.is_empty())?;
     area.present()?;
     Ok(())
 }
@@ -139,21 +166,13 @@ fn write(
     Ok(())
 }
 
-fn titles(area: &Area<'_>, s: &Setting) -> Result<(), Box<dyn std::error::Error>> {
+fn titles(area: &Area<'_>, frame: &Frame) -> Result<(), Box<dyn std::error::Error>> {
     let left = Pos::new(HPos::Left, VPos::Center);
-    write(area, &s.label, (FRAME.0, 28), 20, INK, left)?;
-    let wire =
-        circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
-    let ranks = units::plural(s.p as u64, "rank");
-    let nodes = units::plural(u64::from(s.nodes), "node");
-    let mut under = format!("{ranks} on {nodes}, provider {}, {} memory", s.provider, s.memory);
-    if s.p > 1 {
-        under += &format!("; {}", units::wire_text(&wire));
-    }
-    write(area, &under, (FRAME.0, 52), 13, PALE, left)
+    write(area, &frame.title, (FRAME.0, 28), 20, INK, left)?;
+    write(area, &frame.under, (FRAME.0, 52), 13, PALE, left)
 }
 
-fn grid(area: &Area<'_>, x: &Axis, y: &Axis) -> Result<(), Box<dyn std::error::Error>> {
+fn grid(area: &Area<'_>, x: &Axis, y: &Axis, times: &str) -> Result<(), Box<dyn std::error::Error>> {
     let line = |from: (i32, i32), to: (i32, i32), colour: RGBColor| {
         area.draw(&PathElement::new(vec![from, to], colour.stroke_width(1)))
     };
@@ -192,11 +211,7 @@ fn grid(area: &Area<'_>, x: &Axis, y: &Axis) -> Result<(), Box<dyn std::error::E
     write(area, "size m", (middle, FRAME.3 + 42), 14, INK, Pos::new(HPos::Center, VPos::Center))?;
     let style = TextStyle::from((FONT, 14).into_font().transform(FontTransform::Rotate270)).color(&INK);
     let style = style.pos(Pos::new(HPos::Center, VPos::Center));
-    area.draw(&Text::new(
-        "time of the slowest rank, smallest repetition",
-        (24, (FRAME.1 + FRAME.3) / 2),
-        style,
-    ))?;
+    area.draw(&Text::new(times.to_owned(), (24, (FRAME.1 + FRAME.3) / 2), style))?;
     Ok(())
 }
 
@@ -208,6 +223,9 @@ fn size_label(bytes: f64) -> String {
 
 /// Dashes of 7 pixels with gaps of 5, along the whole line.
 fn dashed(area: &Area<'_>, line: &[(i32, i32)], colour: RGBColor) -> Result<(), Box<dyn std::error::Error>> {
+    if line.is_empty() {
+        return Ok(());
+    }
     let style = colour.mix(0.75).stroke_width(1);
     area.draw(&DashedPathElement::new(line.to_vec(), 7, 5, style))?;
     Ok(())
@@ -232,7 +250,7 @@ fn mark(
     Ok(())
 }
 
-fn legend(area: &Area<'_>, list: &[Series]) -> Result<(), Box<dyn std::error::Error>> {
+fn legend(area: &Area<'_>, list: &[Series], common: bool) -> Result<(), Box<dyn std::error::Error>> {
     let left = Pos::new(HPos::Left, VPos::Center);
     let (x, mut y) = LEGEND;
     for (i, s) in list.iter().enumerate() {
@@ -241,6 +259,11 @@ fn legend(area: &Area<'_>, list: &[Series]) -> Result<(), Box<dyn std::error::Er
         mark(area, (x + 16, y), i, colour)?;
         write(area, &s.name, (x + 42, y), 13, INK, left)?;
         y += 24;
+    }
+    if common {
+        y += 8;
+        dashed(area, &[(x, y), (x + 32, y)], INK)?;
+        write(area, "C, the reference", (x + 42, y), 13, INK, left)?;
     }
     if list.iter().any(|s| !s.reference.is_empty()) {
         y += 8;
@@ -259,6 +282,7 @@ mod tests {
         Row {
             op,
             dist,
+            algorithm: "auto",
             p: 8,
             bytes,
             min_us: us,
@@ -307,16 +331,20 @@ mod tests {
             provider: "tcp".to_owned(),
             launcher: "pmi1".to_owned(),
             memory: "arena",
-            persistent: false,
+            mode: "blocking",
+            in_place: false,
+            kind: "i32",
+            op: "sum",
             root: 0,
             latency_ns: 1000.0,
             overhead_ns: 100.0,
             byte_ns: 0.5,
+            fold_ns: 0.0,
         };
         let mut text = String::new();
         paint(
             &mut text,
-            &setting,
+            &frame(&setting),
             &series(&[row("bcast", "-", 1000, 5.0), row("allgatherv", "irr3", 10, 3.0)]),
         )
         .unwrap();

@@ -2,12 +2,16 @@
 //! locally, and the slowest rank's time. Smallest and median over the repetitions, and the smallest span.
 
 use super::dist::Dist;
-use super::operations::{How, Operation, Place, Shape};
-use crate::agree::agree;
+use super::job::{Job, MemoryKind, Mode, Order};
+use super::operations::{How, Operation};
+use super::sample::Use;
+use super::shapes::{Place, Shape};
 use crate::outcome::Failure;
 use crate::units;
-use circulant::comm::{Buf, Persistent, Stats, Wire};
+use circulant::comm::{Options, Stats, Wire};
 use circulant::diagnostics::allocations;
+use circulant::ops::{Op, Reducer, Type};
+use circulant::plan::registry::Algorithm;
 use circulant::{Communicator, World};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
@@ -19,17 +23,33 @@ pub(crate) struct Lab<'a> {
     /// For what goes on besides: barriers, gathered times.
     pub(crate) comm: &'a Communicator,
     /// For what is timed.
-    pub(crate) timed: &'a Communicator,
+    pub(crate) options: Options,
     pub(crate) wire: Wire,
+    /// Nanoseconds per byte that is reduced; 0 if nothing is.
+    pub(crate) fold_ns: f64,
     pub(crate) root: usize,
     /// Most repetitions.
     pub(crate) reps: usize,
     /// Seconds that a point's repetitions may take.
     pub(crate) time: f64,
     pub(crate) memory: MemoryKind,
-    pub(crate) persistent: bool,
+    pub(crate) mode: Mode,
+    pub(crate) in_place: bool,
+    pub(crate) kind: Type,
+    pub(crate) op: Op,
+    pub(crate) reducer: Reducer,
     pub(crate) check: bool,
     pub(crate) stats: bool,
+}
+
+impl Lab<'_> {
+    /// What `point` is about at one rank.
+    pub(crate) fn place(&self, point: &Point) -> Place {
+        let (p, rank) = (self.comm.size(), self.comm.rank());
+        let element = self.kind.size() as u64;
+        let Point { op, dist, bytes, .. } = *point;
+        op.place(Place { p, rank, root: self.root, bytes, dist, in_place: self.in_place, element })
+    }
 }
 
 /// A point to measure.
@@ -38,12 +58,19 @@ pub(crate) struct Point {
     pub(crate) op: &'static Operation,
     pub(crate) dist: Option<&'static Dist>,
     pub(crate) bytes: u64,
+    /// `None`: the library chooses.
+    pub(crate) algorithm: Option<&'static Algorithm>,
 }
 
 impl Point {
     /// The distribution's name, `-` where there is none.
     pub(crate) fn dist_name(&self) -> &'static str {
         self.dist.map_or("-", |d| d.name)
+    }
+
+    /// The algorithm's name, `auto` where the library chooses.
+    pub(crate) fn algorithm_name(&self) -> &'static str {
+        self.algorithm.map_or("auto", |a| a.name)
     }
 }
 
@@ -52,13 +79,14 @@ impl Point {
 pub(crate) struct Row {
     pub(crate) op: &'static str,
     pub(crate) dist: &'static str,
+    pub(crate) algorithm: &'static str,
     pub(crate) p: usize,
     pub(crate) bytes: u64,
     pub(crate) min_us: f64,
     pub(crate) median_us: f64,
     pub(crate) span_us: f64,
     pub(crate) reps: usize,
-    /// C = βm + q(L+o) and its kin, from the wire as measured in the same run.
+    /// C = βV + γF + q(L+o), from the wire as measured in the same run.
     pub(crate) reference_us: f64,
     /// min_us beside it; none where the reference is 0.
     pub(crate) ratio: Option<f64>,
@@ -83,120 +111,47 @@ pub(crate) struct Figure {
     pub(crate) sum: u64,
 }
 
-/// Which memory the operation works on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum MemoryKind {
-    /// Registered memory of the library's (Communicator::alloc)
-    #[default]
-    Arena,
-    /// Ordinary slices
-    Plain,
-}
-
-impl MemoryKind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Arena => "arena",
-            Self::Plain => "plain",
-        }
-    }
-}
-
-/// What is sent, and where the result goes.
-#[derive(Debug)]
-pub(crate) enum Memory {
-    Arena(Buf<u8>, Buf<u8>),
-    Plain(Vec<u8>, Vec<u8>),
-}
-
-impl Memory {
-    /// Collective: fails everywhere when one rank has not enough.
-    pub(crate) fn new(
-        comm: &Communicator,
-        kind: MemoryKind,
-        send: usize,
-        recv: usize,
-    ) -> Result<Self, Failure> {
-        let mine = match kind {
-            MemoryKind::Arena => comm
-                .alloc(send)
-                .and_then(|s| Ok(Self::Arena(s, comm.alloc(recv)?)))
-                .map_err(|e| Failure::new(1, e.to_string())),
-            MemoryKind::Plain => zeros(send).and_then(|s| Ok(Self::Plain(s, zeros(recv)?))),
-        };
-        agree(comm, mine)
-    }
-
-    pub(crate) fn parts(&mut self) -> (&mut [u8], &mut [u8]) {
-        match self {
-            Self::Arena(send, recv) => (send, recv),
-            Self::Plain(send, recv) => (send, recv),
-        }
-    }
-}
-
-fn zeros(len: usize) -> Result<Vec<u8>, Failure> {
-    let mut v = Vec::new();
-    v.try_reserve_exact(len)
-        .map_err(|_| Failure::new(1, format!("no memory for {}", units::size(len as u64))))?;
-    v.resize(len, 0);
-    Ok(v)
-}
-
-/// The operation, ready to run any number of times.
-enum Job<'a> {
-    Call { call: super::operations::Call, comm: &'a Communicator, shape: &'a Shape, memory: Memory },
-    Started(Box<Persistent<u8>>),
-}
-
-impl Job<'_> {
-    fn run(&mut self) -> circulant::Result<()> {
-        match self {
-            Self::Call { call, comm, shape, memory } => {
-                let (send, recv) = memory.parts();
-                call(comm, shape, send, recv)
-            }
-            Self::Started(persistent) => {
-                persistent.start()?;
-                persistent.wait()
-            }
-        }
-    }
-}
-
 /// Measures one point; `None` when rank 0 wants to stop (`go_on` is rank 0's word). Collective.
 pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Option<Row>, Failure> {
-    let (p, rank) = (lab.comm.size(), lab.comm.rank());
     let mut word = [u8::from(go_on)];
     lab.comm.bcast(&mut word, 0)?;
     if word == [0] {
         return Ok(None);
     }
-    let place = Place { p, rank, root: lab.root, bytes: point.bytes, dist: point.dist };
+    let place = lab.place(point);
     let shape = (point.op.shape)(&place);
-    let (call, init) = match point.op.how {
-        How::Put => return raw(lab, point, &shape).map(Some),
-        How::Collective { call, init } => (call, init),
+    let start = match point.op.how {
+        How::Put(halves) => return raw(lab, point, &shape, halves).map(Some),
+        How::Move(_, start) | How::Reduce(_, start) => start,
+    };
+    let algorithm = point.algorithm.map(|a| a.name.to_owned());
+    let timed = lab.world.comm().with(Options { algorithm, ..lab.options.clone() });
+    let order = Order {
+        comm: lab.comm,
+        timed: &timed,
+        shape: &shape,
+        kind: lab.kind,
+        reducer: &lab.reducer,
+        mode: lab.mode,
+        memory: lab.memory,
+        guard: 0,
     };
     if lab.check {
-        let what = format!("{} {} of {} B, root {}", point.op.name, point.dist_name(), point.bytes, lab.root);
-        super::check::check(lab, point.op, &shape, &what)?;
+        let (op, dist, algorithm) = (point.op.name, point.dist_name(), point.algorithm_name());
+        let (bytes, root) = (point.bytes, lab.root);
+        let text = format!("{op} {dist} of {bytes} B, root {root}, algorithm {algorithm}");
+        let what = Use { op: point.op.reduces().then_some(lab.op), p: lab.comm.size() };
+        super::check::check(lab, start, &order, what, &text)?;
     }
-    let memory = Memory::new(lab.comm, lab.memory, shape.send, shape.recv)?;
-    let mut job = match (init.filter(|_| lab.persistent), memory) {
-        (Some(init), Memory::Arena(send, recv)) => {
-            Job::Started(Box::new(init(lab.timed, &shape, send, recv)?))
-        }
-        (_, memory) => Job::Call { call, comm: lab.timed, shape: &shape, memory },
-    };
-    let reps = warm_up(lab, &mut job)?;
-    let times = timed(lab, &mut job, reps)?;
-    let stats = if lab.stats { Some(count(lab, &mut job)?) } else { None };
+    let mut job = start(&order)?;
+    let reps = warm_up(lab, &mut *job)?;
+    let times = timed_runs(lab, &mut *job, reps)?;
+    let stats = if lab.stats { Some(count(lab, &mut *job)?) } else { None };
     Ok(Some(row(lab, point, &shape, &times, stats)))
 }
 
 /// One untimed run, or two where they are short; says how many repetitions fit.
-fn warm_up(lab: &Lab<'_>, job: &mut Job<'_>) -> Result<usize, Failure> {
+fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
     let mut slowest = 0f64;
     for _ in 0..2 {
         if slowest >= lab.time / 16.0 {
@@ -227,7 +182,7 @@ struct Times {
     all: Vec<[u64; 2]>,
 }
 
-fn timed(lab: &Lab<'_>, job: &mut Job<'_>, reps: usize) -> Result<Times, Failure> {
+fn timed_runs(lab: &Lab<'_>, job: &mut dyn Job, reps: usize) -> Result<Times, Failure> {
     let mut mine = vec![[0u64; 2]; reps];
     for slot in &mut mine {
         lab.comm.barrier()?;
@@ -260,11 +215,12 @@ fn row(lab: &Lab<'_>, point: &Point, shape: &Shape, times: &Times, stats: Option
     let (min, median, span) = times.figures();
     let reference = match times.p {
         1 => 0.0,
-        _ => units::reference(&lab.wire, shape.volume, shape.rounds),
+        _ => reference(lab, shape),
     };
     Row {
         op: point.op.name,
         dist: point.dist_name(),
+        algorithm: point.algorithm_name(),
         p: lab.comm.size(),
         bytes: point.bytes,
         min_us: min / 1e3,
@@ -277,25 +233,47 @@ fn row(lab: &Lab<'_>, point: &Point, shape: &Shape, times: &Times, stats: Option
     }
 }
 
-/// The raw wire. Rank 0 alone has times; the others' rows are never shown.
-fn raw(lab: &Lab<'_>, point: &Point, shape: &Shape) -> Result<Row, Failure> {
+/// C, in nanoseconds.
+fn reference(lab: &Lab<'_>, shape: &Shape) -> f64 {
+    units::reference(&lab.wire, shape.volume, shape.rounds) + lab.fold_ns * shape.folded as f64
+}
+
+/// What reducing a byte takes in the second cache, in nanoseconds: the least of several runs at rank 0. Collective.
+pub(crate) fn fold_ns(comm: &Communicator, reducer: &Reducer) -> Result<f64, Failure> {
+    const BYTES: usize = 64 << 10;
+    let mut best = [f64::MAX];
+    if comm.rank() == 0 {
+        let (mut a, b) = (vec![0u128; BYTES / 16], vec![0u128; BYTES / 16]);
+        for _ in 0..20 {
+            let start = now();
+            let target = std::hint::black_box(bytemuck::cast_slice_mut(&mut a));
+            reducer.reduce(target, bytemuck::cast_slice(&b), circulant::ops::Side::SourceRight)?;
+            best[0] = best[0].min((now() - start) as f64 / BYTES as f64);
+        }
+    }
+    comm.bcast(&mut best, 0)?;
+    Ok(best[0])
+}
+
+/// The raw wire, so many halves of a round trip. Rank 0 alone has times; the others' rows are never shown.
+fn raw(lab: &Lab<'_>, point: &Point, shape: &Shape, halves: u32) -> Result<Row, Failure> {
     let bytes = usize::try_from(point.bytes).map_err(|_| Failure::usage("that is too much to put"))?;
     let first = lab.comm.put_times(bytes, 1)?;
     let mut one = [first.first().map_or(0.0, |t| t.as_secs_f64())];
     lab.comm.bcast(&mut one, 0)?;
     let times = lab.comm.put_times(bytes, repetitions(lab.time, 2.0 * one[0], lab.reps))?;
-    let all = times.iter().map(|t| [0, u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)]);
+    let all = times.iter().map(|t| [0, u64::try_from((*t * halves).as_nanos()).unwrap_or(u64::MAX)]);
     let mut all: Vec<[u64; 2]> = all.collect();
     if all.is_empty() {
         all.push([0, 0]);
     }
     let row = row(lab, point, shape, &Times { p: 1, all }, None);
-    let reference = units::reference(&lab.wire, shape.volume, shape.rounds);
+    let reference = reference(lab, shape);
     Ok(Row { reference_us: reference / 1e3, ratio: units::ratio(row.min_us * 1e3, reference), ..row })
 }
 
 /// Counts one operation: the largest of three runs at each rank, then maximum and sum over the ranks.
-fn count(lab: &Lab<'_>, job: &mut Job<'_>) -> Result<Counted, Failure> {
+fn count(lab: &Lab<'_>, job: &mut dyn Job) -> Result<Counted, Failure> {
     let mut most = [0u64; 5];
     for _ in 0..3 {
         lab.comm.barrier()?;

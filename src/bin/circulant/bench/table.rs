@@ -1,5 +1,6 @@
 //! Rows as a table for people, as CSV in the rivals' format, or as JSON.
 
+use super::operations::Operation;
 use super::points::{Counted, Figure, Point, Row};
 use crate::outcome::Out;
 use crate::units::{align, ratio_text, size, time};
@@ -13,15 +14,17 @@ pub(crate) enum Format {
     Table,
     /// op,dist,p,bytes,min_us,median_us,span_us,reps,label
     Csv,
-    /// One object: wire, ranks, rows
+    /// One object: setting, rows
     Json,
 }
 
 pub(crate) const CSV_HEAD: &str = "op,dist,p,bytes,min_us,median_us,span_us,reps,label";
 
+/// The label says which algorithm it was, where one was named.
 pub(crate) fn csv(row: &Row, label: &str) -> String {
-    let Row { op, dist, p, bytes, min_us, median_us, span_us, reps, .. } = row;
-    format!("{op},{dist},{p},{bytes},{min_us:.2},{median_us:.2},{span_us:.2},{reps},{label}")
+    let Row { op, dist, p, bytes, min_us, median_us, span_us, reps, algorithm, .. } = row;
+    let line = format!("{op},{dist},{p},{bytes},{min_us:.2},{median_us:.2},{span_us:.2},{reps},{label}");
+    if *algorithm == "auto" { line } else { format!("{line}/{algorithm}") }
 }
 
 /// A column: its head, and whether it is aligned to the left.
@@ -48,6 +51,8 @@ const COUNTS: [Column; 5] =
 pub(crate) struct Table {
     columns: Vec<Column>,
     widths: Vec<usize>,
+    /// Whether there is a column of algorithms: where one was named.
+    algorithms: bool,
 }
 
 impl Table {
@@ -62,6 +67,11 @@ impl Table {
             widest(&|p| p.dist_name().to_owned()),
             widest(&|p| size(p.bytes)),
         ];
+        let algorithms = points.iter().any(|p| p.algorithm.is_some());
+        if algorithms {
+            columns.insert(1, ("algorithm", true));
+            widths.insert(1, widest(&|p| p.algorithm_name().to_owned()));
+        }
         widths.extend([7, 7, 7, 7, 6, 4]);
         if stats {
             columns.extend(COUNTS);
@@ -70,7 +80,7 @@ impl Table {
         for (w, (head, _)) in widths.iter_mut().zip(&columns) {
             *w = (*w).max(head.chars().count());
         }
-        Self { columns, widths }
+        Self { columns, widths, algorithms }
     }
 
     pub(crate) fn head(&self) -> String {
@@ -91,6 +101,9 @@ impl Table {
             ratio_text(row.ratio),
             row.reps.to_string(),
         ];
+        if self.algorithms {
+            cells.insert(1, row.algorithm.to_owned());
+        }
         if self.columns.len() > cells.len() {
             match &row.stats {
                 Some(stats) => cells.extend(counted(stats)),
@@ -120,11 +133,17 @@ pub(crate) struct Setting {
     pub(crate) provider: String,
     pub(crate) launcher: String,
     pub(crate) memory: &'static str,
-    pub(crate) persistent: bool,
+    pub(crate) mode: &'static str,
+    pub(crate) in_place: bool,
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    pub(crate) op: &'static str,
     pub(crate) root: usize,
     pub(crate) latency_ns: f64,
     pub(crate) overhead_ns: f64,
     pub(crate) byte_ns: f64,
+    /// Of reducing a byte; 0 when nothing is reduced.
+    pub(crate) fold_ns: f64,
 }
 
 #[derive(Serialize)]
@@ -146,25 +165,28 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     let wire =
         circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let mut text = format!(
-        "\n{} on {}, provider {}, launcher {}, {} memory{}\n",
+        "\n{} on {}, provider {}, launcher {}, {} memory, {} calls{}\n",
         crate::units::plural(s.p as u64, "rank"),
         crate::units::plural(u64::from(s.nodes), "node"),
         s.provider,
         s.launcher,
         s.memory,
-        if s.persistent { ", persistent" } else { "" },
+        s.mode,
+        if s.in_place { ", in place" } else { "" },
     );
+    let mut used: Vec<&Operation> = Vec::new();
+    for op in rows.iter().filter_map(|row| Operation::find(row.op)) {
+        if !used.iter().any(|o| o.name == op.name) {
+            used.push(op);
+        }
+    }
+    if used.iter().any(|o| o.reduces()) {
+        text += &format!("{} of {}, γ = {:.3} ns/B at rank 0\n", s.op, s.kind, s.fold_ns);
+    }
     if s.p > 1 {
         let q = crate::units::rounds(s.p);
         text += &format!("wire between ranks 0 and 1: {}\n", crate::units::wire_text(&wire));
-        let formulas: &[(&[&str], &str)] = &[
-            (&["bcast"], "bcast βm + q(L+o)"),
-            (&["allgather", "allgatherv"], "allgather and allgatherv β(m − smallest contribution) + q(L+o)"),
-            (&["barrier"], "barrier q(L+o)"),
-            (&["put"], "put βm + L+o"),
-        ];
-        let used = formulas.iter().filter(|(ops, _)| rows.iter().any(|r| ops.contains(&r.op)));
-        let used: Vec<&str> = used.map(|(_, formula)| *formula).collect();
+        let used: Vec<String> = used.iter().map(|o| format!("{} {}", o.name, o.reference)).collect();
         text += &format!("C, the reference: {}; q = {q}\n", used.join(", "));
     }
     text +=
@@ -178,15 +200,14 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::dist::Dist;
-    use super::super::operations::Operation;
     use super::*;
 
     fn points() -> Vec<Point> {
         let op = |name| Operation::find(name).unwrap();
         vec![
-            Point { op: op("bcast"), dist: None, bytes: 1_000_000 },
-            Point { op: op("allgatherv"), dist: Dist::find("geometric"), bytes: 4 },
-            Point { op: op("barrier"), dist: None, bytes: 0 },
+            Point { op: op("bcast"), dist: None, bytes: 1_000_000, algorithm: None },
+            Point { op: op("allgatherv"), dist: Dist::find("geometric"), bytes: 4, algorithm: None },
+            Point { op: op("barrier"), dist: None, bytes: 0, algorithm: None },
         ]
     }
 
@@ -203,6 +224,7 @@ mod tests {
         Row {
             op,
             dist: "-",
+            algorithm: "auto",
             p: 8,
             bytes,
             min_us: us,
@@ -234,6 +256,8 @@ mod tests {
     fn csv_is_the_rivals_format() {
         let row = example("bcast", 1000, 12.345);
         assert_eq!(csv(&row, "circulant"), "bcast,-,8,1000,12.35,12.35,12.35,35,circulant");
+        let named = Row { algorithm: "ring", ..row.clone() };
+        assert!(csv(&named, "circulant").ends_with(",35,circulant/ring"));
         assert_eq!(CSV_HEAD.split(',').count(), csv(&row, "x").split(',').count());
     }
 }

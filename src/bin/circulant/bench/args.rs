@@ -1,0 +1,189 @@
+//! The command line of `circulant bench`.
+
+use super::dist::{DISTS, Dist};
+use super::job::{MemoryKind, Mode};
+use super::operations::{OPERATIONS, Operation};
+use super::table::Format;
+use crate::units;
+use circulant::ops::{Op, Type, pairs};
+use circulant::plan::registry;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Most repetitions that make sense; each keeps 16 bytes per rank at every rank.
+const MOST_REPS: u64 = 1_000_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  circulant run -n 8 bench bcast --bytes 1K,64K,1M
+  circulant run -n 8 bench bcast,allgatherv --check --stats
+  circulant run -n 9 bench allgatherv --dist spike,irr3 --bytes 1M --plot allgatherv.svg
+  circulant run -n 8 bench allreduce --type f32 --op max --algorithm all --bytes 8,1M
+  circulant run -n 8 bench alltoall,scan --mode request --check
+  circulant run -n 2 bench put,bcast --bytes 4,1K,1M,16M
+  circulant run -n 8 bench bcast --format csv --label tcp > tcp.csv
+  srun -n 64 circulant bench bcast --blocks 12 --time 5";
+
+/// Time collectives, beside what the wire itself would take
+///
+/// For every repetition all ranks pass a barrier, each times the operation, and the slowest one counts. Shown
+/// are the smallest and the median repetition, and the smallest span (latest end − earliest start; meaningful
+/// where all ranks read one clock, that is on one machine). One or two untimed runs come first and set the
+/// number of repetitions. Beside each time stands the reference C = βV + γF + q(L+o), with latency L, overhead o
+/// per put and time per byte β of a raw put between ranks 0 and 1 and the time γ of reducing a byte, measured in
+/// the same run, and q = ⌈log2 P⌉. V and F are the bytes that some rank must at least move and reduce. Each term
+/// alone is a lower bound for one port per rank; C, their sum, is not.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, after_long_help = after_long_help())]
+pub(crate) struct BenchArgs {
+    /// What to time: names of operations (see below) with commas between, or all
+    #[arg(value_name = "OP,…", value_delimiter = ',', required = true, value_parser = operation)]
+    pub(crate) ops: Vec<Choice<&'static Operation>>,
+    /// Sizes in bytes (K, M, G decimal; Ki, Mi, Gi binary) [default: 4, 8, 40, 80, 400, … 4M]
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = units::size_argument)]
+    pub(crate) bytes: Vec<u64>,
+    /// Distributions of the bytes over the ranks, for irregular operations [default: all seven; of
+    /// reduce_scatter: regular]
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = distribution)]
+    pub(crate) dist: Vec<&'static Dist>,
+    /// Root rank of bcast, reduce, gather(v), scatter(v)
+    #[arg(long, value_name = "R", default_value_t = 0)]
+    pub(crate) root: usize,
+    /// Most repetitions per point
+    #[arg(short, long, value_name = "N", default_value_t = 35, value_parser = clap::value_parser!(u64).range(1..=MOST_REPS))]
+    pub(crate) reps: u64,
+    /// Seconds that the repetitions of a point may take together; at least 3 are made
+    #[arg(short, long, value_name = "S", default_value = "1", value_parser = units::seconds_argument)]
+    pub(crate) time: f64,
+    /// Blocks per message: a number from 1, or auto
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = blocks)]
+    pub(crate) blocks: Choice<u32>,
+    /// Algorithms by their registry names, with commas between; auto (the library chooses); all that can do it
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "auto")]
+    pub(crate) algorithm: Vec<String>,
+    /// Type of the elements, for operations that reduce
+    #[arg(long = "type", value_name = "TYPE", default_value = "i32", value_parser = kind)]
+    pub(crate) kind: Type,
+    /// Operator, for operations that reduce
+    #[arg(long, value_name = "OP", default_value = "sum", value_parser = operator)]
+    pub(crate) op: Op,
+    /// Form of the calls
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: Mode,
+    /// Contributions stand in the receive buffer (at the root only, where there is one) [where MPI has it]
+    #[arg(long)]
+    pub(crate) in_place: bool,
+    /// Memory that is sent from and received into
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) memory: MemoryKind,
+    /// Seconds that one call may take before it fails on every rank [default: CIRCULANT_DEADLINE]
+    #[arg(long, value_name = "S", value_parser = units::seconds_argument)]
+    pub(crate) deadline: Option<f64>,
+    /// Compare every byte of every point with a sequential reference, outside the timing, on arena and plain
+    /// memory; exit code 3 if wrong
+    #[arg(short, long)]
+    pub(crate) check: bool,
+    /// Count puts, bytes on the wire, bytes copied by our code, heap allocations and rounds of one operation
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// The same as --mode persistent
+    #[arg(long, conflicts_with = "mode")]
+    pub(crate) persistent: bool,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// Draw time against size, both logarithmic, with the reference, into this file
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Last column of the CSV, and the plot's title
+    #[arg(long, value_name = "TEXT", default_value = "circulant", value_parser = label)]
+    pub(crate) label: String,
+}
+
+/// A value, or `auto` or `all`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice<T>(pub(crate) Option<T>);
+
+fn after_long_help() -> String {
+    let mut text = "Operations, what a size m means, and the reference C:\n".to_owned();
+    for o in OPERATIONS {
+        text += &format!("  {:<21}{}; C = {}\n", o.name, o.sizes, o.reference);
+    }
+    text += "\nTypes and operators:\n";
+    for kind in Type::ALL {
+        let ops: Vec<&str> = pairs().filter(|(k, _)| k == kind).map(|(_, op)| op.name()).collect();
+        text += &format!("  {:<13}{}\n", kind.name(), ops.join(" "));
+    }
+    text += "\nDistributions (the last rank with a share takes what the rounding leaves; for irr3 the last rank):\n";
+    for d in DISTS {
+        text += &format!("  {:<12}{}\n", d.name, d.about);
+    }
+    text += "\nAlgorithms (n blocks, q = ⌈log2 P⌉ rounds):\n";
+    let can = |a: &&registry::Algorithm| Operation::find(a.operation.name()).is_some();
+    for a in registry::all().filter(can) {
+        text +=
+            &format!("  {:<21}{:<19}{} rounds; {}\n", a.operation.name(), a.name, a.rounds, a.restrictions);
+    }
+    text + "\n" + EXAMPLES
+}
+
+fn operation(name: &str) -> Result<Choice<&'static Operation>, String> {
+    match (name, Operation::find(name)) {
+        ("all", _) => Ok(Choice(None)),
+        (_, Some(found)) => Ok(Choice(Some(found))),
+        _ => {
+            let names = OPERATIONS.map(|o| o.name).join(", ");
+            Err(format!("there is no operation {name:?}; there are {names}; or all"))
+        }
+    }
+}
+
+fn kind(name: &str) -> Result<Type, String> {
+    let names = || Type::ALL.iter().map(|t| t.name()).collect::<Vec<_>>().join(", ");
+    name.parse().map_err(|_| format!("there is no type {name:?}; there are {}", names()))
+}
+
+fn operator(name: &str) -> Result<Op, String> {
+    let names = || Op::ALL.iter().map(|t| t.name()).collect::<Vec<_>>().join(", ");
+    name.parse().map_err(|_| format!("there is no operator {name:?}; there are {}", names()))
+}
+
+fn distribution(name: &str) -> Result<&'static Dist, String> {
+    Dist::find(name).ok_or_else(|| {
+        format!("there is no distribution {name:?}; there are {}", DISTS.map(|d| d.name).join(", "))
+    })
+}
+
+fn blocks(text: &str) -> Result<Choice<u32>, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(Choice(None)),
+        (_, Ok(n)) if n > 0 => Ok(Choice(Some(n))),
+        _ => Err("it must be a whole number from 1, or auto".to_owned()),
+    }
+}
+
+fn label(text: &str) -> Result<String, String> {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => Err("it must not contain commas, quotes or line ends: it stands in a CSV column".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+impl BenchArgs {
+    /// The operations asked for, each once, in this order; of all the put only where there are two ranks.
+    pub(crate) fn operations(&self) -> Vec<&'static Operation> {
+        let mut list: Vec<&'static Operation> = Vec::new();
+        for choice in &self.ops {
+            match choice.0 {
+                Some(op) => list.push(op),
+                None => list.extend(OPERATIONS.iter().filter(|o| o.registered().is_some())),
+            }
+        }
+        list
+    }
+
+    /// The form of the calls.
+    pub(crate) fn mode(&self) -> Mode {
+        if self.persistent { Mode::Persistent } else { self.mode }
+    }
+}

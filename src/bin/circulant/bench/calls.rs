@@ -1,0 +1,160 @@
+//! Every collective of the library in its three forms, behind one trait. What differs from call to call is what
+//! its arguments are made of, one line each.
+
+use super::shapes::Shape;
+use circulant::comm::{Buf, Contribution, Destination, Owned, Persistent, Request};
+use circulant::ops::Reducer;
+use circulant::{Communicator, Result};
+
+/// A buffer, or in place.
+#[derive(Debug)]
+pub(crate) struct Maybe<B>(pub(crate) Option<B>);
+
+impl<T> Contribution<T> for Maybe<&[T]> {
+    fn slice(&self) -> Option<&[T]> {
+        self.0
+    }
+}
+
+impl<T> Destination<T> for Maybe<&mut [T]> {
+    fn slice(&mut self) -> Option<&mut [T]> {
+        self.0.as_deref_mut()
+    }
+}
+
+impl<T: bytemuck::Pod> Owned<T> for Maybe<Buf<T>> {
+    fn buffer(self) -> Option<Buf<T>> {
+        self.0
+    }
+}
+
+/// For arguments that are never in place: an empty buffer where a rank has none.
+trait Here {
+    type Buffer;
+    fn here(self, comm: &Communicator) -> Result<Self::Buffer>;
+}
+
+impl<'a, T> Here for Maybe<&'a [T]> {
+    type Buffer = &'a [T];
+    fn here(self, _: &Communicator) -> Result<&'a [T]> {
+        Ok(self.0.unwrap_or_default())
+    }
+}
+
+impl<'a, T> Here for Maybe<&'a mut [T]> {
+    type Buffer = &'a mut [T];
+    fn here(self, _: &Communicator) -> Result<&'a mut [T]> {
+        Ok(self.0.unwrap_or_default())
+    }
+}
+
+impl<T: bytemuck::Pod> Here for Maybe<Buf<T>> {
+    type Buffer = Buf<T>;
+    fn here(self, comm: &Communicator) -> Result<Buf<T>> {
+        self.0.map_or_else(|| comm.alloc(0), Ok)
+    }
+}
+
+/// One operation on elements of type `T`.
+pub(crate) trait Calls<T: bytemuck::Pod> {
+    /// Blocking, on slices.
+    fn call(
+        comm: &Communicator,
+        shape: &Shape,
+        op: &Reducer,
+        send: Maybe<&[T]>,
+        recv: Maybe<&mut [T]>,
+    ) -> Result<()>;
+    /// Non-blocking.
+    fn begin(
+        comm: &Communicator,
+        shape: &Shape,
+        op: &Reducer,
+        send: Maybe<Buf<T>>,
+        recv: Maybe<Buf<T>>,
+    ) -> Result<Request<T>>;
+    /// Persistent.
+    fn init(
+        comm: &Communicator,
+        shape: &Shape,
+        op: &Reducer,
+        send: Maybe<Buf<T>>,
+        recv: Maybe<Buf<T>>,
+    ) -> Result<Persistent<T>>;
+}
+
+/// `Name <T> [blocking, non-blocking, persistent] (arguments)`; of owned buffers after `;` where they differ.
+macro_rules! calls {
+    (($c:ident, $x:ident, $op:ident, $send:ident, $recv:ident): $($entry:tt)*) => {
+        calls!(@entries ($c, $x, $op, $send, $recv) $($entry)*);
+    };
+    (@entries $names:tt) => {};
+    (@entries $names:tt $name:ident <$t:ident> $forms:tt ($($arg:expr),*), $($more:tt)*) => {
+        calls!(@one $names $name [$t: bytemuck::Pod] $t $forms ($($arg),*) ($($arg),*));
+        calls!(@entries $names $($more)*);
+    };
+    (@entries $names:tt $name:ident <$t:ident> $forms:tt ($($arg:expr),*; $($own:expr),*), $($more:tt)*) => {
+        calls!(@one $names $name [$t: bytemuck::Pod] $t $forms ($($arg),*) ($($own),*));
+        calls!(@entries $names $($more)*);
+    };
+    (@entries $names:tt $name:ident $t:ident $forms:tt ($($arg:expr),*; $($own:expr),*), $($more:tt)*) => {
+        calls!(@one $names $name [] $t $forms ($($arg),*) ($($own),*));
+        calls!(@entries $names $($more)*);
+    };
+    (@one ($c:ident, $x:ident, $op:ident, $send:ident, $recv:ident) $name:ident [$($generic:tt)*] $t:ident
+     [$call:ident, $begin:ident, $init:ident] ($($arg:expr),*) ($($own:expr),*)) => {
+        #[derive(Debug)]
+        pub(crate) struct $name;
+
+        #[allow(unused_variables, reason = "not every operation takes all")]
+        impl<$($generic)*> Calls<$t> for $name {
+            fn call(
+                $c: &Communicator, $x: &Shape, $op: &Reducer, $send: Maybe<&[$t]>, $recv: Maybe<&mut [$t]>,
+            ) -> Result<()> {
+                $c.$call($($arg),*)
+            }
+
+            fn begin(
+                $c: &Communicator, $x: &Shape, $op: &Reducer, $send: Maybe<Buf<$t>>, $recv: Maybe<Buf<$t>>,
+            ) -> Result<Request<$t>> {
+                $c.$begin($($own),*)
+            }
+
+            fn init(
+                $c: &Communicator, $x: &Shape, $op: &Reducer, $send: Maybe<Buf<$t>>, $recv: Maybe<Buf<$t>>,
+            ) -> Result<Persistent<$t>> {
+                $c.$init($($own),*)
+            }
+        }
+    };
+}
+
+calls! { (c, x, op, send, recv):
+    Barrier u8 [barrier, ibarrier, barrier_init] (;),
+    Bcast <T> [bcast, ibcast, bcast_init] (recv.here(c)?, x.root),
+    Allgather <T> [allgather, iallgather, allgather_init] (send, recv.here(c)?),
+    Allgatherv <T> [allgatherv, iallgatherv, allgatherv_init]
+        (send, recv.here(c)?, &x.received.counts, &x.received.displs),
+    Gather <T> [gather, igather, gather_init] (send, recv.here(c)?, x.root),
+    Gatherv <T> [gatherv, igatherv, gatherv_init]
+        (send, recv.here(c)?, &x.received.counts, &x.received.displs, x.root),
+    Scatter <T> [scatter, iscatter, scatter_init] (send.here(c)?, recv, x.root),
+    Scatterv <T> [scatterv, iscatterv, scatterv_init]
+        (send.here(c)?, &x.sent.counts, &x.sent.displs, recv, x.root),
+    Alltoall <T> [alltoall, ialltoall, alltoall_init]
+        (send, recv.here(c)?; send.here(c)?, recv.here(c)?),
+    Alltoallv <T> [alltoallv, ialltoallv, alltoallv_init]
+        (send, x.sent.lists(), recv.here(c)?, x.received.lists();
+         send.here(c)?, x.sent.lists(), recv.here(c)?, x.received.lists()),
+    Alltoallw u8 [alltoallw, ialltoallw, alltoallw_init]
+        (send, &x.sent.layouts, recv.here(c)?, &x.received.layouts;
+         send.here(c)?, &x.sent.layouts, recv.here(c)?, &x.received.layouts),
+    Reduce <T> [reduce, ireduce, reduce_init] (send, recv.here(c)?, op, x.root),
+    Allreduce <T> [allreduce, iallreduce, allreduce_init] (send, recv.here(c)?, op),
+    ReduceScatterBlock <T> [reduce_scatter_block, ireduce_scatter_block, reduce_scatter_block_init]
+        (send, recv.here(c)?, op),
+    ReduceScatter <T> [reduce_scatter, ireduce_scatter, reduce_scatter_init]
+        (send, recv.here(c)?, &x.counts, op),
+    Scan <T> [scan, iscan, scan_init] (send, recv.here(c)?, op),
+    Exscan <T> [exscan, iexscan, exscan_init] (send, recv.here(c)?, op),
+}

@@ -1,0 +1,368 @@
+//! What one rank sends and receives in an operation, where its result stands and what it must be.
+
+use super::dist::{DISTS, Dist};
+use crate::agree::starts;
+use crate::units::rounds;
+use circulant::comm::Layout;
+use circulant::plan::registry::Arguments;
+use std::ops::Range;
+
+/// Where a shape is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) p: usize,
+    pub(crate) rank: usize,
+    pub(crate) root: usize,
+    pub(crate) bytes: u64,
+    pub(crate) dist: Option<&'static Dist>,
+    /// Asked for; which ranks then are depends on the operation.
+    pub(crate) in_place: bool,
+    /// Bytes of an element; 1 where nothing is reduced.
+    pub(crate) element: u64,
+}
+
+/// What one rank sends and receives, in elements.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shape {
+    pub(crate) root: usize,
+    /// Elements of the send buffer; `None`: there is none, or in place.
+    pub(crate) send: Option<usize>,
+    /// Elements of the receive buffer; `None`: there is none, or in place.
+    pub(crate) recv: Option<usize>,
+    /// Where in the receive buffer the contribution stands from the start, if it does.
+    pub(crate) own: Option<usize>,
+    /// Elements of the contribution.
+    pub(crate) given: usize,
+    /// Elements of a rank's block, or of the vector.
+    pub(crate) block: usize,
+    pub(crate) counts: Vec<usize>,
+    pub(crate) sent: Lists,
+    pub(crate) received: Lists,
+    pub(crate) result: Outcome,
+    /// Bytes that the reference counts: C = β·volume + γ·folded + rounds·(L+o).
+    pub(crate) volume: u64,
+    /// Bytes that the reference reduces.
+    pub(crate) folded: u64,
+    pub(crate) rounds: u32,
+}
+
+/// A block for every rank.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lists {
+    pub(crate) counts: Vec<usize>,
+    pub(crate) displs: Vec<usize>,
+    pub(crate) layouts: Vec<Layout>,
+}
+
+impl Lists {
+    fn new(counts: Vec<usize>) -> (Self, usize) {
+        let (displs, total) = starts(&counts);
+        let layouts = counts.iter().zip(&displs).map(|(&len, &offset)| Layout { offset, len }).collect();
+        (Self { counts, displs, layouts }, total)
+    }
+
+    pub(crate) fn lists(&self) -> (&[usize], &[usize]) {
+        (&self.counts, &self.displs)
+    }
+}
+
+/// What the receive buffer must hold in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Parts of contributions.
+    Pieces(Vec<Piece>),
+    /// At its beginning, `len` elements of all contributions of `ranks` from element `from` on, combined. Of no
+    /// ranks: what was there before.
+    Fold { from: usize, len: usize, ranks: Range<usize> },
+}
+
+impl Default for Outcome {
+    fn default() -> Self {
+        Self::Pieces(Vec::new())
+    }
+}
+
+/// Elements of the result that come from one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Where in the receive buffer.
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    pub(crate) owner: usize,
+    /// From which element of the owner's contribution on.
+    pub(crate) from: usize,
+}
+
+/// Sizes are below 2^48 (refused otherwise) and this is a 64-bit program.
+fn length(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+impl Place {
+    /// Whole elements of a vector, at least one.
+    fn vector(&self) -> usize {
+        match self.bytes {
+            0 => 0,
+            bytes => length((bytes / self.element).max(1)),
+        }
+    }
+
+    /// Whole 4-byte units of each rank, at least one; of a vector to be reduced, whole elements.
+    fn block(&self) -> usize {
+        let p = self.p as u64;
+        length(match (self.bytes, self.element) {
+            (0, _) => 0,
+            (bytes, 1) if bytes % 4 == 0 => (bytes / 4 / p).max(1) * 4,
+            (bytes, element) => (bytes / element / p).max(1),
+        })
+    }
+
+    fn counts(&self) -> Vec<usize> {
+        let dist = self.dist.unwrap_or(&DISTS[0]);
+        let counts = match self.element {
+            1 => dist.counts(self.bytes, self.p),
+            _ => dist.shares(self.vector() as u64, self.p),
+        };
+        counts.into_iter().map(length).collect()
+    }
+
+    fn bytes_of(&self, elements: usize) -> u64 {
+        elements as u64 * self.element
+    }
+
+    fn at_root(&self) -> bool {
+        self.rank == self.root
+    }
+}
+
+impl Shape {
+    /// What algorithms are chosen by, for an operator that commutes.
+    pub(crate) fn arguments(&self, place: &Place) -> Arguments {
+        let lists = if self.received.counts.is_empty() { &self.sent } else { &self.received };
+        let bytes = |list: &[usize]| list.iter().map(|n| place.bytes_of(*n)).collect::<Vec<_>>();
+        Arguments {
+            size: u32::try_from(place.p).unwrap_or(u32::MAX),
+            root: u32::try_from(place.root).unwrap_or(u32::MAX),
+            bytes: place.bytes_of(self.block),
+            counts: if self.counts.is_empty() { bytes(&lists.counts) } else { bytes(&self.counts) },
+            displs: bytes(&lists.displs),
+            in_place: place.in_place,
+            element: place.element,
+            commutative: true,
+            ..Arguments::default()
+        }
+    }
+}
+
+pub(crate) fn barrier(place: &Place) -> Shape {
+    Shape { rounds: rounds(place.p), ..Shape::default() }
+}
+
+/// One put, or one there and one back.
+pub(crate) fn puts<const N: u32>(place: &Place) -> Shape {
+    Shape { volume: place.bytes * u64::from(N), rounds: N, ..Shape::default() }
+}
+
+pub(crate) fn bcast(place: &Place) -> Shape {
+    let len = length(place.bytes);
+    Shape {
+        root: place.root,
+        recv: Some(len),
+        own: place.at_root().then_some(0),
+        given: len,
+        block: len,
+        result: Outcome::Pieces(vec![Piece { start: 0, len, owner: place.root, from: 0 }]),
+        volume: place.bytes,
+        rounds: rounds(place.p),
+        ..Shape::default()
+    }
+}
+
+pub(crate) fn allgather(place: &Place) -> Shape {
+    gathered(place, vec![place.block(); place.p], None)
+}
+
+pub(crate) fn allgatherv(place: &Place) -> Shape {
+    gathered(place, place.counts(), None)
+}
+
+pub(crate) fn gather(place: &Place) -> Shape {
+    gathered(place, vec![place.block(); place.p], Some(place.root))
+}
+
+pub(crate) fn gatherv(place: &Place) -> Shape {
+    gathered(place, place.counts(), Some(place.root))
+}
+
+fn gathered(place: &Place, counts: Vec<usize>, root: Option<usize>) -> Shape {
+    let (received, total) = Lists::new(counts);
+    let mine = received.counts[place.rank];
+    let gets = root.is_none_or(|root| root == place.rank);
+    let in_place = place.in_place && gets;
+    let pieces = received.counts.iter().zip(&received.displs).enumerate();
+    let pieces = pieces.map(|(owner, (&len, &start))| Piece { start, len, owner, from: 0 });
+    // The one who gets most has least to give; a root is who it is.
+    let least = root.map(|root| received.counts[root]).or(received.counts.iter().min().copied());
+    Shape {
+        root: place.root,
+        send: (!in_place).then_some(mine),
+        recv: Some(if gets { total } else { 0 }),
+        own: in_place.then(|| received.displs[place.rank]),
+        given: mine,
+        block: mine,
+        result: Outcome::Pieces(if gets { pieces.collect() } else { Vec::new() }),
+        volume: (total - least.unwrap_or(0)) as u64,
+        rounds: rounds(place.p),
+        received,
+        ..Shape::default()
+    }
+}
+
+pub(crate) fn scatter(place: &Place) -> Shape {
+    scattered(place, vec![place.block(); place.p])
+}
+
+pub(crate) fn scatterv(place: &Place) -> Shape {
+    scattered(place, place.counts())
+}
+
+fn scattered(place: &Place, counts: Vec<usize>) -> Shape {
+    let (sent, total) = Lists::new(counts);
+    let len = sent.counts[place.rank];
+    let in_place = place.in_place && place.at_root();
+    let piece = Piece { start: 0, len, owner: place.root, from: sent.displs[place.rank] };
+    let given = if place.at_root() { total } else { 0 };
+    Shape {
+        root: place.root,
+        send: Some(given),
+        recv: (!in_place).then_some(len),
+        given,
+        block: len,
+        result: Outcome::Pieces(if in_place { Vec::new() } else { vec![piece] }),
+        volume: (total - sent.counts[place.root]) as u64,
+        rounds: rounds(place.p),
+        sent,
+        ..Shape::default()
+    }
+}
+
+pub(crate) fn alltoall(place: &Place) -> Shape {
+    let len = place.block();
+    let total = len * place.p;
+    let pieces = (0..place.p).map(|r| Piece { start: r * len, len, owner: r, from: place.rank * len });
+    Shape {
+        send: (!place.in_place).then_some(total),
+        recv: Some(total),
+        own: place.in_place.then_some(0),
+        given: total,
+        block: len,
+        result: Outcome::Pieces(pieces.collect()),
+        volume: (total - len) as u64,
+        rounds: rounds(place.p),
+        ..Shape::default()
+    }
+}
+
+/// Rank r's distribution begins with itself. In place what a pair exchanges must be equally long: r and s send
+/// each other share r + s.
+pub(crate) fn alltoallv(place: &Place) -> Shape {
+    let (p, shares) = (place.p, place.counts());
+    let share = |from: usize, to: usize| match place.in_place {
+        false => shares[(to + p - from) % p],
+        true => shares[(to + from) % p],
+    };
+    let (sent, total) = Lists::new((0..p).map(|to| share(place.rank, to)).collect());
+    let (received, _) = Lists::new((0..p).map(|from| share(from, place.rank)).collect());
+    let piece = |owner: usize| Piece {
+        start: received.displs[owner],
+        len: received.counts[owner],
+        owner,
+        from: (0..place.rank).map(|to| share(owner, to)).sum(),
+    };
+    Shape {
+        send: (!place.in_place).then_some(total),
+        recv: Some(total),
+        own: place.in_place.then_some(0),
+        given: total,
+        result: Outcome::Pieces((0..p).map(piece).collect()),
+        volume: (total - sent.counts[place.rank]) as u64,
+        rounds: rounds(p),
+        sent,
+        received,
+        ..Shape::default()
+    }
+}
+
+/// m bytes; (p−1)/p of them, which is what a rank must at least get or reduce where the work is shared.
+fn parts(place: &Place, elements: usize) -> (u64, u64) {
+    let bytes = place.bytes_of(elements);
+    (bytes, bytes - bytes / place.p as u64)
+}
+
+/// A vector at every rank, and the combination of those of `ranks`.
+fn folded(place: &Place, ranks: Range<usize>) -> Shape {
+    let len = place.vector();
+    let (bytes, _) = parts(place, len);
+    Shape {
+        send: (!place.in_place).then_some(len),
+        recv: Some(len),
+        own: place.in_place.then_some(0),
+        given: len,
+        block: len,
+        result: Outcome::Fold { from: 0, len, ranks },
+        volume: bytes,
+        folded: bytes,
+        rounds: rounds(place.p),
+        ..Shape::default()
+    }
+}
+
+pub(crate) fn allreduce(place: &Place) -> Shape {
+    let (_, part) = parts(place, place.vector());
+    Shape { volume: 2 * part, folded: part, ..folded(place, 0..place.p) }
+}
+
+pub(crate) fn scan(place: &Place) -> Shape {
+    folded(place, 0..place.rank + 1)
+}
+
+pub(crate) fn exscan(place: &Place) -> Shape {
+    folded(place, 0..place.rank)
+}
+
+pub(crate) fn reduce(place: &Place) -> Shape {
+    let at_root = Place { in_place: place.in_place && place.at_root(), ..*place };
+    let all = folded(&at_root, 0..place.p);
+    let shape = Shape { root: place.root, folded: parts(place, all.given).1, ..all };
+    match place.at_root() {
+        true => shape,
+        false => Shape { recv: Some(0), result: Outcome::default(), ..shape },
+    }
+}
+
+pub(crate) fn reduce_scatter_block(place: &Place) -> Shape {
+    let block = place.block();
+    Shape { block, counts: Vec::new(), ..shared(place, vec![block; place.p]) }
+}
+
+pub(crate) fn reduce_scatter(place: &Place) -> Shape {
+    shared(place, place.counts())
+}
+
+fn shared(place: &Place, counts: Vec<usize>) -> Shape {
+    let (displs, total) = starts(&counts);
+    let len = counts[place.rank];
+    let most = place.bytes_of(total - counts.iter().min().copied().unwrap_or(0));
+    Shape {
+        send: (!place.in_place).then_some(total),
+        recv: Some(if place.in_place { total } else { len }),
+        own: place.in_place.then_some(0),
+        given: total,
+        result: Outcome::Fold { from: displs[place.rank], len, ranks: 0..place.p },
+        volume: most,
+        folded: most,
+        rounds: rounds(place.p),
+        counts,
+        ..Shape::default()
+    }
+}

@@ -1,0 +1,198 @@
+//! One algorithm through the simulator: counted first, so that nothing is begun that cannot be ended.
+
+use super::case::Case;
+use crate::outcome::Failure;
+use circulant::ErrorKind;
+use circulant::plan::lower::WireLimits;
+use circulant::plan::price::{Clock, Tape, Transfer};
+use circulant::plan::registry::{Algorithm, Arguments};
+use circulant::plan::{Kind, Plan};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Local segments per put, as most providers allow.
+const GATHER: usize = 4;
+/// Ranks whose steps are counted for an estimate.
+const SAMPLES: u32 = 64;
+/// Events between two looks at the progress bar.
+const STRIDE: u64 = 200_000;
+
+/// What came out of one algorithm.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Ran(Box<Ran>),
+    /// It cannot do this: why.
+    Unfit(String),
+    /// Too many steps: about how many.
+    OutOfReach(f64),
+}
+
+/// A simulation that ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) ns: u64,
+    pub(crate) rounds: u32,
+    pub(crate) puts: u64,
+    pub(crate) bytes: u64,
+    /// Of these, from node to node.
+    pub(crate) crossing: u64,
+    /// All puts in the order of their arrival, if they were to be remembered.
+    pub(crate) transfers: Vec<Transfer>,
+}
+
+/// Runs `algorithm` for the case, unless it would take more than `budget` steps.
+pub(crate) fn run(
+    case: &Case,
+    arguments: &Arguments,
+    algorithm: &Algorithm,
+    budget: u64,
+    remember: bool,
+) -> Result<Outcome, Failure> {
+    if let Err(e) = (algorithm.fits)(arguments) {
+        return Ok(Outcome::Unfit(e.to_string()));
+    }
+    let plan = match (algorithm.build)(arguments, &case.wires.model) {
+        Ok(plan) => plan,
+        Err(e) if e.kind() == ErrorKind::Argument => return Ok(Outcome::Unfit(e.to_string())),
+        Err(e) => return Err(e.into()),
+    };
+    let expected = estimate(&*plan, case.root, budget);
+    if expected > budget as f64 {
+        return Ok(Outcome::OutOfReach(expected));
+    }
+    let bar = Bar::new(algorithm.name);
+    let light = case.wires.model.overhead_ns.min(4096);
+    let limits = WireLimits { max_put: u64::MAX, gather: GATHER, light };
+    let recorded = Tape::record(&*plan, &limits, |rank, tape| {
+        bar.recorded(rank, plan.size());
+        // The estimate is from samples; this is the truth.
+        match tape.ops() > budget.saturating_mul(2) {
+            true => Err(circulant::Error::new(ErrorKind::System, "over the budget")),
+            false => Ok(()),
+        }
+    });
+    let tape = match recorded {
+        Ok(tape) => tape,
+        Err(e) if e.kind() == ErrorKind::System => return Ok(Outcome::OutOfReach(budget as f64 * 2.0)),
+        Err(e) => return Err(e.into()),
+    };
+    let (puts, bytes) = (tape.puts(), tape.bytes());
+    let mut clock = Clock::new(tape, case.wires);
+    if remember {
+        clock.remember();
+    }
+    while clock.run(STRIDE) {
+        bar.ran(clock.done(), clock.tape().ops());
+    }
+    if !clock.finished() {
+        let said = format!("{}: the plan stops half-way; this is a fault of circulant's", algorithm.name);
+        return Err(Failure::new(1, said));
+    }
+    let (ns, crossing) = (clock.time_ns(), clock.crossing());
+    let transfers = clock.into_transfers();
+    Ok(Outcome::Ran(Box::new(Ran { ns, rounds: plan.rounds(), puts, bytes, crossing, transfers })))
+}
+
+/// About how many steps the ranks have together to do: the root's, and those of some others times how many they
+/// stand for. Counting stops where it is clear.
+fn estimate(plan: &dyn Plan, root: u32, budget: u64) -> f64 {
+    let most = usize::try_from(budget).unwrap_or(usize::MAX).saturating_add(1);
+    let count = |rank: u32| {
+        let own = plan.steps(rank).filter(|step| !matches!(step.kind, Kind::Expect | Kind::ExpectNotify));
+        own.take(most).count() as f64
+    };
+    let (p, samples) = (plan.size(), SAMPLES.min(plan.size() - 1));
+    let mut total = count(root);
+    let own = total;
+    let mut sum = 0.0;
+    for i in 0..samples {
+        // Spread, and odd and even ranks alike: in trees half of the ranks are leaves.
+        let at = (u64::from(i) * u64::from(p - 1) / u64::from(samples)) | u64::from(i % 2);
+        let rank = (u64::from(root) + 1 + at) % u64::from(p);
+        sum += count(u32::try_from(rank).unwrap_or(0));
+        total = own + sum / f64::from(i + 1) * f64::from(p - 1);
+        if i > 2 && total > 4.0 * budget as f64 {
+            break;
+        }
+    }
+    total
+}
+
+/// On standard error while it takes long; hidden by itself unless that is a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(name: &str) -> Self {
+        let bar = ProgressBar::new(100);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:30} {percent} % {msg} ({elapsed})") {
+            bar.set_style(style);
+        }
+        bar.set_prefix(name.to_owned());
+        Self(bar)
+    }
+
+    /// Recording takes about a quarter of the time.
+    fn recorded(&self, rank: u32, size: u32) {
+        if rank.is_multiple_of(1024) {
+            self.0.set_message("making the plan");
+            self.0.set_position(u64::from(rank) * 25 / u64::from(size));
+        }
+    }
+
+    fn ran(&self, done: u64, of: u64) {
+        self.0.set_message("running");
+        self.0.set_position(25 + done * 75 / of.max(1));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::dist::Dist;
+    use circulant::plan::price::{Model, Wires};
+    use circulant::plan::registry::{Operation, algorithm, algorithms};
+
+    fn case(operation: Operation, p: u32) -> Case {
+        let model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
+        let dist = Dist::find("irr3").unwrap();
+        let setting = crate::sim::settings::Setting::find("s7").unwrap();
+        let wires = Wires::flat(model);
+        Case { operation, p, bytes: 100_000, dist, setting, first: None, root: 3, blocks: None, wires }
+    }
+
+    /// Estimates are within a factor of two of the truth.
+    #[test]
+    fn estimates_are_good() {
+        for operation in Operation::ALL {
+            for p in [64, 200] {
+                let case = case(operation, p);
+                let arguments = case.arguments().unwrap();
+                for a in algorithms(operation).filter(|a| (a.fits)(&arguments).is_ok()) {
+                    let plan = (a.build)(&arguments, &case.wires.model).unwrap();
+                    let steps = (0..p).flat_map(|rank| plan.steps(rank));
+                    let own = steps.filter(|s| !matches!(s.kind, Kind::Expect | Kind::ExpectNotify));
+                    let ratio = estimate(&*plan, case.root, u64::MAX) / own.count() as f64;
+                    assert!((0.5..=2.0).contains(&ratio), "{operation} {} {p}: {ratio}", a.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_reach_is_not_begun() {
+        let case = case(Operation::Bcast, 1_000_000);
+        let arguments = Arguments { blocks: Some(1000), ..case.arguments().unwrap() };
+        let chain = algorithm(Operation::Bcast, "chain").unwrap();
+        match run(&case, &arguments, chain, 1_000_000, false).unwrap() {
+            Outcome::OutOfReach(steps) => assert!((0.9e9..=1.1e9).contains(&steps), "{steps}"),
+            other => panic!("{other:?}"),
+        }
+        let cube = algorithm(Operation::Bcast, "hypercube").unwrap();
+        assert!(matches!(run(&case, &arguments, cube, 1000, false).unwrap(), Outcome::Unfit(_)));
+    }
+}

@@ -1,0 +1,203 @@
+//! Gather(v) and allgather(v).
+
+use super::{Spec, bytes_of, own_count, part, ragged, whole};
+use crate::buffer::Buf;
+use crate::comm::place::{Contribution, Owned};
+use crate::comm::{Communicator, Persistent, Request};
+use crate::error::Result;
+use crate::plan::registry::{Arguments, Operation};
+use bytemuck::Pod;
+
+impl Communicator {
+    /// Gathers `send` of all, in rank order, into `recv` (`size() * send.len()` elements) in ⌈log2 p⌉ rounds
+    /// (Träff 2022, Algorithm 7, without its rotation). In place our contribution stands in
+    /// `recv[rank * n..]` already.
+    ///
+    /// # Errors
+    /// As [`Communicator::bcast`]; and when `recv` has another length.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let mut all = vec![0; comm.size()];
+    /// comm.allgather(&[comm.rank() as u64 * 10], &mut all)?;
+    /// assert!(all.iter().enumerate().all(|(r, x)| *x == r as u64 * 10));
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn allgather<T: Pod>(&self, send: impl Contribution<T>, recv: &mut [T]) -> Result<()> {
+        let send = send.slice();
+        let spec = self.allgather_spec::<T>(send.map(<[T]>::len), recv.len());
+        let recv = bytemuck::cast_slice_mut(recv);
+        self.run(Operation::Allgather, spec, send.map(bytemuck::cast_slice), Some(recv))
+    }
+
+    owned!("allgather", iallgather, allgather_init <T> (self, send: impl Owned<T>, recv: Buf<T>) => {
+        let send = send.buffer();
+        let spec = self.allgather_spec::<T>(send.as_ref().map(|s| s.len()), recv.len());
+        (Operation::Allgather, spec, (send, recv))
+    });
+
+    fn allgather_spec<T>(&self, send: Option<usize>, recv: usize) -> Result<Spec> {
+        let count = send.map_or_else(|| part("recv", recv, self.size()), Ok)?;
+        whole("recv", recv, count, self.size())?;
+        let in_place = send.is_none();
+        let arguments = Arguments { bytes: bytes_of::<T>(count), in_place, ..Arguments::default() };
+        Ok(Spec { arguments, fill: in_place, ..Spec::default() })
+    }
+
+    /// Gathers `counts[r]` elements of each rank r to `recv[displs[r]..]` at all ranks, by p simultaneous
+    /// broadcasts in n−1+⌈log2 p⌉ rounds (Träff 2022, Algorithm 9). Elements of `recv` that no rank
+    /// contributes to stay as they are. In place our contribution stands in `recv[displs[rank]..]` already.
+    ///
+    /// `counts` and `displs` (in elements) must be equal on all ranks; `send.len()` is our own count.
+    ///
+    /// # Errors
+    /// As [`Communicator::bcast`]; and when counts and displacements do not fit the buffers or overlap.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// // Rank r contributes r + 1 numbers, each equal to r, one behind the other.
+    /// let counts: Vec<usize> = (1..=comm.size()).collect();
+    /// let displs: Vec<usize> = (0..comm.size()).map(|r| r * (r + 1) / 2).collect();
+    /// let send = vec![comm.rank() as u32; counts[comm.rank()]];
+    /// let mut recv = comm.alloc::<u32>(counts.iter().sum())?;
+    /// comm.allgatherv(&send, &mut recv, &counts, &displs)?;
+    /// assert_eq!(recv[displs[comm.size() - 1]], comm.size() as u32 - 1);
+    /// # drop(recv);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn allgatherv<T: Pod>(
+        &self,
+        send: impl Contribution<T>,
+        recv: &mut [T],
+        counts: &[usize],
+        displs: &[usize],
+    ) -> Result<()> {
+        let send = send.slice();
+        let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), counts, displs);
+        let recv = bytemuck::cast_slice_mut(recv);
+        self.run(Operation::Allgatherv, spec, send.map(bytemuck::cast_slice), Some(recv))
+    }
+
+    owned!("allgatherv", iallgatherv, allgatherv_init <T>
+    (self, send: impl Owned<T>, recv: Buf<T>, counts: &[usize], displs: &[usize]) => {
+        let send = send.buffer();
+        let spec = self.allgatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), counts, displs);
+        (Operation::Allgatherv, spec, (send, recv))
+    });
+
+    fn allgatherv_spec<T>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        counts: &[usize],
+        displs: &[usize],
+    ) -> Result<Spec> {
+        let (bytes, places) = ragged::<T>("recv", Some(recv), self.size(), counts, displs)?;
+        send.map_or(Ok(()), |len| own_count("send", len, self.rank(), counts))?;
+        let in_place = send.is_none();
+        let arguments = Arguments { counts: bytes, displs: places, in_place, ..Arguments::default() };
+        // Gaps between contributions keep their contents.
+        Ok(Spec { arguments, fill: true, ..Spec::default() })
+    }
+
+    /// Gathers `send` of all ranks, in rank order, into the `recv` of `root`. `recv` matters there only and has
+    /// `size() * send.len()` elements; elsewhere it may be empty. In place (the root only) its contribution stands
+    /// in `recv` already.
+    ///
+    /// # Errors
+    /// As [`Communicator::bcast`]; and when the root's `recv` has another length, or another rank is in place.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let mut all = vec![0; if comm.rank() == 0 { comm.size() } else { 0 }];
+    /// comm.gather(&[comm.rank()], &mut all, 0)?;
+    /// assert!(all.iter().enumerate().all(|(r, x)| *x == r));
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn gather<T: Pod>(&self, send: impl Contribution<T>, recv: &mut [T], root: usize) -> Result<()> {
+        let send = send.slice();
+        let spec = self.gather_spec::<T>(send.map(<[T]>::len), recv.len(), root);
+        let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
+        self.run(Operation::Gather, spec, send.map(bytemuck::cast_slice), recv)
+    }
+
+    owned!("gather", igather, gather_init <T> (self, send: impl Owned<T>, recv: Buf<T>, root: usize) => {
+        let send = send.buffer();
+        let spec = self.gather_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), root);
+        (Operation::Gather, spec, (send, recv))
+    });
+
+    fn gather_spec<T>(&self, send: Option<usize>, recv: usize, root: usize) -> Result<Spec> {
+        let rank = self.root(root)?;
+        let in_place = self.at_root_only(send.is_none(), root)?;
+        let count = send.map_or_else(|| part("recv", recv, self.size()), Ok)?;
+        if self.rank() == root {
+            whole("recv", recv, count, self.size())?;
+        }
+        let bytes = bytes_of::<T>(count);
+        let arguments = Arguments { root: rank, bytes, in_place, ..Arguments::default() };
+        Ok(Spec { arguments, fill: in_place, ..Spec::default() })
+    }
+
+    /// Gathers `counts[r]` elements of each rank r to `recv[displs[r]..]` at `root`. `recv` matters there only;
+    /// `counts` and `displs` (in elements) must be given at all ranks and equal there: unlike MPI's, because all know
+    /// the tree, whose shape follows the counts. In place (the root only) its contribution stands in `recv`.
+    ///
+    /// # Errors
+    /// As [`Communicator::gather`]; and when counts and displacements do not fit the buffers or overlap.
+    pub fn gatherv<T: Pod>(
+        &self,
+        send: impl Contribution<T>,
+        recv: &mut [T],
+        counts: &[usize],
+        displs: &[usize],
+        root: usize,
+    ) -> Result<()> {
+        let send = send.slice();
+        let spec = self.gatherv_spec::<T>(send.map(<[T]>::len), recv.len(), counts, displs, root);
+        let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
+        self.run(Operation::Gatherv, spec, send.map(bytemuck::cast_slice), recv)
+    }
+
+    owned!("gatherv", igatherv, gatherv_init <T>
+    (self, send: impl Owned<T>, recv: Buf<T>, counts: &[usize], displs: &[usize], root: usize) => {
+        let send = send.buffer();
+        let spec = self.gatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), counts, displs, root);
+        (Operation::Gatherv, spec, (send, recv))
+    });
+
+    fn gatherv_spec<T>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        counts: &[usize],
+        displs: &[usize],
+        root: usize,
+    ) -> Result<Spec> {
+        let rank = self.root(root)?;
+        let in_place = self.at_root_only(send.is_none(), root)?;
+        let room = (self.rank() == root).then_some(recv);
+        let (bytes, places) = ragged::<T>("recv", room, self.size(), counts, displs)?;
+        send.map_or(Ok(()), |len| own_count("send", len, self.rank(), counts))?;
+        let arguments =
+            Arguments { root: rank, counts: bytes, displs: places, in_place, ..Arguments::default() };
+        Ok(Spec { arguments, fill: true, ..Spec::default() })
+    }
+
+    /// Says `in_place` unless it is not the root that is.
+    pub(super) fn at_root_only(&self, in_place: bool, root: usize) -> Result<bool> {
+        if in_place && self.rank() != root {
+            return Err(crate::error::argument("only the root can be in place here"));
+        }
+        Ok(in_place)
+    }
+}

@@ -1,0 +1,140 @@
+//! The collectives as users call them: blocking, non-blocking (`i…`) and persistent (`…_init`).
+//!
+//! Each operation has one function that checks its arguments and makes a [`Spec`] of them; all three kinds of
+//! calls go through it.
+
+use super::call::Spec;
+use super::communicator::Communicator;
+use crate::error::{Result, argument};
+use crate::ops::{IntoReducer, Reducer};
+use crate::plan::registry::Arguments;
+use bytemuck::Pod;
+
+/// The two calls of an operation that own their buffers, from one description: what makes the operation, the
+/// spec and the buffers of the arguments.
+macro_rules! owned {
+    ($blocking:literal, $begin:ident, $init:ident ($self:ident $(, $arg:ident: $type:ty)*): $element:ty => $body:expr) => {
+        owned!(@ $blocking, $begin, $init [] ($self $(, $arg: $type)*): $element => $body);
+    };
+    ($blocking:literal, $begin:ident, $init:ident <T> ($self:ident $(, $arg:ident: $type:ty)*) => $body:expr) => {
+        owned!(@ $blocking, $begin, $init [T: Pod] ($self $(, $arg: $type)*): T => $body);
+    };
+    (@ $blocking:literal, $begin:ident, $init:ident [$($generic:tt)*]
+     ($self:ident $(, $arg:ident: $type:ty)*): $element:ty => $body:expr) => {
+        #[doc = concat!(
+            "[`Communicator::", $blocking, "`] that returns at once: the [`Request`](crate::comm::Request) owns the \
+             buffers and gives them back."
+        )]
+        ///
+        /// # Errors
+        /// As the blocking call. Arguments are checked at once, the rest comes out while waiting.
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        pub fn $begin<$($generic)*>(&$self $(, $arg: $type)*) -> Result<Request<$element>> {
+            let (operation, spec, buffers) = $body;
+            Request::new($self, operation, spec, buffers)
+        }
+
+        #[doc = concat!(
+            "[`Communicator::", $blocking, "`] to be started many times: see [`Persistent`](crate::comm::Persistent). \
+             Collective."
+        )]
+        ///
+        /// # Errors
+        /// As the blocking call.
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        pub fn $init<$($generic)*>(&$self $(, $arg: $type)*) -> Result<Persistent<$element>> {
+            let (operation, spec, buffers) = $body;
+            Persistent::new($self, operation, spec, buffers)
+        }
+    };
+}
+
+mod alltoall;
+mod bcast;
+mod gather;
+mod reduce;
+mod scan;
+mod scatter;
+
+pub use alltoall::Layout;
+
+/// Lengths in bytes; everything that is passed lies in memory, so nothing overflows.
+pub(super) fn bytes_of<T>(elements: usize) -> u64 {
+    elements as u64 * size_of::<T>() as u64
+}
+
+/// Checks that `len` elements are as many as each of `ranks` ranks' `each`.
+fn whole(name: &str, len: usize, each: usize, ranks: usize) -> Result<()> {
+    if Some(len) == each.checked_mul(ranks) {
+        return Ok(());
+    }
+    Err(argument(format!("{name} has {len} elements, which are not {each} for each of {ranks} ranks")))
+}
+
+/// An equal part of `len` elements for each of `ranks` ranks.
+fn part(name: &str, len: usize, ranks: usize) -> Result<usize> {
+    if len.is_multiple_of(ranks) {
+        return Ok(len / ranks);
+    }
+    Err(argument(format!("{name} has {len} elements, which cannot be shared equally by {ranks} ranks")))
+}
+
+/// Checks counts and displacements (in elements) against the ranks and, if it is here, the buffer's length; makes
+/// bytes of them. That blocks do not overlap is checked by the plan, where it matters.
+pub(super) fn ragged<T>(
+    name: &str,
+    room: Option<usize>,
+    ranks: usize,
+    counts: &[usize],
+    displs: &[usize],
+) -> Result<(Vec<u64>, Vec<u64>)> {
+    if counts.len() != ranks || displs.len() != ranks {
+        return Err(argument(format!(
+            "{} counts and {} displacements for {ranks} ranks",
+            counts.len(),
+            displs.len()
+        )));
+    }
+    let most = room.unwrap_or(usize::MAX / size_of::<T>().max(1));
+    for (r, (count, displ)) in counts.iter().zip(displs).enumerate() {
+        if displ.checked_add(*count).is_none_or(|end| end > most) && *count > 0 {
+            return Err(argument(match room {
+                Some(room) => {
+                    format!("rank {r}'s {count} elements at {displ} do not fit into {name}, which has {room}")
+                }
+                None => format!("rank {r}'s {count} elements at {displ} are more than memory"),
+            }));
+        }
+    }
+    // Where nothing goes does not matter, and need not be a place.
+    let place = |(displ, count): (&usize, &usize)| if *count == 0 { 0 } else { bytes_of::<T>(*displ) };
+    Ok((counts.iter().map(|n| bytes_of::<T>(*n)).collect(), displs.iter().zip(counts).map(place).collect()))
+}
+
+/// Checks that a buffer has as many elements as the counts say.
+pub(super) fn own_count(name: &str, len: usize, rank: usize, counts: &[usize]) -> Result<()> {
+    match counts.get(rank) {
+        Some(count) if *count != len => {
+            Err(argument(format!("{name} has {len} elements, counts[{rank}] says {count}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What reductions have in common.
+fn reducing<T: Pod>(op: impl IntoReducer<T>, arguments: Arguments, fill: bool) -> Result<Spec> {
+    let reducer: Reducer = op.into_reducer()?;
+    let (element, commutative) = (reducer.element() as u64, reducer.commutative());
+    let arguments = Arguments { element, commutative, exact: reducer.exact(), ..arguments };
+    Ok(Spec { arguments, reducer: Some(reducer), fill })
+}
+
+impl Communicator {
+    /// The root as plans count it.
+    fn root(&self, root: usize) -> Result<u32> {
+        match u32::try_from(root) {
+            Ok(r) if root < self.size() => Ok(r),
+            _ => Err(argument(format!("root {root} is out of range: there are ranks 0 to {}", self.size() - 1))),
+        }
+    }
+}

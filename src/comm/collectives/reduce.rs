@@ -1,0 +1,240 @@
+//! Reduce, allreduce and reduce-scatter.
+
+use super::{Spec, bytes_of, own_count, part, reducing, whole};
+use crate::buffer::Buf;
+use crate::comm::place::{Contribution, Owned};
+use crate::comm::{Communicator, Persistent, Request};
+use crate::error::{Result, argument};
+use crate::ops::IntoReducer;
+use crate::plan::registry::{Arguments, Operation};
+use bytemuck::Pod;
+
+impl Communicator {
+    /// Combines the `send` of all ranks, element by element and in rank order (up to associativity; a commutative
+    /// operator in any order), into the `recv` of `root`. `recv` matters there only and has `send.len()`
+    /// elements. In place (the root only) its contribution stands in `recv`; that costs a copy.
+    ///
+    /// # Errors
+    /// As [`Communicator::bcast`]; when the root's `recv` has another length, when ranks disagree on the operator
+    /// (by name and type), or when it panics at any rank.
+    ///
+    /// # Examples
+    /// ```
+    /// use circulant::ops;
+    ///
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let mut sum = [0.0];
+    /// comm.reduce(&[0.5], &mut sum, ops::Sum, 0)?;
+    /// if comm.rank() == 0 {
+    ///     assert_eq!(sum[0], 0.5 * comm.size() as f64);
+    /// }
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn reduce<T: Pod>(
+        &self,
+        send: impl Contribution<T>,
+        recv: &mut [T],
+        op: impl IntoReducer<T>,
+        root: usize,
+    ) -> Result<()> {
+        let send = send.slice();
+        if send.is_none() && self.rank() == root {
+            // Others cannot know; and they put partial results where the contribution stands.
+            let mut result = self.alloc::<T>(recv.len())?;
+            self.reduce(&*recv, &mut result, op, root)?;
+            recv.copy_from_slice(&result);
+            return Ok(());
+        }
+        let spec = self.reduce_spec(send.map(<[T]>::len), recv.len(), op, root);
+        let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
+        self.run(Operation::Reduce, spec, send.map(bytemuck::cast_slice), recv)
+    }
+
+    owned!("reduce", ireduce, reduce_init <T>
+    (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>, root: usize) => {
+        let send = send.buffer();
+        let spec = self.reduce_spec(send.as_ref().map(|s| s.len()), recv.len(), op, root);
+        (Operation::Reduce, spec, (send, recv))
+    });
+
+    fn reduce_spec<T: Pod>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        op: impl IntoReducer<T>,
+        root: usize,
+    ) -> Result<Spec> {
+        let rank = self.root(root)?;
+        self.at_root_only(send.is_none(), root)?;
+        let count = send.unwrap_or(recv);
+        if self.rank() == root {
+            same(recv, count)?;
+        }
+        let bytes = bytes_of::<T>(count);
+        reducing(op, Arguments { root: rank, bytes, ..Arguments::default() }, false)
+    }
+
+    /// Combines the `send` of all ranks as [`Communicator::reduce`], into `recv` of all, which has `send.len()`
+    /// elements. In place the contribution stands in `recv`.
+    ///
+    /// All ranks get the same bits; but of sums and products of floats not by the algorithm `census`, which is
+    /// never chosen for these unless it is named. The same bits in another run, too: see
+    /// [`Options::reproducible`](crate::Options::reproducible).
+    ///
+    /// # Errors
+    /// As [`Communicator::reduce`].
+    ///
+    /// # Examples
+    /// ```
+    /// use circulant::{InPlace, ops};
+    ///
+    /// let world = circulant::World::init()?;
+    /// let mut largest = [world.rank() as u64];
+    /// world.comm().allreduce(InPlace, &mut largest, ops::Max)?;
+    /// assert_eq!(largest[0], world.size() as u64 - 1);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn allreduce<T: Pod>(
+        &self,
+        send: impl Contribution<T>,
+        recv: &mut [T],
+        op: impl IntoReducer<T>,
+    ) -> Result<()> {
+        let send = send.slice();
+        let spec = self.everywhere_spec(send.map(<[T]>::len), recv.len(), op);
+        let recv = bytemuck::cast_slice_mut(recv);
+        self.run(Operation::Allreduce, spec, send.map(bytemuck::cast_slice), Some(recv))
+    }
+
+    owned!("allreduce", iallreduce, allreduce_init <T>
+    (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
+        let send = send.buffer();
+        let spec = self.everywhere_spec(send.as_ref().map(|s| s.len()), recv.len(), op);
+        (Operation::Allreduce, spec, (send, recv))
+    });
+
+    /// The spec of an operation whose vectors are equally long everywhere (allreduce, scan).
+    pub(super) fn everywhere_spec<T: Pod>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        op: impl IntoReducer<T>,
+    ) -> Result<Spec> {
+        let (count, in_place) = (send.unwrap_or(recv), send.is_none());
+        same(recv, count)?;
+        let arguments = Arguments { bytes: bytes_of::<T>(count), in_place, ..Arguments::default() };
+        reducing(op, arguments, in_place)
+    }
+
+    /// Combines the `send` of all ranks (`size() * recv.len()` elements) as [`Communicator::reduce`], and gives
+    /// every rank r the r-th of `size()` equal parts in `recv`. In place `recv` has all of the contribution, and
+    /// its beginning gets the result; what is behind that is lost.
+    ///
+    /// # Errors
+    /// As [`Communicator::reduce`].
+    ///
+    /// # Examples
+    /// ```
+    /// use circulant::ops;
+    ///
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let mut mine = [0u64];
+    /// comm.reduce_scatter_block(&vec![1u64; comm.size()], &mut mine, ops::Sum)?;
+    /// assert_eq!(mine[0], comm.size() as u64);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn reduce_scatter_block<T: Pod>(
+        &self,
+        send: impl Contribution<T>,
+        recv: &mut [T],
+        op: impl IntoReducer<T>,
+    ) -> Result<()> {
+        let send = send.slice();
+        let spec = self.block_spec(send.map(<[T]>::len), recv.len(), op);
+        let recv = bytemuck::cast_slice_mut(recv);
+        self.run(Operation::ReduceScatterBlock, spec, send.map(bytemuck::cast_slice), Some(recv))
+    }
+
+    owned!("reduce_scatter_block", ireduce_scatter_block, reduce_scatter_block_init <T>
+    (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
+        let send = send.buffer();
+        let spec = self.block_spec(send.as_ref().map(|s| s.len()), recv.len(), op);
+        (Operation::ReduceScatterBlock, spec, (send, recv))
+    });
+
+    fn block_spec<T: Pod>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        op: impl IntoReducer<T>,
+    ) -> Result<Spec> {
+        let count = match send {
+            Some(send) => whole("send", send, recv, self.size()).map(|()| recv)?,
+            None => part("recv", recv, self.size())?,
+        };
+        let in_place = send.is_none();
+        let arguments = Arguments { bytes: bytes_of::<T>(count), in_place, ..Arguments::default() };
+        reducing(op, arguments, in_place)
+    }
+
+    /// As [`Communicator::reduce_scatter_block`] with parts of `counts[r]` elements; `counts` is equal on all
+    /// ranks, `send` has their sum, `recv` has `counts[rank]` (in place: their sum).
+    ///
+    /// # Errors
+    /// As [`Communicator::reduce`].
+    pub fn reduce_scatter<T: Pod>(
+        &self,
+        send: impl Contribution<T>,
+        recv: &mut [T],
+        counts: &[usize],
+        op: impl IntoReducer<T>,
+    ) -> Result<()> {
+        let send = send.slice();
+        let spec = self.parts_spec(send.map(<[T]>::len), recv.len(), counts, op);
+        let recv = bytemuck::cast_slice_mut(recv);
+        self.run(Operation::ReduceScatter, spec, send.map(bytemuck::cast_slice), Some(recv))
+    }
+
+    owned!("reduce_scatter", ireduce_scatter, reduce_scatter_init <T>
+    (self, send: impl Owned<T>, recv: Buf<T>, counts: &[usize], op: impl IntoReducer<T>) => {
+        let send = send.buffer();
+        let spec = self.parts_spec(send.as_ref().map(|s| s.len()), recv.len(), counts, op);
+        (Operation::ReduceScatter, spec, (send, recv))
+    });
+
+    fn parts_spec<T: Pod>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        counts: &[usize],
+        op: impl IntoReducer<T>,
+    ) -> Result<Spec> {
+        if counts.len() != self.size() {
+            return Err(argument(format!("{} counts for {} ranks", counts.len(), self.size())));
+        }
+        let total = counts.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
+        let held = send.unwrap_or(recv);
+        if total != Some(held) {
+            let what = if send.is_some() { "send" } else { "recv" };
+            return Err(argument(format!("{what} has {held} elements, the counts another sum")));
+        }
+        if send.is_some() {
+            own_count("recv", recv, self.rank(), counts)?;
+        }
+        let counts = counts.iter().map(|n| bytes_of::<T>(*n)).collect();
+        let in_place = send.is_none();
+        reducing(op, Arguments { counts, in_place, ..Arguments::default() }, in_place)
+    }
+}
+
+fn same(recv: usize, count: usize) -> Result<()> {
+    if recv == count {
+        return Ok(());
+    }
+    Err(argument(format!("recv has {recv} elements, send has {count}")))
+}

@@ -1,0 +1,99 @@
+//! Scatter(v).
+
+use super::{Spec, bytes_of, own_count, part, ragged, whole};
+use crate::buffer::Buf;
+use crate::comm::place::{Destination, Owned};
+use crate::comm::{Communicator, Persistent, Request};
+use crate::error::Result;
+use crate::plan::registry::{Arguments, Operation};
+use bytemuck::Pod;
+
+impl Communicator {
+    /// Scatters `send` of `root`, an equal part to every rank in rank order, each into its `recv`. `send` matters
+    /// at the root only and has `size() * recv.len()` elements; elsewhere it may be empty. In place (the root
+    /// only) its part stays in `send`.
+    ///
+    /// # Errors
+    /// As [`Communicator::bcast`]; and when the root's `send` has another length, or another rank is in place.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let all: Vec<u64> = if comm.rank() == 0 { (0..comm.size() as u64).collect() } else { Vec::new() };
+    /// let mut mine = [0u64];
+    /// comm.scatter(&all, &mut mine, 0)?;
+    /// assert_eq!(mine[0], comm.rank() as u64);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn scatter<T: Pod>(&self, send: &[T], mut recv: impl Destination<T>, root: usize) -> Result<()> {
+        let recv = recv.slice();
+        let spec = self.scatter_spec::<T>(send.len(), recv.as_ref().map(|r| r.len()), root);
+        let send = (self.rank() == root).then(|| bytemuck::cast_slice(send));
+        self.run(Operation::Scatter, spec, send, recv.map(bytemuck::cast_slice_mut))
+    }
+
+    owned!("scatter", iscatter, scatter_init <T> (self, send: Buf<T>, recv: impl Owned<T>, root: usize) => {
+        let recv = recv.buffer();
+        let spec = self.scatter_spec::<T>(send.len(), recv.as_ref().map(|r| r.len()), root);
+        (Operation::Scatter, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
+    });
+
+    fn scatter_spec<T>(&self, send: usize, recv: Option<usize>, root: usize) -> Result<Spec> {
+        let rank = self.root(root)?;
+        let in_place = self.at_root_only(recv.is_none(), root)?;
+        let count = recv.map_or_else(|| part("send", send, self.size()), Ok)?;
+        if self.rank() == root {
+            whole("send", send, count, self.size())?;
+        }
+        let bytes = bytes_of::<T>(count);
+        let arguments = Arguments { root: rank, bytes, in_place, ..Arguments::default() };
+        Ok(Spec { arguments, ..Spec::default() })
+    }
+
+    /// Scatters `counts[r]` elements from `send[displs[r]..]` of `root` to each rank r. `send` matters there only;
+    /// `counts` and `displs` (in elements) must be given at all ranks and equal there, as for
+    /// [`Communicator::gatherv`]. `recv.len()` is our own count. In place (the root only) its part stays in `send`.
+    ///
+    /// # Errors
+    /// As [`Communicator::scatter`]; and when counts and displacements do not fit the buffers.
+    pub fn scatterv<T: Pod>(
+        &self,
+        send: &[T],
+        counts: &[usize],
+        displs: &[usize],
+        mut recv: impl Destination<T>,
+        root: usize,
+    ) -> Result<()> {
+        let recv = recv.slice();
+        let spec = self.scatterv_spec::<T>(send.len(), counts, displs, recv.as_ref().map(|r| r.len()), root);
+        let send = (self.rank() == root).then(|| bytemuck::cast_slice(send));
+        self.run(Operation::Scatterv, spec, send, recv.map(bytemuck::cast_slice_mut))
+    }
+
+    owned!("scatterv", iscatterv, scatterv_init <T>
+    (self, send: Buf<T>, counts: &[usize], displs: &[usize], recv: impl Owned<T>, root: usize) => {
+        let recv = recv.buffer();
+        let spec = self.scatterv_spec::<T>(send.len(), counts, displs, recv.as_ref().map(|r| r.len()), root);
+        (Operation::Scatterv, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
+    });
+
+    fn scatterv_spec<T>(
+        &self,
+        send: usize,
+        counts: &[usize],
+        displs: &[usize],
+        recv: Option<usize>,
+        root: usize,
+    ) -> Result<Spec> {
+        let rank = self.root(root)?;
+        let in_place = self.at_root_only(recv.is_none(), root)?;
+        let room = (self.rank() == root).then_some(send);
+        let (bytes, places) = ragged::<T>("send", room, self.size(), counts, displs)?;
+        recv.map_or(Ok(()), |len| own_count("recv", len, self.rank(), counts))?;
+        let arguments =
+            Arguments { root: rank, counts: bytes, displs: places, in_place, ..Arguments::default() };
+        Ok(Spec { arguments, ..Spec::default() })
+    }
+}

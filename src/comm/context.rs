@@ -1,0 +1,62 @@
+//! What makes a communicator: its number, its ranks, our place among them, and how many calls it has seen.
+
+use crate::engine::CallId;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The ranks of a communicator as ranks of the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Members {
+    /// All of them.
+    World(u32),
+    /// These, in this order.
+    List(Vec<u32>),
+}
+
+impl Members {
+    pub(super) fn size(&self) -> u32 {
+        match self {
+            Self::World(size) => *size,
+            // A list is never longer than the world.
+            Self::List(list) => u32::try_from(list.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The world rank of rank `rank`.
+    pub(super) fn world_rank(&self, rank: u32) -> u32 {
+        match self {
+            Self::World(_) => rank,
+            Self::List(list) => list.get(rank as usize).copied().unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// What all clones of one communicator share.
+#[derive(Debug)]
+pub(super) struct Context {
+    /// Unlike that of any other communicator of the world, without a search for a free number: the world rank of
+    /// its rank 0, and a number that this rank has never named before (the world: 0).
+    pub(super) id: u64,
+    pub(super) members: Members,
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    /// Of a communicator between two groups: the ranks below this are the first group's. Else 0.
+    pub(super) first: u32,
+    calls: AtomicU32,
+}
+
+impl Context {
+    pub(super) fn new(id: u64, members: Members, rank: u32) -> Self {
+        let size = members.size();
+        Self { id, members, rank, size, first: 0, calls: AtomicU32::new(0) }
+    }
+
+    /// The same between two groups, of which the first has `first` ranks.
+    pub(super) fn between(self, first: u32) -> Self {
+        Self { first, ..self }
+    }
+
+    /// The number of the call that begins now. Taken under the world's lock.
+    pub(super) fn next_call(&self) -> CallId {
+        CallId { comm: self.id, sequence: self.calls.fetch_add(1, Ordering::Relaxed) }
+    }
+}

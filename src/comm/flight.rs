@@ -1,0 +1,165 @@
+//! A collective that owns its buffers: what [`Request`](super::Request) and [`Persistent`](super::Persistent)
+//! have in common.
+
+use super::call::{Begun, Prepared, Spec};
+use super::communicator::Communicator;
+use crate::buffer::{Binding, Bound, Buf, Wire};
+use crate::engine::{Meta, Waiting};
+use crate::error::{Error, ErrorKind, Result, argument};
+use crate::plan::registry::Operation;
+use bytemuck::Pod;
+
+/// Owned, so that nothing dangles when it is leaked.
+pub(super) struct Flight<T: Pod> {
+    pub(super) comm: Communicator,
+    operation: Operation,
+    /// Given back to the cache by a request that has ended.
+    prepared: Option<Prepared>,
+    binding: Binding,
+    meta: Meta,
+    pub(super) input: Option<Buf<T>>,
+    /// Given back by a request that has ended.
+    pub(super) output: Option<Buf<T>>,
+    /// Where the root of a reduce in place has the result before it may overwrite the contribution.
+    shadow: Option<Buf<T>>,
+    running: Option<u8>,
+    waiting: Waiting,
+}
+
+impl<T: Pod> std::fmt::Debug for Flight<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Flight")
+            .field("operation", &self.operation)
+            .field("running", &self.running.is_some())
+            .field("output", &self.output)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Pod> Flight<T> {
+    /// Plans it; `bind` also tells the peers where its memory is, once for all starts.
+    pub(super) fn new(
+        comm: &Communicator,
+        operation: Operation,
+        spec: Result<Spec>,
+        (input, output): (Option<Buf<T>>, Buf<T>),
+        bind: bool,
+    ) -> Result<Self> {
+        let is_shadowed = operation == Operation::Reduce && input.is_none();
+        let shadow = is_shadowed.then(|| comm.alloc::<T>(output.len())).transpose();
+        let (spec, shadow) = match shadow {
+            Ok(shadow) => (spec, shadow),
+            Err(e) => (Err(e), None),
+        };
+        let mut held = comm.hold();
+        let Begun { mut prepared, meta, reducer, deadline, .. } = comm.begin(&mut held, operation, spec)?;
+        let binding = Binding {
+            input: match (&input, &shadow) {
+                (Some(input), _) => input.bound(),
+                (None, Some(_)) => output.bound(),
+                (None, None) => Bound::NONE,
+            },
+            output: shadow.as_ref().unwrap_or(&output).bound(),
+            work: prepared.work(),
+            land: prepared.land(),
+        };
+        if let Some(mut task) = prepared.task.take() {
+            task.reducer = reducer;
+            if bind {
+                let at = |e: Error| e.in_operation(operation.name(), u64::from(meta.call.sequence));
+                task = held.engine.bind(task, meta, binding, deadline).map_err(|e| held.engine.fail(at(e)))?;
+            }
+            prepared.task = Some(task);
+        }
+        drop(held);
+        let waiting = Waiting::new(meta, deadline);
+        let (comm, prepared, output) = (comm.clone(), Some(prepared), Some(output));
+        Ok(Self { comm, operation, prepared, binding, meta, input, output, shadow, running: None, waiting })
+    }
+
+    /// Starts a run; all but the first take a number of their own (`again`).
+    pub(super) fn start(&mut self, again: bool) -> Result<()> {
+        let mut held = self.comm.hold();
+        held.engine.healthy()?;
+        let Some(task) = self.prepared.as_mut().and_then(|p| p.task.take()) else {
+            return Err(argument("a persistent operation was started twice").help("wait for it first"));
+        };
+        if again {
+            self.meta.call = self.comm.context.next_call();
+        }
+        self.running = Some(held.engine.start(task, self.meta, self.binding)?);
+        self.waiting = Waiting::new(self.meta, self.comm.deadline().unwrap_or(held.deadline));
+        Ok(())
+    }
+
+    /// Whether nothing is under way; progresses everything once.
+    pub(super) fn test(&mut self) -> Result<bool> {
+        let Some(slot) = self.running else { return Ok(true) };
+        let mut held = self.comm.hold();
+        if !held.engine.test(slot, &mut self.waiting)? {
+            return Ok(false);
+        }
+        let task = held.engine.leave(slot);
+        drop(held);
+        self.running = None;
+        self.rest(task?);
+        Ok(true)
+    }
+
+    pub(super) fn wait(&mut self) -> Result<()> {
+        let Some(slot) = self.running.take() else { return Ok(()) };
+        let mut held = self.comm.hold();
+        let deadline = self.comm.deadline().unwrap_or(held.deadline);
+        let mut waiting = Waiting::new(self.meta, deadline);
+        while !held.engine.turn(slot, &mut waiting)? {
+            held.breathe();
+        }
+        let task = held.engine.leave(slot)?;
+        drop(held);
+        self.rest(task);
+        Ok(())
+    }
+
+    fn rest(&mut self, task: Box<crate::engine::Task>) {
+        if let Some(prepared) = &mut self.prepared {
+            prepared.task = Some(task);
+        }
+        if let (Some(output), Some(shadow)) = (&mut self.output, &self.shadow) {
+            output.copy_from_slice(shadow);
+        }
+    }
+
+    /// Gives the program back, for others to use.
+    pub(super) fn retire(&mut self) {
+        if let Some(prepared) = self.prepared.take()
+            && prepared.task.as_ref().is_some_and(|t| !t.persistent)
+        {
+            self.comm.hold().keep(prepared);
+        }
+    }
+
+    /// Refuses access to buffers in use.
+    pub(super) fn idle(&self) -> Result<()> {
+        match self.running {
+            None => Ok(()),
+            Some(_) => {
+                Err(Error::new(ErrorKind::Argument, "the buffers of a running operation cannot be touched")
+                    .help("call wait() first"))
+            }
+        }
+    }
+
+    pub(super) fn program(&self) -> Option<(&crate::engine::Task, u32)> {
+        let prepared = self.prepared.as_ref()?;
+        Some((prepared.task.as_deref()?, prepared.meta.rounds))
+    }
+}
+
+impl<T: Pod> Drop for Flight<T> {
+    fn drop(&mut self) {
+        // Peers may still write into our buffers: finish, or close the endpoint, before they are freed.
+        if self.running.is_some() && self.wait().is_err() {
+            self.comm.hold().engine.shut();
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The lock around a world's engine, and how who waits in a call lets other threads use it meanwhile.
+
+use super::world::Shared;
+use crate::buffer::Wire;
+use crate::error::Error;
+use crate::transport::{Borrow, Transport};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+/// What all handles of one world share, one thread at a time.
+#[derive(Debug)]
+pub(super) struct Lock {
+    shared: Mutex<Shared>,
+    /// Threads that want it and do not have it.
+    waiting: AtomicUsize,
+}
+
+/// The lock, held.
+pub(super) struct Held<'a> {
+    lock: &'a Lock,
+    /// Absent only inside [`Held::breathe`].
+    guard: Option<MutexGuard<'a, Shared>>,
+}
+
+impl Lock {
+    pub(super) fn new(shared: Shared) -> Self {
+        Self { shared: Mutex::new(shared), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Takes the engine. If a call panicked, its operation is lost half way: nothing more can be done then.
+    pub(super) fn hold(&self) -> Held<'_> {
+        Held { lock: self, guard: Some(self.guard()) }
+    }
+
+    /// Takes the engine if nobody has it.
+    pub(super) fn try_hold(&self) -> Option<Held<'_>> {
+        match self.shared.try_lock() {
+            Ok(guard) => Some(Held { lock: self, guard: Some(guard) }),
+            Err(TryLockError::Poisoned(_)) => Some(self.hold()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn guard(&self) -> MutexGuard<'_, Shared> {
+        if let Ok(guard) = self.shared.try_lock() {
+            return guard;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let guard = self.shared.lock().unwrap_or_else(|poisoned| {
+            let mut shared = poisoned.into_inner();
+            shared.engine.shut();
+            self.shared.clear_poison();
+            shared
+        });
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+}
+
+/// How often a thread steps back for one that wants the lock: an unlocked mutex goes to whoever is quickest.
+const COURTESY: usize = 100;
+
+impl Held<'_> {
+    /// Lets a waiting thread have its turn: two threads may be in calls of different communicators, in
+    /// another order than those of another rank.
+    pub(super) fn breathe(&mut self) {
+        let others = self.lock.waiting.load(Ordering::Relaxed);
+        if others == 0 {
+            return;
+        }
+        self.guard = None;
+        for _ in 0..COURTESY {
+            std::thread::yield_now();
+            if self.lock.waiting.load(Ordering::Relaxed) != others {
+                break;
+            }
+        }
+        self.guard = Some(self.lock.guard());
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        let Some(shared) = &self.guard else { unreachable!("held, but while breathing") };
+        shared
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Shared {
+        let Some(shared) = &mut self.guard else { unreachable!("held, but while breathing") };
+        shared
+    }
+}
+
+impl Wire for Held<'_> {
+    fn transport(&mut self) -> Option<&mut (dyn Transport + 'static)> {
+        self.engine.transport()
+    }
+
+    fn borrow_mode(&self) -> Borrow {
+        self.engine.borrow_mode()
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        Wire::fail(&mut self.engine, error)
+    }
+
+    fn shut(&mut self) {
+        self.engine.shut();
+    }
+
+    fn copied(&mut self, bytes: usize) {
+        self.engine.copied(bytes);
+    }
+}

@@ -1,0 +1,74 @@
+//! What calls take besides plain slices: "in place" as a type.
+
+use crate::buffer::Buf;
+use bytemuck::Pod;
+
+/// In place of a send buffer (or of a receive buffer, at the root of a scatter): the contribution lies in the
+/// receive buffer already, where MPI's `MPI_IN_PLACE` expects it.
+///
+/// ```
+/// use circulant::{InPlace, World, ops};
+///
+/// let world = World::init()?;
+/// let mut sums = [world.rank() as u64, 1];
+/// world.comm().allreduce(InPlace, &mut sums, ops::Sum)?;
+/// assert_eq!(sums[1], world.size() as u64);
+/// # world.finalize()?;
+/// # Ok::<(), circulant::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPlace;
+
+/// What a rank contributes to a call: a slice (`&[T]`, `&Vec<T>`, `&[T; N]`, `&Buf<T>`) or [`InPlace`].
+pub trait Contribution<T> {
+    /// The slice; `None` in place.
+    fn slice(&self) -> Option<&[T]>;
+}
+
+impl<T, S: AsRef<[T]> + ?Sized> Contribution<T> for &S {
+    fn slice(&self) -> Option<&[T]> {
+        Some((**self).as_ref())
+    }
+}
+
+impl<T> Contribution<T> for InPlace {
+    fn slice(&self) -> Option<&[T]> {
+        None
+    }
+}
+
+/// Where a rank gets its part: a mutable slice (`&mut [T]`, …) or, at the root of a scatter, [`InPlace`].
+pub trait Destination<T> {
+    /// The slice; `None` in place.
+    fn slice(&mut self) -> Option<&mut [T]>;
+}
+
+impl<T, S: AsMut<[T]> + ?Sized> Destination<T> for &mut S {
+    fn slice(&mut self) -> Option<&mut [T]> {
+        Some((**self).as_mut())
+    }
+}
+
+impl<T> Destination<T> for InPlace {
+    fn slice(&mut self) -> Option<&mut [T]> {
+        None
+    }
+}
+
+/// As [`Contribution`] and [`Destination`], for calls that own their buffers: a [`Buf`] or [`InPlace`].
+pub trait Owned<T: Pod> {
+    /// The buffer; `None` in place.
+    fn buffer(self) -> Option<Buf<T>>;
+}
+
+impl<T: Pod> Owned<T> for Buf<T> {
+    fn buffer(self) -> Option<Buf<T>> {
+        Some(self)
+    }
+}
+
+impl<T: Pod> Owned<T> for InPlace {
+    fn buffer(self) -> Option<Buf<T>> {
+        None
+    }
+}

@@ -1,0 +1,49 @@
+//! Progress between calls: an optional thread that moves on what is in flight.
+
+use super::lock::Lock;
+use crate::error::{Error, ErrorKind, Result};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the thread leaves the engine alone when nothing is in flight, or a call has it.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// The thread. It ends when the world does.
+#[derive(Debug)]
+pub(super) struct Progress(Option<JoinHandle<()>>, Arc<()>);
+
+impl Progress {
+    pub(super) fn start(lock: &Arc<Lock>) -> Result<Self> {
+        let (lock, alive) = (Arc::downgrade(lock), Arc::new(()));
+        let life = Arc::downgrade(&alive);
+        let thread = std::thread::Builder::new().name("circulant-progress".to_owned());
+        let spawned = thread.spawn(move || run(&lock, &life));
+        let handle = spawned
+            .map_err(|e| Error::new(ErrorKind::System, format!("the progress thread cannot start: {e}")))?;
+        Ok(Self(Some(handle), alive))
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.1 = Arc::new(());
+        if let Some(handle) = self.0.take() {
+            let _ = handle.join();
+        }
+    }
+}
+
+fn run(lock: &Weak<Lock>, life: &Weak<()>) {
+    while life.strong_count() > 0 {
+        let Some(lock) = lock.upgrade() else { return };
+        // Errors end the world; whoever waits gets them.
+        let busy = lock.try_hold().is_some_and(|mut held| held.engine.nudge().unwrap_or(false));
+        drop(lock);
+        if busy {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Non-blocking collectives.
+
+use super::call::Spec;
+use super::communicator::Communicator;
+use super::flight::Flight;
+use super::persistent::Persistent;
+use crate::buffer::Buf;
+use crate::error::Result;
+use crate::plan::registry::Operation;
+use bytemuck::Pod;
+
+/// A collective under way. It owns its buffers and gives them back when it has finished, so that nothing dangles
+/// if it is leaked. Dropping it waits for it.
+///
+/// # What progresses when
+/// Data moves while *any* call of the world is made: one that waits, whatever for, or a
+/// [`test`](Request::test) moves on everything that is in flight. Between calls nothing of it moves, unless the
+/// setting `progress` is `thread`: then a thread moves everything on whenever no call does. Requests may be waited
+/// for in any order; all ranks of a communicator must *begin* their calls in the same order.
+///
+/// ```
+/// use circulant::{InPlace, World, ops};
+///
+/// let world = World::init()?;
+/// let comm = world.comm();
+/// let mut ones = comm.alloc::<u32>(1000)?;
+/// ones.fill(1);
+/// let sum = comm.iallreduce(InPlace, ones, ops::Sum)?;
+/// let word = comm.ibcast(comm.alloc::<u32>(1)?, 0)?;
+/// // … compute …
+/// assert_eq!(sum.wait()?.recv[999], comm.size() as u32);
+/// word.wait()?;
+/// # world.finalize()?;
+/// # Ok::<(), circulant::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping a request waits for it"]
+pub struct Request<T: Pod>(Flight<T>);
+
+/// The buffers of a request that has finished.
+#[derive(Debug)]
+pub struct Done<T: Pod> {
+    /// What was sent; `None` where the call worked in place.
+    pub send: Option<Buf<T>>,
+    /// What was received (of a broadcast: the buffer itself).
+    pub recv: Buf<T>,
+}
+
+impl<T: Pod> Request<T> {
+    pub(super) fn new(
+        comm: &Communicator,
+        operation: Operation,
+        spec: Result<Spec>,
+        buffers: (Option<Buf<T>>, Buf<T>),
+    ) -> Result<Self> {
+        let mut flight = Flight::new(comm, operation, spec, buffers, false)?;
+        flight.start(false)?;
+        Ok(Self(flight))
+    }
+
+    /// Whether it has finished here; moves on everything that is in flight, once.
+    ///
+    /// # Errors
+    /// When the world is broken, or nothing moved for the deadline.
+    pub fn test(&mut self) -> Result<bool> {
+        self.0.test()
+    }
+
+    /// Waits until it has finished here, and gives the buffers back.
+    ///
+    /// # Errors
+    /// After the deadline, or when the world breaks meanwhile. The buffers are lost then.
+    pub fn wait(mut self) -> Result<Done<T>> {
+        self.0.wait()?;
+        self.0.retire();
+        let send = self.0.input.take();
+        match self.0.output.take() {
+            Some(recv) => Ok(Done { send, recv }),
+            None => Ok(Done { send, recv: self.0.comm.alloc(0)? }),
+        }
+    }
+}
+
+/// Something that can be waited for together with others of other types: see [`wait_any`] and [`wait_all`].
+pub trait Pending {
+    /// Whether it has finished here; moves on everything that is in flight, once.
+    ///
+    /// # Errors
+    /// When the world is broken, or nothing moved for the deadline.
+    fn test(&mut self) -> Result<bool>;
+}
+
+impl<T: Pod> Pending for Request<T> {
+    fn test(&mut self) -> Result<bool> {
+        self.0.test()
+    }
+}
+
+impl<T: Pod> Pending for Persistent<T> {
+    fn test(&mut self) -> Result<bool> {
+        Persistent::test(self)
+    }
+}
+
+/// Waits until one of `pending` has finished and returns its index; `None` when there is none. Among several the
+/// first counts, so leave out those that were seen before. A request's buffers come from [`Request::wait`], which
+/// returns at once then.
+///
+/// # Errors
+/// When the world breaks, or the deadline of the first one that waits in vain passes.
+///
+/// ```
+/// use circulant::comm::{Pending, wait_any};
+///
+/// let world = circulant::World::init()?;
+/// let comm = world.comm();
+/// let mut barrier = comm.ibarrier()?;
+/// let mut word = comm.ibcast(comm.alloc::<u64>(1)?, 0)?;
+/// let mut pending: Vec<&mut dyn Pending> = vec![&mut barrier, &mut word];
+/// while let Some(i) = wait_any(&mut pending)? {
+///     pending.remove(i);
+/// }
+/// # drop((barrier, word));
+/// # world.finalize()?;
+/// # Ok::<(), circulant::Error>(())
+/// ```
+pub fn wait_any(pending: &mut [&mut dyn Pending]) -> Result<Option<usize>> {
+    if pending.is_empty() {
+        return Ok(None);
+    }
+    loop {
+        for (i, one) in pending.iter_mut().enumerate() {
+            if one.test()? {
+                return Ok(Some(i));
+            }
+        }
+        // Ranks may be more than cores.
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until all of `pending` have finished.
+///
+/// # Errors
+/// As [`wait_any`].
+pub fn wait_all(pending: &mut [&mut dyn Pending]) -> Result<()> {
+    for one in pending {
+        while !one.test()? {
+            std::thread::yield_now();
+        }
+    }
+    Ok(())
+}

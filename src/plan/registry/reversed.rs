@@ -1,0 +1,34 @@
+//! The line of the reduce-scatter for pieces of very unequal length.
+
+use super::reductions::{COMMUTATIVE, commutes};
+use super::{Algorithm, Operation, by_blocks, order};
+use crate::plan::allgatherv::circulant::Blocks;
+use crate::plan::reduce_scatter::reversed::Reversed;
+use crate::plan::rules;
+
+const NAME: &str = "reversed";
+
+/// All of them.
+pub(super) const LINES: &[Algorithm] = &[Algorithm {
+    operation: Operation::ReduceScatter,
+    name: NAME,
+    restrictions: COMMUTATIVE.0,
+    rounds: "n-1+q",
+    volume: "<= (n-1+q) * sum of ceil(m_j/n)",
+    source: "Träff 2022, Algorithm 9 reversed",
+    fits: COMMUTATIVE.1,
+    rounds_of: by_blocks,
+    build: |a, model| {
+        commutes(a, NAME)?;
+        let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
+        Ok(Box::new(Reversed::new(&a.counts, a.element, &blocks, a.in_place)?))
+    },
+    cost: None,
+    order: Some(order::PIECEWISE_BLOCKS),
+}];
+
+/// What [`Algorithm::volume_of`] is here.
+pub(super) fn volume(line: &Algorithm, a: &super::Arguments) -> Option<u64> {
+    let ours = line.operation == Operation::ReduceScatter && line.name == NAME;
+    ours.then(|| Reversed::most(&a.counts, a.element, a.blocks.unwrap_or(1)))
+}

@@ -1,0 +1,334 @@
+//! One collective of any kind with any algorithm, on elements of any type, checked against a sequential reference.
+//! Shared by the tests of all wires.
+#![allow(clippy::cast_possible_truncation, reason = "test patterns wrap")]
+#![allow(dead_code, reason = "each test uses a part of this")]
+
+#[path = "cover.rs"]
+pub(crate) mod cover;
+#[path = "element.rs"]
+pub(crate) mod element;
+#[path = "reference.rs"]
+pub(crate) mod reference;
+
+use circulant::comm::{Layout, Pending, Persistent, Request};
+use circulant::plan::registry::Operation;
+use circulant::{Buf, Communicator, InPlace, Options, Result};
+use element::Element;
+pub(crate) use reference::{Case, Data, Mode, Parts};
+
+pub(crate) fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+fn buffer<T: Element>(comm: &Communicator, from: &[T]) -> Result<Buf<T>> {
+    let mut buf = comm.alloc(from.len())?;
+    buf.copy_from_slice(from);
+    Ok(buf)
+}
+
+/// Calls it once on slices. `input` is not there in place.
+fn call<T: Element>(
+    comm: &Communicator,
+    c: &Case,
+    x: &Parts<T>,
+    input: Option<&[T]>,
+    out: &mut [T],
+) -> Result<()> {
+    use Operation as O;
+    let (counts, displs) = (&x.counts, &x.displs);
+    macro_rules! either {
+        ($name:ident($($arg:expr),*)) => {
+            match input {
+                Some(input) => comm.$name(input, $($arg),*),
+                None => comm.$name(InPlace, $($arg),*),
+            }
+        };
+    }
+    let given = input.unwrap_or_default();
+    match c.operation {
+        O::Barrier => comm.barrier(),
+        O::Bcast => comm.bcast(out, c.root),
+        O::Allgather => either!(allgather(out)),
+        O::Allgatherv => either!(allgatherv(out, &counts[1], &displs[1])),
+        O::Gather => either!(gather(out, c.root)),
+        O::Gatherv => either!(gatherv(out, &counts[1], &displs[1], c.root)),
+        O::Scatter if c.in_place_at(comm.rank()) => comm.scatter(given, InPlace, c.root),
+        O::Scatter => comm.scatter(given, out, c.root),
+        O::Scatterv if c.in_place_at(comm.rank()) => {
+            comm.scatterv(given, &counts[0], &displs[0], InPlace, c.root)
+        }
+        O::Scatterv => comm.scatterv(given, &counts[0], &displs[0], out, c.root),
+        O::Alltoall => either!(alltoall(out)),
+        O::Alltoallv => either!(alltoallv((&counts[0], &displs[0]), out, (&counts[1], &displs[1]))),
+        O::Reduce => either!(reduce(out, &c.reducer::<T>(), c.root)),
+        O::Allreduce => either!(allreduce(out, &c.reducer::<T>())),
+        O::ReduceScatter => either!(reduce_scatter(out, &counts[0], &c.reducer::<T>())),
+        O::ReduceScatterBlock => either!(reduce_scatter_block(out, &c.reducer::<T>())),
+        O::Scan => either!(scan(out, &c.reducer::<T>())),
+        O::Exscan => either!(exscan(out, &c.reducer::<T>())),
+        other => unreachable!("{other}"),
+    }
+}
+
+/// The same call for requests and for persistent operations.
+macro_rules! owned_calls {
+    ($name:ident -> $result:ident: [$($operation:ident $call:ident ($($arg:expr),*);)*]
+     [$($scatter:ident $scall:ident ($input_all:ident, $out_all:ident $(, $sarg:expr)*);)*]
+     [$($plain:ident $pcall:ident ($($parg:expr),*);)*] $comm:ident $c:ident $x:ident $op:ident $out:ident $input:ident) => {
+        fn $name<T: Element>(
+            $comm: &Communicator,
+            $c: &Case,
+            $x: &Parts<T>,
+            $input: Option<Buf<T>>,
+            $out: Buf<T>,
+        ) -> Result<$result<T>> {
+            let $op = || $c.reducer::<T>();
+            match $c.operation {
+                $(Operation::$operation => match $input {
+                    Some(input) => $comm.$call(input, $($arg),*),
+                    None => $comm.$call(InPlace, $($arg),*),
+                },)*
+                $(Operation::$scatter => {
+                    let input = full($comm, $input)?;
+                    match $c.in_place_at($comm.rank()) {
+                        true => $comm.$scall(input, $($sarg,)* InPlace, $c.root),
+                        false => $comm.$scall(input, $($sarg,)* $out, $c.root),
+                    }
+                })*
+                $(Operation::$plain => $comm.$pcall($($parg),*),)*
+                other => unreachable!("{other}"),
+            }
+        }
+    };
+}
+
+owned_calls! { begin -> Request: [
+    Allgather iallgather (out);
+    Allgatherv iallgatherv (out, &x.counts[1], &x.displs[1]);
+    Gather igather (out, c.root);
+    Gatherv igatherv (out, &x.counts[1], &x.displs[1], c.root);
+    Reduce ireduce (out, op(), c.root);
+    Allreduce iallreduce (out, op());
+    ReduceScatter ireduce_scatter (out, &x.counts[0], op());
+    ReduceScatterBlock ireduce_scatter_block (out, op());
+    Scan iscan (out, op());
+    Exscan iexscan (out, op());
+    ] [
+    Scatter iscatter (input, out);
+    Scatterv iscatterv (input, out, &x.counts[0], &x.displs[0]);
+    ] [
+    Bcast ibcast (out, c.root);
+    Alltoall ialltoall (full(comm, input)?, out);
+    Alltoallv ialltoallv (full(comm, input)?, (&x.counts[0], &x.displs[0]), out, (&x.counts[1], &x.displs[1]));
+    ] comm c x op out input
+}
+
+owned_calls! { init -> Persistent: [
+    Allgather allgather_init (out);
+    Allgatherv allgatherv_init (out, &x.counts[1], &x.displs[1]);
+    Gather gather_init (out, c.root);
+    Gatherv gatherv_init (out, &x.counts[1], &x.displs[1], c.root);
+    Reduce reduce_init (out, op(), c.root);
+    Allreduce allreduce_init (out, op());
+    ReduceScatter reduce_scatter_init (out, &x.counts[0], op());
+    ReduceScatterBlock reduce_scatter_block_init (out, op());
+    Scan scan_init (out, op());
+    Exscan exscan_init (out, op());
+    ] [
+    Scatter scatter_init (input, out);
+    Scatterv scatterv_init (input, out, &x.counts[0], &x.displs[0]);
+    ] [
+    Bcast bcast_init (out, c.root);
+    Alltoall alltoall_init (full(comm, input)?, out);
+    Alltoallv alltoallv_init (full(comm, input)?, (&x.counts[0], &x.displs[0]), out, (&x.counts[1], &x.displs[1]));
+    ] comm c x op out input
+}
+
+fn full<T: Element>(comm: &Communicator, input: Option<Buf<T>>) -> Result<Buf<T>> {
+    input.map_or_else(|| comm.alloc(0), Ok)
+}
+
+fn layouts(counts: &[usize], displs: &[usize]) -> Vec<Layout> {
+    counts.iter().zip(displs).map(|(len, offset)| Layout { offset: *offset, len: *len }).collect()
+}
+
+/// What is under way.
+pub(crate) enum Running<T: Element> {
+    Request(Option<Request<T>>),
+    Persistent(Persistent<T>),
+    /// A barrier has no elements.
+    Barrier(Option<Request<u8>>),
+    Barriers(Persistent<u8>),
+}
+
+/// A call that was begun: it, and what it shall leave.
+pub(crate) struct Begun<T: Element> {
+    c: Case,
+    x: Parts<T>,
+    at: String,
+    running: Running<T>,
+}
+
+/// A call that was begun, whatever its type.
+pub(crate) trait Flying {
+    fn pending(&mut self) -> &mut dyn Pending;
+    /// Waits for it and checks what it left.
+    fn finish(&mut self) -> Result<()>;
+    /// Starts a persistent one (again); false if it is none.
+    fn again(&mut self) -> Result<bool>;
+}
+
+impl<T: Element> Begun<T> {
+    /// Begins a request, or makes (and does not start) a persistent operation.
+    pub(crate) fn new(comm: &Communicator, c: &Case) -> Result<Self> {
+        let x = Parts::<T>::of(c, comm.rank(), comm.size());
+        let at = format!("{} of {}", comm.rank(), comm.size());
+        let comm = &selected(comm, c);
+        let persistent = c.mode == Mode::Persistent;
+        let running = if c.operation == Operation::Barrier {
+            match persistent {
+                true => Running::Barriers(comm.barrier_init()?),
+                false => Running::Barrier(Some(comm.ibarrier()?)),
+            }
+        } else {
+            let input = x.input.as_ref().map(|i| buffer(comm, i)).transpose()?;
+            let out = buffer(comm, &x.before)?;
+            match persistent {
+                true => Running::Persistent(init(comm, c, &x, input, out)?),
+                false => Running::Request(Some(begin(comm, c, &x, input, out)?)),
+            }
+        };
+        Ok(Self { c: c.clone(), x, at, running })
+    }
+}
+
+impl<T: Element> Flying for Begun<T> {
+    fn pending(&mut self) -> &mut dyn Pending {
+        match &mut self.running {
+            Running::Request(request) => request.as_mut().unwrap(),
+            Running::Barrier(request) => request.as_mut().unwrap(),
+            Running::Persistent(often) => often,
+            Running::Barriers(often) => often,
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        match &mut self.running {
+            Running::Request(request) => {
+                let done = request.take().unwrap().wait()?;
+                right(&self.c, &self.x, &done.recv, &self.at);
+            }
+            Running::Persistent(often) => {
+                often.wait()?;
+                right(&self.c, &self.x, often.output()?, &self.at);
+            }
+            Running::Barrier(request) => drop(request.take().unwrap().wait()?),
+            Running::Barriers(often) => often.wait()?,
+        }
+        Ok(())
+    }
+
+    fn again(&mut self) -> Result<bool> {
+        match &mut self.running {
+            Running::Persistent(often) => {
+                // Whose input is the output, too (a broadcast, in place), finds it as it was.
+                often.output()?.copy_from_slice(&self.x.before);
+                often.start()?;
+            }
+            Running::Barriers(often) => often.start()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+#[track_caller]
+fn right<T: Element>(c: &Case, x: &Parts<T>, found: &[T], at: &str) {
+    if let Some(i) = x.wrong(found, c.data.op()) {
+        let (is, was) = (found[i], x.after[i]);
+        panic!("element {i} at {at} is {is:?}, not {was:?}, in {c:?}");
+    }
+}
+
+fn selected(comm: &Communicator, c: &Case) -> Communicator {
+    let algorithm = c.algorithm.map(str::to_owned);
+    comm.with(Options { algorithm, blocks: c.blocks, ..Options::default() })
+}
+
+/// Runs the case and compares what it left with the reference.
+pub(crate) fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
+    if c.layouts {
+        return with_layouts(comm, c, &Parts::<T>::of(c, comm.rank(), comm.size()).bytes());
+    }
+    if c.owned() {
+        let mut flying = Begun::<T>::new(comm, c)?;
+        if flying.again()? {
+            flying.finish()?;
+            flying.again()?;
+        } else if c.mode == Mode::Polled {
+            while !flying.pending().test()? {
+                std::thread::yield_now();
+            }
+        }
+        return flying.finish();
+    }
+    let at = format!("{} of {}", comm.rank(), comm.size());
+    let x = Parts::<T>::of(c, comm.rank(), comm.size());
+    let with = &selected(comm, c);
+    let found = if c.mode == Mode::Arena {
+        let input = x.input.as_ref().map(|i| buffer(comm, i)).transpose()?;
+        let mut out = buffer(comm, &x.before)?;
+        call(with, c, &x, input.as_deref(), &mut out)?;
+        out.to_vec()
+    } else {
+        let mut out = x.before.clone();
+        call(with, c, &x, x.input.as_deref(), &mut out)?;
+        out
+    };
+    right(c, &x, &found, &at);
+    // There every rank has an order of its own: the only one that says so.
+    let differs = c.algorithm == Some("census") && x.operands.is_some();
+    if c.operation == Operation::Allreduce && !differs {
+        same_bits(comm, c, bytemuck::cast_slice(&found))?;
+    }
+    Ok(())
+}
+
+/// All ranks have the same bits.
+fn same_bits(comm: &Communicator, c: &Case, found: &[u8]) -> Result<()> {
+    let digest = found.iter().fold(0, |h, b| mix(h ^ u64::from(*b)));
+    let mut all = vec![0u64; comm.size()];
+    comm.allgather(&[digest], &mut all)?;
+    assert!(all.iter().all(|d| *d == digest), "ranks differ: {all:x?} in {c:?}");
+    Ok(())
+}
+
+/// An alltoallv as an alltoallw.
+fn with_layouts(comm: &Communicator, c: &Case, x: &Parts<u8>) -> Result<()> {
+    let at = format!("{} of {}, by layouts", comm.rank(), comm.size());
+    let [sent, received] = [0, 1].map(|i| layouts(&x.counts[i], &x.displs[i]));
+    let comm = &selected(comm, c);
+    let mut out = buffer(comm, &x.before)?;
+    let input = x.input.as_ref().map(|i| buffer(comm, i)).transpose()?;
+    match (c.mode, input) {
+        (Mode::Slices | Mode::Arena, Some(input)) => comm.alltoallw(&input, &sent, &mut out, &received)?,
+        (Mode::Slices | Mode::Arena, None) => comm.alltoallw(InPlace, &sent, &mut out, &received)?,
+        (Mode::Request | Mode::Polled, input) => {
+            out = comm.ialltoallw(full(comm, input)?, &sent, out, &received)?.wait()?.recv;
+        }
+        (Mode::Persistent, input) => {
+            let mut often = comm.alltoallw_init(full(comm, input)?, &sent, out, &received)?;
+            for _ in 0..2 {
+                often.output()?.copy_from_slice(&x.before);
+                often.start()?;
+                often.wait()?;
+                right(c, x, often.output()?, &at);
+            }
+            return Ok(());
+        }
+    }
+    right(c, x, &out, &at);
+    Ok(())
+}
