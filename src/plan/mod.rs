@@ -51,7 +51,8 @@
 //!    sender puts to a receiver in a round, and call it from both sides: that is how mirrors stay
 //!    mirrors. Take the block's or the owner's number for its counter; where one wait must stand for
 //!    many, chain them with [`Step::join`].
-//! 3. A line in a list of [`registry`], or a new file with a list there, which is one line more; and a line for
+//! 3. A line in a list of [`registry`], or a new file with a list there, which is one line more; with what it
+//!    costs ([`registry::cost`]) and, if it reduces, in what order it folds ([`registry::Order`]); and a line for
 //!    its [`interpret::Goal`] or [`interpret::Fold`] if the operation is new.
 //! 4. Nothing more if the operation is known: a test proves every line for all p to 128 and some larger, also
 //!    lowered for random wires, and holds it to its restrictions, rounds and volume: `tests/plan_registry.rs`

@@ -40,7 +40,7 @@ pub type Build = fn(&Arguments, &Model) -> Result<Box<dyn Plan>>;
 pub struct Algorithm {
     /// What it does.
     pub operation: Operation,
-    /// Its name; unique within the operation. The first of an operation is its default.
+    /// Its name; unique within the operation. Of equally cheap ones the first of an operation is taken.
     pub name: &'static str,
     /// When it can be used, for people.
     pub restrictions: &'static str,

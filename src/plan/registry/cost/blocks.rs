@@ -18,28 +18,24 @@ fn foreign(a: &Arguments) -> (f64, f64) {
 
 /// All put at once: the root's link in is what counts.
 pub(in crate::plan::registry) fn gather_direct(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(others(a).min(1.0), others(a).min(1.0), others(a) * float(a.bytes));
+    path.alone(|path| path.to_all(others(a).min(1.0), others(a).min(1.0), others(a) * float(a.bytes)));
 }
 
 pub(in crate::plan::registry) fn gatherv_direct(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
-    path.to_all(n.min(1.0), n.min(1.0), bytes);
+    path.alone(|path| path.to_all(n.min(1.0), n.min(1.0), bytes));
 }
 
 /// A run goes on when it is here: a round waits for the last half of its message.
 pub(in crate::plan::registry) fn gather_binomial(a: &Arguments, path: &mut Path<'_>) {
-    let bytes = float(a.bytes);
-    let start = path.clone();
-    for d in powers(a.size).into_iter().take(floor_log(a.size).max(1) as usize) {
-        path.hop(d, 1.0, f64::from((d / 2).max(1)) * bytes);
-    }
-    path.longer(
-        |path| path.over(&[1], 0.0, 0.0, if a.size > 1 { bytes } else { 0.0 }),
-        |path| {
-            *path = start;
-            path.over(&powers(a.size), others(a).min(1.0), others(a).min(1.0), others(a) * bytes);
-        },
-    );
+    let (bytes, one) = (float(a.bytes), others(a).min(1.0));
+    let by_rounds = |path: &mut Path<'_>| {
+        for d in powers(a.size).into_iter().take(floor_log(a.size).max(1) as usize) {
+            path.hop(d, 1.0, f64::from((d / 2).max(1)) * bytes);
+        }
+        path.over(&[1], 0.0, 0.0, one * bytes);
+    };
+    path.alone(|path| path.longer(by_rounds, |path| path.over(&powers(a.size), one, one, others(a) * bytes)));
 }
 
 /// As for equal blocks, of the mean length.
@@ -53,12 +49,12 @@ pub(in crate::plan::registry) fn gatherv_size_aware(a: &Arguments, path: &mut Pa
 
 /// The root puts to all, one after the other.
 pub(in crate::plan::registry) fn scatter_direct(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes));
+    path.alone(|path| path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes)));
 }
 
 pub(in crate::plan::registry) fn scatterv_direct(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
-    path.to_all(n.min(1.0), n, bytes);
+    path.alone(|path| path.to_all(n.min(1.0), n, bytes));
 }
 
 /// Halves, quarters, …: all but one block in the end, by q hops.
@@ -67,7 +63,9 @@ pub(in crate::plan::registry) fn scatter_binomial(a: &Arguments, path: &mut Path
     // Heavy runs of a message are puts of their own.
     let runs = if bytes < path.light() { 0.0 } else { rounds * (rounds - 1.0) / 2.0 };
     let joined = Path::runs(others(a), bytes);
-    path.over(&powers(a.size), floor_log(a.size).into(), rounds + runs.min(joined), others(a) * bytes);
+    path.alone(|path| {
+        path.over(&powers(a.size), floor_log(a.size).into(), rounds + runs.min(joined), others(a) * bytes)
+    });
 }
 
 pub(in crate::plan::registry) fn scatterv_binomial(a: &Arguments, path: &mut Path<'_>) {
@@ -97,7 +95,8 @@ impl Way {
     }
 
     fn walk(self, path: &mut Path<'_>) {
-        path.over(&powers(path.size), self.hops, self.puts, self.bytes);
+        let distances = powers(path.size);
+        path.alone(|path| path.over(&distances, self.hops, self.puts, self.bytes));
         path.copy(self.copied);
     }
 }

@@ -40,7 +40,7 @@ fn up(size: u32, bytes: f64, path: &mut Path<'_>) {
     let hops = f64::from(floor_log(size));
     // Just above a power of two the root's last message comes early, but takes its time.
     let more = if size.is_power_of_two() { 0.0 } else { 0.6 };
-    path.over(&powers(size), hops, hops + more, (hops + more) * bytes);
+    path.alone(|path| path.over(&powers(size), hops, hops + more, (hops + more) * bytes));
     path.reduce((hops + more) * bytes);
 }
 
@@ -69,7 +69,9 @@ fn scattered(a: &Arguments, path: &mut Path<'_>) {
 pub(in crate::plan::registry) fn reduce_gathered(a: &Arguments, path: &mut Path<'_>) {
     scattered(a, path);
     let (some, piece) = pieces(a);
-    path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), others(a).min(some) * piece);
+    path.alone(|path| {
+        path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), others(a).min(some) * piece)
+    });
 }
 
 pub(in crate::plan::registry) fn allreduce(a: &Arguments, path: &mut Path<'_>) {
@@ -118,7 +120,7 @@ pub(in crate::plan::registry) fn doubling(a: &Arguments, path: &mut Path<'_>) {
 pub(in crate::plan::registry) fn allreduce_ordered(a: &Arguments, path: &mut Path<'_>) {
     let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
     up(a.size, bytes, path);
-    path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * bytes);
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * bytes));
 }
 
 // --- reduce_scatter ---------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ pub(in crate::plan::registry) fn scatter_ordered(a: &Arguments, path: &mut Path<
         if a.counts.is_empty() { float(a.bytes) * f64::from(a.size) } else { float(a.counts.iter().sum()) };
     let own = if a.counts.is_empty() { float(a.bytes) } else { float(a.counts[0]) };
     up(a.size, total, path);
-    path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), total - own);
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), total - own));
 }
 
 // --- scans ------------------------------------------------------------------------------------------------

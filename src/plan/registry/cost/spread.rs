@@ -52,14 +52,14 @@ pub(super) fn shape(size: u32, n: u32, bytes: f64, path: &Path<'_>) -> (f64, f64
 /// q puts to the last, and as many hops as a number below p has bits.
 pub(in crate::plan::registry) fn bcast_binomial(a: &Arguments, path: &mut Path<'_>) {
     let rounds = f64::from(q(a.size));
-    path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * float(a.bytes));
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * float(a.bytes)));
 }
 
 /// All but a piece twice: down the tree, and around.
 pub(in crate::plan::registry) fn bcast_scattered(a: &Arguments, path: &mut Path<'_>) {
     let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
     let rest = bytes - bytes / f64::from(a.size.max(1));
-    path.over(&powers(a.size), floor_log(a.size).into(), rounds, rest);
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rest));
     path.over(&skips(a.size), (rounds - 1.0).max(0.0), rounds, rest);
 }
 
@@ -95,18 +95,18 @@ pub(in crate::plan::registry) fn bcast_round_robin(a: &Arguments, path: &mut Pat
 pub(in crate::plan::registry) fn bcast_mesh(a: &Arguments, path: &mut Path<'_>) {
     let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
     let bytes = float(a.bytes);
-    let mut down = |size: u32, unit: u32| {
+    let down = |path: &mut Path<'_>, size: u32, unit: u32| {
         let rounds = f64::from(q(size));
         let distances: Vec<u32> = powers(size).iter().map(|d| d * unit).collect();
         path.over(&distances, floor_log(size).into(), rounds, rounds * bytes);
     };
-    down(columns, 1);
-    down(rows, columns);
+    path.alone(|path| down(path, columns, 1));
+    down(path, rows, columns);
 }
 
 pub(in crate::plan::registry) fn bcast_linear(a: &Arguments, path: &mut Path<'_>) {
     let others = f64::from(a.size.saturating_sub(1));
-    path.to_all(others.min(1.0), others, others * float(a.bytes));
+    path.alone(|path| path.to_all(others.min(1.0), others, others * float(a.bytes)));
 }
 
 // --- allgather --------------------------------------------------------------------------------------------
