@@ -1,6 +1,7 @@
 //! What one rank sends and receives in an operation, where its result stands and what it must be.
 
 use super::dist::{DISTS, Dist};
+use super::groups::Between;
 use crate::agree::starts;
 use crate::units::rounds;
 use circulant::comm::Layout;
@@ -15,6 +16,8 @@ pub(crate) struct Place {
     pub(crate) root: usize,
     pub(crate) bytes: u64,
     pub(crate) dist: Option<&'static Dist>,
+    /// Between two groups.
+    pub(crate) setting: Option<&'static Between>,
     /// Asked for; which ranks then are depends on the operation.
     pub(crate) in_place: bool,
     /// Bytes of an element; 1 where nothing is reduced.
@@ -24,6 +27,10 @@ pub(crate) struct Place {
 /// What one rank sends and receives, in elements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
+    /// Ranks of the first of two groups; 0: there is one.
+    pub(crate) first: usize,
+    /// The root is in our group.
+    pub(crate) at_home: bool,
     pub(crate) root: usize,
     /// Elements of the send buffer; `None`: there is none, or in place.
     pub(crate) send: Option<usize>,
@@ -55,7 +62,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    fn new(counts: Vec<usize>) -> (Self, usize) {
+    pub(crate) fn new(counts: Vec<usize>) -> (Self, usize) {
         let (displs, total) = starts(&counts);
         let layouts = counts.iter().zip(&displs).map(|(&len, &offset)| Layout { offset, len }).collect();
         (Self { counts, displs, layouts }, total)
@@ -142,6 +149,7 @@ impl Shape {
         let bytes = |list: &[usize]| list.iter().map(|n| place.bytes_of(*n)).collect::<Vec<_>>();
         Arguments {
             size: u32::try_from(place.p).unwrap_or(u32::MAX),
+            first: u32::try_from(self.first).unwrap_or(u32::MAX),
             root: u32::try_from(place.root).unwrap_or(u32::MAX),
             bytes: place.bytes_of(self.block),
             counts: if self.counts.is_empty() { bytes(&lists.counts) } else { bytes(&self.counts) },
