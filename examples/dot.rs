@@ -16,8 +16,8 @@ fn main() -> circulant::Result<()> {
     // All ranks get the same bits, so all take the same branch on them.
     let mut dot = [x.iter().map(|x| x * 2.0).sum::<f64>()];
     comm.allreduce(InPlace, &mut dot, Sum)?;
-    let n = (comm.size() * N) as f64;
-    assert_eq!(dot[0], n * (n - 1.0));
+    let n = comm.size() * N;
+    assert_eq!(dot[0], (n * (n - 1)) as f64);
 
     let (place, value) =
         x.iter().enumerate().fold((0, f64::MIN), |a, (i, x)| if *x > a.1 { (i, *x) } else { a });

@@ -87,6 +87,11 @@ fn sides(place: &Place) -> (&'static Between, usize, bool) {
     (setting, first, place.rank < first)
 }
 
+/// Rounds in which a rank can have heard from all of the larger group.
+fn least(place: &Place, first: usize) -> u32 {
+    rounds(first.max(place.p - first) + 1)
+}
+
 pub(crate) fn allgather(place: &Place) -> Shape {
     let shape = allgatherv(place);
     let of = |group: &Lists| group.counts.first().copied().unwrap_or(0);
@@ -114,7 +119,7 @@ pub(crate) fn allgatherv(place: &Place) -> Shape {
         given: counts[place.rank],
         result: Outcome::Pieces(pieces.collect()),
         volume: sum_a.max(sum_b) as u64,
-        rounds: rounds(place.p),
+        rounds: least(place, first),
         counts,
         sent,
         received,
@@ -125,7 +130,7 @@ pub(crate) fn allgatherv(place: &Place) -> Shape {
 pub(crate) fn bcast(place: &Place) -> Shape {
     let (_, first, is_first) = sides(place);
     let there = (place.root < first) != is_first;
-    let shape = Shape { first, at_home: !there, ..super::shapes::bcast(place) };
+    let shape = Shape { first, at_home: !there, rounds: least(place, first), ..super::shapes::bcast(place) };
     // The root's group only takes note.
     match there || place.rank == place.root {
         true => shape,
@@ -134,7 +139,8 @@ pub(crate) fn bcast(place: &Place) -> Shape {
 }
 
 pub(crate) fn barrier(place: &Place) -> Shape {
-    Shape { first: sides(place).1, ..super::shapes::barrier(place) }
+    let first = sides(place).1;
+    Shape { first, rounds: least(place, first), ..super::shapes::barrier(place) }
 }
 
 impl Wide for Intercommunicator {

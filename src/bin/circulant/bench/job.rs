@@ -121,7 +121,7 @@ fn zeros<T: Pod>(len: usize) -> std::result::Result<Vec<T>, Failure> {
 enum Form<T: Pod> {
     Blocking { send: Option<Memory<T>>, recv: Option<Memory<T>> },
     Request { send: Option<Buf<T>>, recv: Option<Buf<T>> },
-    Persistent(Persistent<T>),
+    Persistent(Box<Persistent<T>>),
 }
 
 struct Typed<'a, C: Calls<T>, T: Pod> {
@@ -152,7 +152,7 @@ pub(crate) fn start<'a, C: Calls<T> + 'static, T: Pod + Samples>(
             let (send, recv) = agree(comm, both.map_err(|e| Failure::new(1, e.to_string())))?;
             match mode {
                 Mode::Persistent => {
-                    Form::Persistent(C::init(&timed, shape, reducer, Maybe(send), Maybe(recv))?)
+                    Form::Persistent(Box::new(C::init(&timed, shape, reducer, Maybe(send), Maybe(recv))?))
                 }
                 _ => Form::Request { send, recv },
             }

@@ -188,7 +188,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             sizes: "the vector that each rank has, distributed in whole elements",
             dists: Dists::Asked,
             shape: shapes::reduce_scatter,
-            reference: "(β+γ)(m − smallest piece) + q(L+o)",
+            reference: "β(m − smallest piece) + γm(P−1)/P + q(L+o)",
             how: Reduce(Op::ReduceScatter, typed!(calls::ReduceScatter)),
             ..BASE
         },
@@ -204,7 +204,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             name: "scan",
             sizes: VECTOR,
             shape: shapes::scan,
-            reference: "(β+γ)m + q(L+o)",
+            reference: "βm + γm(P−1)/P + q(L+o)",
             how: Reduce(Op::Scan, typed!(calls::Scan)),
             ..BASE
         },
@@ -212,7 +212,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             name: "exscan",
             sizes: VECTOR,
             shape: shapes::exscan,
-            reference: "(β+γ)m + q(L+o)",
+            reference: "βm + γm(P−2)/P + q(L+o)",
             how: Reduce(Op::Exscan, typed!(calls::Exscan)),
             ..BASE
         },
@@ -232,7 +232,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             dists: Dists::Between { irregular: false },
             in_place: InPlace::Never,
             shape: groups::allgather,
-            reference: "β(sum of a group's contributions, the larger) + q(L+o)",
+            reference: "β(sum of a group's contributions, the larger) + ⌈log2(larger group + 1)⌉(L+o)",
             how: Move(Op::InterAllgather, bytes::<groups::Allgather>),
             ..BASE
         },
@@ -242,7 +242,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             dists: Dists::Between { irregular: true },
             in_place: InPlace::Never,
             shape: groups::allgatherv,
-            reference: "β(sum of a group's contributions, the larger) + q(L+o)",
+            reference: "β(sum of a group's contributions, the larger) + ⌈log2(larger group + 1)⌉(L+o)",
             how: Move(Op::InterAllgatherv, bytes::<groups::Allgatherv>),
             ..BASE
         },
@@ -251,7 +251,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             sizes: "from the root to the other of two halves: the vector, exactly",
             in_place: InPlace::Never,
             shape: groups::bcast,
-            reference: "βm + q(L+o)",
+            reference: "βm + ⌈log2(larger group + 1)⌉(L+o)",
             how: Move(Op::InterBcast, bytes::<groups::Bcast>),
             ..BASE
         },
@@ -261,7 +261,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             sized: false,
             in_place: InPlace::Never,
             shape: groups::barrier,
-            reference: "q(L+o)",
+            reference: "⌈log2(larger group + 1)⌉(L+o)",
             how: Move(Op::InterBarrier, bytes::<groups::Barrier>),
             ..BASE
         },
