@@ -1,7 +1,7 @@
 //! Round-optimal collectives over one-sided puts, without MPI.
 //!
-//! Broadcast, allgather, irregular allgather (allgatherv) and barrier between the processes of a job, for any
-//! number of processes p and any root. A message goes in n blocks along the schedules of Träff's circulant
+//! The collectives of MPI between the processes of a job, for any number of processes p and any root. A broadcast
+//! goes in n blocks along the schedules of Träff's circulant
 //! graphs and reaches everybody in n−1+⌈log2 p⌉ rounds, fewer than which nobody could do, each block each
 //! rank exactly once, straight into its final memory. The wire is [libfabric](https://ofiwg.github.io/libfabric/):
 //! RDMA hardware, shared memory, or TCP.
@@ -28,6 +28,25 @@
 //! }
 //! ```
 //! Run alone it is a job of one rank; `circulant run -n 8 PROGRAM` runs eight. More is in `examples/`.
+//!
+//! # Operations
+//! Methods of [`Communicator`]; each is there in three forms: blocking (`bcast`), non-blocking (`ibcast`, which
+//! returns a [`Request`]) and persistent (`bcast_init`, which returns a [`comm::Persistent`]).
+//!
+//! | operation | in place ([`InPlace`]) |
+//! |---|---|
+//! | [`barrier`](Communicator::barrier) | |
+//! | [`bcast`](Communicator::bcast) | has one buffer |
+//! | [`allgather`](Communicator::allgather), [`allgatherv`](Communicator::allgatherv) | yes |
+//! | [`gather`](Communicator::gather), [`gatherv`](Communicator::gatherv) | at the root |
+//! | [`scatter`](Communicator::scatter), [`scatterv`](Communicator::scatterv) | at the root |
+//! | [`alltoall`](Communicator::alltoall), [`alltoallv`](Communicator::alltoallv), [`alltoallw`](Communicator::alltoallw) | blocking, by way of a copy |
+//! | [`reduce`](Communicator::reduce) | at the root, by way of a copy |
+//! | [`allreduce`](Communicator::allreduce), [`scan`](Communicator::scan), [`exscan`](Communicator::exscan) | yes |
+//! | [`reduce_scatter`](Communicator::reduce_scatter), [`reduce_scatter_block`](Communicator::reduce_scatter_block) | yes |
+//!
+//! Between two groups of ranks: [`comm::Intercommunicator`] has `allgather`, `allgatherv`, `bcast` and `barrier`, in the
+//! same three forms. Types and operators: [`ops`].
 //!
 //! # Features
 //! - `cli` (default): the `circulant` tool, and the server side of the launcher (`launch::server`). A program
@@ -57,10 +76,15 @@
 //! All settings, their variables and defaults are one table: [`config::SETTINGS`].
 //!
 //! # Thread safety
-//! [`World`] and [`Communicator`] can be shared between threads, [`comm::Persistent`] can be moved. One call at a
-//! time runs on a world: a second thread waits for the first one's call (MPI calls this
-//! `MPI_THREAD_SERIALIZED`, with the serialising done here). The order of calls must be the same on all ranks, so
-//! threads that call collectives must agree on it. Progress is made inside calls only, by the caller's thread.
+//! [`World`] and [`Communicator`] can be shared between threads, requests and [`comm::Persistent`] can be moved. Threads
+//! may be in calls at the same time, each on a communicator of its own ([`Communicator::dup`]): a call that waits
+//! lets the others in at every turn. (MPI calls this `MPI_THREAD_MULTIPLE`; the engine itself runs on one thread at
+//! a time, so threads do not make it faster.) On one communicator the order of calls must be the same on all ranks,
+//! so threads that share one must agree on it.
+//!
+//! Any thread in a call moves on everything that is under way in its world. While none is in a call nothing moves,
+//! unless the setting `progress` is `thread`: then a thread of the library does so whenever no call does.
+//!
 //! A process that is forked without exec can't use its parent's world.
 //!
 //! # Memory safety

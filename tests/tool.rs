@@ -119,11 +119,79 @@ fn a_persistent_start_allocates_nothing_and_copies_nothing() {
     assert_eq!(stats["wire_bytes"]["sum"], 2_000_000);
 }
 
+/// Rows of a report.
+fn rows(dir: &Path, words: &str) -> Vec<serde_json::Value> {
+    let text = good(dir, &format!("{words} --format json --reps 2 --time 0.01"));
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    report["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn bench_checks_every_operation_in_every_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = "bench all --dist linear,s1,s8 --bytes 0,1,4099 --root 1 --check";
+    for (mode, kind) in [("blocking", "i64"), ("request", "f32"), ("persistent", "bf16")] {
+        let rows = rows(dir.path(), &ranks(3, &format!("{all} --mode {mode} --type {kind} --op max")));
+        // Of 21 collectives two are barriers.
+        assert_eq!(rows.len(), 19 * 3 + 2, "{mode}");
+        assert!(rows.iter().all(|r| r["reference_us"].as_f64().unwrap() > 0.0), "{mode}");
+        for op in ["alltoallw", "exscan", "iallgather", "iallgatherv", "inter_bcast", "reduce_scatter_block"]
+        {
+            assert!(rows.iter().any(|r| r["op"] == op), "{op}");
+        }
+    }
+}
+
+#[test]
+fn bench_checks_what_works_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let ops = "allgather,allgatherv,gather,gatherv,scatter,scatterv,reduce,allreduce,reduce_scatter,\
+               reduce_scatter_block,scan,exscan";
+    let words = "--dist half --bytes 1,4099 --root 2 --in-place --check --type complex-f64 --op prod";
+    for (more, mode) in [(",alltoall,alltoallv,alltoallw", "blocking"), ("", "persistent"), ("", "request")] {
+        let rows = rows(dir.path(), &ranks(4, &format!("bench {ops}{more} {words} --mode {mode}")));
+        assert!(rows.len() >= 24, "{mode}");
+    }
+    let text = bad(dir.path(), &ranks(2, "bench bcast,allreduce --in-place"), 2);
+    assert!(text.contains("there is no blocking bcast in place"), "{text}");
+}
+
+#[test]
+fn bench_runs_all_algorithms_that_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "bench bcast,allreduce,inter_allgather,reduce-scatter --dist s1,spike --bytes 4099 --algorithm all --check";
+    let rows = rows(dir.path(), &ranks(3, words));
+    for (op, algorithm, there) in [
+        ("bcast", "circulant", true),
+        ("bcast", "chain", true),
+        ("bcast", "hypercube", false),
+        ("iallgather", "root_gathering", true),
+    ] {
+        let found = rows.iter().any(|r| r["op"] == op && r["algorithm"] == algorithm);
+        assert_eq!(found, there, "{op} {algorithm} in {rows:#?}");
+    }
+    let csv =
+        good(dir.path(), "bench bcast --bytes 8 --algorithm chain,auto --time 0.01 --format csv --label me");
+    let labels: Vec<_> = csv.lines().skip(1).map(|l| l.rsplit(',').next().unwrap()).collect();
+    assert_eq!(labels, ["me/chain", "me"]);
+}
+
 #[test]
 fn the_table_says_what_it_shows() {
     let dir = tempfile::tempdir().unwrap();
-    let text = good(dir.path(), &ranks(2, "bench bcast,put --bytes 64Ki --reps 3 --time 0.01"));
-    for word in ["min/C", "64 KiB", "2 ranks on 1 node", "provider", "launcher", "β =", "q = 1"] {
+    let text = good(dir.path(), &ranks(2, "bench bcast,put,allreduce --bytes 64Ki --reps 3 --time 0.01"));
+    for word in [
+        "min/C",
+        "64 KiB",
+        "2 ranks on 1 node",
+        "provider",
+        "launcher",
+        "β =",
+        "q = 1",
+        "γ =",
+        "sum of i32",
+        "blocking calls",
+    ] {
         assert!(text.contains(word), "{word} in {text}");
     }
 }
@@ -138,6 +206,9 @@ fn wrong_arguments_are_refused_everywhere_with_code_2() {
         ("bench bcast --root 1", "root 1 is out of range: there are ranks 0 to 0"),
         ("bench bcast --algorithm magic", "bcast has no algorithm \"magic\"; one of auto, circulant"),
         ("bench put", "two ranks"),
+        ("bench iallgather", "two ranks"),
+        ("bench reduce --type f33", "there is no type \"f33\"; there are i8"),
+        ("bench reduce --type f32 --op band", "band is not defined on f32"),
         ("bench bcast --nonsense", "--nonsense"),
         ("cast onlyone", "DEST"),
         ("cast a b%q", "after %"),
@@ -178,7 +249,7 @@ fn every_help_has_examples() {
         assert!(text.contains("Examples:\n"), "{words}: {text}");
     }
     let text = good(dir.path(), "bench --help");
-    for word in ["geometric", "whole result", "[default: 35]", "Ki, Mi, Gi binary"] {
+    for word in ["geometric", "all ranks' pieces", "25 : 7", "complex-f64", "[default: 35]", "Ki, Mi, Gi binary"] {
         assert!(text.contains(word), "{word}");
     }
 }

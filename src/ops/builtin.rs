@@ -112,8 +112,10 @@ macro_rules! for_floats {
             fold float::$t::add);
         implement!(Prod "prod" for $t: T |a, b| float::$t::canonical(a * b), identity Some(1.0),
             fold float::$t::multiply);
-        implement!(Min "min" for $t: T |a, b| float::$t::minimum(a, b), identity Some(T::INFINITY));
-        implement!(Max "max" for $t: T |a, b| float::$t::maximum(a, b), identity Some(T::NEG_INFINITY));
+        implement!(Min "min" for $t: T |a, b| float::$t::minimum(a, b), identity Some(T::INFINITY),
+            fold float::$t::least);
+        implement!(Max "max" for $t: T |a, b| float::$t::maximum(a, b), identity Some(T::NEG_INFINITY),
+            fold float::$t::greatest);
         implement!(Sum "sum" for Complex<$t>: T |a, b| float::$t::canonical_parts(a + b),
             identity Some(T::new(-0.0, -0.0)));
         implement!(Prod "prod" for Complex<$t>: T |a, b| float::$t::canonical_parts(a * b), identity None);

@@ -1,6 +1,7 @@
 //! The command line of `circulant bench`.
 
 use super::dist::{DISTS, Dist};
+use super::groups::{Between, SETTINGS};
 use super::job::{MemoryKind, Mode};
 use super::operations::{OPERATIONS, Operation};
 use super::table::Format;
@@ -43,9 +44,9 @@ pub(crate) struct BenchArgs {
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = units::size_argument)]
     pub(crate) bytes: Vec<u64>,
     /// Distributions of the bytes over the ranks, for irregular operations [default: all seven; of
-    /// reduce_scatter: regular]
+    /// reduce_scatter: regular]; settings s1 to s8 of two groups for iallgather and iallgatherv
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = distribution)]
-    pub(crate) dist: Vec<&'static Dist>,
+    pub(crate) dist: Vec<Spread>,
     /// Root rank of bcast, reduce, gather(v), scatter(v)
     #[arg(long, value_name = "R", default_value_t = 0)]
     pub(crate) root: usize,
@@ -100,6 +101,13 @@ pub(crate) struct BenchArgs {
     pub(crate) label: String,
 }
 
+/// How bytes are spread over ranks, or ranks over groups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Spread {
+    Dist(&'static Dist),
+    Between(&'static Between),
+}
+
 /// A value, or `auto` or `all`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice<T>(pub(crate) Option<T>);
@@ -117,6 +125,10 @@ fn after_long_help() -> String {
     text += "\nDistributions (the last rank with a share takes what the rounding leaves; for irr3 the last rank):\n";
     for d in DISTS {
         text += &format!("  {:<12}{}\n", d.name, d.about);
+    }
+    text += "\nSettings of two groups A : B:\n";
+    for s in SETTINGS {
+        text += &format!("  {:<12}{}\n", s.name, s.about);
     }
     text += "\nAlgorithms (n blocks, q = ⌈log2 P⌉ rounds):\n";
     let can = |a: &&registry::Algorithm| Operation::find(a.operation.name()).is_some();
@@ -148,9 +160,11 @@ fn operator(name: &str) -> Result<Op, String> {
     name.parse().map_err(|_| format!("there is no operator {name:?}; there are {}", names()))
 }
 
-fn distribution(name: &str) -> Result<&'static Dist, String> {
-    Dist::find(name).ok_or_else(|| {
-        format!("there is no distribution {name:?}; there are {}", DISTS.map(|d| d.name).join(", "))
+fn distribution(name: &str) -> Result<Spread, String> {
+    let found = Dist::find(name).map(Spread::Dist);
+    found.or_else(|| Between::find(name).map(Spread::Between)).ok_or_else(|| {
+        let names: Vec<&str> = DISTS.iter().map(|d| d.name).chain(SETTINGS.iter().map(|s| s.name)).collect();
+        format!("there is no distribution {name:?}; there are {}", names.join(", "))
     })
 }
 
@@ -170,16 +184,27 @@ fn label(text: &str) -> Result<String, String> {
 }
 
 impl BenchArgs {
-    /// The operations asked for, each once, in this order; of all the put only where there are two ranks.
-    pub(crate) fn operations(&self) -> Vec<&'static Operation> {
+    /// The operations asked for, on `p` ranks; `all` is all that are collective and need no more ranks.
+    pub(crate) fn operations(&self, p: usize) -> Vec<&'static Operation> {
         let mut list: Vec<&'static Operation> = Vec::new();
+        let collective = |o: &&Operation| o.registered().is_some() && (p > 1 || !o.between());
         for choice in &self.ops {
             match choice.0 {
                 Some(op) => list.push(op),
-                None => list.extend(OPERATIONS.iter().filter(|o| o.registered().is_some())),
+                None => list.extend(OPERATIONS.iter().filter(collective)),
             }
         }
         list
+    }
+
+    /// Those of the distributions that were asked for.
+    pub(crate) fn dists(&self) -> impl Iterator<Item = &'static Dist> {
+        self.dist.iter().filter_map(|spread| if let Spread::Dist(d) = spread { Some(*d) } else { None })
+    }
+
+    /// Those of the settings of two groups that were asked for.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = &'static Between> {
+        self.dist.iter().filter_map(|spread| if let Spread::Between(s) = spread { Some(*s) } else { None })
     }
 
     /// The form of the calls.

@@ -1,6 +1,7 @@
 //! Every collective of the library in its three forms, behind one trait. What differs from call to call is what
 //! its arguments are made of, one line each.
 
+use super::job::Order;
 use super::shapes::Shape;
 use circulant::comm::{Buf, Contribution, Destination, Owned, Persistent, Request};
 use circulant::ops::Reducer;
@@ -28,38 +29,57 @@ impl<T: bytemuck::Pod> Owned<T> for Maybe<Buf<T>> {
     }
 }
 
+/// What collectives are called on.
+pub(crate) trait Wide: Sized {
+    /// For a job. Collective.
+    fn of(order: &Order<'_>) -> Result<Self>;
+    fn buffer<T: bytemuck::Pod>(&self, len: usize) -> Result<Buf<T>>;
+}
+
+impl Wide for Communicator {
+    fn of(order: &Order<'_>) -> Result<Self> {
+        Ok(order.comm.with(order.options.clone()))
+    }
+
+    fn buffer<T: bytemuck::Pod>(&self, len: usize) -> Result<Buf<T>> {
+        self.alloc(len)
+    }
+}
+
 /// For arguments that are never in place: an empty buffer where a rank has none.
-trait Here {
+pub(crate) trait Here {
     type Buffer;
-    fn here(self, comm: &Communicator) -> Result<Self::Buffer>;
+    fn here(self, comm: &impl Wide) -> Result<Self::Buffer>;
 }
 
 impl<'a, T> Here for Maybe<&'a [T]> {
     type Buffer = &'a [T];
-    fn here(self, _: &Communicator) -> Result<&'a [T]> {
+    fn here(self, _: &impl Wide) -> Result<&'a [T]> {
         Ok(self.0.unwrap_or_default())
     }
 }
 
 impl<'a, T> Here for Maybe<&'a mut [T]> {
     type Buffer = &'a mut [T];
-    fn here(self, _: &Communicator) -> Result<&'a mut [T]> {
+    fn here(self, _: &impl Wide) -> Result<&'a mut [T]> {
         Ok(self.0.unwrap_or_default())
     }
 }
 
 impl<T: bytemuck::Pod> Here for Maybe<Buf<T>> {
     type Buffer = Buf<T>;
-    fn here(self, comm: &Communicator) -> Result<Buf<T>> {
-        self.0.map_or_else(|| comm.alloc(0), Ok)
+    fn here(self, comm: &impl Wide) -> Result<Buf<T>> {
+        self.0.map_or_else(|| comm.buffer(0), Ok)
     }
 }
 
 /// One operation on elements of type `T`.
 pub(crate) trait Calls<T: bytemuck::Pod> {
+    /// What it is called on.
+    type Comm: Wide;
     /// Blocking, on slices.
     fn call(
-        comm: &Communicator,
+        comm: &Self::Comm,
         shape: &Shape,
         op: &Reducer,
         send: Maybe<&[T]>,
@@ -67,7 +87,7 @@ pub(crate) trait Calls<T: bytemuck::Pod> {
     ) -> Result<()>;
     /// Non-blocking.
     fn begin(
-        comm: &Communicator,
+        comm: &Self::Comm,
         shape: &Shape,
         op: &Reducer,
         send: Maybe<Buf<T>>,
@@ -75,7 +95,7 @@ pub(crate) trait Calls<T: bytemuck::Pod> {
     ) -> Result<Request<T>>;
     /// Persistent.
     fn init(
-        comm: &Communicator,
+        comm: &Self::Comm,
         shape: &Shape,
         op: &Reducer,
         send: Maybe<Buf<T>>,
@@ -85,8 +105,8 @@ pub(crate) trait Calls<T: bytemuck::Pod> {
 
 /// `Name <T> [blocking, non-blocking, persistent] (arguments)`; of owned buffers after `;` where they differ.
 macro_rules! calls {
-    (($c:ident, $x:ident, $op:ident, $send:ident, $recv:ident): $($entry:tt)*) => {
-        calls!(@entries ($c, $x, $op, $send, $recv) $($entry)*);
+    ($comm:ident ($c:ident, $x:ident, $op:ident, $send:ident, $recv:ident): $($entry:tt)*) => {
+        calls!(@entries ($comm, $c, $x, $op, $send, $recv) $($entry)*);
     };
     (@entries $names:tt) => {};
     (@entries $names:tt $name:ident <$t:ident> $forms:tt ($($arg:expr),*), $($more:tt)*) => {
@@ -101,27 +121,29 @@ macro_rules! calls {
         calls!(@one $names $name [] $t $forms ($($arg),*) ($($own),*));
         calls!(@entries $names $($more)*);
     };
-    (@one ($c:ident, $x:ident, $op:ident, $send:ident, $recv:ident) $name:ident [$($generic:tt)*] $t:ident
+    (@one ($comm:ident, $c:ident, $x:ident, $op:ident, $send:ident, $recv:ident) $name:ident [$($generic:tt)*] $t:ident
      [$call:ident, $begin:ident, $init:ident] ($($arg:expr),*) ($($own:expr),*)) => {
         #[derive(Debug)]
         pub(crate) struct $name;
 
         #[allow(unused_variables, reason = "not every operation takes all")]
         impl<$($generic)*> Calls<$t> for $name {
+            type Comm = $comm;
+
             fn call(
-                $c: &Communicator, $x: &Shape, $op: &Reducer, $send: Maybe<&[$t]>, $recv: Maybe<&mut [$t]>,
+                $c: &$comm, $x: &Shape, $op: &Reducer, $send: Maybe<&[$t]>, $recv: Maybe<&mut [$t]>,
             ) -> Result<()> {
                 $c.$call($($arg),*)
             }
 
             fn begin(
-                $c: &Communicator, $x: &Shape, $op: &Reducer, $send: Maybe<Buf<$t>>, $recv: Maybe<Buf<$t>>,
+                $c: &$comm, $x: &Shape, $op: &Reducer, $send: Maybe<Buf<$t>>, $recv: Maybe<Buf<$t>>,
             ) -> Result<Request<$t>> {
                 $c.$begin($($own),*)
             }
 
             fn init(
-                $c: &Communicator, $x: &Shape, $op: &Reducer, $send: Maybe<Buf<$t>>, $recv: Maybe<Buf<$t>>,
+                $c: &$comm, $x: &Shape, $op: &Reducer, $send: Maybe<Buf<$t>>, $recv: Maybe<Buf<$t>>,
             ) -> Result<Persistent<$t>> {
                 $c.$init($($own),*)
             }
@@ -129,7 +151,9 @@ macro_rules! calls {
     };
 }
 
-calls! { (c, x, op, send, recv):
+pub(super) use calls;
+
+calls! { Communicator (c, x, op, send, recv):
     Barrier u8 [barrier, ibarrier, barrier_init] (;),
     Bcast <T> [bcast, ibcast, bcast_init] (recv.here(c)?, x.root),
     Allgather <T> [allgather, iallgather, allgather_init] (send, recv.here(c)?),

@@ -1,14 +1,14 @@
 //! An operation ready to run any number of times: blocking, non-blocking or persistent, on elements of a type that
 //! is known at run time only.
 
-use super::calls::{Calls, Maybe};
+use super::calls::{Calls, Maybe, Wide};
 use super::sample::{Sampler, Samples};
 use super::shapes::Shape;
 use crate::agree::agree;
 use crate::outcome::Failure;
 use crate::units;
 use bytemuck::Pod;
-use circulant::comm::{Buf, Persistent};
+use circulant::comm::{Buf, Options, Persistent};
 use circulant::ops::{Reducer, Type};
 use circulant::{Communicator, Result};
 use std::marker::PhantomData;
@@ -55,12 +55,12 @@ impl Mode {
 }
 
 /// What a job is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Order<'a> {
     /// For agreeing whether there is memory.
     pub(crate) comm: &'a Communicator,
-    /// For the operation.
-    pub(crate) timed: &'a Communicator,
+    /// Of the operation.
+    pub(crate) options: &'a Options,
     pub(crate) shape: &'a Shape,
     pub(crate) kind: Type,
     pub(crate) reducer: &'a Reducer,
@@ -121,11 +121,12 @@ fn zeros<T: Pod>(len: usize) -> std::result::Result<Vec<T>, Failure> {
 enum Form<T: Pod> {
     Blocking { send: Option<Memory<T>>, recv: Option<Memory<T>> },
     Request { send: Option<Buf<T>>, recv: Option<Buf<T>> },
-    Persistent(Persistent<T>),
+    Persistent(Box<Persistent<T>>),
 }
 
-struct Typed<'a, C, T: Pod> {
+struct Typed<'a, C: Calls<T>, T: Pod> {
     order: Order<'a>,
+    comm: C::Comm,
     form: Form<T>,
     calls: PhantomData<C>,
 }
@@ -134,7 +135,8 @@ struct Typed<'a, C, T: Pod> {
 pub(crate) fn start<'a, C: Calls<T> + 'static, T: Pod + Samples>(
     order: &Order<'a>,
 ) -> std::result::Result<Box<dyn Job + 'a>, Failure> {
-    let Order { comm, timed, shape, reducer, .. } = *order;
+    let Order { comm, shape, reducer, .. } = *order;
+    let timed = C::Comm::of(order)?;
     let form = match order.mode {
         Mode::Blocking => {
             let memory = |len: Option<usize>| {
@@ -150,13 +152,13 @@ pub(crate) fn start<'a, C: Calls<T> + 'static, T: Pod + Samples>(
             let (send, recv) = agree(comm, both.map_err(|e| Failure::new(1, e.to_string())))?;
             match mode {
                 Mode::Persistent => {
-                    Form::Persistent(C::init(timed, shape, reducer, Maybe(send), Maybe(recv))?)
+                    Form::Persistent(Box::new(C::init(&timed, shape, reducer, Maybe(send), Maybe(recv))?))
                 }
                 _ => Form::Request { send, recv },
             }
         }
     };
-    Ok(Box::new(Typed::<C, T> { order: order.clone(), form, calls: PhantomData }))
+    Ok(Box::new(Typed::<C, T> { order: *order, comm: timed, form, calls: PhantomData }))
 }
 
 /// The job of an operation that moves bytes.
@@ -196,15 +198,15 @@ fn inside<T: Pod>(memory: Option<&mut Memory<T>>, guard: usize) -> Option<&mut [
 
 impl<C: Calls<T>, T: Pod + Samples> Job for Typed<'_, C, T> {
     fn run(&mut self) -> Result<()> {
-        let Order { timed, shape, reducer, guard, .. } = self.order;
+        let (comm, Order { shape, reducer, guard, .. }) = (&self.comm, self.order);
         match &mut self.form {
             Form::Blocking { send, recv } => {
                 let send = inside(send.as_mut(), guard).map(|s| &*s);
-                C::call(timed, shape, reducer, Maybe(send), Maybe(inside(recv.as_mut(), guard)))
+                C::call(comm, shape, reducer, Maybe(send), Maybe(inside(recv.as_mut(), guard)))
             }
             Form::Request { send, recv } => {
                 let (sends, receives) = (send.is_some(), recv.is_some());
-                let request = C::begin(timed, shape, reducer, Maybe(send.take()), Maybe(recv.take()))?;
+                let request = C::begin(comm, shape, reducer, Maybe(send.take()), Maybe(recv.take()))?;
                 let done = request.wait()?;
                 *send = done.send.filter(|_| sends);
                 *recv = Some(done.recv).filter(|_| receives);

@@ -4,6 +4,7 @@ mod args;
 mod calls;
 mod check;
 pub(crate) mod dist;
+mod groups;
 mod job;
 mod operations;
 pub(crate) mod plot;
@@ -19,6 +20,7 @@ use circulant::comm::Options;
 use circulant::ops::reducer;
 use circulant::plan::registry::{self, Algorithm};
 use dist::{DISTS, Dist};
+use groups::{Between, SETTINGS};
 use indicatif::{ProgressBar, ProgressStyle};
 use job::{MemoryKind, Mode};
 use operations::{Dists, InPlace, Operation};
@@ -44,16 +46,11 @@ fn default_sizes() -> Vec<u64> {
 fn plan(args: &BenchArgs, p: usize) -> Result<Vec<Point>, Failure> {
     let sizes = if args.bytes.is_empty() { default_sizes() } else { args.bytes.clone() };
     let mut points = Vec::new();
-    for op in args.operations() {
-        let asked = || args.dist.iter().map(|d| Some(*d)).collect();
-        let dists: Vec<Option<&Dist>> = match (op.dists, args.dist.is_empty()) {
-            (Dists::None, _) | (Dists::Asked, true) => vec![None],
-            (Dists::All, true) => DISTS.iter().map(Some).collect(),
-            _ => asked(),
-        };
-        for dist in dists {
+    for op in args.operations(p) {
+        let base = Point { op, dist: None, setting: None, bytes: 0, algorithm: None };
+        for spread in spreads(args, &base) {
             for &bytes in if op.sized { sizes.as_slice() } else { &[0] } {
-                let point = Point { op, dist, bytes, algorithm: None };
+                let point = Point { bytes, ..spread };
                 points.extend(
                     chosen(args, &point, p)?.into_iter().map(|algorithm| Point { algorithm, ..point }),
                 );
@@ -63,13 +60,33 @@ fn plan(args: &BenchArgs, p: usize) -> Result<Vec<Point>, Failure> {
     Ok(points)
 }
 
+/// An operation with each of its distributions, or settings. Names meant for another kind are passed over.
+fn spreads(args: &BenchArgs, base: &Point) -> Vec<Point> {
+    let with = |dist: &'static Dist| Point { dist: Some(dist), ..*base };
+    let among = |setting: &'static Between| Point { setting: Some(setting), ..*base };
+    match base.op.dists {
+        Dists::None => vec![*base],
+        Dists::Between { irregular } => {
+            let all = if args.dist.is_empty() {
+                SETTINGS.iter().collect()
+            } else {
+                args.settings().collect::<Vec<_>>()
+            };
+            all.into_iter().filter(|s| s.is_for(irregular)).map(among).collect()
+        }
+        Dists::Asked if args.dist.is_empty() => vec![*base],
+        Dists::All if args.dist.is_empty() => DISTS.iter().map(with).collect(),
+        _ => args.dists().map(with).collect(),
+    }
+}
+
 /// The algorithms for a point; `None` is the library's choice.
 fn chosen(args: &BenchArgs, point: &Point, p: usize) -> Result<Vec<Option<&'static Algorithm>>, Failure> {
     let Some(registered) = point.op.registered() else { return Ok(vec![None]) };
-    let Point { op, dist, bytes, .. } = *point;
+    let Point { op, dist, setting, bytes, .. } = *point;
     // The root's view: what it can do all can do. A root that is out of range is refused elsewhere.
     let (root, in_place, element) = (args.root.min(p - 1), args.in_place, args.kind.size() as u64);
-    let place = op.place(Place { p, rank: root, root, bytes, dist, in_place, element });
+    let place = op.place(Place { p, rank: root, root, bytes, dist, setting, in_place, element });
     let arguments = (op.shape)(&place).arguments(&place);
     let mut list = Vec::new();
     for name in &args.algorithm {
@@ -98,9 +115,12 @@ fn refuse(args: &BenchArgs, p: usize) -> Result<(), Failure> {
             p - 1
         )));
     }
-    let ops = args.operations();
+    let ops = args.operations(p);
     if p == 1 && ops.iter().any(|o| o.registered().is_none()) {
         return Err(Failure::usage("put and pingpong need two ranks: circulant run -n 2 bench put"));
+    }
+    if p == 1 && ops.iter().any(|o| o.between()) {
+        return Err(Failure::usage("two groups need two ranks: circulant run -n 2 bench iallgather"));
     }
     reducer(args.kind, args.op)?;
     let mode = args.mode();
@@ -328,6 +348,7 @@ mod tests {
         for (words, p) in [
             ("bcast --root 3", 3),
             ("put", 1),
+            ("iallgather", 1),
             ("bcast --algorithm magic", 2),
             ("bcast,barrier --algorithm circulant", 2),
             ("bcast --algorithm hypercube", 3),
@@ -361,7 +382,8 @@ mod tests {
         assert!(eight.contains(&"hypercube") && eight.contains(&"mesh"));
         assert_eq!(names("bcast --bytes 8,80 --algorithm auto,chain", 7), ["auto", "chain", "auto", "chain"]);
         for op in OPERATIONS.iter().filter(|o| o.registered().is_some()) {
-            let count = names(&format!("{} --bytes 64 --dist linear --algorithm all", op.name), 4).len();
+            let words = format!("{} --bytes 64 --dist linear,s1,s8 --algorithm all", op.name);
+            let count = names(&words, 4).len();
             assert!(count > 0, "{}", op.name);
         }
     }

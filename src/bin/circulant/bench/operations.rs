@@ -1,6 +1,7 @@
 //! The table of operations that `bench` knows. A new one is an entry here, a shape and a line of calls.
 
 use super::calls;
+use super::groups;
 use super::job::{Start, bytes, typed};
 use super::shapes::{self, Place, Shape};
 use circulant::plan::registry;
@@ -33,6 +34,8 @@ pub(crate) enum Dists {
     Asked,
     /// All unless some are asked for.
     All,
+    /// Settings of two groups, instead.
+    Between { irregular: bool },
 }
 
 /// Where in place is possible.
@@ -74,7 +77,7 @@ const BASE: Operation = Operation {
 };
 
 /// All operations.
-pub(crate) const OPERATIONS: [Operation; 19] = {
+pub(crate) const OPERATIONS: [Operation; 23] = {
     use How::{Move, Put, Reduce};
     use registry::Operation as Op;
     [
@@ -185,7 +188,7 @@ pub(crate) const OPERATIONS: [Operation; 19] = {
             sizes: "the vector that each rank has, distributed in whole elements",
             dists: Dists::Asked,
             shape: shapes::reduce_scatter,
-            reference: "(β+γ)(m − smallest piece) + q(L+o)",
+            reference: "β(m − smallest piece) + γm(P−1)/P + q(L+o)",
             how: Reduce(Op::ReduceScatter, typed!(calls::ReduceScatter)),
             ..BASE
         },
@@ -201,7 +204,7 @@ pub(crate) const OPERATIONS: [Operation; 19] = {
             name: "scan",
             sizes: VECTOR,
             shape: shapes::scan,
-            reference: "(β+γ)m + q(L+o)",
+            reference: "βm + γm(P−1)/P + q(L+o)",
             how: Reduce(Op::Scan, typed!(calls::Scan)),
             ..BASE
         },
@@ -209,7 +212,7 @@ pub(crate) const OPERATIONS: [Operation; 19] = {
             name: "exscan",
             sizes: VECTOR,
             shape: shapes::exscan,
-            reference: "(β+γ)m + q(L+o)",
+            reference: "βm + γm(P−2)/P + q(L+o)",
             how: Reduce(Op::Exscan, typed!(calls::Exscan)),
             ..BASE
         },
@@ -221,6 +224,45 @@ pub(crate) const OPERATIONS: [Operation; 19] = {
             shape: shapes::barrier,
             reference: "q(L+o)",
             how: Move(Op::Barrier, bytes::<calls::Barrier>),
+            ..BASE
+        },
+        Operation {
+            name: "iallgather",
+            sizes: "between two groups (settings s1 to s4): the longest contribution, in 4-byte units",
+            dists: Dists::Between { irregular: false },
+            in_place: InPlace::Never,
+            shape: groups::allgather,
+            reference: "β(sum of a group's contributions, the larger) + ⌈log2(larger group + 1)⌉(L+o)",
+            how: Move(Op::InterAllgather, bytes::<groups::Allgather>),
+            ..BASE
+        },
+        Operation {
+            name: "iallgatherv",
+            sizes: "between two groups (settings s5 to s8): the longest contribution, in 4-byte units",
+            dists: Dists::Between { irregular: true },
+            in_place: InPlace::Never,
+            shape: groups::allgatherv,
+            reference: "β(sum of a group's contributions, the larger) + ⌈log2(larger group + 1)⌉(L+o)",
+            how: Move(Op::InterAllgatherv, bytes::<groups::Allgatherv>),
+            ..BASE
+        },
+        Operation {
+            name: "inter_bcast",
+            sizes: "from the root to the other of two halves: the vector, exactly",
+            in_place: InPlace::Never,
+            shape: groups::bcast,
+            reference: "βm + ⌈log2(larger group + 1)⌉(L+o)",
+            how: Move(Op::InterBcast, bytes::<groups::Bcast>),
+            ..BASE
+        },
+        Operation {
+            name: "inter_barrier",
+            sizes: "none; of two halves",
+            sized: false,
+            in_place: InPlace::Never,
+            shape: groups::barrier,
+            reference: "⌈log2(larger group + 1)⌉(L+o)",
+            how: Move(Op::InterBarrier, bytes::<groups::Barrier>),
             ..BASE
         },
         Operation {
@@ -245,10 +287,16 @@ pub(crate) const OPERATIONS: [Operation; 19] = {
 };
 
 impl Operation {
-    /// By its name, words joined by `_` or `-`.
+    /// By its name here or in the registry, words joined by `_` or `-`.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         let name = name.replace('-', "_");
-        OPERATIONS.iter().find(|o| o.name == name)
+        let registered = |o: &&Self| o.registered().is_some_and(|op| op.name() == name);
+        OPERATIONS.iter().find(|o| o.name == name).or_else(|| OPERATIONS.iter().find(registered))
+    }
+
+    /// Whether it is between two groups, which two ranks are needed for.
+    pub(crate) fn between(&self) -> bool {
+        self.registered().is_some_and(registry::Operation::is_between_groups)
     }
 
     /// As the library's registry knows it; the raw wire is not in it.
@@ -278,7 +326,7 @@ mod tests {
 
     fn shape(op: &str, p: usize, rank: usize, bytes: u64, dist: Option<&str>) -> Shape {
         let dist = dist.and_then(Dist::find);
-        let place = Place { p, rank, root: 1, bytes, dist, in_place: false, element: 8 };
+        let place = Place { p, rank, root: 1, bytes, dist, setting: None, in_place: false, element: 8 };
         let op = Operation::find(op).unwrap();
         (op.shape)(&op.place(place))
     }
@@ -300,6 +348,12 @@ mod tests {
         assert_eq!((s.send, s.volume), (Some(268), 400));
         assert_eq!(shape("barrier", 9, 0, 0, None).rounds, 4);
         // 125 elements of 8 bytes among 4: 31 each; of less than an element there is one.
+        // 32 ranks as 25 and 7; the 7 have the i-th share of 100 ints.
+        let setting = groups::Between::find("s8");
+        let place =
+            Place { p: 32, rank: 3, root: 0, bytes: 400, dist: None, setting, in_place: false, element: 1 };
+        let s = groups::allgatherv(&place);
+        assert_eq!((s.first, s.send, &s.received.counts[..2]), (25, Some(64), &[56, 112][..]));
         let s = shape("reduce_scatter_block", 4, 3, 1000, None);
         assert_eq!((s.send, s.recv, s.volume), (Some(124), Some(31), 3 * 31 * 8));
         assert_eq!(shape("allreduce", 4, 3, 1, None).recv, Some(1));
@@ -313,10 +367,10 @@ mod tests {
             for (dist, in_place) in
                 [(None, false), (Dist::find("geometric"), false), (Dist::find("half"), true)]
             {
+                let setting = groups::Between::find("s8");
                 let at = |rank| {
-                    let bytes = 10_001;
-                    let place = op.place(Place { p: 7, rank, root: 1, bytes, dist, in_place, element: 4 });
-                    (op.shape)(&place)
+                    let (p, root, bytes, element) = (7, 1, 10_001, 4);
+                    (op.shape)(&op.place(Place { p, rank, root, bytes, dist, setting, in_place, element }))
                 };
                 let given: Vec<usize> = (0..7).map(|r| at(r).given).collect();
                 for s in (0..7).map(at) {
@@ -328,7 +382,9 @@ mod tests {
                                 end += piece.len;
                                 assert!(piece.from + piece.len <= given[piece.owner], "{}: {s:?}", op.name);
                             }
-                            assert_eq!(end, s.recv.unwrap_or(0), "{}", op.name);
+                            // Of the root's group nobody gets anything in a broadcast to the other.
+                            let idle = op.name == "inter_bcast" && pieces.is_empty();
+                            assert!(idle || end == s.recv.unwrap_or(0), "{}", op.name);
                         }
                         Outcome::Fold { from, len, .. } => {
                             assert!(from + len <= s.given && *len <= s.recv.unwrap(), "{}", op.name);
@@ -343,7 +399,7 @@ mod tests {
 
     #[test]
     fn every_operation_of_the_library_is_there() {
-        for op in registry::Operation::ALL.into_iter().filter(|o| !o.is_between_groups()) {
+        for op in registry::Operation::ALL {
             let found = Operation::find(op.name()).unwrap_or_else(|| panic!("{op}"));
             assert_eq!((found.registered(), found.reduces()), (Some(op), op.reduces()));
         }

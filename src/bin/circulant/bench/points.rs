@@ -2,6 +2,7 @@
 //! locally, and the slowest rank's time. Smallest and median over the repetitions, and the smallest span.
 
 use super::dist::Dist;
+use super::groups::Between;
 use super::job::{Job, MemoryKind, Mode, Order};
 use super::operations::{How, Operation};
 use super::sample::Use;
@@ -47,8 +48,9 @@ impl Lab<'_> {
     pub(crate) fn place(&self, point: &Point) -> Place {
         let (p, rank) = (self.comm.size(), self.comm.rank());
         let element = self.kind.size() as u64;
-        let Point { op, dist, bytes, .. } = *point;
-        op.place(Place { p, rank, root: self.root, bytes, dist, in_place: self.in_place, element })
+        let Point { op, dist, setting, bytes, .. } = *point;
+        let (root, in_place) = (self.root, self.in_place);
+        op.place(Place { p, rank, root, bytes, dist, setting, in_place, element })
     }
 }
 
@@ -57,15 +59,16 @@ impl Lab<'_> {
 pub(crate) struct Point {
     pub(crate) op: &'static Operation,
     pub(crate) dist: Option<&'static Dist>,
+    pub(crate) setting: Option<&'static Between>,
     pub(crate) bytes: u64,
     /// `None`: the library chooses.
     pub(crate) algorithm: Option<&'static Algorithm>,
 }
 
 impl Point {
-    /// The distribution's name, `-` where there is none.
+    /// The distribution's or setting's name, `-` where there is none.
     pub(crate) fn dist_name(&self) -> &'static str {
-        self.dist.map_or("-", |d| d.name)
+        self.dist.map(|d| d.name).or(self.setting.map(|s| s.name)).unwrap_or("-")
     }
 
     /// The algorithm's name, `auto` where the library chooses.
@@ -125,10 +128,10 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
         How::Move(_, start) | How::Reduce(_, start) => start,
     };
     let algorithm = point.algorithm.map(|a| a.name.to_owned());
-    let timed = lab.world.comm().with(Options { algorithm, ..lab.options.clone() });
+    let options = Options { algorithm, ..lab.options.clone() };
     let order = Order {
         comm: lab.comm,
-        timed: &timed,
+        options: &options,
         shape: &shape,
         kind: lab.kind,
         reducer: &lab.reducer,

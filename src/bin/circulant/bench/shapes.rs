@@ -1,6 +1,7 @@
 //! What one rank sends and receives in an operation, where its result stands and what it must be.
 
 use super::dist::{DISTS, Dist};
+use super::groups::Between;
 use crate::agree::starts;
 use crate::units::rounds;
 use circulant::comm::Layout;
@@ -15,6 +16,8 @@ pub(crate) struct Place {
     pub(crate) root: usize,
     pub(crate) bytes: u64,
     pub(crate) dist: Option<&'static Dist>,
+    /// Between two groups.
+    pub(crate) setting: Option<&'static Between>,
     /// Asked for; which ranks then are depends on the operation.
     pub(crate) in_place: bool,
     /// Bytes of an element; 1 where nothing is reduced.
@@ -24,6 +27,10 @@ pub(crate) struct Place {
 /// What one rank sends and receives, in elements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
+    /// Ranks of the first of two groups; 0: there is one.
+    pub(crate) first: usize,
+    /// The root is in our group.
+    pub(crate) at_home: bool,
     pub(crate) root: usize,
     /// Elements of the send buffer; `None`: there is none, or in place.
     pub(crate) send: Option<usize>,
@@ -55,7 +62,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    fn new(counts: Vec<usize>) -> (Self, usize) {
+    pub(crate) fn new(counts: Vec<usize>) -> (Self, usize) {
         let (displs, total) = starts(&counts);
         let layouts = counts.iter().zip(&displs).map(|(&len, &offset)| Layout { offset, len }).collect();
         (Self { counts, displs, layouts }, total)
@@ -142,6 +149,7 @@ impl Shape {
         let bytes = |list: &[usize]| list.iter().map(|n| place.bytes_of(*n)).collect::<Vec<_>>();
         Arguments {
             size: u32::try_from(place.p).unwrap_or(u32::MAX),
+            first: u32::try_from(self.first).unwrap_or(u32::MAX),
             root: u32::try_from(place.root).unwrap_or(u32::MAX),
             bytes: place.bytes_of(self.block),
             counts: if self.counts.is_empty() { bytes(&lists.counts) } else { bytes(&self.counts) },
@@ -293,16 +301,15 @@ pub(crate) fn alltoallv(place: &Place) -> Shape {
     }
 }
 
-/// m bytes; (p−1)/p of them, which is what a rank must at least get or reduce where the work is shared.
-fn parts(place: &Place, elements: usize) -> (u64, u64) {
-    let bytes = place.bytes_of(elements);
-    (bytes, bytes - bytes / place.p as u64)
+/// The bytes that some rank must at least reduce when `folds` vectors of so many bytes are folded by all ranks.
+fn fair(place: &Place, bytes: u64, folds: usize) -> u64 {
+    u64::try_from(u128::from(bytes) * folds as u128 / place.p as u128).unwrap_or(u64::MAX)
 }
 
 /// A vector at every rank, and the combination of those of `ranks`.
 fn folded(place: &Place, ranks: Range<usize>) -> Shape {
     let len = place.vector();
-    let (bytes, _) = parts(place, len);
+    let bytes = place.bytes_of(len);
     Shape {
         send: (!place.in_place).then_some(len),
         recv: Some(len),
@@ -311,15 +318,15 @@ fn folded(place: &Place, ranks: Range<usize>) -> Shape {
         block: len,
         result: Outcome::Fold { from: 0, len, ranks },
         volume: bytes,
-        folded: bytes,
+        folded: fair(place, bytes, place.p - 1),
         rounds: rounds(place.p),
         ..Shape::default()
     }
 }
 
 pub(crate) fn allreduce(place: &Place) -> Shape {
-    let (_, part) = parts(place, place.vector());
-    Shape { volume: 2 * part, folded: part, ..folded(place, 0..place.p) }
+    let all = folded(place, 0..place.p);
+    Shape { volume: 2 * all.folded, ..all }
 }
 
 pub(crate) fn scan(place: &Place) -> Shape {
@@ -327,13 +334,14 @@ pub(crate) fn scan(place: &Place) -> Shape {
 }
 
 pub(crate) fn exscan(place: &Place) -> Shape {
-    folded(place, 0..place.rank)
+    let all = folded(place, 0..place.rank);
+    Shape { folded: fair(place, all.volume, place.p.saturating_sub(2)), ..all }
 }
 
 pub(crate) fn reduce(place: &Place) -> Shape {
     let at_root = Place { in_place: place.in_place && place.at_root(), ..*place };
     let all = folded(&at_root, 0..place.p);
-    let shape = Shape { root: place.root, folded: parts(place, all.given).1, ..all };
+    let shape = Shape { root: place.root, ..all };
     match place.at_root() {
         true => shape,
         false => Shape { recv: Some(0), result: Outcome::default(), ..shape },
@@ -360,7 +368,7 @@ fn shared(place: &Place, counts: Vec<usize>) -> Shape {
         given: total,
         result: Outcome::Fold { from: displs[place.rank], len, ranks: 0..place.p },
         volume: most,
-        folded: most,
+        folded: fair(place, place.bytes_of(total), place.p - 1),
         rounds: rounds(place.p),
         counts,
         ..Shape::default()

@@ -186,8 +186,12 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     if s.p > 1 {
         let q = crate::units::rounds(s.p);
         text += &format!("wire between ranks 0 and 1: {}\n", crate::units::wire_text(&wire));
-        let used: Vec<String> = used.iter().map(|o| format!("{} {}", o.name, o.reference)).collect();
-        text += &format!("C, the reference: {}; q = {q}\n", used.join(", "));
+        text += &format!("C, the reference, with q = {q}:\n");
+        while let Some(reference) = used.first().map(|o| o.reference) {
+            let names: Vec<&str> = used.iter().filter(|o| o.reference == reference).map(|o| o.name).collect();
+            text += &format!("  {reference}: {}\n", names.join(", "));
+            used.retain(|o| o.reference != reference);
+        }
     }
     text +=
         "min, median: of the repetitions' slowest ranks; span: latest end − earliest start, the smallest\n";
@@ -205,9 +209,15 @@ mod tests {
     fn points() -> Vec<Point> {
         let op = |name| Operation::find(name).unwrap();
         vec![
-            Point { op: op("bcast"), dist: None, bytes: 1_000_000, algorithm: None },
-            Point { op: op("allgatherv"), dist: Dist::find("geometric"), bytes: 4, algorithm: None },
-            Point { op: op("barrier"), dist: None, bytes: 0, algorithm: None },
+            Point { op: op("bcast"), dist: None, setting: None, bytes: 1_000_000, algorithm: None },
+            Point {
+                op: op("allgatherv"),
+                dist: Dist::find("geometric"),
+                setting: None,
+                bytes: 4,
+                algorithm: None,
+            },
+            Point { op: op("barrier"), dist: None, setting: None, bytes: 0, algorithm: None },
         ]
     }
 
