@@ -67,7 +67,7 @@ fn splits_of_splits() {
                     let want = part_of(wishes, &members, comm.rank());
                     assert_eq!(part.is_some(), want.is_some());
                     let (Some(part), Some(want)) = (part, want) else {
-                        (depth..3).for_each(|_| drop(random.next()));
+                        (depth..3).for_each(|_| _ = random.next());
                         break;
                     };
                     assert_eq!(met(&part, me)?, want, "depth {depth}");

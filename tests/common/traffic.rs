@@ -1,13 +1,13 @@
 //! Random collectives in random order on many communicators, in all kinds of calls, each checked.
 #![allow(dead_code, reason = "each test uses a part of this")]
 
-use crate::collective::cover::Random;
+use crate::collective::cover::{Random, cover};
 use crate::collective::element::{Affine, Element, Fill, Odd};
 use crate::collective::{Begun, Case, Data, Flying, Mode, check};
 use circulant::comm::{Pending, wait_all, wait_any};
 use circulant::diagnostics::live_allocations;
 use circulant::ops::{Op, Type};
-use circulant::plan::registry::{Arguments, Operation, algorithms};
+use circulant::plan::registry::{ALGORITHMS, Algorithm, Arguments, Operation, algorithms};
 use circulant::{Communicator, Result};
 
 /// What is on the way at most.
@@ -66,6 +66,39 @@ pub(crate) fn draw(mut random: Random, p: usize) -> Case {
         blocks: [None, None, Some(2), Some(5)][random.below(4)],
         seed: random.next(),
     }
+}
+
+/// Cases on p ranks in which every algorithm meets every kind of call, data, length, number of blocks and root, and
+/// these each other.
+pub(crate) fn subset(p: usize, seed: u64) -> Vec<Case> {
+    const MODES: [Mode; 5] = [Mode::Slices, Mode::Arena, Mode::Request, Mode::Polled, Mode::Persistent];
+    const FILLS: [Fill; 3] = [Fill::Exact, Fill::Real, Fill::Special];
+    // The last is more bytes than lowering merges into one put.
+    const LENGTHS: [usize; 4] = [0, 1, 501, 11_001];
+    let fits = |a: &Algorithm, data: Data| {
+        let a =
+            (a.fits)(&Arguments { size: p as u32, commutative: data.commutative(), ..Arguments::default() });
+        a.is_ok()
+    };
+    let here: Vec<&Algorithm> = ALGORITHMS.iter().filter(|a| DATA.iter().any(|d| fits(a, *d))).collect();
+    let possible = |f, v: usize, g, w: usize| (f, g) != (0, 1) || fits(here[v], DATA[w]);
+    let mut random = Random(seed);
+    let sizes = [here.len(), DATA.len(), MODES.len(), 2, FILLS.len(), LENGTHS.len(), 3, 3];
+    let cases = cover(&sizes, possible, &mut random);
+    let case = |v: Vec<usize>| Case {
+        operation: here[v[0]].operation,
+        algorithm: Some(here[v[0]].name),
+        data: DATA[v[1]],
+        fill: FILLS[v[4]],
+        mode: MODES[v[2]],
+        in_place: v[3] == 1,
+        layouts: here[v[0]].operation == Operation::Alltoallv && v[4] == 0,
+        root: [0, p - 1, p / 2][v[6]],
+        len: LENGTHS[v[5]],
+        blocks: [None, Some(1), Some(5)][v[7]],
+        seed: random.next(),
+    };
+    cases.into_iter().map(case).collect()
 }
 
 /// World, copies and parts of it of several shapes, which overlap; `None` where this rank is in none.
