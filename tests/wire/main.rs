@@ -125,7 +125,7 @@ fn matrix(provider: &str) {
 fn mixed_traffic(provider: &str) {
     // (ranks, calls): 10 000 in all.
     let jobs: &[(usize, &str)] =
-        if whole() { &[(5, "6000"), (2, "2000"), (8, "2000")] } else { &[(4, "600")] };
+        if whole() { &[(5, "6000"), (2, "2000"), (8, "2000")] } else { &[(5, "2000"), (2, "500")] };
     for (n, calls) in jobs {
         let mut job = job(*n, "traffic", &["--provider", provider]);
         job.limit = Duration::from_secs(if whole() { 600 } else { 60 });
