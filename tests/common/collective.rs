@@ -1,7 +1,7 @@
 //! One collective of any kind with any algorithm, on elements of any type, checked against a sequential reference.
 //! Shared by the tests of all wires.
 #![allow(clippy::cast_possible_truncation, reason = "test patterns wrap")]
-#![allow(dead_code, reason = "each test uses a part of this")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part of this")]
 
 #[path = "cover.rs"]
 pub(crate) mod cover;

@@ -101,6 +101,7 @@ impl Case {
 
     fn count(&self, rank: usize) -> usize {
         match mix(self.seed ^ rank as u64) % 4 {
+            _ if self.len == 0 => 0,
             0 => 0,
             1 => self.len * 3,
             _ => self.len / 2 + rank % 3,
