@@ -7,7 +7,7 @@ use crate::collective::{Begun, Case, Data, Flying, Mode, check};
 use circulant::comm::{Pending, wait_all, wait_any};
 use circulant::diagnostics::live_allocations;
 use circulant::ops::{Op, Type};
-use circulant::plan::registry::{ALGORITHMS, Algorithm, Arguments, Operation, algorithms};
+use circulant::plan::registry::{Algorithm, Arguments, Operation, algorithms, all};
 use circulant::{Communicator, Result};
 
 /// What is on the way at most.
@@ -80,7 +80,10 @@ pub(crate) fn subset(p: usize, seed: u64) -> Vec<Case> {
             (a.fits)(&Arguments { size: p as u32, commutative: data.commutative(), ..Arguments::default() });
         a.is_ok()
     };
-    let here: Vec<&Algorithm> = ALGORITHMS.iter().filter(|a| DATA.iter().any(|d| fits(a, *d))).collect();
+    let here: Vec<&Algorithm> = all()
+        .filter(|a| !a.operation.is_between_groups())
+        .filter(|a| DATA.iter().any(|d| fits(a, *d)))
+        .collect();
     let possible = |f, v: usize, g, w: usize| (f, g) != (0, 1) || fits(here[v], DATA[w]);
     let mut random = Random(seed);
     let sizes = [here.len(), DATA.len(), MODES.len(), 2, FILLS.len(), LENGTHS.len(), 3, 3];
