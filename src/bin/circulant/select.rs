@@ -50,6 +50,9 @@ pub(crate) struct SelectArgs {
     /// The root, of operations that have one
     #[arg(long, value_name = "R", default_value_t = 0)]
     root: u32,
+    /// Ranks of the first group, of operations between groups [default: half of them]
+    #[arg(long, value_name = "N")]
+    first: Option<u32>,
     /// Whether the operator commutes
     #[arg(long, value_enum, default_value_t = Answer::Yes)]
     commutative: Answer,
@@ -152,8 +155,8 @@ fn machine(args: &SelectArgs, config: &Config) -> Result<Machine, Failure> {
 
 /// Whether ranks have counts of their own.
 fn irregular(op: Operation) -> bool {
-    use Operation::{Allgatherv, Gatherv, ReduceScatter, Scatterv};
-    matches!(op, Allgatherv | Gatherv | Scatterv | ReduceScatter)
+    use Operation::{Allgatherv, Gatherv, InterAllgatherv, ReduceScatter, Scatterv};
+    matches!(op, Allgatherv | Gatherv | Scatterv | ReduceScatter | InterAllgatherv)
 }
 
 /// The arguments of a call with `bytes` bytes in all.
@@ -162,6 +165,7 @@ fn arguments(args: &SelectArgs, bytes: u64) -> Result<Arguments, Failure> {
     let a = Arguments {
         size: p,
         root: args.root,
+        first: if args.op.is_between_groups() { args.first.unwrap_or(p / 2) } else { 0 },
         commutative: args.commutative == Answer::Yes,
         ..Arguments::default()
     };
