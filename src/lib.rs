@@ -133,5 +133,5 @@ pub use error::{Error, ErrorKind, Result};
 
 /// Counters for those who want to see rather than believe.
 pub mod diagnostics {
-    pub use crate::buffer::{CountingAllocator, allocations};
+    pub use crate::buffer::{CountingAllocator, allocations, live_allocations};
 }

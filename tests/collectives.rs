@@ -1,4 +1,9 @@
-//! Every collective with every algorithm on the simulated wire.
+//! Every collective with every algorithm on the simulated wire: a matrix that is generated from the registry, and
+//! compared with a sequential reference.
+//!
+//! What varies: algorithm, p, type with operator, values, in place or not, kind of call, blocks, lengths, root, and how
+//! the wire behaves. `cargo test` runs cases in which every pair of these meets; `ci/collectives` runs the whole:
+//! `COLLECTIVES=full` in the environment. `COLLECTIVES_SEED` is for other random choices.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,64 +13,264 @@
 
 #[path = "common/collective.rs"]
 mod collective;
+#[path = "common/ranks.rs"]
+mod ranks;
 
-use circulant::launch::threads;
-use circulant::plan::registry::algorithms;
-use circulant::plan::registry::{Arguments, Operation};
-use circulant::transport::sim;
-use circulant::{Communicator, Result, World};
-use collective::{Case, Mode, check};
+use circulant::ops::{Complex, Type, bf16, f16};
+use circulant::ops::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
+use circulant::plan::registry::{self, Algorithm, Arguments, Operation};
+use circulant::transport::{Borrow, sim};
+use circulant::{Communicator, Result};
+use collective::cover::{Random, cover, covers};
+use collective::element::{Affine, Fill, Odd};
+use collective::{Case, Data, Mode, check};
+use std::time::Instant;
 
-fn run<R: Send>(size: usize, body: impl Fn(&World, &Communicator) -> Result<R> + Sync) -> Vec<R> {
-    let wires = sim::group(size, &sim::Faults::default());
-    std::thread::scope(|scope| {
-        let handles: Vec<_> = wires
-            .into_iter()
-            .zip(threads::group(size))
-            .map(|(wire, launch)| {
-                let body = &body;
-                scope.spawn(move || {
-                    let builder =
-                        World::builder()?.launch(launch).transport(Box::new(wire)).set("deadline", "20")?;
-                    let world = builder.init()?;
-                    let result = body(&world, &world.comm())?;
-                    world.finalize()?;
-                    Ok::<R, circulant::Error>(result)
-                })
-            })
-            .collect();
-        handles.into_iter().map(|h| h.join().unwrap().unwrap()).collect()
-    })
+const SIZES: [usize; 10] = [1, 2, 3, 4, 5, 7, 8, 9, 16, 17];
+const MODES: [Mode; 5] = [Mode::Slices, Mode::Arena, Mode::Request, Mode::Polled, Mode::Persistent];
+const FILLS: [Fill; 3] = [Fill::Exact, Fill::Real, Fill::Special];
+const BLOCKS: [Option<u32>; 4] = [None, Some(1), Some(3), Some(8)];
+
+/// Elements per rank.
+#[derive(Clone, Copy, Debug)]
+enum Length {
+    Elements(usize),
+    /// More bytes than lowering merges into one put.
+    Long,
+}
+
+const LENGTHS: [Length; 5] =
+    [Length::Elements(0), Length::Elements(1), Length::Elements(7), Length::Elements(501), Length::Long];
+
+/// How the wire behaves, and the settings of the world on it.
+fn wires(seed: u64) -> [(sim::Faults, &'static [(&'static str, &'static str)]); 4] {
+    let good = sim::Faults::default();
+    let bad = sim::Faults { seed, refuse: 60, delay: 5, reorder: true, ..good.clone() };
+    let small = sim::Faults { max_put: 1000, gather: 1, ..bad.clone() };
+    let staged = sim::Faults { max_put: 5000, gather: 8, borrow: Borrow::Staged, ..bad.clone() };
+    [
+        (good, &[]),
+        (bad, &[("light", "0")]),
+        (small, &[("light", "200")]),
+        (staged, &[("light", "4K"), ("window", "3000")]),
+    ]
+}
+
+fn check_any(comm: &Communicator, case: &Case) -> Result<()> {
+    let kind = match case.data {
+        Data::Affine(_) => return check::<Affine>(comm, case),
+        Data::Odd => return check::<Odd>(comm, case),
+        Data::BuiltIn(kind, _) => kind,
+    };
+    match kind {
+        Type::I8 => check::<i8>(comm, case),
+        Type::I16 => check::<i16>(comm, case),
+        Type::I32 => check::<i32>(comm, case),
+        Type::I64 => check::<i64>(comm, case),
+        Type::I128 => check::<i128>(comm, case),
+        Type::U8 => check::<u8>(comm, case),
+        Type::U16 => check::<u16>(comm, case),
+        Type::U32 => check::<u32>(comm, case),
+        Type::U64 => check::<u64>(comm, case),
+        Type::U128 => check::<u128>(comm, case),
+        Type::F16 => check::<f16>(comm, case),
+        Type::Bf16 => check::<bf16>(comm, case),
+        Type::F32 => check::<f32>(comm, case),
+        Type::F64 => check::<f64>(comm, case),
+        Type::ComplexF32 => check::<Complex<f32>>(comm, case),
+        Type::ComplexF64 => check::<Complex<f64>>(comm, case),
+        Type::I32Index => check::<I32Index>(comm, case),
+        Type::I64Index => check::<I64Index>(comm, case),
+        Type::U32Index => check::<U32Index>(comm, case),
+        Type::U64Index => check::<U64Index>(comm, case),
+        Type::F32Index => check::<F32Index>(comm, case),
+        Type::F64Index => check::<F64Index>(comm, case),
+        other => panic!("{other} has no values: add it to tests/common/element.rs"),
+    }
+}
+
+/// A case on p ranks on one of [`wires`].
+struct Entry {
+    p: usize,
+    wire: usize,
+    case: Case,
+}
+
+/// The factors of the matrix, in this order: algorithm, p, data, mode, in place, fill, length, blocks, root, wire.
+struct Matrix {
+    /// All but those between groups: tests/inter.rs.
+    algorithms: Vec<&'static Algorithm>,
+    data: Vec<Data>,
+    sizes: Vec<usize>,
+}
+
+impl Matrix {
+    fn new() -> Self {
+        let algorithms: Vec<_> =
+            registry::all().filter(|a| !a.operation.is_between_groups()).collect();
+        let data = Data::all();
+        let sizes = vec![
+            algorithms.len(),
+            SIZES.len(),
+            data.len(),
+            MODES.len(),
+            2,
+            FILLS.len(),
+            LENGTHS.len(),
+            BLOCKS.len(),
+            3,
+            wires(0).len(),
+        ];
+        Self { algorithms, data, sizes }
+    }
+
+    /// Whether two factors may have these values, by the registry's restrictions.
+    fn possible(&self, f: usize, v: usize, g: usize, w: usize) -> bool {
+        if f != 0 {
+            return true;
+        }
+        let algorithm = self.algorithms[v];
+        match g {
+            1 => fits(algorithm, SIZES[w], true),
+            2 if algorithm.operation.reduces() => {
+                // Two powers of primes, so only the operator can be what does not fit.
+                [4, 9].iter().any(|p| fits(algorithm, *p, self.data[w].commutative()))
+            }
+            // Who only moves elements cares for the type alone.
+            2 => w == 0 || self.data[w - 1].kind() != self.data[w].kind(),
+            _ => true,
+        }
+    }
+
+    fn entries(&self, values: &[usize], seed: u64) -> Vec<Entry> {
+        let algorithm = self.algorithms[values[0]];
+        let (p, data) = (SIZES[values[1]], self.data[values[2]]);
+        let len = match LENGTHS[values[6]] {
+            Length::Elements(n) => n,
+            Length::Long => 40_000 / data.size() + 3,
+        };
+        let case = Case {
+            operation: algorithm.operation,
+            algorithm: Some(algorithm.name),
+            data,
+            fill: FILLS[values[5]],
+            mode: MODES[values[3]],
+            in_place: values[4] == 1,
+            layouts: false,
+            root: [0, p - 1, p / 2][values[8]],
+            len,
+            blocks: BLOCKS[values[7]],
+            seed,
+        };
+        let mut cases = vec![case.clone()];
+        let exchange = matches!(case.operation, Operation::Alltoall | Operation::Alltoallv);
+        if exchange && case.in_place && case.owned() {
+            // Calls that own their buffers are never in place here: both halves of the pair.
+            cases[0].in_place = false;
+            cases.push(Case { mode: Mode::Slices, ..case });
+        }
+        if cases[0].operation == Operation::Alltoallv {
+            let wide: Vec<Case> = cases.iter().map(|c| Case { layouts: true, ..c.clone() }).collect();
+            cases.extend(wide);
+        }
+        cases.into_iter().map(|case| Entry { p, wire: values[9], case }).collect()
+    }
+}
+
+fn fits(algorithm: &Algorithm, p: usize, commutative: bool) -> bool {
+    (algorithm.fits)(&Arguments { size: p as u32, commutative, ..Arguments::default() }).is_ok()
+}
+
+/// Runs the entries, those of one world together.
+fn run_all(entries: &[Entry], seed: u64) {
+    for p in SIZES {
+        for (w, (faults, settings)) in wires(seed).iter().enumerate() {
+            let here: Vec<&Case> =
+                entries.iter().filter(|e| (e.p, e.wire) == (p, w)).map(|e| &e.case).collect();
+            if here.is_empty() {
+                continue;
+            }
+            let began = Instant::now();
+            let done = ranks::run(p, faults, settings, |_, comm| {
+                for case in &here {
+                    check_any(comm, case).unwrap_or_else(|e| panic!("{e} in {case:?}, p = {p}, wire {w}"));
+                }
+                Ok(())
+            });
+            done.into_iter().for_each(|r| r.unwrap());
+            println!("p = {p}, wire {w}: {} cases, {} ms", here.len(), began.elapsed().as_millis());
+        }
+    }
+}
+
+fn seed() -> u64 {
+    let seed = std::env::var("COLLECTIVES_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    println!("COLLECTIVES_SEED={seed}");
+    seed
+}
+
+/// Whether the number of blocks, and the root, matter to an algorithm.
+fn varies(algorithm: &Algorithm) -> [bool; 2] {
+    let a = Arguments { size: 4, bytes: 4096, counts: vec![4096; 4], ..Arguments::default() };
+    use Operation as O;
+    let rooted = [O::Bcast, O::Gather, O::Gatherv, O::Scatter, O::Scatterv, O::Reduce];
+    [(algorithm.rounds_of)(&a, 1) != (algorithm.rounds_of)(&a, 8), rooted.contains(&algorithm.operation)]
+}
+
+/// All of algorithm, p, kind of call, in place, length, blocks and root, with random others; and all of algorithm, p,
+/// data and values, with random others.
+fn whole(matrix: &Matrix, random: &mut Random) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (a, algorithm) in matrix.algorithms.iter().enumerate() {
+        let [blocks, rooted] = varies(algorithm);
+        let mut sizes = matrix.sizes.clone();
+        sizes[0] = 1;
+        let mut narrow = |free: &[usize]| {
+            let mut sizes = sizes.clone();
+            free.iter().for_each(|f| sizes[*f] = 1);
+            for mut n in 0..sizes.iter().product::<usize>() {
+                let mut values: Vec<usize> = sizes
+                    .iter()
+                    .map(|size| {
+                        let value = n % size;
+                        n /= size;
+                        value
+                    })
+                    .collect();
+                values[0] = a;
+                loop {
+                    free.iter().for_each(|f| values[*f] = random.below(matrix.sizes[*f]));
+                    // Random data that this algorithm cannot do is thrown again.
+                    if !free.contains(&2) || matrix.possible(0, a, 2, values[2]) {
+                        break;
+                    }
+                }
+                if matrix.possible(0, a, 1, values[1]) && matrix.possible(0, a, 2, values[2]) {
+                    entries.extend(matrix.entries(&values, random.next()));
+                }
+            }
+        };
+        let mut free = vec![2, 5, 9];
+        free.extend([(7, blocks), (8, rooted)].iter().filter(|(_, varies)| !varies).map(|(f, _)| f));
+        narrow(&free);
+        narrow(&[3, 4, 6, 7, 8, 9]);
+    }
+    entries
 }
 
 #[test]
-fn every_algorithm() {
-    for p in [1usize, 2, 3, 4, 5, 8, 9] {
-        run(p, |_, comm| {
-            for operation in Operation::ALL {
-                for algorithm in algorithms(operation) {
-                    for (i, mode) in
-                        [Mode::Slices, Mode::Arena, Mode::Request, Mode::Persistent].into_iter().enumerate()
-                    {
-                        let case = Case {
-                            operation,
-                            algorithm: algorithm.name,
-                            mode,
-                            in_place: i % 2 == 1,
-                            commutative: i != 2,
-                            root: (i + 1) % p,
-                            len: [7, 100, 1, 0][i],
-                            blocks: None,
-                            seed: i as u64,
-                        };
-                        let a = Arguments { size: p as u32, commutative: case.commutative, ..Arguments::default() };
-                        if (algorithm.fits)(&a).is_ok() {
-                            check(comm, &case)?;
-                        }
-                    }
-                }
-            }
-            Ok(())
-        });
-    }
+fn the_matrix() {
+    let seed = seed();
+    let (matrix, mut random) = (Matrix::new(), Random(seed));
+    let all = matrix.sizes.iter().product::<usize>();
+    let entries: Vec<Entry> = if std::env::var("COLLECTIVES").is_ok_and(|v| v == "full") {
+        whole(&matrix, &mut random)
+    } else {
+        let possible = |f, v, g, w| matrix.possible(f, v, g, w);
+        let cases = cover(&matrix.sizes, possible, &mut random);
+        assert!(covers(&matrix.sizes, possible, &cases));
+        cases.iter().flat_map(|values| matrix.entries(values, random.next())).collect()
+    };
+    println!("{} cases of {all}", entries.len());
+    run_all(&entries, seed);
 }

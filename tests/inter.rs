@@ -11,8 +11,9 @@ mod ranks;
 
 use circulant::comm::{Intercommunicator, Root};
 use circulant::plan::registry::{Operation, algorithms};
+use circulant::transport::sim;
 use circulant::{Communicator, ErrorKind, Options, Result};
-use ranks::on_ranks;
+use ranks::run;
 
 fn value(group: usize, rank: usize, i: usize) -> u32 {
     (group * 1_000_000 + rank * 10_000 + i) as u32
@@ -118,7 +119,7 @@ fn groups(comm: &Communicator, first: usize) -> Result<(Intercommunicator, usize
 #[test]
 fn every_algorithm_between_all_pairs_of_small_groups() {
     for (p, first) in (2..8).flat_map(|p| (1..p).map(move |first| (p, first))) {
-        for r in on_ranks(p, &[], |_, comm| {
+        for r in run(p, &sim::Faults::default(), &[], |_, comm| {
             let (inter, group) = groups(comm, first)?;
             let ours = [first, p - first][group];
             assert_eq!((inter.size(), inter.remote_size()), (ours, p - ours));
@@ -146,7 +147,7 @@ fn every_algorithm_between_all_pairs_of_small_groups() {
 #[test]
 fn wrong_groups_are_refused_everywhere() {
     for case in 0..3 {
-        for r in on_ranks(4, &[], |_, comm| {
+        for r in run(4, &sim::Faults::default(), &[], |_, comm| {
             let all = comm.group();
             let (a, b): (&[usize], &[usize]) = match case {
                 0 => (&[0, 1], &[1, 2, 3]),
@@ -171,7 +172,7 @@ fn wrong_groups_are_refused_everywhere() {
 
 #[test]
 fn counts_on_which_the_groups_disagree_are_found_before_data_moves() {
-    for r in on_ranks(3, &[], |_, comm| {
+    for r in run(3, &sim::Faults::default(), &[], |_, comm| {
         let (inter, group) = groups(comm, 1)?;
         let mut recv = vec![7u8; if group == 0 { 2 * 5 } else { 4 }];
         // The first group expects 5 of each, the second sends 6.

@@ -73,10 +73,10 @@ fn degree(a: &Arguments, counts: &[u64]) -> u32 {
         let (mut got, mut at, mut most) = (vec![0u32; to], 0, 0);
         for &count in from {
             let mut sent = 0;
-            for d in 0..to {
-                let (begin, len) = split.block(d as u32);
+            for (d, got) in (0..).zip(&mut got) {
+                let (begin, len) = split.block(d);
                 if begin.max(at) < (begin + len).min(at + count) {
-                    (got[d], sent) = (got[d] + 1, sent + 1);
+                    (*got, sent) = (*got + 1, sent + 1);
                 }
             }
             (at, most) = (at + count, most.max(sent));

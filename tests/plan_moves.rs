@@ -1,7 +1,8 @@
 //! Every line of the registry that moves blocks (gather, scatter, alltoall and their irregular forms),
-//! proved for every p up to 64: all roots up to p = 24, a few beyond; in the promised rounds and volume;
-//! and again after lowering to what wires of different limits allow, run in random order. A failing case
-//! prints its seed; `PLAN_PROOF_SEED` repeats it.
+//! proved for every p up to 128 and some larger: all roots up to p = 24, a few beyond; in the promised rounds
+//! and volume; and again after lowering to what wires of different limits allow, run in random order.
+//! `CIRCULANT_PROOF=full`: also alltoall among many ranks. A failing case prints its seed; `PLAN_PROOF_SEED`
+//! repeats it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,120 +10,46 @@
     reason = "tests may panic"
 )]
 
+#[path = "common/proof.rs"]
+mod proof;
+
 use circulant::plan::alltoall::{Row, bruck, circulant as circulants, direct, exchange_targets, ring};
 use circulant::plan::gather::Gather;
 use circulant::plan::interpret::{Goal, check, prove};
-use circulant::plan::lower::{OpKind, Program, WireLimits, lower};
-use circulant::plan::price::Model;
+use circulant::plan::lower::{OpKind, WireLimits, lower};
 use circulant::plan::registry::{Algorithm, Arguments, Operation, algorithms};
 use circulant::plan::scatter::Scatter;
 use circulant::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
 use circulant::plan::{Kind, Plan, Step, Wait};
+use proof::{ALL, MODEL, Random, SOME, full, programs, q, seed};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
 
-const MOST: u32 = 64;
-const MODEL: Model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
-
-fn seed() -> u64 {
-    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
-    std::env::var("PLAN_PROOF_SEED").map_or_else(|_| now(), |text| text.parse().unwrap())
-}
-
-/// Splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-
-    fn rank(&mut self, p: u32) -> u32 {
-        self.below(p.into()) as u32
-    }
-
-    fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len() as u64) as usize]
-    }
-
-    /// Counts with zeros and a giant, or none at all.
-    fn counts(&mut self, p: u32) -> Vec<u64> {
-        let (shape, giant) = (self.below(6), self.rank(p));
-        let count = |j| match shape {
-            0 => 40,
-            1 => self.below(100),
-            2 => self.below(2) * self.below(3000),
-            3 => u64::from(j == giant) * 100_000,
-            4 if j == giant => 200_001,
-            4 => self.below(50),
-            _ => u64::from(j % 3) * 700,
-        };
-        (0..p).map(count).collect()
-    }
-
-    /// Displacements with or without gaps, in any order.
-    fn displs(&mut self, counts: &[u64]) -> Vec<u64> {
-        let mut order: Vec<usize> = (0..counts.len()).collect();
-        if self.below(3) == 0 {
-            for i in 1..order.len() {
-                order.swap(i, self.below(i as u64 + 1) as usize);
-            }
-        }
-        let (gap, mut at, mut displs) =
-            (self.one_of(&[0, 0, 7]), self.one_of(&[0, 5]), vec![0; counts.len()]);
-        for j in order {
-            displs[j] = at;
-            at += counts[j] + gap;
-        }
-        displs
-    }
-
-    /// The rows of an alltoallv.
-    fn rows(&mut self, p: u32) -> BTreeMap<u32, Row> {
-        let sent: Vec<Vec<u64>> = (0..p).map(|_| self.counts(p)).collect();
-        let row = |rank: u32| {
-            let recvcounts: Vec<u64> = sent.iter().map(|counts| counts[rank as usize]).collect();
-            let sendcounts = sent[rank as usize].clone();
-            let (sdispls, rdispls) = (self.displs(&sendcounts), self.displs(&recvcounts));
-            (rank, Row { sendcounts, sdispls, recvcounts, rdispls, targets: Vec::new() })
-        };
-        let mut rows = (0..p).map(row).collect();
-        exchange_targets(&mut rows);
-        rows
-    }
-}
-
-/// Runs `body` for every p up to [`MOST`] on all cores, longest first, each p with randomness of its own.
-fn every_p(name: &str, body: impl Fn(u32, &mut Random) + Sync) {
-    let seed = seed();
-    println!("{name}: p = 1..={MOST}, PLAN_PROOF_SEED={seed}");
-    let next = AtomicU32::new(MOST);
-    let work = || {
-        while let Ok(p) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |p| p.checked_sub(1)) {
-            if p == 0 {
-                break;
-            }
-            body(p, &mut Random(seed ^ u64::from(p) << 32));
-        }
+/// The rows of an alltoallv.
+fn rows(p: u32, random: &mut Random) -> BTreeMap<u32, Row> {
+    let around = random.one_of(&[1, 40, 3000]);
+    let sent: Vec<Vec<u64>> = (0..p).map(|_| random.counts(p, around)).collect();
+    let row = |rank: u32| {
+        let recvcounts: Vec<u64> = sent.iter().map(|counts| counts[rank as usize]).collect();
+        let sendcounts = sent[rank as usize].clone();
+        let (sdispls, rdispls) = (random.displs(&sendcounts), random.displs(&recvcounts));
+        (rank, Row { sendcounts, sdispls, recvcounts, rdispls, targets: Vec::new() })
     };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(work);
-        }
-    });
+    let mut rows = (0..p).map(row).collect();
+    exchange_targets(&mut rows);
+    rows
 }
 
-fn q(p: u32) -> u32 {
-    p.next_power_of_two().ilog2()
+/// Runs `body` for every p up to 128 and some more.
+fn every_p(name: &str, body: impl Fn(u32, &mut Random) + Sync) {
+    proof::every_p(name, (1..=ALL).chain(SOME), body);
 }
 
 fn roots(p: u32, random: &mut Random) -> Vec<u32> {
-    if p <= 24 { (0..p).collect() } else { vec![0, 1, p - 1, random.rank(p), random.rank(p)] }
+    match p {
+        0..=24 => (0..p).collect(),
+        25..=ALL => vec![0, p - 1, random.rank(p)],
+        _ => vec![random.rank(p)],
+    }
 }
 
 /// Whether the line's restrictions admit p.
@@ -132,28 +59,27 @@ fn admits(algorithm: &Algorithm, p: u32) -> bool {
         && !(prime && algorithm.restrictions.contains("not prime"))
 }
 
-/// Proves a line of the registry for these arguments, also lowered; `full` if no block is empty.
-fn proved(algorithm: &Algorithm, arguments: &Arguments, goal: &Goal, full: bool, random: &mut Random) {
+/// Proves a line of the registry for these arguments, also lowered; `filled` if no block is empty.
+fn proved(algorithm: &Algorithm, arguments: &Arguments, goal: &Goal, filled: bool, random: &mut Random) {
     let case = || format!("{} {} {arguments:?}", algorithm.operation, algorithm.name);
     let plan = (algorithm.build)(arguments, &MODEL).unwrap_or_else(|e| panic!("{}: {e}", case()));
     let plan = &*plan;
     let report = prove(plan, goal).unwrap_or_else(|v| panic!("{}: {v}", case()));
     assert_eq!(plan.algorithm(), algorithm.name);
     assert_eq!(plan.rounds(), (algorithm.rounds_of)(arguments, 1), "{}", case());
-    if full {
+    if filled {
         assert_eq!(report.rounds, plan.rounds(), "{}", case());
     }
     assert_eq!(report.most, algorithm.volume_of(arguments), "{}", case());
+    if plan.size() > 40 && !full() && !random.yes(4) {
+        return;
+    }
     let limits = WireLimits {
         max_put: random.one_of(&[33, 1000, 20_000, 1 << 40]).max(report.most / 200),
         gather: random.one_of(&[1, 4, 8]),
         light: random.one_of(&[0, 50, 1000, 1 << 20]),
     };
     checked(plan, goal, limits, random).unwrap_or_else(|v| panic!("{}, {limits:?}: {v}", case()));
-}
-
-fn programs(plan: &dyn Plan, limits: &WireLimits) -> Vec<Program> {
-    (0..plan.size()).map(|rank| lower(plan, rank, limits).unwrap()).collect()
 }
 
 fn checked(plan: &dyn Plan, goal: &Goal, limits: WireLimits, random: &mut Random) -> Result<(), String> {
@@ -174,17 +100,18 @@ fn rooted(operation: Operation, goal: fn(u32, &[u64], &[u64], bool) -> Goal) {
         for root in roots(size, random) {
             for algorithm in algorithms(operation) {
                 let bytes = random.one_of(&[0, 1, 8, 100, 10_000]);
-                let counts = if irregular { random.counts(size) } else { vec![bytes; size as usize] };
+                let around = random.one_of(&[1, 40, 3000]);
+                let counts = if irregular { random.counts(size, around) } else { vec![bytes; size as usize] };
                 let displs: Vec<u64> = match irregular {
                     true => random.displs(&counts),
                     false => (0..u64::from(size)).map(|j| j * bytes).collect(),
                 };
                 let in_place = random.below(3) == 0;
                 let goal = goal(root, &counts, &displs, in_place);
-                let full = counts.iter().all(|count| *count > 0);
+                let filled = counts.iter().all(|count| *count > 0);
                 let arguments =
                     Arguments { size, root, bytes, counts, displs, in_place, ..Arguments::default() };
-                proved(algorithm, &arguments, &goal, full, random);
+                proved(algorithm, &arguments, &goal, filled, random);
             }
         }
     });
@@ -210,10 +137,19 @@ fn scatterv() {
     rooted(Operation::Scatterv, Goal::scatter);
 }
 
+/// Whether a proof takes too long: it follows p blocks of p ranks, on a ring over p/2 hops.
+fn heavy(algorithm: &Algorithm, size: u32, random: &mut Random) -> bool {
+    let most = if matches!(algorithm.name, "ring" | "mesh") { ALL } else { 300 };
+    size > most && (most == ALL || !random.yes(6)) && !full()
+}
+
 #[test]
 fn alltoall() {
     every_p("alltoall", |size, random| {
         for algorithm in algorithms(Operation::Alltoall) {
+            if heavy(algorithm, size, random) {
+                continue;
+            }
             let bytes = random.one_of(&[1, 8, 100, 10_000]);
             for bytes in [0, bytes] {
                 let arguments = Arguments { size, bytes, ..Arguments::default() };
@@ -231,16 +167,19 @@ fn alltoall() {
 fn alltoallv() {
     every_p("alltoallv", |size, random| {
         for algorithm in algorithms(Operation::Alltoallv) {
-            for _ in 0..3 {
-                let rows = random.rows(size);
+            if heavy(algorithm, size, random) {
+                continue;
+            }
+            for _ in 0..if size <= 40 { 3 } else { 1 } {
+                let rows = rows(size, random);
                 let goal = Goal::alltoallv(&rows);
-                let full = rows.values().flat_map(|row| &row.sendcounts).all(|count| *count > 0);
+                let filled = rows.values().flat_map(|row| &row.sendcounts).all(|count| *count > 0);
                 let arguments = Arguments { size, rows, ..Arguments::default() };
                 if !admits(algorithm, size) {
                     (algorithm.build)(&arguments, &MODEL).unwrap_err();
                     continue;
                 }
-                proved(algorithm, &arguments, &goal, full, random);
+                proved(algorithm, &arguments, &goal, filled, random);
                 alone(algorithm, &arguments, random);
             }
         }
@@ -287,7 +226,7 @@ fn very_many_ranks() {
 /// Light blocks go up and down a binomial tree in one put per edge, two where the run wraps at the root.
 #[test]
 fn one_put_per_edge() {
-    for p in 1..=MOST {
+    for p in 1..=64 {
         for root in [0, p / 3, p - 1] {
             let tree = Binomial::new(p, root).unwrap();
             let gather = Gather::new(Box::new(tree), 8, false).unwrap();
@@ -321,7 +260,7 @@ fn the_size_aware_tree_is_within_twice_the_optimum() {
     let (mut random, mut worst) = (Random(seed), 0.0f64);
     for _ in 0..4000 {
         let p = 2 + random.rank(63);
-        let (counts, root) = (random.counts(p), random.rank(p));
+        let (counts, root) = (random.counts(p, 100), random.rank(p));
         let least = counts.iter().sum::<u64>() - counts[root as usize];
         let tree = SizeAware::new(&counts, root).unwrap();
         let time = gather_time(&tree, &counts, root);
@@ -444,7 +383,7 @@ fn bad_arguments_are_errors() {
             }
         }
     }
-    let mut rows = Random(1).rows(3);
+    let mut rows = rows(3, &mut Random(1));
     rows.get_mut(&1).unwrap().sendcounts[2] += 1;
     let error = direct::alltoallv(3, rows.clone()).unwrap_err().to_string();
     assert!(error.contains("rank 1 sends") && error.contains("rank 2"), "{error}");

@@ -1,6 +1,8 @@
-//! Every plan, proved for every p up to 300: each byte exactly once, one-ported, in the promised rounds,
-//! and right under any legal order of deliveries; and again after lowering to what wires of different
-//! limits allow, run in random order. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
+//! The default plans, proved for every p up to 128 and some larger, with more block numbers than
+//! `plan_registry` tries: each byte exactly once, one-ported, in the promised rounds, and right under any
+//! legal order of deliveries; and again after lowering to what wires of different limits allow, run in random
+//! order. `CIRCULANT_PROOF=full`: every p up to 300 (minutes). A failing case prints its seed;
+//! `PLAN_PROOF_SEED` repeats it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,67 +10,31 @@
     reason = "tests may panic"
 )]
 
+#[path = "common/proof.rs"]
+mod proof;
+
 use circulant::plan::allgather::circulant::Allgather;
 use circulant::plan::allgatherv::circulant::{Allgatherv, Blocks};
 use circulant::plan::barrier::dissemination::Barrier;
 use circulant::plan::bcast::circulant::Bcast;
 use circulant::plan::interpret::{Goal, Report, check, prove, run_without};
-use circulant::plan::lower::{Program, WireLimits, lower};
+use circulant::plan::lower::{WireLimits, lower};
 use circulant::plan::split::ALIGN;
 use circulant::plan::{Kind, Plan, Step, Wait};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use proof::{ALL, Random, full, programs, q, seed};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Every p up to this is proved.
-const MOST: u32 = 300;
-
-fn seed() -> u64 {
-    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
-    std::env::var("PLAN_PROOF_SEED").map_or_else(|_| now(), |text| text.parse().unwrap())
-}
-
-/// Splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-
-    fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[usize::try_from(self.below(list.len() as u64)).unwrap()]
-    }
-}
-
-/// Runs `body` for every p up to [`MOST`] on all cores, longest first, each p with randomness of its own.
+/// Runs `body` for every p up to 128 and some more.
 fn every_p(name: &str, body: impl Fn(u32, &mut Random) -> Report + Sync) {
-    let (seed, began) = (seed(), Instant::now());
-    println!("{name}: p = 1..={MOST}, PLAN_PROOF_SEED={seed}");
-    let (next, steps, bytes) = (AtomicU32::new(MOST), AtomicU64::new(0), AtomicU64::new(0));
-    let work = || {
-        while let Ok(p) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |p| p.checked_sub(1)) {
-            if p == 0 {
-                break;
-            }
-            let report = body(p, &mut Random(seed ^ u64::from(p) << 32));
-            steps.fetch_add(report.steps, Ordering::Relaxed);
-            bytes.fetch_add(report.bytes, Ordering::Relaxed);
-            if p % 50 == 0 {
-                println!("{name}: p = {p} done after {:.1} s", began.elapsed().as_secs_f64());
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(work);
-        }
+    let (steps, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let sizes: Vec<u32> =
+        if full() { (1..=300).collect() } else { (1..=ALL).chain([129, 255, 256, 257, 300]).collect() };
+    proof::every_p(name, sizes, |p, random| {
+        let report = body(p, random);
+        steps.fetch_add(report.steps, Ordering::Relaxed);
+        bytes.fetch_add(report.bytes, Ordering::Relaxed);
     });
-    let time = began.elapsed().as_secs_f64();
-    println!("{name}: {} steps, {} bytes put, {time:.1} s", steps.into_inner(), bytes.into_inner());
+    println!("{name}: {} steps, {} bytes put", steps.into_inner(), bytes.into_inner());
 }
 
 fn add(total: &mut Report, one: Report) {
@@ -76,21 +42,13 @@ fn add(total: &mut Report, one: Report) {
     total.bytes += one.bytes;
 }
 
-fn q(p: u32) -> u32 {
-    p.next_power_of_two().ilog2()
-}
-
 /// Proves a plan; a plan whose blocks are all there needs exactly the rounds that it promises.
-fn proved(plan: &dyn Plan, goal: &Goal, full: bool, case: &dyn std::fmt::Debug) -> Report {
+fn proved(plan: &dyn Plan, goal: &Goal, filled: bool, case: &dyn std::fmt::Debug) -> Report {
     let report = prove(plan, goal).unwrap_or_else(|v| panic!("p = {}, {case:?}: {v}", plan.size()));
-    if full && plan.size() > 1 {
+    if filled && plan.size() > 1 {
         assert_eq!(report.rounds, plan.rounds(), "p = {}, {case:?}", plan.size());
     }
     report
-}
-
-fn programs(plan: &dyn Plan, limits: &WireLimits) -> Vec<Program> {
-    (0..plan.size()).map(|rank| lower(plan, rank, limits).unwrap()).collect()
 }
 
 /// Checks the plan's programs on a wire of random limits; its largest blocks have `block` bytes.
@@ -101,11 +59,7 @@ fn checked(
     random: &mut Random,
     case: &dyn std::fmt::Debug,
 ) -> Report {
-    let limits = WireLimits {
-        max_put: random.one_of(&[block / 3 + 1, block / 2 + 1, 2 * block + 1, 1 << 40]),
-        gather: random.one_of(&[1, 4, 8]),
-        light: random.one_of(&[0, block / 10, block, 1 << 20]),
-    };
+    let limits = random.limits(block);
     check(plan, &programs(plan, &limits), goal, random.below(1 << 60))
         .unwrap_or_else(|v| panic!("p = {}, {case:?}, {limits:?}: {v}", plan.size()))
 }
@@ -151,35 +105,12 @@ fn bcast() {
     });
 }
 
-/// Counts in one of several shapes, and displacements with or without gaps and in any order.
+/// Counts of about as many bytes as `n` blocks have, and displacements.
 fn irregular(p: u32, n: u32, random: &mut Random) -> (Vec<u64>, Vec<u64>) {
-    let shape = random.below(6);
-    let size = random.one_of(&[1, u64::from(n), 20 * u64::from(n), ALIGN * u64::from(n)]);
-    let giant = random.below(p.into());
-    let counts: Vec<u64> = (0..u64::from(p))
-        .map(|j| match shape {
-            0 => size,
-            1 => random.below(2 * size + 1),
-            2 if random.below(2) == 0 => 0,
-            2 => random.below(2 * size + 1),
-            3 => u64::from(j == giant) * 100 * size,
-            4 if j == giant => 100 * size + 1,
-            4 => random.below(size + 1),
-            _ => (j % 3) * size,
-        })
-        .collect();
-    let gap = random.one_of(&[0, 0, 7]);
-    let mut order: Vec<usize> = (0..counts.len()).collect();
-    if random.below(3) == 0 {
-        for i in 1..order.len() {
-            order.swap(i, usize::try_from(random.below(i as u64 + 1)).unwrap());
-        }
-    }
-    let (mut displs, mut at) = (vec![0; counts.len()], random.one_of(&[0, 5]));
-    for j in order {
-        displs[j] = at;
-        at += counts[j] + gap;
-    }
+    let n = u64::from(n);
+    let size = random.one_of(&[1, n, 20 * n, ALIGN * n]);
+    let counts = random.counts(p, size);
+    let displs = random.displs(&counts);
     (counts, displs)
 }
 
@@ -205,8 +136,8 @@ fn allgatherv() {
                 let goal = Goal::allgatherv(&counts, &displs, in_place);
                 let case = (&counts, &displs, &blocks, in_place);
                 let largest = counts.iter().copied().max().unwrap();
-                let full = largest >= n.into();
-                add(&mut total, proved(&plan, &goal, full && plan.blocks() == n, &case));
+                let filled = largest >= n.into();
+                add(&mut total, proved(&plan, &goal, filled && plan.blocks() == n, &case));
                 if p <= 40 || u64::from(n) * u64::from(p).pow(2) < 200_000 && random.below(2) == 0 {
                     add(&mut total, checked(&plan, &goal, largest / u64::from(n), random, &case));
                 }

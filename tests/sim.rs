@@ -411,3 +411,18 @@ fn handles_print_short() {
         }
     }
 }
+
+#[test]
+fn requests_must_be_waited_for_before_the_end() {
+    let results = run(3, &sim::Faults::default(), &[], |_, comm, _| {
+        let request = comm.ibcast(comm.alloc::<u8>(1000)?, 0)?;
+        if comm.rank() == 1 {
+            std::mem::forget(request);
+        }
+        Ok(())
+    });
+    for r in results {
+        let e = r.unwrap_err();
+        assert!(e.to_string().contains("1 operations were begun and not waited for"), "{e}");
+    }
+}

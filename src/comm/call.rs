@@ -77,6 +77,7 @@ impl Asked {
             h.word(word);
         }
         a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
+        a.nodes.iter().for_each(|w| h.word(u64::from(*w)));
         h.0
     }
 }
@@ -111,6 +112,9 @@ impl Shared {
     ) -> Result<Prepared> {
         arguments.size = context.size;
         arguments.first = context.first;
+        if operation == Operation::Allgatherv {
+            arguments.nodes = self.nodes_of(context);
+        }
         arguments.blocks = options.blocks.or(self.blocks);
         if arguments.blocks == Some(0) {
             return Err(argument("0 blocks"));
@@ -123,6 +127,16 @@ impl Shared {
             Some(i) => Ok(self.cache.entries.swap_remove(i)),
             None => self.make(context, asked),
         }
+    }
+
+    /// The node of each rank, if that says anything: not where all are on one, or each is on its own.
+    fn nodes_of(&self, context: &Context) -> Vec<u32> {
+        if self.selection.machine().per_node < 2 {
+            return Vec::new();
+        }
+        let node = |rank| self.nodes.get(context.members.world_rank(rank) as usize).copied().unwrap_or(0);
+        let nodes: Vec<u32> = (0..context.size).map(node).collect();
+        if nodes.iter().all(|n| *n == nodes[0]) { Vec::new() } else { nodes }
     }
 
     /// Keeps a program that has run for the next call like it.

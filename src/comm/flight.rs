@@ -67,7 +67,14 @@ impl<T: Pod> Flight<T> {
             task.reducer = reducer;
             if bind {
                 let at = |e: Error| e.in_operation(operation.name(), u64::from(meta.call.sequence));
-                task = held.engine.bind(task, meta, binding, deadline).map_err(|e| held.engine.fail(at(e)))?;
+                let slot = held.engine.bind(task, meta, binding).map_err(|e| held.engine.fail(at(e)))?;
+                let mut waiting = Waiting::new(meta, deadline);
+                task = loop {
+                    match held.engine.bound(slot, &mut waiting).map_err(|e| held.engine.fail(at(e)))? {
+                        Some(task) => break task,
+                        None => held.breathe(),
+                    }
+                };
             }
             prepared.task = Some(task);
         }

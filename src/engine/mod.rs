@@ -140,6 +140,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Operations that were begun and not yet left.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.core.active.len()
+    }
+
     /// The number of ranks of the world.
     pub(crate) fn size(&self) -> u32 {
         self.core.setup.size
@@ -211,27 +216,38 @@ impl Engine {
         Ok(slot)
     }
 
-    /// Exchanges addresses and keys once, for an operation to be started many times with this binding.
+    /// Begins to exchange addresses and keys, once for an operation to be started many times with this binding.
+    /// Returns its slot.
     ///
     /// # Errors
-    /// As [`Engine::wait`].
-    pub(crate) fn bind(
-        &mut self,
-        mut task: Box<Task>,
-        meta: Meta,
-        binding: Binding,
-        deadline: Duration,
-    ) -> Result<Box<Task>> {
+    /// As [`Engine::start`].
+    pub(crate) fn bind(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
         task.rest(meta, binding);
-        let slot = self.enter(task).map_err(|e| self.fail(e))?;
-        let mut waiting = Waiting::new(meta, deadline);
-        self.wait_for(&mut waiting, &mut |core| core.task_ref(slot).is_none_or(Task::all_open))?;
-        let mut task = self.core.leave(slot)?;
+        self.enter(task).map_err(|e| self.fail(e))
+    }
+
+    /// Goes on with what [`Engine::bind`] began: once round; returns the task when all peers are known. Who waits
+    /// calls this again and again, and may let others use the engine in between.
+    ///
+    /// # Errors
+    /// As [`Engine::turn`].
+    pub(crate) fn bound(&mut self, slot: u8, waiting: &mut Waiting) -> Result<Option<Box<Task>>> {
+        let open = |core: &Core| core.task_ref(slot).is_none_or(Task::all_open);
+        if !open(&self.core) {
+            self.healthy()?;
+            if !self.step(waiting)? && !open(&self.core) {
+                self.rest();
+            }
+            if !open(&self.core) {
+                return Ok(None);
+            }
+        }
+        let mut task = self.leave(slot)?;
         for peer in &mut task.peers {
             peer.known = peer.open.map(|(_, output, land)| (output, land));
         }
         task.persistent = true;
-        Ok(task)
+        Ok(Some(task))
     }
 
     /// Whether the operation in `slot` has finished here. Progresses once; `waiting` is kept from one

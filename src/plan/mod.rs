@@ -51,15 +51,18 @@
 //!    sender puts to a receiver in a round, and call it from both sides: that is how mirrors stay
 //!    mirrors. Take the block's or the owner's number for its counter; where one wait must stand for
 //!    many, chain them with [`Step::join`].
-//! 3. A line in a list of [`registry`], and a line for its [`interpret::Goal`] if the operation is new.
-//! 4. Nothing more if the operation is known: `tests/plan_registry.rs` proves every line, also lowered for random
-//!    wires, and holds it to its restrictions, rounds and volume. A new operation needs a case there; a
-//!    default algorithm also a test in `tests/plan_proof.rs`. One that reduces: `tests/plan_reduce.rs`, with
-//!    [`interpret::Fold`].
+//! 3. A line in a list of [`registry`], or a new file with a list there, which is one line more; with what it
+//!    costs ([`registry::cost`]) and, if it reduces, in what order it folds ([`registry::Order`]); and a line for
+//!    its [`interpret::Goal`] or [`interpret::Fold`] if the operation is new.
+//! 4. Nothing more if the operation is known: a test proves every line for all p to 128 and some larger, also
+//!    lowered for random wires, and holds it to its restrictions, rounds and volume: `tests/plan_registry.rs`
+//!    (to all), `tests/plan_moves.rs` (from all, each to each), `tests/plan_reduce.rs` (what reduces),
+//!    `tests/plan_inter.rs` (between two groups). A new operation needs a case in one of them; a default
+//!    algorithm may have its own test in `tests/plan_proof.rs`. What they share is `tests/common/proof.rs`.
 //!
 //! [`bcast::circulant`] is a short example, [`barrier::dissemination`] shows joins. A broadcast of one block down
 //! a tree is a [`bcast::tree::Shape`], an allgather of whole contributions an
-//! [`allgatherv::window::Pattern`]: a few lines each.
+//! [`allgatherv::window::Pattern`]: a few lines each. A plan among some of the ranks is [`inter::among`].
 #![forbid(unsafe_code)]
 
 pub mod allgather;

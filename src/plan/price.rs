@@ -12,6 +12,7 @@
 //! [`price`] is the whole of it for small p. For many ranks, or to look on, record a [`Tape`] and run a [`Clock`].
 
 mod clock;
+mod queue;
 mod tape;
 
 pub use clock::{Clock, Transfer};
@@ -137,6 +138,12 @@ mod tests {
         }
     }
 
+    /// Whether no two of these spans overlap.
+    fn serial(mut spans: Vec<(u64, u64)>) -> bool {
+        spans.sort_unstable();
+        spans.windows(2).all(|w| w[0].1 <= w[1].0)
+    }
+
     /// Two nodes of two ranks; rank 0 puts 1000 bytes to all others: to 1 within the node, to 2 and 3 over its
     /// link out. With one link in for both, 3 gets its bytes after 2.
     #[test]
@@ -159,10 +166,17 @@ mod tests {
         // Both ranks of node 0 put to node 1 at once: the second waits for the links, not for o.
         let pairs = crate::plan::alltoall::direct::alltoall(4, 1000).unwrap();
         let mut clock = Clock::new(Tape::record(&pairs, &LIMITS, |_, _| Ok(())).unwrap(), wires);
+        clock.remember();
         while clock.run(u64::MAX) {}
         // Four puts leave a node, one after the other; the last byte is there L later.
         assert!((100 + 4 * 500 + 1000..100 + 4 * 500 + 1000 + 500).contains(&clock.time_ns()));
         assert_eq!(clock.crossing(), 8000);
+        let crossing = || clock.transfers().iter().filter(|t| t.from / 2 != t.to / 2);
+        for node in 0..2 {
+            assert!(serial(crossing().filter(|t| t.from / 2 == node).map(|t| t.leaves).collect()));
+            assert!(serial(crossing().filter(|t| t.to / 2 == node).map(|t| t.arrives).collect()));
+        }
+        assert_eq!(crossing().count(), 8);
     }
 
     #[test]
@@ -186,10 +200,6 @@ mod tests {
         while clock.run(7) {}
         let transfers = clock.transfers();
         assert_eq!(transfers.len(), 16 * 12);
-        let serial = |mut spans: Vec<(u64, u64)>| {
-            spans.sort_unstable();
-            spans.windows(2).all(|w| w[0].1 <= w[1].0)
-        };
         for rank in 0..17 {
             assert!(serial(transfers.iter().filter(|t| t.from == rank).map(|t| t.leaves).collect()));
             assert!(serial(transfers.iter().filter(|t| t.to == rank).map(|t| t.arrives).collect()));

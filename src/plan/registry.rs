@@ -2,19 +2,19 @@
 //! here or in `registry/`; [`all`] goes through them.
 
 pub mod cost;
-mod hypercube;
-mod inter;
 mod moves;
 mod operation;
 mod order;
 mod reductions;
+
+mod cube;
+mod inter;
 mod reversed;
 
 use super::allgather::circulant::Allgather;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
-    Contributions, bruck, hypercube as gather_cube, mesh, pipelined_ring, ring, window::Pattern,
-    window::Windows,
+    Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
 };
 use super::barrier::dissemination::Barrier;
 use super::bcast::circulant::Bcast;
@@ -40,7 +40,7 @@ pub type Build = fn(&Arguments, &Model) -> Result<Box<dyn Plan>>;
 pub struct Algorithm {
     /// What it does.
     pub operation: Operation,
-    /// Its name; unique within the operation. The first of an operation is its default.
+    /// Its name; unique within the operation. Of equally cheap ones the first of an operation is taken.
     pub name: &'static str,
     /// When it can be used, for people.
     pub restrictions: &'static str,
@@ -129,7 +129,7 @@ const LISTS: &[&[Algorithm]] = &[
     moves::ALLTOALLV,
     reductions::LINES,
     reversed::LINES,
-    hypercube::LINES,
+    cube::LINES,
     inter::LINES,
 ];
 
@@ -348,7 +348,7 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<gather_cube::Hypercube>(equal(a)?),
+        build: |a, _| windows::<hypercube::Hypercube>(equal(a)?),
         cost: Some(spread::allgather_bruck),
         order: None,
     },
@@ -426,7 +426,7 @@ const LINES: &[Algorithm] = &[
         source: "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE",
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
-        build: |a, _| windows::<gather_cube::Hypercube>(unequal(a)?),
+        build: |a, _| windows::<hypercube::Hypercube>(unequal(a)?),
         cost: Some(spread::allgatherv_bruck),
         order: None,
     },

@@ -18,8 +18,8 @@ const MARGIN: f64 = 1.03;
 /// How many choices are remembered.
 const REMEMBERED: usize = 32;
 
-/// More counts than these are not.
-const REMEMBERED_COUNTS: usize = 1 << 14;
+/// As many counts, in all.
+const REMEMBERED_COUNTS: usize = 1 << 21;
 
 /// Chooses algorithms. The same arguments on every rank give the same choice on every rank.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Selection {
     /// The same on any machine.
     ///
     /// # Errors
-    /// As [`Selection::new`].
+    /// When a setting or a line of the file cannot be understood.
     pub fn of(config: &Config, machine: Machine) -> Result<Self> {
         Ok(Self {
             machine,
@@ -184,13 +184,15 @@ impl Selection {
             Some(chosen) => chosen,
             None => cheapest(operation, &arguments, &self.machine, reproducible)?,
         };
-        if arguments.counts.len() <= REMEMBERED_COUNTS {
-            let (at, entry) = (memo.next % REMEMBERED, Entry { how, arguments, chosen });
-            memo.next += 1;
-            match memo.entries.get_mut(at) {
-                Some(old) => *old = entry,
-                None => memo.entries.push(entry),
-            }
+        let counts = |entries: &[Entry]| entries.iter().map(|e| e.arguments.counts.len()).sum::<usize>();
+        if counts(&memo.entries) + arguments.counts.len() > REMEMBERED_COUNTS {
+            memo.entries.clear();
+        }
+        let (at, entry) = (memo.next % REMEMBERED, Entry { how, arguments, chosen });
+        memo.next += 1;
+        match memo.entries.get_mut(at) {
+            Some(old) => *old = entry,
+            None => memo.entries.push(entry),
         }
         Ok(chosen)
     }

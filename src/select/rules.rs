@@ -37,12 +37,14 @@ enum What {
 #[derive(Clone, Copy, Debug)]
 struct Condition {
     what: What,
-    compare: fn(&u64, &u64) -> bool,
+    compare: Compare,
     number: u64,
 }
 
+type Compare = fn(&u64, &u64) -> bool;
+
 /// Longest first, so that `<=` is not taken for `<`.
-const COMPARISONS: [(&str, fn(&u64, &u64) -> bool); 5] =
+const COMPARISONS: [(&str, Compare); 5] =
     [("<=", u64::le), (">=", u64::ge), ("<", u64::lt), (">", u64::gt), ("=", u64::eq)];
 
 /// Reads a file's text.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The tool under test; `TEST_TOOL` names another copy, for a machine that has no target directory.
 pub(crate) const TOOL: &str = env!("CARGO_BIN_EXE_circulant");
 
-/// No command of these tests takes longer, unless it hangs.
+/// No command of these tests takes longer, unless it hangs or its test says so.
 const LIMIT: Duration = Duration::from_secs(60);
 
 const MARK: &str = "LAUNCH_TEST_MARK";
@@ -24,6 +24,8 @@ pub(crate) struct Job {
     /// In the environment of all its descendants.
     pub(crate) mark: String,
     input: Vec<u8>,
+    /// When it is taken to hang.
+    pub(crate) limit: Duration,
     running: Option<Running>,
 }
 
@@ -62,7 +64,7 @@ impl Job {
                 command.env_remove(&*name);
             }
         }
-        Self { command, mark, input: Vec::new(), running: None }
+        Self { command, mark, input: Vec::new(), limit: LIMIT, running: None }
     }
 
     /// `circulant run` with these arguments.
@@ -112,7 +114,7 @@ impl Job {
             self.start();
         }
         let mut run = self.running.take().unwrap();
-        let until = Instant::now() + LIMIT;
+        let until = Instant::now() + self.limit;
         let status = loop {
             match run.child.try_wait().unwrap() {
                 Some(status) => break status,

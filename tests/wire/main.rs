@@ -9,12 +9,18 @@
     reason = "tests may panic"
 )]
 
+#[path = "../common/collective.rs"]
+mod collective;
 #[path = "../common/exercise.rs"]
 mod exercise;
+#[path = "../common/huge.rs"]
+mod huge;
 #[path = "../launch/job.rs"]
 #[allow(dead_code, reason = "shared with the launcher's tests, which use more of it")]
 mod job;
 mod role;
+#[path = "../common/traffic.rs"]
+mod traffic;
 
 use circulant::diagnostics::CountingAllocator;
 use job::{Done, Job, none_left};
@@ -49,6 +55,8 @@ fn main() {
         };
         trials.extend([
             on("collectives", collectives),
+            on("matrix", matrix),
+            on("mixed_traffic", mixed_traffic),
             on("costs_are_those_of_the_plan", costs),
             on("disagreement", disagreement),
             on("bad_arguments", bad_arguments),
@@ -58,6 +66,9 @@ fn main() {
             on("a_stopped_rank_is_named", stopped),
             on("borrowed_memory_is_safe_after_an_error", mprotect),
         ]);
+    }
+    if whole() {
+        trials.push(Trial::test("tcp::over_4_gib_in_one_call", test(|| over_4_gib("tcp"))));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -97,6 +108,39 @@ fn collectives(provider: &str) {
         assert_eq!(done.code, 0, "{n} ranks: {done:?}");
         assert_eq!(done.out.matches("all right").count(), n, "{done:?}");
     }
+}
+
+/// Whether to run what takes minutes: see `ci/collectives`.
+fn whole() -> bool {
+    std::env::var("COLLECTIVES").is_ok_and(|v| v == "full")
+}
+
+fn matrix(provider: &str) {
+    for n in [2, 3, 5, 8] {
+        let done = play(n, "matrix", &["--provider", provider]);
+        assert_eq!((done.code, done.out.matches("all right").count()), (0, n), "{n} ranks: {done:?}");
+    }
+}
+
+fn mixed_traffic(provider: &str) {
+    // (ranks, calls): 10 000 in all.
+    let jobs: &[(usize, &str)] =
+        if whole() { &[(5, "6000"), (2, "2000"), (8, "2000")] } else { &[(5, "2000"), (2, "500")] };
+    for (n, calls) in jobs {
+        let mut job = job(*n, "traffic", &["--provider", provider]);
+        job.limit = Duration::from_secs(if whole() { 600 } else { 60 });
+        let done = job.env("WIRE_TEST_CALLS", calls).output();
+        assert_eq!((done.code, done.out.matches("all right").count()), (0, *n), "{n} ranks: {done:?}");
+        println!("{n} ranks, {calls} calls: {:?}", done.took);
+    }
+}
+
+fn over_4_gib(provider: &str) {
+    let mut job = job(2, "huge", &["--provider", provider, "--deadline", "60"]);
+    job.limit = Duration::from_secs(300);
+    let done = job.output();
+    assert_eq!((done.code, done.out.matches("all right").count()), (0, 2), "{done:?}");
+    println!("{:?}", done.took);
 }
 
 fn costs(provider: &str) {

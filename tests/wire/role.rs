@@ -2,6 +2,8 @@
 #![allow(clippy::cast_possible_truncation, reason = "test patterns wrap")]
 
 use crate::exercise::{exercise, value};
+use crate::huge::huge;
+use crate::traffic::{check_some, subset, traffic};
 use circulant::diagnostics::allocations;
 use circulant::{Communicator, Result, World};
 use rustix::process::{Signal, getpid, kill_process};
@@ -11,6 +13,9 @@ use std::time::Duration;
 pub(crate) fn play(role: &str) {
     let done = match role {
         "exercise" => plain(|comm| exercise(comm, 1).map(|()| println!("all right"))),
+        "matrix" => plain(matrix),
+        "traffic" => plain(mixed_traffic),
+        "huge" => plain(|comm| huge(comm).map(|()| println!("all right"))),
         "costs" => costs(),
         "disagree" => plain(|comm| comm.bcast(&mut vec![0u8; if comm.rank() == 2 { 999 } else { 1000 }], 0)),
         "bad-root" => plain(|comm| comm.bcast(&mut [0u8; 10], if comm.rank() == 2 { 9 } else { 0 })),
@@ -34,6 +39,27 @@ fn plain(body: impl FnOnce(&Communicator) -> Result<()>) -> Result<()> {
     let world = World::init()?;
     body(&world.comm())?;
     world.finalize()
+}
+
+/// What `COLLECTIVES_SEED` says, or 1.
+fn seed() -> u64 {
+    std::env::var("COLLECTIVES_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1)
+}
+
+fn matrix(comm: &Communicator) -> Result<()> {
+    let cases = subset(comm.size(), seed());
+    for case in &cases {
+        check_some(comm, case).unwrap_or_else(|e| panic!("{e} in {case:?}"));
+    }
+    println!("all right, {} cases of seed {}", cases.len(), seed());
+    Ok(())
+}
+
+fn mixed_traffic(comm: &Communicator) -> Result<()> {
+    let calls = std::env::var("WIRE_TEST_CALLS").unwrap().parse().unwrap();
+    traffic(comm, seed(), calls, true)?;
+    println!("all right");
+    Ok(())
 }
 
 fn forever(comm: &Communicator) -> Result<()> {

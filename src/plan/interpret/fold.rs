@@ -8,7 +8,7 @@ use super::events::Events;
 use super::{Report, Violation, violated};
 use crate::plan::lower::Program;
 use crate::plan::{Place, Plan, Region, Side, Sizes};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// What a range of a rank's output must be in the end: the fold of a range of ranks' contributions.
@@ -240,8 +240,9 @@ impl Proof<'_> {
     /// Whether `later` waits for `earlier`, by whatever chain.
     fn waits(&mut self, later: u32, earlier: u32) -> bool {
         self.question += 1;
-        let mut open = vec![later];
-        while let Some(event) = open.pop() {
+        // Nearest first: mostly the wait is direct, or goes through a join or two.
+        let mut open = VecDeque::from([later]);
+        while let Some(event) = open.pop_front() {
             for &before in &self.events.list[event as usize].after {
                 if before == earlier {
                     return true;
@@ -249,7 +250,7 @@ impl Proof<'_> {
                 let met = &mut self.met[before as usize];
                 if self.at[before as usize] > self.at[earlier as usize] && *met != self.question {
                     *met = self.question;
-                    open.push(before);
+                    open.push_back(before);
                 }
             }
         }

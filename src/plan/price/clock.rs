@@ -1,5 +1,6 @@
 //! The virtual clock: runs a [`Tape`] on links that carry one put at a time.
 
+use super::queue::Queue;
 use super::tape::{Does, Tape};
 use super::{COPY_PS, Inner, Wires};
 use crate::plan::NO_COUNTER;
@@ -23,10 +24,6 @@ pub struct Transfer {
     pub arrives: (u64, u64),
 }
 
-/// What happens next somewhere: packed into (picosecond, rank and what and entry), so that a heap of them is
-/// sorted by time, then by rank.
-type Event = Reverse<(u64, u64)>;
-
 /// A rank may post its next put.
 const FREE: u64 = 0;
 /// The first byte of a put reaches the link in.
@@ -39,7 +36,8 @@ const COMPLETE: u64 = 2;
 pub struct Clock {
     tape: Tape,
     wires: Wires,
-    events: BinaryHeap<Event>,
+    /// By picosecond, then by rank, what and entry, packed.
+    events: Queue,
     /// By rank: what is ready to be posted; an entry's number is its order.
     ready: Vec<BinaryHeap<Reverse<u32>>>,
     /// By rank: a put of its is on its way out.
@@ -66,7 +64,7 @@ impl Clock {
         let mut clock = Self {
             tape,
             wires,
-            events: BinaryHeap::new(),
+            events: Queue::new(),
             ready: vec![BinaryHeap::new(); ranks],
             sending: vec![false; ranks],
             out_until: vec![0; links],
@@ -97,7 +95,7 @@ impl Clock {
     /// Runs up to `events` events; false when there are no more.
     pub fn run(&mut self, events: u64) -> bool {
         for _ in 0..events {
-            let Some(Reverse((now, what))) = self.events.pop() else { return false };
+            let Some((now, what)) = self.events.pop() else { return false };
             self.happens(now, what);
         }
         true
@@ -159,7 +157,7 @@ impl Clock {
     }
 
     fn event(&mut self, at: u64, rank: u32, what: u64, entry: u32) {
-        self.events.push(Reverse((at, u64::from(rank) << 34 | what << 32 | u64::from(entry))));
+        self.events.push(at, u64::from(rank) << 34 | what << 32 | u64::from(entry));
     }
 
     /// Copies start at once; puts queue for the link, and reduces for the rank's one core.

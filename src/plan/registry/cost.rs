@@ -42,9 +42,9 @@ impl Machine {
         Self { wire, near: wire, per_node }
     }
 
-    /// L in ns and β in ns per byte between ranks `distance` apart, when all of `size` ranks put that far at once:
-    /// of a node's ranks as many as the distance leave it, all together over one link.
-    fn link(&self, size: u32, distance: u32) -> (f64, f64) {
+    /// L in ns and β in ns per byte between ranks `distance` apart. If all of `size` ranks put that far at once, of a
+    /// node's ranks as many as the distance leave it, all together over one link.
+    fn link(&self, size: u32, distance: u32, all: bool) -> (f64, f64) {
         let (far, near) = (&self.wire, &self.near);
         let distance = distance.min(size.saturating_sub(distance)).max(1);
         let beta = |model: &Model| float(model.byte_ps) / 1000.0;
@@ -53,7 +53,7 @@ impl Machine {
         } else if size <= self.per_node {
             (float(near.latency_ns), beta(near))
         } else {
-            let share = f64::from(distance.min(self.per_node));
+            let share = if all { f64::from(distance.min(self.per_node)) } else { 1.0 };
             (float(far.latency_ns.max(near.latency_ns)), (beta(far) * share).max(beta(near)))
         }
     }
@@ -91,13 +91,15 @@ impl Cost {
 pub struct Path<'a> {
     machine: &'a Machine,
     size: u32,
+    /// One rank of a node puts at a time.
+    alone: bool,
     cost: Cost,
 }
 
 impl<'a> Path<'a> {
     /// An empty path among `size` ranks.
     pub fn new(machine: &'a Machine, size: u32) -> Self {
-        Self { machine, size, cost: Cost { blocks: 1, ..Cost::default() } }
+        Self { machine, size, alone: false, cost: Cost { blocks: 1, ..Cost::default() } }
     }
 
     /// The sum.
@@ -119,7 +121,7 @@ impl<'a> Path<'a> {
     pub fn over(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
         let (mut latency, mut beta) = (0.0, 0.0);
         for &distance in distances {
-            let (l, b) = self.machine.link(self.size, distance);
+            let (l, b) = self.machine.link(self.size, distance, !self.alone);
             (latency, beta) = (latency + l, beta + b);
         }
         let n = float(distances.len().max(1) as u64);
@@ -135,7 +137,15 @@ impl<'a> Path<'a> {
         self.over(&[distance], 1.0, puts, bytes);
     }
 
-    /// Puts to all others from the same rank: all distances alike.
+    /// A part in which of a node's ranks only one puts to others at a time: trees whose far edges have their
+    /// ends on nodes of their own, and what one rank does by itself.
+    pub fn alone(&mut self, part: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.alone, true);
+        part(self);
+        self.alone = before;
+    }
+
+    /// Puts to all others, or from them: all distances alike.
     pub fn to_all(&mut self, hops: f64, puts: f64, bytes: f64) {
         let p = u64::from(self.size);
         // Up to 64 distances are a fair sample of all.

@@ -156,15 +156,14 @@ fn counts(operation: Operation, a: &Arguments) -> Vec<u64> {
 
 /// D and the allgather.
 fn balanced_rounds(a: &Arguments, _: u32) -> u32 {
-    let balanced = || match (&a.counts[..], &a.displs[..]) {
-        (counts, []) if counts.len() > 2 => {
-            // Where they go does not matter to the rounds.
-            let end = |at: &mut u64, count: &u64| Some(std::mem::replace(at, *at + count));
-            let displs: Vec<u64> = counts.iter().scan(0, end).collect();
-            Exchange::balanced(groups(a)?, counts, &displs)
-        }
-        (_, []) => equal(a).and_then(|(groups, counts, displs)| Exchange::balanced(groups, &counts, &displs)),
-        (counts, displs) => Exchange::balanced(groups(a)?, counts, displs),
+    // Where contributions go does not matter.
+    let packed = |counts: &[u64]| -> Vec<u64> {
+        let before = |at: &mut u64, count: &u64| Some(std::mem::replace(at, at.saturating_add(*count)));
+        counts.iter().scan(0, before).collect()
+    };
+    let balanced = || match a.counts.len() == a.size as usize {
+        true => Exchange::balanced(groups(a)?, &a.counts, &packed(&a.counts)),
+        false => equal(a).and_then(|(groups, counts, displs)| Exchange::balanced(groups, &counts, &displs)),
     };
     balanced().map_or(0, |plan| plan.degree()) + larger(a)
 }

@@ -15,9 +15,9 @@ use crate::plan::scan::{pipeline::Pipeline, prefix::Prefix};
 use crate::plan::{MAX_COUNTERS, Plan, rules};
 
 /// Restrictions, for people and for machines.
-pub(super) type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
+type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
 const ANY: Restrictions = ("any p; keeps the order of ranks", super::any);
-pub(super) const COMMUTATIVE: Restrictions = ("any p; commutative", |a| {
+const COMMUTATIVE: Restrictions = ("any p; commutative", |a| {
     if a.commutative { Ok(()) } else { Err(argument("the operator does not commute")) }
 });
 const REVERSED: &str = "Träff 2022, Algorithm 6 reversed";
@@ -363,8 +363,10 @@ fn reduce(a: &Arguments, model: &Model) -> Built {
     Ok(Box::new(Reduce::new(a.size, a.root, a.bytes, a.element, n, a.in_place)?))
 }
 
+/// As for a broadcast on a wire on which a byte also takes its combination.
 pub(super) fn reduce_blocks(a: &Arguments, model: &Model) -> u32 {
-    a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, model).min(MAX_COUNTERS / 4))
+    let model = Model { byte_ps: model.byte_ps.saturating_add(model.reduce_ps), ..*model };
+    a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, &model).min(MAX_COUNTERS / 4))
 }
 
 /// n minimises (p−2+n)·(o + βm/n).

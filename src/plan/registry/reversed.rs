@@ -1,6 +1,6 @@
 //! The line of the reduce-scatter for pieces of very unequal length.
 
-use super::reductions::{COMMUTATIVE, commutes};
+use super::reductions::commutes;
 use super::{Algorithm, Operation, by_blocks, order};
 use crate::plan::allgatherv::circulant::Blocks;
 use crate::plan::reduce_scatter::reversed::Reversed;
@@ -12,11 +12,11 @@ const NAME: &str = "reversed";
 pub(super) const LINES: &[Algorithm] = &[Algorithm {
     operation: Operation::ReduceScatter,
     name: NAME,
-    restrictions: COMMUTATIVE.0,
+    restrictions: "any p; commutative",
     rounds: "n-1+q",
     volume: "<= (n-1+q) * sum of ceil(m_j/n)",
     source: "Träff 2022, Algorithm 9 reversed",
-    fits: COMMUTATIVE.1,
+    fits: |a| commutes(a, NAME),
     rounds_of: by_blocks,
     build: |a, model| {
         commutes(a, NAME)?;

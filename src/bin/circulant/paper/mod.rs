@@ -2,6 +2,7 @@
 
 mod axida;
 mod grama;
+mod kang_2019;
 mod ledger;
 mod sheet;
 mod traff_2010;
@@ -40,6 +41,13 @@ const PAPERS: &[Paper] = &[
         title: "Grama, Gupta, Karypis, Kumar, Introduction to Parallel Computing, chapter 4",
         shows: "costs on ring, mesh and hypercube",
         check: grama::check,
+    },
+    Paper {
+        name: "kang-2019",
+        title: "Kang, Träff, Al-Bahrani, Agrawal, Choudhary, Liao, Scalable Algorithms for MPI Intergroup Allgather and \
+                Allgatherv",
+        shows: "expected gains in its eight settings, Theorems 1 and 3",
+        check: kang_2019::check,
     },
     Paper {
         name: "axida",

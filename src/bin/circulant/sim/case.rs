@@ -1,5 +1,6 @@
 //! What is simulated: an operation with its arguments, and the reference that its times stand beside.
 
+use super::settings::Setting;
 use crate::bench::dist::Dist;
 use crate::outcome::Failure;
 use circulant::plan::alltoall::{Row, exchange_targets};
@@ -18,6 +19,10 @@ pub(crate) struct Case {
     /// As `bench` counts them: see [`Case::arguments`].
     pub(crate) bytes: u64,
     pub(crate) dist: &'static Dist,
+    /// Between two groups: who contributes how much.
+    pub(crate) setting: &'static Setting,
+    /// Between two groups: the ranks of the first.
+    pub(crate) first: Option<u32>,
     pub(crate) root: u32,
     pub(crate) blocks: Option<u32>,
     pub(crate) wires: Wires,
@@ -29,17 +34,23 @@ pub(crate) fn irregular(operation: Operation) -> bool {
     matches!(operation, Allgatherv | Gatherv | Scatterv | ReduceScatter | Alltoallv)
 }
 
+/// Whether an operation takes one of the settings for two groups.
+pub(crate) fn set(operation: Operation) -> bool {
+    matches!(operation, Operation::InterAllgather | Operation::InterAllgatherv)
+}
+
 /// Whether an operation has a root.
 pub(crate) fn rooted(operation: Operation) -> bool {
-    use Operation::{Bcast, Gather, Gatherv, Reduce, Scatter, Scatterv};
-    matches!(operation, Bcast | Gather | Gatherv | Reduce | Scatter | Scatterv)
+    use Operation::{Bcast, Gather, Gatherv, InterBcast, Reduce, Scatter, Scatterv};
+    matches!(operation, Bcast | Gather | Gatherv | InterBcast | Reduce | Scatter | Scatterv)
 }
 
 /// What a size means, for --help; as in `bench`.
 pub(crate) fn meaning(operation: Operation) -> &'static str {
     use Operation::{Allgather, Alltoall, Alltoallv, Gather, ReduceScatterBlock, Scatter};
     match operation {
-        Operation::Barrier => "none",
+        Operation::Barrier | Operation::InterBarrier => "none",
+        operation if set(operation) => "the largest block of a rank",
         Allgather | Gather | Scatter | ReduceScatterBlock => {
             "all ranks' blocks together, in whole 4-byte units, at least one a rank"
         }
@@ -73,8 +84,27 @@ impl Case {
             blocks: self.blocks,
             ..Arguments::default()
         };
+        if self.operation.is_between_groups() {
+            a.first = self.first.unwrap_or_else(|| self.setting.first(self.p));
+        }
+        if let Some(inner) = &self.wires.inner {
+            a.nodes = (0..self.p).map(|rank| rank / inner.ranks.max(1)).collect();
+        }
         match self.operation {
-            Operation::Barrier => a.bytes = 0,
+            Operation::Barrier | Operation::InterBarrier => a.bytes = 0,
+            operation if set(operation) => {
+                let counts = self.setting.counts(self.bytes, a.first, self.p);
+                match counts.split_at_checked(a.first as usize) {
+                    Some((&[one, ..], &[other, ..])) if operation == Operation::InterAllgather => {
+                        a.counts = vec![one, other];
+                    }
+                    Some((one, other)) => {
+                        a.displs = [starts(one), starts(other)].concat();
+                        a.counts = counts;
+                    }
+                    None => {}
+                }
+            }
             Allgather | Gather | Scatter | ReduceScatterBlock | Alltoall => {
                 a.bytes = block(self.bytes, self.p)
             }
@@ -154,10 +184,33 @@ impl Case {
                 let distances = (0..k).flat_map(to_others);
                 distances.filter_map(|d| counts.get(usize::try_from(d).unwrap_or(0))).sum()
             }
+            Op::InterBcast => a.bytes,
+            operation if set(operation) => self.across(a.first, k),
             Op::Allreduce => return 2.0 * a.bytes as f64 * (nodes - 1) as f64 / nodes as f64,
             _ => 0,
         };
         bytes as f64
+    }
+}
+
+impl Case {
+    /// Between two groups: what a node of `k` ranks must get from others, at most. Its ranks of A need what all
+    /// of B contribute, but for what is on the node already; and the other way round.
+    fn across(&self, first: u32, k: u64) -> u64 {
+        let counts = self.setting.counts(self.bytes, first, self.p);
+        let k = usize::try_from(k).unwrap_or(usize::MAX);
+        let sums = |ranks: &[u64], from: usize| {
+            let border = (first as usize).saturating_sub(from).min(ranks.len());
+            let (a, b) = ranks.split_at(border);
+            [(a.len(), a.iter().sum::<u64>()), (b.len(), b.iter().sum())]
+        };
+        let all = sums(&counts, 0);
+        let needs = |(i, ranks): (usize, &[u64])| {
+            let own = sums(ranks, i * k);
+            let need = |group: usize| if own[group].0 > 0 { all[1 - group].1 - own[1 - group].1 } else { 0 };
+            need(0) + need(1)
+        };
+        counts.chunks(k).enumerate().map(needs).max().unwrap_or(0)
     }
 }
 
@@ -175,18 +228,21 @@ mod tests {
     use super::*;
     use crate::bench::dist::DISTS;
     use circulant::plan::price::{Inner, Model};
-    use circulant::plan::registry::{algorithms, all};
+    use circulant::plan::registry::algorithms;
 
     const MODEL: Model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
 
     fn case(operation: Operation, p: u32, bytes: u64) -> Case {
         let dist = Dist::find("linear").unwrap();
-        Case { operation, p, bytes, dist, root: p / 2, blocks: None, wires: Wires::flat(MODEL) }
+        let setting =
+            Setting::find(if operation == Operation::InterAllgather { "s3" } else { "s8" }).unwrap();
+        let wires = Wires::flat(MODEL);
+        Case { operation, p, bytes, dist, setting, first: None, root: p / 2, blocks: None, wires }
     }
 
     #[test]
     fn every_algorithm_takes_the_arguments() {
-        for a in all() {
+        for a in Operation::ALL.into_iter().flat_map(algorithms) {
             for (p, bytes) in [(1, 1000), (2, 0), (16, 1000), (16, 1003), (12, 4)] {
                 let case = case(a.operation, p, bytes);
                 let arguments = case.arguments().unwrap();

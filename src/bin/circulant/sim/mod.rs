@@ -3,18 +3,20 @@
 pub(crate) mod case;
 pub(crate) mod race;
 mod report;
+pub(crate) mod settings;
 mod timeline;
 pub(crate) mod wire;
 
 use crate::bench::dist::{DISTS, Dist};
 use crate::outcome::{Failure, Out};
 use crate::units;
-use case::{Case, irregular, meaning, rooted};
+use case::{Case, irregular, meaning, rooted, set};
 use circulant::plan::registry::{self, Algorithm, Operation};
 use circulant::schedule::MAX_P;
 use clap::Args;
 use race::Outcome;
 use report::{Format, Row};
+use settings::{SETTINGS, Setting};
 use std::path::PathBuf;
 use wire::WireArgs;
 
@@ -54,6 +56,13 @@ pub(crate) struct SimArgs {
     /// How the bytes of an irregular operation are spread over the ranks
     #[arg(short, long, value_name = "NAME", value_parser = distribution)]
     dist: Option<&'static Dist>,
+    /// Who contributes how much between two groups, s1 to s4 for inter_allgather, s5 to s8 for inter_allgatherv
+    /// [default: s1 or s5]
+    #[arg(long, value_name = "NAME", value_parser = setting)]
+    setting: Option<&'static Setting>,
+    /// Ranks of the first group, for operations between two [default: as the setting says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    first: Option<u32>,
     /// Root rank
     #[arg(long, value_name = "R")]
     root: Option<u32>,
@@ -65,9 +74,9 @@ pub(crate) struct SimArgs {
     blocks: Option<u32>,
     #[command(flatten)]
     wire: WireArgs,
-    /// Puts that one algorithm may take; one that takes more is listed and not run (about a microsecond and 60
-    /// bytes of memory each)
-    #[arg(long, value_name = "PUTS", default_value = "25M", value_parser = units::size_argument)]
+    /// Steps (puts, copies, reductions of all ranks) that one algorithm may take; one that takes more is listed
+    /// and not run. About a microsecond and 50 bytes of memory each
+    #[arg(long, value_name = "STEPS", default_value = "40M", value_parser = units::size_argument)]
     budget: u64,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
@@ -104,6 +113,10 @@ fn after_long_help() -> String {
     for d in DISTS {
         text += &format!("  {:<22}{}\n", d.name, d.about);
     }
+    text += "\nSettings of two groups:\n";
+    for s in SETTINGS {
+        text += &format!("  {:<22}{}\n", s.name, s.about);
+    }
     text + "\n" + EXAMPLES
 }
 
@@ -115,6 +128,10 @@ fn distribution(name: &str) -> Result<&'static Dist, String> {
     Dist::find(name).ok_or_else(|| {
         format!("there is no distribution {name:?}; there are {}", DISTS.map(|d| d.name).join(", "))
     })
+}
+
+fn setting(name: &str) -> Result<&'static Setting, String> {
+    Setting::find(name).ok_or_else(|| format!("there is no setting {name:?}; there are s1 to s8"))
 }
 
 fn sizes(text: &str) -> Result<Sizes, String> {
@@ -164,12 +181,19 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     out.finish()
 }
 
+/// Operations that move no bytes.
+fn moves_nothing(operation: Operation) -> bool {
+    matches!(operation, Operation::Barrier | Operation::InterBarrier)
+}
+
 fn case(args: &SimArgs, bytes: u64) -> Case {
     Case {
         operation: args.op,
         p: args.p,
-        bytes,
+        bytes: if moves_nothing(args.op) { 0 } else { bytes },
         dist: args.dist.unwrap_or(&DISTS[0]),
+        setting: args.setting.unwrap_or(&SETTINGS[if args.op == Operation::InterAllgatherv { 4 } else { 0 }]),
+        first: args.first,
         root: args.root.unwrap_or(0),
         blocks: args.blocks,
         wires: args.wire.wires(),
@@ -190,7 +214,8 @@ fn chosen(args: &SimArgs) -> Result<Vec<&'static Algorithm>, Failure> {
             Operation::ALL.into_iter().filter(|o| irregular(*o)).map(Operation::name).collect();
         return Err(Failure::usage(format!("{} has no distribution; {} have one", args.op, with.join(", "))));
     }
-    if args.bytes.is_none() && args.sizes.is_none() && args.op != Operation::Barrier {
+    between_groups(args)?;
+    if args.bytes.is_none() && args.sizes.is_none() && !moves_nothing(args.op) {
         return Err(Failure::usage("say how much: --bytes 1M, say, or --sizes 1K..64M"));
     }
     if args.plot.is_some() && args.sizes.is_none() {
@@ -202,6 +227,28 @@ fn chosen(args: &SimArgs) -> Result<Vec<&'static Algorithm>, Failure> {
     match args.algorithm.as_str() {
         "all" => Ok(registry::algorithms(args.op).collect()),
         name => Ok(vec![registry::algorithm(args.op, name)?]),
+    }
+}
+
+/// What is wrong with the arguments that are for two groups.
+fn between_groups(args: &SimArgs) -> Result<(), Failure> {
+    if args.setting.is_some() && !set(args.op) {
+        return Err(Failure::usage(format!(
+            "{} has no setting; inter_allgather and inter_allgatherv have",
+            args.op
+        )));
+    }
+    if args.setting.is_some_and(|s| s.irregular() != (args.op == Operation::InterAllgatherv)) {
+        return Err(Failure::usage("s1 to s4 are for inter_allgather, s5 to s8 for inter_allgatherv"));
+    }
+    match args.first {
+        Some(_) if !args.op.is_between_groups() => {
+            Err(Failure::usage(format!("{} is not between two groups", args.op)))
+        }
+        Some(first) if first >= args.p => {
+            Err(Failure::usage(format!("a group of {first} leaves nobody for the other of {} ranks", args.p)))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -253,6 +300,10 @@ mod tests {
             "bcast -p 65 --bytes 1 --timeline x.svg",
             "bcast -p 2 --bytes 1 --plot x.svg",
             "bcast -p 2 --bytes 1 --algorithm magic",
+            "bcast -p 2 --bytes 1 --first 1",
+            "inter_bcast -p 2 --bytes 1 --first 2",
+            "inter_bcast -p 2 --bytes 1 --setting s1",
+            "inter_allgather -p 2 --bytes 1 --setting s5",
         ] {
             assert_eq!(chosen(&parse(words).unwrap()).unwrap_err().code, 2, "{words}");
         }

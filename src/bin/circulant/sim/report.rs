@@ -1,6 +1,6 @@
 //! Outcomes as a table for people, as CSV, as JSON, and as a plot.
 
-use super::case::{Case, irregular, rooted};
+use super::case::{Case, irregular, rooted, set};
 use super::race::Outcome;
 use crate::bench::plot::{Frame, Series, chart};
 use crate::grid::grid;
@@ -48,7 +48,7 @@ impl Row {
         let ran = if let Outcome::Ran(ran) = outcome { Some(ran) } else { None };
         Self {
             op: case.operation.name(),
-            dist: if irregular(case.operation) { case.dist.name } else { "-" },
+            dist: spread(case).unwrap_or("-"),
             p: case.p,
             ppn: case.wires.inner.map_or(1, |inner| inner.ranks),
             bytes: case.bytes,
@@ -63,7 +63,7 @@ impl Row {
                 Outcome::Ran(_) => String::new(),
                 // Without the advice to choose another: all are here.
                 Outcome::Unfit(why) => format!("cannot: {}", why.split("; ").next().unwrap_or(why)),
-                Outcome::OutOfReach(puts) => format!("not run: about {puts:.1e} puts"),
+                Outcome::OutOfReach(steps) => format!("not run: about {steps:.1e} steps"),
             },
         }
     }
@@ -112,10 +112,16 @@ pub(crate) fn print(out: &mut Out, format: Format, case: &Case, budget: u64, row
             out.text(&if one_size { by_time(rows) } else { by_size(rows) });
             if rows.iter().any(|row| row.note.starts_with("not run")) {
                 let budget = units::figures(budget as f64 / 1e6);
-                out.line(&format!("\nnot run: beyond the budget of {budget} million puts (--budget)"));
+                out.line(&format!("\nnot run: beyond the budget of {budget} million steps (--budget)"));
             }
         }
     }
+}
+
+/// The name of what says who has how much.
+fn spread(case: &Case) -> Option<&'static str> {
+    let of_setting = || set(case.operation).then_some(case.setting.name);
+    irregular(case.operation).then_some(case.dist.name).or_else(of_setting)
 }
 
 fn title(case: &Case) -> String {
@@ -124,10 +130,17 @@ fn title(case: &Case) -> String {
         Some(inner) => format!(", {} per node", inner.ranks),
         None => String::new(),
     };
-    let dist = if irregular(case.operation) { format!(" {}", case.dist.name) } else { String::new() };
+    let dist = spread(case).map_or_else(String::new, |name| format!(" {name}"));
+    let groups = match case.operation.is_between_groups() {
+        true => {
+            let first = case.first.unwrap_or_else(|| case.setting.first(case.p));
+            format!(" ({first} and {})", case.p.saturating_sub(first))
+        }
+        false => String::new(),
+    };
     let root =
         if rooted(case.operation) && case.root > 0 { format!(" from {}", case.root) } else { String::new() };
-    format!("{}{dist}{root} among {ranks}{nodes}", case.operation)
+    format!("{}{dist}{root} among {ranks}{groups}{nodes}", case.operation)
 }
 
 fn wires(case: &Case) -> String {

@@ -1,7 +1,6 @@
 //! Costs of what moves blocks: gather(v), scatter(v), alltoall(v).
 
-use super::spread::skips;
-use super::{Path, float, floor_log, powers};
+use super::{COPY_NS, Path, float, floor_log, powers};
 use crate::plan::registry::{Arguments, q};
 use crate::plan::topology::sides;
 use crate::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
@@ -19,28 +18,24 @@ fn foreign(a: &Arguments) -> (f64, f64) {
 
 /// All put at once: the root's link in is what counts.
 pub(in crate::plan::registry) fn gather_direct(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(others(a).min(1.0), others(a).min(1.0), others(a) * float(a.bytes));
+    path.alone(|path| path.to_all(others(a).min(1.0), others(a).min(1.0), others(a) * float(a.bytes)));
 }
 
 pub(in crate::plan::registry) fn gatherv_direct(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
-    path.to_all(n.min(1.0), n.min(1.0), bytes);
+    path.alone(|path| path.to_all(n.min(1.0), n.min(1.0), bytes));
 }
 
 /// A run goes on when it is here: a round waits for the last half of its message.
 pub(in crate::plan::registry) fn gather_binomial(a: &Arguments, path: &mut Path<'_>) {
-    let bytes = float(a.bytes);
-    let start = path.clone();
-    for d in powers(a.size).into_iter().take(floor_log(a.size).max(1) as usize) {
-        path.hop(d, 1.0, f64::from((d / 2).max(1)) * bytes);
-    }
-    path.longer(
-        |path| path.over(&[1], 0.0, 0.0, if a.size > 1 { bytes } else { 0.0 }),
-        |path| {
-            *path = start;
-            path.over(&powers(a.size), others(a).min(1.0), others(a).min(1.0), others(a) * bytes);
-        },
-    );
+    let (bytes, one) = (float(a.bytes), others(a).min(1.0));
+    let by_rounds = |path: &mut Path<'_>| {
+        for d in powers(a.size).into_iter().take(floor_log(a.size).max(1) as usize) {
+            path.hop(d, 1.0, f64::from((d / 2).max(1)) * bytes);
+        }
+        path.over(&[1], 0.0, 0.0, one * bytes);
+    };
+    path.alone(|path| path.longer(by_rounds, |path| path.over(&powers(a.size), one, one, others(a) * bytes)));
 }
 
 /// As for equal blocks, of the mean length.
@@ -54,12 +49,12 @@ pub(in crate::plan::registry) fn gatherv_size_aware(a: &Arguments, path: &mut Pa
 
 /// The root puts to all, one after the other.
 pub(in crate::plan::registry) fn scatter_direct(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes));
+    path.alone(|path| path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes)));
 }
 
 pub(in crate::plan::registry) fn scatterv_direct(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
-    path.to_all(n.min(1.0), n, bytes);
+    path.alone(|path| path.to_all(n.min(1.0), n, bytes));
 }
 
 /// Halves, quarters, …: all but one block in the end, by q hops.
@@ -68,7 +63,9 @@ pub(in crate::plan::registry) fn scatter_binomial(a: &Arguments, path: &mut Path
     // Heavy runs of a message are puts of their own.
     let runs = if bytes < path.light() { 0.0 } else { rounds * (rounds - 1.0) / 2.0 };
     let joined = Path::runs(others(a), bytes);
-    path.over(&powers(a.size), floor_log(a.size).into(), rounds + runs.min(joined), others(a) * bytes);
+    path.alone(|path| {
+        path.over(&powers(a.size), floor_log(a.size).into(), rounds + runs.min(joined), others(a) * bytes)
+    });
 }
 
 pub(in crate::plan::registry) fn scatterv_binomial(a: &Arguments, path: &mut Path<'_>) {
@@ -85,6 +82,7 @@ struct Way {
     hops: f64,
     puts: f64,
     bytes: f64,
+    copied: f64,
 }
 
 impl Way {
@@ -93,16 +91,24 @@ impl Way {
         self.hops * float(model.latency_ns)
             + self.puts * float(model.overhead_ns)
             + self.bytes * float(model.byte_ps) / 1000.0
+            + self.copied * COPY_NS
+    }
+
+    fn walk(self, path: &mut Path<'_>) {
+        let distances = powers(path.size);
+        path.alone(|path| path.over(&distances, self.hops, self.puts, self.bytes));
+        path.copy(self.copied);
     }
 }
 
-/// Down a tree: every edge in turn, the last round's first. O(p log p).
+/// Down a tree: every edge in turn, the last round's first; who passes blocks on copies its own in the end.
 fn down(a: &Arguments, tree: Option<&dyn Tree>, path: &mut Path<'_>) {
     let Some(tree) = tree.filter(|_| a.counts.len() == a.size as usize) else { return };
     let sums = sums(a, tree);
     let mut slowest = Way::default();
     let mut todo = vec![(tree.root(), Way::default())];
-    while let Some((rank, mut way)) = todo.pop() {
+    while let Some((rank, came)) = todo.pop() {
+        let mut way = came;
         for child in tree.children(rank).into_iter().rev() {
             let bytes = float(sums[(child.first + child.width) as usize] - sums[child.first as usize]);
             if bytes > 0.0 {
@@ -110,42 +116,48 @@ fn down(a: &Arguments, tree: Option<&dyn Tree>, path: &mut Path<'_>) {
                 todo.push((child.peer, Way { hops: way.hops + 1.0, ..way }));
             }
         }
-        let way = if rank == tree.root() { Way { hops: way.puts.min(1.0), ..way } } else { way };
-        if way.price(path) > slowest.price(path) {
-            slowest = way;
+        let staged = rank != tree.root() && way.puts > came.puts;
+        let own = if staged { float(a.counts[rank as usize]) } else { 0.0 };
+        let end = Way { copied: own, ..came };
+        if end.price(path) > slowest.price(path) {
+            slowest = end;
         }
     }
-    path.over(&powers(a.size), slowest.hops, slowest.puts, slowest.bytes);
+    slowest.walk(path);
 }
 
-/// Up a tree: the root's link in carries all, and the deepest path must be walked.
+/// Up a tree: the root's link in carries all, and the deepest path must be walked; who has blocks of others copies
+/// its own to them first.
 fn up(a: &Arguments, tree: Option<&dyn Tree>, path: &mut Path<'_>) {
     let Some(tree) = tree.filter(|_| a.counts.len() == a.size as usize) else { return };
     let sums = sums(a, tree);
     let (n, bytes) = foreign(a);
-    path.over(&powers(a.size), n.min(1.0), n.min(1.0), bytes);
-    let mut slowest = Way::default();
+    let mut slowest = Way { hops: n.min(1.0), puts: n.min(1.0), bytes, copied: 0.0 };
     let mut todo = vec![(tree.root(), Way::default())];
     while let Some((rank, way)) = todo.pop() {
-        if way.price(path) > slowest.price(path) {
-            slowest = way;
-        }
+        let mut staged = false;
         for child in tree.children(rank) {
             let bytes = float(sums[(child.first + child.width) as usize] - sums[child.first as usize]);
             if bytes > 0.0 {
-                let way = Way { hops: way.hops + 1.0, puts: way.puts + 1.0, bytes: way.bytes + bytes / 2.0 };
+                staged = rank != tree.root();
+                let way = Way {
+                    hops: way.hops + 1.0,
+                    puts: way.puts + 1.0,
+                    bytes: way.bytes + bytes / 2.0,
+                    copied: 0.0,
+                };
                 todo.push((child.peer, way));
             }
         }
+        let own = float(a.counts[rank as usize]);
+        let end = if staged { Way { bytes: way.hops * own, copied: own, ..way } } else { way };
+        for end in [way, end] {
+            if end.price(path) > slowest.price(path) {
+                slowest = end;
+            }
+        }
     }
-    let start = Path::new(path.machine, a.size);
-    path.longer(
-        |_| (),
-        |path| {
-            *path = start;
-            path.over(&powers(a.size), slowest.hops, slowest.puts, slowest.bytes);
-        },
-    );
+    slowest.walk(path);
 }
 
 /// Bytes of all positions before.
@@ -242,5 +254,4 @@ pub(in crate::plan::registry) fn alltoall_mesh(a: &Arguments, path: &mut Path<'_
 pub(in crate::plan::registry) fn alltoall_ring(a: &Arguments, path: &mut Path<'_>) {
     let hops = others(a);
     path.over(&[1], hops, hops, hops * f64::from(a.size) / 2.0 * float(a.bytes));
-    let _ = skips;
 }

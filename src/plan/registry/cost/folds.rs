@@ -1,9 +1,9 @@
 //! Costs of what reduces. m is the vector that every rank contributes.
 
-use super::spread::{circulant, heaviest, skips};
+use super::spread::{heaviest, shape, skips};
 use super::{Path, float, floor_log, powers};
 use crate::plan::partial::Pieces;
-use crate::plan::registry::{Arguments, Operation, q, reductions};
+use crate::plan::registry::{Arguments, q, reductions};
 use crate::plan::scan::prefix::Prefix;
 use crate::schedule::Circulant;
 
@@ -18,23 +18,21 @@ fn pieces(a: &Arguments) -> (f64, f64) {
     (float(some), float(largest))
 }
 
-/// The broadcast backwards; where reducing is slower than the wire it sets the pace.
+/// The broadcast backwards: the pace is that of the slower of putting and combining, and a block is combined at
+/// every hop.
 pub(in crate::plan::registry) fn reduce(a: &Arguments, path: &mut Path<'_>) {
-    let n = reductions::reduce_blocks(a, path.model());
-    let before = path.cost().puts;
-    circulant(a, n, float(a.bytes), path);
-    let (rounds, block) = (path.cost().puts - before, float(a.bytes) / f64::from(n));
-    let gamma = float(path.model().reduce_ps) / 1000.0 * block;
-    let put = float(path.model().overhead_ns) + float(path.model().byte_ps) / 1000.0 * block;
-    // Of the shorter of the two a quarter is not hidden.
-    let visible = if n == 1 {
-        1.0
-    } else if gamma > put {
-        1.0 - 0.75 * put / gamma
-    } else {
-        0.25
-    };
-    path.reduce(visible * rounds * block);
+    let (n, bytes) = (reductions::reduce_blocks(a, path.model()), float(a.bytes));
+    path.blocks(n);
+    let (hops, rounds) = shape(a.size, n, bytes, path);
+    let block = bytes / f64::from(n);
+    let more = if n > 1 && a.size > 1 { 1.0 } else { 0.0 };
+    path.over(&skips(a.size), hops + more, 0.0, 0.0);
+    path.reduce(if n > 1 { hops } else { rounds.min(hops + 1.0) } * block);
+    let put = |path: &mut Path<'_>| path.over(&skips(a.size), 0.0, rounds, rounds * block);
+    match n {
+        1 => put(path),
+        _ => path.longer(put, |path| path.reduce(rounds * block)),
+    }
 }
 
 /// Whole vectors up the tree, each combined before it goes on.
@@ -42,7 +40,7 @@ fn up(size: u32, bytes: f64, path: &mut Path<'_>) {
     let hops = f64::from(floor_log(size));
     // Just above a power of two the root's last message comes early, but takes its time.
     let more = if size.is_power_of_two() { 0.0 } else { 0.6 };
-    path.over(&powers(size), hops, hops + more, (hops + more) * bytes);
+    path.alone(|path| path.over(&powers(size), hops, hops + more, (hops + more) * bytes));
     path.reduce((hops + more) * bytes);
 }
 
@@ -71,7 +69,9 @@ fn scattered(a: &Arguments, path: &mut Path<'_>) {
 pub(in crate::plan::registry) fn reduce_gathered(a: &Arguments, path: &mut Path<'_>) {
     scattered(a, path);
     let (some, piece) = pieces(a);
-    path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), others(a).min(some) * piece);
+    path.alone(|path| {
+        path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), others(a).min(some) * piece)
+    });
 }
 
 pub(in crate::plan::registry) fn allreduce(a: &Arguments, path: &mut Path<'_>) {
@@ -120,7 +120,7 @@ pub(in crate::plan::registry) fn doubling(a: &Arguments, path: &mut Path<'_>) {
 pub(in crate::plan::registry) fn allreduce_ordered(a: &Arguments, path: &mut Path<'_>) {
     let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
     up(a.size, bytes, path);
-    path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * bytes);
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * bytes));
 }
 
 // --- reduce_scatter ---------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ pub(in crate::plan::registry) fn scatter_ordered(a: &Arguments, path: &mut Path<
         if a.counts.is_empty() { float(a.bytes) * f64::from(a.size) } else { float(a.counts.iter().sum()) };
     let own = if a.counts.is_empty() { float(a.bytes) } else { float(a.counts[0]) };
     up(a.size, total, path);
-    path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), total - own);
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), total - own));
 }
 
 // --- scans ------------------------------------------------------------------------------------------------
@@ -191,5 +191,4 @@ pub(in crate::plan::registry) fn pipeline(a: &Arguments, path: &mut Path<'_>) {
     path.over(&[1], hops, hops, hops * block);
     path.reduce(hops * block);
     path.longer(|path| path.over(&[1], 0.0, rest, rest * block), |path| path.reduce(rest * block));
-    let _ = Operation::ALL;
 }

@@ -2,8 +2,8 @@
 
 use super::{COALESCE, Path, float, floor_log, powers};
 use crate::plan::registry::{Arguments, block_of, pipelined_rounds, q};
+use crate::plan::rules;
 use crate::plan::topology::sides;
-use crate::plan::{rules, split::ALIGN};
 use crate::schedule::Circulant;
 
 /// Distances of the circulant graph.
@@ -27,34 +27,39 @@ pub(in crate::plan::registry) fn bcast(a: &Arguments, path: &mut Path<'_>) {
 }
 
 pub(super) fn circulant(a: &Arguments, n: u32, bytes: f64, path: &mut Path<'_>) {
-    if a.size <= 1 {
-        return;
-    }
     path.blocks(n);
-    let graph = Circulant::new(a.size);
-    // The tree in units: a put takes 1 and the latency its share.
-    let latency = float(path.model().latency_ns);
-    let put = float(path.model().overhead_ns) + bytes / f64::from(n) * float(path.model().byte_ps) / 1000.0;
+    let (hops, rounds) = shape(a.size, n, bytes, path);
+    let more = if n > 1 && a.size > 1 { 1.0 } else { 0.0 };
+    path.over(&skips(a.size), hops + more, rounds, rounds * bytes / f64::from(n));
+}
+
+/// The most hops of a block, and the puts that follow each other: of one block those of the slowest rank.
+pub(super) fn shape(size: u32, n: u32, bytes: f64, path: &Path<'_>) -> (f64, f64) {
+    if size <= 1 {
+        return (0.0, 0.0);
+    }
+    let (graph, model) = (Circulant::new(size), path.model());
+    let latency = float(model.latency_ns);
+    let put = float(model.overhead_ns) + bytes / f64::from(n) * float(model.byte_ps) / 1000.0;
     let (time, hops) = rules::tree(&graph, put.max(1.0), latency);
     if n == 1 {
-        let puts = ((time - hops * latency) / put.max(1.0)).max(0.0);
-        return path.over(&skips(a.size), hops, puts, puts * bytes);
+        return (hops, ((time - hops * latency) / put.max(1.0)).max(0.0));
     }
-    let rounds = f64::from(n) - 1.0 + f64::from(graph.q()) - if a.size == 3 { 1.0 } else { 0.0 };
-    path.over(&skips(a.size), hops + 1.0, rounds, rounds * bytes / f64::from(n));
+    // Among three ranks the only block that is passed on late is the last but one.
+    (hops, f64::from(n) - 1.0 + f64::from(graph.q()) - if size == 3 { 1.0 } else { 0.0 })
 }
 
 /// q puts to the last, and as many hops as a number below p has bits.
 pub(in crate::plan::registry) fn bcast_binomial(a: &Arguments, path: &mut Path<'_>) {
     let rounds = f64::from(q(a.size));
-    path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * float(a.bytes));
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * float(a.bytes)));
 }
 
 /// All but a piece twice: down the tree, and around.
 pub(in crate::plan::registry) fn bcast_scattered(a: &Arguments, path: &mut Path<'_>) {
     let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
     let rest = bytes - bytes / f64::from(a.size.max(1));
-    path.over(&powers(a.size), floor_log(a.size).into(), rounds, rest);
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rest));
     path.over(&skips(a.size), (rounds - 1.0).max(0.0), rounds, rest);
 }
 
@@ -80,8 +85,8 @@ pub(in crate::plan::registry) fn bcast_round_robin(a: &Arguments, path: &mut Pat
         return;
     }
     let segments = f64::from(n.div_ceil(others));
+    path.blocks(n.div_ceil(others).saturating_mul(others));
     let n = segments * f64::from(others);
-    path.blocks(n as u32);
     let puts = if others == 1 { n } else { n + f64::from(others) - 1.0 };
     path.to_all(f64::from(others.min(2)), puts, puts * float(a.bytes) / n);
 }
@@ -90,18 +95,18 @@ pub(in crate::plan::registry) fn bcast_round_robin(a: &Arguments, path: &mut Pat
 pub(in crate::plan::registry) fn bcast_mesh(a: &Arguments, path: &mut Path<'_>) {
     let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
     let bytes = float(a.bytes);
-    let mut down = |size: u32, unit: u32| {
+    let down = |path: &mut Path<'_>, size: u32, unit: u32| {
         let rounds = f64::from(q(size));
         let distances: Vec<u32> = powers(size).iter().map(|d| d * unit).collect();
         path.over(&distances, floor_log(size).into(), rounds, rounds * bytes);
     };
-    down(columns, 1);
-    down(rows, columns);
+    path.alone(|path| down(path, columns, 1));
+    down(path, rows, columns);
 }
 
 pub(in crate::plan::registry) fn bcast_linear(a: &Arguments, path: &mut Path<'_>) {
     let others = f64::from(a.size.saturating_sub(1));
-    path.to_all(others.min(1.0), others, others * float(a.bytes));
+    path.alone(|path| path.to_all(others.min(1.0), others, others * float(a.bytes)));
 }
 
 // --- allgather --------------------------------------------------------------------------------------------
@@ -116,63 +121,49 @@ pub(in crate::plan::registry) fn allgather(a: &Arguments, path: &mut Path<'_>) {
     }
 }
 
-/// Rounds whose pieces go on as soon as they are here: a round ends a hop after the one before, or when the link
-/// has carried all until then.
-struct Windows<'a> {
+/// Rounds whose pieces go on as soon as they are here: a round ends a hop after the one that brought the last of
+/// what it sends, or when the link has carried all until then.
+struct Windows {
     /// By round: the distance, the owners of a message, its bytes where it has most.
     rounds: Vec<(u32, u32, f64)>,
     /// The longest contribution.
     largest: f64,
-    /// Hops that a piece makes at most.
-    hops: u32,
-    counts: &'a [u64],
 }
 
-impl Windows<'_> {
+impl Windows {
     fn walk(&self, path: &mut Path<'_>) {
-        let owners = |rounds: &[(u32, u32, f64)]| rounds.iter().map(|r| f64::from(r.1)).sum::<f64>();
-        let total: f64 = self.rounds.iter().map(|r| r.2).sum();
-        let mean = total / owners(&self.rounds).max(1.0);
+        let (owners, total) = self.rounds.iter().fold((0.0, 0.0), |(n, b), r| (n + f64::from(r.1), b + r.2));
+        let mean = total / f64::max(owners, 1.0);
         let start = path.clone();
-        let mut skipped = (self.rounds.len() as u32).saturating_sub(self.hops);
         let (mut puts, mut bytes, mut distances) = (0.0, 0.0, Vec::new());
+        // By round: the owners held after it, and its end.
+        let (mut held, mut ends) = (1, Vec::<(u32, Path<'_>)>::new());
         for &(distance, width, most) in &self.rounds {
-            let width = f64::from(width);
-            let runs = Path::runs(width, mean);
+            let runs = Path::runs(width.into(), mean);
             let runs = if mean < path.light() { (runs / 4.0).max(1.0) } else { runs };
             (puts, bytes) = (puts + runs, bytes + most);
             distances.push(distance);
-            let hop = (float(COALESCE).min(most)).max(self.largest.min(most));
-            // Where pieces make fewer hops than there are rounds, some of the early rounds do not add up.
-            let waits = if skipped > 0 && width <= 1.0 {
-                skipped -= 1;
-                false
-            } else {
-                true
-            };
-            path.longer(
-                |path| {
-                    path.over(
-                        &[distance],
-                        f64::from(u8::from(waits)),
-                        f64::from(u8::from(waits)),
-                        if waits { hop } else { 0.0 },
-                    )
-                },
+            let brought = ends.iter().find(|end| end.0 >= width).map(|end| end.1.clone());
+            let mut end = brought.filter(|_| width > 1).unwrap_or_else(|| start.clone());
+            let run = float(COALESCE).min(most).max(self.largest.min(most));
+            end.longer(
+                |path| path.hop(distance, 1.0, run),
                 |path| {
                     *path = start.clone();
                     path.over(&distances, 1.0, puts, bytes);
                 },
             );
+            path.longer(|_| (), |path| *path = end.clone());
+            held += width;
+            ends.push((held, path.clone()));
         }
-        let _ = self.counts;
     }
 }
 
-fn equal(a: &Arguments, hops: u32, widths: impl Iterator<Item = (u32, u32)>, path: &mut Path<'_>) {
+fn equal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
     let bytes = float(a.bytes);
-    let rounds = widths.map(|(distance, width)| (distance, width, f64::from(width) * bytes)).collect();
-    Windows { rounds, largest: bytes, hops, counts: &[] }.walk(path);
+    let rounds = widths.into_iter().map(|(distance, width)| (distance, width, f64::from(width) * bytes));
+    Windows { rounds: rounds.collect(), largest: bytes }.walk(path);
 }
 
 /// By round of the circulant graph: its skip and the owners of a message.
@@ -188,9 +179,8 @@ fn doubling_widths(size: u32) -> Vec<(u32, u32)> {
 /// As an allgatherv of one block each.
 pub(in crate::plan::registry) fn allgather_pieces(a: &Arguments, path: &mut Path<'_>) {
     let n = a.blocks.unwrap_or(1);
-    let hops = rules::tree(&Circulant::new(a.size.max(1)), 1.0, 1.0).1 as u32;
     path.blocks(n);
-    equal(a, hops, circulant_widths(a.size).into_iter(), path);
+    equal(a, circulant_widths(a.size), path);
     if n > 1 {
         let more = f64::from(n - 1) * f64::from(a.size - 1);
         path.over(&skips(a.size), 0.0, more, 0.0);
@@ -198,7 +188,7 @@ pub(in crate::plan::registry) fn allgather_pieces(a: &Arguments, path: &mut Path
 }
 
 pub(in crate::plan::registry) fn allgather_bruck(a: &Arguments, path: &mut Path<'_>) {
-    equal(a, floor_log(a.size), doubling_widths(a.size).into_iter(), path);
+    equal(a, doubling_widths(a.size), path);
 }
 
 pub(in crate::plan::registry) fn allgather_ring(a: &Arguments, path: &mut Path<'_>) {
@@ -219,11 +209,10 @@ pub(in crate::plan::registry) fn allgather_pipelined(a: &Arguments, path: &mut P
 
 /// Rings along rows, then whole rows along columns, piece by piece.
 pub(in crate::plan::registry) fn allgather_mesh(a: &Arguments, path: &mut Path<'_>) {
-    let counts = [a.bytes];
-    mesh(a, &counts, float(a.bytes), float(a.bytes) * f64::from(a.size.saturating_sub(1)), path);
+    mesh(a, float(a.bytes), float(a.bytes) * f64::from(a.size.saturating_sub(1)), path);
 }
 
-fn mesh(a: &Arguments, _counts: &[u64], largest: f64, volume: f64, path: &mut Path<'_>) {
+fn mesh(a: &Arguments, largest: f64, volume: f64, path: &mut Path<'_>) {
     let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
     let (down, across) = (f64::from(rows.saturating_sub(1)), f64::from(columns.saturating_sub(1)));
     let mean = volume / f64::from(a.size.saturating_sub(1).max(1));
@@ -251,9 +240,9 @@ fn volume(a: &Arguments) -> f64 {
     float(a.counts.iter().sum::<u64>() - a.counts.iter().min().copied().unwrap_or(0))
 }
 
-fn unequal(a: &Arguments, hops: u32, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
+fn unequal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
     let rounds = widths.into_iter().map(|(d, width)| (d, width, float(heaviest(&a.counts, width)))).collect();
-    Windows { rounds, largest: largest(a), hops, counts: &a.counts }.walk(path);
+    Windows { rounds, largest: largest(a) }.walk(path);
 }
 
 /// The most bytes that `width` consecutive owners have.
@@ -280,20 +269,20 @@ pub(in crate::plan::registry) fn allgatherv(a: &Arguments, path: &mut Path<'_>) 
         return circulant(a, n, largest(a), path);
     }
     path.blocks(n);
-    let hops = rules::tree(&Circulant::new(a.size), 1.0, 1.0).1 as u32;
     if n == 1 {
-        return unequal(a, hops, widths, path);
+        return unequal(a, widths, path);
     }
     let puts =
         rules::puts(&a.counts, n, a.counts.iter().copied().max().unwrap_or(0), &Circulant::new(a.size));
     let heavy: f64 = widths.iter().map(|w| float(heaviest(&a.counts, w.1))).sum();
     let (q, n) = (f64::from(q(a.size)), f64::from(n));
     let stalls = 0.3 * ((heavy - volume(a)).max(0.0) + q * largest(a)) / n;
-    path.over(&skips(a.size), f64::from(hops), q + puts.unwrap_or(n * f64::from(a.size)), volume(a) + stalls);
+    let hops = rules::tree(&Circulant::new(a.size), 1.0, 1.0).1;
+    path.over(&skips(a.size), hops + 1.0, q + puts.unwrap_or(n * f64::from(a.size)), volume(a) + stalls);
 }
 
 pub(in crate::plan::registry) fn allgatherv_bruck(a: &Arguments, path: &mut Path<'_>) {
-    unequal(a, floor_log(a.size), doubling_widths(a.size), path);
+    unequal(a, doubling_widths(a.size), path);
 }
 
 /// The largest contribution is waited for in every round.
@@ -320,6 +309,5 @@ pub(in crate::plan::registry) fn allgatherv_mesh(a: &Arguments, path: &mut Path<
     let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
     let volume = float(heaviest(&a.counts, columns)) * f64::from(rows.saturating_sub(1))
         + largest(a) * f64::from(columns.saturating_sub(1));
-    mesh(a, &a.counts, largest(a), volume, path);
-    let _ = ALIGN;
+    mesh(a, largest(a), volume, path);
 }

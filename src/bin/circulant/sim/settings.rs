@@ -1,0 +1,93 @@
+//! The eight settings of Kang et al. 2019 for allgather(v) between two groups.
+
+/// Sizes of the groups, and what their ranks contribute.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    /// What it looks like, for --help.
+    pub(crate) about: &'static str,
+    /// The gain over root gathering that the paper expects.
+    pub(crate) gain: f64,
+    /// The groups' sizes are as 25 to 7; else equal.
+    uneven: bool,
+    /// What a rank of A and a rank of B contributes, as parts of the largest.
+    parts: [f64; 2],
+    /// Rank i in proportion to i+1.
+    arithmetic: bool,
+}
+
+const fn setting(
+    name: &'static str,
+    about: &'static str,
+    gain: f64,
+    uneven: bool,
+    parts: [f64; 2],
+    arithmetic: bool,
+) -> Setting {
+    Setting { name, about, gain, uneven, parts, arithmetic }
+}
+
+/// s1 to s4 are of equal contributions within a group, s5 to s8 for allgatherv. That A sends four times as much
+/// in s3, and B in s4, is not said: the expected gains follow from it.
+pub(crate) const SETTINGS: [Setting; 8] = [
+    setting("s1", "equal groups, equal blocks", 7.0, false, [1.0, 1.0], false),
+    setting("s2", "25:7 ranks, equal blocks", 4.84, true, [1.0, 1.0], false),
+    setting("s3", "25:7 ranks, A's blocks four times B's", 4.21, true, [1.0, 0.25], false),
+    setting("s4", "25:7 ranks, B's blocks four times A's", 6.68, true, [0.25, 1.0], false),
+    setting("s5", "equal groups, equal blocks", 7.0, false, [1.0, 1.0], false),
+    setting("s6", "equal groups, rank i in proportion to i+1", 7.0, false, [1.0, 1.0], true),
+    setting("s7", "25:7 ranks, equal blocks", 4.84, true, [1.0, 1.0], false),
+    setting("s8", "25:7 ranks, rank i in proportion to i+1", 4.84, true, [1.0, 1.0], true),
+];
+
+impl Setting {
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|s| s.name == name)
+    }
+
+    /// Whether it is for allgatherv.
+    pub(crate) fn irregular(&self) -> bool {
+        self.name > "s4"
+    }
+
+    /// The ranks of group A, of `p` ≥ 2 in both.
+    pub(crate) fn first(&self, p: u32) -> u32 {
+        let first = if self.uneven { (p * 25 + 16) / 32 } else { p / 2 };
+        first.clamp(1, p.saturating_sub(1).max(1))
+    }
+
+    /// What every rank contributes when the largest block has `bytes`: whole 4-byte units, as in `bench`.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes below 2^48
+    pub(crate) fn counts(&self, bytes: u64, first: u32, p: u32) -> Vec<u64> {
+        let largest = self.parts.map(|part| ((bytes / 4) as f64 * part).max(1.0) as u64);
+        let count = |rank: u32| {
+            let (group, i, size) = if rank < first { (0, rank, first) } else { (1, rank - first, p - first) };
+            match self.arithmetic {
+                true => largest[group] * u64::from(i + 1) / u64::from(size) * 4,
+                false => largest[group] * 4,
+            }
+        };
+        (0..p).map(count).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The printed gains are (M + 3K_A + 3K_B)/M of these settings.
+    #[test]
+    fn the_gains_follow_from_the_settings() {
+        for s in &SETTINGS {
+            let (p, bytes) = (6400, 1 << 20);
+            let first = s.first(p);
+            let counts = s.counts(bytes, first, p);
+            let (a, b) = counts.split_at(first as usize);
+            let (a, b): (u64, u64) = (a.iter().sum(), b.iter().sum());
+            let gain = 1.0 + 3.0 * (a + b) as f64 / a.max(b) as f64;
+            assert!((gain - s.gain).abs() < 0.006, "{}: {gain}", s.name);
+        }
+        assert_eq!(Setting::find("s2").unwrap().first(64), 50);
+        assert_eq!(Setting::find("s2").unwrap().first(2), 1);
+    }
+}

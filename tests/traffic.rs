@@ -1,0 +1,157 @@
+//! Many calls at the same time on the simulated wire: mixed traffic, threads, progress between calls.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
+
+#[path = "common/collective.rs"]
+mod collective;
+#[path = "common/ranks.rs"]
+mod ranks;
+#[path = "common/traffic.rs"]
+mod traffic;
+
+use circulant::diagnostics::CountingAllocator;
+use circulant::transport::{Borrow, sim};
+use circulant::{Communicator, Result, ops};
+use collective::cover::Random;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use traffic::{check_some, draw, traffic};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Tests measure the memory of the process, so one runs at a time.
+static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn one() -> std::sync::MutexGuard<'static, ()> {
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Steps of a test: the whole of them in `ci/collectives`.
+fn steps(some: usize, all: usize) -> usize {
+    if std::env::var("COLLECTIVES").is_ok_and(|v| v == "full") { all } else { some }
+}
+
+fn seed() -> u64 {
+    let seed = std::env::var("COLLECTIVES_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    println!("COLLECTIVES_SEED={seed}");
+    seed
+}
+
+#[test]
+fn mixed_traffic() {
+    let (_one, seed) = (one(), seed());
+    for (p, many) in [(5, steps(2000, 10_000)), (2, steps(500, 10_000)), (8, steps(500, 10_000)), (1, 500)] {
+        for r in ranks::run(p, &sim::Faults::default(), &[], |_, comm| traffic(comm, seed, many, false)) {
+            r.unwrap();
+        }
+    }
+}
+
+#[test]
+fn mixed_traffic_on_a_bad_wire() {
+    let (_one, seed) = (one(), seed());
+    let faults = sim::Faults {
+        seed,
+        refuse: 60,
+        delay: 5,
+        reorder: true,
+        max_put: 2000,
+        borrow: Borrow::Staged,
+        ..sim::Faults::default()
+    };
+    let settings = [("light", "200"), ("window", "3000")];
+    for p in [3, 7] {
+        for r in ranks::run(p, &faults, &settings, |_, comm| traffic(comm, seed, steps(500, 10_000), false)) {
+            r.unwrap();
+        }
+    }
+}
+
+/// Calls on `comm` from a thread of its own.
+fn calls(comm: &Communicator, seed: u64, many: usize) -> Result<()> {
+    let mut random = Random(seed);
+    (0..many).try_for_each(|_| check_some(comm, &draw(Random(random.next()), comm.size())))
+}
+
+/// Odd ranks are in the call on the second communicator first, even ones in that on the first; nobody goes on before
+/// the other call has finished, too.
+#[test]
+fn threads_call_in_opposite_orders() {
+    let (_one, seed) = (one(), seed());
+    let results = ranks::run(4, &sim::Faults::default(), &[], |_, comm| {
+        let comms = [comm.dup()?, comm.split(Some(comm.rank() as i64 / 2), 0)?.unwrap(), comm.dup()?];
+        let entered = AtomicUsize::new(0);
+        for round in 0..30 {
+            // Which one this rank calls first.
+            let first = (comm.rank() + round) % 2;
+            entered.store(0, Ordering::Release);
+            std::thread::scope(|scope| {
+                let call = |i: usize, late: bool| {
+                    let (comm, entered) = (&comms[i], &entered);
+                    scope.spawn(move || {
+                        while late && entered.load(Ordering::Acquire) == 0 {
+                            std::thread::yield_now();
+                        }
+                        entered.fetch_add(1, Ordering::Release);
+                        let mut sum = vec![1u64; 1000];
+                        comm.allreduce(circulant::InPlace, &mut sum, ops::Sum)?;
+                        assert_eq!(sum[999], comm.size() as u64);
+                        Ok::<(), circulant::Error>(())
+                    })
+                };
+                // The third communicator's ranks take turns with the first's.
+                let threads = [call([0, 2][first], false), call([2, 0][first], true)];
+                threads.into_iter().try_for_each(|t| t.join().unwrap())
+            })?;
+        }
+        // And three threads with anything, as they come.
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (i, comm) in comms.iter().enumerate() {
+                threads.push(scope.spawn(move || calls(comm, seed + i as u64, 60)));
+            }
+            threads.into_iter().try_for_each(|t| t.join().unwrap())
+        })
+    });
+    results.into_iter().for_each(|r| r.unwrap());
+}
+
+/// Requests move on while nobody calls, if a thread is asked for. Nobody is in any call until all arrived.
+#[test]
+fn a_thread_moves_requests_on() {
+    let _one = one();
+    let p = 5;
+    let (begun, arrived) = (Barrier::new(p), Barrier::new(p));
+    let results = ranks::run(p, &sim::Faults::default(), &[("progress", "thread")], |world, comm| {
+        let mut data = comm.alloc::<u64>(50_000)?;
+        if comm.rank() == 2 {
+            data.fill(7);
+        }
+        // By a chain, so that all but the last pass it on.
+        let options = circulant::Options { algorithm: Some("chain".into()), ..Default::default() };
+        let before = world.stats();
+        let mut request = comm.with(options).ibcast(data, 2)?;
+        begun.wait();
+        let give_up = Instant::now() + Duration::from_secs(15);
+        let expected = 400_000 * (p as u64 - 1);
+        let sent = || world.stats().put_bytes - before.put_bytes;
+        let mine = if (comm.rank() + p - 2) % p == p - 1 { 0 } else { 400_000 };
+        while sent() < mine && Instant::now() < give_up {
+            // Looking moves nothing.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let moved = sent();
+        arrived.wait();
+        assert_eq!(moved, mine, "of {expected} in all, this rank passed on");
+        assert!(request.test()?);
+        assert!(request.wait()?.recv.iter().all(|x| *x == 7));
+        Ok(())
+    });
+    results.into_iter().for_each(|r| r.unwrap());
+}
