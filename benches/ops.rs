@@ -84,9 +84,18 @@ fn all(criterion: &mut Criterion) {
     }
 }
 
+/// Whether single benchmarks were named on the command line, and not the table.
+fn is_unwanted() -> bool {
+    let mut names = std::env::args().skip(1).filter(|a| !a.starts_with('-')).peekable();
+    names.peek().is_some() && names.all(|name| name != "table")
+}
+
 /// The table of docs/design.md: how fast, as a part of the plain loop's speed. The least of many runs, taken in turns,
 /// as other work on the machine comes and goes.
 fn table(_: &mut Criterion) {
+    if is_unwanted() {
+        return;
+    }
     println!("| | L1 | L2 | memory |\n|---|---|---|---|");
     line(Type::I32, 1_i32, |a, b| *a = a.wrapping_add(*b));
     line(Type::F32, 1_f32, |a, b| *a += b);
