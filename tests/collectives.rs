@@ -217,8 +217,8 @@ fn varies(algorithm: &Algorithm) -> [bool; 2] {
 /// data and values, with random others.
 fn whole(matrix: &Matrix, random: &mut Random) -> Vec<Entry> {
     let mut entries = Vec::new();
-    for a in 0..ALGORITHMS.len() {
-        let [blocks, rooted] = varies(&ALGORITHMS[a]);
+    for (a, algorithm) in ALGORITHMS.iter().enumerate() {
+        let [blocks, rooted] = varies(algorithm);
         let mut sizes = matrix.sizes.clone();
         sizes[0] = 1;
         let mut narrow = |free: &[usize]| {

@@ -143,7 +143,7 @@ impl Traffic {
             Mode::Request | Mode::Polled => self.flying.push(begin_some(comm, &case)?),
             Mode::Persistent => {
                 let kept = &mut self.kept[class];
-                if kept.len() == KEPT && case.seed % 4 == 0 {
+                if kept.len() == KEPT && case.seed.is_multiple_of(4) {
                     kept.remove(0);
                 }
                 if kept.len() < KEPT {
@@ -245,7 +245,7 @@ pub(crate) fn traffic(world: &World, seed: u64, steps: usize, alone: bool) -> Re
                 // Each of the 32 programs that are kept has two at the most.
                 assert!(after.2 <= 64, "{} pieces of the arena are in use", after.2);
                 assert!(after.0 - before.0 < 500 * ranks, "from {before:?} to {after:?} pieces on the heap");
-                assert!(after.1 - before.1 < ranks * 24 << 20, "from {before:?} to {after:?} resident bytes");
+                assert!(after.1 - before.1 < ranks * (24 << 20), "from {before:?} to {after:?} resident bytes");
             }
             world.comm().barrier()?;
         }
