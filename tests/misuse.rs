@@ -104,11 +104,13 @@ fn whose_operator_panics_is_named() {
     }
 }
 
+type Make = fn() -> Reducer;
+
 /// By name, by type of the same size, by the flag.
 #[test]
 fn operators_that_differ_are_found_out() {
     let sum = || Reducer::new::<u64, _>(ops::user("sum", true, |a: u64, b: u64| a + b));
-    let odd: [(&str, fn() -> Reducer); 3] = [
+    let odd: [(&str, Make); 3] = [
         ("max", || Reducer::new::<u64, _>(ops::Max)),
         ("built in", || Reducer::new::<u64, _>(ops::Sum)),
         ("ordered", || Reducer::new::<u64, _>(ops::user("sum", false, |a: u64, b: u64| a + b))),
@@ -473,7 +475,7 @@ fn a_forgotten_request_does_not_dangle() {
             let request = comm.iallreduce(InPlace, data, ops::Sum)?;
             let mut often = comm.bcast_init(comm.alloc::<u64>(1000)?, 0)?;
             often.start()?;
-            if (comm.rank() as u64 + round) % 2 == 0 {
+            if (comm.rank() as u64 + round).is_multiple_of(2) {
                 std::mem::forget((request, often));
             } else {
                 assert_eq!(request.wait()?.recv[9999], 4);

@@ -42,6 +42,8 @@ type Free = Vec<(usize, usize)>;
 #[derive(Debug, Default)]
 struct State {
     chunks: Vec<(Arc<Chunk>, Free)>,
+    /// Blocks that are in use.
+    live: usize,
 }
 
 /// The arena of one world.
@@ -85,10 +87,16 @@ impl Arena {
                 state.take(len).ok_or_else(|| no_memory(bytes, "the new chunk has no room"))?
             }
         };
+        state.live += 1;
         drop(state);
         // SAFETY: `offset + len` lies in the chunk, and the free list just made this range ours alone.
         unsafe { chunk.base.add(offset).write_bytes(0, bytes) };
         Ok(Block { chunk, offset, len, arena: self.clone() })
+    }
+
+    /// How many blocks are in use.
+    pub(crate) fn live(&self) -> usize {
+        self.state().live
     }
 
     /// The arena's bound for a slice that lies wholly inside one of its chunks.
@@ -190,6 +198,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let mut state = self.arena.state();
+        state.live = state.live.saturating_sub(1);
         let Some((_, free)) = state.chunks.iter_mut().find(|(c, _)| Arc::ptr_eq(c, &self.chunk)) else {
             return;
         };

@@ -23,6 +23,8 @@ use std::time::Duration;
 /// What one process has done on the wire since its world began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Pieces of registered memory in use now: buffers, and what kept programs need.
+    pub buffers: u64,
     /// Puts posted.
     pub puts: u64,
     /// Bytes in them.
@@ -166,8 +168,10 @@ impl World {
 
     /// What this process has done so far.
     pub fn stats(&self) -> Stats {
-        let c = self.comm.hold().engine.stats();
+        let held = self.comm.hold();
+        let (c, buffers) = (held.engine.stats(), held.arena.live() as u64);
         Stats {
+            buffers,
             puts: c.puts,
             put_bytes: c.put_bytes,
             arrivals: c.arrivals,

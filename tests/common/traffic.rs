@@ -8,7 +8,7 @@ use circulant::comm::{Pending, wait_all, wait_any};
 use circulant::diagnostics::live_allocations;
 use circulant::ops::{Op, Type};
 use circulant::plan::registry::{Algorithm, Arguments, Operation, algorithms, all};
-use circulant::{Communicator, Result};
+use circulant::{Communicator, Result, World};
 
 /// What is on the way at most.
 const IN_FLIGHT: usize = 30;
@@ -146,7 +146,7 @@ impl Traffic {
             Mode::Request | Mode::Polled => self.flying.push(begin_some(comm, &case)?),
             Mode::Persistent => {
                 let kept = &mut self.kept[class];
-                if kept.len() == KEPT && case.seed % 4 == 0 {
+                if kept.len() == KEPT && case.seed.is_multiple_of(4) {
                     kept.remove(0);
                 }
                 if kept.len() < KEPT {
@@ -218,37 +218,39 @@ impl Traffic {
     }
 }
 
-/// Memory in use: pieces on the heap, and resident bytes.
-fn memory() -> (i64, i64) {
+/// Memory in use: pieces on the heap, resident bytes, pieces of the arena.
+fn memory(world: &World) -> (i64, i64, u64) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: i64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    (live_allocations(), pages * 4096)
+    (live_allocations(), pages * 4096, world.stats().buffers)
 }
 
 /// `steps` random calls. Memory must not grow after the first fifth of them; `alone` says that ours is the only rank of
 /// this process that looks at it.
-pub(crate) fn traffic(world: &Communicator, seed: u64, steps: usize, alone: bool) -> Result<()> {
-    let comms = communicators(world)?;
+pub(crate) fn traffic(world: &World, seed: u64, steps: usize, alone: bool) -> Result<()> {
+    let comms = communicators(&world.comm())?;
     let kept = comms.iter().map(|_| Vec::new()).collect();
     let own = Random(seed ^ (world.rank() as u64 + 1) << 32);
     let mut traffic = Traffic { comms, shared: Random(seed), own, flying: Vec::new(), kept };
-    let mut before = (0, 0);
+    let mut before = (0, 0, 0);
     for step in 0..steps {
         traffic.step().unwrap_or_else(|e| panic!("{e} at step {step} of seed {seed}, rank {}", world.rank()));
         if step + 1 == steps / 5 || step + 1 == steps {
             traffic.rest()?;
-            world.barrier()?;
+            world.comm().barrier()?;
             if (alone || world.rank() == 0) && step + 1 < steps {
-                before = memory();
+                before = memory(world);
             } else if alone || world.rank() == 0 {
-                let after = memory();
-                println!("from {before:?} to {after:?} (heap, resident)");
+                let after = memory(world);
+                println!("from {before:?} to {after:?} (heap, resident, arena)");
                 // What was in flight together, at the most, goes on growing; a page a call would be more than this.
                 let ranks = if alone { 1 } else { world.size() as i64 };
+                // Each of the 32 programs that are kept has two at the most.
+                assert!(after.2 <= 64, "{} pieces of the arena are in use", after.2);
                 assert!(after.0 - before.0 < 500 * ranks, "from {before:?} to {after:?} pieces on the heap");
-                assert!(after.1 - before.1 < ranks * 24 << 20, "from {before:?} to {after:?} resident bytes");
+                assert!(after.1 - before.1 < ranks * (24 << 20), "from {before:?} to {after:?} resident bytes");
             }
-            world.barrier()?;
+            world.comm().barrier()?;
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ pub(crate) fn play(role: &str) {
     let done = match role {
         "exercise" => plain(|comm| exercise(comm, 1).map(|()| println!("all right"))),
         "matrix" => plain(matrix),
-        "traffic" => plain(mixed_traffic),
+        "traffic" => mixed_traffic(),
         "huge" => plain(|comm| huge(comm).map(|()| println!("all right"))),
         "costs" => costs(),
         "disagree" => plain(|comm| comm.bcast(&mut vec![0u8; if comm.rank() == 2 { 999 } else { 1000 }], 0)),
@@ -55,11 +55,12 @@ fn matrix(comm: &Communicator) -> Result<()> {
     Ok(())
 }
 
-fn mixed_traffic(comm: &Communicator) -> Result<()> {
+fn mixed_traffic() -> Result<()> {
+    let world = World::init()?;
     let calls = std::env::var("WIRE_TEST_CALLS").unwrap().parse().unwrap();
-    traffic(comm, seed(), calls, true)?;
+    traffic(&world, seed(), calls, true)?;
     println!("all right");
-    Ok(())
+    world.finalize()
 }
 
 fn forever(comm: &Communicator) -> Result<()> {
