@@ -46,7 +46,8 @@ fn seed() -> u64 {
 #[test]
 fn mixed_traffic() {
     let (_one, seed) = (one(), seed());
-    for (p, many) in [(5, steps(2000, 10_000)), (2, steps(500, 10_000)), (8, steps(500, 10_000)), (1, 500)] {
+    for (p, many) in [(5, steps(4000, 10_000)), (2, steps(2000, 10_000)), (8, steps(2000, 10_000)), (1, 500)]
+    {
         for r in ranks::run(p, &sim::Faults::default(), &[], |world, _| traffic(world, seed, many, false)) {
             r.unwrap();
         }
@@ -67,7 +68,8 @@ fn mixed_traffic_on_a_bad_wire() {
     };
     let settings = [("light", "200"), ("window", "3000")];
     for p in [3, 7] {
-        for r in ranks::run(p, &faults, &settings, |world, _| traffic(world, seed, steps(500, 10_000), false))
+        for r in
+            ranks::run(p, &faults, &settings, |world, _| traffic(world, seed, steps(1500, 10_000), false))
         {
             r.unwrap();
         }

@@ -248,7 +248,10 @@ pub(crate) fn traffic(world: &World, seed: u64, steps: usize, alone: bool) -> Re
                 // Each of the 32 programs that are kept has two at the most.
                 assert!(after.2 <= 64, "{} pieces of the arena are in use", after.2);
                 assert!(after.0 - before.0 < 500 * ranks, "from {before:?} to {after:?} pieces on the heap");
-                assert!(after.1 - before.1 < ranks * (24 << 20), "from {before:?} to {after:?} resident bytes");
+                assert!(
+                    after.1 - before.1 < ranks * (24 << 20),
+                    "from {before:?} to {after:?} resident bytes"
+                );
             }
             world.comm().barrier()?;
         }
