@@ -106,8 +106,7 @@ struct Matrix {
 
 impl Matrix {
     fn new() -> Self {
-        let algorithms: Vec<_> =
-            registry::all().filter(|a| !a.operation.is_between_groups()).collect();
+        let algorithms: Vec<_> = registry::all().filter(|a| !a.operation.is_between_groups()).collect();
         let data = Data::all();
         let sizes = vec![
             algorithms.len(),

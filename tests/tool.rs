@@ -249,7 +249,9 @@ fn every_help_has_examples() {
         assert!(text.contains("Examples:\n"), "{words}: {text}");
     }
     let text = good(dir.path(), "bench --help");
-    for word in ["geometric", "all ranks' pieces", "25 : 7", "complex-f64", "[default: 35]", "Ki, Mi, Gi binary"] {
+    for word in
+        ["geometric", "all ranks' pieces", "25 : 7", "complex-f64", "[default: 35]", "Ki, Mi, Gi binary"]
+    {
         assert!(text.contains(word), "{word}");
     }
 }

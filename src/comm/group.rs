@@ -110,7 +110,9 @@ impl Group {
             match seen.get_mut(*p) {
                 None => {
                     let size = self.0.len();
-                    return Err(argument(format!("position {p} is out of range: the group has {size} ranks")));
+                    return Err(argument(format!(
+                        "position {p} is out of range: the group has {size} ranks"
+                    )));
                 }
                 Some(true) => return Err(argument(format!("position {p} is named twice"))),
                 Some(seen) => *seen = true,

@@ -150,7 +150,9 @@ impl Intercommunicator {
     fn allgather_spec<T>(&self, send: usize, recv: usize) -> Result<Spec> {
         let theirs = self.remote_size();
         if !recv.is_multiple_of(theirs) {
-            return Err(argument(format!("recv has {recv} elements, which {theirs} ranks cannot fill equally")));
+            return Err(argument(format!(
+                "recv has {recv} elements, which {theirs} ranks cannot fill equally"
+            )));
         }
         let (ours, theirs) = (bytes_of::<T>(send), bytes_of::<T>(recv / theirs));
         let counts = if self.is_first() { vec![ours, theirs] } else { vec![theirs, ours] };
@@ -219,7 +221,11 @@ impl Intercommunicator {
         let theirs = ragged::<T>("recv", Some(recv), self.remote_size(), received.0, received.1)?;
         let (first, second) = if self.is_first() { (ours, theirs) } else { (theirs, ours) };
         let (counts, displs) = ([first.0, second.0].concat(), [first.1, second.1].concat());
-        Ok(Spec { arguments: Arguments { counts, displs, ..Arguments::default() }, fill: true, ..Spec::default() })
+        Ok(Spec {
+            arguments: Arguments { counts, displs, ..Arguments::default() },
+            fill: true,
+            ..Spec::default()
+        })
     }
 
     /// Broadcasts `buf` of the root to all ranks of the other group. `buf` has the same length at all ranks; in the
@@ -258,7 +264,10 @@ impl Intercommunicator {
             Root::There(rank) => (rank, self.remote_size(), !self.is_first()),
         };
         if rank >= size {
-            return (Err(argument(format!("root {rank} is out of range: its group has {size} ranks"))), false);
+            return (
+                Err(argument(format!("root {rank} is out of range: its group has {size} ranks"))),
+                false,
+            );
         }
         let sends = root == Root::Here(self.rank());
         // A rank of a group, and groups of ranks, count to less than 2^32.

@@ -1,8 +1,8 @@
 //! How errors travel, and how a rank that waits in vain finds out who is to blame.
 
-use super::{Engine, Waiting};
 use super::core::Suspect;
 use super::message::{CallId, HELP, Mark, Message, NONE, Status, kind_code};
+use super::{Engine, Waiting};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};

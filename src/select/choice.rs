@@ -269,7 +269,8 @@ fn everybodys_place(operation: Operation) -> bool {
 
 /// Whether `known`, which is [`agreed`], stands for `a`; without a copy.
 fn same(operation: Operation, known: &Arguments, a: &Arguments) -> bool {
-    let plain = |a: &Arguments| (a.size, a.first, a.root, a.bytes, a.element, (a.commutative, a.exact), a.blocks);
+    let plain =
+        |a: &Arguments| (a.size, a.first, a.root, a.bytes, a.element, (a.commutative, a.exact), a.blocks);
     plain(known) == plain(a)
         && known.in_place == (a.in_place && everybodys_place(operation))
         && (!has_counts(operation) || known.counts == a.counts)
@@ -398,7 +399,14 @@ mod tests {
         let s = selection(&[]).unwrap();
         for op in Operation::ALL {
             let counts = vec![1000; 6];
-            let a = Arguments { size: 6, first: 3, bytes: 1000, counts, commutative: true, ..Arguments::default() };
+            let a = Arguments {
+                size: 6,
+                first: 3,
+                bytes: 1000,
+                counts,
+                commutative: true,
+                ..Arguments::default()
+            };
             let mut knows = Arguments { displs: vec![3; 6], ..a.clone() };
             knows.rows.insert(3, Default::default());
             knows.in_place = !everybodys_place(op);

@@ -104,10 +104,8 @@ const HEADS: [&str; 6] = ["algorithm", "for", "rounds", "bytes received", "order
 pub(crate) fn run(args: &AlgorithmsArgs) -> Result<(), Failure> {
     let mut out = Out::new();
     let operations = Operation::ALL.into_iter().filter(|op| args.op.is_none_or(|only| only == *op));
-    let lines: Vec<Line> = operations
-        .flat_map(|op| all().filter(move |a| a.operation == op))
-        .map(Line::new)
-        .collect();
+    let lines: Vec<Line> =
+        operations.flat_map(|op| all().filter(move |a| a.operation == op)).map(Line::new).collect();
     match args.format {
         Format::Json => {
             let text = serde_json::to_string_pretty(&lines).map_err(|e| Failure::new(1, e.to_string()))?;

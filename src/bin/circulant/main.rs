@@ -14,8 +14,8 @@ mod outcome;
 mod paper;
 mod run;
 mod schedule;
-mod sim;
 mod select;
+mod sim;
 mod stream;
 mod units;
 

@@ -43,7 +43,8 @@ impl Communicator {
     });
 
     fn bcast_spec<T>(&self, len: usize, root: usize) -> Result<Spec> {
-        let arguments = Arguments { root: self.root(root)?, bytes: bytes_of::<T>(len), ..Arguments::default() };
+        let arguments =
+            Arguments { root: self.root(root)?, bytes: bytes_of::<T>(len), ..Arguments::default() };
         Ok(Spec { arguments, fill: self.rank() == root, ..Spec::default() })
     }
 

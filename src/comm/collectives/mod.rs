@@ -134,7 +134,10 @@ impl Communicator {
     fn root(&self, root: usize) -> Result<u32> {
         match u32::try_from(root) {
             Ok(r) if root < self.size() => Ok(r),
-            _ => Err(argument(format!("root {root} is out of range: there are ranks 0 to {}", self.size() - 1))),
+            _ => Err(argument(format!(
+                "root {root} is out of range: there are ranks 0 to {}",
+                self.size() - 1
+            ))),
         }
     }
 }

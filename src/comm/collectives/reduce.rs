@@ -167,12 +167,7 @@ impl Communicator {
         (Operation::ReduceScatterBlock, spec, (send, recv))
     });
 
-    fn block_spec<T: Pod>(
-        &self,
-        send: Option<usize>,
-        recv: usize,
-        op: impl IntoReducer<T>,
-    ) -> Result<Spec> {
+    fn block_spec<T: Pod>(&self, send: Option<usize>, recv: usize, op: impl IntoReducer<T>) -> Result<Spec> {
         let count = match send {
             Some(send) => whole("send", send, recv, self.size()).map(|()| recv)?,
             None => part("recv", recv, self.size())?,

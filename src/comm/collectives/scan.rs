@@ -69,12 +69,7 @@ impl Communicator {
         (Operation::Exscan, spec, (send, recv))
     });
 
-    fn before_spec<T: Pod>(
-        &self,
-        send: Option<usize>,
-        recv: usize,
-        op: impl IntoReducer<T>,
-    ) -> Result<Spec> {
+    fn before_spec<T: Pod>(&self, send: Option<usize>, recv: usize, op: impl IntoReducer<T>) -> Result<Spec> {
         let spec = self.everywhere_spec(send, recv, op)?;
         Ok(Spec { fill: spec.fill || self.rank() == 0, ..spec })
     }
