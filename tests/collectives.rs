@@ -162,12 +162,6 @@ impl Matrix {
             seed,
         };
         let mut cases = vec![case.clone()];
-        let exchange = matches!(case.operation, Operation::Alltoall | Operation::Alltoallv);
-        if exchange && case.in_place && case.owned() {
-            // Calls that own their buffers are never in place here: both halves of the pair.
-            cases[0].in_place = false;
-            cases.push(Case { mode: Mode::Slices, ..case });
-        }
         if cases[0].operation == Operation::Alltoallv {
             let wide: Vec<Case> = cases.iter().map(|c| Case { layouts: true, ..c.clone() }).collect();
             cases.extend(wide);

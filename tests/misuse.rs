@@ -339,7 +339,7 @@ const BAD: &[(&str, Wrong, &str)] = &[
             let op = ops::user("first", !bad, |a: u64, _| a);
             by(c, "ring").allreduce(InPlace, &mut [1], op)
         },
-        "commutative operators",
+        "the operator does not commute",
     ),
     (
         "create",

@@ -413,16 +413,16 @@ fn handles_print_short() {
 }
 
 #[test]
-fn requests_must_be_waited_for_before_the_end() {
-    let results = run(3, &sim::Faults::default(), &[], |_, comm, _| {
-        let request = comm.ibcast(comm.alloc::<u8>(1000)?, 0)?;
+fn requests_that_were_forgotten_end_before_the_world() {
+    let results = run(3, &sim::Faults { delay: 50, ..sim::Faults::default() }, &[], |_, comm, _| {
+        let comm = comm.with(Options { blocks: Some(100), ..Options::default() });
+        let request = comm.ibcast(comm.alloc::<u8>(1_000_000)?, 0)?;
         if comm.rank() == 1 {
             std::mem::forget(request);
         }
         Ok(())
     });
     for r in results {
-        let e = r.unwrap_err();
-        assert!(e.to_string().contains("1 operations were begun and not waited for"), "{e}");
+        r.unwrap();
     }
 }

@@ -20,10 +20,29 @@ pub(super) struct Flight<T: Pod> {
     pub(super) input: Option<Buf<T>>,
     /// Given back by a request that has ended.
     pub(super) output: Option<Buf<T>>,
-    /// Where the root of a reduce in place has the result before it may overwrite the contribution.
-    shadow: Option<Buf<T>>,
+    shadow: Option<Shadow<T>>,
     running: Option<u8>,
     waiting: Waiting,
+}
+
+/// The other buffer of an operation that is in place for its caller only.
+enum Shadow<T: Pod> {
+    /// What is sent, while the result overwrites it (alltoall).
+    Sent(Buf<T>),
+    /// The result, before it may overwrite the contribution (the root of a reduce).
+    Result(Buf<T>),
+}
+
+impl<T: Pod> Shadow<T> {
+    /// The shadow that an operation needs which is in place and has this buffer.
+    fn of(comm: &Communicator, operation: Operation, buffer: &Buf<T>) -> Result<Option<Self>> {
+        let kind = match operation {
+            Operation::Alltoall | Operation::Alltoallv => Self::Sent,
+            Operation::Reduce => Self::Result,
+            _ => return Ok(None),
+        };
+        comm.alloc(buffer.len()).map(|shadow| Some(kind(shadow)))
+    }
 }
 
 impl<T: Pod> std::fmt::Debug for Flight<T> {
@@ -45,8 +64,10 @@ impl<T: Pod> Flight<T> {
         (input, output): (Option<Buf<T>>, Buf<T>),
         bind: bool,
     ) -> Result<Self> {
-        let is_shadowed = operation == Operation::Reduce && input.is_none();
-        let shadow = is_shadowed.then(|| comm.alloc::<T>(output.len())).transpose();
+        let shadow = match input {
+            None => Shadow::of(comm, operation, &output),
+            Some(_) => Ok(None),
+        };
         let (spec, shadow) = match shadow {
             Ok(shadow) => (spec, shadow),
             Err(e) => (Err(e), None),
@@ -55,11 +76,14 @@ impl<T: Pod> Flight<T> {
         let Begun { mut prepared, meta, reducer, deadline, .. } = comm.begin(&mut held, operation, spec)?;
         let binding = Binding {
             input: match (&input, &shadow) {
-                (Some(input), _) => input.bound(),
-                (None, Some(_)) => output.bound(),
+                (Some(input), _) | (_, Some(Shadow::Sent(input))) => input.bound(),
+                (None, Some(Shadow::Result(_))) => output.bound(),
                 (None, None) => Bound::NONE,
             },
-            output: shadow.as_ref().unwrap_or(&output).bound(),
+            output: match &shadow {
+                Some(Shadow::Result(result)) => result.bound(),
+                _ => output.bound(),
+            },
             work: prepared.work(),
             land: prepared.land(),
         };
@@ -91,6 +115,9 @@ impl<T: Pod> Flight<T> {
         let Some(task) = self.prepared.as_mut().and_then(|p| p.task.take()) else {
             return Err(argument("a persistent operation was started twice").help("wait for it first"));
         };
+        if let (Some(output), Some(Shadow::Sent(sent))) = (&self.output, &mut self.shadow) {
+            sent.copy_from_slice(output);
+        }
         if again {
             self.meta.call = self.comm.context.next_call();
         }
@@ -131,8 +158,8 @@ impl<T: Pod> Flight<T> {
         if let Some(prepared) = &mut self.prepared {
             prepared.task = Some(task);
         }
-        if let (Some(output), Some(shadow)) = (&mut self.output, &self.shadow) {
-            output.copy_from_slice(shadow);
+        if let (Some(output), Some(Shadow::Result(result))) = (&mut self.output, &self.shadow) {
+            output.copy_from_slice(result);
         }
     }
 

@@ -183,19 +183,14 @@ impl World {
         }
     }
 
-    /// Says goodbye: waits until all ranks came here and no data is left in sockets, then closes.
+    /// Says goodbye: waits until all ranks came here, requests that were forgotten have ended too, and no data is
+    /// left in sockets; then closes.
     ///
     /// # Errors
-    /// When requests of ours were not waited for, a rank does not come in time, or the provider or the launcher
-    /// fails.
+    /// When a rank does not come in time, or the provider or the launcher fails.
     pub fn finalize(self) -> Result<()> {
         self.comm().barrier()?;
         let mut shared = self.comm.hold();
-        let pending = shared.engine.in_flight();
-        if pending > 0 {
-            let e = crate::error::argument(format!("{pending} operations were begun and not waited for"));
-            return Err(shared.engine.fail(e.help("wait for every request before the world is finalized")));
-        }
         let deadline = shared.deadline;
         shared.engine.goodbye(deadline)?;
         if self.size() > 1 {

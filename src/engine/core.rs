@@ -188,6 +188,11 @@ impl Core {
         self.tasks[usize::from(slot)].as_ref().is_none_or(|t| t.finished())
     }
 
+    /// Whether nothing is under way.
+    pub(super) fn idle(&self) -> bool {
+        self.active.iter().all(|slot| self.finished(*slot))
+    }
+
     /// Puts a reset task into its slot and gives it what came before it was entered.
     pub(super) fn enter(&mut self, slot: u8, task: Box<Task>) {
         let call = task.meta.call;

@@ -140,11 +140,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Operations that were begun and not yet left.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.core.active.len()
-    }
-
     /// The number of ranks of the world.
     pub(crate) fn size(&self) -> u32 {
         self.core.setup.size
@@ -254,7 +249,7 @@ impl Engine {
     /// question to the next, so that asking for ever has a deadline, too: it begins anew with all that moves.
     ///
     /// # Errors
-    /// As [`Engine::wait`].
+    /// As [`Engine::turn`].
     pub(crate) fn test(&mut self, slot: u8, waiting: &mut Waiting) -> Result<bool> {
         self.healthy()?;
         if !self.core.finished(slot) && self.step(waiting)? {
@@ -295,8 +290,7 @@ impl Engine {
     /// # Errors
     /// When the world breaks.
     pub(crate) fn nudge(&mut self) -> Result<bool> {
-        let core = &self.core;
-        if core.failure.is_some() || core.active.iter().all(|slot| core.finished(*slot)) {
+        if self.core.failure.is_some() || self.core.idle() {
             return Ok(false);
         }
         let _inside = self.beat.enter();
@@ -316,7 +310,7 @@ impl Engine {
     /// Progresses until `done` says so.
     ///
     /// # Errors
-    /// As [`Engine::wait`].
+    /// As [`Engine::turn`].
     fn wait_for(&mut self, waiting: &mut Waiting, done: &mut dyn FnMut(&Core) -> bool) -> Result<()> {
         while !done(&self.core) {
             if !self.step(waiting)? {
@@ -424,6 +418,8 @@ impl Engine {
         if self.transport.is_none() {
             return Ok(());
         }
+        // Requests that were forgotten: their puts are still on their way.
+        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut Core::idle)?;
         self.core.flood(&Message::Bye, NONE);
         self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| {
             core.byes.len() >= core.setup.neighbours.len() && core.outbox.is_empty()

@@ -115,13 +115,13 @@ owned_calls! { begin -> Request: [
     ReduceScatterBlock ireduce_scatter_block (out, op());
     Scan iscan (out, op());
     Exscan iexscan (out, op());
+    Alltoall ialltoall (out);
+    Alltoallv ialltoallv ((&x.counts[0], &x.displs[0]), out, (&x.counts[1], &x.displs[1]));
     ] [
     Scatter iscatter (input, out);
     Scatterv iscatterv (input, out, &x.counts[0], &x.displs[0]);
     ] [
     Bcast ibcast (out, c.root);
-    Alltoall ialltoall (full(comm, input)?, out);
-    Alltoallv ialltoallv (full(comm, input)?, (&x.counts[0], &x.displs[0]), out, (&x.counts[1], &x.displs[1]));
     ] comm c x op out input
 }
 
@@ -136,13 +136,13 @@ owned_calls! { init -> Persistent: [
     ReduceScatterBlock reduce_scatter_block_init (out, op());
     Scan scan_init (out, op());
     Exscan exscan_init (out, op());
+    Alltoall alltoall_init (out);
+    Alltoallv alltoallv_init ((&x.counts[0], &x.displs[0]), out, (&x.counts[1], &x.displs[1]));
     ] [
     Scatter scatter_init (input, out);
     Scatterv scatterv_init (input, out, &x.counts[0], &x.displs[0]);
     ] [
     Bcast bcast_init (out, c.root);
-    Alltoall alltoall_init (full(comm, input)?, out);
-    Alltoallv alltoallv_init (full(comm, input)?, (&x.counts[0], &x.displs[0]), out, (&x.counts[1], &x.displs[1]));
     ] comm c x op out input
 }
 
@@ -316,10 +316,17 @@ fn with_layouts(comm: &Communicator, c: &Case, x: &Parts<u8>) -> Result<()> {
         (Mode::Slices | Mode::Arena, Some(input)) => comm.alltoallw(&input, &sent, &mut out, &received)?,
         (Mode::Slices | Mode::Arena, None) => comm.alltoallw(InPlace, &sent, &mut out, &received)?,
         (Mode::Request | Mode::Polled, input) => {
-            out = comm.ialltoallw(full(comm, input)?, &sent, out, &received)?.wait()?.recv;
+            let request = match input {
+                Some(input) => comm.ialltoallw(input, &sent, out, &received)?,
+                None => comm.ialltoallw(InPlace, &sent, out, &received)?,
+            };
+            out = request.wait()?.recv;
         }
         (Mode::Persistent, input) => {
-            let mut often = comm.alltoallw_init(full(comm, input)?, &sent, out, &received)?;
+            let mut often = match input {
+                Some(input) => comm.alltoallw_init(input, &sent, out, &received)?,
+                None => comm.alltoallw_init(InPlace, &sent, out, &received)?,
+            };
             for _ in 0..2 {
                 often.output()?.copy_from_slice(&x.before);
                 often.start()?;

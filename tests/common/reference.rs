@@ -133,7 +133,6 @@ impl Case {
             && match self.operation {
                 O::Gather | O::Gatherv | O::Reduce | O::Scatter | O::Scatterv => rank == self.root,
                 O::Bcast | O::Barrier => false,
-                O::Alltoall | O::Alltoallv => !self.owned(),
                 _ => true,
             }
     }

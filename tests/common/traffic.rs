@@ -47,7 +47,8 @@ fn begin_some(comm: &Communicator, case: &Case) -> Result<Box<dyn Flying>> {
 
 /// A random call on `p` ranks: the same on all that draw the same.
 pub(crate) fn draw(mut random: Random, p: usize) -> Case {
-    let operation = Operation::ALL[random.below(Operation::ALL.len())];
+    let operations: Vec<_> = Operation::ALL.into_iter().filter(|op| !op.is_between_groups()).collect();
+    let operation = operations[random.below(operations.len())];
     let data = DATA[random.below(DATA.len())];
     let a = Arguments { size: p as u32, commutative: data.commutative(), ..Arguments::default() };
     let fitting: Vec<_> = algorithms(operation).filter(|x| (x.fits)(&a).is_ok()).collect();

@@ -2,7 +2,7 @@
 
 use super::{Spec, bytes_of, part, ragged};
 use crate::buffer::Buf;
-use crate::comm::place::Contribution;
+use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::{Result, argument};
 use crate::plan::alltoall::Row;
@@ -46,8 +46,10 @@ impl Communicator {
         self.run(Operation::Alltoall, spec, Some(bytemuck::cast_slice(send)), Some(recv))
     }
 
-    owned!("alltoall", ialltoall, alltoall_init <T> (self, send: Buf<T>, recv: Buf<T>) => {
-        (Operation::Alltoall, self.alltoall_spec::<T>(send.len(), recv.len()), (Some(send), recv))
+    owned!("alltoall", ialltoall, alltoall_init <T> (self, send: impl Owned<T>, recv: Buf<T>) => {
+        let send = send.buffer();
+        let spec = self.alltoall_spec::<T>(send.as_ref().map_or(recv.len(), |s| s.len()), recv.len());
+        (Operation::Alltoall, spec, (send, recv))
     });
 
     fn alltoall_spec<T>(&self, send: usize, recv: usize) -> Result<Spec> {
@@ -60,7 +62,8 @@ impl Communicator {
 
     /// Sends `send_counts[r]` elements from `send[send_displs[r]..]` to each rank r, and gets `recv_counts[r]` of
     /// it into `recv[recv_displs[r]..]`. Nobody needs to know another rank's lists: the open words tell
-    /// each peer where its block goes and how long it is. Elements of `recv` between blocks stay as they are.
+    /// each peer where its block goes and how long it is. Elements of `recv` between blocks stay as they are. In
+    /// place `recv` is sent, by way of a copy, and the send lists are not looked at: the same go as come.
     ///
     /// # Errors
     /// As [`Communicator::bcast`]; when counts and displacements do not fit the buffers, when received blocks
@@ -87,9 +90,10 @@ impl Communicator {
     }
 
     owned!("alltoallv", ialltoallv, alltoallv_init <T>
-    (self, send: Buf<T>, sent: (&[usize], &[usize]), recv: Buf<T>, received: (&[usize], &[usize])) => {
-        let spec = self.alltoallv_spec::<T>((send.len(), sent.0, sent.1), (recv.len(), received.0, received.1));
-        (Operation::Alltoallv, spec, (Some(send), recv))
+    (self, send: impl Owned<T>, sent: (&[usize], &[usize]), recv: Buf<T>, received: (&[usize], &[usize])) => {
+        let (send, there) = (send.buffer(), (recv.len(), received.0, received.1));
+        let sent = send.as_ref().map_or(there, |s| (s.len(), sent.0, sent.1));
+        (Operation::Alltoallv, self.alltoallv_spec::<T>(sent, there), (send, recv))
     });
 
     /// As [`Communicator::alltoallv`] on bytes, each block with its own [`Layout`], so that blocks of
@@ -109,13 +113,11 @@ impl Communicator {
     }
 
     owned!("alltoallw", ialltoallw, alltoallw_init
-    (self, send: Buf<u8>, sent: &[Layout], recv: Buf<u8>, received: &[Layout]): u8 => {
-        let (sent, received) = (lists(sent), lists(received));
-        let spec = self.alltoallv_spec::<u8>(
-            (send.len(), &sent.0, &sent.1),
-            (recv.len(), &received.0, &received.1),
-        );
-        (Operation::Alltoallv, spec, (Some(send), recv))
+    (self, send: impl Owned<u8>, sent: &[Layout], recv: Buf<u8>, received: &[Layout]): u8 => {
+        let (send, sent, received) = (send.buffer(), lists(sent), lists(received));
+        let there = (recv.len(), &received.0[..], &received.1[..]);
+        let sent = send.as_ref().map_or(there, |s| (s.len(), &sent.0, &sent.1));
+        (Operation::Alltoallv, self.alltoallv_spec::<u8>(sent, there), (send, recv))
     });
 
     fn alltoallv_spec<T>(
