@@ -10,7 +10,9 @@
 mod ranks;
 
 use circulant::comm::{Intercommunicator, Root};
-use circulant::plan::registry::{Operation, algorithms};
+use circulant::plan::Kind;
+use circulant::plan::price::Model;
+use circulant::plan::registry::{Arguments, Operation, algorithms};
 use circulant::transport::sim;
 use circulant::{Communicator, ErrorKind, Options, Result};
 use ranks::run;
@@ -182,5 +184,82 @@ fn counts_on_which_the_groups_disagree_are_found_before_data_moves() {
     }) {
         let e = r.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Mismatch, "{e}");
+    }
+}
+
+/// The settings of Kang et al. 2019, section 5, for 32 ranks: the first group's size, and the elements of each rank.
+fn setting(s: usize) -> (usize, Vec<usize>) {
+    const MOST: usize = 1600;
+    let first = if [1, 5, 6].contains(&s) { 16 } else { 25 };
+    let count = |rank: usize| {
+        let (group, ranks, i) = if rank < first { (0, first, rank) } else { (1, 32 - first, rank - first) };
+        match (s, group) {
+            (3, 1) | (4, 0) => MOST / 4,
+            (6 | 8, _) => MOST * (i + 1) / ranks,
+            _ => MOST,
+        }
+    };
+    (first, (0..32).map(count).collect())
+}
+
+/// What the wire carries is what the plans say, for their Algorithm 2 and for root gathering, in all eight settings;
+/// and with Algorithm 2 the busiest rank has much less to do.
+#[test]
+fn the_eight_settings_move_the_bytes_that_the_plans_say() {
+    println!("setting  root gathering  Algorithm 2  bytes of the busiest rank");
+    for s in 1..=8 {
+        let (first, counts) = setting(s);
+        let displs: Vec<usize> = counts
+            .iter()
+            .enumerate()
+            .map(|(r, _)| counts[if r < first { 0 } else { first }..r].iter().sum())
+            .collect();
+        let bytes = |list: &[usize]| list.iter().map(|n| *n as u64 * 4).collect::<Vec<u64>>();
+        let arguments = Arguments {
+            size: 32,
+            first: first as u32,
+            counts: bytes(&counts),
+            displs: bytes(&displs),
+            ..Arguments::default()
+        };
+        let model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 100, reduce_ps: 100 };
+        let mut busiest = Vec::new();
+        for name in ["root_gathering", "balanced"] {
+            let line = algorithms(Operation::InterAllgatherv).find(|a| a.name == name).unwrap();
+            let plan = (line.build)(&arguments, &model).unwrap();
+            let moved = |rank, kind| -> u64 {
+                plan.steps(rank).filter(|step| step.kind == kind).map(|step| step.len).sum()
+            };
+            let sent: Vec<u64> = (0..32).map(|rank| moved(rank, Kind::Put)).collect();
+            busiest.push((0..32).map(|rank| sent[rank as usize] + moved(rank, Kind::Expect)).max().unwrap());
+            let counted = run(32, &sim::Faults::default(), &[("light", "0")], |world, comm| {
+                let all = comm.group();
+                let a: Vec<usize> = (0..first).collect();
+                let inter = comm.create_inter(&all.include(&a)?, &all.exclude(&a)?)?.unwrap();
+                let (ours, theirs) =
+                    if comm.rank() < first { (0..first, first..32) } else { (first..32, 0..first) };
+                let send = vec![comm.rank() as u32; counts[comm.rank()]];
+                let mut recv = vec![0u32; counts[theirs.clone()].iter().sum()];
+                let (sent, received) = (
+                    (&counts[ours.clone()], &displs[ours]),
+                    (&counts[theirs.clone()], &displs[theirs.clone()]),
+                );
+                let before = world.stats().put_bytes;
+                named(&inter, name).allgatherv(&send, sent, &mut recv, received)?;
+                let moved = world.stats().put_bytes - before;
+                let wanted = theirs.flat_map(|r| vec![r as u32; counts[r]]);
+                assert!(wanted.eq(recv));
+                Ok(moved)
+            });
+            let counted: Vec<u64> = counted.into_iter().map(|r| r.unwrap()).collect();
+            assert_eq!(counted, sent, "s{s}, {name}");
+        }
+        println!(
+            "s{s}       {:>14}  {:>11}  {:.2}",
+            busiest[0],
+            busiest[1],
+            busiest[0] as f64 / busiest[1] as f64
+        );
+        assert!(2 * busiest[0] > 3 * busiest[1], "s{s}: {busiest:?}");
     }
 }
