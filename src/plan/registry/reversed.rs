@@ -1,5 +1,6 @@
 //! The line of the reduce-scatter for pieces of very unequal length.
 
+use super::cost::folds;
 use super::reductions::commutes;
 use super::{Algorithm, Operation, by_blocks, order};
 use crate::plan::allgatherv::circulant::Blocks;
@@ -23,7 +24,7 @@ pub(super) const LINES: &[Algorithm] = &[Algorithm {
         let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
         Ok(Box::new(Reversed::new(&a.counts, a.element, &blocks, a.in_place)?))
     },
-    cost: None,
+    cost: Some(folds::scatter_reversed),
     order: Some(order::PIECEWISE_BLOCKS),
 }];
 

@@ -1,9 +1,11 @@
 //! Costs of what reduces. m is the vector that every rank contributes.
 
-use super::spread::{heaviest, shape, skips};
+use super::spread::{allgatherv, heaviest, shape, skips};
 use super::{Path, float, floor_log, powers};
+use crate::plan::lower::COALESCE;
 use crate::plan::partial::Pieces;
 use crate::plan::registry::{Arguments, q, reductions};
+use crate::plan::rules;
 use crate::plan::scan::prefix::Prefix;
 use crate::schedule::Circulant;
 
@@ -132,6 +134,28 @@ pub(in crate::plan::registry) fn scatter_irregular(a: &Arguments, path: &mut Pat
         path.hop(graph.skip(k), 1.0, bytes);
         path.reduce(bytes);
     }
+}
+
+/// The allgatherv backwards, with as many blocks: the pace is that of the slower of putting and combining, and a block
+/// is combined at every hop.
+pub(in crate::plan::registry) fn scatter_reversed(a: &Arguments, path: &mut Path<'_>) {
+    if a.counts.len() < 2 {
+        return;
+    }
+    let n = a.blocks.unwrap_or_else(|| rules::allgatherv_n(&a.counts, path.model()));
+    let (total, rounds) = (float(a.counts.iter().sum()), f64::from(q(a.size)));
+    // What travels as one run is combined when all of it has come.
+    let last = match n {
+        1 => total / (total / rounds / float(COALESCE)).max(1.0),
+        _ => rounds * float(a.counts.iter().copied().max().unwrap_or(0)) / f64::from(n),
+    };
+    path.longer(
+        |path| {
+            allgatherv(a, path);
+            path.reduce(last.min(total));
+        },
+        |path| path.reduce(total),
+    );
 }
 
 pub(in crate::plan::registry) fn scatter_ring(a: &Arguments, path: &mut Path<'_>) {
