@@ -14,7 +14,13 @@
 //! # Ok::<(), circulant::Error>(())
 //! ```
 //!
-//! Calls block until the operation has finished *here*. An error is final for the world: every rank gets
+//! Every operation comes in three forms: a call on slices, which blocks until it has finished *here*; a [`Request`]
+//! (`ibcast`, …), which owns its buffers and is waited for; a [`Persistent`] operation (`bcast_init`, …), set up once
+//! and started often. In place is a type, [`InPlace`]. Communicators are copied and split
+//! ([`Communicator::dup`], [`Communicator::split`], [`Communicator::create`]), also into two groups that send to each
+//! other ([`Intercommunicator`]). `docs/mpi.md` says what stands for which call of MPI.
+//!
+//! An error is final for the world: every rank gets
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
 mod call;
