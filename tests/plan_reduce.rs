@@ -294,7 +294,9 @@ fn keeps_its_promises(line: &Algorithm, size: u32, random: &mut Random) {
     assert_eq!((plan.algorithm(), plan.size()), (line.name, size), "{}", name());
     let report = proved(&*plan, &goal, random, &a);
     let hop = u32::from(line.operation == Operation::Reduce && line.name == "ordered" && a.root == 0);
-    assert_eq!(plan.rounds() + hop, (line.rounds_of)(&a, a.blocks.unwrap()), "{}", name());
+    let (rounds, formula) = (plan.rounds() + hop, (line.rounds_of)(&a, a.blocks.unwrap()));
+    // Where blocks are empty the formula is a bound.
+    assert!(rounds == formula || !filled && rounds < formula, "{}: {rounds}, not {formula}", name());
     if filled {
         assert_eq!(report.rounds, plan.rounds(), "{}", name());
     }
