@@ -29,7 +29,8 @@ fn case(operation: Operation, (first, second): (u32, u32), random: &mut Random) 
     let size = first + second;
     let a = Arguments { size, first, ..Arguments::default() };
     let n = random.one_of(&[1, 2, 3, 5, 8]);
-    let blocks = (!random.yes(4)).then_some(n);
+    // The rule's n for gigabytes of a thousand ranks: minutes, as every step is written down.
+    let blocks = (size > 256 || !random.yes(4)).then_some(n);
     match operation {
         Operation::InterBarrier => (a, Goal::default(), true),
         Operation::InterBcast => {
