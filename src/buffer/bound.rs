@@ -96,6 +96,33 @@ pub(crate) fn copy(binding: &Binding, source: Place, target: Place, len: u64) ->
     Ok(())
 }
 
+/// Copies what stands at `source` out of the binding.
+///
+/// # Errors
+/// When it lies outside its region.
+pub(crate) fn read(binding: &Binding, source: Place, out: &mut [u8]) -> Result<()> {
+    let Some((from, n)) = binding.region(source.region).range(source.offset, out.len() as u64) else {
+        return Err(outside("read", source, out.len() as u64));
+    };
+    // SAFETY: the range lies inside a bound region (checked above), which `Bound::new`'s contract keeps valid while the
+    // operation runs; `out` is a reference, so no bound region overlaps it.
+    unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), n) };
+    Ok(())
+}
+
+/// Copies `bytes` into the binding.
+///
+/// # Errors
+/// When `target` lies outside its region: nothing was written.
+pub(crate) fn write(binding: &Binding, target: Place, bytes: &[u8]) -> Result<()> {
+    let Some((to, n)) = binding.region(target.region).range(target.offset, bytes.len() as u64) else {
+        return Err(outside("data", target, bytes.len() as u64));
+    };
+    // SAFETY: as in `read`; a target is writable by the same contract.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, n) };
+    Ok(())
+}
+
 /// Combines `len` bytes at `source` into those at `target`.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ use std::time::Duration;
 pub struct Stats {
     /// Pieces of registered memory in use now: buffers, and what kept programs need.
     pub buffers: u64,
-    /// Puts posted.
+    /// Puts posted; short ones may have gone as messages.
     pub puts: u64,
     /// Bytes in them.
     pub put_bytes: u64,
@@ -33,7 +33,7 @@ pub struct Stats {
     pub arrivals: u64,
     /// Control messages sent (open words, notifies, acknowledgements).
     pub messages: u64,
-    /// Bytes that our own code copied (staging, packing, own contribution).
+    /// Bytes that our own code copied (staging, packing, own contribution, puts that went as messages).
     pub copied_bytes: u64,
     /// Bytes that operators combined into others.
     pub reduced_bytes: u64,
@@ -433,10 +433,11 @@ fn open_fabric(config: &Config, all_on_one_node: bool, size: usize) -> Result<Fa
     let wait = match config.text("wait") {
         "spin" => fabric::Wait::Spin,
         "auto" | "yield" => fabric::Wait::Yield,
+        "block" => fabric::Wait::Block,
         other => {
             return Err(Error::new(
                 ErrorKind::Config,
-                format!("CIRCULANT_WAIT: {other:?} is not spin, yield or auto"),
+                format!("CIRCULANT_WAIT: {other:?} is not spin, yield, block or auto"),
             ));
         }
     };
@@ -469,7 +470,7 @@ fn neighbours(rank: u32, size: u32) -> Vec<u32> {
 fn identity(config: &Config, limits: Option<&Limits>) -> Identity {
     let mut agreed = config.agreed();
     if let Some(l) = limits {
-        agreed.push_str(&format!("{} {} {} {:?}", l.provider, l.max_put, l.gather, l.borrow));
+        agreed.push_str(&format!("{} {} {} {} {:?}", l.provider, l.max_put, l.gather, l.message, l.borrow));
     }
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let mut host = read("/proc/sys/kernel/random/boot_id") + &read("/proc/sys/kernel/hostname");

@@ -1,6 +1,7 @@
 //! The engine's state, apart from the transport: what arrivals and messages do to it.
 
 use super::Setup;
+use super::eager::{Credits, Head};
 use super::message::{CallId, HELP, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split};
 use super::task::Task;
 use crate::buffer::Grant;
@@ -35,6 +36,9 @@ pub(crate) struct Core {
     pub(super) active: Vec<u8>,
     next_slot: u8,
     bank: Vec<(u32, Message)>,
+    /// Memory for eager data that comes early.
+    pub(super) spare: Vec<Vec<u8>>,
+    pub(super) credits: Credits,
     history: VecDeque<(CallId, u8, u64)>,
     pub(super) outbox: VecDeque<(u32, Message)>,
     pub(super) status: Status,
@@ -110,6 +114,8 @@ impl Core {
             active: Vec::with_capacity(SLOTS),
             next_slot: 0,
             bank: Vec::with_capacity(256),
+            spare: Vec::new(),
+            credits: Credits::default(),
             history: VecDeque::with_capacity(HISTORY + 1),
             outbox: VecDeque::with_capacity(256),
             status: Status::default(),
@@ -204,6 +210,8 @@ impl Core {
                 Message::Open { call: c, .. }
                 | Message::Start { call: c, .. }
                 | Message::Notify { call: c, .. }
+                | Message::Want { call: c, .. }
+                | Message::Data { head: Head { call: c, .. }, .. }
                     if *c == call =>
                 {
                     let (from, message) = self.bank.swap_remove(i);
@@ -231,7 +239,7 @@ impl Core {
         Ok(task)
     }
 
-    fn slot_of(&self, call: CallId) -> Option<u8> {
+    pub(super) fn slot_of(&self, call: CallId) -> Option<u8> {
         self.active
             .iter()
             .copied()
@@ -239,14 +247,24 @@ impl Core {
     }
 
     /// An open word or a notify, for a call that we are in, have left, or have not entered yet.
-    fn for_call(&mut self, from: u32, message: Message) {
+    pub(super) fn for_call(&mut self, from: u32, message: Message) {
         let (Message::Open { call, code, hash, .. }
         | Message::Start { call, code, hash, .. }
-        | Message::Notify { call, code, hash, .. }) = message
+        | Message::Notify { call, code, hash, .. }
+        | Message::Want { call, code, hash }
+        | Message::Data { head: Head { call, code, hash, .. }, .. }) = message
         else {
             return;
         };
-        let Some(slot) = self.slot_of(call) else {
+        let slot = self.slot_of(call);
+        if let (Some(_), Message::Data { head, data }) = (slot, &message) {
+            self.place(from, *head, data);
+            if let Message::Data { data, .. } = message {
+                self.spare.push(data);
+            }
+            return;
+        }
+        let Some(slot) = slot else {
             if let Some((_, c, h)) = self.history.iter().find(|(k, _, _)| *k == call).copied() {
                 if (c, h) != (code, hash) {
                     self.disagree(from, call, code, c);
@@ -285,12 +303,15 @@ impl Core {
                 self.counts.arrivals += 1;
                 task.arrived(counter);
             }
-            _ => self.break_with(
-                ErrorKind::Mismatch,
-                from,
-                format!("rank {from} takes part in this operation in another way than we do"),
-            ),
+            (Some(i), Message::Want { .. }) => self.open_to(from, slot, i),
+            _ => self.strange(from),
         }
+    }
+
+    /// A message that does not go with our part of the operation.
+    pub(super) fn strange(&mut self, from: u32) {
+        let what = format!("rank {from} takes part in this operation in another way than we do");
+        self.break_with(ErrorKind::Mismatch, from, what);
     }
 
     /// Holds what `origin` says to be in against our own call of the same number. Open words do that at once,
@@ -304,7 +325,7 @@ impl Core {
         }
     }
 
-    fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
+    pub(super) fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
         let n = call.sequence;
         let (theirs_name, mine_name) = ((self.setup.names)(theirs), (self.setup.names)(mine));
         let what = if theirs == mine {
@@ -423,19 +444,9 @@ impl Sink for Core {
         let Some(peer) = task.awaits(counter) else {
             return self.unexpected(word, "where none was awaited");
         };
-        task.arrived(counter);
-        // The puts of one counter may be of different lengths: the first credits them all, because credit that
-        // lags behind what arrived could hold the sender back for good.
-        let c = counter as usize;
-        let bytes = if task.counters[c] == 1 { task.program.expected[c].len } else { 0 };
-        let call = task.meta.call;
-        let peer = &mut task.peers[peer];
-        peer.owed = peer.owed.saturating_add(bytes);
-        if peer.owed >= acknowledge_at {
-            let ack = Message::Ack { call, bytes: peer.owed };
-            peer.owed = 0;
-            let to = peer.world_rank;
-            self.outbox.push_back((to, ack));
+        if let Some(bytes) = task.came(counter, peer, acknowledge_at) {
+            let ack = Message::Ack { call: task.meta.call, bytes };
+            self.outbox.push_back((task.peers[peer].world_rank, ack));
         }
     }
 
@@ -453,6 +464,9 @@ impl Sink for Core {
     }
 
     fn message(&mut self, bytes: &[u8]) {
+        if let Some((from, head, data)) = Head::read(bytes) {
+            return self.eager(from, head, data);
+        }
         let Some((from, message)) = Message::decode(bytes) else {
             return self.break_with(
                 ErrorKind::Transport,
@@ -461,9 +475,10 @@ impl Sink for Core {
             );
         };
         match message {
-            Message::Open { .. } | Message::Start { .. } | Message::Notify { .. } => {
+            Message::Open { .. } | Message::Start { .. } | Message::Notify { .. } | Message::Want { .. } => {
                 self.for_call(from, message)
             }
+            Message::Credit { messages } => self.credits.back(from, messages),
             Message::Ack { call, bytes } => self.acknowledged(from, call, bytes),
             Message::Abort { .. } => self.aborted(message),
             Message::Query { .. } | Message::Status { .. } => self.gossip(from, &message),
@@ -474,7 +489,7 @@ impl Sink for Core {
             Message::Bye if self.is_neighbour(from) => {
                 self.byes.insert(from);
             }
-            Message::Hello { .. } | Message::Bye => self.break_with(
+            Message::Hello { .. } | Message::Bye | Message::Data { .. } => self.break_with(
                 ErrorKind::Transport,
                 from,
                 format!("rank {from} is no neighbour and speaks as one"),

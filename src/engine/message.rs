@@ -5,6 +5,7 @@
 //! the limits: 240 operations in flight per rank, 2^24 counters per operation, communicators without end.
 //! Messages are fixed little-endian records; a record that does not parse is an error, never a panic.
 
+use super::eager::Head;
 use crate::buffer::Grant;
 use crate::error::ErrorKind;
 
@@ -76,15 +77,21 @@ pub(crate) enum Message {
     Raw { grant: Grant },
     /// I am leaving and will send nothing more.
     Bye,
+    /// Eager data for a call that was not entered yet, kept. Never sent like this.
+    Data { head: Head, data: Vec<u8> },
+    /// I have no credit for eager data: open to me.
+    Want { call: CallId, code: u8, hash: u64 },
+    /// So many eager messages of yours are used up.
+    Credit { messages: u32 },
 }
 
 const TEXT_MAX: usize = 224;
 /// Stands between an error's message and its remedy.
 pub(crate) const HELP: char = '\u{1f}';
 
-struct Writer<'a> {
-    out: &'a mut [u8; crate::transport::MESSAGE_MAX],
-    at: usize,
+pub(super) struct Writer<'a> {
+    pub(super) out: &'a mut [u8; crate::transport::MESSAGE_MAX],
+    pub(super) at: usize,
 }
 
 impl Writer<'_> {
@@ -92,16 +99,16 @@ impl Writer<'_> {
         self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
     }
-    fn u8(&mut self, v: u8) {
+    pub(super) fn u8(&mut self, v: u8) {
         self.raw(&[v]);
     }
-    fn u32(&mut self, v: u32) {
+    pub(super) fn u32(&mut self, v: u32) {
         self.raw(&v.to_le_bytes());
     }
-    fn u64(&mut self, v: u64) {
+    pub(super) fn u64(&mut self, v: u64) {
         self.raw(&v.to_le_bytes());
     }
-    fn call(&mut self, c: CallId) {
+    pub(super) fn call(&mut self, c: CallId) {
         self.u64(c.comm);
         self.u32(c.sequence);
     }
@@ -115,7 +122,7 @@ impl Writer<'_> {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -123,16 +130,16 @@ impl<'a> Reader<'a> {
         self.0 = rest;
         Some(*head)
     }
-    fn u8(&mut self) -> Option<u8> {
+    pub(super) fn u8(&mut self) -> Option<u8> {
         self.take::<1>().map(|b| b[0])
     }
-    fn u32(&mut self) -> Option<u32> {
+    pub(super) fn u32(&mut self) -> Option<u32> {
         self.take().map(u32::from_le_bytes)
     }
-    fn u64(&mut self) -> Option<u64> {
+    pub(super) fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
-    fn call(&mut self) -> Option<CallId> {
+    pub(super) fn call(&mut self) -> Option<CallId> {
         Some(CallId { comm: self.u64()?, sequence: self.u32()? })
     }
     fn grant(&mut self) -> Option<Grant> {
@@ -200,7 +207,13 @@ impl Message {
                 w.mark(status.completed);
             }
             Self::Raw { grant } => w.grant(*grant),
-            Self::Bye => {}
+            Self::Want { call, code, hash } => {
+                w.call(*call);
+                w.u8(*code);
+                w.u64(*hash);
+            }
+            Self::Credit { messages } => w.u32(*messages),
+            Self::Bye | Self::Data { .. } => {}
         }
         w.at
     }
@@ -217,6 +230,10 @@ impl Message {
             Self::Raw { .. } => 8,
             Self::Bye => 9,
             Self::Start { .. } => 10,
+            Self::Want { .. } => 11,
+            Self::Credit { .. } => 12,
+            // What nobody understands.
+            Self::Data { .. } => 0,
         }
     }
 
@@ -254,6 +271,8 @@ impl Message {
             8 => Self::Raw { grant: r.grant()? },
             9 => Self::Bye,
             10 => Self::Start { call: r.call()?, slot: r.u8()?, code: r.u8()?, hash: r.u64()? },
+            11 => Self::Want { call: r.call()?, code: r.u8()?, hash: r.u64()? },
+            12 => Self::Credit { messages: r.u32()? },
             _ => return None,
         };
         r.0.is_empty().then_some((from, message))
@@ -315,6 +334,8 @@ mod tests {
             },
             Message::Raw { grant: g },
             Message::Bye,
+            Message::Want { call, code: 4, hash: 98 },
+            Message::Credit { messages: 6 },
         ]
     }
 

@@ -11,6 +11,7 @@
 mod beat;
 mod bootstrap;
 mod core;
+mod eager;
 mod failure;
 mod message;
 mod pump;
@@ -27,9 +28,9 @@ pub(crate) use message::CallId;
 use message::Mark;
 pub(crate) use task::{Meta, Task};
 
-use crate::buffer::{Binding, ForkMark, Grant, Wire};
+use crate::buffer::{Binding, ForkMark, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::{Borrow, Limits, Sink, Transport};
+use crate::transport::{Borrow, Limits, MESSAGE_MAX, Posted, Sink, Transport};
 use message::{Message, NONE};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -76,6 +77,8 @@ pub(crate) struct Engine {
     mark: ForkMark,
     /// Wait by sleeping: for ranks that must not disturb a measurement on shared cores.
     pub(crate) lazy: bool,
+    /// Where messages are written.
+    scratch: Box<[u8; MESSAGE_MAX]>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -106,6 +109,7 @@ impl Engine {
             core: Core::new(setup),
             mark: ForkMark::new(),
             lazy: false,
+            scratch: Box::new([0; MESSAGE_MAX]),
         }
     }
 
@@ -161,6 +165,7 @@ impl Engine {
     /// When the world is broken or too many operations are in flight.
     pub(crate) fn start(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
         task.reset(meta, binding);
+        task.eager = if task.pairwise { 0 } else { eager::most(self.limits.as_ref()) };
         self.enter(task).map_err(|e| self.fail(e))
     }
 
@@ -193,17 +198,9 @@ impl Engine {
         let Meta { call, code, hash, .. } = task.meta;
         self.calls(code, call);
         self.core.status.hash = hash;
-        let (output, land) = (task.binding.output.grant(), task.binding.land.grant());
-        for (peer, known) in task.peers.iter().zip(&task.program.peers) {
-            if known.puts_to_us {
-                let hash = core::salted(hash, peer.received);
-                let open = if task.persistent {
-                    Message::Start { call, slot, code, hash }
-                } else {
-                    let output = Grant { address: output.address.wrapping_add(peer.landing), ..output };
-                    Message::Open { call, slot, code, hash, output, land }
-                };
-                self.send(peer.world_rank, &open)?;
+        for (i, peer) in task.peers.iter().enumerate() {
+            if task.program.peers[i].puts_to_us && !task.unopened(i, false) {
+                self.send(peer.world_rank, &eager::open_word(&task, slot, i))?;
             }
         }
         self.core.enter(slot, task);
@@ -218,6 +215,7 @@ impl Engine {
     /// As [`Engine::start`].
     pub(crate) fn bind(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
         task.rest(meta, binding);
+        task.eager = 0;
         self.enter(task).map_err(|e| self.fail(e))
     }
 
@@ -388,11 +386,9 @@ impl Engine {
     /// Sends now or queues; says whether it went. What was for a lost peer is dropped: it may only have closed
     /// after an error of which we are about to hear, so that it is lost is no error yet.
     fn send(&mut self, to: u32, message: &Message) -> Result<bool> {
-        use crate::transport::{MESSAGE_MAX, Posted};
         let Some(transport) = &mut self.transport else { return Ok(true) };
-        let mut buffer = [0; MESSAGE_MAX];
-        let n = message.encode(self.core.setup.rank, &mut buffer);
-        match transport.message(to, &buffer[..n]) {
+        let n = message.encode(self.core.setup.rank, &mut self.scratch);
+        match transport.message(to, &self.scratch[..n]) {
             Ok(Posted::Yes) => {
                 self.core.counts.messages += 1;
                 Ok(true)

@@ -1,6 +1,7 @@
 //! Posting: any ready step may go, lowest round first.
 
 use super::Engine;
+use super::core::Core;
 use super::message::{Message, word};
 use super::task::Task;
 use crate::buffer::{Destination, copy, put, reduce};
@@ -46,8 +47,15 @@ impl Engine {
                 self.run_local(task, op)?;
                 moved += 1;
             }
-            let Some(peer) = lowest(task, &self.core.setup) else { return Ok(moved) };
-            match self.post(slot, task, peer)? {
+            let Some((peer, op)) = lowest(task, &self.core) else {
+                self.want(task)?;
+                return Ok(moved);
+            };
+            let posted = match task.peers[peer].open {
+                Some(_) => self.post(slot, task, peer)?,
+                None => self.post_early(task, peer, op)?,
+            };
+            match posted {
                 Posted::Yes => moved += 1,
                 // This peer must not hold up the others.
                 Posted::Again => task.peers[peer].stalled = true,
@@ -93,7 +101,7 @@ impl Engine {
         let Some(transport) = self.transport.as_deref_mut() else {
             return Err(Error::new(ErrorKind::Transport, "a put without a wire"));
         };
-        let state = &mut task.peers[peer];
+        let state = &task.peers[peer];
         let (Some(Reverse(index)), Some((their_slot, output, land))) =
             (state.ready.peek().copied(), state.open)
         else {
@@ -129,10 +137,7 @@ impl Engine {
             Err(e) => return Err(e.with_peer(to.peer as usize).in_round(op.round)),
         };
         if posted == Posted::Yes {
-            state.ready.pop();
-            let len = i64::try_from(op.len).unwrap_or(i64::MAX);
-            state.outstanding = state.outstanding.saturating_add(len);
-            task.outstanding = task.outstanding.saturating_add(len);
+            task.went(peer, op.len);
             self.core.counts.puts += 1;
             self.core.counts.put_bytes += op.len;
         }
@@ -141,25 +146,28 @@ impl Engine {
 }
 
 /// The peer whose first ready op has the lowest round of those that may go.
-fn lowest(task: &Task, setup: &super::Setup) -> Option<usize> {
+fn lowest(task: &Task, core: &Core) -> Option<(usize, u32)> {
     let outstanding = u64::try_from(task.outstanding).unwrap_or(0);
-    let rest = setup.acknowledge_at();
+    let rest = core.setup.acknowledge_at();
     let mut best: Option<(u32, usize)> = None;
     for (i, peer) in task.peers.iter().enumerate() {
         let Some(Reverse(op)) = peer.ready.peek() else { continue };
-        if peer.open.is_none() || peer.stalled {
+        if peer.stalled {
+            continue;
+        }
+        let len = task.program.ops[*op as usize].len;
+        if peer.open.is_none() && (len > task.eager || !core.credits.left(peer.world_rank)) {
             continue;
         }
         // A peer that owes us an acknowledgement can be waited for. One that may keep what it has must be
         // given more, however full the window: else all could wait for ever.
-        let len = task.program.ops[*op as usize].len;
         let owes = u64::try_from(peer.outstanding).unwrap_or(0) >= rest;
-        if owes && outstanding.saturating_add(len) > setup.window {
+        if owes && outstanding.saturating_add(len) > core.setup.window {
             continue;
         }
         if best.is_none_or(|(b, _)| *op < b) {
             best = Some((*op, i));
         }
     }
-    best.map(|(_, i)| i)
+    best.map(|(op, i)| (i, op))
 }

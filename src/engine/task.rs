@@ -28,6 +28,8 @@ pub(crate) struct PeerState {
     pub outstanding: i64,
     /// Bytes of its that we have not acknowledged.
     pub owed: u64,
+    /// We have asked for its open word.
+    pub wanted: bool,
     /// The transport took nothing for it the last time.
     pub stalled: bool,
     /// Ops that may go as soon as the peer and the window allow; lowest first.
@@ -63,6 +65,10 @@ pub(crate) struct Task {
     pub outstanding: i64,
     /// Peers know where to put from an earlier binding.
     pub persistent: bool,
+    /// Each pair of ranks has told each other more than all know.
+    pub pairwise: bool,
+    /// Puts of at most this many bytes may go before the peer has opened.
+    pub eager: u64,
 }
 
 impl Task {
@@ -85,6 +91,7 @@ impl Task {
             known: None,
             outstanding: 0,
             owed: 0,
+            wanted: false,
             stalled: false,
             ready: BinaryHeap::with_capacity(*n),
         });
@@ -100,6 +107,8 @@ impl Task {
             ops_left: 0,
             outstanding: 0,
             persistent: false,
+            pairwise: false,
+            eager: 0,
             program,
         })
     }
@@ -107,6 +116,7 @@ impl Task {
     /// What no other rank knows: for each peer, by its rank in the program, where its bytes go from the
     /// beginning of our output, how many these are, and how many it gets of us.
     pub(crate) fn pairwise(&mut self, of: impl Fn(u32) -> [u64; 3]) {
+        self.pairwise = true;
         for (state, peer) in self.peers.iter_mut().zip(&self.program.peers) {
             [state.landing, state.received, state.sent] = of(peer.rank);
         }
@@ -123,6 +133,7 @@ impl Task {
         self.local.clear();
         for p in &mut self.peers {
             p.open = None;
+            p.wanted = false;
             p.outstanding = 0;
             p.owed = 0;
             p.ready.clear();
@@ -162,6 +173,27 @@ impl Task {
     pub(crate) fn arrived(&mut self, counter: u32) {
         self.arrivals_left = self.arrivals_left.saturating_sub(1);
         self.bump(counter);
+    }
+
+    /// Data of peer `peer` came with `counter`. Returns how many bytes to acknowledge, if these are enough by now.
+    pub(crate) fn came(&mut self, counter: u32, peer: usize, enough: u64) -> Option<u64> {
+        self.arrived(counter);
+        // The puts of one counter may be of different lengths: the first credits them all, because credit that
+        // lags behind what arrived could hold the sender back for good.
+        let c = counter as usize;
+        let bytes = if self.counters[c] == 1 { self.program.expected[c].len } else { 0 };
+        let peer = &mut self.peers[peer];
+        peer.owed = peer.owed.saturating_add(bytes);
+        (peer.owed >= enough).then(|| std::mem::take(&mut peer.owed))
+    }
+
+    /// A put of `len` bytes is on its way to peer `peer`.
+    pub(crate) fn went(&mut self, peer: usize, len: u64) {
+        let len = i64::try_from(len).unwrap_or(i64::MAX);
+        let peer = &mut self.peers[peer];
+        peer.ready.pop();
+        peer.outstanding = peer.outstanding.saturating_add(len);
+        self.outstanding = self.outstanding.saturating_add(len);
     }
 
     /// Counter `counter` grows by one: ops that waited for that become ready.

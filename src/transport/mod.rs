@@ -11,8 +11,8 @@ pub mod sim;
 use crate::error::Result;
 use std::time::Duration;
 
-/// The longest control message that every transport carries.
-pub const MESSAGE_MAX: usize = 256;
+/// The longest message that every transport carries.
+pub const MESSAGE_MAX: usize = 4096 + 64;
 
 /// What an endpoint can do, as queried from it. Ranks must agree on these (compared at start-up).
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Limits {
     pub gather: usize,
     /// Puts of at most this many bytes are copied when posted.
     pub inject: usize,
+    /// Messages of at most this many bytes travel at once (at most [`MESSAGE_MAX`]); longer ones cost a round trip.
+    pub message: usize,
     /// What peers may do to a slice the library only borrows.
     pub borrow: Borrow,
 }

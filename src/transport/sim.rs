@@ -114,6 +114,7 @@ impl Sim {
             max_put: f.max_put,
             gather: f.gather,
             inject: 64,
+            message: MESSAGE_MAX,
             borrow: f.borrow,
         };
         Self {

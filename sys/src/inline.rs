@@ -43,6 +43,8 @@ inline! {
         = (*domain).ops, cq_open(domain, attr, cq, std::ptr::null_mut());
     "fi_cq(3)" fi_cq_read(cq: *mut fid_cq, entries: *mut c_void, count: usize) -> ssize_t
         = (*cq).ops, read(cq, entries, count);
+    "fi_cq(3)" fi_cq_sread(cq: *mut fid_cq, entries: *mut c_void, count: usize, condition: *const c_void, milliseconds: c_int) -> ssize_t
+        = (*cq).ops, sread(cq, entries, count, condition, milliseconds);
     "fi_cq(3)" fi_cq_readerr(cq: *mut fid_cq, entry: *mut fi_cq_err_entry, flags: u64) -> ssize_t
         = (*cq).ops, readerr(cq, entry, flags);
     "fi_av(3)" fi_av_open(domain: *mut fid_domain, attr: *mut fi_av_attr, av: *mut *mut fid_av) -> c_int

@@ -30,6 +30,8 @@ const GOES: usize = 8;
 /// The page behind the message buffers, where puts without data go.
 const DOORBELL: usize = (RECEIVES + MESSAGES) * MESSAGE_MAX;
 const PAGE: usize = 4096;
+/// Polls that may find nothing before a blocking wait sleeps.
+const EMPTY: u32 = 8;
 /// Nothing completing for so long is taken for the end of it, at close.
 const QUIET: Duration = Duration::from_millis(2);
 
@@ -49,6 +51,10 @@ pub struct Fabric {
     /// The registration of the message buffers, where the provider wants one.
     descriptor: *mut c_void,
     wait: Wait,
+    /// Empty polls since something happened.
+    empty: u32,
+    /// What a blocking wait read: delivered by the next poll.
+    woken: Option<fi::fi_cq_data_entry>,
     closed: bool,
     // What the provider may write to until the endpoint is closed; leaked if that fails.
     slots: ManuallyDrop<Slots>,
@@ -91,7 +97,8 @@ impl Fabric {
     fn of(lib: &'static Library, info: Info, options: &Options<'_>) -> Result<Self> {
         let (limits, mode) = limits(lib, &info);
         let buffers = MmapRaw::from(MmapMut::map_anon(DOORBELL + PAGE)?);
-        let objects = Objects::open(lib, &info)?;
+        let objects = Objects::open(lib, &info, options.wait == Wait::Block)?;
+        let wait = if options.wait == Wait::Block && !objects.blocks { Wait::Yield } else { options.wait };
         // From here on drop closes.
         let mut this = Self {
             lib,
@@ -104,7 +111,9 @@ impl Fabric {
             unposted: Vec::with_capacity(RECEIVES),
             injected: VecDeque::with_capacity(PUTS),
             descriptor: std::ptr::null_mut(),
-            wait: options.wait,
+            wait,
+            empty: 0,
+            woken: None,
             closed: false,
             slots: ManuallyDrop::new(Slots::new(RECEIVES, MESSAGES, PUTS)),
             buffers: ManuallyDrop::new(buffers),
@@ -235,6 +244,24 @@ impl Fabric {
         Ok(())
     }
 
+    /// Sleeps until something completes, a millisecond at most: some providers miss their wake-up.
+    fn block(&mut self, longest: Duration) {
+        if self.woken.is_some() || !self.injected.is_empty() {
+            return;
+        }
+        let milliseconds = if longest.is_zero() { 0 } else { 1 };
+        let mut entry = MaybeUninit::<fi::fi_cq_data_entry>::uninit();
+        // SAFETY: the queue is open, of FI_CQ_FORMAT_DATA and with a wait object, and there is room for one entry.
+        let n = unsafe {
+            fi::fi_cq_sread(self.objects.cq, entry.as_mut_ptr().cast(), 1, std::ptr::null(), milliseconds)
+        };
+        if n == 1 {
+            // SAFETY: fi_cq_sread filled it.
+            self.woken = Some(unsafe { entry.assume_init() });
+        }
+        // An error is the next poll's to find.
+    }
+
     /// Reads the error entries that the completion queue holds.
     fn read_errors(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         let mut count = 0;
@@ -358,7 +385,8 @@ fn limits(lib: &Library, info: &Info) -> (Limits, u64) {
     let quirk = quirk(&name);
     let borrow = if quirk.caches && !lib.uncached() { Borrow::Staged } else { quirk.borrow };
     let gather = gather.clamp(1, GATHER.min(quirk.gather));
-    (Limits { provider: name, max_put, gather, inject, borrow }, mode)
+    let message = quirk.message.min(MESSAGE_MAX);
+    (Limits { provider: name, max_put, gather, inject, message, borrow }, mode)
 }
 
 impl Transport for Fabric {
@@ -509,6 +537,11 @@ impl Transport for Fabric {
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         self.check_open()?;
         let mut happened = self.injected.len();
+        if let Some(entry) = self.woken.take() {
+            happened += 1;
+            // SAFETY: fi_cq_sread filled it.
+            unsafe { self.completed(&entry, sink)? };
+        }
         while let Some(token) = self.injected.pop_front() {
             sink.done(token);
         }
@@ -542,6 +575,7 @@ impl Transport for Fabric {
                 }
             }
         }
+        self.empty = if happened > 0 { 0 } else { self.empty.saturating_add(1) };
         Ok(happened)
     }
 
@@ -552,7 +586,8 @@ impl Transport for Fabric {
         // Both are short however long one may wait.
         match self.wait {
             Wait::Spin => std::hint::spin_loop(),
-            Wait::Yield => std::thread::yield_now(),
+            Wait::Block if self.empty > EMPTY => self.block(longest),
+            Wait::Yield | Wait::Block => std::thread::yield_now(),
         }
     }
 

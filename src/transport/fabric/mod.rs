@@ -28,9 +28,12 @@ use super::{Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Tra
 pub enum Wait {
     /// Pauses: best when every rank has a core to itself.
     Spin,
-    /// Gives the core away: good everywhere.
+    /// Gives the core away at every empty poll: good everywhere.
     #[default]
     Yield,
+    /// Sleeps until something comes after a few empty polls, where the provider can: for many ranks on few cores,
+    /// and for what else shares them.
+    Block,
 }
 
 /// How to open a [`Fabric`].

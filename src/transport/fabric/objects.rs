@@ -13,13 +13,16 @@ pub(super) struct Objects {
     pub(super) av: *mut fi::fid_av,
     pub(super) cq: *mut fi::fid_cq,
     pub(super) ep: *mut fi::fid_ep,
+    /// One may sleep until the completion queue has something.
+    pub(super) blocks: bool,
 }
 
 impl Objects {
     /// Opens and enables an endpoint as `info` describes it.
-    pub(super) fn open(lib: &Library, info: &Info) -> Result<Self> {
-        let mut o =
-            Self { fabric: null_mut(), domain: null_mut(), av: null_mut(), cq: null_mut(), ep: null_mut() };
+    /// `blocks`: so that one can sleep until something completes, if the provider can do that.
+    pub(super) fn open(lib: &Library, info: &Info, blocks: bool) -> Result<Self> {
+        let (fabric, domain, av) = (null_mut(), null_mut(), null_mut());
+        let mut o = Self { fabric, domain, av, cq: null_mut(), ep: null_mut(), blocks };
         match o.try_open(lib, info) {
             Ok(()) => Ok(o),
             Err(e) => {
@@ -53,7 +56,14 @@ impl Objects {
             cq.format = fi::FI_CQ_FORMAT_DATA;
             cq.wait_obj = fi::FI_WAIT_NONE;
             cq.size = (*(*entry).tx_attr).size.saturating_add((*(*entry).rx_attr).size).clamp(1024, 1 << 16);
-            check("fi_cq_open", fi::fi_cq_open(self.domain, &mut cq, &mut self.cq))?;
+            if self.blocks {
+                cq.wait_obj = fi::FI_WAIT_UNSPEC;
+                self.blocks = fi::fi_cq_open(self.domain, &mut cq, &mut self.cq) == 0;
+                cq.wait_obj = fi::FI_WAIT_NONE;
+            }
+            if !self.blocks {
+                check("fi_cq_open", fi::fi_cq_open(self.domain, &mut cq, &mut self.cq))?;
+            }
             check("fi_endpoint", fi::fi_endpoint(self.domain, entry, &mut self.ep))?;
             check("fi_ep_bind (address vector)", fi::fi_ep_bind(self.ep, &raw mut (*self.av).fid, 0))?;
             let both = fi::FI_TRANSMIT | fi::FI_RECV;

@@ -51,6 +51,8 @@ pub struct Quirk {
     pub caches: bool,
     /// The longest gather list to trust, whatever it says.
     pub gather: usize,
+    /// The longest message that takes no more than one way.
+    pub message: usize,
     /// A rank can put to itself.
     pub to_self: bool,
     /// A put under way to a peer that dies becomes an error; else only a deadline or a watcher tells. A put
@@ -90,6 +92,8 @@ pub const PRESETS: &[Preset] = &[
 ];
 
 const ANY: usize = usize::MAX;
+/// What fits into a buffer of ofi_rxm's, as preset above, beside its own headers.
+const RXM: usize = 896;
 
 const COMMON: Quirk = Quirk {
     provider: "",
@@ -98,6 +102,7 @@ const COMMON: Quirk = Quirk {
     borrow: Borrow::Staged,
     caches: false,
     gather: ANY,
+    message: ANY,
     to_self: true,
     reports_death: true,
     quiet_close: false,
@@ -126,6 +131,7 @@ pub const QUIRKS: &[Quirk] = &[
     },
     Quirk {
         provider: "verbs;ofi_rxm",
+        message: RXM,
         class: Class::Rdma,
         borrow: Borrow::Direct,
         caches: true,
@@ -169,6 +175,7 @@ pub const QUIRKS: &[Quirk] = &[
     },
     Quirk {
         provider: "tcp;ofi_rxm",
+        message: RXM,
         class: Class::Tcp,
         interface: Some("FI_TCP_IFACE"),
         borrow: Borrow::Direct,
@@ -177,6 +184,7 @@ pub const QUIRKS: &[Quirk] = &[
     },
     Quirk {
         provider: "net;ofi_rxm",
+        message: RXM,
         interface: Some("FI_NET_IFACE"),
         borrow: Borrow::Direct,
         note: "as tcp;ofi_rxm",

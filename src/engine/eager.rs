@@ -1,0 +1,291 @@
+//! Eager data: short puts as messages, which need no open word.
+//!
+//! A put waits for its target's open word, which costs a latency and a message. What fits into a message goes as one
+//! instead, while no open word has come: into one of [`CREDITS`] receive buffers that every rank grants to every
+//! other at start-up. A receiver that is in the call copies it to its place at once; else it is kept until the call is
+//! entered. Credits come back by the half dozen.
+//!
+//! Where all bytes from one rank to another in an operation fit into one message, no open word is sent at all. A
+//! sender without credit then asks for it ([`Message::Want`]), so credits delay an operation but never hold it up:
+//! also where ranks enter the operations of two communicators in different orders.
+
+use super::Engine;
+use super::core::Core;
+use super::message::{CallId, Message, Reader, Writer};
+use super::task::Task;
+use crate::buffer::{self, Grant};
+use crate::error::{ErrorKind, Result};
+use crate::plan::{Place, Region};
+use crate::transport::{Limits, MESSAGE_MAX, Posted};
+use std::collections::HashMap;
+
+/// Eager messages that one rank may have on their way to, or kept at, another.
+const CREDITS: u32 = 12;
+/// The receiver gives credits back in portions of so many.
+const PORTION: u32 = CREDITS / 2;
+/// The first byte of eager data; the codes of [`Message`] are others.
+const CODE: u8 = 64;
+/// Bytes before the data.
+const HEAD: usize = 39;
+/// The most data in one message.
+const MOST: usize = MESSAGE_MAX - HEAD;
+const _: () = assert!(MOST >= 4096);
+
+/// What stands before the data: which bytes of which call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub call: CallId,
+    pub code: u8,
+    pub hash: u64,
+    pub counter: u32,
+    /// In the receiver's memory.
+    pub target: Place,
+}
+
+/// The most bytes that go eagerly on a wire; the same on all ranks, as the limits are.
+pub(super) fn most(limits: Option<&Limits>) -> u64 {
+    limits.map_or(0, |l| l.message.saturating_sub(HEAD).min(4096) as u64)
+}
+
+/// Who may send how much more.
+#[derive(Debug, Default)]
+pub(super) struct Credits {
+    /// By rank: messages of ours that it has not given back.
+    spent: HashMap<u32, u32>,
+    /// By rank: messages of its that we have not given back.
+    owed: HashMap<u32, u32>,
+}
+
+impl Credits {
+    /// Whether `peer` takes another message.
+    pub(super) fn left(&self, peer: u32) -> bool {
+        self.spent.get(&peer).is_none_or(|n| *n < CREDITS)
+    }
+
+    fn spend(&mut self, peer: u32) {
+        *self.spent.entry(peer).or_default() += 1;
+    }
+
+    /// `peer` gave `n` back.
+    pub(super) fn back(&mut self, peer: u32, n: u32) {
+        if let Some(spent) = self.spent.get_mut(&peer) {
+            *spent = spent.saturating_sub(n);
+        }
+    }
+
+    /// A message of `peer` is used up; says how many to give back now.
+    fn used(&mut self, peer: u32) -> Option<u32> {
+        let owed = self.owed.entry(peer).or_default();
+        *owed += 1;
+        (*owed >= PORTION).then(|| std::mem::take(owed))
+    }
+}
+
+impl Head {
+    fn write(&self, from: u32, out: &mut [u8; MESSAGE_MAX]) {
+        let mut w = Writer { out, at: 0 };
+        w.u8(CODE);
+        w.u32(from);
+        w.call(self.call);
+        w.u8(self.code);
+        w.u64(self.hash);
+        w.u32(self.counter);
+        w.u8(match self.target.region {
+            Region::Land => 1,
+            _ => 0,
+        });
+        w.u64(self.target.offset);
+        debug_assert_eq!(w.at, HEAD);
+    }
+
+    /// Sender, head and data, if this is eager data at all.
+    pub(super) fn read(bytes: &[u8]) -> Option<(u32, Self, &[u8])> {
+        let mut r = Reader(bytes);
+        if r.u8()? != CODE {
+            return None;
+        }
+        let from = r.u32()?;
+        let (call, code, hash, counter) = (r.call()?, r.u8()?, r.u64()?, r.u32()?);
+        let region = match r.u8()? {
+            0 => Region::Output,
+            1 => Region::Land,
+            _ => return None,
+        };
+        let target = Place::new(region, r.u64()?);
+        Some((from, Self { call, code, hash, counter, target }, r.0))
+    }
+}
+
+impl Task {
+    /// Whether all bytes to (`out`) or from peer `index` go eagerly, so that no open word is sent.
+    pub(super) fn unopened(&self, index: usize, out: bool) -> bool {
+        let peer = &self.program.peers[index];
+        (if out { peer.bytes_out } else { peer.bytes_in }) <= self.eager
+    }
+}
+
+impl Engine {
+    /// Sends the first ready put to a peer that has not opened as a message.
+    ///
+    /// # Errors
+    /// When a segment lies outside its region, or the transport fails.
+    pub(super) fn post_early(&mut self, task: &mut Task, peer: usize, index: u32) -> Result<Posted> {
+        let op = task.program.ops[index as usize];
+        let to = task.peers[peer].world_rank;
+        let m = &task.meta;
+        let head = Head { call: m.call, code: m.code, hash: m.hash, counter: op.bump, target: op.target };
+        let buffer = &mut *self.scratch;
+        head.write(self.core.setup.rank, buffer);
+        let first = op.first_segment as usize;
+        let mut at = HEAD;
+        for s in &task.program.segments[first..first + op.segments as usize] {
+            let len = usize::try_from(s.len).unwrap_or(usize::MAX).min(MESSAGE_MAX - at);
+            buffer::read(&task.binding, s.place, &mut buffer[at..at + len])?;
+            at += len;
+        }
+        let Some(transport) = self.transport.as_deref_mut() else { return Ok(Posted::Again) };
+        let posted = match transport.message(to, &buffer[..at]) {
+            Ok(posted) => posted,
+            // As in `send`: the reason may be on its way.
+            Err(e) if e.kind() == ErrorKind::PeerLost => {
+                crate::transport::Sink::lost(&mut self.core, Some(to), e.message());
+                Posted::Again
+            }
+            Err(e) => return Err(e.with_peer(to as usize).in_round(op.round)),
+        };
+        if posted == Posted::Yes {
+            task.went(peer, op.len);
+            task.ops_left = task.ops_left.saturating_sub(1);
+            self.core.credits.spend(to);
+            self.core.counts.puts += 1;
+            self.core.counts.put_bytes += op.len;
+            self.core.counts.copied_bytes += op.len;
+        }
+        Ok(posted)
+    }
+
+    /// Asks those for their open word that send none by themselves, and to whom we have no credit left.
+    pub(super) fn want(&mut self, task: &mut Task) -> Result<()> {
+        for i in 0..task.peers.len() {
+            let peer = &task.peers[i];
+            if peer.open.is_some() || peer.wanted || peer.ready.is_empty() || !task.unopened(i, true) {
+                continue;
+            }
+            if self.core.credits.left(peer.world_rank) {
+                continue;
+            }
+            let want = Message::Want { call: task.meta.call, code: task.meta.code, hash: task.meta.hash };
+            let to = peer.world_rank;
+            task.peers[i].wanted = true;
+            self.send(to, &want)?;
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Eager data came.
+    pub(super) fn eager(&mut self, from: u32, head: Head, data: &[u8]) {
+        if self.slot_of(head.call).is_some() {
+            return self.place(from, head, data);
+        }
+        // Kept; what is there is reused, so that a rank that is always late allocates nothing in the end.
+        let mut kept = self.spare.pop().unwrap_or_default();
+        kept.clear();
+        kept.extend_from_slice(data);
+        self.for_call(from, Message::Data { head, data: kept });
+    }
+
+    /// Puts eager data of a call that we are in where it belongs.
+    pub(super) fn place(&mut self, from: u32, head: Head, data: &[u8]) {
+        let task = self.slot_of(head.call).and_then(|s| self.take_task(s).map(|t| (s, t)));
+        let Some((slot, mut task)) = task else { return };
+        let (mine, hash) = (task.meta.code, task.meta.hash);
+        if (mine, hash) != (head.code, head.hash) {
+            self.put_task(slot, task);
+            return self.disagree(from, head.call, head.code, mine);
+        }
+        let awaited = task.awaits(head.counter);
+        let fits = awaited.is_some_and(|i| task.peers[i].world_rank == from)
+            && data.len() as u64 <= task.program.expected[head.counter as usize].len;
+        let outcome = if fits { buffer::write(&task.binding, head.target, data) } else { Ok(()) };
+        if let (Some(i), true, Ok(())) = (awaited, fits, &outcome) {
+            self.counts.arrivals += 1;
+            self.counts.copied_bytes += data.len() as u64;
+            if let Some(bytes) = task.came(head.counter, i, self.setup.acknowledge_at()) {
+                self.outbox.push_back((from, Message::Ack { call: head.call, bytes }));
+            }
+        }
+        self.put_task(slot, task);
+        match outcome {
+            Ok(()) if fits => {}
+            Ok(()) => self.strange(from),
+            Err(e) => self.broken = self.broken.take().or(Some(e.with_peer(from as usize))),
+        }
+        if let Some(n) = self.credits.used(from) {
+            self.outbox.push_back((from, Message::Credit { messages: n }));
+        }
+    }
+
+    /// A peer without credit wants the open word that it would not get.
+    pub(super) fn open_to(&mut self, from: u32, slot: u8, index: usize) {
+        let Some(task) = self.task_ref(slot) else { return };
+        let open = open_word(task, slot, index);
+        self.outbox.push_back((from, open));
+    }
+}
+
+/// The open word of the operation in `slot` for peer `index`.
+pub(super) fn open_word(task: &Task, slot: u8, index: usize) -> Message {
+    let (call, code, peer) = (task.meta.call, task.meta.code, &task.peers[index]);
+    let hash = super::core::salted(task.meta.hash, peer.received);
+    if task.persistent {
+        return Message::Start { call, slot, code, hash };
+    }
+    let (output, land) = (task.binding.output.grant(), task.binding.land.grant());
+    let output = Grant { address: output.address.wrapping_add(peer.landing), ..output };
+    Message::Open { call, slot, code, hash, output, land }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn heads_come_back() {
+        for region in [Region::Output, Region::Land] {
+            let call = CallId { comm: 9 << 33, sequence: 8 };
+            let target = Place::new(region, 1 << 40);
+            let head = Head { call, code: 3, hash: 77, counter: 12, target };
+            let mut buffer = [0; MESSAGE_MAX];
+            head.write(5, &mut buffer);
+            buffer[HEAD..HEAD + 3].copy_from_slice(b"abc");
+            assert_eq!(Head::read(&buffer[..HEAD + 3]), Some((5, head, &b"abc"[..])));
+            assert_eq!(Head::read(&buffer[..HEAD - 1]), None);
+        }
+    }
+
+    #[test]
+    fn credits_run_out_and_come_back() {
+        let (mut ours, mut theirs) = (Credits::default(), Credits::default());
+        let mut sent = 0;
+        while ours.left(7) {
+            ours.spend(7);
+            sent += 1;
+        }
+        assert_eq!(sent, CREDITS);
+        assert!(ours.left(8));
+        let given: u32 = (0..sent).filter_map(|_| theirs.used(3)).sum();
+        assert_eq!(given, CREDITS);
+        ours.back(7, given);
+        assert!(ours.left(7));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Head::read(&bytes);
+        }
+    }
+}
