@@ -104,7 +104,7 @@ pub const SETTINGS: &[Setting] = &[
         true,
         "pieces below this many bytes share a put to a landing slot; 0 never",
     ),
-    setting("wait", "CIRCULANT_WAIT", "auto", false, "how to wait: spin, yield, or auto (yield)"),
+    setting("wait", "CIRCULANT_WAIT", "auto", false, "how to wait: spin, yield, block (asleep in the provider, where it can), or auto (yield)"),
     setting(
         "progress",
         "CIRCULANT_PROGRESS",

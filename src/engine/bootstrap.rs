@@ -48,6 +48,7 @@ impl Engine {
     ) -> Result<Vec<(u32, u32)>> {
         let neighbours = self.core.setup.neighbours.clone();
         let n = neighbours.len();
+        self.core.expect_early(&neighbours);
         let Some(transport) = self.transport.as_deref_mut() else { return Ok(Vec::new()) };
         for (peer, address) in neighbours.iter().zip(addresses) {
             transport.connect(*peer, address)?;

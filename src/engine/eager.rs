@@ -56,6 +56,19 @@ pub(super) struct Credits {
     owed: HashMap<u32, u32>,
 }
 
+impl Core {
+    /// Room for what these ranks may send before we enter their calls, so that no call allocates it. Pages of it
+    /// that are never needed are never touched.
+    pub(super) fn expect_early(&mut self, from: &[u32]) {
+        for peer in from {
+            self.credits.spent.insert(*peer, 0);
+            self.credits.owed.insert(*peer, 0);
+        }
+        let kept = from.len() * CREDITS as usize;
+        self.spare.resize_with(kept, || Vec::with_capacity(MOST));
+    }
+}
+
 impl Credits {
     /// Whether `peer` takes another message.
     pub(super) fn left(&self, peer: u32) -> bool {
