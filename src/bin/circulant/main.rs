@@ -88,6 +88,11 @@ fn main() -> ExitCode {
 
 /// What a wrong command line comes to: one line, as every other error. Help goes to standard output.
 fn usage(e: clap::Error) -> Failure {
+    // Of the ranks of a job, all of which were given the same line, one speaks.
+    let rank = ["PMI_RANK", "PMIX_RANK"].iter().find_map(|name| std::env::var(name).ok());
+    if rank.is_some_and(|rank| rank != "0") {
+        return Failure::new(u8::from(e.use_stderr()) * 2, "");
+    }
     let text = e.render().to_string();
     match e.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
