@@ -123,7 +123,7 @@ def shown(lines):
     """What a drawing shows of each program: its default, and the least over its other settings at each size."""
     for program in TITLES:
         mine = [x for x in lines if x["program"] == program]
-        for name, kept in (("", lambda x: x["setting"] == "default"), (", tuned", lambda x: x["setting"] != "default")):
+        for name, kept in (("", lambda x: x["setting"] == "default"), (" tuned", lambda x: x["setting"] != "default")):
             sizes = {}
             for x in filter(kept, mine):
                 sizes.setdefault(int(x["bytes"]), []).append(x)

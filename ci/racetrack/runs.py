@@ -27,7 +27,6 @@ from .rivals import DEFAULT, Place, Setting, Trouble
 RESULTS = lib.ROOT / "docs" / "performance"
 TUNED = RESULTS / "tuned.json"
 LATE = 0.01  # share of late frames above which a row tells about the processors
-MORE = 2  # rounds that may follow for points of which too few rows are left
 PRIORITY = {"nice": ["nice", "-n", "-15"], "rr": ["chrt", "-r", "1"], "none": []}
 ROW = re.compile(r"^([a-z_]+),([a-z0-9-]+),(\d+),(\d+),([\d.]+),([\d.]+),([\d.]+),(\d+)(,.*)?$")
 COLUMNS = (
@@ -258,14 +257,17 @@ def say(text):
 def race(figure, programs, priority="nice", check=True):
     """Runs a figure; gives the lines of its CSV file and what else is to be known."""
     missing = [p for p in programs if p != "circulant" and not rivals.installed(p)]
-    if missing or not rivals.installed("mpich") and figure.rate:
+    if missing or (figure.rate and not rivals.installed("mpich")):  # whose mpiexec starts us
         raise Trouble(f"not installed: {' '.join(missing) or 'mpich'}: ci/race install")
+    for rival in programs:
+        if rival != "circulant":
+            rivals.compile_rival(rival)
     tool, begun, load = rivals.our_tool(), time.monotonic(), os.getloadavg()[0]
     results, wires = Results(), []
     with raised(figure) as place:
         track = Track(figure, place, tool, priority)
         wires.append(track.wire())
-        for number in range(figure.rounds + MORE):
+        for number in range(figure.rounds + figure.more):
             if number == figure.rounds:
                 say("again what the processors had slowed down")
             turn = batches(figure, programs, wires[0])
