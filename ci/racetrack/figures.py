@@ -88,7 +88,7 @@ SMOKE = Figure(
                 "bcast allgatherv allgather gather gatherv scatter scatterv alltoall alltoallv alltoallw reduce allreduce "
                 "reduce_scatter reduce_scatter_block scan exscan barrier iallgather iallgatherv".split()
             ),
-            (KB, 40 * KB), ("irr3", "s4", "s8"),
+            (10 * KB,), ("irr3", "s4", "s8"),
         ),
     ),
     latency="1000us", rounds=1, reps=3, more=0,

@@ -171,6 +171,8 @@ def facts(known, lines):
         f"o = {time(wire['overhead_ns'] / 1e3)}, β = {wire['byte_ns']:.4g} ns/B by `circulant bench put`. "
         f"{known['rounds']} rounds of {known['reps']} repetitions, priority {known['priority']}; {dropped} rows dropped as late. {versions}.\n"
     )
+    if known.get("ours"):
+        text += f"\nOur runs had {', '.join(f'{k}={v}' for k, v in known['ours'].items())}.\n"
     for who, what in known["wrong"].items():
         text += f"\nNot whole: {who}: {what}\n"
     return text

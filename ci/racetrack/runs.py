@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import lib
 
@@ -110,6 +111,10 @@ class Batch:
         sizes = ["--bytes", ",".join(map(str, self.race.sizes))]
         return [",".join(self.race.ops), *sizes, *dists, "--reps", reps, "--time", 8, *(["--check"] if check else [])]
 
+    def title(self):
+        ops = self.race.ops
+        return ",".join(ops) if len(ops) < 4 else f"{len(ops)} operations"
+
     def points(self):
         return len(self.race.ops) * len(self.race.sizes) * max(1, len(self.race.dists))
 
@@ -185,17 +190,21 @@ def tuned(figure, program, op):
     return rivals.named(program, op, found)
 
 
-def batches(figure, programs, wire):
+def our_settings(figure, wire, knobs):
+    """Ours: the default, and what differs on this kind of cluster; `knobs` are given to all."""
+    other = known_wire(wire) if figure.rate else Setting("plain memory", {}, ("--memory", "plain"))
+    return [Setting(s.name, {**s.knobs, **knobs}, s.words) for s in (DEFAULT, other)]
+
+
+def batches(figure, programs, wire, knobs):
     """Of one round."""
     made = []
     for race in figure.races:
         for program in programs:
-            made.append(Batch(program, DEFAULT, race))
-            if program == "circulant" and figure.rate:
-                made.append(Batch(program, known_wire(wire), race))
-            elif program == "circulant":
-                made.append(Batch(program, Setting("plain memory", {}, ("--memory", "plain")), race))
+            if program == "circulant":
+                made += [Batch(program, s, race) for s in our_settings(figure, wire, knobs)]
             else:
+                made.append(Batch(program, DEFAULT, race))
                 for op in race.ops:
                     one = figures.Race((op,), race.sizes, race.dists)
                     made += [Batch(program, s, one) for s in tuned(figure, program, op)]
@@ -254,8 +263,8 @@ def say(text):
     print(f"{datetime.datetime.now():%H:%M:%S}  {text}", flush=True)
 
 
-def race(figure, programs, priority="nice", check=True):
-    """Runs a figure; gives the lines of its CSV file and what else is to be known."""
+def race(figure, programs, priority="nice", knobs=None):
+    """Runs a figure; gives the lines of its CSV file and what else is to be known. `knobs`: for our runs."""
     missing = [p for p in programs if p != "circulant" and not rivals.installed(p)]
     if missing or (figure.rate and not rivals.installed("mpich")):  # whose mpiexec starts us
         raise Trouble(f"not installed: {' '.join(missing) or 'mpich'}: ci/race install")
@@ -270,18 +279,18 @@ def race(figure, programs, priority="nice", check=True):
         for number in range(figure.rounds + figure.more):
             if number == figure.rounds:
                 say("again what the processors had slowed down")
-            turn = batches(figure, programs, wires[0])
+            turn = batches(figure, programs, wires[0], knobs or {})
             turn = turn[number % len(turn):] + turn[: number % len(turn)]
             for batch in turn:
                 if number >= figure.rounds and not (batch := results.lacking(batch, figure.rounds)):
                     continue
                 if results.wrong.get((batch.program, batch.setting.name)) and number > 0:
                     continue
-                rows, wrong = track.run(batch, figure.reps, check=check and number == 0)
+                rows, wrong = track.run(batch, figure.reps, check=number == 0)
                 late = sum(r.late > LATE for r in rows)
                 results.add(batch, rows, wrong)
                 say(
-                    f"{figure.name} round {number + 1}: {batch.program}, {batch.setting.name}, {','.join(batch.race.ops)}: "
+                    f"{figure.name} round {number + 1}: {batch.program}, {batch.setting.name}, {batch.title()}: "
                     f"{len(rows)} rows" + (f", {late} of them late" if late else "") + (f"; {wrong}" if wrong else "")
                 )
                 load = max(load, os.getloadavg()[0])
@@ -292,9 +301,15 @@ def race(figure, programs, priority="nice", check=True):
         "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps,
         "priority": priority, "load": round(load, 1), "seconds": round(time.monotonic() - begun), "machine": machine(),
         "versions": {p: rivals.versions(p) for p in programs if p != "circulant"} | {"circulant": our_version(tool)},
-        "wrong": {f"{p}, {s}": text for (p, s), text in results.wrong.items()},
+        "ours": {name: homeless(value) for name, value in (knobs or {}).items()},
+        "wrong": {f"{p}, {s}": homeless(text) for (p, s), text in results.wrong.items()},
     }
     return list(results.lines(figure, wire)), known
+
+
+def homeless(text):
+    """Without the paths of this machine."""
+    return text.replace(str(lib.ROOT), ".").replace(str(Path.home()), "~")
 
 
 def our_version(tool):
