@@ -277,8 +277,6 @@ def race(figure, programs, priority="nice", knobs=None):
         track = Track(figure, place, tool, priority)
         wires.append(track.wire())
         for number in range(figure.rounds + figure.more):
-            if number == figure.rounds:
-                say("again what the processors had slowed down")
             turn = batches(figure, programs, wires[0], knobs or {})
             turn = turn[number % len(turn):] + turn[: number % len(turn)]
             for batch in turn:
@@ -290,7 +288,7 @@ def race(figure, programs, priority="nice", knobs=None):
                 late = sum(r.late > LATE for r in rows)
                 results.add(batch, rows, wrong)
                 say(
-                    f"{figure.name} round {number + 1}: {batch.program}, {batch.setting.name}, {batch.title()}: "
+                    f"{figure.name} {'round' if number < figure.rounds else 'again, round'} {number + 1}: {batch.program}, {batch.setting.name}, {batch.title()}: "
                     f"{len(rows)} rows" + (f", {late} of them late" if late else "") + (f"; {wrong}" if wrong else "")
                 )
                 load = max(load, os.getloadavg()[0])
