@@ -12,6 +12,7 @@ mod grid;
 mod info;
 mod outcome;
 mod paper;
+mod plot;
 mod run;
 mod schedule;
 mod select;
@@ -53,6 +54,7 @@ enum Tool {
     Run(run::RunArgs),
     Schedule(schedule::ScheduleArgs),
     Bench(bench::BenchArgs),
+    Plot(plot::PlotArgs),
     Cast(cast::CastArgs),
     Collect(collect::CollectArgs),
     Info(info::InfoArgs),
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
             Tool::Run(args) => Ok(run::main(args)),
             Tool::Schedule(args) => Ok(schedule::run(&args).map(|()| ExitCode::SUCCESS)?),
             Tool::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Plot(args) => plot::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Cast(args) => cast::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Collect(args) => collect::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),

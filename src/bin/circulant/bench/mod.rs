@@ -30,6 +30,8 @@ use std::time::Duration;
 use table::{Format, Setting, Table};
 
 pub(crate) use args::BenchArgs;
+#[cfg(test)]
+pub(crate) use table::CSV_HEAD;
 
 /// The rivals' default: 4, 8, 40, 80, … below 4 Mi.
 fn default_sizes() -> Vec<u64> {

@@ -21,8 +21,8 @@ const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
 const PALE: RGBColor = RGBColor(0x6a, 0x72, 0x7c);
 const GRID: RGBColor = RGBColor(0xdf, 0xe3, 0xe8);
 const FINE: RGBColor = RGBColor(0xf1, 0xf3, 0xf5);
-/// Okabe and Ito's colours, told apart by colour-blind readers too.
-const COLOURS: [RGBColor; 7] = [
+/// Okabe and Ito's colours, told apart by colour-blind readers too, and a grey and a dark red.
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x00, 0x9e, 0x73),
@@ -30,6 +30,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0xe6, 0x9f, 0x00),
     RGBColor(0x56, 0xb4, 0xe9),
     RGBColor(0x55, 0x55, 0x55),
+    RGBColor(0x8c, 0x1c, 0x13),
 ];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

@@ -1,0 +1,337 @@
+/* An Ethernet switch in user space with an exact model of its links.
+ *
+ *     switch RATE LATENCY SOCKET PID...      (bits per second, 0: no limit; nanoseconds)
+ *
+ * In the network namespace of every PID it makes the TAP device eth0, port i with the address 02:00:00:00:00:i, and
+ * carries frames between them until SIGTERM. With the program the devices go, too.
+ *
+ * The model. A port has a link out and a link in, both of the given rate and independent of each other. A frame of
+ * B bytes occupies the sender's link out for B/rate, its head reaches the receiver LATENCY later, waits there
+ * until the link in is free, in the order of arrival of heads, and occupies that for B/rate, too; then it is
+ * delivered. On an idle path it thus takes LATENCY + B/rate. There is no bucket: nothing, however short,
+ * passes faster than the line. Nothing is dropped; a queue at a link in only grows.
+ *
+ * Frames keep the form in which the kernel hands them over (virtio header, segments not cut, checksums not made), so
+ * the cost per byte is two copies. A port is read only when its link out is about to be free: what waits, waits in
+ * the sender's kernel, as with a network card, and TCP feels it.
+ *
+ * A frame is late when it was delivered, or taken from a sender whose link was idle and who was waiting, more than
+ * LATE after its time. Then the processors were the limit and not the links. A connection to SOCKET gets one line
+ * with the counts so far.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PORTS = 250,
+    VIRTIO = 10,            /* bytes of struct virtio_net_hdr */
+    ETHERNET = 14,          /* bytes of an Ethernet header */
+    LARGEST = 1 << 17,      /* bytes of the longest frame, with its virtio header */
+    BURST = 4,              /* frames taken from one port before others have a look */
+};
+static const uint64_t LATE = 200000;   /* ns */
+static const uint64_t EARLY = 30000;   /* ns before its link is free that a port is read again */
+static const uint64_t NEVER = UINT64_MAX;
+
+struct frame {
+    uint64_t when, number;  /* of the next event: by number where times are equal */
+    int to, length;         /* with the virtio header */
+    int on_link_in;         /* the next event is the delivery, not the arrival of the head */
+    unsigned char data[];
+};
+
+struct port {
+    int tap, listened;      /* whether epoll watches it */
+    uint64_t out_free, in_free, wake;
+};
+
+static struct port port[PORTS];
+static int ports, watcher;
+static uint64_t latency;
+static double per_byte;     /* ns */
+
+static struct frame **heap;
+static size_t waiting, room;
+
+static struct {
+    uint64_t frames, bytes, late, late_sum, late_most, lost;
+} count;
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number) { (void)number; ended = 1; }
+
+__attribute__((format(printf, 1, 2), noreturn)) static void die(const char *text, ...)
+{
+    int error = errno;
+    va_list rest;
+    va_start(rest, text);
+    fputs("switch: ", stderr);
+    vfprintf(stderr, text, rest);
+    fprintf(stderr, ": %s\n", strerror(error));
+    exit(1);
+}
+
+static void *must(void *memory)
+{
+    if (!memory) die("memory");
+    return memory;
+}
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* --- events, the earliest first ----------------------------------------------------------------------------- */
+
+static int before(const struct frame *a, const struct frame *b)
+{
+    return a->when != b->when ? a->when < b->when : a->number < b->number;
+}
+
+static void sift_up(size_t i, struct frame *f)
+{
+    for (; i > 0 && before(f, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = f;
+}
+
+static void sift_down(struct frame *f)
+{
+    size_t i = 0, child;
+    while ((child = 2 * i + 1) < waiting) {
+        child += child + 1 < waiting && before(heap[child + 1], heap[child]);
+        if (!before(heap[child], f)) break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = f;
+}
+
+static void push(struct frame *f)
+{
+    static uint64_t number;
+    if (waiting == room) {
+        room = room ? 2 * room : 1024;
+        heap = must(realloc(heap, room * sizeof *heap));
+    }
+    f->number = number++;
+    sift_up(waiting++, f);
+}
+
+static void drop_first(void)
+{
+    struct frame *last = heap[--waiting];
+    if (waiting) sift_down(last);
+}
+
+/* --- the links ---------------------------------------------------------------------------------------------- */
+
+static uint64_t duration(int length) { return (uint64_t)((length - VIRTIO) * per_byte); }
+
+static void note_late(uint64_t by)
+{
+    if (by > LATE) count.late++;
+    count.late_sum += by;
+    count.late_most = later(count.late_most, by);
+}
+
+/* The first event has come. */
+static void happen(uint64_t at)
+{
+    struct frame *f = heap[0];
+    struct port *to = &port[f->to];
+    if (!f->on_link_in) {
+        f->on_link_in = 1;
+        f->when = to->in_free = later(f->when, to->in_free) + duration(f->length);
+        sift_down(f);
+        return;
+    }
+    drop_first();
+    note_late(at - f->when);
+    count.frames++;
+    count.bytes += (uint64_t)(f->length - VIRTIO);
+    if (write(to->tap, f->data, (size_t)f->length) != f->length) count.lost++;
+    free(f);
+}
+
+static void send_to(int to, uint64_t head, const unsigned char *data, int length)
+{
+    struct frame *f = must(malloc(sizeof *f + (size_t)length));
+    *f = (struct frame){ .when = head, .to = to, .length = length };
+    memcpy(f->data, data, (size_t)length);
+    push(f);
+}
+
+/* A frame leaves port `from`; its link out is taken from `start` on. */
+static void forward(int from, uint64_t start, const unsigned char *data, int length)
+{
+    const unsigned char *address = data + VIRTIO;
+    int everybody = address[0] & 1;
+    int to = address[0] == 2 && address[5] < ports ? address[5] : -1;
+    port[from].out_free = start + duration(length);
+    if (!everybody && (to < 0 || to == from)) count.lost++;
+    if (!everybody && to >= 0 && to != from) send_to(to, start + latency, data, length);
+    for (int i = 0; everybody && i < ports; i++)
+        if (i != from) send_to(i, start + latency, data, length);
+}
+
+static void watch(int i, int on)
+{
+    struct epoll_event e = { .events = on ? EPOLLIN : 0, .data.u32 = (uint32_t)i };
+    if (epoll_ctl(watcher, EPOLL_CTL_MOD, port[i].tap, &e)) die("epoll_ctl");
+    port[i].listened = on;
+}
+
+/* Takes what port `i` has to send. `queued`: it may have waited for its link out. */
+static void take(int i, int queued)
+{
+    static unsigned char data[LARGEST];
+    struct port *p = &port[i];
+    for (int n = 0; n < BURST; n++) {
+        uint64_t at = now();
+        if (p->out_free > at + EARLY) break;
+        ssize_t length = read(p->tap, data, sizeof data);
+        if (length < VIRTIO + ETHERNET) break;
+        if (queued && at > p->out_free + LATE) note_late(at - p->out_free);
+        forward(i, later(at, p->out_free), data, (int)length);
+        queued = 1;
+    }
+    if (p->out_free > now() + EARLY) {
+        p->wake = p->out_free - EARLY;
+        watch(i, 0);
+    }
+}
+
+/* --- the rest ----------------------------------------------------------------------------------------------- */
+
+static int tap_in(const char *pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%.20s/ns/net", pid);
+    int space = open(path, O_RDONLY | O_CLOEXEC), header = VIRTIO;
+    if (space < 0 || setns(space, CLONE_NEWNET)) die("%s", path);
+    close(space);
+    int tap = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (tap < 0) die("/dev/net/tun (is the module tun there?)");
+    struct ifreq request = { .ifr_name = "eth0", .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
+    if (ioctl(tap, TUNSETIFF, &request)) die("making eth0 for process %s", pid);
+    if (ioctl(tap, TUNSETVNETHDRSZ, &header)) die("TUNSETVNETHDRSZ");
+    if (ioctl(tap, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4)) die("TUNSETOFFLOAD");
+    return tap;
+}
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    if (strlen(path) >= sizeof address.sun_path) { errno = ENAMETOOLONG; die("%s", path); }
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 8)) die("%s", path);
+    return fd;
+}
+
+static void tell(int listener)
+{
+    int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (peer < 0) return;
+    char line[256];
+    int length = snprintf(line, sizeof line,
+        "{\"frames\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"late\": %" PRIu64 ", \"late_ns\": %" PRIu64
+        ", \"most_ns\": %" PRIu64 ", \"lost\": %" PRIu64 "}\n",
+        count.frames, count.bytes, count.late, count.late_sum, count.late_most, count.lost);
+    if (send(peer, line, (size_t)length, MSG_NOSIGNAL) < 0) fprintf(stderr, "switch: a reader has gone\n");
+    close(peer);
+}
+
+/* When something is to be done without a frame coming in. */
+static uint64_t next_time(uint64_t at)
+{
+    uint64_t next = waiting ? heap[0]->when : NEVER;
+    for (int i = 0; i < ports; i++) {
+        if (port[i].listened) continue;
+        if (port[i].wake <= at) {
+            watch(i, 1);
+            take(i, 1);
+            if (waiting && heap[0]->when < next) next = heap[0]->when;
+        }
+        if (!port[i].listened && port[i].wake < next) next = port[i].wake;
+    }
+    return next;
+}
+
+static void serve(int listener)
+{
+    struct epoll_event events[64];
+    while (!ended) {
+        uint64_t at = now();
+        while (waiting && heap[0]->when <= at) {
+            happen(at);
+            at = now();
+        }
+        uint64_t next = next_time(at), rest = next > at ? next - at : 0;
+        struct timespec time = { .tv_sec = (time_t)(rest / 1000000000u), .tv_nsec = (long)(rest % 1000000000u) };
+        int n = epoll_pwait2(watcher, events, 64, next == NEVER ? NULL : &time, NULL);
+        if (n < 0 && errno != EINTR) die("epoll_pwait2");
+        for (int k = 0; k < n; k++) {
+            int i = (int)events[k].data.u32;
+            if (i == ports) tell(listener);
+            else if (port[i].listened) take(i, 0);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5 || argc - 4 > PORTS) {
+        fprintf(stderr, "usage: switch RATE LATENCY SOCKET PID... (1 to %d of them)\n", PORTS);
+        return 2;
+    }
+    double rate = atof(argv[1]);
+    per_byte = rate > 0 ? 8e9 / rate : 0;
+    latency = strtoull(argv[2], NULL, 10);
+    ports = argc - 4;
+    struct sigaction action = { .sa_handler = on_signal };
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    int listener = listen_at(argv[3]);
+    watcher = epoll_create1(EPOLL_CLOEXEC);
+    for (int i = 0; i <= ports; i++) {
+        struct epoll_event e = { .events = EPOLLIN, .data.u32 = (uint32_t)i };
+        int fd = i == ports ? listener : (port[i].tap = tap_in(argv[4 + i]));
+        if (epoll_ctl(watcher, EPOLL_CTL_ADD, fd, &e)) die("epoll_ctl");
+        port[i].listened = 1;
+    }
+    /* A deadline missed by the switch would look like a slow link. */
+    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+    if (mlockall(MCL_CURRENT)) perror("switch: mlockall");
+    struct sched_param priority = { .sched_priority = 20 };
+    if (sched_setscheduler(0, SCHED_FIFO, &priority)) perror("switch: SCHED_FIFO");
+    puts("ready");
+    fflush(stdout);
+    serve(listener);
+    return 0;
+}

@@ -1,0 +1,188 @@
+"""What is raced: clusters, operations, sizes; and the reference C of each point."""
+
+from dataclasses import dataclass, replace
+from math import ceil, log2
+
+KB, MB = 1000, 1_000_000
+DISTRIBUTIONS = ["regular", "broadcast", "spike", "half", "linear", "geometric", "irr3"]
+EVEN, UNEVEN = ["s1", "s2", "s3", "s4"], ["s5", "s6", "s7", "s8"]
+
+
+@dataclass(frozen=True)
+class Race:
+    """Operations with the same distributions and sizes."""
+
+    ops: tuple
+    sizes: tuple
+    dists: tuple = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    title: str
+    nodes: int
+    races: tuple
+    per_node: int = 1
+    rate: str | None = "100mbit"  # None: no cluster, all on this machine
+    latency: str = "natural"
+    rounds: int = 3
+    reps: int = 5
+    more: int = 2  # rounds that may follow for points of which too few rows are left
+    programs: tuple = ("circulant", "mpich", "impi", "openmpi")
+
+    @property
+    def ranks(self):
+        return self.nodes * self.per_node
+
+    def where(self):
+        if self.rate is None:
+            return f"{self.ranks} ranks on one machine"
+        ranks = f"{self.nodes} nodes" + (f" × {self.per_node} ranks" if self.per_node > 1 else "")
+        wire = "natural latency" if self.latency == "natural" else f"{self.latency.replace('us', ' µs')} one way"
+        return f"{ranks}, {self.rate.replace('mbit', ' Mbit/s')}, {wire}"
+
+
+def figures():
+    bcast = Race(("bcast",), (KB, 10 * KB, 40 * KB, 100 * KB, 400 * KB, MB, 4 * MB))
+    irregular = Race(("allgatherv",), (10 * KB, 100 * KB, MB), tuple(DISTRIBUTIONS))
+    others = (
+        Race(("allreduce", "reduce", "reduce_scatter_block", "allgather", "alltoall", "gather", "scatter", "scan"), (100 * KB, MB)),
+        Race(("reduce_scatter", "gatherv", "scatterv"), (100 * KB, MB), ("regular", "irr3")),
+        Race(("barrier",), (0,)),
+    )
+    natural = (Race(("bcast",), (100 * KB, MB, 4 * MB)), Race(("allgatherv",), (100 * KB, MB), ("regular", "broadcast", "irr3")))
+    inter = (Race(("iallgather",), (100 * KB,), tuple(EVEN)), Race(("iallgatherv",), (100 * KB,), tuple(UNEVEN)))
+    full = (Race(("bcast",), (100 * KB, MB)), Race(("allgatherv",), (100 * KB, MB), ("regular", "irr3", "broadcast")))
+    small = tuple(4 * 8**i for i in range(9))  # 4 B to 64 MiB
+    shm = (
+        Race(("bcast", "allgather", "allreduce"), small),
+        Race(("allgatherv",), small, ("regular", "irr3")),
+        Race(("barrier",), (0,)),
+    )
+    late, slow = {"latency": "1000us"}, {"rate": "50mbit"}
+    one = {"rate": None, "rounds": 3}
+    return [
+        Figure("bcast-16", "Broadcast, 16 nodes", 16, (bcast,), **late),
+        Figure("bcast-36", "Broadcast, 36 nodes", 36, (bcast,), **late, **slow),
+        Figure("allgatherv-16", "Irregular all-gather, 16 nodes", 16, (irregular,), **late),
+        Figure("allgatherv-36", "Irregular all-gather, 36 nodes", 36, (irregular,), **late, **slow),
+        Figure("natural-8", "Natural latency, 8 nodes", 8, natural),
+        Figure("natural-16", "Natural latency, 16 nodes", 16, natural),
+        Figure("natural-36", "Natural latency, 36 nodes", 36, natural, **slow),
+        Figure("others-16", "The other operations, 16 nodes", 16, others, **late),
+        Figure("others-natural-16", "The other operations, 16 nodes, natural latency", 16, others),
+        Figure("full-nodes", "8 nodes with 4 ranks each", 8, full, per_node=4),
+        Figure("inter-8", "Between two groups, 8 nodes", 8, inter),
+        Figure("inter-16", "Between two groups, 16 nodes", 16, inter),
+        *(Figure(f"shm-{p}", f"Shared memory, {p} ranks", p, shm, **one) for p in (2, 4, 8)),
+    ]
+
+
+# Every operation, so that each is seen to be known and right everywhere; in one race, as starting takes longest.
+SMOKE = Figure(
+    "smoke", "Does the machinery work?", 3,
+    (
+        Race(
+            tuple(
+                "bcast allgatherv allgather gather gatherv scatter scatterv alltoall alltoallv alltoallw reduce allreduce "
+                "reduce_scatter reduce_scatter_block scan exscan barrier iallgather iallgatherv".split()
+            ),
+            (10 * KB,), ("irr3", "s4", "s8"),
+        ),
+    ),
+    latency="1000us", rounds=1, reps=3, more=0,
+)
+
+
+def chosen(names):
+    """The figures of these names; `shm` is all of its kind, `all` are all."""
+    known = {f.name: f for f in [*figures(), SMOKE]}
+    found = []
+    for name in names:
+        if name == "all":
+            found += figures()
+        elif name == "shm":
+            found += [f for f in figures() if f.name.startswith("shm-")]
+        elif name in known:
+            found.append(known[name])
+        else:
+            raise ValueError(f"there is no figure {name!r}; there are {', '.join(known)}, shm, all")
+    return list(dict.fromkeys(found))
+
+
+def cut(figure, ops=None, sizes=None, dists=None):
+    """A figure with fewer operations, other sizes, fewer distributions."""
+    races = []
+    for race in figure.races:
+        kept = tuple(op for op in race.ops if not ops or op in ops)
+        spreads = tuple(d for d in race.dists if not dists or d in dists)
+        if kept and (spreads or not race.dists):
+            sized = race.sizes == (0,) or not sizes
+            races.append(Race(kept, race.sizes if sized else tuple(sizes), spreads))
+    return replace(figure, races=tuple(races))
+
+
+# --- the reference ------------------------------------------------------------------------------------------------
+
+
+def weight(dist, i, p):
+    return {
+        "broadcast": float(i == 0),
+        "spike": 0.5 if i == 0 else 0.5 / max(1, p - 1),
+        "half": float(i % 2 == 0),
+        "linear": float(p - 1 - i),
+        "irr3": float(i % 3),
+        "geometric": 1 / (1 << ((i + 1).bit_length() - 1)),
+    }.get(dist, 1.0)
+
+
+def counts(dist, bytes_, p):
+    """Bytes of each rank, as `circulant bench` and rival.c divide them."""
+    weights = [weight(dist, i, p) for i in range(p)]
+    if not sum(weights):
+        weights[-1] = 1.0
+    ints = [int(bytes_ // 4 * (w / sum(weights))) for w in weights]
+    last = p - 1 if dist == "irr3" else max(i for i, w in enumerate(weights) if w)
+    ints[last] += bytes_ // 4 - sum(ints)
+    return [4 * n for n in ints]
+
+
+def groups(setting, bytes_, p):
+    """Contributions of the ranks of both groups."""
+    halves, rising = setting in ("s1", "s5", "s6"), setting in ("s6", "s8")
+    first = min(max(1, p // 2 if halves else (p * 25 + 16) // 32), p - 1)
+    both = []
+    for group, k in enumerate((first, p - first)):
+        most = max(1, bytes_ // 4 // (2 if setting == ("s4", "s3")[group] else 1))
+        both.append([4 * (most * (i + 1) // k if rising else most) for i in range(k)])
+    return both
+
+
+def reference(op, dist, p, m, wire):
+    """C = βV + γF + q(L+o) in microseconds, with root 0; `wire`: the figures of `circulant bench put` in nanoseconds."""
+    q = ceil(log2(p))
+    block, folded = max(4, m // 4 // p * 4), 0
+    shares = counts(dist if dist != "-" else "regular", m, p)
+    if op in ("iallgather", "iallgatherv"):
+        both = groups(dist, m, p)
+        volume, q = max(map(sum, both)), ceil(log2(max(map(len, both)) + 1))
+    elif op == "allgatherv":
+        volume = m - min(shares)
+    elif op in ("gatherv", "scatterv", "alltoallv", "alltoallw"):
+        volume = m - shares[0]
+    elif op in ("allgather", "gather", "scatter", "alltoall"):
+        volume = block * (p - 1)
+    elif op == "barrier":
+        volume = 0
+    elif op == "allreduce":
+        volume, folded = 2 * m * (p - 1) / p, m * (p - 1) / p
+    elif op == "reduce_scatter_block":
+        volume = folded = block * (p - 1)
+    elif op == "reduce_scatter":
+        volume, folded = m - min(shares), m * (p - 1) / p
+    else:
+        volume = m
+        folded = m * (p - {"reduce": 1, "scan": 1, "exscan": 2}.get(op, p)) / p
+    ns = wire["byte_ns"] * volume + wire["fold_ns"] * folded + q * (wire["latency_ns"] + wire["overhead_ns"])
+    return ns / 1e3

