@@ -23,6 +23,7 @@ pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
 pub(crate) use core::Core;
 pub(crate) use message::CallId;
+pub(crate) use raw::Pair;
 
 use message::Mark;
 pub(crate) use task::{Meta, Task};
@@ -126,18 +127,24 @@ impl Engine {
 
     /// Makes the peers of a task reachable. Each of them does the same, for the same operation.
     fn reach(&mut self, task: &Task) -> Result<()> {
-        for peer in &task.peers {
-            let rank = peer.world_rank;
-            if self.connected.contains(&rank) {
-                continue;
-            }
-            let (Some(directory), Some(transport)) = (&mut self.directory, &mut self.transport) else {
-                return Err(Error::new(ErrorKind::Transport, format!("rank {rank} is not connected")));
-            };
-            transport.connect(rank, &directory.address(rank)?)?;
-            self.connected.insert(rank);
+        task.peers.iter().try_for_each(|peer| self.reach_rank(peer.world_rank))
+    }
+
+    fn reach_rank(&mut self, rank: u32) -> Result<()> {
+        if self.connected.contains(&rank) {
+            return Ok(());
         }
+        let (Some(directory), Some(transport)) = (&mut self.directory, &mut self.transport) else {
+            return Err(Error::new(ErrorKind::Transport, format!("rank {rank} is not connected")));
+        };
+        transport.connect(rank, &directory.address(rank)?)?;
+        self.connected.insert(rank);
         Ok(())
+    }
+
+    /// Bytes that may be unacknowledged in one operation, from now on. No operation may be in flight.
+    pub(crate) fn set_window(&mut self, bytes: u64) {
+        self.core.setup.window = bytes;
     }
 
     /// The number of ranks of the world.
