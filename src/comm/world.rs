@@ -343,6 +343,7 @@ fn start(
     let launch: SharedLaunch = Arc::new(Mutex::new(launch));
     let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
+    engine.naps = config.text("wait") != "spin";
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     engine.look_up_in(Box::new(Addresses(Arc::clone(&launch))));
     if let Some(e) = absent {

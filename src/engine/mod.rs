@@ -77,6 +77,10 @@ pub(crate) struct Engine {
     mark: ForkMark,
     /// Wait by sleeping: for ranks that must not disturb a measurement on shared cores.
     pub(crate) lazy: bool,
+    /// Nap in long waits; not for who wants to spin.
+    pub(crate) naps: bool,
+    /// Since when nothing has moved.
+    quiet: Option<Instant>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -90,6 +94,10 @@ impl std::fmt::Debug for Engine {
 
 /// How often the slow checks (processes, launcher) are made while waiting.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
+/// Naps are not shorter, as falling asleep and waking up take 50 µs and more: waits below 50 ms have none.
+const SHORTEST_NAP: Duration = Duration::from_micros(500);
+/// Nor longer.
+const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// How many waiting messages are tried each time.
 const FLUSH: usize = 64;
 
@@ -107,6 +115,8 @@ impl Engine {
             core: Core::new(setup),
             mark: ForkMark::new(),
             lazy: false,
+            naps: false,
+            quiet: None,
         }
     }
 
@@ -305,10 +315,13 @@ impl Engine {
         Ok(true)
     }
 
-    /// Nothing moved: lets other processes run.
+    /// Nothing moved: lets other processes run. After a while it sleeps, a hundredth of what was waited already.
     fn rest(&mut self) {
+        let nap = self.quiet.filter(|_| self.naps).map_or(Duration::ZERO, |since| since.elapsed() / 100);
         if self.lazy {
             std::thread::sleep(Duration::from_millis(1));
+        } else if nap >= SHORTEST_NAP {
+            std::thread::sleep(nap.min(LONGEST_NAP));
         } else if let Some(t) = &mut self.transport {
             t.idle(LIVENESS_EVERY);
         }
@@ -337,12 +350,18 @@ impl Engine {
         if self.core.failure.is_some() {
             return Err(self.fail_as_told());
         }
+        if moved || waiting.polls == 0 {
+            self.quiet = None;
+        }
         waiting.polls = waiting.polls.wrapping_add(1);
         // A stream of events must not outrun the deadline, but each need not cost a look at the clock.
         if moved && !waiting.polls.is_multiple_of(256) {
             return Ok(true);
         }
         let now = Instant::now();
+        if !moved {
+            self.quiet.get_or_insert(now);
+        }
         let deadline = waiting.deadline;
         let clock = waiting.clock.get_or_insert_with(|| Clock::new(now, deadline));
         if now >= clock.next_check {
