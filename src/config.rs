@@ -104,7 +104,27 @@ pub const SETTINGS: &[Setting] = &[
         true,
         "pieces below this many bytes share a put to a landing slot; 0 never",
     ),
-    setting("wait", "CIRCULANT_WAIT", "auto", false, "how to wait: spin, yield, block (asleep in the provider, where it can), or auto (yield)"),
+    setting(
+        "wait",
+        "CIRCULANT_WAIT",
+        "auto",
+        false,
+        "how to wait: spin, yield, block (asleep in the provider, where it can), or auto (yield)",
+    ),
+    setting(
+        "tuning",
+        "CIRCULANT_TUNING",
+        "none",
+        true,
+        "file of L, o, beta, gamma as circulant tune -o FILE measured them; rank 0 reads it, for all",
+    ),
+    setting(
+        "probe",
+        "CIRCULANT_PROBE",
+        "auto",
+        true,
+        "measure L and beta at start-up: on, off, auto (between nodes, where neither settings nor a tuning file say them)",
+    ),
     setting(
         "progress",
         "CIRCULANT_PROGRESS",
@@ -137,6 +157,8 @@ pub struct Config {
     set: Vec<bool>,
     /// What the file of the setting `selection` says.
     selection: String,
+    /// What the file of the setting `tuning` says, at rank 0.
+    tuning: String,
 }
 
 impl Config {
@@ -146,6 +168,7 @@ impl Config {
             values: SETTINGS.iter().map(|s| s.default.to_owned()).collect(),
             set: vec![false; SETTINGS.len()],
             selection: String::new(),
+            tuning: String::new(),
         }
     }
 
@@ -235,11 +258,22 @@ impl Config {
         }
     }
 
-    /// Reads the file of the setting `selection`, if there is one.
+    /// Reads the files of the settings `selection` and `tuning`, if there are any.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When one cannot be read.
     pub fn load(&mut self) -> Result<()> {
+        self.tuning = match self.text("tuning") {
+            "none" => String::new(),
+            path => read_small(path).map_err(|what| {
+                Error::new(ErrorKind::Config, format!("CIRCULANT_TUNING: {path}: {what}"))
+                    .help("rank 0 reads it; circulant tune -o FILE writes it")
+            })?,
+        };
+        self.load_selection()
+    }
+
+    fn load_selection(&mut self) -> Result<()> {
         self.selection = match self.text("selection") {
             "none" => String::new(),
             path => std::fs::read_to_string(path).map_err(|e| {
@@ -255,6 +289,17 @@ impl Config {
         &self.selection
     }
 
+    /// The text of the tuning file: at rank 0 once it is [loaded](Config::load), elsewhere once it was
+    /// [adopted](Config::adopt).
+    pub fn tuning(&self) -> &str {
+        &self.tuning
+    }
+
+    /// Takes this for the text of the tuning file.
+    pub fn set_tuning(&mut self, text: impl Into<String>) {
+        self.tuning = text.into();
+    }
+
     /// The settings that ranks must agree on, as text to publish and compare.
     pub fn agreed(&self) -> String {
         let mut out =
@@ -264,12 +309,18 @@ impl Config {
                 out.push_str(&format!("{}={v}\n", s.name));
             }
         }
+        if !self.tuning.is_empty() {
+            // In one line; the figures only, with their lines' numbers.
+            let lines: Vec<_> =
+                self.tuning.lines().map(|l| l.split('#').next().unwrap_or("").trim()).collect();
+            out.push_str(&format!("{TUNING}={}\n", lines.join(SEPARATOR)));
+        }
         out
     }
 
     /// Takes rank 0's values (as [`Config::agreed`] writes them) for the settings that must agree and were
-    /// not set here: launchers differ in which variables reach other nodes. [Loads](Config::load) the file that
-    /// they name.
+    /// not set here: launchers differ in which variables reach other nodes. Reads the file of `selection`; that of
+    /// `tuning` comes from rank 0.
     ///
     /// # Errors
     /// When a setting was set here to something else, the versions differ, or the file says something else.
@@ -294,6 +345,9 @@ impl Config {
             if name == DIGEST {
                 said = Some(value);
             }
+            if name == TUNING {
+                self.tuning = value.replace(SEPARATOR, "\n");
+            }
             let Some(i) = index(name).filter(|i| SETTINGS[*i].agree) else { continue };
             if self.set[i] && self.values[i] != value {
                 let (variable, mine) = (SETTINGS[i].variable, &self.values[i]);
@@ -301,7 +355,7 @@ impl Config {
             }
             value.clone_into(&mut self.values[i]);
         }
-        self.load()?;
+        self.load_selection()?;
         if said.is_some_and(|said| said != format!("{:016x}", digest(&self.selection))) {
             let path = self.text("selection");
             return mismatch(format!("the file {path} (CIRCULANT_SELECTION) is another one at rank 0"));
@@ -319,6 +373,21 @@ impl Config {
 
 /// The name under which the digest of the selection's file is published.
 const DIGEST: &str = "selection-digest";
+
+/// The name under which the text of the tuning file is published, and what stands there between its lines.
+const TUNING: &str = "tuning-text";
+const SEPARATOR: &str = "\u{1e}";
+
+/// A file that a person could have written.
+fn read_small(path: &str) -> std::result::Result<String, String> {
+    const MOST: u64 = 64 << 10;
+    let about = std::fs::metadata(path).map_err(|e| e.to_string())?;
+    match about.len() {
+        _ if !about.is_file() => Err("it is no file".to_owned()),
+        size if size > MOST => Err(format!("{size} bytes are too many for a file of settings")),
+        _ => std::fs::read_to_string(path).map_err(|e| e.to_string()),
+    }
+}
 
 /// FNV-1a.
 fn digest(text: &str) -> u64 {
@@ -391,6 +460,29 @@ mod tests {
         let e = other.adopt(&zero.agreed()).unwrap_err();
         assert!(e.to_string().contains("CIRCULANT_BLOCKS is \"7\" at rank 0 and \"8\" here"), "{e}");
     }
+
+    #[test]
+    fn rank_0_reads_the_tuning_file_for_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tuning");
+        let mut zero = Config::defaults();
+        zero.set("tuning", path.to_str().unwrap()).unwrap();
+        let e = zero.load().unwrap_err().to_string();
+        assert!(e.contains("CIRCULANT_TUNING") && e.contains("No such file"), "{e}");
+        std::fs::write(&path, "# all\n[memory] # here\n\nreduce-ps = 7\n").unwrap();
+        zero.load().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let mut other = Config::defaults();
+        other.adopt(&zero.agreed()).unwrap();
+        // Every line keeps its number.
+        assert_eq!(other.tuning(), "\n[memory]\n\nreduce-ps = 7");
+        assert_eq!(other.agreed(), zero.agreed());
+        other.set("tuning", "another").unwrap();
+        assert!(other.adopt(&zero.agreed()).is_err());
+        std::fs::write(&path, vec![b' '; 100_000]).unwrap();
+        assert!(zero.load().unwrap_err().to_string().contains("100000 bytes are too many"));
+    }
+
     #[test]
     fn the_file_of_the_selection_is_agreed_too() {
         let dir = tempfile::tempdir().unwrap();

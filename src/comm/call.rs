@@ -107,15 +107,10 @@ impl Shared {
         &mut self,
         context: &Context,
         operation: Operation,
-        mut arguments: Arguments,
+        arguments: Arguments,
         options: &Options,
     ) -> Result<Prepared> {
-        arguments.size = context.size;
-        arguments.first = context.first;
-        if operation == Operation::Allgatherv {
-            arguments.nodes = self.nodes_of(context);
-        }
-        arguments.blocks = options.blocks.or(self.blocks);
+        let arguments = self.completed(context, operation, arguments, options);
         if arguments.blocks == Some(0) {
             return Err(argument("0 blocks"));
         }
@@ -127,6 +122,23 @@ impl Shared {
             Some(i) => Ok(self.cache.entries.swap_remove(i)),
             None => self.make(context, asked),
         }
+    }
+
+    /// Arguments with what the communicator knows itself.
+    pub(super) fn completed(
+        &self,
+        context: &Context,
+        operation: Operation,
+        mut arguments: Arguments,
+        options: &Options,
+    ) -> Arguments {
+        arguments.size = context.size;
+        arguments.first = context.first;
+        if operation == Operation::Allgatherv {
+            arguments.nodes = self.nodes_of(context);
+        }
+        arguments.blocks = options.blocks.or(self.blocks);
+        arguments
     }
 
     /// The node of each rank, if that says anything: not where all are on one, or each is on its own.

@@ -1,7 +1,12 @@
-//! The raw wire, as measured between ranks 0 and 1.
+//! The raw wire, as measured between two ranks, and the figures that choices are made by.
 
 use super::communicator::Communicator;
-use crate::error::Result;
+use super::world::Shared;
+use crate::engine::Pair;
+use crate::error::{Result, argument};
+use crate::plan::registry::cost::Machine;
+use crate::plan::registry::{Arguments, Operation};
+use crate::select::{Candidate, Model, Probed, Source};
 use std::time::Duration;
 
 /// A wire's figures: a put of m bytes arrives after o + L + βm.
@@ -15,6 +20,9 @@ pub struct Wire {
     pub byte_ns: f64,
 }
 
+/// Sizes and repetitions by which β is measured: the slope between them.
+type Slope = [(usize, usize); 2];
+
 impl Communicator {
     /// Half round trips of a put of `bytes` between ranks 0 and 1, `reps` of them (at ranks 0 and 1; empty
     /// elsewhere). The raw wire: no schedule, no open words, no flow control. Collective; the other ranks
@@ -26,12 +34,16 @@ impl Communicator {
         if self.size() < 2 {
             return Ok(Vec::new());
         }
-        self.alone(|| {
-            let mut guard = self.hold();
-            let shared = &mut *guard;
-            let deadline = self.deadline().unwrap_or(shared.deadline);
-            let times = shared.engine.ping_pong(&shared.arena, bytes, reps, deadline);
-            times.map_err(|e| shared.engine.fail(e))
+        self.put_times_between([0, 1], bytes, reps)
+    }
+
+    /// The same between any two ranks; both get their own times.
+    ///
+    /// # Errors
+    /// As [`Communicator::bcast`], and when the ranks are not two of this communicator's.
+    pub fn put_times_between(&self, pair: [usize; 2], bytes: usize, reps: usize) -> Result<Vec<Duration>> {
+        self.alone(pair, |shared, pair, deadline| {
+            shared.engine.ping_pong(&shared.arena, pair, bytes, reps, deadline)
         })
         .map(Option::unwrap_or_default)
     }
@@ -42,40 +54,134 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::bcast`].
     pub fn wire(&self) -> Result<Wire> {
-        const LARGE: [usize; 2] = [100_000, 1_000_000];
-        let mut figures = [0f64; 3];
-        if self.size() > 1 {
-            let best = |times: Vec<Duration>| times.iter().min().map_or(0.0, |t| t.as_nanos() as f64);
-            let small = best(self.put_times(8, 200)?);
-            let overhead = self.alone(|| {
-                let mut guard = self.hold();
-                let shared = &mut *guard;
-                let deadline = self.deadline().unwrap_or(shared.deadline);
-                let cost = shared.engine.post_cost(&shared.arena, 64, deadline);
-                cost.map_err(|e| shared.engine.fail(e))
-            })?;
-            let overhead = overhead.map_or(0.0, |t| t.as_nanos() as f64).min(small);
-            let near = best(self.put_times(LARGE[0], 20)?);
-            let far = best(self.put_times(LARGE[1], 10)?);
-            let slope = (far - near) / (LARGE[1] - LARGE[0]) as f64;
-            figures = [(small - overhead).max(0.0), overhead, slope.max(0.0)];
-            self.bcast(&mut figures, 0)?;
-        }
+        if self.size() < 2 { Ok(Wire::default()) } else { self.wire_between([0, 1]) }
+    }
+
+    /// The same between any two ranks; all ranks get the first one's figures.
+    ///
+    /// # Errors
+    /// As [`Communicator::put_times_between`].
+    pub fn wire_between(&self, pair: [usize; 2]) -> Result<Wire> {
+        let small = best(&self.put_times_between(pair, 8, 200)?);
+        let overhead = self.alone(pair, |shared, pair, deadline| {
+            shared.engine.post_cost(&shared.arena, pair, 64, deadline)
+        })?;
+        let overhead = overhead.map_or(0.0, |t| t.as_nanos() as f64).min(small);
+        let slope = self.slope(pair, [(100_000, 20), (1_000_000, 10)])?;
+        let mut figures = [(small - overhead).max(0.0), overhead, slope];
+        self.bcast(&mut figures, pair[0])?;
         let [latency_ns, overhead_ns, byte_ns] = figures;
         Ok(Wire { latency_ns, overhead_ns, byte_ns })
     }
 
-    /// Runs `body` at ranks 0 and 1 while the others sleep.
-    fn alone<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<Option<R>> {
+    /// L and β in haste, at start-up. o stays what it was taken for. On a wire that is quick there is time for a
+    /// second look, which the first, with everything cold, needs.
+    pub(super) fn probe(&self, pair: [usize; 2], overhead_ns: u64) -> Result<Probed> {
+        let (mut small, mut large) = (f64::INFINITY, f64::INFINITY);
+        for (few, fewer) in [(5, 2), (30, 10)] {
+            small = small.min(best(&self.put_times_between(pair, 8, few)?));
+            large = large.min(best(&self.put_times_between(pair, PROBE_BYTES, fewer)?));
+            // All go by what the first of the pair saw.
+            let mut seen = [small, large];
+            self.bcast(&mut seen, pair[0])?;
+            [small, large] = seen;
+            if small + large > SLOW_NS {
+                break;
+            }
+        }
+        let byte_ns = (large - small).max(0.0) / PROBE_BYTES as f64;
+        let (latency_ns, byte_ps) =
+            (whole(small).saturating_sub(overhead_ns), whole(1000.0 * byte_ns).max(1));
+        Ok(Probed { latency_ns, byte_ps })
+    }
+
+    fn slope(&self, pair: [usize; 2], [near, far]: Slope) -> Result<f64> {
+        let first = best(&self.put_times_between(pair, near.0, near.1)?);
+        let second = best(&self.put_times_between(pair, far.0, far.1)?);
+        Ok(((second - first) / (far.0 - near.0) as f64).max(0.0))
+    }
+
+    /// The figures that algorithms and blocks are chosen by, and where they come from.
+    pub fn machine(&self) -> (Machine, Source) {
+        let held = self.hold();
+        (*held.selection.machine(), held.model.source())
+    }
+
+    /// What every algorithm would cost for a call on this communicator; the first is the one that would be taken if
+    /// the call says no more. What the communicator knows itself need not be in the arguments.
+    ///
+    /// # Errors
+    /// When no algorithm can do it.
+    pub fn candidates(&self, operation: Operation, arguments: &Arguments) -> Result<Vec<Candidate>> {
+        let held = self.hold();
+        let arguments = held.completed(&self.context, operation, arguments.clone(), &self.options);
+        let (name, reproducible) = (self.options.algorithm.as_deref(), self.options.reproducible);
+        let chosen = held.selection.choose(operation, &arguments, name, reproducible)?;
+        let mut all = held.selection.candidates(operation, &arguments, reproducible);
+        let at = all.iter().position(|c| std::ptr::eq(c.algorithm, chosen)).unwrap_or(0);
+        all[..=at].rotate_right(1);
+        Ok(all)
+    }
+
+    /// Runs `body` at the two ranks while the others sleep.
+    fn alone<R>(
+        &self,
+        pair: [usize; 2],
+        body: impl FnOnce(&mut Shared, Pair, Duration) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let [first, second] = pair;
+        if first == second || first.max(second) >= self.size() {
+            let what = format!("ranks {first} and {second} are no pair of {} ranks", self.size());
+            return Err(argument(what));
+        }
         self.barrier()?;
-        let result = if self.rank() < 2 {
-            Some(body()?)
-        } else {
-            self.hold().engine.lazy = true;
-            None
+        let other = match self.rank() {
+            rank if rank == first => Some(second),
+            rank if rank == second => Some(first),
+            _ => None,
+        };
+        let result = match other {
+            Some(other) => {
+                let other = u32::try_from(other).unwrap_or(u32::MAX);
+                let pair = Pair { peer: self.context.members.world_rank(other), leads: self.rank() == first };
+                let mut guard = self.hold();
+                let shared = &mut *guard;
+                let deadline = self.deadline().unwrap_or(shared.deadline);
+                Some(body(shared, pair, deadline).map_err(|e| shared.engine.fail(e))?)
+            }
+            None => {
+                self.hold().engine.lazy = true;
+                None
+            }
         };
         let after = self.barrier();
         self.hold().engine.lazy = false;
         after.map(|()| result)
     }
+}
+
+impl Shared {
+    /// Takes other figures. All ranks do so with the same, between two barriers.
+    pub(super) fn retune(&mut self, model: Model, window: Option<u64>) {
+        self.model = model;
+        self.selection.retune(&model);
+        self.cache = super::call::Cache::default();
+        self.engine.set_window(window.unwrap_or_else(|| model.window()));
+    }
+}
+
+/// A probe does not look twice at wires that take this long.
+const SLOW_NS: f64 = 500_000.0;
+
+/// Long enough for β to show beside L, short enough for a slow wire.
+const PROBE_BYTES: usize = 64 << 10;
+
+/// The shortest time in nanoseconds; 0 if there is none.
+fn best(times: &[Duration]) -> f64 {
+    times.iter().min().map_or(0.0, |t| t.as_nanos() as f64)
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+fn whole(x: f64) -> u64 {
+    x as u64
 }

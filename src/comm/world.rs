@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
 use crate::plan::registry::Operation;
 use crate::schedule::Circulant;
-use crate::select::{Model, Selection};
+use crate::select::{self, Model, Probed, Selection, Tuning};
 use crate::transport::fabric::{self, Fabric};
 use crate::transport::{Limits, Transport};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -98,6 +98,7 @@ pub struct World {
     provider: String,
     launcher: String,
     nodes: Arc<[u32]>,
+    config: Config,
     /// Moves things on between calls, if the settings want it; ends with the world.
     _progress: Option<Progress>,
 }
@@ -164,6 +165,50 @@ impl World {
     /// The node index of every rank.
     pub fn nodes(&self) -> &[u32] {
         &self.nodes
+    }
+
+    /// Chooses by what rank 0's `tuning` says from now on, as if CIRCULANT_TUNING had named such a file. Collective;
+    /// no request may be under way.
+    ///
+    /// # Errors
+    /// As [`Communicator::bcast`].
+    pub fn tune(&mut self, tuning: &Tuning) -> Result<()> {
+        let comm = self.comm();
+        let mut text = tuning.to_string().into_bytes();
+        let mut len = [text.len() as u64];
+        comm.bcast(&mut len, 0)?;
+        text.resize(usize::try_from(len[0]).unwrap_or(usize::MAX), 0);
+        comm.bcast(&mut text, 0)?;
+        self.config.set_tuning(String::from_utf8_lossy(&text));
+        self.retune(None)?;
+        comm.barrier()
+    }
+
+    /// Takes the figures that hold for where the ranks are; measures them in haste if nobody knows them.
+    fn settle(&mut self) -> Result<()> {
+        let model = self.comm.hold().model;
+        // The first rank on another node than rank 0; else it is rank 1.
+        let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
+        let mut probed = None;
+        if self.size() > 1 && select::probes(&self.provider, &self.config, &model, other.is_some())? {
+            probed = Some(self.comm().probe([0, other.unwrap_or(1)], model.wire().overhead_ns)?);
+        }
+        match probed.is_some() || other.is_none() {
+            true => self.retune(probed),
+            false => Ok(()),
+        }
+    }
+
+    /// The model from the settings and what was probed, at all ranks alike.
+    fn retune(&mut self, probed: Option<Probed>) -> Result<()> {
+        let mut model = Model::new(&self.provider, &self.config, probed)?;
+        if self.nodes.iter().all(|node| *node == self.nodes[0]) {
+            model = model.on_one_node();
+        }
+        let window = self.config.bytes("window")?;
+        self.comm.hold().retune(model, window);
+        tracing::debug!(?model, "figures");
+        Ok(())
     }
 
     /// What this process has done so far.
@@ -282,7 +327,7 @@ fn start(
     };
     let Met { endpoint, neighbours, addresses, absent } = met;
     let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
-    let model = Model::new(&provider, &config)?;
+    let model = Model::new(&provider, &config, None)?;
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let mut selection = Selection::new(&config, &model)?;
     if let Some(nodes) = &nodes {
@@ -298,6 +343,7 @@ fn start(
     let launch: SharedLaunch = Arc::new(Mutex::new(launch));
     let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
+    engine.naps = config.text("wait") != "spin";
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     engine.look_up_in(Box::new(Addresses(Arc::clone(&launch))));
     if let Some(e) = absent {
@@ -325,7 +371,7 @@ fn start(
             return Err(Error::new(ErrorKind::Config, what));
         }
     };
-    let mut world = World { comm, launch, provider, launcher, nodes, _progress: progress };
+    let mut world = World { comm, launch, provider, launcher, nodes, config, _progress: progress };
     if size > 1 {
         world.comm().barrier()?;
     }
@@ -334,6 +380,7 @@ fn start(
         world.comm.hold().nodes = Arc::clone(&world.nodes);
         world.comm.hold().selection.place(&world.nodes);
     }
+    world.settle()?;
     tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
     Ok(world)
 }

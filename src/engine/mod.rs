@@ -24,6 +24,7 @@ pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
 pub(crate) use core::Core;
 pub(crate) use message::CallId;
+pub(crate) use raw::Pair;
 
 use message::Mark;
 pub(crate) use task::{Meta, Task};
@@ -79,6 +80,10 @@ pub(crate) struct Engine {
     pub(crate) lazy: bool,
     /// Where messages are written.
     scratch: Box<[u8; MESSAGE_MAX]>,
+    /// Nap in long waits; not for who wants to spin.
+    pub(crate) naps: bool,
+    /// Since when nothing has moved.
+    quiet: Option<Instant>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -92,6 +97,10 @@ impl std::fmt::Debug for Engine {
 
 /// How often the slow checks (processes, launcher) are made while waiting.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
+/// Naps are not shorter, as falling asleep and waking up take 50 µs and more: waits below 50 ms have none.
+const SHORTEST_NAP: Duration = Duration::from_micros(500);
+/// Nor longer.
+const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// How many waiting messages are tried each time.
 const FLUSH: usize = 64;
 
@@ -110,6 +119,8 @@ impl Engine {
             mark: ForkMark::new(),
             lazy: false,
             scratch: Box::new([0; MESSAGE_MAX]),
+            naps: false,
+            quiet: None,
         }
     }
 
@@ -130,18 +141,24 @@ impl Engine {
 
     /// Makes the peers of a task reachable. Each of them does the same, for the same operation.
     fn reach(&mut self, task: &Task) -> Result<()> {
-        for peer in &task.peers {
-            let rank = peer.world_rank;
-            if self.connected.contains(&rank) {
-                continue;
-            }
-            let (Some(directory), Some(transport)) = (&mut self.directory, &mut self.transport) else {
-                return Err(Error::new(ErrorKind::Transport, format!("rank {rank} is not connected")));
-            };
-            transport.connect(rank, &directory.address(rank)?)?;
-            self.connected.insert(rank);
+        task.peers.iter().try_for_each(|peer| self.reach_rank(peer.world_rank))
+    }
+
+    fn reach_rank(&mut self, rank: u32) -> Result<()> {
+        if self.connected.contains(&rank) {
+            return Ok(());
         }
+        let (Some(directory), Some(transport)) = (&mut self.directory, &mut self.transport) else {
+            return Err(Error::new(ErrorKind::Transport, format!("rank {rank} is not connected")));
+        };
+        transport.connect(rank, &directory.address(rank)?)?;
+        self.connected.insert(rank);
         Ok(())
+    }
+
+    /// Bytes that may be unacknowledged in one operation, from now on. No operation may be in flight.
+    pub(crate) fn set_window(&mut self, bytes: u64) {
+        self.core.setup.window = bytes;
     }
 
     /// The number of ranks of the world.
@@ -296,10 +313,13 @@ impl Engine {
         Ok(true)
     }
 
-    /// Nothing moved: lets other processes run.
+    /// Nothing moved: lets other processes run. After a while it sleeps, a hundredth of what was waited already.
     fn rest(&mut self) {
+        let nap = self.quiet.filter(|_| self.naps).map_or(Duration::ZERO, |since| since.elapsed() / 100);
         if self.lazy {
             std::thread::sleep(Duration::from_millis(1));
+        } else if nap >= SHORTEST_NAP {
+            std::thread::sleep(nap.min(LONGEST_NAP));
         } else if let Some(t) = &mut self.transport {
             t.idle(LIVENESS_EVERY);
         }
@@ -328,12 +348,18 @@ impl Engine {
         if self.core.failure.is_some() {
             return Err(self.fail_as_told());
         }
+        if moved || waiting.polls == 0 {
+            self.quiet = None;
+        }
         waiting.polls = waiting.polls.wrapping_add(1);
         // A stream of events must not outrun the deadline, but each need not cost a look at the clock.
         if moved && !waiting.polls.is_multiple_of(256) {
             return Ok(true);
         }
         let now = Instant::now();
+        if !moved {
+            self.quiet.get_or_insert(now);
+        }
         let deadline = waiting.deadline;
         let clock = waiting.clock.get_or_insert_with(|| Clock::new(now, deadline));
         if now >= clock.next_check {

@@ -1,4 +1,4 @@
-//! The raw wire between ranks 0 and 1: puts without schedule, open words or flow control. What `bench put`
+//! The raw wire between two ranks: puts without schedule, open words or flow control. What `bench put`
 //! measures, and the reference that every collective is held against.
 
 use super::core::TOKEN_RAW;
@@ -11,23 +11,33 @@ use crate::plan::{Place, Region};
 use crate::transport::Posted;
 use std::time::{Duration, Instant};
 
+/// Who measures with whom, as one of them sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    /// The other one's world rank.
+    pub(crate) peer: u32,
+    /// We begin, and take the times that count.
+    pub(crate) leads: bool,
+}
+
 impl Engine {
-    /// Half round trips of a put of `bytes` between ranks 0 and 1 (both call this, nobody else).
+    /// Half round trips of a put of `bytes` between the two of a pair (both call this, nobody else).
     ///
     /// # Errors
     /// After `deadline`, or when the wire fails.
     pub(crate) fn ping_pong(
         &mut self,
         arena: &Arena,
+        pair: Pair,
         bytes: usize,
         reps: usize,
         deadline: Duration,
     ) -> Result<Vec<Duration>> {
-        let (peer, grant, binding, block) = self.raw_open(arena, bytes, deadline)?;
+        let (peer, grant, binding, block) = self.raw_open(arena, pair, bytes, deadline)?;
         let mut times = Vec::with_capacity(reps);
         for _ in 0..reps {
             let start = Instant::now();
-            if self.core.setup.rank == 0 {
+            if pair.leads {
                 self.raw_put(peer, grant, &binding, bytes, deadline)?;
                 self.raw_wait(bytes, deadline)?;
             } else {
@@ -41,16 +51,22 @@ impl Engine {
         Ok(times)
     }
 
-    /// Time per put that the sender is busy: `count` small puts posted back to back by rank 0.
+    /// Time per put that the sender is busy: `count` small puts posted back to back by the leader.
     ///
     /// # Errors
     /// As [`Engine::ping_pong`].
-    pub(crate) fn post_cost(&mut self, arena: &Arena, count: usize, deadline: Duration) -> Result<Duration> {
+    pub(crate) fn post_cost(
+        &mut self,
+        arena: &Arena,
+        pair: Pair,
+        count: usize,
+        deadline: Duration,
+    ) -> Result<Duration> {
         const SMALL: usize = 8;
-        let (peer, grant, binding, block) = self.raw_open(arena, SMALL, deadline)?;
+        let (peer, grant, binding, block) = self.raw_open(arena, pair, SMALL, deadline)?;
         let mut best = Duration::MAX;
         for _ in 0..8 {
-            if self.core.setup.rank == 0 {
+            if pair.leads {
                 let start = Instant::now();
                 for _ in 0..count {
                     self.raw_put(peer, grant, &binding, SMALL, deadline)?;
@@ -73,14 +89,12 @@ impl Engine {
     fn raw_open(
         &mut self,
         arena: &Arena,
+        pair: Pair,
         bytes: usize,
         deadline: Duration,
     ) -> Result<(u32, Grant, Binding, crate::buffer::Block)> {
-        let peer = match self.core.setup.rank {
-            0 => 1,
-            1 => 0,
-            r => return Err(Error::new(ErrorKind::Argument, format!("rank {r} has no part in raw puts"))),
-        };
+        let peer = pair.peer;
+        self.reach_rank(peer)?;
         let transport = self
             .transport
             .as_deref_mut()

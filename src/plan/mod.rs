@@ -293,4 +293,8 @@ pub trait Plan: Send + Sync + std::fmt::Debug {
     fn sizes(&self, rank: u32) -> Sizes;
     /// The steps of `rank`, rounds ascending.
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_>;
+    /// Those of the steps of `rank` that expect a put, in their order. Lowering asks for those of many ranks.
+    fn expects(&self, rank: u32) -> Vec<Step> {
+        self.steps(rank).filter(|s| s.kind == Kind::Expect).collect()
+    }
 }

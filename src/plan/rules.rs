@@ -162,6 +162,10 @@ pub(super) fn allgatherv_n(counts: &[u64], model: &Model) -> u32 {
 /// ⌈n·count/largest⌉, at least 1.
 #[allow(clippy::cast_possible_truncation)] // at most n
 fn share(count: u64, n: u32, largest: u64) -> u32 {
+    // Division of 128 bits takes ten times as long, and this is done for every rank and every n.
+    if let Some(product) = count.checked_mul(u64::from(n)) {
+        return product.div_ceil(largest).max(1) as u32;
+    }
     (u128::from(count) * u128::from(n)).div_ceil(u128::from(largest)).max(1) as u32
 }
 
@@ -177,9 +181,10 @@ fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
     let pipeline = 0.3 * byte * q * float(largest);
     let (latency, overhead) = (float(model.latency_ns), float(model.overhead_ns));
     let most = (largest / ALIGN).clamp(1, 4096);
+    let alike = alike(counts);
     let (mut best, mut n) = ((f64::INFINITY, 1), 1);
     while u64::from(n) <= most {
-        let Some(puts) = puts(counts, n, largest, &graph) else { break };
+        let Some(puts) = puts_of(&alike, n, largest, &graph) else { break };
         let stalls =
             if n == 1 { excess + pipeline } else { (0.3 * excess + pipeline) / f64::from(n) + latency };
         let time = overhead * puts + stalls;
@@ -194,28 +199,40 @@ fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
 /// The puts of a rank, about: pieces of owners with several blocks, and runs of the others. `None`: too
 /// many counters.
 pub(super) fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant) -> Option<f64> {
-    let (mut pieces, mut singles, mut bytes) = (0, 0, 0);
-    for &count in counts.iter().filter(|&&count| count > 0) {
+    puts_of(&alike(counts), n, largest, graph)
+}
+
+/// The different counts, and how many ranks have each: often few, and much is asked of each.
+fn alike(counts: &[u64]) -> Vec<(u64, u64)> {
+    let mut sorted = counts.to_vec();
+    sorted.sort_unstable();
+    sorted.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect()
+}
+
+fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant) -> Option<f64> {
+    let (mut pieces, mut singles, mut bytes, mut ranks) = (0, 0, 0, 0);
+    for &(count, owners) in alike {
+        ranks += owners;
         match share(count, n, largest) {
-            1 => (singles, bytes) = (singles + 1, bytes + count),
-            blocks => pieces += u64::from(blocks),
+            _ if count == 0 => {}
+            1 => (singles, bytes) = (singles + owners, bytes + owners * count),
+            blocks => pieces += owners * u64::from(blocks),
         }
     }
     let runs = u64::from(2 * graph.q()) + bytes / COALESCE;
-    let counters = pieces + counts.len() as u64;
+    let counters = pieces + ranks;
     (counters <= u64::from(MAX_COUNTERS)).then_some(float(pieces + runs.min(singles)))
 }
 
 /// The excess X of the one-block schedule in bytes.
 fn excess(counts: &[u64], graph: &Circulant) -> f64 {
-    let p = counts.len();
     let mut heaviest = 0;
     for k in 0..graph.q() {
         let width = (graph.skip(k + 1) - graph.skip(k)) as usize;
         let mut window: u64 = counts[..width].iter().sum();
         let mut most = window;
-        for i in 0..p {
-            window = window - counts[i] + counts[(i + width) % p];
+        for (leaves, enters) in counts.iter().zip(counts.iter().cycle().skip(width)) {
+            window = window - leaves + enters;
             most = most.max(window);
         }
         heaviest += most;

@@ -37,10 +37,15 @@ impl Split {
     #[allow(clippy::cast_possible_truncation)] // at most `bytes`
     pub fn start(&self, i: u32) -> u64 {
         assert!(i <= self.blocks, "block {i} of {}", self.blocks);
-        let (i, n) = (u128::from(i), u128::from(self.blocks));
-        let unit = if self.bytes / u64::from(self.blocks) >= ALIGN { u128::from(ALIGN) } else { 1 };
-        let units = u128::from(self.bytes).div_ceil(unit);
-        (i * units / n * unit).min(u128::from(self.bytes)) as u64
+        let (i, n) = (u64::from(i), u64::from(self.blocks));
+        let unit = if self.bytes / n >= ALIGN { ALIGN } else { 1 };
+        let units = self.bytes.div_ceil(unit);
+        // Division of 128 bits takes ten times as long as this.
+        let first = match i.checked_mul(units) {
+            Some(product) => product / n,
+            None => (u128::from(i) * u128::from(units) / u128::from(n)) as u64,
+        };
+        first.saturating_mul(unit).min(self.bytes)
     }
 
     /// Block `i` as (offset, length).
@@ -48,6 +53,9 @@ impl Split {
     /// # Panics
     /// If `i` ≥ n.
     pub fn block(&self, i: u32) -> (u64, u64) {
+        if self.blocks == 1 && i == 0 {
+            return (0, self.bytes);
+        }
         let start = self.start(i);
         (start, self.start(i + 1) - start)
     }

@@ -62,7 +62,7 @@ impl Selection {
     /// # Errors
     /// When a setting or a line of the file cannot be understood.
     pub(crate) fn new(config: &Config, model: &Model) -> Result<Self> {
-        Self::of(config, Machine::flat(*model.wire()))
+        Self::of(config, model.machine())
     }
 
     /// The same on any machine.
@@ -77,6 +77,12 @@ impl Selection {
             reproducible: config.switch("reproducible")?,
             memo: RefCell::default(),
         })
+    }
+
+    /// Takes other figures; the ranks stay where they are.
+    pub(crate) fn retune(&mut self, model: &Model) {
+        self.machine = Machine { per_node: self.machine.per_node, ..model.machine() };
+        self.memo.take();
     }
 
     /// Tells where the ranks are, as a node index by rank.

@@ -8,56 +8,140 @@
 
 mod choice;
 mod rules;
+mod tuning;
 
 pub use choice::{Candidate, Selection};
+pub use tuning::{BETWEEN, Link, Tuning, WITHIN};
 
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::plan::price;
+use crate::plan::registry::cost::Machine;
 
-/// The wire as the rules see it.
+/// The wires as the rules see them. Each figure is from the first of these that has it: the settings, the
+/// [tuning file](Tuning), the probe of start-up, the built-in table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
+    /// What most messages go over: between nodes, or within the one that there is.
     wire: price::Model,
+    /// Within a node.
+    near: price::Model,
     light: u64,
+    source: Source,
 }
 
-/// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte). First match counts.
-const BUILT_IN: &[(&str, u64, u64, u64)] = &[
-    ("shm", 800, 500, 110),
-    ("verbs", 1500, 300, 80),
-    ("psm", 1500, 300, 80),
-    ("cxi", 1800, 300, 40),
-    ("efa", 12_000, 500, 80),
-    ("opx", 1500, 300, 80),
-    ("", 8_000, 2_500, 350),
+/// Where the figures of the wire come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// All from the settings.
+    Settings,
+    /// From the tuning file.
+    File,
+    /// L and β from the probe of start-up.
+    Probe,
+    /// From the built-in table.
+    BuiltIn,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Settings => "the settings",
+            Self::File => "the tuning file",
+            Self::Probe => "the probe of start-up",
+            Self::BuiltIn => "the built-in table",
+        })
+    }
+}
+
+/// L in ns and β in ps per byte, of the wire that a [`Model`] calls its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Probed {
+    pub(crate) latency_ns: u64,
+    pub(crate) byte_ps: u64,
+}
+
+/// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte, whether that is only a guess). First match
+/// counts.
+const BUILT_IN: &[(&str, u64, u64, u64, bool)] = &[
+    ("shm", 800, 500, 110, false),
+    ("verbs", 1500, 300, 80, false),
+    ("psm", 1500, 300, 80, false),
+    ("cxi", 1800, 300, 40, false),
+    ("efa", 12_000, 500, 80, false),
+    ("opx", 1500, 300, 80, false),
+    ("", 8_000, 2_500, 350, true),
 ];
 
 /// γ: one core's read-add-write of memory, in ps per byte.
 const REDUCE_PS: u64 = 100;
 
 impl Model {
-    /// The built-in figures of `provider`, overridden by the settings.
-    pub(crate) fn new(provider: &str, config: &Config) -> Result<Self> {
-        let (_, l, o, b) =
-            BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0));
-        let wire = price::Model {
-            latency_ns: config.number("latency")?.unwrap_or(l),
-            overhead_ns: config.number("overhead")?.unwrap_or(o),
-            byte_ps: config.number("byte-time")?.unwrap_or(b),
-            reduce_ps: REDUCE_PS,
+    /// The figures for `provider` (`auto`: whatever the tuning file is of).
+    ///
+    /// # Errors
+    /// When a setting is no number, or the tuning file is none.
+    pub(crate) fn new(provider: &str, config: &Config, probed: Option<Probed>) -> Result<Self> {
+        let file = Tuning::parse(config.tuning())?;
+        let is_ours = file.text("measured.provider").is_some_and(|own| own == provider || provider == "auto");
+        let link = |section| file.link(section).filter(|_| is_ours);
+        let (_, latency_ns, overhead_ns, byte_ps, _) = built_in(provider);
+        let mut base = Link { latency_ns, overhead_ns, byte_ps };
+        let mut source = Source::BuiltIn;
+        if let Some(Probed { latency_ns, byte_ps }) = probed {
+            base = Link { latency_ns, byte_ps, ..base };
+            source = Source::Probe;
+        }
+        let (between, within) = (link(BETWEEN), link(WITHIN));
+        if between.or(within).is_some() {
+            source = Source::File;
+        }
+        let set = ["latency", "overhead", "byte-time"].map(|name| config.number(name));
+        let [latency, overhead, byte_time] = set;
+        let set = [latency?, overhead?, byte_time?];
+        if set.iter().all(Option::is_some) {
+            source = Source::Settings;
+        }
+        let reduce_ps = file.number("memory.reduce-ps").unwrap_or(REDUCE_PS);
+        let model = |link: Link| price::Model {
+            latency_ns: set[0].unwrap_or(link.latency_ns),
+            overhead_ns: set[1].unwrap_or(link.overhead_ns),
+            byte_ps: set[2].unwrap_or(link.byte_ps),
+            reduce_ps,
         };
+        // A file of one node says nothing of others: what is probed or built in holds between them.
+        let wire = model(between.unwrap_or(base));
+        let near = within.map_or(wire, model);
+        let measured = file.number("memory.light-bytes").filter(|_| is_ours && set[1].is_none());
         // A shared put saves its pieces one overhead each and costs them a copy; at a nanosecond per byte for
         // that, with the delay of unpacking in it, they break even at o nanoseconds' worth of bytes.
-        let light = config.bytes("light")?.unwrap_or(wire.overhead_ns.min(4096));
-        Ok(Self { wire, light })
+        let light = config.bytes("light")?.or(measured).unwrap_or(wire.overhead_ns.min(4096));
+        Ok(Self { wire, near, light, source })
     }
 
-    /// Bytes that may be unacknowledged: ten times what fits into the wire (measured best on a slow, long
-    /// one), and never so little that acknowledgements cost more than they save.
+    /// The same for ranks that are all on one node.
+    pub(crate) fn on_one_node(self) -> Self {
+        Self { wire: self.near, ..self }
+    }
+
+    /// Both wires, for the prices.
+    pub(crate) fn machine(&self) -> Machine {
+        Machine { near: self.near, ..Machine::flat(self.wire) }
+    }
+
+    /// Where the figures come from.
+    pub(crate) fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Bytes that may be unacknowledged: ten times what fits into the wire, measured best on a slow, long one (1 ms,
+    /// 80 ns a byte, 16 ranks, 1 MB: 99 ms with 10 or 20 times L/β, 135 with 80); and so many that acknowledging them
+    /// costs little beside sending them, which is what counts on a short one (8 ranks on loopback: 1 MiB is a tenth
+    /// faster than 256 KiB).
     pub(crate) fn window(&self) -> u64 {
-        let in_flight = self.wire.latency_ns.saturating_mul(1000) / self.wire.byte_ps.max(1);
-        in_flight.saturating_mul(10).max(1 << 20)
+        let byte_ps = self.wire.byte_ps.max(1);
+        let fits = |ns: u64| ns.saturating_mul(1000) / byte_ps;
+        fits(self.wire.latency_ns.saturating_mul(10)).max(fits(self.wire.overhead_ns.saturating_mul(160))).max(1 << 16)
     }
 
     /// Pieces below this many bytes share a put.
@@ -71,10 +155,127 @@ impl Model {
     }
 }
 
-/// The built-in figures of a wire that a provider's name stands for; settings override them.
+fn built_in(provider: &str) -> (&'static str, u64, u64, u64, bool) {
+    BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0, true))
+}
+
+/// Whether to measure at start-up. The same at all ranks: from settings that were agreed, and from `model`.
 ///
 /// # Errors
-/// When a setting is no number.
-pub fn figures(provider: &str, config: &Config) -> Result<price::Model> {
-    Model::new(provider, config).map(|model| model.wire)
+/// When the setting `probe` is neither on, off nor auto.
+pub(crate) fn probes(provider: &str, config: &Config, model: &Model, several_nodes: bool) -> Result<bool> {
+    match config.text("probe") {
+        "on" => Ok(!matches!(model.source(), Source::File | Source::Settings)),
+        "off" => Ok(false),
+        "auto" => Ok(several_nodes && model.source() == Source::BuiltIn && built_in(provider).4),
+        other => {
+            let what = format!("CIRCULANT_PROBE: {other:?} is neither on, off nor auto");
+            Err(Error::new(ErrorKind::Config, what))
+        }
+    }
+}
+
+/// The machine that a provider's name stands for, with each rank on a node of its own: the built-in figures, those
+/// of the tuning file, and the settings over both.
+///
+/// # Errors
+/// When a setting is no number, or the tuning file is none.
+pub fn machine(provider: &str, config: &Config) -> Result<Machine> {
+    Model::new(provider, config, None).map(|model| model.machine())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "[measured]\nprovider = \"tcp\"\n[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\n\
+                        byte-ps = 3\n[within-node]\nlatency-ns = 4\noverhead-ns = 5\nbyte-ps = 6\n\
+                        [memory]\nreduce-ps = 7\nlight-bytes = 8";
+    const PROBED: Option<Probed> = Some(Probed { latency_ns: 11, byte_ps: 12 });
+
+    fn model(provider: &str, file: &str, set: &[(&str, &str)], probed: Option<Probed>) -> Model {
+        let mut config = Config::defaults();
+        set.iter().for_each(|(name, value)| config.set(name, *value).unwrap());
+        config.set_tuning(file);
+        Model::new(provider, &config, probed).unwrap()
+    }
+
+    fn figures(m: &Model) -> [u64; 9] {
+        let (w, n) = (m.wire, m.near);
+        [
+            w.latency_ns,
+            w.overhead_ns,
+            w.byte_ps,
+            n.latency_ns,
+            n.overhead_ns,
+            n.byte_ps,
+            w.reduce_ps,
+            n.reduce_ps,
+            m.light,
+        ]
+    }
+
+    #[test]
+    fn settings_go_before_the_file_before_the_probe_before_the_table() {
+        let plain = model("tcp", "", &[], None);
+        assert_eq!(
+            (figures(&plain), plain.source()),
+            ([8000, 2500, 350, 8000, 2500, 350, 100, 100, 2500], Source::BuiltIn)
+        );
+        let probed = model("tcp", "", &[], PROBED);
+        assert_eq!(
+            (figures(&probed), probed.source()),
+            ([11, 2500, 12, 11, 2500, 12, 100, 100, 2500], Source::Probe)
+        );
+        let filed = model("tcp", FILE, &[], PROBED);
+        assert_eq!((figures(&filed), filed.source()), ([1, 2, 3, 4, 5, 6, 7, 7, 8], Source::File));
+        assert_eq!(figures(&filed.on_one_node()), [4, 5, 6, 4, 5, 6, 7, 7, 8]);
+        let set = [("latency", "21"), ("light", "22")];
+        assert_eq!(figures(&model("tcp", FILE, &set, PROBED)), [21, 2, 3, 21, 5, 6, 7, 7, 22]);
+        let all = [("latency", "21"), ("overhead", "22"), ("byte-time", "23")];
+        let set = model("tcp", FILE, &all, PROBED);
+        assert_eq!((figures(&set), set.source()), ([21, 22, 23, 21, 22, 23, 7, 7, 22], Source::Settings));
+    }
+
+    #[test]
+    fn a_file_counts_for_its_own_provider() {
+        let other = model("verbs", FILE, &[], None);
+        // What memory does is the same over any wire.
+        assert_eq!(
+            (figures(&other), other.source()),
+            ([1500, 300, 80, 1500, 300, 80, 7, 7, 300], Source::BuiltIn)
+        );
+        assert_eq!(figures(&model("auto", FILE, &[], None))[..3], [1, 2, 3]);
+        // Measured on one node: between nodes it is the table's.
+        let within = FILE.replace("[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\nbyte-ps = 3\n", "");
+        assert_eq!(figures(&model("tcp", &within, &[], None))[..6], [8000, 2500, 350, 4, 5, 6]);
+        let mut config = Config::defaults();
+        config.set_tuning("[memory]\nreduce = 4");
+        let e = Model::new("tcp", &config, None).unwrap_err().to_string();
+        assert!(e.contains("CIRCULANT_TUNING: line 2"), "{e}");
+    }
+
+    #[test]
+    fn the_probe_is_for_wires_that_nobody_knows() {
+        let asked = |provider: &str, probe: &str, file: &str, nodes: bool| {
+            let mut config = Config::defaults();
+            config.set("probe", probe).unwrap();
+            config.set_tuning(file);
+            probes(provider, &config, &Model::new(provider, &config, None).unwrap(), nodes)
+        };
+        for (provider, probe, file, nodes, wanted) in [
+            ("tcp", "auto", "", true, true),
+            ("tcp", "auto", "", false, false),
+            ("verbs", "auto", "", true, false),
+            ("tcp", "auto", FILE, true, false),
+            ("verbs", "auto", FILE, true, false),
+            ("verbs", "on", FILE, true, true),
+            ("tcp", "on", FILE, true, false),
+            ("tcp", "on", "", false, true),
+            ("tcp", "off", "", true, false),
+        ] {
+            assert_eq!(asked(provider, probe, file, nodes).unwrap(), wanted, "{provider} {probe} {nodes}");
+        }
+        assert!(asked("tcp", "maybe", "", true).unwrap_err().to_string().contains("CIRCULANT_PROBE"));
+    }
 }

@@ -18,6 +18,7 @@ mod schedule;
 mod select;
 mod sim;
 mod stream;
+mod tune;
 mod units;
 
 use circulant::diagnostics::CountingAllocator;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const AFTER_HELP: &str = "\
-Every subcommand has its own --help, with examples. bench, cast and collect run as one process per rank: put \
+Every subcommand has its own --help, with examples. bench, tune, cast and collect run as one process per rank: put \
 `circulant run -n P` before them on one machine, or start them with another launcher.
 
 Settings are environment variables, CIRCULANT_PROVIDER and others; `circulant info` lists them all. Messages go to \
@@ -45,6 +46,7 @@ Examples:
   circulant sim bcast -p 1152 --bytes 1M
   circulant select allreduce -p 36 --sweep
   circulant run -n 8 bench bcast,allgatherv --check
+  circulant run -n 8 tune -o machine.tuning --verify
   circulant run -n 8 cast big.iso /tmp/copy-%r.iso";
 
 /// Round-optimal collectives over one-sided puts, without MPI
@@ -62,6 +64,7 @@ enum Tool {
     Paper(paper::PaperArgs),
     Algorithms(algorithms::AlgorithmsArgs),
     Select(select::SelectArgs),
+    Tune(tune::TuneArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
             Tool::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Algorithms(args) => algorithms::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Select(args) => select::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Tune(args) => tune::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Completions(args) => completions::run(&args, Tool::command()).map(|()| ExitCode::SUCCESS),
         }
     });

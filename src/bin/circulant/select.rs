@@ -9,7 +9,7 @@ use circulant::plan::price::Model;
 use circulant::plan::registry::cost::{Cost, Machine};
 use circulant::plan::registry::{Algorithm, Arguments, Operation};
 use circulant::schedule::MAX_P;
-use circulant::select::{Candidate, Selection, figures as wire_figures};
+use circulant::select::{self, Candidate, Selection};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -143,14 +143,15 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
 
 fn machine(args: &SelectArgs, config: &Config) -> Result<Machine, Failure> {
     let provider = args.provider.as_deref().unwrap_or_else(|| config.text("provider"));
-    let Model { latency_ns, overhead_ns, byte_ps, reduce_ps } = wire_figures(provider, config)?;
-    let wire = Model {
-        latency_ns: args.latency.unwrap_or(latency_ns),
-        overhead_ns: args.overhead.unwrap_or(overhead_ns),
-        byte_ps: args.byte_time.unwrap_or(byte_ps),
-        reduce_ps: args.reduce_time.unwrap_or(reduce_ps),
+    let known = select::machine(provider, config)?;
+    let figures = |model: Model| Model {
+        latency_ns: args.latency.unwrap_or(model.latency_ns),
+        overhead_ns: args.overhead.unwrap_or(model.overhead_ns),
+        byte_ps: args.byte_time.unwrap_or(model.byte_ps),
+        reduce_ps: args.reduce_time.unwrap_or(model.reduce_ps),
     };
-    Ok(args.ppn.map_or_else(|| Machine::flat(wire), |k| Machine::nodes(wire, k)))
+    let (wire, near) = (figures(known.wire), figures(known.near));
+    Ok(Machine { wire, near, per_node: args.ppn.unwrap_or(0) })
 }
 
 /// Whether ranks have counts of their own.

@@ -15,6 +15,8 @@ use crate::error::{Result, argument};
 use crate::plan::split::Split;
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::{Circulant, MAX_P, Round, block};
+use std::cmp::Ordering;
+use std::ops::Range;
 
 /// How many blocks each owner's contribution is cut into.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +37,9 @@ pub struct Allgatherv {
     counters: u32,
     output: u64,
     in_place: bool,
-    /// Receive schedules by column: entry k of relative rank r at k·p + r.
+    /// Owners of more than one block: the only ones that move before the last phase.
+    long: Vec<u32>,
+    /// Receive schedules by column: entry k of relative rank r at k·p + r. None where all have one block.
     columns: Vec<i8>,
 }
 
@@ -59,7 +63,8 @@ impl Allgatherv {
         if matches!(blocks, Blocks::PerOwner(list) if list.len() != counts.len()) {
             return Err(argument("not one number of blocks per rank"));
         }
-        let (mut owners, mut counters, mut most) = (Vec::with_capacity(counts.len()), 0u32, 1);
+        let (mut owners, mut long) = (Vec::with_capacity(counts.len()), Vec::new());
+        let (mut counters, mut most) = (0u32, 1);
         for (j, (&count, &displ)) in counts.iter().zip(displs).enumerate() {
             let n = match blocks {
                 Blocks::Equal(n) => *n,
@@ -76,9 +81,13 @@ impl Allgatherv {
                     .help("use fewer blocks")
             })?;
             most = most.max(n);
+            if n > 1 {
+                long.push(u32::try_from(j).unwrap_or(MAX_P));
+            }
         }
         let graph = Circulant::new(size);
-        Ok(Self { graph, owners, blocks: most, counters, output, in_place, columns: columns(&graph) })
+        let columns = if long.is_empty() { Vec::new() } else { columns(&graph) };
+        Ok(Self { graph, owners, blocks: most, counters, output, in_place, long, columns })
     }
 
     /// The largest number of blocks of an owner.
@@ -86,19 +95,37 @@ impl Allgatherv {
         self.blocks
     }
 
-    /// The pieces that `receiver` gets from `sender` in `round`: (owner, block), owners ascending.
+    /// The pieces that `receiver` gets from `sender` in `round`, as (owner, block) in an order that both know.
     fn pieces(&self, receiver: u32, round: Round) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let last_phase = round.index + self.graph.q() >= self.rounds();
+        let [low, high] = if last_phase { self.window(receiver, round.k) } else { [0..0, 0..0] };
+        let single = |j: &u32| self.owners[*j as usize].split.blocks() == 1;
+        let scheduled = move |&j: &u32| Some((j, self.scheduled(receiver, j, round)?));
+        let singles = low.chain(high).filter(single).map(|j| (j, 0));
+        singles.chain(self.long.iter().filter_map(scheduled))
+    }
+
+    /// The owners whose only block `receiver` gets in round `k`, ascending in two ranges. A rank's base block comes in
+    /// the round of its home range, and there is no other: no schedule is needed.
+    fn window(&self, receiver: u32, k: u32) -> [Range<u32>; 2] {
+        let (p, near, far) = (self.size(), self.graph.skip(k), self.graph.skip(k + 1));
+        // Those from `near` to `far` − 1 behind the receiver, around the circle.
+        let begin = (receiver + p - (far - 1)) % p;
+        let end = begin + (far - near);
+        if end <= p { [begin..end, 0..0] } else { [0..end - p, begin..p] }
+    }
+
+    /// The block of owner `j` that `receiver` gets in `round`.
+    fn scheduled(&self, receiver: u32, j: u32, round: Round) -> Option<u32> {
         let p = self.size();
-        let column = &self.columns[round.k as usize * p as usize..][..p as usize];
-        (0..p).filter_map(move |j| {
-            if j == receiver {
-                return None;
-            }
-            let relative = if receiver >= j { receiver - j } else { receiver + p - j };
-            let n = self.owners[j as usize].split.blocks();
-            let late = i64::from(self.blocks - n);
-            Some((j, block(column[relative as usize], round.offset - late, n)?))
-        })
+        let relative = match receiver.cmp(&j) {
+            Ordering::Equal => return None,
+            Ordering::Greater => receiver - j,
+            Ordering::Less => receiver + p - j,
+        };
+        let n = self.owners[j as usize].split.blocks();
+        let late = i64::from(self.blocks - n);
+        block(self.columns[round.k as usize * p as usize + relative as usize], round.offset - late, n)
     }
 
     /// Source at `sender`, target, length, and counter of a piece, unless it is empty.
@@ -114,17 +141,22 @@ impl Allgatherv {
     }
 
     fn round(&self, rank: u32, round: Round) -> impl Iterator<Item = Step> + '_ {
-        let (to, from) = (self.graph.to(rank, round.k), self.graph.from(rank, round.k));
+        let to = self.graph.to(rank, round.k);
         let puts = self.pieces(to, round).filter_map(move |(j, b)| {
             let (source, target, len, counter) = self.piece(rank, (j, b))?;
             let wait = if j == rank { Wait::NONE } else { Wait::once(counter) };
             Some(Step::put(round.index, to, source, target, len, wait, counter))
         });
-        let expects = self.pieces(rank, round).filter_map(move |(j, b)| {
+        puts.chain(self.arrivals(rank, round))
+    }
+
+    /// What is put to `rank` in a round.
+    fn arrivals(&self, rank: u32, round: Round) -> impl Iterator<Item = Step> + '_ {
+        let from = self.graph.from(rank, round.k);
+        self.pieces(rank, round).filter_map(move |(j, b)| {
             let (source, target, len, counter) = self.piece(from, (j, b))?;
             Some(Step::expect(round.index, from, source, target, len, counter))
-        });
-        puts.chain(expects)
+        })
     }
 }
 
@@ -172,5 +204,11 @@ impl Plan for Allgatherv {
         let own = (len > 0 && !self.in_place).then_some(own);
         let rounds = self.graph.rounds(self.blocks);
         Box::new(rounds.flat_map(move |round| self.round(rank, round)).chain(own))
+    }
+
+    fn expects(&self, rank: u32) -> Vec<Step> {
+        let mut out = Vec::with_capacity(self.counters as usize);
+        self.graph.rounds(self.blocks).for_each(|round| out.extend(self.arrivals(rank, round)));
+        out
     }
 }

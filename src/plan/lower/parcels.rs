@@ -1,7 +1,7 @@
 //! Which pieces of a message travel together: a question that sender and receiver must answer alike.
 
 use super::WireLimits;
-use crate::plan::{Kind, Plan, Step};
+use crate::plan::{Plan, Step};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -96,7 +96,7 @@ pub(super) fn align(n: u64) -> u64 {
 pub(super) fn slots_at(plan: &dyn Plan, receiver: u32, sender: u32, limits: &WireLimits) -> VecDeque<u64> {
     let mut at = align(plan.sizes(receiver).land);
     let mut out = VecDeque::new();
-    let expects: Vec<Step> = plan.steps(receiver).filter(|s| s.kind == Kind::Expect).collect();
+    let expects = plan.expects(receiver);
     for message in expects.chunk_by(same_message) {
         for parcel in parcels(message, limits) {
             if let Parcel::Slot(runs) = parcel {

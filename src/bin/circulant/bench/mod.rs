@@ -5,12 +5,12 @@ mod calls;
 mod check;
 pub(crate) mod dist;
 mod groups;
-mod job;
-mod operations;
+pub(crate) mod job;
+pub(crate) mod operations;
 pub(crate) mod plot;
-mod points;
+pub(crate) mod points;
 mod sample;
-mod shapes;
+pub(crate) mod shapes;
 mod table;
 
 use crate::outcome::{Failure, Out, leave};

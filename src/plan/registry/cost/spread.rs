@@ -250,8 +250,8 @@ pub(super) fn heaviest(counts: &[u64], width: u32) -> u64 {
     let (p, width) = (counts.len(), width as usize);
     let mut window: u64 = counts[..width.min(p)].iter().sum();
     let mut most = window;
-    for i in 0..p {
-        window = window - counts[i] + counts[(i + width) % p];
+    for (leaves, enters) in counts.iter().zip(counts.iter().cycle().skip(width)) {
+        window = window - leaves + enters;
         most = most.max(window);
     }
     most

@@ -1,0 +1,257 @@
+//! `circulant tune`: measures the wires and memory for the prices, and says how far the prices were from the truth.
+
+mod memory;
+mod verify;
+
+use crate::agree::{agree, host};
+use crate::bench::operations::Operation;
+use crate::files::{Staged, vacant};
+use crate::outcome::{Failure, Out, leave};
+use crate::units;
+use circulant::World;
+use circulant::comm::Wire;
+use circulant::plan::price::Model;
+use circulant::select::{BETWEEN, Link, Tuning, WITHIN};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+Measured are L, o and β of raw puts, between two ranks on different nodes and between two on one node, as far as the \
+job has such; and what memory does: γ of a sum, copies, and packing of light pieces. Run it on a machine that does \
+nothing else, started as the jobs are that will use the file: with the same provider and over the same network. All \
+jobs with CIRCULANT_TUNING=FILE choose by these figures; only rank 0 needs the file. See docs/tuning.md.
+
+Examples:
+  circulant run -n 4 tune -o cluster.tuning
+  circulant run -n 8 tune --verify
+  CIRCULANT_TUNING=cluster.tuning circulant run -n 8 tune --keep --verify --ops allgatherv --bytes 1M
+  CIRCULANT_TUNING=cluster.tuning circulant run -n 8 tune --keep";
+
+/// Measure the wires and memory, for choosing algorithms by (one process per rank)
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct TuneArgs {
+    /// Write the figures to this file, for CIRCULANT_TUNING [default: print them]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(short, long, requires = "output")]
+    force: bool,
+    /// Measure no wire: show the figures that calls choose by now
+    #[arg(long, conflicts_with = "output")]
+    keep: bool,
+    /// Run the algorithms that are chosen and the next best by price, and compare prices with times
+    #[arg(long)]
+    verify: bool,
+    /// Operations to verify, with commas between
+    #[arg(long, value_name = "OP,…", value_delimiter = ',', requires = "verify", value_parser = operation,
+          default_value = "bcast,allgatherv,allreduce,reduce_scatter,alltoall")]
+    ops: Vec<&'static Operation>,
+    /// Sizes to verify (K, M, G decimal; Ki, Mi, Gi binary)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "verify", value_parser = units::size_argument,
+          default_value = "64,4K,100K,1M")]
+    bytes: Vec<u64>,
+    /// How many algorithms to run at each point, at most
+    #[arg(long, value_name = "N", requires = "verify", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..))]
+    candidates: u8,
+    /// Seconds that the repetitions of one algorithm may take together
+    #[arg(long, value_name = "S", requires = "verify", default_value = "0.2", value_parser = units::seconds_argument)]
+    time: f64,
+}
+
+fn operation(name: &str) -> Result<&'static Operation, String> {
+    let found = Operation::find(name).filter(|o| o.registered().is_some() && !o.between());
+    found.ok_or_else(|| {
+        format!("there is no operation {name:?} to verify; `circulant bench --help` lists them")
+    })
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
+    let mut world = World::init()?;
+    let done = all(args, &mut world);
+    leave(world, done)
+}
+
+fn all(args: &TuneArgs, world: &mut World) -> Result<(), Failure> {
+    let comm = world.comm();
+    if cfg!(debug_assertions) && !args.keep && world.rank() == 0 {
+        tracing::warn!("this program was built without optimisation: o, and all of memory, will look slow");
+    }
+    let free = match &args.output {
+        Some(path) if world.rank() == 0 => vacant(path, args.force),
+        _ => Ok(()),
+    };
+    agree(&comm, free)?;
+    let mut out = Out::new();
+    let written = if args.keep {
+        alike(world)?;
+        if world.rank() == 0 {
+            out.text(&in_force(world));
+        }
+        Ok(())
+    } else {
+        let tuning = measure(world)?;
+        world.tune(&tuning)?;
+        if world.rank() == 0 { write(args, &tuning, &mut out) } else { Ok(()) }
+    };
+    agree(&comm, written)?;
+    if args.verify {
+        verify::run(args, world, &mut out)?;
+    }
+    // A reader that had enough is no failure of the job.
+    agree(&comm, out.finish())
+}
+
+/// Ranks that choose by other figures would wait for each other for ever: it would be our fault.
+fn alike(world: &World) -> Result<(), Failure> {
+    let (machine, _) = world.comm().machine();
+    let figures = |m: &Model| [m.latency_ns, m.overhead_ns, m.byte_ps, m.reduce_ps];
+    let mine = [figures(&machine.wire), figures(&machine.near)];
+    let mut all = vec![[[0u64; 4]; 2]; world.size()];
+    world.comm().allgather(&[mine], &mut all)?;
+    match all.iter().position(|other| *other != all[0]) {
+        Some(rank) => {
+            let said = format!("ranks 0 and {rank} have other figures: {:?}, {:?}", all[0], all[rank]);
+            Err(Failure::new(1, said).everywhere())
+        }
+        None => Ok(()),
+    }
+}
+
+/// The figures of the prices, and where they come from.
+fn in_force(world: &World) -> String {
+    let (machine, source) = world.comm().machine();
+    let line = |what: &str, model: &Model| {
+        let wire = Wire {
+            latency_ns: model.latency_ns as f64,
+            overhead_ns: model.overhead_ns as f64,
+            byte_ns: model.byte_ps as f64 / 1e3,
+        };
+        format!("{what}: {}, γ = {:.3} ns/B\n", units::wire_text(&wire), model.reduce_ps as f64 / 1e3)
+    };
+    let mut text = format!("provider {}; figures from {source}\n", world.provider());
+    let nodes = world.nodes();
+    if nodes.iter().any(|node| *node != nodes[0]) {
+        text += &line("between nodes", &machine.wire);
+    }
+    text + &line("within a node", &machine.near)
+}
+
+/// Measures everything; whole at rank 0. Collective.
+fn measure(world: &World) -> Result<Tuning, Failure> {
+    let comm = world.comm();
+    // Hidden by itself unless standard error is a terminal.
+    let bar = if world.rank() == 0 { ProgressBar::new(3) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({elapsed})") {
+        bar.set_style(style);
+    }
+    let mut tuning = Tuning::default();
+    about(world, &mut tuning);
+    let mut links = Vec::new();
+    for (section, pair) in pairs(world.nodes()) {
+        bar.set_message(format!("{section}: ranks {} and {}", pair[0], pair[1]));
+        let link = link(&comm.wire_between(pair)?);
+        tuning.set_link(section, link);
+        links.push(link);
+        bar.inc(1);
+    }
+    bar.set_message("memory");
+    let measured = if world.rank() == 0 { memory::measure(links.first(), &mut tuning) } else { Ok(()) };
+    agree(&comm, measured)?;
+    bar.finish_and_clear();
+    Ok(tuning)
+}
+
+fn link(wire: &Wire) -> Link {
+    Link {
+        latency_ns: memory::whole(wire.latency_ns),
+        overhead_ns: memory::whole(wire.overhead_ns),
+        // A wire that costs nothing would make any number of bytes look alike.
+        byte_ps: memory::whole(1e3 * wire.byte_ns).max(1),
+    }
+}
+
+/// The pairs to measure: of different nodes, and of one node, as far as there are such. The first ones are for most
+/// messages.
+fn pairs(nodes: &[u32]) -> Vec<(&'static str, [usize; 2])> {
+    let other = nodes.iter().position(|node| *node != nodes[0]);
+    let between = other.map(|rank| (BETWEEN, [0, rank]));
+    let mate = |rank: usize| (rank + 1..nodes.len()).find(|other| nodes[*other] == nodes[rank]);
+    let within = (0..nodes.len()).find_map(|rank| Some((WITHIN, [rank, mate(rank)?])));
+    between.into_iter().chain(within).collect()
+}
+
+fn about(world: &World, tuning: &mut Tuning) {
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    tuning.set_text("measured.provider", world.provider());
+    tuning.set_text("measured.version", env!("CARGO_PKG_VERSION"));
+    tuning.set_text("measured.date", &date(seconds.map_or(0, |t| t.as_secs())));
+    tuning.set("measured.hosts", world.nodes().iter().max().map_or(1, |n| u64::from(*n) + 1));
+    tuning.set("measured.ranks", world.size() as u64);
+}
+
+/// `2026-11-21 12:03`, from seconds since 1970, by the calendar of today.
+fn date(seconds: u64) -> String {
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let (mut days, mut year) = (seconds / 86_400, 1970);
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for len in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < len {
+            break;
+        }
+        days -= len;
+        month += 1;
+    }
+    let (hour, minute) = (seconds / 3600 % 24, seconds / 60 % 60);
+    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}", days + 1)
+}
+
+/// To the file in one step, or to standard output.
+fn write(args: &TuneArgs, tuning: &Tuning, out: &mut Out) -> Result<(), Failure> {
+    let text = tuning.to_string();
+    let Some(path) = &args.output else {
+        out.text(&text);
+        return Ok(());
+    };
+    let token = format!("{}-{}", host(), std::process::id());
+    let mut staged = Staged::create(path.clone(), text.len() as u64, &token, true)?;
+    staged.write(text.as_bytes(), 0)?;
+    staged.complete(0o644)?;
+    staged.publish(args.force, &token)?;
+    staged.settle();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00"),
+            (951_782_400, "2000-02-29 00:00"),
+            (951_868_799, "2000-02-29 23:59"),
+            (1_735_689_599, "2024-12-31 23:59"),
+            (4_107_542_400, "2100-03-01 00:00"),
+        ] {
+            assert_eq!(date(seconds), text);
+        }
+    }
+
+    #[test]
+    fn pairs_are_of_both_kinds() {
+        assert_eq!(pairs(&[0]), []);
+        assert_eq!(pairs(&[0, 0, 0]), [(WITHIN, [0, 1])]);
+        assert_eq!(pairs(&[0, 1]), [(BETWEEN, [0, 1])]);
+        assert_eq!(pairs(&[0, 1, 1, 0]), [(BETWEEN, [0, 1]), (WITHIN, [0, 3])]);
+        assert_eq!(pairs(&[0, 1, 1]), [(BETWEEN, [0, 1]), (WITHIN, [1, 2])]);
+    }
+}
