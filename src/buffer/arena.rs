@@ -132,31 +132,50 @@ impl State {
 
 impl Chunk {
     fn map(len: usize, transport: Option<&mut (dyn Transport + 'static)>) -> Result<Self> {
-        let mut map =
-            MmapOptions::new().len(len + HUGE).map_anon().map_err(|e| no_memory(len, &e.to_string()))?;
-        let start = map.as_mut_ptr();
-        let skip = start.align_offset(HUGE);
-        // Both are advice: without huge pages or MADV_POPULATE_WRITE the arena is slower, not wrong.
-        let _ = map.advise_range(Advice::HugePage, skip, len);
-        if map.advise_range(Advice::PopulateWrite, skip, len).is_err() {
-            for page in (skip..skip + len).step_by(PAGE) {
-                map[page] = 0;
-            }
-        }
-        let base = map.as_mut_ptr().wrapping_add(skip);
-        let (registration, remote) = match transport {
-            // SAFETY: the range lies inside `map`, which lives as long as the chunk; the arena keeps its
-            // chunks until the world has closed the transport, and blocks are touched by raw pointers only
-            // while an operation uses them.
-            Some(t) => unsafe { t.register(base, len)? },
-            None => (Registration(u32::MAX), Remote::default()),
+        let refused = |e: std::io::Error| no_memory(len, &e.to_string());
+        let Some(transport) = transport else {
+            let (map, base) = populated(MmapOptions::new().len(len + HUGE).map_anon().map_err(refused)?, len);
+            return Ok(Self {
+                _map: map,
+                base,
+                len,
+                registration: Registration(u32::MAX),
+                remote: Remote::default(),
+            });
         };
+        let Some(file) = transport.share(len) else {
+            let (map, base) = populated(MmapOptions::new().len(len + HUGE).map_anon().map_err(refused)?, len);
+            // SAFETY: the range lies inside `map`, which lives as long as the chunk; the arena keeps its chunks
+            // until the world has closed the transport, and blocks are touched by raw pointers only while an
+            // operation uses them.
+            let (registration, remote) = unsafe { transport.register(base, len)? };
+            return Ok(Self { _map: map, base, len, registration, remote });
+        };
+        // SAFETY: the file is of `len` bytes, cannot shrink, and no other process writes to it.
+        let (map, base) =
+            populated(unsafe { MmapOptions::new().len(len).map_mut(&file) }.map_err(refused)?, len);
+        // SAFETY: as above.
+        let (registration, remote) = unsafe { transport.register_shared(base, len, file)? };
         Ok(Self { _map: map, base, len, registration, remote })
     }
 
     fn grant(&self, offset: usize) -> Grant {
         Grant { address: self.remote.base + offset as u64, key: self.remote.key }
     }
+}
+
+/// Makes `len` bytes of the mapping present, on huge pages where there are some; returns where they begin.
+fn populated(mut map: MmapMut, len: usize) -> (MmapMut, *mut u8) {
+    let skip = if map.len() > len { map.as_mut_ptr().align_offset(HUGE) } else { 0 };
+    // Both are advice: without huge pages or MADV_POPULATE_WRITE the arena is slower, not wrong.
+    let _ = map.advise_range(Advice::HugePage, skip, len);
+    if map.advise_range(Advice::PopulateWrite, skip, len).is_err() {
+        for page in (skip..skip + len).step_by(PAGE) {
+            map[page] = 0;
+        }
+    }
+    let base = map.as_mut_ptr().wrapping_add(skip);
+    (map, base)
 }
 
 impl Block {

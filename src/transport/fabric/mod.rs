@@ -15,6 +15,7 @@ mod select;
 mod slots;
 mod stale;
 
+pub use super::Wait;
 pub use endpoint::Fabric;
 pub use library::Variable;
 pub use quirks::presets;
@@ -22,16 +23,6 @@ pub use select::{Candidate, Survey, survey};
 pub use stale::{remove_shm_of, sweep_stale_shm};
 
 use super::{Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
-
-/// What [`Transport::idle`] does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Wait {
-    /// Pauses: best when every rank has a core to itself.
-    Spin,
-    /// Gives the core away: good everywhere.
-    #[default]
-    Yield,
-}
 
 /// How to open a [`Fabric`].
 #[derive(Clone, Copy, Debug)]
