@@ -24,7 +24,8 @@ pub(crate) struct Model {
 
 /// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte). First match counts.
 const BUILT_IN: &[(&str, u64, u64, u64)] = &[
-    ("shm", 800, 500, 110),
+    ("fi_shm", 800, 500, 110),
+    ("shm", 300, 100, 30),
     ("verbs", 1500, 300, 80),
     ("psm", 1500, 300, 80),
     ("cxi", 1800, 300, 40),
@@ -39,6 +40,8 @@ const REDUCE_PS: u64 = 100;
 impl Model {
     /// The built-in figures of `provider`, overridden by the settings.
     pub(crate) fn new(provider: &str, config: &Config) -> Result<Self> {
+        // What is between the nodes counts more.
+        let provider = provider.strip_suffix("+shm").unwrap_or(provider);
         let (_, l, o, b) =
             BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0));
         let wire = price::Model {

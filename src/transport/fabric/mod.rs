@@ -27,7 +27,7 @@ use super::{Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Tra
 /// How to open a [`Fabric`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// `auto`, a name people type (tcp, rxm, shm, verbs, sockets, udp), or libfabric's exact name.
+    /// `auto`, a name people type (tcp, rxm, fi_shm, verbs, sockets, udp), or libfabric's exact name.
     pub provider: &'a str,
     /// All ranks of the job run on this node: shared memory and the loopback interface will do.
     pub all_on_one_node: bool,
