@@ -33,7 +33,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The wires that every software installation has; `WIRE_TEST_PROVIDERS` names others (verbs, in a machine
 /// that has it).
-const PROVIDERS: &str = "tcp,rxm,shm";
+const PROVIDERS: &str = "tcp,rxm,fi_shm,shm";
 
 fn main() {
     if let Some(role) = std::env::var_os("WIRE_TEST_ROLE") {
@@ -69,6 +69,7 @@ fn main() {
     }
     if whole() {
         trials.push(Trial::test("tcp::over_4_gib_in_one_call", test(|| over_4_gib("tcp"))));
+        trials.push(Trial::test("shm::over_4_gib_in_one_call", test(|| over_4_gib("shm"))));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -267,7 +268,10 @@ fn one_cannot_start() {
 }
 
 fn no_library() {
+    // On one node nothing needs it.
     let done = play(2, "exercise", &["--libfabric", "/nowhere/libfabric.so.1"]);
+    assert_eq!((done.code, done.out.matches("all right").count()), (0, 2), "{done:?}");
+    let done = play(2, "exercise", &["--provider", "tcp", "--libfabric", "/nowhere/libfabric.so.1"]);
     assert_ne!(done.code, 0, "{done:?}");
     assert!(done.err.contains("/nowhere/libfabric.so.1") && done.err.contains("libfabric1"), "{done:?}");
 }

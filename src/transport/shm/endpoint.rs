@@ -270,6 +270,12 @@ impl Shm {
         }
     }
 
+    /// Where records for `peer` are written, for tests that write wrong ones.
+    #[cfg(test)]
+    pub(super) fn writer_to(&mut self, peer: u32) -> &mut super::ring::Writer {
+        &mut self.connected(peer).unwrap().writer
+    }
+
     /// Takes up those who write to us for the first time.
     fn meet(&mut self) {
         for i in 0..self.known.len() {
