@@ -3,7 +3,7 @@
 //! Untouched destinations cost 2.5 to 5 times on every provider, and small pages up to 2 times on shared
 //! memory: so chunks are aligned to 2 MiB, ask for huge pages and are populated when they are made.
 
-use crate::buffer::{Bound, Grant};
+use crate::buffer::{Bound, ForkMark, Grant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Registration, Remote, Transport};
 use bytemuck::Pod;
@@ -39,11 +39,19 @@ unsafe impl Sync for Chunk {}
 /// (offset, length) of the free ranges of a chunk.
 type Free = Vec<(usize, usize)>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     chunks: Vec<(Arc<Chunk>, Free)>,
     /// Blocks that are in use.
     live: usize,
+    /// Of the process that made it: a forked child has the same chunks mapped, where they are shared.
+    mark: ForkMark,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { chunks: Vec::new(), live: 0, mark: ForkMark::new() }
+    }
 }
 
 /// The arena of one world.
@@ -76,6 +84,13 @@ impl Arena {
     ) -> Result<Block> {
         let len = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(|| no_memory(bytes, "too large"))?;
         let mut state = self.state();
+        if state.mark.forked() {
+            return Err(Error::new(
+                ErrorKind::Aborted,
+                "registered memory belongs to the process that this one was forked from",
+            )
+            .help("call exec in the child, or fork before the world is made"));
+        }
         let found = state.take(len);
         let (chunk, offset) = match found {
             Some(hit) => hit,

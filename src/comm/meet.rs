@@ -133,9 +133,9 @@ pub(super) fn meet(
         *nodes = Some(nodes_by_host(launch)?);
     }
     let map = nodes.as_deref().unwrap_or(&[]);
+    let one_node = !map.is_empty() && map.iter().all(|n| *n == map[0]);
     match plan(provider, map) {
         Plan::Fabric(provider) => {
-            let one_node = !map.is_empty() && map.iter().all(|n| *n == map[0]);
             let opened = loaded.and_then(|()| open_fabric(config, provider, one_node, launch.size()));
             let wire = opened.map(|f| Box::new(f) as Box<dyn Transport>);
             exchange(launch, "addr", wire, Reach::None, patience).map(|(met, _)| met)
@@ -143,7 +143,8 @@ pub(super) fn meet(
         Plan::Both(provider) => {
             let shm = loaded.and_then(|()| open_shm(config, launch, map));
             let (shm, reach) = acquaint(launch, map, shm, patience)?;
-            let fabric = |shm| open_fabric(config, provider, false, launch.size()).map(|f| Node::new(shm, f));
+            let size = launch.size();
+            let fabric = |shm| open_fabric(config, provider, one_node, size).map(|f| Node::new(shm, f));
             let mut node = shm.and_then(fabric);
             // How far all of our node reach is known only after the exchange.
             let address = node.as_ref().map(Transport::address).map_err(ToString::to_string);
