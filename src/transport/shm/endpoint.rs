@@ -19,8 +19,8 @@ const INLINE: usize = 1024;
 const GATHER: usize = 16;
 /// Puts through rings that are not yet said to be done.
 const INJECTED: usize = 1024;
-/// Idle turns before a rank with a core of its own gives it away.
-const SPINS: u32 = 4000;
+/// Idle turns before a rank that could have a core to itself gives it away: other programs may want it, too.
+const SPINS: u32 = 100;
 /// Every so many polls that found nothing, we look whether a peer has closed.
 const LOOK: u32 = 64;
 

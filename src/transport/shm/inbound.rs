@@ -138,6 +138,7 @@ impl Inbound {
                 fd: u32::from_le_bytes([a, b, c, d]),
                 at: at.checked_add(self.offset).ok_or(Corrupt)?,
                 len: n,
+                of: len,
             };
             self.private |= piece.chunk == super::memory::PRIVATE;
             // SAFETY: the range is registered, so it can be written, and its owner keeps its hands off (`register`).

@@ -19,6 +19,7 @@
 //!
 //! What a rank wrote to others' rings stays there when it ends, so that they hear its last words.
 
+mod copy;
 mod endpoint;
 mod inbound;
 mod memfd;

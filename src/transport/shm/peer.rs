@@ -1,5 +1,6 @@
 //! A rank of our node: its memory, the ring that we write there, and reading from its sources.
 
+use super::copy;
 use super::memfd;
 use super::memory::PRIVATE;
 use super::ring::Writer;
@@ -28,6 +29,8 @@ pub(super) struct Peer {
     /// Its arena's chunks by number, as far as we have read from them.
     chunks: Vec<Option<MmapRaw>>,
     process: Option<OwnedFd>,
+    /// Puts of so many bytes go round the cache.
+    long: u64,
 }
 
 /// More chunks than this no arena has.
@@ -43,6 +46,8 @@ pub(super) struct Piece {
     /// Offset in the chunk, or address.
     pub(super) at: u64,
     pub(super) len: usize,
+    /// Bytes of the segment that it is a piece of.
+    pub(super) of: u64,
 }
 
 impl Peer {
@@ -64,6 +69,7 @@ impl Peer {
             posted: VecDeque::with_capacity(most),
             chunks: Vec::new(),
             process: None,
+            long: copy::threshold(address.ranks as usize) as u64,
         })
     }
 
@@ -76,13 +82,19 @@ impl Peer {
             // SAFETY: passed on.
             return unsafe { read_process(self.address.pid, piece.at, to, piece.len) };
         }
+        let long = piece.of >= self.long;
         let map = self.chunk(piece.chunk, piece.fd)?;
         let inside =
             usize::try_from(piece.at).ok().filter(|at| *at <= map.len() && piece.len <= map.len() - at);
         let Some(at) = inside else { return Err(io::Error::other("its put names bytes outside its chunk")) };
         // SAFETY: inside the mapping (checked), which no peer can cut short (sealed, `memfd::open`). Its owner may be
         // writing there if it has closed: then these bytes are of no use, which `valid` finds out afterwards.
-        unsafe { std::ptr::copy_nonoverlapping(map.as_ptr().add(at), to, piece.len) };
+        unsafe {
+            match long {
+                true => copy::around_the_cache(map.as_ptr().add(at), to, piece.len),
+                false => std::ptr::copy_nonoverlapping(map.as_ptr().add(at), to, piece.len),
+            }
+        }
         Ok(())
     }
 
