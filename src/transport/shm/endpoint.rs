@@ -1,8 +1,10 @@
 //! The endpoint: posting, polling, closing.
 
+use super::bounce::{self, Bounce};
+use super::host::{Options, Reach, random};
 use super::inbound::{Inbound, SHARE, Step};
 use super::memfd;
-use super::memory::Memory;
+use super::memory::{Memory, PRIVATE};
 use super::peer::Peer;
 use super::ring::{self, Kind, Reader, Record};
 use super::segment::{self, Address, RANKS_MAX, Segment};
@@ -10,7 +12,6 @@ use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Sou
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::Read;
 use std::time::Duration;
 
 /// Puts of at most this many bytes go through the ring.
@@ -23,28 +24,6 @@ const INJECTED: usize = 1024;
 const SPINS: u32 = 100;
 /// Every so many polls that found nothing, we look whether a peer has closed.
 const LOOK: u32 = 64;
-
-/// How to open a [`Shm`].
-#[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
-    /// Our rank.
-    pub rank: u32,
-    /// The ranks of our node, sorted, with us.
-    pub mates: &'a [u32],
-    /// How to wait; `None`: spin for a while if there are enough cores.
-    pub wait: Option<Wait>,
-}
-
-/// How far we can reach into a peer's memory; more is greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
-    /// Not at all: it is on another node, or kept apart from us.
-    None,
-    /// What it shares.
-    Shared,
-    /// All of it, by cross-memory attach.
-    All,
-}
 
 /// The shared memory of one rank; see the [module](super).
 pub struct Shm {
@@ -65,6 +44,8 @@ pub struct Shm {
     /// Whose turn it is.
     turn: usize,
     injected: VecDeque<u64>,
+    /// For puts from memory that is not shared, with its number; made when it is first needed.
+    bounce: Option<(u32, Bounce)>,
     posted: usize,
     empties: u32,
     idles: u32,
@@ -83,26 +64,13 @@ impl std::fmt::Debug for Shm {
     }
 }
 
-/// What tells this machine, and its space of process numbers, from others.
-pub fn host() -> u64 {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let mut host = read("/proc/sys/kernel/random/boot_id") + &read("/proc/sys/kernel/hostname");
-    if let Ok(space) = std::fs::read_link("/proc/self/ns/pid") {
-        host.push_str(&space.to_string_lossy());
-    }
-    // FNV-1a.
-    host.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
-}
-
-/// The [`host`] of the rank that published `address`, if that is one.
-pub fn host_of(address: &[u8]) -> Option<u64> {
-    Address::decode(address).map(|a| a.host)
-}
-
-fn random() -> Result<u64> {
-    let mut bytes = [0; 8];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
+/// The sources of one put.
+struct Gathered {
+    pieces: [(*const u8, usize); GATHER],
+    count: usize,
+    total: usize,
+    /// Some of them are in memory of this process alone.
+    private: bool,
 }
 
 impl Shm {
@@ -123,7 +91,6 @@ impl Shm {
         let (segment, file) = Segment::create(ranks, nonce)?;
         let probe = Box::new(nonce);
         let address = Address {
-            host: host(),
             nonce,
             pid: std::process::id(),
             fd: segment::number(&file),
@@ -154,6 +121,7 @@ impl Shm {
             known: vec![0; ranks.div_ceil(64)],
             turn: 0,
             injected: VecDeque::with_capacity(INJECTED),
+            bounce: None,
             posted: 0,
             empties: 0,
             idles: 0,
@@ -274,6 +242,75 @@ impl Shm {
     #[cfg(test)]
     pub(super) fn writer_to(&mut self, peer: u32) -> &mut super::ring::Writer {
         &mut self.connected(peer).unwrap().writer
+    }
+
+    /// What a put of `sources` is made of.
+    fn gather(&self, sources: &[Source]) -> Result<Gathered> {
+        let mut all =
+            Gathered { pieces: [(std::ptr::null(), 0); GATHER], count: 0, total: 0, private: false };
+        for s in sources.iter().filter(|s| s.len > 0) {
+            if all.count == GATHER {
+                let n = sources.len();
+                return Err(argument(format!("a put of {n} segments exceeds this provider's {GATHER}")));
+            }
+            let (chunk, ..) = self.memory.locate(s)?;
+            all.private |= chunk == PRIVATE;
+            all.pieces[all.count] = (s.ptr, s.len);
+            all.total = all.total.saturating_add(s.len);
+            all.count += 1;
+        }
+        if all.total as u64 > self.limits.max_put {
+            let (n, most) = (all.total, self.limits.max_put);
+            return Err(argument(format!("a put of {n} bytes exceeds this provider's {most}")));
+        }
+        Ok(all)
+    }
+
+    /// Where `len` bytes may be copied for their reader, if there is room.
+    fn bounce_room(&mut self, len: usize) -> Option<usize> {
+        let Some((_, bounce)) = &mut self.bounce else {
+            let made = Bounce::new().map_err(|e| tracing::debug!("no chunk for plain memory: {e}")).ok()?;
+            let number = self.memory.number();
+            return self.bounce.insert((number, made)).1.room(len);
+        };
+        let peers = &mut self.peers;
+        bounce.give_back(|place| peers[place].as_mut()?.writer.tail().ok());
+        bounce.room(len)
+    }
+
+    /// Copies the pieces to `start` of the chunk for `peer` to read.
+    ///
+    /// # Safety
+    /// All pieces can be read, and [`Shm::bounce_room`] just gave `start` for as many bytes.
+    unsafe fn bounce(
+        &mut self,
+        peer: u32,
+        pieces: &[(*const u8, usize)],
+        start: usize,
+        record: Record,
+    ) -> Result<Posted> {
+        let Some(place) = self.place(peer) else { return Ok(Posted::Again) };
+        let (Some((number, bounce)), Some(p)) = (&mut self.bounce, &mut self.peers[place]) else {
+            return Ok(Posted::Again);
+        };
+        let total: usize = pieces.iter().map(|p| p.1).sum();
+        let fd = segment::number(&bounce.file);
+        let named = [u64::from(*number) << 32 | u64::from(fd), start as u64, total as u64];
+        if !p.writer.has_room_for(ring::FIXED + ring::SEGMENT).map_err(|_| senseless(peer))? {
+            return Ok(Posted::Again);
+        }
+        let mut at = start;
+        for (from, len) in pieces {
+            // SAFETY: there is room for all (the caller's promise).
+            unsafe { bounce.write(at, *from, *len) };
+            at += len;
+        }
+        let list = (named.as_ptr().cast(), ring::SEGMENT);
+        if !p.writer.push(&record, &[list]).map_err(|_| senseless(peer))? {
+            return Ok(Posted::Again);
+        }
+        bounce.take(total, place, p.writer.head());
+        Ok(Posted::Yes)
     }
 
     /// Takes up those who write to us for the first time.
@@ -457,32 +494,11 @@ impl Transport for Shm {
         token: u64,
     ) -> Result<Posted> {
         self.check_open()?;
-        let mut pieces = [(std::ptr::null::<u8>(), 0usize); GATHER];
-        let mut segments = [[0u64; 3]; GATHER];
-        let (mut count, mut total) = (0, 0usize);
-        for s in sources.iter().filter(|s| s.len > 0) {
-            if count == GATHER {
-                return Err(argument(format!(
-                    "a put of {} segments exceeds this provider's {GATHER}",
-                    sources.len()
-                )));
-            }
-            let (chunk, fd, at) = self.memory.locate(s)?;
-            pieces[count] = (s.ptr, s.len);
-            segments[count] = [u64::from(chunk) << 32 | u64::from(fd), at, s.len as u64];
-            total = total.saturating_add(s.len);
-            count += 1;
-        }
-        if total as u64 > self.limits.max_put {
-            return Err(argument(format!(
-                "a put of {total} bytes exceeds this provider's {}",
-                self.limits.max_put
-            )));
-        }
-        let inline = total <= INLINE;
-        let full = inline && self.injected.len() == self.injected.capacity();
+        let Gathered { pieces, count, total, private } = self.gather(sources)?;
+        let (inline, bounced) = (total <= INLINE, private && total <= bounce::LONGEST);
+        let full = self.injected.len() == self.injected.capacity();
         let p = self.connected(peer)?;
-        if full {
+        if full && (inline || bounced) {
             return Ok(Posted::Again);
         }
         if inline {
@@ -493,7 +509,23 @@ impl Transport for Shm {
             self.injected.push_back(token);
             return Ok(Posted::Yes);
         }
+        if bounced && let Some(start) = self.bounce_room(total) {
+            let record = Record { kind: Kind::Fetch, segments: 1, len: 0, word, key, address };
+            // SAFETY: the sources can be read (the caller's promise).
+            let posted = unsafe { self.bounce(peer, &pieces[..count], start, record)? };
+            if posted == Posted::Yes {
+                self.injected.push_back(token);
+            }
+            return Ok(posted);
+        }
         let record = Record { kind: Kind::Fetch, segments: count, len: 0, word, key, address };
+        // As peers find them.
+        let mut segments = [[0u64; 3]; GATHER];
+        for (segment, s) in segments.iter_mut().zip(sources.iter().filter(|s| s.len > 0)) {
+            let (chunk, fd, at) = self.memory.locate(s)?;
+            *segment = [u64::from(chunk) << 32 | u64::from(fd), at, s.len as u64];
+        }
+        let p = self.connected(peer)?;
         let list = (segments.as_ptr().cast(), count * ring::SEGMENT);
         if p.posted.len() == p.posted.capacity()
             || !p.writer.push(&record, &[list]).map_err(|_| senseless(peer))?

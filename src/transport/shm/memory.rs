@@ -60,11 +60,7 @@ impl Memory {
                 Err(i) => self.keys.insert(i, Key { key: remote.key, base: remote.base, start, len }),
             }
         }
-        let chunk = file.map(|file| {
-            let number = self.next_chunk;
-            self.next_chunk = (number + 1).min(PRIVATE - 1);
-            (number, file)
-        });
+        let chunk = file.map(|file| (self.number(), file));
         let range = Some(Range { start, len, key: remote.key, chunk });
         let index = match self.free.pop() {
             Some(i) => {
@@ -77,6 +73,13 @@ impl Memory {
             }
         };
         Ok((Registration(index), remote))
+    }
+
+    /// A number for a chunk, which no other has.
+    pub(super) fn number(&mut self) -> u32 {
+        let number = self.next_chunk;
+        self.next_chunk = (number + 1).min(PRIVATE - 1);
+        number
     }
 
     /// Ends one registration: puts to it are refused from now on.

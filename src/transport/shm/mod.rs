@@ -3,7 +3,8 @@
 //! Every rank shows the others one piece of memory (`segment`) with a ring for each of them to write records to
 //! (`ring`): control messages, short puts with their bytes, and for longer puts *descriptions*. **The reader copies**
 //! when it polls: from the peer's arena, whose chunks are shared files that it maps when it first reads from them
-//! (`peer`), or, for memory that is the peer's alone, by cross-memory attach. So a broadcast's copies spread over the
+//! (`peer`); for memory that is the peer's alone, from a chunk into which the peer has copied it (`bounce`), or, where it is
+//! long, by cross-memory attach. So a broadcast's copies spread over the
 //! cores of those who read, and nobody but a process itself ever writes to its memory outside the rings.
 //!
 //! *A wrong put is an error.* The reader finds key and address in its own table (`memory`) and checks every bound;
@@ -19,8 +20,10 @@
 //!
 //! What a rank wrote to others' rings stays there when it ends, so that they hear its last words.
 
+mod bounce;
 mod copy;
 mod endpoint;
+mod host;
 mod inbound;
 mod memfd;
 mod memory;
@@ -30,6 +33,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-pub use endpoint::{Options, Reach, Shm, host, host_of};
+pub use endpoint::Shm;
+pub use host::{Options, Reach, host};
 
 use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};

@@ -147,6 +147,11 @@ impl Writer {
         })
     }
 
+    /// Whether a record of `bytes` would be taken now, wherever it falls.
+    pub(super) fn has_room_for(&mut self, bytes: usize) -> Result<bool, Corrupt> {
+        self.has_room(2 * bytes)
+    }
+
     /// Writes one record with what follows it; `false` when there is no room now. The pieces' lengths must be
     /// the record's, which a caller keeps within [`longest`].
     pub(super) fn push(&mut self, record: &Record, pieces: &[(*const u8, usize)]) -> Result<bool, Corrupt> {

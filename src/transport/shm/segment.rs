@@ -29,8 +29,6 @@ pub(super) fn capacity(ranks: usize) -> usize {
 /// What a rank publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address {
-    /// Tells machines, and their spaces of process numbers, apart.
-    pub(super) host: u64,
     pub(super) nonce: u64,
     pub(super) pid: u32,
     pub(super) fd: u32,
@@ -42,7 +40,7 @@ pub(super) struct Address {
 }
 
 /// Bytes of an address.
-pub(super) const ADDRESS: usize = 48;
+pub(super) const ADDRESS: usize = 40;
 const TAG: &[u8; 8] = b"shm\0\0\0\x001";
 
 impl Address {
@@ -51,7 +49,6 @@ impl Address {
         let small = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
         let words = [
             u64::from_le_bytes(*TAG),
-            self.host,
             self.nonce,
             small(self.pid, self.fd),
             small(self.ranks, self.index),
@@ -69,11 +66,11 @@ impl Address {
         for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(from.try_into().ok()?);
         }
-        let [tag, host, nonce, process, place, probe] = words;
+        let [tag, nonce, process, place, probe] = words;
         let halves =
             |w: u64| (u32::try_from(w >> 32).unwrap_or(0), u32::try_from(w & 0xFFFF_FFFF).unwrap_or(0));
         let ((pid, fd), (ranks, index)) = (halves(process), halves(place));
-        (tag == u64::from_le_bytes(*TAG)).then_some(Self { host, nonce, pid, fd, ranks, index, probe })
+        (tag == u64::from_le_bytes(*TAG)).then_some(Self { nonce, pid, fd, ranks, index, probe })
     }
 }
 
@@ -181,7 +178,7 @@ mod tests {
 
     #[test]
     fn addresses_are_checked() {
-        let a = Address { host: 1, nonce: 2, pid: 3, fd: 4, ranks: 5, index: 6, probe: 7 };
+        let a = Address { nonce: 2, pid: 3, fd: 4, ranks: 5, index: 6, probe: 7 };
         let bytes = a.encode();
         assert_eq!(Address::decode(&bytes), Some(a));
         for cut in 0..bytes.len() {
@@ -195,15 +192,8 @@ mod tests {
     #[test]
     fn only_the_right_memory_is_opened() {
         let (ours, file) = Segment::create(3, 77).unwrap();
-        let good = Address {
-            host: 0,
-            nonce: 77,
-            pid: std::process::id(),
-            fd: number(&file),
-            ranks: 3,
-            index: 0,
-            probe: 0,
-        };
+        let good =
+            Address { nonce: 77, pid: std::process::id(), fd: number(&file), ranks: 3, index: 0, probe: 0 };
         let theirs = Segment::open(&good).unwrap();
         ours.close();
         assert!(theirs.closed());
