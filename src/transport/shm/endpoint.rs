@@ -12,7 +12,7 @@ use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Sou
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Puts of at most this many bytes go through the ring.
 const INLINE: usize = 1024;
@@ -20,8 +20,10 @@ const INLINE: usize = 1024;
 const GATHER: usize = 16;
 /// Puts through rings that are not yet said to be done.
 const INJECTED: usize = 1024;
-/// Idle turns before a rank that could have a core to itself gives it away: other programs may want it, too.
+/// Idle turns before a rank gives its core away, where nobody else wants it.
 const SPINS: u32 = 100;
+/// Who gets the core back later than this has given it to somebody.
+const SHARED: Duration = Duration::from_micros(1);
 /// Every so many polls that found nothing, we look whether a peer has closed.
 const LOOK: u32 = 64;
 
@@ -49,6 +51,8 @@ pub struct Shm {
     posted: usize,
     empties: u32,
     idles: u32,
+    /// Idle turns to spend with pauses now: none where the core is wanted, perhaps by whom we wait for.
+    patience: u32,
     wait: Wait,
     closed: bool,
     /// What peers map; after all that points into it.
@@ -125,6 +129,7 @@ impl Shm {
             posted: 0,
             empties: 0,
             idles: 0,
+            patience: SPINS,
             wait: options.wait.unwrap_or(spin),
             closed: false,
             segment,
@@ -572,12 +577,14 @@ impl Transport for Shm {
     }
 
     fn idle(&mut self, _longest: Duration) {
-        self.idles = self.idles.saturating_add(1);
         // Both are short however long one may wait.
-        match self.wait {
-            Wait::Spin if self.idles < SPINS => std::hint::spin_loop(),
-            _ => std::thread::yield_now(),
+        if self.wait == Wait::Spin && self.idles < self.patience {
+            self.idles += 1;
+            return std::hint::spin_loop();
         }
+        let start = Instant::now();
+        std::thread::yield_now();
+        self.patience = if start.elapsed() > SHARED { 0 } else { SPINS };
     }
 
     fn close(&mut self) -> Result<()> {

@@ -248,7 +248,12 @@ fn all_to_all_arrives_whole_and_is_said_to_be_done() {
     let mut ranks = ranks(4);
     const SLICE: usize = LEN / 8;
     for round in 0..30u32 {
-        let sizes: Vec<usize> = (0..4).map(|_| random.below(1 << (1 + random.below(19)))).collect();
+        let sizes: Vec<usize> = (0..4)
+            .map(|_| random.below(19))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|k| random.below(2 << k))
+            .collect();
         for (i, rank) in ranks.iter_mut().enumerate() {
             let bytes = random.bytes(sizes[i]);
             rank.map[4 * SLICE..][..bytes.len()].copy_from_slice(&bytes);
