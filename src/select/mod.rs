@@ -25,7 +25,7 @@ pub(crate) struct Model {
 /// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte). First match counts.
 const BUILT_IN: &[(&str, u64, u64, u64)] = &[
     ("fi_shm", 800, 500, 110),
-    ("shm", 300, 100, 30),
+    ("shm", 350, 75, 24),
     ("verbs", 1500, 300, 80),
     ("psm", 1500, 300, 80),
     ("cxi", 1800, 300, 40),
