@@ -332,12 +332,15 @@ fn what_is_read_after_the_close_does_not_count() {
     assert_eq!((e.kind(), e.peer()), (crate::ErrorKind::PeerLost, Some(10)));
 }
 
+/// What is said of a put, where it says that its bytes are, and where it goes.
+type Wrong = (&'static str, [u64; 3], fn(Remote) -> (u64, u64));
+
 /// What a peer of ours would have to be to write this is another question: it must not hurt.
 #[test]
 fn wrong_puts_are_errors_and_change_nothing() {
     let chunk = |number: u64, fd: u64| number << 32 | fd;
     let len = LEN as u64;
-    let cases: &[(&str, [u64; 3], fn(Remote) -> (u64, u64))] = &[
+    let cases: &[Wrong] = &[
         ("not registered", [0, 0, 4096], |r| (r.key + 1, r.base)),
         ("not registered", [0, 0, 4096], |r| (r.key, r.base + LEN as u64 - 4095)),
         ("not registered", [0, 0, 4096], |r| (r.key, r.base - 1)),
