@@ -3,7 +3,7 @@
 use crate::node::{Log, Node, PATIENCE, Random, promises};
 use circulant::ErrorKind;
 use circulant::transport::fabric::{remove_shm_of, sweep_stale_shm};
-use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Remote, Source, Transport};
+use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Remote, Source};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 

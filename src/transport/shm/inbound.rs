@@ -15,6 +15,8 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Inbound {
     reader: Reader,
+    /// A message, before it is passed on: nobody else may write to what is passed on.
+    message: Box<[u8; MESSAGE_MAX]>,
     /// The put that is being fetched: segments done, bytes done of the next one, and of all.
     segment: usize,
     offset: u64,
@@ -44,7 +46,15 @@ impl From<Corrupt> for Step {
 
 impl Inbound {
     pub(super) fn new(reader: Reader) -> Self {
-        Self { reader, segment: 0, offset: 0, total: 0, private: false, broken: false }
+        Self {
+            reader,
+            message: Box::new([0; MESSAGE_MAX]),
+            segment: 0,
+            offset: 0,
+            total: 0,
+            private: false,
+            broken: false,
+        }
     }
 
     /// Deals with the oldest record, or with a piece of it. `left` is lessened by the bytes that were fetched.
@@ -85,8 +95,7 @@ impl Inbound {
     }
 
     fn message(&mut self, record: &Record, sink: &mut dyn Sink) -> Result<Step, Step> {
-        let mut bytes = [0; MESSAGE_MAX];
-        let message = bytes.get_mut(..record.len).ok_or(Corrupt)?;
+        let message = self.message.get_mut(..record.len).ok_or(Corrupt)?;
         // SAFETY: the slice is ours and has that length.
         unsafe { self.reader.body(record, 0, message.as_mut_ptr(), message.len())? };
         self.reader.take();
