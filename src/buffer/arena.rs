@@ -2,6 +2,8 @@
 //!
 //! Untouched destinations cost 2.5 to 5 times on every provider, and small pages up to 2 times on shared
 //! memory: so chunks are aligned to 2 MiB, ask for huge pages and are populated when they are made.
+//! Where peers can map them, chunks are shared files instead, on whatever pages the system has for these: that saves the
+//! peers the kernel's way to our memory, which costs them more than small pages do.
 
 use crate::buffer::{Bound, ForkMark, Grant};
 use crate::error::{Error, ErrorKind, Result};
