@@ -37,7 +37,7 @@ pub const SETTINGS: &[Setting] = &[
         "CIRCULANT_PROVIDER",
         "auto",
         true,
-        "wire: auto, tcp, rxm, shm, verbs, sockets, udp, or a libfabric name",
+        "wire: auto, shm, tcp, rxm, verbs, sockets, udp, fi_shm or a libfabric name; with +shm: shm within nodes",
     ),
     setting(
         "deadline",

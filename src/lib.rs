@@ -63,9 +63,10 @@
 //! [`transport::fabric::presets`] set. Signal handlers and the thread's CPU affinity survive.
 //!
 //! # Providers
-//! CIRCULANT_PROVIDER chooses: `auto` takes RDMA where there is some, else libfabric's shared memory if all
-//! ranks share a node, else TCP. `tcp`, `rxm`, `shm`, `verbs`, `sockets`, `udp` and libfabric's exact names
-//! can be asked for; all ranks use the same. What providers do otherwise than they say is one table,
+//! CIRCULANT_PROVIDER chooses: `auto` takes shared memory of our own (`shm`) if all ranks share a node, and needs
+//! no libfabric then. Between nodes it takes RDMA where there is some, else TCP; where nodes have several ranks, with shared
+//! memory inside them (`tcp+shm` and the like). `tcp`, `rxm`, `verbs`, `sockets`, `udp`, `fi_shm` (libfabric's shared memory)
+//! and libfabric's exact names can be asked for; all ranks use the same. What providers do otherwise than they say is one table,
 //! [`transport::fabric::quirks`]; start-up tests the wire to each neighbour before it is used.
 //!
 //! # Launch
@@ -91,7 +92,7 @@
 //! The public interface is safe. When a call on borrowed memory returns, also with an error, nobody can still
 //! write into that memory or read from it on our behalf. After success that holds because everything was
 //! counted; after an error because the endpoint is closed before the call returns; where closing would not be
-//! enough (a provider whose peers copy across processes, such as `shm`) borrowed slices are staged through
+//! enough (a provider whose peers copy across processes, such as `fi_shm`) borrowed slices are staged through
 //! memory of the library. If closing itself fails, the process is aborted. [`comm::Persistent`] owns its
 //! buffers, so leaking one leaks memory and leaves nothing dangling. Elements are
 //! [`bytemuck::Pod`](https://docs.rs/bytemuck): any bytes that arrive are valid values.

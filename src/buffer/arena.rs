@@ -2,8 +2,10 @@
 //!
 //! Untouched destinations cost 2.5 to 5 times on every provider, and small pages up to 2 times on shared
 //! memory: so chunks are aligned to 2 MiB, ask for huge pages and are populated when they are made.
+//! Where peers can map them, chunks are shared files instead, on whatever pages the system has for these: that saves the
+//! peers the kernel's way to our memory, which costs them more than small pages do.
 
-use crate::buffer::{Bound, Grant};
+use crate::buffer::{Bound, ForkMark, Grant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Registration, Remote, Transport};
 use bytemuck::Pod;
@@ -39,11 +41,19 @@ unsafe impl Sync for Chunk {}
 /// (offset, length) of the free ranges of a chunk.
 type Free = Vec<(usize, usize)>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     chunks: Vec<(Arc<Chunk>, Free)>,
     /// Blocks that are in use.
     live: usize,
+    /// Of the process that made it: a forked child has the same chunks mapped, where they are shared.
+    mark: ForkMark,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { chunks: Vec::new(), live: 0, mark: ForkMark::new() }
+    }
 }
 
 /// The arena of one world.
@@ -76,6 +86,13 @@ impl Arena {
     ) -> Result<Block> {
         let len = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(|| no_memory(bytes, "too large"))?;
         let mut state = self.state();
+        if state.mark.forked() {
+            return Err(Error::new(
+                ErrorKind::Aborted,
+                "registered memory belongs to the process that this one was forked from",
+            )
+            .help("call exec in the child, or fork before the world is made"));
+        }
         let found = state.take(len);
         let (chunk, offset) = match found {
             Some(hit) => hit,
@@ -132,31 +149,50 @@ impl State {
 
 impl Chunk {
     fn map(len: usize, transport: Option<&mut (dyn Transport + 'static)>) -> Result<Self> {
-        let mut map =
-            MmapOptions::new().len(len + HUGE).map_anon().map_err(|e| no_memory(len, &e.to_string()))?;
-        let start = map.as_mut_ptr();
-        let skip = start.align_offset(HUGE);
-        // Both are advice: without huge pages or MADV_POPULATE_WRITE the arena is slower, not wrong.
-        let _ = map.advise_range(Advice::HugePage, skip, len);
-        if map.advise_range(Advice::PopulateWrite, skip, len).is_err() {
-            for page in (skip..skip + len).step_by(PAGE) {
-                map[page] = 0;
-            }
-        }
-        let base = map.as_mut_ptr().wrapping_add(skip);
-        let (registration, remote) = match transport {
-            // SAFETY: the range lies inside `map`, which lives as long as the chunk; the arena keeps its
-            // chunks until the world has closed the transport, and blocks are touched by raw pointers only
-            // while an operation uses them.
-            Some(t) => unsafe { t.register(base, len)? },
-            None => (Registration(u32::MAX), Remote::default()),
+        let refused = |e: std::io::Error| no_memory(len, &e.to_string());
+        let Some(transport) = transport else {
+            let (map, base) = populated(MmapOptions::new().len(len + HUGE).map_anon().map_err(refused)?, len);
+            return Ok(Self {
+                _map: map,
+                base,
+                len,
+                registration: Registration(u32::MAX),
+                remote: Remote::default(),
+            });
         };
+        let Some(file) = transport.share(len) else {
+            let (map, base) = populated(MmapOptions::new().len(len + HUGE).map_anon().map_err(refused)?, len);
+            // SAFETY: the range lies inside `map`, which lives as long as the chunk; the arena keeps its chunks
+            // until the world has closed the transport, and blocks are touched by raw pointers only while an
+            // operation uses them.
+            let (registration, remote) = unsafe { transport.register(base, len)? };
+            return Ok(Self { _map: map, base, len, registration, remote });
+        };
+        // SAFETY: the file is of `len` bytes, cannot shrink, and no other process writes to it.
+        let (map, base) =
+            populated(unsafe { MmapOptions::new().len(len).map_mut(&file) }.map_err(refused)?, len);
+        // SAFETY: as above.
+        let (registration, remote) = unsafe { transport.register_shared(base, len, file)? };
         Ok(Self { _map: map, base, len, registration, remote })
     }
 
     fn grant(&self, offset: usize) -> Grant {
         Grant { address: self.remote.base + offset as u64, key: self.remote.key }
     }
+}
+
+/// Makes `len` bytes of the mapping present, on huge pages where there are some; returns where they begin.
+fn populated(mut map: MmapMut, len: usize) -> (MmapMut, *mut u8) {
+    let skip = if map.len() > len { map.as_mut_ptr().align_offset(HUGE) } else { 0 };
+    // Both are advice: without huge pages or MADV_POPULATE_WRITE the arena is slower, not wrong.
+    let _ = map.advise_range(Advice::HugePage, skip, len);
+    if map.advise_range(Advice::PopulateWrite, skip, len).is_err() {
+        for page in (skip..skip + len).step_by(PAGE) {
+            map[page] = 0;
+        }
+    }
+    let base = map.as_mut_ptr().wrapping_add(skip);
+    (map, base)
 }
 
 impl Block {

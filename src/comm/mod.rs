@@ -32,6 +32,7 @@ mod group;
 mod inter;
 mod liveness;
 mod lock;
+mod meet;
 mod measure;
 mod persistent;
 mod place;

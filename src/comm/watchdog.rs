@@ -96,7 +96,7 @@ mod tests {
     fn watch(beat: &Arc<Beat>) {
         let (beat, liveness) = (Arc::clone(beat), Box::new(Rank3));
         let deadline = Duration::from_secs(30);
-        Watchdog { beat, liveness, same_host: Vec::new(), rank: 1, provider: "shm".to_owned(), deadline }
+        Watchdog { beat, liveness, same_host: Vec::new(), rank: 1, provider: "fi_shm".to_owned(), deadline }
             .start();
     }
 
@@ -115,7 +115,7 @@ mod tests {
         let out = Command::new(me).args(["--exact", "--nocapture", test]).env(INSIDE, "1").output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.signal(), Some(6), "{said}");
-        assert!(said.contains("rank 1: rank 3 is gone (killed by signal 9) and provider shm"), "{said}");
+        assert!(said.contains("rank 1: rank 3 is gone (killed by signal 9) and provider fi_shm"), "{said}");
     }
 
     #[test]

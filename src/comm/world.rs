@@ -5,18 +5,17 @@ use super::communicator::Communicator;
 use super::context::{Context, Members};
 use super::liveness::Watch;
 use super::lock::Lock;
+use super::meet::{Addresses, Met, meet};
 use super::progress::Progress;
 use super::watchdog::Watchdog;
 use crate::buffer::{Arena, Wire};
 use crate::config::Config;
-use crate::engine::{Directory, Engine, Identity, Setup};
+use crate::engine::{Engine, Identity, Setup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
 use crate::plan::registry::Operation;
-use crate::schedule::Circulant;
 use crate::select::{self, Model, Probed, Selection, Tuning};
-use crate::transport::fabric::{self, Fabric};
-use crate::transport::{Limits, Transport};
+use crate::transport::{Limits, Transport, fabric, shm};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -152,7 +151,8 @@ impl World {
         self.comm.size()
     }
 
-    /// The provider in use, as libfabric prints it (`self` when there is one rank only).
+    /// The wire in use: `shm` is our own shared memory, `X+shm` that within nodes and X between them, all else is the
+    /// name of libfabric's provider (its own shared memory: `fi_shm`). `self` when there is one rank only.
     pub fn provider(&self) -> &str {
         &self.provider
     }
@@ -286,7 +286,7 @@ impl Builder {
         self
     }
 
-    /// Uses this endpoint instead of choosing a libfabric provider.
+    /// Uses this endpoint instead of choosing one.
     pub fn transport(mut self, transport: Box<dyn Transport>) -> Self {
         self.transport = Some(transport);
         self
@@ -315,7 +315,7 @@ fn start(
     let launcher = launch.name().to_owned();
     let patience = config.seconds("start-deadline")?;
     let deadline = config.seconds("deadline")?;
-    let nodes = launch.nodes().filter(|n| n.len() == size);
+    let mut nodes = launch.nodes().filter(|n| n.len() == size);
     let arena = Arena::default();
     let (rank32, size32) = (to_u32(rank)?, to_u32(size)?);
     let met = match size {
@@ -323,9 +323,9 @@ fn start(
             config.load()?;
             Met::default()
         }
-        _ => meet(&mut config, launch.as_mut(), transport, nodes.as_deref(), patience)?,
+        _ => meet(&mut config, launch.as_mut(), transport, &mut nodes, patience)?,
     };
-    let Met { endpoint, neighbours, addresses, absent } = met;
+    let Met { endpoint, neighbours, addresses, absent, directory } = met;
     let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
     let model = Model::new(&provider, &config, None)?;
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
@@ -345,7 +345,7 @@ fn start(
     let mut engine = Engine::new(setup, endpoint);
     engine.naps = config.text("wait") != "spin";
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
-    engine.look_up_in(Box::new(Addresses(Arc::clone(&launch))));
+    engine.look_up_in(Box::new(Addresses { launch: Arc::clone(&launch), directory }));
     if let Some(e) = absent {
         return Err(engine.tell(&addresses, e));
     }
@@ -385,150 +385,13 @@ fn start(
     Ok(world)
 }
 
-/// The addresses that all ranks published at start-up.
-#[derive(Debug)]
-struct Addresses(SharedLaunch);
-
-impl Directory for Addresses {
-    fn address(&mut self, rank: u32) -> Result<Vec<u8>> {
-        published(&lock(&self.0).get(&format!("addr-{rank}"))?, rank)
-    }
-}
-
-/// What rank `rank` published: its address, or why it has none.
-fn published(value: &[u8], rank: u32) -> Result<Vec<u8>> {
-    match value.split_first() {
-        Some((&ADDRESS, address)) => Ok(address.to_vec()),
-        other => {
-            let why = other.map_or_else(Default::default, |(_, text)| String::from_utf8_lossy(text));
-            let e = Error::new(ErrorKind::Aborted, format!("rank {rank} could not start: {why}"));
-            Err(e.with_peer(rank as usize))
-        }
-    }
-}
-
-/// The first byte of what is published: an address follows, or the text of an error.
-const ADDRESS: u8 = 0;
-const ERROR: u8 = 1;
-
-/// What comes of meeting the others at the launcher.
-#[derive(Default)]
-struct Met {
-    endpoint: Option<Box<dyn Transport>>,
-    /// Those with an address, and these.
-    neighbours: Vec<u32>,
-    addresses: Vec<Vec<u8>>,
-    /// A neighbour that could not open its endpoint, and why.
-    absent: Option<Error>,
-}
-
-/// Agrees on the settings, opens the endpoint and exchanges addresses. A rank that cannot publishes its error
-/// in place of its address: its neighbours read it, and tell it to all.
-fn meet(
-    config: &mut Config,
-    launch: &mut dyn Launch,
-    transport: Option<Box<dyn Transport>>,
-    nodes: Option<&[u32]>,
-    patience: Duration,
-) -> Result<Met> {
-    let (rank, size) = (launch.rank(), launch.size());
-    let mut loaded = Ok(());
-    if rank == 0 {
-        loaded = config.load();
-        launch.put("settings", config.agreed().as_bytes())?;
-    }
-    launch.fence(patience)?;
-    let opened = loaded.and_then(|()| adopt(config, launch)).and_then(|()| match transport {
-        Some(t) => Ok(t),
-        None => {
-            let one_node = nodes.is_some_and(|n| n.iter().all(|x| *x == n[0]));
-            open_fabric(config, one_node, size).map(|f| Box::new(f) as Box<dyn Transport>)
-        }
-    });
-    let mut value = match &opened {
-        Ok(wire) => wire.address(),
-        Err(e) => e.to_string().into_bytes(),
-    };
-    value.insert(0, if opened.is_ok() { ADDRESS } else { ERROR });
-    let exchanged = launch.put(&format!("addr-{rank}"), &value).and_then(|()| launch.fence(patience));
-    let mut met = Met { endpoint: Some(opened?), ..Met::default() };
-    exchanged?;
-    for n in neighbours(to_u32(rank)?, to_u32(size)?) {
-        match published(&launch.get(&format!("addr-{n}"))?, n) {
-            Ok(address) => {
-                met.neighbours.push(n);
-                met.addresses.push(address);
-            }
-            Err(e) => {
-                met.absent.get_or_insert(e);
-            }
-        }
-    }
-    Ok(met)
-}
-
-/// Rank 0 has published the settings that must agree; the others take them, unless theirs were set otherwise.
-fn adopt(config: &mut Config, launch: &mut dyn Launch) -> Result<()> {
-    if launch.rank() > 0 {
-        let theirs = launch.get("settings")?;
-        config.adopt(&String::from_utf8_lossy(&theirs))?;
-    }
-    Ok(())
-}
-
-fn open_fabric(config: &Config, all_on_one_node: bool, size: usize) -> Result<Fabric> {
-    let wait = match config.text("wait") {
-        "spin" => fabric::Wait::Spin,
-        "auto" | "yield" => fabric::Wait::Yield,
-        "block" => fabric::Wait::Block,
-        other => {
-            return Err(Error::new(
-                ErrorKind::Config,
-                format!("CIRCULANT_WAIT: {other:?} is not spin, yield, block or auto"),
-            ));
-        }
-    };
-    Fabric::open(&fabric::Options {
-        provider: config.text("provider"),
-        all_on_one_node,
-        size,
-        wait,
-        libfabric: config.text("libfabric"),
-    })
-}
-
-/// The ranks at r ± skips\[k\]: all that the circulant algorithms ever talk to, whatever the root.
-fn neighbours(rank: u32, size: u32) -> Vec<u32> {
-    let graph = Circulant::new(size);
-    let mut list: Vec<u32> = (0..graph.q())
-        .flat_map(|k| {
-            let skip = graph.skip(k) % size;
-            let ahead = u64::from(rank) + u64::from(skip);
-            let behind = u64::from(rank) + u64::from(size - skip);
-            [ahead, behind].map(|r| u32::try_from(r % u64::from(size)).unwrap_or(0))
-        })
-        .filter(|r| *r != rank)
-        .collect();
-    list.sort_unstable();
-    list.dedup();
-    list
-}
-
 fn identity(config: &Config, limits: Option<&Limits>) -> Identity {
     let mut agreed = config.agreed();
     if let Some(l) = limits {
-        agreed.push_str(&format!("{} {} {} {} {:?}", l.provider, l.max_put, l.gather, l.message, l.borrow));
+        // What is done with borrowed slices is each rank's own affair, and may differ between nodes.
+        agreed.push_str(&format!("{} {} {} {}", l.provider, l.max_put, l.gather, l.message));
     }
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let mut host = read("/proc/sys/kernel/random/boot_id") + &read("/proc/sys/kernel/hostname");
-    if let Ok(space) = std::fs::read_link("/proc/self/ns/pid") {
-        host.push_str(&space.to_string_lossy());
-    }
-    Identity {
-        pid: std::process::id(),
-        host: super::call::digest(host.as_bytes()),
-        agreed: super::call::digest(agreed.as_bytes()),
-    }
+    Identity { pid: std::process::id(), host: shm::host(), agreed: super::call::digest(agreed.as_bytes()) }
 }
 
 /// Node indices in order of first appearance, from what identifies each rank's host.
@@ -545,6 +408,6 @@ fn nodes_by_host(comm: &Communicator, host: u64) -> Result<Vec<u32>> {
         .collect())
 }
 
-fn to_u32(n: usize) -> Result<u32> {
+pub(super) fn to_u32(n: usize) -> Result<u32> {
     u32::try_from(n).map_err(|_| Error::new(ErrorKind::Launch, format!("{n} ranks are too many")))
 }

@@ -64,7 +64,8 @@ pub(crate) struct Probed {
 /// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte, whether that is only a guess). First match
 /// counts.
 const BUILT_IN: &[(&str, u64, u64, u64, bool)] = &[
-    ("shm", 800, 500, 110, false),
+    ("fi_shm", 800, 500, 110, false),
+    (SHM, 350, 75, 24, false),
     ("verbs", 1500, 300, 80, false),
     ("psm", 1500, 300, 80, false),
     ("cxi", 1800, 300, 40, false),
@@ -72,6 +73,10 @@ const BUILT_IN: &[(&str, u64, u64, u64, bool)] = &[
     ("opx", 1500, 300, 80, false),
     ("", 8_000, 2_500, 350, true),
 ];
+
+/// The built-in figures of our own shared memory, and what the name of a wire ends in whose ranks use it within a node.
+const SHM: &str = "shm";
+const AND_SHM: &str = "+shm";
 
 /// γ: one core's read-add-write of memory, in ps per byte.
 const REDUCE_PS: u64 = 100;
@@ -82,6 +87,11 @@ impl Model {
     /// # Errors
     /// When a setting is no number, or the tuning file is none.
     pub(crate) fn new(provider: &str, config: &Config, probed: Option<Probed>) -> Result<Self> {
+        // What is between the nodes counts more.
+        let (provider, mixed) = match provider.strip_suffix(AND_SHM) {
+            Some(far) => (far, true),
+            None => (provider, false),
+        };
         let file = Tuning::parse(config.tuning())?;
         let is_ours = file.text("measured.provider").is_some_and(|own| own == provider || provider == "auto");
         let link = |section| file.link(section).filter(|_| is_ours);
@@ -111,7 +121,14 @@ impl Model {
         };
         // A file of one node says nothing of others: what is probed or built in holds between them.
         let wire = model(between.unwrap_or(base));
-        let near = within.map_or(wire, model);
+        let near = match within {
+            Some(link) => model(link),
+            None if mixed => {
+                let (_, latency_ns, overhead_ns, byte_ps, _) = built_in(SHM);
+                price::Model { latency_ns, overhead_ns, byte_ps, reduce_ps }
+            }
+            None => wire,
+        };
         let measured = file.number("memory.light-bytes").filter(|_| is_ours && set[1].is_none());
         // A shared put saves its pieces one overhead each and costs them a copy; at a nanosecond per byte for
         // that, with the delay of unpacking in it, they break even at o nanoseconds' worth of bytes.

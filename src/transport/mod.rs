@@ -6,9 +6,12 @@
 //! [`Limits::max_put`]. Arrivals are counted, never ordered.
 
 pub mod fabric;
+pub mod node;
+pub mod shm;
 pub mod sim;
 
 use crate::error::Result;
+use std::fs::File;
 use std::time::Duration;
 
 /// The longest message that every transport carries.
@@ -30,6 +33,19 @@ pub struct Limits {
     pub message: usize,
     /// What peers may do to a slice the library only borrows.
     pub borrow: Borrow,
+}
+
+/// What [`Transport::idle`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Wait {
+    /// Pauses: best when every rank has a core to itself.
+    Spin,
+    /// Gives the core away: good everywhere.
+    #[default]
+    Yield,
+    /// Sleeps until something comes after a few empty polls, where the provider can: for many ranks on few cores,
+    /// and for what else shares them.
+    Block,
 }
 
 /// How memory that the library does not own takes part.
@@ -113,6 +129,31 @@ pub trait Transport: Send {
     /// # Errors
     /// When the provider refuses, with the limit that is the likely cause.
     unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)>;
+
+    /// A file of `len` bytes, to be mapped and given to [`Transport::register_shared`], where peers can make use of
+    /// that.
+    fn share(&self, _len: usize) -> Option<File> {
+        None
+    }
+
+    /// As [`Transport::register`], for `len` bytes of the file from [`Transport::share`], from its start, mapped at
+    /// `ptr`.
+    ///
+    /// # Safety
+    /// As there.
+    ///
+    /// # Errors
+    /// As there.
+    unsafe fn register_shared(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        file: File,
+    ) -> Result<(Registration, Remote)> {
+        drop(file);
+        // SAFETY: passed on.
+        unsafe { self.register(ptr, len) }
+    }
 
     /// Ends what [`Transport::register`] began.
     ///

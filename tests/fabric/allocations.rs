@@ -1,7 +1,7 @@
 //! That the hot path allocates nothing.
 
 use crate::node::{PATIENCE, nodes};
-use circulant::transport::{Posted, Sink, Transport};
+use circulant::transport::{Posted, Sink};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;

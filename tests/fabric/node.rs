@@ -1,6 +1,7 @@
-//! Endpoints with an arena and a log each.
+//! Endpoints with an arena and a log each: of libfabric, and (`shm`) of our own shared memory.
 
-use circulant::transport::fabric::{Fabric, Options};
+use circulant::transport::fabric::{Fabric, Options, quirks};
+use circulant::transport::shm::{self, Reach, Shm};
 use circulant::transport::{Posted, Registration, Remote, Sink, Source, Transport};
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -74,7 +75,7 @@ impl Sink for Log {
 }
 
 pub(crate) struct Node {
-    pub(crate) wire: Fabric,
+    pub(crate) wire: Box<dyn Transport>,
     pub(crate) log: Log,
     pub(crate) arena: *mut u8,
     pub(crate) registration: Registration,
@@ -93,9 +94,34 @@ impl Drop for Node {
     }
 }
 
+/// An endpoint of rank `rank` of four.
+fn wire(provider: &str, rank: u32) -> Box<dyn Transport> {
+    if provider != "shm" {
+        return Box::new(Fabric::open(&options(provider)).unwrap());
+    }
+    let mut shm = Shm::open(&shm::Options { rank, mates: &[0, 1, 2, 3], wait: None }).unwrap();
+    // The arena is plain memory.
+    let own = shm.address();
+    let (reach, why) = shm.reach(rank, &own);
+    assert_eq!(reach, Reach::All, "{why}");
+    shm.settle(reach);
+    Box::new(shm)
+}
+
+/// Whether a rank can put to itself, and whether puts to the dead become errors.
+pub(crate) fn promises(provider: &str, wire: &dyn Transport) -> (bool, bool) {
+    match provider {
+        "shm" => (true, false),
+        _ => {
+            let quirk = quirks::quirk(&wire.limits().provider);
+            (quirk.to_self, quirk.reports_death)
+        }
+    }
+}
+
 impl Node {
-    pub(crate) fn open(provider: &str) -> Self {
-        let mut wire = Fabric::open(&options(provider)).unwrap();
+    pub(crate) fn open(provider: &str, rank: u32) -> Self {
+        let mut wire = wire(provider, rank);
         // SAFETY: the layout has a size; the arena lives until the endpoint is closed (drop), and is touched
         // by raw pointers, or slices that live between two polls.
         let (arena, (registration, remote)) = unsafe {
@@ -124,7 +150,7 @@ impl Node {
 
 /// `n` endpoints, each connected to all (also to itself where it says that works).
 pub(crate) fn nodes(provider: &str, n: usize) -> Vec<Node> {
-    let mut nodes: Vec<Node> = (0..n).map(|_| Node::open(provider)).collect();
+    let mut nodes: Vec<Node> = (0..n).map(|i| Node::open(provider, i as u32)).collect();
     let addresses: Vec<Vec<u8>> = nodes.iter().map(|n| n.wire.address()).collect();
     for node in &mut nodes {
         for (peer, address) in addresses.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! Peers in processes of their own: this binary again, told by its environment what to do.
 
-use crate::node::{Log, Node, PATIENCE, Random};
+use crate::node::{Log, Node, PATIENCE, Random, promises};
 use circulant::ErrorKind;
 use circulant::transport::fabric::{remove_shm_of, sweep_stale_shm};
-use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Remote, Source, Transport};
+use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Remote, Source};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ fn parse_card(line: &str) -> (Vec<u8>, Remote) {
 }
 
 /// The other process: trades puts and messages, then progresses until it is killed.
-pub(crate) fn be_a_peer(provider: &str) {
-    let mut node = Node::open(provider);
+pub(crate) fn be_a_peer(provider: &str, rank: u32) {
+    let mut node = Node::open(provider, rank);
     println!("{}", card(&node));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -129,7 +129,7 @@ fn trade(node: &mut Node, peer: u32, there: Remote, seed: u64, me: u64) {
 
 pub(crate) fn two_processes_trade(provider: &str) {
     let seed = Random::new().0;
-    let mut me = Node::open(provider);
+    let mut me = Node::open(provider, 0);
     let (mut other, remote) = Other::start(provider, &mut me, 1, &seed.to_string());
     trade(&mut me, 1, remote, seed, 0);
     // The last puts out may still need us.
@@ -162,6 +162,7 @@ impl Other {
         let mut child = command
             .env("CIRCULANT_TEST_PEER", provider)
             .env("CIRCULANT_TEST_TASK", task)
+            .env("CIRCULANT_TEST_RANK", rank.to_string())
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
@@ -191,7 +192,7 @@ impl Drop for Other {
 }
 
 pub(crate) fn a_killed_peer_is_no_hang(provider: &str) {
-    let mut me = Node::open(provider);
+    let mut me = Node::open(provider, 0);
     let (victim, target) = Other::start(provider, &mut me, 1, "wait");
     let (survivor, theirs) = Other::start(provider, &mut me, 2, "wait");
     let pid = victim.id();
@@ -236,12 +237,12 @@ pub(crate) fn a_killed_peer_is_no_hang(provider: &str) {
         }
     }
     println!("told {told} after {:?}: {:?}", start.elapsed(), me.log.lost.first());
-    assert_eq!(told, me.wire.quirk().reports_death, "the quirk table says otherwise");
+    assert_eq!(told, promises(provider, &*me.wire).1, "the quirk table says otherwise");
     // The wire to the other goes on.
     reach(&mut me, 2, &short, theirs, 4);
     drop(survivor);
     me.wire.close().unwrap();
-    if me.wire.limits().provider == "shm" {
+    if me.wire.limits().provider == "fi_shm" {
         assert!(remove_shm_of(pid) > 0, "a killed process leaves its file");
         sweep_stale_shm(); // the survivor's
         assert_eq!((remove_shm_of(pid), remove_shm_of(std::process::id())), (0, 0));
@@ -251,7 +252,7 @@ pub(crate) fn a_killed_peer_is_no_hang(provider: &str) {
 /// Closed while another process goes on putting and talking: that must neither hang nor crash.
 pub(crate) fn closing_under_fire(provider: &str) {
     for _ in 0..3 {
-        let mut me = Node::open(provider);
+        let mut me = Node::open(provider, 0);
         let (other, _) = Other::start(provider, &mut me, 1, "fire");
         let start = Instant::now();
         while me.log.arrivals.len() < 200 || me.log.messages.len() < 20 {

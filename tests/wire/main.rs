@@ -33,7 +33,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The wires that every software installation has; `WIRE_TEST_PROVIDERS` names others (verbs, in a machine
 /// that has it).
-const PROVIDERS: &str = "tcp,rxm,shm";
+const PROVIDERS: &str = "tcp,rxm,fi_shm,shm";
 
 fn main() {
     if let Some(role) = std::env::var_os("WIRE_TEST_ROLE") {
@@ -47,6 +47,8 @@ fn main() {
         Trial::test("an_unknown_provider_is_an_error", test(unknown_provider)),
         Trial::test("who_cannot_start_is_named_everywhere", test(one_cannot_start)),
         Trial::test("the_library_is_missing", test(no_library)),
+        Trial::test("the_wire_follows_from_the_nodes", test(nodes)),
+        Trial::test("a_node_that_cannot_share_uses_libfabric", test(no_sharing)),
     ];
     let providers = std::env::var("WIRE_TEST_PROVIDERS").unwrap_or_else(|_| PROVIDERS.to_owned());
     for provider in providers.split(',').map(|p| &*p.to_owned().leak()) {
@@ -69,6 +71,7 @@ fn main() {
     }
     if whole() {
         trials.push(Trial::test("tcp::over_4_gib_in_one_call", test(|| over_4_gib("tcp"))));
+        trials.push(Trial::test("shm::over_4_gib_in_one_call", test(|| over_4_gib("shm"))));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -266,8 +269,56 @@ fn one_cannot_start() {
     assert_eq!(done.out.matches("rank 2 could not start").count(), 8, "{done:?}");
 }
 
+/// A job on nodes that are not, over the loopback interface.
+fn on_nodes(nodes: &str, n: usize, options: &[&str]) -> Done {
+    let mut job = job(n, "nodes", options);
+    for variable in ["FI_NET_IFACE", "FI_TCP_IFACE"] {
+        job.env(variable, "lo");
+    }
+    job.env("WIRE_TEST_NODES", nodes).output()
+}
+
+fn nodes() {
+    // (nodes, provider, what is taken)
+    let cases = [
+        ("00000", "auto", " over shm,"),
+        ("unknown", "auto", " over shm,"),
+        ("00110", "tcp+shm", "+shm,"),
+        ("01201", "tcp+shm", "+shm,"),
+        ("00000", "tcp+shm", "+shm,"),
+        ("01234", "tcp", " nodes [0, 1, 2, 3, 4]"),
+    ];
+    for (nodes, provider, want) in cases {
+        let done = on_nodes(nodes, nodes.len().min(5), &["--provider", provider]);
+        let right = done.out.lines().filter(|l| l.contains("all right") && l.contains(want));
+        assert_eq!((done.code, right.count()), (0, 5), "{nodes} {provider}: {done:?}");
+    }
+    let done = on_nodes("00110", 5, &["--provider", "shm"]);
+    all_say(&done, 5, &["shm carries only ranks of one node"]);
+}
+
+/// Where the memory of one cannot be mapped, its whole node takes another wire.
+fn no_sharing() {
+    for (nodes, provider) in [("00000", "auto"), ("00110", "tcp+shm"), ("00000", "shm")] {
+        let mut job = job(5, "nodes", &["--provider", provider]);
+        for variable in ["FI_NET_IFACE", "FI_TCP_IFACE"] {
+            job.env(variable, "lo");
+        }
+        let done = job.env("WIRE_TEST_NODES", nodes).env("WIRE_TEST_UNSEEN", "2").output();
+        if provider == "shm" {
+            all_say(&done, 5, &["cannot map each other's memory"]);
+        } else {
+            assert_eq!((done.code, done.out.matches("all right").count()), (0, 5), "{nodes}: {done:?}");
+            assert!(!done.out.contains(" over shm,"), "{done:?}");
+        }
+    }
+}
+
 fn no_library() {
+    // On one node nothing needs it.
     let done = play(2, "exercise", &["--libfabric", "/nowhere/libfabric.so.1"]);
+    assert_eq!((done.code, done.out.matches("all right").count()), (0, 2), "{done:?}");
+    let done = play(2, "exercise", &["--provider", "tcp", "--libfabric", "/nowhere/libfabric.so.1"]);
     assert_ne!(done.code, 0, "{done:?}");
     assert!(done.err.contains("/nowhere/libfabric.so.1") && done.err.contains("libfabric1"), "{done:?}");
 }

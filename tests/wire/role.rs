@@ -4,7 +4,9 @@
 use crate::exercise::{exercise, value};
 use crate::huge::huge;
 use crate::traffic::{check_some, subset, traffic};
+use circulant::config::Config;
 use circulant::diagnostics::allocations;
+use circulant::launch::{self, Gone, Launch};
 use circulant::{Communicator, Result, World};
 use rustix::process::{Signal, getpid, kill_process};
 use std::process::exit;
@@ -25,6 +27,7 @@ pub(crate) fn play(role: &str) {
         "fork" => forked(),
         "mprotect" => mprotect(),
         "other-settings" => other_settings(),
+        "nodes" => nodes(),
         "other-wait" => other_wait(),
         _ => panic!("there is no role {role}"),
     };
@@ -38,6 +41,66 @@ pub(crate) fn play(role: &str) {
 fn plain(body: impl FnOnce(&Communicator) -> Result<()>) -> Result<()> {
     let world = World::init()?;
     body(&world.comm())?;
+    world.finalize()
+}
+
+/// A launcher that says of the nodes what WIRE_TEST_NODES says: one index for each rank, or nothing; and, at the rank
+/// that WIRE_TEST_UNSEEN names, publishes where its memory is not.
+#[derive(Debug)]
+struct Nodes(Box<dyn Launch>, Option<Vec<u32>>, bool);
+
+impl Launch for Nodes {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        if self.2 && key == format!("shm-{}", self.rank()) {
+            // Nobody finds us where we say.
+            let mut wrong = value.to_vec();
+            wrong[8] ^= 1;
+            return self.0.put(key, &wrong);
+        }
+        self.0.put(key, value)
+    }
+    fn fence(&mut self, deadline: Duration) -> Result<()> {
+        self.0.fence(deadline)
+    }
+    fn get(&mut self, key: &str) -> Result<Vec<u8>> {
+        self.0.get(key)
+    }
+    fn nodes(&self) -> Option<Vec<u32>> {
+        self.1.clone()
+    }
+    fn gone(&mut self) -> Option<Gone> {
+        self.0.gone()
+    }
+    fn abort(&mut self, code: i32, message: &str) {
+        self.0.abort(code, message);
+    }
+    fn finalize(&mut self) -> Result<()> {
+        self.0.finalize()
+    }
+}
+
+/// Everything on nodes that are not.
+fn nodes() -> Result<()> {
+    let said = std::env::var("WIRE_TEST_NODES").unwrap();
+    let nodes = (said != "unknown").then(|| said.bytes().map(|b| u32::from(b - b'0')).collect());
+    let launch = launch::detect(&Config::from_env()?)?;
+    let unseen = std::env::var("WIRE_TEST_UNSEEN").is_ok_and(|r| r == launch.rank().to_string());
+    let world = World::builder()?.launch(Box::new(Nodes(launch, nodes, unseen))).init()?;
+    let comm = world.comm();
+    exercise(&comm, 1)?;
+    for case in &subset(comm.size(), seed()) {
+        check_some(&comm, case).unwrap_or_else(|e| panic!("{e} in {case:?}"));
+    }
+    println!("all right over {}, nodes {:?}", world.provider(), world.nodes());
     world.finalize()
 }
 
@@ -91,8 +154,12 @@ fn forked() -> Result<()> {
     // SAFETY: this process has one thread, so the child may do anything that a new process may.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // Before anything else: memory that it took would be its parent's.
+        let alloc = comm.alloc::<u8>(1).unwrap_err();
         let e = comm.barrier().unwrap_err();
-        let refused = e.to_string().contains("forked") && comm.bcast(&mut [1u8; 9], 77).is_err();
+        let refused = e.to_string().contains("forked")
+            && comm.bcast(&mut [1u8; 9], 77).is_err()
+            && alloc.to_string().contains("forked");
         drop((comm, world));
         exit(if refused { 0 } else { 1 });
     }

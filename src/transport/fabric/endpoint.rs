@@ -4,7 +4,7 @@ use super::library::{Info, Library, library};
 use super::memory::Memory;
 use super::objects::Objects;
 use super::peers::{Peer, Peers};
-use super::quirks::{Quirk, quirk};
+use super::quirks::{FI_SHM, Quirk, quirk};
 use super::slots::{Kind, Slots};
 use super::{Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait};
 use crate::error::{Error, ErrorKind, Result, argument};
@@ -340,7 +340,7 @@ impl Fabric {
                 if let Err(e) = self.objects.close_rest(self.lib) {
                     tracing::debug!("{e}");
                 }
-                if self.limits.provider == "shm" {
+                if self.limits.provider == FI_SHM {
                     self.peers.unlink_own();
                 }
                 Ok(())
@@ -385,6 +385,7 @@ fn limits(lib: &Library, info: &Info) -> (Limits, u64) {
     let quirk = quirk(&name);
     let borrow = if quirk.caches && !lib.uncached() { Borrow::Staged } else { quirk.borrow };
     let gather = gather.clamp(1, GATHER.min(quirk.gather));
+    let name = if name == "shm" { FI_SHM.to_owned() } else { name };
     let message = quirk.message.min(MESSAGE_MAX);
     (Limits { provider: name, max_put, gather, inject, message, borrow }, mode)
 }

@@ -15,6 +15,7 @@ mod select;
 mod slots;
 mod stale;
 
+pub use super::Wait;
 pub use endpoint::Fabric;
 pub use library::Variable;
 pub use quirks::presets;
@@ -23,23 +24,10 @@ pub use stale::{remove_shm_of, sweep_stale_shm};
 
 use super::{Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
 
-/// What [`Transport::idle`] does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Wait {
-    /// Pauses: best when every rank has a core to itself.
-    Spin,
-    /// Gives the core away at every empty poll: good everywhere.
-    #[default]
-    Yield,
-    /// Sleeps until something comes after a few empty polls, where the provider can: for many ranks on few cores,
-    /// and for what else shares them.
-    Block,
-}
-
 /// How to open a [`Fabric`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// `auto`, a name people type (tcp, rxm, shm, verbs, sockets, udp), or libfabric's exact name.
+    /// `auto`, a name people type (tcp, rxm, fi_shm, verbs, sockets, udp), or libfabric's exact name.
     pub provider: &'a str,
     /// All ranks of the job run on this node: shared memory and the loopback interface will do.
     pub all_on_one_node: bool,

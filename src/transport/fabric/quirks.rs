@@ -206,8 +206,12 @@ pub const QUIRKS: &[Quirk] = &[
     },
 ];
 
+/// What libfabric's own shared memory is called here: `shm` is ours.
+pub(super) const FI_SHM: &str = "fi_shm";
+
 /// Names people type, and the providers they mean, best first.
 pub const ALIASES: &[(&str, &[&str])] = &[
+    (FI_SHM, &["shm"]),
     ("tcp", &["tcp", "net", "tcp;ofi_rxm"]),
     ("rxm", &["tcp;ofi_rxm"]),
     ("verbs", &["verbs;ofi_rxm"]),
@@ -216,6 +220,7 @@ pub const ALIASES: &[(&str, &[&str])] = &[
 
 /// The entry of `provider`; for one not in the table, the careful default.
 pub fn quirk(provider: &str) -> Quirk {
+    let provider = if provider == FI_SHM { "shm" } else { provider };
     QUIRKS.iter().copied().find(|q| q.provider == provider).unwrap_or(COMMON)
 }
 

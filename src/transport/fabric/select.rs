@@ -97,9 +97,9 @@ pub(super) fn choose(lib: &'static Library, options: &Options<'_>) -> Result<(Ca
         ),
     )
     .help(format!(
-        "here there are {}; besides their exact names there are auto, {}",
+        "here there are {}; besides their exact names there are auto, shm (our own), {}",
         if there.is_empty() { "none".to_owned() } else { there.join(", ") },
-        ALIASES.iter().map(|(name, _)| *name).chain(["shm", "sockets"]).collect::<Vec<_>>().join(", ")
+        ALIASES.iter().map(|(name, _)| *name).chain(["sockets"]).collect::<Vec<_>>().join(", ")
     )))
 }
 

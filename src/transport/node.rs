@@ -1,0 +1,198 @@
+//! Two wires as one: peers on our node by shared memory, all others by libfabric.
+//!
+//! A range is registered with both, and libfabric's name for it does for both: whoever puts need not know by which way
+//! it goes. Limits are the stricter ones of the two.
+
+use super::fabric::Fabric;
+use super::shm::{Reach, Shm};
+use super::{Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
+use crate::error::{Error, ErrorKind, Result, argument};
+use std::fs::File;
+use std::time::Duration;
+
+/// The longest gather list that is passed on.
+const GATHER: usize = 16;
+/// While shared memory has something to say, libfabric is asked every so many polls: an empty answer costs it a
+/// system call.
+const SELDOM: u32 = 8;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Node {
+    shm: Shm,
+    fabric: Fabric,
+    limits: Limits,
+    /// The registrations of both, by our own number.
+    ranges: Vec<Option<(Registration, Registration)>>,
+    free: Vec<u32>,
+    /// Whether the ranks of our node reach each other.
+    near: bool,
+    polls: u32,
+}
+
+impl Node {
+    /// Of two endpoints that nobody has used yet.
+    pub fn new(shm: Shm, fabric: Fabric) -> Self {
+        let (a, b) = (shm.limits(), fabric.limits());
+        let limits = Limits {
+            provider: format!("{}+{}", b.provider, a.provider),
+            max_put: a.max_put.min(b.max_put),
+            gather: a.gather.min(b.gather).min(GATHER),
+            inject: a.inject.min(b.inject),
+            message: a.message.min(b.message),
+            borrow: Borrow::Staged,
+        };
+        Self { shm, fabric, limits, ranges: Vec::new(), free: Vec::new(), near: false, polls: 0 }
+    }
+
+    /// Says how far the ranks of our node reach. Where they do not, they talk by libfabric like the others.
+    pub fn settle(&mut self, reach: Reach) {
+        self.shm.settle(reach);
+        self.near = reach != Reach::None;
+        let direct = |l: &Limits| l.borrow == Borrow::Direct;
+        let both = direct(self.fabric.limits()) && (direct(self.shm.limits()) || !self.near);
+        self.limits.borrow = if both { Borrow::Direct } else { Borrow::Staged };
+    }
+
+    fn is_near(&self, peer: u32) -> bool {
+        self.near && self.shm.mates().binary_search(&peer).is_ok()
+    }
+
+    fn both(&self, registration: Registration) -> Result<(Registration, Registration)> {
+        self.ranges
+            .get(registration.0 as usize)
+            .copied()
+            .flatten()
+            .ok_or_else(|| argument(format!("registration {} is not one of this endpoint's", registration.0)))
+    }
+
+    /// # Safety
+    /// As [`Transport::register`].
+    unsafe fn add(&mut self, ptr: *mut u8, len: usize, file: Option<File>) -> Result<(Registration, Remote)> {
+        // SAFETY: passed on.
+        let (far, remote) = unsafe { self.fabric.register(ptr, len)? };
+        // SAFETY: passed on.
+        let near = match unsafe { self.shm.register_as(ptr, len, remote, file) } {
+            Ok(near) => near,
+            Err(e) => {
+                self.fabric.deregister(far)?;
+                return Err(e);
+            }
+        };
+        let index = match self.free.pop() {
+            Some(i) => i,
+            None => {
+                self.ranges.push(None);
+                u32::try_from(self.ranges.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.ranges[index as usize] = Some((near, far));
+        Ok((Registration(index), remote))
+    }
+}
+
+impl Transport for Node {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        let near = self.shm.address();
+        // A few dozen bytes.
+        let mut out = vec![u8::try_from(near.len()).unwrap_or(0)];
+        out.extend(near);
+        out.extend(self.fabric.address());
+        out
+    }
+
+    fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {
+        let parts = address.split_first().and_then(|(n, rest)| rest.split_at_checked(usize::from(*n)));
+        let Some((near, far)) = parts else {
+            let e = Error::new(ErrorKind::Transport, "its address is cut short");
+            return Err(e.with_peer(peer as usize));
+        };
+        if self.is_near(peer) { self.shm.connect(peer, near) } else { self.fabric.connect(peer, far) }
+    }
+
+    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+        // SAFETY: passed on.
+        unsafe { self.add(ptr, len, None) }
+    }
+
+    fn share(&self, len: usize) -> Option<File> {
+        if self.near { self.shm.share(len) } else { None }
+    }
+
+    unsafe fn register_shared(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        file: File,
+    ) -> Result<(Registration, Remote)> {
+        // SAFETY: passed on.
+        unsafe { self.add(ptr, len, Some(file)) }
+    }
+
+    fn deregister(&mut self, registration: Registration) -> Result<()> {
+        let (near, far) = self.both(registration)?;
+        self.fabric.deregister(far)?;
+        self.ranges[registration.0 as usize] = None;
+        self.free.push(registration.0);
+        self.shm.deregister(near)
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: u32,
+        sources: &[Source],
+        address: u64,
+        key: u64,
+        word: u32,
+        token: u64,
+    ) -> Result<Posted> {
+        const EMPTY: Source = Source { ptr: std::ptr::null(), len: 0, registration: Registration(u32::MAX) };
+        let near = self.is_near(peer);
+        let (mut list, mut count) = ([EMPTY; GATHER], 0);
+        for s in sources.iter().filter(|s| s.len > 0) {
+            if count == self.limits.gather {
+                let most = self.limits.gather;
+                return Err(argument(format!(
+                    "a put of {} segments exceeds this provider's {most}",
+                    sources.len()
+                )));
+            }
+            let (by_shm, by_fabric) = self.both(s.registration)?;
+            list[count] = Source { registration: if near { by_shm } else { by_fabric }, ..*s };
+            count += 1;
+        }
+        // SAFETY: passed on; the registrations are those of the same ranges.
+        unsafe {
+            match near {
+                true => self.shm.put(peer, &list[..count], address, key, word, token),
+                false => self.fabric.put(peer, &list[..count], address, key, word, token),
+            }
+        }
+    }
+
+    fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
+        if self.is_near(peer) { self.shm.message(peer, bytes) } else { self.fabric.message(peer, bytes) }
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        let moved = self.shm.poll(sink)?;
+        self.polls = self.polls.wrapping_add(1);
+        if moved > 0 && !self.polls.is_multiple_of(SELDOM) {
+            return Ok(moved);
+        }
+        Ok(moved + self.fabric.poll(sink)?)
+    }
+
+    fn idle(&mut self, longest: Duration) {
+        self.fabric.idle(longest);
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let near = self.shm.close();
+        self.fabric.close().and(near)
+    }
+}

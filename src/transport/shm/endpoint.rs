@@ -1,0 +1,597 @@
+//! The endpoint: posting, polling, closing.
+
+use super::bounce::{self, Bounce};
+use super::host::{Options, Reach, random};
+use super::inbound::{Inbound, SHARE, Step};
+use super::memfd;
+use super::memory::{Memory, PRIVATE};
+use super::peer::Peer;
+use super::ring::{self, Kind, Reader, Record};
+use super::segment::{self, Address, RANKS_MAX, Segment};
+use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};
+use crate::error::{Error, ErrorKind, Result, argument};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+/// Puts of at most this many bytes go through the ring.
+const INLINE: usize = 1024;
+/// Segments of one put.
+const GATHER: usize = 16;
+/// Puts through rings that are not yet said to be done.
+const INJECTED: usize = 1024;
+/// Idle turns before a rank gives its core away, where nobody else wants it.
+const SPINS: u32 = 100;
+/// Who gets the core back later than this has given it to somebody.
+const SHARED: Duration = Duration::from_micros(1);
+/// Every so many polls that found nothing, we look whether a peer has closed.
+const LOOK: u32 = 64;
+
+/// The shared memory of one rank; see the [module](super).
+pub struct Shm {
+    rank: u32,
+    mates: Vec<u32>,
+    mine: usize,
+    limits: Limits,
+    address: Address,
+    memory: Memory,
+    /// By place in the node.
+    peers: Vec<Option<Box<Peer>>>,
+    inbound: Vec<Option<Box<Inbound>>>,
+    /// Who writes to us, in the order in which they first did, and who has what to read from us.
+    writers: Vec<usize>,
+    readers: Vec<usize>,
+    /// The contacts that are known.
+    known: Vec<u64>,
+    /// Whose turn it is.
+    turn: usize,
+    injected: VecDeque<u64>,
+    /// For puts from memory that is not shared, with its number; made when it is first needed.
+    bounce: Option<(u32, Bounce)>,
+    posted: usize,
+    empties: u32,
+    idles: u32,
+    /// Idle turns to spend with pauses now: none where the core is wanted, perhaps by whom we wait for.
+    patience: u32,
+    wait: Wait,
+    closed: bool,
+    /// What peers map; after all that points into it.
+    segment: Segment,
+    _file: File,
+    /// What peers that try cross-memory attach read.
+    _probe: Box<u64>,
+}
+
+impl std::fmt::Debug for Shm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shm").field("limits", &self.limits).field("closed", &self.closed).finish()
+    }
+}
+
+/// The sources of one put.
+struct Gathered {
+    pieces: [(*const u8, usize); GATHER],
+    count: usize,
+    total: usize,
+    /// Some of them are in memory of this process alone.
+    private: bool,
+}
+
+impl Shm {
+    /// Makes the memory that the other ranks of the node map.
+    ///
+    /// # Errors
+    /// When the system has none, or we are not among the mates.
+    pub fn open(options: &Options<'_>) -> Result<Self> {
+        let (rank, mates) = (options.rank, options.mates.to_vec());
+        let Ok(mine) = mates.binary_search(&rank) else {
+            return Err(argument(format!("rank {rank} is not on its own node")));
+        };
+        if mates.len() > RANKS_MAX {
+            return Err(argument(format!("{} ranks on one node are too many", mates.len())));
+        }
+        let ranks = mates.len();
+        let nonce = random()?;
+        let (segment, file) = Segment::create(ranks, nonce)?;
+        let probe = Box::new(nonce);
+        let address = Address {
+            nonce,
+            pid: std::process::id(),
+            fd: segment::number(&file),
+            // At most RANKS_MAX.
+            ranks: u32::try_from(ranks).unwrap_or(0),
+            index: u32::try_from(mine).unwrap_or(0),
+            probe: std::ptr::from_ref::<u64>(&probe).expose_provenance() as u64,
+        };
+        let limits = Limits {
+            provider: "shm".to_owned(),
+            max_put: 1 << 46,
+            gather: GATHER,
+            inject: INLINE,
+            message: MESSAGE_MAX,
+            borrow: Borrow::Staged,
+        };
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let spin = if ranks <= cores { Wait::Spin } else { Wait::Yield };
+        Ok(Self {
+            rank,
+            mine,
+            limits,
+            address,
+            memory: Memory::default(),
+            peers: (0..ranks).map(|_| None).collect(),
+            inbound: (0..ranks).map(|_| None).collect(),
+            writers: Vec::with_capacity(ranks),
+            readers: Vec::with_capacity(ranks),
+            known: vec![0; ranks.div_ceil(64)],
+            turn: 0,
+            injected: VecDeque::with_capacity(INJECTED),
+            bounce: None,
+            posted: 0,
+            empties: 0,
+            idles: 0,
+            patience: SPINS,
+            wait: options.wait.unwrap_or(spin),
+            closed: false,
+            segment,
+            mates,
+            _file: file,
+            _probe: probe,
+        })
+    }
+
+    /// The ranks of our node, with us.
+    pub fn mates(&self) -> &[u32] {
+        &self.mates
+    }
+
+    /// How far we reach into the memory of `peer`, which published `address`; and why not farther. Maps it for
+    /// [`Transport::connect`] to come.
+    pub fn reach(&mut self, peer: u32, address: &[u8]) -> (Reach, String) {
+        match self.attach(peer, address) {
+            Err(e) => (Reach::None, e.to_string()),
+            Ok(i) => match self.peers[i].as_mut().is_some_and(|p| p.attachable()) {
+                true => (Reach::All, String::new()),
+                false => (Reach::Shared, "cross-memory attach is not permitted".to_owned()),
+            },
+        }
+    }
+
+    /// Says how far all ranks of the node reach; on it depends what is done with borrowed slices.
+    pub fn settle(&mut self, reach: Reach) {
+        self.limits.borrow = if reach == Reach::All { Borrow::Direct } else { Borrow::Staged };
+    }
+
+    /// As [`Transport::register`], for a range that peers call `remote`: so that one name does on two wires.
+    ///
+    /// # Safety
+    /// As there.
+    ///
+    /// # Errors
+    /// When there is a range of that key.
+    pub unsafe fn register_as(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        remote: Remote,
+        file: Option<File>,
+    ) -> Result<Registration> {
+        self.check_open()?;
+        self.memory.register(ptr, len, Some(remote), file).map(|(r, _)| r)
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed {
+            return Err(Error::new(ErrorKind::Aborted, "this endpoint is closed"));
+        }
+        Ok(())
+    }
+
+    /// The place of `rank` in the node.
+    fn place(&self, rank: u32) -> Option<usize> {
+        // Mostly they are consecutive.
+        let first = *self.mates.first()?;
+        let guess = rank.checked_sub(first)? as usize;
+        match self.mates.get(guess) {
+            Some(r) if *r == rank => Some(guess),
+            _ => self.mates.binary_search(&rank).ok(),
+        }
+    }
+
+    /// Maps the memory of `peer`, unless that is done.
+    fn attach(&mut self, peer: u32, address: &[u8]) -> Result<usize> {
+        let wrong =
+            |what: String| Error::new(ErrorKind::Transport, what).with_peer(peer as usize).over("shm");
+        let Some(address) = Address::decode(address) else {
+            return Err(wrong("its address is not one of shared memory".to_owned())
+                .help("set CIRCULANT_PROVIDER to the same name on all ranks"));
+        };
+        let Some(i) = self.place(peer) else {
+            return Err(wrong(format!("rank {peer} is not on the node of rank {}", self.rank)));
+        };
+        if address.index as usize != i {
+            return Err(wrong(format!("it takes itself for rank {} of the node", address.index)));
+        }
+        match &self.peers[i] {
+            Some(known) if known.address == address => {}
+            Some(_) => return Err(wrong("it has another address than before".to_owned())),
+            None => {
+                // No more records than that find room in its ring.
+                let most = segment::capacity(address.ranks as usize) / (ring::FIXED + ring::SEGMENT);
+                let mapped = Peer::open(address, self.mine, most).map_err(|e| {
+                    wrong(format!(
+                        "the memory of rank {peer} (process {}) cannot be mapped: {e}",
+                        address.pid
+                    ))
+                })?;
+                self.peers[i] = Some(Box::new(mapped));
+            }
+        }
+        Ok(i)
+    }
+
+    /// The peer to write to.
+    fn connected(&mut self, rank: u32) -> Result<&mut Peer> {
+        let place = self.place(rank);
+        match place.and_then(|i| self.peers.get_mut(i)).and_then(Option::as_deref_mut) {
+            Some(peer) if peer.connected => {
+                if peer.segment.closed() || peer.lost {
+                    return Err(gone(rank));
+                }
+                Ok(peer)
+            }
+            _ => Err(argument(format!("rank {rank} is not connected")).with_peer(rank as usize)),
+        }
+    }
+
+    /// Where records for `peer` are written, for tests that write wrong ones.
+    #[cfg(test)]
+    pub(super) fn writer_to(&mut self, peer: u32) -> &mut super::ring::Writer {
+        &mut self.connected(peer).unwrap().writer
+    }
+
+    /// What a put of `sources` is made of.
+    fn gather(&self, sources: &[Source]) -> Result<Gathered> {
+        let mut all =
+            Gathered { pieces: [(std::ptr::null(), 0); GATHER], count: 0, total: 0, private: false };
+        for s in sources.iter().filter(|s| s.len > 0) {
+            if all.count == GATHER {
+                let n = sources.len();
+                return Err(argument(format!("a put of {n} segments exceeds this provider's {GATHER}")));
+            }
+            let (chunk, ..) = self.memory.locate(s)?;
+            all.private |= chunk == PRIVATE;
+            all.pieces[all.count] = (s.ptr, s.len);
+            all.total = all.total.saturating_add(s.len);
+            all.count += 1;
+        }
+        if all.total as u64 > self.limits.max_put {
+            let (n, most) = (all.total, self.limits.max_put);
+            return Err(argument(format!("a put of {n} bytes exceeds this provider's {most}")));
+        }
+        Ok(all)
+    }
+
+    /// Where `len` bytes may be copied for their reader, if there is room.
+    fn bounce_room(&mut self, len: usize) -> Option<usize> {
+        let Some((_, bounce)) = &mut self.bounce else {
+            let made = Bounce::new().map_err(|e| tracing::debug!("no chunk for plain memory: {e}")).ok()?;
+            let number = self.memory.number();
+            return self.bounce.insert((number, made)).1.room(len);
+        };
+        let peers = &mut self.peers;
+        bounce.give_back(|place| peers[place].as_mut()?.writer.tail().ok());
+        bounce.room(len)
+    }
+
+    /// Copies the pieces to `start` of the chunk for `peer` to read.
+    ///
+    /// # Safety
+    /// All pieces can be read, and [`Shm::bounce_room`] just gave `start` for as many bytes.
+    unsafe fn bounce(
+        &mut self,
+        peer: u32,
+        pieces: &[(*const u8, usize)],
+        start: usize,
+        record: Record,
+    ) -> Result<Posted> {
+        let Some(place) = self.place(peer) else { return Ok(Posted::Again) };
+        let (Some((number, bounce)), Some(p)) = (&mut self.bounce, &mut self.peers[place]) else {
+            return Ok(Posted::Again);
+        };
+        let total: usize = pieces.iter().map(|p| p.1).sum();
+        let fd = segment::number(&bounce.file);
+        let named = [u64::from(*number) << 32 | u64::from(fd), start as u64, total as u64];
+        if !p.writer.has_room_for(ring::FIXED + ring::SEGMENT).map_err(|_| senseless(peer))? {
+            return Ok(Posted::Again);
+        }
+        let mut at = start;
+        for (from, len) in pieces {
+            // SAFETY: there is room for all (the caller's promise).
+            unsafe { bounce.write(at, *from, *len) };
+            at += len;
+        }
+        let list = (named.as_ptr().cast(), ring::SEGMENT);
+        if !p.writer.push(&record, &[list]).map_err(|_| senseless(peer))? {
+            return Ok(Posted::Again);
+        }
+        bounce.take(total, place, p.writer.head());
+        Ok(Posted::Yes)
+    }
+
+    /// Takes up those who write to us for the first time.
+    fn meet(&mut self) {
+        for i in 0..self.known.len() {
+            let fresh = self.segment.contacts(i) & !self.known[i];
+            if fresh == 0 {
+                continue;
+            }
+            self.known[i] |= fresh;
+            for bit in (0..64).filter(|b| fresh >> b & 1 != 0) {
+                let place = i * 64 + bit;
+                if place < self.mates.len() {
+                    // SAFETY: the segment outlives the reader, in this value, and each ring gets one reader, now.
+                    let reader = Reader::new(unsafe { self.segment.ring(place) });
+                    self.inbound[place] = Some(Box::new(Inbound::new(reader)));
+                    self.writers.push(place);
+                }
+            }
+        }
+    }
+
+    /// Reads what has come, a share of it.
+    fn receive(&mut self, sink: &mut dyn Sink) -> usize {
+        let (mut moved, mut left) = (0, SHARE);
+        for _ in 0..self.writers.len() {
+            if self.turn >= self.writers.len() {
+                self.turn = 0;
+            }
+            let place = self.writers[self.turn];
+            // Whoever is left off goes last the next time, lest one with much to say keeps the others waiting.
+            self.turn += 1;
+            while let Some(inbound) = self.inbound[place].as_deref_mut().filter(|i| !i.broken) {
+                let peer = self.peers[place].as_deref_mut();
+                match inbound.step(&self.memory, peer, &mut left, sink) {
+                    Step::Empty => break,
+                    Step::Moved => moved += 1,
+                    Step::Hello(address) => self.introduced(place, address, sink),
+                    Step::Trouble(why) => self.lose(place, &why, sink),
+                }
+                if left == 0 {
+                    return moved;
+                }
+            }
+        }
+        moved
+    }
+
+    fn introduced(&mut self, place: usize, address: Address, sink: &mut dyn Sink) {
+        if let Err(e) = self.attach(self.mates[place], &address.encode()) {
+            if let Some(inbound) = &mut self.inbound[place] {
+                inbound.broken = true;
+            }
+            self.lose(place, e.message(), sink);
+        }
+    }
+
+    fn lose(&mut self, place: usize, why: &str, sink: &mut dyn Sink) {
+        if let Some(peer) = &mut self.peers[place] {
+            if peer.lost {
+                return;
+            }
+            peer.lost = true;
+        }
+        sink.lost(Some(self.mates[place]), why);
+    }
+
+    /// Says which puts of ours were read.
+    fn completed(&mut self, sink: &mut dyn Sink) -> usize {
+        let mut done = 0;
+        for n in 0..self.readers.len() {
+            let place = self.readers[n];
+            let Some(peer) = self.peers[place].as_deref_mut().filter(|p| !p.posted.is_empty()) else {
+                continue;
+            };
+            let Ok(tail) = peer.writer.tail() else {
+                self.lose(place, "what it wrote to shared memory makes no sense", sink);
+                continue;
+            };
+            while let Some((_, token)) = peer.posted.front().copied().filter(|(end, _)| *end <= tail) {
+                peer.posted.pop_front();
+                done += 1;
+                sink.done(token);
+            }
+        }
+        self.posted -= done;
+        done
+    }
+
+    /// Tells of peers that closed and have nothing more to say.
+    fn look_for_closed(&mut self, sink: &mut dyn Sink) {
+        for place in 0..self.peers.len() {
+            if self.peers[place].as_ref().is_some_and(|p| p.connected && !p.lost && p.segment.closed()) {
+                self.lose(place, "it closed its endpoint", sink);
+            }
+        }
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        self.segment.close();
+    }
+}
+
+#[cold]
+fn gone(rank: u32) -> Error {
+    Error::new(ErrorKind::PeerLost, format!("rank {rank} has closed its endpoint"))
+        .with_peer(rank as usize)
+        .over("shm")
+}
+
+#[cold]
+fn senseless(rank: u32) -> Error {
+    Error::new(ErrorKind::PeerLost, format!("what rank {rank} wrote to shared memory makes no sense"))
+        .with_peer(rank as usize)
+        .over("shm")
+}
+
+impl Transport for Shm {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.address.encode().to_vec()
+    }
+
+    fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {
+        self.check_open()?;
+        let i = self.attach(peer, address)?;
+        let hello = self.address.encode();
+        let Some(p) = &mut self.peers[i] else { return Ok(()) };
+        if p.connected {
+            return Err(argument(format!("rank {peer} is connected already")));
+        }
+        let record = Record { kind: Kind::Hello, segments: 0, len: hello.len(), word: 0, key: 0, address: 0 };
+        p.writer.push(&record, &[(hello.as_ptr(), hello.len())]).map_err(|_| senseless(peer))?;
+        p.connected = true;
+        p.segment.contact(self.mine);
+        self.readers.push(i);
+        Ok(())
+    }
+
+    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+        self.check_open()?;
+        self.memory.register(ptr, len, None, None)
+    }
+
+    fn share(&self, len: usize) -> Option<File> {
+        if self.closed {
+            return None;
+        }
+        memfd::create("circulant-arena", len)
+            .map_err(|e| tracing::debug!("an arena of {len} bytes is not shared: {e}"))
+            .ok()
+    }
+
+    unsafe fn register_shared(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        file: File,
+    ) -> Result<(Registration, Remote)> {
+        self.check_open()?;
+        self.memory.register(ptr, len, None, Some(file))
+    }
+
+    fn deregister(&mut self, registration: Registration) -> Result<()> {
+        self.check_open()?;
+        self.memory.deregister(registration)
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: u32,
+        sources: &[Source],
+        address: u64,
+        key: u64,
+        word: u32,
+        token: u64,
+    ) -> Result<Posted> {
+        self.check_open()?;
+        let Gathered { pieces, count, total, private } = self.gather(sources)?;
+        let (inline, bounced) = (total <= INLINE, private && total <= bounce::LONGEST);
+        let full = self.injected.len() == self.injected.capacity();
+        let p = self.connected(peer)?;
+        if full && (inline || bounced) {
+            return Ok(Posted::Again);
+        }
+        if inline {
+            let record = Record { kind: Kind::Inline, segments: 0, len: total, word, key, address };
+            if !p.writer.push(&record, &pieces[..count]).map_err(|_| senseless(peer))? {
+                return Ok(Posted::Again);
+            }
+            self.injected.push_back(token);
+            return Ok(Posted::Yes);
+        }
+        if bounced && let Some(start) = self.bounce_room(total) {
+            let record = Record { kind: Kind::Fetch, segments: 1, len: 0, word, key, address };
+            // SAFETY: the sources can be read (the caller's promise).
+            let posted = unsafe { self.bounce(peer, &pieces[..count], start, record)? };
+            if posted == Posted::Yes {
+                self.injected.push_back(token);
+            }
+            return Ok(posted);
+        }
+        let record = Record { kind: Kind::Fetch, segments: count, len: 0, word, key, address };
+        // As peers find them.
+        let mut segments = [[0u64; 3]; GATHER];
+        for (segment, s) in segments.iter_mut().zip(sources.iter().filter(|s| s.len > 0)) {
+            let (chunk, fd, at) = self.memory.locate(s)?;
+            *segment = [u64::from(chunk) << 32 | u64::from(fd), at, s.len as u64];
+        }
+        let p = self.connected(peer)?;
+        let list = (segments.as_ptr().cast(), count * ring::SEGMENT);
+        if p.posted.len() == p.posted.capacity()
+            || !p.writer.push(&record, &[list]).map_err(|_| senseless(peer))?
+        {
+            return Ok(Posted::Again);
+        }
+        p.posted.push_back((p.writer.head(), token));
+        self.posted += 1;
+        Ok(Posted::Yes)
+    }
+
+    fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
+        self.check_open()?;
+        if bytes.len() > MESSAGE_MAX {
+            return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
+        }
+        let p = self.connected(peer)?;
+        let record =
+            Record { kind: Kind::Message, segments: 0, len: bytes.len(), word: 0, key: 0, address: 0 };
+        let pushed = p.writer.push(&record, &[(bytes.as_ptr(), bytes.len())]).map_err(|_| senseless(peer))?;
+        Ok(if pushed { Posted::Yes } else { Posted::Again })
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        self.check_open()?;
+        let mut happened = self.injected.len();
+        while let Some(token) = self.injected.pop_front() {
+            sink.done(token);
+        }
+        self.meet();
+        happened += self.receive(sink);
+        if self.posted > 0 {
+            happened += self.completed(sink);
+        }
+        if happened > 0 {
+            (self.empties, self.idles) = (0, 0);
+            return Ok(happened);
+        }
+        self.empties = self.empties.wrapping_add(1);
+        if self.empties.is_multiple_of(LOOK) {
+            self.look_for_closed(sink);
+        }
+        Ok(0)
+    }
+
+    fn idle(&mut self, _longest: Duration) {
+        // Both are short however long one may wait.
+        if self.wait == Wait::Spin && self.idles < self.patience {
+            self.idles += 1;
+            return std::hint::spin_loop();
+        }
+        let start = Instant::now();
+        std::thread::yield_now();
+        self.patience = if start.elapsed() > SHARED { 0 } else { SPINS };
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.closed = true;
+        self.segment.close();
+        self.memory.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! Who we are, what we share with whom, and how we wait.
+
+use super::Wait;
+use crate::error::Result;
+use std::fs::File;
+use std::io::Read;
+
+/// How to open a [`Shm`].
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Our rank.
+    pub rank: u32,
+    /// The ranks of our node, sorted, with us.
+    pub mates: &'a [u32],
+    /// How to wait; `None`: spin for a while if there are enough cores.
+    pub wait: Option<Wait>,
+}
+
+/// How far we can reach into a peer's memory; more is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Not at all: it is on another node, or kept apart from us.
+    None,
+    /// What it shares.
+    Shared,
+    /// All of it, by cross-memory attach.
+    All,
+}
+
+/// What tells this machine, and its space of process numbers, from others.
+pub fn host() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let mut host = read("/proc/sys/kernel/random/boot_id") + &read("/proc/sys/kernel/hostname");
+    if let Ok(space) = std::fs::read_link("/proc/self/ns/pid") {
+        host.push_str(&space.to_string_lossy());
+    }
+    // FNV-1a.
+    host.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
+}
+
+/// A number that nobody guesses.
+pub(super) fn random() -> Result<u64> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}

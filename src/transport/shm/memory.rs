@@ -1,0 +1,183 @@
+//! What is registered here, by our own number (sources) and by key (targets), and how peers name a source.
+
+use crate::error::{Error, Result, argument};
+use crate::transport::{Registration, Remote, Source};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+/// The number of no chunk: the bytes are in memory of the process alone.
+pub(super) const PRIVATE: u32 = u32::MAX;
+
+#[derive(Debug)]
+struct Range {
+    start: usize,
+    len: usize,
+    key: u64,
+    /// The shared file behind it, and the number by which peers know it.
+    chunk: Option<(u32, File)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    key: u64,
+    base: u64,
+    start: usize,
+    len: usize,
+}
+
+/// All ranges.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    ranges: Vec<Option<Range>>,
+    free: Vec<u32>,
+    /// Sorted by key.
+    keys: Vec<Key>,
+    /// Never given twice, so that a key for memory that is gone opens no other memory.
+    next_key: u64,
+    next_chunk: u32,
+}
+
+impl Memory {
+    /// Registers `len` bytes at `start`, which peers call by `remote`, or by a key of our own.
+    pub(super) fn register(
+        &mut self,
+        start: *mut u8,
+        len: usize,
+        remote: Option<Remote>,
+        file: Option<File>,
+    ) -> Result<(Registration, Remote)> {
+        let start = start.expose_provenance();
+        if start.checked_add(len).is_none() {
+            return Err(argument(format!("{len} bytes at {start:#x} are no memory")));
+        }
+        let remote = remote.unwrap_or_else(|| {
+            self.next_key += 1;
+            Remote { base: start as u64, key: self.next_key }
+        });
+        if len > 0 {
+            match self.keys.binary_search_by_key(&remote.key, |k| k.key) {
+                Ok(_) => return Err(argument(format!("key {:#x} is in use", remote.key))),
+                Err(i) => self.keys.insert(i, Key { key: remote.key, base: remote.base, start, len }),
+            }
+        }
+        let chunk = file.map(|file| (self.number(), file));
+        let range = Some(Range { start, len, key: remote.key, chunk });
+        let index = match self.free.pop() {
+            Some(i) => {
+                self.ranges[i as usize] = range;
+                i
+            }
+            None => {
+                self.ranges.push(range);
+                u32::try_from(self.ranges.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        Ok((Registration(index), remote))
+    }
+
+    /// A number for a chunk, which no other has.
+    pub(super) fn number(&mut self) -> u32 {
+        let number = self.next_chunk;
+        self.next_chunk = (number + 1).min(PRIVATE - 1);
+        number
+    }
+
+    /// Ends one registration: puts to it are refused from now on.
+    pub(super) fn deregister(&mut self, registration: Registration) -> Result<()> {
+        let Some(range) = self.ranges.get_mut(registration.0 as usize).and_then(Option::take) else {
+            return Err(argument(format!("registration {} is not one of this endpoint's", registration.0)));
+        };
+        if range.len > 0
+            && let Ok(i) = self.keys.binary_search_by_key(&range.key, |k| k.key)
+        {
+            self.keys.remove(i);
+        }
+        self.free.push(registration.0);
+        Ok(())
+    }
+
+    /// Ends all.
+    pub(super) fn clear(&mut self) {
+        self.ranges.clear();
+        self.free.clear();
+        self.keys.clear();
+    }
+
+    /// How peers find the bytes of `source`: number and descriptor of the chunk, and the offset in it; or the address.
+    ///
+    /// # Errors
+    /// When it lies in no registration.
+    pub(super) fn locate(&self, source: &Source) -> Result<(u32, u32, u64)> {
+        let Some(r) = self.ranges.get(source.registration.0 as usize).and_then(Option::as_ref) else {
+            return Err(unknown(source));
+        };
+        let at = source.ptr.addr();
+        if at < r.start || source.len > r.len || at - r.start > r.len - source.len {
+            return Err(outside(source));
+        }
+        Ok(match &r.chunk {
+            Some((number, file)) => (*number, file.as_raw_fd().cast_unsigned(), (at - r.start) as u64),
+            None => (PRIVATE, 0, at as u64),
+        })
+    }
+
+    /// Where a peer's put of `len` bytes to `address` under `key` goes; `None` when that is not all registered.
+    pub(super) fn target(&self, key: u64, address: u64, len: usize) -> Option<*mut u8> {
+        let k = &self.keys[self.keys.binary_search_by_key(&key, |k| k.key).ok()?];
+        let offset = usize::try_from(address.checked_sub(k.base)?).ok()?;
+        (offset <= k.len && len <= k.len - offset)
+            .then(|| std::ptr::with_exposed_provenance_mut(k.start + offset))
+    }
+}
+
+#[cold]
+fn unknown(source: &Source) -> Error {
+    argument(format!("registration {} of a source is unknown", source.registration.0))
+}
+
+#[cold]
+fn outside(source: &Source) -> Error {
+    argument(format!(
+        "a source of {} bytes lies outside its registration {}",
+        source.len, source.registration.0
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_checked_to_the_byte() {
+        let mut memory = Memory::default();
+        let mut bytes = [0u8; 100];
+        let start = bytes.as_mut_ptr();
+        let (a, remote) = memory.register(start, 100, None, None).unwrap();
+        let at = |offset: u64, len| memory.target(remote.key, remote.base.wrapping_add(offset), len);
+        assert_eq!(at(0, 100), Some(start));
+        assert_eq!(at(60, 40), Some(start.wrapping_add(60)));
+        assert_eq!(at(100, 0), Some(start.wrapping_add(100)));
+        for (offset, len) in [(0, 101), (61, 40), (101, 0), (u64::MAX, 1), (1, usize::MAX)] {
+            assert_eq!(at(offset, len), None, "{offset} {len}");
+        }
+        assert_eq!(memory.target(remote.key + 1, remote.base, 1), None);
+        memory.deregister(a).unwrap();
+        assert_eq!(memory.target(remote.key, remote.base, 1), None);
+        assert!(memory.deregister(a).is_err());
+        let (_, again) = memory.register(start, 100, None, None).unwrap();
+        assert_ne!(again.key, remote.key, "a key opens one range only, ever");
+    }
+
+    #[test]
+    fn a_range_can_go_by_another_name() {
+        let mut memory = Memory::default();
+        let mut bytes = [0u8; 100];
+        let name = Remote { base: 0, key: 0xABCD };
+        let (_, remote) = memory.register(bytes.as_mut_ptr(), 100, Some(name), None).unwrap();
+        assert_eq!(remote, name);
+        assert_eq!(memory.target(0xABCD, 7, 93), Some(bytes.as_mut_ptr().wrapping_add(7)));
+        assert!(memory.register(bytes.as_mut_ptr(), 100, Some(name), None).is_err());
+        // No bytes, no key.
+        memory.register(bytes.as_mut_ptr(), 0, Some(name), None).unwrap();
+    }
+}

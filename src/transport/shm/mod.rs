@@ -1,0 +1,39 @@
+//! Shared memory among the ranks of one node. No library, no system call, and one copy.
+//!
+//! Every rank shows the others one piece of memory (`segment`) with a ring for each of them to write records to
+//! (`ring`): control messages, short puts with their bytes, and for longer puts *descriptions*. **The reader copies**
+//! when it polls: from the peer's arena, whose chunks are shared files that it maps when it first reads from them
+//! (`peer`); for memory that is the peer's alone, from a chunk into which the peer has copied it (`bounce`), or, where it is
+//! long, by cross-memory attach. So a broadcast's copies spread over the
+//! cores of those who read, and nobody but a process itself ever writes to its memory outside the rings.
+//!
+//! *A wrong put is an error.* The reader finds key and address in its own table (`memory`) and checks every bound;
+//! whatever else stands in a ring is checked likewise before it is used, and a ring that makes no sense is never
+//! read again.
+//!
+//! *Who returns from [`Transport::close`] may do with its memory what it likes.* No peer writes there. A peer may still
+//! *read* there: it copies, and then looks at the `closed` flag, which the owner has set before it returned. The orders
+//! are those of a sequence lock: the owner sets the flag, then a fence, then it changes memory; the reader reads, then
+//! a fence, then the flag. If it read anything changed, it sees the flag, and the put does not count: no arrival, what
+//! stands in the target is undefined as after any error. The same look is taken after the process of the owner is gone
+//! and its number was given to another.
+//!
+//! What a rank wrote to others' rings stays there when it ends, so that they hear its last words.
+
+mod bounce;
+mod copy;
+mod endpoint;
+mod host;
+mod inbound;
+mod memfd;
+mod memory;
+mod peer;
+mod ring;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+pub use endpoint::Shm;
+pub use host::{Options, Reach, host};
+
+use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};

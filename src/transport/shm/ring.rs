@@ -1,0 +1,320 @@
+//! A ring of records with one writer and one reader, in memory that both have mapped.
+//!
+//! Head and tail count bytes since the beginning and never wrap. The writer alone stores the head, the reader alone
+//! the tail; each on cache lines of its own. A record is contiguous: where it would wrap, padding is written first.
+//! What the other side wrote is not trusted: every number is checked before it is used, on a copy of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where things stand in a ring, in bytes from its start.
+const HEAD: usize = 0;
+const TAIL: usize = 128;
+const DATA: usize = 256;
+
+/// Bytes that a ring for `capacity` bytes of records takes.
+pub(super) const fn footprint(capacity: usize) -> usize {
+    DATA + capacity
+}
+
+/// Records are multiples of this, so their headers are aligned.
+const UNIT: usize = 8;
+/// The longest fixed part of a record.
+pub(super) const FIXED: usize = 4 * UNIT;
+
+/// What a record is. The numbers are those in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// The rest up to the end of the memory is void.
+    Pad = 1,
+    /// The writer's address: its first record.
+    Hello = 2,
+    /// A control message.
+    Message = 3,
+    /// A put with its bytes.
+    Inline = 4,
+    /// A put whose bytes the reader fetches: segments follow.
+    Fetch = 5,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Self> {
+        [Self::Pad, Self::Hello, Self::Message, Self::Inline, Self::Fetch]
+            .into_iter()
+            .find(|k| *k as u8 == byte)
+    }
+}
+
+/// The fixed part of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) kind: Kind,
+    /// Segments that follow (of [`Kind::Fetch`]).
+    pub(super) segments: usize,
+    /// Bytes that follow (of the others).
+    pub(super) len: usize,
+    pub(super) word: u32,
+    pub(super) key: u64,
+    pub(super) address: u64,
+}
+
+/// The other side wrote what makes no sense. Nothing of the ring is used after this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Corrupt;
+
+/// The memory of one ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    base: *mut u8,
+    capacity: usize,
+}
+
+impl Memory {
+    /// A ring at `base` for `capacity` bytes, a power of two.
+    ///
+    /// # Safety
+    /// `footprint(capacity)` bytes at `base`, which is aligned to 64, are mapped for reading and writing as long as this
+    /// or a copy is used. In this process they are touched by one [`Writer`] and one [`Reader`] only.
+    pub(super) unsafe fn new(base: *mut u8, capacity: usize) -> Self {
+        debug_assert!(capacity.is_power_of_two() && base.addr().is_multiple_of(64));
+        Self { base, capacity }
+    }
+
+    fn count(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: inside the mapping and aligned (`new`); both processes touch it as an atomic only.
+        unsafe { AtomicU64::from_ptr(self.base.add(at).cast()) }
+    }
+
+    fn place(&self, position: u64) -> usize {
+        // Below the capacity, so it fits.
+        usize::try_from(position & (self.capacity as u64 - 1)).unwrap_or(0)
+    }
+
+    /// # Safety
+    /// `at + len` is at most the capacity.
+    unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
+        // SAFETY: inside the mapping (the caller's promise, `new`), `to` is the caller's. The writer leaves these bytes
+        // alone until the tail has passed them; one that does not only makes us read numbers that we then check.
+        unsafe { std::ptr::copy_nonoverlapping(self.base.add(DATA + at), to, len) };
+    }
+
+    /// # Safety
+    /// `at + len` is at most the capacity, and `from` can be read.
+    unsafe fn write(&self, at: usize, from: *const u8, len: usize) {
+        // SAFETY: inside the mapping (the caller's promise, `new`); the reader does not read it before the head is moved.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.base.add(DATA + at), len) };
+    }
+}
+
+/// The writing end.
+#[derive(Debug)]
+pub(super) struct Writer {
+    memory: Memory,
+    head: u64,
+    /// The reader's tail as last seen.
+    tail: u64,
+}
+
+// SAFETY: plain numbers and a pointer to shared memory that is used through `&mut` and atomics only.
+unsafe impl Send for Writer {}
+
+impl Writer {
+    /// The writer of a ring that nobody has written to.
+    pub(super) fn new(memory: Memory) -> Self {
+        Self { memory, head: 0, tail: 0 }
+    }
+
+    /// Up to where everything has been read.
+    pub(super) fn tail(&mut self) -> Result<u64, Corrupt> {
+        let tail = self.memory.count(TAIL).load(Ordering::Acquire);
+        if tail < self.tail || tail > self.head {
+            return Err(Corrupt);
+        }
+        self.tail = tail;
+        Ok(tail)
+    }
+
+    /// Up to where everything has been written.
+    pub(super) fn head(&self) -> u64 {
+        self.head
+    }
+
+    fn has_room(&mut self, bytes: usize) -> Result<bool, Corrupt> {
+        let room = |w: &Self| w.memory.capacity as u64 - (w.head - w.tail) >= bytes as u64;
+        Ok(room(self) || {
+            self.tail()?;
+            room(self)
+        })
+    }
+
+    /// Whether a record of `bytes` would be taken now, wherever it falls.
+    pub(super) fn has_room_for(&mut self, bytes: usize) -> Result<bool, Corrupt> {
+        self.has_room(2 * bytes)
+    }
+
+    /// Writes one record with what follows it; `false` when there is no room now. The pieces' lengths must be
+    /// the record's, which a caller keeps within [`longest`].
+    pub(super) fn push(&mut self, record: &Record, pieces: &[(*const u8, usize)]) -> Result<bool, Corrupt> {
+        let fixed = fixed(record.kind);
+        let body: usize = pieces.iter().map(|p| p.1).sum();
+        let size = (fixed + body).next_multiple_of(UNIT);
+        let at = self.memory.place(self.head);
+        let rest = self.memory.capacity - at;
+        let pad = if size > rest { rest } else { 0 };
+        if size > longest(self.memory.capacity) || !self.has_room(pad + size)? {
+            return Ok(false);
+        }
+        if pad > 0 {
+            let word = (pad as u64) << 32 | Kind::Pad as u64;
+            // SAFETY: a multiple of 8 is left before the end, so 8 bytes are.
+            unsafe { self.memory.write(at, word.to_ne_bytes().as_ptr(), UNIT) };
+            self.head += pad as u64;
+        }
+        let mut at = self.memory.place(self.head);
+        let words = [
+            (size as u64) << 32 | (record.segments as u64) << 8 | record.kind as u64,
+            (record.len as u64) << 32 | u64::from(record.word),
+            record.key,
+            record.address,
+        ];
+        // SAFETY: `size` bytes are free from `at` on and do not wrap (above); the fixed part and the pieces fit into it.
+        // The pieces can be read by the promise of whoever put them.
+        unsafe {
+            self.memory.write(at, words.as_ptr().cast(), fixed);
+            at += fixed;
+            for (from, len) in pieces {
+                self.memory.write(at, *from, *len);
+                at += len;
+            }
+        }
+        self.head += size as u64;
+        self.memory.count(HEAD).store(self.head, Ordering::Release);
+        Ok(true)
+    }
+}
+
+/// The longest record that a ring takes: with the padding before it, there is room when the ring is empty.
+pub(super) const fn longest(capacity: usize) -> usize {
+    capacity / 2
+}
+
+const fn fixed(kind: Kind) -> usize {
+    match kind {
+        Kind::Pad => UNIT,
+        Kind::Hello | Kind::Message => 2 * UNIT,
+        Kind::Inline | Kind::Fetch => FIXED,
+    }
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub(super) struct Reader {
+    memory: Memory,
+    tail: u64,
+    /// The writer's head as last seen.
+    head: u64,
+    /// The size of the record that [`Reader::next`] gave.
+    size: usize,
+}
+
+// SAFETY: as for `Writer`.
+unsafe impl Send for Reader {}
+
+/// Bytes of one segment of a [`Kind::Fetch`] in memory.
+pub(super) const SEGMENT: usize = 3 * UNIT;
+
+impl Reader {
+    /// The reader of a ring that nobody has read.
+    pub(super) fn new(memory: Memory) -> Self {
+        Self { memory, tail: 0, head: 0, size: 0 }
+    }
+
+    /// The oldest record that is not [taken](Reader::take) yet.
+    pub(super) fn next(&mut self) -> Result<Option<Record>, Corrupt> {
+        loop {
+            if self.head == self.tail {
+                let head = self.memory.count(HEAD).load(Ordering::Acquire);
+                if head == self.tail {
+                    return Ok(None);
+                }
+                if head.checked_sub(self.tail).is_none_or(|n| n > self.memory.capacity as u64) {
+                    return Err(Corrupt);
+                }
+                self.head = head;
+            }
+            match self.header()? {
+                Some(record) => return Ok(Some(record)),
+                None => self.take(),
+            }
+        }
+    }
+
+    /// The record at the tail; `None` for padding.
+    fn header(&mut self) -> Result<Option<Record>, Corrupt> {
+        let at = self.memory.place(self.tail);
+        let left = (self.memory.capacity - at).min(usize::try_from(self.head - self.tail).unwrap_or(0));
+        if left < UNIT {
+            return Err(Corrupt);
+        }
+        let mut words = [0u64; FIXED / UNIT];
+        // SAFETY: 8 bytes are left before the end (above).
+        unsafe { self.memory.read(at, words.as_mut_ptr().cast(), UNIT) };
+        let size = usize::try_from(words[0] >> 32).map_err(|_| Corrupt)?;
+        let kind = Kind::of(words[0].to_le_bytes()[0]).ok_or(Corrupt)?;
+        let segments = usize::from(words[0].to_le_bytes()[1]);
+        let fixed = fixed(kind);
+        if size < fixed || size > left || !size.is_multiple_of(UNIT) {
+            return Err(Corrupt);
+        }
+        self.size = size;
+        if kind == Kind::Pad {
+            return Ok(None);
+        }
+        // SAFETY: the fixed part is at most `size`, which is at most what is left before the end.
+        unsafe { self.memory.read(at, words.as_mut_ptr().cast(), fixed) };
+        let len = usize::try_from(words[1] >> 32).map_err(|_| Corrupt)?;
+        let body = if kind == Kind::Fetch { segments * SEGMENT } else { len };
+        if body > size - fixed {
+            return Err(Corrupt);
+        }
+        let [a, b, c, d, ..] = words[1].to_le_bytes();
+        let word = u32::from_le_bytes([a, b, c, d]);
+        Ok(Some(Record { kind, segments, len, word, key: words[2], address: words[3] }))
+    }
+
+    /// Copies the part of what follows the fixed part of `record`, which [`Reader::next`] just gave, from `offset` on;
+    /// nothing when it is not all there.
+    ///
+    /// # Safety
+    /// `len` bytes at `to` can be written, and are not touched otherwise meanwhile.
+    pub(super) unsafe fn body(
+        &self,
+        record: &Record,
+        offset: usize,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<(), Corrupt> {
+        let start = fixed(record.kind).checked_add(offset).ok_or(Corrupt)?;
+        if start.checked_add(len).is_none_or(|end| end > self.size) {
+            return Err(Corrupt);
+        }
+        // SAFETY: inside the record, which `header` found to lie inside the ring.
+        unsafe { self.memory.read(self.memory.place(self.tail) + start, to, len) };
+        Ok(())
+    }
+
+    /// Segment `i` of `record`, which [`Reader::next`] just gave.
+    pub(super) fn segment(&self, record: &Record, i: usize) -> Result<[u64; 3], Corrupt> {
+        let mut words = [0u64; 3];
+        // SAFETY: the words are ours.
+        unsafe { self.body(record, i * SEGMENT, words.as_mut_ptr().cast(), SEGMENT)? };
+        Ok(words)
+    }
+
+    /// Frees the record that [`Reader::next`] gave.
+    pub(super) fn take(&mut self) {
+        self.tail += self.size as u64;
+        self.size = 0;
+        self.memory.count(TAIL).store(self.tail, Ordering::Release);
+    }
+}

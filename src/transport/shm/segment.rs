@@ -1,0 +1,213 @@
+//! The memory that a rank shows its node: a header, and one ring for each rank of the node to write to.
+
+use super::memfd;
+use super::ring;
+use crate::error::{Error, ErrorKind, Result};
+use memmap2::{Advice, MmapRaw};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Says that this is one of ours, and of which layout.
+const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s01");
+/// The header: magic, nonce, then what changes, on cache lines of its own.
+const NONCE: usize = 8;
+const CLOSED: usize = 128;
+const CONTACTS: usize = 256;
+const RINGS: usize = 4096;
+/// The most ranks of a node: as many bits as there is room for.
+pub(super) const RANKS_MAX: usize = (RINGS - CONTACTS) * 8;
+
+/// Bytes of one ring for records, where `ranks` share a node: all rings of a rank together stay small.
+pub(super) fn capacity(ranks: usize) -> usize {
+    match ranks {
+        0..=64 => 32 << 10,
+        _ => 16 << 10,
+    }
+}
+
+/// What a rank publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) nonce: u64,
+    pub(super) pid: u32,
+    pub(super) fd: u32,
+    /// How many ranks its memory has rings for, and which of them it is.
+    pub(super) ranks: u32,
+    pub(super) index: u32,
+    /// Where in its own memory the nonce stands, for a test of cross-memory attach.
+    pub(super) probe: u64,
+}
+
+/// Bytes of an address.
+pub(super) const ADDRESS: usize = 40;
+const TAG: &[u8; 8] = b"shm\0\0\0\x001";
+
+impl Address {
+    pub(super) fn encode(&self) -> [u8; ADDRESS] {
+        let mut out = [0; ADDRESS];
+        let small = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
+        let words = [
+            u64::from_le_bytes(*TAG),
+            self.nonce,
+            small(self.pid, self.fd),
+            small(self.ranks, self.index),
+            self.probe,
+        ];
+        for (to, word) in out.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; ADDRESS] = bytes.try_into().ok()?;
+        let mut words = [0u64; ADDRESS / 8];
+        for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(from.try_into().ok()?);
+        }
+        let [tag, nonce, process, place, probe] = words;
+        let halves =
+            |w: u64| (u32::try_from(w >> 32).unwrap_or(0), u32::try_from(w & 0xFFFF_FFFF).unwrap_or(0));
+        let ((pid, fd), (ranks, index)) = (halves(process), halves(place));
+        (tag == u64::from_le_bytes(*TAG)).then_some(Self { nonce, pid, fd, ranks, index, probe })
+    }
+}
+
+/// One rank's memory, mapped: our own or a peer's.
+#[derive(Debug)]
+pub(super) struct Segment {
+    map: MmapRaw,
+    ranks: usize,
+}
+
+/// Bytes of the whole.
+fn length(ranks: usize) -> usize {
+    RINGS + ranks * ring::footprint(capacity(ranks))
+}
+
+impl Segment {
+    /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open.
+    pub(super) fn create(ranks: usize, nonce: u64) -> Result<(Self, File)> {
+        let refused = |e: std::io::Error| {
+            Error::new(ErrorKind::System, format!("no shared memory of {} bytes: {e}", length(ranks)))
+        };
+        let file = memfd::create("circulant", length(ranks)).map_err(refused)?;
+        let map = MmapRaw::map_raw(&file).map_err(refused)?;
+        // Advice: a first put that meets no page is slower, not wrong.
+        let _ = map.advise_range(Advice::PopulateWrite, 0, length(ranks).min(1 << 20));
+        let this = Self { map, ranks };
+        this.count(NONCE).store(nonce, Ordering::Relaxed);
+        this.count(0).store(MAGIC, Ordering::Release);
+        Ok((this, file))
+    }
+
+    /// The memory at `address`. Whoever can map it and finds the nonce there is on the same node.
+    pub(super) fn open(address: &Address) -> std::io::Result<Self> {
+        let ranks = address.ranks as usize;
+        let map = memfd::open(address.pid, address.fd, true)?;
+        let wrong = |what: &str| Err(std::io::Error::other(what.to_owned()));
+        if ranks == 0 || ranks > RANKS_MAX || map.len() != length(ranks) {
+            return wrong("it is of another size");
+        }
+        let this = Self { map, ranks };
+        if this.count(0).load(Ordering::Acquire) != MAGIC {
+            return wrong("it is something else");
+        }
+        if this.count(NONCE).load(Ordering::Relaxed) != address.nonce {
+            return wrong("it is another process's");
+        }
+        Ok(this)
+    }
+
+    fn count(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at < RINGS && at.is_multiple_of(8));
+        // SAFETY: inside the mapping, which has at least RINGS bytes, starts at a page and lives as long as `self`; all
+        // processes touch the header as atomics only.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
+    }
+
+    fn closed_word(&self) -> &AtomicU32 {
+        // SAFETY: as in `count`.
+        unsafe { AtomicU32::from_ptr(self.map.as_mut_ptr().add(CLOSED).cast()) }
+    }
+
+    /// From now on nothing that is read from this rank's memory counts.
+    pub(super) fn close(&self) {
+        self.closed_word().store(1, Ordering::SeqCst);
+        // What this process does to its memory after we return comes after the flag, for every reader.
+        std::sync::atomic::fence(Ordering::SeqCst);
+    }
+
+    /// Whether its rank has closed it.
+    pub(super) fn closed(&self) -> bool {
+        self.closed_word().load(Ordering::Relaxed) != 0
+    }
+
+    /// Says that the rank `index` of the node writes here.
+    pub(super) fn contact(&self, index: usize) {
+        self.count(CONTACTS + index / 64 * 8).fetch_or(1 << (index % 64), Ordering::Release);
+    }
+
+    /// The ranks `64 * i..` of the node that write here, as bits.
+    pub(super) fn contacts(&self, i: usize) -> u64 {
+        self.count(CONTACTS + i * 8).load(Ordering::Acquire)
+    }
+
+    /// The ring that the rank `index` of the node writes to.
+    ///
+    /// # Safety
+    /// This value lives as long as the ring is used, and of each end there is one in this process.
+    pub(super) unsafe fn ring(&self, index: usize) -> ring::Memory {
+        assert!(index < self.ranks);
+        let capacity = capacity(self.ranks);
+        let base = self.map.as_mut_ptr().wrapping_add(RINGS + index * ring::footprint(capacity));
+        // SAFETY: inside the mapping, whose length was checked; its start and all lengths are multiples of 64.
+        unsafe { ring::Memory::new(base, capacity) }
+    }
+}
+
+/// The file's number, for the address.
+pub(super) fn number(file: &File) -> u32 {
+    file.as_raw_fd().cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_checked() {
+        let a = Address { nonce: 2, pid: 3, fd: 4, ranks: 5, index: 6, probe: 7 };
+        let bytes = a.encode();
+        assert_eq!(Address::decode(&bytes), Some(a));
+        for cut in 0..bytes.len() {
+            assert_eq!(Address::decode(&bytes[..cut]), None);
+        }
+        let mut other = bytes;
+        other[0] ^= 1;
+        assert_eq!(Address::decode(&other), None);
+    }
+
+    #[test]
+    fn only_the_right_memory_is_opened() {
+        let (ours, file) = Segment::create(3, 77).unwrap();
+        let good =
+            Address { nonce: 77, pid: std::process::id(), fd: number(&file), ranks: 3, index: 0, probe: 0 };
+        let theirs = Segment::open(&good).unwrap();
+        ours.close();
+        assert!(theirs.closed());
+        let devnull = File::open("/dev/null").unwrap();
+        for bad in [
+            Address { nonce: 78, ..good },
+            Address { ranks: 4, ..good },
+            Address { ranks: 0, ..good },
+            Address { ranks: u32::MAX, ..good },
+            Address { fd: number(&devnull), ..good },
+            Address { fd: u32::MAX, ..good },
+            Address { pid: 0, ..good },
+        ] {
+            assert!(Segment::open(&bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Rings and endpoints of one process, on real shared memory; some of the peers misbehave.
+
+use super::ring::{self, Corrupt, FIXED, Kind, Memory, Reader, Record, SEGMENT, Writer};
+use super::{Options, Reach, Shm};
+use crate::transport::{MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use memmap2::{MmapMut, MmapOptions};
+
+/// Small, and the same for the same seed, which is printed.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Self {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let seed = match std::env::var("CIRCULANT_TEST_SEED") {
+            Ok(text) => text.parse().unwrap(),
+            Err(_) => u64::from(now.subsec_nanos()) << 20 | 1,
+        };
+        println!("seed {seed} (CIRCULANT_TEST_SEED)");
+        Self(seed)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 11).unwrap() % n
+    }
+
+    fn bytes(&mut self, n: usize) -> Vec<u8> {
+        (0..n).map(|_| u8::try_from(self.below(256)).unwrap()).collect()
+    }
+}
+
+const CAPACITY: usize = 4096;
+
+/// A ring in memory of its own.
+fn memory() -> (MmapMut, Memory) {
+    let mut map = MmapMut::map_anon(ring::footprint(CAPACITY)).unwrap();
+    // SAFETY: the caller keeps the mapping, whose heap address stays, as long as the ring; tests have one of each end.
+    let ring = unsafe { Memory::new(map.as_mut_ptr(), CAPACITY) };
+    (map, ring)
+}
+
+fn record(kind: Kind, len: usize) -> Record {
+    Record { kind, segments: 0, len, word: 7, key: 8, address: 9 }
+}
+
+#[test]
+fn records_come_out_as_they_went_in_also_round_the_end() {
+    let mut random = Random::new();
+    let (_map, ring) = memory();
+    let (mut writer, mut reader) = (Writer::new(ring), Reader::new(ring));
+    let mut inside = std::collections::VecDeque::new();
+    let (mut refused, mut total) = (0, 0);
+    for i in 0..20_000u32 {
+        let most = ring::longest(CAPACITY) - FIXED;
+        let n = if i % 50 == 0 { most } else { random.below(300) };
+        let bytes = random.bytes(n);
+        let kind = if random.below(2) == 0 { Kind::Message } else { Kind::Inline };
+        let sent = Record { word: i, key: u64::from(i) << 40, address: !u64::from(i), ..record(kind, n) };
+        let (a, b) = bytes.split_at(n / 3);
+        match writer.push(&sent, &[(a.as_ptr(), a.len()), (b.as_ptr(), b.len())]).unwrap() {
+            true => inside.push_back((sent, bytes)),
+            false => refused += 1,
+        }
+        while inside.len() > random.below(12) {
+            let (sent, bytes) = inside.pop_front().unwrap();
+            let got = reader.next().unwrap().unwrap();
+            assert_eq!((got.kind, got.len), (sent.kind, sent.len));
+            if got.kind == Kind::Inline {
+                assert_eq!(got, sent);
+            }
+            let mut body = vec![0; got.len];
+            // SAFETY: the vector has that length.
+            unsafe { reader.body(&got, 0, body.as_mut_ptr(), body.len()).unwrap() };
+            assert_eq!(body, bytes);
+            reader.take();
+            total += 1;
+        }
+    }
+    assert!(refused > 0 && total > 1000, "{refused} {total}");
+}
+
+#[test]
+fn a_full_ring_refuses_and_recovers() {
+    let (_map, ring) = memory();
+    let (mut writer, mut reader) = (Writer::new(ring), Reader::new(ring));
+    let bytes = [5u8; 100];
+    let push = |w: &mut Writer| w.push(&record(Kind::Message, 100), &[(bytes.as_ptr(), 100)]).unwrap();
+    let mut count = 0;
+    while push(&mut writer) {
+        count += 1;
+    }
+    assert!(count > CAPACITY / 200 && !push(&mut writer));
+    assert!(reader.next().unwrap().is_some());
+    assert!(!push(&mut writer), "not taken yet");
+    reader.take();
+    assert!(push(&mut writer));
+    let mut rest = 0;
+    while reader.next().unwrap().is_some() {
+        reader.take();
+        rest += 1;
+    }
+    assert_eq!(rest, count);
+    let tail = writer.tail().unwrap();
+    assert_eq!(tail, writer.head());
+    let long = vec![0u8; CAPACITY];
+    assert!(!writer.push(&record(Kind::Message, CAPACITY), &[(long.as_ptr(), CAPACITY)]).unwrap());
+}
+
+/// Whatever stands in a ring, its reader gives a record whose bytes are all inside, or says that it is corrupt.
+#[test]
+fn nonsense_is_found_out() {
+    let mut random = Random::new();
+    let (mut corrupt, mut fine) = (0, 0);
+    for _ in 0..20_000 {
+        let (mut map, ring) = memory();
+        let mut writer = Writer::new(ring);
+        let bytes = random.bytes(200);
+        for n in [8, 200, 64] {
+            assert!(writer.push(&record(Kind::Inline, n), &[(bytes.as_ptr(), n)]).unwrap());
+        }
+        for _ in 0..1 + random.below(4) {
+            // Among the counts or among the records.
+            let at = if random.below(4) == 0 { random.below(16) } else { 256 + random.below(400) };
+            map[at] = random.bytes(1)[0];
+        }
+        let mut reader = Reader::new(ring);
+        loop {
+            match reader.next() {
+                Ok(Some(r)) => {
+                    let n = if r.kind == Kind::Fetch { r.segments * SEGMENT } else { r.len };
+                    let mut body = vec![0u8; n];
+                    // SAFETY: the vector has that length.
+                    assert!(unsafe { reader.body(&r, 0, body.as_mut_ptr(), n) }.is_ok());
+                    // SAFETY: nothing is written when it is refused, which is what is asked here.
+                    assert!(unsafe { reader.body(&r, usize::MAX - 8, body.as_mut_ptr(), n) }.is_err());
+                    reader.take();
+                    fine += 1;
+                }
+                Ok(None) => break,
+                Err(Corrupt) => {
+                    corrupt += 1;
+                    break;
+                }
+            }
+        }
+    }
+    assert!(corrupt > 100 && fine > 100, "{corrupt} {fine}");
+}
+
+#[test]
+fn a_tail_that_makes_no_sense_is_found_out() {
+    let (mut map, ring) = memory();
+    let mut writer = Writer::new(ring);
+    assert!(writer.push(&record(Kind::Message, 0), &[]).unwrap());
+    map[128..136].copy_from_slice(&u64::MAX.to_ne_bytes());
+    assert_eq!(writer.tail(), Err(Corrupt));
+    let long = [0u8; 1900];
+    assert_eq!(
+        (0..4).try_for_each(|_| {
+            writer.push(&record(Kind::Message, 1900), &[(long.as_ptr(), 1900)]).map(|_| ())
+        }),
+        Err(Corrupt)
+    );
+}
+
+// --- endpoints ---------------------------------------------------------------------------------------------------
+
+#[derive(Default)]
+struct Log {
+    arrivals: Vec<u32>,
+    done: Vec<u64>,
+    messages: Vec<Vec<u8>>,
+    lost: Vec<(Option<u32>, String)>,
+}
+
+impl Sink for Log {
+    fn arrival(&mut self, word: u32) {
+        self.arrivals.push(word);
+    }
+    fn done(&mut self, token: u64) {
+        self.done.push(token);
+    }
+    fn message(&mut self, bytes: &[u8]) {
+        self.messages.push(bytes.to_vec());
+    }
+    fn lost(&mut self, peer: Option<u32>, why: &str) {
+        self.lost.push((peer, why.to_owned()));
+    }
+}
+
+const LEN: usize = 4 << 20;
+
+/// An endpoint with a shared chunk; dropped first, the endpoint is closed before the memory goes.
+struct Rank {
+    wire: Shm,
+    log: Log,
+    registration: Registration,
+    remote: Remote,
+    map: MmapMut,
+}
+
+impl Rank {
+    fn source(&self, at: usize, len: usize) -> Source {
+        Source { ptr: self.map.as_ptr().wrapping_add(at), len, registration: self.registration }
+    }
+
+    fn poll(&mut self) -> usize {
+        self.wire.poll(&mut self.log).unwrap()
+    }
+
+    fn put(&mut self, peer: u32, sources: &[Source], to: Remote, word: u32) -> Posted {
+        // SAFETY: the sources lie in the map, which outlives the endpoint's use, and are not written meanwhile.
+        unsafe { self.wire.put(peer, sources, to.base, to.key, word, word.into()) }.unwrap()
+    }
+}
+
+fn ranks(n: u32) -> Vec<Rank> {
+    // Not from 0 and not all: those of one node.
+    let mates: Vec<u32> = (0..n).map(|i| 10 + 3 * i).collect();
+    let mut ranks: Vec<Rank> = mates.iter().map(|rank| open(*rank, &mates)).collect();
+    let addresses: Vec<_> = ranks.iter().map(|r| r.wire.address()).collect();
+    for rank in &mut ranks {
+        for (mate, address) in mates.iter().zip(&addresses) {
+            let (reach, why) = rank.wire.reach(*mate, address);
+            assert!(reach >= Reach::Shared, "{why}");
+            rank.wire.connect(*mate, address).unwrap();
+            assert!(rank.wire.connect(*mate, address).is_err(), "twice");
+        }
+    }
+    ranks
+}
+
+fn open(rank: u32, mates: &[u32]) -> Rank {
+    let mut wire = Shm::open(&Options { rank, mates, wait: None }).unwrap();
+    let file = wire.share(LEN).unwrap();
+    // SAFETY: a file of our own, which cannot shrink.
+    let mut map = unsafe { MmapOptions::new().map_mut(&file) }.unwrap();
+    // SAFETY: the map lives until the endpoint is closed; references into it live between polls only.
+    let (registration, remote) = unsafe { wire.register_shared(map.as_mut_ptr(), LEN, file) }.unwrap();
+    Rank { wire, log: Log::default(), registration, remote, map }
+}
+
+#[test]
+fn all_to_all_arrives_whole_and_is_said_to_be_done() {
+    let mut random = Random::new();
+    let mut ranks = ranks(4);
+    const SLICE: usize = LEN / 8;
+    for round in 0..30u32 {
+        let sizes: Vec<usize> = (0..4)
+            .map(|_| random.below(19))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|k| random.below(2 << k))
+            .collect();
+        for (i, rank) in ranks.iter_mut().enumerate() {
+            let bytes = random.bytes(sizes[i]);
+            rank.map[4 * SLICE..][..bytes.len()].copy_from_slice(&bytes);
+            rank.log = Log::default();
+        }
+        for from in 0..4 {
+            for to in 0..4 {
+                let peer = 10 + 3 * u32::try_from(to).unwrap();
+                let base = ranks[to].remote.base + (from * SLICE) as u64;
+                let remote = Remote { base, ..ranks[to].remote };
+                let half = sizes[from] / 2;
+                let sources = [
+                    ranks[from].source(4 * SLICE, half),
+                    ranks[from].source(4 * SLICE + half, sizes[from] - half),
+                ];
+                assert_eq!(
+                    ranks[from].put(peer, &sources, remote, round * 4 + u32::try_from(to).unwrap()),
+                    Posted::Yes
+                );
+            }
+        }
+        for _ in 0..1000 {
+            ranks.iter_mut().for_each(|r| _ = r.poll());
+        }
+        for to in 0..4 {
+            assert_eq!(ranks[to].log.arrivals.len(), 4, "round {round}");
+            assert_eq!(ranks[to].log.done.len(), 4);
+            assert!(ranks[to].log.lost.is_empty(), "{:?}", ranks[to].log.lost);
+            for from in 0..4 {
+                let want = &ranks[from].map[4 * SLICE..][..sizes[from]];
+                assert!(
+                    &ranks[to].map[from * SLICE..][..sizes[from]] == want,
+                    "round {round}, {from} to {to}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn plain_memory_is_read_across_processes() {
+    let mut ranks = ranks(2);
+    let plain = vec![9u8; 3 << 20];
+    // SAFETY: the vector lives until the end and is only read.
+    let (r, _) = unsafe { ranks[0].wire.register(plain.as_ptr().cast_mut(), plain.len()) }.unwrap();
+    let remote = ranks[1].remote;
+    let source = Source { ptr: plain.as_ptr(), len: plain.len(), registration: r };
+    assert_eq!(ranks[0].put(13, &[source], remote, 1), Posted::Yes);
+    for _ in 0..10 {
+        ranks.iter_mut().for_each(|r| _ = r.poll());
+    }
+    if ranks[1].log.lost.is_empty() {
+        assert_eq!((&ranks[1].log.arrivals[..], &ranks[0].log.done[..]), (&[1][..], &[1][..]));
+        assert!(ranks[1].map[..plain.len()] == plain);
+    } else {
+        println!("not permitted here: {:?}", ranks[1].log.lost);
+    }
+}
+
+/// A put that was posted, but not read when its owner closed, does not count; what was said before the end does.
+#[test]
+fn what_is_read_after_the_close_does_not_count() {
+    let mut ranks = ranks(2);
+    let remote = ranks[1].remote;
+    let source = ranks[0].source(0, 1 << 20);
+    assert_eq!(ranks[0].put(13, &[source], remote, 1), Posted::Yes);
+    assert_eq!(ranks[0].wire.message(13, b"sorry").unwrap(), Posted::Yes);
+    ranks[0].wire.close().unwrap();
+    for _ in 0..200 {
+        ranks[1].poll();
+    }
+    let log = &ranks[1].log;
+    assert_eq!((log.arrivals.len(), &log.messages[..]), (0, &[b"sorry".to_vec()][..]));
+    assert_eq!(log.lost, [(Some(10), "it closed its endpoint".to_owned())]);
+    let e = ranks[1].wire.message(10, b"x").unwrap_err();
+    assert_eq!((e.kind(), e.peer()), (crate::ErrorKind::PeerLost, Some(10)));
+}
+
+/// What is said of a put, where it says that its bytes are, and where it goes.
+type Wrong = (&'static str, [u64; 3], fn(Remote) -> (u64, u64));
+
+/// What a peer of ours would have to be to write this is another question: it must not hurt.
+#[test]
+fn wrong_puts_are_errors_and_change_nothing() {
+    let chunk = |number: u64, fd: u64| number << 32 | fd;
+    let len = LEN as u64;
+    let cases: &[Wrong] = &[
+        ("not registered", [0, 0, 4096], |r| (r.key + 1, r.base)),
+        ("not registered", [0, 0, 4096], |r| (r.key, r.base + LEN as u64 - 4095)),
+        ("not registered", [0, 0, 4096], |r| (r.key, r.base - 1)),
+        ("cannot be read", [chunk(1, 999_999), 0, 4096], |r| (r.key, r.base)),
+        ("cannot be read", [chunk(1, 0), 0, 4096], |r| (r.key, r.base)),
+        ("cannot be read", [chunk(70_000, 0), 0, 4096], |r| (r.key, r.base)),
+        ("cannot be read", [chunk(0xFFFF_FFFF, 0), 4096, 4096], |r| (r.key, r.base)),
+        ("cannot be read", [0, len - 1, 4096], |r| (r.key, r.base)),
+        ("makes no sense", [0, u64::MAX, u64::MAX], |r| (r.key, r.base)),
+    ];
+    for (want, segment, to) in cases {
+        let mut ranks = ranks(2);
+        // Chunk 0 is known from here on.
+        let source = ranks[0].source(0, 1 << 16);
+        let remote = ranks[1].remote;
+        assert_eq!(ranks[0].put(13, &[source], remote, 1), Posted::Yes);
+        ranks[1].poll();
+        assert_eq!(ranks[1].log.arrivals, [1]);
+        ranks[1].map.fill(3);
+        let (key, address) = to(ranks[1].remote);
+        let record = Record { kind: Kind::Fetch, segments: 1, len: 0, word: 2, key, address };
+        let writer = ranks[0].wire.writer_to(13);
+        assert!(writer.push(&record, &[(segment.as_ptr().cast(), SEGMENT)]).unwrap());
+        for _ in 0..100 {
+            ranks[1].poll();
+        }
+        let log = &ranks[1].log;
+        assert_eq!(log.arrivals, [1], "{want} {segment:?}");
+        assert!(log.lost.len() == 1 && log.lost[0].0 == Some(10), "{:?}", log.lost);
+        // A segment without end is either one.
+        assert!(
+            log.lost[0].1.contains(want) || *want == "makes no sense",
+            "{want} {segment:?}: {:?}",
+            log.lost
+        );
+        assert!(ranks[1].map.iter().all(|b| *b == 3), "{want} {segment:?}");
+    }
+}
+
+#[test]
+fn messages_that_are_too_long_are_refused_at_both_ends() {
+    let mut ranks = ranks(2);
+    assert!(ranks[0].wire.message(13, &[0; MESSAGE_MAX + 1]).is_err());
+    let long = [1u8; MESSAGE_MAX + 1];
+    let record = record(Kind::Message, long.len());
+    assert!(ranks[0].wire.writer_to(13).push(&record, &[(long.as_ptr(), long.len())]).unwrap());
+    ranks[1].poll();
+    assert!(ranks[1].log.messages.is_empty());
+    assert_eq!(ranks[1].log.lost.len(), 1);
+}
+
+#[test]
+fn the_memory_of_others_is_not_taken_for_a_peers() {
+    let mates = [0, 1, 2];
+    let mut a = open(0, &mates);
+    let (b, c) = (open(1, &mates), open(2, &mates));
+    assert!(a.wire.connect(1, &c.wire.address()).unwrap_err().to_string().contains("rank 2 of the node"));
+    assert!(a.wire.connect(7, &b.wire.address()).is_err());
+    let mut other = b.wire.address();
+    other[8] ^= 1;
+    let e = a.wire.connect(1, &other).unwrap_err();
+    assert!(e.to_string().contains("another process's"), "{e}");
+    assert_eq!(a.wire.reach(1, &other).0, Reach::None);
+    a.wire.connect(1, &b.wire.address()).unwrap();
+    assert!(Shm::open(&Options { rank: 5, mates: &mates, wait: None }).is_err());
+}
