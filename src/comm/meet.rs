@@ -290,7 +290,7 @@ fn wait(config: &Config) -> Result<Option<Wait>> {
         "block" => Ok(Some(Wait::Block)),
         "auto" => Ok(None),
         other => {
-            let what = format!("CIRCULANT_WAIT: {other:?} is not spin, yield or auto");
+            let what = format!("CIRCULANT_WAIT: {other:?} is not spin, yield, block or auto");
             Err(Error::new(ErrorKind::Config, what))
         }
     }
