@@ -9,6 +9,8 @@ Such points are run again, a few times.
 import contextlib
 import csv
 import datetime
+import importlib.machinery
+import importlib.util
 import json
 import os
 import platform
@@ -89,12 +91,25 @@ def raised(figure):
         signal.signal(signal.SIGTERM, previous)
 
 
+def by_itself(path):
+    """A script as a module: the counts are asked for after each row, and a new process would be in the way of the next."""
+    loader = importlib.machinery.SourceFileLoader(path.name, str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+SWITCH = by_itself(rivals.CLUSTER)
+
+
 def frames(place):
     """(frames, late ones) so far; None where no switch counts."""
-    if not place.cluster:
-        return None
-    counted = json.loads(cluster("--name", place.cluster, "status", "--json"))["frames"]
+    counted = SWITCH.frames(place.cluster) if place.cluster else None
     return counted and (counted["frames"], counted["late"])
+
+
+def late_share(before, after):
+    return (after[1] - before[1]) / max(1, after[0] - before[0]) if before and after else 0.0
 
 
 # --- one batch ----------------------------------------------------------------------------------------------------
@@ -139,9 +154,11 @@ class Track:
             nonlocal before
             found = ROW.match(text)
             if found:
-                after = frames(self.place)
-                late = (after[1] - before[1]) / max(1, after[0] - before[0]) if after else 0.0
-                before = after
+                try:
+                    after = frames(self.place)
+                    late, before = late_share(before, after), after
+                except SWITCH.Trouble:  # it is being torn down, and this row is nobody's any more
+                    late = 1.0
                 op, dist, p, bytes_, least, median, _, n, _ = found.groups()
                 rows.append(Row(Point(op, dist, int(bytes_)), int(p), float(least), float(median), int(n), late))
 
