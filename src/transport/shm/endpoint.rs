@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-/// Puts of at most this many bytes go through the ring.
-const INLINE: usize = 1024;
+/// Puts of at most this many bytes go through the ring: there each cache line is passed on twice.
+const INLINE: usize = 256;
 /// Segments of one put.
 const GATHER: usize = 16;
 /// Puts through rings that are not yet said to be done.
