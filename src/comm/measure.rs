@@ -4,6 +4,7 @@ use super::communicator::Communicator;
 use super::world::Shared;
 use crate::engine::Pair;
 use crate::error::{Result, argument};
+use crate::plan::price;
 use crate::plan::registry::cost::Machine;
 use crate::plan::registry::{Arguments, Operation};
 use crate::select::{Candidate, Model, Probed, Source};
@@ -74,25 +75,31 @@ impl Communicator {
         Ok(Wire { latency_ns, overhead_ns, byte_ns })
     }
 
-    /// L and β in haste, at start-up. o stays what it was taken for. On a wire that is quick there is time for a
-    /// second look, which the first, with everything cold, needs.
-    pub(super) fn probe(&self, pair: [usize; 2], overhead_ns: u64) -> Result<Probed> {
+    /// L and β in haste, at start-up; o stays what `known` says, and so does β where it cannot be seen. On a wire that
+    /// is quick there is time for a second look, which the first, with everything cold, needs.
+    pub(super) fn probe(&self, pair: [usize; 2], known: &price::Model) -> Result<Probed> {
         let (mut small, mut large) = (f64::INFINITY, f64::INFINITY);
-        for (few, fewer) in [(5, 2), (30, 10)] {
-            small = small.min(best(&self.put_times_between(pair, 8, few)?));
-            large = large.min(best(&self.put_times_between(pair, PROBE_BYTES, fewer)?));
+        for (few, fewer) in [(3, 1), (30, 8)] {
+            let times = self.alone(pair, |shared, pair, deadline| {
+                let mut times =
+                    |bytes, reps| shared.engine.ping_pong(&shared.arena, pair, bytes, reps, deadline);
+                Ok([times(8, few)?, times(PROBE_BYTES, fewer)?])
+            })?;
+            let [short, long] = times.unwrap_or_default();
+            let spent: Duration = short.iter().chain(&long).sum();
             // All go by what the first of the pair saw.
-            let mut seen = [small, large];
+            let mut seen = [small.min(best(&short)), large.min(best(&long)), spent.as_nanos() as f64];
             self.bcast(&mut seen, pair[0])?;
-            [small, large] = seen;
-            if small + large > SLOW_NS {
+            (small, large) = (seen[0], seen[1]);
+            if seen[2] > PROBE_NS {
                 break;
             }
         }
-        let byte_ns = (large - small).max(0.0) / PROBE_BYTES as f64;
-        let (latency_ns, byte_ps) =
-            (whole(small).saturating_sub(overhead_ns), whole(1000.0 * byte_ns).max(1));
-        Ok(Probed { latency_ns, byte_ps })
+        let byte_ps = whole(1000.0 * (large - small) / PROBE_BYTES as f64);
+        Ok(Probed {
+            latency_ns: whole(small).saturating_sub(known.overhead_ns),
+            byte_ps: if byte_ps > 0 { byte_ps } else { known.byte_ps },
+        })
     }
 
     fn slope(&self, pair: [usize; 2], [near, far]: Slope) -> Result<f64> {
@@ -170,8 +177,8 @@ impl Shared {
     }
 }
 
-/// A probe does not look twice at wires that take this long.
-const SLOW_NS: f64 = 500_000.0;
+/// A probe does not look twice if one way took so long.
+const PROBE_NS: f64 = 3e6;
 
 /// Long enough for β to show beside L, short enough for a slow wire.
 const PROBE_BYTES: usize = 64 << 10;

@@ -191,7 +191,7 @@ impl World {
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
         if self.size() > 1 && select::probes(&self.provider, &self.config, &model, other.is_some())? {
-            probed = Some(self.comm().probe([0, other.unwrap_or(1)], model.wire().overhead_ns)?);
+            probed = Some(self.comm().probe([0, other.unwrap_or(1)], model.wire())?);
         }
         match probed.is_some() || other.is_none() {
             true => self.retune(probed),
