@@ -213,8 +213,10 @@ fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant) -> Opt
     let (mut pieces, mut singles, mut bytes, mut ranks) = (0, 0, 0, 0);
     for &(count, owners) in alike {
         ranks += owners;
+        if count == 0 {
+            continue;
+        }
         match share(count, n, largest) {
-            _ if count == 0 => {}
             1 => (singles, bytes) = (singles + owners, bytes + owners * count),
             blocks => pieces += owners * u64::from(blocks),
         }
