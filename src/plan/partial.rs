@@ -213,6 +213,11 @@ impl Sketch {
         }
     }
 
+    pub(super) fn notify(&mut self, round: u32, peer: u32, waits: &[Wait], bump: u32) {
+        let waits = self.two(round, waits);
+        self.steps.push(Step::notify(round, peer, waits, bump));
+    }
+
     pub(super) fn expect(
         &mut self,
         round: u32,

@@ -9,6 +9,7 @@ mod reductions;
 
 mod cube;
 mod inter;
+mod nodes;
 mod reversed;
 
 use super::allgather::circulant::Allgather;
@@ -131,6 +132,7 @@ const LISTS: &[&[Algorithm]] = &[
     reversed::LINES,
     cube::LINES,
     inter::LINES,
+    nodes::LINES,
 ];
 
 /// All algorithms.

@@ -4,6 +4,7 @@ use super::{inter, moves};
 use crate::error::{Result, argument};
 use crate::plan::alltoall::Row;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::fmt;
 use std::str::FromStr;
 
@@ -184,8 +185,8 @@ pub struct Arguments {
     pub exact: bool,
     /// The number of blocks; `None`: by rule from the model.
     pub blocks: Option<u32>,
-    /// The node of each rank, for algorithms that keep nodes together; nothing: every rank is alone on its.
-    pub nodes: Vec<u32>,
+    /// The node of each rank, by any number, for algorithms that know nodes; nothing: every rank is alone on its.
+    pub nodes: Arc<[u32]>,
 }
 
 impl Arguments {

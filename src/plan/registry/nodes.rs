@@ -1,0 +1,192 @@
+//! The lines of the algorithms that know nodes. N nodes, S the ranks of the largest, q_N = ⌈log2 N⌉. Rounds are those
+//! of the proof, of which many are empty for most ranks.
+
+use super::cost::nodes as cost;
+use super::{Algorithm, Arguments, Build, Operation, q};
+use crate::error::{Result, argument};
+use crate::plan::allgatherv::circulant::Blocks;
+use crate::plan::node::{Nodes, barrier::Barrier, spread::Spread};
+use crate::plan::price::Model;
+use crate::plan::{Plan, rules};
+
+type Built = Result<Box<dyn Plan>>;
+
+const LEADERS: &str = "several nodes, several ranks on some";
+const LANES: &str = "several nodes of the same number of ranks, several on each";
+const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373; Träff 2022";
+
+const fn line(
+    operation: Operation,
+    name: &'static str,
+    [restrictions, rounds, volume, source]: [&'static str; 4],
+    fits: fn(&Arguments) -> Result<()>,
+    rounds_of: fn(&Arguments, u32) -> u32,
+    build: Build,
+) -> Algorithm {
+    Algorithm {
+        operation,
+        name,
+        restrictions,
+        rounds,
+        volume,
+        source,
+        fits,
+        rounds_of,
+        build,
+        cost: None,
+        order: None,
+    }
+}
+
+/// All of them.
+pub(super) const LINES: &[Algorithm] = {
+    use Operation::{Allgather, Allgatherv, Barrier as Barriers, Bcast};
+    &[
+        line(
+            Bcast,
+            "node_circulant",
+            [LEADERS, "<= (n+q_N)S", "m", "Träff 2022, Algorithm 6, among the nodes' leaders"],
+            leaders,
+            |a, n| by_blocks(a, n, 0),
+            |a, model| {
+                let n = bcast_blocks(a, model);
+                Ok(Box::new(Spread::bcast(nodes(a)?, a.root, a.bytes, n)?))
+            },
+        )
+        .costs(cost::bcast),
+        line(
+            Bcast,
+            "lanes",
+            [LANES, "<= (n+q_N)S + S-1", "m", FULL_LANE],
+            lanes,
+            |a, n| by_blocks(a, n, 1),
+            |a, model| {
+                let n = bcast_blocks(a, model);
+                Ok(Box::new(Spread::bcast_lanes(even(a)?, a.root, a.bytes, n)?))
+            },
+        )
+        .costs(cost::bcast_lanes),
+        line(
+            Allgather,
+            "node_circulant",
+            [LEADERS, "<= (n+q_N)S + S-1", "m - m/p", "Träff 2022, Algorithm 9, among the nodes' leaders"],
+            leaders,
+            |a, n| by_blocks(a, n, 1),
+            |a, model| allgatherv(&equal(a)?, model),
+        )
+        .costs(cost::allgather),
+        line(
+            Allgather,
+            "lanes",
+            [LANES, "<= (n+q_N)S", "m - m/p", FULL_LANE],
+            lanes,
+            |a, n| by_blocks(a, n, 0),
+            |a, model| allgatherv_lanes(&equal(a)?, model),
+        )
+        .costs(cost::allgather_lanes),
+        line(
+            Allgatherv,
+            "node_circulant",
+            [LEADERS, "<= (n+q_N)S + S-1", "m - m_r", "Träff 2022, Algorithm 9, among the nodes' leaders"],
+            leaders,
+            |a, n| by_blocks(a, n, 1),
+            allgatherv,
+        )
+        .costs(cost::allgatherv),
+        line(
+            Allgatherv,
+            "lanes",
+            [LANES, "<= (n+q_N)S", "m - m_r", FULL_LANE],
+            lanes,
+            |a, n| by_blocks(a, n, 0),
+            allgatherv_lanes,
+        )
+        .costs(cost::allgatherv_lanes),
+        line(
+            Barriers,
+            "node_dissemination",
+            [LEADERS, "q_N + 2(S-1)", "0", "dissemination among the nodes' leaders"],
+            leaders,
+            |a, _| nodes(a).map_or(0, |nodes| q(nodes.count()) + 2 * (nodes.most() - 1)),
+            |a, _| Ok(Box::new(Barrier::new(nodes(a)?))),
+        )
+        .costs(cost::barrier),
+    ]
+};
+
+pub(super) fn nodes(a: &Arguments) -> Result<Nodes> {
+    Nodes::new(a.size, &a.nodes)
+}
+
+fn leaders(a: &Arguments) -> Result<()> {
+    nodes(a).map(|_| ())
+}
+
+/// Nodes of the same number of ranks.
+fn even(a: &Arguments) -> Result<Nodes> {
+    let nodes = nodes(a)?;
+    nodes.each()?;
+    Ok(nodes)
+}
+
+fn lanes(a: &Arguments) -> Result<()> {
+    even(a).map(|_| ())
+}
+
+/// (n + q_N)·S, and S−1 for each stage within nodes.
+fn by_blocks(a: &Arguments, n: u32, stages: u32) -> u32 {
+    let rounds = |nodes: Nodes| {
+        let rounds = n.saturating_add(q(nodes.count())).saturating_mul(nodes.most());
+        rounds.saturating_add(stages * (nodes.most() - 1))
+    };
+    nodes(a).map_or(0, rounds)
+}
+
+/// As among the nodes, where a block also costs its carrier the puts within the node.
+pub(super) fn bcast_blocks(a: &Arguments, model: &Model) -> u32 {
+    let by_rule = |nodes: Nodes| rules::bcast_blocks(nodes.count(), a.bytes, &with_fan(&nodes, model));
+    a.blocks.unwrap_or_else(|| nodes(a).map_or(1, by_rule))
+}
+
+/// The wire with the puts within a node in o. What such a put costs is not known here: an eighth of one between
+/// nodes.
+pub(super) fn with_fan(nodes: &Nodes, model: &Model) -> Model {
+    let fan = model.overhead_ns.saturating_mul(u64::from(nodes.most() - 1)) / 8;
+    Model { overhead_ns: model.overhead_ns.saturating_add(fan), ..*model }
+}
+
+/// An allgather as an allgatherv.
+pub(super) fn equal(a: &Arguments) -> Result<Arguments> {
+    let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
+    let displs = (0..u64::from(a.size)).map(|j| j * (end / u64::from(a.size.max(1)))).collect();
+    Ok(Arguments { counts: vec![a.bytes; a.size as usize], displs, ..a.clone() })
+}
+
+/// The numbers of blocks of lists of counts by node.
+pub(super) fn blocks(a: &Arguments, nodes: &Nodes, counts: &[u64], model: &Model) -> Blocks {
+    let by_rule = || rules::allgatherv_blocks(counts, &with_fan(nodes, model));
+    a.blocks.map_or_else(by_rule, Blocks::Equal)
+}
+
+/// The bytes of each node's ranks together.
+pub(super) fn by_node(nodes: &Nodes, counts: &[u64]) -> Vec<u64> {
+    let count = |rank: &u32| counts.get(*rank as usize).copied().unwrap_or(0);
+    (0..nodes.count())
+        .map(|node| nodes.members(node).iter().map(count).fold(0, u64::saturating_add))
+        .collect()
+}
+
+fn allgatherv(a: &Arguments, model: &Model) -> Built {
+    let nodes = nodes(a)?;
+    let blocks = blocks(a, &nodes, &by_node(&nodes, &a.counts), model);
+    Ok(Box::new(Spread::allgatherv(nodes, &a.counts, &a.displs, &blocks, a.in_place)?))
+}
+
+fn allgatherv_lanes(a: &Arguments, model: &Model) -> Built {
+    let nodes = even(a)?;
+    let of_lane = {
+        let nodes = nodes.clone();
+        move |counts: &[u64]| blocks(a, &nodes, counts, model)
+    };
+    Ok(Box::new(Spread::allgatherv_lanes(nodes, &a.counts, &a.displs, &of_lane, a.in_place)?))
+}
