@@ -97,3 +97,36 @@ fn an_allgather_brings_every_node_what_it_lacks() {
         });
     }
 }
+
+fn vectors(size: u32, random: &mut Random) -> Arguments {
+    let element = random.one_of(&[1, 8]);
+    Arguments {
+        size,
+        root: random.rank(size),
+        bytes: element * random.one_of(&[0, 1, 1000, 1 << 17]),
+        element,
+        commutative: true,
+        blocks: random.one_of(&[None, Some(1), Some(7)]),
+        in_place: random.yes(2),
+        ..Arguments::default()
+    }
+}
+
+#[test]
+fn a_reduction_leaves_every_node_once() {
+    every_case("a_reduction_leaves_every_node_once", Operation::Reduce, vectors, |a, nodes, name| {
+        for (node, (_, went)) in nodes {
+            let wanted = if *node == a.nodes[a.root as usize] { 0 } else { a.bytes };
+            assert_eq!(*went, wanted, "node {node}: {name}");
+        }
+    });
+}
+
+/// Twice all but one of N pieces: the least there is for an allreduce of N nodes, on average over them.
+#[test]
+fn an_allreduce_crosses_as_among_nodes() {
+    every_case("an_allreduce_crosses_as_among_nodes", Operation::Allreduce, vectors, |a, nodes, name| {
+        let crossed: u64 = nodes.values().map(|(came, _)| came).sum();
+        assert_eq!(crossed, 2 * (nodes.len() as u64 - 1) * a.bytes, "{name}");
+    });
+}

@@ -184,6 +184,17 @@ impl Sketch {
         out
     }
 
+    /// Sorts by rounds, and in a round what is local first: a message is lowered at its first put, where all joins that
+    /// its puts wait for must be known.
+    pub(super) fn by_rounds(&mut self) {
+        self.steps.sort_by_key(|step| (step.round, !step.kind.is_local()));
+    }
+
+    /// Any number of waits as two.
+    pub(super) fn both(&mut self, round: u32, waits: &[Wait]) -> [Wait; 2] {
+        self.two(round, waits)
+    }
+
     /// One wait for all of these.
     pub(super) fn one(&mut self, round: u32, waits: &[Wait]) -> Wait {
         let waits = self.two(round, waits);

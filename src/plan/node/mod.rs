@@ -13,9 +13,10 @@
 //! Which ranks share a node may be anything: placement in blocks, round-robin, or by chance. [`Nodes`] counts nodes
 //! by their first ranks.
 //!
-//! - [`spread`]: broadcast, allgather and allgatherv; [`barrier`].
+//! - [`spread`]: broadcast, allgather and allgatherv; [`fold`]: reduce and allreduce; [`barrier`].
 
 pub mod barrier;
+pub mod fold;
 pub mod spread;
 
 use crate::error::{Result, argument};

@@ -338,7 +338,11 @@ impl Spread {
         let counters =
             carried.map_or(self.nodes.most(), |lane| self.base(lane, node) + lane.plan.counters(node));
         let mut s = Sketch::new(counters);
-        for lane in &self.lanes {
+        let comes_home = |lane: &&Lane| {
+            let carrier = lane.carriers[node as usize];
+            lane.parts(node).iter().any(|part| part.owner != carrier)
+        };
+        for lane in self.lanes.iter().filter(comes_home) {
             for further in 1..count(self.nodes.members(node).len()) {
                 let to = self.nodes.neighbour(rank, further);
                 for (part, bump) in self.home(lane, rank, to) {
@@ -364,7 +368,7 @@ impl Spread {
             let (from, to) = (Place::new(Region::Input, 0), Place::new(Region::Output, displ));
             s.steps.push(Step::copy(self.rounds - 1, from, to, len, [Wait::NONE; 2], NO_COUNTER));
         }
-        s.steps.sort_by_key(|step| step.round);
+        s.by_rounds();
         s
     }
 

@@ -2,10 +2,12 @@
 //! of the proof, of which many are empty for most ranks.
 
 use super::cost::nodes as cost;
-use super::{Algorithm, Arguments, Build, Operation, q};
+use super::reductions::{commutes, reduce_blocks};
+use super::{Algorithm, Arguments, Build, Operation, order, q};
 use crate::error::{Result, argument};
 use crate::plan::allgatherv::circulant::Blocks;
-use crate::plan::node::{Nodes, barrier::Barrier, spread::Spread};
+use crate::plan::node::{Nodes, barrier::Barrier, fold::Fold, spread::Spread};
+use crate::plan::partial::Pieces;
 use crate::plan::price::Model;
 use crate::plan::{Plan, rules};
 
@@ -13,6 +15,12 @@ type Built = Result<Box<dyn Plan>>;
 
 const LEADERS: &str = "several nodes, several ranks on some";
 const LANES: &str = "several nodes of the same number of ranks, several on each";
+const LEADERS_COMMUTE: &str = "several nodes, several ranks on some; commutative";
+const LANES_COMMUTE: &str = "several nodes of the same number of ranks, several on each; commutative";
+const REDUCED: &str = "<= Sm + (n-1+q_N)*ceil(m/n)";
+const REDUCED_LANES: &str = "<= m + S*ceil(m/S) + (n-1+q_N)*ceil(m/S/n)";
+const ALLREDUCED: &str = "<= Sm + 2(N-1)*ceil(m/N)";
+const ALLREDUCED_LANES: &str = "<= m + S*ceil(m/S) + 2(N-1)*ceil(m/S/N)";
 const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373; Träff 2022";
 
 const fn line(
@@ -40,7 +48,7 @@ const fn line(
 
 /// All of them.
 pub(super) const LINES: &[Algorithm] = {
-    use Operation::{Allgather, Allgatherv, Barrier as Barriers, Bcast};
+    use Operation::{Allgather, Allgatherv, Allreduce, Barrier as Barriers, Bcast, Reduce};
     &[
         line(
             Bcast,
@@ -111,6 +119,72 @@ pub(super) const LINES: &[Algorithm] = {
             |a, _| Ok(Box::new(Barrier::new(nodes(a)?))),
         )
         .costs(cost::barrier),
+        line(
+            Reduce,
+            "node_circulant",
+            [
+                LEADERS_COMMUTE,
+                "<= (n+q_N+1)S + 2(S-1)",
+                REDUCED,
+                "Träff 2022, Algorithm 6 reversed, among the nodes' leaders",
+            ],
+            |a| leaders(a).and_then(|()| commutes(a, "node_circulant")),
+            |a, n| by_blocks(a, n + 1, 2),
+            |a, model| {
+                let (nodes, n) = (nodes(a)?, fold_blocks(a, model));
+                commutes(a, "node_circulant")?;
+                Ok(Box::new(Fold::reduce(nodes, a.root, (a.bytes, a.element), n, a.in_place)?))
+            },
+        )
+        .costs(cost::reduce)
+        .ordered(order::NODEWISE_BLOCKS),
+        line(
+            Reduce,
+            "lanes",
+            [LANES_COMMUTE, "<= (n+q_N+1)S + S-1", REDUCED_LANES, FULL_LANE],
+            |a| lanes(a).and_then(|()| commutes(a, "lanes")),
+            |a, n| by_blocks(a, n + 1, 1),
+            |a, model| {
+                let (nodes, n) = (even(a)?, fold_blocks(a, model));
+                commutes(a, "lanes")?;
+                Ok(Box::new(Fold::reduce_lanes(nodes, a.root, (a.bytes, a.element), n, a.in_place)?))
+            },
+        )
+        .costs(cost::reduce_lanes)
+        .ordered(order::NODEWISE_BLOCKS),
+        line(
+            Allreduce,
+            "node_circulant",
+            [
+                LEADERS_COMMUTE,
+                "<= (2q_N+2)S + 2(S-1)",
+                ALLREDUCED,
+                "arXiv 2410.14234 among the nodes' leaders",
+            ],
+            |a| leaders(a).and_then(|()| commutes(a, "node_circulant")),
+            |a, _| twice(a, 2),
+            |a, _| {
+                let nodes = nodes(a)?;
+                commutes(a, "node_circulant")?;
+                Ok(Box::new(Fold::allreduce(nodes, (a.bytes, a.element), a.in_place)?))
+            },
+        )
+        .costs(cost::allreduce)
+        .ordered(order::NODEWISE),
+        line(
+            Allreduce,
+            "lanes",
+            [LANES_COMMUTE, "<= (2q_N+2)S + S-1", ALLREDUCED_LANES, FULL_LANE],
+            |a| lanes(a).and_then(|()| commutes(a, "lanes")),
+            |a, _| twice(a, 1),
+            |a, _| {
+                let nodes = even(a)?;
+                commutes(a, "lanes")?;
+                Ok(Box::new(Fold::allreduce_lanes(nodes, (a.bytes, a.element), a.in_place)?))
+            },
+        )
+        .costs(cost::allreduce_lanes)
+        .ordered(order::NODEWISE),
     ]
 };
 
@@ -140,6 +214,42 @@ fn by_blocks(a: &Arguments, n: u32, stages: u32) -> u32 {
         rounds.saturating_add(stages * (nodes.most() - 1))
     };
     nodes(a).map_or(0, rounds)
+}
+
+/// (2q_N + 2)·S, and S−1 for each stage before.
+fn twice(a: &Arguments, stages: u32) -> u32 {
+    nodes(a).map_or(0, |nodes| by_blocks(a, q(nodes.count()) + 2, stages))
+}
+
+/// What [`Algorithm::volume_of`] is here.
+pub(super) fn volume(line: &Algorithm, a: &Arguments) -> Option<u64> {
+    let nodes = nodes(a).ok()?;
+    let (count, most) = (nodes.count(), u64::from(nodes.most()));
+    let share = |parts| Pieces::even(a.bytes, a.element, parts).largest();
+    let among = |bytes: u64| match line.operation {
+        Operation::Reduce => {
+            let n = a.blocks.unwrap_or(1);
+            u64::from(n - 1 + q(count)) * Pieces::even(bytes, a.element, n).largest()
+        }
+        _ => 2 * u64::from(count - 1) * Pieces::even(bytes, a.element, count).largest(),
+    };
+    match (line.operation, line.name) {
+        (Operation::Reduce | Operation::Allreduce, "node_circulant") => Some(most * a.bytes + among(a.bytes)),
+        (Operation::Reduce | Operation::Allreduce, "lanes") => {
+            let share = share(nodes.most());
+            Some(a.bytes + most * share + among(share))
+        }
+        _ => None,
+    }
+}
+
+/// As for a broadcast on a wire on which a byte also takes its combination.
+pub(super) fn fold_blocks(a: &Arguments, model: &Model) -> u32 {
+    let by_rule = |nodes: Nodes| {
+        let a = Arguments { size: nodes.count(), ..a.clone() };
+        reduce_blocks(&a, &with_fan(&nodes, model))
+    };
+    a.blocks.unwrap_or_else(|| nodes(a).map_or(1, by_rule))
 }
 
 /// As among the nodes, where a block also costs its carrier the puts within the node.

@@ -1,7 +1,7 @@
 //! Costs of what knows nodes: a plan among carriers, of which each put is followed by those within the node, and the
 //! way within the first and the last node.
 
-use super::{COALESCE, Machine, Path, float, spread};
+use super::{COALESCE, Machine, Path, float, folds, spread};
 use crate::plan::node::Nodes;
 use crate::plan::price::Model;
 use crate::plan::registry::{Arguments, nodes as lines, q};
@@ -34,13 +34,24 @@ pub(in crate::plan::registry) fn bcast(a: &Arguments, path: &mut Path<'_>) {
     path.near(1.0, others(&nodes), float(a.bytes) / f64::from(n));
 }
 
-/// A lane's blocks are S times as short, but share the node's link with those of the others.
+/// A lane's blocks are S times as short, but share the node's link with those of the others: what a put costs its
+/// sender is hidden as far as those are on the link.
 pub(in crate::plan::registry) fn bcast_lanes(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = lines::nodes(a) else { return };
     let (n, share) = (lines::bcast_blocks(a, path.model()), float(a.bytes) / f64::from(nodes.most()));
-    path.near(1.0, others(&nodes) * f64::from(n), share / f64::from(n));
-    spread_blocks(a, &nodes, n, path);
-    path.near(1.0, others(&nodes), share / f64::from(n));
+    let block = share / f64::from(n);
+    path.near(1.0, others(&nodes) * f64::from(n), block);
+    let wire = hidden(wire(path.machine, &nodes), block * others(&nodes));
+    let among = Arguments { size: nodes.count(), ..Arguments::default() };
+    path.among(nodes.count(), wire, |path| spread::circulant(&among, n, float(a.bytes), path));
+    path.near(1.0, others(&nodes), block);
+}
+
+/// The wire where so many bytes of others are on it while a put is made.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+fn hidden(wire: Model, bytes: f64) -> Model {
+    let others = (bytes * float(wire.byte_ps) / 1000.0) as u64;
+    Model { overhead_ns: wire.overhead_ns.saturating_sub(others), ..wire }
 }
 
 fn spread_blocks(a: &Arguments, nodes: &Nodes, n: u32, path: &mut Path<'_>) {
@@ -103,4 +114,65 @@ fn gathered(a: &Arguments, nodes: &Nodes, counts: Vec<u64>, pieces: f64, path: &
             path.near(f64::from(q(nodes.most())), 1.0, all);
         },
     );
+}
+
+/// What a node's ranks combine, taking turns, of vectors of so many bytes each: all but one of the contributions, at
+/// as many ranks.
+fn added(a: &Arguments, nodes: &Nodes, path: &mut Path<'_>) {
+    let share = float(a.bytes) * others(nodes) / f64::from(nodes.most());
+    path.near(1.0, others(nodes), share);
+    path.reduce(share);
+}
+
+pub(in crate::plan::registry) fn reduce(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let n = lines::fold_blocks(a, path.model());
+    added(a, &nodes, path);
+    path.near(1.0, 1.0, float(a.bytes) / f64::from(n));
+    let among = Arguments { size: nodes.count(), blocks: Some(n), ..a.clone() };
+    let wire = path.machine.wire;
+    path.among(nodes.count(), wire, |path| folds::reduce(&among, path));
+}
+
+pub(in crate::plan::registry) fn reduce_lanes(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let n = lines::fold_blocks(a, path.model());
+    added(a, &nodes, path);
+    among_lanes(a, &nodes, n, path, folds::reduce);
+    path.near(1.0, f64::from(n), float(a.bytes) / f64::from(n));
+}
+
+/// Lanes share the link, but combine their shares at the same time.
+fn among_lanes(
+    a: &Arguments,
+    nodes: &Nodes,
+    n: u32,
+    path: &mut Path<'_>,
+    formula: fn(&Arguments, &mut Path<'_>),
+) {
+    let most = u64::from(nodes.most());
+    let wire = path.machine.wire;
+    let block = float(a.bytes) / f64::from(n) / f64::from(nodes.most());
+    let wire = hidden(Model { reduce_ps: wire.reduce_ps / most, ..wire }, block * others(nodes));
+    let among = Arguments { size: nodes.count(), blocks: Some(n), ..a.clone() };
+    path.among(nodes.count(), wire, |path| formula(&among, path));
+}
+
+/// Each piece that comes is passed on in the node while others come.
+pub(in crate::plan::registry) fn allreduce(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let count = nodes.count();
+    added(a, &nodes, path);
+    path.near(1.0, 1.0, float(a.bytes) / f64::from(count));
+    let among = Arguments { size: count, ..a.clone() };
+    let wire = wire(path.machine, &nodes);
+    path.among(count, wire, |path| folds::allreduce(&among, path));
+    path.near(1.0, others(&nodes), float(a.bytes) / f64::from(count));
+}
+
+pub(in crate::plan::registry) fn allreduce_lanes(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    added(a, &nodes, path);
+    among_lanes(a, &nodes, nodes.count(), path, folds::allreduce);
+    path.near(1.0, others(&nodes), float(a.bytes) / f64::from(nodes.count()));
 }
