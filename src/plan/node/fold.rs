@@ -24,7 +24,7 @@
 
 use super::{Nodes, count};
 use crate::error::{Result, argument};
-use crate::plan::allreduce::scattered::Scattered;
+use crate::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use crate::plan::partial::{Pieces, Sketch, check, plus, slot_align};
 use crate::plan::reduce::circulant::Reduce;
 use crate::plan::reduce_scatter::core::Way;
@@ -43,6 +43,8 @@ pub struct Fold {
     in_place: bool,
     /// The ranks of a node take turns as handlers.
     in_turn: bool,
+    /// The result of the plan among nodes is there in the end, not piece by piece.
+    late: bool,
     rounds: u32,
 }
 
@@ -116,6 +118,19 @@ impl Fold {
         Self::new("node_circulant", nodes, vec![lane], None, (bytes, element), in_place)
     }
 
+    /// The same by recursive doubling among the leaders, for short vectors.
+    ///
+    /// # Errors
+    /// If there are no whole elements.
+    pub fn doubling(nodes: Nodes, (bytes, element): (u64, u64), in_place: bool) -> Result<Self> {
+        let carriers = nodes.leaders(None);
+        let plan = Doubling::apart(nodes.count(), bytes, element)?;
+        let pieces = turns(&nodes, bytes, element, 1);
+        let lane = Lane { carriers, plan: Box::new(plan), begin: 0, pieces };
+        let fold = Self::new("node_doubling", nodes, vec![lane], None, (bytes, element), in_place)?;
+        Ok(Self { late: true, ..fold })
+    }
+
     /// The same in lanes.
     ///
     /// # Errors
@@ -138,7 +153,7 @@ impl Fold {
     ) -> Result<Self> {
         check("reduction", nodes.size(), bytes, element)?;
         let in_turn = lanes.len() == 1;
-        let mut fold = Self { name, nodes, lanes, root, bytes, in_place, in_turn, rounds: 0 };
+        let mut fold = Self { name, nodes, lanes, root, bytes, in_place, in_turn, late: false, rounds: 0 };
         let most = fold.lanes.iter().map(|lane| lane.plan.rounds()).max().unwrap_or(0);
         let rounds = most.checked_add(1).and_then(|rounds| rounds.checked_mul(fold.stride()));
         let rounds = rounds.and_then(|rounds| rounds.checked_add(fold.first() + fold.stride()));
@@ -339,7 +354,7 @@ impl Fold {
     }
 
     /// The steps of a carrier among carriers, with what it waits for of its node's partial; gives what it has of the
-    /// result, for an allreduce as it comes and else, where it is not the root, in the end.
+    /// result for others: of an allreduce as it comes, where it can, and else in the end.
     fn carry(&self, lane: &Lane, node: u32, ready: &BTreeMap<u32, Wait>, s: &mut Sketch) -> Vec<Fan> {
         let base = self.base(lane);
         let mut bumps = vec![0u32; lane.plan.counters(node) as usize];
@@ -376,12 +391,12 @@ impl Fold {
             let place = if step.kind == Kind::Put { step.source } else { step.target };
             if place.region == Region::Output && step.len > 0 {
                 let range = (place.offset, place.offset + step.len);
-                if moves && self.root.is_none() {
+                if moves && self.root.is_none() && !self.late {
                     // What is put and did not come is the carrier's own piece.
                     let wait = if arrives { Wait::once(bump) } else { s.one(round, &waits) };
                     let new = unmet(&mut met, range).into_iter();
                     fans.extend(new.map(|range| Fan { round: step.round, range, wait }));
-                } else if !moves {
+                } else if !moves || arrives && self.late {
                     last.insert(range, Wait::once(bump));
                 }
             }
@@ -391,7 +406,7 @@ impl Fold {
                 wait.at_least = n;
             }
         }
-        if self.has_share(lane, node) {
+        if self.late || self.has_share(lane, node) {
             let round = lane.plan.rounds();
             fans.extend(last.into_iter().map(|(range, wait)| Fan { round, range, wait }));
         }
@@ -458,7 +473,7 @@ impl Fold {
 }
 
 /// Below this many bytes the leader adds up all by itself.
-const ALONE: u64 = 16 << 10;
+pub(crate) const ALONE: u64 = 16 << 10;
 
 /// The pieces of which a node's ranks take turns: as the plan among nodes has them, and at least one for each rank.
 fn turns(nodes: &Nodes, bytes: u64, element: u64, blocks: u32) -> Pieces {

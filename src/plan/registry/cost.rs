@@ -182,6 +182,23 @@ impl<'a> Path<'a> {
         self.over(&distances, hops, puts, bytes);
     }
 
+    /// Messages of `bytes` bytes that go round a ring, each in so many puts, in `hops` rounds. Of a node's ranks only the
+    /// last puts to another, so a message takes a far hop once per node; but its link carries all of them.
+    pub fn ring(&mut self, hops: f64, puts: f64, bytes: f64) {
+        let per_node = self.machine.per_node;
+        if per_node < 2 || self.size <= per_node {
+            return self.over(&[1], hops, hops * puts, hops * bytes);
+        }
+        let far = hops / f64::from(per_node);
+        self.longer(
+            |path| path.over(&[1], 1.0, hops * puts, hops * bytes),
+            |path| {
+                path.over(&[1], far, far * puts, far * bytes);
+                path.near(hops - far, (hops - far) * puts, (hops - far) * bytes);
+            },
+        );
+    }
+
     /// Combines bytes.
     pub fn reduce(&mut self, bytes: f64) {
         self.cost.reduced += bytes;

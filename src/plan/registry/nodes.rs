@@ -20,6 +20,7 @@ const LANES_COMMUTE: &str = "several nodes of the same number of ranks, several 
 const REDUCED: &str = "<= Sm + (n-1+q_N)*ceil(m/n)";
 const REDUCED_LANES: &str = "<= m + S*ceil(m/S) + (n-1+q_N)*ceil(m/S/n)";
 const ALLREDUCED: &str = "<= Sm + 2(N-1)*ceil(m/N)";
+const DOUBLED: &str = "<= (S+q_N+1)m";
 const ALLREDUCED_LANES: &str = "<= m + S*ceil(m/S) + 2(N-1)*ceil(m/S/N)";
 const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373; Träff 2022";
 
@@ -185,6 +186,20 @@ pub(super) const LINES: &[Algorithm] = {
         )
         .costs(cost::allreduce_lanes)
         .ordered(order::NODEWISE),
+        line(
+            Allreduce,
+            "node_doubling",
+            [LEADERS_COMMUTE, "<= (q_N+3)S + 2(S-1)", DOUBLED, "recursive doubling among the nodes' leaders"],
+            |a| leaders(a).and_then(|()| commutes(a, "node_doubling")),
+            |a, _| by_blocks(a, 3, 2),
+            |a, _| {
+                let nodes = nodes(a)?;
+                commutes(a, "node_doubling")?;
+                Ok(Box::new(Fold::doubling(nodes, (a.bytes, a.element), a.in_place)?))
+            },
+        )
+        .costs(cost::allreduce_doubling)
+        .ordered(order::NODEWISE),
     ]
 };
 
@@ -235,6 +250,7 @@ pub(super) fn volume(line: &Algorithm, a: &Arguments) -> Option<u64> {
     };
     match (line.operation, line.name) {
         (Operation::Reduce | Operation::Allreduce, "node_circulant") => Some(most * a.bytes + among(a.bytes)),
+        (Operation::Allreduce, "node_doubling") => Some((most + u64::from(q(count)) + 1) * a.bytes),
         (Operation::Reduce | Operation::Allreduce, "lanes") => {
             let share = share(nodes.most());
             Some(a.bytes + most * share + among(share))

@@ -4,9 +4,9 @@ use super::{inter, moves};
 use crate::error::{Result, argument};
 use crate::plan::alltoall::Row;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The operations, by their MPI names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 //! way within the first and the last node.
 
 use super::{COALESCE, Machine, Path, float, folds, spread};
-use crate::plan::node::Nodes;
+use crate::plan::node::{Nodes, fold::ALONE};
 use crate::plan::price::Model;
 use crate::plan::registry::{Arguments, nodes as lines, q};
 
@@ -124,11 +124,22 @@ fn added(a: &Arguments, nodes: &Nodes, path: &mut Path<'_>) {
     path.reduce(share);
 }
 
+/// The same where the leader has short vectors to itself, and else the others put their shares to it, of which a
+/// block must be there.
+fn led(a: &Arguments, nodes: &Nodes, block: f64, path: &mut Path<'_>) {
+    if a.bytes >= ALONE {
+        added(a, nodes, path);
+        return path.near(1.0, 1.0, block);
+    }
+    let all = float(a.bytes) * others(nodes);
+    path.near(1.0, 1.0, all);
+    path.reduce(all);
+}
+
 pub(in crate::plan::registry) fn reduce(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = lines::nodes(a) else { return };
     let n = lines::fold_blocks(a, path.model());
-    added(a, &nodes, path);
-    path.near(1.0, 1.0, float(a.bytes) / f64::from(n));
+    led(a, &nodes, float(a.bytes) / f64::from(n), path);
     let among = Arguments { size: nodes.count(), blocks: Some(n), ..a.clone() };
     let wire = path.machine.wire;
     path.among(nodes.count(), wire, |path| folds::reduce(&among, path));
@@ -162,8 +173,7 @@ fn among_lanes(
 pub(in crate::plan::registry) fn allreduce(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = lines::nodes(a) else { return };
     let count = nodes.count();
-    added(a, &nodes, path);
-    path.near(1.0, 1.0, float(a.bytes) / f64::from(count));
+    led(a, &nodes, float(a.bytes) / f64::from(count), path);
     let among = Arguments { size: count, ..a.clone() };
     let wire = wire(path.machine, &nodes);
     path.among(count, wire, |path| folds::allreduce(&among, path));
@@ -175,4 +185,13 @@ pub(in crate::plan::registry) fn allreduce_lanes(a: &Arguments, path: &mut Path<
     added(a, &nodes, path);
     among_lanes(a, &nodes, nodes.count(), path, folds::allreduce);
     path.near(1.0, others(&nodes), float(a.bytes) / f64::from(nodes.count()));
+}
+
+pub(in crate::plan::registry) fn allreduce_doubling(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    led(a, &nodes, float(a.bytes), path);
+    let among = Arguments { size: nodes.count(), ..a.clone() };
+    let wire = path.machine.wire;
+    path.among(nodes.count(), wire, |path| folds::doubling(&among, path));
+    path.near(1.0, others(&nodes), float(a.bytes));
 }
