@@ -71,8 +71,7 @@ fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Goa
         Operation::Barrier => true,
         _ => counts.iter().all(|&count| count >= n.into()),
     };
-    // Some algorithms keep the ranks of a node together.
-    let nodes = (0..if random.yes(2) { size } else { 0 }).map(|_| random.rank(5)).collect();
+    let nodes = random.nodes(size);
     let a = Arguments { size, root, bytes, counts, displs, in_place, blocks, nodes, ..Arguments::default() };
     (a, goal, filled)
 }
@@ -87,9 +86,15 @@ fn received(algorithm: &Algorithm, a: &Arguments) -> u64 {
     }
 }
 
-fn keeps_its_promises(algorithm: &Algorithm, size: u32, random: &mut Random) {
+/// Whether there was something to promise.
+fn keeps_its_promises(algorithm: &Algorithm, size: u32, random: &mut Random) -> bool {
     let (a, goal, filled) = case(algorithm.operation, size, random);
     let name = format!("{} {} {a:?}", algorithm.operation, algorithm.name);
+    if let Err(restricted) = (algorithm.fits)(&a) {
+        let refused = (algorithm.build)(&a, &MODEL).unwrap_err();
+        assert_eq!(refused.to_string(), restricted.to_string(), "{name}");
+        return false;
+    }
     let plan = (algorithm.build)(&a, &MODEL).unwrap_or_else(|e| panic!("{name}: {e}"));
     assert_eq!(plan.size(), size, "{name}");
     let report = prove(&*plan, &goal).unwrap_or_else(|v| panic!("{name}: {v}"));
@@ -97,13 +102,13 @@ fn keeps_its_promises(algorithm: &Algorithm, size: u32, random: &mut Random) {
     if let Some(n) = a.blocks {
         let promised = (algorithm.rounds_of)(&a, n);
         assert!(plan.rounds() <= promised, "{name}: {} rounds for {promised}", plan.rounds());
-        if filled {
+        if filled && !algorithm.rounds.starts_with("<=") {
             assert_eq!((plan.rounds(), report.rounds), (promised, promised), "{name}");
         }
     }
     assert!(report.rounds <= plan.rounds(), "{name}: {report:?}");
     if !full() && (size > ALL || size > 24 && !random.yes(4)) {
-        return;
+        return true;
     }
     let longest = a.counts.iter().copied().max().unwrap_or(a.bytes);
     let block = longest / u64::from(a.blocks.unwrap_or(1));
@@ -111,6 +116,7 @@ fn keeps_its_promises(algorithm: &Algorithm, size: u32, random: &mut Random) {
     let programs = programs(&*plan, &limits);
     check(&*plan, &programs, &goal, random.below(1 << 60))
         .unwrap_or_else(|v| panic!("{name} {limits:?}: {v}"));
+    true
 }
 
 fn all_to_all(operation: Operation) -> bool {
@@ -122,12 +128,6 @@ fn every_line_keeps_its_promises() {
     let proofs: Vec<AtomicU32> = lines().map(|_| AtomicU32::new(0)).collect();
     every_p("every_line_keeps_its_promises", |p, random| {
         for (algorithm, proofs) in lines().zip(&proofs) {
-            let some = Arguments { size: p, ..case(algorithm.operation, p, random).0 };
-            if let Err(restricted) = (algorithm.fits)(&some) {
-                let refused = (algorithm.build)(&some, &MODEL).unwrap_err();
-                assert_eq!(refused.to_string(), restricted.to_string(), "{algorithm:?}");
-                continue;
-            }
             let times = match p {
                 0..=16 => 12,
                 17..=64 => 3,
@@ -138,8 +138,7 @@ fn every_line_keeps_its_promises() {
                 ),
             };
             for _ in 0..if full() { 2 * times.max(1) } else { times } {
-                keeps_its_promises(algorithm, p, random);
-                proofs.fetch_add(1, Ordering::Relaxed);
+                proofs.fetch_add(keeps_its_promises(algorithm, p, random).into(), Ordering::Relaxed);
             }
         }
     });
@@ -155,7 +154,7 @@ fn every_line_keeps_its_promises() {
 fn the_pipelined_ring_leaves_every_node_once() {
     let ring = algorithm(Operation::Allgather, "pipelined_ring").unwrap();
     let crossings = |nodes: &[u32]| {
-        let a = Arguments { size: 24, bytes: 10, nodes: nodes.to_vec(), ..Arguments::default() };
+        let a = Arguments { size: 24, bytes: 10, nodes: nodes.into(), ..Arguments::default() };
         let plan = (ring.build)(&a, &MODEL).unwrap();
         let next = |rank| plan.steps(rank).find(|s| s.kind == Kind::Put).unwrap().peer;
         (0..24u32).filter(|&rank| rank % 4 != next(rank) % 4).count()
@@ -171,12 +170,17 @@ fn restrictions_are_those_of_the_text() {
     for algorithm in lines() {
         for size in 1..=ALL {
             let composite = (2..size).any(|a| size.is_multiple_of(a)) || size == 1;
+            // Pairs of ranks, the last of them alone where p is odd.
+            let pairs = size > 2;
             let wanted = match algorithm.restrictions {
+                text if text.contains("same number of ranks") => pairs && size.is_multiple_of(2),
+                text if text.contains("several nodes") => pairs,
                 text if text.contains("a power of two") => size.is_power_of_two(),
                 text if text.contains("p = a*b") => composite,
                 text => text.starts_with("any p"),
             };
-            let a = Arguments { size, ..Arguments::default() };
+            let nodes = (0..size).map(|rank| rank / 2).collect();
+            let a = Arguments { size, nodes, ..Arguments::default() };
             assert_eq!((algorithm.fits)(&a).is_ok(), wanted, "p = {size}: {algorithm:?}");
         }
     }
@@ -264,7 +268,7 @@ fn block_numbers_by_rule_are_near_the_best() {
 #[test]
 fn bad_arguments_are_errors() {
     let ring = algorithm(Operation::Allgather, "pipelined_ring").unwrap();
-    let a = Arguments { size: 4, bytes: 1, nodes: vec![0; 3], ..Arguments::default() };
+    let a = Arguments { size: 4, bytes: 1, nodes: [0; 3].into(), ..Arguments::default() };
     assert!((ring.build)(&a, &MODEL).unwrap_err().to_string().contains("nodes"));
     for algorithm in lines() {
         for bad in [

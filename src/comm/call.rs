@@ -134,21 +134,21 @@ impl Shared {
     ) -> Arguments {
         arguments.size = context.size;
         arguments.first = context.first;
-        if operation == Operation::Allgatherv {
-            arguments.nodes = self.nodes_of(context);
+        if !operation.is_between_groups() {
+            arguments.nodes = context.nodes(|| self.nodes_of(context));
         }
         arguments.blocks = options.blocks.or(self.blocks);
         arguments
     }
 
     /// The node of each rank, if that says anything: not where all are on one, or each is on its own.
-    fn nodes_of(&self, context: &Context) -> Vec<u32> {
+    fn nodes_of(&self, context: &Context) -> Arc<[u32]> {
         if self.selection.machine().per_node < 2 {
-            return Vec::new();
+            return Arc::default();
         }
         let node = |rank| self.nodes.get(context.members.world_rank(rank) as usize).copied().unwrap_or(0);
-        let nodes: Vec<u32> = (0..context.size).map(node).collect();
-        if nodes.iter().all(|n| *n == nodes[0]) { Vec::new() } else { nodes }
+        let nodes: Arc<[u32]> = (0..context.size).map(node).collect();
+        if nodes.iter().all(|n| *n == nodes[0]) { Arc::default() } else { nodes }
     }
 
     /// Keeps a program that has run for the next call like it.

@@ -2,6 +2,7 @@
 
 use crate::engine::CallId;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The ranks of a communicator as ranks of the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,17 +43,24 @@ pub(super) struct Context {
     /// Of a communicator between two groups: the ranks below this are the first group's. Else 0.
     pub(super) first: u32,
     calls: AtomicU32,
+    /// The node of each rank, once asked for.
+    nodes: OnceLock<Arc<[u32]>>,
 }
 
 impl Context {
     pub(super) fn new(id: u64, members: Members, rank: u32) -> Self {
         let size = members.size();
-        Self { id, members, rank, size, first: 0, calls: AtomicU32::new(0) }
+        Self { id, members, rank, size, first: 0, calls: AtomicU32::new(0), nodes: OnceLock::new() }
     }
 
     /// The same between two groups, of which the first has `first` ranks.
     pub(super) fn between(self, first: u32) -> Self {
         Self { first, ..self }
+    }
+
+    /// The node of each rank, found out once.
+    pub(super) fn nodes(&self, find: impl FnOnce() -> Arc<[u32]>) -> Arc<[u32]> {
+        Arc::clone(self.nodes.get_or_init(find))
     }
 
     /// The number of the call that begins now. Taken under the world's lock.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 struct Shared {
     size: usize,
+    nodes: Vec<u32>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -35,7 +36,13 @@ struct Member {
 /// A job of `size` ranks in this process, one [`Launch`] for each thread to take. One that is dropped
 /// without [`Launch::finalize`] counts as a rank that died.
 pub fn group(size: usize) -> Vec<Box<dyn Launch>> {
-    let shared = Arc::new(Shared { size, state: Mutex::default(), changed: Condvar::new() });
+    group_on(vec![0; size])
+}
+
+/// The same of ranks that are said to be on these nodes, whose numbers are below that of the ranks.
+pub fn group_on(nodes: Vec<u32>) -> Vec<Box<dyn Launch>> {
+    let size = nodes.len();
+    let shared = Arc::new(Shared { size, nodes, state: Mutex::default(), changed: Condvar::new() });
     let member = |rank| Member { shared: Arc::clone(&shared), rank, told: 0, finalized: false };
     (0..size).map(|rank| Box::new(member(rank)) as Box<dyn Launch>).collect()
 }
@@ -115,7 +122,7 @@ impl Launch for Member {
     }
 
     fn nodes(&self) -> Option<Vec<u32>> {
-        Some(vec![0; self.shared.size])
+        Some(self.shared.nodes.clone())
     }
 
     fn gone(&mut self) -> Option<Gone> {

@@ -62,7 +62,8 @@
 //!
 //! [`bcast::circulant`] is a short example, [`barrier::dissemination`] shows joins. A broadcast of one block down
 //! a tree is a [`bcast::tree::Shape`], an allgather of whole contributions an
-//! [`allgatherv::window::Pattern`]: a few lines each. A plan among some of the ranks is [`inter::among`].
+//! [`allgatherv::window::Pattern`]: a few lines each. A plan among some of the ranks is [`inter::among`];
+//! one among nodes becomes one among all their ranks by [`node::spread`].
 #![forbid(unsafe_code)]
 
 pub mod allgather;
@@ -75,6 +76,7 @@ pub mod gather;
 pub mod inter;
 pub mod interpret;
 pub mod lower;
+pub mod node;
 pub mod partial;
 pub mod price;
 pub mod reduce;

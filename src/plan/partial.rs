@@ -184,6 +184,17 @@ impl Sketch {
         out
     }
 
+    /// Sorts by rounds, and in a round what is local first: a message is lowered at its first put, where all joins that
+    /// its puts wait for must be known.
+    pub(super) fn by_rounds(&mut self) {
+        self.steps.sort_by_key(|step| (step.round, !step.kind.is_local()));
+    }
+
+    /// Any number of waits as two.
+    pub(super) fn both(&mut self, round: u32, waits: &[Wait]) -> [Wait; 2] {
+        self.two(round, waits)
+    }
+
     /// One wait for all of these.
     pub(super) fn one(&mut self, round: u32, waits: &[Wait]) -> Wait {
         let waits = self.two(round, waits);
@@ -211,6 +222,11 @@ impl Sketch {
             let put = Step::put(round, peer, source, target, len, Wait::NONE, bump);
             self.steps.push(Step { waits, ..put });
         }
+    }
+
+    pub(super) fn notify(&mut self, round: u32, peer: u32, waits: &[Wait], bump: u32) {
+        let waits = self.two(round, waits);
+        self.steps.push(Step::notify(round, peer, waits, bump));
     }
 
     pub(super) fn expect(

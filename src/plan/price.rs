@@ -7,7 +7,8 @@
 //!
 //! Where several ranks share a node ([`Wires::inner`]) they share its link out and its link in. A rank still has
 //! one put under way at a time: it spends o on it, then waits for the node's link, which serves who came
-//! first. Puts within a node take links of the rank's own, with a latency and a byte time of their own.
+//! first. Within a node a put has an o, L and β of its own, and the reader copies: the sender spends o on it and is
+//! free again, and the bytes take the reader's time, one put after the other.
 //!
 //! [`price`] is the whole of it for small p. For many ranks, or to look on, record a [`Tape`] and run a [`Clock`].
 
@@ -53,8 +54,10 @@ impl Model {
 pub struct Inner {
     /// Ranks per node: 0 to K−1 are on the first one, and so on. At least 1.
     pub ranks: u32,
-    /// Nanoseconds from the end of writing a byte to its being seen.
+    /// Nanoseconds from a put to its being seen.
     pub latency_ns: u64,
+    /// Nanoseconds that a put costs its sender.
+    pub overhead_ns: u64,
     /// Picoseconds per byte.
     pub byte_ps: u64,
 }
@@ -62,7 +65,7 @@ pub struct Inner {
 /// All links: between nodes, and within one if there are several ranks on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wires {
-    /// Between nodes; o and γ hold within a node, too.
+    /// Between nodes; γ holds within a node, too.
     pub model: Model,
     /// Within a node; `None`: every rank has a node to itself.
     pub inner: Option<Inner>,
@@ -144,12 +147,12 @@ mod tests {
         spans.windows(2).all(|w| w[0].1 <= w[1].0)
     }
 
-    /// Two nodes of two ranks; rank 0 puts 1000 bytes to all others: to 1 within the node, to 2 and 3 over its
+    /// Two nodes of two ranks; rank 0 puts 1000 bytes to all others: to 1 within the node, who copies while 0 goes on, to 2 and 3 over its
     /// link out. With one link in for both, 3 gets its bytes after 2.
     #[test]
     fn ranks_of_a_node_share_its_links() {
         use crate::plan::bcast::{linear::Star, tree::Tree};
-        let inner = Inner { ranks: 2, latency_ns: 200, byte_ps: 100 };
+        let inner = Inner { ranks: 2, latency_ns: 200, overhead_ns: 100, byte_ps: 100 };
         let wires = Wires { model: MODEL, inner: Some(inner) };
         let star = Tree::<Star>::new(4, 0, 1000).unwrap();
         let mut clock = Clock::new(Tape::record(&star, &LIMITS, |_, _| Ok(())).unwrap(), wires);
@@ -161,8 +164,8 @@ mod tests {
             let t = clock.transfers().iter().find(|t| t.to == to).unwrap();
             (t.leaves.0 / 1000, t.arrives.1 / 1000)
         };
-        assert_eq!([at(1), at(2), at(3)], [(100, 400), (300, 1800), (900, 2400)]);
-        assert_eq!(clock.time_ns(), 2400);
+        assert_eq!([at(1), at(2), at(3)], [(100, 400), (200, 1700), (800, 2300)]);
+        assert_eq!(clock.time_ns(), 2300);
         // Both ranks of node 0 put to node 1 at once: the second waits for the links, not for o.
         let pairs = crate::plan::alltoall::direct::alltoall(4, 1000).unwrap();
         let mut clock = Clock::new(Tape::record(&pairs, &LIMITS, |_, _| Ok(())).unwrap(), wires);
@@ -181,7 +184,7 @@ mod tests {
 
     #[test]
     fn one_rank_per_node_is_the_flat_wire() {
-        let inner = Inner { ranks: 1, latency_ns: 1, byte_ps: 1 };
+        let inner = Inner { ranks: 1, latency_ns: 1, overhead_ns: 1, byte_ps: 1 };
         for p in [1, 2, 9, 20] {
             let plan = Bcast::new(p, 0, 10_000, 5).unwrap();
             let tape = Tape::record(&plan, &LIMITS, |_, _| Ok(())).unwrap();

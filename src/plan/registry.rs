@@ -9,6 +9,7 @@ mod reductions;
 
 mod cube;
 mod inter;
+mod nodes;
 mod reversed;
 
 use super::allgather::circulant::Allgather;
@@ -66,6 +67,7 @@ impl Algorithm {
     /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
         let special = reversed::volume(self, arguments);
+        let special = special.or_else(|| nodes::volume(self, arguments));
         let special = special.or_else(|| reductions::volume(self.operation, self.name, arguments));
         let special = special.or_else(|| moves::relayed(self, arguments));
         let special = special.or_else(|| inter::rooted(self, arguments));
@@ -131,6 +133,7 @@ const LISTS: &[&[Algorithm]] = &[
     reversed::LINES,
     cube::LINES,
     inter::LINES,
+    nodes::LINES,
 ];
 
 /// All algorithms.

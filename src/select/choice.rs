@@ -278,6 +278,7 @@ fn same(operation: Operation, known: &Arguments, a: &Arguments) -> bool {
     let plain =
         |a: &Arguments| (a.size, a.first, a.root, a.bytes, a.element, (a.commutative, a.exact), a.blocks);
     plain(known) == plain(a)
+        && known.nodes == a.nodes
         && known.in_place == (a.in_place && everybodys_place(operation))
         && (!has_counts(operation) || known.counts == a.counts)
 }

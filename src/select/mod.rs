@@ -158,7 +158,9 @@ impl Model {
     pub(crate) fn window(&self) -> u64 {
         let byte_ps = self.wire.byte_ps.max(1);
         let fits = |ns: u64| ns.saturating_mul(1000) / byte_ps;
-        fits(self.wire.latency_ns.saturating_mul(10)).max(fits(self.wire.overhead_ns.saturating_mul(160))).max(1 << 16)
+        fits(self.wire.latency_ns.saturating_mul(10))
+            .max(fits(self.wire.overhead_ns.saturating_mul(160)))
+            .max(1 << 16)
     }
 
     /// Pieces below this many bytes share a put.

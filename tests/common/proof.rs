@@ -6,6 +6,7 @@
 use circulant::plan::Plan;
 use circulant::plan::lower::{Program, WireLimits, lower};
 use circulant::plan::price::Model;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
@@ -67,6 +68,26 @@ impl Random {
             at += counts[j] + gap;
         }
         displs
+    }
+
+    /// The nodes of so many ranks: unknown, unequal, in blocks, round-robin, or equal in any order.
+    pub(crate) fn nodes(&mut self, p: u32) -> Arc<[u32]> {
+        let divisors: Vec<u32> = (2..p).filter(|k| p.is_multiple_of(*k)).collect();
+        let each = if divisors.is_empty() { 2 } else { self.one_of(&divisors) };
+        let mut nodes: Vec<u32> = match self.below(6) {
+            0 => return Arc::default(),
+            1 => (0..p).map(|_| self.rank(5)).collect(),
+            2 => (0..p).map(|_| self.rank(p / 2 + 1)).collect(),
+            3 => (0..p).map(|rank| 3 * (rank / each)).collect(),
+            4 => (0..p).map(|rank| rank % p.div_ceil(each)).collect(),
+            _ => (0..p).map(|rank| rank / each).collect(),
+        };
+        if self.yes(3) {
+            for i in (1..nodes.len()).rev() {
+                nodes.swap(i, usize::try_from(self.below(i as u64 + 1)).unwrap());
+            }
+        }
+        nodes.into()
     }
 
     /// Counts in one of several shapes, around `size`: equal, any, half of them zero, one giant among zeros or

@@ -1,4 +1,5 @@
 //! Ranks as threads on the simulated wire.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use circulant::launch::threads;
 use circulant::transport::sim;
@@ -11,9 +12,19 @@ pub(crate) fn run<R: Send>(
     settings: &[(&str, &str)],
     body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
 ) -> Vec<Result<R>> {
-    let wires = sim::group(size, faults);
+    run_on(vec![0; size], faults, settings, body)
+}
+
+/// The same of ranks that are said to be on these nodes.
+pub(crate) fn run_on<R: Send>(
+    nodes: Vec<u32>,
+    faults: &sim::Faults,
+    settings: &[(&str, &str)],
+    body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
+) -> Vec<Result<R>> {
+    let wires = sim::group(nodes.len(), faults);
     std::thread::scope(|scope| {
-        let ranks = wires.into_iter().zip(threads::group(size));
+        let ranks = wires.into_iter().zip(threads::group_on(nodes));
         let handles: Vec<_> = ranks
             .map(|(wire, launch)| {
                 let body = &body;

@@ -121,7 +121,9 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
     };
     let mut points = Vec::new();
     for bytes in sizes {
-        let arguments = Arguments { blocks, ..arguments(args, bytes)? };
+        let nodes = args.ppn.map(|k| (0..args.p).map(|rank| rank / k.max(1)).collect());
+        let nodes = nodes.unwrap_or_default();
+        let arguments = Arguments { blocks, nodes, ..arguments(args, bytes)? };
         points.push(Point::new(&selection, args, bytes, &arguments)?);
     }
     match (args.format, args.sweep) {

@@ -95,6 +95,15 @@ impl Allgatherv {
         self.blocks
     }
 
+    /// Where the blocks of all owners begin in the output, ascending if the displacements are.
+    pub fn cuts(&self) -> Vec<u64> {
+        let blocks = |owner: &Owner| {
+            let (split, displ) = (owner.split, owner.displ);
+            (0..split.blocks()).map(move |b| displ + split.start(b))
+        };
+        self.owners.iter().flat_map(blocks).collect()
+    }
+
     /// The pieces that `receiver` gets from `sender` in `round`, as (owner, block) in an order that both know.
     fn pieces(&self, receiver: u32, round: Round) -> impl Iterator<Item = (u32, u32)> + '_ {
         let last_phase = round.index + self.graph.q() >= self.rounds();

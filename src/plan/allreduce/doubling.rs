@@ -15,6 +15,8 @@ pub struct Doubling {
     size: u32,
     bytes: u64,
     in_place: bool,
+    /// Partials stay out of the output.
+    apart: bool,
 }
 
 impl Doubling {
@@ -24,7 +26,15 @@ impl Doubling {
     /// If there are no or too many ranks, or no whole elements.
     pub fn new(size: u32, bytes: u64, element: u64, in_place: bool) -> Result<Self> {
         check("allreduce", size, bytes, element)?;
-        Ok(Self { size, bytes, in_place })
+        Ok(Self { size, bytes, in_place, apart: in_place })
+    }
+
+    /// The same, of contributions in the input, but only the result is written to the output.
+    ///
+    /// # Errors
+    /// As [`Doubling::new`].
+    pub fn apart(size: u32, bytes: u64, element: u64) -> Result<Self> {
+        Ok(Self { apart: true, ..Self::new(size, bytes, element, false)? })
     }
 
     /// How many rounds it takes: log2 p, or ⌊log2 p⌋ + 2.
@@ -56,7 +66,7 @@ impl Doubling {
 
     /// Where lands what comes in `round`.
     fn slot(&self, round: u32) -> Place {
-        if !self.in_place && round + 1 == self.folds() + self.size.ilog2() {
+        if !self.apart && round + 1 == self.folds() + self.size.ilog2() {
             return Place::new(Region::Output, 0);
         }
         Place::new(Region::Land, u64::from(round) * self.bytes)

@@ -17,6 +17,8 @@ use crate::schedule::Circulant;
 pub struct Scattered {
     core: Core,
     in_place: bool,
+    /// Partials stay out of the output.
+    apart: bool,
 }
 
 impl Scattered {
@@ -27,7 +29,16 @@ impl Scattered {
     pub fn new(size: u32, bytes: u64, element: u64, in_place: bool, way: Way) -> Result<Self> {
         check("allreduce", size, bytes, element)?;
         let pieces = Pieces::even(bytes, element, size);
-        Ok(Self { core: Core { graph: Circulant::new(size), pieces, way }, in_place })
+        Ok(Self { core: Core { graph: Circulant::new(size), pieces, way }, in_place, apart: in_place })
+    }
+
+    /// The same, of contributions in the input, but the output is written only with results: who has something else
+    /// in it that all results depend on may rely on that.
+    ///
+    /// # Errors
+    /// As [`Scattered::new`].
+    pub fn apart(size: u32, bytes: u64, element: u64, way: Way) -> Result<Self> {
+        Ok(Self { apart: true, ..Self::new(size, bytes, element, false, way)? })
     }
 
     fn sketch(&self, rank: u32) -> Sketch {
@@ -96,7 +107,7 @@ impl Places for Scattered {
     }
 
     fn result(&self, rank: u32) -> Option<Place> {
-        (!self.in_place).then(|| Place::new(Region::Output, self.core.pieces.start(rank)))
+        (!self.apart).then(|| Place::new(Region::Output, self.core.pieces.start(rank)))
     }
 }
 

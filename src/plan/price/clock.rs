@@ -188,9 +188,16 @@ impl Clock {
         self.sending[rank as usize] = true;
         let op = &self.tape.entries[entry as usize];
         let link = self.link(rank, op.to, rank);
-        let posted = now.saturating_add(self.wires.model.overhead_ns * 1000);
-        let leaves = posted.max(self.out_until[link]);
-        let left = leaves.saturating_add(self.bytes(link, op.len));
+        let overhead = self.within(link).map_or(self.wires.model.overhead_ns, |inner| inner.overhead_ns);
+        let posted = now.saturating_add(overhead * 1000);
+        // Within a node the reader copies.
+        let (leaves, left) = match self.within(link) {
+            Some(_) => (posted, posted),
+            None => {
+                let leaves = posted.max(self.out_until[link]);
+                (leaves, leaves.saturating_add(self.bytes(link, op.len)))
+            }
+        };
         self.out_until[link] = left;
         let latency = self.latency(link);
         self.event(left, rank, FREE, 0);

@@ -9,6 +9,7 @@
 
 pub(super) mod blocks;
 pub(super) mod folds;
+pub(super) mod nodes;
 pub(super) mod spread;
 
 use crate::plan::lower::COALESCE;
@@ -23,7 +24,7 @@ const COPY_NS: f64 = 0.1;
 /// The machine as the prices see it: a wire, and how many ranks share a node's link to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The wire between nodes.
+    /// The wire between nodes; γ of both.
     pub wire: Model,
     /// What ranks of one node talk over. The same as `wire` where one provider does both.
     pub near: Model,
@@ -37,7 +38,7 @@ impl Machine {
         Self { wire, near: wire, per_node: 0 }
     }
 
-    /// `per_node` ranks to a link.
+    /// `per_node` ranks to a link; within a node over the same wire.
     pub const fn nodes(wire: Model, per_node: u32) -> Self {
         Self { wire, near: wire, per_node }
     }
@@ -107,6 +108,33 @@ impl<'a> Path<'a> {
         self.cost
     }
 
+    /// L, o and β of puts within a node: hops, puts and bytes one after the other.
+    pub fn near(&mut self, hops: f64, puts: f64, bytes: f64) {
+        let near = &self.machine.near;
+        self.cost.hops += hops;
+        self.cost.puts += puts;
+        self.cost.bytes += bytes;
+        let beta = float(near.byte_ps) / 1000.0;
+        self.cost.ns += hops * float(near.latency_ns) + puts * float(near.overhead_ns) + bytes * beta;
+    }
+
+    /// A part among `size` ranks that have a link of `wire` each.
+    pub fn among(&mut self, size: u32, wire: Model, part: impl FnOnce(&mut Path<'_>)) {
+        let machine = Machine::flat(wire);
+        let mut path = Path::new(&machine, size);
+        part(&mut path);
+        let cost = path.cost();
+        self.cost = Cost {
+            hops: self.cost.hops + cost.hops,
+            puts: self.cost.puts + cost.puts,
+            bytes: self.cost.bytes + cost.bytes,
+            reduced: self.cost.reduced + cost.reduced,
+            copied: self.cost.copied + cost.copied,
+            ns: self.cost.ns + cost.ns,
+            blocks: cost.blocks,
+        };
+    }
+
     /// The wire's figures, for rules of n.
     pub fn model(&self) -> &'a Model {
         &self.machine.wire
@@ -152,6 +180,23 @@ impl<'a> Path<'a> {
         let step = p.div_ceil(64).max(1);
         let distances: Vec<u32> = (1..self.size).step_by(usize::try_from(step).unwrap_or(1)).collect();
         self.over(&distances, hops, puts, bytes);
+    }
+
+    /// Messages of `bytes` bytes that go round a ring, each in so many puts, in `hops` rounds. Of a node's ranks only the
+    /// last puts to another, so a message takes a far hop once per node; but its link carries all of them.
+    pub fn ring(&mut self, hops: f64, puts: f64, bytes: f64) {
+        let per_node = self.machine.per_node;
+        if per_node < 2 || self.size <= per_node {
+            return self.over(&[1], hops, hops * puts, hops * bytes);
+        }
+        let far = hops / f64::from(per_node);
+        self.longer(
+            |path| path.over(&[1], 1.0, hops * puts, hops * bytes),
+            |path| {
+                path.over(&[1], far, far * puts, far * bytes);
+                path.near(hops - far, (hops - far) * puts, (hops - far) * bytes);
+            },
+        );
     }
 
     /// Combines bytes.

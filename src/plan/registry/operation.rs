@@ -6,6 +6,7 @@ use crate::plan::alltoall::Row;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The operations, by their MPI names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,8 +185,8 @@ pub struct Arguments {
     pub exact: bool,
     /// The number of blocks; `None`: by rule from the model.
     pub blocks: Option<u32>,
-    /// The node of each rank, for algorithms that keep nodes together; nothing: every rank is alone on its.
-    pub nodes: Vec<u32>,
+    /// The node of each rank, by any number, for algorithms that know nodes; nothing: every rank is alone on its.
+    pub nodes: Arc<[u32]>,
 }
 
 impl Arguments {

@@ -31,6 +31,9 @@ pub(super) const PAIRS: Order = order("ranks ascending, by doubled distances", "
 pub(super) const FROM_ROOT: Order = order("ranks from the root, binomial tree", "p, root");
 pub(super) const BLOCKWISE: Order = order("of each block its own tree", "p, root, counts, n");
 pub(super) const PIECEWISE_BLOCKS: Order = order("of each block its own tree", "p, counts, n");
+pub(super) const NODEWISE_BLOCKS: Order =
+    order("node by node, of each block its own tree", "p, nodes, root, counts, n");
+pub(super) const NODEWISE: Order = order("node by node, of each piece its own tree", "p, nodes, counts");
 pub(super) const PIECEWISE: Order = order("of each piece its own tree", "p, counts");
 pub(super) const ROUND: Order =
     order("of each piece, round the ring from the rank behind its owner", "p, counts");

@@ -45,7 +45,7 @@ fn default_sizes() -> Vec<u64> {
 }
 
 /// Every point, in the order of the command line.
-fn plan(args: &BenchArgs, p: usize) -> Result<Vec<Point>, Failure> {
+fn plan(args: &BenchArgs, p: usize, nodes: &[u32]) -> Result<Vec<Point>, Failure> {
     let sizes = if args.bytes.is_empty() { default_sizes() } else { args.bytes.clone() };
     let mut points = Vec::new();
     for op in args.operations(p) {
@@ -54,7 +54,7 @@ fn plan(args: &BenchArgs, p: usize) -> Result<Vec<Point>, Failure> {
             for &bytes in if op.sized { sizes.as_slice() } else { &[0] } {
                 let point = Point { bytes, ..spread };
                 points.extend(
-                    chosen(args, &point, p)?.into_iter().map(|algorithm| Point { algorithm, ..point }),
+                    chosen(args, &point, p, nodes)?.into_iter().map(|algorithm| Point { algorithm, ..point }),
                 );
             }
         }
@@ -83,13 +83,19 @@ fn spreads(args: &BenchArgs, base: &Point) -> Vec<Point> {
 }
 
 /// The algorithms for a point; `None` is the library's choice.
-fn chosen(args: &BenchArgs, point: &Point, p: usize) -> Result<Vec<Option<&'static Algorithm>>, Failure> {
+fn chosen(
+    args: &BenchArgs,
+    point: &Point,
+    p: usize,
+    nodes: &[u32],
+) -> Result<Vec<Option<&'static Algorithm>>, Failure> {
     let Some(registered) = point.op.registered() else { return Ok(vec![None]) };
     let Point { op, dist, setting, bytes, .. } = *point;
     // The root's view: what it can do all can do. A root that is out of range is refused elsewhere.
     let (root, in_place, element) = (args.root.min(p - 1), args.in_place, args.kind.size() as u64);
     let place = op.place(Place { p, rank: root, root, bytes, dist, setting, in_place, element });
-    let arguments = (op.shape)(&place).arguments(&place);
+    let mut arguments = (op.shape)(&place).arguments(&place);
+    arguments.nodes = nodes.into();
     let mut list = Vec::new();
     for name in &args.algorithm {
         match name.as_str() {
@@ -154,7 +160,7 @@ fn something_to_plot(args: &BenchArgs, points: Vec<Point>) -> Result<Vec<Point>,
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     let world = World::init()?;
     let done = refuse(args, world.size())
-        .and_then(|()| plan(args, world.size()))
+        .and_then(|()| plan(args, world.size(), world.nodes()))
         .and_then(|points| something_to_plot(args, points))
         .map_err(Failure::everywhere)
         .and_then(|points| all_points(args, &world, &points));
@@ -316,9 +322,9 @@ mod tests {
         let sizes = default_sizes();
         assert_eq!(sizes[..5], [4, 8, 40, 80, 400]);
         assert_eq!((sizes.len(), sizes.last()), (13, Some(&4_000_000)));
-        let points = plan(&parse("bcast,allgatherv,barrier,reduce_scatter").unwrap(), 3).unwrap();
+        let points = plan(&parse("bcast,allgatherv,barrier,reduce_scatter").unwrap(), 3, &[]).unwrap();
         assert_eq!(points.len(), 13 + 7 * 13 + 1 + 13);
-        let points = plan(&parse("allgatherv --dist irr3,half --bytes 0,1Ki").unwrap(), 3).unwrap();
+        let points = plan(&parse("allgatherv --dist irr3,half --bytes 0,1Ki").unwrap(), 3, &[]).unwrap();
         let seen: Vec<_> = points.iter().map(|x| (x.dist_name(), x.bytes)).collect();
         assert_eq!(seen, [("irr3", 0), ("irr3", 1024), ("half", 0), ("half", 1024)]);
     }
@@ -344,7 +350,7 @@ mod tests {
         }
         let refused = |words: &str, p| {
             let args = parse(words).unwrap();
-            let points = refuse(&args, p).and_then(|()| plan(&args, p));
+            let points = refuse(&args, p).and_then(|()| plan(&args, p, &[]));
             points.and_then(|points| something_to_plot(&args, points)).map_err(|f| (f.code, f.text))
         };
         for (words, p) in [
@@ -376,7 +382,7 @@ mod tests {
     #[test]
     fn all_algorithms_are_those_that_can() {
         let names = |words: &str, p| -> Vec<&str> {
-            plan(&parse(words).unwrap(), p).unwrap().iter().map(Point::algorithm_name).collect()
+            plan(&parse(words).unwrap(), p, &[]).unwrap().iter().map(Point::algorithm_name).collect()
         };
         let (seven, eight) =
             (names("bcast --bytes 8 --algorithm all", 7), names("bcast --bytes 8 --algorithm all", 8));

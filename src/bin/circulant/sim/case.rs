@@ -149,7 +149,7 @@ impl Case {
         let mut time = hops(nodes) * (model.latency_ns as f64 + overhead);
         let mut wire = self.volume(arguments, per_node) * model.byte_ps as f64;
         if let Some(inner) = &self.wires.inner {
-            time += hops(per_node) * (inner.latency_ns as f64 + overhead);
+            time += hops(per_node) * (inner.latency_ns + inner.overhead_ns) as f64;
             wire = wire.max(self.volume(arguments, 1) * inner.byte_ps as f64 * f64::from(per_node > 1));
         }
         time + wire / 1000.0
@@ -287,7 +287,7 @@ mod tests {
     fn references() {
         let flat = case(Operation::Bcast, 9, 10_000);
         assert_eq!(flat.reference_ns(&flat.arguments().unwrap()), 5000.0 + 4.0 * 1100.0);
-        let inner = Some(Inner { ranks: 3, latency_ns: 200, byte_ps: 100 });
+        let inner = Some(Inner { ranks: 3, latency_ns: 200, overhead_ns: 100, byte_ps: 100 });
         let nodes = Case { wires: Wires { model: MODEL, inner }, ..flat };
         assert_eq!(nodes.reference_ns(&flat.arguments().unwrap()), 5000.0 + 2.0 * 1100.0 + 2.0 * 300.0);
         let far = case(Operation::Alltoallv, MOST_ROWS + 1, 10);

@@ -27,6 +27,9 @@ pub(crate) struct WireArgs {
     /// L between ranks of one node
     #[arg(long, value_name = "TIME", default_value = "300ns", value_parser = time_argument, requires = "ppn", help_heading = "The wire")]
     node_latency: u64,
+    /// o between ranks of one node: what a put costs its sender; the reader copies
+    #[arg(long, value_name = "TIME", default_value = "100ns", value_parser = time_argument, requires = "ppn", help_heading = "The wire")]
+    node_overhead: u64,
     /// β between ranks of one node
     #[arg(long, value_name = "NS", default_value = "0.05", value_parser = rate_argument, requires = "ppn", help_heading = "The wire")]
     node_byte_time: u64,
@@ -43,6 +46,7 @@ impl WireArgs {
         let inner = self.ppn.map(|ranks| Inner {
             ranks,
             latency_ns: self.node_latency,
+            overhead_ns: self.node_overhead,
             byte_ps: self.node_byte_time,
         });
         Wires { model, inner }

@@ -85,7 +85,7 @@ pub(in crate::plan::registry) fn allreduce(a: &Arguments, path: &mut Path<'_>) {
 
 pub(in crate::plan::registry) fn allreduce_ring(a: &Arguments, path: &mut Path<'_>) {
     let (hops, piece) = (others(a), pieces(a).1);
-    path.over(&[1], 2.0 * hops, 2.0 * hops, 2.0 * hops * piece);
+    path.ring(2.0 * hops, 1.0, piece);
     path.reduce(hops * piece);
 }
 

@@ -193,7 +193,7 @@ pub(in crate::plan::registry) fn allgather_bruck(a: &Arguments, path: &mut Path<
 
 pub(in crate::plan::registry) fn allgather_ring(a: &Arguments, path: &mut Path<'_>) {
     let hops = f64::from(a.size.saturating_sub(1));
-    path.over(&[1], hops, hops, hops * float(a.bytes));
+    path.ring(hops, 1.0, float(a.bytes));
 }
 
 pub(in crate::plan::registry) fn allgather_pipelined(a: &Arguments, path: &mut Path<'_>) {
@@ -202,7 +202,7 @@ pub(in crate::plan::registry) fn allgather_pipelined(a: &Arguments, path: &mut P
     let hops = f64::from(a.size.saturating_sub(1));
     let block = float(a.bytes.div_ceil(n.into()));
     path.longer(
-        |path| path.over(&[1], hops, hops, hops * block),
+        |path| path.ring(hops, 1.0, block),
         |path| path.over(&[1], hops.min(1.0), hops * f64::from(n), hops * float(a.bytes)),
     );
 }
@@ -288,7 +288,7 @@ pub(in crate::plan::registry) fn allgatherv_bruck(a: &Arguments, path: &mut Path
 /// The largest contribution is waited for in every round.
 pub(in crate::plan::registry) fn allgatherv_ring(a: &Arguments, path: &mut Path<'_>) {
     let hops = f64::from(a.size.saturating_sub(1));
-    path.over(&[1], hops, hops, hops * largest(a));
+    path.ring(hops, 1.0, largest(a));
 }
 
 /// Every block of every owner passes a link once; the first p−1 hops are not hidden.

@@ -1,0 +1,160 @@
+//! Plans that know nodes: the network carries what a node needs once, and within the node it is passed on.
+//!
+//! Of every node some ranks are *carriers*: they run a plan among nodes, one rank of each, and put what arrives to
+//! the others of their node. What a rank of the node contributes comes to its carrier the same way. Nothing waits
+//! for a stage to end: each block goes on as soon as it is there.
+//!
+//! - The *leader* variant has one carrier per node: the root on its own node, else the first rank. Nodes may be of
+//!   any size.
+//! - With *lanes* (full-lane decomposition; Träff and Hunold, Decomposing MPI Collectives for Exploiting Multi-lane
+//!   Communication, 2020, arXiv 1910.13373) every rank is a carrier: the k-th ranks of all nodes are lane k, which
+//!   moves a share of the message. All nodes have the same number of ranks.
+//!
+//! Which ranks share a node may be anything: placement in blocks, round-robin, or by chance. [`Nodes`] counts nodes
+//! by their first ranks.
+//!
+//! - [`spread`]: broadcast, allgather and allgatherv; [`fold`]: reduce and allreduce; [`barrier`].
+
+pub mod barrier;
+pub mod fold;
+pub mod spread;
+
+use crate::error::{Result, argument};
+use crate::schedule::MAX_P;
+use std::collections::HashMap;
+
+/// Which ranks share nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nodes {
+    /// By rank: its node, and its position among the ranks of the node.
+    places: Vec<(u32, u32)>,
+    /// By node: its ranks, ascending.
+    members: Vec<Vec<u32>>,
+}
+
+impl Nodes {
+    /// `nodes[r]` is the node of rank r, by any number.
+    ///
+    /// # Errors
+    /// If it is not known of all `size` ranks, or says nothing: all are on one node, or each is alone on its own.
+    pub fn new(size: u32, nodes: &[u32]) -> Result<Self> {
+        if nodes.len() != size as usize && !nodes.is_empty() || size > MAX_P {
+            return Err(argument(format!("the nodes of {} ranks, of {size}", nodes.len())));
+        }
+        let mut found = HashMap::new();
+        let (mut places, mut members) = (Vec::with_capacity(nodes.len()), Vec::<Vec<u32>>::new());
+        for (rank, node) in (0..).zip(nodes) {
+            let next = count(members.len());
+            let node = *found.entry(node).or_insert(next);
+            if node == next {
+                members.push(Vec::new());
+            }
+            let list = &mut members[node as usize];
+            places.push((node, count(list.len())));
+            list.push(rank);
+        }
+        if members.len() == nodes.len() {
+            return Err(argument("every rank is alone on its node").help("choose an algorithm for any ranks"));
+        }
+        if members.len() == 1 {
+            return Err(argument("all ranks are on one node").help("choose an algorithm for any ranks"));
+        }
+        Ok(Self { places, members })
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> u32 {
+        count(self.places.len())
+    }
+
+    /// The number of nodes, at least 2.
+    pub fn count(&self) -> u32 {
+        count(self.members.len())
+    }
+
+    /// The node of a rank: nodes count by their first ranks.
+    pub fn of(&self, rank: u32) -> u32 {
+        self.places[rank as usize].0
+    }
+
+    /// The position of a rank among those of its node.
+    pub fn position(&self, rank: u32) -> u32 {
+        self.places[rank as usize].1
+    }
+
+    /// The ranks of a node, ascending.
+    pub fn members(&self, node: u32) -> &[u32] {
+        &self.members[node as usize]
+    }
+
+    /// The rank `further` positions on in the node of `rank`, round its end.
+    pub fn neighbour(&self, rank: u32, further: u32) -> u32 {
+        let members = self.members(self.of(rank));
+        members[(self.position(rank) + further) as usize % members.len()]
+    }
+
+    /// How many positions `to` is behind `from`, both on one node.
+    fn distance(&self, from: u32, to: u32) -> u32 {
+        let ranks = count(self.members(self.of(from)).len());
+        (self.position(to) + ranks - self.position(from)) % ranks
+    }
+
+    /// The ranks of the largest node, at least 2.
+    pub fn most(&self) -> u32 {
+        count(self.members.iter().map(Vec::len).max().unwrap_or(0))
+    }
+
+    /// The ranks of every node.
+    ///
+    /// # Errors
+    /// If they are not the same number.
+    pub fn each(&self) -> Result<u32> {
+        if self.members.iter().all(|members| members.len() == self.members[0].len()) {
+            return Ok(self.most());
+        }
+        Err(argument("the nodes have unequal numbers of ranks").help("choose an algorithm for any nodes"))
+    }
+
+    /// One rank of each node: the first, or the root on its own.
+    pub fn leaders(&self, root: Option<u32>) -> Vec<u32> {
+        let leader = |members: &Vec<u32>| match root {
+            Some(root) if self.of(root) == self.of(members[0]) => root,
+            _ => members[0],
+        };
+        self.members.iter().map(leader).collect()
+    }
+
+    /// The rank at a position on each node; only if all have so many.
+    fn lane(&self, position: u32) -> Vec<u32> {
+        self.members.iter().filter_map(|members| members.get(position as usize).copied()).collect()
+    }
+}
+
+fn count(n: usize) -> u32 {
+    // No more than ranks.
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_placement() {
+        let nodes = Nodes::new(7, &[5, 9, 5, 9, 9, 1, 5]).unwrap();
+        assert_eq!((nodes.count(), nodes.most()), (3, 3));
+        assert_eq!(
+            [nodes.members(0), nodes.members(1), nodes.members(2)],
+            [&[0, 2, 6][..], &[1, 3, 4], &[5]]
+        );
+        assert_eq!(nodes.leaders(None), [0, 1, 5]);
+        assert_eq!(nodes.leaders(Some(4)), [0, 4, 5]);
+        assert_eq!((nodes.neighbour(6, 1), nodes.neighbour(1, 2)), (0, 4));
+        assert_eq!((nodes.distance(6, 0), nodes.distance(1, 4)), (1, 2));
+        assert!(nodes.each().unwrap_err().to_string().contains("unequal"));
+        assert_eq!(Nodes::new(4, &[0, 1, 0, 1]).unwrap().each().unwrap(), 2);
+        for (size, wrong) in [(3, vec![0, 1, 2]), (3, vec![4, 4, 4]), (3, vec![0, 0]), (3, vec![])] {
+            Nodes::new(size, &wrong).unwrap_err();
+        }
+    }
+}

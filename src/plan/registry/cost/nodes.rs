@@ -1,0 +1,197 @@
+//! Costs of what knows nodes: a plan among carriers, of which each put is followed by those within the node, and the
+//! way within the first and the last node.
+
+use super::{COALESCE, Machine, Path, float, folds, spread};
+use crate::plan::node::{Nodes, fold::ALONE};
+use crate::plan::price::Model;
+use crate::plan::registry::{Arguments, nodes as lines, q};
+
+/// The wire between carriers: each put is followed by one to every other rank of the node.
+fn wire(machine: &Machine, nodes: &Nodes) -> Model {
+    let fan = machine.near.overhead_ns.saturating_mul(u64::from(nodes.most() - 1));
+    // A block must not only come over the wire but be read within the node as fast.
+    let byte_ps = machine.wire.byte_ps.max(machine.near.byte_ps);
+    Model { overhead_ns: machine.wire.overhead_ns.saturating_add(fan), byte_ps, ..machine.wire }
+}
+
+fn others(nodes: &Nodes) -> f64 {
+    f64::from(nodes.most() - 1)
+}
+
+pub(in crate::plan::registry) fn barrier(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let wire = path.machine.wire;
+    path.near(1.0, 1.0, 0.0);
+    let nobody = Arguments { size: nodes.count(), ..Arguments::default() };
+    path.among(nodes.count(), wire, |path| spread::barrier(&nobody, path));
+    path.near(1.0, others(&nodes), 0.0);
+}
+
+pub(in crate::plan::registry) fn bcast(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let n = lines::bcast_blocks(a, path.model());
+    spread_blocks(a, &nodes, n, path);
+    path.near(1.0, others(&nodes), float(a.bytes) / f64::from(n));
+}
+
+/// A lane's blocks are S times as short, but share the node's link with those of the others: what a put costs its
+/// sender is hidden as far as those are on the link.
+pub(in crate::plan::registry) fn bcast_lanes(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let (n, share) = (lines::bcast_blocks(a, path.model()), float(a.bytes) / f64::from(nodes.most()));
+    let block = share / f64::from(n);
+    path.near(1.0, others(&nodes) * f64::from(n), block);
+    let wire = hidden(wire(path.machine, &nodes), block * others(&nodes));
+    let among = Arguments { size: nodes.count(), ..Arguments::default() };
+    path.among(nodes.count(), wire, |path| spread::circulant(&among, n, float(a.bytes), path));
+    path.near(1.0, others(&nodes), block);
+}
+
+/// The wire where so many bytes of others are on it while a put is made.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+fn hidden(wire: Model, bytes: f64) -> Model {
+    let others = (bytes * float(wire.byte_ps) / 1000.0) as u64;
+    Model { overhead_ns: wire.overhead_ns.saturating_sub(others), ..wire }
+}
+
+fn spread_blocks(a: &Arguments, nodes: &Nodes, n: u32, path: &mut Path<'_>) {
+    let (wire, count) = (wire(path.machine, nodes), nodes.count());
+    let among = Arguments { size: count, ..Arguments::default() };
+    path.among(count, wire, |path| spread::circulant(&among, n, float(a.bytes), path));
+}
+
+pub(in crate::plan::registry) fn allgather(a: &Arguments, path: &mut Path<'_>) {
+    if let Ok(a) = lines::equal(a) {
+        allgatherv(&a, path);
+    }
+}
+
+pub(in crate::plan::registry) fn allgather_lanes(a: &Arguments, path: &mut Path<'_>) {
+    if let Ok(a) = lines::equal(a) {
+        allgatherv_lanes(&a, path);
+    }
+}
+
+/// Irregular among the nodes. A node's bytes are those of its ranks, each in puts of its own.
+pub(in crate::plan::registry) fn allgatherv(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let counts = lines::by_node(&nodes, &a.counts);
+    let all = float(counts.iter().sum());
+    let mean = all / f64::from(a.size);
+    path.near(1.0, 1.0, mean);
+    gathered(a, &nodes, counts, f64::from(nodes.most()), path);
+    path.near(1.0, others(&nodes), mean.min(float(COALESCE)));
+}
+
+/// The lanes share the link; in each a rank's own bytes move.
+pub(in crate::plan::registry) fn allgatherv_lanes(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let counts = lines::by_node(&nodes, &a.counts);
+    let mean = float(counts.iter().sum()) / f64::from(a.size);
+    gathered(a, &nodes, counts, 1.0, path);
+    path.near(1.0, others(&nodes), mean);
+}
+
+/// The allgatherv of these counts among the nodes, each in so many pieces.
+fn gathered(a: &Arguments, nodes: &Nodes, counts: Vec<u64>, pieces: f64, path: &mut Path<'_>) {
+    let (wire, count) = (wire(path.machine, nodes), nodes.count());
+    let all = float(counts.iter().sum());
+    let mean = all / f64::from(a.size.max(1));
+    // Beyond one for each node and round.
+    let light = mean < path.light();
+    let runs = if light { 1.0 } else { Path::runs(pieces, mean) };
+    let more = (runs - 1.0) * f64::from(count - 1);
+    let among = Arguments { size: count, counts, blocks: a.blocks, ..Arguments::default() };
+    path.among(count, wire, |path| {
+        spread::allgatherv(&among, path);
+        path.over(&[1], 0.0, more, 0.0);
+    });
+    // All that a rank reads.
+    path.longer(
+        |_| (),
+        |path| {
+            *path = Path::new(path.machine, path.size);
+            path.near(f64::from(q(nodes.most())), 1.0, all);
+        },
+    );
+}
+
+/// What a node's ranks combine, taking turns, of vectors of so many bytes each: all but one of the contributions, at
+/// as many ranks.
+fn added(a: &Arguments, nodes: &Nodes, path: &mut Path<'_>) {
+    let share = float(a.bytes) * others(nodes) / f64::from(nodes.most());
+    path.near(1.0, others(nodes), share);
+    path.reduce(share);
+}
+
+/// The same where the leader has short vectors to itself, and else the others put their shares to it, of which a
+/// block must be there.
+fn led(a: &Arguments, nodes: &Nodes, block: f64, path: &mut Path<'_>) {
+    if a.bytes >= ALONE {
+        added(a, nodes, path);
+        return path.near(1.0, 1.0, block);
+    }
+    let all = float(a.bytes) * others(nodes);
+    path.near(1.0, 1.0, all);
+    path.reduce(all);
+}
+
+pub(in crate::plan::registry) fn reduce(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let n = lines::fold_blocks(a, path.model());
+    led(a, &nodes, float(a.bytes) / f64::from(n), path);
+    let among = Arguments { size: nodes.count(), blocks: Some(n), ..a.clone() };
+    let wire = path.machine.wire;
+    path.among(nodes.count(), wire, |path| folds::reduce(&among, path));
+}
+
+pub(in crate::plan::registry) fn reduce_lanes(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let n = lines::fold_blocks(a, path.model());
+    added(a, &nodes, path);
+    among_lanes(a, &nodes, n, path, folds::reduce);
+    path.near(1.0, f64::from(n), float(a.bytes) / f64::from(n));
+}
+
+/// Lanes share the link, but combine their shares at the same time.
+fn among_lanes(
+    a: &Arguments,
+    nodes: &Nodes,
+    n: u32,
+    path: &mut Path<'_>,
+    formula: fn(&Arguments, &mut Path<'_>),
+) {
+    let most = u64::from(nodes.most());
+    let wire = path.machine.wire;
+    let block = float(a.bytes) / f64::from(n) / f64::from(nodes.most());
+    let wire = hidden(Model { reduce_ps: wire.reduce_ps / most, ..wire }, block * others(nodes));
+    let among = Arguments { size: nodes.count(), blocks: Some(n), ..a.clone() };
+    path.among(nodes.count(), wire, |path| formula(&among, path));
+}
+
+/// Each piece that comes is passed on in the node while others come.
+pub(in crate::plan::registry) fn allreduce(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let count = nodes.count();
+    led(a, &nodes, float(a.bytes) / f64::from(count), path);
+    let among = Arguments { size: count, ..a.clone() };
+    let wire = wire(path.machine, &nodes);
+    path.among(count, wire, |path| folds::allreduce(&among, path));
+    path.near(1.0, others(&nodes), float(a.bytes) / f64::from(count));
+}
+
+pub(in crate::plan::registry) fn allreduce_lanes(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    added(a, &nodes, path);
+    among_lanes(a, &nodes, nodes.count(), path, folds::allreduce);
+    path.near(1.0, others(&nodes), float(a.bytes) / f64::from(nodes.count()));
+}
+
+pub(in crate::plan::registry) fn allreduce_doubling(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    led(a, &nodes, float(a.bytes), path);
+    let among = Arguments { size: nodes.count(), ..a.clone() };
+    let wire = path.machine.wire;
+    path.among(nodes.count(), wire, |path| folds::doubling(&among, path));
+    path.near(1.0, others(&nodes), float(a.bytes));
+}

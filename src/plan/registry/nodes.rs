@@ -1,0 +1,318 @@
+//! The lines of the algorithms that know nodes. N nodes, S the ranks of the largest, q_N = ⌈log2 N⌉. Rounds are those
+//! of the proof, of which many are empty for most ranks.
+
+use super::cost::nodes as cost;
+use super::reductions::{commutes, reduce_blocks};
+use super::{Algorithm, Arguments, Build, Operation, order, q};
+use crate::error::{Result, argument};
+use crate::plan::allgatherv::circulant::Blocks;
+use crate::plan::node::{Nodes, barrier::Barrier, fold::Fold, spread::Spread};
+use crate::plan::partial::Pieces;
+use crate::plan::price::Model;
+use crate::plan::{Plan, rules};
+
+type Built = Result<Box<dyn Plan>>;
+
+const LEADERS: &str = "several nodes, several ranks on some";
+const LANES: &str = "several nodes of the same number of ranks, several on each";
+const LEADERS_COMMUTE: &str = "several nodes, several ranks on some; commutative";
+const LANES_COMMUTE: &str = "several nodes of the same number of ranks, several on each; commutative";
+const REDUCED: &str = "<= Sm + (n-1+q_N)*ceil(m/n)";
+const REDUCED_LANES: &str = "<= m + S*ceil(m/S) + (n-1+q_N)*ceil(m/S/n)";
+const ALLREDUCED: &str = "<= Sm + 2(N-1)*ceil(m/N)";
+const DOUBLED: &str = "<= (S+q_N+1)m";
+const ALLREDUCED_LANES: &str = "<= m + S*ceil(m/S) + 2(N-1)*ceil(m/S/N)";
+const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373; Träff 2022";
+
+const fn line(
+    operation: Operation,
+    name: &'static str,
+    [restrictions, rounds, volume, source]: [&'static str; 4],
+    fits: fn(&Arguments) -> Result<()>,
+    rounds_of: fn(&Arguments, u32) -> u32,
+    build: Build,
+) -> Algorithm {
+    Algorithm {
+        operation,
+        name,
+        restrictions,
+        rounds,
+        volume,
+        source,
+        fits,
+        rounds_of,
+        build,
+        cost: None,
+        order: None,
+    }
+}
+
+/// All of them.
+pub(super) const LINES: &[Algorithm] = {
+    use Operation::{Allgather, Allgatherv, Allreduce, Barrier as Barriers, Bcast, Reduce};
+    &[
+        line(
+            Bcast,
+            "node_circulant",
+            [LEADERS, "<= (n+q_N)S", "m", "Träff 2022, Algorithm 6, among the nodes' leaders"],
+            leaders,
+            |a, n| by_blocks(a, n, 0),
+            |a, model| {
+                let n = bcast_blocks(a, model);
+                Ok(Box::new(Spread::bcast(nodes(a)?, a.root, a.bytes, n)?))
+            },
+        )
+        .costs(cost::bcast),
+        line(
+            Bcast,
+            "lanes",
+            [LANES, "<= (n+q_N)S + S-1", "m", FULL_LANE],
+            lanes,
+            |a, n| by_blocks(a, n, 1),
+            |a, model| {
+                let n = bcast_blocks(a, model);
+                Ok(Box::new(Spread::bcast_lanes(even(a)?, a.root, a.bytes, n)?))
+            },
+        )
+        .costs(cost::bcast_lanes),
+        line(
+            Allgather,
+            "node_circulant",
+            [LEADERS, "<= (n+q_N)S + S-1", "m - m/p", "Träff 2022, Algorithm 9, among the nodes' leaders"],
+            leaders,
+            |a, n| by_blocks(a, n, 1),
+            |a, model| allgatherv(&equal(a)?, model),
+        )
+        .costs(cost::allgather),
+        line(
+            Allgather,
+            "lanes",
+            [LANES, "<= (n+q_N)S", "m - m/p", FULL_LANE],
+            lanes,
+            |a, n| by_blocks(a, n, 0),
+            |a, model| allgatherv_lanes(&equal(a)?, model),
+        )
+        .costs(cost::allgather_lanes),
+        line(
+            Allgatherv,
+            "node_circulant",
+            [LEADERS, "<= (n+q_N)S + S-1", "m - m_r", "Träff 2022, Algorithm 9, among the nodes' leaders"],
+            leaders,
+            |a, n| by_blocks(a, n, 1),
+            allgatherv,
+        )
+        .costs(cost::allgatherv),
+        line(
+            Allgatherv,
+            "lanes",
+            [LANES, "<= (n+q_N)S", "m - m_r", FULL_LANE],
+            lanes,
+            |a, n| by_blocks(a, n, 0),
+            allgatherv_lanes,
+        )
+        .costs(cost::allgatherv_lanes),
+        line(
+            Barriers,
+            "node_dissemination",
+            [LEADERS, "q_N + 2(S-1)", "0", "dissemination among the nodes' leaders"],
+            leaders,
+            |a, _| nodes(a).map_or(0, |nodes| q(nodes.count()) + 2 * (nodes.most() - 1)),
+            |a, _| Ok(Box::new(Barrier::new(nodes(a)?))),
+        )
+        .costs(cost::barrier),
+        line(
+            Reduce,
+            "node_circulant",
+            [
+                LEADERS_COMMUTE,
+                "<= (n+q_N+1)S + 2(S-1)",
+                REDUCED,
+                "Träff 2022, Algorithm 6 reversed, among the nodes' leaders",
+            ],
+            |a| leaders(a).and_then(|()| commutes(a, "node_circulant")),
+            |a, n| by_blocks(a, n + 1, 2),
+            |a, model| {
+                let (nodes, n) = (nodes(a)?, fold_blocks(a, model));
+                commutes(a, "node_circulant")?;
+                Ok(Box::new(Fold::reduce(nodes, a.root, (a.bytes, a.element), n, a.in_place)?))
+            },
+        )
+        .costs(cost::reduce)
+        .ordered(order::NODEWISE_BLOCKS),
+        line(
+            Reduce,
+            "lanes",
+            [LANES_COMMUTE, "<= (n+q_N+1)S + S-1", REDUCED_LANES, FULL_LANE],
+            |a| lanes(a).and_then(|()| commutes(a, "lanes")),
+            |a, n| by_blocks(a, n + 1, 1),
+            |a, model| {
+                let (nodes, n) = (even(a)?, fold_blocks(a, model));
+                commutes(a, "lanes")?;
+                Ok(Box::new(Fold::reduce_lanes(nodes, a.root, (a.bytes, a.element), n, a.in_place)?))
+            },
+        )
+        .costs(cost::reduce_lanes)
+        .ordered(order::NODEWISE_BLOCKS),
+        line(
+            Allreduce,
+            "node_circulant",
+            [
+                LEADERS_COMMUTE,
+                "<= (2q_N+2)S + 2(S-1)",
+                ALLREDUCED,
+                "arXiv 2410.14234 among the nodes' leaders",
+            ],
+            |a| leaders(a).and_then(|()| commutes(a, "node_circulant")),
+            |a, _| twice(a, 2),
+            |a, _| {
+                let nodes = nodes(a)?;
+                commutes(a, "node_circulant")?;
+                Ok(Box::new(Fold::allreduce(nodes, (a.bytes, a.element), a.in_place)?))
+            },
+        )
+        .costs(cost::allreduce)
+        .ordered(order::NODEWISE),
+        line(
+            Allreduce,
+            "lanes",
+            [LANES_COMMUTE, "<= (2q_N+2)S + S-1", ALLREDUCED_LANES, FULL_LANE],
+            |a| lanes(a).and_then(|()| commutes(a, "lanes")),
+            |a, _| twice(a, 1),
+            |a, _| {
+                let nodes = even(a)?;
+                commutes(a, "lanes")?;
+                Ok(Box::new(Fold::allreduce_lanes(nodes, (a.bytes, a.element), a.in_place)?))
+            },
+        )
+        .costs(cost::allreduce_lanes)
+        .ordered(order::NODEWISE),
+        line(
+            Allreduce,
+            "node_doubling",
+            [LEADERS_COMMUTE, "<= (q_N+3)S + 2(S-1)", DOUBLED, "recursive doubling among the nodes' leaders"],
+            |a| leaders(a).and_then(|()| commutes(a, "node_doubling")),
+            |a, _| by_blocks(a, 3, 2),
+            |a, _| {
+                let nodes = nodes(a)?;
+                commutes(a, "node_doubling")?;
+                Ok(Box::new(Fold::doubling(nodes, (a.bytes, a.element), a.in_place)?))
+            },
+        )
+        .costs(cost::allreduce_doubling)
+        .ordered(order::NODEWISE),
+    ]
+};
+
+pub(super) fn nodes(a: &Arguments) -> Result<Nodes> {
+    Nodes::new(a.size, &a.nodes)
+}
+
+fn leaders(a: &Arguments) -> Result<()> {
+    nodes(a).map(|_| ())
+}
+
+/// Nodes of the same number of ranks.
+fn even(a: &Arguments) -> Result<Nodes> {
+    let nodes = nodes(a)?;
+    nodes.each()?;
+    Ok(nodes)
+}
+
+fn lanes(a: &Arguments) -> Result<()> {
+    even(a).map(|_| ())
+}
+
+/// (n + q_N)·S, and S−1 for each stage within nodes.
+fn by_blocks(a: &Arguments, n: u32, stages: u32) -> u32 {
+    let rounds = |nodes: Nodes| {
+        let rounds = n.saturating_add(q(nodes.count())).saturating_mul(nodes.most());
+        rounds.saturating_add(stages * (nodes.most() - 1))
+    };
+    nodes(a).map_or(0, rounds)
+}
+
+/// (2q_N + 2)·S, and S−1 for each stage before.
+fn twice(a: &Arguments, stages: u32) -> u32 {
+    nodes(a).map_or(0, |nodes| by_blocks(a, q(nodes.count()) + 2, stages))
+}
+
+/// What [`Algorithm::volume_of`] is here.
+pub(super) fn volume(line: &Algorithm, a: &Arguments) -> Option<u64> {
+    let nodes = nodes(a).ok()?;
+    let (count, most) = (nodes.count(), u64::from(nodes.most()));
+    let share = |parts| Pieces::even(a.bytes, a.element, parts).largest();
+    let among = |bytes: u64| match line.operation {
+        Operation::Reduce => {
+            let n = a.blocks.unwrap_or(1);
+            u64::from(n - 1 + q(count)) * Pieces::even(bytes, a.element, n).largest()
+        }
+        _ => 2 * u64::from(count - 1) * Pieces::even(bytes, a.element, count).largest(),
+    };
+    match (line.operation, line.name) {
+        (Operation::Reduce | Operation::Allreduce, "node_circulant") => Some(most * a.bytes + among(a.bytes)),
+        (Operation::Allreduce, "node_doubling") => Some((most + u64::from(q(count)) + 1) * a.bytes),
+        (Operation::Reduce | Operation::Allreduce, "lanes") => {
+            let share = share(nodes.most());
+            Some(a.bytes + most * share + among(share))
+        }
+        _ => None,
+    }
+}
+
+/// As for a broadcast on a wire on which a byte also takes its combination.
+pub(super) fn fold_blocks(a: &Arguments, model: &Model) -> u32 {
+    let by_rule = |nodes: Nodes| {
+        let a = Arguments { size: nodes.count(), ..a.clone() };
+        reduce_blocks(&a, &with_fan(&nodes, model))
+    };
+    a.blocks.unwrap_or_else(|| nodes(a).map_or(1, by_rule))
+}
+
+/// As among the nodes, where a block also costs its carrier the puts within the node.
+pub(super) fn bcast_blocks(a: &Arguments, model: &Model) -> u32 {
+    let by_rule = |nodes: Nodes| rules::bcast_blocks(nodes.count(), a.bytes, &with_fan(&nodes, model));
+    a.blocks.unwrap_or_else(|| nodes(a).map_or(1, by_rule))
+}
+
+/// The wire with the puts within a node in o. What such a put costs is not known here: an eighth of one between
+/// nodes.
+pub(super) fn with_fan(nodes: &Nodes, model: &Model) -> Model {
+    let fan = model.overhead_ns.saturating_mul(u64::from(nodes.most() - 1)) / 8;
+    Model { overhead_ns: model.overhead_ns.saturating_add(fan), ..*model }
+}
+
+/// An allgather as an allgatherv.
+pub(super) fn equal(a: &Arguments) -> Result<Arguments> {
+    let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
+    let displs = (0..u64::from(a.size)).map(|j| j * (end / u64::from(a.size.max(1)))).collect();
+    Ok(Arguments { counts: vec![a.bytes; a.size as usize], displs, ..a.clone() })
+}
+
+/// The numbers of blocks of lists of counts by node.
+pub(super) fn blocks(a: &Arguments, nodes: &Nodes, counts: &[u64], model: &Model) -> Blocks {
+    let by_rule = || rules::allgatherv_blocks(counts, &with_fan(nodes, model));
+    a.blocks.map_or_else(by_rule, Blocks::Equal)
+}
+
+/// The bytes of each node's ranks together.
+pub(super) fn by_node(nodes: &Nodes, counts: &[u64]) -> Vec<u64> {
+    let count = |rank: &u32| counts.get(*rank as usize).copied().unwrap_or(0);
+    (0..nodes.count())
+        .map(|node| nodes.members(node).iter().map(count).fold(0, u64::saturating_add))
+        .collect()
+}
+
+fn allgatherv(a: &Arguments, model: &Model) -> Built {
+    let nodes = nodes(a)?;
+    let blocks = blocks(a, &nodes, &by_node(&nodes, &a.counts), model);
+    Ok(Box::new(Spread::allgatherv(nodes, &a.counts, &a.displs, &blocks, a.in_place)?))
+}
+
+fn allgatherv_lanes(a: &Arguments, model: &Model) -> Built {
+    let nodes = even(a)?;
+    let of_lane = {
+        let nodes = nodes.clone();
+        move |counts: &[u64]| blocks(a, &nodes, counts, model)
+    };
+    Ok(Box::new(Spread::allgatherv_lanes(nodes, &a.counts, &a.displs, &of_lane, a.in_place)?))
+}
