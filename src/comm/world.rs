@@ -90,7 +90,6 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// world.finalize()?;
 /// # Ok::<(), circulant::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct World {
     comm: Communicator,
     launch: SharedLaunch,
@@ -100,6 +99,17 @@ pub struct World {
     config: Config,
     /// Moves things on between calls, if the settings want it; ends with the world.
     _progress: Option<Progress>,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Settings and what was published through the launcher would fill pages.
+        f.debug_struct("World")
+            .field("comm", &self.comm)
+            .field("provider", &self.provider)
+            .field("launcher", &self.launcher)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How to build a [`World`] otherwise than from the environment.

@@ -1,6 +1,7 @@
 //! The endpoint: posting, polling, closing.
 
 use super::library::{Info, Library, library};
+use super::limits::{GATHER, limits};
 use super::memory::Memory;
 use super::objects::Objects;
 use super::peers::{Peer, Peers};
@@ -8,7 +9,6 @@ use super::quirks::{FI_SHM, Quirk, quirk};
 use super::slots::{Kind, Slots};
 use super::{Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait};
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::transport::Borrow;
 use libfabric_sys as fi;
 use memmap2::{MmapMut, MmapRaw};
 use std::collections::VecDeque;
@@ -22,8 +22,6 @@ const RECEIVES: usize = 64;
 const MESSAGES: usize = 64;
 /// Puts on their way at once. Some providers take any number, into memory of their own.
 const PUTS: usize = 1024;
-/// The longest gather list used, whatever a provider offers.
-const GATHER: usize = 16;
 /// Completions read in one go, and goes per poll.
 const BATCH: usize = 16;
 const GOES: usize = 8;
@@ -368,26 +366,6 @@ impl Drop for Fabric {
 
 const fn again() -> isize {
     -(fi::FI_EAGAIN as isize)
-}
-
-fn limits(lib: &Library, info: &Info) -> (Limits, u64) {
-    let i = info.get();
-    // SAFETY: fi_getinfo's entries have all their attributes; the provider's name is a C string.
-    let (name, max_put, gather, inject, mode) = unsafe {
-        (
-            std::ffi::CStr::from_ptr((*i.fabric_attr).prov_name).to_string_lossy().into_owned(),
-            (*i.ep_attr).max_msg_size as u64,
-            (*i.tx_attr).iov_limit,
-            (*i.tx_attr).inject_size,
-            u64::from((*i.domain_attr).mr_mode.cast_unsigned()),
-        )
-    };
-    let quirk = quirk(&name);
-    let borrow = if quirk.caches && !lib.uncached() { Borrow::Staged } else { quirk.borrow };
-    let gather = gather.clamp(1, GATHER.min(quirk.gather));
-    let name = if name == "shm" { FI_SHM.to_owned() } else { name };
-    let message = quirk.message.min(MESSAGE_MAX);
-    (Limits { provider: name, max_put, gather, inject, message, borrow }, mode)
 }
 
 impl Transport for Fabric {

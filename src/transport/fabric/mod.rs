@@ -7,6 +7,7 @@
 
 mod endpoint;
 mod library;
+mod limits;
 mod memory;
 mod objects;
 mod peers;

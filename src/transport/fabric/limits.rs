@@ -1,0 +1,30 @@
+//! What an endpoint can do, as libfabric says it and we believe it.
+
+use super::library::{Info, Library};
+use super::quirks::{FI_SHM, quirk};
+use super::{Limits, MESSAGE_MAX};
+use crate::transport::Borrow;
+
+/// The longest gather list used, whatever a provider offers.
+pub(super) const GATHER: usize = 16;
+
+/// The limits of the provider that `info` describes, and its modes of registration.
+pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64) {
+    let i = info.get();
+    // SAFETY: fi_getinfo's entries have all their attributes; the provider's name is a C string.
+    let (name, max_put, gather, inject, mode) = unsafe {
+        (
+            std::ffi::CStr::from_ptr((*i.fabric_attr).prov_name).to_string_lossy().into_owned(),
+            (*i.ep_attr).max_msg_size as u64,
+            (*i.tx_attr).iov_limit,
+            (*i.tx_attr).inject_size,
+            u64::from((*i.domain_attr).mr_mode.cast_unsigned()),
+        )
+    };
+    let quirk = quirk(&name);
+    let borrow = if quirk.caches && !lib.uncached() { Borrow::Staged } else { quirk.borrow };
+    let gather = gather.clamp(1, GATHER.min(quirk.gather));
+    let name = if name == "shm" { FI_SHM.to_owned() } else { name };
+    let message = quirk.message.min(MESSAGE_MAX);
+    (Limits { provider: name, max_put, gather, inject, message, borrow }, mode)
+}
