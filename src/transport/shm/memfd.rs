@@ -2,10 +2,11 @@
 //! is left behind, however a process ends.
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use rustix::fs::{
+    MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
+};
+use std::fs::File;
+use std::io::{self, Write};
 
 /// A file of `len` zeroed bytes that can neither grow nor shrink any more.
 pub(super) fn create(name: &str, len: usize) -> io::Result<File> {
@@ -18,10 +19,16 @@ pub(super) fn create(name: &str, len: usize) -> io::Result<File> {
 /// Maps the file that process `pid` has open as `fd`. Only one that cannot shrink will do: bytes that a peer cuts
 /// off would end our process when we touch them.
 pub(super) fn open(pid: u32, fd: u32, write: bool) -> io::Result<MmapRaw> {
-    let path = format!("/proc/{pid}/fd/{fd}");
+    // On the stack: chunks are opened when first read from, in the midst of operations that allocate nothing.
+    let mut path = [0; 40];
+    let mut rest = path.as_mut_slice();
+    write!(rest, "/proc/{pid}/fd/{fd}")?;
+    let unused = rest.len();
+    let path = &path[..path.len() - unused];
     // Whatever stands there instead, opening it must not wait.
-    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?;
+    let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let flags = flags | if write { OFlags::RDWR } else { OFlags::RDONLY };
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
     if !fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
         return Err(io::Error::other("the file may shrink"));
     }

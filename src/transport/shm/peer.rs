@@ -67,7 +67,7 @@ impl Peer {
             connected: false,
             lost: false,
             posted: VecDeque::with_capacity(most),
-            chunks: Vec::new(),
+            chunks: Vec::with_capacity(256),
             process: None,
             long: copy::threshold(address.ranks as usize) as u64,
         })
