@@ -76,7 +76,7 @@ fn the_choice_is_near_the_best_where_ranks_share_nodes() {
     for operation in OPERATIONS {
         for shape in SHAPES {
             for (name, wire) in WIRES {
-                let machine = Machine { wire, near: NEAR, per_node: shape.1 };
+                let machine = Machine { near: NEAR, ..Machine::nodes(wire, shape.1) };
                 let selection = Selection::of(&Config::defaults(), machine).unwrap();
                 let lengths = if operation == Operation::Barrier { &BYTES[..1] } else { &BYTES[..] };
                 for &bytes in lengths {

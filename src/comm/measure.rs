@@ -1,14 +1,15 @@
 //! The raw wire, as measured between two ranks, and the figures that choices are made by.
 
-use super::communicator::Communicator;
+use super::communicator::{Communicator, Options};
 use super::world::Shared;
 use crate::engine::Pair;
 use crate::error::{Result, argument};
+use crate::ops;
 use crate::plan::price;
 use crate::plan::registry::cost::Machine;
 use crate::plan::registry::{Arguments, Operation};
 use crate::select::{Candidate, Model, Probed, Source};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A wire's figures: a put of m bytes arrives after o + L + βm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -75,11 +76,51 @@ impl Communicator {
         Ok(Wire { latency_ns, overhead_ns, byte_ns })
     }
 
-    /// L and β in haste, at start-up; o stays what `known` says, and so does β where it cannot be seen. On a wire that
+    /// o as schedules see it, in nanoseconds: what one block more costs a broadcast of the same bytes, while all
+    /// ranks send and receive. Where they have cores of their own this is little more than the o of [`Communicator::wire`];
+    /// where they share them it may be fifty times as much, and blocks should be as much fewer. Collective; `byte_ns`
+    /// is β. 0 for one rank.
+    ///
+    /// # Errors
+    /// As [`Communicator::bcast`].
+    pub fn block_overhead(&self, byte_ns: f64) -> Result<f64> {
+        if self.size() < 2 {
+            return Ok(0.0);
+        }
+        let mut data = self.alloc::<u8>(BLOCKS_BYTES)?;
+        let mut times = [0.0f64; 2];
+        for (time, n) in times.iter_mut().zip(BLOCKS) {
+            let options =
+                Options { blocks: Some(n), algorithm: Some("circulant".to_owned()), ..self.options.clone() };
+            let comm = self.with(options);
+            // The first makes the plan.
+            let mut best = f64::INFINITY;
+            for rep in 0..4 {
+                self.barrier()?;
+                let start = Instant::now();
+                comm.bcast(&mut data, 0)?;
+                let (mine, mut slowest) = ([start.elapsed().as_nanos() as f64], [0.0]);
+                self.allreduce(&mine, &mut slowest, ops::Max)?;
+                if rep > 0 {
+                    best = best.min(slowest[0]);
+                }
+            }
+            *time = best;
+        }
+        let [few, many] = BLOCKS.map(f64::from);
+        // T(n) = (n − 1 + q)(o + βm/n) + …
+        let rounds = f64::from(self.size().next_power_of_two().trailing_zeros()) - 1.0;
+        let shorter = rounds * byte_ns * BLOCKS_BYTES as f64 * (1.0 / few - 1.0 / many);
+        let mut overhead = [((times[1] - times[0] + shorter) / (many - few)).max(0.0)];
+        self.bcast(&mut overhead, 0)?;
+        Ok(overhead[0])
+    }
+
+    /// L, o and β in haste, at start-up; β stays what `known` says where it cannot be seen. On a wire that
     /// is quick there is time for a second look, which the first, with everything cold, needs.
     pub(super) fn probe(&self, pair: [usize; 2], known: &price::Model) -> Result<Probed> {
         let (mut small, mut large) = (f64::INFINITY, f64::INFINITY);
-        for (few, fewer) in [(3, 1), (30, 8)] {
+        for (few, fewer) in [(8, 2), (30, 8)] {
             let times = self.alone(pair, |shared, pair, deadline| {
                 let mut times =
                     |bytes, reps| shared.engine.ping_pong(&shared.arena, pair, bytes, reps, deadline);
@@ -96,9 +137,12 @@ impl Communicator {
             }
         }
         let byte_ps = whole(1000.0 * (large - small) / PROBE_BYTES as f64);
+        let byte_ps = if byte_ps > 0 { byte_ps } else { known.byte_ps };
+        let overhead = self.block_overhead(byte_ps as f64 / 1000.0)?;
         Ok(Probed {
             latency_ns: whole(small).saturating_sub(known.overhead_ns),
-            byte_ps: if byte_ps > 0 { byte_ps } else { known.byte_ps },
+            overhead_ns: whole(overhead).max(known.overhead_ns),
+            byte_ps,
         })
     }
 
@@ -182,6 +226,10 @@ const PROBE_NS: f64 = 3e6;
 
 /// Long enough for β to show beside L, short enough for a slow wire.
 const PROBE_BYTES: usize = 64 << 10;
+
+/// A broadcast of so many bytes in few and in many blocks shows what a block costs.
+const BLOCKS_BYTES: usize = 64 << 10;
+const BLOCKS: [u32; 2] = [16, 144];
 
 /// The shortest time in nanoseconds; 0 if there is none.
 fn best(times: &[Duration]) -> f64 {

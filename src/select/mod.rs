@@ -27,6 +27,8 @@ pub(crate) struct Model {
     /// Within a node.
     near: price::Model,
     light: u64,
+    /// All ranks share memory of our own.
+    readers: bool,
     source: Source,
 }
 
@@ -37,7 +39,7 @@ pub enum Source {
     Settings,
     /// From the tuning file.
     File,
-    /// L and β from the probe of start-up.
+    /// From the probe of start-up.
     Probe,
     /// From the built-in table.
     BuiltIn,
@@ -54,10 +56,11 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// L in ns and β in ps per byte, of the wire that a [`Model`] calls its own.
+/// L and o in ns and β in ps per byte, of the wire that a [`Model`] calls its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probed {
     pub(crate) latency_ns: u64,
+    pub(crate) overhead_ns: u64,
     pub(crate) byte_ps: u64,
 }
 
@@ -98,8 +101,8 @@ impl Model {
         let (_, latency_ns, overhead_ns, byte_ps, _) = built_in(provider);
         let mut base = Link { latency_ns, overhead_ns, byte_ps };
         let mut source = Source::BuiltIn;
-        if let Some(Probed { latency_ns, byte_ps }) = probed {
-            base = Link { latency_ns, byte_ps, ..base };
+        if let Some(Probed { latency_ns, overhead_ns, byte_ps }) = probed {
+            base = Link { latency_ns, overhead_ns, byte_ps };
             source = Source::Probe;
         }
         let (between, within) = (link(BETWEEN), link(WITHIN));
@@ -133,7 +136,8 @@ impl Model {
         // A shared put saves its pieces one overhead each and costs them a copy; at a nanosecond per byte for
         // that, with the delay of unpacking in it, they break even at o nanoseconds' worth of bytes.
         let light = config.bytes("light")?.or(measured).unwrap_or(wire.overhead_ns.min(4096));
-        Ok(Self { wire, near, light, source })
+        let readers = provider == SHM && !mixed;
+        Ok(Self { wire, near, light, readers, source })
     }
 
     /// The same for ranks that are all on one node.
@@ -143,7 +147,7 @@ impl Model {
 
     /// Both wires, for the prices.
     pub(crate) fn machine(&self) -> Machine {
-        Machine { near: self.near, ..Machine::flat(self.wire) }
+        Machine { near: self.near, readers: self.readers, ..Machine::flat(self.wire) }
     }
 
     /// Where the figures come from.
@@ -210,7 +214,7 @@ mod tests {
     const FILE: &str = "[measured]\nprovider = \"tcp\"\n[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\n\
                         byte-ps = 3\n[within-node]\nlatency-ns = 4\noverhead-ns = 5\nbyte-ps = 6\n\
                         [memory]\nreduce-ps = 7\nlight-bytes = 8";
-    const PROBED: Option<Probed> = Some(Probed { latency_ns: 11, byte_ps: 12 });
+    const PROBED: Option<Probed> = Some(Probed { latency_ns: 11, overhead_ns: 13, byte_ps: 12 });
 
     fn model(provider: &str, file: &str, set: &[(&str, &str)], probed: Option<Probed>) -> Model {
         let mut config = Config::defaults();
@@ -244,7 +248,7 @@ mod tests {
         let probed = model("tcp", "", &[], PROBED);
         assert_eq!(
             (figures(&probed), probed.source()),
-            ([11, 2500, 12, 11, 2500, 12, 100, 100, 2500], Source::Probe)
+            ([11, 13, 12, 11, 13, 12, 100, 100, 13], Source::Probe)
         );
         let filed = model("tcp", FILE, &[], PROBED);
         assert_eq!((figures(&filed), filed.source()), ([1, 2, 3, 4, 5, 6, 7, 7, 8], Source::File));

@@ -153,7 +153,7 @@ fn machine(args: &SelectArgs, config: &Config) -> Result<Machine, Failure> {
         reduce_ps: args.reduce_time.unwrap_or(model.reduce_ps),
     };
     let (wire, near) = (figures(known.wire), figures(known.near));
-    Ok(Machine { wire, near, per_node: args.ppn.unwrap_or(0) })
+    Ok(Machine { wire, near, per_node: args.ppn.unwrap_or(0), ..known })
 }
 
 /// Whether ranks have counts of their own.

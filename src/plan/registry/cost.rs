@@ -30,17 +30,19 @@ pub struct Machine {
     pub near: Model,
     /// Ranks per node, in order of rank; they share β of `wire`. 0: each has a link of its own, wherever it is.
     pub per_node: u32,
+    /// The receiver moves the bytes of a put, as in shared memory of our own: its sender only says where they are.
+    pub readers: bool,
 }
 
 impl Machine {
     /// Ranks with a link each.
     pub const fn flat(wire: Model) -> Self {
-        Self { wire, near: wire, per_node: 0 }
+        Self { wire, near: wire, per_node: 0, readers: false }
     }
 
     /// `per_node` ranks to a link; within a node over the same wire.
     pub const fn nodes(wire: Model, per_node: u32) -> Self {
-        Self { wire, near: wire, per_node }
+        Self { wire, near: wire, per_node, readers: false }
     }
 
     /// L in ns and β in ns per byte between ranks `distance` apart. If all of `size` ranks put that far at once, of a
@@ -180,6 +182,13 @@ impl<'a> Path<'a> {
         let step = p.div_ceil(64).max(1);
         let distances: Vec<u32> = (1..self.size).step_by(usize::try_from(step).unwrap_or(1)).collect();
         self.over(&distances, hops, puts, bytes);
+    }
+
+    /// Puts of one rank to as many others, one after the other, of `bytes` bytes together; and the arrival of the last.
+    pub fn fan(&mut self, puts: f64, bytes: f64) {
+        // Where readers copy, all do at the same time.
+        let bytes = if self.machine.readers { bytes / puts.max(1.0) } else { bytes };
+        self.alone(|path| path.to_all(puts.min(1.0), puts, bytes));
     }
 
     /// Messages of `bytes` bytes that go round a ring, each in so many puts, in `hops` rounds. Of a node's ranks only the

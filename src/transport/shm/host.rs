@@ -5,7 +5,7 @@ use crate::error::Result;
 use std::fs::File;
 use std::io::Read;
 
-/// How to open a [`Shm`].
+/// How to open a [`Shm`](super::Shm).
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// Our rank.

@@ -49,12 +49,12 @@ pub(in crate::plan::registry) fn gatherv_size_aware(a: &Arguments, path: &mut Pa
 
 /// The root puts to all, one after the other.
 pub(in crate::plan::registry) fn scatter_direct(a: &Arguments, path: &mut Path<'_>) {
-    path.alone(|path| path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes)));
+    path.fan(others(a), others(a) * float(a.bytes));
 }
 
 pub(in crate::plan::registry) fn scatterv_direct(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
-    path.alone(|path| path.to_all(n.min(1.0), n, bytes));
+    path.fan(n, bytes);
 }
 
 /// Halves, quarters, …: all but one block in the end, by q hops.

@@ -106,7 +106,7 @@ pub(in crate::plan::registry) fn bcast_mesh(a: &Arguments, path: &mut Path<'_>) 
 
 pub(in crate::plan::registry) fn bcast_linear(a: &Arguments, path: &mut Path<'_>) {
     let others = f64::from(a.size.saturating_sub(1));
-    path.alone(|path| path.to_all(others.min(1.0), others, others * float(a.bytes)));
+    path.fan(others, others * float(a.bytes));
 }
 
 // --- allgather --------------------------------------------------------------------------------------------
