@@ -109,7 +109,7 @@ pub const SETTINGS: &[Setting] = &[
         "CIRCULANT_WAIT",
         "auto",
         false,
-        "how to wait: spin, yield, block (asleep in the provider, where it can), or auto (yield)",
+        "how to wait: spin, yield, block (asleep in the provider, where it can), or auto (by what is seen)",
     ),
     setting(
         "tuning",

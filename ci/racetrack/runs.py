@@ -141,7 +141,7 @@ class Track:
     figure: figures.Figure
     place: Place
     tool: str
-    priority: str = "nice"
+    priority: str = "rr"
 
     def run(self, batch, reps, check=False, patience=1.0):
         """(rows, what went wrong or None)"""
@@ -280,7 +280,7 @@ def say(text):
     print(f"{datetime.datetime.now():%H:%M:%S}  {text}", flush=True)
 
 
-def race(figure, programs, priority="nice", knobs=None):
+def race(figure, programs, priority="rr", knobs=None):
     """Runs a figure; gives the lines of its CSV file and what else is to be known. `knobs`: for our runs."""
     missing = [p for p in programs if p != "circulant" and not rivals.installed(p)]
     if missing or (figure.rate and not rivals.installed("mpich")):  # whose mpiexec starts us
@@ -351,7 +351,7 @@ def write(figure, lines, known, folder=RESULTS):
 # --- searching settings -------------------------------------------------------------------------------------------
 
 
-def search(figure, programs, priority="nice"):
+def search(figure, programs, priority="rr"):
     """The best settings of each operation and program, at any of the figure's points, each with one short batch."""
     found = {}
     tool = rivals.our_tool()

@@ -136,7 +136,7 @@ pub(super) fn meet(
     let one_node = !map.is_empty() && map.iter().all(|n| *n == map[0]);
     match plan(provider, map) {
         Plan::Fabric(provider) => {
-            let opened = loaded.and_then(|()| open_fabric(config, provider, one_node, launch.size()));
+            let opened = loaded.and_then(|()| open_fabric(config, provider, one_node, launch.size(), wait(config)?));
             let wire = opened.map(|f| Box::new(f) as Box<dyn Transport>);
             exchange(launch, "addr", wire, Reach::None, patience).map(|(met, _)| met)
         }
@@ -144,7 +144,9 @@ pub(super) fn meet(
             let shm = loaded.and_then(|()| open_shm(config, launch, map));
             let (shm, reach) = acquaint(launch, map, shm, patience)?;
             let size = launch.size();
-            let fabric = |shm| open_fabric(config, provider, one_node, size).map(|f| Node::new(shm, f));
+            // Asleep in libfabric it would not see what comes by shared memory.
+            let wait = wait(config).map(|w| w.filter(|w| *w != Wait::Block).or(Some(Wait::Yield)));
+            let fabric = |shm| open_fabric(config, provider, one_node, size, wait?).map(|f| Node::new(shm, f));
             let mut node = shm.and_then(fabric);
             // How far all of our node reach is known only after the exchange.
             let address = node.as_ref().map(Transport::address).map_err(ToString::to_string);
@@ -192,7 +194,7 @@ fn by_shm(
         };
     }
     tracing::debug!("the ranks of this node cannot map each other's memory: libfabric is used instead");
-    let wire = shm.and_then(|_| open_fabric(config, "auto", true, launch.size()));
+    let wire = shm.and_then(|_| open_fabric(config, "auto", true, launch.size(), wait(config)?));
     let wire = wire.map(|f| Box::new(f) as Box<dyn Transport>);
     exchange(launch, "far", wire, Reach::None, patience).map(|(met, _)| met)
 }
@@ -296,12 +298,18 @@ fn wait(config: &Config) -> Result<Option<Wait>> {
     }
 }
 
-fn open_fabric(config: &Config, provider: &str, all_on_one_node: bool, size: usize) -> Result<Fabric> {
+fn open_fabric(
+    config: &Config,
+    provider: &str,
+    all_on_one_node: bool,
+    size: usize,
+    wait: Option<Wait>,
+) -> Result<Fabric> {
     Fabric::open(&fabric::Options {
         provider,
         all_on_one_node,
         size,
-        wait: wait(config)?.unwrap_or_default(),
+        wait,
         libfabric: config.text("libfabric"),
     })
 }

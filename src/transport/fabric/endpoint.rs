@@ -7,6 +7,7 @@ use super::objects::Objects;
 use super::peers::{Peer, Peers};
 use super::quirks::{FI_SHM, Quirk, quirk};
 use super::slots::{Kind, Slots};
+use super::patience::{Next, Patience};
 use super::{Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait};
 use crate::error::{Error, ErrorKind, Result, argument};
 use libfabric_sys as fi;
@@ -28,8 +29,6 @@ const GOES: usize = 8;
 /// The page behind the message buffers, where puts without data go.
 const DOORBELL: usize = (RECEIVES + MESSAGES) * MESSAGE_MAX;
 const PAGE: usize = 4096;
-/// Polls that may find nothing before a blocking wait sleeps.
-const EMPTY: u32 = 8;
 /// Nothing completing for so long is taken for the end of it, at close.
 const QUIET: Duration = Duration::from_millis(2);
 
@@ -48,9 +47,7 @@ pub struct Fabric {
     injected: VecDeque<u64>,
     /// The registration of the message buffers, where the provider wants one.
     descriptor: *mut c_void,
-    wait: Wait,
-    /// Empty polls since something happened.
-    empty: u32,
+    patience: Patience,
     /// What a blocking wait read: delivered by the next poll.
     woken: Option<fi::fi_cq_data_entry>,
     closed: bool,
@@ -95,12 +92,17 @@ impl Fabric {
     fn of(lib: &'static Library, info: Info, options: &Options<'_>) -> Result<Self> {
         let (limits, mode) = limits(lib, &info);
         let buffers = MmapRaw::from(MmapMut::map_anon(DOORBELL + PAGE)?);
-        let objects = Objects::open(lib, &info, options.wait == Wait::Block)?;
-        let wait = if options.wait == Wait::Block && !objects.blocks { Wait::Yield } else { options.wait };
+        let quirk = quirk(&limits.provider);
+        let sleeps = match options.wait {
+            Some(asked) => asked == Wait::Block,
+            None => quirk.sleeps,
+        };
+        let objects = Objects::open(lib, &info, sleeps)?;
+        let patience = Patience::new(options.wait, objects.blocks);
         // From here on drop closes.
         let mut this = Self {
             lib,
-            quirk: quirk(&limits.provider),
+            quirk,
             limits,
             objects,
             memory: Memory::new(mode),
@@ -109,8 +111,7 @@ impl Fabric {
             unposted: Vec::with_capacity(RECEIVES),
             injected: VecDeque::with_capacity(PUTS),
             descriptor: std::ptr::null_mut(),
-            wait,
-            empty: 0,
+            patience,
             woken: None,
             closed: false,
             slots: ManuallyDrop::new(Slots::new(RECEIVES, MESSAGES, PUTS)),
@@ -554,7 +555,7 @@ impl Transport for Fabric {
                 }
             }
         }
-        self.empty = if happened > 0 { 0 } else { self.empty.saturating_add(1) };
+        self.patience.polled(happened);
         Ok(happened)
     }
 
@@ -563,10 +564,10 @@ impl Transport for Fabric {
             return std::thread::sleep(Duration::from_micros(self.quirk.nap_us.into()).min(longest));
         }
         // Both are short however long one may wait.
-        match self.wait {
-            Wait::Spin => std::hint::spin_loop(),
-            Wait::Block if self.empty > EMPTY => self.block(longest),
-            Wait::Yield | Wait::Block => std::thread::yield_now(),
+        match self.patience.next() {
+            Next::Pause => std::hint::spin_loop(),
+            Next::Yield => self.patience.give_way(),
+            Next::Sleep => self.block(longest),
         }
     }
 

@@ -10,6 +10,7 @@ mod library;
 mod limits;
 mod memory;
 mod objects;
+mod patience;
 mod peers;
 pub mod quirks;
 mod select;
@@ -34,8 +35,8 @@ pub struct Options<'a> {
     pub all_on_one_node: bool,
     /// The number of ranks in the job.
     pub size: usize,
-    /// How to wait.
-    pub wait: Wait,
+    /// How to wait; `None`: asleep after a while where the provider can, sooner where others want the core.
+    pub wait: Option<Wait>,
     /// Path or name of the library, such as `libfabric.so.1`.
     pub libfabric: &'a str,
 }

@@ -65,6 +65,8 @@ pub struct Quirk {
     pub refuses: Option<&'static str>,
     /// Ranks share locks: one that dies with a lock held stops the others inside the provider.
     pub shared_locks: bool,
+    /// A wait may sleep in the provider, which wakes it up when something comes.
+    pub sleeps: bool,
     /// Microseconds to sleep when there is nothing to do, so that the provider's own thread gets a core; 0:
     /// wait as the settings say.
     pub nap_us: u32,
@@ -108,6 +110,7 @@ const COMMON: Quirk = Quirk {
     quiet_close: false,
     refuses: None,
     shared_locks: false,
+    sleeps: false,
     nap_us: 0,
     note: "",
 };
@@ -162,6 +165,7 @@ pub const QUIRKS: &[Quirk] = &[
         class: Class::Tcp,
         interface: Some("FI_TCP_IFACE"),
         borrow: Borrow::Direct,
+        sleeps: true,
         note: "libfabric 1.18 and newer; takes any number of puts: bound them yourself",
         ..COMMON
     },
@@ -170,6 +174,7 @@ pub const QUIRKS: &[Quirk] = &[
         class: Class::Tcp,
         interface: Some("FI_NET_IFACE"),
         borrow: Borrow::Direct,
+        sleeps: true,
         note: "what tcp is called in libfabric 1.16 and 1.17; takes any number of puts: bound them yourself",
         ..COMMON
     },

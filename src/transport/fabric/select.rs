@@ -2,7 +2,7 @@
 
 use super::library::{Info, Library, Variable, library};
 use super::quirks::{ALIASES, Class, QUIRKS, Quirk, quirk};
-use super::{MESSAGE_MAX, Options, Wait};
+use super::{MESSAGE_MAX, Options};
 use crate::error::{Error, ErrorKind, Result};
 use libfabric_sys as fi;
 use std::ffi::{CStr, CString, c_char};
@@ -353,7 +353,7 @@ impl Default for Options<'_> {
             provider: "auto",
             all_on_one_node: false,
             size: 1,
-            wait: Wait::Yield,
+            wait: None,
             libfabric: "libfabric.so.1",
         }
     }

@@ -223,8 +223,19 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
         latency_ns: lab.wire.latency_ns,
         overhead_ns: lab.wire.overhead_ns,
         byte_ns: lab.wire.byte_ns,
+        choices_by: choices_by(lab),
         fold_ns: lab.fold_ns,
     }
+}
+
+fn choices_by(lab: &Lab<'_>) -> String {
+    let (machine, source) = lab.comm.machine();
+    let wire = circulant::comm::Wire {
+        latency_ns: machine.wire.latency_ns as f64,
+        overhead_ns: machine.wire.overhead_ns as f64,
+        byte_ns: machine.wire.byte_ps as f64 / 1e3,
+    };
+    format!("{} ({source})", crate::units::wire_text(&wire))
 }
 
 /// What rank 0 shows.

@@ -340,6 +340,7 @@ mod tests {
             latency_ns: 1000.0,
             overhead_ns: 100.0,
             byte_ns: 0.5,
+            choices_by: String::new(),
             fold_ns: 0.0,
         };
         let mut text = String::new();

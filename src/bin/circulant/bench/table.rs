@@ -142,6 +142,8 @@ pub(crate) struct Setting {
     pub(crate) latency_ns: f64,
     pub(crate) overhead_ns: f64,
     pub(crate) byte_ns: f64,
+    /// What algorithms and blocks are chosen by, and where that is from.
+    pub(crate) choices_by: String,
     /// Of reducing a byte; 0 when nothing is reduced.
     pub(crate) fold_ns: f64,
 }
@@ -186,6 +188,7 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     if s.p > 1 {
         let q = crate::units::rounds(s.p);
         text += &format!("wire between ranks 0 and 1: {}\n", crate::units::wire_text(&wire));
+        text += &format!("choices by {}\n", s.choices_by);
         text += &format!("C, the reference, with q = {q}:\n");
         while let Some(reference) = used.first().map(|o| o.reference) {
             let names: Vec<&str> = used.iter().filter(|o| o.reference == reference).map(|o| o.name).collect();

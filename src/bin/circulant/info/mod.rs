@@ -6,7 +6,7 @@ mod problems;
 
 use crate::outcome::{Failure, Out};
 use circulant::config::{Config, SETTINGS};
-use circulant::transport::fabric::{Options, Survey, Wait, survey};
+use circulant::transport::fabric::{Options, Survey, survey};
 use clap::Args;
 use machine::{Interface, Limits};
 use problems::Problem;
@@ -146,7 +146,7 @@ impl Report {
                 provider: config.text("provider"),
                 all_on_one_node: one_node,
                 size: 2,
-                wait: Wait::Yield,
+                wait: None,
                 libfabric: config.text("libfabric"),
             };
             match survey(&options) {
