@@ -160,7 +160,7 @@ fn inter_bcast_from_every_root() {
 
 #[test]
 fn nobody_leaves_the_barrier_before_all_of_both_groups_are_in() {
-    let limits = WireLimits { max_put: 1, gather: 1, light: 0 };
+    let limits = WireLimits { max_put: 1, gather: 1, light: 0, ..WireLimits::PLAIN };
     for (first, second) in [(1, 1), (3, 6), (16, 4), (7, 26)] {
         for line in algorithms(Operation::InterBarrier) {
             let a = Arguments { size: first + second, first, ..Arguments::default() };
@@ -196,7 +196,7 @@ fn segments_are_exchanged_in_pairs() {
 #[test]
 fn the_gain_over_root_gathering_is_what_the_paper_predicts() {
     let model = Model { latency_ns: 1, overhead_ns: 1, byte_ps: 1000, reduce_ps: 0 };
-    let limits = WireLimits { max_put: 1 << 40, gather: 1, light: 0 };
+    let limits = WireLimits { max_put: 1 << 40, gather: 1, light: 0, ..WireLimits::PLAIN };
     let rising = |a: u32, b: u32| (0..a).chain(0..b).map(|i| u64::from(i + 1) * 10_000).collect();
     let equal = |a: u32, b: u32, [k, l]: [u64; 2]| -> Vec<u64> {
         (0..a + b).map(|r| if r < a { k } else { l } * 10_000).collect()

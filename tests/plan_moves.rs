@@ -16,7 +16,7 @@ mod proof;
 use circulant::plan::alltoall::{Row, bruck, circulant as circulants, direct, exchange_targets, ring};
 use circulant::plan::gather::Gather;
 use circulant::plan::interpret::{Goal, check, prove};
-use circulant::plan::lower::{OpKind, WireLimits, lower};
+use circulant::plan::lower::{COALESCE, OpKind, WireLimits, lower};
 use circulant::plan::registry::{Algorithm, Arguments, Operation, algorithms};
 use circulant::plan::scatter::Scatter;
 use circulant::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
@@ -78,6 +78,8 @@ fn proved(algorithm: &Algorithm, arguments: &Arguments, goal: &Goal, filled: boo
         max_put: random.one_of(&[33, 1000, 20_000, 1 << 40]).max(report.most / 200),
         gather: random.one_of(&[1, 4, 8]),
         light: random.one_of(&[0, 50, 1000, 1 << 20]),
+        few: random.one_of(&[2, 2, 4]),
+        coalesce: random.one_of(&[1, 500, COALESCE]),
     };
     checked(plan, goal, limits, random).unwrap_or_else(|v| panic!("{}, {limits:?}: {v}", case()));
 }
@@ -89,7 +91,7 @@ fn checked(plan: &dyn Plan, goal: &Goal, limits: WireLimits, random: &mut Random
 
 /// Puts of all ranks on a wire without limits that does not gather.
 fn puts(plan: &dyn Plan) -> usize {
-    let programs = programs(plan, &WireLimits { max_put: u64::MAX, gather: 1, light: 0 });
+    let programs = programs(plan, &WireLimits::PLAIN);
     programs.iter().flat_map(|program| &program.ops).filter(|op| op.kind == OpKind::Put).count()
 }
 
@@ -193,7 +195,7 @@ fn alone(algorithm: &Algorithm, arguments: &Arguments, random: &mut Random) {
     let rows = BTreeMap::from([(rank, arguments.rows[&rank].clone())]);
     let own = (algorithm.build)(&Arguments { rows, ..arguments.clone() }, &MODEL).unwrap();
     let limits =
-        WireLimits { max_put: 1000, gather: random.one_of(&[1, 4]), light: random.one_of(&[0, 1000]) };
+        WireLimits { max_put: 1000, gather: random.one_of(&[1, 4]), light: random.one_of(&[0, 1000]), ..WireLimits::PLAIN };
     let (a, b) = (lower(&*all, rank, &limits).unwrap(), lower(&*own, rank, &limits).unwrap());
     assert_eq!(format!("{a:?}"), format!("{b:?}"), "rank {rank} of {}", arguments.size);
     assert_eq!(all.sizes(rank), own.sizes(rank));
@@ -293,7 +295,7 @@ fn circulant_alltoall_puts_the_fewest_blocks() {
 #[test]
 fn beyond_four_gigabytes() {
     let mut random = Random(1);
-    let limits = WireLimits { max_put: 1 << 31, gather: 1, light: 4096 };
+    let limits = WireLimits { max_put: 1 << 31, gather: 1, light: 4096, ..WireLimits::PLAIN };
     let counts: Vec<u64> = (0..9).map(|j| (j % 4) << 33).collect();
     let displs: Vec<u64> = (0..9).map(|j| (8 - j) << 36).collect();
     let tree = || Box::new(SizeAware::new(&counts, 4).unwrap());

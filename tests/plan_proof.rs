@@ -172,7 +172,7 @@ fn barrier() {
     every_p("barrier", |p, random| {
         let plan = Barrier::new(p).unwrap();
         let report = proved(&plan, &Goal::default(), true, &"");
-        let limits = WireLimits { max_put: 1, gather: 1, light: 0 };
+        let limits = WireLimits { max_put: 1, gather: 1, light: 0, ..WireLimits::PLAIN };
         let programs = programs(&plan, &limits);
         check(&plan, &programs, &Goal::default(), random.below(1 << 60)).unwrap();
         // Whoever stays away keeps everybody from leaving.
@@ -211,7 +211,7 @@ fn a_billion_ranks() {
                     let mirror = Step { kind, peer: rank, waits: [Wait::NONE; 2], ..step };
                     assert!(plan.steps(step.peer).any(|s| s == mirror), "p = {p}, rank {rank}: {step:?}");
                 }
-                let program = lower(plan, rank, &WireLimits { max_put: 8 << 20, gather: 1, light: 0 });
+                let program = lower(plan, rank, &WireLimits { max_put: 8 << 20, gather: 1, light: 0, ..WireLimits::PLAIN });
                 assert!(program.unwrap().arrivals > 0 || rank == root);
             }
         }

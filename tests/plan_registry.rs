@@ -233,7 +233,7 @@ fn spreading_the_ranks_without_data_saves_rounds() {
 /// What the rules choose is near the best of all n on the wire of the model.
 #[test]
 fn block_numbers_by_rule_are_near_the_best() {
-    let limits = WireLimits { max_put: 1 << 40, gather: 1, light: 0 };
+    let limits = WireLimits { max_put: 1 << 40, gather: 1, light: 0, ..WireLimits::PLAIN };
     for model in [MODEL, Model { latency_ns: 100_000, overhead_ns: 5_000, byte_ps: 1000, reduce_ps: 100 }] {
         for (name, size, bytes) in [
             ("chain", 9, 1 << 20),

@@ -14,7 +14,7 @@ use circulant::plan::lower::WireLimits;
 use circulant::plan::price::{Model, price};
 use circulant::plan::rules::{allgatherv_blocks, bcast_blocks};
 
-const LIMITS: WireLimits = WireLimits { max_put: u64::MAX, gather: 4, light: 0 };
+const LIMITS: WireLimits = WireLimits { max_put: u64::MAX, gather: 4, light: 0, ..WireLimits::PLAIN };
 
 /// TCP on loopback, a fast fabric, and a slow emulated network at two speeds.
 const MODELS: [(&str, Model); 4] = [

@@ -36,7 +36,7 @@ fn full() -> bool {
 
 /// As the engine lowers.
 fn limits(model: &Model) -> WireLimits {
-    WireLimits { max_put: 1 << 40, gather: 4, light: model.overhead_ns.min(4096) }
+    WireLimits::new(1 << 40, 4, model.overhead_ns.min(4096), model)
 }
 
 fn counts(distribution: &str, p: u32, bytes: u64) -> Vec<u64> {

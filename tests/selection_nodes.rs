@@ -62,7 +62,7 @@ fn arguments(operation: Operation, (p, per_node): (u32, u32), bytes: u64) -> Arg
 fn simulated(line: &Algorithm, a: &Arguments, model: Model, per_node: u32) -> u64 {
     let Model { latency_ns, overhead_ns, byte_ps, .. } = NEAR;
     let wires = Wires { model, inner: Some(Inner { ranks: per_node, latency_ns, overhead_ns, byte_ps }) };
-    let limits = WireLimits { max_put: 1 << 40, gather: 4, light: model.overhead_ns.min(4096) };
+    let limits = WireLimits::new(1 << 40, 4, model.overhead_ns.min(4096), &model);
     let plan = (line.build)(a, &model).unwrap();
     let mut clock = Clock::new(Tape::record(&*plan, &limits, |_, _| Ok(())).unwrap(), wires);
     while clock.run(u64::MAX) {}

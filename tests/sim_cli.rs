@@ -62,7 +62,7 @@ fn every_algorithm_of_every_operation_runs() {
 #[test]
 fn times_are_the_library_s() {
     let model = Model { latency_ns: 8000, overhead_ns: 2000, byte_ps: 350, reduce_ps: 100 };
-    let limits = WireLimits { max_put: u64::MAX, gather: 4, light: 2000 };
+    let limits = WireLimits { max_put: u64::MAX, gather: 4, light: 2000, ..WireLimits::PLAIN };
     let wire = "--latency 8us --overhead 2000 --byte-time 0.35";
     for name in ["circulant", "binomial", "chain", "round_robin"] {
         let words = format!("sim bcast -p 36 --bytes 100K --root 5 --blocks 35 --algorithm {name} {wire}");

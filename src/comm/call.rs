@@ -167,7 +167,8 @@ impl Shared {
     fn make(&mut self, context: &Context, asked: Asked) -> Result<Prepared> {
         let plan = (asked.algorithm.build)(&asked.arguments, self.model.wire())?;
         let (max_put, gather) = self.engine.limits().map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
-        let limits = WireLimits { max_put, gather: gather.min(GATHER_MAX), light: self.model.light() };
+        let model = self.model.wire();
+        let limits = WireLimits::new(max_put, gather.min(GATHER_MAX), self.model.light(), model);
         let program = Arc::new(lower(plan.as_ref(), context.rank, &limits)?);
         let (land, work) = (program.land, program.work);
         let block = |s: &mut Self, n: u64| -> Result<Option<Block>> {

@@ -20,7 +20,7 @@ pub use clock::{Clock, Transfer};
 pub use tape::Tape;
 
 use super::Plan;
-use super::lower::{Program, WireLimits};
+use super::lower::{COALESCE, Program, WireLimits};
 use crate::error::Result;
 
 /// A wire by its parameters, as `bench put` measures them; equal on all ranks.
@@ -42,6 +42,11 @@ impl Model {
     pub fn reference_ns(&self, size: u32, bytes: u64) -> u64 {
         let q = u64::from(size.max(1).next_power_of_two().ilog2());
         self.bytes_ps(bytes) / 1000 + q * (self.latency_ns + self.overhead_ns)
+    }
+
+    /// What the wire carries in ten overheads, at most [`COALESCE`]: runs of neighbours should be no longer.
+    pub(super) fn coalesce(&self) -> u64 {
+        (self.overhead_ns.max(1).saturating_mul(10_000) / self.byte_ps.max(1)).clamp(1, COALESCE)
     }
 
     fn bytes_ps(&self, bytes: u64) -> u64 {
@@ -111,7 +116,7 @@ mod tests {
     use crate::plan::barrier::dissemination::Barrier;
     use crate::plan::bcast::circulant::Bcast;
 
-    const LIMITS: WireLimits = WireLimits { max_put: u64::MAX, gather: 1, light: 0 };
+    const LIMITS: WireLimits = WireLimits::PLAIN;
     const MODEL: Model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
 
     #[test]

@@ -22,7 +22,6 @@
 
 use super::MAX_COUNTERS;
 use super::allgatherv::circulant::Blocks;
-use super::lower::COALESCE;
 use super::price::Model;
 use super::split::ALIGN;
 use crate::schedule::Circulant;
@@ -184,7 +183,7 @@ fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
     let alike = alike(counts);
     let (mut best, mut n) = ((f64::INFINITY, 1), 1);
     while u64::from(n) <= most {
-        let Some(puts) = puts_of(&alike, n, largest, &graph) else { break };
+        let Some(puts) = puts_of(&alike, n, largest, &graph, model) else { break };
         let stalls =
             if n == 1 { excess + pipeline } else { (0.3 * excess + pipeline) / f64::from(n) + latency };
         let time = overhead * puts + stalls;
@@ -198,8 +197,8 @@ fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
 
 /// The puts of a rank, about: pieces of owners with several blocks, and runs of the others. `None`: too
 /// many counters.
-pub(super) fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant) -> Option<f64> {
-    puts_of(&alike(counts), n, largest, graph)
+pub(super) fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant, model: &Model) -> Option<f64> {
+    puts_of(&alike(counts), n, largest, graph, model)
 }
 
 /// The different counts, and how many ranks have each: often few, and much is asked of each.
@@ -209,7 +208,7 @@ fn alike(counts: &[u64]) -> Vec<(u64, u64)> {
     sorted.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect()
 }
 
-fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant) -> Option<f64> {
+fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant, model: &Model) -> Option<f64> {
     let (mut pieces, mut singles, mut bytes, mut ranks) = (0, 0, 0, 0);
     for &(count, owners) in alike {
         ranks += owners;
@@ -221,7 +220,7 @@ fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant) -> Opt
             blocks => pieces += owners * u64::from(blocks),
         }
     }
-    let runs = u64::from(2 * graph.q()) + bytes / COALESCE;
+    let runs = u64::from(2 * graph.q()) + bytes / model.coalesce();
     let counters = pieces + ranks;
     (counters <= u64::from(MAX_COUNTERS)).then_some(float(pieces + runs.min(singles)))
 }

@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use circulant::plan::Plan;
-use circulant::plan::lower::{Program, WireLimits, lower};
+use circulant::plan::lower::{COALESCE, Program, WireLimits, lower};
 use circulant::plan::price::Model;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -113,6 +113,8 @@ impl Random {
             max_put: self.one_of(&[block / 3 + 1, block / 2 + 1, 2 * block + 1, 1 << 40]),
             gather: self.one_of(&[1, 4, 8]),
             light: self.one_of(&[0, block / 10, block, 1 << 20]),
+            few: self.one_of(&[2, 2, 4]),
+            coalesce: self.one_of(&[1, 2 * block, COALESCE]),
         }
     }
 }

@@ -99,7 +99,7 @@ fn broken_programs_are_found_out() {
     let plan = Allgatherv::new(&counts, &displs, &Blocks::Equal(3), false).unwrap();
     let goal = Goal::allgatherv(&counts, &displs, false);
     for gather in [1, 4] {
-        let limits = WireLimits { max_put: 40, gather, light: 30 };
+        let limits = WireLimits { max_put: 40, gather, light: 30, ..WireLimits::PLAIN };
         let programs: Vec<Program> = (0..9).map(|rank| lower(&plan, rank, &limits).unwrap()).collect();
         check(&plan, &programs, &goal, 1).unwrap();
         let spoil = |how: &dyn Fn(&mut Program)| {
@@ -131,7 +131,7 @@ fn broken_programs_are_found_out() {
 
 #[test]
 fn a_barrier_that_forgets_a_round_lets_someone_leave_early() {
-    let limits = WireLimits { max_put: 1, gather: 1, light: 0 };
+    let limits = WireLimits { max_put: 1, gather: 1, light: 0, ..WireLimits::PLAIN };
     let plan = |how| Tampered { plan: Barrier::new(9).unwrap(), rank: 4, how };
     let early = |plan: &dyn Plan| {
         let programs: Vec<Program> = (0..9).map(|rank| lower(plan, rank, &limits).unwrap()).collect();

@@ -5,7 +5,7 @@ use crate::plan::{Plan, Step};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Neighbouring pieces are made one put up to this many bytes. In the pricing 8 to 64 KiB are about equally
+/// Neighbouring pieces are made one put up to at most this many bytes. In the pricing 8 to 64 KiB are about equally
 /// good, from TCP to fast fabrics; shorter runs pay too many overheads, and longer ones hold back what
 /// has arrived (up to half as slow again).
 pub const COALESCE: u64 = 32 << 10;
@@ -25,7 +25,7 @@ pub(super) fn length(steps: &[Step]) -> u64 {
 
 /// How a message travels; the same from its puts and from its expects.
 pub(super) fn parcels(message: &[Step], limits: &WireLimits) -> Vec<Parcel> {
-    let most = limits.max_put.min(COALESCE);
+    let most = limits.max_put.min(limits.coalesce);
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut len = 0;
     for (i, step) in message.iter().enumerate() {
@@ -48,7 +48,7 @@ pub(super) fn parcels(message: &[Step], limits: &WireLimits) -> Vec<Parcel> {
         }
     }
     let is_light = |run: &Range<usize>| length(&message[run.clone()]) < limits.light.min(limits.max_put);
-    if runs.iter().filter(|run| is_light(run)).count() < 2 {
+    if runs.iter().filter(|run| is_light(run)).count() < limits.few.max(2) {
         return runs.into_iter().map(Parcel::Run).collect();
     }
     let segments = if limits.gather == 1 { usize::MAX } else { limits.gather };

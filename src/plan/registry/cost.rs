@@ -12,7 +12,6 @@ pub(super) mod folds;
 pub(super) mod nodes;
 pub(super) mod spread;
 
-use crate::plan::lower::COALESCE;
 use crate::plan::price::Model;
 
 /// Adds up the critical path of an algorithm.
@@ -246,9 +245,20 @@ impl<'a> Path<'a> {
         float(self.model().overhead_ns.min(4096))
     }
 
-    /// The runs of `pieces` neighbours of `bytes` bytes each: lowering joins them up to [`COALESCE`].
-    fn runs(pieces: f64, bytes: f64) -> f64 {
-        let joined = (float(COALESCE) / bytes.max(1.0)).max(1.0);
+    /// Whether so many pieces of a message, of so many bytes each, share a put.
+    fn shared(&self, pieces: f64, bytes: f64) -> bool {
+        let model = self.model();
+        bytes < self.light() && pieces * float(model.overhead_ns) >= float(model.latency_ns)
+    }
+
+    /// The most bytes that lowering makes one run of.
+    fn coalesce(&self) -> f64 {
+        float(self.model().coalesce())
+    }
+
+    /// The runs of `pieces` neighbours of `bytes` bytes each.
+    fn runs(&self, pieces: f64, bytes: f64) -> f64 {
+        let joined = (self.coalesce() / bytes.max(1.0)).max(1.0);
         (pieces / joined.min(pieces.max(1.0))).max(1.0)
     }
 }

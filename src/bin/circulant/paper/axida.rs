@@ -29,7 +29,7 @@ fn table_2(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
         let plan = round_robin::Bcast::new(p, 0, bytes, blocks)?;
         let lock_step = Ledger::of(&plan).time(0.0, 1.0) / bytes as f64;
         let model = Model { latency_ns: 0, overhead_ns: 0, byte_ps: 1000, reduce_ps: 0 };
-        let limits = WireLimits { max_put: u64::MAX, gather: 1, light: 0 };
+        let limits = WireLimits::PLAIN;
         let clock = price(&plan, &limits, &model)? as f64 / bytes as f64;
         let theirs = printed.unwrap_or("1");
         let verdict = match theirs.parse() {

@@ -118,7 +118,7 @@ fn row(line: &Line, p: u32) -> Result<(Vec<String>, Verdict), Failure> {
     let plan: Box<dyn Plan> = (algorithm(line.operation, line.algorithm)?.build)(&arguments, &model)?;
     let formula = (line.cost)(f64::from(p), bytes as f64);
     let rounds = Ledger::of(&*plan).time(START, BYTE);
-    let limits = WireLimits { max_put: u64::MAX, gather: usize::MAX, light: u64::MAX };
+    let limits = WireLimits { max_put: u64::MAX, gather: usize::MAX, light: u64::MAX, ..WireLimits::PLAIN };
     let clock = price(&*plan, &limits, &model)? as f64;
     // A rank that has pieces of others from the scatter is not put them again.
     let verdict = match scattered {

@@ -13,7 +13,7 @@ use circulant::plan::registry::{Operation, algorithm};
 
 /// Bytes only: what the gains converge to.
 const MODEL: Model = Model { latency_ns: 0, overhead_ns: 0, byte_ps: 1000, reduce_ps: 0 };
-const LIMITS: WireLimits = WireLimits { max_put: u64::MAX, gather: 1, light: 0 };
+const LIMITS: WireLimits = WireLimits::PLAIN;
 
 pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
     for (p, bytes) in [(64, 1 << 20), (256, 1 << 16)] {

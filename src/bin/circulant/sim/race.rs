@@ -60,8 +60,8 @@ pub(crate) fn run(
         return Ok(Outcome::OutOfReach(expected));
     }
     let bar = Bar::new(algorithm.name);
-    let light = case.wires.model.overhead_ns.min(4096);
-    let limits = WireLimits { max_put: u64::MAX, gather: GATHER, light };
+    let model = &case.wires.model;
+    let limits = WireLimits::new(u64::MAX, GATHER, model.overhead_ns.min(4096), model);
     let recorded = Tape::record(&*plan, &limits, |rank, tape| {
         bar.recorded(rank, plan.size());
         // The estimate is from samples; this is the truth.

@@ -61,8 +61,8 @@ pub(in crate::plan::registry) fn scatterv_direct(a: &Arguments, path: &mut Path<
 pub(in crate::plan::registry) fn scatter_binomial(a: &Arguments, path: &mut Path<'_>) {
     let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
     // Heavy runs of a message are puts of their own.
-    let runs = if bytes < path.light() { 0.0 } else { rounds * (rounds - 1.0) / 2.0 };
-    let joined = Path::runs(others(a), bytes);
+    let runs = if path.shared(rounds, bytes) { 0.0 } else { rounds * (rounds - 1.0) / 2.0 };
+    let joined = path.runs(others(a), bytes);
     path.alone(|path| {
         path.over(&powers(a.size), floor_log(a.size).into(), rounds + runs.min(joined), others(a) * bytes)
     });

@@ -2,7 +2,6 @@
 
 use super::spread::{allgatherv, heaviest, shape, skips};
 use super::{Path, float, floor_log, powers};
-use crate::plan::lower::COALESCE;
 use crate::plan::partial::Pieces;
 use crate::plan::registry::{Arguments, q, reductions};
 use crate::plan::rules;
@@ -146,7 +145,7 @@ pub(in crate::plan::registry) fn scatter_reversed(a: &Arguments, path: &mut Path
     let (total, rounds) = (float(a.counts.iter().sum()), f64::from(q(a.size)));
     // What travels as one run is combined when all of it has come.
     let last = match n {
-        1 => total / (total / rounds / float(COALESCE)).max(1.0),
+        1 => total / (total / rounds / path.coalesce()).max(1.0),
         _ => rounds * float(a.counts.iter().copied().max().unwrap_or(0)) / f64::from(n),
     };
     path.longer(

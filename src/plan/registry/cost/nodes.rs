@@ -1,7 +1,7 @@
 //! Costs of what knows nodes: a plan among carriers, of which each put is followed by those within the node, and the
 //! way within the first and the last node.
 
-use super::{COALESCE, Machine, Path, float, folds, spread};
+use super::{Machine, Path, float, folds, spread};
 use crate::plan::node::{Nodes, fold::ALONE};
 use crate::plan::price::Model;
 use crate::plan::registry::{Arguments, nodes as lines, q};
@@ -80,7 +80,7 @@ pub(in crate::plan::registry) fn allgatherv(a: &Arguments, path: &mut Path<'_>) 
     let mean = all / f64::from(a.size);
     path.near(1.0, 1.0, mean);
     gathered(a, &nodes, counts, f64::from(nodes.most()), path);
-    path.near(1.0, others(&nodes), mean.min(float(COALESCE)));
+    path.near(1.0, others(&nodes), mean.min(path.coalesce()));
 }
 
 /// The lanes share the link; in each a rank's own bytes move.
@@ -98,8 +98,9 @@ fn gathered(a: &Arguments, nodes: &Nodes, counts: Vec<u64>, pieces: f64, path: &
     let all = float(counts.iter().sum());
     let mean = all / f64::from(a.size.max(1));
     // Beyond one for each node and round.
-    let light = mean < path.light();
-    let runs = if light { 1.0 } else { Path::runs(pieces, mean) };
+    let runs = path.runs(pieces, mean);
+    let light = path.shared(runs, mean);
+    let runs = if light { 1.0 } else { runs };
     let more = (runs - 1.0) * f64::from(count - 1);
     let among = Arguments { size: count, counts, blocks: a.blocks, ..Arguments::default() };
     path.among(count, wire, |path| {

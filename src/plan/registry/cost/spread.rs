@@ -1,6 +1,6 @@
 //! Costs of what spreads bytes and adds nothing: bcast, allgather(v), barrier.
 
-use super::{COALESCE, Path, float, floor_log, powers};
+use super::{Path, float, floor_log, powers};
 use crate::plan::registry::{Arguments, block_of, pipelined_rounds, q};
 use crate::plan::rules;
 use crate::plan::topology::sides;
@@ -116,7 +116,7 @@ pub(in crate::plan::registry) fn allgather(a: &Arguments, path: &mut Path<'_>) {
     let (graph, bytes) = (Circulant::new(a.size.max(1)), float(a.bytes));
     for k in 0..graph.q() {
         let width = f64::from(graph.skip(k + 1) - graph.skip(k));
-        let wraps = width > 1.0 && bytes >= path.light();
+        let wraps = width > 1.0 && !path.shared(2.0, width / 2.0 * bytes);
         path.hop(graph.skip(k), if wraps { 2.0 } else { 1.0 }, width * bytes);
     }
 }
@@ -139,13 +139,13 @@ impl Windows {
         // By round: the owners held after it, and its end.
         let (mut held, mut ends) = (1, Vec::<(u32, Path<'_>)>::new());
         for &(distance, width, most) in &self.rounds {
-            let runs = Path::runs(width.into(), mean);
-            let runs = if mean < path.light() { (runs / 4.0).max(1.0) } else { runs };
+            let runs = path.runs(width.into(), mean);
+            let runs = if path.shared(runs, mean) { (runs / 4.0).max(1.0) } else { runs };
             (puts, bytes) = (puts + runs, bytes + most);
             distances.push(distance);
             let brought = ends.iter().find(|end| end.0 >= width).map(|end| end.1.clone());
             let mut end = brought.filter(|_| width > 1).unwrap_or_else(|| start.clone());
-            let run = float(COALESCE).min(most).max(self.largest.min(most));
+            let run = path.coalesce().min(most).max(self.largest.min(most));
             end.longer(
                 |path| path.hop(distance, 1.0, run),
                 |path| {
@@ -216,7 +216,7 @@ fn mesh(a: &Arguments, largest: f64, volume: f64, path: &mut Path<'_>) {
     let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
     let (down, across) = (f64::from(rows.saturating_sub(1)), f64::from(columns.saturating_sub(1)));
     let mean = volume / f64::from(a.size.saturating_sub(1).max(1));
-    let runs = Path::runs(f64::from(columns), mean);
+    let runs = path.runs(f64::from(columns), mean);
     let run = mean * f64::from(columns) / runs;
     path.longer(
         |path| {
@@ -273,7 +273,7 @@ pub(in crate::plan::registry) fn allgatherv(a: &Arguments, path: &mut Path<'_>) 
         return unequal(a, widths, path);
     }
     let puts =
-        rules::puts(&a.counts, n, a.counts.iter().copied().max().unwrap_or(0), &Circulant::new(a.size));
+        rules::puts(&a.counts, n, a.counts.iter().copied().max().unwrap_or(0), &Circulant::new(a.size), path.model());
     let heavy: f64 = widths.iter().map(|w| float(heaviest(&a.counts, w.1))).sum();
     let (q, n) = (f64::from(q(a.size)), f64::from(n));
     let stalls = 0.3 * ((heavy - volume(a)).max(0.0) + q * largest(a)) / n;
