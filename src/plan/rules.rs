@@ -126,14 +126,14 @@ fn wire(bytes: u64, model: &Model) -> (f64, f64) {
 /// With n blocks for the longest contribution, and in proportion for the others, the
 /// [pricing](super::price) takes about
 ///
-/// > T(n) ≈ β(m − m_min) + o·N(n) + 0.3·(X + q·m_max)·β/n + L,  T(1) ≈ β(m − m_min) + o·N(1) + β(X + 0.3·q·m_max)
+/// > T(n) ≈ β(m − m_min) + o·N(n) + 0.3·(X + q·m_max)·β/n + L,  T(1) ≈ β(m − m_min) + o·N(1) + β(X + q·m_max)
 ///
 /// beyond q(L + o). X is the *excess*, what irregularity costs with one block:
 /// X = Σ_k W_k − (m − m_min), W_k the heaviest `skips[k+1]−skips[k]` consecutive owners. N(n) counts the puts
 /// that a rank posts: owners of one block share runs, all other pieces are puts of their own. As these
 /// overlap, less than X/n of the excess is left in n blocks; 0.3 was fitted. L is for the hops that more
-/// rounds add. The n of least T(n) is searched for; a single owner is a broadcast; and where X is next to
-/// nothing one block is both round- and volume-optimal.
+/// rounds add. The n of least T(n) is searched for; a single owner is a broadcast; and where all contributions are
+/// equal one block is both round- and volume-optimal.
 ///
 /// In proportion is never much worse than n for all, and up to 1.8 times as fast: an owner of little
 /// spends no overhead on tiny pieces.
@@ -173,19 +173,18 @@ fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
     let q = f64::from(graph.q());
     let byte = float(model.byte_ps) / 1000.0;
     let excess = byte * excess(counts, &graph);
-    let volume = byte * float(counts.iter().sum::<u64>());
-    if excess < volume / 64.0 {
-        return 1;
-    }
     let pipeline = 0.3 * byte * q * float(largest);
     let (latency, overhead) = (float(model.latency_ns), float(model.overhead_ns));
     let most = (largest / ALIGN).clamp(1, 4096);
     let alike = alike(counts);
+    if alike.len() == 1 {
+        return 1;
+    }
     let (mut best, mut n) = ((f64::INFINITY, 1), 1);
     while u64::from(n) <= most {
         let Some(puts) = puts_of(&alike, n, largest, &graph, model) else { break };
         let stalls =
-            if n == 1 { excess + pipeline } else { (0.3 * excess + pipeline) / f64::from(n) + latency };
+            if n == 1 { excess + pipeline / 0.12 } else { (0.3 * excess + pipeline) / f64::from(n) + latency };
         let time = overhead * puts + stalls;
         if time < best.0 {
             best = (time, n);
