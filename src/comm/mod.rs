@@ -23,6 +23,7 @@
 //! An error is final for the world: every rank gets
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
+mod board;
 mod call;
 mod collectives;
 mod communicator;

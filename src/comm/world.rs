@@ -1,5 +1,6 @@
 //! Start-up and shutdown: launcher, settings, wire, neighbours.
 
+use super::board::Desks;
 use super::call::Cache;
 use super::communicator::Communicator;
 use super::context::{Context, Members};
@@ -59,6 +60,7 @@ pub(super) struct Shared {
     pub(super) nodes: Arc<[u32]>,
     /// How many communicators we have begun to make.
     pub(super) led: u32,
+    pub(super) desks: Desks,
 }
 
 impl std::fmt::Debug for Shared {
@@ -368,11 +370,13 @@ fn start(
     }
     let nodes: Arc<[u32]> = nodes.unwrap_or_default().into();
     let cache = Cache::default();
-    let led = 0;
-    let shared =
-        Shared { engine, arena, cache, model, deadline, blocks, selection, nodes: nodes.clone(), led };
-    let comm =
-        Communicator::new(Arc::new(Lock::new(shared)), Context::new(0, Members::World(size32), rank32));
+    let (led, desks) = (0, Desks::default());
+    let mut shared =
+        Shared { engine, arena, cache, model, deadline, blocks, selection, nodes: nodes.clone(), led, desks };
+    let members = Members::World(size32);
+    let seat = shared.world_seat(&members);
+    let context = Context::new(0, members, rank32).on(seat);
+    let comm = Communicator::new(Arc::new(Lock::new(shared)), context);
     let progress = match config.text("progress") {
         "calls" => None,
         "thread" => Some(Progress::start(&comm.lock)?),

@@ -20,6 +20,7 @@
 //!
 //! What a rank wrote to others' rings stays there when it ends, so that they hear its last words.
 
+mod board;
 mod bounce;
 mod copy;
 mod endpoint;
@@ -33,6 +34,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+pub use board::{Board, Boards, LONGEST, Look, Post, SLOTS};
 pub use endpoint::Shm;
 pub use host::{Options, Reach, host};
 
