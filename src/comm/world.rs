@@ -25,7 +25,7 @@ use std::time::Duration;
 pub struct Stats {
     /// Pieces of registered memory in use now: buffers, and what kept programs need.
     pub buffers: u64,
-    /// Puts posted; short ones may have gone as messages.
+    /// Puts posted; short ones may have gone as messages, or stand where others read them.
     pub puts: u64,
     /// Bytes in them.
     pub put_bytes: u64,

@@ -8,6 +8,7 @@
 //! that each keeps in its place. The writer looks at these when its slots are used up, so mostly never: who takes part in
 //! a call in which all wait for all has passed the calls before it.
 
+use super::cores::{Cores, Mark};
 use super::segment::Segment;
 use memmap2::{Advice, MmapRaw};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(super) const BOARDS: usize = 32;
 
 /// Where things stand in a place, on cache lines of their own.
 const GENERATION: usize = 0;
+/// The core that the member was on when it last shared one, and 1.
+const CORE: usize = 8;
 const PASSED: usize = 128;
 const FIRST: usize = 256;
 /// In a slot: call and operation, hash, hash of all calls before; then the bytes.
@@ -100,6 +103,7 @@ pub struct Board {
     spins: bool,
     /// Pauses before the core is given away: none while somebody wants it, perhaps whom we wait for.
     patience: u32,
+    cores: Cores,
 }
 
 impl std::fmt::Debug for Board {
@@ -142,7 +146,7 @@ impl Boards {
         self.free.fetch_and(!(1 << index), Ordering::Relaxed);
         self.generation = generation;
         // Seen by others when they hear of the ticket.
-        place.count(PASSED).store(0, Ordering::Relaxed);
+        [PASSED, CORE].iter().for_each(|at| place.count(*at).store(0, Ordering::Relaxed));
         (0..SLOTS as u64).for_each(|i| place.slot(i, FLAG).store(0, Ordering::Relaxed));
         place.count(GENERATION).store(generation, Ordering::Release);
         Some(generation << 8 | u64::from(index))
@@ -177,6 +181,7 @@ impl Boards {
             free,
             spins: self.spins,
             patience: PAUSES,
+            cores: Cores::default(),
         })
     }
 
@@ -303,30 +308,18 @@ impl Board {
         let start = Instant::now();
         std::thread::yield_now();
         self.patience = if start.elapsed() > SHARED { 0 } else { PAUSES };
+        if self.spins && self.patience == 0 {
+            self.part();
+        }
     }
 
-    /// Copies what `member` has posted in call `sequence`, as a look showed, to `out`.
-    ///
-    /// # Panics
-    /// When these are more than [`LONGEST`] bytes.
-    pub fn read(&self, member: usize, sequence: u64, out: &mut [u8]) {
-        assert!(out.len() <= LONGEST, "{} bytes from a board", out.len());
-        let from = self.places[member].bytes(sequence);
-        // SAFETY: LONGEST bytes are in the slot, and `out` is ours. The member leaves them alone until we have passed
-        // this call; should it not, we read other bytes.
-        unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
-    }
-
-    /// All members have come to call `sequence`.
-    pub fn met(&mut self, sequence: u64) {
-        self.passed = self.passed.max(sequence);
-    }
-
-    /// We will read nothing more of the calls below `next`.
-    #[inline]
-    pub fn pass(&mut self, next: u64) {
-        // Release: what we read was read before.
-        self.places[self.mine].count(PASSED).store(next, Ordering::Release);
+    /// The core is shared, perhaps with a member though there is another for it: then one of the two leaves.
+    #[cold]
+    fn part(&mut self) {
+        let Some(mark) = Mark::new() else { return };
+        self.places[self.mine].count(CORE).store(mark.word(), Ordering::Relaxed);
+        let words = self.places.iter().map(|place| place.count(CORE).load(Ordering::Relaxed));
+        self.cores.part(mark, self.mine, words);
     }
 
     /// Whether no member will read our place again, if we make no more calls: all have passed what we have passed, or

@@ -23,6 +23,7 @@
 mod board;
 mod bounce;
 mod copy;
+mod cores;
 mod endpoint;
 mod host;
 mod inbound;
