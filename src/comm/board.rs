@@ -430,6 +430,7 @@ impl Run<'_, '_> {
             Small::Bcast { root, data } if root == mine => self.post(Some(data))?,
             Small::Bcast { root, data } => {
                 self.post(None)?;
+                self.await_post(root)?;
                 self.read(root, data)?;
             }
             Small::Gather { send, recv, blocks } => {
@@ -497,9 +498,8 @@ impl Run<'_, '_> {
         })
     }
 
-    /// What `member` has posted.
+    /// What `member` has posted, as we know.
     fn read(&mut self, member: usize, out: &mut [u8]) -> Result<()> {
-        self.await_post(member)?;
         let number = self.number;
         self.desk()?.board.read(member, number, out);
         self.done.copied_bytes += out.len() as u64;
@@ -575,7 +575,10 @@ impl Run<'_, '_> {
                 let level = &mut partials[top * LONGEST..][..len];
                 match member == mine {
                     true => level.copy_from_slice(send.unwrap_or(recv)),
-                    false => self.read(member, level)?,
+                    false => {
+                        self.await_post(member)?;
+                        self.read(member, level)?;
+                    }
                 }
                 top += 1;
                 for _ in 0..member.trailing_ones() {

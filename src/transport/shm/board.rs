@@ -154,8 +154,9 @@ impl Boards {
 
     /// Takes a ticket back for which no board was made.
     pub fn take_back(&mut self, ticket: u64) {
-        let (index, _) = split(ticket);
-        if index < BOARDS {
+        let (index, generation) = split(ticket);
+        // Who got none may say so, too.
+        if index < BOARDS && generation > 0 {
             self.free.fetch_or(1 << index, Ordering::Relaxed);
         }
     }
@@ -322,6 +323,30 @@ impl Board {
         self.cores.part(mark, self.mine, words);
     }
 
+    /// Copies what `member` has posted in call `sequence`, as a look showed, to `out`.
+    ///
+    /// # Panics
+    /// When these are more than [`LONGEST`] bytes.
+    pub fn read(&self, member: usize, sequence: u64, out: &mut [u8]) {
+        assert!(out.len() <= LONGEST, "{} bytes from a board", out.len());
+        let from = self.places[member].bytes(sequence);
+        // SAFETY: LONGEST bytes are in the slot, and `out` is ours. The member leaves them alone until we have passed
+        // this call; should it not, we read other bytes.
+        unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
+    }
+
+    /// All members have come to call `sequence`.
+    pub fn met(&mut self, sequence: u64) {
+        self.passed = self.passed.max(sequence);
+    }
+
+    /// We will read nothing more of the calls below `next`.
+    #[inline]
+    pub fn pass(&mut self, next: u64) {
+        // Release: what we read was read before.
+        self.places[self.mine].count(PASSED).store(next, Ordering::Release);
+    }
+
     /// Whether no member will read our place again, if we make no more calls: all have passed what we have passed, or
     /// need this board no more themselves.
     pub fn is_quiet(&self) -> bool {
@@ -421,6 +446,9 @@ mod tests {
         let [a, _b] = boards.each_ref().map(|b| b.board(&[(3, again), (7, ticket)]).unwrap());
         assert_eq!([0, 1].map(|m| a.look(m, 0)), [Look::Nothing; 2]);
         boards[0].take_back(again);
+        let free = boards[0].free.load(Ordering::Relaxed);
+        boards[0].take_back(0);
+        assert_eq!(boards[0].free.load(Ordering::Relaxed), free, "no ticket frees nothing");
         assert!(boards[0].board(&[(3, again), (8, ticket)]).is_none(), "rank 8 is elsewhere");
         assert!(boards[0].board(&[(3, again), (7, 0xFF)]).is_none(), "there is no such place");
     }
