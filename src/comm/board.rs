@@ -9,55 +9,20 @@
 
 use super::call::Fnv;
 use super::communicator::Communicator;
-use super::context::{Context, Members};
+use super::context::Context;
+use super::desk::Desk;
 use super::lock::Held;
-use super::world::Shared;
 use crate::buffer::Wire;
 use crate::engine::{CallId, Counts, Meta, Waiting};
 use crate::error::{Error, Result};
 use crate::ops::{Reducer, Side};
 use crate::plan::registry::Operation;
-use crate::transport::shm::{Board, LONGEST, Look, Post, SLOTS};
-use std::sync::{Arc, Weak};
+use crate::transport::shm::{Board, LONGEST, Look, Post};
 
-/// The most members: each reads all others' flags.
-const MEMBERS: usize = 64;
 /// Looks between two turns of everything else, while a wait is short.
 const LOOKS: u32 = 128;
 /// So many turns are a short wait.
 const SHORT: u32 = 16;
-
-/// The boards of a world's communicators.
-#[derive(Debug, Default)]
-pub(super) struct Desks {
-    list: Vec<Option<Desk>>,
-    /// For folds: a partial result for each bit of a number of ranks, and one more.
-    partials: Vec<u8>,
-}
-
-/// One communicator's board, and what was done there.
-#[derive(Debug)]
-struct Desk {
-    board: Board,
-    /// The operations that nobody has named an algorithm for, by code.
-    free: u32,
-    /// Hash of all calls so far.
-    past: u64,
-    /// The last ones: number, operation, hash.
-    log: [(u64, u8, u64); SLOTS],
-    /// Number of the next call, with more bits than a call's own.
-    next: u64,
-    /// Calls that threads of ours are in.
-    inside: Vec<u64>,
-    owner: Weak<()>,
-}
-
-/// How a communicator knows its desk.
-#[derive(Debug)]
-pub(super) struct Seat {
-    index: usize,
-    _owner: Arc<()>,
-}
 
 /// What a call does on the board.
 enum Small<'a> {
@@ -136,145 +101,6 @@ impl Small<'_> {
         h.0
     }
 }
-
-impl Desks {
-    /// Those that nobody needs any more go.
-    fn tidy(&mut self) {
-        for desk in &mut self.list {
-            if desk.as_ref().is_some_and(|d| d.owner.strong_count() == 0 && d.board.is_quiet()) {
-                *desk = None;
-            }
-        }
-    }
-
-    fn add(&mut self, board: Board, free: u32) -> Seat {
-        let most = LONGEST * (board.size().ilog2() as usize + 2);
-        if self.partials.len() < most {
-            self.partials.resize(most, 0);
-        }
-        let owner = Arc::new(());
-        let inside = Vec::with_capacity(SLOTS);
-        let log = [(u64::MAX, 0, 0); SLOTS];
-        let desk = Desk { board, free, past: 0, log, next: 0, inside, owner: Arc::downgrade(&owner) };
-        let index = match self.list.iter().position(Option::is_none) {
-            Some(index) => index,
-            None => {
-                self.list.push(None);
-                self.list.len() - 1
-            }
-        };
-        self.list[index] = Some(desk);
-        Seat { index, _owner: owner }
-    }
-
-    fn get(&mut self, index: usize) -> Option<&mut Desk> {
-        self.list.get_mut(index)?.as_mut()
-    }
-}
-
-impl Desk {
-    /// Whether calls of this operation may come here.
-    fn takes(&self, operation: Operation) -> bool {
-        self.free >> operation.code() & 1 != 0
-    }
-
-    /// A call begins; gives it a number that never comes again. All ranks see the same calls, so they give the same.
-    fn enter(&mut self, sequence: u32) -> u64 {
-        let ahead =
-            sequence.wrapping_sub(self.next.to_le_bytes()[..4].try_into().map_or(0, u32::from_le_bytes));
-        let number = match self.inside.is_empty() || ahead < u32::MAX / 2 {
-            true => self.next + u64::from(ahead),
-            // Another thread was quicker with a later one.
-            false => self.next - u64::from(ahead.wrapping_neg()),
-        };
-        self.next = self.next.max(number + 1);
-        self.inside.push(number);
-        number
-    }
-
-    fn post(&mut self, number: u64, code: u8, hash: u64, bytes: Option<&[u8]>) -> Post {
-        let post = Post { code, hash, past: self.past };
-        self.board.post(number, post, bytes);
-        self.log[usize::from(number.to_le_bytes()[0]) % SLOTS] = (number, code, hash);
-        let mut h = Fnv(self.past);
-        h.word(number);
-        h.word(hash);
-        self.past = h.0;
-        post
-    }
-
-    fn leave(&mut self, number: u64) {
-        self.inside.retain(|n| *n != number);
-        let next = self.inside.iter().min().copied().unwrap_or(self.next);
-        self.board.pass(next);
-    }
-
-    /// The first call known in which `member`, whose post in call `number` is not like ours, did something else: by how
-    /// much it was before `number`, our operation there, and its own where that is known.
-    fn differs(&self, member: usize, number: u64, ours: Post, theirs: Post) -> (u64, u8, Option<u8>) {
-        if theirs.past != ours.past {
-            let mut calls: Vec<_> = self.log.iter().filter(|(n, _, _)| *n < number).collect();
-            calls.sort_unstable();
-            for (n, code, hash) in calls {
-                match self.board.look(member, *n) {
-                    Look::Posted(p) if (p.code, p.hash) == (*code, *hash) => {}
-                    Look::Posted(p) => return (number - n, *code, Some(p.code)),
-                    // Nothing at all: it did not come here with it.
-                    Look::Nothing => return (number - n, *code, None),
-                    Look::Later => {}
-                }
-            }
-        }
-        (0, ours.code, Some(theirs.code))
-    }
-}
-
-impl Shared {
-    /// A place for a board to come, which the other members must be told of; 0: there is none.
-    pub(super) fn ticket(&mut self) -> u64 {
-        self.desks.tidy();
-        self.engine.transport().and_then(|t| t.boards()?.ticket()).unwrap_or(0)
-    }
-
-    /// The board for these members, by world rank and ticket; ours is given back if there is to be none. The same at all
-    /// of them.
-    pub(super) fn seat(&mut self, mine: u64, members: &[(u32, u64)]) -> Option<Seat> {
-        let fits = (2..=MEMBERS).contains(&members.len()) && members.iter().all(|(_, ticket)| *ticket != 0);
-        let boards = self.engine.transport().and_then(|t| t.boards());
-        let board = boards.and_then(|boards| {
-            let board = if fits { boards.board(members) } else { None };
-            if board.is_none() {
-                boards.take_back(mine);
-            }
-            board
-        })?;
-        let free = match self.blocks {
-            Some(_) => 0,
-            None => BY_BOARD
-                .iter()
-                .filter(|op| !self.selection.names(**op))
-                .fold(0, |bits, op| bits | 1 << op.code()),
-        };
-        Some(self.desks.add(board, free))
-    }
-
-    /// The board of the world.
-    pub(super) fn world_seat(&mut self, members: &Members) -> Option<Seat> {
-        let ticket = self.ticket();
-        let members: Vec<_> = (0..members.size()).map(|r| (members.world_rank(r), ticket)).collect();
-        self.seat(ticket, &members)
-    }
-}
-
-/// The operations that boards know.
-const BY_BOARD: [Operation; 6] = [
-    Operation::Barrier,
-    Operation::Bcast,
-    Operation::Allgather,
-    Operation::Allgatherv,
-    Operation::Reduce,
-    Operation::Allreduce,
-];
 
 /// One call under way.
 struct Run<'a, 'b> {
@@ -444,10 +270,8 @@ impl Run<'_, '_> {
                 self.met();
             }
             Small::Fold { root, send, recv, by } if root.is_none_or(|root| root == mine) => {
-                // The root of a reduce is read by nobody.
-                let bytes = send.unwrap_or(recv);
-                self.post(root.is_none().then_some(bytes))?;
-                self.fold(send, recv, by)?;
+                self.post(Some(send.unwrap_or(recv)))?;
+                self.fold(recv, by)?;
                 if root.is_none() {
                     self.met();
                 }
@@ -559,51 +383,75 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Folds all contributions in the order of ranks: those of 2^k ranks from a multiple of 2^k on are a partial result,
-    /// taken together when there are two next to each other, at last from the right.
-    fn fold(&mut self, send: Option<&[u8]>, recv: &mut [u8], by: &Reducer) -> Result<()> {
-        let (mine, size, len) = (self.context.rank as usize, self.context.size as usize, recv.len());
+    /// Folds all contributions in the order of ranks, ours as it was posted: those of 2^k ranks from a multiple of 2^k on
+    /// are a partial result, taken together when there are two next to each other, at last from the right. The first
+    /// partial result stands in `recv`.
+    fn fold(&mut self, recv: &mut [u8], by: &Reducer) -> Result<()> {
+        let (mine, size) = (self.context.rank as usize, self.context.size as usize);
         // Away while we wait, as others may need it: each call has its own then.
         let mut partials = std::mem::take(&mut self.held.desks.partials);
-        let needed = LONGEST * (size.ilog2() as usize + 2);
+        let needed = LONGEST * (size.ilog2() as usize + 1);
         if partials.len() < needed {
             partials.resize(needed, 0);
         }
-        let mut top = 0;
+        let (mut levels, mut top) = (Levels { first: recv, others: &mut partials }, 0);
         let mut all = || {
             for member in 0..size {
-                let level = &mut partials[top * LONGEST..][..len];
-                match member == mine {
-                    true => level.copy_from_slice(send.unwrap_or(recv)),
-                    false => {
-                        self.await_post(member)?;
-                        self.read(member, level)?;
-                    }
+                if member != mine {
+                    self.await_post(member)?;
                 }
-                top += 1;
-                for _ in 0..member.trailing_ones() {
-                    top = join(&mut partials, top, len, by)?;
+                let number = self.number;
+                let board = &self.desk()?.board;
+                if member.is_multiple_of(2) {
+                    board.read(member, number, levels.at(top));
+                    top += 1;
+                    continue;
+                }
+                let below = levels.at(top - 1);
+                board
+                    .with(member, number, below.len(), |bytes| by.reduce(below, bytes, Side::SourceRight))?;
+                for _ in 1..member.trailing_ones() {
+                    top -= 1;
+                    levels.join(top, by)?;
                 }
             }
             while top > 1 {
-                top = join(&mut partials, top, len, by)?;
+                top -= 1;
+                levels.join(top, by)?;
             }
             Ok(())
         };
         let done = all();
-        if done.is_ok() {
-            recv.copy_from_slice(&partials[..len]);
-            self.done.reduced_bytes += ((size - 1) * len) as u64;
-            self.done.copied_bytes += 2 * len as u64;
-        }
         self.held.desks.partials = partials;
+        self.done.reduced_bytes += ((size - 1) * recv.len()) as u64;
+        self.done.copied_bytes += (size.div_ceil(2) * recv.len()) as u64;
         done
     }
 }
 
-/// Takes the last two partial results together; says how many are left.
-fn join(partials: &mut [u8], top: usize, len: usize, by: &Reducer) -> Result<usize> {
-    let (left, right) = partials.split_at_mut((top - 1) * LONGEST);
-    by.reduce(&mut left[(top - 2) * LONGEST..][..len], &right[..len], Side::SourceRight)?;
-    Ok(top - 1)
+/// Partial results of one fold.
+struct Levels<'a> {
+    first: &'a mut [u8],
+    others: &'a mut [u8],
+}
+
+impl Levels<'_> {
+    fn at(&mut self, level: usize) -> &mut [u8] {
+        let len = self.first.len();
+        match level {
+            0 => self.first,
+            _ => &mut self.others[(level - 1) * LONGEST..][..len],
+        }
+    }
+
+    /// Takes the one at `level` into the one below.
+    fn join(&mut self, level: usize, by: &Reducer) -> Result<()> {
+        let len = self.first.len();
+        let (below, source) = self.others.split_at_mut((level - 1) * LONGEST);
+        let target = match level {
+            1 => &mut *self.first,
+            _ => &mut below[(level - 2) * LONGEST..][..len],
+        };
+        by.reduce(target, &source[..len], Side::SourceRight)
+    }
 }

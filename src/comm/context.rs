@@ -1,6 +1,6 @@
 //! What makes a communicator: its number, its ranks, our place among them, and how many calls it has seen.
 
-use super::board::Seat;
+use super::desk::Seat;
 use crate::engine::CallId;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -28,6 +28,7 @@ mod call;
 mod collectives;
 mod communicator;
 mod context;
+mod desk;
 mod flight;
 mod group;
 mod inter;

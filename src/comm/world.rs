@@ -1,9 +1,9 @@
 //! Start-up and shutdown: launcher, settings, wire, neighbours.
 
-use super::board::Desks;
 use super::call::Cache;
 use super::communicator::Communicator;
 use super::context::{Context, Members};
+use super::desk::Desks;
 use super::liveness::Watch;
 use super::lock::Lock;
 use super::meet::{Addresses, Met, meet};
