@@ -82,13 +82,14 @@ impl Asked {
     }
 }
 
-struct Fnv(u64);
+/// FNV-1a by words.
+pub(super) struct Fnv(pub(super) u64);
 
 impl Fnv {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(0xCBF2_9CE4_8422_2325)
     }
-    fn word(&mut self, w: u64) {
+    pub(super) fn word(&mut self, w: u64) {
         // Whole words instead of bytes, with a rotation to spread them.
         self.0 = (self.0 ^ w).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(29);
     }

@@ -1,5 +1,6 @@
 //! What makes a communicator: its number, its ranks, our place among them, and how many calls it has seen.
 
+use super::desk::Seat;
 use crate::engine::CallId;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -45,12 +46,32 @@ pub(super) struct Context {
     calls: AtomicU32,
     /// The node of each rank, once asked for.
     nodes: OnceLock<Arc<[u32]>>,
+    /// Its board, if all its ranks share memory.
+    seat: Option<Seat>,
 }
 
 impl Context {
     pub(super) fn new(id: u64, members: Members, rank: u32) -> Self {
         let size = members.size();
-        Self { id, members, rank, size, first: 0, calls: AtomicU32::new(0), nodes: OnceLock::new() }
+        Self {
+            id,
+            members,
+            rank,
+            size,
+            first: 0,
+            calls: AtomicU32::new(0),
+            nodes: OnceLock::new(),
+            seat: None,
+        }
+    }
+
+    /// The same with a board.
+    pub(super) fn on(self, seat: Option<Seat>) -> Self {
+        Self { seat, ..self }
+    }
+
+    pub(super) fn seat(&self) -> Option<&Seat> {
+        self.seat.as_ref()
     }
 
     /// The same between two groups, of which the first has `first` ranks.

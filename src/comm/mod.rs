@@ -23,10 +23,12 @@
 //! An error is final for the world: every rank gets
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
+mod board;
 mod call;
 mod collectives;
 mod communicator;
 mod context;
+mod desk;
 mod flight;
 mod group;
 mod inter;

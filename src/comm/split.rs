@@ -17,6 +17,8 @@ struct Wish {
     key: i64,
     /// The new communicator's number if this rank will be its rank 0: unlike any that it named before.
     led: u64,
+    /// Its place for a board; 0: it has none.
+    ticket: u64,
 }
 
 impl Communicator {
@@ -53,12 +55,12 @@ impl Communicator {
     /// ```
     pub fn split(&self, colour: Option<i64>, key: i64) -> Result<Option<Self>> {
         // Taken at once: another thread may be splitting another communicator.
-        let led = {
+        let (led, ticket) = {
             let mut held = self.hold();
             held.led += 1;
-            u64::from(held.led)
+            (u64::from(held.led), if colour.is_some() { held.ticket() } else { 0 })
         };
-        let wish = Wish { some: u64::from(colour.is_some()), colour: colour.unwrap_or(0), key, led };
+        let wish = Wish { some: u64::from(colour.is_some()), colour: colour.unwrap_or(0), key, led, ticket };
         let mut wishes = vec![wish; self.size()];
         self.allgather(&[wish], &mut wishes)?;
         if colour.is_none() {
@@ -71,7 +73,8 @@ impl Communicator {
             .collect();
         chosen.sort_unstable();
         let ranks: Vec<u32> = chosen.iter().map(|(_, rank)| *rank).collect();
-        self.found(&ranks, wishes[ranks[0] as usize].led).map(Some)
+        let tickets: Vec<u64> = ranks.iter().map(|r| wishes[*r as usize].ticket).collect();
+        self.found(&ranks, wishes[ranks[0] as usize].led, (ticket, &tickets)).map(Some)
     }
 
     /// One communicator per node, of the ranks there. Collective.
@@ -125,20 +128,25 @@ impl Communicator {
         self.hold().engine.fail(e)
     }
 
-    /// The communicator of these ranks (of ours), of which the first has led `led` others before.
-    pub(super) fn found(&self, ranks: &[u32], led: u64) -> Result<Self> {
+    /// The communicator of these ranks (of ours), of which the first has led `led` others before, with our ticket and
+    /// theirs for a board.
+    fn found(&self, ranks: &[u32], led: u64, (ticket, tickets): (u64, &[u64])) -> Result<Self> {
         let list: Vec<u32> = ranks.iter().map(|r| self.context.members.world_rank(*r)).collect();
         let Some(rank) = ranks.iter().position(|r| *r == self.context.rank) else {
             return Err(Error::new(ErrorKind::Argument, "a communicator without us"));
         };
         let id = u64::from(list[0]) << 32 | led;
         // A rank that is not in order costs a list; all in order is the world again.
-        let size = self.hold().engine.size();
+        let mut held = self.hold();
+        let size = held.engine.size();
+        let places: Vec<(u32, u64)> = list.iter().copied().zip(tickets.iter().copied()).collect();
+        let seat = held.seat(ticket, &places);
+        drop(held);
         let members = match list.iter().zip(0..).all(|(r, i)| *r == i) && list.len() == size as usize {
             true => Members::World(size),
             false => Members::List(list),
         };
-        let context = Context::new(id, members, u32::try_from(rank).unwrap_or(u32::MAX));
+        let context = Context::new(id, members, u32::try_from(rank).unwrap_or(u32::MAX)).on(seat);
         Ok(Self { lock: Arc::clone(&self.lock), context: Arc::new(context), options: self.options.clone() })
     }
 }

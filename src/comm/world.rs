@@ -3,6 +3,7 @@
 use super::call::Cache;
 use super::communicator::Communicator;
 use super::context::{Context, Members};
+use super::desk::Desks;
 use super::liveness::Watch;
 use super::lock::Lock;
 use super::meet::{Addresses, Met, meet};
@@ -24,7 +25,7 @@ use std::time::Duration;
 pub struct Stats {
     /// Pieces of registered memory in use now: buffers, and what kept programs need.
     pub buffers: u64,
-    /// Puts posted; short ones may have gone as messages.
+    /// Puts posted; short ones may have gone as messages, or stand where others read them.
     pub puts: u64,
     /// Bytes in them.
     pub put_bytes: u64,
@@ -59,6 +60,7 @@ pub(super) struct Shared {
     pub(super) nodes: Arc<[u32]>,
     /// How many communicators we have begun to make.
     pub(super) led: u32,
+    pub(super) desks: Desks,
 }
 
 impl std::fmt::Debug for Shared {
@@ -368,11 +370,13 @@ fn start(
     }
     let nodes: Arc<[u32]> = nodes.unwrap_or_default().into();
     let cache = Cache::default();
-    let led = 0;
-    let shared =
-        Shared { engine, arena, cache, model, deadline, blocks, selection, nodes: nodes.clone(), led };
-    let comm =
-        Communicator::new(Arc::new(Lock::new(shared)), Context::new(0, Members::World(size32), rank32));
+    let (led, desks) = (0, Desks::default());
+    let mut shared =
+        Shared { engine, arena, cache, model, deadline, blocks, selection, nodes: nodes.clone(), led, desks };
+    let members = Members::World(size32);
+    let seat = shared.world_seat(&members);
+    let context = Context::new(0, members, rank32).on(seat);
+    let comm = Communicator::new(Arc::new(Lock::new(shared)), context);
     let progress = match config.text("progress") {
         "calls" => None,
         "thread" => Some(Progress::start(&comm.lock)?),

@@ -3,6 +3,7 @@
 use super::Setup;
 use super::eager::{Credits, Head};
 use super::message::{CallId, HELP, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split};
+use super::small::Smalls;
 use super::task::Task;
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
@@ -40,6 +41,7 @@ pub(crate) struct Core {
     pub(super) spare: Vec<Vec<u8>>,
     pub(super) credits: Credits,
     history: VecDeque<(CallId, u8, u64)>,
+    pub(super) smalls: Smalls,
     pub(super) outbox: VecDeque<(u32, Message)>,
     pub(super) status: Status,
     /// What the others said to be doing, and in answer to which round of questions.
@@ -117,6 +119,7 @@ impl Core {
             spare: Vec::new(),
             credits: Credits::default(),
             history: VecDeque::with_capacity(HISTORY + 1),
+            smalls: Smalls::default(),
             outbox: VecDeque::with_capacity(256),
             status: Status::default(),
             statuses: HashMap::new(),
@@ -265,7 +268,7 @@ impl Core {
             return;
         }
         let Some(slot) = slot else {
-            if let Some((_, c, h)) = self.history.iter().find(|(k, _, _)| *k == call).copied() {
+            if let Some((c, h)) = self.known(call) {
                 if (c, h) != (code, hash) {
                     self.disagree(from, call, code, c);
                 }
@@ -318,11 +321,19 @@ impl Core {
     /// but nobody opens to a rank that puts: two ranks that both take themselves for the root hear nothing.
     fn compare(&mut self, origin: u32, theirs: Status) {
         let (call, code) = (theirs.entered.call, theirs.entered.code);
-        let Some(task) = self.slot_of(call).and_then(|slot| self.task_ref(slot)) else { return };
-        let mine = task.meta;
-        if theirs.hash != 0 && (mine.code, mine.hash) != (code, theirs.hash) {
-            self.disagree(origin, call, code, mine.code);
+        let Some((mine, hash)) = self.known(call) else { return };
+        if theirs.hash != 0 && (mine, hash) != (code, theirs.hash) {
+            self.disagree(origin, call, code, mine);
         }
+    }
+
+    /// Operation and hash of a call that we are in, or have left not long ago.
+    pub(super) fn known(&self, call: CallId) -> Option<(u8, u64)> {
+        if let Some(task) = self.slot_of(call).and_then(|slot| self.task_ref(slot)) {
+            return Some((task.meta.code, task.meta.hash));
+        }
+        let left = self.history.iter().find(|(known, _, _)| *known == call).map(|(_, c, h)| (*c, *h));
+        left.or_else(|| self.smalls.find(call))
     }
 
     pub(super) fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
@@ -479,6 +490,7 @@ impl Sink for Core {
                 self.for_call(from, message)
             }
             Message::Credit { messages } => self.credits.back(from, messages),
+            Message::Late { call, code, hash } => self.late(from, call, code, hash),
             Message::Ack { call, bytes } => self.acknowledged(from, call, bytes),
             Message::Abort { .. } => self.aborted(message),
             Message::Query { .. } | Message::Status { .. } => self.gossip(from, &message),

@@ -153,7 +153,8 @@ impl Engine {
         let call = if waiting.what.code == 0 { core.status.entered.call } else { waiting.what.call };
         let tasks = || core.active.iter().filter_map(|s| core.task_ref(*s));
         let waited = tasks().find(|t| t.meta.call == call).or_else(|| tasks().next());
-        let missing = waited.and_then(super::task::Task::missing);
+        let awaited = waiting.peer.map(|peer| (peer, 0, "it has not come to this call".to_owned()));
+        let missing = awaited.or_else(|| waited.and_then(super::task::Task::missing));
         if let Some((peer, r, what)) = missing {
             text.push_str(&format!(" (waiting for rank {peer}: {what})"));
             culprit = Some(peer);

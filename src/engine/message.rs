@@ -83,6 +83,8 @@ pub(crate) enum Message {
     Want { call: CallId, code: u8, hash: u64 },
     /// So many eager messages of yours are used up.
     Credit { messages: u32 },
+    /// I wait for you in this call.
+    Late { call: CallId, code: u8, hash: u64 },
 }
 
 const TEXT_MAX: usize = 224;
@@ -207,7 +209,7 @@ impl Message {
                 w.mark(status.completed);
             }
             Self::Raw { grant } => w.grant(*grant),
-            Self::Want { call, code, hash } => {
+            Self::Want { call, code, hash } | Self::Late { call, code, hash } => {
                 w.call(*call);
                 w.u8(*code);
                 w.u64(*hash);
@@ -232,6 +234,7 @@ impl Message {
             Self::Start { .. } => 10,
             Self::Want { .. } => 11,
             Self::Credit { .. } => 12,
+            Self::Late { .. } => 13,
             // What nobody understands.
             Self::Data { .. } => 0,
         }
@@ -273,6 +276,7 @@ impl Message {
             10 => Self::Start { call: r.call()?, slot: r.u8()?, code: r.u8()?, hash: r.u64()? },
             11 => Self::Want { call: r.call()?, code: r.u8()?, hash: r.u64()? },
             12 => Self::Credit { messages: r.u32()? },
+            13 => Self::Late { call: r.call()?, code: r.u8()?, hash: r.u64()? },
             _ => return None,
         };
         r.0.is_empty().then_some((from, message))
@@ -336,6 +340,7 @@ mod tests {
             Message::Bye,
             Message::Want { call, code: 4, hash: 98 },
             Message::Credit { messages: 6 },
+            Message::Late { call, code: 4, hash: 98 },
         ]
     }
 

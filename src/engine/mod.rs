@@ -16,13 +16,14 @@ mod failure;
 mod message;
 mod pump;
 mod raw;
+mod small;
 mod task;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
-pub(crate) use core::Core;
+pub(crate) use core::{Core, Counts};
 pub(crate) use message::CallId;
 pub(crate) use raw::Pair;
 
@@ -97,6 +98,8 @@ impl std::fmt::Debug for Engine {
 
 /// How often the slow checks (processes, launcher) are made while waiting.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
+/// After so long a rank that waits for one other tells it so.
+const TELL_AFTER: Duration = Duration::from_millis(200);
 /// Naps are not shorter, as falling asleep and waking up take 50 µs and more: waits below 50 ms have none.
 const SHORTEST_NAP: Duration = Duration::from_micros(500);
 /// Nor longer.
@@ -172,7 +175,7 @@ impl Engine {
     }
 
     /// What was done so far.
-    pub(crate) fn stats(&self) -> core::Counts {
+    pub(crate) fn stats(&self) -> Counts {
         self.core.counts
     }
 
@@ -368,6 +371,11 @@ impl Engine {
                 return Err(self.fail(waiting.named(e)));
             }
         }
+        if now >= clock.tell_at && waiting.peer.is_some() {
+            clock.tell_at = now + FOR_EVER;
+            self.tell_late(waiting);
+        }
+        let Some(clock) = &mut waiting.clock else { return Ok(moved) };
         if now >= clock.ask_at && !clock.asked {
             clock.asked = true;
             // Who comes by seldom gives the others this time to answer.
@@ -404,6 +412,10 @@ impl Engine {
         // Not more than some, lest gossip among thousands that one peer does not take costs as much each time.
         for _ in 0..self.core.outbox.len().min(FLUSH) {
             let Some((to, message)) = self.core.outbox.pop_front() else { break };
+            // Those in a call on a board need not be connected.
+            if matches!(message, Message::Late { .. }) && self.reach_rank(to).is_err() {
+                continue;
+            }
             sent += usize::from(self.send(to, &message)?);
         }
         Ok(sent)
@@ -519,6 +531,8 @@ impl Drop for Engine {
 pub(crate) struct Waiting {
     what: Meta,
     deadline: Duration,
+    /// Whom it is for, where that is one.
+    peer: Option<u32>,
     polls: u32,
     /// Made when nothing moved for the first time: a call that need not wait needs no clock.
     clock: Option<Clock>,
@@ -527,6 +541,8 @@ pub(crate) struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     next_check: Instant,
+    /// When to tell the one we wait for.
+    tell_at: Instant,
     ask_at: Instant,
     asked: bool,
     give_up: Instant,
@@ -538,7 +554,12 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86400);
 impl Waiting {
     /// A wait for the operation `what` (the default: for something else).
     pub(crate) fn new(what: Meta, deadline: Duration) -> Self {
-        Self { what, deadline: deadline.min(FOR_EVER), polls: 0, clock: None }
+        Self { what, deadline: deadline.min(FOR_EVER), peer: None, polls: 0, clock: None }
+    }
+
+    /// How often it was looked at.
+    pub(crate) fn turns(&self) -> u32 {
+        self.polls
     }
 
     fn named(&self, e: Error) -> Error {
@@ -558,6 +579,7 @@ impl Clock {
     fn new(now: Instant, deadline: Duration) -> Self {
         Self {
             next_check: now + LIVENESS_EVERY,
+            tell_at: now + (deadline / 8).min(TELL_AFTER),
             ask_at: now + (deadline - ask_before(deadline)),
             asked: false,
             give_up: now + deadline,

@@ -130,6 +130,15 @@ impl Selection {
         self.decide(operation, arguments, reproducible, true)
     }
 
+    /// Whether the settings or the file name an algorithm for some calls of this operation.
+    pub(crate) fn names(&self, operation: Operation) -> bool {
+        let named = self.named.iter().any(|(only, name)| match only {
+            Some(only) => *only == operation,
+            None => algorithms(operation).any(|a| a.name == name),
+        });
+        named || self.rules.iter().any(|rule| rule.operation.is_none_or(|only| only == operation))
+    }
+
     /// All algorithms of an operation with their prices.
     pub fn candidates(
         &self,

@@ -20,7 +20,7 @@ use crate::plan::registry::{Arguments, Operation, algorithm, algorithms};
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     /// The operation; `None`: any.
-    operation: Option<Operation>,
+    pub(super) operation: Option<Operation>,
     conditions: Vec<Condition>,
     /// The algorithm; `auto` leaves it to the prices.
     pub(super) algorithm: String,

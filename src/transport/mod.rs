@@ -196,6 +196,11 @@ pub trait Transport: Send {
     /// Called when [`Transport::poll`] found nothing: gives the processor away, for at most `longest`.
     fn idle(&mut self, longest: Duration);
 
+    /// Boards with ranks of our node, where there are such.
+    fn boards(&mut self) -> Option<&mut shm::Boards> {
+        None
+    }
+
     /// Ends all traffic. When this returns without error nobody can read or write registered memory
     /// through this endpoint any more, whatever peers do.
     ///

@@ -4,7 +4,7 @@
 //! it goes. Limits are the stricter ones of the two.
 
 use super::fabric::Fabric;
-use super::shm::{Reach, Shm};
+use super::shm::{Boards, Reach, Shm};
 use super::{Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
@@ -189,6 +189,10 @@ impl Transport for Node {
 
     fn idle(&mut self, longest: Duration) {
         self.fabric.idle(longest);
+    }
+
+    fn boards(&mut self) -> Option<&mut Boards> {
+        if self.near { self.shm.boards() } else { None }
     }
 
     fn close(&mut self) -> Result<()> {

@@ -187,9 +187,10 @@ fn pid_of(out: &str, rank: usize) -> Pid {
     Pid::from_raw(line.trim().parse().unwrap()).unwrap()
 }
 
-/// Runs broadcasts for ever among 4 ranks, does `signal` to rank 2, and collects what the others say.
-fn hurt(provider: &str, signal: Signal) -> Done {
-    let mut job = job(4, "forever", &["--provider", provider, "--deadline", "4"]);
+/// Runs broadcasts for ever among 4 ranks, long ones or short ones of all kinds, does `signal` to rank 2, and collects what
+/// the others say.
+fn hurt(provider: &str, role: &str, signal: Signal) -> Done {
+    let mut job = job(4, role, &["--provider", provider, "--deadline", "4"]);
     job.start();
     job.wait_for("pid ", 4);
     std::thread::sleep(Duration::from_millis(300));
@@ -208,9 +209,11 @@ fn hurt(provider: &str, signal: Signal) -> Done {
 }
 
 fn killed(provider: &str) {
-    let done = hurt(provider, Signal::KILL);
-    all_say(&done, 3, &["rank 2", "bcast #"]);
-    assert_eq!(done.code, 137, "{done:?}");
+    for (role, words) in [("forever", ["rank 2", "bcast #"]), ("short", ["rank 2", "#"])] {
+        let done = hurt(provider, role, Signal::KILL);
+        all_say(&done, 3, &words);
+        assert_eq!(done.code, 137, "{done:?}");
+    }
 }
 
 fn quit(provider: &str) {
@@ -227,8 +230,12 @@ fn forked(provider: &str) {
 }
 
 fn stopped(provider: &str) {
-    let done = hurt(provider, Signal::STOP);
+    let done = hurt(provider, "forever", Signal::STOP);
     all_say(&done, 3, &["rank 2", "bcast #", "not answer"]);
+    if provider == "shm" {
+        let done = hurt(provider, "short", Signal::STOP);
+        all_say(&done, 3, &["rank 2", "#", "not answer"]);
+    }
 }
 
 fn mprotect(provider: &str) {

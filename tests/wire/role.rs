@@ -7,7 +7,7 @@ use crate::traffic::{check_some, subset, traffic};
 use circulant::config::Config;
 use circulant::diagnostics::allocations;
 use circulant::launch::{self, Gone, Launch};
-use circulant::{Communicator, Result, World};
+use circulant::{Communicator, InPlace, Result, World, ops};
 use rustix::process::{Signal, getpid, kill_process};
 use std::process::exit;
 use std::time::Duration;
@@ -23,6 +23,7 @@ pub(crate) fn play(role: &str) {
         "bad-root" => plain(|comm| comm.bcast(&mut [0u8; 10], if comm.rank() == 2 { 9 } else { 0 })),
         "overlap" => plain(|comm| comm.allgatherv(&[0u8; 4], &mut [0u8; 12], &[4, 4, 4], &[0, 3, 8])),
         "forever" => plain(forever),
+        "short" => plain(short),
         "quit" => plain(quit),
         "fork" => forked(),
         "mprotect" => mprotect(),
@@ -131,6 +132,17 @@ fn forever(comm: &Communicator) -> Result<()> {
     let mut data = vec![0u8; 3_000_000];
     for root in (0..comm.size()).cycle() {
         comm.bcast(&mut data, root)?;
+    }
+    Ok(())
+}
+
+fn short(comm: &Communicator) -> Result<()> {
+    println!("pid {} {}", comm.rank(), getpid().as_raw_nonzero());
+    let mut data = [0u64; 4];
+    for root in (0..comm.size()).cycle() {
+        comm.bcast(&mut data, root)?;
+        comm.allreduce(InPlace, &mut data, ops::Max)?;
+        comm.barrier()?;
     }
     Ok(())
 }

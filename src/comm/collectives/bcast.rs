@@ -34,6 +34,9 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn bcast<T: Pod>(&self, buf: &mut [T], root: usize) -> Result<()> {
+        if let Some(done) = self.small_bcast(bytemuck::cast_slice_mut(buf), root) {
+            return done;
+        }
         let spec = self.bcast_spec::<T>(buf.len(), root);
         self.run(Operation::Bcast, spec, None, Some(bytemuck::cast_slice_mut(buf)))
     }
@@ -66,6 +69,9 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn barrier(&self) -> Result<()> {
+        if let Some(done) = self.small_barrier() {
+            return done;
+        }
         self.run(Operation::Barrier, Ok(Spec::default()), None, None)
     }
 

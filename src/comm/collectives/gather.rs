@@ -28,6 +28,10 @@ impl Communicator {
     /// ```
     pub fn allgather<T: Pod>(&self, send: impl Contribution<T>, recv: &mut [T]) -> Result<()> {
         let send = send.slice();
+        let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+        if let Some(done) = self.small_allgather(given, all, size_of::<T>()) {
+            return done;
+        }
         let spec = self.allgather_spec::<T>(send.map(<[T]>::len), recv.len());
         let recv = bytemuck::cast_slice_mut(recv);
         self.run(Operation::Allgather, spec, send.map(bytemuck::cast_slice), Some(recv))
@@ -79,6 +83,10 @@ impl Communicator {
         displs: &[usize],
     ) -> Result<()> {
         let send = send.slice();
+        let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+        if let Some(done) = self.small_allgatherv(given, all, size_of::<T>(), (counts, displs)) {
+            return done;
+        }
         let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), counts, displs);
         let recv = bytemuck::cast_slice_mut(recv);
         self.run(Operation::Allgatherv, spec, send.map(bytemuck::cast_slice), Some(recv))

@@ -39,15 +39,24 @@ impl Communicator {
         op: impl IntoReducer<T>,
         root: usize,
     ) -> Result<()> {
-        let send = send.slice();
-        if send.is_none() && self.rank() == root {
+        let (send, by) = (send.slice(), op.into_reducer());
+        if let Ok(by) = &by {
+            let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+            if let Some(done) = self.small_fold(Some(root), given, all, by) {
+                return done;
+            }
+        }
+        if send.is_none()
+            && self.rank() == root
+            && let Ok(by) = &by
+        {
             // Others cannot know; and they put partial results where the contribution stands.
             let mut result = self.alloc::<T>(recv.len())?;
-            self.reduce(&*recv, &mut result, op, root)?;
+            self.reduce(&*recv, &mut result, by, root)?;
             recv.copy_from_slice(&result);
             return Ok(());
         }
-        let spec = self.reduce_spec(send.map(<[T]>::len), recv.len(), op, root);
+        let spec = by.and_then(|by| self.reduce_spec::<T>(send.map(<[T]>::len), recv.len(), by, root));
         let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
         self.run(Operation::Reduce, spec, send.map(bytemuck::cast_slice), recv)
     }
@@ -103,8 +112,14 @@ impl Communicator {
         recv: &mut [T],
         op: impl IntoReducer<T>,
     ) -> Result<()> {
-        let send = send.slice();
-        let spec = self.everywhere_spec(send.map(<[T]>::len), recv.len(), op);
+        let (send, by) = (send.slice(), op.into_reducer());
+        if let Ok(by) = &by {
+            let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+            if let Some(done) = self.small_fold(None, given, all, by) {
+                return done;
+            }
+        }
+        let spec = by.and_then(|by| self.everywhere_spec::<T>(send.map(<[T]>::len), recv.len(), by));
         let recv = bytemuck::cast_slice_mut(recv);
         self.run(Operation::Allreduce, spec, send.map(bytemuck::cast_slice), Some(recv))
     }

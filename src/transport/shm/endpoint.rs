@@ -1,11 +1,12 @@
 //! The endpoint: posting, polling, closing.
 
+use super::board::Boards;
 use super::bounce::{self, Bounce};
 use super::host::{Options, Reach, random};
 use super::inbound::{Inbound, SHARE, Step};
 use super::memfd;
 use super::memory::{Memory, PRIVATE};
-use super::peer::Peer;
+use super::peer::{Peer, gone, senseless};
 use super::ring::{self, Kind, Reader, Record};
 use super::segment::{self, Address, RANKS_MAX, Segment};
 use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};
@@ -55,6 +56,7 @@ pub struct Shm {
     patience: u32,
     wait: Wait,
     closed: bool,
+    boards: Boards,
     /// What peers map; after all that points into it.
     segment: Segment,
     _file: File,
@@ -113,6 +115,7 @@ impl Shm {
         };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let spin = if ranks <= cores { Wait::Spin } else { Wait::Yield };
+        let wait = options.wait.unwrap_or(spin);
         Ok(Self {
             rank,
             mine,
@@ -131,8 +134,9 @@ impl Shm {
             empties: 0,
             idles: 0,
             patience: SPINS,
-            wait: options.wait.unwrap_or(spin),
+            wait,
             closed: false,
+            boards: Boards::new(&mates, mine, &segment, wait == Wait::Spin),
             segment,
             mates,
             _file: file,
@@ -224,6 +228,7 @@ impl Shm {
                         address.pid
                     ))
                 })?;
+                self.boards.add(i, &mapped.segment);
                 self.peers[i] = Some(Box::new(mapped));
             }
         }
@@ -422,20 +427,6 @@ impl Drop for Shm {
     }
 }
 
-#[cold]
-fn gone(rank: u32) -> Error {
-    Error::new(ErrorKind::PeerLost, format!("rank {rank} has closed its endpoint"))
-        .with_peer(rank as usize)
-        .over("shm")
-}
-
-#[cold]
-fn senseless(rank: u32) -> Error {
-    Error::new(ErrorKind::PeerLost, format!("what rank {rank} wrote to shared memory makes no sense"))
-        .with_peer(rank as usize)
-        .over("shm")
-}
-
 impl Transport for Shm {
     fn limits(&self) -> &Limits {
         &self.limits
@@ -586,6 +577,10 @@ impl Transport for Shm {
         let start = Instant::now();
         std::thread::yield_now();
         self.patience = if start.elapsed() > SHARED { 0 } else { SPINS };
+    }
+
+    fn boards(&mut self) -> Option<&mut Boards> {
+        (!self.closed).then_some(&mut self.boards)
     }
 
     fn close(&mut self) -> Result<()> {

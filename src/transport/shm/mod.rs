@@ -20,8 +20,10 @@
 //!
 //! What a rank wrote to others' rings stays there when it ends, so that they hear its last words.
 
+mod board;
 mod bounce;
 mod copy;
+mod cores;
 mod endpoint;
 mod host;
 mod inbound;
@@ -33,6 +35,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+pub use board::{Board, Boards, LONGEST, Look, Post, SLOTS};
 pub use endpoint::Shm;
 pub use host::{Options, Reach, host};
 

@@ -5,6 +5,7 @@ use super::memfd;
 use super::memory::PRIVATE;
 use super::ring::Writer;
 use super::segment::{Address, Segment};
+use crate::error::{Error, ErrorKind};
 use memmap2::{Advice, MmapRaw};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -151,6 +152,20 @@ impl Peer {
     pub(super) fn attachable(&mut self) -> bool {
         self.lives()
     }
+}
+
+#[cold]
+pub(super) fn gone(rank: u32) -> Error {
+    Error::new(ErrorKind::PeerLost, format!("rank {rank} has closed its endpoint"))
+        .with_peer(rank as usize)
+        .over("shm")
+}
+
+#[cold]
+pub(super) fn senseless(rank: u32) -> Error {
+    Error::new(ErrorKind::PeerLost, format!("what rank {rank} wrote to shared memory makes no sense"))
+        .with_peer(rank as usize)
+        .over("shm")
 }
 
 /// Copies `len` bytes at `from` in the memory of process `pid`.

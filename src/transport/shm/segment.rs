@@ -1,15 +1,18 @@
-//! The memory that a rank shows its node: a header, and one ring for each rank of the node to write to.
+//! The memory that a rank shows its node: a header, one ring for each rank of the node to write to, and places for
+//! boards, which no page stands behind before they are used.
 
+use super::board::{BOARDS, PLACE};
 use super::memfd;
 use super::ring;
 use crate::error::{Error, ErrorKind, Result};
 use memmap2::{Advice, MmapRaw};
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s01");
+const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s02");
 /// The header: magic, nonce, then what changes, on cache lines of its own.
 const NONCE: usize = 8;
 const CLOSED: usize = 128;
@@ -77,13 +80,18 @@ impl Address {
 /// One rank's memory, mapped: our own or a peer's.
 #[derive(Debug)]
 pub(super) struct Segment {
-    map: MmapRaw,
+    map: Arc<MmapRaw>,
     ranks: usize,
+}
+
+/// Where the places begin.
+fn places(ranks: usize) -> usize {
+    (RINGS + ranks * ring::footprint(capacity(ranks))).next_multiple_of(4096)
 }
 
 /// Bytes of the whole.
 fn length(ranks: usize) -> usize {
-    RINGS + ranks * ring::footprint(capacity(ranks))
+    places(ranks) + BOARDS * PLACE
 }
 
 impl Segment {
@@ -93,9 +101,9 @@ impl Segment {
             Error::new(ErrorKind::System, format!("no shared memory of {} bytes: {e}", length(ranks)))
         };
         let file = memfd::create("circulant", length(ranks)).map_err(refused)?;
-        let map = MmapRaw::map_raw(&file).map_err(refused)?;
+        let map = Arc::new(MmapRaw::map_raw(&file).map_err(refused)?);
         // Advice: a first put that meets no page is slower, not wrong.
-        let _ = map.advise_range(Advice::PopulateWrite, 0, length(ranks).min(1 << 20));
+        let _ = map.advise_range(Advice::PopulateWrite, 0, places(ranks).min(1 << 20));
         let this = Self { map, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
@@ -105,7 +113,7 @@ impl Segment {
     /// The memory at `address`. Whoever can map it and finds the nonce there is on the same node.
     pub(super) fn open(address: &Address) -> std::io::Result<Self> {
         let ranks = address.ranks as usize;
-        let map = memfd::open(address.pid, address.fd, true)?;
+        let map = Arc::new(memfd::open(address.pid, address.fd, true)?);
         let wrong = |what: &str| Err(std::io::Error::other(what.to_owned()));
         if ranks == 0 || ranks > RANKS_MAX || map.len() != length(ranks) {
             return wrong("it is of another size");
@@ -118,6 +126,11 @@ impl Segment {
             return wrong("it is another process's");
         }
         Ok(this)
+    }
+
+    /// The memory, and where its places for boards begin.
+    pub(super) fn places(&self) -> (Arc<MmapRaw>, usize) {
+        (Arc::clone(&self.map), places(self.ranks))
     }
 
     fn count(&self, at: usize) -> &AtomicU64 {

@@ -1,0 +1,457 @@
+//! Short blocking calls of ranks that share a node, by a [`Board`]: all that a call needs is written and read by those
+//! who are in it. No plan, no message, no allocation.
+//!
+//! Whether a call goes this way depends on what all ranks know alike: operation, bytes, communicator, options, settings.
+//! What is folded is folded in the order of ranks and in the tree of the algorithm `ordered`.
+//!
+//! Each post says which call it is of, with a hash of its arguments and one of all calls on the board before. So ranks
+//! that disagree find out when one reads the other's post: in this call, or in the next in which it does.
+
+use super::call::Fnv;
+use super::communicator::Communicator;
+use super::context::Context;
+use super::desk::Desk;
+use super::lock::Held;
+use crate::buffer::Wire;
+use crate::engine::{CallId, Counts, Meta, Waiting};
+use crate::error::{Error, Result};
+use crate::ops::{Reducer, Side};
+use crate::plan::registry::Operation;
+use crate::transport::shm::{Board, LONGEST, Look, Post};
+
+/// Looks between two turns of everything else, while a wait is short.
+const LOOKS: u32 = 128;
+/// So many turns are a short wait.
+const SHORT: u32 = 16;
+
+/// What a call does on the board.
+enum Small<'a> {
+    Barrier,
+    Bcast {
+        root: usize,
+        data: &'a mut [u8],
+    },
+    /// Each rank's bytes to where they belong; ours are given, or there already.
+    Gather {
+        send: Option<&'a [u8]>,
+        recv: &'a mut [u8],
+        blocks: Blocks<'a>,
+    },
+    /// To one rank or to all.
+    Fold {
+        root: Option<usize>,
+        send: Option<&'a [u8]>,
+        recv: &'a mut [u8],
+        by: &'a Reducer,
+    },
+}
+
+/// Where ranks' contributions stand in a result, in units of so many bytes.
+#[derive(Clone, Copy)]
+enum Blocks<'a> {
+    Equal(usize),
+    Ragged { unit: usize, counts: &'a [usize], displs: &'a [usize] },
+}
+
+impl Blocks<'_> {
+    fn of(&self, rank: usize) -> std::ops::Range<usize> {
+        match *self {
+            Self::Equal(len) => rank * len..(rank + 1) * len,
+            Self::Ragged { unit, counts, displs } => {
+                let start = if counts[rank] == 0 { 0 } else { displs[rank] * unit };
+                start..start + counts[rank] * unit
+            }
+        }
+    }
+
+    fn hash(&self, h: &mut Fnv) {
+        match self {
+            Self::Equal(len) => h.word(*len as u64),
+            Self::Ragged { unit, counts, displs } => {
+                counts.iter().for_each(|n| h.word((n * unit) as u64));
+                counts
+                    .iter()
+                    .zip(*displs)
+                    .for_each(|(n, d)| h.word(if *n == 0 { 0 } else { (d * unit) as u64 }));
+            }
+        }
+    }
+}
+
+impl Small<'_> {
+    /// Of what all ranks must agree on; `salt` is the communicator's.
+    fn hash(&self, code: u8, salt: u64) -> u64 {
+        let mut h = Fnv::new();
+        h.word(salt ^ u64::from(code));
+        match self {
+            Self::Barrier => {}
+            Self::Bcast { root, data } => [*root, data.len()].iter().for_each(|w| h.word(*w as u64)),
+            Self::Gather { send, blocks, .. } => {
+                h.word(u64::from(send.is_none()));
+                blocks.hash(&mut h);
+            }
+            Self::Fold { root, send, recv, by } => {
+                h.word(root.map_or(u64::MAX, |r| r as u64));
+                h.word(send.map_or(recv.len(), <[u8]>::len) as u64);
+                // Of one root's own buffer the others know nothing.
+                h.word(u64::from(send.is_none() && root.is_none()));
+                h.word(by.hash());
+            }
+        }
+        h.0
+    }
+}
+
+/// One call under way.
+struct Run<'a, 'b> {
+    held: &'a mut Held<'b>,
+    context: &'a Context,
+    index: usize,
+    meta: Meta,
+    number: u64,
+    ours: Post,
+    waiting: Waiting,
+    done: Counts,
+}
+
+impl Communicator {
+    /// A barrier on the board; `None`: not here.
+    #[inline]
+    pub(super) fn small_barrier(&self) -> Option<Result<()>> {
+        self.small(Operation::Barrier, 0, Small::Barrier)
+    }
+
+    /// As [`Communicator::small_barrier`], a broadcast.
+    #[inline]
+    pub(super) fn small_bcast(&self, data: &mut [u8], root: usize) -> Option<Result<()>> {
+        if root >= self.size() {
+            return None;
+        }
+        self.small(Operation::Bcast, data.len(), Small::Bcast { root, data })
+    }
+
+    /// As [`Communicator::small_barrier`], an allgather.
+    #[inline]
+    pub(super) fn small_allgather(
+        &self,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        unit: usize,
+    ) -> Option<Result<()>> {
+        let len = recv.len() / self.size();
+        let whole = len * self.size() == recv.len() && len.is_multiple_of(unit.max(1));
+        if !whole || send.is_some_and(|s| s.len() != len) {
+            return None;
+        }
+        self.small(Operation::Allgather, len, Small::Gather { send, recv, blocks: Blocks::Equal(len) })
+    }
+
+    /// As [`Communicator::small_barrier`], an allgatherv.
+    pub(super) fn small_allgatherv(
+        &self,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        unit: usize,
+        (counts, displs): (&[usize], &[usize]),
+    ) -> Option<Result<()>> {
+        self.context.seat()?;
+        let longest = *counts.iter().max()?;
+        // What is long, or wrong, or looks so, is the others' affair.
+        if counts.len() != self.size() || displs.len() != self.size() || longest > LONGEST || unit > LONGEST {
+            return None;
+        }
+        if send.is_some_and(|s| s.len() != counts[self.rank()] * unit) {
+            return None;
+        }
+        let mut end = 0;
+        for (count, displ) in counts.iter().zip(displs).filter(|(count, _)| **count > 0) {
+            if *displ < end || *displ > recv.len() || (displ + count) * unit > recv.len() {
+                return None;
+            }
+            end = displ + count;
+        }
+        let blocks = Blocks::Ragged { unit, counts, displs };
+        self.small(Operation::Allgatherv, longest * unit, Small::Gather { send, recv, blocks })
+    }
+
+    /// As [`Communicator::small_barrier`], a reduction to `root`, or to all.
+    #[inline]
+    pub(super) fn small_fold(
+        &self,
+        root: Option<usize>,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Option<Result<()>> {
+        let len = send.map_or(recv.len(), <[u8]>::len);
+        let gets = root.is_none_or(|root| root == self.rank());
+        let wrong = root.is_some_and(|root| root >= self.size()) || gets && len != recv.len();
+        if wrong || send.is_none() && !gets {
+            return None;
+        }
+        let operation = if root.is_some() { Operation::Reduce } else { Operation::Allreduce };
+        self.small(operation, len, Small::Fold { root, send, recv, by })
+    }
+
+    /// Runs the call on the board, if this communicator has one and the call belongs there. All ranks must decide
+    /// alike: nothing that one knows for itself may count.
+    fn small(&self, operation: Operation, longest: usize, call: Small<'_>) -> Option<Result<()>> {
+        let index = self.context.seat()?.index;
+        if longest > LONGEST
+            || self.options.algorithm.as_deref().is_some_and(|name| name != "auto")
+            || self.options.blocks.is_some()
+        {
+            return None;
+        }
+        let mut held = self.hold();
+        if !held.desks.get(index)?.takes(operation) {
+            return None;
+        }
+        Some(self.on_board(&mut held, index, operation, call))
+    }
+
+    fn on_board(
+        &self,
+        held: &mut Held<'_>,
+        index: usize,
+        operation: Operation,
+        call: Small<'_>,
+    ) -> Result<()> {
+        held.engine.healthy()?;
+        let context = &*self.context;
+        let (name, code) = (operation.name(), operation.code());
+        let hash = call.hash(code, SALT ^ context.id);
+        let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1 };
+        let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
+        held.engine.enter_small(&meta)?;
+        let number = held.desks.get(index).map_or(0, |desk| desk.enter(meta.call.sequence));
+        let ours = Post { code, hash, past: 0 };
+        let mut run = Run { held, context, index, meta, number, ours, waiting, done: Counts::default() };
+        match run.call(call) {
+            Ok(()) => {
+                let Run { held, done, .. } = run;
+                if let Some(desk) = held.desks.get(index) {
+                    desk.leave(number);
+                }
+                held.engine.leave_small(&meta, &done);
+                Ok(())
+            }
+            Err(e) => Err(Wire::fail(held, e.in_operation(name, u64::from(meta.call.sequence)))),
+        }
+    }
+}
+
+/// Tells hashes of these calls from those of others.
+const SALT: u64 = 0x626F_6172_6421_7E3B;
+
+impl Run<'_, '_> {
+    fn call(&mut self, call: Small<'_>) -> Result<()> {
+        let (mine, size) = (self.context.rank as usize, self.context.size as usize);
+        match call {
+            Small::Barrier => {
+                self.post(Some(&[]))?;
+                self.all(mine, size, |_, _| Ok(()))?;
+                self.met();
+            }
+            Small::Bcast { root, data } if root == mine => self.post(Some(data))?,
+            Small::Bcast { root, data } => {
+                self.post(None)?;
+                self.await_post(root)?;
+                self.read(root, data)?;
+            }
+            Small::Gather { send, recv, blocks } => {
+                let ours = blocks.of(mine);
+                self.post(Some(send.unwrap_or_else(|| &recv[ours.clone()])))?;
+                if let Some(send) = send {
+                    recv[ours].copy_from_slice(send);
+                    self.done.copied_bytes += send.len() as u64;
+                }
+                self.all(mine, size, |run, member| run.read(member, &mut recv[blocks.of(member)]))?;
+                self.met();
+            }
+            Small::Fold { root, send, recv, by } if root.is_none_or(|root| root == mine) => {
+                self.post(Some(send.unwrap_or(recv)))?;
+                self.fold(recv, by)?;
+                if root.is_none() {
+                    self.met();
+                }
+            }
+            Small::Fold { send, .. } => self.post(send)?,
+        }
+        Ok(())
+    }
+
+    fn desk(&mut self) -> Result<&mut Desk> {
+        let gone = || Error::new(crate::error::ErrorKind::Aborted, "the board is gone");
+        self.held.desks.get(self.index).ok_or_else(gone)
+    }
+
+    /// Shows what the call is, and bytes if others are to read it.
+    fn post(&mut self, bytes: Option<&[u8]>) -> Result<()> {
+        let number = self.number;
+        while let Err(member) = self.desk()?.board.room(number) {
+            self.turn(member, |board| board.room(number).is_ok())?;
+        }
+        let Meta { code, hash, .. } = self.meta;
+        self.ours = self.desk()?.post(number, code, hash, bytes);
+        if let Some(bytes) = bytes {
+            self.done.puts += 1;
+            self.done.put_bytes += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// All others have come to this call.
+    fn met(&mut self) {
+        let number = self.number;
+        if let Ok(desk) = self.desk() {
+            desk.board.met(number);
+        }
+    }
+
+    /// Each of the others, in the order of ranks.
+    fn all(
+        &mut self,
+        mine: usize,
+        size: usize,
+        mut body: impl FnMut(&mut Self, usize) -> Result<()>,
+    ) -> Result<()> {
+        (0..size).filter(|member| *member != mine).try_for_each(|member| {
+            self.await_post(member)?;
+            body(self, member)
+        })
+    }
+
+    /// What `member` has posted, as we know.
+    fn read(&mut self, member: usize, out: &mut [u8]) -> Result<()> {
+        let number = self.number;
+        self.desk()?.board.read(member, number, out);
+        self.done.copied_bytes += out.len() as u64;
+        Ok(())
+    }
+
+    /// Waits until `member` has posted in this call, and compares.
+    #[inline]
+    fn await_post(&mut self, member: usize) -> Result<()> {
+        let (number, ours) = (self.number, self.ours);
+        let theirs = loop {
+            match self.desk()?.board.watch(member, number) {
+                Look::Posted(theirs) => break theirs,
+                // As if it had not come at all: nobody goes so far without us.
+                Look::Later => break Post { code: ours.code, hash: !ours.hash, past: ours.past },
+                Look::Nothing => {}
+            }
+            self.turn(member, |board| board.look(member, number) != Look::Nothing)?;
+        };
+        self.done.arrivals += 1;
+        if theirs == ours { Ok(()) } else { Err(self.disagreement(member, theirs)) }
+    }
+
+    #[cold]
+    fn disagreement(&mut self, member: usize, theirs: Post) -> Error {
+        let (number, ours) = (self.number, self.ours);
+        let (ago, code, known) =
+            self.desk().map_or((0, ours.code, None), |d| d.differs(member, number, ours, theirs));
+        let CallId { comm, sequence } = self.meta.call;
+        let ago = u32::try_from(ago).unwrap_or(0);
+        let call = CallId { comm, sequence: sequence.wrapping_sub(ago) };
+        let from = self.world_rank(member);
+        let found = self.held.engine.differs(from, call, known, code);
+        found.unwrap_or_else(|| {
+            Error::new(crate::error::ErrorKind::Mismatch, "ranks called different operations")
+        })
+    }
+
+    fn world_rank(&self, member: usize) -> u32 {
+        self.context.members.world_rank(u32::try_from(member).unwrap_or(u32::MAX))
+    }
+
+    /// Looks for `member` a few times, each time giving the core away; then moves on everything else, once round.
+    fn turn(&mut self, member: usize, mut ready: impl FnMut(&mut Board) -> bool) -> Result<()> {
+        let engine = &self.held.engine;
+        if !engine.is_busy() && !engine.lazy && self.waiting.turns() < SHORT {
+            for i in 0..LOOKS {
+                self.desk()?.board.idle(i);
+                if ready(&mut self.desk()?.board) {
+                    return Ok(());
+                }
+            }
+        }
+        let peer = self.world_rank(member);
+        self.held.engine.await_peer(&mut self.waiting, peer)?;
+        self.held.breathe();
+        Ok(())
+    }
+
+    /// Folds all contributions in the order of ranks, ours as it was posted: those of 2^k ranks from a multiple of 2^k on
+    /// are a partial result, taken together when there are two next to each other, at last from the right. The first
+    /// partial result stands in `recv`.
+    fn fold(&mut self, recv: &mut [u8], by: &Reducer) -> Result<()> {
+        let (mine, size) = (self.context.rank as usize, self.context.size as usize);
+        // Away while we wait, as others may need it: each call has its own then.
+        let mut partials = std::mem::take(&mut self.held.desks.partials);
+        let needed = LONGEST * (size.ilog2() as usize + 1);
+        if partials.len() < needed {
+            partials.resize(needed, 0);
+        }
+        let (mut levels, mut top) = (Levels { first: recv, others: &mut partials }, 0);
+        let mut all = || {
+            for member in 0..size {
+                if member != mine {
+                    self.await_post(member)?;
+                }
+                let number = self.number;
+                let board = &self.desk()?.board;
+                if member.is_multiple_of(2) {
+                    board.read(member, number, levels.at(top));
+                    top += 1;
+                    continue;
+                }
+                let below = levels.at(top - 1);
+                board
+                    .with(member, number, below.len(), |bytes| by.reduce(below, bytes, Side::SourceRight))?;
+                for _ in 1..member.trailing_ones() {
+                    top -= 1;
+                    levels.join(top, by)?;
+                }
+            }
+            while top > 1 {
+                top -= 1;
+                levels.join(top, by)?;
+            }
+            Ok(())
+        };
+        let done = all();
+        self.held.desks.partials = partials;
+        self.done.reduced_bytes += ((size - 1) * recv.len()) as u64;
+        self.done.copied_bytes += (size.div_ceil(2) * recv.len()) as u64;
+        done
+    }
+}
+
+/// Partial results of one fold.
+struct Levels<'a> {
+    first: &'a mut [u8],
+    others: &'a mut [u8],
+}
+
+impl Levels<'_> {
+    fn at(&mut self, level: usize) -> &mut [u8] {
+        let len = self.first.len();
+        match level {
+            0 => self.first,
+            _ => &mut self.others[(level - 1) * LONGEST..][..len],
+        }
+    }
+
+    /// Takes the one at `level` into the one below.
+    fn join(&mut self, level: usize, by: &Reducer) -> Result<()> {
+        let len = self.first.len();
+        let (below, source) = self.others.split_at_mut((level - 1) * LONGEST);
+        let target = match level {
+            1 => &mut *self.first,
+            _ => &mut below[(level - 2) * LONGEST..][..len],
+        };
+        by.reduce(target, &source[..len], Side::SourceRight)
+    }
+}

@@ -1,0 +1,116 @@
+//! Calls that need no task: their data goes by a board, in the call itself. The engine keeps the books of them, so that
+//! ranks that are in other calls find that out, and looks after everything else while such a call waits.
+
+use super::message::{CallId, Mark, Message};
+use super::{Counts, Engine, Meta, Waiting};
+use crate::error::{Error, Result};
+
+/// How many such calls are remembered, to compare with what others do instead.
+const REMEMBERED: usize = 64;
+
+/// The last calls of this kind, begun or completed.
+#[derive(Debug)]
+pub(super) struct Smalls {
+    list: [(CallId, u8, u64); REMEMBERED],
+    begun: usize,
+}
+
+impl Default for Smalls {
+    fn default() -> Self {
+        Self { list: [(CallId::default(), 0, 0); REMEMBERED], begun: 0 }
+    }
+}
+
+impl Smalls {
+    /// Operation and hash of a call, if it was one of ours.
+    pub(super) fn find(&self, call: CallId) -> Option<(u8, u64)> {
+        self.list.iter().find(|(known, code, _)| *known == call && *code != 0).map(|(_, c, h)| (*c, *h))
+    }
+}
+
+impl Engine {
+    /// We are in this call from now on. Now and then, and while other operations are under way, everything is
+    /// moved on: a call that need not wait must not keep the world waiting.
+    ///
+    /// # Errors
+    /// When the world has ended.
+    #[inline]
+    pub(crate) fn enter_small(&mut self, meta: &Meta) -> Result<()> {
+        let status = &mut self.core.status;
+        status.entered = Mark { code: meta.code, call: meta.call };
+        status.hash = meta.hash;
+        let smalls = &mut self.core.smalls;
+        smalls.list[smalls.begun % REMEMBERED] = (meta.call, meta.code, meta.hash);
+        smalls.begun = smalls.begun.wrapping_add(1);
+        if smalls.begun.is_multiple_of(REMEMBERED) || self.is_busy() {
+            self.step(&mut Waiting::new(*meta, super::FOR_EVER))?;
+        }
+        Ok(())
+    }
+
+    /// Whether anything else is under way.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.core.active.is_empty() || !self.core.outbox.is_empty()
+    }
+
+    /// The call is completed; this is what it did.
+    #[inline]
+    pub(crate) fn leave_small(&mut self, meta: &Meta, done: &Counts) {
+        self.core.status.completed = Mark { code: meta.code, call: meta.call };
+        let counts = &mut self.core.counts;
+        counts.puts += done.puts;
+        counts.put_bytes += done.put_bytes;
+        counts.arrivals += done.arrivals;
+        counts.copied_bytes += done.copied_bytes;
+        counts.reduced_bytes += done.reduced_bytes;
+        counts.rounds += u64::from(meta.rounds);
+        counts.operations += 1;
+    }
+
+    /// Waits for `peer` to come to the call of `waiting`: once round, as [`Engine::turn`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn await_peer(&mut self, waiting: &mut Waiting, peer: u32) -> Result<()> {
+        self.healthy()?;
+        waiting.peer = Some(peer);
+        if !self.step(waiting)? {
+            self.rest();
+        }
+        Ok(())
+    }
+
+    /// `from` did something else in `call` than we: `theirs`, if that is known.
+    pub(crate) fn differs(&mut self, from: u32, call: CallId, theirs: Option<u8>, mine: u8) -> Option<Error> {
+        self.core.disagree(from, call, theirs.unwrap_or(mine), mine);
+        self.core.broken.take()
+    }
+
+    /// Tells the peer that we wait for, once, for what: it may be in another call of that number, or in one before
+    /// that we have left, and would not hear of it.
+    pub(super) fn tell_late(&mut self, waiting: &Waiting) {
+        let Some(peer) = waiting.peer else { return };
+        let m = &waiting.what;
+        self.core.outbox.push_back((peer, Message::Late { call: m.call, code: m.code, hash: m.hash }));
+    }
+}
+
+impl super::core::Core {
+    /// `from` waits for us in `call`.
+    pub(super) fn late(&mut self, from: u32, call: CallId, code: u8, hash: u64) {
+        if let Some((c, h)) = self.known(call) {
+            if (c, h) != (code, hash) {
+                self.disagree(from, call, code, c);
+            }
+            return;
+        }
+        // We are not there yet. What we do meanwhile may be what it did otherwise.
+        let Mark { code, call: ours } = self.status.entered;
+        let behind = ours.sequence.wrapping_sub(call.sequence) > u32::MAX / 2;
+        if ours.comm == call.comm && code != 0 && behind && self.status.hash != 0 {
+            let answer = Message::Late { call: ours, code, hash: self.status.hash };
+            self.outbox.push_back((from, answer));
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! A board: where the ranks of one communicator on one node show each other short data, without puts.
+//!
+//! Each member has a place in its own shared memory, with a few slots that it uses in turn by the number of the call. It
+//! *posts*: bytes and what the call is go into a slot, then its flag is set; one flag serves all who read. The others
+//! *look* at the flag, and read. Nobody else ever writes to a place.
+//!
+//! A slot is written again only when all members have *passed* the call whose bytes stand there, as their counters say
+//! that each keeps in its place. The writer looks at these when its slots are used up, so mostly never: who takes part in
+//! a call in which all wait for all has passed the calls before it.
+
+use super::cores::{Cores, Mark};
+use super::segment::Segment;
+use memmap2::{Advice, MmapRaw};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The most bytes of one post.
+pub const LONGEST: usize = 4096;
+/// Calls that a member can be ahead of another.
+pub const SLOTS: usize = 8;
+/// Boards that one rank can take part in.
+pub(super) const BOARDS: usize = 32;
+
+/// Where things stand in a place, on cache lines of their own.
+const GENERATION: usize = 0;
+/// The core that the member was on when it last shared one, and 1.
+const CORE: usize = 8;
+const PASSED: usize = 128;
+const FIRST: usize = 256;
+/// In a slot: call and operation, hash, hash of all calls before; then the bytes.
+const FLAG: usize = 0;
+const HASH: usize = 8;
+const PAST: usize = 16;
+const BYTES: usize = 32;
+/// An odd number of cache lines, so that slots do not fall on the same sets of a cache.
+const SLOT: usize = BYTES + LONGEST + 32;
+/// Bytes of a place: whole pages.
+pub(super) const PLACE: usize = (FIRST + SLOTS * SLOT).next_multiple_of(4096);
+const _: () = assert!(SLOT.is_multiple_of(64) && PLACE <= 64 << 10);
+
+/// Looks at a flag in a row, before anything else is done.
+const EAGER: u32 = 100;
+/// Pauses before a rank gives its core away, where nobody else wants it.
+const PAUSES: u32 = 100;
+/// Who gets the core back later than this has given it to somebody.
+const SHARED: Duration = Duration::from_micros(1);
+
+/// What a rank does in a call, in few words: these must be the same at all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Post {
+    /// The operation.
+    pub code: u8,
+    /// Of its arguments.
+    pub hash: u64,
+    /// Of all calls before it.
+    pub past: u64,
+}
+
+/// What a look at a member's slot shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It has not come to this call.
+    Nothing,
+    /// Its post.
+    Posted(Post),
+    /// It used the slot for a later call.
+    Later,
+}
+
+/// The boards that one rank can take part in.
+#[derive(Debug)]
+pub struct Boards {
+    /// The ranks of our node, and the memory of those that we have mapped, with where its places begin.
+    mates: Vec<(u32, Option<(Arc<MmapRaw>, usize)>)>,
+    mine: usize,
+    /// Our places that are free, as bits.
+    free: Arc<AtomicU32>,
+    generation: u64,
+    spins: bool,
+}
+
+/// One member's place.
+struct Place {
+    map: Arc<MmapRaw>,
+    at: usize,
+    /// What stands there; something else once the member needs this board no more.
+    generation: u64,
+}
+
+/// See the [module](self).
+pub struct Board {
+    /// By rank in the communicator.
+    places: Vec<Place>,
+    mine: usize,
+    /// The calls whose bytes of ours others may still read, by slot: number + 1.
+    posted: [u64; SLOTS],
+    /// All members have passed the calls below this.
+    passed: u64,
+    index: usize,
+    free: Arc<AtomicU32>,
+    /// There is a core for each rank of the node.
+    spins: bool,
+    /// Pauses before the core is given away: none while somebody wants it, perhaps whom we wait for.
+    patience: u32,
+    cores: Cores,
+}
+
+impl std::fmt::Debug for Board {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Board")
+            .field("members", &self.places.len())
+            .field("passed", &self.passed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A ticket: the place below, its generation above.
+fn split(ticket: u64) -> (usize, u64) {
+    (usize::from(ticket.to_le_bytes()[0]), ticket >> 8)
+}
+
+impl Boards {
+    /// Of the rank `mine` of its node's, whose memory is `segment`. `spins`: there is a core for each.
+    pub(super) fn new(mates: &[u32], mine: usize, segment: &Segment, spins: bool) -> Self {
+        let mates = mates.iter().map(|rank| (*rank, None)).collect();
+        let free = Arc::new(AtomicU32::new(u32::MAX));
+        let mut this = Self { mates, mine, free, generation: 0, spins };
+        this.add(mine, segment);
+        this
+    }
+
+    /// The memory of the rank `index` of the node is mapped.
+    pub(super) fn add(&mut self, index: usize, segment: &Segment) {
+        self.mates[index].1 = Some(segment.places());
+    }
+
+    /// A place of ours for a new board, cleared: the number to tell its other members, never 0. The first is the same
+    /// at all ranks. None when all are in use.
+    pub fn ticket(&mut self) -> Option<u64> {
+        let index = self.free.load(Ordering::Acquire).trailing_zeros();
+        let generation = self.generation + 1;
+        let place = self.place(self.mine, index as usize, generation)?;
+        // Advice: who meets no page is slower, not wrong.
+        let _ = place.map.advise_range(Advice::PopulateWrite, place.at, PLACE);
+        self.free.fetch_and(!(1 << index), Ordering::Relaxed);
+        self.generation = generation;
+        // Seen by others when they hear of the ticket.
+        [PASSED, CORE].iter().for_each(|at| place.count(*at).store(0, Ordering::Relaxed));
+        (0..SLOTS as u64).for_each(|i| place.slot(i, FLAG).store(0, Ordering::Relaxed));
+        place.count(GENERATION).store(generation, Ordering::Release);
+        Some(generation << 8 | u64::from(index))
+    }
+
+    /// Takes a ticket back for which no board was made.
+    pub fn take_back(&mut self, ticket: u64) {
+        let (index, generation) = split(ticket);
+        // Who got none may say so, too.
+        if index < BOARDS && generation > 0 {
+            self.free.fetch_or(1 << index, Ordering::Relaxed);
+        }
+    }
+
+    /// The board of these members, by rank and ticket, of which we are one. None if not all are on our node: then so it
+    /// is for each of them.
+    pub fn board(&self, members: &[(u32, u64)]) -> Option<Board> {
+        let (ours, _) = self.mates[self.mine];
+        let mine = members.iter().position(|(rank, _)| *rank == ours)?;
+        let place = |(rank, ticket): &(u32, u64)| {
+            let (index, generation) = split(*ticket);
+            self.place(self.mates.binary_search_by_key(rank, |(r, _)| *r).ok()?, index, generation)
+        };
+        let places: Vec<Place> = members.iter().map(place).collect::<Option<_>>()?;
+        let (index, _) = split(members[mine].1);
+        let free = Arc::clone(&self.free);
+        Some(Board {
+            places,
+            mine,
+            posted: [0; SLOTS],
+            passed: 0,
+            index,
+            free,
+            spins: self.spins,
+            patience: PAUSES,
+            cores: Cores::default(),
+        })
+    }
+
+    fn place(&self, mate: usize, index: usize, generation: u64) -> Option<Place> {
+        let (map, first) = self.mates.get(mate)?.1.as_ref()?;
+        let at = first + index * PLACE;
+        (index < BOARDS && at + PLACE <= map.len()).then(|| Place { map: Arc::clone(map), at, generation })
+    }
+}
+
+impl Place {
+    fn count(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at < PLACE && at.is_multiple_of(8));
+        // SAFETY: inside the place, which begins at a page of a mapping that this value keeps (`Boards::place`); all
+        // processes touch these words as atomics only.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(self.at + at).cast()) }
+    }
+
+    fn slot(&self, sequence: u64, word: usize) -> &AtomicU64 {
+        self.count(slot(sequence) + word)
+    }
+
+    fn bytes(&self, sequence: u64) -> *mut u8 {
+        // SAFETY: inside the place, and so inside the mapping (`Boards::place`).
+        unsafe { self.map.as_mut_ptr().add(self.at + slot(sequence) + BYTES) }
+    }
+}
+
+/// Which slot a call uses.
+#[allow(clippy::cast_possible_truncation, reason = "below SLOTS")]
+fn turn(sequence: u64) -> usize {
+    (sequence % SLOTS as u64) as usize
+}
+
+fn slot(sequence: u64) -> usize {
+    FIRST + turn(sequence) * SLOT
+}
+
+/// What a flag says of a call: its number, never 0, and the operation.
+fn flag(sequence: u64, code: u8) -> u64 {
+    (sequence + 1) << 8 | u64::from(code)
+}
+
+impl Board {
+    /// The number of members.
+    pub fn size(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether our slot for call `sequence` can be written; else who may still read it.
+    pub fn room(&mut self, sequence: u64) -> Result<(), usize> {
+        let posted = self.posted[turn(sequence)];
+        if posted <= self.passed {
+            return Ok(());
+        }
+        let (mut least, mut who) = (u64::MAX, self.mine);
+        for (member, place) in self.places.iter().enumerate().filter(|(m, _)| *m != self.mine) {
+            // Acquire: it has read what stands there before it said so.
+            let passed = place.count(PASSED).load(Ordering::Acquire);
+            if passed < least {
+                (least, who) = (passed, member);
+            }
+        }
+        self.passed = self.passed.max(least);
+        if posted <= self.passed { Ok(()) } else { Err(who) }
+    }
+
+    /// Shows `post`, and `bytes` if others are to read it at all, in call `sequence`, for which there is
+    /// [room](Board::room).
+    ///
+    /// # Panics
+    /// When there are more than [`LONGEST`] bytes.
+    pub fn post(&mut self, sequence: u64, post: Post, bytes: Option<&[u8]>) {
+        let place = &self.places[self.mine];
+        if let Some(bytes) = bytes {
+            assert!(bytes.len() <= LONGEST, "{} bytes on a board", bytes.len());
+            // SAFETY: there is room for LONGEST bytes in the slot. Nobody reads them: all have passed the call that
+            // they were of (`room`), and the flag does not name this one yet.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.bytes(sequence), bytes.len()) };
+        }
+        place.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
+        place.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
+        place.slot(sequence, FLAG).store(flag(sequence, post.code), Ordering::Release);
+        self.posted[turn(sequence)] = if bytes.is_some() { sequence + 1 } else { 0 };
+    }
+
+    /// What `member` shows in call `sequence`.
+    #[inline]
+    pub fn look(&self, member: usize, sequence: u64) -> Look {
+        let Some(place) = self.places.get(member) else { return Look::Nothing };
+        let seen = place.slot(sequence, FLAG).load(Ordering::Acquire);
+        match (seen >> 8).cmp(&(sequence + 1)) {
+            std::cmp::Ordering::Less => Look::Nothing,
+            std::cmp::Ordering::Greater => Look::Later,
+            std::cmp::Ordering::Equal => Look::Posted(Post {
+                code: seen.to_le_bytes()[0],
+                hash: place.slot(sequence, HASH).load(Ordering::Relaxed),
+                past: place.slot(sequence, PAST).load(Ordering::Relaxed),
+            }),
+        }
+    }
+
+    /// Looks a few times in a row, where ranks have cores of their own.
+    #[inline]
+    pub fn watch(&self, member: usize, sequence: u64) -> Look {
+        let mut seen = self.look(member, sequence);
+        if self.spins && self.patience > 0 {
+            for _ in 0..EAGER {
+                if seen != Look::Nothing {
+                    break;
+                }
+                seen = self.look(member, sequence);
+            }
+        }
+        seen
+    }
+
+    /// Waits a moment, for the `turn`-th time: pauses at first, if there are cores enough, then gives the core away.
+    #[inline]
+    pub fn idle(&mut self, turn: u32) {
+        if self.spins && turn < self.patience {
+            return std::hint::spin_loop();
+        }
+        let start = Instant::now();
+        std::thread::yield_now();
+        self.patience = if start.elapsed() > SHARED { 0 } else { PAUSES };
+        if self.spins && self.patience == 0 {
+            self.part();
+        }
+    }
+
+    /// The core is shared, perhaps with a member though there is another for it: then one of the two leaves.
+    #[cold]
+    fn part(&mut self) {
+        let Some(mark) = Mark::new() else { return };
+        self.places[self.mine].count(CORE).store(mark.word(), Ordering::Relaxed);
+        let words = self.places.iter().map(|place| place.count(CORE).load(Ordering::Relaxed));
+        self.cores.part(mark, self.mine, words);
+    }
+
+    /// Copies what `member` has posted in call `sequence`, as a look showed, to `out`.
+    ///
+    /// # Panics
+    /// When these are more than [`LONGEST`] bytes.
+    pub fn read(&self, member: usize, sequence: u64, out: &mut [u8]) {
+        assert!(out.len() <= LONGEST, "{} bytes from a board", out.len());
+        let from = self.places[member].bytes(sequence);
+        // SAFETY: LONGEST bytes are in the slot, and `out` is ours. The member leaves them alone until we have passed
+        // this call; should it not, we read other bytes.
+        unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Shows the first `len` bytes that `member` has posted in call `sequence`, where they stand.
+    ///
+    /// # Panics
+    /// When these are more than [`LONGEST`] bytes.
+    pub fn with<R>(&self, member: usize, sequence: u64, len: usize, body: impl FnOnce(&[u8]) -> R) -> R {
+        assert!(len <= LONGEST, "{len} bytes from a board");
+        let from = self.places[member].bytes(sequence);
+        // SAFETY: LONGEST bytes are in the slot, in a mapping that this value keeps. Its member leaves them alone until all
+        // have passed this call (`room`), and we pass it later: `pass` needs `&mut self`.
+        body(unsafe { std::slice::from_raw_parts(from, len) })
+    }
+
+    /// All members have come to call `sequence`.
+    pub fn met(&mut self, sequence: u64) {
+        self.passed = self.passed.max(sequence);
+    }
+
+    /// We will read nothing more of the calls below `next`.
+    #[inline]
+    pub fn pass(&mut self, next: u64) {
+        // Release: what we read was read before.
+        self.places[self.mine].count(PASSED).store(next, Ordering::Release);
+    }
+
+    /// Whether no member will read our place again, if we make no more calls: all have passed what we have passed, or
+    /// need this board no more themselves.
+    pub fn is_quiet(&self) -> bool {
+        let ours = self.places[self.mine].count(PASSED).load(Ordering::Relaxed);
+        self.places.iter().all(|place| {
+            let passed = place.count(PASSED).load(Ordering::Acquire);
+            passed >= ours || place.count(GENERATION).load(Ordering::Acquire) != place.generation
+        })
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        self.free.fetch_or(1 << self.index, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two ranks of one node, in one process.
+    fn two() -> [Boards; 2] {
+        let segments = [5, 6].map(|nonce| Segment::create(2, nonce).unwrap().0);
+        let mut boards = [0, 1].map(|i| Boards::new(&[3, 7], i, &segments[i], false));
+        boards[0].add(1, &segments[1]);
+        boards[1].add(0, &segments[0]);
+        boards
+    }
+
+    fn board(boards: &mut [Boards; 2]) -> [Board; 2] {
+        let tickets = boards.each_mut().map(|b| b.ticket().unwrap());
+        // The second rank first.
+        boards.each_ref().map(|b| b.board(&[(7, tickets[1]), (3, tickets[0])]).unwrap())
+    }
+
+    const POST: Post = Post { code: 3, hash: 99, past: 98 };
+
+    #[test]
+    fn what_is_posted_is_read_and_slots_wait_for_readers() {
+        let mut boards = two();
+        let [mut reader, mut writer] = board(&mut boards);
+        for sequence in 0..100u64 {
+            let bytes: Vec<u8> = (0..LONGEST).map(|i| (i as u64 * 7 + sequence).to_le_bytes()[0]).collect();
+            assert_eq!(reader.look(0, sequence), Look::Nothing);
+            assert_eq!(writer.room(sequence), Ok(()));
+            writer.post(sequence, POST, Some(&bytes));
+            assert_eq!(reader.look(0, sequence), Look::Posted(POST));
+            let mut out = vec![0; LONGEST];
+            reader.read(0, sequence, &mut out);
+            assert!(out == bytes);
+            if sequence >= SLOTS as u64 {
+                assert_eq!(reader.look(0, sequence - SLOTS as u64), Look::Later);
+            }
+            // All slots are full; whoever reads them is named, until it has passed the oldest.
+            if sequence % SLOTS as u64 == SLOTS as u64 - 1 {
+                assert_eq!(writer.room(sequence + 1), Err(1));
+                reader.pass(sequence - SLOTS as u64 + 1);
+                assert_eq!(writer.room(sequence + 1), Err(1));
+                reader.pass(sequence - SLOTS as u64 + 2);
+                assert_eq!(writer.room(sequence + 1), Ok(()));
+                assert_eq!(writer.room(sequence + 2), Err(1));
+                reader.pass(sequence + 1);
+            }
+        }
+        reader.pass(100);
+        // What nobody reads needs nobody's leave, nor does a call that all have come to.
+        for sequence in 100..150 {
+            assert_eq!(writer.room(sequence), Ok(()));
+            writer.post(sequence, POST, if sequence < 120 { None } else { Some(&[1]) });
+            if sequence >= 120 {
+                writer.met(sequence);
+            }
+        }
+    }
+
+    #[test]
+    fn places_come_back_when_nobody_looks_at_them() {
+        let mut boards = two();
+        let mut kept: Vec<_> = (0..BOARDS).map(|_| board(&mut boards)).collect();
+        assert_eq!(boards[0].ticket(), None);
+        let [mut a, mut b] = kept.swap_remove(4);
+        b.post(0, POST, Some(&[1]));
+        b.pass(1);
+        assert!(a.is_quiet() && !b.is_quiet());
+        a.pass(1);
+        assert!(a.is_quiet() && b.is_quiet());
+        // One that has its place for something else need not be asked.
+        b.pass(2);
+        assert!(!b.is_quiet());
+        drop(a);
+        let again = boards[0].ticket().unwrap();
+        assert!(b.is_quiet());
+        drop(b);
+        let ticket = boards[1].ticket().unwrap();
+        // What stood there is gone.
+        let [a, _b] = boards.each_ref().map(|b| b.board(&[(3, again), (7, ticket)]).unwrap());
+        assert_eq!([0, 1].map(|m| a.look(m, 0)), [Look::Nothing; 2]);
+        boards[0].take_back(again);
+        let free = boards[0].free.load(Ordering::Relaxed);
+        boards[0].take_back(0);
+        assert_eq!(boards[0].free.load(Ordering::Relaxed), free, "no ticket frees nothing");
+        assert!(boards[0].board(&[(3, again), (8, ticket)]).is_none(), "rank 8 is elsewhere");
+        assert!(boards[0].board(&[(3, again), (7, 0xFF)]).is_none(), "there is no such place");
+    }
+}

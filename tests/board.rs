@@ -1,0 +1,472 @@
+//! Short calls by the board of ranks that share memory: threads on the real wire.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
+
+use circulant::diagnostics::{CountingAllocator, allocations};
+use circulant::launch::threads;
+use circulant::ops::{self, Reducer};
+use circulant::{Communicator, Error, ErrorKind, InPlace, Options, Result, World};
+use std::sync::Mutex;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// One at a time: others would allocate, and there are more threads than cores as it is.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Runs `body` at every rank of a world over our own shared memory.
+fn run<R: Send>(
+    nodes: Vec<u32>,
+    settings: &[(&str, &str)],
+    body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
+) -> Vec<Result<R>> {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    std::thread::scope(|scope| {
+        let ranks = threads::group_on(nodes).into_iter();
+        let handles: Vec<_> = ranks
+            .map(|launch| {
+                let body = &body;
+                scope.spawn(move || {
+                    let mut builder = World::builder()?.launch(launch).set("provider", "shm")?;
+                    for (name, value) in [("deadline", "20")].iter().chain(settings) {
+                        builder = builder.set(name, value)?;
+                    }
+                    let world = builder.init()?;
+                    let result = body(&world, &world.comm())?;
+                    world.finalize()?;
+                    Ok(result)
+                })
+            })
+            .collect();
+        handles.into_iter().map(|h| h.join().unwrap()).collect()
+    })
+}
+
+fn all<R: Send>(p: usize, body: impl Fn(&World, &Communicator) -> Result<R> + Sync) -> Vec<R> {
+    run(vec![0; p], &[], body).into_iter().map(|r| r.unwrap_or_else(|e| panic!("{p} ranks: {e}"))).collect()
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+fn seed() -> u64 {
+    let seed = std::env::var("COLLECTIVES_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    println!("COLLECTIVES_SEED={seed}");
+    seed
+}
+
+/// Element `i` of what `rank` gives in call `call`.
+fn value(call: usize, rank: usize, i: usize) -> u64 {
+    ((call * 31 + rank) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(i as u64)
+}
+
+fn given(call: usize, rank: usize, len: usize) -> Vec<u64> {
+    (0..len).map(|i| value(call, rank, i)).collect()
+}
+
+/// x ↦ a·x + b, composed: any change of the order shows.
+fn compose() -> Reducer {
+    let then =
+        |f: [u32; 2], g: [u32; 2]| [f[0].wrapping_mul(g[0]), f[1].wrapping_mul(g[0]).wrapping_add(g[1])];
+    Reducer::new::<[u32; 2], _>(ops::user("compose", false, then))
+}
+
+fn affine(call: usize, rank: usize, len: usize) -> Vec<[u32; 2]> {
+    (0..len).map(|i| value(call, rank, i)).map(|v| [v as u32 | 1, (v >> 32) as u32]).collect()
+}
+
+fn composed(call: usize, p: usize, len: usize) -> Vec<[u32; 2]> {
+    let then =
+        |f: [u32; 2], g: [u32; 2]| [f[0].wrapping_mul(g[0]), f[1].wrapping_mul(g[0]).wrapping_add(g[1])];
+    let first = affine(call, 0, len);
+    (1..p).fold(first, |all, r| all.iter().zip(affine(call, r, len)).map(|(f, g)| then(*f, g)).collect())
+}
+
+/// One call, drawn and checked.
+fn one(comm: &Communicator, random: &mut Random, call: usize) -> Result<()> {
+    let (p, r) = (comm.size(), comm.rank());
+    // In elements of 8 bytes: none, one, odd, the most that a board takes, more, much more.
+    let len = [0, 1, 2, 31, 100, 512, 513, 40_000][random.below(8)];
+    let (root, in_place) = (random.below(p), random.below(2) == 0);
+    let what = format!("call {call} at {r} of {p}: {len} elements, root {root}, in place {in_place}");
+    match random.below(7) {
+        0 => comm.barrier()?,
+        1 => {
+            let mut data = if r == root { given(call, r, len) } else { vec![7; len] };
+            comm.bcast(&mut data, root)?;
+            assert!(data == given(call, root, len), "bcast, {what}");
+        }
+        2 => {
+            let mut all = vec![0; p * len];
+            all[r * len..][..len].copy_from_slice(&given(call, r, len));
+            match in_place {
+                true => comm.allgather(InPlace, &mut all)?,
+                false => comm.allgather(&given(call, r, len), &mut all)?,
+            }
+            assert!((0..p).all(|j| all[j * len..][..len] == given(call, j, len)), "allgather, {what}");
+        }
+        3 => {
+            // Gaps of one element.
+            let counts: Vec<usize> = (0..p).map(|j| (len + j) % (len + 3)).collect();
+            let displs: Vec<usize> = (0..p).map(|j| counts[..j].iter().sum::<usize>() + j).collect();
+            let mut all = vec![5; counts.iter().sum::<usize>() + p];
+            all[displs[r]..][..counts[r]].copy_from_slice(&given(call, r, counts[r]));
+            match in_place {
+                true => comm.allgatherv(InPlace, &mut all, &counts, &displs)?,
+                false => comm.allgatherv(&given(call, r, counts[r]), &mut all, &counts, &displs)?,
+            }
+            for j in 0..p {
+                assert!(all[displs[j]..][..counts[j]] == given(call, j, counts[j]), "allgatherv, {what}");
+                assert!(all[displs[j] + counts[j]] == 5, "a gap of allgatherv, {what}");
+            }
+        }
+        4 => {
+            let mut out = if in_place { affine(call, r, len) } else { vec![[0; 2]; len] };
+            match in_place {
+                true => comm.allreduce(InPlace, &mut out, &compose())?,
+                false => comm.allreduce(&affine(call, r, len), &mut out, &compose())?,
+            }
+            assert!(out == composed(call, p, len), "allreduce, {what}");
+        }
+        5 => {
+            let mut out = if in_place { affine(call, r, len) } else { vec![[0; 2]; len] };
+            match in_place && r == root {
+                true => comm.reduce(InPlace, &mut out, &compose(), root)?,
+                false => comm.reduce(&affine(call, r, len), &mut out, &compose(), root)?,
+            }
+            assert!(r != root || out == composed(call, p, len), "reduce, {what}");
+        }
+        _ => {
+            // A request under way meanwhile.
+            let mut data = comm.alloc(len)?;
+            data.copy_from_slice(&given(call, if r == root { r } else { 99 }, len));
+            let request = comm.ibcast(data, root)?;
+            let mut sum = [r as u64];
+            comm.allreduce(InPlace, &mut sum, ops::Sum)?;
+            assert_eq!(sum[0], (p * (p - 1) / 2) as u64, "{what}");
+            assert!(request.wait()?.recv[..] == given(call, root, len), "ibcast, {what}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn calls_of_all_kinds_and_lengths_on_several_communicators() {
+    let seed = seed();
+    for (p, calls) in [(2, 1500), (3, 700), (4, 500), (5, 300), (6, 300), (7, 200), (8, 200), (9, 200)] {
+        all(p, |world, comm| {
+            let half = comm.split(Some((comm.rank() % 2) as i64), -(comm.rank() as i64))?.unwrap();
+            let comms = [comm.clone(), comm.dup()?, half];
+            let mut random = Random(seed);
+            for call in 0..calls {
+                // Which one must not depend on the rank; those of one half are in step with each other only.
+                let comm = &comms[random.below(3)];
+                let mut own = Random(random.0);
+                one(comm, &mut own, call)?;
+                if world.size() == 3 && call % 50 == 0 {
+                    // One is late.
+                    if comm.rank() == 1 {
+                        std::thread::sleep(std::time::Duration::from_millis(2));
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Communicators that come and go, more of them than there are places.
+#[test]
+fn places_are_used_again() {
+    all(3, |world, comm| {
+        let mut kept = Vec::new();
+        for round in 0..200u64 {
+            let other = comm.dup()?;
+            let before = world.stats().messages;
+            let mut word = [if comm.rank() == 0 { round } else { 99 }];
+            other.bcast(&mut word, 0)?;
+            assert_eq!(word[0], round);
+            other.allreduce(InPlace, &mut word, ops::Sum)?;
+            assert_eq!(word[0], 3 * round);
+            // Whoever gets none uses messages, and so do all.
+            assert!(round > 20 || world.stats().messages == before, "no board in round {round}");
+            if round % 20 == 0 {
+                kept.push(other);
+            }
+        }
+        // More than there are, all alive.
+        let many: Vec<_> = (0..40).map(|_| comm.dup()).collect::<Result<_>>()?;
+        for (i, other) in many.iter().chain(&kept).enumerate() {
+            let mut word = [i + comm.rank()];
+            other.allreduce(InPlace, &mut word, ops::Max)?;
+            assert_eq!(word[0], i + 2);
+        }
+        drop(many);
+        // The places are there again.
+        let other = comm.dup()?;
+        let before = world.stats().messages;
+        other.barrier()?;
+        assert_eq!(world.stats().messages, before);
+        Ok(())
+    });
+}
+
+/// What is counted, and that nothing is sent or allocated.
+#[test]
+fn a_short_call_sends_nothing_and_allocates_nothing() {
+    const CALLS: u64 = 1000;
+    let counted = all(4, |world, comm| {
+        let (mut word, mut all, mut block) = ([1u64; 4], vec![0u64; 16], vec![0f32; 1024]);
+        let (counts, displs) = ([4; 4], [0, 4, 8, 12]);
+        let mut round = |n: u64| -> Result<()> {
+            for i in 0..n {
+                comm.bcast(&mut word, (i % 4) as usize)?;
+                comm.allreduce(InPlace, &mut word, ops::Min)?;
+                comm.reduce(&[1u64], &mut word[..1], ops::Sum, 2)?;
+                comm.allreduce(InPlace, &mut block, ops::Sum)?;
+                comm.allgather(&word, &mut all)?;
+                comm.allgatherv(&word, &mut all, &counts, &displs)?;
+                comm.barrier()?;
+            }
+            Ok(())
+        };
+        round(100)?;
+        comm.barrier()?;
+        let (before, heap) = (world.stats(), allocations());
+        comm.barrier()?;
+        round(CALLS)?;
+        comm.barrier()?;
+        let (after, heap) = (world.stats(), allocations() - heap);
+        comm.barrier()?;
+        assert_eq!(after.messages, before.messages);
+        // With the barriers around.
+        assert_eq!(after.operations - before.operations, 7 * CALLS + 2);
+        assert_eq!(after.rounds - before.rounds, 7 * CALLS + 2);
+        assert_eq!(
+            after.arrivals - before.arrivals,
+            2 * 3 + CALLS * (5 * 3) + if comm.rank() == 2 { CALLS * 3 } else { 0 } + CALLS * 3 / 4
+        );
+        Ok(heap)
+    });
+    assert_eq!(counted, [0; 4]);
+}
+
+/// The bits are those of the algorithm that `reproducible` takes.
+#[test]
+fn folds_have_the_bits_of_ordered() {
+    for p in [2, 3, 5, 6, 7, 8] {
+        all(p, |_, comm| {
+            for call in 0..20 {
+                let mine: Vec<f32> =
+                    given(call, comm.rank(), 77).iter().map(|v| (*v >> 20) as f32 * 1e-3).collect();
+                let options =
+                    |algorithm: &str| Options { algorithm: Some(algorithm.to_owned()), ..Options::default() };
+                let (mut a, mut b) = (vec![0f32; 77], vec![0f32; 77]);
+                comm.allreduce(&mine, &mut a, ops::Sum)?;
+                comm.with(options("ordered")).allreduce(&mine, &mut b, ops::Sum)?;
+                assert!(a == b, "allreduce, call {call} at {} of {p}", comm.rank());
+                let root = call % p;
+                comm.reduce(&mine, &mut a, ops::Sum, root)?;
+                comm.with(options("ordered")).reduce(&mine, &mut b, ops::Sum, root)?;
+                assert!(a == b, "reduce, call {call} at {} of {p}", comm.rank());
+            }
+            Ok(())
+        });
+    }
+}
+
+type Wrong = fn(&Communicator, bool) -> Result<()>;
+
+/// Calls that are each right, but differ: short and short, short and long, and by name.
+const DIFFERENT: &[(&str, Wrong)] = &[
+    ("bcast", |c, odd| c.bcast(&mut vec![0u8; 4 + usize::from(odd)], 0)),
+    ("bcast", |c, odd| c.bcast(&mut [0u8; 4], usize::from(odd))),
+    ("bcast", |c, odd| c.bcast(&mut vec![0u8; if odd { 100_000 } else { 4 }], 0)),
+    ("bcast", |c, odd| c.bcast(&mut vec![0u8; if odd { 4 } else { 100_000 }], 0)),
+    ("bcast", |c, odd| c.bcast(&mut vec![0u8; if odd { 4 } else { 100_000 }], 1)),
+    ("bcast", |c, odd| {
+        let algorithm = odd.then(|| "binomial".to_owned());
+        c.with(Options { algorithm, ..Options::default() }).bcast(&mut [0u8; 4], 0)
+    }),
+    ("bcast", |c, odd| {
+        let algorithm = odd.then(|| "binomial".to_owned());
+        c.with(Options { algorithm, ..Options::default() }).bcast(&mut [0u8; 4], 1)
+    }),
+    ("allgather", |c, odd| {
+        c.allgather(&vec![1u8; 1 + usize::from(odd)], &mut vec![0; 3 + 3 * usize::from(odd)])
+    }),
+    ("allgatherv", |c, odd| c.allgatherv(&[1u8], &mut [0; 4], &[1; 3], &[0, 1, 2 + usize::from(odd)])),
+    ("reduce", |c, odd| c.reduce(&vec![1u64; 1 + usize::from(odd)], &mut [0], ops::Sum, 0)),
+    ("reduce", |c, odd| c.reduce(&[1u64], &mut [0], ops::Sum, usize::from(odd))),
+    ("allreduce", |c, odd| c.allreduce(InPlace, &mut vec![1u64; 1 + usize::from(odd)], ops::Sum)),
+    ("allreduce", |c, odd| c.allreduce(InPlace, &mut vec![1u64; if odd { 9000 } else { 1 }], ops::Sum)),
+    ("allreduce", |c, odd| match odd {
+        true => c.allreduce(InPlace, &mut [1u64], ops::Max),
+        false => c.allreduce(InPlace, &mut [1u64], ops::Sum),
+    }),
+    ("allreduce", |c, odd| match odd {
+        true => c.allreduce(InPlace, &mut [1i64], ops::Sum),
+        false => c.allreduce(InPlace, &mut [1u64], ops::Sum),
+    }),
+    ("", |c, odd| if odd { c.barrier() } else { c.bcast(&mut [0u8; 4], 0) }),
+    ("", |c, odd| if odd { c.bcast(&mut [0u8; 4], 0) } else { c.barrier() }),
+    ("", |c, odd| if odd { c.bcast(&mut [0u8; 4], 1) } else { c.allreduce(InPlace, &mut [1u64], ops::Sum) }),
+    ("", |c, odd| if odd { c.allgather(&[1u8], &mut [0; 3]) } else { c.bcast(&mut [0u8; 4], 0) }),
+    ("", |c, odd| if odd { c.ibcast(c.alloc::<u8>(4)?, 0)?.wait().map(drop) } else { c.barrier() }),
+    ("", |c, odd| if odd { c.scan(&[1u64], &mut [0], ops::Sum) } else { c.barrier() }),
+];
+
+fn mismatches(e: &[Error], what: &str, name: &str) {
+    for (rank, e) in e.iter().enumerate() {
+        let text = e.to_string();
+        assert_eq!(e.kind(), ErrorKind::Mismatch, "{what}, at rank {rank}: {text}");
+        assert!(text.contains(name) && text.contains("rank 1"), "{what}, at rank {rank}: {text}");
+        assert!(e.peer().is_some() && e.operation().is_some(), "{what}, at rank {rank}: {text}");
+    }
+}
+
+fn failing(p: usize, body: impl Fn(&World, &Communicator) -> Result<()> + Sync) -> Vec<Error> {
+    let results = run(vec![0; p], &[], |world, comm| {
+        body(world, comm)?;
+        // A root may have gone on.
+        comm.barrier()?;
+        comm.barrier()
+    });
+    results.into_iter().map(|r| r.expect_err("no error")).collect()
+}
+
+#[test]
+fn ranks_that_disagree_are_told_so() {
+    for (i, (name, call)) in DIFFERENT.iter().enumerate() {
+        for before in [0, 5] {
+            let errors = failing(3, |_, comm| {
+                (0..before).try_for_each(|_| comm.bcast(&mut [1u8], 2))?;
+                call(comm, comm.rank() == 1)
+            });
+            mismatches(&errors, &format!("case {i}, {before} calls before"), name);
+        }
+    }
+}
+
+/// One makes a call more than the others.
+#[test]
+fn a_call_too_many_is_told() {
+    let errors = failing(3, |_, comm| {
+        if comm.rank() == 1 {
+            comm.bcast(&mut [1u8], 1)?;
+        }
+        comm.allreduce(InPlace, &mut [1u64], ops::Sum)
+    });
+    mismatches(&errors, "one more", "");
+}
+
+#[test]
+fn whoever_leaves_or_stays_away_is_named() {
+    // Its world is dropped in the midst.
+    let results = run(vec![0; 4], &[], |_, comm| {
+        for i in 0..1000 {
+            if comm.rank() == 2 && i == 500 {
+                return Err(Error::new(ErrorKind::Argument, "gone"));
+            }
+            comm.bcast(&mut [1u8; 8], i % 4)?;
+            comm.barrier()?;
+        }
+        Ok(())
+    });
+    for (rank, e) in results.into_iter().enumerate().filter(|(rank, _)| *rank != 2) {
+        let e = e.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::PeerLost, "rank {rank}: {e}");
+        assert!(e.peer() == Some(2) && e.operation().is_some(), "rank {rank}: {e}");
+    }
+    let results = run(vec![0; 4], &[("deadline", "1")], |_, comm| {
+        if comm.rank() == 2 {
+            std::thread::sleep(std::time::Duration::from_secs(3));
+        }
+        comm.barrier()
+    });
+    for (rank, e) in results.into_iter().enumerate().filter(|(rank, _)| *rank != 2) {
+        let e = e.unwrap_err();
+        assert_eq!((e.kind(), e.peer()), (ErrorKind::Timeout, Some(2)), "rank {rank}: {e}");
+        assert!(
+            e.to_string().contains("barrier #") && e.to_string().contains("not answer"),
+            "rank {rank}: {e}"
+        );
+    }
+}
+
+/// A panic of an operator is an error at all.
+#[test]
+fn an_operator_that_panics_is_told() {
+    let errors = failing(3, |_, comm| {
+        let bad = comm.rank() == 1;
+        let sum = move |a: u64, b: u64| if bad { panic!("no {a}") } else { a + b };
+        comm.allreduce(InPlace, &mut [1u64; 5], ops::user("mine", true, sum))
+    });
+    for e in errors {
+        assert!(e.kind() == ErrorKind::Argument && e.to_string().contains("panicked: no 1"), "{e}");
+    }
+}
+
+/// Two threads in calls of two communicators, in another order than on other ranks.
+#[test]
+fn threads_with_communicators_of_their_own() {
+    all(3, |_, comm| {
+        let comms = [comm.dup()?, comm.dup()?];
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = comms
+                .iter()
+                .enumerate()
+                .map(|(t, comm)| {
+                    scope.spawn(move || -> Result<()> {
+                        for i in 0..300u64 {
+                            if comm.rank() == t && i % 100 == 0 {
+                                std::thread::sleep(std::time::Duration::from_millis(3));
+                            }
+                            let mut sum = [i * (t as u64 + 1)];
+                            comm.allreduce(InPlace, &mut sum, ops::Sum)?;
+                            assert_eq!(sum[0], 3 * i * (t as u64 + 1));
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            threads.into_iter().try_for_each(|t| t.join().unwrap())
+        })
+    });
+}
+
+/// What the settings or the call name is what runs.
+#[test]
+fn named_algorithms_go_their_own_way() {
+    let sends = |settings: &[(&str, &str)], options: Options| {
+        let sent = run(vec![0; 3], settings, |world, comm| {
+            let comm = comm.with(options.clone());
+            let before = world.stats().messages + world.stats().puts;
+            comm.bcast(&mut [1u8], 0)?;
+            let after = world.stats().messages + world.stats().puts;
+            world.comm().barrier()?;
+            Ok((after - before, world.stats().rounds))
+        });
+        sent.into_iter().map(|r| r.unwrap().0).sum::<u64>()
+    };
+    // One post; or two messages.
+    assert_eq!(sends(&[], Options::default()), 1);
+    assert!(sends(&[("algorithm", "bcast=binomial")], Options::default()) >= 2);
+    assert!(sends(&[], Options { algorithm: Some("linear".to_owned()), ..Options::default() }) >= 2);
+    assert!(sends(&[], Options { blocks: Some(1), ..Options::default() }) >= 2);
+    assert!(sends(&[("blocks", "2")], Options::default()) >= 2);
+}
