@@ -175,13 +175,16 @@ impl Allgather {
         }
         for k in 0..q {
             let to = self.graph.to(rank, k);
+            // Lowering posts a message at its first put: what any of it waits for comes before.
+            let mut puts = Vec::with_capacity(2 * self.runs(k) as usize);
             for part in self.message(rank, k) {
                 let waits = self.brought(rank, &part.distances);
                 let waits = self.joined(k, waits, &mut next, &mut out);
                 let (source, target, len) = self.places(&part);
                 let put = Step::put(k, to, source, target, len, Wait::NONE, part.counter);
-                out.push(Step { waits, ..put });
+                puts.push(Step { waits, ..put });
             }
+            out.extend(puts);
             out.extend(self.arrivals(rank, k));
         }
         if !self.in_place {
