@@ -40,6 +40,13 @@ pub const SETTINGS: &[Setting] = &[
         "wire: auto, shm, tcp, rxm, verbs, sockets, udp, fi_shm or a libfabric name; with +shm: shm within nodes",
     ),
     setting(
+        "rails",
+        "CIRCULANT_RAILS",
+        "1",
+        false,
+        "network interfaces to spread puts over: how many, auto (all as good as the best), or names: eth0,eth1",
+    ),
+    setting(
         "deadline",
         "CIRCULANT_DEADLINE",
         "60",

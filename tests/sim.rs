@@ -8,51 +8,19 @@
 
 #[path = "common/exercise.rs"]
 mod exercise;
+#[path = "common/ranks.rs"]
+mod ranks;
 
-use circulant::launch::threads;
 use circulant::transport::{Borrow, sim};
-use circulant::{Communicator, ErrorKind, Options, Result, World};
+use circulant::{Communicator, ErrorKind, Options, World};
 use exercise::{exercise, value};
-use std::sync::Arc;
+use ranks::{run, run_wired};
 use std::time::Duration;
-
-/// Runs `body` at every rank of a world of `size` on a wire with `faults`; returns what each returned.
-fn run<R: Send>(
-    size: usize,
-    faults: &sim::Faults,
-    settings: &[(&str, &str)],
-    body: impl Fn(&World, &Communicator, &sim::Net) -> Result<R> + Sync,
-) -> Vec<Result<R>> {
-    let wires = sim::group(size, faults);
-    let launches = threads::group(size);
-    std::thread::scope(|scope| {
-        let handles: Vec<_> = wires
-            .into_iter()
-            .zip(launches)
-            .map(|(wire, launch)| {
-                let body = &body;
-                scope.spawn(move || {
-                    let net: Arc<sim::Net> = wire.net();
-                    let mut builder =
-                        World::builder()?.launch(launch).transport(Box::new(wire)).set("deadline", "20")?;
-                    for (name, value) in settings {
-                        builder = builder.set(name, value)?;
-                    }
-                    let world = builder.init()?;
-                    let result = body(&world, &world.comm(), &net)?;
-                    world.finalize()?;
-                    Ok(result)
-                })
-            })
-            .collect();
-        handles.into_iter().map(|h| h.join().unwrap()).collect()
-    })
-}
 
 #[test]
 fn a_good_wire() {
     for p in [1, 2, 3, 5, 8, 9, 17] {
-        for r in run(p, &sim::Faults::default(), &[], |_, comm, _| exercise(comm, 1)) {
+        for r in run(p, &sim::Faults::default(), &[], |_, comm| exercise(comm, 1)) {
             r.unwrap();
         }
     }
@@ -79,9 +47,9 @@ fn a_wire_that_refuses_delays_and_reorders() {
                 ..sim::Faults::default()
             };
             for p in [2, 5, 8] {
-                for r in run(p, &faults, &[("light", light), ("window", "3000")], |_, comm, _| {
-                    exercise(comm, seed)
-                }) {
+                for r in
+                    run(p, &faults, &[("light", light), ("window", "3000")], |_, comm| exercise(comm, seed))
+                {
                     r.unwrap();
                 }
             }
@@ -93,7 +61,7 @@ fn a_wire_that_refuses_delays_and_reorders() {
 fn persistent_operations_repeat() {
     let faults = sim::Faults { seed: 5, refuse: 30, delay: 3, reorder: true, ..sim::Faults::default() };
     for p in [1, 2, 3, 8] {
-        let results = run(p, &faults, &[], |world, comm, _| {
+        let results = run(p, &faults, &[], |world, comm| {
             let (r, n) = (comm.rank(), 5000);
             let mut bcast = comm.bcast_init(comm.alloc::<u32>(n)?, p - 1)?;
             let counts: Vec<usize> = (0..p).map(|j| 100 * j).collect();
@@ -138,7 +106,7 @@ fn persistent_operations_repeat() {
 fn disagreement_is_named_on_every_rank() {
     // Another root, another length, another operation: each is found before data moves.
     for case in 0..3 {
-        let results = run(5, &sim::Faults::default(), &[], |_, comm, _| {
+        let results = run(5, &sim::Faults::default(), &[], |_, comm| {
             let odd = comm.rank() == 3;
             let mut buf = vec![1u8; if odd && case == 1 { 999 } else { 1000 }];
             match case {
@@ -157,7 +125,7 @@ fn disagreement_is_named_on_every_rank() {
 
 #[test]
 fn two_roots_find_each_other_out() {
-    let results = run(2, &sim::Faults::default(), &[("deadline", "3")], |_, comm, _| {
+    let results = run(2, &sim::Faults::default(), &[("deadline", "3")], |_, comm| {
         comm.bcast(&mut [1u8; 1000], comm.rank())
     });
     for r in results {
@@ -169,7 +137,7 @@ fn two_roots_find_each_other_out() {
 
 #[test]
 fn bad_arguments_reach_every_rank() {
-    let results = run(4, &sim::Faults::default(), &[], |_, comm, _| {
+    let results = run(4, &sim::Faults::default(), &[], |_, comm| {
         let root = if comm.rank() == 2 { 9 } else { 0 };
         comm.bcast(&mut [0u8; 100], root)
     });
@@ -178,14 +146,14 @@ fn bad_arguments_reach_every_rank() {
         assert!(e.to_string().contains("root 9 is out of range"), "{e}");
         assert_eq!(e.kind(), circulant::ErrorKind::Argument);
     }
-    let results = run(3, &sim::Faults::default(), &[], |_, comm, _| {
+    let results = run(3, &sim::Faults::default(), &[], |_, comm| {
         let (counts, displs) = ([4, 4, 4], [0, 3, 8]);
         comm.allgatherv(&[0u8; 4], &mut [0u8; 12], &counts, &displs)
     });
     for r in results {
         assert!(r.unwrap_err().to_string().contains("overlap"));
     }
-    let results = run(3, &sim::Faults::default(), &[], |_, comm, _| {
+    let results = run(3, &sim::Faults::default(), &[], |_, comm| {
         comm.allgatherv(&[0u8; 4], &mut [0u8; 11], &[4, 4, 4], &[0, 4, 8])
     });
     for r in results {
@@ -197,7 +165,7 @@ fn bad_arguments_reach_every_rank() {
 fn a_dead_rank_is_named() {
     for deaths_show in [true, false] {
         let faults = sim::Faults { deaths_show, ..sim::Faults::default() };
-        let results = run(6, &faults, &[("deadline", "2")], |_, comm, net| {
+        let results = run_wired(vec![0; 6], &faults, &[("deadline", "2")], |_, comm, net| {
             let mut buf = vec![0u8; 100_000];
             comm.bcast(&mut buf, 0)?;
             if comm.rank() == 4 {
@@ -223,7 +191,7 @@ fn a_dead_rank_is_named() {
 
 #[test]
 fn a_rank_elsewhere_is_named_with_what_it_does() {
-    let results = run(4, &sim::Faults::default(), &[("deadline", "2")], |_, comm, _| {
+    let results = run(4, &sim::Faults::default(), &[("deadline", "2")], |_, comm| {
         if comm.rank() == 2 {
             // Computes for too long.
             std::thread::sleep(Duration::from_secs(3));
@@ -237,7 +205,7 @@ fn a_rank_elsewhere_is_named_with_what_it_does() {
 
 #[test]
 fn any_deadline_is_survived() {
-    let results = run(3, &sim::Faults::default(), &[], |_, comm, _| {
+    let results = run(3, &sim::Faults::default(), &[], |_, comm| {
         let patient = comm.with(Options { deadline: Some(Duration::MAX), ..Options::default() });
         if comm.rank() == 1 {
             // The others' wait begins before we come.
@@ -264,7 +232,7 @@ unsafe impl bytemuck::Pod for Wide {}
 
 #[test]
 fn absurd_sizes_are_errors() {
-    for r in run(2, &sim::Faults::default(), &[], |_, comm, _| {
+    for r in run(2, &sim::Faults::default(), &[], |_, comm| {
         for len in [usize::MAX, usize::MAX - 4096, usize::MAX - (4 << 20), isize::MAX as usize] {
             assert!(comm.alloc::<u8>(len).is_err(), "{len}");
         }
@@ -281,7 +249,7 @@ fn absurd_sizes_are_errors() {
     }) {
         r.unwrap();
     }
-    let results = run(2, &sim::Faults::default(), &[], |_, comm, _| {
+    let results = run(2, &sim::Faults::default(), &[], |_, comm| {
         comm.allgather(&[(); usize::MAX], &mut [(); usize::MAX - 1])
     });
     for r in results {
@@ -293,7 +261,7 @@ fn absurd_sizes_are_errors() {
 fn memory_that_cannot_be_registered_is_named_everywhere() {
     // Own chunks of the arena can be, the receive buffers cannot.
     let faults = sim::Faults { lockable: 9 << 20, ..sim::Faults::default() };
-    let results = run(3, &faults, &[("deadline", "5")], |_, comm, _| {
+    let results = run(3, &faults, &[("deadline", "5")], |_, comm| {
         let mut recv = vec![0u8; if comm.rank() == 1 { 12 << 20 } else { 3 << 20 }];
         comm.allgather(&vec![1u8; recv.len() / 3], &mut recv)
     });
@@ -309,7 +277,7 @@ fn memory_that_cannot_be_registered_is_named_everywhere() {
 fn who_was_away_hears_the_reason_and_later_calls_refer_to_it() {
     for deaths_refuse in [false, true] {
         let faults = sim::Faults { deaths_refuse, ..sim::Faults::default() };
-        let results = run(4, &faults, &[("deadline", "5")], |_, comm, _| {
+        let results = run(4, &faults, &[("deadline", "5")], |_, comm| {
             if comm.rank() == 3 {
                 // The others have closed when it calls.
                 std::thread::sleep(Duration::from_secs(1));
@@ -337,7 +305,7 @@ fn testing_for_ever_ends() {
     // A dead rank, or one that calls something wrong, shows also to those who only ask.
     for dead in [true, false] {
         let faults = sim::Faults { deaths_show: false, ..sim::Faults::default() };
-        let results = run(4, &faults, &[("deadline", "2")], |_, comm, net| {
+        let results = run_wired(vec![0; 4], &faults, &[("deadline", "2")], |_, comm, net| {
             let mut bcast = comm.bcast_init(comm.alloc::<u8>(100_000)?, 0)?;
             if comm.rank() == 2 {
                 if !dead {
@@ -364,7 +332,7 @@ fn testing_for_ever_ends() {
 
 #[test]
 fn a_finalized_world_says_so() {
-    for r in run(2, &sim::Faults::default(), &[], |_, comm, _| Ok(comm.clone())) {
+    for r in run(2, &sim::Faults::default(), &[], |_, comm| Ok(comm.clone())) {
         let comm = r.unwrap();
         let e = comm.barrier().unwrap_err();
         assert_eq!((e.kind(), e.rank()), (ErrorKind::Aborted, Some(comm.rank())), "{e}");
@@ -375,7 +343,7 @@ fn a_finalized_world_says_so() {
 
 #[test]
 fn threads_take_turns() {
-    for r in run(3, &sim::Faults::default(), &[], |_, comm, _| {
+    for r in run(3, &sim::Faults::default(), &[], |_, comm| {
         // Equal calls, so any order among the threads of a rank is right.
         std::thread::scope(|scope| {
             let calls: Vec<_> = (0..4)
@@ -402,7 +370,7 @@ fn handles_may_cross_threads() {
 
 #[test]
 fn handles_print_short() {
-    for r in run(2, &sim::Faults::default(), &[], |world, comm, _| {
+    for r in run(2, &sim::Faults::default(), &[], |world, comm| {
         let big = comm.bcast_init(comm.alloc::<u8>(50_000_000)?, 0)?;
         Ok([format!("{world:?}"), format!("{comm:?}"), format!("{big:?}")])
     }) {
@@ -414,7 +382,7 @@ fn handles_print_short() {
 
 #[test]
 fn requests_that_were_forgotten_end_before_the_world() {
-    let results = run(3, &sim::Faults { delay: 50, ..sim::Faults::default() }, &[], |_, comm, _| {
+    let results = run(3, &sim::Faults { delay: 50, ..sim::Faults::default() }, &[], |_, comm| {
         let comm = comm.with(Options { blocks: Some(100), ..Options::default() });
         let request = comm.ibcast(comm.alloc::<u8>(1_000_000)?, 0)?;
         if comm.rank() == 1 {

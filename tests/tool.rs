@@ -264,6 +264,10 @@ fn info_shows_what_there_is() {
     assert!(report["interfaces"].as_array().unwrap().iter().any(|i| i["name"] == "lo"));
     let providers = report["providers"].as_array().unwrap();
     assert!(providers.iter().any(|p| p["one_node"]["chosen"] == true), "{providers:#?}");
+    let wires: Vec<_> =
+        report["wires"].as_array().unwrap().iter().map(|w| w["wire"].as_str().unwrap()).collect();
+    assert_eq!(wires[0], "shm");
+    assert_eq!(wires[1], format!("{}+shm", wires[2]));
     let settings = report["settings"].as_array().unwrap();
     assert!(settings.iter().any(|s| s["variable"] == "CIRCULANT_DEADLINE" && s["from"] == "default"));
 }

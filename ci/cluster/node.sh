@@ -1,4 +1,5 @@
 # What a node is: sh node.sh STATE NAME, in fresh network, host name, IPC and mount namespaces, sleeping for good.
+# shellcheck shell=sh
 # Not to be run by hand: ci/cluster/cluster does.
 set -e
 state=$1 name=$2

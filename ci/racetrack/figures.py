@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, replace
 from math import ceil, log2
+from pathlib import Path
 
 KB, MB = 1000, 1_000_000
 DISTRIBUTIONS = ["regular", "broadcast", "spike", "half", "linear", "geometric", "irr3"]
+COLD = "-cold"  # what names of figures with cold buffers end in
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 EVEN, UNEVEN = ["s1", "s2", "s3", "s4"], ["s5", "s6", "s7", "s8"]
 
 
@@ -28,6 +31,7 @@ class Figure:
     latency: str = "natural"
     rounds: int = 3
     reps: int = 5
+    cold: int = 0  # bytes of other memory that each rank reads before a repetition
     more: int = 2  # rounds that may follow for points of which too few rows are left
     programs: tuple = ("circulant", "mpich", "impi", "openmpi")
 
@@ -36,6 +40,9 @@ class Figure:
         return self.nodes * self.per_node
 
     def where(self):
+        return self.place() + (", cold buffers" if self.cold else "")
+
+    def place(self):
         if self.rate is None:
             return f"{self.ranks} ranks on one machine"
         ranks = f"{self.nodes} nodes" + (f" × {self.per_node} ranks" if self.per_node > 1 else "")
@@ -109,6 +116,13 @@ def chosen(names):
         else:
             raise ValueError(f"there is no figure {name!r}; there are {', '.join(known)}, shm, all")
     return list(dict.fromkeys(found))
+
+
+def colder(figure):
+    """The same figure with cold buffers: the ranks, which share a machine, read twice its largest cache together."""
+    sizes = [p.read_text().strip() for p in CACHES.glob("index*/size")]
+    largest = max([1024 * int(s[:-1]) for s in sizes if s.endswith("K")], default=64 << 20)
+    return replace(figure, name=figure.name + COLD, title=f"{figure.title}, cold buffers", cold=max(8 << 20, 2 * largest // figure.ranks))
 
 
 def cut(figure, ops=None, sizes=None, dists=None):

@@ -1,6 +1,6 @@
 /* `circulant bench` for MPI libraries: the same operations, sizes, distributions and protocol, by plain MPI calls.
  *
- *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--check]
+ *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--check]
  *
  * For every repetition all ranks pass a barrier, each times the operation, and the slowest one counts. Lines of CSV on
  * rank 0 as from `circulant bench --format csv`, without the label. What a size means for an operation is told by
@@ -18,6 +18,7 @@ enum { LIST = 64 };
 static int rank, size, root, checks;
 static long most_reps = 35;
 static double seconds = 1;
+static size_t cold;             /* bytes of other memory that each rank reads before a repetition */
 
 /* Everything about one point, in ints. */
 struct job {
@@ -378,6 +379,19 @@ static void report(const struct operation *o, const char *dist, long bytes, cons
     free(slowest);
 }
 
+/* Reads more than the caches hold, as circulant bench --cold does. */
+static void sweep(void)
+{
+    static volatile unsigned long *words;
+    unsigned long all = 0;
+    if (!words && cold) {
+        words = room(cold);
+        for (size_t i = 0; i < cold / sizeof *words; i++) words[i] = 1;
+    }
+    for (size_t i = 0; i < cold / sizeof *words; i += 8) all ^= words[i];
+    (void)all;
+}
+
 static long measure(const struct operation *o, const char *dist, long bytes)
 {
     struct job j;
@@ -391,6 +405,7 @@ static long measure(const struct operation *o, const char *dist, long bytes)
     }
     double *times = room(2 * sizeof(double) * (size_t)reps), *all = NULL;
     for (long i = 0; i < reps; i++) {
+        sweep();
         MPI_Barrier(MPI_COMM_WORLD);
         times[2 * i] = now();
         o->run(&j);
@@ -467,6 +482,7 @@ int main(int argc, char **argv)
         char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (argv[i][0] != '-') { nops = split(argv[i], ops); continue; }
         if (!strcmp(argv[i], "--check")) { checks = 1; continue; }
+        if (!strncmp(argv[i], "--cold=", 7)) { cold = (size_t)atol(argv[i] + 7); continue; }
         if (!value) fail("a value is missing after", argv[i]);
         if (!strcmp(argv[i], "--bytes")) nsizes = split(value, sizes);
         else if (!strcmp(argv[i], "--dist")) ndists = split(value, dists);

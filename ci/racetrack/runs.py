@@ -121,10 +121,11 @@ class Batch:
     setting: Setting
     race: figures.Race
 
-    def words(self, reps, check):
+    def words(self, reps, check, cold):
         dists = ["--dist", ",".join(self.race.dists)] if self.race.dists else []
         sizes = ["--bytes", ",".join(map(str, self.race.sizes))]
-        return [",".join(self.race.ops), *sizes, *dists, "--reps", reps, "--time", 8, *(["--check"] if check else [])]
+        cold = [f"--cold={cold}"] if cold else []
+        return [",".join(self.race.ops), *sizes, *dists, *cold, "--reps", reps, "--time", 8, *(["--check"] if check else [])]
 
     def title(self):
         ops = self.race.ops
@@ -145,7 +146,7 @@ class Track:
 
     def run(self, batch, reps, check=False, patience=1.0):
         """(rows, what went wrong or None)"""
-        words = batch.words(reps, check)
+        words = batch.words(reps, check, self.figure.cold)
         line, env = rivals.command(batch.program, self.place, batch.setting, words, self.tool)
         limit = patience * (60 + 2 * self.place.ranks + 10 * batch.points())
         rows, before = [], frames(self.place)
@@ -201,7 +202,7 @@ def known_wire(wire):
 def tuned(figure, program, op):
     """Settings beside the default: found by `ci/race tune`, else those known to be good."""
     try:
-        found = json.loads(TUNED.read_text())[figure.name][op][program]
+        found = json.loads(TUNED.read_text())[figure.name.removesuffix(figures.COLD)][op][program]
     except (OSError, KeyError, ValueError):
         found = rivals.GOOD.get(op, {}).get(program, [])
     return rivals.named(program, op, found)

@@ -9,8 +9,10 @@ use crate::engine::Directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
 use crate::schedule::Circulant;
-use crate::transport::fabric::{self, Fabric};
+use crate::transport::fabric::{self, Interfaces};
 use crate::transport::node::Node;
+use crate::transport::rails;
+use crate::transport::route::Route;
 use crate::transport::shm::{self, Reach, Shm};
 use crate::transport::{Transport, Wait};
 use std::time::Duration;
@@ -74,31 +76,6 @@ pub(super) struct Met {
     pub(super) directory: &'static str,
 }
 
-/// Which wire a job takes; the same at all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Plan<'a> {
-    /// Shared memory; where it cannot be had and the settings leave the choice, libfabric.
-    Shm { only: bool },
-    /// Shared memory on each node, and this provider of libfabric between them.
-    Both(&'a str),
-    /// This provider of libfabric.
-    Fabric(&'a str),
-}
-
-/// What the provider that rank 0 names means for ranks on these nodes.
-fn plan<'a>(provider: &'a str, nodes: &[u32]) -> Plan<'a> {
-    let one_node = nodes.iter().all(|n| *n == nodes[0]);
-    let mut seen = std::collections::HashSet::new();
-    let shared = !nodes.iter().all(|n| seen.insert(n));
-    match (provider, provider.strip_suffix("+shm")) {
-        ("auto", _) if one_node => Plan::Shm { only: false },
-        ("auto", _) if shared => Plan::Both(provider),
-        ("shm", _) => Plan::Shm { only: true },
-        (_, Some(far)) => Plan::Both(far),
-        _ => Plan::Fabric(provider),
-    }
-}
-
 /// Agrees on the settings and on the wire, opens the endpoint and exchanges addresses. Fills in `nodes` where the
 /// launcher did not know them and they are needed.
 pub(super) fn meet(
@@ -128,19 +105,18 @@ pub(super) fn meet(
     }
     // Rank 0's word, whatever became of our own settings: all must go the same way.
     let provider = settings.lines().find_map(|l| l.strip_prefix("provider=")).unwrap_or("auto");
-    let wanted = plan(provider, nodes.as_deref().unwrap_or(&[]));
-    if ask_hosts && !matches!(wanted, Plan::Fabric(_)) {
+    let wanted = Route::of(provider, nodes.as_deref().unwrap_or(&[]));
+    if ask_hosts && !matches!(wanted, Route::Fabric(_)) {
         *nodes = Some(nodes_by_host(launch)?);
     }
     let map = nodes.as_deref().unwrap_or(&[]);
     let one_node = !map.is_empty() && map.iter().all(|n| *n == map[0]);
-    match plan(provider, map) {
-        Plan::Fabric(provider) => {
+    match Route::of(provider, map) {
+        Route::Fabric(provider) => {
             let opened = loaded.and_then(|()| open_fabric(config, provider, one_node, launch.size(), wait(config)?));
-            let wire = opened.map(|f| Box::new(f) as Box<dyn Transport>);
-            exchange(launch, "addr", wire, Reach::None, patience).map(|(met, _)| met)
+            exchange(launch, "addr", opened, Reach::None, patience).map(|(met, _)| met)
         }
-        Plan::Both(provider) => {
+        Route::Both(provider) => {
             let shm = loaded.and_then(|()| open_shm(config, launch, map));
             let (shm, reach) = acquaint(launch, map, shm, patience)?;
             let size = launch.size();
@@ -157,7 +133,7 @@ pub(super) fn meet(
             met.endpoint = Some(Box::new(node?));
             Ok(met)
         }
-        Plan::Shm { only } => by_shm(config, launch, loaded, map, only, patience),
+        Route::Shm { only } => by_shm(config, launch, loaded, map, only, patience),
     }
 }
 
@@ -195,7 +171,6 @@ fn by_shm(
     }
     tracing::debug!("the ranks of this node cannot map each other's memory: libfabric is used instead");
     let wire = shm.and_then(|_| open_fabric(config, "auto", true, launch.size(), wait(config)?));
-    let wire = wire.map(|f| Box::new(f) as Box<dyn Transport>);
     exchange(launch, "far", wire, Reach::None, patience).map(|(met, _)| met)
 }
 
@@ -304,14 +279,10 @@ fn open_fabric(
     all_on_one_node: bool,
     size: usize,
     wait: Option<Wait>,
-) -> Result<Fabric> {
-    Fabric::open(&fabric::Options {
-        provider,
-        all_on_one_node,
-        size,
-        wait,
-        libfabric: config.text("libfabric"),
-    })
+) -> Result<Box<dyn Transport>> {
+    let interfaces: Interfaces = config.text("rails").parse()?;
+    let libfabric = config.text("libfabric");
+    rails::open(&fabric::Options { provider, all_on_one_node, size, wait, libfabric }, &interfaces)
 }
 
 /// The ranks at r ± skips\[k\]: all that the circulant algorithms ever talk to, whatever the root.
@@ -349,18 +320,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wire_follows_from_provider_and_nodes() {
-        let (one, two, apart) = (&[3, 3, 3][..], &[0, 0, 1][..], &[0, 1, 2][..]);
-        assert_eq!(plan("auto", one), Plan::Shm { only: false });
-        assert_eq!(plan("auto", two), Plan::Both("auto"));
-        assert_eq!(plan("auto", apart), Plan::Fabric("auto"));
-        assert_eq!(plan("shm", two), Plan::Shm { only: true });
-        for provider in ["tcp", "fi_shm", "net"] {
-            assert_eq!([one, two, apart].map(|n| plan(provider, n)), [Plan::Fabric(provider); 3]);
-        }
-        assert_eq!([one, two, apart].map(|n| plan("tcp+shm", n)), [Plan::Both("tcp"); 3]);
-        assert_eq!(mates(two, 1), [0, 1]);
-        assert_eq!(mates(two, 2), [2]);
+    fn mates_are_the_ranks_of_our_node() {
+        assert_eq!(mates(&[0, 0, 1], 1), [0, 1]);
+        assert_eq!(mates(&[0, 0, 1], 2), [2]);
     }
 
     #[test]

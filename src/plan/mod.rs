@@ -295,8 +295,12 @@ pub trait Plan: Send + Sync + std::fmt::Debug {
     fn sizes(&self, rank: u32) -> Sizes;
     /// The steps of `rank`, rounds ascending.
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_>;
-    /// Those of the steps of `rank` that expect a put, in their order. Lowering asks for those of many ranks.
-    fn expects(&self, rank: u32) -> Vec<Step> {
-        self.steps(rank).filter(|s| s.kind == Kind::Expect).collect()
+    /// Appends the steps of `rank` to a list; where they are many a plan can do it with less ado than step by step.
+    fn append(&self, rank: u32, out: &mut Vec<Step>) {
+        out.extend(self.steps(rank));
+    }
+    /// Those of the steps of `rank` that expect a put, in their order. Lowering asks for the first of many ranks.
+    fn expects(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        Box::new(self.steps(rank).filter(|s| s.kind == Kind::Expect))
     }
 }

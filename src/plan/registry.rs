@@ -13,6 +13,7 @@ mod nodes;
 mod reversed;
 
 use super::allgather::circulant::Allgather;
+use super::allgather::runs::Allgather as Runs;
 use super::allgatherv::circulant::{Allgatherv, Blocks};
 use super::allgatherv::{
     Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
@@ -278,12 +279,7 @@ const LINES: &[Algorithm] = &[
         source: "Träff 2022, Algorithm 9, with equal counts",
         fits: any,
         rounds_of: by_blocks,
-        build: |a, model| {
-            let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
-            let displs = (0..u64::from(a.size)).map(|j| j * (end / u64::from(a.size))).collect();
-            let counts = vec![a.bytes; a.size as usize];
-            allgatherv(&Arguments { counts, displs, ..a.clone() }, model)
-        },
+        build: pieces,
         cost: Some(spread::allgather_pieces),
         order: None,
     },
@@ -448,7 +444,35 @@ const LINES: &[Algorithm] = &[
     },
 ];
 
+/// Of equal counts, one after the other, and in one block each, by steps for runs instead of pieces.
 fn allgatherv(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
+    match spread::regular(a).filter(|_| in_order(a)) {
+        Some(regular) => pieces(&Arguments { in_place: a.in_place, ..regular }, model),
+        None => irregular(a, model),
+    }
+}
+
+/// Of the same number of bytes each.
+fn pieces(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
+    if a.blocks.unwrap_or(1) == 1 {
+        return Ok(Box::new(Runs::new(a.size, a.bytes, a.in_place)?));
+    }
+    let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
+    let displs = (0..u64::from(a.size)).map(|j| j * (end / u64::from(a.size))).collect();
+    let counts = vec![a.bytes; a.size as usize];
+    irregular(&Arguments { counts, displs, ..a.clone() }, model)
+}
+
+/// Whether equal contributions lie one after the other from the start of the output.
+fn in_order(a: &Arguments) -> bool {
+    let bytes = a.counts.first().copied().unwrap_or(0);
+    let places = (0..).map(|j: u64| j.checked_mul(bytes));
+    a.counts.len() == a.size as usize
+        && a.displs.len() == a.counts.len()
+        && places.zip(&a.displs).all(|(place, d)| place == Some(*d))
+}
+
+fn irregular(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
     let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
     Ok(Box::new(Allgatherv::new(&a.counts, &a.displs, &blocks, a.in_place)?))
 }

@@ -150,6 +150,9 @@ pub fn allgatherv_blocks(counts: &[u64], model: &Model) -> Blocks {
 pub(super) fn allgatherv_n(counts: &[u64], model: &Model) -> u32 {
     let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
     let largest = counts.iter().copied().max().unwrap_or(0);
+    if counts.iter().all(|&count| count == largest) {
+        return 1;
+    }
     match counts.iter().filter(|&&count| count > 0).count() {
         0 => 1,
         1 => bcast_blocks(size, largest, model),
@@ -224,18 +227,28 @@ fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant, model:
     (counters <= u64::from(MAX_COUNTERS)).then_some(float(pieces + runs.min(singles)))
 }
 
+/// The most bytes that `width` consecutive owners have, around the circle.
+pub(super) fn heaviest_window(counts: &[u64], width: usize) -> u64 {
+    let width = width.min(counts.len());
+    let (head, tail) = counts.split_at(width);
+    let mut window: u64 = head.iter().sum();
+    let mut most = window;
+    let mut slide = |leaves: &[u64], enters: &[u64]| {
+        for (leaves, enters) in leaves.iter().zip(enters) {
+            window = window - leaves + enters;
+            most = most.max(window);
+        }
+    };
+    slide(counts, tail);
+    slide(&counts[tail.len()..], head);
+    most
+}
+
 /// The excess X of the one-block schedule in bytes.
 fn excess(counts: &[u64], graph: &Circulant) -> f64 {
     let mut heaviest = 0;
     for k in 0..graph.q() {
-        let width = (graph.skip(k + 1) - graph.skip(k)) as usize;
-        let mut window: u64 = counts[..width].iter().sum();
-        let mut most = window;
-        for (leaves, enters) in counts.iter().zip(counts.iter().cycle().skip(width)) {
-            window = window - leaves + enters;
-            most = most.max(window);
-        }
-        heaviest += most;
+        heaviest += heaviest_window(counts, (graph.skip(k + 1) - graph.skip(k)) as usize);
     }
     let volume = counts.iter().sum::<u64>() - counts.iter().min().copied().unwrap_or(0);
     float(heaviest - volume.min(heaviest))

@@ -7,6 +7,8 @@
 
 pub mod fabric;
 pub mod node;
+pub mod rails;
+pub mod route;
 pub mod shm;
 pub mod sim;
 

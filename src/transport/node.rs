@@ -3,7 +3,6 @@
 //! A range is registered with both, and libfabric's name for it does for both: whoever puts need not know by which way
 //! it goes. Limits are the stricter ones of the two.
 
-use super::fabric::Fabric;
 use super::shm::{Boards, Reach, Shm};
 use super::{Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
 use crate::error::{Error, ErrorKind, Result, argument};
@@ -17,10 +16,9 @@ const GATHER: usize = 16;
 const SELDOM: u32 = 8;
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct Node {
     shm: Shm,
-    fabric: Fabric,
+    fabric: Box<dyn Transport>,
     limits: Limits,
     /// The registrations of both, by our own number.
     ranges: Vec<Option<(Registration, Registration)>>,
@@ -30,9 +28,15 @@ pub struct Node {
     polls: u32,
 }
 
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("limits", &self.limits).field("near", &self.near).finish()
+    }
+}
+
 impl Node {
     /// Of two endpoints that nobody has used yet.
-    pub fn new(shm: Shm, fabric: Fabric) -> Self {
+    pub fn new(shm: Shm, fabric: Box<dyn Transport>) -> Self {
         let (a, b) = (shm.limits(), fabric.limits());
         let limits = Limits {
             provider: format!("{}+{}", b.provider, a.provider),

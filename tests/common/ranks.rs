@@ -22,6 +22,16 @@ pub(crate) fn run_on<R: Send>(
     settings: &[(&str, &str)],
     body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
 ) -> Vec<Result<R>> {
+    run_wired(nodes, faults, settings, |world, comm, _| body(world, comm))
+}
+
+/// The same of a body that is given the wire, too.
+pub(crate) fn run_wired<R: Send>(
+    nodes: Vec<u32>,
+    faults: &sim::Faults,
+    settings: &[(&str, &str)],
+    body: impl Fn(&World, &Communicator, &sim::Net) -> Result<R> + Sync,
+) -> Vec<Result<R>> {
     let wires = sim::group(nodes.len(), faults);
     std::thread::scope(|scope| {
         let ranks = wires.into_iter().zip(threads::group_on(nodes));
@@ -29,13 +39,14 @@ pub(crate) fn run_on<R: Send>(
             .map(|(wire, launch)| {
                 let body = &body;
                 scope.spawn(move || {
+                    let net = wire.net();
                     let mut builder =
                         World::builder()?.launch(launch).transport(Box::new(wire)).set("deadline", "20")?;
                     for (name, value) in settings {
                         builder = builder.set(name, value)?;
                     }
                     let world = builder.init()?;
-                    let result = body(&world, &world.comm())?;
+                    let result = body(&world, &world.comm(), &net)?;
                     world.finalize()?;
                     Ok(result)
                 })

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// Providers that run anywhere. The second column: take part in the cases with thousands of operations.
 const PROVIDERS: &[(&str, bool)] =
-    &[("tcp", true), ("rxm", true), ("fi_shm", true), ("sockets", false), ("shm", true)];
+    &[("tcp", true), ("rxm", true), ("fi_shm", true), ("sockets", false), ("rails", true), ("shm", true)];
 
 /// How much a case asks of a provider.
 #[derive(Clone, Copy, PartialEq)]
@@ -85,7 +85,7 @@ fn main() {
         for (name, body, load) in CASES {
             let of_libfabric =
                 ["opening_leaves_signal_handlers", "survey_says_what_open_takes"].contains(name);
-            if (*many || *load != Much) && !(provider == "shm" && of_libfabric) {
+            if (*many || *load != Much) && !(["shm", "rails"].contains(&provider.as_str()) && of_libfabric) {
                 let out = *load == BothWays && provider == "fi_shm" && survey.version.starts_with("2.");
                 let provider = provider.clone();
                 let trial = Trial::test(format!("{provider}::{name}"), move || done(|| body(&provider)));

@@ -1,6 +1,7 @@
 //! Endpoints with an arena and a log each: of libfabric, and (`shm`) of our own shared memory.
 
-use circulant::transport::fabric::{Fabric, Options, quirks};
+use circulant::transport::fabric::{Fabric, Interfaces, Options, quirks};
+use circulant::transport::rails;
 use circulant::transport::shm::{self, Reach, Shm};
 use circulant::transport::{Posted, Registration, Remote, Sink, Source, Transport};
 use std::alloc::Layout;
@@ -96,6 +97,9 @@ impl Drop for Node {
 
 /// An endpoint of rank `rank` of four.
 fn wire(provider: &str, rank: u32) -> Box<dyn Transport> {
+    if provider == "rails" {
+        return rails::open(&options("tcp"), &Interfaces::Named(vec!["lo".to_owned(); 2])).unwrap();
+    }
     if provider != "shm" {
         return Box::new(Fabric::open(&options(provider)).unwrap());
     }
@@ -113,7 +117,8 @@ pub(crate) fn promises(provider: &str, wire: &dyn Transport) -> (bool, bool) {
     match provider {
         "shm" => (true, false),
         _ => {
-            let quirk = quirks::quirk(&wire.limits().provider);
+            let name = wire.limits().provider.split('*').next().unwrap();
+            let quirk = quirks::quirk(name);
             (quirk.to_self, quirk.reports_death)
         }
     }

@@ -1,3 +1,4 @@
 //! Regular allgather: as [`allgatherv`](super::allgatherv), with the same number of bytes of every rank.
 
 pub mod circulant;
+pub mod runs;

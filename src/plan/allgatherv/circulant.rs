@@ -14,9 +14,13 @@ use super::extent;
 use crate::error::{Result, argument};
 use crate::plan::split::Split;
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Step, Wait};
-use crate::schedule::{Circulant, MAX_P, Round, block};
-use std::cmp::Ordering;
+use crate::schedule::{Circulant, Entries, MAX_P, Round, block};
 use std::ops::Range;
+use std::rc::Rc;
+
+/// Where one of so many owners has several blocks, a table of all schedules is made: a rank and its peers would ask for
+/// that many.
+const TABLE: usize = 8;
 
 /// How many blocks each owner's contribution is cut into.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +43,23 @@ pub struct Allgatherv {
     in_place: bool,
     /// Owners of more than one block: the only ones that move before the last phase.
     long: Vec<u32>,
-    /// Receive schedules by column: entry k of relative rank r at k·p + r. None where all have one block.
+    /// Receive schedules by column: entry k of relative rank r at k·p + r. None where few owners have several blocks:
+    /// then a rank finds the schedules that it needs.
     columns: Vec<i8>,
+}
+
+/// A rank's schedules in the broadcasts of the owners of several blocks, in their order.
+#[derive(Debug, Default)]
+struct Schedules {
+    send: Vec<Entries>,
+    recv: Vec<Entries>,
+}
+
+/// Whose part of a transfer is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Sender,
+    Receiver,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +105,7 @@ impl Allgatherv {
             }
         }
         let graph = Circulant::new(size);
-        let columns = if long.is_empty() { Vec::new() } else { columns(&graph) };
+        let columns = if long.len() <= counts.len() / TABLE { Vec::new() } else { columns(&graph) };
         Ok(Self { graph, owners, blocks: most, counters, output, in_place, long, columns })
     }
 
@@ -104,14 +123,41 @@ impl Allgatherv {
         self.owners.iter().flat_map(blocks).collect()
     }
 
-    /// The pieces that `receiver` gets from `sender` in `round`, as (owner, block) in an order that both know.
-    fn pieces(&self, receiver: u32, round: Round) -> impl Iterator<Item = (u32, u32)> + '_ {
+    /// What `rank` has to know of others' broadcasts, as receiver only or also as sender.
+    fn schedules(&self, rank: u32, end: End) -> Rc<Schedules> {
+        if !self.columns.is_empty() {
+            return Rc::default();
+        }
+        let relative = |j: &u32| if rank >= *j { rank - j } else { rank + (self.size() - j) };
+        let of = |find: fn(&Circulant, u32) -> Entries| {
+            self.long.iter().map(|j| find(&self.graph, relative(j))).collect()
+        };
+        let send = if end == End::Sender { of(Circulant::send) } else { Vec::new() };
+        Rc::new(Schedules { send, recv: of(Circulant::recv) })
+    }
+
+    /// The pieces that `receiver` gets in `round`, as (owner, block) in an order that both ends know; `known` is of the
+    /// rank at this end.
+    fn pieces(
+        &self,
+        receiver: u32,
+        round: Round,
+        known: Rc<Schedules>,
+        end: End,
+    ) -> impl Iterator<Item = (u32, u32)> + '_ {
         let last_phase = round.index + self.graph.q() >= self.rounds();
         let [low, high] = if last_phase { self.window(receiver, round.k) } else { [0..0, 0..0] };
         let single = |j: &u32| self.owners[*j as usize].split.blocks() == 1;
-        let scheduled = move |&j: &u32| Some((j, self.scheduled(receiver, j, round)?));
+        let scheduled = move |(i, &j): (usize, &u32)| {
+            let entry = || match end {
+                _ if !self.columns.is_empty() => self.column(receiver, j, round.k),
+                End::Sender => known.send[i][round.k as usize],
+                End::Receiver => known.recv[i][round.k as usize],
+            };
+            (j != receiver).then(|| self.block(j, entry(), round)).flatten().map(|b| (j, b))
+        };
         let singles = low.chain(high).filter(single).map(|j| (j, 0));
-        singles.chain(self.long.iter().filter_map(scheduled))
+        singles.chain(self.long.iter().enumerate().filter_map(scheduled))
     }
 
     /// The owners whose only block `receiver` gets in round `k`, ascending in two ranges. A rank's base block comes in
@@ -124,17 +170,17 @@ impl Allgatherv {
         if end <= p { [begin..end, 0..0] } else { [0..end - p, begin..p] }
     }
 
-    /// The block of owner `j` that `receiver` gets in `round`.
-    fn scheduled(&self, receiver: u32, j: u32, round: Round) -> Option<u32> {
+    /// Entry `k` of the receive schedule of `receiver` for the blocks of `j`, from the table.
+    fn column(&self, receiver: u32, j: u32, k: u32) -> i8 {
         let p = self.size();
-        let relative = match receiver.cmp(&j) {
-            Ordering::Equal => return None,
-            Ordering::Greater => receiver - j,
-            Ordering::Less => receiver + p - j,
-        };
+        let relative = if receiver >= j { receiver - j } else { receiver + (p - j) };
+        self.columns[k as usize * p as usize + relative as usize]
+    }
+
+    /// The block of owner `j` that this entry of its schedule means in `round`.
+    fn block(&self, j: u32, entry: i8, round: Round) -> Option<u32> {
         let n = self.owners[j as usize].split.blocks();
-        let late = i64::from(self.blocks - n);
-        block(self.columns[round.k as usize * p as usize + relative as usize], round.offset - late, n)
+        block(entry, round.offset - i64::from(self.blocks - n), n)
     }
 
     /// Source at `sender`, target, length, and counter of a piece, unless it is empty.
@@ -149,20 +195,20 @@ impl Allgatherv {
         Some((source, target, len, owner.first + b))
     }
 
-    fn round(&self, rank: u32, round: Round) -> impl Iterator<Item = Step> + '_ {
+    fn round(&self, rank: u32, round: Round, known: Rc<Schedules>) -> impl Iterator<Item = Step> + '_ {
         let to = self.graph.to(rank, round.k);
-        let puts = self.pieces(to, round).filter_map(move |(j, b)| {
+        let puts = self.pieces(to, round, Rc::clone(&known), End::Sender).filter_map(move |(j, b)| {
             let (source, target, len, counter) = self.piece(rank, (j, b))?;
             let wait = if j == rank { Wait::NONE } else { Wait::once(counter) };
             Some(Step::put(round.index, to, source, target, len, wait, counter))
         });
-        puts.chain(self.arrivals(rank, round))
+        puts.chain(self.arrivals(rank, round, known))
     }
 
     /// What is put to `rank` in a round.
-    fn arrivals(&self, rank: u32, round: Round) -> impl Iterator<Item = Step> + '_ {
+    fn arrivals(&self, rank: u32, round: Round, known: Rc<Schedules>) -> impl Iterator<Item = Step> + '_ {
         let from = self.graph.from(rank, round.k);
-        self.pieces(rank, round).filter_map(move |(j, b)| {
+        self.pieces(rank, round, known, End::Receiver).filter_map(move |(j, b)| {
             let (source, target, len, counter) = self.piece(from, (j, b))?;
             Some(Step::expect(round.index, from, source, target, len, counter))
         })
@@ -204,6 +250,26 @@ impl Plan for Allgatherv {
     }
 
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        Box::new(self.list(rank))
+    }
+
+    fn append(&self, rank: u32, out: &mut Vec<Step>) {
+        out.reserve(2 * self.counters as usize);
+        self.list(rank).for_each(|step| out.push(step));
+    }
+
+    fn expects(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        let known = self.schedules(rank, End::Receiver);
+        Box::new(
+            self.graph
+                .rounds(self.blocks)
+                .flat_map(move |round| self.arrivals(rank, round, Rc::clone(&known))),
+        )
+    }
+}
+
+impl Allgatherv {
+    fn list(&self, rank: u32) -> impl Iterator<Item = Step> + '_ {
         // The own contribution is copied with the last round's priority: puts go first.
         let owner = &self.owners[rank as usize];
         let (from, to) = (Place::new(Region::Input, 0), Place::new(Region::Output, owner.displ));
@@ -211,13 +277,7 @@ impl Plan for Allgatherv {
         let len = owner.split.bytes();
         let own = Step::copy(last, from, to, len, [Wait::NONE; 2], crate::plan::NO_COUNTER);
         let own = (len > 0 && !self.in_place).then_some(own);
-        let rounds = self.graph.rounds(self.blocks);
-        Box::new(rounds.flat_map(move |round| self.round(rank, round)).chain(own))
-    }
-
-    fn expects(&self, rank: u32) -> Vec<Step> {
-        let mut out = Vec::with_capacity(self.counters as usize);
-        self.graph.rounds(self.blocks).for_each(|round| out.extend(self.arrivals(rank, round)));
-        out
+        let (rounds, known) = (self.graph.rounds(self.blocks), self.schedules(rank, End::Sender));
+        rounds.flat_map(move |round| self.round(rank, round, Rc::clone(&known))).chain(own)
     }
 }

@@ -3,6 +3,7 @@
 use super::WireLimits;
 use crate::plan::{Plan, Step};
 use std::collections::VecDeque;
+use std::iter::Peekable;
 use std::ops::Range;
 
 /// Neighbouring pieces are made one put up to at most this many bytes. In the pricing 8 to 64 KiB are about equally
@@ -92,21 +93,42 @@ pub(super) fn align(n: u64) -> u64 {
     n.next_multiple_of(SLOT_ALIGN)
 }
 
-/// Where the slots that `sender` puts to lie in `receiver`'s landing memory, in the order of the puts.
-pub(super) fn slots_at(plan: &dyn Plan, receiver: u32, sender: u32, limits: &WireLimits) -> VecDeque<u64> {
-    let mut at = align(plan.sizes(receiver).land);
-    let mut out = VecDeque::new();
-    let expects = plan.expects(receiver);
-    for message in expects.chunk_by(same_message) {
-        for parcel in parcels(message, limits) {
-            if let Parcel::Slot(runs) = parcel {
-                if message[0].peer == sender {
-                    out.push_back(at);
+/// Where the slots that a sender puts to lie in a receiver's landing memory, in the order of the puts. Looked for as they
+/// are asked for: a sender whose last light message comes early has no use for what others put later.
+pub(super) struct Slots<'a> {
+    expects: Peekable<Box<dyn Iterator<Item = Step> + 'a>>,
+    sender: u32,
+    at: u64,
+    found: VecDeque<u64>,
+    message: Vec<Step>,
+}
+
+impl<'a> Slots<'a> {
+    pub(super) fn new(plan: &'a dyn Plan, receiver: u32, sender: u32) -> Self {
+        let at = align(plan.sizes(receiver).land);
+        let expects = plan.expects(receiver).peekable();
+        Self { expects, sender, at, found: VecDeque::new(), message: Vec::new() }
+    }
+
+    /// The next one; `None` if the receiver expects no more of this sender.
+    pub(super) fn next(&mut self, limits: &WireLimits) -> Option<u64> {
+        while self.found.is_empty() {
+            let first = self.expects.next()?;
+            self.message.clear();
+            self.message.push(first);
+            while let Some(step) = self.expects.next_if(|step| same_message(&first, step)) {
+                self.message.push(step);
+            }
+            for parcel in parcels(&self.message, limits) {
+                if let Parcel::Slot(runs) = parcel {
+                    if first.peer == self.sender {
+                        self.found.push_back(self.at);
+                    }
+                    let len: u64 = runs.into_iter().map(|run| length(&self.message[run])).sum();
+                    self.at += align(len);
                 }
-                let len: u64 = runs.into_iter().map(|run| length(&message[run])).sum();
-                at += align(len);
             }
         }
+        self.found.pop_front()
     }
-    out
 }

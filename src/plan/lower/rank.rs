@@ -1,10 +1,10 @@
 //! The lowering of one rank's steps: first what arrives and what stands for it, then what to post.
 
-use super::parcels::{Parcel, align, length, parcels, same_message, slots_at};
+use super::parcels::{Parcel, Slots, align, length, parcels, same_message};
 use super::{Expected, Op, OpKind, Peer, Program, Segment, WireLimits, broken};
 use crate::error::Result;
 use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Step, Wait};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// A join of more waits than this stays an op of its own, so that chains of joins cost no p² waits.
@@ -14,12 +14,19 @@ fn index(n: usize) -> Result<u32> {
 }
 
 pub(super) fn lower(plan: &dyn Plan, rank: u32, limits: WireLimits) -> Result<Program> {
-    let steps: Vec<Step> = plan.steps(rank).collect();
+    let mut steps = Vec::new();
+    plan.append(rank, &mut steps);
     let mut lowering = Lowering::new(plan, rank, limits)?;
     lowering.receive(&steps)?;
     lowering.post(&steps)?;
     lowering.unpack()?;
     lowering.finish()
+}
+
+fn of_kind(steps: &[Step], kind: Kind) -> Vec<Step> {
+    let mut out = Vec::with_capacity(steps.iter().filter(|s| s.kind == kind).count());
+    steps.iter().filter(|s| s.kind == kind).for_each(|step| out.push(*step));
+    out
 }
 
 /// A landing slot of ours.
@@ -43,11 +50,50 @@ struct Landed {
     place: Place,
 }
 
-/// The entries of a list sorted by counter that belong to `counter`.
-fn of_counter<T>(list: &[T], counter: u32, key: impl Fn(&T) -> u32) -> &[T] {
-    let begin = list.partition_point(|entry| key(entry) < counter);
-    let len = list[begin..].partition_point(|entry| key(entry) == counter);
-    &list[begin..begin + len]
+/// Where a counter's entries are in a list sorted by counter. Asked for at every wait, so not searched for.
+#[derive(Default)]
+struct Starts(Vec<u32>);
+
+impl Starts {
+    fn of<T>(list: &[T], counters: usize, key: impl Fn(&T) -> u32) -> Self {
+        if list.is_empty() {
+            return Self::default();
+        }
+        let mut starts = vec![0; counters + 1];
+        list.iter().filter_map(|entry| usize::try_from(key(entry)).ok()).for_each(|c| {
+            starts.get_mut(c + 1).into_iter().for_each(|n| *n += 1);
+        });
+        for c in 1..starts.len() {
+            starts[c] += starts[c - 1];
+        }
+        Self(starts)
+    }
+
+    /// Sorts the list: by counter, and each counter's entries in their own order. No comparisons but among the latter.
+    fn sort<T: Copy + Ord>(&self, list: &mut [T], key: impl Fn(&T) -> u32) {
+        if list.is_sorted() {
+            return;
+        }
+        if list.iter().any(|entry| key(entry) as usize + 1 >= self.0.len()) {
+            return list.sort_unstable();
+        }
+        let (mut next, unsorted) = (self.0.clone(), list.to_vec());
+        for entry in unsorted {
+            let at = &mut next[key(&entry) as usize];
+            list[*at as usize] = entry;
+            *at += 1;
+        }
+        for bounds in self.0.windows(2).filter(|b| b[1] - b[0] > 1) {
+            list[bounds[0] as usize..bounds[1] as usize].sort_unstable();
+        }
+    }
+
+    fn entries(&self, counter: u32) -> Range<usize> {
+        match self.0.get(counter as usize..) {
+            Some([begin, end, ..]) => *begin as usize..*end as usize,
+            _ => 0..0,
+        }
+    }
 }
 
 /// An op with its segments and waits still at its side.
@@ -72,13 +118,15 @@ struct Lowering<'a> {
     bumps: Vec<u32>,
     /// (counter of the plan, counter that is bumped for it), sorted.
     stands: Vec<(u32, u32)>,
+    stands_of: Starts,
     slots: Vec<Slot>,
     /// What lands in slots, sorted by counter.
     landed: Vec<Landed>,
+    landed_of: Starts,
     /// By counter of a dissolved join: its waits.
     joins: HashMap<u32, Vec<(u32, u32)>>,
     drafts: Vec<Draft>,
-    slots_at: HashMap<u32, VecDeque<u64>>,
+    slots_at: HashMap<u32, Slots<'a>>,
     work: u64,
     land: u64,
 }
@@ -99,8 +147,10 @@ impl<'a> Lowering<'a> {
             expected: vec![nothing; counters as usize],
             bumps: vec![0; counters as usize],
             stands: Vec::new(),
+            stands_of: Starts::default(),
             slots: Vec::new(),
             landed: Vec::new(),
+            landed_of: Starts::default(),
             joins: HashMap::new(),
             drafts: Vec::new(),
             slots_at: HashMap::new(),
@@ -133,7 +183,7 @@ impl<'a> Lowering<'a> {
                 self.expect(step, 1, 0)?;
             }
         }
-        let expects: Vec<Step> = steps.iter().copied().filter(|s| s.kind == Kind::Expect).collect();
+        let expects = of_kind(steps, Kind::Expect);
         for message in expects.chunk_by(same_message) {
             let peer = self.peer(message[0].peer)?;
             peer.puts_to_us = true;
@@ -155,9 +205,10 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        self.stands.sort_unstable();
-        self.stands.dedup();
+        self.stands_of = Starts::of(&self.stands, self.bumps.len(), |&(plan, _)| plan);
+        self.stands_of.sort(&mut self.stands, |&(plan, _)| plan);
         self.landed.sort_by_key(|landed| landed.counter);
+        self.landed_of = Starts::of(&self.landed, self.bumps.len(), |landed| landed.counter);
         Ok(())
     }
 
@@ -201,10 +252,10 @@ impl<'a> Lowering<'a> {
     }
 
     fn post(&mut self, steps: &[Step]) -> Result<()> {
-        let puts: Vec<(usize, Step)> =
-            steps.iter().copied().enumerate().filter(|(_, s)| s.kind == Kind::Put).collect();
-        let mut puts = puts.chunk_by(|(_, a), (_, b)| same_message(a, b)).peekable();
-        for (i, step) in steps.iter().enumerate() {
+        let puts = of_kind(steps, Kind::Put);
+        let mut messages = puts.chunk_by(same_message);
+        let (mut seen, mut posted) = (0, 0);
+        for step in steps {
             match step.kind {
                 Kind::Expect | Kind::ExpectNotify => {}
                 Kind::Copy => self.copy(step)?,
@@ -220,10 +271,13 @@ impl<'a> Lowering<'a> {
                 }
                 Kind::Put => {
                     // A message is posted at its first step.
-                    if let Some(message) = puts.next_if(|message| message[0].0 == i) {
-                        let message: Vec<Step> = message.iter().map(|&(_, step)| step).collect();
-                        self.put(&message)?;
+                    if seen == posted
+                        && let Some(message) = messages.next()
+                    {
+                        posted += message.len();
+                        self.put(message)?;
                     }
+                    seen += 1;
                 }
             }
         }
@@ -294,9 +348,9 @@ impl<'a> Lowering<'a> {
     fn share(&mut self, message: &[Step], runs: &[Range<usize>]) -> Result<()> {
         let first = message[runs[0].start];
         let (plan, rank, limits) = (self.plan, self.rank, self.limits);
-        let slots =
-            self.slots_at.entry(first.peer).or_insert_with(|| slots_at(plan, first.peer, rank, &limits));
-        let slot = slots.pop_front().ok_or_else(|| broken("the peer does not expect what this rank puts"))?;
+        let slots = self.slots_at.entry(first.peer).or_insert_with(|| Slots::new(plan, first.peer, rank));
+        let slot =
+            slots.next(&limits).ok_or_else(|| broken("the peer does not expect what this rank puts"))?;
         let target = Place::new(Region::Land, slot);
         let (mut segments, mut waits) = (Vec::with_capacity(runs.len()), Vec::new());
         if limits.gather > 1 {
@@ -343,7 +397,7 @@ impl<'a> Lowering<'a> {
     fn source(&mut self, run: &[Step]) -> Result<(Place, Vec<(u32, u32)>)> {
         if let [step] = run
             && let [wait, Wait::NONE] = step.waits
-            && let [landed] = of_counter(&self.landed, wait.counter, |l| l.counter)
+            && let [landed] = &self.landed[self.landed_of.entries(wait.counter)]
             && landed.target == step.source
             && landed.len == step.len
         {
@@ -355,10 +409,12 @@ impl<'a> Lowering<'a> {
 
     /// All that these steps wait for, as counts of arrivals and local bumps.
     fn waits(&mut self, steps: &[Step]) -> Result<Vec<(u32, u32)>> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(1);
         for wait in steps.iter().flat_map(|s| s.waits).filter(|w| w.counter != NO_COUNTER && w.at_least > 0) {
             let c = wait.counter;
-            if let Some(join) = self.joins.get(&c) {
+            if !self.joins.is_empty()
+                && let Some(join) = self.joins.get(&c)
+            {
                 out.extend(join);
                 continue;
             }
@@ -367,12 +423,11 @@ impl<'a> Lowering<'a> {
             if wait.at_least > bumps {
                 return Err(broken(&format!("a wait for counter {c} that is never over")));
             }
-            let slots = of_counter(&self.landed, c, |l| l.counter);
-            let slots: Vec<usize> = slots.iter().map(|landed| landed.slot).collect();
-            for slot in slots {
-                out.push(self.unpacked(slot)?);
+            for landed in self.landed_of.entries(c) {
+                let unpacked = self.unpacked(self.landed[landed].slot)?;
+                out.push(unpacked);
             }
-            let stands = of_counter(&self.stands, c, |&(plan, _)| plan);
+            let stands = &self.stands[self.stands_of.entries(c)];
             for &(_, counter) in stands {
                 let arrivals = self.expected[counter as usize].arrivals;
                 if wait.at_least < bumps && (counter != c || arrivals != bumps) {
@@ -380,7 +435,11 @@ impl<'a> Lowering<'a> {
                         "a wait for only a part of counter {c}, which is split or merged"
                     )));
                 }
-                out.push((counter, if wait.at_least < bumps { wait.at_least } else { arrivals }));
+                let wait = (counter, if wait.at_least < bumps { wait.at_least } else { arrivals });
+                // The pieces of a run mostly came in one, too.
+                if out.last() != Some(&wait) {
+                    out.push(wait);
+                }
             }
             if stands.is_empty() {
                 out.push((c, wait.at_least));
@@ -455,21 +514,18 @@ impl<'a> Lowering<'a> {
             });
             segments.extend(draft.segments);
         }
-        waiters.sort_unstable();
+        let starts = Starts::of(&waiters, self.expected.len(), |&(counter, ..)| counter);
+        starts.sort(&mut waiters, |&(counter, ..)| counter);
         // Counters that nobody bumps or waits for (dissolved joins) are cut off at the end.
         let bumped = ops.iter().filter(|op| op.kind.is_local() && op.bump != NO_COUNTER);
         let used = bumped.map(|op| op.bump as usize + 1).max().unwrap_or(0);
         let heard = self.expected.iter().rposition(|e| e.arrivals > 0).map_or(0, |c| c + 1);
         self.expected.truncate(used.max(heard));
-        let mut waiter_start = vec![0; self.expected.len() + 1];
-        for &(counter, ..) in &waiters {
-            *waiter_start
-                .get_mut(counter as usize + 1)
-                .ok_or_else(|| broken("a wait that is never over"))? += 1;
+        if waiters.last().is_some_and(|&(counter, ..)| counter as usize >= self.expected.len()) {
+            return Err(broken("a wait that is never over"));
         }
-        for c in 1..waiter_start.len() {
-            waiter_start[c] += waiter_start[c - 1];
-        }
+        let mut waiter_start = starts.0;
+        waiter_start.resize(self.expected.len() + 1, 0);
         Ok(Program {
             ops,
             segments,

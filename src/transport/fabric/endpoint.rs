@@ -89,7 +89,12 @@ impl Fabric {
         self.quirk
     }
 
-    fn of(lib: &'static Library, info: Info, options: &Options<'_>) -> Result<Self> {
+    /// Keys of memory are the provider's to choose.
+    pub(in crate::transport) fn chooses_keys(&self) -> bool {
+        self.memory.chooses_keys()
+    }
+
+    pub(super) fn of(lib: &'static Library, info: Info, options: &Options<'_>) -> Result<Self> {
         let (limits, mode) = limits(lib, &info);
         let buffers = MmapRaw::from(MmapMut::map_anon(DOORBELL + PAGE)?);
         let quirk = quirk(&limits.provider);

@@ -6,6 +6,7 @@
 //! what they promise is in [`quirks`].
 
 mod endpoint;
+mod interfaces;
 mod library;
 mod limits;
 mod memory;
@@ -19,6 +20,7 @@ mod stale;
 
 pub use super::Wait;
 pub use endpoint::Fabric;
+pub use interfaces::Interfaces;
 pub use library::Variable;
 pub use quirks::presets;
 pub use select::{Candidate, Survey, survey};

@@ -103,7 +103,7 @@ pub(super) fn choose(lib: &'static Library, options: &Options<'_>) -> Result<(Ca
     )))
 }
 
-fn best(found: &[(Candidate, Option<Info>)]) -> Option<usize> {
+pub(super) fn best(found: &[(Candidate, Option<Info>)]) -> Option<usize> {
     // The first of the highest: max_by_key would give the last.
     (0..found.len())
         .filter(|&i| found[i].0.rejected.is_none() && found[i].1.is_some())
@@ -122,7 +122,11 @@ fn names(provider: &str) -> Vec<&str> {
 }
 
 /// Asks libfabric for each provider that `options` allow; with `enough`, stops at the first that will do.
-fn look(lib: &'static Library, options: &Options<'_>, enough: bool) -> Vec<(Candidate, Option<Info>)> {
+pub(super) fn look(
+    lib: &'static Library,
+    options: &Options<'_>,
+    enough: bool,
+) -> Vec<(Candidate, Option<Info>)> {
     let mut found = Vec::new();
     for (place, name) in names(options.provider).into_iter().enumerate() {
         let quirk = quirk(name);

@@ -77,6 +77,10 @@ pub(crate) struct BenchArgs {
     /// Memory that is sent from and received into
     #[arg(long, value_enum, default_value_t)]
     pub(crate) memory: MemoryKind,
+    /// Cold buffers: before each repetition every rank reads so many bytes of other memory [--cold alone: so many that
+    /// the ranks of a node read twice their largest cache]
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = units::size_argument)]
+    pub(crate) cold: Option<u64>,
     /// Seconds that one call may take before it fails on every rank [default: CIRCULANT_DEADLINE]
     #[arg(long, value_name = "S", value_parser = units::seconds_argument)]
     pub(crate) deadline: Option<f64>,

@@ -3,6 +3,7 @@
 mod args;
 mod calls;
 mod check;
+mod cold;
 pub(crate) mod dist;
 mod groups;
 pub(crate) mod job;
@@ -19,6 +20,7 @@ use circulant::World;
 use circulant::comm::Options;
 use circulant::ops::reducer;
 use circulant::plan::registry::{self, Algorithm};
+use cold::Cold;
 use dist::{DISTS, Dist};
 use groups::{Between, SETTINGS};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -114,6 +116,12 @@ fn chosen(
     Ok(list)
 }
 
+/// How many ranks there are on the node that has most.
+fn most_per_node(nodes: &[u32]) -> u64 {
+    let on = |node: &u32| nodes.iter().filter(|n| *n == node).count();
+    nodes.iter().map(on).max().unwrap_or(1) as u64
+}
+
 /// What can be known to be wrong before any data moves. All ranks find the same.
 fn refuse(args: &BenchArgs, p: usize) -> Result<(), Failure> {
     if args.root >= p {
@@ -188,6 +196,7 @@ fn all_points<'a>(
         reps: usize::try_from(args.reps).unwrap_or(usize::MAX),
         time: args.time,
         memory: args.memory,
+        cold: args.cold.map(|bytes| Cold::new(bytes, most_per_node(world.nodes()))),
         mode: args.mode(),
         in_place: args.in_place,
         kind: args.kind,
@@ -215,6 +224,7 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
         provider: lab.world.provider().to_owned(),
         launcher: lab.world.launcher().to_owned(),
         memory: args.memory.name(),
+        cold_bytes: lab.cold.as_ref().map_or(0, Cold::bytes),
         mode: lab.mode.name(),
         in_place: args.in_place,
         kind: args.kind.name(),

@@ -332,6 +332,7 @@ mod tests {
             provider: "tcp".to_owned(),
             launcher: "pmi1".to_owned(),
             memory: "arena",
+            cold_bytes: 0,
             mode: "blocking",
             in_place: false,
             kind: "i32",

@@ -1,6 +1,7 @@
 //! One point: untimed runs that size the repetitions, then for each repetition a barrier, the operation timed
 //! locally, and the slowest rank's time. Smallest and median over the repetitions, and the smallest span.
 
+use super::cold::Cold;
 use super::dist::Dist;
 use super::groups::Between;
 use super::job::{Job, MemoryKind, Mode, Order};
@@ -34,6 +35,8 @@ pub(crate) struct Lab<'a> {
     /// Seconds that a point's repetitions may take.
     pub(crate) time: f64,
     pub(crate) memory: MemoryKind,
+    /// What is read between repetitions.
+    pub(crate) cold: Option<Cold>,
     pub(crate) mode: Mode,
     pub(crate) in_place: bool,
     pub(crate) kind: Type,
@@ -188,6 +191,7 @@ struct Times {
 fn timed_runs(lab: &Lab<'_>, job: &mut dyn Job, reps: usize) -> Result<Times, Failure> {
     let mut mine = vec![[0u64; 2]; reps];
     for slot in &mut mine {
+        lab.cold.iter().for_each(Cold::sweep);
         lab.comm.barrier()?;
         let start = now();
         job.run()?;

@@ -133,6 +133,8 @@ pub(crate) struct Setting {
     pub(crate) provider: String,
     pub(crate) launcher: String,
     pub(crate) memory: &'static str,
+    /// Read by each rank before each repetition, so that buffers are cold; 0 when they are warm.
+    pub(crate) cold_bytes: u64,
     pub(crate) mode: &'static str,
     pub(crate) in_place: bool,
     #[serde(rename = "type")]
@@ -167,12 +169,13 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     let wire =
         circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let mut text = format!(
-        "\n{} on {}, provider {}, launcher {}, {} memory, {} calls{}\n",
+        "\n{} on {}, provider {}, launcher {}, {} memory{}, {} calls{}\n",
         crate::units::plural(s.p as u64, "rank"),
         crate::units::plural(u64::from(s.nodes), "node"),
         s.provider,
         s.launcher,
         s.memory,
+        if s.cold_bytes > 0 { format!(", cold ({} read before)", size(s.cold_bytes)) } else { String::new() },
         s.mode,
         if s.in_place { ", in place" } else { "" },
     );

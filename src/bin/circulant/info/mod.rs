@@ -3,17 +3,20 @@
 mod machine;
 mod print;
 mod problems;
+mod wires;
 
 use crate::outcome::{Failure, Out};
 use circulant::config::{Config, SETTINGS};
 use circulant::transport::fabric::{Options, Survey, survey};
+use circulant::transport::route::Route;
 use clap::Args;
 use machine::{Interface, Limits};
 use problems::Problem;
 use serde::Serialize;
+use wires::Wire;
 
 const AFTER_HELP: &str = "\
-Providers are listed as they would be judged for ranks on several nodes, and for ranks that all run on this one, \
+First stands the wire that ranks would take, by where they are. libfabric's providers are listed as they would be judged for ranks on several nodes, and for ranks that all run on this one, \
 with the settings of this environment. Nothing is changed and nobody is connected to.
 
 Examples:
@@ -44,6 +47,8 @@ enum Format {
 struct Report {
     version: &'static str,
     host: String,
+    /// What would be taken, and why.
+    wires: Vec<Wire>,
     libfabric: Option<Library>,
     providers: Vec<Provider>,
     interfaces: Vec<Interface>,
@@ -135,15 +140,21 @@ impl Report {
         });
         report.settings = settings(&config);
         report.ask_libfabric(&config);
+        report.wires = wires::wires(config.text("provider"), &report.providers, &wires::shared_memory());
         problems::find(&mut report, &config);
         report
     }
 
     /// Judges the providers for ranks on several nodes and on one.
     fn ask_libfabric(&mut self, config: &Config) {
+        // Of ours it knows nothing.
+        let provider = match Route::of(config.text("provider"), &[0, 0, 1]) {
+            Route::Both(far) | Route::Fabric(far) => far,
+            Route::Shm { .. } => "auto",
+        };
         for one_node in [false, true] {
             let options = Options {
-                provider: config.text("provider"),
+                provider,
                 all_on_one_node: one_node,
                 size: 2,
                 wait: None,

@@ -6,6 +6,7 @@ use crate::units::{align, size};
 /// All of it.
 pub(super) fn table(report: &Report) -> String {
     let mut text = format!("circulant {} on {}\n", report.version, report.host);
+    text += &wires(report);
     text += &libfabric(report);
     text += &providers(report);
     text += &interfaces(report);
@@ -25,6 +26,12 @@ fn columns(rows: &[Vec<String>]) -> String {
 
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
+}
+
+fn wires(report: &Report) -> String {
+    let mut rows = vec![row(["ranks", "wire", "why"])];
+    rows.extend(report.wires.iter().map(|w| row([w.ranks, w.wire.as_deref().unwrap_or("none"), &w.why])));
+    format!("\nWires\n{}\n", columns(&rows))
 }
 
 fn libfabric(report: &Report) -> String {
@@ -51,7 +58,7 @@ fn providers(report: &Report) -> String {
         });
         rows.push(line);
     }
-    format!("\nProviders (scores; * is chosen)\n{}{}", columns(&rows), reasons(report))
+    format!("\nProviders of libfabric (scores; * is the best)\n{}{}", columns(&rows), reasons(report))
 }
 
 fn judged(j: Option<&Judgement>) -> String {

@@ -1,6 +1,7 @@
 //! What is wrong or slow here, and what to do about it.
 
-use super::{Provider, Report};
+use super::Report;
+use super::wires::{self, Wire};
 use crate::units::{plural, size};
 use circulant::Error;
 use circulant::config::{Config, SETTINGS};
@@ -97,21 +98,20 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Nothing to choose, for one case or both.
+/// Nothing to choose, for ranks in some places.
 fn choice(report: &Report, config: &Config) -> Vec<Problem> {
-    let several = report.providers.iter().any(|p| Provider::chosen(p.several_nodes.as_ref()));
-    let one = report.providers.iter().any(|p| Provider::chosen(p.one_node.as_ref()));
-    let place = match (several, one) {
-        (true, true) => return Vec::new(),
-        (false, true) => "ranks on several nodes",
-        (true, false) => "ranks on this node",
-        (false, false) => "any ranks",
-    };
     let provider = config.text("provider");
-    let what = format!("no provider will do for {place} (CIRCULANT_PROVIDER is {provider})");
+    // Who names shm knows that it carries one node only.
+    let wanted = |w: &&Wire| provider != "shm" || w.ranks == wires::HERE;
+    let lacking: Vec<&Wire> = report.wires.iter().filter(|w| w.wire.is_none()).filter(wanted).collect();
+    let places: Vec<&str> = lacking.iter().map(|w| w.ranks).collect();
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let what = format!("no wire for ranks {} (CIRCULANT_PROVIDER is {provider})", places.join(", or "));
     let remedy = match provider {
         "auto" => "the table of providers says why; Debian's libfabric1 has what is needed for TCP",
-        _ => "the table of providers says why; auto takes the best of all",
+        _ => "the tables of wires and providers say why; auto takes the best of all",
     };
     vec![Problem::serious(what, remedy)]
 }
@@ -158,7 +158,7 @@ fn limits(report: &Report) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Judgement, Library};
+    use super::super::{Judgement, Library, Provider};
     use super::*;
 
     fn report() -> Report {
@@ -174,6 +174,7 @@ mod tests {
             }],
             ..Report::default()
         };
+        report.wires = wires::wires("auto", &report.providers, &Ok(()));
         report.limits.cores = 4;
         report.limits.shm_free = Some(1 << 40);
         report
@@ -200,7 +201,13 @@ mod tests {
         r.providers[0].provider = "tcp".to_owned();
         assert_eq!(limits(&r).len(), 3, "memlock matters to verbs only");
         r.providers[0].several_nodes = None;
-        assert!(choice(&r, &Config::defaults())[0].what.contains("several nodes"));
+        r.wires = wires::wires("auto", &r.providers, &Ok(()));
+        let found = choice(&r, &Config::defaults());
+        assert!(found.len() == 1 && found[0].what.contains("several nodes"), "{found:?}");
+        let mut config = Config::defaults();
+        config.set("provider", "shm").unwrap();
+        r.wires = wires::wires("shm", &r.providers, &Ok(()));
+        assert_eq!(choice(&r, &config), []);
     }
 
     #[test]

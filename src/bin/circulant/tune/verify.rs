@@ -40,6 +40,7 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
         reps: 1000,
         time: args.time,
         memory: MemoryKind::Arena,
+        cold: None,
         mode: Mode::Blocking,
         in_place: false,
         kind: Type::F64,

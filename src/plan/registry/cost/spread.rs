@@ -240,6 +240,13 @@ fn volume(a: &Arguments) -> f64 {
     float(a.counts.iter().sum::<u64>() - a.counts.iter().min().copied().unwrap_or(0))
 }
 
+/// The arguments of the allgather that it is where all counts are equal: no count need be looked at then.
+pub(in crate::plan::registry) fn regular(a: &Arguments) -> Option<Arguments> {
+    let bytes = *a.counts.first()?;
+    let equal = a.counts.iter().all(|count| *count == bytes);
+    equal.then(|| Arguments { size: a.size, bytes, blocks: a.blocks, ..Arguments::default() })
+}
+
 fn unequal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
     let rounds = widths.into_iter().map(|(d, width)| (d, width, float(heaviest(&a.counts, width)))).collect();
     // In the simulator rounds of unequal messages overlap; real links carry the puts to several peers in turns, all of
@@ -250,20 +257,16 @@ fn unequal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
 
 /// The most bytes that `width` consecutive owners have.
 pub(super) fn heaviest(counts: &[u64], width: u32) -> u64 {
-    let (p, width) = (counts.len(), width as usize);
-    let mut window: u64 = counts[..width.min(p)].iter().sum();
-    let mut most = window;
-    for (leaves, enters) in counts.iter().zip(counts.iter().cycle().skip(width)) {
-        window = window - leaves + enters;
-        most = most.max(window);
-    }
-    most
+    rules::heaviest_window(counts, width as usize)
 }
 
 /// One block: as the windows say. More: what the rule for n counts, see [`rules::allgatherv_blocks`].
 pub(in crate::plan::registry) fn allgatherv(a: &Arguments, path: &mut Path<'_>) {
     if a.counts.len() < 2 {
         return;
+    }
+    if let Some(a) = regular(a) {
+        return allgather_pieces(&a, path);
     }
     let owners = a.counts.iter().filter(|count| **count > 0).count();
     let widths = circulant_widths(a.size);
@@ -307,7 +310,10 @@ pub(in crate::plan::registry) fn allgatherv(a: &Arguments, path: &mut Path<'_>) 
 }
 
 pub(in crate::plan::registry) fn allgatherv_bruck(a: &Arguments, path: &mut Path<'_>) {
-    unequal(a, doubling_widths(a.size), path);
+    match regular(a) {
+        Some(a) => allgather_bruck(&a, path),
+        None => unequal(a, doubling_widths(a.size), path),
+    }
 }
 
 /// The largest contribution is waited for in every round.
@@ -318,6 +324,9 @@ pub(in crate::plan::registry) fn allgatherv_ring(a: &Arguments, path: &mut Path<
 
 /// Every block of every owner passes a link once; the first p−1 hops are not hidden.
 pub(in crate::plan::registry) fn allgatherv_pipelined(a: &Arguments, path: &mut Path<'_>) {
+    if let Some(a) = regular(a) {
+        return allgather_pipelined(&a, path);
+    }
     let most = a.counts.iter().copied().max().unwrap_or(0);
     let by_rule = || most.div_ceil(rules::ring_block(&a.counts, path.model()).max(1)).max(1);
     let n = a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(u32::MAX));
@@ -331,6 +340,9 @@ pub(in crate::plan::registry) fn allgatherv_pipelined(a: &Arguments, path: &mut 
 }
 
 pub(in crate::plan::registry) fn allgatherv_mesh(a: &Arguments, path: &mut Path<'_>) {
+    if let Some(a) = regular(a) {
+        return allgather_mesh(&a, path);
+    }
     let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
     let volume = float(heaviest(&a.counts, columns)) * f64::from(rows.saturating_sub(1))
         + largest(a) * f64::from(columns.saturating_sub(1));

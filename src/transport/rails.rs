@@ -1,0 +1,277 @@
+//! Several network interfaces as one wire: an endpoint of the same provider on each (a *rail*), and every put takes the
+//! rail that has carried least so far. Arrivals are counted, never ordered, so a put may take any; messages take the
+//! first rail.
+//!
+//! A range is registered with all rails, and has one name: where keys are ours to choose it has the same on each; where
+//! the provider chooses them (RDMA hardware), the two keys of two rails, of 32 bits, make one of ours.
+//!
+//! [`Limits::max_put`] is short, so that also a message in one piece goes over all rails.
+
+use super::fabric::{Fabric, Interfaces, Options, Wait};
+use super::{Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
+use crate::error::{Error, ErrorKind, Result, argument};
+use std::time::Duration;
+
+/// The most rails.
+pub const MOST: usize = 8;
+/// Longer puts are parted: on a wire of 100 Gbit/s it takes 10 µs, which is some ten times what posting one costs.
+const STRIPE: u64 = 128 << 10;
+/// What a put without data counts for beside its bytes.
+const HEADER: u64 = 64;
+/// The longest gather list that is passed on.
+const GATHER: usize = 16;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Rails {
+    rails: Vec<Fabric>,
+    limits: Limits,
+    /// Keys are the provider's: see [`pack`].
+    packed: bool,
+    /// The registrations of a range with all rails, by our own number.
+    ranges: Vec<Option<[Registration; MOST]>>,
+    free: Vec<u32>,
+    /// Bytes that each rail has carried.
+    carried: [u64; MOST],
+}
+
+/// An endpoint on each of these interfaces, together; of one interface just that.
+///
+/// # Errors
+/// As [`Fabric::open`]; and when there are no such interfaces, or more than the provider's keys allow.
+pub fn open(options: &Options<'_>, interfaces: &Interfaces) -> Result<Box<dyn Transport>> {
+    let options = match (interfaces, options.wait) {
+        (Interfaces::Best, _) => return Ok(Box::new(Fabric::open(options)?)),
+        // Asleep in one rail nobody hears the others.
+        (_, None | Some(Wait::Block)) => Options { wait: Some(Wait::Yield), ..*options },
+        _ => *options,
+    };
+    let mut rails = Fabric::open_on(&options, interfaces)?;
+    match rails.len() {
+        1 => Ok(Box::new(rails.remove(0))),
+        _ => Ok(Box::new(Rails::new(rails)?)),
+    }
+}
+
+impl Rails {
+    /// Of endpoints of one provider that nobody has used yet.
+    fn new(rails: Vec<Fabric>) -> Result<Self> {
+        let mut limits = rails[0].limits().clone();
+        let packed = rails[0].chooses_keys();
+        let most = if packed { 2 } else { MOST };
+        if rails.len() > most {
+            let (n, of) = (rails.len(), &limits.provider);
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!("{n} rails: over {of} there can be {most} at most"),
+            )
+            .help("CIRCULANT_RAILS=2 takes two"));
+        }
+        for other in rails.iter().map(Transport::limits) {
+            limits.max_put = limits.max_put.min(other.max_put).min(STRIPE);
+            limits.gather = limits.gather.min(other.gather).min(GATHER);
+            limits.inject = limits.inject.min(other.inject);
+            limits.message = limits.message.min(other.message);
+            if other.borrow == Borrow::Staged {
+                limits.borrow = Borrow::Staged;
+            }
+        }
+        limits.provider = format!("{}*{}", limits.provider, rails.len());
+        Ok(Self { rails, limits, packed, ranges: Vec::new(), free: Vec::new(), carried: [0; MOST] })
+    }
+
+    /// The rails' registrations of one of ours.
+    fn each(&self, registration: Registration) -> Result<[Registration; MOST]> {
+        self.ranges
+            .get(registration.0 as usize)
+            .copied()
+            .flatten()
+            .ok_or_else(|| argument(format!("registration {} is not one of this endpoint's", registration.0)))
+    }
+
+    /// The rail that has carried least of those not yet `tried`.
+    fn next(&self, tried: u32) -> Option<usize> {
+        (0..self.rails.len()).filter(|i| tried & 1 << i == 0).min_by_key(|&i| self.carried[i])
+    }
+
+    /// One name for what the rails call a range.
+    fn name(&self, remotes: &[Remote]) -> Result<Remote> {
+        let first = remotes[0];
+        let alike = remotes.iter().all(|r| r.base == first.base);
+        let key = match self.packed {
+            true => pack(remotes),
+            false => remotes.iter().all(|r| r.key == first.key).then_some(first.key),
+        };
+        match key.filter(|_| alike) {
+            Some(key) => Ok(Remote { key, ..first }),
+            None => Err(Error::new(
+                ErrorKind::Transport,
+                "the rails' names for a range of memory do not go together",
+            )
+            .over(self.limits.provider.as_str())
+            .help("CIRCULANT_RAILS=1 takes one interface")),
+        }
+    }
+}
+
+/// Two keys of 32 bits as one.
+fn pack(remotes: &[Remote]) -> Option<u64> {
+    let [a, b] = remotes else { return None };
+    (a.key >> 32 == 0 && b.key >> 32 == 0).then_some(b.key << 32 | a.key)
+}
+
+/// The key for one of two rails.
+fn unpack(key: u64, rail: usize) -> u64 {
+    (if rail == 0 { key } else { key >> 32 }) & u64::from(u32::MAX)
+}
+
+impl Transport for Rails {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for own in self.rails.iter().map(Transport::address) {
+            // Some dozen bytes.
+            out.push(u8::try_from(own.len()).unwrap_or(0));
+            out.extend(own);
+        }
+        out
+    }
+
+    fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {
+        let (mut parts, mut rest) = (Vec::new(), address);
+        while let Some((own, more)) =
+            rest.split_first().and_then(|(n, rest)| rest.split_at_checked(usize::from(*n)))
+        {
+            parts.push(own);
+            rest = more;
+        }
+        if parts.len() != self.rails.len() || !rest.is_empty() {
+            let what = format!("it has {} rails, and we have {}", parts.len(), self.rails.len());
+            return Err(Error::new(ErrorKind::Transport, what)
+                .with_peer(peer as usize)
+                .over(self.limits.provider.as_str())
+                .help("CIRCULANT_RAILS must give the same number on all nodes: name the interfaces"));
+        }
+        self.rails.iter_mut().zip(parts).try_for_each(|(rail, own)| rail.connect(peer, own))
+    }
+
+    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+        // With all, also after a failure: rails that choose keys alike must have chosen as many.
+        let mut done = Vec::with_capacity(self.rails.len());
+        for rail in &mut self.rails {
+            // SAFETY: passed on.
+            done.push(unsafe { rail.register(ptr, len) });
+        }
+        let mut list = [Registration(u32::MAX); MOST];
+        let mut remotes = [Remote::default(); MOST];
+        let mut outcome = Ok(());
+        for (i, one) in done.iter().enumerate() {
+            match one {
+                Ok((registration, remote)) => (list[i], remotes[i]) = (*registration, *remote),
+                Err(e) => outcome = outcome.and(Err(e.clone())),
+            }
+        }
+        match outcome.and_then(|()| self.name(&remotes[..done.len()])) {
+            Ok(remote) => {
+                let index = match self.free.pop() {
+                    Some(i) => i,
+                    None => {
+                        self.ranges.push(None);
+                        u32::try_from(self.ranges.len() - 1).unwrap_or(u32::MAX)
+                    }
+                };
+                self.ranges[index as usize] = Some(list);
+                Ok((Registration(index), remote))
+            }
+            Err(e) => {
+                for (rail, one) in self.rails.iter_mut().zip(done) {
+                    if let Ok((registration, _)) = one {
+                        rail.deregister(registration)?;
+                    }
+                }
+                Err(e)
+            }
+        }
+    }
+
+    fn deregister(&mut self, registration: Registration) -> Result<()> {
+        let list = self.each(registration)?;
+        // All or an error; what is left after one, closing ends.
+        self.rails.iter_mut().zip(list).try_for_each(|(rail, own)| rail.deregister(own))?;
+        self.ranges[registration.0 as usize] = None;
+        self.free.push(registration.0);
+        Ok(())
+    }
+
+    unsafe fn put(
+        &mut self,
+        peer: u32,
+        sources: &[Source],
+        address: u64,
+        key: u64,
+        word: u32,
+        token: u64,
+    ) -> Result<Posted> {
+        const EMPTY: Source = Source { ptr: std::ptr::null(), len: 0, registration: Registration(u32::MAX) };
+        let (mut list, mut ranges, mut count) = ([EMPTY; GATHER], [[Registration(0); MOST]; GATHER], 0);
+        for s in sources.iter().filter(|s| s.len > 0) {
+            if count == self.limits.gather {
+                let (n, most) = (sources.len(), self.limits.gather);
+                return Err(argument(format!("a put of {n} segments exceeds this provider's {most}")));
+            }
+            (list[count], ranges[count]) = (*s, self.each(s.registration)?);
+            count += 1;
+        }
+        let bytes = list[..count].iter().map(|s| s.len as u64).sum::<u64>() + HEADER;
+        let mut tried = 0;
+        while let Some(i) = self.next(tried) {
+            for (s, own) in list.iter_mut().zip(&ranges).take(count) {
+                s.registration = own[i];
+            }
+            let key = if self.packed { unpack(key, i) } else { key };
+            // SAFETY: passed on; the registrations are those of the same ranges.
+            if unsafe { self.rails[i].put(peer, &list[..count], address, key, word, token)? } == Posted::Yes {
+                self.carried[i] += bytes;
+                return Ok(Posted::Yes);
+            }
+            tried |= 1 << i;
+        }
+        Ok(Posted::Again)
+    }
+
+    fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
+        self.rails[0].message(peer, bytes)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        self.rails.iter_mut().try_fold(0, |n, rail| Ok(n + rail.poll(sink)?))
+    }
+
+    fn idle(&mut self, longest: Duration) {
+        self.rails[0].idle(longest);
+    }
+
+    fn close(&mut self) -> Result<()> {
+        // All of them, whatever becomes of one.
+        let outcomes: Vec<_> = self.rails.iter_mut().map(Transport::close).collect();
+        outcomes.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_keys_make_one_and_come_apart_again() {
+        let remote = |key| Remote { base: 0, key };
+        let (a, b) = (0xDEAD_BEEF, 0xFFFF_FFFF);
+        let key = pack(&[remote(a), remote(b)]).unwrap();
+        assert_eq!([unpack(key, 0), unpack(key, 1)], [a, b]);
+        assert_eq!(pack(&[remote(1 << 32), remote(0)]), None);
+        assert_eq!(pack(&[remote(1), remote(2), remote(3)]), None);
+    }
+}
