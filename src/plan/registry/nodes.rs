@@ -2,8 +2,9 @@
 //! of the proof, of which many are empty for most ranks.
 
 use super::cost::nodes as cost;
+use super::line::line;
 use super::reductions::{commutes, reduce_blocks};
-use super::{Algorithm, Arguments, Build, Operation, order, q};
+use super::{Algorithm, Arguments, Operation, order, q};
 use crate::error::{Result, argument};
 use crate::plan::allgatherv::circulant::Blocks;
 use crate::plan::node::{Nodes, barrier::Barrier, fold::Fold, spread::Spread};
@@ -24,29 +25,6 @@ const DOUBLED: &str = "<= (S+q_N+1)m";
 const ALLREDUCED_LANES: &str = "<= m + S*ceil(m/S) + 2(N-1)*ceil(m/S/N)";
 const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373; Träff 2022";
 
-const fn line(
-    operation: Operation,
-    name: &'static str,
-    [restrictions, rounds, volume, source]: [&'static str; 4],
-    fits: fn(&Arguments) -> Result<()>,
-    rounds_of: fn(&Arguments, u32) -> u32,
-    build: Build,
-) -> Algorithm {
-    Algorithm {
-        operation,
-        name,
-        restrictions,
-        rounds,
-        volume,
-        source,
-        fits,
-        rounds_of,
-        build,
-        cost: None,
-        order: None,
-    }
-}
-
 /// All of them.
 pub(super) const LINES: &[Algorithm] = {
     use Operation::{Allgather, Allgatherv, Allreduce, Barrier as Barriers, Bcast, Reduce};
@@ -55,70 +33,70 @@ pub(super) const LINES: &[Algorithm] = {
             Bcast,
             "node_circulant",
             [LEADERS, "<= (n+q_N)S", "m", "Träff 2022, Algorithm 6, among the nodes' leaders"],
-            leaders,
             |a, n| by_blocks(a, n, 0),
             |a, model| {
                 let n = bcast_blocks(a, model);
                 Ok(Box::new(Spread::bcast(nodes(a)?, a.root, a.bytes, n)?))
             },
         )
+        .only(leaders)
         .costs(cost::bcast),
         line(
             Bcast,
             "lanes",
             [LANES, "<= (n+q_N)S + S-1", "m", FULL_LANE],
-            lanes,
             |a, n| by_blocks(a, n, 1),
             |a, model| {
                 let n = bcast_blocks(a, model);
                 Ok(Box::new(Spread::bcast_lanes(even(a)?, a.root, a.bytes, n)?))
             },
         )
+        .only(lanes)
         .costs(cost::bcast_lanes),
         line(
             Allgather,
             "node_circulant",
             [LEADERS, "<= (n+q_N)S + S-1", "m - m/p", "Träff 2022, Algorithm 9, among the nodes' leaders"],
-            leaders,
             |a, n| by_blocks(a, n, 1),
             |a, model| allgatherv(&equal(a)?, model),
         )
+        .only(leaders)
         .costs(cost::allgather),
         line(
             Allgather,
             "lanes",
             [LANES, "<= (n+q_N)S", "m - m/p", FULL_LANE],
-            lanes,
             |a, n| by_blocks(a, n, 0),
             |a, model| allgatherv_lanes(&equal(a)?, model),
         )
+        .only(lanes)
         .costs(cost::allgather_lanes),
         line(
             Allgatherv,
             "node_circulant",
             [LEADERS, "<= (n+q_N)S + S-1", "m - m_r", "Träff 2022, Algorithm 9, among the nodes' leaders"],
-            leaders,
             |a, n| by_blocks(a, n, 1),
             allgatherv,
         )
+        .only(leaders)
         .costs(cost::allgatherv),
         line(
             Allgatherv,
             "lanes",
             [LANES, "<= (n+q_N)S", "m - m_r", FULL_LANE],
-            lanes,
             |a, n| by_blocks(a, n, 0),
             allgatherv_lanes,
         )
+        .only(lanes)
         .costs(cost::allgatherv_lanes),
         line(
             Barriers,
             "node_dissemination",
             [LEADERS, "q_N + 2(S-1)", "0", "dissemination among the nodes' leaders"],
-            leaders,
             |a, _| nodes(a).map_or(0, |nodes| q(nodes.count()) + 2 * (nodes.most() - 1)),
             |a, _| Ok(Box::new(Barrier::new(nodes(a)?))),
         )
+        .only(leaders)
         .costs(cost::barrier),
         line(
             Reduce,
@@ -129,7 +107,6 @@ pub(super) const LINES: &[Algorithm] = {
                 REDUCED,
                 "Träff 2022, Algorithm 6 reversed, among the nodes' leaders",
             ],
-            |a| leaders(a).and_then(|()| commutes(a, "node_circulant")),
             |a, n| by_blocks(a, n + 1, 2),
             |a, model| {
                 let (nodes, n) = (nodes(a)?, fold_blocks(a, model));
@@ -137,13 +114,13 @@ pub(super) const LINES: &[Algorithm] = {
                 Ok(Box::new(Fold::reduce(nodes, a.root, (a.bytes, a.element), n, a.in_place)?))
             },
         )
+        .only(|a| leaders(a).and_then(|()| commutes(a, "node_circulant")))
         .costs(cost::reduce)
         .ordered(order::NODEWISE_BLOCKS),
         line(
             Reduce,
             "lanes",
             [LANES_COMMUTE, "<= (n+q_N+1)S + S-1", REDUCED_LANES, FULL_LANE],
-            |a| lanes(a).and_then(|()| commutes(a, "lanes")),
             |a, n| by_blocks(a, n + 1, 1),
             |a, model| {
                 let (nodes, n) = (even(a)?, fold_blocks(a, model));
@@ -151,6 +128,7 @@ pub(super) const LINES: &[Algorithm] = {
                 Ok(Box::new(Fold::reduce_lanes(nodes, a.root, (a.bytes, a.element), n, a.in_place)?))
             },
         )
+        .only(|a| lanes(a).and_then(|()| commutes(a, "lanes")))
         .costs(cost::reduce_lanes)
         .ordered(order::NODEWISE_BLOCKS),
         line(
@@ -162,7 +140,6 @@ pub(super) const LINES: &[Algorithm] = {
                 ALLREDUCED,
                 "arXiv 2410.14234 among the nodes' leaders",
             ],
-            |a| leaders(a).and_then(|()| commutes(a, "node_circulant")),
             |a, _| twice(a, 2),
             |a, _| {
                 let nodes = nodes(a)?;
@@ -170,13 +147,13 @@ pub(super) const LINES: &[Algorithm] = {
                 Ok(Box::new(Fold::allreduce(nodes, (a.bytes, a.element), a.in_place)?))
             },
         )
+        .only(|a| leaders(a).and_then(|()| commutes(a, "node_circulant")))
         .costs(cost::allreduce)
         .ordered(order::NODEWISE),
         line(
             Allreduce,
             "lanes",
             [LANES_COMMUTE, "<= (2q_N+2)S + S-1", ALLREDUCED_LANES, FULL_LANE],
-            |a| lanes(a).and_then(|()| commutes(a, "lanes")),
             |a, _| twice(a, 1),
             |a, _| {
                 let nodes = even(a)?;
@@ -184,13 +161,13 @@ pub(super) const LINES: &[Algorithm] = {
                 Ok(Box::new(Fold::allreduce_lanes(nodes, (a.bytes, a.element), a.in_place)?))
             },
         )
+        .only(|a| lanes(a).and_then(|()| commutes(a, "lanes")))
         .costs(cost::allreduce_lanes)
         .ordered(order::NODEWISE),
         line(
             Allreduce,
             "node_doubling",
             [LEADERS_COMMUTE, "<= (q_N+3)S + 2(S-1)", DOUBLED, "recursive doubling among the nodes' leaders"],
-            |a| leaders(a).and_then(|()| commutes(a, "node_doubling")),
             |a, _| by_blocks(a, 3, 2),
             |a, _| {
                 let nodes = nodes(a)?;
@@ -198,6 +175,7 @@ pub(super) const LINES: &[Algorithm] = {
                 Ok(Box::new(Fold::doubling(nodes, (a.bytes, a.element), a.in_place)?))
             },
         )
+        .only(|a| leaders(a).and_then(|()| commutes(a, "node_doubling")))
         .costs(cost::allreduce_doubling)
         .ordered(order::NODEWISE),
     ]
