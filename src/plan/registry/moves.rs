@@ -19,15 +19,15 @@ const ANY: &str = "any p, root";
 const COUNTS: &str = "any p, root, counts; all ranks know all counts";
 const TWO: &str = "p a power of two";
 
-fn binomial(a: &Arguments) -> Result<Box<dyn Tree>> {
+pub(super) fn binomial(a: &Arguments) -> Result<Box<dyn Tree>> {
     Ok(Box::new(Binomial::new(a.size, a.root)?))
 }
 
-fn star(a: &Arguments) -> Result<Box<dyn Tree>> {
+pub(super) fn star(a: &Arguments) -> Result<Box<dyn Tree>> {
     Ok(Box::new(Star::new(a.size, a.root)?))
 }
 
-fn size_aware(a: &Arguments) -> Result<Box<dyn Tree>> {
+pub(super) fn size_aware(a: &Arguments) -> Result<Box<dyn Tree>> {
     Ok(Box::new(SizeAware::new(&a.counts, a.root)?))
 }
 
@@ -39,11 +39,11 @@ fn gatherv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Pl
     Ok(Box::new(Gather::irregular(tree, &a.counts, &a.displs, a.in_place)?))
 }
 
-fn scatter(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
+pub(super) fn scatter(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
     Ok(Box::new(Scatter::new(tree, a.bytes, a.in_place)?))
 }
 
-fn scatterv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
+pub(super) fn scatterv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
     Ok(Box::new(Scatter::irregular(tree, &a.counts, &a.displs, a.in_place)?))
 }
 
@@ -213,8 +213,12 @@ pub(super) fn relayed(algorithm: &Algorithm, a: &Arguments) -> Option<u64> {
         (Operation::Scatterv, "size-aware") => size_aware(a),
         _ => return None,
     };
-    let tree = tree.ok()?;
-    let count = |position| match algorithm.operation {
+    largest_subtree(algorithm.operation, a, &*tree.ok()?)
+}
+
+/// The bytes of the largest subtree below the root of a scatter(v): what its root receives.
+pub(super) fn largest_subtree(operation: Operation, a: &Arguments, tree: &dyn Tree) -> Option<u64> {
+    let count = |position| match operation {
         Operation::Scatter => a.bytes,
         _ => a.counts[tree.rank(position) as usize],
     };

@@ -4,12 +4,15 @@
 use super::cost::nodes as cost;
 use super::line::line;
 use super::reductions::{commutes, reduce_blocks};
-use super::{Algorithm, Arguments, Operation, order, q};
+use super::{Algorithm, Arguments, Operation, moves, order, q};
 use crate::error::{Result, argument};
 use crate::plan::allgatherv::circulant::Blocks;
-use crate::plan::node::{Nodes, barrier::Barrier, fold::Fold, spread::Spread};
+use crate::plan::node::{
+    Nodes, alltoall::Lanes, barrier::Barrier, fold::Fold, spread::Spread, tree::NodeTree,
+};
 use crate::plan::partial::Pieces;
 use crate::plan::price::Model;
+use crate::plan::tree::Tree;
 use crate::plan::{Plan, rules};
 
 type Built = Result<Box<dyn Plan>>;
@@ -18,16 +21,19 @@ const LEADERS: &str = "several nodes, several ranks on some";
 const LANES: &str = "several nodes of the same number of ranks, several on each";
 const LEADERS_COMMUTE: &str = "several nodes, several ranks on some; commutative";
 const LANES_COMMUTE: &str = "several nodes of the same number of ranks, several on each; commutative";
+const SUBTREE: &str = "largest subtree";
 const REDUCED: &str = "<= Sm + (n-1+q_N)*ceil(m/n)";
 const REDUCED_LANES: &str = "<= m + S*ceil(m/S) + (n-1+q_N)*ceil(m/S/n)";
 const ALLREDUCED: &str = "<= Sm + 2(N-1)*ceil(m/N)";
 const DOUBLED: &str = "<= (S+q_N+1)m";
 const ALLREDUCED_LANES: &str = "<= m + S*ceil(m/S) + 2(N-1)*ceil(m/S/N)";
+const SCATTERED: &str = "<= (S+q_N) times the bytes of a lane";
 const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373; Träff 2022";
 
 /// All of them.
 pub(super) const LINES: &[Algorithm] = {
-    use Operation::{Allgather, Allgatherv, Allreduce, Barrier as Barriers, Bcast, Reduce};
+    use Operation::{Allgather, Allgatherv, Allreduce, Alltoall, Barrier as Barriers, Bcast, Reduce};
+    use Operation::{ReduceScatter, ReduceScatterBlock, Scatter, Scatterv};
     &[
         line(
             Bcast,
@@ -178,8 +184,119 @@ pub(super) const LINES: &[Algorithm] = {
         .only(|a| leaders(a).and_then(|()| commutes(a, "node_doubling")))
         .costs(cost::allreduce_doubling)
         .ordered(order::NODEWISE),
+        line(
+            ReduceScatter,
+            "lanes",
+            [LEADERS_COMMUTE, "<= (q_N+2)S + S-1", SCATTERED, FULL_LANE],
+            |a, _| by_blocks(a, 2, 1),
+            |a, _| reduce_scatter(a, &a.counts),
+        )
+        .only(|a| leaders(a).and_then(|()| commutes(a, "lanes")))
+        .costs(cost::reduce_scatter)
+        .ordered(order::NODEWISE),
+        line(
+            ReduceScatterBlock,
+            "lanes",
+            [LEADERS_COMMUTE, "<= (q_N+2)S + S-1", SCATTERED, FULL_LANE],
+            |a, _| by_blocks(a, 2, 1),
+            |a, _| reduce_scatter(a, &equal(a)?.counts),
+        )
+        .only(|a| leaders(a).and_then(|()| commutes(a, "lanes")))
+        .costs(cost::reduce_scatter_block)
+        .ordered(order::NODEWISE),
+        line(
+            Scatter,
+            "node_direct",
+            [LEADERS, "S-1 + N-1", SUBTREE, "one put per node, and per rank of it"],
+            |a, _| by_tree(a, DIRECT),
+            |a, _| moves::scatter(a, tree(a, DIRECT)?),
+        )
+        .only(leaders)
+        .costs(cost::scatter_direct),
+        line(
+            Scatter,
+            "node_binomial",
+            [LEADERS, "S-1 + q_N", SUBTREE, "binomial tree of the nodes' leaders"],
+            |a, _| by_tree(a, BINOMIAL),
+            |a, _| moves::scatter(a, tree(a, BINOMIAL)?),
+        )
+        .only(leaders)
+        .costs(cost::scatter_binomial),
+        line(
+            Scatterv,
+            "node_direct",
+            [LEADERS, "S-1 + N-1", SUBTREE, "one put per node, and per rank of it"],
+            |a, _| by_tree(a, DIRECT),
+            |a, _| moves::scatterv(a, tree(a, DIRECT)?),
+        )
+        .only(leaders)
+        .costs(cost::scatterv_direct),
+        line(
+            Scatterv,
+            "node_size-aware",
+            [LEADERS, "S-1 + q_N", SUBTREE, "Träff 2017, arXiv 1702.05967, among the nodes' leaders"],
+            |a, _| by_tree(a, SIZE_AWARE),
+            |a, _| moves::scatterv(a, tree(a, SIZE_AWARE)?),
+        )
+        .only(leaders)
+        .costs(cost::scatterv_size_aware),
+        line(
+            Alltoall,
+            "lanes",
+            [
+                LEADERS,
+                "<= S-1 + (N-1)*ceil(S/s), s ranks on the smallest node",
+                "s(p-1), and s(S-1) for each rank that one handles",
+                "Träff and Hunold 2020, arXiv 1910.13373",
+            ],
+            |a, _| nodes(a).map_or(0, |nodes| Lanes::rounds_of(&nodes)),
+            |a, _| Ok(Box::new(Lanes::new(nodes(a)?, a.bytes)?)),
+        )
+        .only(leaders)
+        .costs(cost::alltoall_lanes),
     ]
 };
+
+/// The bytes of the largest lane of a reduce_scatter.
+pub(super) fn largest_lane(nodes: &Nodes, counts: &[u64]) -> u64 {
+    let mut lanes = vec![0u64; nodes.least() as usize];
+    for (rank, count) in (0..nodes.size()).zip(counts) {
+        let lane = (nodes.position(rank) % nodes.least()) as usize;
+        lanes[lane] = lanes[lane].saturating_add(*count);
+    }
+    lanes.into_iter().max().unwrap_or(0)
+}
+
+/// A tree among nodes: the name of what becomes of it among ranks.
+pub(super) type Shape = (&'static str, fn(&Arguments) -> Result<Box<dyn Tree>>);
+pub(super) const DIRECT: Shape = ("node_direct", moves::star);
+pub(super) const BINOMIAL: Shape = ("node_binomial", moves::binomial);
+pub(super) const SIZE_AWARE: Shape = ("node_size-aware", moves::size_aware);
+
+/// The arguments of a scatter(v) among the nodes, each with the bytes of its ranks.
+pub(super) fn among_nodes(a: &Arguments, nodes: &Nodes) -> Result<Arguments> {
+    if a.root >= a.size {
+        return Err(argument(format!("root {} is not one of the {} ranks", a.root, a.size)));
+    }
+    let counts = by_node(nodes, &a.counts);
+    Ok(Arguments { size: nodes.count(), root: nodes.of(a.root), counts, ..Arguments::default() })
+}
+
+fn reduce_scatter(a: &Arguments, counts: &[u64]) -> Built {
+    let nodes = nodes(a)?;
+    commutes(a, "lanes")?;
+    Ok(Box::new(Fold::reduce_scatter(nodes, counts, a.element, a.in_place)?))
+}
+
+fn tree(a: &Arguments, (name, among): Shape) -> Result<Box<dyn Tree>> {
+    let nodes = nodes(a)?;
+    let among = among(&among_nodes(a, &nodes)?)?;
+    Ok(Box::new(NodeTree::new(name, nodes, a.root, among)?))
+}
+
+fn by_tree(a: &Arguments, shape: Shape) -> u32 {
+    tree(a, shape).map_or(0, |tree| tree.rounds())
+}
 
 pub(super) fn nodes(a: &Arguments) -> Result<Nodes> {
     Nodes::new(a.size, &a.nodes)
@@ -227,6 +344,17 @@ pub(super) fn volume(line: &Algorithm, a: &Arguments) -> Option<u64> {
         _ => 2 * u64::from(count - 1) * Pieces::even(bytes, a.element, count).largest(),
     };
     match (line.operation, line.name) {
+        (Operation::ReduceScatter, "lanes") => {
+            Some(u64::from(nodes.most() + q(count)) * largest_lane(&nodes, &a.counts))
+        }
+        (Operation::ReduceScatterBlock, "lanes") => {
+            Some(u64::from(nodes.most() + q(count)) * largest_lane(&nodes, &equal(a).ok()?.counts))
+        }
+        (Operation::Alltoall, "lanes") => Some(Lanes::most(&nodes) * a.bytes),
+        (operation @ (Operation::Scatter | Operation::Scatterv), name) => {
+            let shape = [DIRECT, BINOMIAL, SIZE_AWARE].into_iter().find(|shape| shape.0 == name)?;
+            moves::largest_subtree(operation, a, &*tree(a, shape).ok()?)
+        }
         (Operation::Reduce | Operation::Allreduce, "node_circulant") => Some(most * a.bytes + among(a.bytes)),
         (Operation::Allreduce, "node_doubling") => Some((most + u64::from(q(count)) + 1) * a.bytes),
         (Operation::Reduce | Operation::Allreduce, "lanes") => {
