@@ -24,7 +24,7 @@ const WIRES: [(&str, Model); 3] = [
 /// Ranks, and those per node: full nodes, and such that the last is short.
 const SHAPES: [(u32, u32); 5] = [(32, 4), (30, 4), (16, 8), (12, 2), (100, 16)];
 const BYTES: [u64; 5] = [8, 1 << 10, 16 << 10, 256 << 10, 2 << 20];
-const OPERATIONS: [Operation; 11] = [
+const OPERATIONS: [Operation; 13] = [
     Operation::Bcast,
     Operation::Allgather,
     Operation::Allgatherv,
@@ -36,6 +36,8 @@ const OPERATIONS: [Operation; 11] = [
     Operation::Scatter,
     Operation::Scatterv,
     Operation::Alltoall,
+    Operation::Scan,
+    Operation::Exscan,
 ];
 
 /// `bytes` are those of the vector, or of all ranks together.

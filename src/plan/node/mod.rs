@@ -14,11 +14,12 @@
 //! by their first ranks.
 //!
 //! - [`spread`]: broadcast, allgather and allgatherv; [`fold`]: reduce, allreduce and reduce_scatter(_block); [`barrier`];
-//!   [`tree`]: scatter(v); [`alltoall`].
+//!   [`tree`]: scatter(v); [`alltoall`]; [`scan`]: scan and exscan.
 
 pub mod alltoall;
 pub mod barrier;
 pub mod fold;
+pub mod scan;
 pub mod spread;
 pub mod tree;
 

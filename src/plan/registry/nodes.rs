@@ -1,4 +1,4 @@
-//! The lines of the algorithms that know nodes. N nodes, S the ranks of the largest, q_N = ⌈log2 N⌉. Rounds are those
+//! The lines of the algorithms that know nodes. N nodes, S the ranks of the largest, q_N = ⌈log2 N⌉, q_S = ⌈log2 S⌉. Rounds are those
 //! of the proof, of which many are empty for most ranks.
 
 use super::cost::nodes as cost;
@@ -8,7 +8,7 @@ use super::{Algorithm, Arguments, Operation, moves, order, q};
 use crate::error::{Result, argument};
 use crate::plan::allgatherv::circulant::Blocks;
 use crate::plan::node::{
-    Nodes, alltoall::Lanes, barrier::Barrier, fold::Fold, spread::Spread, tree::NodeTree,
+    Nodes, alltoall::Lanes, barrier::Barrier, fold::Fold, scan, scan::Scan, spread::Spread, tree::NodeTree,
 };
 use crate::plan::partial::Pieces;
 use crate::plan::price::Model;
@@ -27,13 +27,16 @@ const REDUCED_LANES: &str = "<= m + S*ceil(m/S) + (n-1+q_N)*ceil(m/S/n)";
 const ALLREDUCED: &str = "<= Sm + 2(N-1)*ceil(m/N)";
 const DOUBLED: &str = "<= (S+q_N+1)m";
 const ALLREDUCED_LANES: &str = "<= m + S*ceil(m/S) + 2(N-1)*ceil(m/S/N)";
+const IN_ORDER: &str =
+    "several nodes, several ranks on some, which follow each other; keeps the order of ranks";
+const SCANNED: &str = "<= (q_S+q_N+1)m";
 const SCATTERED: &str = "<= (S+q_N) times the bytes of a lane";
 const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373; Träff 2022";
 
 /// All of them.
 pub(super) const LINES: &[Algorithm] = {
     use Operation::{Allgather, Allgatherv, Allreduce, Alltoall, Barrier as Barriers, Bcast, Reduce};
-    use Operation::{ReduceScatter, ReduceScatterBlock, Scatter, Scatterv};
+    use Operation::{Exscan, ReduceScatter, ReduceScatterBlock, Scatter, Scatterv};
     &[
         line(
             Bcast,
@@ -205,6 +208,31 @@ pub(super) const LINES: &[Algorithm] = {
         .costs(cost::reduce_scatter_block)
         .ordered(order::NODEWISE),
         line(
+            Operation::Scan,
+            "node_circulant",
+            [
+                IN_ORDER,
+                "<= q_S + q_N + S + 1",
+                SCANNED,
+                "doubling, and Träff 2022, Algorithm 8, made acyclic",
+            ],
+            scan_rounds,
+            |a, _| scan(a, true),
+        )
+        .only(in_order)
+        .costs(cost::scan)
+        .ordered(order::NODES_IN_ORDER),
+        line(
+            Exscan,
+            "node_circulant",
+            [IN_ORDER, "<= q_S + q_N + S + 1", SCANNED, "Träff 2022, Algorithm 8, made acyclic"],
+            scan_rounds,
+            |a, _| scan(a, false),
+        )
+        .only(in_order)
+        .costs(cost::scan)
+        .ordered(order::NODES_IN_ORDER),
+        line(
             Scatter,
             "node_direct",
             [LEADERS, "S-1 + N-1", SUBTREE, "one put per node, and per rank of it"],
@@ -282,6 +310,19 @@ pub(super) fn among_nodes(a: &Arguments, nodes: &Nodes) -> Result<Arguments> {
     Ok(Arguments { size: nodes.count(), root: nodes.of(a.root), counts, ..Arguments::default() })
 }
 
+/// What [`IN_ORDER`] says.
+fn in_order(a: &Arguments) -> Result<()> {
+    scan::in_order(&nodes(a)?)
+}
+
+fn scan(a: &Arguments, inclusive: bool) -> Built {
+    Ok(Box::new(Scan::new(nodes(a)?, (a.bytes, a.element), a.in_place, inclusive)?))
+}
+
+fn scan_rounds(a: &Arguments, _: u32) -> u32 {
+    nodes(a).map_or(0, |nodes| q(nodes.most()) + q(nodes.count()) + nodes.most() + 1)
+}
+
 fn reduce_scatter(a: &Arguments, counts: &[u64]) -> Built {
     let nodes = nodes(a)?;
     commutes(a, "lanes")?;
@@ -344,6 +385,7 @@ pub(super) fn volume(line: &Algorithm, a: &Arguments) -> Option<u64> {
         _ => 2 * u64::from(count - 1) * Pieces::even(bytes, a.element, count).largest(),
     };
     match (line.operation, line.name) {
+        (Operation::Scan | Operation::Exscan, _) => Some(u64::from(q(nodes.most()) + q(count) + 1) * a.bytes),
         (Operation::ReduceScatter, "lanes") => {
             Some(u64::from(nodes.most() + q(count)) * largest_lane(&nodes, &a.counts))
         }

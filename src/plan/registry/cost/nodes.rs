@@ -218,6 +218,19 @@ pub(in crate::plan::registry) fn reduce_scatter(a: &Arguments, path: &mut Path<'
     }
 }
 
+/// Scans within nodes, the total of a node, the exscan among carriers, and what comes of it to everybody.
+pub(in crate::plan::registry) fn scan(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let (rounds, bytes) = (f64::from(q(nodes.most())), float(a.bytes));
+    path.near(rounds, rounds, rounds * bytes);
+    path.reduce((rounds + 1.0) * bytes);
+    path.copy(bytes);
+    let among = Arguments { size: nodes.count(), ..a.clone() };
+    let wire = path.machine.wire;
+    path.among(nodes.count(), wire, |path| folds::exscan(&among, path));
+    path.near(1.0, others(&nodes), bytes);
+}
+
 /// What a node's ranks get in one run: its leader hands each its own when that run is there.
 fn handed(nodes: &Nodes, bytes: f64, path: &mut Path<'_>) {
     path.near(1.0, others(nodes), bytes);
