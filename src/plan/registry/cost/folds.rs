@@ -160,7 +160,7 @@ pub(in crate::plan::registry) fn scatter_reversed(a: &Arguments, path: &mut Path
 
 pub(in crate::plan::registry) fn scatter_ring(a: &Arguments, path: &mut Path<'_>) {
     let (hops, bytes) = (others(a), float(a.counts.iter().copied().max().unwrap_or(a.bytes)));
-    path.over(&[1], hops, hops, hops * bytes);
+    path.ring(hops, 1.0, bytes);
     path.reduce(hops * bytes);
 }
 
