@@ -212,7 +212,11 @@ pub(in crate::plan::registry) fn pipeline(a: &Arguments, path: &mut Path<'_>) {
     }
     path.blocks(n);
     let (block, rest) = (float(a.bytes) / f64::from(n), f64::from(n) - 1.0);
-    path.over(&[1], hops, hops, hops * block);
+    // Of a node's ranks only the last puts to another.
+    let shared = path.machine.per_node > 1 && a.size > path.machine.per_node;
+    let far = if shared { hops / f64::from(path.machine.per_node) } else { hops };
+    path.over(&[1], far, far, far * block);
+    path.near(hops - far, hops - far, (hops - far) * block);
     path.reduce(hops * block);
     path.longer(|path| path.over(&[1], 0.0, rest, rest * block), |path| path.reduce(rest * block));
 }
