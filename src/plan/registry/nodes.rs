@@ -385,7 +385,9 @@ pub(super) fn volume(line: &Algorithm, a: &Arguments) -> Option<u64> {
         _ => 2 * u64::from(count - 1) * Pieces::even(bytes, a.element, count).largest(),
     };
     match (line.operation, line.name) {
-        (Operation::Scan | Operation::Exscan, _) => Some(u64::from(q(nodes.most()) + q(count) + 1) * a.bytes),
+        (Operation::Scan | Operation::Exscan, "node_circulant") => {
+            Some(u64::from(q(nodes.most()) + q(count) + 1) * a.bytes)
+        }
         (Operation::ReduceScatter, "lanes") => {
             Some(u64::from(nodes.most() + q(count)) * largest_lane(&nodes, &a.counts))
         }
