@@ -133,3 +133,66 @@ fn an_allreduce_crosses_as_among_nodes() {
         assert_eq!(crossed, 2 * (nodes.len() as u64 - 1) * a.bytes, "{name}");
     });
 }
+
+/// Every node sends of each piece that is not its own one partial: that is the least.
+#[test]
+fn a_reduce_scatter_leaves_every_node_once() {
+    let arguments = |size, random: &mut Random| {
+        let a = vectors(size, random);
+        let around = random.below(200);
+        let counts: Vec<u64> = random.counts(size, around).iter().map(|count| count * a.element).collect();
+        Arguments { bytes: around * a.element, counts, ..a }
+    };
+    for operation in [Operation::ReduceScatter, Operation::ReduceScatterBlock] {
+        every_case("a_reduce_scatter_leaves_every_node_once", operation, arguments, |a, nodes, name| {
+            let equal = vec![a.bytes; a.size as usize];
+            let counts = if operation == Operation::ReduceScatter { &a.counts } else { &equal };
+            for (node, (_, went)) in nodes {
+                let wanted = counts.iter().sum::<u64>() - own(a, counts, *node);
+                assert_eq!(*went, wanted, "node {node}: {name}");
+            }
+        });
+    }
+}
+
+/// What all of a node's ranks get, in one message from the root or with that of the nodes behind it.
+#[test]
+fn a_scatter_brings_every_node_what_its_ranks_get() {
+    let arguments = |size, random: &mut Random| {
+        let bytes = random.below(3000);
+        let counts = random.counts(size, bytes);
+        let (displs, in_place) = (random.displs(&counts), random.yes(2));
+        Arguments { size, root: random.rank(size), bytes, counts, displs, in_place, ..Arguments::default() }
+    };
+    for operation in [Operation::Scatter, Operation::Scatterv] {
+        every_case(
+            "a_scatter_brings_every_node_what_its_ranks_get",
+            operation,
+            arguments,
+            |a, nodes, name| {
+                let equal = vec![a.bytes; a.size as usize];
+                let counts = if operation == Operation::Scatter { &equal } else { &a.counts };
+                for (node, (came, went)) in
+                    nodes.iter().filter(|(node, _)| **node != a.nodes[a.root as usize])
+                {
+                    let wanted = own(a, counts, *node);
+                    assert_eq!(came - went, wanted, "node {node}: {name}");
+                    assert!(!name.contains("node_direct") || *went == 0, "node {node}: {name}");
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn an_alltoall_crosses_once() {
+    let arguments =
+        |size, random: &mut Random| Arguments { size, bytes: random.below(3000), ..Arguments::default() };
+    every_case("an_alltoall_crosses_once", Operation::Alltoall, arguments, |a, nodes, name| {
+        for (node, (came, went)) in nodes {
+            let ranks = a.nodes.iter().filter(|n| *n == node).count() as u64;
+            let wanted = ranks * (u64::from(a.size) - ranks) * a.bytes;
+            assert_eq!((*came, *went), (wanted, wanted), "node {node}: {name}");
+        }
+    });
+}

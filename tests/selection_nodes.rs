@@ -24,13 +24,20 @@ const WIRES: [(&str, Model); 3] = [
 /// Ranks, and those per node: full nodes, and such that the last is short.
 const SHAPES: [(u32, u32); 5] = [(32, 4), (30, 4), (16, 8), (12, 2), (100, 16)];
 const BYTES: [u64; 5] = [8, 1 << 10, 16 << 10, 256 << 10, 2 << 20];
-const OPERATIONS: [Operation; 6] = [
+const OPERATIONS: [Operation; 13] = [
     Operation::Bcast,
     Operation::Allgather,
     Operation::Allgatherv,
     Operation::Barrier,
     Operation::Reduce,
     Operation::Allreduce,
+    Operation::ReduceScatter,
+    Operation::ReduceScatterBlock,
+    Operation::Scatter,
+    Operation::Scatterv,
+    Operation::Alltoall,
+    Operation::Scan,
+    Operation::Exscan,
 ];
 
 /// `bytes` are those of the vector, or of all ranks together.
@@ -47,8 +54,10 @@ fn arguments(operation: Operation, (p, per_node): (u32, u32), bytes: u64) -> Arg
     };
     let each = bytes / u64::from(p) / 8 * 8 + 8;
     match operation {
-        Operation::Allgather => Arguments { bytes: each, ..all },
-        Operation::Allgatherv => {
+        Operation::Allgather | Operation::ReduceScatterBlock | Operation::Scatter | Operation::Alltoall => {
+            Arguments { bytes: each, ..all }
+        }
+        Operation::Allgatherv | Operation::ReduceScatter | Operation::Scatterv => {
             let counts: Vec<u64> = (0..u64::from(p)).map(|j| each * (j % 3)).collect();
             let displs =
                 counts.iter().scan(0, |at, count| Some(std::mem::replace(at, *at + count))).collect();

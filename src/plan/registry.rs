@@ -9,6 +9,7 @@ mod reductions;
 
 mod cube;
 mod inter;
+mod line;
 mod nodes;
 mod reversed;
 
@@ -88,16 +89,6 @@ impl Algorithm {
     /// The time of its critical path in nanoseconds.
     pub fn time(&self, arguments: &Arguments, model: &Model) -> u64 {
         self.cost(arguments, &Machine::flat(*model)).nanoseconds()
-    }
-
-    /// The same line with this formula.
-    const fn costs(self, formula: Formula) -> Self {
-        Self { cost: Some(formula), ..self }
-    }
-
-    /// The same line, which folds in this order.
-    const fn ordered(self, order: Order) -> Self {
-        Self { order: Some(order), ..self }
     }
 }
 

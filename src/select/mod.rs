@@ -278,6 +278,22 @@ mod tests {
         assert!(e.contains("CIRCULANT_TUNING: line 2"), "{e}");
     }
 
+    /// Where ranks of a node share memory of our own, and nothing was measured there, its built-in figures hold within it,
+    /// whatever is set or probed of the wire between nodes.
+    #[test]
+    fn within_nodes_the_table_of_our_shared_memory_holds() {
+        let near = [350, 75, 24];
+        for (set, probed) in
+            [(&[][..], None), (&[], PROBED), (&[("latency", "21"), ("byte-time", "23")], None)]
+        {
+            assert_eq!(figures(&model("tcp+shm", "", set, probed))[3..6], near);
+        }
+        assert_eq!(figures(&model("tcp+shm", "", &[], None))[..3], [8000, 2500, 350]);
+        assert_eq!(figures(&model("tcp+shm", FILE, &[], None))[3..6], [4, 5, 6]);
+        let machine = model("tcp+shm", "", &[], PROBED).machine();
+        assert_eq!((machine.near.overhead_ns, machine.wire.overhead_ns, machine.readers), (75, 13, false));
+    }
+
     #[test]
     fn the_probe_is_for_wires_that_nobody_knows() {
         let asked = |provider: &str, probe: &str, file: &str, nodes: bool| {

@@ -13,15 +13,51 @@
 //! Which ranks share a node may be anything: placement in blocks, round-robin, or by chance. [`Nodes`] counts nodes
 //! by their first ranks.
 //!
-//! - [`spread`]: broadcast, allgather and allgatherv; [`fold`]: reduce and allreduce; [`barrier`].
+//! - [`spread`]: broadcast, allgather and allgatherv; [`fold`]: reduce, allreduce and reduce_scatter(_block); [`barrier`];
+//!   [`tree`]: scatter(v); [`alltoall`]; [`scan`]: scan and exscan.
 
+pub mod alltoall;
 pub mod barrier;
 pub mod fold;
+pub mod scan;
 pub mod spread;
+pub mod tree;
 
 use crate::error::{Result, argument};
 use crate::schedule::MAX_P;
 use std::collections::HashMap;
+
+/// Makes a plan of a type that has `name`, `nodes` and `rounds`, a `sketch` of any rank and what `memory` it needs.
+macro_rules! sketched {
+    ($plan:ty) => {
+        impl crate::plan::Plan for $plan {
+            fn algorithm(&self) -> &'static str {
+                self.name
+            }
+
+            fn size(&self) -> u32 {
+                self.nodes.size()
+            }
+
+            fn rounds(&self) -> u32 {
+                self.rounds
+            }
+
+            fn counters(&self, rank: u32) -> u32 {
+                self.sketch(rank).counters()
+            }
+
+            fn sizes(&self, rank: u32) -> crate::plan::Sizes {
+                self.memory(rank)
+            }
+
+            fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = crate::plan::Step> + '_> {
+                Box::new(self.sketch(rank).steps.into_iter())
+            }
+        }
+    };
+}
+use sketched;
 
 /// Which ranks share nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +140,11 @@ impl Nodes {
         count(self.members.iter().map(Vec::len).max().unwrap_or(0))
     }
 
+    /// The ranks of the smallest node, at least 1.
+    pub fn least(&self) -> u32 {
+        count(self.members.iter().map(Vec::len).min().unwrap_or(1))
+    }
+
     /// The ranks of every node.
     ///
     /// # Errors
@@ -124,7 +165,7 @@ impl Nodes {
         self.members.iter().map(leader).collect()
     }
 
-    /// The rank at a position on each node; only if all have so many.
+    /// The rank at a position on each node, if all have so many.
     fn lane(&self, position: u32) -> Vec<u32> {
         self.members.iter().filter_map(|members| members.get(position as usize).copied()).collect()
     }

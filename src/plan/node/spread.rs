@@ -17,7 +17,7 @@
 //! Counters: below M, the ranks of the largest node, that of the position of a sender of the node to whom nobody waits;
 //! then those of the pieces that come to a carrier, then those of its plan among nodes.
 
-use super::{Nodes, count};
+use super::{Nodes, count, sketched};
 use crate::error::{Result, argument};
 use crate::plan::allgatherv::circulant::{Allgatherv, Blocks};
 use crate::plan::allgatherv::extent;
@@ -457,29 +457,11 @@ impl Lane {
     }
 }
 
-impl Plan for Spread {
-    fn algorithm(&self) -> &'static str {
-        self.name
-    }
-
-    fn size(&self) -> u32 {
-        self.nodes.size()
-    }
-
-    fn rounds(&self) -> u32 {
-        self.rounds
-    }
-
-    fn counters(&self, rank: u32) -> u32 {
-        self.sketch(rank).counters()
-    }
-
-    fn sizes(&self, rank: u32) -> Sizes {
+impl Spread {
+    fn memory(&self, rank: u32) -> Sizes {
         let own = self.own.get(rank as usize).filter(|_| !self.in_place);
         Sizes { input: own.map_or(0, |own| own.0), output: self.output, ..Sizes::default() }
     }
-
-    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
-        Box::new(self.sketch(rank).steps.into_iter())
-    }
 }
+
+sketched!(Spread);

@@ -1,7 +1,8 @@
 //! The lines of the operations between two groups. m_A and m_B are all bytes of the groups' ranks, q_A and q_B
 //! the ⌈log2⌉ of their sizes a and b.
 
-use super::{Algorithm, Arguments, Build, Operation};
+use super::line::line;
+use super::{Algorithm, Arguments, Operation};
 use crate::error::{Result, argument};
 use crate::plan::barrier::dissemination::Barrier;
 use crate::plan::bcast::circulant::Bcast;
@@ -22,28 +23,6 @@ const SEQUENTIAL: [&str; 4] =
 const CONCURRENT: [&str; 4] =
     ["any two groups, n", "2 max(q_A, q_B) + n; larger group 1: 1", ROOT, "Kang et al. 2019, equation (1)"];
 
-const fn line(
-    operation: Operation,
-    name: &'static str,
-    [restrictions, rounds, volume, source]: [&'static str; 4],
-    rounds_of: fn(&Arguments, u32) -> u32,
-    build: Build,
-) -> Algorithm {
-    Algorithm {
-        operation,
-        name,
-        restrictions,
-        rounds,
-        volume,
-        source,
-        fits,
-        rounds_of,
-        build,
-        cost: None,
-        order: None,
-    }
-}
-
 /// All of them.
 pub(super) const LINES: &[Algorithm] = {
     use Operation::{InterAllgather, InterAllgatherv, InterBarrier, InterBcast};
@@ -57,26 +36,33 @@ pub(super) const LINES: &[Algorithm] = {
                 sizes[0].max(sizes[1]).div_ceil(sizes[0].min(sizes[1])) + larger(a)
             },
             |a, _| Ok(Box::new(Exchange::segmented(groups(a)?, each(a)?)?)),
-        ),
+        )
+        .only(fits),
         line(InterAllgather, "balanced", BALANCED, balanced_rounds, |a, _| {
             let (groups, counts, displs) = equal(a)?;
             Ok(Box::new(Exchange::balanced(groups, &counts, &displs)?))
-        }),
+        })
+        .only(fits),
         line(InterAllgather, "root_gathering", SEQUENTIAL, sequential_rounds, |a, _| {
             let (groups, counts, displs) = equal(a)?;
             Ok(Box::new(RootGathering::sequential(groups, &counts, &displs)?))
-        }),
+        })
+        .only(fits),
         line(InterAllgather, "root_gathering_concurrent", CONCURRENT, concurrent_rounds, |a, model| {
             let (_, counts, displs) = equal(a)?;
             concurrent(&Arguments { counts, displs, ..a.clone() }, model)
-        }),
+        })
+        .only(fits),
         line(InterAllgatherv, "balanced", BALANCED, balanced_rounds, |a, _| {
             Ok(Box::new(Exchange::balanced(groups(a)?, &a.counts, &a.displs)?))
-        }),
+        })
+        .only(fits),
         line(InterAllgatherv, "root_gathering", SEQUENTIAL, sequential_rounds, |a, _| {
             Ok(Box::new(RootGathering::sequential(groups(a)?, &a.counts, &a.displs)?))
-        }),
-        line(InterAllgatherv, "root_gathering_concurrent", CONCURRENT, concurrent_rounds, concurrent),
+        })
+        .only(fits),
+        line(InterAllgatherv, "root_gathering_concurrent", CONCURRENT, concurrent_rounds, concurrent)
+            .only(fits),
         line(
             InterBcast,
             "circulant",
@@ -87,7 +73,8 @@ pub(super) const LINES: &[Algorithm] = {
                 let bcast = |size| -> Built { Ok(Box::new(Bcast::new(size, 0, a.bytes, n)?)) };
                 Ok(Box::new(Among::other_group(groups(a)?, a.root, bcast)?))
             },
-        ),
+        )
+        .only(fits),
         line(
             InterBcast,
             "binomial",
@@ -98,14 +85,16 @@ pub(super) const LINES: &[Algorithm] = {
                     |size| -> Built { Ok(Box::new(Tree::<binomial::Binomial>::new(size, 0, a.bytes)?)) };
                 Ok(Box::new(Among::other_group(groups(a)?, a.root, bcast)?))
             },
-        ),
+        )
+        .only(fits),
         line(
             InterBarrier,
             "dissemination",
             [ANY, "q", "0", "dissemination on circulant skips, among both groups"],
             |a, _| log2_ceil(a.size),
             |a, _| Ok(Box::new(Barrier::new(groups(a)?.size())?)),
-        ),
+        )
+        .only(fits),
     ]
 };
 

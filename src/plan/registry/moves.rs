@@ -4,7 +4,8 @@
 //! scatter the child of the root that forwards most.
 
 use super::cost::blocks;
-use super::{Algorithm, Arguments, Operation, any, composite, power_of_two, q};
+use super::line::line;
+use super::{Algorithm, Arguments, Operation, composite, power_of_two, q};
 use crate::error::Result;
 use crate::plan::alltoall::{bruck, circulant, direct, hypercube, mesh, pairwise, ring};
 use crate::plan::gather::Gather;
@@ -18,42 +19,15 @@ const ANY: &str = "any p, root";
 const COUNTS: &str = "any p, root, counts; all ranks know all counts";
 const TWO: &str = "p a power of two";
 
-const fn line(
-    operation: Operation,
-    name: &'static str,
-    [restrictions, rounds, volume, source]: [&'static str; 4],
-    rounds_of: fn(&Arguments, u32) -> u32,
-    build: super::Build,
-) -> Algorithm {
-    Algorithm {
-        operation,
-        name,
-        restrictions,
-        rounds,
-        volume,
-        source,
-        fits: any,
-        rounds_of,
-        build,
-        cost: None,
-        order: None,
-    }
-}
-
-/// The same with a restriction on p.
-const fn only(fits: fn(&Arguments) -> Result<()>, line: Algorithm) -> Algorithm {
-    Algorithm { fits, ..line }
-}
-
-fn binomial(a: &Arguments) -> Result<Box<dyn Tree>> {
+pub(super) fn binomial(a: &Arguments) -> Result<Box<dyn Tree>> {
     Ok(Box::new(Binomial::new(a.size, a.root)?))
 }
 
-fn star(a: &Arguments) -> Result<Box<dyn Tree>> {
+pub(super) fn star(a: &Arguments) -> Result<Box<dyn Tree>> {
     Ok(Box::new(Star::new(a.size, a.root)?))
 }
 
-fn size_aware(a: &Arguments) -> Result<Box<dyn Tree>> {
+pub(super) fn size_aware(a: &Arguments) -> Result<Box<dyn Tree>> {
     Ok(Box::new(SizeAware::new(&a.counts, a.root)?))
 }
 
@@ -65,11 +39,11 @@ fn gatherv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Pl
     Ok(Box::new(Gather::irregular(tree, &a.counts, &a.displs, a.in_place)?))
 }
 
-fn scatter(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
+pub(super) fn scatter(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
     Ok(Box::new(Scatter::new(tree, a.bytes, a.in_place)?))
 }
 
-fn scatterv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
+pub(super) fn scatterv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
     Ok(Box::new(Scatter::irregular(tree, &a.counts, &a.displs, a.in_place)?))
 }
 
@@ -130,16 +104,14 @@ pub(super) const ALLTOALL: &[Algorithm] = &[
         Ok(Box::new(direct::alltoall(a.size, a.bytes)?))
     })
     .costs(blocks::alltoall_direct),
-    only(
-        power_of_two,
-        line(
-            Operation::Alltoall,
-            "pairwise",
-            [TWO, "p-1", "(p-1)s", "Grama et al., section 4.5.3, optimal"],
-            by_p,
-            |a, _| Ok(Box::new(pairwise::alltoall(a.size, a.bytes)?)),
-        ),
+    line(
+        Operation::Alltoall,
+        "pairwise",
+        [TWO, "p-1", "(p-1)s", "Grama et al., section 4.5.3, optimal"],
+        by_p,
+        |a, _| Ok(Box::new(pairwise::alltoall(a.size, a.bytes)?)),
     )
+    .only(power_of_two)
     .costs(blocks::alltoall_direct),
     line(
         Operation::Alltoall,
@@ -157,30 +129,26 @@ pub(super) const ALLTOALL: &[Algorithm] = &[
         |a, _| Ok(Box::new(bruck::alltoall(a.size, a.bytes)?)),
     )
     .costs(blocks::alltoall_bruck),
-    only(
-        power_of_two,
-        line(
-            Operation::Alltoall,
-            "hypercube",
-            [TWO, "q", "s(p/2)q", "Grama et al., section 4.5.3"],
-            by_q,
-            |a, _| Ok(Box::new(hypercube::alltoall(a.size, a.bytes)?)),
-        ),
+    line(
+        Operation::Alltoall,
+        "hypercube",
+        [TWO, "q", "s(p/2)q", "Grama et al., section 4.5.3"],
+        by_q,
+        |a, _| Ok(Box::new(hypercube::alltoall(a.size, a.bytes)?)),
     )
+    .only(power_of_two)
     .costs(blocks::alltoall_bruck),
-    only(
-        composite,
-        line(
-            Operation::Alltoall,
-            "mesh",
-            ["p = ab, not prime", "a+b-2", "sp(a+b-2)/2", "Grama et al., section 4.5.2"],
-            |a, _| {
-                let rows = mesh::rows(a.size);
-                rows + a.size / rows - 2
-            },
-            |a, _| Ok(Box::new(mesh::alltoall(a.size, a.bytes)?)),
-        ),
+    line(
+        Operation::Alltoall,
+        "mesh",
+        ["p = ab, not prime", "a+b-2", "sp(a+b-2)/2", "Grama et al., section 4.5.2"],
+        |a, _| {
+            let rows = mesh::rows(a.size);
+            rows + a.size / rows - 2
+        },
+        |a, _| Ok(Box::new(mesh::alltoall(a.size, a.bytes)?)),
     )
+    .only(composite)
     .costs(blocks::alltoall_mesh),
     line(
         Operation::Alltoall,
@@ -197,16 +165,14 @@ pub(super) const ALLTOALLV: &[Algorithm] = &[
         Ok(Box::new(direct::alltoallv(a.size, a.rows.clone())?))
     })
     .costs(blocks::alltoallv),
-    only(
-        power_of_two,
-        line(
-            Operation::Alltoallv,
-            "pairwise",
-            [TWO, "p-1", "m_r", "Grama et al., section 4.5.3, optimal"],
-            by_p,
-            |a, _| Ok(Box::new(pairwise::alltoallv(a.size, a.rows.clone())?)),
-        ),
+    line(
+        Operation::Alltoallv,
+        "pairwise",
+        [TWO, "p-1", "m_r", "Grama et al., section 4.5.3, optimal"],
+        by_p,
+        |a, _| Ok(Box::new(pairwise::alltoallv(a.size, a.rows.clone())?)),
     )
+    .only(power_of_two)
     .costs(blocks::alltoallv),
 ];
 
@@ -247,8 +213,12 @@ pub(super) fn relayed(algorithm: &Algorithm, a: &Arguments) -> Option<u64> {
         (Operation::Scatterv, "size-aware") => size_aware(a),
         _ => return None,
     };
-    let tree = tree.ok()?;
-    let count = |position| match algorithm.operation {
+    largest_subtree(algorithm.operation, a, &*tree.ok()?)
+}
+
+/// The bytes of the largest subtree below the root of a scatter(v): what its root receives.
+pub(super) fn largest_subtree(operation: Operation, a: &Arguments, tree: &dyn Tree) -> Option<u64> {
+    let count = |position| match operation {
         Operation::Scatter => a.bytes,
         _ => a.counts[tree.rank(position) as usize],
     };

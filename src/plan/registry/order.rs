@@ -34,6 +34,7 @@ pub(super) const PIECEWISE_BLOCKS: Order = order("of each block its own tree", "
 pub(super) const NODEWISE_BLOCKS: Order =
     order("node by node, of each block its own tree", "p, nodes, root, counts, n");
 pub(super) const NODEWISE: Order = order("node by node, of each piece its own tree", "p, nodes, counts");
+pub(super) const NODES_IN_ORDER: Order = order("ranks ascending, node by node", "p, nodes");
 pub(super) const PIECEWISE: Order = order("of each piece its own tree", "p, counts");
 pub(super) const ROUND: Order =
     order("of each piece, round the ring from the rank behind its owner", "p, counts");

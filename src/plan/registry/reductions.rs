@@ -4,7 +4,8 @@
 //! that receives most, or bounds (≤).
 
 use super::cost::folds;
-use super::{Algorithm, Arguments, Build, Operation, order, q};
+use super::line::line;
+use super::{Algorithm, Arguments, Operation, order, q};
 use crate::error::{Result, argument};
 use crate::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use crate::plan::partial::Pieces;
@@ -14,42 +15,12 @@ use crate::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
 use crate::plan::scan::{pipeline::Pipeline, prefix::Prefix};
 use crate::plan::{MAX_COUNTERS, Plan, rules};
 
-/// Restrictions, for people and for machines.
-type Restrictions = (&'static str, fn(&Arguments) -> Result<()>);
-const ANY: Restrictions = ("any p; keeps the order of ranks", super::any);
-const COMMUTATIVE: Restrictions = ("any p; commutative", |a| {
-    if a.commutative { Ok(()) } else { Err(argument("the operator does not commute")) }
-});
+const ANY: &str = "any p; keeps the order of ranks";
+const COMMUTATIVE: &str = "any p; commutative";
 const REVERSED: &str = "Träff 2022, Algorithm 6 reversed";
 const BINOMIAL: &str = "binomial tree";
 const RING: &str = "ring";
 const REDUCE_SCATTER: &str = "arXiv 2410.14234; Träff 2022, Algorithm 7 reversed";
-
-#[allow(clippy::too_many_arguments)] // those of the registry
-const fn line(
-    operation: Operation,
-    name: &'static str,
-    (restrictions, fits): Restrictions,
-    rounds: &'static str,
-    volume: &'static str,
-    source: &'static str,
-    rounds_of: fn(&Arguments, u32) -> u32,
-    build: Build,
-) -> Algorithm {
-    Algorithm {
-        operation,
-        name,
-        restrictions,
-        rounds,
-        volume,
-        source,
-        fits,
-        rounds_of,
-        build,
-        cost: None,
-        order: None,
-    }
-}
 
 const fn ring_rounds(size: u32) -> u32 {
     size.saturating_sub(1)
@@ -62,49 +33,40 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             Reduce,
             "circulant",
-            COMMUTATIVE,
-            "n-1+q",
-            "<= (n-1+q)*ceil(m/n)",
-            REVERSED,
+            [COMMUTATIVE, "n-1+q", "<= (n-1+q)*ceil(m/n)", REVERSED],
             super::by_blocks,
             reduce,
         )
+        .only(commutative)
         .costs(folds::reduce)
         .ordered(order::BLOCKWISE),
         line(
             Reduce,
             "binomial",
-            COMMUTATIVE,
-            "q",
-            "q*m",
-            BINOMIAL,
+            [COMMUTATIVE, "q", "q*m", BINOMIAL],
             |a, _| q(a.size),
             |a, _| up(a, "binomial", tree::Kind::Binomial(a.root)),
         )
+        .only(commutative)
         .costs(folds::reduce_binomial)
         .ordered(order::FROM_ROOT),
         line(
             Reduce,
             "gathered",
-            COMMUTATIVE,
-            "2q",
-            "<= 2(p-1)*ceil(m/p)",
-            REDUCE_SCATTER,
+            [COMMUTATIVE, "2q", "<= 2(p-1)*ceil(m/p)", REDUCE_SCATTER],
             |a, _| 2 * q(a.size),
             |a, _| {
                 commutes(a, "gathered")?;
                 Ok(Box::new(Gathered::new(a.size, a.root, a.bytes, a.element, a.in_place)?))
             },
         )
+        .only(commutative)
         .costs(folds::reduce_gathered)
         .ordered(order::PIECEWISE),
         line(
             Reduce,
             "ordered",
-            ANY,
-            "q+1 (root 0: q)",
-            "q*m",
-            BINOMIAL,
+            [ANY, "q+1 (root 0: q)", "q*m", BINOMIAL],
             |a, _| q(a.size) + 1,
             |a, _| up(a, "ordered", tree::Kind::Ordered(a.root)),
         )
@@ -113,37 +75,30 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             Allreduce,
             "circulant",
-            COMMUTATIVE,
-            "2q",
-            "<= 2(p-1)*ceil(m/p)",
-            REDUCE_SCATTER,
+            [COMMUTATIVE, "2q", "<= 2(p-1)*ceil(m/p)", REDUCE_SCATTER],
             |a, _| 2 * q(a.size),
             |a, _| scattered(a, "circulant", Way::Circulant),
         )
+        .only(commutative)
         .costs(folds::allreduce)
         .ordered(order::PIECEWISE),
         line(
             Allreduce,
             "census",
-            COMMUTATIVE,
-            "q",
-            "q*m",
-            "Träff 2022, Algorithm 8",
+            [COMMUTATIVE, "q", "q*m", "Träff 2022, Algorithm 8"],
             |a, _| q(a.size),
             |a, _| {
                 commutes(a, "census")?;
                 Ok(Box::new(Prefix::census(a.size, a.bytes, a.element, a.in_place)?))
             },
         )
+        .only(commutative)
         .costs(folds::census)
         .ordered(order::CYCLIC),
         line(
             Allreduce,
             "doubling",
-            ANY,
-            "floor(log2 p), +2 if p is no power of 2",
-            "(rounds, -1 if +2)*m",
-            "recursive doubling",
+            [ANY, "floor(log2 p), +2 if p is no power of 2", "(rounds, -1 if +2)*m", "recursive doubling"],
             |a, _| Doubling::rounds_of(a.size),
             |a, _| Ok(Box::new(Doubling::new(a.size, a.bytes, a.element, a.in_place)?)),
         )
@@ -152,22 +107,17 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             Allreduce,
             "ring",
-            COMMUTATIVE,
-            "2(p-1)",
-            "<= 2(p-1)*ceil(m/p)",
-            RING,
+            [COMMUTATIVE, "2(p-1)", "<= 2(p-1)*ceil(m/p)", RING],
             |a, _| 2 * ring_rounds(a.size),
             |a, _| scattered(a, "ring", Way::Ring),
         )
+        .only(commutative)
         .costs(folds::allreduce_ring)
         .ordered(order::ROUND),
         line(
             Allreduce,
             "ordered",
-            ANY,
-            "2q",
-            "q*m",
-            BINOMIAL,
+            [ANY, "2q", "q*m", BINOMIAL],
             |a, _| 2 * q(a.size),
             |a, _| up(a, "ordered", tree::Kind::All),
         )
@@ -176,34 +126,27 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             ReduceScatter,
             "circulant",
-            COMMUTATIVE,
-            "q",
-            "<= q*m",
-            REDUCE_SCATTER,
+            [COMMUTATIVE, "q", "<= q*m", REDUCE_SCATTER],
             |a, _| q(a.size),
             |a, _| irregular(a, "circulant", Way::Circulant),
         )
+        .only(commutative)
         .costs(folds::scatter_irregular)
         .ordered(order::PIECEWISE),
         line(
             ReduceScatter,
             "ring",
-            COMMUTATIVE,
-            "p-1",
-            "m - min m_r",
-            RING,
+            [COMMUTATIVE, "p-1", "m - min m_r", RING],
             |a, _| ring_rounds(a.size),
             |a, _| irregular(a, "ring", Way::Ring),
         )
+        .only(commutative)
         .costs(folds::scatter_ring)
         .ordered(order::ROUND),
         line(
             ReduceScatter,
             "ordered",
-            ANY,
-            "2q",
-            "q*m",
-            BINOMIAL,
+            [ANY, "2q", "q*m", BINOMIAL],
             |a, _| 2 * q(a.size),
             |a, _| {
                 let pieces = Pieces::given(&a.counts)?;
@@ -216,34 +159,27 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             ReduceScatterBlock,
             "circulant",
-            COMMUTATIVE,
-            "q",
-            "m - m/p",
-            REDUCE_SCATTER,
+            [COMMUTATIVE, "q", "m - m/p", REDUCE_SCATTER],
             |a, _| q(a.size),
             |a, _| regular(a, "circulant", Way::Circulant),
         )
+        .only(commutative)
         .costs(folds::scatter_block)
         .ordered(order::PIECEWISE),
         line(
             ReduceScatterBlock,
             "ring",
-            COMMUTATIVE,
-            "p-1",
-            "m - m/p",
-            RING,
+            [COMMUTATIVE, "p-1", "m - m/p", RING],
             |a, _| ring_rounds(a.size),
             |a, _| regular(a, "ring", Way::Ring),
         )
+        .only(commutative)
         .costs(folds::scatter_ring)
         .ordered(order::ROUND),
         line(
             ReduceScatterBlock,
             "ordered",
-            ANY,
-            "2q",
-            "q*m",
-            BINOMIAL,
+            [ANY, "2q", "q*m", BINOMIAL],
             |a, _| 2 * q(a.size),
             |a, _| {
                 let bytes =
@@ -257,10 +193,7 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             Scan,
             "doubling",
-            ANY,
-            "q",
-            "q*m",
-            "Hillis and Steele 1986",
+            [ANY, "q", "q*m", "Hillis and Steele 1986"],
             |a, _| q(a.size),
             |a, _| Ok(Box::new(Prefix::doubling(a.size, a.bytes, a.element, a.in_place)?)),
         )
@@ -269,10 +202,7 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             Exscan,
             "circulant",
-            ANY,
-            "q",
-            "<= q*m",
-            "Träff 2022, Algorithm 8, made acyclic",
+            [ANY, "q", "<= q*m", "Träff 2022, Algorithm 8, made acyclic"],
             |a, _| q(a.size),
             |a, _| Ok(Box::new(Prefix::circulant(a.size, a.bytes, a.element, a.in_place)?)),
         )
@@ -281,10 +211,7 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             Exscan,
             "one-two-three",
-            ANY,
-            "ceil(log2(p-1) + log2(4/3))",
-            "<= rounds*m",
-            "arXiv 2507.04785",
+            [ANY, "ceil(log2(p-1) + log2(4/3))", "<= rounds*m", "arXiv 2507.04785"],
             |a, _| Prefix::one_two_three_rounds(a.size),
             |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element, a.in_place)?)),
         )
@@ -293,10 +220,7 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             Scan,
             "pipeline",
-            ANY,
-            "p-2+n",
-            "m",
-            "linear pipeline",
+            [ANY, "p-2+n", "m", "linear pipeline"],
             |a, n| Pipeline::rounds_of(a.size, n),
             |a, model| pipeline(a, model, true),
         )
@@ -305,10 +229,7 @@ pub(super) const LINES: &[Algorithm] = {
         line(
             Exscan,
             "pipeline",
-            ANY,
-            "p-2+n",
-            "m",
-            "linear pipeline",
+            [ANY, "p-2+n", "m", "linear pipeline"],
             |a, n| Pipeline::rounds_of(a.size, n),
             |a, model| pipeline(a, model, false),
         )
@@ -353,6 +274,11 @@ pub(super) fn commutes(a: &Arguments, name: &str) -> Result<()> {
     }
     Err(argument(format!("the algorithm {name:?} is for commutative operators"))
         .help("use ordered, or declare the operator commutative"))
+}
+
+/// What [`COMMUTATIVE`] says.
+fn commutative(a: &Arguments) -> Result<()> {
+    if a.commutative { Ok(()) } else { Err(argument("the operator does not commute")) }
 }
 
 type Built = Result<Box<dyn Plan>>;

@@ -1,6 +1,7 @@
 //! The line of the reduce-scatter for pieces of very unequal length.
 
 use super::cost::folds;
+use super::line::line;
 use super::reductions::commutes;
 use super::{Algorithm, Operation, by_blocks, order};
 use crate::plan::allgatherv::circulant::Blocks;
@@ -10,23 +11,20 @@ use crate::plan::rules;
 const NAME: &str = "reversed";
 
 /// All of them.
-pub(super) const LINES: &[Algorithm] = &[Algorithm {
-    operation: Operation::ReduceScatter,
-    name: NAME,
-    restrictions: "any p; commutative",
-    rounds: "n-1+q",
-    volume: "<= (n-1+q) * sum of ceil(m_j/n)",
-    source: "Träff 2022, Algorithm 9 reversed",
-    fits: |a| commutes(a, NAME),
-    rounds_of: by_blocks,
-    build: |a, model| {
+pub(super) const LINES: &[Algorithm] = &[line(
+    Operation::ReduceScatter,
+    NAME,
+    ["any p; commutative", "n-1+q", "<= (n-1+q) * sum of ceil(m_j/n)", "Träff 2022, Algorithm 9 reversed"],
+    by_blocks,
+    |a, model| {
         commutes(a, NAME)?;
         let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
         Ok(Box::new(Reversed::new(&a.counts, a.element, &blocks, a.in_place)?))
     },
-    cost: Some(folds::scatter_reversed),
-    order: Some(order::PIECEWISE_BLOCKS),
-}];
+)
+.only(|a| commutes(a, NAME))
+.costs(folds::scatter_reversed)
+.ordered(order::PIECEWISE_BLOCKS)];
 
 /// What [`Algorithm::volume_of`] is here.
 pub(super) fn volume(line: &Algorithm, a: &super::Arguments) -> Option<u64> {

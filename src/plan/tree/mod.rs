@@ -5,6 +5,7 @@
 //! scatter walks them backwards.
 
 pub mod binomial;
+pub(super) mod blocks;
 pub mod size_aware;
 pub mod star;
 
@@ -35,7 +36,7 @@ pub trait Tree: Send + Sync + std::fmt::Debug {
     fn root(&self) -> u32;
     /// The number of rounds.
     fn rounds(&self) -> u32;
-    /// The rank at a position; consecutive positions are consecutive ranks mod p.
+    /// The rank at a position.
     fn rank(&self, position: u32) -> u32;
     /// The position of a rank.
     fn position(&self, rank: u32) -> u32;
@@ -43,6 +44,11 @@ pub trait Tree: Send + Sync + std::fmt::Debug {
     fn parent(&self, rank: u32) -> Option<Branch>;
     /// The edges to the children, rounds ascending, at most one in a round.
     fn children(&self, rank: u32) -> Vec<Branch>;
+    /// How many of `most` ≥ 1 positions from `first` on have ranks that follow each other. In most trees positions are
+    /// ranks, counted from some rank on round the end.
+    fn consecutive(&self, first: u32, most: u32) -> u32 {
+        most.min(self.size() - self.rank(first))
+    }
 }
 
 /// Checks the number of ranks and the root of `operation`.
@@ -118,16 +124,18 @@ impl Layout {
         }
     }
 
-    /// A run of positions as (first, width, offset in the root's buffer), each contiguous there: at most
-    /// two if the blocks are equal, else one per position.
+    /// A run of positions as (first, width, offset in the root's buffer), each contiguous there: as many as there are
+    /// [runs of ranks](Tree::consecutive) if the blocks are equal, else one per position.
     pub(super) fn parts(&self, tree: &dyn Tree, first: u32, width: u32) -> Vec<(u32, u32, u64)> {
         match self {
             Self::Equal(count) => {
-                let rank = tree.rank(first);
-                let head = width.min(tree.size() - rank);
-                let head = (first, head, u64::from(rank) * count);
-                let rest = (head.0 + head.1, width - head.1, 0);
-                if rest.1 == 0 { vec![head] } else { vec![head, rest] }
+                let (mut parts, mut at, end) = (Vec::with_capacity(2), first, first + width);
+                while at < end {
+                    let ranks = tree.consecutive(at, end - at);
+                    parts.push((at, ranks, u64::from(tree.rank(at)) * count));
+                    at += ranks;
+                }
+                parts
             }
             Self::Irregular { displs, .. } => {
                 (first..first + width).map(|i| (i, 1, displs[i as usize])).collect()

@@ -159,7 +159,7 @@ pub(in crate::plan::registry) fn scatter_reversed(a: &Arguments, path: &mut Path
 
 pub(in crate::plan::registry) fn scatter_ring(a: &Arguments, path: &mut Path<'_>) {
     let (hops, bytes) = (others(a), float(a.counts.iter().copied().max().unwrap_or(a.bytes)));
-    path.over(&[1], hops, hops, hops * bytes);
+    path.ring(hops, 1.0, bytes);
     path.reduce(hops * bytes);
 }
 
@@ -211,7 +211,11 @@ pub(in crate::plan::registry) fn pipeline(a: &Arguments, path: &mut Path<'_>) {
     }
     path.blocks(n);
     let (block, rest) = (float(a.bytes) / f64::from(n), f64::from(n) - 1.0);
-    path.over(&[1], hops, hops, hops * block);
+    // Of a node's ranks only the last puts to another.
+    let shared = path.machine.per_node > 1 && a.size > path.machine.per_node;
+    let far = if shared { hops / f64::from(path.machine.per_node) } else { hops };
+    path.over(&[1], far, far, far * block);
+    path.near(hops - far, hops - far, (hops - far) * block);
     path.reduce(hops * block);
     path.longer(|path| path.over(&[1], 0.0, rest, rest * block), |path| path.reduce(rest * block));
 }

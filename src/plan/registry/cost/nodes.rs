@@ -1,7 +1,7 @@
 //! Costs of what knows nodes: a plan among carriers, of which each put is followed by those within the node, and the
 //! way within the first and the last node.
 
-use super::{Machine, Path, float, folds, spread};
+use super::{Machine, Path, blocks, float, folds, spread};
 use crate::plan::node::{Nodes, fold::ALONE};
 use crate::plan::price::Model;
 use crate::plan::registry::{Arguments, nodes as lines, q};
@@ -195,4 +195,102 @@ pub(in crate::plan::registry) fn allreduce_doubling(a: &Arguments, path: &mut Pa
     let wire = path.machine.wire;
     path.among(nodes.count(), wire, |path| folds::doubling(&among, path));
     path.near(1.0, others(&nodes), float(a.bytes));
+}
+
+pub(in crate::plan::registry) fn reduce_scatter_block(a: &Arguments, path: &mut Path<'_>) {
+    if let Ok(a) = lines::equal(a) {
+        reduce_scatter(&a, path);
+    }
+}
+
+/// A lane's share of all the node's vectors at its carrier; then the lanes' reduce-scatters on one link, which combine at
+/// the same time.
+pub(in crate::plan::registry) fn reduce_scatter(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let (least, share) = (u64::from(nodes.least()), float(lines::largest_lane(&nodes, &a.counts)));
+    path.near(1.0, f64::from(nodes.least().min(nodes.most() - 1)), others(&nodes) * share);
+    path.reduce(others(&nodes) * share);
+    let among = Arguments { size: nodes.count(), counts: lines::by_node(&nodes, &a.counts), ..a.clone() };
+    let wire = path.machine.wire;
+    let wire = Model { reduce_ps: wire.reduce_ps / least, ..wire };
+    path.among(nodes.count(), wire, |path| folds::scatter_irregular(&among, path));
+    if nodes.least() < nodes.most() {
+        path.near(1.0, others(&nodes), share / f64::from(nodes.count()));
+    }
+}
+
+/// Scans within nodes, the total of a node, the exscan among carriers, and what comes of it to everybody.
+pub(in crate::plan::registry) fn scan(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let (rounds, bytes) = (f64::from(q(nodes.most())), float(a.bytes));
+    path.near(rounds, rounds, rounds * bytes);
+    path.reduce((rounds + 1.0) * bytes);
+    path.copy(bytes);
+    let among = Arguments { size: nodes.count(), ..a.clone() };
+    let wire = path.machine.wire;
+    path.among(nodes.count(), wire, |path| folds::exscan(&among, path));
+    path.near(1.0, others(&nodes), bytes);
+}
+
+/// What a node's ranks get in one run: its leader hands each its own when that run is there.
+fn handed(nodes: &Nodes, bytes: f64, path: &mut Path<'_>) {
+    path.near(1.0, others(nodes), bytes);
+}
+
+/// The root puts a message to every other node, one after the other; the last one passes its blocks on.
+pub(in crate::plan::registry) fn scatter_direct(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let (bytes, most) = (float(a.bytes), f64::from(nodes.most()));
+    let away = f64::from(nodes.count() - 1);
+    let (runs, wire) = (path.runs(most, bytes), path.machine.wire);
+    path.among(nodes.count(), wire, |path| path.fan(away * runs, away * most * bytes));
+    handed(&nodes, bytes, path);
+}
+
+/// Halves of the nodes, quarters, …
+pub(in crate::plan::registry) fn scatter_binomial(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let each = a.bytes.saturating_mul(nodes.most().into());
+    let among = Arguments { size: nodes.count(), bytes: each, ..Arguments::default() };
+    let wire = path.machine.wire;
+    path.among(nodes.count(), wire, |path| blocks::scatter_binomial(&among, path));
+    handed(&nodes, float(a.bytes), path);
+}
+
+pub(in crate::plan::registry) fn scatterv_direct(a: &Arguments, path: &mut Path<'_>) {
+    scatterv(a, blocks::scatterv_direct, path);
+}
+
+pub(in crate::plan::registry) fn scatterv_size_aware(a: &Arguments, path: &mut Path<'_>) {
+    scatterv(a, blocks::scatterv_size_aware, path);
+}
+
+/// Among the nodes, and what the mean rank gets.
+fn scatterv(a: &Arguments, formula: fn(&Arguments, &mut Path<'_>), path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let Ok(among) = lines::among_nodes(a, &nodes) else { return };
+    let mean = float(among.counts.iter().sum()) / f64::from(a.size.max(1));
+    let wire = path.machine.wire;
+    path.among(nodes.count(), wire, |path| formula(&among, path));
+    handed(&nodes, mean, path);
+}
+
+/// Within nodes all that a rank handles; then bundles of a node's blocks, of which a rank starts one while those of others
+/// are on the link.
+pub(in crate::plan::registry) fn alltoall_lanes(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = lines::nodes(a) else { return };
+    let (bytes, most) = (float(a.bytes), f64::from(nodes.most()));
+    let away = f64::from(a.size - nodes.most());
+    let handled = away / most;
+    let pieces = if bytes < path.light() { 1.0 } else { 1.0 + handled };
+    path.near(1.0, others(&nodes) * pieces, others(&nodes) * (1.0 + handled) * bytes);
+    path.copy(bytes);
+    let wire = path.machine.wire;
+    let puts = handled.ceil();
+    path.among(nodes.count(), wire, |path| {
+        path.longer(
+            |path| path.over(&[1], 1.0, puts, puts * most * bytes),
+            |path| path.over(&[1], 1.0, 1.0, most * away * bytes),
+        );
+    });
 }
