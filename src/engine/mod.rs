@@ -16,6 +16,7 @@ mod failure;
 mod message;
 mod pump;
 mod raw;
+mod taking;
 mod task;
 #[cfg(test)]
 mod tests;

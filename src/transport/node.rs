@@ -4,7 +4,7 @@
 //! it goes. Limits are the stricter ones of the two.
 
 use super::fabric::Fabric;
-use super::shm::{Reach, Shm};
+use super::shm::{Mapping, Reach, Shm};
 use super::{Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
@@ -119,7 +119,7 @@ impl Transport for Node {
         unsafe { self.add(ptr, len, None) }
     }
 
-    fn share(&self, len: usize) -> Option<File> {
+    fn share(&self, len: usize) -> Option<(File, Mapping)> {
         if self.near { self.shm.share(len) } else { None }
     }
 

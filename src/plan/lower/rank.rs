@@ -1,5 +1,6 @@
 //! The lowering of one rank's steps: first what arrives and what stands for it, then what to post.
 
+use super::folds::folds;
 use super::parcels::{Parcel, align, length, parcels, same_message, slots_at};
 use super::{Expected, Op, OpKind, Peer, Program, Segment, WireLimits, broken};
 use crate::error::Result;
@@ -68,6 +69,8 @@ struct Lowering<'a> {
     peers: BTreeMap<u32, Peer>,
     /// By counter; `peer` is still a rank.
     expected: Vec<Expected>,
+    /// By counter: where the one put lands that bumps it, and its length; no length: it is not one put.
+    landing: Vec<(Place, u64)>,
     /// By counter of the plan: how often its steps bump it.
     bumps: Vec<u32>,
     /// (counter of the plan, counter that is bumped for it), sorted.
@@ -97,6 +100,7 @@ impl<'a> Lowering<'a> {
             limits,
             peers: BTreeMap::new(),
             expected: vec![nothing; counters as usize],
+            landing: vec![(Place::new(Region::Land, 0), 0); counters as usize],
             bumps: vec![0; counters as usize],
             stands: Vec::new(),
             slots: Vec::new(),
@@ -149,6 +153,7 @@ impl<'a> Lowering<'a> {
                             puts.map_err(|_| broken("more than 2^32 puts for a piece"))?,
                             len,
                         )?;
+                        self.landing[run[0].bump as usize] = (run[0].target, len);
                         self.stands.extend(run.iter().map(|s| (s.bump, run[0].bump)));
                     }
                     Parcel::Slot(runs) => self.land(message, &runs)?,
@@ -471,6 +476,7 @@ impl<'a> Lowering<'a> {
             waiter_start[c] += waiter_start[c - 1];
         }
         Ok(Program {
+            folds: folds(&ops, &segments, &self.expected, &waiters, &self.landing),
             ops,
             segments,
             peers,

@@ -25,6 +25,7 @@ mod copy;
 mod endpoint;
 mod host;
 mod inbound;
+mod mapping;
 mod memfd;
 mod memory;
 mod peer;
@@ -35,5 +36,6 @@ mod tests;
 
 pub use endpoint::Shm;
 pub use host::{Options, Reach, host};
+pub use mapping::Mapping;
 
 use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};

@@ -1,11 +1,11 @@
 //! The memory that a rank shows its node: a header, and one ring for each rank of the node to write to.
 
+use super::mapping::Mapping;
 use super::memfd;
 use super::ring;
 use crate::error::{Error, ErrorKind, Result};
-use memmap2::{Advice, MmapRaw};
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
@@ -77,7 +77,7 @@ impl Address {
 /// One rank's memory, mapped: our own or a peer's.
 #[derive(Debug)]
 pub(super) struct Segment {
-    map: MmapRaw,
+    map: Mapping,
     ranks: usize,
 }
 
@@ -93,9 +93,8 @@ impl Segment {
             Error::new(ErrorKind::System, format!("no shared memory of {} bytes: {e}", length(ranks)))
         };
         let file = memfd::create("circulant", length(ranks)).map_err(refused)?;
-        let map = MmapRaw::map_raw(&file).map_err(refused)?;
-        // Advice: a first put that meets no page is slower, not wrong.
-        let _ = map.advise_range(Advice::PopulateWrite, 0, length(ranks).min(1 << 20));
+        let map = Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?;
+        map.populate_start(1 << 20);
         let this = Self { map, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
