@@ -130,7 +130,7 @@ pub const SETTINGS: &[Setting] = &[
         "CIRCULANT_PROBE",
         "auto",
         true,
-        "measure L and beta at start-up: on, off, auto (between nodes, where neither settings nor a tuning file say them)",
+        "measure L and beta at start-up: on, off, auto (over tcp and unknown wires, where neither settings nor a tuning file say them)",
     ),
     setting(
         "progress",

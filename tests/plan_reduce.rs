@@ -20,6 +20,7 @@ use circulant::plan::partial::Pieces;
 use circulant::plan::reduce::circulant::Reduce;
 use circulant::plan::reduce::gathered::Gathered;
 use circulant::plan::reduce::tree::{Kind, Tree};
+use circulant::plan::reduce_scatter::direct::{Direct, Results};
 use circulant::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
 use circulant::plan::registry::{Algorithm, Arguments, Operation, algorithm, all};
 use circulant::plan::scan::{pipeline::Pipeline, prefix::Prefix};
@@ -360,6 +361,12 @@ fn bad_arguments_are_errors() {
     ReduceScatter::new(&[8, 9], 8, false, Way::Ring).unwrap_err();
     ReduceScatter::new(&[], 8, false, Way::Ring).unwrap_err();
     ReduceScatter::block(1 << 20, 1 << 60, 8, false, Way::Circulant).unwrap_err();
+    Direct::new(0, Results::Everywhere, 8, 8, None, false).unwrap_err();
+    Direct::new(4, Results::At(4), 8, 8, None, false).unwrap_err();
+    Direct::new(4, Results::Everywhere, 8, 8, Some(0), false).unwrap_err();
+    Direct::new(4, Results::Everywhere, 9, 8, None, false).unwrap_err();
+    Direct::scatter(&[8, 9], 8, None, false).unwrap_err();
+    Direct::scatter(&[], 8, None, false).unwrap_err();
     Prefix::doubling(u32::MAX, 8, 8, false).unwrap_err();
     Doubling::new(0, 8, 8, false).unwrap_err();
 }

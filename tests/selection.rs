@@ -104,7 +104,9 @@ fn judge(
     let model = &wire.1;
     // O(p²) steps on each of p ranks.
     let out_of_reach = |line: &Algorithm| op == Operation::Alltoall && line.name == "ring" && p > 36;
-    let fits = |line: &&Algorithm| (line.fits)(&a).is_ok() && !out_of_reach(line);
+    // What is for shared memory has no price here.
+    let priced = |line: &Algorithm| line.cost(&a, &Machine::flat(*model)).ns.is_finite();
+    let fits = |line: &&Algorithm| (line.fits)(&a).is_ok() && priced(line) && !out_of_reach(line);
     let times: Vec<_> =
         algorithms(op).filter(fits).map(|line| (line.name, simulated(line, &a, model))).collect();
     let accuracy = algorithms(op).filter(fits).zip(&times).filter(|(_, time)| time.1 > 0);

@@ -2,11 +2,11 @@
 //!
 //! Untouched destinations cost 2.5 to 5 times on every provider, and small pages up to 2 times on shared
 //! memory: so chunks are aligned to 2 MiB, ask for huge pages and are populated when they are made.
-//! Where peers can map them, chunks are shared files instead, on whatever pages the system has for these: that saves the
-//! peers the kernel's way to our memory, which costs them more than small pages do.
+//! Where peers can map them, chunks are shared files instead, which saves the peers the kernel's way to our memory.
 
 use crate::buffer::{Bound, ForkMark, Grant};
 use crate::error::{Error, ErrorKind, Result};
+use crate::transport::shm::Mapping;
 use crate::transport::{Registration, Remote, Transport};
 use bytemuck::Pod;
 use memmap2::{Advice, MmapMut, MmapOptions};
@@ -25,11 +25,18 @@ pub(crate) const ALIGN: usize = PAGE;
 /// One mapping. It stays mapped as long as a [`Block`] of it, or the arena, lives.
 #[derive(Debug)]
 struct Chunk {
-    _map: MmapMut,
+    _map: Kept,
     base: *mut u8,
     len: usize,
     registration: Registration,
     remote: Remote,
+}
+
+/// The mapping: of our own, or of a file that peers may map too.
+#[derive(Debug)]
+enum Kept {
+    Own { _map: MmapMut },
+    Shared { _map: Mapping },
 }
 
 // SAFETY: `base` points into `_map`, owned by the same value; all access is by disjoint blocks (the free
@@ -149,30 +156,21 @@ impl State {
 
 impl Chunk {
     fn map(len: usize, transport: Option<&mut (dyn Transport + 'static)>) -> Result<Self> {
-        let refused = |e: std::io::Error| no_memory(len, &e.to_string());
         let Some(transport) = transport else {
-            let (map, base) = populated(MmapOptions::new().len(len + HUGE).map_anon().map_err(refused)?, len);
-            return Ok(Self {
-                _map: map,
-                base,
-                len,
-                registration: Registration(u32::MAX),
-                remote: Remote::default(),
-            });
-        };
-        let Some(file) = transport.share(len) else {
-            let (map, base) = populated(MmapOptions::new().len(len + HUGE).map_anon().map_err(refused)?, len);
-            // SAFETY: the range lies inside `map`, which lives as long as the chunk; the arena keeps its chunks
-            // until the world has closed the transport, and blocks are touched by raw pointers only while an
-            // operation uses them.
-            let (registration, remote) = unsafe { transport.register(base, len)? };
+            let (map, base) = own(len)?;
+            let (registration, remote) = (Registration(u32::MAX), Remote::default());
             return Ok(Self { _map: map, base, len, registration, remote });
         };
-        // SAFETY: the file is of `len` bytes, cannot shrink, and no other process writes to it.
-        let (map, base) =
-            populated(unsafe { MmapOptions::new().len(len).map_mut(&file) }.map_err(refused)?, len);
+        if let Some((file, map)) = transport.share(len) {
+            let base = map.as_mut_ptr();
+            // SAFETY: the mapping lives as long as the chunk; the arena keeps its chunks until the world has closed
+            // the transport, and blocks are touched by raw pointers only while an operation uses them.
+            let (registration, remote) = unsafe { transport.register_shared(base, len, file)? };
+            return Ok(Self { _map: Kept::Shared { _map: map }, base, len, registration, remote });
+        }
+        let (map, base) = own(len)?;
         // SAFETY: as above.
-        let (registration, remote) = unsafe { transport.register_shared(base, len, file)? };
+        let (registration, remote) = unsafe { transport.register(base, len)? };
         Ok(Self { _map: map, base, len, registration, remote })
     }
 
@@ -181,9 +179,11 @@ impl Chunk {
     }
 }
 
-/// Makes `len` bytes of the mapping present, on huge pages where there are some; returns where they begin.
-fn populated(mut map: MmapMut, len: usize) -> (MmapMut, *mut u8) {
-    let skip = if map.len() > len { map.as_mut_ptr().align_offset(HUGE) } else { 0 };
+/// `len` bytes of this process alone, all present, on huge pages where there are some; and where they begin.
+fn own(len: usize) -> Result<(Kept, *mut u8)> {
+    let map = MmapOptions::new().len(len + HUGE).map_anon();
+    let mut map = map.map_err(|e| no_memory(len, &e.to_string()))?;
+    let skip = map.as_mut_ptr().align_offset(HUGE);
     // Both are advice: without huge pages or MADV_POPULATE_WRITE the arena is slower, not wrong.
     let _ = map.advise_range(Advice::HugePage, skip, len);
     if map.advise_range(Advice::PopulateWrite, skip, len).is_err() {
@@ -192,7 +192,7 @@ fn populated(mut map: MmapMut, len: usize) -> (MmapMut, *mut u8) {
         }
     }
     let base = map.as_mut_ptr().wrapping_add(skip);
-    (map, base)
+    Ok((Kept::Own { _map: map }, base))
 }
 
 impl Block {

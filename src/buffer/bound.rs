@@ -152,6 +152,28 @@ pub(crate) fn reduce(
     reducer.reduce(target, source, side)
 }
 
+/// Combines `bytes` into those at `target`.
+///
+/// # Errors
+/// As [`reduce`].
+pub(crate) fn fold(
+    binding: &Binding,
+    bytes: &[u8],
+    target: Place,
+    side: Side,
+    reducer: &Reducer,
+) -> Result<()> {
+    let Some((to, n)) = binding.region(target.region).range(target.offset, bytes.len() as u64) else {
+        return Err(outside("reduce", target, bytes.len() as u64));
+    };
+    if n == 0 {
+        return Ok(());
+    }
+    // SAFETY: as in `reduce`; `bytes` is a reference, so no bound region overlaps it.
+    let target = unsafe { std::slice::from_raw_parts_mut(to, n) };
+    reducer.reduce(target, bytes, side)
+}
+
 /// The most segments one put may have; lowering is never told more.
 pub(crate) const GATHER_MAX: usize = 16;
 

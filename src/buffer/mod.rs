@@ -12,7 +12,9 @@ mod lend;
 
 pub use arena::Buf;
 pub(crate) use arena::{ALIGN, Arena, Block};
-pub(crate) use bound::{Binding, Bound, Destination, GATHER_MAX, Grant, copy, put, read, reduce, write};
+pub(crate) use bound::{
+    Binding, Bound, Destination, GATHER_MAX, Grant, copy, fold, put, read, reduce, write,
+};
 pub use count::{CountingAllocator, allocations, live_allocations};
 pub(crate) use fork::ForkMark;
 pub(crate) use lend::{Loan, Wire, lend};

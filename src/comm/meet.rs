@@ -27,25 +27,27 @@ pub(super) struct Addresses {
 
 impl Directory for Addresses {
     fn address(&mut self, rank: u32) -> Result<Vec<u8>> {
-        published(&lock(&self.launch).get(&format!("{}-{rank}", self.directory))?, rank).map(|(_, a)| a)
+        published(&lock(&self.launch).get(&format!("{}-{rank}", self.directory))?, rank).map(|(_, _, a)| a)
     }
 }
 
-/// What rank `rank` published: how far it reaches on its node, and its address; or why it has none.
-fn published(value: &[u8], rank: u32) -> Result<(Reach, Vec<u8>)> {
-    match value.split_first() {
-        Some((&UNREACHED, address)) => Ok((Reach::None, address.to_vec())),
-        Some((&SHARED, address)) => Ok((Reach::Shared, address.to_vec())),
-        Some((&ALL, address)) => Ok((Reach::All, address.to_vec())),
-        other => {
-            let why = other.map_or_else(Default::default, |(_, text)| String::from_utf8_lossy(text));
-            let e = Error::new(ErrorKind::Aborted, format!("rank {rank} could not start: {why}"));
-            Err(e.with_peer(rank as usize))
-        }
+/// What rank `rank` published: how far it reaches on its node, how many cores it may use, and its address; or why it has
+/// none.
+fn published(value: &[u8], rank: u32) -> Result<(Reach, u32, Vec<u8>)> {
+    if let [first @ (UNREACHED | SHARED | ALL), a, b, address @ ..] = value {
+        let reach = match *first {
+            UNREACHED => Reach::None,
+            SHARED => Reach::Shared,
+            _ => Reach::All,
+        };
+        return Ok((reach, u16::from_le_bytes([*a, *b]).into(), address.to_vec()));
     }
+    let why = value.split_first().map_or_else(Default::default, |(_, text)| String::from_utf8_lossy(text));
+    let e = Error::new(ErrorKind::Aborted, format!("rank {rank} could not start: {why}"));
+    Err(e.with_peer(rank as usize))
 }
 
-/// The first byte of what is published: an address follows, or the text of an error.
+/// The first byte of what is published: the number of cores and an address follow, or the text of an error.
 const UNREACHED: u8 = 0;
 const ERROR: u8 = 1;
 const SHARED: u8 = 2;
@@ -53,14 +55,22 @@ const ALL: u8 = 3;
 
 /// The value to publish.
 fn value(reach: Reach, address: Result<Vec<u8>, String>) -> Vec<u8> {
-    let (first, mut rest) = match (address, reach) {
-        (Err(text), _) => (ERROR, text.into_bytes()),
-        (Ok(address), Reach::None) => (UNREACHED, address),
-        (Ok(address), Reach::Shared) => (SHARED, address),
-        (Ok(address), Reach::All) => (ALL, address),
+    let first = match (&address, reach) {
+        (Err(_), _) => ERROR,
+        (_, Reach::None) => UNREACHED,
+        (_, Reach::Shared) => SHARED,
+        (_, Reach::All) => ALL,
     };
-    rest.insert(0, first);
-    rest
+    let mut out = vec![first];
+    match address {
+        Ok(address) => {
+            let cores = std::thread::available_parallelism().map_or(0, |n| n.get());
+            out.extend(u16::try_from(cores).unwrap_or(u16::MAX).to_le_bytes());
+            out.extend(address);
+        }
+        Err(text) => out.extend(text.into_bytes()),
+    }
+    out
 }
 
 /// What comes of it.
@@ -74,6 +84,8 @@ pub(super) struct Met {
     pub(super) absent: Option<Error>,
     /// The name under which addresses were published.
     pub(super) directory: &'static str,
+    /// The cores that each rank of our node may use at least; 0: that was not asked.
+    pub(super) cores: u32,
 }
 
 /// Agrees on the settings and on the wire, opens the endpoint and exchanges addresses. Fills in `nodes` where the
@@ -203,7 +215,7 @@ fn swap(
     let mut met = Met { directory, ..Met::default() };
     for n in neighbours(rank, size) {
         match published(&launch.get(&format!("{directory}-{n}"))?, n) {
-            Ok((_, address)) => {
+            Ok((.., address)) => {
                 met.neighbours.push(n);
                 met.addresses.push(address);
             }
@@ -215,8 +227,9 @@ fn swap(
     let mut reach = Reach::All;
     for n in nodes.map(|nodes| mates(nodes, rank)).unwrap_or_default() {
         // Who has failed has no say.
-        if let Ok((theirs, _)) = published(&launch.get(&format!("{directory}-{n}"))?, n) {
+        if let Ok((theirs, cores, _)) = published(&launch.get(&format!("{directory}-{n}"))?, n) {
             reach = reach.min(theirs);
+            met.cores = if met.cores == 0 { cores } else { met.cores.min(cores) };
         }
     }
     Ok((met, reach))
@@ -328,7 +341,9 @@ mod tests {
     #[test]
     fn what_is_published_comes_back() {
         for reach in [Reach::None, Reach::Shared, Reach::All] {
-            assert_eq!(published(&value(reach, Ok(vec![7, 8])), 3).unwrap(), (reach, vec![7, 8]));
+            let (far, cores, address) = published(&value(reach, Ok(vec![7, 8])), 3).unwrap();
+            assert_eq!((far, address), (reach, vec![7, 8]));
+            assert!(cores > 0);
         }
         let e = published(&value(Reach::All, Err("no luck".to_owned())), 3).unwrap_err();
         assert!(e.peer() == Some(3) && e.to_string().contains("could not start: no luck"), "{e}");

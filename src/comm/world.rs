@@ -202,7 +202,7 @@ impl World {
         // The first rank on another node than rank 0; else it is rank 1.
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
-        if self.size() > 1 && select::probes(&self.provider, &self.config, &model, other.is_some())? {
+        if self.size() > 1 && select::probes(&self.provider, &self.config, &model)? {
             probed = Some(self.comm().probe([0, other.unwrap_or(1)], model.wire())?);
         }
         match probed.is_some() || other.is_none() {
@@ -337,13 +337,16 @@ fn start(
         }
         _ => meet(&mut config, launch.as_mut(), transport, &mut nodes, patience)?,
     };
-    let Met { endpoint, neighbours, addresses, absent, directory } = met;
+    let Met { endpoint, neighbours, addresses, absent, directory, cores } = met;
     let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
     let model = Model::new(&provider, &config, None)?;
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let mut selection = Selection::new(&config, &model)?;
     if let Some(nodes) = &nodes {
         selection.place(nodes);
+    }
+    if nodes.as_ref().is_some_and(|nodes| nodes.iter().all(|node| *node == nodes[0])) {
+        selection.share(cores);
     }
     let setup = Setup {
         rank: rank32,

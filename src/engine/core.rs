@@ -7,7 +7,7 @@ use super::small::Smalls;
 use super::task::Task;
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::Sink;
+use crate::transport::{Sink, Taking};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
@@ -458,6 +458,21 @@ impl Sink for Core {
         if let Some(bytes) = task.came(counter, peer, acknowledge_at) {
             let ack = Message::Ack { call: task.meta.call, bytes };
             self.outbox.push_back((task.peers[peer].world_rank, ack));
+        }
+    }
+
+    fn taking(&mut self, word: u32, len: u64) -> Taking {
+        let (slot, counter) = split(word);
+        let task = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut());
+        task.map_or(Taking::Land, |task| task.taking(counter, len))
+    }
+
+    fn take(&mut self, word: u32, offset: u64, bytes: &[u8]) {
+        let (slot, counter) = split(word);
+        let Some(task) = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut()) else { return };
+        match task.take(counter, offset, bytes) {
+            Ok(()) => self.counts.reduced_bytes += bytes.len() as u64,
+            Err(e) => self.broken = self.broken.take().or(Some(e)),
         }
     }
 

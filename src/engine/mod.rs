@@ -17,6 +17,7 @@ mod message;
 mod pump;
 mod raw;
 mod small;
+mod taking;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -79,7 +79,9 @@ impl Engine {
         }
         let segments = task.program.segments.get(op.first_segment as usize..).unwrap_or_default();
         let mut target = op.target;
-        for s in &segments[..op.segments as usize] {
+        // What was taken as it came is done.
+        let left = if task.taken.get(index as usize) == Some(&true) { 0 } else { op.segments };
+        for s in &segments[..left as usize] {
             match (op.kind, &task.reducer) {
                 (OpKind::Reduce(side), Some(reducer)) => {
                     reduce(&task.binding, s.place, target, s.len, side, reducer)

@@ -56,6 +56,8 @@ pub(crate) struct Task {
     pub reducer: Option<Reducer>,
     pub counters: Vec<u32>,
     pub waits_left: Vec<u32>,
+    /// By op, where the program folds: the transport hands, or has handed, its source to it piece by piece.
+    pub taken: Vec<bool>,
     pub peers: Vec<PeerState>,
     /// Copies and notifies that may go.
     pub local: BinaryHeap<Reverse<u32>>,
@@ -102,6 +104,7 @@ impl Task {
             reducer: None,
             counters: vec![0; program.counters()],
             waits_left: vec![0; program.ops.len()],
+            taken: vec![false; if program.folds.is_empty() { 0 } else { program.ops.len() }],
             local: BinaryHeap::with_capacity(local),
             arrivals_left: 0,
             ops_left: 0,
@@ -127,6 +130,7 @@ impl Task {
         self.meta = meta;
         self.binding = binding;
         self.counters.fill(0);
+        self.taken.fill(false);
         self.arrivals_left = 0;
         self.ops_left = 0;
         self.outstanding = 0;

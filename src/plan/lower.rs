@@ -20,6 +20,7 @@
 //!
 //! Joins (copies of no bytes) are dissolved: whoever waits for one waits for what it waits for.
 
+mod folds;
 mod parcels;
 mod rank;
 
@@ -143,6 +144,9 @@ pub struct Peer {
     pub bytes_out: u64,
 }
 
+/// No op at all.
+pub const NO_OP: u32 = u32::MAX;
+
 /// One rank's part of a plan, ready to run: everything the engine needs and nothing it must compute.
 ///
 /// Ops are sorted by (round, order of the plan). Waiters of counter c are
@@ -162,6 +166,9 @@ pub struct Program {
     pub waiter_start: Vec<u32>,
     /// (count, op) pairs.
     pub waiters: Vec<(u32, u32)>,
+    /// By counter: the op that combines what arrives with it into something else, if that is one put and nobody else
+    /// reads it where it lands; else [`NO_OP`]. Empty where there is none.
+    pub folds: Vec<u32>,
     /// Arrivals (puts and notifies) in all: the receiving side is finished when it counted these.
     pub arrivals: u64,
     /// Memory that the program needs beyond the caller's, after lowering.
@@ -241,6 +248,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_only_a_reduce_reads_needs_not_land() {
+        use crate::plan::reduce_scatter::direct::{Direct, Results};
+        let plan = Direct::new(5, Results::Everywhere, 5000 * 8, 8, Some(3), false).unwrap();
+        let program = lower(&plan, 2, &PLAIN).unwrap();
+        // Of four contributions to each block the first lands where the sum shall be.
+        let folds: Vec<u32> = program.folds.iter().copied().filter(|op| *op != NO_OP).collect();
+        assert_eq!(folds.len(), 3 * 3);
+        for (c, op) in program.folds.iter().enumerate().filter(|(_, op)| **op != NO_OP) {
+            let op = program.ops[*op as usize];
+            assert!(matches!(op.kind, OpKind::Reduce(_)) && op.len == program.expected[c].len);
+        }
+        // Split puts are not one; and what others read, too, must be there.
+        let split = WireLimits { max_put: 100, ..PLAIN };
+        assert!(lower(&plan, 2, &split).unwrap().folds.is_empty());
+        let scattered = crate::plan::reduce_scatter::plain::ReduceScatter::block(
+            8,
+            80,
+            8,
+            false,
+            crate::plan::reduce_scatter::core::Way::Ring,
+        );
+        assert!(lower(&scattered.unwrap(), 2, &PLAIN).unwrap().folds.is_empty());
+        assert!(lower(&Barrier::new(20).unwrap(), 7, &PLAIN).unwrap().folds.is_empty());
     }
 
     #[test]

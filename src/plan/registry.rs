@@ -8,6 +8,7 @@ mod order;
 mod reductions;
 
 mod cube;
+mod direct;
 mod inter;
 mod line;
 mod nodes;
@@ -70,6 +71,7 @@ impl Algorithm {
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
         let special = reversed::volume(self, arguments);
         let special = special.or_else(|| nodes::volume(self, arguments));
+        let special = special.or_else(|| direct::volume(self, arguments));
         let special = special.or_else(|| reductions::volume(self.operation, self.name, arguments));
         let special = special.or_else(|| moves::relayed(self, arguments));
         let special = special.or_else(|| inter::rooted(self, arguments));
@@ -126,6 +128,7 @@ const LISTS: &[&[Algorithm]] = &[
     cube::LINES,
     inter::LINES,
     nodes::LINES,
+    direct::LINES,
 ];
 
 /// All algorithms.

@@ -18,6 +18,9 @@ const MARGIN: f64 = 1.03;
 /// How many choices are remembered.
 const REMEMBERED: usize = 32;
 
+/// Why an algorithm has no price.
+const SHARED_ONLY: &str = "is chosen only where all ranks share memory of our own";
+
 /// As many counts, in all.
 const REMEMBERED_COUNTS: usize = 1 << 21;
 
@@ -81,7 +84,14 @@ impl Selection {
 
     /// Takes other figures; the ranks stay where they are.
     pub(crate) fn retune(&mut self, model: &Model) {
-        self.machine = Machine { per_node: self.machine.per_node, ..model.machine() };
+        let Machine { per_node, cores, .. } = self.machine;
+        self.machine = Machine { per_node, cores, ..model.machine() };
+        self.memo.take();
+    }
+
+    /// Tells how many cores all ranks share, as all know alike; 0: nobody knows.
+    pub(crate) fn share(&mut self, cores: u32) {
+        self.machine.cores = cores;
         self.memo.take();
     }
 
@@ -151,7 +161,10 @@ impl Selection {
         let candidate = |algorithm| {
             let cost = match refused(algorithm, &arguments, reproducible) {
                 Some(e) => Err(e.message().to_owned()),
-                None => Ok(algorithm.cost(&arguments, &self.machine)),
+                None => {
+                    let cost = algorithm.cost(&arguments, &self.machine);
+                    if cost.ns.is_finite() { Ok(cost) } else { Err(SHARED_ONLY.to_owned()) }
+                }
             };
             Candidate { algorithm, cost }
         };

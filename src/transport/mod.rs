@@ -94,10 +94,28 @@ pub enum Posted {
     Again,
 }
 
+/// What becomes of the bytes of a put whose receiver moves them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// They are written where the put says.
+    Land,
+    /// They need not be written anywhere: [`Sink::take`] wants them, in pieces of whole elements of so many bytes.
+    Pieces(usize),
+    /// As before, but not yet: something else must come first. Whoever cannot wait may let them land.
+    Later,
+}
+
 /// Where a transport delivers what happened.
 pub trait Sink {
-    /// A peer's put landed here, completely; `word` is what the peer gave it.
+    /// A peer's put landed here, completely, or was [taken](Sink::take); `word` is what the peer gave it.
     fn arrival(&mut self, word: u32);
+    /// Asked before the first byte of a put of `len` bytes is moved: what shall become of them.
+    fn taking(&mut self, _word: u32, _len: u64) -> Taking {
+        Taking::Land
+    }
+    /// Bytes of the put with this word, `offset` bytes from its start, in order; the arrival follows the last. They are
+    /// what the peer put, whatever becomes of it: a transport that finds out later does not hand them over.
+    fn take(&mut self, _word: u32, _offset: u64, _bytes: &[u8]) {}
     /// Our put `token` needs its source no longer.
     fn done(&mut self, token: u64);
     /// A control message came in.
@@ -132,9 +150,9 @@ pub trait Transport: Send {
     /// When the provider refuses, with the limit that is the likely cause.
     unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)>;
 
-    /// A file of `len` bytes, to be mapped and given to [`Transport::register_shared`], where peers can make use of
-    /// that.
-    fn share(&self, _len: usize) -> Option<File> {
+    /// A file of `len` zeroed bytes and its mapping here, all present, to be given to [`Transport::register_shared`],
+    /// where peers can make use of that.
+    fn share(&self, _len: usize) -> Option<(File, shm::Mapping)> {
         None
     }
 

@@ -3,7 +3,7 @@
 //! A range is registered with both, and libfabric's name for it does for both: whoever puts need not know by which way
 //! it goes. Limits are the stricter ones of the two.
 
-use super::shm::{Boards, Reach, Shm};
+use super::shm::{Boards, Mapping, Reach, Shm};
 use super::{Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
@@ -123,7 +123,7 @@ impl Transport for Node {
         unsafe { self.add(ptr, len, None) }
     }
 
-    fn share(&self, len: usize) -> Option<File> {
+    fn share(&self, len: usize) -> Option<(File, Mapping)> {
         if self.near { self.shm.share(len) } else { None }
     }
 

@@ -6,6 +6,7 @@
 
 pub mod bruck;
 pub mod circulant;
+pub mod direct;
 pub mod hypercube;
 pub mod mesh;
 pub mod pipelined_ring;

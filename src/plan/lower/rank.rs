@@ -1,5 +1,6 @@
 //! The lowering of one rank's steps: first what arrives and what stands for it, then what to post.
 
+use super::folds::folds;
 use super::parcels::{Parcel, Slots, align, length, parcels, same_message};
 use super::{Expected, Op, OpKind, Peer, Program, Segment, WireLimits, broken};
 use crate::error::Result;
@@ -114,6 +115,8 @@ struct Lowering<'a> {
     peers: BTreeMap<u32, Peer>,
     /// By counter; `peer` is still a rank.
     expected: Vec<Expected>,
+    /// By counter: where the one put lands that bumps it, and its length; no length: it is not one put.
+    landing: Vec<(Place, u64)>,
     /// By counter of the plan: how often its steps bump it.
     bumps: Vec<u32>,
     /// (counter of the plan, counter that is bumped for it), sorted.
@@ -145,6 +148,7 @@ impl<'a> Lowering<'a> {
             limits,
             peers: BTreeMap::new(),
             expected: vec![nothing; counters as usize],
+            landing: vec![(Place::new(Region::Land, 0), 0); counters as usize],
             bumps: vec![0; counters as usize],
             stands: Vec::new(),
             stands_of: Starts::default(),
@@ -199,6 +203,7 @@ impl<'a> Lowering<'a> {
                             puts.map_err(|_| broken("more than 2^32 puts for a piece"))?,
                             len,
                         )?;
+                        self.landing[run[0].bump as usize] = (run[0].target, len);
                         self.stands.extend(run.iter().map(|s| (s.bump, run[0].bump)));
                     }
                     Parcel::Slot(runs) => self.land(message, &runs)?,
@@ -527,6 +532,7 @@ impl<'a> Lowering<'a> {
         let mut waiter_start = starts.0;
         waiter_start.resize(self.expected.len() + 1, 0);
         Ok(Program {
+            folds: folds(&ops, &segments, &self.expected, &waiters, &self.landing),
             ops,
             segments,
             peers,

@@ -5,5 +5,6 @@
 //! length each (reduce_scatter).
 
 pub mod core;
+pub mod direct;
 pub mod plain;
 pub mod reversed;

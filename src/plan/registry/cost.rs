@@ -8,6 +8,7 @@
 //! Only + − × ÷, maxima and square roots on numbers that all ranks know alike: the same bits on every rank.
 
 pub(super) mod blocks;
+pub(super) mod direct;
 pub(super) mod folds;
 pub(super) mod nodes;
 pub(super) mod spread;
@@ -20,6 +21,13 @@ pub type Formula = fn(&super::Arguments, &mut Path<'_>);
 /// Memory copies, in nanoseconds per byte, as the simulator has it.
 const COPY_NS: f64 = 0.1;
 
+/// What it takes a rank that shares its core to give it away and get it back, per other rank, in nanoseconds.
+const TURN_NS: f64 = 500.0;
+/// What a put costs there besides o: its open word, and the caches that others have used meanwhile.
+const CROWDED_PUT_NS: f64 = 475.0;
+/// By how much bytes take longer there for each hop that must wait for another, as a share.
+const STALL: f64 = 0.05;
+
 /// The machine as the prices see it: a wire, and how many ranks share a node's link to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -31,17 +39,24 @@ pub struct Machine {
     pub per_node: u32,
     /// The receiver moves the bytes of a put, as in shared memory of our own: its sender only says where they are.
     pub readers: bool,
+    /// Where readers move bytes: the cores that all ranks share; 0: one for each.
+    pub cores: u32,
 }
 
 impl Machine {
     /// Ranks with a link each.
     pub const fn flat(wire: Model) -> Self {
-        Self { wire, near: wire, per_node: 0, readers: false }
+        Self { wire, near: wire, per_node: 0, readers: false, cores: 0 }
     }
 
     /// `per_node` ranks to a link; within a node over the same wire.
     pub const fn nodes(wire: Model, per_node: u32) -> Self {
-        Self { wire, near: wire, per_node, readers: false }
+        Self { wire, near: wire, per_node, readers: false, cores: 0 }
+    }
+
+    /// How many of so many busy ranks share a core, where they do.
+    fn crowd(&self, busy: f64) -> f64 {
+        if self.readers && self.cores > 0 { (busy / f64::from(self.cores)).max(1.0) } else { 1.0 }
     }
 
     /// L in ns and β in ns per byte between ranks `distance` apart. If all of `size` ranks put that far at once, of a
@@ -106,7 +121,12 @@ impl<'a> Path<'a> {
 
     /// The sum.
     pub fn cost(&self) -> Cost {
-        self.cost
+        let mut cost = self.cost;
+        if self.crowd() > 1.0 {
+            let beta = float(self.machine.wire.byte_ps) / 1000.0 * self.crowd();
+            cost.ns += STALL * (cost.hops - 1.0).max(0.0) * cost.bytes * beta;
+        }
+        cost
     }
 
     /// L, o and β of puts within a node: hops, puts and bytes one after the other.
@@ -158,7 +178,25 @@ impl<'a> Path<'a> {
         self.cost.hops += hops;
         self.cost.puts += puts;
         self.cost.bytes += bytes;
-        self.cost.ns += hops * latency / n + puts * overhead + bytes * beta / n;
+        let (crowd, moving) = (self.crowd(), self.moving());
+        let latency = latency / n + (crowd - 1.0) * TURN_NS;
+        let overhead = if crowd > 1.0 { overhead + CROWDED_PUT_NS } else { overhead };
+        self.cost.ns += hops * latency + puts * overhead * moving + bytes * beta / n * moving;
+    }
+
+    /// Ranks per core.
+    fn crowd(&self) -> f64 {
+        self.machine.crowd(self.size.into())
+    }
+
+    /// Those of them that move bytes at a time: down a tree twice as many in each round, on average.
+    fn moving(&self) -> f64 {
+        let rounds = super::q(self.size);
+        if !self.alone || rounds == 0 {
+            return self.crowd();
+        }
+        let busy = |k: u32| self.machine.crowd(f64::from((1u32 << k).min(self.size - (1 << k))));
+        (0..rounds).map(busy).sum::<f64>() / f64::from(rounds)
     }
 
     /// One message of `bytes` bytes in `puts` puts to the rank `distance` further on, and its arrival.
@@ -183,11 +221,26 @@ impl<'a> Path<'a> {
         self.over(&distances, hops, puts, bytes);
     }
 
+    /// As [`Path::to_all`], where one rank puts `out` bytes and another gets `got`: where readers copy, what is got counts.
+    pub fn all_to_all(&mut self, hops: f64, puts: f64, out: f64, got: f64) {
+        self.to_all(hops, puts, if self.machine.readers { got } else { out.max(got) });
+    }
+
+    /// What follows is for memory that ranks share, and priceless elsewhere.
+    pub fn for_readers(&mut self) {
+        if !self.machine.readers {
+            self.cost.ns = f64::INFINITY;
+        }
+    }
+
     /// Puts of one rank to as many others, one after the other, of `bytes` bytes together; and the arrival of the last.
     pub fn fan(&mut self, puts: f64, bytes: f64) {
+        if !self.machine.readers {
+            return self.alone(|path| path.to_all(puts.min(1.0), puts, bytes));
+        }
         // Where readers copy, all do at the same time.
-        let bytes = if self.machine.readers { bytes / puts.max(1.0) } else { bytes };
-        self.alone(|path| path.to_all(puts.min(1.0), puts, bytes));
+        let each = bytes / puts.max(1.0);
+        self.to_all(puts.min(1.0), puts / self.crowd(), each * self.machine.crowd(puts) / self.crowd());
     }
 
     /// Messages of `bytes` bytes that go round a ring, each in so many puts, in `hops` rounds. Of a node's ranks only the
@@ -210,13 +263,13 @@ impl<'a> Path<'a> {
     /// Combines bytes.
     pub fn reduce(&mut self, bytes: f64) {
         self.cost.reduced += bytes;
-        self.cost.ns += bytes * float(self.machine.wire.reduce_ps) / 1000.0;
+        self.cost.ns += bytes * float(self.machine.wire.reduce_ps) / 1000.0 * self.moving();
     }
 
     /// Copies bytes.
     pub fn copy(&mut self, bytes: f64) {
         self.cost.copied += bytes;
-        self.cost.ns += bytes * COPY_NS;
+        self.cost.ns += bytes * COPY_NS * self.moving();
     }
 
     /// What a line without a formula costs: its rounds in lock-step, and its volume.

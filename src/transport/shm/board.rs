@@ -10,7 +10,7 @@
 
 use super::cores::{Cores, Mark};
 use super::segment::Segment;
-use memmap2::{Advice, MmapRaw};
+use super::mapping::Mapping;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ pub enum Look {
 #[derive(Debug)]
 pub struct Boards {
     /// The ranks of our node, and the memory of those that we have mapped, with where its places begin.
-    mates: Vec<(u32, Option<(Arc<MmapRaw>, usize)>)>,
+    mates: Vec<(u32, Option<(Arc<Mapping>, usize)>)>,
     mine: usize,
     /// Our places that are free, as bits.
     free: Arc<AtomicU32>,
@@ -82,7 +82,7 @@ pub struct Boards {
 
 /// One member's place.
 struct Place {
-    map: Arc<MmapRaw>,
+    map: Arc<Mapping>,
     at: usize,
     /// What stands there; something else once the member needs this board no more.
     generation: u64,
@@ -141,8 +141,7 @@ impl Boards {
         let index = self.free.load(Ordering::Acquire).trailing_zeros();
         let generation = self.generation + 1;
         let place = self.place(self.mine, index as usize, generation)?;
-        // Advice: who meets no page is slower, not wrong.
-        let _ = place.map.advise_range(Advice::PopulateWrite, place.at, PLACE);
+        place.map.populate_range(place.at, PLACE);
         self.free.fetch_and(!(1 << index), Ordering::Relaxed);
         self.generation = generation;
         // Seen by others when they hear of the ticket.

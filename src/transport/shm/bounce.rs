@@ -1,8 +1,8 @@
 //! A shared chunk through which short puts from memory of our own go: copied twice, which is cheaper than letting
 //! the reader attach to our memory page by page.
 
+use super::mapping::Mapping;
 use super::memfd;
-use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::collections::VecDeque;
 use std::fs::File;
 
@@ -28,21 +28,20 @@ struct Piece {
 /// The chunk. Pieces are taken and given back in turn.
 #[derive(Debug)]
 pub(super) struct Bounce {
-    map: MmapRaw,
+    map: Mapping,
     pub(super) file: File,
     /// Where the next piece begins, and how many bytes before it are in use.
     next: usize,
     used: usize,
     pieces: VecDeque<Piece>,
+    /// What the newest piece was copied from, while that is promised to be the same; and where it begins.
+    newest: Option<((usize, usize), usize)>,
 }
 
 impl Bounce {
     pub(super) fn new() -> std::io::Result<Self> {
-        let file = memfd::create("circulant-bounce", SIZE)?;
-        let map = MmapOptions::new().map_raw(&file)?;
-        // Advice, as for the arena.
-        let _ = map.advise(Advice::PopulateWrite);
-        Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(PIECES) })
+        let (file, map) = memfd::fresh("circulant-bounce", SIZE)?;
+        Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(PIECES), newest: None })
     }
 
     /// Where a piece of `len` bytes would begin, if there is room for it now.
@@ -68,12 +67,34 @@ impl Bounce {
         unsafe { std::ptr::copy_nonoverlapping(from, self.map.as_mut_ptr().add(offset), len) };
     }
 
-    /// Takes the piece of `len` bytes that [`Bounce::room`] gave, for the reader at `place` whose record ends at `end`.
-    pub(super) fn take(&mut self, len: usize, place: usize, end: u64) {
+    /// Takes the piece of `len` bytes that [`Bounce::room`] gave, for the reader at `place` whose record ends at `end`. If
+    /// it is a copy of one piece of memory, that is `of`.
+    pub(super) fn take(&mut self, len: usize, place: usize, end: u64, of: Option<(usize, usize)>) {
         let Some((start, whole)) = self.place(len) else { return };
+        self.newest = of.map(|of| (of, start));
         self.used += whole;
         self.next = start + len.next_multiple_of(ALIGN);
         self.pieces.push_back(Piece { len: whole, place, end });
+    }
+
+    /// Where a copy of this piece of memory stands already, if another reader can have it.
+    pub(super) fn copied(&self, of: (usize, usize)) -> Option<usize> {
+        let newest = self.newest.filter(|(known, _)| *known == of && !self.pieces.is_empty());
+        newest.filter(|_| self.pieces.len() < PIECES).map(|(_, start)| start)
+    }
+
+    /// The newest piece has another reader.
+    pub(super) fn also(&mut self, place: usize, end: u64) {
+        if let Some(newest) = self.pieces.back_mut() {
+            // They are given back in turn, so the last reader's entry stands for its bytes.
+            let len = std::mem::take(&mut newest.len);
+            self.pieces.push_back(Piece { len, place, end });
+        }
+    }
+
+    /// What pieces were copied from may change from now on.
+    pub(super) fn forget(&mut self) {
+        self.newest = None;
     }
 
     /// Gives back the oldest pieces that were read: `read(place)` says up to where.
@@ -110,7 +131,7 @@ mod tests {
                     for (s, n, _) in &live {
                         assert!(start + len <= *s || s + n <= start, "{i}: {start} {len} meets {s} {n}");
                     }
-                    bounce.take(len, 3, i);
+                    bounce.take(len, 3, i, None);
                     live.push_back((start, len, i));
                 }
                 None => {
@@ -125,6 +146,18 @@ mod tests {
         assert!(refused > 100);
         bounce.give_back(|_| Some(u64::MAX));
         assert_eq!((bounce.used, bounce.pieces.len()), (0, 0));
+        // Two read the same copy: it stays until both have.
+        bounce.take(1000, 3, 1, Some((77, 1000)));
+        assert_eq!((bounce.copied((77, 1000)), bounce.copied((77, 999))), (Some(0), None));
+        bounce.also(4, 1);
+        bounce.give_back(|place| (place == 3).then_some(9));
+        assert_eq!((bounce.used, bounce.copied((77, 1000))), (1024, Some(0)));
+        bounce.give_back(|_| Some(9));
+        assert_eq!((bounce.used, bounce.copied((77, 1000))), (0, None));
+        bounce.take(1000, 3, 10, Some((77, 1000)));
+        bounce.forget();
+        assert_eq!(bounce.copied((77, 1000)), None);
+        bounce.give_back(|_| Some(u64::MAX));
         assert!(bounce.room(LONGEST + 1).is_none() && bounce.room(usize::MAX).is_none());
     }
 }

@@ -1,11 +1,15 @@
 //! Copies that are too long for any cache.
 
+/// More of the last cache nobody can count on: processors with more have it in parts, or share it with others of whom
+/// a virtual machine does not know.
+const CACHE_MAX: usize = 64 << 20;
+
 /// Copies of at least this many bytes go round the cache: where all ranks of a node receive as many, none would find
 /// them there anyhow, and to fetch what is about to be overwritten costs memory a third more.
 pub(super) fn threshold(ranks: usize) -> usize {
     // SAFETY: asks for a number only.
     let cache = unsafe { libc::sysconf(libc::_SC_LEVEL3_CACHE_SIZE) };
-    let cache = usize::try_from(cache).ok().filter(|n| *n > 0).unwrap_or(32 << 20);
+    let cache = usize::try_from(cache).ok().filter(|n| *n > 0).unwrap_or(32 << 20).min(CACHE_MAX);
     (cache / ranks.max(1)).max(2 << 20)
 }
 

@@ -1,9 +1,12 @@
 //! The endpoint: posting, polling, closing.
 
+mod private;
+
 use super::board::Boards;
 use super::bounce::{self, Bounce};
 use super::host::{Options, Reach, random};
-use super::inbound::{Inbound, SHARE, Step};
+use super::inbound::{Desk, Flood, Inbound, SHARE, Scratch, Step};
+use super::mapping::Mapping;
 use super::memfd;
 use super::memory::{Memory, PRIVATE};
 use super::peer::{Peer, gone, senseless};
@@ -25,6 +28,8 @@ const INJECTED: usize = 1024;
 const SPINS: u32 = 100;
 /// Who gets the core back later than this has given it to somebody.
 const SHARED: Duration = Duration::from_micros(1);
+/// Puts whose turn has not come land after so many polls that found nothing else.
+const DEFERRED: u32 = 8;
 /// Every so many polls that found nothing, we look whether a peer has closed.
 const LOOK: u32 = 64;
 
@@ -49,6 +54,11 @@ pub struct Shm {
     injected: VecDeque<u64>,
     /// For puts from memory that is not shared, with its number; made when it is first needed.
     bounce: Option<(u32, Bounce)>,
+    /// For bytes that are handed over and do not land.
+    scratch: Box<Scratch>,
+    /// Polls in a row that found nothing but puts whose turn has not come.
+    deferred: u32,
+    flood: Flood,
     posted: usize,
     empties: u32,
     idles: u32,
@@ -130,6 +140,9 @@ impl Shm {
             turn: 0,
             injected: VecDeque::with_capacity(INJECTED),
             bounce: None,
+            scratch: Scratch::new(),
+            deferred: 0,
+            flood: Flood::default(),
             posted: 0,
             empties: 0,
             idles: 0,
@@ -277,53 +290,6 @@ impl Shm {
         Ok(all)
     }
 
-    /// Where `len` bytes may be copied for their reader, if there is room.
-    fn bounce_room(&mut self, len: usize) -> Option<usize> {
-        let Some((_, bounce)) = &mut self.bounce else {
-            let made = Bounce::new().map_err(|e| tracing::debug!("no chunk for plain memory: {e}")).ok()?;
-            let number = self.memory.number();
-            return self.bounce.insert((number, made)).1.room(len);
-        };
-        let peers = &mut self.peers;
-        bounce.give_back(|place| peers[place].as_mut()?.writer.tail().ok());
-        bounce.room(len)
-    }
-
-    /// Copies the pieces to `start` of the chunk for `peer` to read.
-    ///
-    /// # Safety
-    /// All pieces can be read, and [`Shm::bounce_room`] just gave `start` for as many bytes.
-    unsafe fn bounce(
-        &mut self,
-        peer: u32,
-        pieces: &[(*const u8, usize)],
-        start: usize,
-        record: Record,
-    ) -> Result<Posted> {
-        let Some(place) = self.place(peer) else { return Ok(Posted::Again) };
-        let (Some((number, bounce)), Some(p)) = (&mut self.bounce, &mut self.peers[place]) else {
-            return Ok(Posted::Again);
-        };
-        let total: usize = pieces.iter().map(|p| p.1).sum();
-        let fd = segment::number(&bounce.file);
-        let named = [u64::from(*number) << 32 | u64::from(fd), start as u64, total as u64];
-        if !p.writer.has_room_for(ring::FIXED + ring::SEGMENT).map_err(|_| senseless(peer))? {
-            return Ok(Posted::Again);
-        }
-        let mut at = start;
-        for (from, len) in pieces {
-            // SAFETY: there is room for all (the caller's promise).
-            unsafe { bounce.write(at, *from, *len) };
-            at += len;
-        }
-        let list = (named.as_ptr().cast(), ring::SEGMENT);
-        if !p.writer.push(&record, &[list]).map_err(|_| senseless(peer))? {
-            return Ok(Posted::Again);
-        }
-        bounce.take(total, place, p.writer.head());
-        Ok(Posted::Yes)
-    }
-
     /// Takes up those who write to us for the first time.
     fn meet(&mut self) {
         for i in 0..self.known.len() {
@@ -346,7 +312,11 @@ impl Shm {
 
     /// Reads what has come, a share of it.
     fn receive(&mut self, sink: &mut dyn Sink) -> usize {
-        let (mut moved, mut left) = (0, SHARE);
+        let (mut moved, mut later) = (0, false);
+        // The other rings, which what waits may wait for, have nothing more: not for ever, lest two such puts wait for what
+        // stands behind them.
+        let hurry = self.deferred >= DEFERRED;
+        let mut left = SHARE;
         for _ in 0..self.writers.len() {
             if self.turn >= self.writers.len() {
                 self.turn = 0;
@@ -356,17 +326,32 @@ impl Shm {
             self.turn += 1;
             while let Some(inbound) = self.inbound[place].as_deref_mut().filter(|i| !i.broken) {
                 let peer = self.peers[place].as_deref_mut();
-                match inbound.step(&self.memory, peer, &mut left, sink) {
+                let mut desk = Desk {
+                    memory: &self.memory,
+                    scratch: &mut self.scratch,
+                    left,
+                    hurry,
+                    flood: &mut self.flood,
+                };
+                let step = inbound.step(&mut desk, peer, sink);
+                left = desk.left;
+                match step {
                     Step::Empty => break,
                     Step::Moved => moved += 1,
+                    Step::Later => {
+                        later = true;
+                        break;
+                    }
                     Step::Hello(address) => self.introduced(place, address, sink),
                     Step::Trouble(why) => self.lose(place, &why, sink),
                 }
                 if left == 0 {
+                    self.deferred = 0;
                     return moved;
                 }
             }
         }
+        self.deferred = if later && moved == 0 { self.deferred + 1 } else { 0 };
         moved
     }
 
@@ -457,11 +442,11 @@ impl Transport for Shm {
         self.memory.register(ptr, len, None, None)
     }
 
-    fn share(&self, len: usize) -> Option<File> {
+    fn share(&self, len: usize) -> Option<(File, Mapping)> {
         if self.closed {
             return None;
         }
-        memfd::create("circulant-arena", len)
+        memfd::fresh("circulant-arena", len)
             .map_err(|e| tracing::debug!("an arena of {len} bytes is not shared: {e}"))
             .ok()
     }
@@ -506,6 +491,15 @@ impl Transport for Shm {
             self.injected.push_back(token);
             return Ok(Posted::Yes);
         }
+        if bounced && count == 1 {
+            let record = Record { kind: Kind::Fetch, segments: 1, len: 0, word, key, address };
+            if let Some(posted) = self.bounce_again(peer, pieces[0], &record)? {
+                if posted == Posted::Yes {
+                    self.injected.push_back(token);
+                }
+                return Ok(posted);
+            }
+        }
         if bounced && let Some(start) = self.bounce_room(total) {
             let record = Record { kind: Kind::Fetch, segments: 1, len: 0, word, key, address };
             // SAFETY: the sources can be read (the caller's promise).
@@ -549,6 +543,9 @@ impl Transport for Shm {
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         self.check_open()?;
         let mut happened = self.injected.len();
+        if let Some((_, bounce)) = &mut self.bounce {
+            bounce.forget();
+        }
         while let Some(token) = self.injected.pop_front() {
             sink.done(token);
         }

@@ -4,12 +4,58 @@ use super::memory::Memory;
 use super::peer::{Peer, Piece};
 use super::ring::{Corrupt, Kind, Reader, Record};
 use super::segment::{ADDRESS, Address};
-use crate::transport::{MESSAGE_MAX, Sink};
+use crate::transport::{MESSAGE_MAX, Sink, Taking};
 
 /// So many bytes are fetched before others get their turn.
 pub(super) const SHARE: usize = 128 << 10;
 /// The longest copy in one go: deadlines are looked at between two.
 const PIECE: usize = 1 << 20;
+/// Bytes that are handed over at a time: they are read again at once, from a core's own cache.
+const TAKEN: usize = 32 << 10;
+
+/// Where pieces of a put stand while they are handed over.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Scratch([u8; TAKEN]);
+
+impl Scratch {
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Self([0; TAKEN]))
+    }
+}
+
+/// What a ring is read with.
+pub(super) struct Desk<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) scratch: &'a mut Scratch,
+    /// Bytes to be fetched before others get their turn.
+    pub(super) left: usize,
+    /// What cannot be taken yet is to land.
+    pub(super) hurry: bool,
+    pub(super) flood: &'a mut Flood,
+}
+
+/// What landed since bytes last came to the same place: as long as a cache holds it, it stays there.
+#[derive(Debug, Default)]
+pub(super) struct Flood {
+    /// Key and address of the first put of it.
+    first: (u64, u64),
+    bytes: u64,
+}
+
+impl Flood {
+    /// A put of `len` bytes begins to land; gives how many came with it and before.
+    fn rises(&mut self, place: (u64, u64), len: u64) -> u64 {
+        if self.first == place {
+            self.bytes = 0;
+        }
+        if self.bytes == 0 {
+            self.first = place;
+        }
+        self.bytes = self.bytes.saturating_add(len);
+        self.bytes
+    }
+}
 
 /// The reading end of one peer's ring.
 #[derive(Debug)]
@@ -22,6 +68,9 @@ pub(super) struct Inbound {
     offset: u64,
     total: u64,
     private: bool,
+    /// What becomes of it, once that is known; and how many bytes land with it.
+    taking: Option<Taking>,
+    flood: u64,
     /// Nothing of it is read any more.
     pub(super) broken: bool,
 }
@@ -32,6 +81,8 @@ pub(super) enum Step {
     Empty,
     /// A record is done, or some bytes of it were fetched.
     Moved,
+    /// Its bytes are wanted, but not yet.
+    Later,
     /// The peer said who it is.
     Hello(Address),
     /// It cannot go on.
@@ -53,25 +104,21 @@ impl Inbound {
             offset: 0,
             total: 0,
             private: false,
+            taking: None,
+            flood: 0,
             broken: false,
         }
     }
 
-    /// Deals with the oldest record, or with a piece of it. `left` is lessened by the bytes that were fetched.
-    pub(super) fn step(
-        &mut self,
-        memory: &Memory,
-        peer: Option<&mut Peer>,
-        left: &mut usize,
-        sink: &mut dyn Sink,
-    ) -> Step {
+    /// Deals with the oldest record, or with a piece of it.
+    pub(super) fn step(&mut self, desk: &mut Desk<'_>, peer: Option<&mut Peer>, sink: &mut dyn Sink) -> Step {
         let step = match self.reader.next() {
             Ok(None) => return Step::Empty,
             Ok(Some(record)) => match record.kind {
                 Kind::Message => self.message(&record, sink),
-                Kind::Inline => self.inline(&record, memory, sink),
+                Kind::Inline => self.inline(&record, desk.memory, sink),
                 Kind::Fetch => match peer {
-                    Some(peer) => self.fetch(&record, memory, peer, left, sink),
+                    Some(peer) => self.put(&record, desk, peer, sink),
                     None => Err(Corrupt.into()),
                 },
                 Kind::Hello => self.hello(&record),
@@ -116,18 +163,45 @@ impl Inbound {
         Ok(Step::Moved)
     }
 
-    fn fetch(
+    /// A piece of a put, whose bytes we move.
+    fn put(
         &mut self,
         record: &Record,
-        memory: &Memory,
+        desk: &mut Desk<'_>,
         peer: &mut Peer,
-        left: &mut usize,
         sink: &mut dyn Sink,
     ) -> Result<Step, Step> {
+        let taking = match self.taking {
+            Some(taking) => taking,
+            None => {
+                // A segment may end within an element.
+                let whole = record.segments == 1;
+                let asked = if whole {
+                    sink.taking(record.word, self.reader.segment(record, 0)?[2])
+                } else {
+                    Taking::Land
+                };
+                match asked {
+                    Taking::Later if !desk.hurry => return Ok(Step::Later),
+                    Taking::Pieces(element) if (1..=TAKEN).contains(&element) => *self.taking.insert(asked),
+                    _ => {
+                        let mut len = 0u64;
+                        for i in 0..record.segments {
+                            len = len.saturating_add(self.reader.segment(record, i)?[2]);
+                        }
+                        self.flood = desk.flood.rises((record.key, record.address), len);
+                        *self.taking.insert(Taking::Land)
+                    }
+                }
+            }
+        };
         // Of a peer that has closed nothing counts any more; what it said before it did comes behind.
         let mut closed = peer.segment.closed();
-        let mut piece_left = PIECE;
+        let mut go_on = PIECE;
         while !closed && self.segment < record.segments {
+            if go_on == 0 || desk.left == 0 && taking != Taking::Land {
+                return Ok(Step::Moved);
+            }
             // All of it is checked, each time: the peer could change it under us.
             let [chunk, at, len] = self.reader.segment(record, self.segment)?;
             let rest = len.checked_sub(self.offset).ok_or(Corrupt)?;
@@ -135,23 +209,26 @@ impl Inbound {
                 (self.segment, self.offset) = (self.segment + 1, 0);
                 continue;
             }
-            if piece_left == 0 {
-                return Ok(Step::Moved);
-            }
-            let n = piece_left.min(usize::try_from(rest).unwrap_or(usize::MAX));
+            let most = if let Taking::Pieces(element) = taking { TAKEN / element * element } else { go_on };
+            let n = most.min(usize::try_from(rest).unwrap_or(usize::MAX));
             let address = record.address.wrapping_add(self.total);
-            let to = memory.target(record.key, address, n).ok_or_else(|| stray(len))?;
+            let to = desk.memory.target(record.key, address, n).ok_or_else(|| stray(len))?;
             let [a, b, c, d, e, f, g, h] = chunk.to_le_bytes();
             let piece = Piece {
                 chunk: u32::from_le_bytes([e, f, g, h]),
                 fd: u32::from_le_bytes([a, b, c, d]),
                 at: at.checked_add(self.offset).ok_or(Corrupt)?,
                 len: n,
-                of: len,
+                of: self.flood,
             };
             self.private |= piece.chunk == super::memory::PRIVATE;
-            // SAFETY: the range is registered, so it can be written, and its owner keeps its hands off (`register`).
-            let read = unsafe { peer.fetch(piece, to) };
+            let read = if taking == Taking::Land {
+                // SAFETY: the range is registered, so it can be written, and its owner keeps its hands off (`register`).
+                unsafe { peer.fetch(piece, to) }
+            } else {
+                // SAFETY: `n` is at most TAKEN, and the scratch is ours.
+                unsafe { peer.fetch(Piece { of: 0, ..piece }, desk.scratch.0.as_mut_ptr()) }
+            };
             if let Err(e) = read {
                 if !peer.segment.closed() {
                     return Err(Step::Trouble(format!("its put cannot be read: {e}")));
@@ -159,13 +236,20 @@ impl Inbound {
                 closed = true;
                 break;
             }
+            if taking != Taking::Land {
+                if !peer.valid(self.private) {
+                    closed = true;
+                    break;
+                }
+                sink.take(record.word, self.total, &desk.scratch.0[..n]);
+            }
             self.offset += n as u64;
             self.total += n as u64;
-            piece_left -= n;
-            *left = left.saturating_sub(n);
+            go_on = go_on.saturating_sub(n);
+            desk.left = desk.left.saturating_sub(n);
         }
         closed = closed || !peer.valid(self.private);
-        (self.segment, self.offset, self.total, self.private) = (0, 0, 0, false);
+        (self.segment, self.offset, self.total, self.private, self.taking) = (0, 0, 0, false, None);
         self.reader.take();
         if !closed {
             sink.arrival(record.word);

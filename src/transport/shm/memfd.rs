@@ -1,12 +1,13 @@
 //! Memory that other processes can map: files without a name, which end with the last who has them open. Nothing
 //! is left behind, however a process ends.
 
-use memmap2::{MmapOptions, MmapRaw};
+use super::mapping::Mapping;
 use rustix::fs::{
-    MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
+    MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
 };
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 
 /// A file of `len` zeroed bytes that can neither grow nor shrink any more.
 pub(super) fn create(name: &str, len: usize) -> io::Result<File> {
@@ -18,7 +19,7 @@ pub(super) fn create(name: &str, len: usize) -> io::Result<File> {
 
 /// Maps the file that process `pid` has open as `fd`. Only one that cannot shrink will do: bytes that a peer cuts
 /// off would end our process when we touch them.
-pub(super) fn open(pid: u32, fd: u32, write: bool) -> io::Result<MmapRaw> {
+pub(super) fn open(pid: u32, fd: u32, write: bool) -> io::Result<Mapping> {
     // On the stack: chunks are opened when first read from, in the midst of operations that allocate nothing.
     let mut path = [0; 40];
     let mut rest = path.as_mut_slice();
@@ -32,5 +33,14 @@ pub(super) fn open(pid: u32, fd: u32, write: bool) -> io::Result<MmapRaw> {
     if !fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
         return Err(io::Error::other("the file may shrink"));
     }
-    if write { MmapOptions::new().map_raw(&file) } else { MmapOptions::new().map_raw_read_only(&file) }
+    let len = usize::try_from(fstat(&file)?.st_size).map_err(io::Error::other)?;
+    Mapping::new(file.as_fd(), len, write)
+}
+
+/// Such a file, mapped here, with all its pages present.
+pub(super) fn fresh(name: &str, len: usize) -> io::Result<(File, Mapping)> {
+    let file = create(name, len)?;
+    let map = Mapping::new(file.as_fd(), len, true)?;
+    map.populate(true);
+    Ok((file, map))
 }

@@ -27,6 +27,7 @@ mod cores;
 mod endpoint;
 mod host;
 mod inbound;
+mod mapping;
 mod memfd;
 mod memory;
 mod peer;
@@ -38,5 +39,6 @@ mod tests;
 pub use board::{Board, Boards, LONGEST, Look, Post, SLOTS};
 pub use endpoint::Shm;
 pub use host::{Options, Reach, host};
+pub use mapping::Mapping;
 
 use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};

@@ -1,12 +1,12 @@
 //! A rank of our node: its memory, the ring that we write there, and reading from its sources.
 
 use super::copy;
+use super::mapping::Mapping;
 use super::memfd;
 use super::memory::PRIVATE;
 use super::ring::Writer;
 use super::segment::{Address, Segment};
 use crate::error::{Error, ErrorKind};
-use memmap2::{Advice, MmapRaw};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -28,9 +28,9 @@ pub(super) struct Peer {
     /// Puts that it reads from our memory: where their records end in the ring, and their tokens.
     pub(super) posted: VecDeque<(u64, u64)>,
     /// Its arena's chunks by number, as far as we have read from them.
-    chunks: Vec<Option<MmapRaw>>,
+    chunks: Vec<Option<Mapping>>,
     process: Option<OwnedFd>,
-    /// Puts of so many bytes go round the cache.
+    /// So many bytes go round the cache.
     long: u64,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Piece {
     /// Offset in the chunk, or address.
     pub(super) at: u64,
     pub(super) len: usize,
-    /// Bytes of the segment that it is a piece of.
+    /// Bytes that land with it.
     pub(super) of: u64,
 }
 
@@ -92,14 +92,14 @@ impl Peer {
         // writing there if it has closed: then these bytes are of no use, which `valid` finds out afterwards.
         unsafe {
             match long {
-                true => copy::around_the_cache(map.as_ptr().add(at), to, piece.len),
-                false => std::ptr::copy_nonoverlapping(map.as_ptr().add(at), to, piece.len),
+                true => copy::around_the_cache(map.as_mut_ptr().add(at), to, piece.len),
+                false => std::ptr::copy_nonoverlapping(map.as_mut_ptr().add(at), to, piece.len),
             }
         }
         Ok(())
     }
 
-    fn chunk(&mut self, number: u32, fd: u32) -> io::Result<&MmapRaw> {
+    fn chunk(&mut self, number: u32, fd: u32) -> io::Result<&Mapping> {
         if number >= CHUNKS_MAX {
             return Err(io::Error::other("its put names a chunk that cannot be"));
         }
@@ -113,7 +113,7 @@ impl Peer {
             None => {
                 let map = memfd::open(self.address.pid, fd, false)?;
                 // Advice: else each page is a fault when it is first read.
-                let _ = map.advise(Advice::PopulateRead);
+                map.populate_for_reading();
                 Ok(slot.insert(map))
             }
         }

@@ -2,12 +2,12 @@
 //! boards, which no page stands behind before they are used.
 
 use super::board::{BOARDS, PLACE};
+use super::mapping::Mapping;
 use super::memfd;
 use super::ring;
 use crate::error::{Error, ErrorKind, Result};
-use memmap2::{Advice, MmapRaw};
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -80,7 +80,7 @@ impl Address {
 /// One rank's memory, mapped: our own or a peer's.
 #[derive(Debug)]
 pub(super) struct Segment {
-    map: Arc<MmapRaw>,
+    map: Arc<Mapping>,
     ranks: usize,
 }
 
@@ -101,9 +101,8 @@ impl Segment {
             Error::new(ErrorKind::System, format!("no shared memory of {} bytes: {e}", length(ranks)))
         };
         let file = memfd::create("circulant", length(ranks)).map_err(refused)?;
-        let map = Arc::new(MmapRaw::map_raw(&file).map_err(refused)?);
-        // Advice: a first put that meets no page is slower, not wrong.
-        let _ = map.advise_range(Advice::PopulateWrite, 0, places(ranks).min(1 << 20));
+        let map = Arc::new(Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?);
+        map.populate_range(0, places(ranks).min(1 << 20));
         let this = Self { map, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
@@ -129,7 +128,7 @@ impl Segment {
     }
 
     /// The memory, and where its places for boards begin.
-    pub(super) fn places(&self) -> (Arc<MmapRaw>, usize) {
+    pub(super) fn places(&self) -> (Arc<Mapping>, usize) {
         (Arc::clone(&self.map), places(self.ranks))
     }
 

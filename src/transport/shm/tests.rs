@@ -2,7 +2,7 @@
 
 use super::ring::{self, Corrupt, FIXED, Kind, Memory, Reader, Record, SEGMENT, Writer};
 use super::{Options, Reach, Shm};
-use crate::transport::{MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use crate::transport::{MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Taking, Transport};
 use memmap2::{MmapMut, MmapOptions};
 
 /// Small, and the same for the same seed, which is printed.
@@ -173,11 +173,21 @@ struct Log {
     done: Vec<u64>,
     messages: Vec<Vec<u8>>,
     lost: Vec<(Option<u32>, String)>,
+    /// What becomes of puts, by their words: all others land.
+    wanted: Vec<(u32, Taking)>,
+    /// What was taken of them: word, offset and bytes.
+    taken: Vec<(u32, u64, Vec<u8>)>,
 }
 
 impl Sink for Log {
     fn arrival(&mut self, word: u32) {
         self.arrivals.push(word);
+    }
+    fn taking(&mut self, word: u32, _len: u64) -> Taking {
+        self.wanted.iter().find(|(w, _)| *w == word).map_or(Taking::Land, |(_, taking)| *taking)
+    }
+    fn take(&mut self, word: u32, offset: u64, bytes: &[u8]) {
+        self.taken.push((word, offset, bytes.to_vec()));
     }
     fn done(&mut self, token: u64) {
         self.done.push(token);
@@ -234,7 +244,7 @@ fn ranks(n: u32) -> Vec<Rank> {
 
 fn open(rank: u32, mates: &[u32]) -> Rank {
     let mut wire = Shm::open(&Options { rank, mates, wait: None }).unwrap();
-    let file = wire.share(LEN).unwrap();
+    let (file, _) = wire.share(LEN).unwrap();
     // SAFETY: a file of our own, which cannot shrink.
     let mut map = unsafe { MmapOptions::new().map_mut(&file) }.unwrap();
     // SAFETY: the map lives until the endpoint is closed; references into it live between polls only.
@@ -310,6 +320,110 @@ fn plain_memory_is_read_across_processes() {
         assert!(ranks[1].map[..plain.len()] == plain);
     } else {
         println!("not permitted here: {:?}", ranks[1].log.lost);
+    }
+}
+
+/// Bytes that are wanted come in order, in whole elements, and nothing lands.
+#[test]
+fn what_is_taken_does_not_land() {
+    for (element, len) in [(1, 300), (8, 100_000), (12, 99_996), (24, 1_200_000)] {
+        let mut ranks = ranks(2);
+        let mut random = Random::new();
+        let bytes = random.bytes(len);
+        ranks[0].map[64..64 + len].copy_from_slice(&bytes);
+        ranks[1].map.fill(3);
+        ranks[1].log.wanted = vec![(1, Taking::Pieces(element))];
+        let (source, remote) = (ranks[0].source(64, len), ranks[1].remote);
+        assert_eq!(ranks[0].put(13, &[source], remote, 1), Posted::Yes);
+        for _ in 0..100 {
+            ranks.iter_mut().for_each(|r| _ = r.poll());
+        }
+        let log = &ranks[1].log;
+        assert_eq!((&log.arrivals[..], &ranks[0].log.done[..]), (&[1][..], &[1][..]));
+        let mut all = Vec::new();
+        for (word, offset, piece) in &log.taken {
+            assert_eq!((*word, *offset, piece.len() % element), (1, all.len() as u64, 0));
+            all.extend(piece);
+        }
+        assert!(all == bytes, "{element} {len}");
+        assert!(ranks[1].map.iter().all(|b| *b == 3), "{element} {len}");
+    }
+}
+
+/// A put whose turn has not come waits, others pass it, and in the end it lands: there may be nothing else to wait for.
+#[test]
+fn what_is_wanted_later_waits_but_not_for_ever() {
+    let mut ranks = ranks(3);
+    ranks[2].log.wanted = vec![(1, Taking::Later)];
+    let remote = ranks[2].remote;
+    for (from, word) in [(0, 1), (0, 2), (1, 3)] {
+        ranks[from].map.fill(4 + u8::try_from(from).unwrap());
+        let to = Remote { base: remote.base + u64::from(word) * 4096, ..remote };
+        let source = ranks[from].source(0, 4096);
+        assert_eq!(ranks[from].put(16, &[source], to, word), Posted::Yes);
+    }
+    ranks[2].poll();
+    assert_eq!(ranks[2].log.arrivals, [3], "the other ring goes on, and of one nothing is passed");
+    for _ in 0..1000 {
+        ranks[2].poll();
+    }
+    assert_eq!(ranks[2].log.arrivals, [3, 1, 2]);
+    assert!(ranks[2].log.taken.is_empty() && ranks[2].map[4096..12_288].iter().all(|b| *b == 4));
+    // And once it is its turn, it is taken.
+    ranks[2].log.wanted = vec![(5, Taking::Later)];
+    let source = ranks[0].source(0, 4096);
+    assert_eq!(ranks[0].put(16, &[source], remote, 5), Posted::Yes);
+    ranks[2].poll();
+    ranks[2].log.wanted = vec![(5, Taking::Pieces(8))];
+    ranks[2].poll();
+    assert_eq!((ranks[2].log.arrivals.len(), ranks[2].log.taken.len()), (4, 1));
+}
+
+/// Of a peer that has closed nothing is handed over: it may change what it had put.
+#[test]
+fn nothing_is_taken_of_who_has_closed() {
+    let mut ranks = ranks(2);
+    ranks[1].log.wanted = vec![(1, Taking::Pieces(8))];
+    let (source, remote) = (ranks[0].source(0, 1 << 20), ranks[1].remote);
+    assert_eq!(ranks[0].put(13, &[source], remote, 1), Posted::Yes);
+    ranks[1].poll();
+    let before = ranks[1].log.taken.len();
+    assert!(before > 0 && ranks[1].log.arrivals.is_empty(), "a share of it");
+    ranks[0].wire.close().unwrap();
+    for _ in 0..200 {
+        ranks[1].poll();
+    }
+    assert_eq!((ranks[1].log.taken.len(), ranks[1].log.arrivals.len()), (before, 0));
+}
+
+/// One copy of plain memory serves all who are put to at once; who is put to after a poll gets what stands there then.
+#[test]
+fn one_copy_serves_several_readers() {
+    let mut ranks = ranks(4);
+    let mut plain = vec![9u8; 100_000];
+    // SAFETY: the vector lives until the end, and is written only when all puts are done.
+    let (r, _) = unsafe { ranks[0].wire.register(plain.as_mut_ptr(), plain.len()) }.unwrap();
+    for round in 0..100u8 {
+        plain.fill(round);
+        let source = Source { ptr: plain.as_ptr(), len: plain.len(), registration: r };
+        for (to, peer) in [(1, 13), (2, 16), (3, 19)] {
+            let remote = ranks[to].remote;
+            assert_eq!(ranks[0].put(peer, &[source], remote, round.into()), Posted::Yes);
+        }
+        while ranks[0].log.done.len() < 3 * (usize::from(round) + 1) {
+            ranks[0].poll();
+        }
+        // It may change before anybody has read it.
+        plain.fill(0xFF);
+        let slowest = usize::from(round) % 3 + 1;
+        for to in [slowest % 3 + 1, (slowest + 1) % 3 + 1, slowest] {
+            while ranks[to].log.arrivals.len() <= round.into() {
+                ranks[to].poll();
+            }
+        }
+        for rank in &ranks[1..] {
+            assert!(rank.map[..plain.len()].iter().all(|b| *b == round), "round {round}");
+        }
     }
 }
 

@@ -13,7 +13,7 @@ fn others(a: &Arguments) -> f64 {
 }
 
 /// What the vector is cut into among all ranks: how many pieces have bytes, and how long the longest is.
-fn pieces(a: &Arguments) -> (f64, f64) {
+pub(super) fn pieces(a: &Arguments) -> (f64, f64) {
     let largest = Pieces::even(a.bytes, a.element, a.size.max(1)).largest();
     let some = a.bytes.div_ceil(largest.max(1)).min(a.size.into());
     (float(some), float(largest))

@@ -1,0 +1,47 @@
+//! Arrivals that are combined into something and read by nobody else: where the receiver moves the bytes of a put, they go
+//! right into the sum and never land.
+
+use super::task::Task;
+use crate::buffer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::lower::{NO_OP, OpKind};
+use crate::transport::Taking;
+
+impl Task {
+    /// The reduce that takes in what comes with `counter`.
+    fn fold(&self, counter: u32) -> Option<u32> {
+        self.program.folds.get(counter as usize).copied().filter(|op| *op != NO_OP)
+    }
+
+    /// What shall become of a put of `len` bytes with `counter`.
+    pub(super) fn taking(&mut self, counter: u32, len: u64) -> Taking {
+        let (Some(op), Some(reducer)) = (self.fold(counter), &self.reducer) else { return Taking::Land };
+        if self.program.ops[op as usize].len != len || self.awaits(counter).is_none() {
+            return Taking::Land;
+        }
+        // The arrival itself is one of its waits.
+        if self.waits_left[op as usize] > 1 {
+            return Taking::Later;
+        }
+        Taking::Pieces(reducer.element())
+    }
+
+    /// Combines a piece of what [`Task::taking`] wanted.
+    ///
+    /// # Errors
+    /// When it is not what was announced, and the operator's own.
+    pub(super) fn take(&mut self, counter: u32, offset: u64, bytes: &[u8]) -> Result<()> {
+        let strange = || Error::new(ErrorKind::Transport, "bytes are handed over that nobody asked for");
+        let index = self.fold(counter).filter(|_| self.awaits(counter).is_some()).ok_or_else(strange)?;
+        let op = self.program.ops[index as usize];
+        let (OpKind::Reduce(side), Some(reducer)) = (op.kind, &self.reducer) else { return Err(strange()) };
+        let end = offset.checked_add(bytes.len() as u64);
+        if self.waits_left[index as usize] != 1 || end.is_none_or(|end| end > op.len) {
+            return Err(strange());
+        }
+        self.taken[index as usize] = true;
+        let mut target = op.target;
+        target.offset += offset;
+        buffer::fold(&self.binding, bytes, target, side, reducer).map_err(|e| e.in_round(op.round))
+    }
+}

@@ -1,0 +1,39 @@
+//! The direct allgather: in round t rank r puts its contribution to r+t+1, right to its place.
+//!
+//! p−1 rounds, m−m_r bytes to rank r, any p; nothing is passed on. Where readers copy, as in shared memory, nobody waits
+//! for anybody but the owners of what it reads. That every rank begins with another one keeps two from reading
+//! one at the same time.
+
+use super::window::{Message, Pattern, Windows};
+use crate::error::Result;
+
+/// A direct allgatherv.
+pub type Allgatherv = Windows<Direct>;
+
+/// Each to all others.
+#[derive(Clone, Copy, Debug)]
+pub struct Direct {
+    size: u32,
+}
+
+impl Pattern for Direct {
+    const NAME: &'static str = "direct";
+
+    fn new(size: u32) -> Result<Self> {
+        Ok(Self { size })
+    }
+
+    fn rounds(&self) -> u32 {
+        self.size - 1
+    }
+
+    fn message(&self, sender: u32, round: u32) -> Message {
+        let left = self.size - 1 - round;
+        let to = if sender < left { sender + round + 1 } else { sender - left };
+        Message { to, first: sender, owners: 1 }
+    }
+
+    fn from(&self, receiver: u32, round: u32) -> u32 {
+        if receiver > round { receiver - round - 1 } else { receiver + (self.size - 1 - round) }
+    }
+}

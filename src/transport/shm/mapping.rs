@@ -1,0 +1,178 @@
+//! A shared file in our memory, on huge pages where the kernel gives them.
+//!
+//! Files without a name stand on small pages unless the machine's settings say otherwise (`shmem_enabled`), and with small
+//! pages a copy of 64 MB takes half as long again, because each page must be looked up, in a virtual machine twice. From
+//! Linux 6.1 on a process may ask for huge ones (MADV_COLLAPSE). With a page touched in each of them first, that takes no longer
+//! than to make small pages present. Readers profit too, if the file lies in their memory as it lies on its pages: so
+//! mappings begin at borders of huge pages.
+
+use rustix::fd::{AsRawFd, BorrowedFd};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Bytes of a huge page. Where it has another size, alignment to this does no harm.
+pub(super) const HUGE: usize = 2 << 20;
+const PAGE: usize = 4096;
+/// So many bytes are made huge pages at a time.
+const AT_ONCE: usize = 64 << 20;
+/// A kernel that takes longer for them is moving other pages out of the way: no more of them then.
+const SLOW: Duration = Duration::from_millis(200);
+
+/// A mapping of a whole file, shared with all who map it. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    base: *mut u8,
+    len: usize,
+}
+
+// SAFETY: an address and a length, of memory that is there until the value is dropped; whoever touches it does so by raw
+// pointers, by rules of their own.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of a file.
+    pub(super) fn new(file: BorrowedFd<'_>, len: usize, write: bool) -> io::Result<Self> {
+        if len == 0 {
+            return Err(io::Error::other("a mapping of no bytes"));
+        }
+        let aligned = if len >= HUGE { HUGE } else { PAGE };
+        let whole = len.checked_next_multiple_of(PAGE).and_then(|n| n.checked_add(aligned));
+        let whole = whole.ok_or_else(|| io::Error::other("a mapping beyond all memory"))?;
+        let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new range of addresses, which nobody can touch.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, reserve, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = start.cast::<u8>();
+        let base = start.wrapping_add(start.align_offset(aligned));
+        let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        // SAFETY: replaces a part of the range above, which is ours alone: `base` is less than `aligned` bytes behind its start.
+        let mapped = unsafe { libc::mmap(base.cast(), len, access, flags, file.as_raw_fd(), 0) };
+        let failed = (mapped == libc::MAP_FAILED).then(io::Error::last_os_error);
+        let end = base.wrapping_add(len.next_multiple_of(PAGE));
+        let rest = [(start, base), (if failed.is_some() { base } else { end }, start.wrapping_add(whole))];
+        for (from, to) in rest.into_iter().filter(|(from, to)| from < to) {
+            // SAFETY: what is left of the range above, which nobody uses.
+            unsafe { libc::munmap(from.cast(), to.addr() - from.addr()) };
+        }
+        match failed {
+            Some(e) => Err(e),
+            None => Ok(Self { base, len }),
+        }
+    }
+
+    /// Its first byte.
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none: never.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Makes all pages of a fresh file present, huge ones if `huge` says so and there are some. Nobody else may know the
+    /// file yet.
+    pub(super) fn populate(&self, huge: bool) {
+        if huge {
+            self.advise(0, self.len, libc::MADV_HUGEPAGE);
+            let whole = self.len / HUGE * HUGE;
+            // Many at once: the kernel interrupts all processors once per call.
+            for at in (0..whole).step_by(AT_ONCE) {
+                let n = AT_ONCE.min(whole - at);
+                for page in (at..at + n).step_by(HUGE) {
+                    // SAFETY: inside the mapping, which may be written; nobody else knows it.
+                    unsafe { self.base.add(page).write_volatile(0) };
+                }
+                let begun = Instant::now();
+                if !self.advise(at, n, libc::MADV_COLLAPSE) || begun.elapsed() > SLOW {
+                    break;
+                }
+            }
+        }
+        if !self.advise(0, self.len, libc::MADV_POPULATE_WRITE) {
+            for at in (0..self.len).step_by(PAGE) {
+                // SAFETY: as above.
+                unsafe { self.base.add(at).write_volatile(0) };
+            }
+        }
+    }
+
+    /// Makes the pages of `len` bytes from `at` present, as advice: who meets no page is slower, not wrong.
+    pub(super) fn populate_range(&self, at: usize, len: usize) {
+        let at = at.min(self.len);
+        self.advise(at, len.min(self.len - at), libc::MADV_POPULATE_WRITE);
+    }
+
+    /// Makes all pages present for reading.
+    pub(super) fn populate_for_reading(&self) {
+        self.advise(0, self.len, libc::MADV_POPULATE_READ);
+    }
+
+    fn advise(&self, at: usize, len: usize, advice: libc::c_int) -> bool {
+        debug_assert!(at + len <= self.len);
+        // SAFETY: inside the mapping; none of these pieces of advice changes what stands in it.
+        unsafe { libc::madvise(self.base.wrapping_add(at).cast(), len, advice) == 0 }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping, which nobody uses any more: its users hold this value.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memfd;
+    use super::*;
+    use std::os::fd::AsFd;
+
+    /// Bytes of the mapping on huge pages, by the kernel's books.
+    fn huge_bytes(map: &Mapping) -> usize {
+        let books = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines =
+            books.lines().skip_while(|l| !l.starts_with(&format!("{:x}-", map.as_mut_ptr().addr())));
+        let line = lines.find(|l| l.starts_with("ShmemPmdMapped:")).unwrap();
+        let kilobytes: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kilobytes << 10
+    }
+
+    #[test]
+    fn all_see_the_same_bytes_on_any_pages() {
+        for len in [1, PAGE, HUGE - 1, HUGE, 2 * HUGE, 2 * HUGE + 5] {
+            for huge in [false, true] {
+                let file = memfd::create("test", len).unwrap();
+                let map = Mapping::new(file.as_fd(), len, true).unwrap();
+                map.populate(huge);
+                assert!(len < HUGE || map.as_mut_ptr().addr().is_multiple_of(HUGE));
+                let other = Mapping::new(file.as_fd(), len, false).unwrap();
+                other.populate_for_reading();
+                for at in [0, len / 2, len - 1] {
+                    // SAFETY: inside both mappings, which nobody else knows.
+                    unsafe {
+                        assert_eq!(map.as_mut_ptr().add(at).read_volatile(), 0);
+                        map.as_mut_ptr().add(at).write_volatile(7);
+                        assert_eq!(other.as_mut_ptr().add(at).read_volatile(), 7);
+                        map.as_mut_ptr().add(at).write_volatile(0);
+                    }
+                }
+                println!("{len} {huge}: {} {} bytes on huge pages", huge_bytes(&map), huge_bytes(&other));
+                assert!(huge_bytes(&map) <= len && huge_bytes(&other) <= huge_bytes(&map));
+            }
+        }
+        let file = memfd::create("test", PAGE).unwrap();
+        Mapping::new(file.as_fd(), 0, true).unwrap_err();
+        Mapping::new(file.as_fd(), usize::MAX, true).unwrap_err();
+    }
+}
