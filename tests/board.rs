@@ -137,16 +137,16 @@ fn one(comm: &Communicator, random: &mut Random, call: usize) -> Result<()> {
         4 => {
             let mut out = if in_place { affine(call, r, len) } else { vec![[0; 2]; len] };
             match in_place {
-                true => comm.allreduce(InPlace, &mut out, &compose())?,
-                false => comm.allreduce(&affine(call, r, len), &mut out, &compose())?,
+                true => comm.allreduce(InPlace, &mut out, compose())?,
+                false => comm.allreduce(&affine(call, r, len), &mut out, compose())?,
             }
             assert!(out == composed(call, p, len), "allreduce, {what}");
         }
         5 => {
             let mut out = if in_place { affine(call, r, len) } else { vec![[0; 2]; len] };
             match in_place && r == root {
-                true => comm.reduce(InPlace, &mut out, &compose(), root)?,
-                false => comm.reduce(&affine(call, r, len), &mut out, &compose(), root)?,
+                true => comm.reduce(InPlace, &mut out, compose(), root)?,
+                false => comm.reduce(&affine(call, r, len), &mut out, compose(), root)?,
             }
             assert!(r != root || out == composed(call, p, len), "reduce, {what}");
         }

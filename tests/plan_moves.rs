@@ -204,8 +204,12 @@ fn alone(algorithm: &Algorithm, arguments: &Arguments, random: &mut Random) {
     let rank = random.rank(arguments.size);
     let rows = BTreeMap::from([(rank, arguments.rows[&rank].clone())]);
     let own = (algorithm.build)(&Arguments { rows, ..arguments.clone() }, &MODEL).unwrap();
-    let limits =
-        WireLimits { max_put: 1000, gather: random.one_of(&[1, 4]), light: random.one_of(&[0, 1000]), ..WireLimits::PLAIN };
+    let limits = WireLimits {
+        max_put: 1000,
+        gather: random.one_of(&[1, 4]),
+        light: random.one_of(&[0, 1000]),
+        ..WireLimits::PLAIN
+    };
     let (a, b) = (lower(&*all, rank, &limits).unwrap(), lower(&*own, rank, &limits).unwrap());
     assert_eq!(format!("{a:?}"), format!("{b:?}"), "rank {rank} of {}", arguments.size);
     assert_eq!(all.sizes(rank), own.sizes(rank));

@@ -211,7 +211,11 @@ fn a_billion_ranks() {
                     let mirror = Step { kind, peer: rank, waits: [Wait::NONE; 2], ..step };
                     assert!(plan.steps(step.peer).any(|s| s == mirror), "p = {p}, rank {rank}: {step:?}");
                 }
-                let program = lower(plan, rank, &WireLimits { max_put: 8 << 20, gather: 1, light: 0, ..WireLimits::PLAIN });
+                let program = lower(
+                    plan,
+                    rank,
+                    &WireLimits { max_put: 8 << 20, gather: 1, light: 0, ..WireLimits::PLAIN },
+                );
                 assert!(program.unwrap().arrivals > 0 || rank == root);
             }
         }

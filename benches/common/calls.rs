@@ -6,7 +6,8 @@ use circulant::plan::price::Model;
 use circulant::plan::registry::{Arguments, Operation};
 
 pub(crate) const MODEL: Model = Model { latency_ns: 8_000, overhead_ns: 2_500, byte_ps: 350, reduce_ps: 100 };
-pub(crate) const LIMITS: WireLimits = WireLimits { max_put: 1 << 30, gather: 4, light: 2500, ..WireLimits::PLAIN };
+pub(crate) const LIMITS: WireLimits =
+    WireLimits { max_put: 1 << 30, gather: 4, light: 2500, ..WireLimits::PLAIN };
 
 fn allgatherv(counts: Vec<u64>) -> Arguments {
     let displs = counts.iter().scan(0, |at, n| Some(std::mem::replace(at, *at + n))).collect();

@@ -125,7 +125,8 @@ pub(super) fn meet(
     let one_node = !map.is_empty() && map.iter().all(|n| *n == map[0]);
     match Route::of(provider, map) {
         Route::Fabric(provider) => {
-            let opened = loaded.and_then(|()| open_fabric(config, provider, one_node, launch.size(), wait(config)?));
+            let opened =
+                loaded.and_then(|()| open_fabric(config, provider, one_node, launch.size(), wait(config)?));
             exchange(launch, "addr", opened, Reach::None, patience).map(|(met, _)| met)
         }
         Route::Both(provider) => {
@@ -134,7 +135,8 @@ pub(super) fn meet(
             let size = launch.size();
             // Asleep in libfabric it would not see what comes by shared memory.
             let wait = wait(config).map(|w| w.filter(|w| *w != Wait::Block).or(Some(Wait::Yield)));
-            let fabric = |shm| open_fabric(config, provider, one_node, size, wait?).map(|f| Node::new(shm, f));
+            let fabric =
+                |shm| open_fabric(config, provider, one_node, size, wait?).map(|f| Node::new(shm, f));
             let mut node = shm.and_then(fabric);
             // How far all of our node reach is known only after the exchange.
             let address = node.as_ref().map(Transport::address).map_err(ToString::to_string);

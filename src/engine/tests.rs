@@ -41,7 +41,8 @@ fn meta(sequence: u32) -> Meta {
 /// A task of `plan` at the engine's rank, with memory.
 fn task(engine: &mut Engine, arena: &Arena, plan: &dyn Plan, light: u64) -> (Box<Task>, Binding, Vec<Block>) {
     let rank = engine.core.setup.rank;
-    let program = lower(plan, rank, &WireLimits { max_put: u64::MAX, gather: 4, light, ..WireLimits::PLAIN }).unwrap();
+    let program =
+        lower(plan, rank, &WireLimits { max_put: u64::MAX, gather: 4, light, ..WireLimits::PLAIN }).unwrap();
     let sizes = plan.sizes(rank);
     let mut blocks = Vec::new();
     let mut bound = |n: u64| {

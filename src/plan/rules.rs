@@ -186,8 +186,11 @@ fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
     let (mut best, mut n) = ((f64::INFINITY, 1), 1);
     while u64::from(n) <= most {
         let Some(puts) = puts_of(&alike, n, largest, &graph, model) else { break };
-        let stalls =
-            if n == 1 { excess + pipeline / 0.12 } else { (0.3 * excess + pipeline) / f64::from(n) + latency };
+        let stalls = if n == 1 {
+            excess + pipeline / 0.12
+        } else {
+            (0.3 * excess + pipeline) / f64::from(n) + latency
+        };
         let time = overhead * puts + stalls;
         if time < best.0 {
             best = (time, n);

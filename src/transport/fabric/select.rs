@@ -353,13 +353,7 @@ fn available(lib: &'static Library) -> Vec<String> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self {
-            provider: "auto",
-            all_on_one_node: false,
-            size: 1,
-            wait: None,
-            libfabric: "libfabric.so.1",
-        }
+        Self { provider: "auto", all_on_one_node: false, size: 1, wait: None, libfabric: "libfabric.so.1" }
     }
 }
 

@@ -9,8 +9,8 @@
 //! a call in which all wait for all has passed the calls before it.
 
 use super::cores::{Cores, Mark};
-use super::segment::Segment;
 use super::mapping::Mapping;
+use super::segment::Segment;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -68,11 +68,14 @@ pub enum Look {
     Later,
 }
 
+/// A rank's memory, and where its places begin.
+type Memory = (Arc<Mapping>, usize);
+
 /// The boards that one rank can take part in.
 #[derive(Debug)]
 pub struct Boards {
     /// The ranks of our node, and the memory of those that we have mapped, with where its places begin.
-    mates: Vec<(u32, Option<(Arc<Mapping>, usize)>)>,
+    mates: Vec<(u32, Option<Memory>)>,
     mine: usize,
     /// Our places that are free, as bits.
     free: Arc<AtomicU32>,

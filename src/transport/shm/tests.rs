@@ -340,7 +340,7 @@ fn what_is_taken_does_not_land() {
         }
         let log = &ranks[1].log;
         assert_eq!((&log.arrivals[..], &ranks[0].log.done[..]), (&[1][..], &[1][..]));
-        let mut all = Vec::new();
+        let mut all: Vec<u8> = Vec::new();
         for (word, offset, piece) in &log.taken {
             assert_eq!((*word, *offset, piece.len() % element), (1, all.len() as u64, 0));
             all.extend(piece);
