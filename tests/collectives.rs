@@ -170,9 +170,11 @@ impl Matrix {
     }
 }
 
-/// The nodes of p ranks, round-robin: alike in number for some p (4, 8, 9), else not; each rank alone if p is 2.
+/// The nodes of p ranks: for even p round-robin, alike in number for some (4, 8), else not; for odd p in ranges. Each rank
+/// is alone if p is 2.
 fn nodes(p: usize) -> Vec<u32> {
-    (0..p).map(|rank| (rank % (p / 3).max(2)) as u32).collect()
+    let count = (p / 3).max(2);
+    (0..p).map(|rank| if p.is_multiple_of(2) { rank % count } else { rank * count / p } as u32).collect()
 }
 
 fn fits(algorithm: &Algorithm, p: usize, commutative: bool) -> bool {

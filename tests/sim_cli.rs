@@ -110,7 +110,7 @@ fn full_nodes_are_what_the_flat_graph_is_bad_at() {
 fn the_race_is_drawn() {
     let dir = tempfile::tempdir().unwrap();
     let table = good(dir.path(), "sim allreduce -p 10 --sizes 1K..40K --plot race.svg");
-    assert!(table.lines().any(|l| l.contains("40 KB") && l.ends_with("circulant")), "{table}");
+    assert!(table.lines().any(|l| l.contains("40 KB") && l.ends_with("direct")), "{table}");
     let svg = std::fs::read_to_string(dir.path().join("race.svg")).unwrap();
     for a in algorithms(Operation::Allreduce).filter(|a| a.restrictions.starts_with("any p")) {
         assert!(svg.contains(a.name), "{} is not drawn", a.name);

@@ -196,6 +196,13 @@ impl World {
         comm.barrier()
     }
 
+    /// All ranks once more, for calls that the user's are not counted after. One at a time.
+    fn aside(&self) -> Communicator {
+        let whole = &self.comm.context;
+        let context = Context::new(u64::MAX, whole.members.clone(), whole.rank);
+        Communicator::new(Arc::clone(&self.comm.lock), context)
+    }
+
     /// Takes the figures that hold for where the ranks are; measures them in haste if nobody knows them.
     fn settle(&mut self) -> Result<()> {
         let model = self.comm.hold().model;
@@ -203,7 +210,7 @@ impl World {
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
         if self.size() > 1 && select::probes(&self.provider, &self.config, &model)? {
-            probed = Some(self.comm().probe([0, other.unwrap_or(1)], model.wire())?);
+            probed = Some(self.aside().probe([0, other.unwrap_or(1)], model.wire())?);
         }
         match probed.is_some() || other.is_none() {
             true => self.retune(probed),

@@ -195,7 +195,10 @@ pub(crate) fn probes(provider: &str, config: &Config, model: &Model) -> Result<b
     match config.text("probe") {
         "on" => Ok(!matches!(model.source(), Source::File | Source::Settings)),
         "off" => Ok(false),
-        "auto" => Ok(model.source() == Source::BuiltIn && built_in(provider).4),
+        "auto" => {
+            let far = provider.strip_suffix(AND_SHM).unwrap_or(provider);
+            Ok(model.source() == Source::BuiltIn && built_in(far).4)
+        }
         other => {
             let what = format!("CIRCULANT_PROBE: {other:?} is neither on, off nor auto");
             Err(Error::new(ErrorKind::Config, what))

@@ -418,9 +418,9 @@ mod tests {
             // All slots are full; whoever reads them is named, until it has passed the oldest.
             if sequence % SLOTS as u64 == SLOTS as u64 - 1 {
                 assert_eq!(writer.room(sequence + 1), Err(1));
-                reader.pass(sequence - SLOTS as u64 + 1);
+                reader.pass(sequence + 1 - SLOTS as u64);
                 assert_eq!(writer.room(sequence + 1), Err(1));
-                reader.pass(sequence - SLOTS as u64 + 2);
+                reader.pass(sequence + 2 - SLOTS as u64);
                 assert_eq!(writer.room(sequence + 1), Ok(()));
                 assert_eq!(writer.room(sequence + 2), Err(1));
                 reader.pass(sequence + 1);

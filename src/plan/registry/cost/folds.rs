@@ -1,6 +1,6 @@
 //! Costs of what reduces. m is the vector that every rank contributes.
 
-use super::spread::{allgatherv, heaviest, shape, skips};
+use super::spread::{allgatherv, allgatherv_backwards, heaviest, shape, skips};
 use super::{Path, float, floor_log, powers};
 use crate::plan::partial::Pieces;
 use crate::plan::registry::{Arguments, q, reductions};
@@ -150,7 +150,10 @@ pub(in crate::plan::registry) fn scatter_reversed(a: &Arguments, path: &mut Path
     };
     path.longer(
         |path| {
-            allgatherv(a, path);
+            match n {
+                1 => allgatherv_backwards(a, path),
+                _ => allgatherv(a, path),
+            }
             path.reduce(last.min(total));
         },
         |path| path.reduce(total),

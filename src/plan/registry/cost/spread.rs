@@ -248,11 +248,24 @@ pub(in crate::plan::registry) fn regular(a: &Arguments) -> Option<Arguments> {
 }
 
 fn unequal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
+    if a.counts.iter().all(|count| *count == a.counts[0]) {
+        return overlapping(a, widths, path);
+    }
+    // In the simulator rounds of unequal messages overlap; on real links all of them are late, see IN_TURNS.
+    for (distance, width) in widths {
+        path.hop(distance, 1.0, rules::IN_TURNS * float(heaviest(&a.counts, width)));
+    }
+}
+
+fn overlapping(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
     let rounds = widths.into_iter().map(|(d, width)| (d, width, float(heaviest(&a.counts, width)))).collect();
-    // In the simulator rounds of unequal messages overlap; real links carry the puts to several peers in turns, all of
-    // them are late, and a round is not left before its whole message has come.
-    let equal = a.counts.iter().all(|count| *count == a.counts[0]);
-    Windows { rounds, largest: if equal { largest(a) } else { f64::INFINITY } }.walk(path);
+    Windows { rounds, largest: largest(a) }.walk(path);
+}
+
+/// In one block, backwards: what comes for one round is combined before the next is sent.
+pub(super) fn allgatherv_backwards(a: &Arguments, path: &mut Path<'_>) {
+    path.blocks(1);
+    overlapping(a, circulant_widths(a.size), path);
 }
 
 /// The most bytes that `width` consecutive owners have.
@@ -288,11 +301,10 @@ pub(in crate::plan::registry) fn allgatherv(a: &Arguments, path: &mut Path<'_>) 
     let heavy: f64 = widths.iter().map(|w| float(heaviest(&a.counts, w.1))).sum();
     let (q, n) = (f64::from(q(a.size)), f64::from(n));
     let stalls = 0.3 * ((heavy - volume(a)).max(0.0) + q * largest(a)) / n;
-    let hops = rules::tree(&Circulant::new(a.size), 1.0, 1.0).1;
     let puts = puts.unwrap_or(n * f64::from(a.size));
     // A block's way and a link's work: half of the shorter goes on during the longer.
     let way = |path: &mut Path<'_>, part: f64| {
-        path.over(&skips(a.size), part * (hops + 1.0), part * q, part * q * largest(a) / n);
+        path.over(&skips(a.size), part * (q + 1.0), part * q, part * q * largest(a) / n);
     };
     let work = |path: &mut Path<'_>, part: f64| {
         path.over(&skips(a.size), part, part * (q + puts), part * (volume(a) + stalls));
