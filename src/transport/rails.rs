@@ -226,10 +226,6 @@ impl Transport for Rails {
             count += 1;
         }
         let bytes = list[..count].iter().fold(HEADER, |sum, s| sum.saturating_add(s.len as u64));
-        if bytes > self.limits.max_put.saturating_add(HEADER) {
-            let (n, most) = (bytes - HEADER, self.limits.max_put);
-            return Err(argument(format!("a put of {n} bytes exceeds this provider's {most}")));
-        }
         let mut tried = 0;
         while let Some(i) = self.next(tried) {
             for (s, own) in list.iter_mut().zip(&ranges).take(count) {

@@ -269,7 +269,8 @@ fn wrong_requests_are_refused(provider: &str) {
     let good = nodes[0].source(0, 8);
     let many = vec![good; limits.gather + 1];
     assert_eq!(failing(&mut nodes[0], 1, &many), ErrorKind::Argument);
-    if limits.max_put < ARENA as u64 * 2 {
+    // Rails take longer ones: their limit says where to cut.
+    if limits.max_put < ARENA as u64 * 2 && provider != "rails" {
         let long = nodes[0].source(0, limits.max_put as usize / 2 + 1);
         assert_eq!(failing(&mut nodes[0], 1, &[long, long]), ErrorKind::Argument);
     }
