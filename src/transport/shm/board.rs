@@ -91,7 +91,7 @@ struct Place {
     generation: u64,
 }
 
-/// See the [module](self).
+/// The members' places: who posts, who reads, and when a slot is used again is told at the top of the file.
 pub struct Board {
     /// By rank in the communicator.
     places: Vec<Place>,
