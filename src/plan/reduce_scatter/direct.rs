@@ -2,9 +2,9 @@
 //! Then, for an allreduce, everybody takes everybody's piece; for a reduce, the root does.
 //!
 //! p−1 rounds per block, and as many again for what follows; m − m/p bytes to each rank, the least possible, and
-//! nothing is passed on. For memory that ranks share: there a put is a description and its reader moves the bytes, so all
-//! fold at the same time and the running sum of a block stays in a cache while all contributions to it come by. A transport
-//! that can hand bytes over as they are read lands nothing on the way.
+//! nothing is passed on. On a network that is an allreduce in two hops. In memory that ranks share a put is a description
+//! and its reader moves the bytes, so all fold at the same time and the running sum of a block stays in a cache while all
+//! contributions to it come by. A transport that can hand bytes over as they are read lands nothing on the way.
 //!
 //! The order is that of distances: r's own contribution with that of r+1, then r+2, … round to r−1. It is the same for
 //! every block of a piece, and there is one result.

@@ -27,7 +27,6 @@ pub(in crate::plan::registry) fn allgatherv(a: &Arguments, path: &mut Path<'_>) 
 fn fold(a: &Arguments, largest: u64, path: &mut Path<'_>) -> (f64, f64) {
     let (n, others) = (blocks(largest, a.blocks), others(a));
     path.blocks(n);
-    path.for_readers();
     let (puts, bytes) = (others * f64::from(n), others * float(largest));
     path.longer(
         |path| {
@@ -49,11 +48,13 @@ pub(in crate::plan::registry) fn allreduce(a: &Arguments, path: &mut Path<'_>) {
 
 /// The root gets from one after the other.
 pub(in crate::plan::registry) fn reduce(a: &Arguments, path: &mut Path<'_>) {
+    path.for_readers();
     let (puts, bytes) = fold(a, largest(a), path);
     path.alone(|path| path.to_all(others(a).min(1.0), puts, bytes));
 }
 
 pub(in crate::plan::registry) fn scatter(a: &Arguments, path: &mut Path<'_>) {
+    path.for_readers();
     let largest = a.counts.iter().copied().max().unwrap_or(a.bytes);
     fold(a, largest, path);
 }
