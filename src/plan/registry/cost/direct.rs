@@ -54,7 +54,10 @@ pub(in crate::plan::registry) fn reduce(a: &Arguments, path: &mut Path<'_>) {
 }
 
 pub(in crate::plan::registry) fn scatter(a: &Arguments, path: &mut Path<'_>) {
-    path.for_readers();
+    // Of unequal pieces the largest would be waited for; and two ranks have no way round to save.
+    if a.size == 2 || a.counts.iter().any(|count| *count != a.counts[0]) {
+        path.for_readers();
+    }
     let largest = a.counts.iter().copied().max().unwrap_or(a.bytes);
     fold(a, largest, path);
 }
