@@ -401,16 +401,10 @@ impl Run<'_, '_> {
                     self.await_post(member)?;
                 }
                 let number = self.number;
-                let board = &self.desk()?.board;
-                if member.is_multiple_of(2) {
-                    board.read(member, number, levels.at(top));
-                    top += 1;
-                    continue;
-                }
-                let below = levels.at(top - 1);
-                board
-                    .with(member, number, below.len(), |bytes| by.reduce(below, bytes, Side::SourceRight))?;
-                for _ in 1..member.trailing_ones() {
+                // A copy: operators never see memory that others could write.
+                self.desk()?.board.read(member, number, levels.at(top));
+                top += 1;
+                for _ in 0..member.trailing_ones() {
                     top -= 1;
                     levels.join(top, by)?;
                 }
@@ -424,7 +418,7 @@ impl Run<'_, '_> {
         let done = all();
         self.held.desks.partials = partials;
         self.done.reduced_bytes += ((size - 1) * recv.len()) as u64;
-        self.done.copied_bytes += (size.div_ceil(2) * recv.len()) as u64;
+        self.done.copied_bytes += (size * recv.len()) as u64;
         done
     }
 }

@@ -9,9 +9,9 @@
 //! Counter k counts the arrivals of round k, counter q our own copy to the output, and q+1+k is the join
 //! of that copy with the arrivals of rounds 0..=k.
 
-use crate::error::{Result, argument};
+use crate::error::Result;
 use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
-use crate::schedule::{Circulant, MAX_P};
+use crate::schedule::Circulant;
 
 /// An allgather of the same number of bytes of every rank.
 #[derive(Clone, Copy, Debug)]
@@ -25,14 +25,9 @@ impl Allgather {
     /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of everyone's output.
     ///
     /// # Errors
-    /// If there are 0 or more than [`MAX_P`] ranks, or the output is beyond 2^64 bytes.
+    /// If there are 0 or more than [`MAX_P`](crate::schedule::MAX_P) ranks, or the output is beyond 2^64 bytes.
     pub fn new(size: u32, count: u64, in_place: bool) -> Result<Self> {
-        if size == 0 || size > MAX_P {
-            return Err(argument(format!("allgather among {size} ranks")));
-        }
-        if count.checked_mul(u64::from(size)).is_none() {
-            return Err(argument(format!("{size} contributions of {count} bytes are beyond 2^64 bytes")));
-        }
+        super::check(size, count)?;
         Ok(Self { graph: Circulant::new(size), count, in_place })
     }
 

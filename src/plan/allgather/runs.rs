@@ -1,5 +1,5 @@
 //! The allgather by [p broadcasts](crate::plan::allgatherv::circulant) of one block each (Träff 2022, Algorithm 9), of
-//! equal contributions: in runs of neighbours of up to [`COALESCE`] bytes. That is what lowering makes of single
+//! equal contributions: in runs of neighbours of as many bytes as the wire wants. That is what lowering makes of single
 //! pieces, but there is no step for each: O(q + p/c) steps, with c contributions in a run.
 //!
 //! *Distances* count backwards from a rank: it is 0 itself, its predecessor 1. In round k a rank puts what it has at
@@ -10,9 +10,8 @@
 //! Part s of run i of round k bumps counter first(k) + 2i + s; joins come after these.
 
 use crate::error::{Result, argument};
-use crate::plan::lower::COALESCE;
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
-use crate::schedule::{Circulant, MAX_P};
+use crate::schedule::Circulant;
 use std::ops::Range;
 
 /// An allgather of the same number of bytes of every rank, one block each.
@@ -37,19 +36,15 @@ struct Part {
 }
 
 impl Allgather {
-    /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of everyone's output.
+    /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of everyone's output, in runs of at most `run`
+    /// bytes (at least one contribution), see [`WireLimits::coalesce`](crate::plan::lower::WireLimits::coalesce).
     ///
     /// # Errors
-    /// If there are 0 or more than [`MAX_P`] ranks, more than [`MAX_COUNTERS`] runs, or an output beyond 2^64 bytes.
-    pub fn new(size: u32, count: u64, in_place: bool) -> Result<Self> {
-        if size == 0 || size > MAX_P {
-            return Err(argument(format!("allgather among {size} ranks")));
-        }
-        if count.checked_mul(u64::from(size)).is_none() {
-            return Err(argument(format!("{size} contributions of {count} bytes are beyond 2^64 bytes")));
-        }
+    /// If there are 0 or more than [`MAX_P`](crate::schedule::MAX_P) ranks, more than [`MAX_COUNTERS`] runs, or an output beyond 2^64 bytes.
+    pub fn new(size: u32, count: u64, run: u64, in_place: bool) -> Result<Self> {
+        super::check(size, count)?;
         let graph = Circulant::new(size);
-        let each = u32::try_from(COALESCE / count.max(1)).unwrap_or(u32::MAX).clamp(1, size);
+        let each = u32::try_from(run / count.max(1)).unwrap_or(u32::MAX).clamp(1, size);
         let mut this = Self { graph, count, in_place, each, first: Vec::new() };
         let mut next = 0u64;
         for k in 0..this.graph.q() {

@@ -337,18 +337,6 @@ impl Board {
         unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
     }
 
-    /// Shows the first `len` bytes that `member` has posted in call `sequence`, where they stand.
-    ///
-    /// # Panics
-    /// When these are more than [`LONGEST`] bytes.
-    pub fn with<R>(&self, member: usize, sequence: u64, len: usize, body: impl FnOnce(&[u8]) -> R) -> R {
-        assert!(len <= LONGEST, "{len} bytes from a board");
-        let from = self.places[member].bytes(sequence);
-        // SAFETY: LONGEST bytes are in the slot, in a mapping that this value keeps. Its member leaves them alone until all
-        // have passed this call (`room`), and we pass it later: `pass` needs `&mut self`.
-        body(unsafe { std::slice::from_raw_parts(from, len) })
-    }
-
     /// All members have come to call `sequence`.
     pub fn met(&mut self, sequence: u64) {
         self.passed = self.passed.max(sequence);
