@@ -15,7 +15,7 @@ use memmap2::{MmapMut, MmapRaw};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Posted receives, each of [`MESSAGE_MAX`] bytes.
 const RECEIVES: usize = 64;
@@ -29,8 +29,6 @@ const GOES: usize = 8;
 /// The page behind the message buffers, where puts without data go.
 const DOORBELL: usize = (RECEIVES + MESSAGES) * MESSAGE_MAX;
 const PAGE: usize = 4096;
-/// Nothing completing for so long is taken for the end of it, at close.
-const QUIET: Duration = Duration::from_millis(2);
 
 /// A libfabric endpoint; see the [module](super).
 pub struct Fabric {
@@ -51,6 +49,8 @@ pub struct Fabric {
     /// What a blocking wait read: delivered by the next poll.
     woken: Option<fi::fi_cq_data_entry>,
     closed: bool,
+    /// The registrations have ended, but the endpoint stays as it is, and what the provider uses is leaked.
+    abandoned: bool,
     // What the provider may write to until the endpoint is closed; leaked if that fails.
     slots: ManuallyDrop<Slots>,
     buffers: ManuallyDrop<MmapRaw>,
@@ -119,6 +119,7 @@ impl Fabric {
             patience,
             woken: None,
             closed: false,
+            abandoned: false,
             slots: ManuallyDrop::new(Slots::new(RECEIVES, MESSAGES, PUTS)),
             buffers: ManuallyDrop::new(buffers),
             _info: info,
@@ -304,36 +305,25 @@ impl Fabric {
         Ok(count)
     }
 
-    /// Reads and forgets what completes, until nothing has for a while.
-    fn drain(&mut self) {
-        let start = Instant::now();
-        let mut last = start;
-        let mut entries = [const { MaybeUninit::<fi::fi_cq_data_entry>::uninit() }; BATCH];
-        // SAFETY: all-zero is a valid entry (integers and null pointers).
-        let mut error: fi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
-        while last.elapsed() < QUIET && start.elapsed() < QUIET * 50 {
-            // SAFETY: the queue is open, there is room for what is asked for, and what is read is not used.
-            let some = unsafe {
-                fi::fi_cq_read(self.objects.cq, entries.as_mut_ptr().cast(), BATCH) > 0
-                    || fi::fi_cq_readerr(self.objects.cq, &mut error, 0) > 0
-            };
-            if some {
-                last = Instant::now();
-            }
-        }
-    }
-
     fn shut(&mut self) -> Result<()> {
         if self.closed {
             return Ok(());
         }
         let mut outcome = Ok(());
+        if self.quirk.quiet_close && !self.slots.idle() {
+            // After a failure: with its memory gone nobody reaches us, and whoever looked for completions now would
+            // have the provider go on with puts from registrations that have ended. So the rest stays open.
+            outcome = self.memory.close(self.lib);
+            self.closed = outcome.is_ok();
+            self.abandoned = true;
+            return outcome.map_err(|e| self.still_open(e));
+        }
         if self.memory.endpoint_bound() || self.quirk.quiet_close {
             // Bound to the endpoint, which then cannot go first; or so that peers' puts stop completing here.
             outcome = self.memory.close(self.lib);
         }
         if self.quirk.quiet_close {
-            self.drain();
+            self.objects.drain();
         }
         outcome =
             outcome.and(self.objects.close_endpoint(self.lib)).and_then(|()| self.memory.close(self.lib));
@@ -349,10 +339,13 @@ impl Fabric {
                 }
                 Ok(())
             }
-            Err(e) => Err(e
-                .over(self.limits.provider.as_str())
-                .help("peers may still reach memory of this process: do not free what was registered")),
+            Err(e) => Err(self.still_open(e)),
         }
+    }
+
+    fn still_open(&self, e: Error) -> Error {
+        e.over(self.limits.provider.as_str())
+            .help("peers may still reach memory of this process: do not free what was registered")
     }
 }
 
@@ -361,6 +354,9 @@ impl Drop for Fabric {
         if let Err(e) = self.shut() {
             tracing::error!("{e}");
             return; // what the provider may still write to is leaked
+        }
+        if self.abandoned {
+            return;
         }
         // SAFETY: dropped only here, once; the endpoint is closed, so the provider uses neither.
         unsafe {

@@ -3,8 +3,12 @@
 use super::library::{Info, Library};
 use crate::error::{Error, Result};
 use libfabric_sys as fi;
-use std::mem::zeroed;
+use std::mem::{MaybeUninit, zeroed};
 use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+/// Nothing completing for so long is taken for the end of it, at close.
+const QUIET: Duration = Duration::from_millis(2);
 
 /// Fabric, domain, address vector, completion queue, endpoint; null where not open.
 pub(super) struct Objects {
@@ -83,6 +87,25 @@ impl Objects {
         }
         name.truncate(len);
         Ok(name)
+    }
+
+    /// Reads and forgets what completes, until nothing has for a while.
+    pub(super) fn drain(&mut self) {
+        let start = Instant::now();
+        let mut last = start;
+        let mut entries = [const { MaybeUninit::<fi::fi_cq_data_entry>::uninit() }; 16];
+        // SAFETY: all-zero is a valid entry (integers and null pointers).
+        let mut error: fi::fi_cq_err_entry = unsafe { zeroed() };
+        while last.elapsed() < QUIET && start.elapsed() < QUIET * 50 {
+            // SAFETY: the queue is open, there is room for what is asked for, and what is read is not used.
+            let some = unsafe {
+                fi::fi_cq_read(self.cq, entries.as_mut_ptr().cast(), entries.len()) > 0
+                    || fi::fi_cq_readerr(self.cq, &mut error, 0) > 0
+            };
+            if some {
+                last = Instant::now();
+            }
+        }
     }
 
     /// Closes the endpoint: with it ends what peers can do.

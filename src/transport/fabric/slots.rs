@@ -70,6 +70,11 @@ impl Slots {
         }
     }
 
+    /// No message and no put is under way.
+    pub(super) fn idle(&self) -> bool {
+        self.free_messages.len() + self.free_puts.len() == self.notes.len() - self.receives
+    }
+
     pub(super) fn kind(&self, i: usize) -> Kind {
         match i {
             _ if i < self.receives => Kind::Receive,
@@ -117,6 +122,7 @@ mod tests {
         let mut s = Slots::new(3, 2, 4);
         let puts: Vec<usize> = (0..4).map(|t| s.take(Kind::Put, 7, 100 + t).unwrap()).collect();
         assert_eq!(s.take(Kind::Put, 7, 0), None, "a fixed number");
+        assert!(!s.idle());
         for (t, &i) in puts.iter().enumerate() {
             assert_eq!(s.of_context(s.context(i)), Some(i));
             assert_eq!((s.kind(i), s.token(i), s.peer(i)), (Kind::Put, 100 + t as u64, 7));
