@@ -13,6 +13,7 @@ set_to 1 ipv6/conf/all/disable_ipv6
 set_to 1 ipv6/conf/default/disable_ipv6
 set_to 0 ipv4/tcp_slow_start_after_idle # a pause between repetitions must not make the next one slow
 set_to 1 ipv4/tcp_no_metrics_save       # nor what an earlier run saw
+set_to reno ipv4/tcp_congestion_control # nothing is lost here, and bbr, some machines' default, would pace with timers
 for file in iptables ip6tables arptables; do set_to 0 "bridge/bridge-nf-call-$file"; done
 echo $$ >"$state/$name.pid.new"
 mv "$state/$name.pid.new" "$state/$name.pid"

@@ -15,6 +15,9 @@
  * the cost per byte is two copies. A port is read only when its link out is about to be free: what waits, waits in
  * the sender's kernel, as with a network card, and TCP feels it.
  *
+ * When a frame has left its sender nobody else's head can come before its own (they all take LATENCY), so its way
+ * through the link in is settled then: only what is to be read or delivered wakes this program up.
+ *
  * A frame is late when it was delivered, or taken from a sender whose link was idle and who was waiting, more than
  * LATE after its time. Then the processors were the limit and not the links. A connection to SOCKET gets one line
  * with the counts so far.
@@ -50,13 +53,19 @@ enum {
 };
 static const uint64_t LATE = 200000;   /* ns */
 static const uint64_t EARLY = 30000;   /* ns before its link is free that a port is read again */
+static const uint64_t SOON = 8000;     /* ns that are not worth a timer */
 static const uint64_t NEVER = UINT64_MAX;
 
 struct frame {
     uint64_t when, number;  /* of the next event: by number where times are equal */
     int to, length;         /* with the virtio header */
-    int on_link_in;         /* the next event is the delivery, not the arrival of the head */
     unsigned char data[];
+};
+
+/* Events, the earliest first. */
+struct heap {
+    struct frame **first;
+    size_t waiting, room;
 };
 
 struct port {
@@ -69,8 +78,8 @@ static int ports, watcher;
 static uint64_t latency;
 static double per_byte;     /* ns */
 
-static struct frame **heap;
-static size_t waiting, room;
+static struct heap heads;        /* heads arrive at the link in */
+static struct heap deliveries;
 
 static struct {
     uint64_t frames, bytes, late, late_sum, late_most, lost;
@@ -113,40 +122,33 @@ static int before(const struct frame *a, const struct frame *b)
     return a->when != b->when ? a->when < b->when : a->number < b->number;
 }
 
-static void sift_up(size_t i, struct frame *f)
+static void push(struct heap *h, struct frame *f)
 {
-    for (; i > 0 && before(f, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
-    heap[i] = f;
+    if (h->waiting == h->room) {
+        h->room = h->room ? 2 * h->room : 1024;
+        h->first = must(realloc(h->first, h->room * sizeof *h->first));
+    }
+    size_t i = h->waiting++;
+    for (; i > 0 && before(f, h->first[(i - 1) / 2]); i = (i - 1) / 2) h->first[i] = h->first[(i - 1) / 2];
+    h->first[i] = f;
 }
 
-static void sift_down(struct frame *f)
+static struct frame *pop(struct heap *h)
 {
+    struct frame *popped = h->first[0], *last = h->first[--h->waiting];
     size_t i = 0, child;
-    while ((child = 2 * i + 1) < waiting) {
-        child += child + 1 < waiting && before(heap[child + 1], heap[child]);
-        if (!before(heap[child], f)) break;
-        heap[i] = heap[child];
+    while ((child = 2 * i + 1) < h->waiting) {
+        child += child + 1 < h->waiting && before(h->first[child + 1], h->first[child]);
+        if (!before(h->first[child], last)) break;
+        h->first[i] = h->first[child];
         i = child;
     }
-    heap[i] = f;
+    if (h->waiting) h->first[i] = last;
+    return popped;
 }
 
-static void push(struct frame *f)
-{
-    static uint64_t number;
-    if (waiting == room) {
-        room = room ? 2 * room : 1024;
-        heap = must(realloc(heap, room * sizeof *heap));
-    }
-    f->number = number++;
-    sift_up(waiting++, f);
-}
-
-static void drop_first(void)
-{
-    struct frame *last = heap[--waiting];
-    if (waiting) sift_down(last);
-}
+/* When the next of them happens. */
+static uint64_t next_of(const struct heap *h) { return h->waiting ? h->first[0]->when : NEVER; }
 
 /* --- the links ---------------------------------------------------------------------------------------------- */
 
@@ -159,31 +161,34 @@ static void note_late(uint64_t by)
     count.late_most = later(count.late_most, by);
 }
 
-/* The first event has come. */
-static void happen(uint64_t at)
+/* Gives their time of delivery to the frames that have left their senders by `at`. */
+static void settle(uint64_t at)
 {
-    struct frame *f = heap[0];
-    struct port *to = &port[f->to];
-    if (!f->on_link_in) {
-        f->on_link_in = 1;
+    while (next_of(&heads) <= at + latency) {
+        struct frame *f = pop(&heads);
+        struct port *to = &port[f->to];
         f->when = to->in_free = later(f->when, to->in_free) + duration(f->length);
-        sift_down(f);
-        return;
+        push(&deliveries, f);
     }
-    drop_first();
+}
+
+static void deliver(uint64_t at)
+{
+    struct frame *f = pop(&deliveries);
     note_late(at - f->when);
     count.frames++;
     count.bytes += (uint64_t)(f->length - VIRTIO);
-    if (write(to->tap, f->data, (size_t)f->length) != f->length) count.lost++;
+    if (write(port[f->to].tap, f->data, (size_t)f->length) != f->length) count.lost++;
     free(f);
 }
 
 static void send_to(int to, uint64_t head, const unsigned char *data, int length)
 {
+    static uint64_t number;
     struct frame *f = must(malloc(sizeof *f + (size_t)length));
-    *f = (struct frame){ .when = head, .to = to, .length = length };
+    *f = (struct frame){ .when = head, .number = number++, .to = to, .length = length };
     memcpy(f->data, data, (size_t)length);
-    push(f);
+    push(&heads, f);
 }
 
 /* A frame leaves port `from`; its link out is taken from `start` on. */
@@ -270,17 +275,19 @@ static void tell(int listener)
 /* When something is to be done without a frame coming in. */
 static uint64_t next_time(uint64_t at)
 {
-    uint64_t next = waiting ? heap[0]->when : NEVER;
+    uint64_t next = NEVER;
     for (int i = 0; i < ports; i++) {
         if (port[i].listened) continue;
         if (port[i].wake <= at) {
             watch(i, 1);
             take(i, 1);
-            if (waiting && heap[0]->when < next) next = heap[0]->when;
         }
         if (!port[i].listened && port[i].wake < next) next = port[i].wake;
     }
-    return next;
+    settle(at);
+    if (next_of(&deliveries) < next) next = next_of(&deliveries);
+    /* Not settled: it has still to leave, and cannot be delivered before its head is there. */
+    return next_of(&heads) < next ? next_of(&heads) : next;
 }
 
 static void serve(int listener)
@@ -288,11 +295,12 @@ static void serve(int listener)
     struct epoll_event events[64];
     while (!ended) {
         uint64_t at = now();
-        while (waiting && heap[0]->when <= at) {
-            happen(at);
+        settle(at);
+        while (next_of(&deliveries) <= at) {
+            deliver(at);
             at = now();
         }
-        uint64_t next = next_time(at), rest = next > at ? next - at : 0;
+        uint64_t next = next_time(at), rest = next > at + SOON ? next - at : 0;
         struct timespec time = { .tv_sec = (time_t)(rest / 1000000000u), .tv_nsec = (long)(rest % 1000000000u) };
         int n = epoll_pwait2(watcher, events, 64, next == NEVER ? NULL : &time, NULL);
         if (n < 0 && errno != EINTR) die("epoll_pwait2");
