@@ -77,6 +77,7 @@ impl Held<'_> {
             }
         }
         self.guard = Some(self.lock.guard());
+        self.engine.crowded = true;
     }
 }
 

@@ -63,6 +63,10 @@ pub(crate) struct Core {
     pub(super) raw_arrivals: u64,
     pub(super) raw_done: u64,
     pub(super) raw_posted: u64,
+    /// Puts of ours that left, since somebody last looked.
+    pub(super) left: usize,
+    /// The transport refused a put: it has to be asked again.
+    pub(super) refused: bool,
     pub(super) byes: HashSet<u32>,
     pub(crate) counts: Counts,
 }
@@ -137,6 +141,8 @@ impl Core {
             raw_arrivals: 0,
             raw_done: 0,
             raw_posted: 0,
+            left: 0,
+            refused: false,
             byes: HashSet::new(),
             counts: Counts::default(),
         }
@@ -477,6 +483,7 @@ impl Sink for Core {
     }
 
     fn done(&mut self, token: u64) {
+        self.left += 1;
         match token {
             TOKEN_TEST => self.tests_sent += 1,
             TOKEN_RAW => self.raw_done += 1,

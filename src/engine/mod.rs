@@ -86,6 +86,8 @@ pub(crate) struct Engine {
     pub(crate) naps: bool,
     /// Since when nothing has moved.
     quiet: Option<Instant>,
+    /// Several threads use this engine.
+    pub(crate) crowded: bool,
 }
 
 impl std::fmt::Debug for Engine {
@@ -105,6 +107,9 @@ const TELL_AFTER: Duration = Duration::from_millis(200);
 const SHORTEST_NAP: Duration = Duration::from_micros(500);
 /// Nor longer.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// Sleeping in the transport takes no longer, where an event ends it and where not only that can be waited for.
+const LONG_REST: Duration = Duration::from_millis(4);
+const SHORT_REST: Duration = Duration::from_millis(1);
 /// How many waiting messages are tried each time.
 const FLUSH: usize = 64;
 
@@ -125,6 +130,7 @@ impl Engine {
             scratch: Box::new([0; MESSAGE_MAX]),
             naps: false,
             quiet: None,
+            crowded: false,
         }
     }
 
@@ -325,7 +331,9 @@ impl Engine {
         } else if nap >= SHORTEST_NAP {
             std::thread::sleep(nap.min(LONGEST_NAP));
         } else if let Some(t) = &mut self.transport {
-            t.idle(LIVENESS_EVERY);
+            // What a transport has refused, or other threads want, is no event to wake up for.
+            let pending = self.crowded || self.core.refused || !self.core.outbox.is_empty();
+            t.idle(if pending { SHORT_REST } else { LONG_REST });
         }
     }
 
@@ -335,7 +343,7 @@ impl Engine {
     /// As [`Engine::turn`].
     fn wait_for(&mut self, waiting: &mut Waiting, done: &mut dyn FnMut(&Core) -> bool) -> Result<()> {
         while !done(&self.core) {
-            if !self.step(waiting)? {
+            if !self.step(waiting)? && !done(&self.core) {
                 self.rest();
             }
         }
@@ -390,7 +398,8 @@ impl Engine {
         Ok(moved)
     }
 
-    /// Moves everything on that can move; returns how much did.
+    /// Moves everything on that can move; returns how much did. That puts of ours have left does not count: whoever waits
+    /// looks for that by itself, and can rest at once.
     ///
     /// # Errors
     /// When the transport fails, or a peer does not speak our language.
@@ -399,6 +408,7 @@ impl Engine {
             return self.pump();
         };
         let events = transport.poll(&mut self.core)?;
+        let events = events - std::mem::take(&mut self.core.left).min(events);
         if let Some(e) = self.core.broken.take() {
             return Err(e);
         }

@@ -31,6 +31,7 @@ impl Engine {
     /// Starts everything that can start, in all operations; returns how much did.
     pub(super) fn pump(&mut self) -> Result<usize> {
         let mut moved = 0;
+        self.core.refused = false;
         for i in 0..self.core.active.len() {
             let slot = self.core.active[i];
             let Some(mut task) = self.core.take_task(slot) else { continue };
@@ -62,7 +63,10 @@ impl Engine {
             match posted {
                 Posted::Yes => moved += 1,
                 // This peer must not hold up the others.
-                Posted::Again => task.peers[peer].stalled = true,
+                Posted::Again => {
+                    task.peers[peer].stalled = true;
+                    self.core.refused = true;
+                }
             }
         }
     }

@@ -249,12 +249,12 @@ impl Fabric {
         Ok(())
     }
 
-    /// Sleeps until something completes, a millisecond at most: some providers miss their wake-up.
+    /// Sleeps until something completes, for `longest` at most.
     fn block(&mut self, longest: Duration) {
         if self.woken.is_some() || !self.injected.is_empty() {
             return;
         }
-        let milliseconds = if longest.is_zero() { 0 } else { 1 };
+        let milliseconds = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX);
         let mut entry = MaybeUninit::<fi::fi_cq_data_entry>::uninit();
         // SAFETY: the queue is open, of FI_CQ_FORMAT_DATA and with a wait object, and there is room for one entry.
         let n = unsafe {
