@@ -54,6 +54,14 @@ def ratio(line, other):
     return f"{least(other) / least(line):.2f} ({low:.2f}–{high:.2f})"
 
 
+def spans(lines):
+    """The least span of all rivals by our least: what is short is not seen so well by each rank's own time."""
+    # Files of before have none.
+    found = [(x["program"] == "circulant", float(x["span_us"])) for x in lines if x.get("span_us")]
+    ours, theirs = [s for own, s in found if own], [s for own, s in found if not own]
+    return f"{min(theirs) / min(ours):.2f}" if ours and theirs else "–"
+
+
 def cell(line):
     if line is None:
         return "–"
@@ -64,7 +72,7 @@ def cell(line):
 def table(lines):
     """One row for each point: the reference, ours, each rival's default, the best of all rivals, ratios."""
     present = [r for r in rivals.RIVALS if any(line["program"] == r for line in lines)]
-    head = ["", "size", "C", "circulant", "by C", *(f"{TITLES[r]}, default" for r in present), "best of all rivals", "best rival by circulant"]
+    head = ["", "size", "C", "circulant", "by C", *(f"{TITLES[r]}, default" for r in present), "best of all rivals", "best rival by circulant", "by spans"]
     rows = [head, ["---"] * len(head)]
     for (op, dist, bytes_), here in points(lines).items():
         ours = best([x for x in here if x["program"] == "circulant"])
@@ -75,7 +83,7 @@ def table(lines):
         rows.append([
             op if dist == "-" else f"{op} {dist}", size(bytes_) if bytes_ else "", time(c), cell(ours),
             f"{least(ours) / c:.2f}" if ours else "–", *map(cell, defaults), name,
-            ratio(ours, rival) if ours and rival else "–",
+            ratio(ours, rival) if ours and rival else "–", spans(here),
         ])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 

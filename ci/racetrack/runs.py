@@ -33,7 +33,7 @@ LATE = 0.01  # share of late frames above which a row tells about the processors
 PRIORITY = {"nice": ["nice", "-n", "-15"], "rr": ["chrt", "-r", "1"], "none": []}
 ROW = re.compile(r"^([a-z_]+),([a-z0-9-]+),(\d+),(\d+),([\d.]+),([\d.]+),([\d.]+),(\d+)(,.*)?$")
 COLUMNS = (
-    "figure program setting op dist p bytes min_us median_us spread reps batches dropped limited reference_us".split()
+    "figure program setting op dist p bytes min_us median_us span_us spread reps batches dropped limited reference_us".split()
 )
 
 
@@ -50,6 +50,7 @@ class Row:
     p: int
     least: float
     median: float
+    span: float  # the shortest
     reps: int
     late: float  # share of frames
 
@@ -160,8 +161,8 @@ class Track:
                     late, before = late_share(before, after), after
                 except SWITCH.Trouble:  # it is being torn down, and this row is nobody's any more
                     late = 1.0
-                op, dist, p, bytes_, least, median, _, n, _ = found.groups()
-                rows.append(Row(Point(op, dist, int(bytes_)), int(p), float(least), float(median), int(n), late))
+                op, dist, p, bytes_, least, median, span, n, _ = found.groups()
+                rows.append(Row(Point(op, dist, int(bytes_)), int(p), float(least), float(median), float(span), int(n), late))
 
         with Watched([*PRIORITY[self.priority], *line], limit, env, seen) as case:
             code, out, took = case.finish()
@@ -186,16 +187,6 @@ class Track:
         return {k: setting[k] for k in ("latency_ns", "overhead_ns", "byte_ns", "fold_ns")}
 
 
-def known_wire(wire):
-    """The setting by which our library is told what its wire is like."""
-    knobs = {
-        "CIRCULANT_LATENCY": round(wire["latency_ns"]),
-        "CIRCULANT_OVERHEAD": round(wire["overhead_ns"]),
-        "CIRCULANT_BYTE_TIME": round(1000 * wire["byte_ns"]),
-    }
-    return Setting("wire known", knobs)
-
-
 # --- settings of a figure -----------------------------------------------------------------------------------------
 
 
@@ -208,19 +199,19 @@ def tuned(figure, program, op):
     return rivals.named(program, op, found)
 
 
-def our_settings(figure, wire, knobs):
-    """Ours: the default, and what differs on this kind of cluster; `knobs` are given to all."""
-    other = known_wire(wire) if figure.rate else Setting("plain memory", {}, ("--memory", "plain"))
-    return [Setting(s.name, {**s.knobs, **knobs}, s.words) for s in (DEFAULT, other)]
+def our_settings(figure, knobs):
+    """Ours: the default, and on one node slices of plain memory, too; `knobs` are given to all."""
+    settings = [DEFAULT] if figure.rate else [DEFAULT, Setting("plain memory", {}, ("--memory", "plain"))]
+    return [Setting(s.name, {**s.knobs, **knobs}, s.words) for s in settings]
 
 
-def batches(figure, programs, wire, knobs):
+def batches(figure, programs, knobs):
     """Of one round."""
     made = []
     for race in figure.races:
         for program in programs:
             if program == "circulant":
-                made += [Batch(program, s, race) for s in our_settings(figure, wire, knobs)]
+                made += [Batch(program, s, race) for s in our_settings(figure, knobs)]
             else:
                 made.append(Batch(program, DEFAULT, race))
                 for op in race.ops:
@@ -271,6 +262,7 @@ class Results:
                 "figure": figure.name, "program": program, "setting": setting,
                 "op": point.op, "dist": point.dist, "p": p, "bytes": point.bytes,
                 "min_us": f"{min(least):.2f}", "median_us": f"{statistics.median(r.median for r in used):.2f}",
+                "span_us": f"{min(r.span for r in used):.2f}",
                 "spread": f"{max(least) / min(least) - 1:.3f}", "reps": sum(r.reps for r in used), "batches": len(used),
                 "dropped": len(rows) - len(used), "limited": "" if good else "yes",
                 "reference_us": f"{figures.reference(point.op, point.dist, p, point.bytes, wire):.2f}",
@@ -295,7 +287,7 @@ def race(figure, programs, priority="rr", knobs=None):
         track = Track(figure, place, tool, priority)
         wires.append(track.wire())
         for number in range(figure.rounds + figure.more):
-            turn = batches(figure, programs, wires[0], knobs or {})
+            turn = batches(figure, programs, knobs or {})
             turn = turn[number % len(turn):] + turn[: number % len(turn)]
             for batch in turn:
                 if number >= figure.rounds and not (batch := results.lacking(batch, figure.rounds)):
