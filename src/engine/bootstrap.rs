@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
 use crate::transport::Posted;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Bytes of one self-test put.
@@ -27,12 +28,24 @@ pub(crate) struct Identity {
     pub(crate) agreed: u64,
 }
 
+/// Hosts and addresses for people: ours, and those of neighbours.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    own: String,
+    others: HashMap<u32, String>,
+}
+
 fn pattern(from: u32, to: u32) -> [u8; TEST] {
     let seed = from.wrapping_mul(31) ^ to.wrapping_mul(7);
     std::array::from_fn(|i| seed.to_le_bytes()[i % 4] ^ i.to_le_bytes()[0])
 }
 
 impl Engine {
+    /// Says where we and our neighbours are, for errors.
+    pub(crate) fn locate(&mut self, own: String, others: HashMap<u32, String>) {
+        self.core.places = Places { own, others };
+    }
+
     /// Connects to the neighbours at `addresses` (in the order of the setup) and tests the wire to each.
     /// Returns the (rank, process) of those on our host.
     ///
@@ -164,18 +177,26 @@ impl Engine {
         let core: &Core = &self.core;
         let mute = neighbours.iter().find(|p| !core.hellos.contains_key(p));
         let untested = neighbours.iter().find(|p| !core.tested.contains(p));
+        let at = |place: Option<&String>| match place {
+            Some(place) if !place.is_empty() => format!(" (on {place})"),
+            _ => String::new(),
+        };
+        let named = |p: &u32| format!("rank {p}{}", at(self.core.places.others.get(p)));
+        let us = format!("rank {}{}", core.setup.rank, at(Some(&self.core.places.own)));
         let (peer, what) = match (mute, untested) {
-            (Some(p), _) => (Some(*p), format!("rank {p} could not be reached")),
-            (None, Some(p)) => (Some(*p), format!("the self-test put of rank {p} did not arrive")),
+            (Some(p), _) => (Some(*p), format!("{} could not be reached from {us}", named(p))),
+            (None, Some(p)) => {
+                (Some(*p), format!("the self-test put of {} did not arrive at {us}", named(p)))
+            }
             (None, None) => (None, "our self-test puts do not complete".to_owned()),
         };
-        let mut e = Error::new(
-            ErrorKind::Timeout,
-            format!("{what} within {} s of start-up", deadline.as_secs_f64()),
-        )
-        .help(
-            "check firewall and interface, try another CIRCULANT_PROVIDER, or raise CIRCULANT_START_DEADLINE",
-        );
+        let mut e =
+            Error::new(ErrorKind::Timeout, format!("{what} within {} s of start-up", deadline.as_secs_f64()))
+                .help(
+                    "circulant doctor, started in the same way, tells who reaches whom; open the firewall between these \
+                     addresses (CIRCULANT_PORTS gives a range), name the interface of the right network \
+                     (CIRCULANT_RAILS=eth0), or raise CIRCULANT_START_DEADLINE",
+                );
         if let Some(p) = peer {
             e = e.with_peer(p as usize);
         }

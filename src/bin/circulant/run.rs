@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Subcommands that may stand for PROGRAM.
-const OURS: [&str; 6] = ["bench", "tune", "cast", "collect", "info", "schedule"];
+const OURS: [&str; 7] = ["bench", "tune", "cast", "collect", "info", "doctor", "schedule"];
 
 /// More ranks than this per processor is a slip of the finger.
 const PER_PROCESSOR: usize = 64;
@@ -46,7 +46,7 @@ pub(crate) struct RunArgs {
     grace: Duration,
     #[command(flatten)]
     settings: SettingFlags,
-    /// Program and its arguments; bench, tune, cast, collect, info and schedule are this tool's own
+    /// Program and its arguments; bench, tune, cast, collect, info, doctor and schedule are this tool's own
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
@@ -163,6 +163,7 @@ fn check(given: &[(String, OsString)]) -> Result<()> {
             config.seconds(s.name)?;
         }
     }
+    config.range("ports")?;
     config.number("blocks")?;
     config.bytes("window")?;
     config.bytes("light")?;
