@@ -35,6 +35,36 @@ pub(super) struct Places {
     others: HashMap<u32, String>,
 }
 
+impl Places {
+    /// A rank, with its host and address where they are known.
+    fn name(&self, rank: u32, own: bool) -> String {
+        let place = if own { Some(&self.own) } else { self.others.get(&rank) };
+        match place {
+            Some(place) if !place.is_empty() => format!("rank {rank} (on {place})"),
+            _ => format!("rank {rank}"),
+        }
+    }
+
+    /// The error, with both ends of the connection in it.
+    fn named_in(&self, e: Error, rank: u32) -> Error {
+        let peer = e.peer().and_then(|p| u32::try_from(p).ok()).filter(|p| self.others.contains_key(p));
+        let of_wire = matches!(e.kind(), ErrorKind::Transport | ErrorKind::PeerLost);
+        let Some(peer) = peer.filter(|_| of_wire && e.rank().is_none_or(|r| r == rank as usize)) else { return e };
+        let (us, them) = (self.name(rank, true), self.name(peer, false));
+        let told = format!("{} (between {us} and {them})", e.message());
+        let mut named = Error::new(e.kind(), told).with_peer(peer as usize);
+        if let Some(help) = e.remedy() {
+            named = named.help(help);
+        }
+        named.help(REACH)
+    }
+}
+
+/// What to do where ranks do not reach each other.
+const REACH: &str = "circulant doctor, started in the same way, tells who reaches whom; open the firewall between these \
+    addresses (CIRCULANT_PORTS gives a range), name the interface of the right network (CIRCULANT_RAILS=eth0), or raise \
+    CIRCULANT_START_DEADLINE";
+
 fn pattern(from: u32, to: u32) -> [u8; TEST] {
     let seed = from.wrapping_mul(31) ^ to.wrapping_mul(7);
     std::array::from_fn(|i| seed.to_le_bytes()[i % 4] ^ i.to_le_bytes()[0])
@@ -77,7 +107,7 @@ impl Engine {
             self.core.outbox.push_back((*peer, hello));
         }
         let binding = Binding { output: whole, ..Binding::NONE };
-        self.exchange(&neighbours, &binding, deadline)?;
+        self.exchange(&neighbours, &binding, deadline).map_err(|e| self.core.places.named_in(e, self.core.setup.rank))?;
         let mut seen = vec![0; n * TEST];
         block.read(&mut seen);
         for (peer, got) in neighbours.iter().zip(seen.chunks(TEST)) {
@@ -177,12 +207,8 @@ impl Engine {
         let core: &Core = &self.core;
         let mute = neighbours.iter().find(|p| !core.hellos.contains_key(p));
         let untested = neighbours.iter().find(|p| !core.tested.contains(p));
-        let at = |place: Option<&String>| match place {
-            Some(place) if !place.is_empty() => format!(" (on {place})"),
-            _ => String::new(),
-        };
-        let named = |p: &u32| format!("rank {p}{}", at(self.core.places.others.get(p)));
-        let us = format!("rank {}{}", core.setup.rank, at(Some(&self.core.places.own)));
+        let named = |p: &u32| self.core.places.name(*p, false);
+        let us = self.core.places.name(core.setup.rank, true);
         let (peer, what) = match (mute, untested) {
             (Some(p), _) => (Some(*p), format!("{} could not be reached from {us}", named(p))),
             (None, Some(p)) => {
@@ -190,13 +216,8 @@ impl Engine {
             }
             (None, None) => (None, "our self-test puts do not complete".to_owned()),
         };
-        let mut e =
-            Error::new(ErrorKind::Timeout, format!("{what} within {} s of start-up", deadline.as_secs_f64()))
-                .help(
-                    "circulant doctor, started in the same way, tells who reaches whom; open the firewall between these \
-                     addresses (CIRCULANT_PORTS gives a range), name the interface of the right network \
-                     (CIRCULANT_RAILS=eth0), or raise CIRCULANT_START_DEADLINE",
-                );
+        let what = format!("{what} within {} s of start-up", deadline.as_secs_f64());
+        let mut e = Error::new(ErrorKind::Timeout, what).help(REACH);
         if let Some(p) = peer {
             e = e.with_peer(p as usize);
         }

@@ -2,6 +2,7 @@
 
 use circulant::config::{Config, SETTINGS};
 use circulant::launch::server::{self, Options};
+use circulant::transport::fabric::Interfaces;
 use circulant::{Error, ErrorKind, Result};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::{OsStr, OsString};
@@ -157,12 +158,10 @@ fn check(given: &[(String, OsString)]) -> Result<()> {
             config.set(s.name, text)?;
         }
     }
-    for s in SETTINGS {
-        // What the default looks like tells the kind of the setting.
-        if s.default.parse::<f64>().is_ok() && s.name != "light" {
-            config.seconds(s.name)?;
-        }
+    for name in ["deadline", "start-deadline"] {
+        config.seconds(name)?;
     }
+    config.text("rails").parse::<Interfaces>()?;
     config.range("ports")?;
     config.number("blocks")?;
     config.bytes("window")?;
