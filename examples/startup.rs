@@ -10,8 +10,8 @@ use circulant::config::Config;
 use circulant::launch::{self, Gone, Launch};
 use circulant::schedule::Circulant;
 use circulant::{Result, World};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -121,7 +121,11 @@ fn exchange(begun: Instant) -> Result<Box<dyn Launch>> {
             println!("{name:<16} {:>12.3} {:>12.3} {:>12.3}", at(0), at(size / 2), at(size - 1));
         }
         println!("rank 0 from its start to the second fence: {:.3} ms", whole * 1e3);
-        println!("one rank reads {size} values: {:.3} ms, {:.1} us each", reading * 1e3, reading * 1e6 / size as f64);
+        println!(
+            "one rank reads {size} values: {:.3} ms, {:.1} us each",
+            reading * 1e3,
+            reading * 1e6 / size as f64
+        );
     }
     Ok(launch)
 }
@@ -135,11 +139,17 @@ fn main() -> Result<()> {
     let counts = Arc::new(Counts::default());
     let making = Instant::now();
     let counted = Counted { inner: launch, counts: Arc::clone(&counts) };
-    let world =
-        World::builder()?.set("start-deadline", &PATIENCE.as_secs().to_string())?.launch(Box::new(counted)).init()?;
+    let world = World::builder()?
+        .set("start-deadline", &PATIENCE.as_secs().to_string())?
+        .launch(Box::new(counted))
+        .init()?;
     let took = making.elapsed().as_secs_f64();
-    let mine: Vec<f64> =
-        counts.0.iter().map(|c| c.load(Ordering::Relaxed) as f64).chain([took, world.stats().messages as f64]).collect();
+    let mine: Vec<f64> = counts
+        .0
+        .iter()
+        .map(|c| c.load(Ordering::Relaxed) as f64)
+        .chain([took, world.stats().messages as f64])
+        .collect();
     let mut all = vec![0.0; mine.len() * world.size()];
     world.comm().allgather(&mine, &mut all)?;
     if world.rank() == 0 {
@@ -147,7 +157,11 @@ fn main() -> Result<()> {
         for (i, name) in ["puts", "gets", "fences", "seconds", "messages sent"].iter().enumerate() {
             let list: Vec<f64> = all.iter().skip(i).step_by(mine.len()).copied().collect();
             let most = list.iter().copied().fold(0.0, f64::max);
-            println!("  {name:<14} rank 0 {:>9.3}   mean {:>9.3}   most {most:>9.3}", list[0], list.iter().sum::<f64>() / list.len() as f64);
+            println!(
+                "  {name:<14} rank 0 {:>9.3}   mean {:>9.3}   most {most:>9.3}",
+                list[0],
+                list.iter().sum::<f64>() / list.len() as f64
+            );
         }
     }
     world.finalize()

@@ -12,7 +12,8 @@ fuzz_target!(|data: &[u8]| {
         lines.push(part);
         while let Ok(Some(line)) = lines.pop() {
             if let Some(line) = Line::parse(&line) {
-                let _ = (line.command(), line.rc(), line.value(), line.text("kvsname"), line.number::<i32>("rc"));
+                let _ =
+                    (line.command(), line.rc(), line.value(), line.text("kvsname"), line.number::<i32>("rc"));
             }
             let _ = quote(&line);
             got.push(line);

@@ -19,7 +19,9 @@ fuzz_target!(|data: &[u8]| {
     if said.len() > 60_000 || aside.len() > 60_000 {
         return;
     }
-    let (Ok((ours, mut theirs)), Ok((side, mut other))) = (UnixStream::pair(), UnixStream::pair()) else { return };
+    let (Ok((ours, mut theirs)), Ok((side, mut other))) = (UnixStream::pair(), UnixStream::pair()) else {
+        return;
+    };
     let sent = theirs.write_all(said).and_then(|()| theirs.shutdown(Shutdown::Write));
     let sent = sent.and_then(|()| other.write_all(aside)).and_then(|()| other.shutdown(Shutdown::Write));
     if sent.is_err() {

@@ -39,7 +39,8 @@ pub(super) fn settle(
     }
     launch.fence(patience)?;
     let value = launch.get("networks")?;
-    let wrong = || Error::new(ErrorKind::Launch, "what rank 0 published about networks makes no sense").with_peer(0);
+    let wrong =
+        || Error::new(ErrorKind::Launch, "what rank 0 published about networks makes no sense").with_peer(0);
     let parts = value.split_first_chunk::<2>();
     let (networks, map) = parts
         .and_then(|(len, rest)| rest.split_at_checked(usize::from(u16::from_le_bytes(*len))))

@@ -49,7 +49,9 @@ impl Places {
     fn named_in(&self, e: Error, rank: u32) -> Error {
         let peer = e.peer().and_then(|p| u32::try_from(p).ok()).filter(|p| self.others.contains_key(p));
         let of_wire = matches!(e.kind(), ErrorKind::Transport | ErrorKind::PeerLost);
-        let Some(peer) = peer.filter(|_| of_wire && e.rank().is_none_or(|r| r == rank as usize)) else { return e };
+        let Some(peer) = peer.filter(|_| of_wire && e.rank().is_none_or(|r| r == rank as usize)) else {
+            return e;
+        };
         let (us, them) = (self.name(rank, true), self.name(peer, false));
         let told = format!("{} (between {us} and {them})", e.message());
         let mut named = Error::new(e.kind(), told).with_peer(peer as usize);
@@ -107,7 +109,8 @@ impl Engine {
             self.core.outbox.push_back((*peer, hello));
         }
         let binding = Binding { output: whole, ..Binding::NONE };
-        self.exchange(&neighbours, &binding, deadline).map_err(|e| self.core.places.named_in(e, self.core.setup.rank))?;
+        self.exchange(&neighbours, &binding, deadline)
+            .map_err(|e| self.core.places.named_in(e, self.core.setup.rank))?;
         let mut seen = vec![0; n * TEST];
         block.read(&mut seen);
         for (peer, got) in neighbours.iter().zip(seen.chunks(TEST)) {

@@ -54,7 +54,9 @@ impl Peers {
         let ip: Option<IpAddr> = match i32::from(family) {
             libc::AF_INET if socket => rest.first_chunk::<4>().map(|ip| (*ip).into()),
             // Four bytes of flow stand in front of it.
-            libc::AF_INET6 if socket => rest.get(4..).and_then(|r| r.first_chunk::<16>()).map(|ip| (*ip).into()),
+            libc::AF_INET6 if socket => {
+                rest.get(4..).and_then(|r| r.first_chunk::<16>()).map(|ip| (*ip).into())
+            }
             _ => None,
         };
         ip.map_or_else(String::new, |ip| SocketAddr::new(ip, port).to_string())

@@ -1,8 +1,8 @@
 //! Which provider, and over which interface: every candidate with a printable score, or the reason why not.
 
 use super::library::{Info, Library, Variable, library};
-use super::quirks::{ALIASES, Class, QUIRKS, Quirk, quirk};
 use super::network::{self, Interface, Networks};
+use super::quirks::{ALIASES, Class, QUIRKS, Quirk, quirk};
 use super::{MESSAGE_MAX, Options};
 use crate::error::{Error, ErrorKind, Result};
 use libfabric_sys as fi;

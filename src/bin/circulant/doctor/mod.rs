@@ -166,7 +166,8 @@ fn converse(job: &mut Job<'_>, report: &mut Report) -> circulant::Result<()> {
         }
         let own = job.hear::<Node>("node", rank)?.unwrap_or_default();
         let space = groups[i][0].space;
-        let far = others.into_iter().map(|(j, leader, n)| (j, leader, groups[j][0].space == space, n)).collect();
+        let far =
+            others.into_iter().map(|(j, leader, n)| (j, leader, groups[j][0].space == space, n)).collect();
         let reached: Vec<Reached> = reach::try_all(&own, far, job.patience / 10);
         job.tell("reach", &reached)?;
     }

@@ -24,7 +24,13 @@ impl Seat {
         let here = Here::look(shm::host());
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let cores = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).unwrap_or("").trim();
-        Self { rank, node: here.host, space: here.space, process: std::process::id(), cores: cores.to_owned() }
+        Self {
+            rank,
+            node: here.host,
+            space: here.space,
+            process: std::process::id(),
+            cores: cores.to_owned(),
+        }
     }
 }
 
@@ -71,7 +77,9 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn look(seats: &[Seat]) -> Self {
         let info = info::Report::make();
-        let several = |p: &&info::Provider| p.is_there() && p.several_nodes.as_ref().is_some_and(|j| j.rejected.is_none());
+        let several = |p: &&info::Provider| {
+            p.is_there() && p.several_nodes.as_ref().is_some_and(|j| j.rejected.is_none())
+        };
         let mut usable: Vec<&info::Provider> = info.providers.iter().filter(several).collect();
         usable.sort_by_key(|p| p.several_nodes.as_ref().map_or(0, |j| -j.score));
         let mut providers: Vec<String> = Vec::new();

@@ -56,7 +56,16 @@ fn bindings(node: &Node) -> String {
 
 fn nodes(report: &Report) -> String {
     let mut rows = vec![row([
-        "node", "ranks", "cores", "bound to", "clock", "lockable", "/dev/shm free", "huge pages", "attach", "libfabric",
+        "node",
+        "ranks",
+        "cores",
+        "bound to",
+        "clock",
+        "lockable",
+        "/dev/shm free",
+        "huge pages",
+        "attach",
+        "libfabric",
         "providers between nodes",
     ])];
     for (i, n) in report.nodes.iter().enumerate().take(LISTED) {
@@ -100,9 +109,9 @@ fn clock(report: &Report, node: &Node) -> String {
     let clocks = report.wire.as_ref().map(|w| &w.clocks);
     match (node.ranks.first(), clocks) {
         (Some(0), _) => "reference".to_owned(),
-        (Some(rank), Some(clocks)) => clocks.get(*rank).map_or_else(String::new, |(skew, within)| {
-            format!("{:+.1} ms ±{:.1}", skew * 1e3, within * 1e3)
-        }),
+        (Some(rank), Some(clocks)) => clocks
+            .get(*rank)
+            .map_or_else(String::new, |(skew, within)| format!("{:+.1} ms ±{:.1}", skew * 1e3, within * 1e3)),
         _ => "?".to_owned(),
     }
 }
@@ -113,7 +122,13 @@ fn addresses(report: &Report) -> String {
         for a in &n.addresses {
             let speed = if a.speed == 0 { "-".to_owned() } else { format!("{} Mbit/s", a.speed) };
             let use_of = a.objection.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
-            rows.push(row([&report.name(i), &a.interface, &format!("{}/{}", a.ip, a.prefix), &speed, &use_of]));
+            rows.push(row([
+                &report.name(i),
+                &a.interface,
+                &format!("{}/{}", a.ip, a.prefix),
+                &speed,
+                &use_of,
+            ]));
         }
     }
     format!("\nAddresses\n{}", columns(&rows))
@@ -148,9 +163,11 @@ fn reached(report: &Report) -> String {
         let more = if more > 0 { format!("  … and {more} more\n") } else { String::new() };
         return format!("\nReach\n  {good} pairs of nodes tried and well\n{}{more}", bad.concat());
     }
-    let mut rows = vec![std::iter::once("from \\ to".to_owned()).chain((0..n).map(|j| report.name(j))).collect()];
+    let mut rows =
+        vec![std::iter::once("from \\ to".to_owned()).chain((0..n).map(|j| report.name(j))).collect()];
     for i in 0..n {
-        let cells = (0..n).map(|j| if i == j { "-".to_owned() } else { best(i, j).unwrap_or_else(|| "?".to_owned()) });
+        let cells = (0..n)
+            .map(|j| if i == j { "-".to_owned() } else { best(i, j).unwrap_or_else(|| "?".to_owned()) });
         rows.push(std::iter::once(report.name(i)).chain(cells).collect::<Vec<String>>());
     }
     format!("\nReach (µs for a connection and an answer, by the quickest address)\n{}", columns(&rows))

@@ -174,7 +174,10 @@ impl Report {
             let Some((list, n, few)) = most else { continue };
             let what = format!("{}: {n} of {ranks} ranks share the cores {list}", self.name(i));
             found.push(match few < cores && n > few {
-                true => Problem::slow(what, "let the launcher bind each to its own: --bind-to core, srun --cpu-bind=cores"),
+                true => Problem::slow(
+                    what,
+                    "let the launcher bind each to its own: --bind-to core, srun --cpu-bind=cores",
+                ),
                 false => Problem::slow(what, "fewer ranks per node, or expect them to take turns"),
             });
         }
@@ -186,7 +189,9 @@ impl Report {
         let off = |(_, (skew, within)): &(usize, &(f64, f64))| skew.abs() - within > SKEW;
         let (rank, (skew, _)) = wire.clocks.iter().enumerate().find(off)?;
         Some(Problem::slow(
-            format!("the clock of rank {rank} is {skew:+.1} s off rank 0's: times in logs and of files mislead"),
+            format!(
+                "the clock of rank {rank} is {skew:+.1} s off rank 0's: times in logs and of files mislead"
+            ),
             "run chronyd or ntpd on all nodes (nothing in the library depends on it)",
         ))
     }
@@ -199,7 +204,8 @@ impl Report {
         if by_version.len() < 2 {
             return None;
         }
-        let mut list: Vec<String> = by_version.iter().map(|(v, names)| format!("{v} on {}", few(names))).collect();
+        let mut list: Vec<String> =
+            by_version.iter().map(|(v, names)| format!("{v} on {}", few(names))).collect();
         list.sort();
         Some(Problem::slow(
             format!("nodes have different libfabrics: {}", list.join("; ")),
@@ -237,7 +243,10 @@ mod tests {
 
     fn judged(mut report: Report) -> (bool, String) {
         report.judge();
-        (report.has_trouble(), report.problems.iter().map(|p| format!("{} | {}\n", p.what, p.remedy)).collect())
+        (
+            report.has_trouble(),
+            report.problems.iter().map(|p| format!("{} | {}\n", p.what, p.remedy)).collect(),
+        )
     }
 
     #[test]
@@ -246,7 +255,8 @@ mod tests {
         let cut = vec![vec![reached(1, "10.0.0.2", Err("connection refused"))], vec![]];
         let (bad, text) = judged(Report { nodes: nodes(), reached: cut, ..Report::default() });
         assert!(bad && text.contains("n0 → n1 (10.0.0.2: connection refused)"), "{text}");
-        let some = vec![vec![reached(1, "10.0.0.2", Ok(9.0)), reached(1, "10.9.0.2", Err("no answer"))], vec![]];
+        let some =
+            vec![vec![reached(1, "10.0.0.2", Ok(9.0)), reached(1, "10.9.0.2", Err("no answer"))], vec![]];
         let (bad, text) = judged(Report { nodes: nodes(), reached: some, ..Report::default() });
         assert!(!bad && text.contains("10.9.0.2: no answer") && text.contains("CIRCULANT_RAILS"), "{text}");
         let (bad, text) = judged(Report { nodes: nodes(), spaces: vec![1, 2], ..Report::default() });
@@ -270,7 +280,8 @@ mod tests {
         nodes[0].bindings = vec!["0".to_owned(), "0".to_owned()];
         nodes[1].libfabric = Some("2.5".to_owned());
         let clocks = vec![(0.0, 0.1), (0.5, 0.1), (-9.0, 0.1)];
-        let wire = Some(Wire { provider: "tcp".to_owned(), nodes: vec![0, 0, 1], start_seconds: 1.0, clocks });
+        let wire =
+            Some(Wire { provider: "tcp".to_owned(), nodes: vec![0, 0, 1], start_seconds: 1.0, clocks });
         let (bad, text) = judged(Report { nodes, wire, ..Report::default() });
         for words in ["rank 2 is -9.0 s off", "2 of 2 ranks share the cores 0", "2.5 on n1; none on n0"] {
             assert!(text.contains(words), "{words} in {text}");
