@@ -47,6 +47,13 @@ pub const SETTINGS: &[Setting] = &[
         "network interfaces to spread puts over: how many, auto (all as good as the best), or names: eth0,eth1",
     ),
     setting(
+        "ports",
+        "CIRCULANT_PORTS",
+        "auto",
+        false,
+        "TCP ports to use, for firewalls: 20000-20999 (some for each rank of a node), or auto (the system chooses)",
+    ),
+    setting(
         "deadline",
         "CIRCULANT_DEADLINE",
         "60",
@@ -239,6 +246,24 @@ impl Config {
         match self.text(name) {
             "auto" => Ok(None),
             text => text.parse().map(Some).map_err(|_| self.wrong(name, "a whole number, or auto")),
+        }
+    }
+
+    /// A range of port numbers, or `None` for `auto`.
+    ///
+    /// # Errors
+    /// When the value is neither, or has no ports in it.
+    pub fn range(&self, name: &str) -> Result<Option<(u16, u16)>> {
+        let read = |text: &str| -> Option<(u16, u16)> {
+            let (low, high) = text.split_once('-')?;
+            let (low, high) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+            (0 < low && low <= high).then_some((low, high))
+        };
+        match self.text(name) {
+            "auto" => Ok(None),
+            text => {
+                read(text).map(Some).ok_or_else(|| self.wrong(name, "a range such as 20000-20999, or auto"))
+            }
         }
     }
 
@@ -453,6 +478,20 @@ mod tests {
         c.set("deadline", "-1").unwrap();
         assert!(c.seconds("deadline").unwrap_err().to_string().contains("CIRCULANT_DEADLINE"));
         assert!(c.set("nonsense", "").is_err());
+    }
+
+    #[test]
+    fn ranges_of_ports() {
+        let mut c = Config::defaults();
+        assert_eq!(c.range("ports").unwrap(), None);
+        for (text, want) in [("20000-20999", (20000, 20999)), (" 7 - 7 ", (7, 7))] {
+            c.set("ports", text).unwrap();
+            assert_eq!(c.range("ports").unwrap(), Some(want));
+        }
+        for bad in ["", "7", "0-7", "8-7", "1-65536", "-7", "a-b"] {
+            c.set("ports", bad).unwrap();
+            assert!(c.range("ports").unwrap_err().to_string().contains("CIRCULANT_PORTS"), "{bad}");
+        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ fn examples_end_well() {
         ("persistent", "2", "1000 starts"),
         ("hello", "2", ""),
         ("readme", "2", "[1]"),
+        ("startup", "3", "3 ranks by pmi1"),
     ] {
         let circulant = env!("CARGO_BIN_EXE_circulant");
         for words in [&[][..], &[circulant, "run", "-n", ranks, "--deadline", "30"][..]] {

@@ -9,8 +9,10 @@ mount -t tmpfs tmpfs /dev/shm
 mount --bind "$state/hosts" /etc/hosts
 # /proc/sys/net shows the network namespace of who opens it
 set_to() { if [ -e "/proc/sys/net/$2" ]; then echo "$1" >"/proc/sys/net/$2"; fi; }
-set_to 1 ipv6/conf/all/disable_ipv6
-set_to 1 ipv6/conf/default/disable_ipv6
+if [ "${FAMILY:-4}" = 4 ]; then
+    set_to 1 ipv6/conf/all/disable_ipv6
+    set_to 1 ipv6/conf/default/disable_ipv6
+fi
 set_to 0 ipv4/tcp_slow_start_after_idle # a pause between repetitions must not make the next one slow
 set_to 1 ipv4/tcp_no_metrics_save       # nor what an earlier run saw
 set_to reno ipv4/tcp_congestion_control # nothing is lost here, and bbr, some machines' default, would pace with timers

@@ -3,13 +3,14 @@
 //! All ranks go through the same fences, also those that have failed already: they publish their error in place of
 //! their address, their neighbours read it, and tell it to all.
 
+use super::whereabouts::{announce, settle};
 use super::world::{SharedLaunch, lock, to_u32};
 use crate::config::Config;
 use crate::engine::Directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
 use crate::schedule::Circulant;
-use crate::transport::fabric::{self, Interfaces};
+use crate::transport::fabric::{self, Interfaces, Networks};
 use crate::transport::node::Node;
 use crate::transport::rails;
 use crate::transport::route::Route;
@@ -27,45 +28,73 @@ pub(super) struct Addresses {
 
 impl Directory for Addresses {
     fn address(&mut self, rank: u32) -> Result<Vec<u8>> {
-        published(&lock(&self.launch).get(&format!("{}-{rank}", self.directory))?, rank).map(|(_, _, a)| a)
+        published(&lock(&self.launch).get(&format!("{}-{rank}", self.directory))?, rank).map(|p| p.address)
     }
 }
 
-/// What rank `rank` published: how far it reaches on its node, how many cores it may use, and its address; or why it has
-/// none.
-fn published(value: &[u8], rank: u32) -> Result<(Reach, u32, Vec<u8>)> {
-    if let [first @ (UNREACHED | SHARED | ALL), a, b, address @ ..] = value {
+/// What a rank publishes.
+#[derive(Debug)]
+struct Published {
+    /// How far it reaches on its node.
+    reach: Reach,
+    /// How many cores it may use.
+    cores: u32,
+    /// Its host and its address, for people.
+    place: String,
+    /// Its address, for its transport.
+    address: Vec<u8>,
+}
+
+/// What rank `rank` published; or why it has no address.
+fn published(value: &[u8], rank: u32) -> Result<Published> {
+    let read = || {
+        let ([first, a, b, len], rest) = value.split_first_chunk::<4>()?;
         let reach = match *first {
             UNREACHED => Reach::None,
             SHARED => Reach::Shared,
-            _ => Reach::All,
+            ALL => Reach::All,
+            _ => return None,
         };
-        return Ok((reach, u16::from_le_bytes([*a, *b]).into(), address.to_vec()));
-    }
-    let why = value.split_first().map_or_else(Default::default, |(_, text)| String::from_utf8_lossy(text));
-    let e = Error::new(ErrorKind::Aborted, format!("rank {rank} could not start: {why}"));
-    Err(e.with_peer(rank as usize))
+        let (place, address) = rest.split_at_checked(usize::from(*len))?;
+        let place = String::from_utf8_lossy(place).into_owned();
+        let cores = u16::from_le_bytes([*a, *b]).into();
+        Some(Published { reach, cores, place, address: address.to_vec() })
+    };
+    read().ok_or_else(|| {
+        let text = value.split_first().map_or_else(Default::default, |(_, t)| String::from_utf8_lossy(t));
+        let e = Error::new(ErrorKind::Aborted, format!("rank {rank} could not start: {text}"));
+        e.with_peer(rank as usize)
+    })
 }
 
-/// The first byte of what is published: the number of cores and an address follow, or the text of an error.
+/// The first byte of what is published: cores, place and address follow, or the text of an error.
 const UNREACHED: u8 = 0;
 const ERROR: u8 = 1;
 const SHARED: u8 = 2;
 const ALL: u8 = 3;
 
-/// The value to publish.
-fn value(reach: Reach, address: Result<Vec<u8>, String>) -> Vec<u8> {
-    let first = match (&address, reach) {
+/// Our host, and the address of our endpoint, for people.
+fn place(wire: &dyn Transport) -> String {
+    let text = format!("{} {}", shm::name(), wire.place());
+    text.trim_end().chars().take(60).collect()
+}
+
+/// The value to publish: of an endpoint's place and address, or of why there is none.
+fn value(reach: Reach, opened: Result<(String, Vec<u8>), String>) -> Vec<u8> {
+    let first = match (&opened, reach) {
         (Err(_), _) => ERROR,
         (_, Reach::None) => UNREACHED,
         (_, Reach::Shared) => SHARED,
         (_, Reach::All) => ALL,
     };
     let mut out = vec![first];
-    match address {
-        Ok(address) => {
+    match opened {
+        Ok((place, address)) => {
             let cores = std::thread::available_parallelism().map_or(0, |n| n.get());
             out.extend(u16::try_from(cores).unwrap_or(u16::MAX).to_le_bytes());
+            // At most 60 characters of at most 4 bytes.
+            out.push(u8::try_from(place.len()).unwrap_or(0));
+            out.extend(place.into_bytes());
             out.extend(address);
         }
         Err(text) => out.extend(text.into_bytes()),
@@ -80,6 +109,9 @@ pub(super) struct Met {
     /// Those with an address, and these.
     pub(super) neighbours: Vec<u32>,
     pub(super) addresses: Vec<Vec<u8>>,
+    /// Their hosts and addresses, for people, and our own.
+    pub(super) places: Vec<String>,
+    pub(super) place: String,
     /// A neighbour that could not open its endpoint, and why.
     pub(super) absent: Option<Error>,
     /// The name under which addresses were published.
@@ -103,9 +135,11 @@ pub(super) fn meet(
         loaded = config.load();
         launch.put("settings", config.agreed().as_bytes())?;
     }
-    let ask_hosts = nodes.is_none() && transport.is_none();
-    if ask_hosts {
-        launch.put(&format!("host-{rank}"), &shm::host().to_le_bytes())?;
+    let one_node = |nodes: &Option<Vec<u32>>| nodes.as_ref().is_some_and(|n| n.iter().all(|x| *x == n[0]));
+    // Where the launcher knows that all share a node, this is asked only when it is needed.
+    let announced = transport.is_none() && !one_node(nodes);
+    if announced {
+        announce(launch)?;
     }
     launch.fence(patience)?;
     let settings = String::from_utf8_lossy(&launch.get("settings")?).into_owned();
@@ -113,79 +147,98 @@ pub(super) fn meet(
         loaded = config.adopt(&settings);
     }
     if let Some(wire) = transport {
-        return exchange(launch, "addr", loaded.map(|()| wire), Reach::None, patience).map(|(met, _)| met);
+        return exchange(launch, "addr", loaded.map(|()| wire), patience);
     }
     // Rank 0's word, whatever became of our own settings: all must go the same way.
     let provider = settings.lines().find_map(|l| l.strip_prefix("provider=")).unwrap_or("auto");
-    let wanted = Route::of(provider, nodes.as_deref().unwrap_or(&[]));
-    if ask_hosts && !matches!(wanted, Route::Fabric(_)) {
-        *nodes = Some(nodes_by_host(launch)?);
+    let mut networks = None;
+    if announced {
+        networks = Some(settle(launch, nodes, patience)?);
     }
-    let map = nodes.as_deref().unwrap_or(&[]);
-    let one_node = !map.is_empty() && map.iter().all(|n| *n == map[0]);
-    match Route::of(provider, map) {
-        Route::Fabric(provider) => {
-            let opened =
-                loaded.and_then(|()| open_fabric(config, provider, one_node, launch.size(), wait(config)?));
-            exchange(launch, "addr", opened, Reach::None, patience).map(|(met, _)| met)
+    let map = nodes.clone().unwrap_or_default();
+    if let Route::Shm { only } = Route::of(provider, &map) {
+        match by_shm(config, launch, &mut loaded, &map, only, patience)? {
+            Some(met) => return Ok(met),
+            None => tracing::debug!("the ranks of this node cannot map each other's memory"),
         }
+    }
+    let networks = match networks {
+        Some(networks) => networks,
+        None => {
+            announce(launch)?;
+            launch.fence(patience)?;
+            settle(launch, nodes, patience)?
+        }
+    };
+    let map = nodes.as_deref().unwrap_or(&[]);
+    let alone = one_node(nodes);
+    match Route::of(provider, map) {
         Route::Both(provider) => {
             let shm = loaded.and_then(|()| open_shm(config, launch, map));
-            let (shm, reach) = acquaint(launch, map, shm, patience)?;
-            let size = launch.size();
+            let (shm, reach) = acquaint(launch, "near", map, shm, patience)?;
+            let far = Far { provider, all_on_one_node: alone && networks.near, networks: &networks };
             // Asleep in libfabric it would not see what comes by shared memory.
             let wait = wait(config).map(|w| w.filter(|w| *w != Wait::Block).or(Some(Wait::Yield)));
-            let fabric =
-                |shm| open_fabric(config, provider, one_node, size, wait?).map(|f| Node::new(shm, f));
+            let size = launch.size();
+            let fabric = |shm| far.open(config, size, wait?).map(|f| Node::new(shm, f));
             let mut node = shm.and_then(fabric);
             // How far all of our node reach is known only after the exchange.
-            let address = node.as_ref().map(Transport::address).map_err(ToString::to_string);
-            let (mut met, reach) = swap(launch, "addr", value(reach, address), Some(map), patience)?;
+            let opened = node.as_ref().map(|n| (place(n), n.address())).map_err(ToString::to_string);
+            let (mut met, reach) = swap(launch, "addr", value(reach, opened), Some(map), patience)?;
             if let Ok(node) = &mut node {
                 node.settle(reach);
             }
             met.endpoint = Some(Box::new(node?));
             Ok(met)
         }
-        Route::Shm { only } => by_shm(config, launch, loaded, map, only, patience),
+        route => {
+            // Of one node whose ranks do not reach each other libfabric's shared memory is not to be expected to do better.
+            let (provider, near) = match route {
+                Route::Fabric(provider) | Route::Both(provider) => (provider, alone && networks.near),
+                Route::Shm { .. } => ("auto", false),
+            };
+            let far = Far { provider, all_on_one_node: near, networks: &networks };
+            let opened = loaded.and_then(|()| far.open(config, launch.size(), wait(config)?));
+            exchange(launch, "addr", opened, patience)
+        }
     }
 }
 
+/// Shared memory among all ranks. `None`: some cannot map others' memory, and another wire will do.
 fn by_shm(
     config: &Config,
     launch: &mut dyn Launch,
-    loaded: Result<()>,
+    loaded: &mut Result<()>,
     map: &[u32],
     only: bool,
     patience: Duration,
-) -> Result<Met> {
-    let loaded = loaded.and_then(|()| match map.iter().all(|n| *n == map[0]) {
+) -> Result<Option<Met>> {
+    let known = std::mem::replace(loaded, Ok(())).and_then(|()| match map.iter().all(|n| *n == map[0]) {
         true => Ok(()),
         false => Err(Error::new(ErrorKind::Config, "provider shm carries only ranks of one node")
             .help("CIRCULANT_PROVIDER=auto, or tcp+shm and the like, take another wire between nodes")),
     });
-    let shm = loaded.and_then(|()| open_shm(config, launch, map));
-    let (mut shm, reach) = acquaint(launch, map, shm, patience)?;
-    let address = shm.as_ref().map(Transport::address).map_err(ToString::to_string);
-    let (mut met, reach) = swap(launch, "addr", value(reach, address), Some(map), patience)?;
-    if reach > Reach::None || only {
-        if let Ok(shm) = &mut shm {
-            shm.settle(reach);
-        }
-        met.endpoint = Some(Box::new(shm?));
-        return match reach {
-            Reach::None => Err(Error::new(
-                ErrorKind::System,
-                "the ranks of this node cannot map each other's memory through /proc",
-            )
-            .over("shm")
-            .help("containers must share a space of process numbers; or choose another CIRCULANT_PROVIDER")),
-            _ => Ok(met),
-        };
+    let shm = known.and_then(|()| open_shm(config, launch, map));
+    let (mut shm, reach) = acquaint(launch, "shm", map, shm, patience)?;
+    let opened = shm.as_ref().map(|s| (place(s), s.address())).map_err(ToString::to_string);
+    let (mut met, reach) = swap(launch, "shm-addr", value(reach, opened), Some(map), patience)?;
+    if reach == Reach::None && !only {
+        *loaded = shm.map(|_| ());
+        return Ok(None);
     }
-    tracing::debug!("the ranks of this node cannot map each other's memory: libfabric is used instead");
-    let wire = shm.and_then(|_| open_fabric(config, "auto", true, launch.size(), wait(config)?));
-    exchange(launch, "far", wire, Reach::None, patience).map(|(met, _)| met)
+    if let Ok(shm) = &mut shm {
+        shm.settle(reach);
+    }
+    met.endpoint = Some(Box::new(shm?));
+    match reach {
+        Reach::None => Err(Error::new(
+            ErrorKind::System,
+            "the ranks of this node cannot map each other's memory through /proc",
+        )
+        .over("shm")
+        .help("containers must share a space of process numbers; or choose another CIRCULANT_PROVIDER")),
+        _ => Ok(Some(met)),
+    }
 }
 
 /// Publishes the endpoint's address and reads the neighbours'.
@@ -193,13 +246,12 @@ fn exchange(
     launch: &mut dyn Launch,
     directory: &'static str,
     opened: Result<Box<dyn Transport>>,
-    reach: Reach,
     patience: Duration,
-) -> Result<(Met, Reach)> {
-    let address = opened.as_ref().map(|wire| wire.address()).map_err(ToString::to_string);
-    let swapped = swap(launch, directory, value(reach, address), None, patience);
+) -> Result<Met> {
+    let shown = opened.as_ref().map(|w| (place(w.as_ref()), w.address())).map_err(ToString::to_string);
+    let swapped = swap(launch, directory, value(Reach::None, shown), None, patience);
     let endpoint = Some(opened?);
-    swapped.map(|(met, reach)| (Met { endpoint, ..met }, reach))
+    swapped.map(|(met, _)| Met { endpoint, ..met })
 }
 
 /// Publishes `value` and reads the neighbours' addresses; and, where the nodes are given, how far the ranks of our own
@@ -215,11 +267,14 @@ fn swap(
     launch.put(&format!("{directory}-{rank}"), &value)?;
     launch.fence(patience)?;
     let mut met = Met { directory, ..Met::default() };
+    met.place = published(&value, rank).map_or_else(|_| shm::name(), |p| p.place);
+    tracing::debug!(rank, "listens on {}", met.place);
     for n in neighbours(rank, size) {
         match published(&launch.get(&format!("{directory}-{n}"))?, n) {
-            Ok((.., address)) => {
+            Ok(theirs) => {
                 met.neighbours.push(n);
-                met.addresses.push(address);
+                met.addresses.push(theirs.address);
+                met.places.push(theirs.place);
             }
             Err(e) => {
                 met.absent.get_or_insert(e);
@@ -229,9 +284,9 @@ fn swap(
     let mut reach = Reach::All;
     for n in nodes.map(|nodes| mates(nodes, rank)).unwrap_or_default() {
         // Who has failed has no say.
-        if let Ok((theirs, cores, _)) = published(&launch.get(&format!("{directory}-{n}"))?, n) {
-            reach = reach.min(theirs);
-            met.cores = if met.cores == 0 { cores } else { met.cores.min(cores) };
+        if let Ok(theirs) = published(&launch.get(&format!("{directory}-{n}"))?, n) {
+            reach = reach.min(theirs.reach);
+            met.cores = if met.cores == 0 { theirs.cores } else { met.cores.min(theirs.cores) };
         }
     }
     Ok((met, reach))
@@ -240,18 +295,19 @@ fn swap(
 /// Tells the ranks of our node where our memory is, and finds out how far we reach into theirs.
 fn acquaint(
     launch: &mut dyn Launch,
+    key: &str,
     nodes: &[u32],
     mut opened: Result<Shm>,
     patience: Duration,
 ) -> Result<(Result<Shm>, Reach)> {
     let rank = to_u32(launch.rank())?;
     let address = opened.as_ref().map(Transport::address).unwrap_or_default();
-    launch.put(&format!("shm-{rank}"), &address)?;
+    launch.put(&format!("{key}-{rank}"), &address)?;
     launch.fence(patience)?;
     let mut reach = Reach::All;
     let Ok(shm) = &mut opened else { return Ok((opened, reach)) };
     for mate in mates(nodes, rank) {
-        let theirs = launch.get(&format!("shm-{mate}"))?;
+        let theirs = launch.get(&format!("{key}-{mate}"))?;
         // Who has failed publishes nothing.
         if mate != rank && !theirs.is_empty() {
             let (far, why) = shm.reach(mate, &theirs);
@@ -288,16 +344,23 @@ fn wait(config: &Config) -> Result<Option<Wait>> {
     }
 }
 
-fn open_fabric(
-    config: &Config,
-    provider: &str,
+/// An endpoint of libfabric to open.
+struct Far<'a> {
+    provider: &'a str,
+    /// All ranks share this node, its loopback interface, and libfabric's shared memory.
     all_on_one_node: bool,
-    size: usize,
-    wait: Option<Wait>,
-) -> Result<Box<dyn Transport>> {
-    let interfaces: Interfaces = config.text("rails").parse()?;
-    let libfabric = config.text("libfabric");
-    rails::open(&fabric::Options { provider, all_on_one_node, size, wait, libfabric }, &interfaces)
+    networks: &'a Networks,
+}
+
+impl Far<'_> {
+    fn open(&self, config: &Config, size: usize, wait: Option<Wait>) -> Result<Box<dyn Transport>> {
+        let Self { provider, all_on_one_node, networks } = *self;
+        let interfaces: Interfaces = config.text("rails").parse()?;
+        let ports = config.range("ports")?;
+        let libfabric = config.text("libfabric");
+        let options = fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric };
+        rails::open(&options, &interfaces)
+    }
 }
 
 /// The ranks at r ± skips\[k\]: all that the circulant algorithms ever talk to, whatever the root.
@@ -317,19 +380,6 @@ fn neighbours(rank: u32, size: u32) -> Vec<u32> {
     list
 }
 
-/// Node indices in order of first appearance, from what identifies each rank's host.
-fn nodes_by_host(launch: &mut dyn Launch) -> Result<Vec<u32>> {
-    let mut seen = std::collections::HashMap::new();
-    let size = to_u32(launch.size())?;
-    (0..size)
-        .map(|rank| {
-            let host = launch.get(&format!("host-{rank}"))?;
-            let next = u32::try_from(seen.len()).unwrap_or(u32::MAX);
-            Ok(*seen.entry(host).or_insert(next))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,12 +393,12 @@ mod tests {
     #[test]
     fn what_is_published_comes_back() {
         for reach in [Reach::None, Reach::Shared, Reach::All] {
-            let (far, cores, address) = published(&value(reach, Ok(vec![7, 8])), 3).unwrap();
-            assert_eq!((far, address), (reach, vec![7, 8]));
-            assert!(cores > 0);
+            let p = published(&value(reach, Ok(("n1 10.0.0.1".to_owned(), vec![7, 8]))), 3).unwrap();
+            assert_eq!((p.reach, p.place.as_str(), p.address), (reach, "n1 10.0.0.1", vec![7, 8]));
+            assert!(p.cores > 0);
         }
         let e = published(&value(Reach::All, Err("no luck".to_owned())), 3).unwrap_err();
         assert!(e.peer() == Some(3) && e.to_string().contains("could not start: no luck"), "{e}");
-        assert!(published(&[], 3).is_err());
+        assert!(published(&[], 3).is_err() && published(&[ALL, 1, 0, 9, 9], 3).is_err());
     }
 }

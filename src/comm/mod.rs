@@ -42,6 +42,7 @@ mod progress;
 mod request;
 mod split;
 mod watchdog;
+mod whereabouts;
 mod world;
 
 pub use collectives::Layout;

@@ -344,7 +344,7 @@ fn start(
         }
         _ => meet(&mut config, launch.as_mut(), transport, &mut nodes, patience)?,
     };
-    let Met { endpoint, neighbours, addresses, absent, directory, cores } = met;
+    let Met { endpoint, neighbours, addresses, places, place, absent, directory, cores } = met;
     let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
     let model = Model::new(&provider, &config, None)?;
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
@@ -355,6 +355,7 @@ fn start(
     if nodes.as_ref().is_some_and(|nodes| nodes.iter().all(|node| *node == nodes[0])) {
         selection.share(cores);
     }
+    let located = neighbours.iter().copied().zip(places).collect();
     let setup = Setup {
         rank: rank32,
         size: size32,
@@ -365,6 +366,7 @@ fn start(
     let launch: SharedLaunch = Arc::new(Mutex::new(launch));
     let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
+    engine.locate(place, located);
     engine.naps = config.text("wait") != "spin";
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     engine.look_up_in(Box::new(Addresses { launch: Arc::clone(&launch), directory }));

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
 use crate::transport::Posted;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Bytes of one self-test put.
@@ -27,12 +28,56 @@ pub(crate) struct Identity {
     pub(crate) agreed: u64,
 }
 
+/// Hosts and addresses for people: ours, and those of neighbours.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    own: String,
+    others: HashMap<u32, String>,
+}
+
+impl Places {
+    /// A rank, with its host and address where they are known.
+    fn name(&self, rank: u32, own: bool) -> String {
+        let place = if own { Some(&self.own) } else { self.others.get(&rank) };
+        match place {
+            Some(place) if !place.is_empty() => format!("rank {rank} (on {place})"),
+            _ => format!("rank {rank}"),
+        }
+    }
+
+    /// The error, with both ends of the connection in it.
+    fn named_in(&self, e: Error, rank: u32) -> Error {
+        let peer = e.peer().and_then(|p| u32::try_from(p).ok()).filter(|p| self.others.contains_key(p));
+        let of_wire = matches!(e.kind(), ErrorKind::Transport | ErrorKind::PeerLost);
+        let Some(peer) = peer.filter(|_| of_wire && e.rank().is_none_or(|r| r == rank as usize)) else {
+            return e;
+        };
+        let (us, them) = (self.name(rank, true), self.name(peer, false));
+        let told = format!("{} (between {us} and {them})", e.message());
+        let mut named = Error::new(e.kind(), told).with_peer(peer as usize);
+        if let Some(help) = e.remedy() {
+            named = named.help(help);
+        }
+        named.help(REACH)
+    }
+}
+
+/// What to do where ranks do not reach each other.
+const REACH: &str = "circulant doctor, started in the same way, tells who reaches whom; open the firewall between these \
+    addresses (CIRCULANT_PORTS gives a range), name the interface of the right network (CIRCULANT_RAILS=eth0), or raise \
+    CIRCULANT_START_DEADLINE";
+
 fn pattern(from: u32, to: u32) -> [u8; TEST] {
     let seed = from.wrapping_mul(31) ^ to.wrapping_mul(7);
     std::array::from_fn(|i| seed.to_le_bytes()[i % 4] ^ i.to_le_bytes()[0])
 }
 
 impl Engine {
+    /// Says where we and our neighbours are, for errors.
+    pub(crate) fn locate(&mut self, own: String, others: HashMap<u32, String>) {
+        self.core.places = Places { own, others };
+    }
+
     /// Connects to the neighbours at `addresses` (in the order of the setup) and tests the wire to each.
     /// Returns the (rank, process) of those on our host.
     ///
@@ -64,7 +109,8 @@ impl Engine {
             self.core.outbox.push_back((*peer, hello));
         }
         let binding = Binding { output: whole, ..Binding::NONE };
-        self.exchange(&neighbours, &binding, deadline)?;
+        self.exchange(&neighbours, &binding, deadline)
+            .map_err(|e| self.core.places.named_in(e, self.core.setup.rank))?;
         let mut seen = vec![0; n * TEST];
         block.read(&mut seen);
         for (peer, got) in neighbours.iter().zip(seen.chunks(TEST)) {
@@ -164,18 +210,17 @@ impl Engine {
         let core: &Core = &self.core;
         let mute = neighbours.iter().find(|p| !core.hellos.contains_key(p));
         let untested = neighbours.iter().find(|p| !core.tested.contains(p));
+        let named = |p: &u32| self.core.places.name(*p, false);
+        let us = self.core.places.name(core.setup.rank, true);
         let (peer, what) = match (mute, untested) {
-            (Some(p), _) => (Some(*p), format!("rank {p} could not be reached")),
-            (None, Some(p)) => (Some(*p), format!("the self-test put of rank {p} did not arrive")),
+            (Some(p), _) => (Some(*p), format!("{} could not be reached from {us}", named(p))),
+            (None, Some(p)) => {
+                (Some(*p), format!("the self-test put of {} did not arrive at {us}", named(p)))
+            }
             (None, None) => (None, "our self-test puts do not complete".to_owned()),
         };
-        let mut e = Error::new(
-            ErrorKind::Timeout,
-            format!("{what} within {} s of start-up", deadline.as_secs_f64()),
-        )
-        .help(
-            "check firewall and interface, try another CIRCULANT_PROVIDER, or raise CIRCULANT_START_DEADLINE",
-        );
+        let what = format!("{what} within {} s of start-up", deadline.as_secs_f64());
+        let mut e = Error::new(ErrorKind::Timeout, what).help(REACH);
         if let Some(p) = peer {
             e = e.with_peer(p as usize);
         }

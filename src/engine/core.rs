@@ -1,6 +1,7 @@
 //! The engine's state, apart from the transport: what arrivals and messages do to it.
 
 use super::Setup;
+use super::bootstrap::Places;
 use super::eager::{Credits, Head};
 use super::message::{CallId, HELP, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split};
 use super::small::Smalls;
@@ -57,6 +58,7 @@ pub(crate) struct Core {
     pub(super) broken: Option<Error>,
     pub(super) suspect: Option<Suspect>,
     pub(super) hellos: HashMap<u32, Hello>,
+    pub(super) places: Places,
     pub(super) tested: HashSet<u32>,
     pub(super) tests_sent: usize,
     pub(super) raw_grant: Option<Grant>,
@@ -135,6 +137,7 @@ impl Core {
             broken: None,
             suspect: None,
             hellos: HashMap::new(),
+            places: Places::default(),
             tested: HashSet::new(),
             tests_sent: 0,
             raw_grant: None,

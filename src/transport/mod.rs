@@ -134,6 +134,11 @@ pub trait Transport: Send {
     /// Our address, opaque bytes for [`Transport::connect`] at a peer.
     fn address(&self) -> Vec<u8>;
 
+    /// The same for people, such as `10.0.0.1:4711`; empty where there is nothing to tell.
+    fn place(&self) -> String {
+        String::new()
+    }
+
     /// Makes `peer` reachable at `address`. No traffic yet.
     ///
     /// # Errors

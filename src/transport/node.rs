@@ -109,6 +109,10 @@ impl Transport for Node {
         out
     }
 
+    fn place(&self) -> String {
+        self.fabric.place()
+    }
+
     fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {
         let parts = address.split_first().and_then(|(n, rest)| rest.split_at_checked(usize::from(*n)));
         let Some((near, far)) = parts else {

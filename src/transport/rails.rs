@@ -140,6 +140,10 @@ impl Transport for Rails {
         out
     }
 
+    fn place(&self) -> String {
+        self.rails.iter().map(Transport::place).collect::<Vec<_>>().join(" ")
+    }
+
     fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {
         let (mut parts, mut rest) = (Vec::new(), address);
         while let Some((own, more)) =

@@ -7,6 +7,7 @@ mod cast;
 mod catalogue;
 mod collect;
 mod completions;
+mod doctor;
 mod files;
 mod grid;
 mod info;
@@ -42,6 +43,7 @@ Exit code: 0 when all went well, 1 when not, 2 for wrong arguments or settings, 
 
 Examples:
   circulant info
+  circulant run -n 4 doctor
   circulant schedule -p 9
   circulant sim bcast -p 1152 --bytes 1M
   circulant select allreduce -p 36 --sweep
@@ -60,6 +62,7 @@ enum Tool {
     Cast(cast::CastArgs),
     Collect(collect::CollectArgs),
     Info(info::InfoArgs),
+    Doctor(doctor::DoctorArgs),
     Sim(sim::SimArgs),
     Paper(paper::PaperArgs),
     Algorithms(algorithms::AlgorithmsArgs),
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
             Tool::Cast(args) => cast::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Collect(args) => collect::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Doctor(args) => doctor::run(&args),
             Tool::Paper(args) => paper::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Algorithms(args) => algorithms::run(&args).map(|()| ExitCode::SUCCESS),

@@ -2,6 +2,7 @@
 
 use circulant::config::{Config, SETTINGS};
 use circulant::launch::server::{self, Options};
+use circulant::transport::fabric::Interfaces;
 use circulant::{Error, ErrorKind, Result};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::{OsStr, OsString};
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Subcommands that may stand for PROGRAM.
-const OURS: [&str; 6] = ["bench", "tune", "cast", "collect", "info", "schedule"];
+const OURS: [&str; 7] = ["bench", "tune", "cast", "collect", "info", "doctor", "schedule"];
 
 /// More ranks than this per processor is a slip of the finger.
 const PER_PROCESSOR: usize = 64;
@@ -46,7 +47,7 @@ pub(crate) struct RunArgs {
     grace: Duration,
     #[command(flatten)]
     settings: SettingFlags,
-    /// Program and its arguments; bench, tune, cast, collect, info and schedule are this tool's own
+    /// Program and its arguments; bench, tune, cast, collect, info, doctor and schedule are this tool's own
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
@@ -157,12 +158,11 @@ fn check(given: &[(String, OsString)]) -> Result<()> {
             config.set(s.name, text)?;
         }
     }
-    for s in SETTINGS {
-        // What the default looks like tells the kind of the setting.
-        if s.default.parse::<f64>().is_ok() && s.name != "light" {
-            config.seconds(s.name)?;
-        }
+    for name in ["deadline", "start-deadline"] {
+        config.seconds(name)?;
     }
+    config.text("rails").parse::<Interfaces>()?;
+    config.range("ports")?;
     config.number("blocks")?;
     config.bytes("window")?;
     config.bytes("light")?;

@@ -77,7 +77,7 @@ impl Fabric {
     /// When libfabric is missing or too old, when no provider will do (with the reasons), or when the chosen
     /// one refuses.
     pub fn open(options: &Options<'_>) -> Result<Self> {
-        let lib = library(options.libfabric, options.size)?;
+        let lib = library(options)?;
         let (candidate, info) = super::select::choose(lib, options)?;
         let _preserved = fi::Preserved::take();
         let provider = candidate.provider.clone();
@@ -377,6 +377,10 @@ impl Transport for Fabric {
 
     fn address(&self) -> Vec<u8> {
         self.address.clone()
+    }
+
+    fn place(&self) -> String {
+        self.peers.place()
     }
 
     fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {

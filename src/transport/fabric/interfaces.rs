@@ -46,13 +46,16 @@ impl Fabric {
     /// # Errors
     /// As [`Fabric::open`], and when there are no such interfaces, or not so many; the message says which there are.
     pub fn open_on(options: &Options<'_>, interfaces: &Interfaces) -> Result<Vec<Self>> {
-        let lib = library(options.libfabric, options.size)?;
+        let lib = library(options)?;
         let (first, _) = choose(lib, options)?;
         let found = look(lib, options, true);
         let usable = |c: &Candidate| c.provider == first.provider && c.rejected.is_none();
         let mut places: Vec<Place> = Vec::new();
         let alike = found.iter().map(|(c, _)| c).filter(|c| usable(c) && c.score == first.score);
-        for place in alike.map(place) {
+        let mut alike: Vec<&Candidate> = alike.collect();
+        // In the agreed order, so that the first rail of all leads to the same network, and so on.
+        alike.sort_by_key(|c| c.network.unwrap_or(usize::MAX));
+        for place in alike.into_iter().map(place) {
             if !places.contains(&place) {
                 places.push(place);
             }

@@ -1,6 +1,6 @@
 //! Loads libfabric and sets, once and before it looks, what the environment does not say.
 
-use super::quirks;
+use super::{Options, quirks};
 use crate::error::{Error, ErrorKind, Result};
 use libfabric_sys::{Api, fi_info};
 use std::fmt;
@@ -36,21 +36,32 @@ pub(super) struct Library {
 
 static LIBRARY: Mutex<Option<&'static Library>> = Mutex::new(None);
 
-/// Loads the library called `name` for a job of `size` ranks. The first call decides about the environment.
-pub(super) fn library(name: &str, size: usize) -> Result<&'static Library> {
+/// Loads the library of `options`. The first call decides about the environment.
+pub(super) fn library(options: &Options<'_>) -> Result<&'static Library> {
     let mut found = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
-    let api = Api::load(name).map_err(|e| {
+    let api = Api::load(options.libfabric).map_err(|e| {
         let text = e.to_string();
         let (what, help) = text.split_once("; ").unwrap_or((&text, ""));
         Error::new(ErrorKind::Library, what).help(format!("{help} (CIRCULANT_LIBFABRIC)"))
     })?;
     // libfabric looks at its environment in the first fi_getinfo, which is still to come.
-    Ok(found.get_or_insert_with(|| Box::leak(Box::new(Library { api, environment: preset(size) }))))
+    let fresh = || Library { api, environment: preset(options) };
+    let library: &'static Library = *found.get_or_insert_with(|| Box::leak(Box::new(fresh())));
+    match library.environment.iter().find(|v| v.value.is_none() && v.name.ends_with("_RANGE")) {
+        Some(v) if options.ports.is_some() => Err(Error::new(
+            ErrorKind::Config,
+            format!("CIRCULANT_PORTS: {} cannot be set, since threads were running already", v.name),
+        )
+        .help("make the World before starting threads, or set that variable where the job is started")),
+        _ => Ok(library),
+    }
 }
 
-fn preset(size: usize) -> Vec<Variable> {
+fn preset(options: &Options<'_>) -> Vec<Variable> {
     let alone = only_thread();
-    quirks::presets(size)
+    let ports = options.ports.into_iter().flat_map(quirks::ports);
+    quirks::presets(options.size)
+        .chain(ports)
         .map(|(name, value)| match std::env::var_os(name) {
             Some(v) => Variable { name, value: Some(v.to_string_lossy().into_owned()), ours: false },
             None if alone => {

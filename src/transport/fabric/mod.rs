@@ -10,6 +10,7 @@ mod interfaces;
 mod library;
 mod limits;
 mod memory;
+mod network;
 mod objects;
 mod patience;
 mod peers;
@@ -22,6 +23,7 @@ pub use super::Wait;
 pub use endpoint::Fabric;
 pub use interfaces::Interfaces;
 pub use library::Variable;
+pub use network::{Here, Interface, Networks, Subnet, interfaces};
 pub use quirks::presets;
 pub use select::{Candidate, Survey, survey};
 pub use stale::{remove_shm_of, sweep_stale_shm};
@@ -35,6 +37,10 @@ pub struct Options<'a> {
     pub provider: &'a str,
     /// All ranks of the job run on this node: shared memory and the loopback interface will do.
     pub all_on_one_node: bool,
+    /// The networks that ranks have agreed on; of the default nothing follows.
+    pub networks: &'a Networks,
+    /// The lowest and highest port to use, for providers over TCP; `None`: the system chooses.
+    pub ports: Option<(u16, u16)>,
     /// The number of ranks in the job.
     pub size: usize,
     /// How to wait; `None`: asleep after a while where the provider can, sooner where others want the core.

@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::transport::Remote;
 use libfabric_sys as fi;
+use std::net::{IpAddr, SocketAddr};
 
 /// A peer that can be reached.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,22 @@ impl Peers {
         out.extend(self.provider.as_bytes());
         out.extend(name);
         out
+    }
+
+    /// Our own name for people, where it is an Internet address.
+    pub(super) fn place(&self) -> String {
+        let [f0, f1, p0, p1, rest @ ..] = self.own.as_slice() else { return String::new() };
+        let (family, port) = (u16::from_ne_bytes([*f0, *f1]), u16::from_be_bytes([*p0, *p1]));
+        let socket = [fi::FI_SOCKADDR, fi::FI_SOCKADDR_IN, fi::FI_SOCKADDR_IN6].contains(&self.format);
+        let ip: Option<IpAddr> = match i32::from(family) {
+            libc::AF_INET if socket => rest.first_chunk::<4>().map(|ip| (*ip).into()),
+            // Four bytes of flow stand in front of it.
+            libc::AF_INET6 if socket => {
+                rest.get(4..).and_then(|r| r.first_chunk::<16>()).map(|ip| (*ip).into())
+            }
+            _ => None,
+        };
+        ip.map_or_else(String::new, |ip| SocketAddr::new(ip, port).to_string())
     }
 
     /// The inverse of [`Peers::publish`] at the peer: its name, padded with zeros, and its doorbell.

@@ -243,6 +243,17 @@ pub fn presets(size: usize) -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
+/// The variables by which libfabric's TCP, under either of its names, keeps to these ports.
+pub fn ports((low, high): (u16, u16)) -> impl Iterator<Item = (&'static str, String)> {
+    let names = [
+        ("FI_TCP_PORT_LOW_RANGE", low),
+        ("FI_TCP_PORT_HIGH_RANGE", high),
+        ("FI_NET_PORT_LOW_RANGE", low),
+        ("FI_NET_PORT_HIGH_RANGE", high),
+    ];
+    names.into_iter().map(|(name, port)| (name, port.to_string()))
+}
+
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -1,6 +1,7 @@
 //! Which provider, and over which interface: every candidate with a printable score, or the reason why not.
 
 use super::library::{Info, Library, Variable, library};
+use super::network::{self, Interface, Networks};
 use super::quirks::{ALIASES, Class, QUIRKS, Quirk, quirk};
 use super::{MESSAGE_MAX, Options};
 use crate::error::{Error, ErrorKind, Result};
@@ -8,6 +9,7 @@ use libfabric_sys as fi;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 /// The memory registration modes we can live with.
 const MR_MODES: u64 =
@@ -39,6 +41,8 @@ pub struct Candidate {
     pub gather: usize,
     /// Bytes copied when posted.
     pub inject: usize,
+    /// The place of its network among those that ranks have agreed on.
+    pub network: Option<usize>,
 }
 
 /// Everything there is to know about what could be chosen.
@@ -62,7 +66,7 @@ pub struct Survey {
 /// # Errors
 /// When libfabric cannot be loaded. That nothing can be chosen is no error here.
 pub fn survey(options: &Options<'_>) -> Result<Survey> {
-    let lib = library(options.libfabric, options.size)?;
+    let lib = library(options)?;
     let found = look(lib, options, false);
     Ok(Survey {
         version: lib.version(),
@@ -107,7 +111,7 @@ pub(super) fn best(found: &[(Candidate, Option<Info>)]) -> Option<usize> {
     // The first of the highest: max_by_key would give the last.
     (0..found.len())
         .filter(|&i| found[i].0.rejected.is_none() && found[i].1.is_some())
-        .min_by_key(|&i| -found[i].0.score)
+        .min_by_key(|&i| (-found[i].0.score, found[i].0.network.unwrap_or(usize::MAX)))
 }
 
 /// The exact names that `provider` stands for, best first.
@@ -128,6 +132,7 @@ pub(super) fn look(
     enough: bool,
 ) -> Vec<(Candidate, Option<Info>)> {
     let mut found = Vec::new();
+    let interfaces = network::interfaces();
     for (place, name) in names(options.provider).into_iter().enumerate() {
         let quirk = quirk(name);
         let base = score(quirk.class) - i32::try_from(place).unwrap_or(i32::MAX / 2);
@@ -138,6 +143,9 @@ pub(super) fn look(
                 for info in infos {
                     let mut c = describe(&info, base);
                     c.rejected = objection(&c, &info, &quirk, options);
+                    if let Some(ip) = ip(info.get()) {
+                        place_in(&mut c, ip, options, &quirk, &interfaces);
+                    }
                     // Asked for tcp, 1.17 offers tcp;ofi_rxm; and one endpoint comes in several flavours.
                     if c.provider == name && !found[before..].iter().any(|(other, _)| *other == c) {
                         found.push((c, Some(info)));
@@ -253,16 +261,30 @@ fn objection(c: &Candidate, info: &Info, quirk: &Quirk, options: &Options<'_>) -
     if c.max_put < MESSAGE_MAX as u64 {
         return Some(format!("messages of at most {} bytes are too short", c.max_put));
     }
-    match ip(info) {
-        Some(ip) if ip.is_loopback() && !options.all_on_one_node && options.size > 1 && !pinned(quirk) => {
-            Some("the loopback interface reaches no other node".into())
-        }
-        Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => {
-            Some("a link-local address is not enough to find it".into())
-        }
-        _ => None,
-    }
+    None
 }
+
+/// Judges the address of a candidate by the networks of this node and of all.
+fn place_in(c: &mut Candidate, ip: IpAddr, options: &Options<'_>, quirk: &Quirk, interfaces: &[Interface]) {
+    let Options { networks, all_on_one_node, .. } = options;
+    let alone = *all_on_one_node || options.size <= 1 || networks.near && ip.is_loopback() || pinned(quirk);
+    c.network = networks.place(ip).filter(|_| !all_on_one_node);
+    if c.network.is_some() {
+        c.score += IN_NETWORK;
+    }
+    let known = interfaces.iter().find(|i| i.ip == ip);
+    let objection = match known.and_then(|i| i.objection) {
+        Some(why) if !alone => Some(why),
+        None if networks.only_v6 && ip.is_ipv4() && !alone => Some("some other node has no IPv4 address"),
+        // Nothing finds it, pinned or not.
+        Some(why) if matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local()) => Some(why),
+        _ => None,
+    };
+    c.rejected = c.rejected.take().or(objection.map(str::to_owned));
+}
+
+/// What being in a network that ranks have agreed on is worth.
+const IN_NETWORK: i32 = 10;
 
 fn describe(info: &Info, base: i32) -> Candidate {
     let i = info.get();
@@ -284,6 +306,7 @@ fn describe(info: &Info, base: i32) -> Candidate {
             max_put: (*i.ep_attr).max_msg_size as u64,
             gather: (*i.tx_attr).iov_limit,
             inject: (*i.tx_attr).inject_size,
+            network: None,
         }
     }
 }
@@ -299,6 +322,7 @@ fn absent(name: &str, score: i32, why: String) -> Candidate {
         max_put: 0,
         gather: 0,
         inject: 0,
+        network: None,
     }
 }
 
@@ -353,7 +377,16 @@ fn available(lib: &'static Library) -> Vec<String> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { provider: "auto", all_on_one_node: false, size: 1, wait: None, libfabric: "libfabric.so.1" }
+        static UNKNOWN: LazyLock<Networks> = LazyLock::new(Networks::default);
+        Self {
+            provider: "auto",
+            all_on_one_node: false,
+            networks: &UNKNOWN,
+            ports: None,
+            size: 1,
+            wait: None,
+            libfabric: "libfabric.so.1",
+        }
     }
 }
 

@@ -38,6 +38,15 @@ pub fn host() -> u64 {
     host.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
+/// The name of this machine.
+pub fn name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "unknown".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
 /// A number that nobody guesses.
 pub(super) fn random() -> Result<u64> {
     let mut bytes = [0; 8];

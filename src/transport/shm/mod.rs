@@ -38,7 +38,7 @@ mod tests;
 
 pub use board::{Board, Boards, LONGEST, Look, Post, SLOTS};
 pub use endpoint::Shm;
-pub use host::{Options, Reach, host};
+pub use host::{Options, Reach, host, name};
 pub use mapping::Mapping;
 
 use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};

@@ -1,45 +1,45 @@
 //! What the machine is like, as far as it matters to collectives.
 
 use rustix::process::{Resource, getrlimit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::read_to_string;
 use std::path::Path;
 
 /// A network interface.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Interface {
-    pub(super) name: String,
+pub(crate) struct Interface {
+    pub(crate) name: String,
     /// As Linux says: up, down, unknown (loopback is always unknown).
-    pub(super) state: String,
-    pub(super) mtu: Option<u64>,
+    pub(crate) state: String,
+    pub(crate) mtu: Option<u64>,
     /// In Mbit/s, where the driver says so.
-    pub(super) speed: Option<u64>,
-    pub(super) addresses: Vec<String>,
+    pub(crate) speed: Option<u64>,
+    pub(crate) addresses: Vec<String>,
 }
 
 /// Limits of the system and of this process.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Limits {
-    pub(super) cores: usize,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    pub(crate) cores: usize,
     /// Bytes.
-    pub(super) memory: Option<u64>,
-    pub(super) memory_available: Option<u64>,
+    pub(crate) memory: Option<u64>,
+    pub(crate) memory_available: Option<u64>,
     /// Bytes that may be locked (registered with RDMA hardware); none: any number.
-    pub(super) memlock: Option<u64>,
+    pub(crate) memlock: Option<u64>,
     /// Transparent huge pages: always, madvise, never.
-    pub(super) huge_pages_transparent: Option<String>,
-    pub(super) huge_pages_total: Option<u64>,
-    pub(super) huge_pages_free: Option<u64>,
-    pub(super) huge_page_bytes: Option<u64>,
-    pub(super) shm_bytes: Option<u64>,
-    pub(super) shm_free: Option<u64>,
+    pub(crate) huge_pages_transparent: Option<String>,
+    pub(crate) huge_pages_total: Option<u64>,
+    pub(crate) huge_pages_free: Option<u64>,
+    pub(crate) huge_page_bytes: Option<u64>,
+    pub(crate) shm_bytes: Option<u64>,
+    pub(crate) shm_free: Option<u64>,
     /// Yama's restriction of cross-memory attach: 0 none; else libfabric's shm must copy twice.
-    pub(super) ptrace_scope: Option<u64>,
-    pub(super) open_files: Option<u64>,
+    pub(crate) ptrace_scope: Option<u64>,
+    pub(crate) open_files: Option<u64>,
 }
 
 impl Limits {
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let memory = read_to_string("/proc/meminfo").unwrap_or_default();
         let kilobytes = |name| field(&memory, name).and_then(|n| n.checked_mul(1024));
         let shm = rustix::fs::statvfs("/dev/shm").ok();
@@ -78,7 +78,7 @@ fn number(path: &Path) -> Option<u64> {
 }
 
 /// All interfaces, by name.
-pub(super) fn interfaces() -> Vec<Interface> {
+pub(crate) fn interfaces() -> Vec<Interface> {
     let addresses = if_addrs::get_if_addrs().unwrap_or_default();
     let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().filter_map(Result::ok);
     let mut list: Vec<Interface> = entries

@@ -1,8 +1,8 @@
 //! `circulant info`: what there is, what would be chosen and why, and what to do about each problem.
 
-mod machine;
-mod print;
-mod problems;
+pub(crate) mod machine;
+pub(crate) mod print;
+pub(crate) mod problems;
 mod wires;
 
 use crate::outcome::{Failure, Out};
@@ -44,23 +44,23 @@ enum Format {
 
 /// Everything that is shown.
 #[derive(Debug, Default, Serialize)]
-struct Report {
+pub(crate) struct Report {
     version: &'static str,
-    host: String,
+    pub(crate) host: String,
     /// What would be taken, and why.
     wires: Vec<Wire>,
-    libfabric: Option<Library>,
-    providers: Vec<Provider>,
+    pub(crate) libfabric: Option<Library>,
+    pub(crate) providers: Vec<Provider>,
     interfaces: Vec<Interface>,
-    limits: Limits,
+    pub(crate) limits: Limits,
     settings: Vec<Value>,
-    problems: Vec<Problem>,
+    pub(crate) problems: Vec<Problem>,
 }
 
 /// The libfabric library that was loaded.
 #[derive(Debug, Default, Serialize)]
-struct Library {
-    version: String,
+pub(crate) struct Library {
+    pub(crate) version: String,
     path: String,
     /// Its variables that matter, with who set them.
     environment: Vec<String>,
@@ -68,12 +68,12 @@ struct Library {
 
 /// An endpoint that libfabric offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-struct Provider {
-    provider: String,
+pub(crate) struct Provider {
+    pub(crate) provider: String,
     domain: String,
     address: String,
     /// None: not offered there.
-    several_nodes: Option<Judgement>,
+    pub(crate) several_nodes: Option<Judgement>,
     one_node: Option<Judgement>,
     notify_bytes: usize,
     max_put: u64,
@@ -83,7 +83,7 @@ struct Provider {
 
 impl Provider {
     /// Listed only to say that there is no such thing here.
-    fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         !(self.domain.is_empty() && self.address.is_empty())
     }
 
@@ -94,10 +94,10 @@ impl Provider {
 
 /// How an endpoint fares.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-struct Judgement {
-    score: i32,
+pub(crate) struct Judgement {
+    pub(crate) score: i32,
     chosen: bool,
-    rejected: Option<String>,
+    pub(crate) rejected: Option<String>,
 }
 
 /// A setting's value and where it came from.
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
 }
 
 impl Report {
-    fn make() -> Self {
+    pub(crate) fn make() -> Self {
         let mut report = Self {
             version: env!("CARGO_PKG_VERSION"),
             host: crate::agree::host(),
@@ -159,6 +159,7 @@ impl Report {
                 size: 2,
                 wait: None,
                 libfabric: config.text("libfabric"),
+                ..Options::default()
             };
             match survey(&options) {
                 Ok(survey) => self.take(&survey, one_node),

@@ -1,5 +1,6 @@
 //! The report as text.
 
+use super::problems::Problem;
 use super::{Judgement, Report};
 use crate::units::{align, size};
 
@@ -12,11 +13,11 @@ pub(super) fn table(report: &Report) -> String {
     text += &interfaces(report);
     text += &limits(report);
     text += &settings(report);
-    text + &problems(report)
+    text + &problems(&report.problems)
 }
 
 /// Columns as wide as their widest cell, all to the left, indented.
-fn columns(rows: &[Vec<String>]) -> String {
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |i: usize| rows.iter().filter_map(|r| r.get(i)).map(|c| c.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..count).map(width).collect();
@@ -24,7 +25,7 @@ fn columns(rows: &[Vec<String>]) -> String {
     rows.iter().map(|row| format!("  {}\n", align(row, &widths, &left))).collect()
 }
 
-fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
@@ -141,12 +142,13 @@ fn settings(report: &Report) -> String {
     )
 }
 
-fn problems(report: &Report) -> String {
-    if report.problems.is_empty() {
+/// What is wrong, and what to do about it.
+pub(crate) fn problems(list: &[Problem]) -> String {
+    if list.is_empty() {
         return "\nNo problems found\n".to_owned();
     }
     let mut text = "\nProblems\n".to_owned();
-    for p in &report.problems {
+    for p in list {
         text += &format!("  {} {}\n", if p.serious { "!" } else { "-" }, p.what);
         if !p.remedy.is_empty() {
             text += &format!("    → {}\n", p.remedy);

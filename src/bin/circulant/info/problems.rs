@@ -5,29 +5,29 @@ use super::wires::{self, Wire};
 use crate::units::{plural, size};
 use circulant::Error;
 use circulant::config::{Config, SETTINGS};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One problem.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Problem {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Problem {
     /// Nothing works, or not as wished; otherwise it only costs time.
-    pub(super) serious: bool,
-    pub(super) what: String,
+    pub(crate) serious: bool,
+    pub(crate) what: String,
     /// What to do about it; empty when `what` says it.
-    pub(super) remedy: String,
+    pub(crate) remedy: String,
 }
 
 impl Problem {
-    fn serious(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn serious(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { serious: true, what: what.into(), remedy: remedy.into() }
     }
 
-    fn slow(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn slow(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { serious: false, what: what.into(), remedy: remedy.into() }
     }
 
     /// An error that says itself what to do.
-    pub(super) fn of(e: &Error) -> Self {
+    pub(crate) fn of(e: &Error) -> Self {
         Self::serious(e.to_string(), "")
     }
 }
@@ -66,6 +66,7 @@ fn settings(config: &Config) -> Vec<Problem> {
     for name in ["window", "light"] {
         found.extend(config.bytes(name).err());
     }
+    found.extend(config.range("ports").err());
     found.iter().map(Problem::of).collect()
 }
 
