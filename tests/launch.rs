@@ -452,8 +452,18 @@ fn detection() {
         (&[("PMI_FD", "0"), ("PMI_RANK", "0"), ("PMI_SIZE", "4")], "PMI_FD=0 is not an open socket"),
         (&[("OMPI_COMM_WORLD_SIZE", "2"), ("PMIX_RANK", "0")], "OMPI_COMM_WORLD_SIZE=2"),
         (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "2"), ("CIRCULANT_LAUNCHER", "single")], "single 0 of 1"),
-        (&[("CIRCULANT_LAUNCHER", "pmi1")], "neither PMI_FD nor PMI_PORT"),
-        (&[("CIRCULANT_LAUNCHER", "mpd")], "auto, pmi1 or single"),
+        (&[("CIRCULANT_LAUNCHER", "pmi1")], "neither PMI_FD, PMI_PORT nor PMIX_RANK"),
+        (&[("CIRCULANT_LAUNCHER", "pmix")], "CIRCULANT_LAUNCHER=pmix, but"),
+        (&[("CIRCULANT_LAUNCHER", "env")], "CIRCULANT_RANK is not set"),
+        (&[("CIRCULANT_LAUNCHER", "libpmi"), ("CIRCULANT_LIBPMI", "libnone.so")], "libnone.so"),
+        (&[("CIRCULANT_RANK", "0"), ("CIRCULANT_SIZE", "1")], "single 0 of 1"),
+        (&[("CIRCULANT_RANK", "0")], "CIRCULANT_SIZE is not set"),
+        (&[("PALS_RANKID", "0"), ("CIRCULANT_LIBPMI", "libnone.so")], "cray-pmi"),
+        (
+            &[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "a"), ("PMIX_SERVER_URI4", "b"), ("CIRCULANT_LIBPMIX", "libnone.so")],
+            "install libpmix",
+        ),
+        (&[("CIRCULANT_LAUNCHER", "mpd")], "auto, pmi1, pmix, env, libpmi or single"),
         (&[("PMI_PORT", "localhost:1"), ("PMI_SIZE", "2")], "not PMI_ID"),
     ] {
         let mut job = Job::role("detect");

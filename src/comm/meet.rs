@@ -101,7 +101,8 @@ pub(super) fn meet(
     let mut loaded = Ok(());
     if rank == 0 {
         loaded = config.load();
-        launch.put("settings", config.agreed().as_bytes())?;
+        let settings = format!("{SIZE}={}\n{}", launch.size(), config.agreed());
+        launch.put("settings", settings.as_bytes())?;
     }
     let ask_hosts = nodes.is_none() && transport.is_none();
     if ask_hosts {
@@ -110,7 +111,7 @@ pub(super) fn meet(
     launch.fence(patience)?;
     let settings = String::from_utf8_lossy(&launch.get("settings")?).into_owned();
     if rank > 0 {
-        loaded = config.adopt(&settings);
+        loaded = same_size(&settings, launch.size()).and_then(|()| config.adopt(&settings));
     }
     if let Some(wire) = transport {
         return exchange(launch, "addr", loaded.map(|()| wire), Reach::None, patience).map(|(met, _)| met);
@@ -148,6 +149,23 @@ pub(super) fn meet(
             Ok(met)
         }
         Route::Shm { only } => by_shm(config, launch, loaded, map, only, patience),
+    }
+}
+
+/// The name under which rank 0 publishes how many ranks it believes in.
+const SIZE: &str = "size";
+
+/// Whether rank 0 was told the same size of the job.
+fn same_size(settings: &str, size: usize) -> Result<()> {
+    let said = settings.lines().find_map(|l| l.strip_prefix(SIZE)?.strip_prefix('='));
+    match said {
+        Some(said) if said != size.to_string() => {
+            let what = format!("the launcher says that the job has {said} ranks to rank 0, and {size} to us");
+            Err(Error::new(ErrorKind::Mismatch, what).with_peer(0).help(
+                "start all ranks by one launcher, in one command, and do not change the variables that it sets",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -214,6 +232,12 @@ fn swap(
     let (rank, size) = (to_u32(launch.rank())?, to_u32(launch.size())?);
     launch.put(&format!("{directory}-{rank}"), &value)?;
     launch.fence(patience)?;
+    if launch.get(&format!("{directory}-{rank}"))? != value {
+        let what = format!("another process took part as rank {rank}, too");
+        return Err(Error::new(ErrorKind::Mismatch, what).help(
+            "start each rank once, by one launcher, and do not change the variables that it sets",
+        ));
+    }
     let mut met = Met { directory, ..Met::default() };
     for n in neighbours(rank, size) {
         match published(&launch.get(&format!("{directory}-{n}"))?, n) {
