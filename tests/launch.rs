@@ -59,6 +59,8 @@ fn main() {
         ("a_rank_that_talks_nonsense", a_rank_that_talks_nonsense, true),
         ("detection", detection, true),
         ("inside_another_launcher", inside_another_launcher, true),
+        ("plain_variables", plain_variables, true),
+        ("mpirun_by_pmix", mpirun_by_pmix, have("mpirun.openmpi")),
         ("hydra_over_a_descriptor", hydra_over_a_descriptor, hydra),
         ("hydra_over_a_port", hydra_over_a_port, hydra),
         ("hydra_abort", hydra_abort, hydra),
@@ -484,6 +486,46 @@ fn inside_another_launcher() {
     let mut job = Job::run(&[&["-n", "2"][..], &inner].concat());
     let done = job.env("LAUNCH_TEST_ROLE", "values 100").output();
     assert_eq!((done.code, done.out.matches("ok").count()), (0, 6), "{done:?}");
+}
+
+/// Ranks that nobody's launcher started, and one that dies.
+fn plain_variables() {
+    let start = |role: &str, size: usize| {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let rank = |rank: usize| {
+            let mut job = Job::role(role);
+            job.env("CIRCULANT_RANK", &rank.to_string()).env("CIRCULANT_SIZE", &size.to_string());
+            job.env("CIRCULANT_ROOT", &port).env("CIRCULANT_JOB", "this-test");
+            job.start();
+            job
+        };
+        // rank 0 comes last
+        let mut jobs: Vec<Job> = (0..size).rev().map(rank).collect();
+        jobs.iter_mut().rev().map(Job::output).collect::<Vec<_>>()
+    };
+    for done in start("values 5000", 4) {
+        assert_eq!((done.code, &done.out[..]), (0, "ok\n"), "{done:?}");
+    }
+    for (rank, done) in start("die kill", 4).iter().enumerate() {
+        match rank {
+            1 => assert_eq!(done.code, 137, "{done:?}"),
+            _ => assert!(done.code == 9 && done.out.contains("gone 1: closed its connection"), "{done:?}"),
+        }
+    }
+}
+
+fn mpirun_by_pmix() {
+    let mpirun = |role: &str| {
+        let me = std::env::current_exe().unwrap();
+        let mut job = Job::of("mpirun.openmpi");
+        job.arguments(&["--allow-run-as-root", "--oversubscribe", "-n", "4", me.to_str().unwrap()]);
+        job.env("LAUNCH_TEST_ROLE", role).output()
+    };
+    let done = mpirun("values 100000");
+    assert_eq!((done.code, done.out.matches("ok\n").count()), (0, 4), "{done:?}");
+    let done = mpirun("detect");
+    assert_eq!(done.out.matches("pmix (").count(), 4, "{done:?}");
+    assert_eq!(mpirun("abort").code, 7);
 }
 
 fn hydra(extra: &[&str], role: &str, ranks: &str) -> job::Done {

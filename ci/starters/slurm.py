@@ -51,10 +51,6 @@ def missing():
     return [p for p in PROGRAMS if not shutil.which(p)]
 
 
-def version():
-    return subprocess.run(["srun", "--version"], stdout=subprocess.PIPE, text=True).stdout.strip()
-
-
 class Slurm:
     """`inside(node)`: the words in front of a command to run it on a node of the cluster."""
 
@@ -77,6 +73,10 @@ class Slurm:
         if done.returncode:
             raise Trouble(f"{Path(command[0]).name}: {done.stdout.strip()[-300:] or done.returncode}")
         return done.stdout
+
+    def version(self):
+        """Slurm's own words: `slurm-wlm 22.05.8`."""
+        return self.run(0, "srun", "--version").strip()
 
     def start(self):
         lab = self.lab

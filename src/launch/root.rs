@@ -86,10 +86,10 @@ impl Root {
             for i in 0..self.peers.len() {
                 self.read(i);
             }
-            // Twice, as the last goodbye waits until the others are closed.
+            // Twice, as the last goodbye waits until the others are closed. Rank 0 comes last: when it leaves, so do we.
             for _ in 0..2 {
                 self.settle();
-                self.peers.iter_mut().for_each(Peer::write);
+                self.peers.iter_mut().rev().for_each(Peer::write);
                 self.peers.retain(|p| !p.dead && !(p.closing && p.out.is_empty()));
             }
         }
