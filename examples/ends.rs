@@ -23,7 +23,12 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let comm = world.comm();
     check(&comm)?;
     let (rank, size) = (world.rank(), world.size());
-    println!("ok: {rank} of {size} by {} over {}, nodes {:?}", world.launcher(), world.provider(), world.nodes());
+    println!(
+        "ok: {rank} of {size} by {} over {}, nodes {:?}",
+        world.launcher(),
+        world.provider(),
+        world.nodes()
+    );
     comm.barrier()?;
     if ending == "normal" {
         world.finalize()?;

@@ -462,7 +462,12 @@ fn detection() {
         (&[("CIRCULANT_RANK", "0")], "CIRCULANT_SIZE is not set"),
         (&[("PALS_RANKID", "0"), ("CIRCULANT_LIBPMI", "libnone.so")], "cray-pmi"),
         (
-            &[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "a"), ("PMIX_SERVER_URI4", "b"), ("CIRCULANT_LIBPMIX", "libnone.so")],
+            &[
+                ("PMIX_RANK", "0"),
+                ("PMIX_NAMESPACE", "a"),
+                ("PMIX_SERVER_URI4", "b"),
+                ("CIRCULANT_LIBPMIX", "libnone.so"),
+            ],
             "install libpmix",
         ),
         (&[("CIRCULANT_LAUNCHER", "mpd")], "auto, pmi1, pmix, env, libpmi or single"),

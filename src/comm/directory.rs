@@ -25,7 +25,13 @@ impl Table {
         comm.allgather(&[to_u32(own.len())?], &mut lengths)?;
         let counts: Vec<usize> = lengths.iter().map(|n| *n as usize).collect();
         let mut end = 0usize;
-        let ends: Vec<usize> = counts.iter().map(|n| { end += n; end }).collect();
+        let ends: Vec<usize> = counts
+            .iter()
+            .map(|n| {
+                end += n;
+                end
+            })
+            .collect();
         let displacements: Vec<usize> = ends.iter().zip(&counts).map(|(end, n)| end - n).collect();
         let mut bytes = vec![0u8; end];
         comm.allgatherv(own, &mut bytes, &counts, &displacements)?;

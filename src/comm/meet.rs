@@ -236,9 +236,8 @@ fn swap(
     launch.fence(patience)?;
     if launch.get(&format!("{directory}-{rank}"))? != value {
         let what = format!("another process took part as rank {rank}, too");
-        return Err(Error::new(ErrorKind::Mismatch, what).help(
-            "start each rank once, by one launcher, and do not change the variables that it sets",
-        ));
+        return Err(Error::new(ErrorKind::Mismatch, what)
+            .help("start each rank once, by one launcher, and do not change the variables that it sets"));
     }
     let mut met = Met { directory, ..Met::default() };
     for n in neighbours(rank, size) {

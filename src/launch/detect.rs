@@ -270,7 +270,10 @@ mod tests {
                 &[("OMPI_COMM_WORLD_SIZE", "8"), ("PMIX_RANK", "3")],
                 &["OMPI_COMM_WORLD_SIZE=8", "PMIX_NAMESPACE is not set"],
             ),
-            (&[("PMIX_NAMESPACE", "prte"), ("PMIX_RANK", "0")], &["PMIX_RANK", "PMIX_SERVER_URI… is not set"]),
+            (
+                &[("PMIX_NAMESPACE", "prte"), ("PMIX_RANK", "0")],
+                &["PMIX_RANK", "PMIX_SERVER_URI… is not set"],
+            ),
             (&[("MPI_LOCALNRANKS", "2")], &["MPI_LOCALNRANKS=2"]),
             (&[("PALS_RANKID", "0")], &["PALS"]),
         ] {

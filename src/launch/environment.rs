@@ -56,7 +56,9 @@ impl Place {
             return Err(wrong(format!("CIRCULANT_RANK={rank} of CIRCULANT_SIZE={size} cannot be")));
         }
         let (root, job) = (root.unwrap_or_default(), job.unwrap_or_default());
-        let port = root.rsplit_once(':').and_then(|(host, port)| port.parse::<u16>().ok().filter(|_| !host.is_empty()));
+        let port = root
+            .rsplit_once(':')
+            .and_then(|(host, port)| port.parse::<u16>().ok().filter(|_| !host.is_empty()));
         if size > 1 && port.is_none_or(|port| port == 0) {
             return Err(wrong(format!("CIRCULANT_ROOT={root:?} is not host:port")));
         }
@@ -102,7 +104,9 @@ pub(super) fn join(place: &Place, patience: Duration) -> Result<Pmi1> {
 fn open(place: &Place) -> Result<UnixStream> {
     let trouble = |e: std::io::Error| {
         let what = format!("rank 0 cannot listen at CIRCULANT_ROOT={}: {e}", place.root);
-        Error::new(ErrorKind::Launch, what).at_rank(0).help("take a free port of the machine where rank 0 runs")
+        Error::new(ErrorKind::Launch, what)
+            .at_rank(0)
+            .help("take a free port of the machine where rank 0 runs")
     };
     let listener = listen(&place.root).map_err(trouble)?;
     let (ours, theirs) = UnixStream::pair()?;

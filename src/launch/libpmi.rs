@@ -73,7 +73,9 @@ impl LibPmi {
         let place = (usize::try_from(rank).ok(), usize::try_from(size).ok());
         match (place, expected) {
             (_, Some((wanted, _))) if place.1 != Some(wanted) => {
-                return Err(refused(format!("{file} says we are rank {rank} of {size}, so it is another launcher's")));
+                return Err(refused(format!(
+                    "{file} says we are rank {rank} of {size}, so it is another launcher's"
+                )));
             }
             ((Some(rank), Some(size)), _) if rank < size => (pmi.rank, pmi.size) = (rank, size),
             _ => return Err(refused(format!("{file} says we are rank {rank} of {size}"))),
@@ -141,7 +143,9 @@ impl Launch for LibPmi {
         let all = move |pmi: &mut PmiLibrary| value::join(|i| pmi.get(&value::key(&name, i)));
         match self.call(&format!("PMI_KVS_Get of {key}"), all)? {
             Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => Err(self.error(ErrorKind::Launch, &format!("the value under the key {key} is not ours"))),
+            Ok(None) => {
+                Err(self.error(ErrorKind::Launch, &format!("the value under the key {key} is not ours")))
+            }
             Err(why) => Err(self.error(ErrorKind::Launch, &format!("nothing under the key {key}: {why}"))),
         }
     }

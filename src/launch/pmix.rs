@@ -32,12 +32,12 @@ impl Pmix {
     /// When the library is missing, or does not reach its launcher.
     pub fn join(library: &str, patience: Duration) -> Result<Self> {
         let names = names(library, std::env::var("PMIX_PREFIX").ok().as_deref());
-        let late = || NoPmix::Refused(format!("PMIx_Init did not return within {} s", patience.as_secs_f64()));
+        let late =
+            || NoPmix::Refused(format!("PMIx_Init did not return within {} s", patience.as_secs_f64()));
         let worker = Worker::start(move || PmixLibrary::join(&names), patience, late).map_err(refused)?;
         let (rank, size) = (0, 0);
         let mut pmix = Self { name: "pmix".to_owned(), worker, rank, size, together: false, patience };
-        let (file, version, rank) =
-            pmix.call("version", |p| (p.name().to_owned(), p.version(), p.rank()))?;
+        let (file, version, rank) = pmix.call("version", |p| (p.name().to_owned(), p.version(), p.rank()))?;
         let version = version.split(',').next().unwrap_or("").split(" (").next().unwrap_or("").to_owned();
         tracing::debug!(file, version, "PMIx");
         pmix.name = format!("pmix ({version})");
@@ -98,7 +98,9 @@ fn names(library: &str, prefix: Option<&str>) -> Vec<String> {
         return vec![library.to_owned()];
     }
     let own = prefix.filter(|p| p.starts_with('/'));
-    let own = own.into_iter().flat_map(|p| ["lib/openmpi", "lib", "lib64"].map(|d| format!("{p}/{d}/libpmix.so.2")));
+    let own = own
+        .into_iter()
+        .flat_map(|p| ["lib/openmpi", "lib", "lib64"].map(|d| format!("{p}/{d}/libpmix.so.2")));
     own.chain(["libpmix.so.2", "libpmix.so"].map(str::to_owned)).collect()
 }
 
@@ -168,7 +170,9 @@ impl Launch for Pmix {
         let (rank, name) = (u32::try_from(owner(key)).ok(), full(key));
         match self.call(&format!("PMIx_Get of {key}"), move |p| p.get(rank, &name))? {
             Ok(Found::Bytes(bytes)) => Ok(bytes),
-            Ok(_) => Err(self.error(ErrorKind::Launch, &format!("the value under the key {key} is not ours"))),
+            Ok(_) => {
+                Err(self.error(ErrorKind::Launch, &format!("the value under the key {key} is not ours")))
+            }
             Err(why) => Err(self.error(ErrorKind::Launch, &format!("nothing under the key {key}: {why}"))),
         }
     }

@@ -180,7 +180,9 @@ impl Root {
     }
 
     fn answer(&mut self, i: usize, raw: &[u8]) {
-        let Some(line) = Line::parse(raw) else { return self.refuse(i, &format!("{} is not PMI-1", quote(raw))) };
+        let Some(line) = Line::parse(raw) else {
+            return self.refuse(i, &format!("{} is not PMI-1", quote(raw)));
+        };
         if self.peers[i].rank.is_none() {
             return match line.command() {
                 b"initack" => self.introduce(i, line.text("pmiid").unwrap_or("")),

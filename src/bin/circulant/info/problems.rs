@@ -73,8 +73,7 @@ fn settings(config: &Config) -> Vec<Problem> {
 fn unknown(variables: impl Iterator<Item = String>) -> Vec<Problem> {
     // The launcher's side channel is no setting, nor is a rank's place.
     let place = |name: &str| circulant::launch::environment::VARIABLES.contains(&name);
-    let ours =
-        |name: &String| name.starts_with("CIRCULANT_") && name != "CIRCULANT_SIDE_FD" && !place(name);
+    let ours = |name: &String| name.starts_with("CIRCULANT_") && name != "CIRCULANT_SIDE_FD" && !place(name);
     let strange = variables.filter(ours).filter(|name| SETTINGS.iter().all(|s| s.variable != name));
     strange
         .map(|name| {
