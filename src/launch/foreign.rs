@@ -16,14 +16,14 @@ struct Library {
 }
 
 impl Library {
-    /// The first of `names` that can be loaded.
-    fn open(names: &[String]) -> Result<Self, Refusal> {
+    /// The first of `names` that can be loaded; with `scope` RTLD_GLOBAL, its plugins find its symbols.
+    fn open(names: &[String], scope: c_int) -> Result<Self, Refusal> {
         let mut why = Vec::new();
         for name in names {
             let Ok(file) = CString::new(name.as_str()) else { continue };
             // SAFETY: `file` is a C string. Loading runs the library's constructors; that it is what its name says, and
             // nothing that does harm, is for the administrator of this machine, or for who names it in a setting.
-            let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+            let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | scope) };
             if !handle.is_null() {
                 return Ok(Self { handle, name: name.clone() });
             }
@@ -172,7 +172,7 @@ pub(super) enum NoPmix {
 impl PmixLibrary {
     /// Loads the first of `names` and joins the job that the environment tells.
     pub(super) fn join(names: &[String]) -> Result<Self, NoPmix> {
-        let library = Library::open(names).map_err(NoPmix::Missing)?;
+        let library = Library::open(names, libc::RTLD_LOCAL).map_err(NoPmix::Missing)?;
         let find = |symbol| library.find(symbol).map_err(NoPmix::Missing);
         let me = Proc { nspace: [0; 256], rank: 0 };
         // SAFETY: each address is the exported function of this name, whose prototype has been the same since PMIx 3;
@@ -333,7 +333,8 @@ const LONGEST: usize = 4096;
 impl PmiLibrary {
     /// Loads the first of `names` and joins the job that the environment tells.
     pub(super) fn join(names: &[String]) -> Result<Self, Refusal> {
-        let library = Library::open(names)?;
+        // Slurm's loads plugins that expect its symbols and are not linked with it.
+        let library = Library::open(names, libc::RTLD_GLOBAL)?;
         let find = |symbol| library.find(symbol);
         // SAFETY: for all, the address is the exported function of this name, whose prototype has been the same since
         // PMI 1.1.
