@@ -134,7 +134,7 @@ def found(report, slurm_version):
     add(rivals.versions("mpich"), "hydra5, gforker: no wheel mpich", lambda: [
         Starter("hydra5", f"Hydra {new} (PyPI mpich)", "pmi1 (PMI_FD)", hydra(home / "mpiexec.hydra"), hydra_codes, hydra_nodes),
         Starter("gforker", f"gforker of MPICH {new} (PyPI)", "pmi1 (PMI_FD)", gforker(home / "mpiexec.gforker"),
-                codes({7}, {3}, {0}), nodes=(1,)),
+                codes({7}, {3}, {0, 1}), nodes=(1,)),
     ])
     impi = rivals.cache() / "impi"
     release = next((p.split("==")[1] for p in rivals.versions("impi") or [] if p.startswith("impi-rt")), "?")
@@ -156,9 +156,9 @@ def found(report, slurm_version):
         Starter("srun-pmi2", f"srun --mpi=pmi2 -K1, {slurm_version}", "pmi1 (PMI_FD)", srun("pmi2"),
                 codes({7, 137, 143}, {3, 143}, {137, 143}), slurm=True),
         Starter("srun-pmix", f"srun --mpi=pmix -K1, {slurm_version}", "pmix", srun("pmix"),
-                codes({7, 143}, {3, 143}, {137, 143}), slurm=True),
+                codes({7, 137, 143}, {3, 143}, {137, 143}), slurm=True),
         Starter("srun-none", f"srun --mpi=none -K1 and libpmi0, {slurm_version}", "libpmi (Slurm)", srun("none"),
-                codes({7, 143}, {3, 143}, {137, 143}), slurm=True),
+                codes({7, 137, 143}, {3, 143}, {137, 143}), slurm=True),
     ])
     tool = lib.tool()
     starters.append(Starter("circulant", f"circulant run {said(tool, '--version').split()[-1]}", "pmi1 (PMI_FD)", own(tool),
