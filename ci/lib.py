@@ -1,6 +1,8 @@
 """What the Python scripts in this folder share. Standard library only."""
 
+import itertools
 import os
+import random
 import re
 import shlex
 import signal
@@ -137,6 +139,22 @@ class Report:
     def finish(self):
         self.say(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
         sys.exit(1 if self.failed else 0)
+
+
+def covering(cases, names, cost, seed=1):
+    """Some of the cases, so that each pair of values of two of these dimensions that meets at all meets in one of them. Greedy,
+    most new pairs per second first. The seed is fixed: a run can be repeated."""
+    pool = list(cases)
+    random.Random(seed).shuffle(pool)
+    covers = [({(a, c[a], b, c[b]) for a, b in itertools.combinations(names, 2)}, cost(c), c) for c in pool]
+    open_pairs = set().union(*(c[0] for c in covers))
+    chosen = []
+    while open_pairs:
+        best = max(covers, key=lambda c: len(c[0] & open_pairs) / (c[1] + 2.0))
+        open_pairs -= best[0]
+        chosen.append(best[2])
+        covers = [c for c in covers if c[0] & open_pairs]
+    return chosen
 
 
 def first_error(output):

@@ -158,7 +158,21 @@ pub const SETTINGS: &[Setting] = &[
         "CIRCULANT_LAUNCHER",
         "auto",
         false,
-        "where rank and size come from: auto, pmi1, single",
+        "where rank and size come from: auto, pmi1, pmix, env, libpmi, single",
+    ),
+    setting(
+        "libpmix",
+        "CIRCULANT_LIBPMIX",
+        "auto",
+        false,
+        "path or name of the PMIx library to load; auto: the launcher's own, else libpmix.so.2",
+    ),
+    setting(
+        "libpmi",
+        "CIRCULANT_LIBPMI",
+        "auto",
+        false,
+        "path or name of the PMI library of Slurm or PALS to load; auto: libpmi.so.0",
     ),
     setting("log", "CIRCULANT_LOG", "warn", false, "messages of the tool: error, warn, info, debug, trace"),
 ];

@@ -70,9 +70,10 @@
 //! [`transport::fabric::quirks`]; start-up tests the wire to each neighbour before it is used.
 //!
 //! # Launch
-//! [`World::init`] finds its job by PMI-1: under `circulant run` on one machine, under Hydra's `mpiexec`, under
-//! `srun --mpi=pmi2`. Without a launcher the size is 1; a launcher that speaks of several ranks and cannot be
-//! reached is an error, never several jobs of size 1. PMIx is not supported yet. See `docs/launch.md`.
+//! [`World::init`] finds its job: by PMI-1 under `circulant run`, Hydra's `mpiexec` and `srun --mpi=pmi2`; by PMIx under
+//! `mpirun` of Open MPI, `prterun` and `srun --mpi=pmix`; by variables of its own in a loop over ssh or in containers. Without
+//! a launcher the size is 1; a launcher that speaks of several ranks and cannot be
+//! reached is an error, never several jobs of size 1. See `docs/launch.md`.
 //!
 //! All settings, their variables and defaults are one table: [`config::SETTINGS`].
 //!

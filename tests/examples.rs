@@ -40,6 +40,7 @@ fn examples_end_well() {
         ("allgatherv", "3", ""),
         ("persistent", "2", "1000 starts"),
         ("hello", "2", ""),
+        ("ends", "4", "ok: 3 of 4 by pmi1"),
         ("readme", "2", "[1]"),
         ("startup", "3", "3 ranks by pmi1"),
     ] {

@@ -59,6 +59,8 @@ fn main() {
         ("a_rank_that_talks_nonsense", a_rank_that_talks_nonsense, true),
         ("detection", detection, true),
         ("inside_another_launcher", inside_another_launcher, true),
+        ("plain_variables", plain_variables, true),
+        ("mpirun_by_pmix", mpirun_by_pmix, have("mpirun.openmpi")),
         ("hydra_over_a_descriptor", hydra_over_a_descriptor, hydra),
         ("hydra_over_a_port", hydra_over_a_port, hydra),
         ("hydra_abort", hydra_abort, hydra),
@@ -452,8 +454,23 @@ fn detection() {
         (&[("PMI_FD", "0"), ("PMI_RANK", "0"), ("PMI_SIZE", "4")], "PMI_FD=0 is not an open socket"),
         (&[("OMPI_COMM_WORLD_SIZE", "2"), ("PMIX_RANK", "0")], "OMPI_COMM_WORLD_SIZE=2"),
         (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "2"), ("CIRCULANT_LAUNCHER", "single")], "single 0 of 1"),
-        (&[("CIRCULANT_LAUNCHER", "pmi1")], "neither PMI_FD nor PMI_PORT"),
-        (&[("CIRCULANT_LAUNCHER", "mpd")], "auto, pmi1 or single"),
+        (&[("CIRCULANT_LAUNCHER", "pmi1")], "neither PMI_FD, PMI_PORT nor PMIX_RANK"),
+        (&[("CIRCULANT_LAUNCHER", "pmix")], "CIRCULANT_LAUNCHER=pmix, but"),
+        (&[("CIRCULANT_LAUNCHER", "env")], "CIRCULANT_RANK is not set"),
+        (&[("CIRCULANT_LAUNCHER", "libpmi"), ("CIRCULANT_LIBPMI", "libnone.so")], "libnone.so"),
+        (&[("CIRCULANT_RANK", "0"), ("CIRCULANT_SIZE", "1")], "single 0 of 1"),
+        (&[("CIRCULANT_RANK", "0")], "CIRCULANT_SIZE is not set"),
+        (&[("PALS_RANKID", "0"), ("CIRCULANT_LIBPMI", "libnone.so")], "cray-pmi"),
+        (
+            &[
+                ("PMIX_RANK", "0"),
+                ("PMIX_NAMESPACE", "a"),
+                ("PMIX_SERVER_URI4", "b"),
+                ("CIRCULANT_LIBPMIX", "libnone.so"),
+            ],
+            "install libpmix",
+        ),
+        (&[("CIRCULANT_LAUNCHER", "mpd")], "auto, pmi1, pmix, env, libpmi or single"),
         (&[("PMI_PORT", "localhost:1"), ("PMI_SIZE", "2")], "not PMI_ID"),
     ] {
         let mut job = Job::role("detect");
@@ -474,6 +491,46 @@ fn inside_another_launcher() {
     let mut job = Job::run(&[&["-n", "2"][..], &inner].concat());
     let done = job.env("LAUNCH_TEST_ROLE", "values 100").output();
     assert_eq!((done.code, done.out.matches("ok").count()), (0, 6), "{done:?}");
+}
+
+/// Ranks that nobody's launcher started, and one that dies.
+fn plain_variables() {
+    let start = |role: &str, size: usize| {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let rank = |rank: usize| {
+            let mut job = Job::role(role);
+            job.env("CIRCULANT_RANK", &rank.to_string()).env("CIRCULANT_SIZE", &size.to_string());
+            job.env("CIRCULANT_ROOT", &port).env("CIRCULANT_JOB", "this-test");
+            job.start();
+            job
+        };
+        // rank 0 comes last
+        let mut jobs: Vec<Job> = (0..size).rev().map(rank).collect();
+        jobs.iter_mut().rev().map(Job::output).collect::<Vec<_>>()
+    };
+    for done in start("values 5000", 4) {
+        assert_eq!((done.code, &done.out[..]), (0, "ok\n"), "{done:?}");
+    }
+    for (rank, done) in start("die kill", 4).iter().enumerate() {
+        match rank {
+            1 => assert_eq!(done.code, 137, "{done:?}"),
+            _ => assert!(done.code == 9 && done.out.contains("gone 1: closed its connection"), "{done:?}"),
+        }
+    }
+}
+
+fn mpirun_by_pmix() {
+    let mpirun = |role: &str| {
+        let me = std::env::current_exe().unwrap();
+        let mut job = Job::of("mpirun.openmpi");
+        job.arguments(&["--allow-run-as-root", "--oversubscribe", "-n", "4", me.to_str().unwrap()]);
+        job.env("LAUNCH_TEST_ROLE", role).output()
+    };
+    let done = mpirun("values 100000");
+    assert_eq!((done.code, done.out.matches("ok\n").count()), (0, 4), "{done:?}");
+    let done = mpirun("detect");
+    assert_eq!(done.out.matches("pmix (").count(), 4, "{done:?}");
+    assert_eq!(mpirun("abort").code, 7);
 }
 
 fn hydra(extra: &[&str], role: &str, ranks: &str) -> job::Done {

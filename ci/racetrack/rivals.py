@@ -109,15 +109,20 @@ def versions(rival):
     return found if len(found) == len(wanted) else None
 
 
+def fetch(rival):
+    """The wheels, in a virtual environment of their own."""
+    cache().mkdir(parents=True, exist_ok=True)
+    home = cache() / rival
+    if sorted(versions(rival) or []) != sorted(PACKAGES[rival]):
+        said([sys.executable, "-m", "venv", home], f"a virtual environment in {home}")
+        said([home / "bin" / "pip", "install", "--quiet", *PACKAGES[rival]], f"installing {TITLES[rival]}")
+
+
 def install(rivals):
     if not shutil.which("cc"):
         raise Trouble("cc is missing: apt-get install gcc libc6-dev")
-    cache().mkdir(parents=True, exist_ok=True)
     for rival in rivals:
-        home = cache() / rival
-        if sorted(versions(rival) or []) != sorted(PACKAGES[rival]):
-            said([sys.executable, "-m", "venv", home], f"a virtual environment in {home}")
-            said([home / "bin" / "pip", "install", "--quiet", *PACKAGES[rival]], f"installing {TITLES[rival]}")
+        fetch(rival)
         compile_rival(rival)
         print(f"{TITLES[rival]}: {' '.join(versions(rival) or ['?'])}", flush=True)
     idle_wait()

@@ -133,7 +133,8 @@ pub(super) fn meet(
     let mut loaded = Ok(());
     if rank == 0 {
         loaded = config.load();
-        launch.put("settings", config.agreed().as_bytes())?;
+        let settings = format!("{SIZE}={}\n{}", launch.size(), config.agreed());
+        launch.put("settings", settings.as_bytes())?;
     }
     let one_node = |nodes: &Option<Vec<u32>>| nodes.as_ref().is_some_and(|n| n.iter().all(|x| *x == n[0]));
     // Where the launcher knows that all share a node, this is asked only when it is needed.
@@ -144,6 +145,8 @@ pub(super) fn meet(
     launch.fence(patience)?;
     let settings = String::from_utf8_lossy(&launch.get("settings")?).into_owned();
     if rank > 0 {
+        // Of another size all else would be wrong, too: who our neighbours are, and which keys there are.
+        same_size(&settings, launch.size())?;
         loaded = config.adopt(&settings);
     }
     if let Some(wire) = transport {
@@ -201,6 +204,23 @@ pub(super) fn meet(
             let opened = loaded.and_then(|()| far.open(config, launch.size(), wait(config)?));
             exchange(launch, "addr", opened, patience)
         }
+    }
+}
+
+/// The name under which rank 0 publishes how many ranks it believes in.
+const SIZE: &str = "size";
+
+/// Whether rank 0 was told the same size of the job.
+fn same_size(settings: &str, size: usize) -> Result<()> {
+    let said = settings.lines().find_map(|l| l.strip_prefix(SIZE)?.strip_prefix('='));
+    match said {
+        Some(said) if said != size.to_string() => {
+            let what = format!("the launcher says that the job has {said} ranks to rank 0, and {size} to us");
+            Err(Error::new(ErrorKind::Mismatch, what).with_peer(0).help(
+                "start all ranks by one launcher, in one command, and do not change the variables that it sets",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -266,6 +286,11 @@ fn swap(
     let (rank, size) = (to_u32(launch.rank())?, to_u32(launch.size())?);
     launch.put(&format!("{directory}-{rank}"), &value)?;
     launch.fence(patience)?;
+    if launch.get(&format!("{directory}-{rank}"))? != value {
+        let what = format!("another process took part as rank {rank}, too");
+        return Err(Error::new(ErrorKind::Mismatch, what)
+            .help("start each rank once, by one launcher, and do not change the variables that it sets"));
+    }
     let mut met = Met { directory, ..Met::default() };
     met.place = published(&value, rank).map_or_else(|_| shm::name(), |p| p.place);
     tracing::debug!(rank, "listens on {}", met.place);

@@ -29,6 +29,7 @@ mod collectives;
 mod communicator;
 mod context;
 mod desk;
+mod directory;
 mod flight;
 mod group;
 mod inter;

@@ -4,6 +4,7 @@ use super::call::Cache;
 use super::communicator::Communicator;
 use super::context::{Context, Members};
 use super::desk::Desks;
+use super::directory::Table;
 use super::liveness::Watch;
 use super::lock::Lock;
 use super::meet::{Addresses, Met, meet};
@@ -196,10 +197,10 @@ impl World {
         comm.barrier()
     }
 
-    /// All ranks once more, for calls that the user's are not counted after. One at a time.
-    fn aside(&self) -> Communicator {
+    /// All ranks once more, for calls that the user's are not counted after; one for each `purpose`.
+    fn aside(&self, purpose: u64) -> Communicator {
         let whole = &self.comm.context;
-        let context = Context::new(u64::MAX, whole.members.clone(), whole.rank);
+        let context = Context::new(u64::MAX - purpose, whole.members.clone(), whole.rank);
         Communicator::new(Arc::clone(&self.comm.lock), context)
     }
 
@@ -210,7 +211,7 @@ impl World {
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
         if self.size() > 1 && select::probes(&self.provider, &self.config, &model)? {
-            probed = Some(self.aside().probe([0, other.unwrap_or(1)], model.wire())?);
+            probed = Some(self.aside(0).probe([0, other.unwrap_or(1)], model.wire())?);
         }
         match probed.is_some() || other.is_none() {
             true => self.retune(probed),
@@ -356,6 +357,9 @@ fn start(
         selection.share(cores);
     }
     let located = neighbours.iter().copied().zip(places).collect();
+    // Others are strangers until all have told each other where they are.
+    let strangers = neighbours.len() + 1 < size;
+    let address = endpoint.as_ref().filter(|_| strangers).map(|e| e.address());
     let setup = Setup {
         rank: rank32,
         size: size32,
@@ -400,6 +404,10 @@ fn start(
     let mut world = World { comm, launch, provider, launcher, nodes, config, _progress: progress };
     if size > 1 {
         world.comm().barrier()?;
+    }
+    if let Some(address) = address {
+        let table = Table::gather(&world.aside(1), &address)?;
+        world.comm.hold().engine.look_up_in(Box::new(table));
     }
     if world.nodes.is_empty() {
         world.nodes = nodes_by_host(&world.comm(), identity.host)?.into();

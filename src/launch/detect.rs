@@ -1,7 +1,10 @@
 //! Which launcher started us. Never N silent jobs of size 1: a launcher that speaks of more ranks than one
 //! and cannot be reached is an error.
 
+use super::environment::{self, Place};
+use super::libpmi::{LibPmi, PALS, SLURM};
 use super::pmi1::Pmi1;
+use super::pmix::Pmix;
 use super::single::Single;
 use super::{Launch, fd, side};
 use crate::config::Config;
@@ -11,44 +14,104 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Set when this process joined its job over PMI: a launcher lets in each rank once.
+/// Set when this process joined its job: a launcher lets in each rank once.
 static JOINED: AtomicBool = AtomicBool::new(false);
 
-/// Finds the launcher and joins the job. In this order: the setting `launcher` (`pmi1`, `single`); an open
-/// socket in `PMI_FD`; `PMI_PORT` with `PMI_ID`; none, that is, a job of size 1.
+type Found = Option<Box<dyn Launch>>;
+
+/// Finds the launcher and joins the job. In this order, unless the setting `launcher` names one:
+///
+/// - `pmi1`: an open socket in `PMI_FD`; `PMI_PORT` with `PMI_ID`
+/// - `pmix`: `PMIX_NAMESPACE`, `PMIX_RANK` and `PMIX_SERVER_URI…`
+/// - `env`: `CIRCULANT_RANK`, `CIRCULANT_SIZE`, `CIRCULANT_ROOT`
+/// - `libpmi`: `PALS_RANKID`, or a step of Slurm with several ranks, by the library that the launcher brings
+/// - `single`: none, that is, a job of size 1
 ///
 /// # Errors
-/// When the environment says that we are one of several ranks but the launcher speaks no PMI-1 that can be
-/// reached; when the launcher does not answer within the setting `start-deadline`; when this process has
-/// joined already.
+/// When the environment says that we are one of several ranks but the launcher cannot be reached; when it does not answer
+/// within the setting `start-deadline`, or its library is missing; when this process has joined already.
 pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
     let variable = |name: &str| {
         let value = std::env::var_os(name)?;
         (!value.is_empty()).then(|| value.to_string_lossy().into_owned())
     };
     let patience = config.seconds("start-deadline")?;
+    let by = |way: &str| -> Result<Found> {
+        match way {
+            "pmi1" => Ok(pmi1(&variable, patience)?.map(|l| Box::new(l) as Box<dyn Launch>)),
+            "pmix" => pmix(&variable, config.text("libpmix"), patience),
+            "env" => env(&variable, patience),
+            _ => libpmi(&variable, config.text("libpmi"), patience, config.text("launcher") == "libpmi"),
+        }
+    };
     match config.text("launcher") {
         "single" => Ok(Box::new(Single::new())),
-        mode @ ("auto" | "pmi1") => {
-            if let Some(pmi) = pmi1(&variable, patience)? {
-                return Ok(Box::new(pmi));
+        "auto" => {
+            for way in ["pmi1", "pmix", "env", "libpmi"] {
+                if let Some(found) = by(way)? {
+                    return Ok(found);
+                }
             }
-            if mode == "pmi1" {
-                return Err(not_there(&variable));
-            }
-            match several(&variable) {
-                Some(error) => Err(error),
-                None => Ok(Box::new(Single::new())),
-            }
+            several(&variable).map_or_else(|| Ok(Box::new(Single::new()) as Box<dyn Launch>), Err)
         }
+        way @ ("pmi1" | "pmix" | "env" | "libpmi") => by(way)?.ok_or_else(|| not_there(way, &variable)),
         other => {
             Err(Error::new(ErrorKind::Config, format!("CIRCULANT_LAUNCHER: there is no launcher {other:?}"))
-                .help("it is auto, pmi1 or single"))
+                .help("it is auto, pmi1, pmix, env, libpmi or single"))
         }
     }
 }
 
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The PMIx client, where the environment names a server.
+fn pmix(variable: Variables<'_>, library: &str, patience: Duration) -> Result<Found> {
+    if variable("PMIX_NAMESPACE").is_none() || variable("PMIX_RANK").is_none() || server(variable).is_none() {
+        return Ok(None);
+    }
+    join_once()?;
+    match Pmix::join(library, patience) {
+        Ok(pmix) => Ok(Some(Box::new(pmix))),
+        // Who is known to be alone can do without the library.
+        Err(e) if e.kind() == ErrorKind::Library && several(variable).is_none() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// The variable in which a PMIx server says where it is; its name has a version in it.
+fn server(variable: Variables<'_>) -> Option<String> {
+    let versions = ["41", "4", "5", "3", "21", "2", "", "USOCK"];
+    versions.iter().find_map(|v| variable(&format!("PMIX_SERVER_URI{v}")))
+}
+
+/// The place that our own variables tell.
+fn env(variable: Variables<'_>, patience: Duration) -> Result<Found> {
+    let Some(place) = Place::of(variable)? else { return Ok(None) };
+    if place.size == 1 {
+        return Ok(Some(Box::new(Single::new())));
+    }
+    join_once()?;
+    Ok(Some(Box::new(environment::join(&place, patience)?)))
+}
+
+/// The launcher's own libpmi: PALS, and Slurm without a plugin. Not where something else has spoken of PMI: then the
+/// variables looked at here may be those of an outer job. `forced`: whatever the variables say.
+fn libpmi(variable: Variables<'_>, library: &str, patience: Duration, forced: bool) -> Result<Found> {
+    let pals = variable("PALS_RANKID").is_some();
+    let slurm = variable("SLURM_PROCID").is_some() && variable("SLURM_SRUN_COMM_PORT").is_some();
+    let expected = ["PALS_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"].into_iter().find_map(|name| {
+        let wanted = if name == "PALS_SIZE" { pals } else { variable("SLURM_PROCID").is_some() };
+        Some((variable(name).filter(|_| wanted)?.trim().parse::<usize>().ok()?, name))
+    });
+    let others = ["PMI_SIZE", "PMI_FD", "PMIX_RANK"].iter().any(|name| variable(name).is_some());
+    let alone = expected.is_some_and(|(size, _)| size <= 1);
+    if !forced && (others || alone || !(pals || slurm)) {
+        return Ok(None);
+    }
+    join_once()?;
+    let vendor = if pals { PALS } else { SLURM };
+    Ok(Some(Box::new(LibPmi::join(vendor, library, expected, patience)?)))
+}
 
 /// The PMI-1 client, where the environment leads to one.
 fn pmi1(variable: Variables<'_>, patience: Duration) -> Result<Option<Pmi1>> {
@@ -102,16 +165,17 @@ struct Sign {
     help: &'static str,
 }
 
-const SLURM: &str = "start it with: srun --mpi=pmi2 PROGRAM";
-const PMIX: &str =
-    "PMIx is not supported yet; start it with: srun --mpi=pmi2, mpiexec.hydra, or circulant run -n N PROGRAM";
+const STEP: &str = "start it with: srun --mpi=pmi2 PROGRAM";
+const PMIX: &str = "start the program by mpirun, prterun or srun itself, and leave PMIX_NAMESPACE, PMIX_RANK and \
+     PMIX_SERVER_URI… as they set them";
+const MODULE: &str = "start it with its mpiexec or aprun, or with: srun --mpi=pmi2 PROGRAM";
 const PMI: &str =
     "only the process that the launcher started can join, and no program in between may close the descriptor";
 
 const SIGNS: &[Sign] = &[
     Sign { size: "PMI_SIZE", with: "", launcher: "a PMI launcher", help: PMI },
-    Sign { size: "SLURM_STEP_NUM_TASKS", with: "SLURM_PROCID", launcher: "srun", help: SLURM },
-    Sign { size: "SLURM_NTASKS", with: "SLURM_PROCID", launcher: "Slurm", help: SLURM },
+    Sign { size: "SLURM_STEP_NUM_TASKS", with: "SLURM_PROCID", launcher: "srun", help: STEP },
+    Sign { size: "SLURM_NTASKS", with: "SLURM_PROCID", launcher: "Slurm", help: STEP },
     Sign { size: "OMPI_COMM_WORLD_SIZE", with: "", launcher: "mpirun of Open MPI", help: PMIX },
     Sign { size: "MPI_LOCALNRANKS", with: "", launcher: "mpiexec", help: PMI },
     Sign {
@@ -120,14 +184,14 @@ const SIGNS: &[Sign] = &[
         launcher: "Flux",
         help: "start it with: flux run -o pmi=simple PROGRAM",
     },
-    Sign { size: "PALS_SIZE", with: "", launcher: "HPE PALS", help: PMIX },
+    Sign { size: "PALS_SIZE", with: "", launcher: "HPE PALS", help: MODULE },
 ];
 
 /// Launchers that give a rank but no size: whether there are more ranks cannot be known.
 const PRESENCE: &[(&str, &str, &str)] = &[
     ("PMIX_RANK", "a PMIx launcher", PMIX),
     ("PMIX_NAMESPACE", "a PMIx launcher", PMIX),
-    ("PALS_RANKID", "HPE PALS", PMIX),
+    ("PALS_RANKID", "HPE PALS", MODULE),
 ];
 
 /// The error when the environment speaks of several ranks.
@@ -162,13 +226,24 @@ fn reach(variable: Variables<'_>) -> String {
     match (variable("PMI_FD"), pmi_fd(variable)) {
         (Some(fd), Some(Err(e))) => format!("PMI_FD={fd} is not an open socket ({e})"),
         _ if variable("PMI_PORT").is_some() => "PMI_PORT is set, but not PMI_ID".to_owned(),
-        _ => "neither PMI_FD nor PMI_PORT is set".to_owned(),
+        _ if variable("PMIX_RANK").is_some() || variable("PMIX_NAMESPACE").is_some() => {
+            let missing = ["PMIX_NAMESPACE", "PMIX_RANK"].into_iter().find(|name| variable(name).is_none());
+            format!("{} is not set", missing.unwrap_or("PMIX_SERVER_URI…"))
+        }
+        _ => "neither PMI_FD, PMI_PORT nor PMIX_RANK is set".to_owned(),
     }
 }
 
-fn not_there(variable: Variables<'_>) -> Error {
-    Error::new(ErrorKind::Launch, format!("CIRCULANT_LAUNCHER=pmi1, but {}", reach(variable)))
-        .help("start it with circulant run, mpiexec.hydra or srun --mpi=pmi2")
+fn not_there(way: &str, variable: Variables<'_>) -> Error {
+    let (why, help) = match way {
+        "pmix" => (reach(variable), "start it with mpirun, prterun or srun --mpi=pmix"),
+        "env" => (
+            "CIRCULANT_RANK is not set".to_owned(),
+            "set CIRCULANT_RANK, CIRCULANT_SIZE and CIRCULANT_ROOT=host:port for each process",
+        ),
+        _ => (reach(variable), "start it with circulant run, mpiexec.hydra or srun --mpi=pmi2"),
+    };
+    Error::new(ErrorKind::Launch, format!("CIRCULANT_LAUNCHER={way}, but {why}")).help(help)
 }
 
 #[cfg(test)]
@@ -193,9 +268,12 @@ mod tests {
             (&[("PMI_SIZE", "2"), ("PMI_FD", "x")], &["not a number"]),
             (
                 &[("OMPI_COMM_WORLD_SIZE", "8"), ("PMIX_RANK", "3")],
-                &["OMPI_COMM_WORLD_SIZE=8", "not supported yet"],
+                &["OMPI_COMM_WORLD_SIZE=8", "PMIX_NAMESPACE is not set"],
             ),
-            (&[("PMIX_NAMESPACE", "prte"), ("PMIX_RANK", "0")], &["PMIX_RANK", "not supported yet"]),
+            (
+                &[("PMIX_NAMESPACE", "prte"), ("PMIX_RANK", "0")],
+                &["PMIX_RANK", "PMIX_SERVER_URI… is not set"],
+            ),
             (&[("MPI_LOCALNRANKS", "2")], &["MPI_LOCALNRANKS=2"]),
             (&[("PALS_RANKID", "0")], &["PALS"]),
         ] {

@@ -1,7 +1,10 @@
 //! Who am I, how many are we, where do we live: one small trait and its implementations.
 
+pub mod environment;
+pub mod libpmi;
 pub mod mapping;
 pub mod pmi1;
+pub mod pmix;
 pub mod single;
 pub mod threads;
 pub mod wire;
@@ -11,8 +14,11 @@ pub mod server;
 
 mod detect;
 mod fd;
+mod foreign;
+mod root;
 mod side;
 mod value;
+mod worker;
 
 pub use detect::detect;
 
@@ -27,7 +33,8 @@ pub trait Launch: Send + std::fmt::Debug {
     fn rank(&self) -> usize;
     /// How many ranks there are.
     fn size(&self) -> usize;
-    /// Publishes `value` (any bytes, any length) under `key` (≤ 32 characters of `[a-z0-9-]`), once.
+    /// Publishes `value` (any bytes, any length) under `key` (≤ 32 characters of `[a-z0-9-]`), once. Keys say whose
+    /// they are: one that ends in `-<rank>` is put by that rank, any other by rank 0.
     ///
     /// # Errors
     /// When the launcher refuses or is gone.
@@ -63,6 +70,11 @@ pub struct Gone {
     pub rank: usize,
     /// How it ended ("killed by signal 9 (SIGKILL)", "exited with code 3").
     pub how: String,
+}
+
+/// The rank that puts `key`: the number behind its last dash, else rank 0.
+fn owner(key: &str) -> usize {
+    key.rsplit_once('-').and_then(|(_, rank)| rank.parse().ok()).unwrap_or(0)
 }
 
 /// Refuses keys that some launcher would not carry.

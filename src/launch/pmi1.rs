@@ -6,9 +6,12 @@ use super::side::Side;
 use super::wire::{Line, Lines, quote};
 use super::{Gone, Launch, mapping, value};
 use crate::error::{Error, ErrorKind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io::{ErrorKind as Io, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -19,7 +22,7 @@ const SLICE: Duration = Duration::from_millis(100);
 const SIZE_MAX: usize = 1 << 24;
 
 /// What both kinds of connection can do.
-trait Stream: Read + Write + Send + Debug {
+pub(super) trait Stream: Read + Write + AsFd + Send + Debug {
     fn limit(&self, wait: Duration) -> std::io::Result<()>;
 }
 
@@ -44,6 +47,8 @@ pub struct Pmi1 {
     stream: Box<dyn Stream>,
     lines: Lines,
     side: Option<Side>,
+    /// Ranks that are gone, where the connection itself says so (`environment`).
+    told: Option<VecDeque<Gone>>,
     rank: usize,
     size: usize,
     kvsname: String,
@@ -80,8 +85,24 @@ impl Pmi1 {
     /// When the address cannot be reached, or the launcher does not answer as it should.
     pub fn over_port(address: &str, id: &str, patience: Duration) -> Result<Self> {
         let stream = connect(address, patience)?;
-        let mut pmi = Self::new("pmi1 (PMI_PORT)", Box::new(stream), patience);
-        let deadline = Instant::now() + patience;
+        Self::new("pmi1 (PMI_PORT)", Box::new(stream), patience).introduce(id)
+    }
+
+    /// Joins over a connection to rank 0, which takes the launcher's part.
+    pub(super) fn to_rank_0(
+        name: &'static str,
+        stream: Box<dyn Stream>,
+        id: &str,
+        patience: Duration,
+    ) -> Result<Self> {
+        let mut pmi = Self::new(name, stream, patience);
+        pmi.told = Some(VecDeque::new());
+        pmi.introduce(id)
+    }
+
+    fn introduce(self, id: &str) -> Result<Self> {
+        let mut pmi = self;
+        let deadline = Instant::now() + pmi.patience;
         pmi.send(&format!("cmd=initack pmiid={id}\n"), deadline)?;
         pmi.receive("initack", deadline, "initack")?;
         let number = |pmi: &mut Self, name: &str| {
@@ -103,6 +124,7 @@ impl Pmi1 {
             stream,
             lines: Lines::default(),
             side: None,
+            told: None,
             rank: 0,
             size: 0,
             kvsname: String::new(),
@@ -152,15 +174,28 @@ impl Pmi1 {
         }
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let sent = self.stream.limit(left).and_then(|()| self.stream.write_all(request.as_bytes()));
-        sent.map_err(|e| self.fail(format!("the launcher is gone: {e}")))
+        sent.map_err(|e| self.fail(format!("{} is gone: {e}", self.server())))
     }
 
     /// The next line, which must be an `answer`. After a failure the connection is out of step: no further use.
     fn receive(&mut self, answer: &str, deadline: Instant, request: &str) -> Result<Vec<u8>> {
         loop {
+            if answer == "barrier_out"
+                && let Some(gone) = self.told.as_ref().and_then(VecDeque::front).cloned()
+            {
+                return Err(self.lost(&gone));
+            }
             match self.lines.pop() {
                 Ok(Some(raw)) => {
                     return match Line::parse(&raw) {
+                        Some(line) if self.told.is_some() && line.command() == b"gone" => {
+                            self.hear(&line);
+                            continue;
+                        }
+                        Some(line) if self.told.is_some() && line.command() == b"refused" => {
+                            let why = String::from_utf8_lossy(line.value().unwrap_or_default()).into_owned();
+                            Err(self.fail(format!("rank 0 refuses us: {why}")))
+                        }
                         Some(line) if line.command() == answer.as_bytes() => Ok(raw),
                         _ => Err(self.fail(format!(
                             "the launcher answered {} to {}",
@@ -188,25 +223,63 @@ impl Pmi1 {
         let mut buffer = [0; 4096];
         let got = self.stream.limit(slice).and_then(|()| self.stream.read(&mut buffer));
         match got {
-            Ok(0) => Err(self.fail("the launcher closed the connection".to_owned())),
+            Ok(0) => Err(self.fail(format!("{} closed the connection", self.server()))),
             Ok(len) => {
                 self.lines.push(&buffer[..len]);
                 Ok(())
             }
             Err(e) if matches!(e.kind(), Io::WouldBlock | Io::TimedOut) => {
                 match self.side.as_mut().filter(|_| watch).and_then(Side::peek).cloned() {
-                    Some(gone) => {
-                        let message =
-                            format!("rank {} is gone ({}) while we waited for it", gone.rank, gone.how);
-                        self.broken = Some(message.clone());
-                        Err(self.error(ErrorKind::PeerLost, message).with_peer(gone.rank))
-                    }
+                    Some(gone) => Err(self.lost(&gone)),
                     None => Ok(()),
                 }
             }
             Err(e) if e.kind() == Io::Interrupted => Ok(()),
-            Err(e) => Err(self.fail(format!("the launcher is gone: {e}"))),
+            Err(e) => Err(self.fail(format!("{} is gone: {e}", self.server()))),
         }
+    }
+
+    /// Who keeps the key-value space.
+    fn server(&self) -> &'static str {
+        if self.told.is_some() { "rank 0, which keeps the addresses," } else { "the launcher" }
+    }
+
+    fn lost(&mut self, gone: &Gone) -> Error {
+        let message = format!("rank {} is gone ({}) while we waited for it", gone.rank, gone.how);
+        self.broken = Some(message.clone());
+        self.error(ErrorKind::PeerLost, message).with_peer(gone.rank)
+    }
+
+    fn hear(&mut self, line: &Line<'_>) {
+        let how = String::from_utf8_lossy(line.value().unwrap_or_default()).into_owned();
+        if let (Some(told), Some(rank)) = (&mut self.told, line.number("rank")) {
+            told.push_back(Gone { rank, how });
+        }
+    }
+
+    /// Takes in what was said without being asked.
+    fn overhear(&mut self) -> Option<Gone> {
+        let told = self.told.as_ref()?;
+        if told.is_empty() && self.broken.is_none() && self.has_input() {
+            // What comes cannot be but such lines: nobody asked.
+            let read = self.read(Duration::from_millis(1), false);
+            while let Ok(Some(raw)) = self.lines.pop() {
+                if let Some(line) = Line::parse(&raw).filter(|l| l.command() == b"gone") {
+                    self.hear(&line);
+                }
+            }
+            if read.is_err() && self.rank != 0 {
+                let how = "closed its connection to us".to_owned();
+                self.told.as_mut()?.push_back(Gone { rank: 0, how });
+            }
+        }
+        self.told.as_mut()?.pop_front()
+    }
+
+    fn has_input(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut ready = [PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)];
+        poll(&mut ready, Some(&now)).is_ok_and(|n| n > 0)
     }
 
     /// The value under a key as it is in the launcher; the inner error is the raw answer.
@@ -295,22 +368,30 @@ impl Launch for Pmi1 {
     }
 
     fn gone(&mut self) -> Option<Gone> {
-        self.side.as_mut()?.take()
+        match &mut self.side {
+            Some(side) => side.take(),
+            None => self.overhear(),
+        }
     }
 
     fn abort(&mut self, code: i32, message: &str) {
-        // Only our own launcher is told why; to others the field would be unknown.
-        let why = match (&self.side, message.replace('\n', " ")) {
-            (Some(_), why) if !why.is_empty() => format!(" value={why}"),
+        // Only our own launchers are told why; to others the field would be unknown.
+        let ours = self.side.is_some() || self.told.is_some();
+        let why = match (ours, message.replace('\n', " ")) {
+            (true, why) if !why.is_empty() => format!(" value={why}"),
             _ => String::new(),
         };
-        if why.is_empty() && !message.is_empty() {
+        if self.side.is_none() && !message.is_empty() {
             eprintln!("circulant: rank {} aborts the job: {message}", self.rank);
         }
         // The connection may be out of step, but the launcher reads it all the same.
         let request = format!("cmd=abort exitcode={code}{why}\n");
         let _ = self.stream.limit(Duration::from_secs(1));
         let _ = self.stream.write_all(request.as_bytes());
+        if self.told.is_some() {
+            // The connection is closed when all others know; rank 0 must not leave before.
+            let _ = std::io::copy(&mut self.stream, &mut std::io::sink());
+        }
         self.broken.get_or_insert_with(|| "the job was aborted".to_owned());
     }
 
@@ -322,20 +403,23 @@ impl Launch for Pmi1 {
 }
 
 fn connect(address: &str, patience: Duration) -> Result<TcpStream> {
-    let trouble = |e: std::io::Error| {
-        Error::new(ErrorKind::Launch, format!("PMI_PORT={address} cannot be reached: {e}"))
-    };
+    connect_to(address, patience)
+        .map_err(|e| Error::new(ErrorKind::Launch, format!("PMI_PORT={address} cannot be reached: {e}")))
+}
+
+/// A connection to `host:port`, by whichever of its addresses answers.
+pub(super) fn connect_to(address: &str, patience: Duration) -> std::io::Result<TcpStream> {
     let mut last = std::io::Error::from(Io::AddrNotAvailable);
-    for address in address.to_socket_addrs().map_err(trouble)? {
+    for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, patience) {
             Ok(stream) => {
-                stream.set_nodelay(true).map_err(trouble)?;
+                stream.set_nodelay(true)?;
                 return Ok(stream);
             }
             Err(e) => last = e,
         }
     }
-    Err(trouble(last))
+    Err(last)
 }
 
 #[cfg(test)]

@@ -28,6 +28,21 @@ pub(super) fn first(piece: &[u8]) -> Option<(usize, Vec<u8>)> {
     Some((count, decode(&piece[dot + 1..])?))
 }
 
+/// A whole value out of its pieces, which `piece` fetches by their index. `None` when they are not ours.
+///
+/// # Errors
+/// What `piece` says.
+pub(super) fn join<E>(mut piece: impl FnMut(usize) -> Result<Vec<u8>, E>) -> Result<Option<Vec<u8>>, E> {
+    let Some((count, mut all)) = first(&piece(0)?) else { return Ok(None) };
+    for i in 1..count {
+        match decode(&piece(i)?) {
+            Some(bytes) => all.extend(bytes),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(all))
+}
+
 /// The key of a piece. A dot never occurs in our keys, so pieces of different keys cannot meet.
 pub(super) fn key(key: &str, piece: usize) -> String {
     match piece {
@@ -70,13 +85,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn join(pieces: &[String]) -> Option<Vec<u8>> {
-        let (count, mut all) = first(pieces[0].as_bytes())?;
-        assert_eq!(count, pieces.len());
-        for piece in &pieces[1..] {
-            all.extend(decode(piece.as_bytes())?);
-        }
-        Some(all)
+    fn joined(pieces: &[String]) -> Option<Vec<u8>> {
+        assert_eq!(first(pieces[0].as_bytes()).unwrap().0, pieces.len());
+        join(|i| pieces.get(i).map(|p| p.as_bytes().to_vec()).ok_or("too few")).unwrap()
     }
 
     #[test]
@@ -85,7 +96,7 @@ mod tests {
         for len in (0..2000).chain([4096, 65_537, 100_000]) {
             let pieces = pieces(&bytes[..len]);
             assert!(pieces.iter().all(|p| p.len() <= PIECE_MAX && p.bytes().all(|b| (33..127).contains(&b))));
-            assert_eq!(join(&pieces).unwrap(), &bytes[..len], "{len} bytes");
+            assert_eq!(joined(&pieces).unwrap(), &bytes[..len], "{len} bytes");
         }
         let long = key(&"k".repeat(32), PIECES_MAX);
         assert!(long.len() <= 63, "{long}");

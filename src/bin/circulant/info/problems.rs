@@ -72,8 +72,9 @@ fn settings(config: &Config) -> Vec<Problem> {
 
 /// Variables that look like ours and are not.
 fn unknown(variables: impl Iterator<Item = String>) -> Vec<Problem> {
-    // The launcher's side channel is no setting.
-    let ours = |name: &String| name.starts_with("CIRCULANT_") && name != "CIRCULANT_SIDE_FD";
+    // The launcher's side channel is no setting, nor is a rank's place.
+    let place = |name: &str| circulant::launch::environment::VARIABLES.contains(&name);
+    let ours = |name: &String| name.starts_with("CIRCULANT_") && name != "CIRCULANT_SIDE_FD" && !place(name);
     let strange = variables.filter(ours).filter(|name| SETTINGS.iter().all(|s| s.variable != name));
     strange
         .map(|name| {

@@ -1,0 +1,282 @@
+//! No launcher at all: each process is told its place by variables, as in a loop over ssh, in containers or in
+//! Kubernetes. Rank 0 keeps the addresses of all (root.rs), at `CIRCULANT_ROOT`.
+//!
+//! | variable | |
+//! |---|---|
+//! | `CIRCULANT_RANK` | our rank, from 0 |
+//! | `CIRCULANT_SIZE` | the number of ranks |
+//! | `CIRCULANT_ROOT` | `host:port` (`[address]:port`) where rank 0 listens and all others find it |
+//! | `CIRCULANT_JOB` | any word, the same at all ranks; keeps strangers and other jobs out (default: none) |
+
+use super::pmi1::{Pmi1, connect_to};
+use super::root::{Root, introduction};
+use crate::error::{Error, ErrorKind, Result};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// The variables that tell a process its place.
+pub const VARIABLES: [&str; 4] = ["CIRCULANT_RANK", "CIRCULANT_SIZE", "CIRCULANT_ROOT", "CIRCULANT_JOB"];
+
+const NAME: &str = "env (CIRCULANT_ROOT)";
+
+/// What the variables say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) rank: usize,
+    pub(super) size: usize,
+    root: String,
+    job: String,
+}
+
+/// More ranks than one thread should keep the addresses of.
+const SIZE_MAX: usize = 1 << 16;
+
+impl Place {
+    /// Our place; `None` when no variable tells it.
+    ///
+    /// # Errors
+    /// When the variables are incomplete, or make no sense.
+    pub(super) fn of(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>> {
+        let [rank, size, root, job] = VARIABLES.map(|name| variable(name).map(|v| v.trim().to_owned()));
+        if rank.is_none() && size.is_none() && root.is_none() {
+            return Ok(None);
+        }
+        let wrong = |what: String| {
+            Error::new(ErrorKind::Launch, what)
+                .help("set CIRCULANT_RANK, CIRCULANT_SIZE and CIRCULANT_ROOT=host:port for each process, or none of them")
+        };
+        let number = |name: &str, value: Option<String>| match value.as_deref().map(str::parse::<usize>) {
+            Some(Ok(n)) => Ok(n),
+            Some(Err(_)) => Err(wrong(format!("{name}={} is no number", value.unwrap_or_default()))),
+            None => Err(wrong(format!("{name} is not set, but others of its kind are"))),
+        };
+        let (rank, size) = (number(VARIABLES[0], rank)?, number(VARIABLES[1], size)?);
+        if rank >= size || size > SIZE_MAX {
+            return Err(wrong(format!("CIRCULANT_RANK={rank} of CIRCULANT_SIZE={size} cannot be")));
+        }
+        let (root, job) = (root.unwrap_or_default(), job.unwrap_or_default());
+        let port = root
+            .rsplit_once(':')
+            .and_then(|(host, port)| port.parse::<u16>().ok().filter(|_| !host.is_empty()));
+        if size > 1 && port.is_none_or(|port| port == 0) {
+            return Err(wrong(format!("CIRCULANT_ROOT={root:?} is not host:port")));
+        }
+        if !job.bytes().all(|b| b.is_ascii_graphic()) || job.len() > 256 {
+            return Err(wrong("CIRCULANT_JOB is not one word of plain characters".to_owned()));
+        }
+        Ok(Some(Self { rank, size, root, job }))
+    }
+}
+
+/// Joins, at rank 0 by opening the place where the others meet; within `patience`.
+///
+/// # Errors
+/// When the root's address cannot be opened or reached, or rank 0 knows another size, job or holder of our rank.
+pub(super) fn join(place: &Place, patience: Duration) -> Result<Pmi1> {
+    let id = introduction(place.rank, place.size, &place.job);
+    if place.rank == 0 {
+        return Pmi1::to_rank_0(NAME, Box::new(open(place)?), &id, patience);
+    }
+    let end = Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        // Rank 0 may start later, and its name may not be known before.
+        match connect_to(&place.root, left.min(Duration::from_secs(5)).max(Duration::from_millis(1))) {
+            Ok(stream) => return Pmi1::to_rank_0(NAME, Box::new(stream), &id, patience),
+            Err(e) if left.is_zero() => {
+                let what = format!(
+                    "rank 0 did not answer at CIRCULANT_ROOT={} within {} s: {e}",
+                    place.root,
+                    patience.as_secs_f64()
+                );
+                return Err(Error::new(ErrorKind::Launch, what)
+                    .at_rank(place.rank)
+                    .with_peer(0)
+                    .help("is rank 0 started, and does a firewall let this port through?"));
+            }
+            Err(_) => std::thread::sleep(left.min(Duration::from_millis(50))),
+        }
+    }
+}
+
+/// Starts the thread that keeps the addresses; rank 0's own way to it.
+fn open(place: &Place) -> Result<UnixStream> {
+    let trouble = |e: std::io::Error| {
+        let what = format!("rank 0 cannot listen at CIRCULANT_ROOT={}: {e}", place.root);
+        Error::new(ErrorKind::Launch, what)
+            .at_rank(0)
+            .help("take a free port of the machine where rank 0 runs")
+    };
+    let listener = listen(&place.root).map_err(trouble)?;
+    let (ours, theirs) = UnixStream::pair()?;
+    let root = Root::new(listener, theirs, place.size, &place.job)?;
+    std::thread::Builder::new().name("root".to_owned()).spawn(move || root.serve())?;
+    Ok(ours)
+}
+
+/// At the address that the name stands for, where it is ours; else (the address of a service before us) at any.
+fn listen(root: &str) -> std::io::Result<TcpListener> {
+    let mut taken = None;
+    for address in root.to_socket_addrs()? {
+        match TcpListener::bind(address) {
+            Ok(listener) => return Ok(listener),
+            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => taken = Some(e),
+            Err(_) => {}
+        }
+    }
+    if let Some(e) = taken {
+        return Err(e);
+    }
+    let port = root.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).unwrap_or(0);
+    let any: [SocketAddr; 2] = [(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()];
+    TcpListener::bind(&any[..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::Launch;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn place(rank: &str, size: &str, root: &str, job: &str) -> Result<Option<Place>> {
+        let values = [rank, size, root, job];
+        Place::of(&|name| {
+            let at = VARIABLES.iter().position(|v| *v == name)?;
+            (!values[at].is_empty()).then(|| values[at].to_owned())
+        })
+    }
+
+    /// A free port of this machine.
+    fn free() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().to_string()
+    }
+
+    #[test]
+    fn variables_are_all_or_none() {
+        assert_eq!(place("", "", "", "").unwrap(), None);
+        assert_eq!(place("", "", "", "job").unwrap(), None);
+        assert!(place("3", "4", "host:7000", "a-word").unwrap().is_some());
+        assert!(place("3", "4", "[::1]:7000", "").unwrap().is_some());
+        assert!(place("0", "1", "", "").unwrap().is_some());
+        for (bad, word) in [
+            (["3", "", "h:1", ""], "CIRCULANT_SIZE is not set"),
+            (["", "4", "h:1", ""], "CIRCULANT_RANK is not set"),
+            (["x", "4", "h:1", ""], "CIRCULANT_RANK=x is no number"),
+            (["4", "4", "h:1", ""], "cannot be"),
+            (["0", "0", "h:1", ""], "cannot be"),
+            (["0", "9999999", "h:1", ""], "cannot be"),
+            (["0", "2", "", ""], "is not host:port"),
+            (["0", "2", "host", ""], "is not host:port"),
+            (["0", "2", "host:0", ""], "is not host:port"),
+            (["0", "2", ":7000", ""], "is not host:port"),
+            (["0", "2", "h:1", "two words"], "one word"),
+        ] {
+            let e = place(bad[0], bad[1], bad[2], bad[3]).unwrap_err().to_string();
+            assert!(e.contains(word), "{bad:?}: {e}");
+        }
+    }
+
+    fn together<T: Send + 'static>(
+        size: usize,
+        job: &str,
+        part: impl Fn(usize, Pmi1) -> T + Clone + Send + 'static,
+    ) -> Vec<T> {
+        let root = free();
+        let ranks: Vec<_> = (0..size)
+            .map(|rank| {
+                let (part, root, job) = (part.clone(), root.clone(), job.to_owned());
+                let place = Place { rank, size, root, job };
+                std::thread::spawn(move || part(rank, join(&place, LONG).unwrap()))
+            })
+            .collect();
+        ranks.into_iter().map(|r| r.join().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_life() {
+        together(5, "job", |rank, mut me| {
+            assert_eq!((me.rank(), me.size(), me.name()), (rank, 5, NAME));
+            me.put(&format!("k-{rank}"), &vec![rank as u8; 3000]).unwrap();
+            me.fence(LONG).unwrap();
+            let peer = (rank + 1) % 5;
+            assert_eq!(me.get(&format!("k-{peer}")).unwrap(), vec![peer as u8; 3000]);
+            assert!(me.put(&format!("k-{rank}"), b"again").is_err());
+            me.fence(LONG).unwrap();
+            assert_eq!(me.gone(), None);
+            me.finalize().unwrap();
+        });
+    }
+
+    #[test]
+    fn who_is_gone_is_told() {
+        let told = together(4, "", |rank, mut me| {
+            me.fence(LONG).unwrap();
+            match rank {
+                3 => {
+                    me.abort(7, "no more\nof this");
+                    None
+                }
+                1 => {
+                    let e = me.fence(LONG).unwrap_err();
+                    assert_eq!((e.kind(), e.peer()), (ErrorKind::PeerLost, Some(3)));
+                    me.gone()
+                }
+                _ => {
+                    let end = Instant::now() + LONG;
+                    loop {
+                        match me.gone() {
+                            // 1 leaves, too, when it knows.
+                            Some(gone) if gone.rank == 3 => return Some(gone),
+                            _ => assert!(Instant::now() < end),
+                        }
+                    }
+                }
+            }
+        });
+        for gone in [&told[0], &told[1], &told[2]] {
+            assert_eq!(gone.as_ref().unwrap().how, "aborted the job with code 7: no more of this");
+        }
+    }
+
+    #[test]
+    fn strangers_and_liars_are_refused() {
+        let root = free();
+        let at = |rank, size, job: &str| Place { rank, size, root: root.clone(), job: job.to_owned() };
+        let zero = at(0, 3, "mine");
+        let mut me = join(&zero, LONG).unwrap();
+        for (place, words) in [
+            (at(1, 4, "mine"), "CIRCULANT_SIZE is 3 there and 4 here"),
+            (at(1, 3, "other"), "another job"),
+            (at(1, 3, ""), "another job"),
+        ] {
+            let e = join(&place, LONG).unwrap_err().to_string();
+            assert!(e.contains(words), "{e}");
+        }
+        let mut stranger = TcpStream::connect(&root).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let mut said = String::new();
+        stranger.read_to_string(&mut said).unwrap();
+        assert!(said.contains("is not PMI-1"), "{said}");
+        let one = join(&at(1, 3, "mine"), LONG).unwrap();
+        let e = join(&at(1, 3, "mine"), LONG).unwrap_err().to_string();
+        assert!(e.contains("there is a rank 1 already"), "{e}");
+        // The port is taken.
+        let e = join(&zero, LONG).unwrap_err().to_string();
+        assert!(e.contains("cannot listen"), "{e}");
+        drop(one);
+        assert_eq!(me.fence(LONG).unwrap_err().peer(), Some(1));
+    }
+
+    #[test]
+    fn without_rank_0_there_is_an_error() {
+        let place = Place { rank: 1, size: 2, root: free(), job: String::new() };
+        let e = join(&place, Duration::from_millis(100)).unwrap_err();
+        assert!(e.to_string().contains("did not answer at CIRCULANT_ROOT="), "{e}");
+        assert_eq!(e.peer(), Some(0));
+    }
+}

@@ -1,0 +1,225 @@
+//! PMIx, by loading its library: `srun --mpi=pmix`, `mpirun` of Open MPI, PRRTE's `prterun`.
+//!
+//! Used: init, put, commit, fence that collects (so that a get asks nobody far away), get, abort, finalize. Values go
+//! whole. A key that nobody put is never asked for: some servers would let us wait for ever.
+
+use super::foreign::{Found, NoPmix, PmixLibrary};
+use super::worker::Worker;
+use super::{Gone, Launch, check_key, owner};
+use crate::error::{Error, ErrorKind, Result};
+use std::time::Duration;
+
+/// A rank of a job whose launcher speaks PMIx.
+#[derive(Debug)]
+pub struct Pmix {
+    name: String,
+    worker: Worker<PmixLibrary>,
+    rank: usize,
+    size: usize,
+    /// All ranks are on one node.
+    together: bool,
+    patience: Duration,
+}
+
+/// More ranks than this, nobody has: the launcher is broken.
+const SIZE_MAX: usize = 1 << 24;
+
+impl Pmix {
+    /// Joins the job that the environment tells, with the library `library` (a name or path; `auto`: the launcher's
+    /// own, if it says where that is, else libpmix.so.2). Each answer must come within `patience`.
+    ///
+    /// # Errors
+    /// When the library is missing, or does not reach its launcher.
+    pub fn join(library: &str, patience: Duration) -> Result<Self> {
+        let names = names(library, std::env::var("PMIX_PREFIX").ok().as_deref());
+        let late =
+            || NoPmix::Refused(format!("PMIx_Init did not return within {} s", patience.as_secs_f64()));
+        let worker = Worker::start(move || PmixLibrary::join(&names), patience, late).map_err(refused)?;
+        let (rank, size) = (0, 0);
+        let mut pmix = Self { name: "pmix".to_owned(), worker, rank, size, together: false, patience };
+        let (file, version, rank) = pmix.call("version", |p| (p.name().to_owned(), p.version(), p.rank()))?;
+        let version = version.split(',').next().unwrap_or("").split(" (").next().unwrap_or("").to_owned();
+        tracing::debug!(file, version, "PMIx");
+        pmix.name = format!("pmix ({version})");
+        let size = match pmix.ask("pmix.job.size")? {
+            Ok(Found::Number(n)) => n,
+            Ok(_) => return Err(pmix.error(ErrorKind::Launch, "pmix.job.size is no number")),
+            Err(why) => return Err(pmix.error(ErrorKind::Launch, &format!("the size of the job: {why}"))),
+        };
+        (pmix.rank, pmix.size) = (rank as usize, size as usize);
+        if rank >= size || pmix.size > SIZE_MAX {
+            let what = format!("the launcher says we are rank {rank} of {size}");
+            return Err(pmix.error(ErrorKind::Launch, &what));
+        }
+        // The job's peers on this node. Who is where on other nodes we find out ourselves: launchers err there.
+        if let Ok(Found::Text(peers)) = pmix.ask("pmix.lpeers")? {
+            pmix.together = covers(&peers, pmix.size);
+        }
+        Ok(pmix)
+    }
+
+    /// What is known about the job; the inner error is the library's.
+    fn ask(&mut self, key: &'static str) -> Result<Result<Found, String>> {
+        self.call(key, move |p| p.get(None, key))
+    }
+
+    fn call<T: Send + 'static>(
+        &mut self,
+        what: &str,
+        call: impl FnOnce(&mut PmixLibrary) -> T + Send + 'static,
+    ) -> Result<T> {
+        let patience = self.patience;
+        self.within(patience, what, call)
+    }
+
+    fn within<T: Send + 'static>(
+        &mut self,
+        deadline: Duration,
+        what: &str,
+        call: impl FnOnce(&mut PmixLibrary) -> T + Send + 'static,
+    ) -> Result<T> {
+        let done = self.worker.call(what, deadline, call);
+        done.map_err(|e| self.error(e.kind(), e.message()))
+    }
+
+    fn error(&self, kind: ErrorKind, message: &str) -> Error {
+        Error::new(kind, format!("{}: {message}", self.name)).at_rank(self.rank)
+    }
+
+    fn checked<T>(&self, answer: Result<T, String>) -> Result<T> {
+        answer.map_err(|why| self.error(ErrorKind::Launch, &why))
+    }
+}
+
+/// What to load: the setting, or the launcher's own library before that of the system, as they understand each other
+/// best.
+fn names(library: &str, prefix: Option<&str>) -> Vec<String> {
+    if library != "auto" {
+        return vec![library.to_owned()];
+    }
+    let own = prefix.filter(|p| p.starts_with('/'));
+    let own = own
+        .into_iter()
+        .flat_map(|p| ["lib/openmpi", "lib", "lib64"].map(|d| format!("{p}/{d}/libpmix.so.2")));
+    own.chain(["libpmix.so.2", "libpmix.so"].map(str::to_owned)).collect()
+}
+
+fn refused(why: NoPmix) -> Error {
+    match why {
+        NoPmix::Missing(why) => {
+            let message = format!("a PMIx launcher started us, but its library cannot be loaded: {why}");
+            Error::new(ErrorKind::Library, message).help(
+                "install libpmix (Debian: libpmix2) on every node, or name it by CIRCULANT_LIBPMIX; under Slurm, srun \
+                 --mpi=pmi2 needs none",
+            )
+        }
+        NoPmix::Refused(why) => Error::new(ErrorKind::Launch, format!("a PMIx launcher started us, but: {why}"))
+            .help(
+                "start it by mpirun, prterun or srun --mpi=pmix itself (not in an environment copied from one); for a \
+                 job of its own size 1 set CIRCULANT_LAUNCHER=single",
+            ),
+    }
+}
+
+/// Whether `peers` ("0,2,1", also "0-2") are as many as `size`.
+fn covers(peers: &str, size: usize) -> bool {
+    let count = peers.split(',').try_fold(0usize, |sum, part| {
+        let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
+        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+        sum.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    });
+    count == Some(size)
+}
+
+/// The key as it stands in the launcher.
+fn full(key: &str) -> String {
+    format!("circulant-{key}")
+}
+
+impl Launch for Pmix {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        check_key(key)?;
+        if owner(key) != self.rank {
+            let what = format!("the key {key} is rank {}'s to put", owner(key));
+            return Err(self.error(ErrorKind::Argument, &what));
+        }
+        let (key, value) = (full(key), value.to_vec());
+        let done = self.call("PMIx_Put", move |p| p.put(&key, &value))?;
+        self.checked(done)
+    }
+
+    fn fence(&mut self, deadline: Duration) -> Result<()> {
+        let done = self.within(deadline, "PMIx_Fence", PmixLibrary::fence)?;
+        self.checked(done)
+    }
+
+    fn get(&mut self, key: &str) -> Result<Vec<u8>> {
+        check_key(key)?;
+        let (rank, name) = (u32::try_from(owner(key)).ok(), full(key));
+        match self.call(&format!("PMIx_Get of {key}"), move |p| p.get(rank, &name))? {
+            Ok(Found::Bytes(bytes)) => Ok(bytes),
+            Ok(_) => {
+                Err(self.error(ErrorKind::Launch, &format!("the value under the key {key} is not ours")))
+            }
+            Err(why) => Err(self.error(ErrorKind::Launch, &format!("nothing under the key {key}: {why}"))),
+        }
+    }
+
+    fn nodes(&self) -> Option<Vec<u32>> {
+        self.together.then(|| vec![0; self.size])
+    }
+
+    fn gone(&mut self) -> Option<Gone> {
+        // PMIx has events for this; real launchers do not send them.
+        None
+    }
+
+    fn abort(&mut self, code: i32, message: &str) {
+        let text = message.to_owned();
+        if !message.is_empty() {
+            eprintln!("circulant: rank {} aborts the job: {message}", self.rank);
+        }
+        // The answer may be our end.
+        let _ = self.within(Duration::from_secs(5), "PMIx_Abort", move |p| p.abort(code, &text));
+        self.worker.close("the job was aborted");
+    }
+
+    fn finalize(&mut self) -> Result<()> {
+        let done = self.call("PMIx_Finalize", PmixLibrary::finalize)?;
+        self.worker.close("already finalized");
+        self.checked(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_counted() {
+        assert!(covers("0,2,1", 3) && covers("0-3", 4) && covers("0-1, 3", 3) && covers("0", 1));
+        for bad in ["", "0,", "x", "3-1", "0-18446744073709551615,0", "0-1-2"] {
+            assert!(!covers(bad, 2), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_launchers_own_library_comes_first() {
+        assert_eq!(names("/x/libpmix.so", Some("/opt/prrte")), ["/x/libpmix.so"]);
+        assert_eq!(names("auto", None), ["libpmix.so.2", "libpmix.so"]);
+        assert_eq!(names("auto", Some("/opt/prrte"))[1], "/opt/prrte/lib/libpmix.so.2");
+        assert_eq!(names("auto", Some("relative")).len(), 2);
+    }
+}

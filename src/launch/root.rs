@@ -1,0 +1,335 @@
+//! The key-value space of ranks that no launcher started: a thread of rank 0, to which all others connect.
+//!
+//! It speaks PMI-1 as a launcher does that is reached by PMI_PORT, with two lines more: `refused value=<why>` in answer to
+//! an introduction, and `gone rank=<r> value=<how>` to all when a rank ends without a goodbye.
+
+use super::wire::{Line, Lines, quote};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashMap;
+use std::io::{self, ErrorKind as Io, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// How long a connection may stay without saying who it is.
+const STRANGE: Duration = Duration::from_secs(10);
+
+/// Bytes of keys and values that one rank may put.
+const MOST: usize = 64 << 20;
+
+/// What a connection needs to be.
+trait Link: Read + Write + AsFd + Send {}
+impl Link for TcpStream {}
+impl Link for UnixStream {}
+
+struct Peer {
+    link: Box<dyn Link>,
+    lines: Lines,
+    out: Vec<u8>,
+    rank: Option<usize>,
+    since: Instant,
+    put: usize,
+    inside: bool,
+    /// It said goodbye, and waits for ours (rank 0) or has it.
+    leaving: bool,
+    /// To be closed once `out` is written.
+    closing: bool,
+    /// Nothing more can be read or written.
+    dead: bool,
+}
+
+/// The state of the space.
+pub(super) struct Root {
+    listener: TcpListener,
+    size: usize,
+    job: String,
+    peers: Vec<Peer>,
+    values: HashMap<Vec<u8>, Vec<u8>>,
+    /// Which ranks ever came, and how many of them ended.
+    came: Vec<bool>,
+    ended: usize,
+    gone: Vec<String>,
+}
+
+/// What a rank introduces itself with: `<rank>/<size>/<job>`.
+pub(super) fn introduction(rank: usize, size: usize, job: &str) -> String {
+    format!("{rank}/{size}/{job}")
+}
+
+impl Root {
+    /// Serves `size` ranks of `job` at `listener`; `own` leads to rank 0 itself.
+    pub(super) fn new(listener: TcpListener, own: UnixStream, size: usize, job: &str) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        own.set_nonblocking(true)?;
+        let mut root = Self {
+            listener,
+            size,
+            job: job.to_owned(),
+            peers: Vec::new(),
+            values: HashMap::new(),
+            came: vec![false; size],
+            ended: 0,
+            gone: Vec::new(),
+        };
+        root.welcome(Box::new(own));
+        Ok(root)
+    }
+
+    /// Until all ranks have said goodbye or are gone, or rank 0 is.
+    pub(super) fn serve(mut self) {
+        while !self.over() {
+            if self.wait().is_err() {
+                return;
+            }
+            self.accept();
+            for i in 0..self.peers.len() {
+                self.read(i);
+            }
+            // Twice, as the last goodbye waits until the others are closed. Rank 0 comes last: when it leaves, so do we.
+            for _ in 0..2 {
+                self.settle();
+                self.peers.iter_mut().rev().for_each(Peer::write);
+                self.peers.retain(|p| !p.dead && !(p.closing && p.out.is_empty()));
+            }
+        }
+    }
+
+    fn over(&self) -> bool {
+        let waiting = self.peers.iter().any(|p| p.rank.is_some());
+        !waiting && self.came.first() == Some(&true)
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let mut ready: Vec<PollFd<'_>> = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        for peer in &self.peers {
+            let out = if peer.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            ready.push(PollFd::from_borrowed_fd(peer.link.as_fd(), PollFlags::IN | out));
+        }
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        match poll(&mut ready, Some(&second)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn accept(&mut self) {
+        // More than the ranks and some strangers are not let in at a time.
+        while self.peers.len() < self.size + 64 {
+            let Ok((stream, _)) = self.listener.accept() else { break };
+            if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
+                self.welcome(Box::new(stream));
+            }
+        }
+    }
+
+    fn welcome(&mut self, link: Box<dyn Link>) {
+        self.peers.push(Peer {
+            link,
+            lines: Lines::default(),
+            out: Vec::new(),
+            rank: None,
+            since: Instant::now(),
+            put: 0,
+            inside: false,
+            leaving: false,
+            closing: false,
+            dead: false,
+        });
+    }
+
+    fn read(&mut self, i: usize) {
+        self.peers[i].read();
+        loop {
+            let peer = &mut self.peers[i];
+            match peer.lines.pop() {
+                Ok(Some(raw)) if !peer.closing => self.answer(i, &raw),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => {
+                    peer.dead = true;
+                    break;
+                }
+            }
+        }
+        let peer = &self.peers[i];
+        let over = peer.dead || peer.rank.is_none() && peer.since.elapsed() > STRANGE;
+        if over {
+            self.lose(i, "closed its connection to rank 0");
+        }
+    }
+
+    /// A connection is at its end; one of a rank that said no goodbye is told to all.
+    fn lose(&mut self, i: usize, how: &str) {
+        let peer = &mut self.peers[i];
+        peer.dead = true;
+        if let Some(rank) = peer.rank.filter(|_| !peer.leaving) {
+            peer.leaving = true;
+            self.ended += 1;
+            self.tell_gone(rank, how);
+        }
+    }
+
+    fn tell_gone(&mut self, rank: usize, how: &str) {
+        let line = format!("cmd=gone rank={rank} value={}\n", how.replace('\n', " "));
+        for peer in self.peers.iter_mut().filter(|p| p.rank.is_some_and(|r| r != rank)) {
+            peer.out.extend(line.as_bytes());
+        }
+        // For those that come later.
+        self.gone.push(line);
+    }
+
+    fn answer(&mut self, i: usize, raw: &[u8]) {
+        let Some(line) = Line::parse(raw) else {
+            return self.refuse(i, &format!("{} is not PMI-1", quote(raw)));
+        };
+        if self.peers[i].rank.is_none() {
+            return match line.command() {
+                b"initack" => self.introduce(i, line.text("pmiid").unwrap_or("")),
+                _ => self.refuse(i, "first say who you are"),
+            };
+        }
+        let said = match line.command() {
+            b"init" => "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1".into(),
+            b"get_maxes" => "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024".into(),
+            b"get_my_kvsname" => "cmd=my_kvsname rc=0 kvsname=env".into(),
+            b"put" => self.put(i, &line),
+            b"get" => match self.values.get(line.field("key").unwrap_or_default()) {
+                Some(value) => [b"cmd=get_result rc=0 value=", &value[..]].concat(),
+                None => "cmd=get_result rc=-1 msg=unknown".into(),
+            },
+            b"barrier_in" => {
+                self.peers[i].inside = true;
+                return;
+            }
+            b"finalize" => {
+                self.peers[i].leaving = true;
+                self.ended += 1;
+                return;
+            }
+            b"abort" => return self.abort(i, &line),
+            _ => return self.refuse(i, &format!("{} is not understood", quote(raw))),
+        };
+        self.peers[i].say(&said);
+    }
+
+    fn put(&mut self, i: usize, line: &Line<'_>) -> Vec<u8> {
+        let (Some(key), Some(value)) = (line.field("key"), line.value()) else {
+            return "cmd=put_result rc=-1 msg=no_key_or_value".into();
+        };
+        self.peers[i].put += key.len() + value.len();
+        if self.peers[i].put > MOST {
+            return "cmd=put_result rc=-1 msg=too_much".into();
+        }
+        match self.values.insert(key.to_vec(), value.to_vec()) {
+            None => "cmd=put_result rc=0".into(),
+            Some(_) => "cmd=put_result rc=-1 msg=duplicate_key".into(),
+        }
+    }
+
+    fn introduce(&mut self, i: usize, id: &str) {
+        let mut words = id.splitn(3, '/');
+        let mut number = || words.next().and_then(|w| w.parse::<usize>().ok());
+        let (rank, size) = (number(), number());
+        // The word first: who does not know it learns nothing.
+        if words.next() != Some(self.job.as_str()) {
+            return self.refuse(i, "it keeps the addresses of another job (CIRCULANT_JOB)");
+        }
+        let (Some(rank), Some(size)) = (rank, size) else { return self.refuse(i, "no rank or size") };
+        if size != self.size {
+            return self.refuse(i, &format!("CIRCULANT_SIZE is {} there and {size} here", self.size));
+        }
+        match self.came.get_mut(rank) {
+            Some(came @ false) => *came = true,
+            Some(true) => return self.refuse(i, &format!("there is a rank {rank} already (CIRCULANT_RANK)")),
+            None => return self.refuse(i, &format!("CIRCULANT_RANK={rank} is not below {size}")),
+        }
+        let gone = self.gone.concat();
+        let peer = &mut self.peers[i];
+        peer.rank = Some(rank);
+        let told = format!("cmd=initack rc=0\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0\n");
+        peer.out.extend(told.into_bytes());
+        peer.out.extend(gone.into_bytes());
+    }
+
+    fn refuse(&mut self, i: usize, why: &str) {
+        self.peers[i].say(format!("cmd=refused value={why}").as_bytes());
+        self.peers[i].closing = true;
+        self.lose_quietly(i, why);
+    }
+
+    /// A refused connection may have been a rank.
+    fn lose_quietly(&mut self, i: usize, why: &str) {
+        let peer = &mut self.peers[i];
+        if let Some(rank) = peer.rank.filter(|_| !peer.leaving) {
+            peer.leaving = true;
+            self.ended += 1;
+            self.tell_gone(rank, &format!("was refused: {why}"));
+        }
+    }
+
+    fn abort(&mut self, i: usize, line: &Line<'_>) {
+        let code = line.number::<i32>("exitcode").unwrap_or(1);
+        let why = line.value().map(|v| format!(": {}", String::from_utf8_lossy(v))).unwrap_or_default();
+        let peer = &mut self.peers[i];
+        (peer.leaving, peer.closing) = (true, true);
+        self.ended += 1;
+        if let Some(rank) = peer.rank {
+            self.tell_gone(rank, &format!("aborted the job with code {code}{why}"));
+        }
+    }
+
+    /// Opens the fence when all are inside, and answers goodbyes: rank 0's last, as its process takes us along.
+    fn settle(&mut self) {
+        if self.peers.iter().filter(|p| p.inside).count() == self.size {
+            for peer in &mut self.peers {
+                peer.inside = false;
+                peer.say(b"cmd=barrier_out rc=0");
+            }
+        }
+        let last = self.ended >= self.size && self.peers.iter().all(|p| p.rank.unwrap_or(0) == 0);
+        for peer in self.peers.iter_mut().filter(|p| p.leaving && !p.closing) {
+            if peer.rank != Some(0) || last {
+                peer.say(b"cmd=finalize_ack rc=0");
+                peer.closing = true;
+            }
+        }
+    }
+}
+
+impl Peer {
+    fn say(&mut self, line: &[u8]) {
+        self.out.extend(line);
+        self.out.push(b'\n');
+    }
+
+    fn read(&mut self) {
+        let mut buffer = [0; 16 << 10];
+        // Not for ever, however much comes: others wait.
+        for _ in 0..16 {
+            match self.link.read(&mut buffer) {
+                Ok(0) => self.dead = true,
+                Ok(len) => {
+                    self.lines.push(&buffer[..len]);
+                    continue;
+                }
+                Err(e) if e.kind() == Io::Interrupted => continue,
+                Err(e) if e.kind() == Io::WouldBlock => {}
+                Err(_) => self.dead = true,
+            }
+            return;
+        }
+    }
+
+    fn write(&mut self) {
+        while !self.out.is_empty() && !self.dead {
+            match self.link.write(&self.out) {
+                Ok(0) => self.dead = true,
+                Ok(len) => drop(self.out.drain(..len)),
+                Err(e) if e.kind() == Io::Interrupted => {}
+                Err(e) if e.kind() == Io::WouldBlock => return,
+                Err(_) => self.dead = true,
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A thread for a launcher's library: its calls may wait for ever, ours have deadlines.
+
+use crate::error::{Error, ErrorKind, Result};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+type Request<L> = Box<dyn FnOnce(&mut L) + Send>;
+
+/// The thread that has the library `L`. It ends with this; one that hangs in a call is left alone.
+pub(super) struct Worker<L> {
+    requests: Sender<Request<L>>,
+    /// Why no further call can be made.
+    broken: Option<String>,
+}
+
+impl<L> std::fmt::Debug for Worker<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("broken", &self.broken).finish_non_exhaustive()
+    }
+}
+
+impl<L: 'static> Worker<L> {
+    /// Opens the library in a thread of its own, within `deadline`.
+    ///
+    /// # Errors
+    /// What `open` says, or that it takes too long.
+    pub(super) fn start<E: Send + 'static>(
+        open: impl FnOnce() -> Result<L, E> + Send + 'static,
+        deadline: Duration,
+        late: impl FnOnce() -> E,
+    ) -> Result<Self, E> {
+        let (requests, todo) = channel::<Request<L>>();
+        let (told, opened) = channel();
+        let work = move || {
+            let mut library = match open() {
+                Ok(library) => library,
+                Err(e) => return drop(told.send(Err(e))),
+            };
+            // Who waited too long has left.
+            if told.send(Ok(())).is_ok() {
+                todo.into_iter().for_each(|request| request(&mut library));
+            }
+        };
+        // One that cannot be started drops `told`, as if it were late.
+        let _ = std::thread::Builder::new().name("launcher".to_owned()).spawn(work);
+        match opened.recv_timeout(deadline) {
+            Ok(Ok(())) => Ok(Self { requests, broken: None }),
+            Ok(Err(e)) => Err(e),
+            Err(_) => Err(late()),
+        }
+    }
+
+    /// Makes a call. After one that was too late none can be made, as it may still be under way.
+    ///
+    /// # Errors
+    /// When it does not come back within `deadline`, or an earlier one did not.
+    pub(super) fn call<T: Send + 'static>(
+        &mut self,
+        what: &str,
+        deadline: Duration,
+        call: impl FnOnce(&mut L) -> T + Send + 'static,
+    ) -> Result<T> {
+        if let Some(why) = &self.broken {
+            return Err(Error::new(ErrorKind::Launch, why.clone()));
+        }
+        let (told, answer) = channel();
+        let request: Request<L> = Box::new(move |library| drop(told.send(call(library))));
+        let _ = self.requests.send(request);
+        answer.recv_timeout(deadline).map_err(|e| {
+            let (kind, why) = match e {
+                RecvTimeoutError::Timeout => {
+                    (ErrorKind::Timeout, format!("the launcher did not answer {what} in time"))
+                }
+                RecvTimeoutError::Disconnected => {
+                    (ErrorKind::Launch, format!("the launcher's library ended in {what}"))
+                }
+            };
+            self.broken = Some(why.clone());
+            Error::new(kind, why)
+        })
+    }
+
+    /// No further call: `why`.
+    pub(super) fn close(&mut self, why: &str) {
+        self.broken.get_or_insert_with(|| why.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn calls_have_deadlines() {
+        let mut worker = Worker::start(|| Ok::<_, String>(1), LONG, String::new).unwrap();
+        assert_eq!(worker.call("add", LONG, |n| *n + 1).unwrap(), 2);
+        let (hold, held) = channel::<()>();
+        let late = worker.call("wait", Duration::from_millis(20), move |_| held.recv().is_err());
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::Timeout);
+        drop(hold);
+        let e = worker.call("add", LONG, |n| *n + 1).unwrap_err();
+        assert!(e.to_string().contains("did not answer wait in time"), "{e}");
+    }
+
+    #[test]
+    fn a_library_that_does_not_open_is_an_error() {
+        let refused = Worker::<()>::start(|| Err("no"), LONG, || "late");
+        assert_eq!(refused.err(), Some("no"));
+        let (hold, held) = channel::<()>();
+        let late = Worker::start(move || Ok(held.recv().is_err()), Duration::from_millis(20), || "late");
+        assert_eq!(late.err(), Some("late"));
+        drop(hold);
+    }
+}
