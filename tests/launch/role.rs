@@ -52,7 +52,9 @@ fn values(most: usize) {
     let mut me = join();
     let (rank, size) = (me.rank(), me.size());
     if let Some(nodes) = me.nodes() {
-        assert_eq!(nodes, vec![0; size]);
+        let told = std::env::var("LAUNCH_TEST_NODES").ok();
+        let want = told.map_or(vec![0; size], |t| t.split(',').map(|n| n.parse().unwrap()).collect());
+        assert_eq!(nodes, want);
     }
     let value = |rank: usize, len: usize| {
         (0..len).map(|i| (i * 31 + rank * 7 + len).to_le_bytes()[0]).collect::<Vec<u8>>()
