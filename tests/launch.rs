@@ -14,6 +14,8 @@ mod agents;
 #[path = "launch/job.rs"]
 #[allow(dead_code, reason = "shared with the tests of the wire, which use other parts of it")]
 mod job;
+#[path = "launch/options.rs"]
+mod options;
 #[path = "launch/role.rs"]
 mod role;
 
@@ -74,7 +76,7 @@ fn main() {
         // What is not installed counts as ignored.
         Trial::test(name, run).with_ignored_flag(!there)
     };
-    let trials = tests.iter().chain(&agents::tests()).map(trial).collect();
+    let trials = tests.iter().chain(&agents::tests()).chain(&options::tests()).map(trial).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 

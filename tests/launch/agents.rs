@@ -6,11 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Names, and whether the test can run here.
+/// Names of these tests, and whether the test can run here.
 pub(crate) fn tests() -> Vec<(&'static str, fn(), bool)> {
     vec![
         ("hosts_share_the_ranks", hosts_share_the_ranks, true),
-        ("hosts_from_a_file", hosts_from_a_file, true),
         ("values_over_hosts", values_over_hosts, true),
         ("values_over_a_tree_of_hosts", values_over_a_tree_of_hosts, true),
         ("exit_codes_over_hosts", exit_codes_over_hosts, true),
@@ -26,16 +25,13 @@ pub(crate) fn tests() -> Vec<(&'static str, fn(), bool)> {
         ("agents_do_not_wait_busily", agents_do_not_wait_busily, true),
         ("two_jobs_and_names_with_spaces", two_jobs_and_names_with_spaces, true),
         ("many_ranks_over_hosts", many_ranks_over_hosts, true),
+        ("a_thousand_ranks_start_in_few_messages", a_thousand_ranks_start_in_few_messages, true),
         ("an_mpich_program_over_hosts", an_mpich_program_over_hosts, have("mpicc.mpich")),
-        ("options_of_other_launchers", options_of_other_launchers, true),
-        ("several_programs", several_programs, true),
-        ("ranks_on_cores", ranks_on_cores, true),
-        ("wrong_hosts", wrong_hosts, true),
     ]
 }
 
 /// A stand-in for ssh that does this first, with the host in `$1`.
-fn stand_in(name: &str, first: &str) -> PathBuf {
+pub(crate) fn stand_in(name: &str, first: &str) -> PathBuf {
     let file = scratch(name);
     // The shell stays between, as ssh does.
     let text = format!("#!/bin/sh\n{first}\nshift\nsh -c \"$*\"\nexit $?\n");
@@ -45,7 +41,7 @@ fn stand_in(name: &str, first: &str) -> PathBuf {
 }
 
 /// A job on these hosts.
-fn on(hosts: &str, arguments: &[&str]) -> Job {
+pub(crate) fn on(hosts: &str, arguments: &[&str]) -> Job {
     let exec = stand_in(&format!("rsh {}", job::unique()), ":");
     let mut job = Job::run(&["--launcher-exec", exec.to_str().unwrap(), "--hosts", hosts]);
     job.arguments(arguments);
@@ -61,20 +57,22 @@ fn role_on(hosts: &str, role: &str, arguments: &[&str]) -> Job {
     job
 }
 
-fn sorted(text: &str) -> Vec<&str> {
+pub(crate) fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines
 }
 
-const WHO: &str = "echo $PMI_RANK of $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS";
+pub(crate) const WHO: &str = "echo $PMI_RANK of $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS";
 
 fn hosts_share_the_ranks() {
     let done = on("a:2,b", &["-n", "3", "-l", "sh", "-c", WHO]).output();
     let want = ["[0] 0 of 3, 0 of 2", "[1] 1 of 3, 1 of 2", "[2] 2 of 3, 0 of 1"];
     assert_eq!((done.code, sorted(&done.out)), (0, want.to_vec()), "{done:?}");
     // As many as there are places, where nobody says.
-    for (hosts, more, count) in [("a:2,b:3", &[][..], 5), ("a,b", &["--ppn", "3"], 6), ("a,b", &["-ppn", "1"], 2)] {
+    for (hosts, more, count) in
+        [("a:2,b:3", &[][..], 5), ("a,b", &["--ppn", "3"], 6), ("a,b", &["-ppn", "1"], 2)]
+    {
         let done = on(hosts, &[more, &["echo", "x"]].concat()).output();
         assert_eq!((done.code, done.out.matches("x\n").count()), (0, count), "{hosts} {more:?}: {done:?}");
     }
@@ -83,21 +81,6 @@ fn hosts_share_the_ranks() {
     assert_eq!(sorted(&done.out), ["1", "1", "2", "2"], "{done:?}");
     let done = job::run(&["--hosts", "localhost", "-n", "2", "echo", "here"]);
     assert_eq!((done.code, &done.out[..]), (0, "here\nhere\n"), "{done:?}");
-}
-
-fn hosts_from_a_file() {
-    let file = scratch("hosts");
-    std::fs::write(&file, "# two\na slots=1\n\nb:2\n").unwrap();
-    let exec = stand_in("rsh-file", ":");
-    let arguments =
-        ["--launcher-exec", exec.to_str().unwrap(), "--hostfile", file.to_str().unwrap(), "-l", "sh", "-c", WHO];
-    let done = job::run(&arguments);
-    let want = ["[0] 0 of 3, 0 of 1", "[1] 1 of 3, 0 of 2", "[2] 2 of 3, 1 of 2"];
-    assert_eq!((done.code, sorted(&done.out)), (0, want.to_vec()), "{done:?}");
-    std::fs::write(&file, "a\nb slots=many\n").unwrap();
-    let done = job::run(&arguments);
-    assert!(done.code == 2 && done.err.contains("line 2: host b: \"many\" is no number"), "{done:?}");
-    let _ = (std::fs::remove_file(file), std::fs::remove_file(exec));
 }
 
 fn values_over_hosts() {
@@ -113,12 +96,30 @@ fn values_over_a_tree_of_hosts() {
         assert_eq!((done.code, done.out.matches("ok\n").count()), (0, 8), "{done:?}");
     }
     // An end far down comes up, and so does a host that cannot be reached from there.
-    let done = on("a,b,c,d,e", &["-n", "5", "--fanout", "1", "--grace", "0.1", "sh", "-c", "[ $PMI_RANK = 4 ] && exit 3; sleep 100"]).output();
+    let done = on(
+        "a,b,c,d,e",
+        &["-n", "5", "--fanout", "1", "--grace", "0.1", "sh", "-c", "[ $PMI_RANK = 4 ] && exit 3; sleep 100"],
+    )
+    .output();
     assert!(done.code == 3 && done.err.contains(" on e) exited with code 3"), "{done:?}");
     let exec = stand_in("rsh-far", "[ $1 = c ] && { echo nobody is there >&2; exit 255; }");
-    let mut job = Job::run(&["--launcher-exec", exec.to_str().unwrap(), "-H", "a,b,c,d", "-n", "4", "--fanout", "1", "sleep", "100"]);
+    let mut job = Job::run(&[
+        "--launcher-exec",
+        exec.to_str().unwrap(),
+        "-H",
+        "a,b,c,d",
+        "-n",
+        "4",
+        "--fanout",
+        "1",
+        "sleep",
+        "100",
+    ]);
     let done = job.output();
-    let words = format!("host c cannot be reached: {} exited with code 255", exec.file_name().unwrap().to_str().unwrap());
+    let words = format!(
+        "host c cannot be reached: {} exited with code 255",
+        exec.file_name().unwrap().to_str().unwrap()
+    );
     assert!(done.code == 1 && done.err.contains(&words), "{done:?}");
     none_left(&job.mark);
     std::fs::remove_file(exec).unwrap();
@@ -128,7 +129,11 @@ fn exit_codes_over_hosts() {
     for (script, code, words) in [
         ("exit 0", 0, ""),
         ("if [ $PMI_RANK = 2 ]; then exit 3; fi; sleep 100", 3, " on b) exited with code 3"),
-        ("if [ $PMI_RANK = 3 ]; then kill -9 $$; fi; sleep 100", 137, " on b) was killed by signal 9 (SIGKILL)"),
+        (
+            "if [ $PMI_RANK = 3 ]; then kill -9 $$; fi; sleep 100",
+            137,
+            " on b) was killed by signal 9 (SIGKILL)",
+        ),
         ("if [ $PMI_RANK = 0 ]; then kill -SEGV $$; fi; sleep 100", 139, "SIGSEGV"),
     ] {
         let mut job = on("a:2,b:2", &["--grace", "0.1", "sh", "-c", script]);
@@ -141,7 +146,10 @@ fn exit_codes_over_hosts() {
     }
     let mut job = role_on("a,b,c", "abort", &["-n", "3"]);
     let done = job.output();
-    assert!(done.code == 7 && done.err.contains(" on b) aborted the job with code 7: no more of this"), "{done:?}");
+    assert!(
+        done.code == 7 && done.err.contains(" on b) aborted the job with code 7: no more of this"),
+        "{done:?}"
+    );
     none_left(&job.mark);
     let done = on("a", &["-n", "1", "no-such-program"]).output();
     assert!(done.code == 127 && done.err.contains("no-such-program cannot be started"), "{done:?}");
@@ -166,7 +174,8 @@ fn signals_reach_other_hosts() {
     job.kill(Signal::TERM);
     let done = job.output();
     assert_eq!((done.out.matches("got").count(), done.code), (3, 0), "{done:?}");
-    let mut job = on("a,b", &["-n", "3", "sh", "-c", "trap '' INT TERM; echo ready; while :; do sleep 0.05; done"]);
+    let mut job =
+        on("a,b", &["-n", "3", "sh", "-c", "trap '' INT TERM; echo ready; while :; do sleep 0.05; done"]);
     job.start();
     job.wait_for("ready", 3);
     job.kill(Signal::INT);
@@ -174,7 +183,18 @@ fn signals_reach_other_hosts() {
     job.kill(Signal::INT);
     assert_eq!(job.output().code, 130);
     none_left(&job.mark);
-    let mut job = on("a,b", &["-n", "2", "--grace", "0.3", "sh", "-c", "[ $PMI_RANK = 1 ] && exit 4; trap 'echo term' TERM; while :; do sleep 0.05; done"]);
+    let mut job = on(
+        "a,b",
+        &[
+            "-n",
+            "2",
+            "--grace",
+            "0.3",
+            "sh",
+            "-c",
+            "[ $PMI_RANK = 1 ] && exit 4; trap 'echo term' TERM; while :; do sleep 0.05; done",
+        ],
+    );
     let done = job.output();
     assert_eq!((done.code, &done.out[..]), (4, "term\n"), "{done:?}");
     assert!(done.took > Duration::from_secs(2), "KILL comes 2 s after TERM");
@@ -187,7 +207,8 @@ fn kill(pid: u32) {
 
 fn no_orphans_on_other_hosts() {
     // Each rank has children, in its process group and in a session of their own.
-    let script = "trap '' TERM INT HUP; sh -c 'sleep 300 & wait' & setsid sleep 300 & echo ready; sleep 300; wait";
+    let script =
+        "trap '' TERM INT HUP; sh -c 'sleep 300 & wait' & setsid sleep 300 & echo ready; sleep 300; wait";
     let begin = |fanout: &str| {
         let mut job = on("a,b,c", &["-n", "4", "--grace", "0.1", "--fanout", fanout, "sh", "-c", script]);
         job.start();
@@ -202,14 +223,22 @@ fn no_orphans_on_other_hosts() {
         none_left(&job.mark);
     }
     let ours = |done: &Done, what: &str| {
-        assert!(done.code == 1 && done.err.contains("host ") && done.err.contains(" is lost with rank"), "{what}: {done:?}");
+        assert!(
+            done.code == 1 && done.err.contains("host ") && done.err.contains(" is lost with rank"),
+            "{what}: {done:?}"
+        );
     };
     for (what, fanout) in [("__agent", "32"), ("rsh", "32"), ("__agent", "1")] {
         let mut job = begin(fanout);
         // Of the stand-ins only those that are shells.
         let found: Vec<u32> = match what {
-            "rsh" => named(&job.mark, "rsh ").into_iter().filter(|p| !named(&job.mark, "run").contains(p)).collect(),
-            word => named(&job.mark, word).into_iter().filter(|p| !named(&job.mark, "sh\0").contains(p)).collect(),
+            "rsh" => named(&job.mark, "rsh ")
+                .into_iter()
+                .filter(|p| !named(&job.mark, "\0run\0").contains(p))
+                .collect(),
+            word => {
+                named(&job.mark, word).into_iter().filter(|p| !named(&job.mark, "sh\0").contains(p)).collect()
+            }
         };
         assert!(!found.is_empty(), "{what}");
         kill(found[0]);
@@ -230,16 +259,22 @@ fn a_host_that_cannot_be_reached() {
     let mut job = Job::run(&["--launcher-exec", exec, "-H", "a,b", "-n", "2", "sleep", "100"]);
     let done = job.output();
     assert!(done.code == 1 && done.err.contains("nobody is there"), "{done:?}");
-    assert!(done.err.contains("host b cannot be reached: ") && done.err.contains("exited with code 255"), "{done:?}");
+    assert!(
+        done.err.contains("host b cannot be reached: ") && done.err.contains("exited with code 255"),
+        "{done:?}"
+    );
     none_left(&job.mark);
     std::fs::remove_file(exec).unwrap();
     // One that never answers.
     let exec = stand_in("rsh-slow", "[ $1 = b ] && sleep 100");
     let exec = exec.to_str().unwrap();
     let mut job =
-        Job::run(&["--launcher-exec", exec, "-H", "a,b", "-n", "2", "--start-deadline", "1.5", "sleep", "100"]);
+        Job::run(&["--launcher-exec", exec, "-H", "a,b", "-n", "2", "--start-deadline", "4", "sleep", "100"]);
     let done = job.output();
-    assert!(done.code == 1 && done.err.contains("host b cannot be reached: its agent did not come up within 1.5s"), "{done:?}");
+    assert!(
+        done.code == 1 && done.err.contains("host b cannot be reached: its agent did not come up within 4s"),
+        "{done:?}"
+    );
     none_left(&job.mark);
     std::fs::remove_file(exec).unwrap();
     let done = Job::run(&["--launcher-exec", "/no/such/rsh", "-H", "a", "-n", "1", "true"]).output();
@@ -248,14 +283,30 @@ fn a_host_that_cannot_be_reached() {
 
 fn agents_that_say_something_else() {
     for (first, words) in [
-        ("[ $1 = b ] && { echo circulant-agent 00; exec sleep 100; }", "host b cannot be reached: its agent does not know the job's secret"),
-        ("[ $1 = b ] && { head -c 100000 /dev/zero; exec sleep 100; }", "it says something else than an agent would"),
+        (
+            "[ $1 = b ] && { echo circulant-agent 00; exec sleep 100; }",
+            "host b cannot be reached: its agent does not know the job's secret",
+        ),
+        (
+            "[ $1 = b ] && { head -c 100000 /dev/zero; exec sleep 100; }",
+            "it says something else than an agent would",
+        ),
         ("[ $1 = b ] && { cat >/dev/null; exit 0; }", "did not come up"),
     ] {
         let exec = stand_in("rsh-liar", first);
         let exec = exec.to_str().unwrap();
-        let mut job =
-            Job::run(&["--launcher-exec", exec, "-H", "a,b", "-n", "2", "--start-deadline", "3", "sleep", "100"]);
+        let mut job = Job::run(&[
+            "--launcher-exec",
+            exec,
+            "-H",
+            "a,b",
+            "-n",
+            "2",
+            "--start-deadline",
+            "3",
+            "sleep",
+            "100",
+        ]);
         let done = job.output();
         assert!(done.code == 1 && done.err.contains(words), "{first}: {done:?}");
         none_left(&job.mark);
@@ -263,18 +314,19 @@ fn agents_that_say_something_else() {
     }
     // What shells print at a login is no harm.
     let exec = stand_in("rsh-noise", "echo Welcome to $1; echo");
-    let done = Job::run(&["--launcher-exec", exec.to_str().unwrap(), "-H", "a,b", "-n", "2", "echo", "x"]).output();
+    let done =
+        Job::run(&["--launcher-exec", exec.to_str().unwrap(), "-H", "a,b", "-n", "2", "echo", "x"]).output();
     assert_eq!((done.code, &done.out[..]), (0, "x\nx\n"), "{done:?}");
     assert!(done.err.contains("b says \"Welcome to b\""), "{done:?}");
     std::fs::remove_file(exec).unwrap();
     // Nor does the secret stand where others may read it.
-    let look = "tr '\\0' '\\n' </proc/$PPID/environ | grep -ci secret; cat /proc/$PPID/cmdline | tr '\\0' ' '";
-    let done = on("a", &["-n", "1", "sh", "-c", look]).output();
-    assert!(done.out.starts_with("0\n") && done.out.trim_end().ends_with("__agent"), "{done:?}");
+    let done = on("a", &["-n", "1", "sh", "-c", "tr '\\0' ' ' </proc/$PPID/cmdline"]).output();
+    assert!(done.code == 0 && done.out.ends_with(" __agent "), "{done:?}");
 }
 
 fn time_limits_over_hosts() {
-    let mut job = on("a,b", &["-n", "4", "--timeout", "1", "sh", "-c", "[ $PMI_RANK = 1 ] && exit 0; exec sleep 100"]);
+    let mut job =
+        on("a,b", &["-n", "4", "--timeout", "4", "sh", "-c", "[ $PMI_RANK = 1 ] && exit 0; exec sleep 100"]);
     let done = job.output();
     assert!(done.code == 124 && done.err.contains("still running: ranks 0, 2-3"), "{done:?}");
     none_left(&job.mark);
@@ -294,7 +346,11 @@ fn input_over_hosts() {
         job.input(&bytes);
         let done = job.output();
         let want: Vec<String> = (0..3).map(|r| format!("[{r}] {}", counts[r])).collect();
-        assert_eq!((done.code, sorted(&done.out)), (0, want.iter().map(|s| &s[..]).collect()), "{hosts} {who}: {done:?}");
+        assert_eq!(
+            (done.code, sorted(&done.out)),
+            (0, want.iter().map(|s| &s[..]).collect()),
+            "{hosts} {who}: {done:?}"
+        );
     }
     // A rank that does not want it holds up nobody.
     let mut job = on("a,b", &["-n", "3", "--stdin", "all", "sh", "-c", "[ $PMI_RANK = 1 ] && exit 0; wc -c"]);
@@ -313,9 +369,14 @@ fn output_over_hosts() {
         assert!(done.raw == bytes, "{} of {} bytes came", done.raw.len(), bytes.len());
     }
     std::fs::remove_file(file).unwrap();
-    let script = "i=0; while [ $i -lt 300 ]; do echo $i $PMI_RANK; echo e $i >&2; i=$((i+1)); done; printf end";
+    let script =
+        "i=0; while [ $i -lt 300 ]; do echo $i $PMI_RANK; echo e $i >&2; i=$((i+1)); done; printf end";
     let done = on("a:2,b:2", &["-l", "sh", "-c", script]).output();
-    assert_eq!((done.code, done.out.lines().count(), done.err.lines().count()), (0, 4 * 301, 4 * 300), "{done:?}");
+    assert_eq!(
+        (done.code, done.out.lines().count(), done.err.lines().count()),
+        (0, 4 * 301, 4 * 300),
+        "{done:?}"
+    );
     let mut next = [0; 4];
     for line in done.out.lines().filter(|l| !l.ends_with("end")) {
         let words: Vec<&str> = line.split(' ').collect();
@@ -363,7 +424,16 @@ fn two_jobs_and_names_with_spaces() {
     let mut jobs: Vec<Job> = (0..2)
         .map(|i| {
             let mut job = Job::of(tool.to_str().unwrap());
-            job.arguments(&["run", "--launcher-exec", exec.to_str().unwrap(), "-H", "a,b", "-n", "2", "--wdir"]);
+            job.arguments(&[
+                "run",
+                "--launcher-exec",
+                exec.to_str().unwrap(),
+                "-H",
+                "a,b",
+                "-n",
+                "2",
+                "--wdir",
+            ]);
             job.arguments(&[folder.to_str().unwrap(), "./my job", &format!("job  {i}")]);
             job.start();
             job
@@ -383,6 +453,21 @@ fn many_ranks_over_hosts() {
     let nodes: Vec<&str> = (0..32).map(|r| if r < 16 { "0" } else { "1" }).collect();
     let done = job.env("LAUNCH_TEST_NODES", &nodes.join(",")).output();
     assert_eq!((done.code, done.out.matches("ok\n").count()), (0, 32), "{done:?}");
+}
+
+/// The launcher's part of the start of 1024 ranks; the agents are played.
+fn a_thousand_ranks_start_in_few_messages() {
+    let me = std::env::current_exe().unwrap();
+    let exec = scratch("rsh-many");
+    std::fs::write(&exec, format!("#!/bin/sh\nLAUNCH_TEST_ROLE=agent-of-many exec '{}'\n", me.display()))
+        .unwrap();
+    std::fs::set_permissions(&exec, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let hosts: Vec<String> = (0..32).map(|i| format!("h{i}:32")).collect();
+    let mut job = Job::run(&["--launcher-exec", exec.to_str().unwrap(), "-H", &hosts.join(","), "true"]);
+    let done = job.output();
+    assert_eq!((done.code, &done.err[..]), (0, ""), "{done:?}");
+    println!("1024 ranks on 32 hosts: {:?}", done.took);
+    std::fs::remove_file(exec).unwrap();
 }
 
 fn an_mpich_program_over_hosts() {
@@ -407,73 +492,4 @@ fn an_mpich_program_over_hosts() {
     assert_eq!(done.code, 6, "{done:?}");
     none_left(&job.mark);
     let _ = (std::fs::remove_file(file), std::fs::remove_file(program));
-}
-
-fn options_of_other_launchers() {
-    for hosts in [&[][..], &["a,b"]] {
-        let arguments = ["-np", "2", "-x", "A=1 2", "-x", "LAUNCH_TEST_B", "--wdir", "/usr", "sh", "-c", "echo $A,$LAUNCH_TEST_B,$(pwd),$PWD"];
-        let mut job = match hosts {
-            [hosts] => on(hosts, &arguments),
-            _ => Job::run(&arguments),
-        };
-        let done = job.env("LAUNCH_TEST_B", "b=c").output();
-        assert_eq!((done.code, &done.out[..]), (0, &"1 2,b=c,/usr,/usr\n".repeat(2)[..]), "{done:?}");
-    }
-    // Behind the program they are its own.
-    let done = job::run(&["-n", "1", "echo", "-np", "2", "-ppn"]);
-    assert_eq!((done.code, &done.out[..]), (0, "-np 2 -ppn\n"), "{done:?}");
-}
-
-fn several_programs() {
-    let show = "echo $A $PMI_RANK of $PMI_SIZE in $(pwd)";
-    let arguments = [
-        "-l", "-n", "1", "-x", "A=a", "--", "sh", "-c", show, ":", "-np", "2", "-x", "A=b", "--wdir", "/usr", "sh", "-c", show, ":",
-        "-n", "1", "--wdir", "/", "sh", "-c", show,
-    ];
-    let here = std::env::current_dir().unwrap();
-    let want = [
-        format!("[0] a 0 of 4 in {}", here.display()),
-        "[1] b 1 of 4 in /usr".to_owned(),
-        "[2] b 2 of 4 in /usr".to_owned(),
-        "[3] a 3 of 4 in /".to_owned(),
-    ];
-    for mut job in [Job::run(&arguments), on("a,b", &arguments)] {
-        let done = job.output();
-        assert_eq!((done.code, sorted(&done.out)), (0, want.iter().map(|s| &s[..]).collect()), "{done:?}");
-    }
-}
-
-fn ranks_on_cores() {
-    let script = "echo $(sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status)";
-    let all = job::run(&["-n", "1", "sh", "-c", script]).out;
-    let done = job::run(&["-n", "1", "--bind-to", "core", "sh", "-c", script]);
-    assert_eq!(done.code, 0, "{done:?}");
-    // A machine of one core has nothing to show.
-    let one = std::thread::available_parallelism().unwrap().get() == 1;
-    assert!(one || done.out != all || done.err.contains("not bound") || done.out.contains([',', '-']), "{done:?}, all: {all}");
-    let done = job::run(&["-n", "1024", "--bind-to", "core", "true"]);
-    assert!(done.code == 0 && done.err.contains("1024 ranks are not bound"), "{done:?}");
-}
-
-fn wrong_hosts() {
-    for (arguments, words) in [
-        (&["-H", "a:0", "-n", "1", "true"][..], "--hosts: host a: \"0\" is no number of ranks"),
-        (&["-H", "-oProxyCommand=x", "-n", "1", "true"], "is no name of a host"),
-        (&["-H", "a b", "-n", "1", "true"], "is no name of a host"),
-        (&["-H", "a,b", "true"], "--ranks <P>"),
-        (&["--hostfile", "/no/such/file", "-n", "1", "true"], "/no/such/file: No such file"),
-        (&["--launcher-exec", "x", "-n", "1", "true"], "needs hosts"),
-        (&["-n", "1", "true", ":", "true"], "behind a colon"),
-        (&["-n", "1", "-x", "=x", "true"], "NAME or NAME=VALUE"),
-        (&["-n", "1", "-x", "NO_SUCH_VARIABLE_HERE", "true"], "there is no such variable"),
-        (&["-n", "1", "--stdin", "some", "true"], "some"),
-        (&["-n", "1", "--bind-to", "moon", "true"], "moon"),
-    ] {
-        let done = job::run(arguments);
-        assert!(done.code == 2 && done.err.contains(words), "{arguments:?}: {done:?}");
-        assert_eq!(done.err.lines().count(), 1, "{arguments:?}: {done:?}");
-    }
-    let mut job = Job::run(&["-n", "1", "true"]);
-    let done = job.env("SLURM_JOB_ID", "1").env("SLURM_JOB_NODELIST", "n[1-").output();
-    assert!(done.code == 2 && done.err.contains("SLURM_JOB_NODELIST") && done.err.contains("--hosts localhost"), "{done:?}");
 }

@@ -1,12 +1,12 @@
 //! An agent: what the launcher starts on another host. It greets, runs the ranks of its host, starts the agents
 //! below it, and ends with all of them when its standard input does, which is the launcher's word and life.
 
-use super::job;
 use super::link::Link;
 use super::message::{Down, Up, greeting};
 use super::output::say;
 use super::poll::Poll;
 use super::setup::Setup;
+use super::{bind, job};
 use crate::error::{Error, ErrorKind, Result};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -43,6 +43,10 @@ fn serve() -> Result<()> {
         let why = format!("its circulant is version {own}, the launcher's {}", setup.version);
         up.send(&poll, &Up::Failed(host, why.clone()).encode());
         return Err(Error::new(ErrorKind::Launch, why));
+    }
+    if std::env::var_os("SLURM_STEP_ID").is_some() {
+        // Slurm may have bound the one task that it knows of, us, to one core.
+        bind::free();
     }
     job::agent(setup, up, poll)
 }

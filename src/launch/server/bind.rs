@@ -46,6 +46,13 @@ pub(super) fn to(processors: &str) {
     let _ = sched_setaffinity(None, &set);
 }
 
+/// Unties this process as far as the system lets it.
+pub(super) fn free() {
+    let mut set = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
+    let _ = sched_setaffinity(None, &set);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

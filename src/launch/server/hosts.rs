@@ -82,7 +82,11 @@ pub fn file(text: &str) -> Result<Vec<Host>> {
                     }
                     // Of Open MPI's form; it has no meaning here.
                     Some(("max_slots" | "max-slots", _)) => {}
-                    _ => return Err(wrong(format!("{word:?} was not expected; a line is HOST, HOST:4 or HOST slots=4"))),
+                    _ => {
+                        return Err(wrong(format!(
+                            "{word:?} was not expected; a line is HOST, HOST:4 or HOST slots=4"
+                        )));
+                    }
                 }
             }
             Ok(host)
@@ -164,7 +168,8 @@ pub fn mapping(nodes: &[usize]) -> String {
             _ => blocks.push((node, 1, each)),
         }
     }
-    let list: String = blocks.iter().map(|(first, nodes, each)| format!(",({first},{nodes},{each})")).collect();
+    let list: String =
+        blocks.iter().map(|(first, nodes, each)| format!(",({first},{nodes},{each})")).collect();
     format!("(vector{list})")
 }
 
@@ -244,7 +249,8 @@ pub fn slurm_counts(text: &str) -> Result<Vec<usize>> {
             Some((number, times)) => (number, times.strip_suffix(')').ok_or_else(bad)?),
             None => (part, "1"),
         };
-        let parse = |t: &str| t.trim().parse::<usize>().ok().filter(|n| (1..=MOST).contains(n)).ok_or_else(bad);
+        let parse =
+            |t: &str| t.trim().parse::<usize>().ok().filter(|n| (1..=MOST).contains(n)).ok_or_else(bad);
         let (number, times) = (parse(number)?, parse(times)?);
         if counts.len() + times > MOST {
             return Err(bad());
@@ -271,10 +277,24 @@ mod tests {
         assert_eq!(shown(&hosts), want);
         let hosts = file("# all\n a slots=4 max_slots=8\n\nb:3 # three\nc\nc\r\n").unwrap();
         assert_eq!(shown(&hosts), [("a", Some(4)), ("b", Some(3)), ("c", Some(2))]);
-        for bad in ["", ",", "a:0", "a:x", "a:", "-oProxyCommand=x", "a b", "a;b", "[a", "[a]4", "a:99999999999999999999"] {
+        for bad in [
+            "",
+            ",",
+            "a:0",
+            "a:x",
+            "a:",
+            "-oProxyCommand=x",
+            "a b",
+            "a;b",
+            "[a",
+            "[a]4",
+            "a:99999999999999999999",
+        ] {
             assert!(list(bad).is_err(), "{bad:?}");
         }
-        for (bad, words) in [("a\nb slots=x", "line 2"), ("a four", "\"four\""), ("a:1 slots=2", "slots"), ("#", "no host")] {
+        for (bad, words) in
+            [("a\nb slots=x", "line 2"), ("a four", "\"four\""), ("a:1 slots=2", "slots"), ("#", "no host")]
+        {
             assert!(file(bad).unwrap_err().to_string().contains(words), "{bad:?}");
         }
     }

@@ -56,7 +56,8 @@ fn read(buffer: &mut [u8]) -> usize {
     let mut stdin = std::io::stdin();
     loop {
         // In the background we may not read the terminal: that is the end of the input, not a reason to be stopped.
-        let front = || rustix::termios::tcgetpgrp(rustix::stdio::stdin()).ok() == Some(rustix::process::getpgrp());
+        let front =
+            || rustix::termios::tcgetpgrp(rustix::stdio::stdin()).ok() == Some(rustix::process::getpgrp());
         if stdin.is_terminal() && !front() {
             return 0;
         }

@@ -344,9 +344,7 @@ impl Up {
             Self::Fence(pairs) => (b'F', f.pairs(pairs)),
             Self::Output(rank, sink, bytes) => (b'O', f.number(*rank).number(sink.index()).bytes(bytes)),
             Self::Taken => (b'T', f),
-            Self::Lost(host, up, why) => {
-                (b'L', f.number(*host).number((*up).into()).bytes(why.as_bytes()))
-            }
+            Self::Lost(host, up, why) => (b'L', f.number(*host).number((*up).into()).bytes(why.as_bytes())),
             Self::Failed(host, why) => (b'X', f.number(*host).bytes(why.as_bytes())),
             Self::Done => (b'D', f),
         };

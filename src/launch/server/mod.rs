@@ -4,7 +4,7 @@
 //! started it.
 //!
 //! An agent is this executable on another host, started by ssh or a stand-in and connected by its standard
-//! input and output. It is the same code ([`job`]) with another head: the launcher decides, an agent passes
+//! input and output. It is the same code (`job`) with another head: the launcher decides, an agent passes
 //! what happens up and what was decided down. Each starts at most [`Options::fanout`] agents, which start the
 //! others. Puts and barriers of PMI are answered where they are made and go up and down the tree
 //! once per barrier.
@@ -85,8 +85,8 @@ impl Starter {
                 "ssh -x -T -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o ServerAliveCountMax=3",
             ),
             Self::Exec(program) => vec![program.clone().into_os_string()],
-            // A step of one task beside others, with all processors of the node.
-            Self::Srun => words("srun --overlap -N1 -n1 --mpi=none --cpu-bind=none --export=ALL -Q -w"),
+            // A step of one task beside others. The agent takes all processors that the step has.
+            Self::Srun => words("srun --overlap -N1 -n1 --mpi=none --export=ALL -Q -w"),
         }
     }
 

@@ -256,6 +256,26 @@ mod tests {
         assert!(say(&mut pmi, 1, "cmd=get_appnum").contains("appnum=0"));
     }
 
+    #[test]
+    fn two_nodes() {
+        let mut nodes = [0, 1].map(|app| Pmi::of_node("job", 2, &[app], "(vector,(0,2,1))"));
+        assert!(say(&mut nodes[0], 0, "cmd=put kvsname=job key=k value=v").contains("rc=0"));
+        assert!(say(&mut nodes[1], 0, "cmd=put kvsname=job key=k value=other").contains("rc=0"));
+        let fresh = nodes[0].take_fresh();
+        assert_eq!((&fresh[..], nodes[0].take_fresh().len()), (&[(b"k".to_vec(), b"v".to_vec())][..], 0));
+        let mut third = Pmi::of_node("job", 2, &[0], "");
+        for (key, value) in fresh {
+            nodes[1].merge(key.clone(), value.clone());
+            third.merge(key, value);
+        }
+        assert!(say(&mut third, 0, "cmd=get kvsname=job key=k").contains("value=v"));
+        assert!(say(&mut nodes[1], 0, "cmd=get kvsname=job key=k").contains("value=other"), "its own stays");
+        assert!(say(&mut nodes[1], 0, "cmd=get_universe_size").contains("size=2"));
+        assert!(say(&mut nodes[1], 0, "cmd=get_appnum").contains("appnum=1"));
+        assert!(say(&mut third, 0, "cmd=get kvsname=job key=PMI_process_mapping").contains("rc=-1"));
+        assert!(matches!(nodes[0].line(0, b"cmd=barrier_in"), Outcome::All(_)), "all of this node");
+    }
+
     proptest! {
         #[test]
         fn any_bytes(lines in proptest::collection::vec((0usize..3, proptest::collection::vec(any::<u8>(), 0..80)), 0..20)) {

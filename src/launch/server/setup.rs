@@ -3,6 +3,7 @@
 use super::message::{Fields, Read};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Whether ranks are tied to processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,9 +138,8 @@ impl Setup {
                     folder: r.list(Read::os)?.pop().map(PathBuf::from),
                 })
             })?,
-            sites: r.list(|r| {
-                Some(Site { index: r.number()?, name: r.text()?, ranks: r.list(Read::number)? })
-            })?,
+            sites: r
+                .list(|r| Some(Site { index: r.number()?, name: r.text()?, ranks: r.list(Read::number)? }))?,
             starter: r.list(Read::os)?,
             agent: r.os()?,
             fanout: r.number()?,
@@ -156,6 +156,11 @@ impl Setup {
         let known = self.apps.iter().try_fold(0usize, |sum, app| sum.checked_add(app.ranks));
         let fits = |s: &Site| s.ranks.iter().all(|&r| r < self.size);
         known == Some(self.size) && self.fanout > 0 && !self.sites.is_empty() && self.sites.iter().all(fits)
+    }
+
+    /// How long an agent may take to come up; never so long that a clock overflows.
+    pub(super) fn patience(&self) -> Duration {
+        Duration::from_millis((self.patience as u64).min(1 << 40))
     }
 
     /// The program of a rank, by its index.

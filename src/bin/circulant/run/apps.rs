@@ -110,7 +110,9 @@ pub(super) fn ranks(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("there must be at least one rank".to_owned()),
         Ok(n) if n <= MOST => Ok(n),
-        _ if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => Err(format!("at most {MOST} ranks")),
+        _ if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => {
+            Err(format!("at most {MOST} ranks"))
+        }
         _ => Err("it must be a whole number from 1".to_owned()),
     }
 }
@@ -136,7 +138,8 @@ fn plain(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
         command.get_arguments().find(known).is_some_and(|a| a.get_action().takes_values())
     };
     let mut at = 0;
-    while let Some(word) = words.get(at).and_then(|w| w.to_str()).filter(|w| w.starts_with('-') && *w != "--") {
+    while let Some(word) = words.get(at).and_then(|w| w.to_str()).filter(|w| w.starts_with('-') && *w != "--")
+    {
         let usual = match word {
             "-np" => "-n",
             "-ppn" => "--ppn",

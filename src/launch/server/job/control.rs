@@ -207,8 +207,20 @@ fn prepare(setup: &mut Setup, options: &Options) -> Result<()> {
 /// Whether a variable means the same on another host.
 fn travels(name: &OsStr) -> bool {
     const STAY: &[&str] = &[
-        "HOSTNAME", "HOST", "PWD", "OLDPWD", "SHLVL", "_", "DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR",
-        "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PALS_RANKID",
+        "HOSTNAME",
+        "HOST",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        "DISPLAY",
+        "XAUTHORITY",
+        "XDG_RUNTIME_DIR",
+        "XDG_SESSION_ID",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "MPI_LOCALRANKID",
+        "MPI_LOCALNRANKS",
+        "PALS_RANKID",
     ];
     let name = name.to_string_lossy();
     let of_others = ["PMI_", "PMIX_", "SLURM", "SSH_", "HYD", "OMPI_COMM_WORLD", "CIRCULANT_SIDE"];
@@ -247,7 +259,10 @@ impl Job {
             Up::Abort(rank, pid, code, message) => {
                 if control.exit.is_none() {
                     let colon = if message.is_empty() { "" } else { ": " };
-                    say(&format!("{} aborted the job with code {code}{colon}{message}", control.who(rank, pid)));
+                    say(&format!(
+                        "{} aborted the job with code {code}{colon}{message}",
+                        control.who(rank, pid)
+                    ));
                     control.exit = Some(code_of(code));
                 }
                 self.terminate_once();
@@ -255,7 +270,11 @@ impl Job {
             Up::Broke(rank, pid, why) => {
                 if control.exit.is_none() {
                     let why = quote(why.as_bytes());
-                    say(&format!("{} does not speak PMI-1: {}", control.who(rank, pid), why.trim_matches('"')));
+                    say(&format!(
+                        "{} does not speak PMI-1: {}",
+                        control.who(rank, pid),
+                        why.trim_matches('"')
+                    ));
                     control.exit = Some(1);
                 }
                 self.terminate_once();
@@ -325,7 +344,9 @@ impl Job {
         if control.exit.is_none() {
             control.accuse_leaver();
             match up {
-                true => control.failed(1, &format!("host {name} is lost with {} ({why})", ranks_text(&ranks))),
+                true => {
+                    control.failed(1, &format!("host {name} is lost with {} ({why})", ranks_text(&ranks)))
+                }
                 false => {
                     control.exit = Some(1);
                     say(&format!("host {name} cannot be reached: {why}"));
@@ -472,7 +493,11 @@ mod tests {
 
     #[test]
     fn what_travels() {
-        assert!(["HOME", "PATH", "CIRCULANT_PROVIDER", "OMP_NUM_THREADS"].iter().all(|n| travels(OsStr::new(n))));
-        assert!(!["PMI_FD", "SLURM_PROCID", "HOSTNAME", "SSH_AUTH_SOCK"].iter().any(|n| travels(OsStr::new(n))));
+        assert!(
+            ["HOME", "PATH", "CIRCULANT_PROVIDER", "OMP_NUM_THREADS"].iter().all(|n| travels(OsStr::new(n)))
+        );
+        assert!(
+            !["PMI_FD", "SLURM_PROCID", "HOSTNAME", "SSH_AUTH_SOCK"].iter().any(|n| travels(OsStr::new(n)))
+        );
     }
 }

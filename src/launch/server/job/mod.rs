@@ -196,7 +196,12 @@ impl Job {
         cores
     }
 
-    fn pump(&mut self, outputs: Vec<Pipe>, errors: Vec<Pipe>, stdins: Vec<std::process::ChildStdin>) -> std::io::Result<()> {
+    fn pump(
+        &mut self,
+        outputs: Vec<Pipe>,
+        errors: Vec<Pipe>,
+        stdins: Vec<std::process::ChildStdin>,
+    ) -> std::io::Result<()> {
         let label = matches!(&self.head, Head::Root(c) if c.label);
         let arrivals = self.is_root() && !self.branches.is_empty();
         let manner = Manner { label, lines: self.setup.lines, arrivals, up: !self.is_root() };

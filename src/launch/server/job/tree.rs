@@ -58,7 +58,7 @@ pub(super) struct Branch {
 impl Branch {
     /// An agent on the first of `sites`, to be started by the command of `setup`.
     fn start(setup: &Setup, sites: Vec<Site>, job: &super::Poll, token: u64) -> Self {
-        let patience = Duration::from_millis(setup.patience as u64);
+        let patience = setup.patience();
         let mut branch = Self {
             link: None,
             child: None,
@@ -276,7 +276,11 @@ impl Job {
         let starter = name(&self.setup.starter);
         let why = match (branch.trouble.take(), branch.ended) {
             (Some(trouble), _) => trouble,
-            (None, Some(end)) => format!("{starter} {}{}", if matches!(end, End::Signal(_)) { "was " } else { "" }, end.words()),
+            (None, Some(end)) => format!(
+                "{starter} {}{}",
+                if matches!(end, End::Signal(_)) { "was " } else { "" },
+                end.words()
+            ),
             (None, None) => "its agent ended".to_owned(),
         };
         self.lost(index, why);
@@ -293,7 +297,9 @@ impl Job {
     pub(super) fn look_at_starters(&mut self) {
         for index in 0..self.branches.len() {
             let branch = &mut self.branches[index];
-            let Some((_, pid)) = branch.child.as_ref().filter(|_| branch.ended.is_none() && !branch.is_gone()) else {
+            let Some((_, pid)) =
+                branch.child.as_ref().filter(|_| branch.ended.is_none() && !branch.is_gone())
+            else {
                 continue;
             };
             let Some(end) = End::of(*pid) else { continue };
@@ -316,7 +322,7 @@ impl Job {
             }
             match branch.stage {
                 Stage::Starting(_) => {
-                    let limit = Duration::from_millis(self.setup.patience as u64);
+                    let limit = self.setup.patience();
                     self.lost(index, format!("its agent did not come up within {limit:?}"));
                 }
                 Stage::Closing(_) => self.lost_for_reason(index),
