@@ -9,9 +9,13 @@
 
 // A test may panic; clippy knows them only by `#[test]`.
 
+#[path = "launch/agents.rs"]
+mod agents;
 #[path = "launch/job.rs"]
 #[allow(dead_code, reason = "shared with the tests of the wire, which use other parts of it")]
 mod job;
+#[path = "launch/options.rs"]
+mod options;
 #[path = "launch/role.rs"]
 mod role;
 
@@ -74,7 +78,8 @@ fn main() {
         // What is not installed counts as ignored.
         Trial::test(name, run).with_ignored_flag(!there)
     };
-    libtest_mimic::run(&Arguments::from_args(), tests.iter().map(trial).collect()).exit();
+    let trials = tests.iter().chain(&agents::tests()).chain(&options::tests()).map(trial).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
 fn environment_of_the_ranks() {

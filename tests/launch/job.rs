@@ -26,6 +26,8 @@ pub(crate) struct Job {
     input: Vec<u8>,
     /// When it is taken to hang.
     pub(crate) limit: Duration,
+    /// Removed after it.
+    pub(crate) files: Vec<PathBuf>,
     running: Option<Running>,
 }
 
@@ -64,7 +66,7 @@ impl Job {
                 command.env_remove(&*name);
             }
         }
-        Self { command, mark, input: Vec::new(), limit: LIMIT, running: None }
+        Self { command, mark, input: Vec::new(), limit: LIMIT, files: Vec::new(), running: None }
     }
 
     /// `circulant run` with these arguments.
@@ -99,7 +101,9 @@ impl Job {
     pub(crate) fn start(&mut self) {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().unwrap();
-        let _ = child.stdin.take().unwrap().write_all(&self.input);
+        let (mut stdin, input) = (child.stdin.take().unwrap(), std::mem::take(&mut self.input));
+        // It may be more than a pipe holds, and nobody may read it.
+        std::thread::spawn(move || stdin.write_all(&input));
         let texts: [Arc<Mutex<Vec<u8>>>; 2] = Default::default();
         let readers = vec![
             reader(child.stdout.take().unwrap(), Arc::clone(&texts[0])),
@@ -194,8 +198,7 @@ impl Job {
 
     /// CPU time used so far, in ticks (10 ms).
     pub(crate) fn cpu_ticks(&self) -> u64 {
-        let stat = stat(self.pid()).unwrap();
-        stat[11].parse::<u64>().unwrap() + stat[12].parse::<u64>().unwrap()
+        ticks(self.pid())
     }
 }
 
@@ -204,6 +207,9 @@ impl Drop for Job {
         if let Some(run) = &mut self.running {
             let _ = run.child.kill();
             let _ = run.child.wait();
+        }
+        for file in &self.files {
+            let _ = std::fs::remove_file(file);
         }
     }
 }
@@ -229,6 +235,24 @@ pub(crate) fn alive(mark: &str) -> Vec<u32> {
         environment.split(|&b| b == 0).any(|v| v == wanted.as_bytes())
     };
     processes().filter(marked).filter(|&p| stat(p).is_some_and(|s| s[0] != "Z")).collect()
+}
+
+/// Those whose command line has `word` in it; a zero byte is behind each of its words.
+pub(crate) fn named(mark: &str, word: &str) -> Vec<u32> {
+    let line = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    alive(mark).into_iter().filter(|&pid| line(pid).contains(word)).collect()
+}
+
+/// CPU time that a process used so far, in ticks (10 ms).
+pub(crate) fn ticks(pid: u32) -> u64 {
+    let Some(stat) = stat(pid) else { return 0 };
+    stat[11].parse::<u64>().unwrap() + stat[12].parse::<u64>().unwrap()
+}
+
+/// A number that no other test of this run has.
+pub(crate) fn unique() -> usize {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    COUNT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// All processes with this mark must vanish, soon.

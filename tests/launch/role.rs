@@ -1,8 +1,10 @@
 //! What the ranks do in these tests.
 
 use circulant::config::Config;
+use circulant::launch::server::message::{Down, Ended, Frames, Up, greeting};
 use circulant::launch::{Launch, detect};
 use rustix::process::{Signal, getpid, kill_process};
+use std::io::{Read, Write, stdin, stdout};
 use std::process::{Command, exit};
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,7 @@ pub(crate) fn play(role: &str) {
         "abort" => abort(),
         "die" => die(rest),
         "leave" => drop(join()),
+        "agent-of-many" => agent_of_many(),
         "die-in-fence" => die_in_fence(),
         "children-sockets" => {
             let _me = join();
@@ -25,6 +28,40 @@ pub(crate) fn play(role: &str) {
         }
         _ => panic!("there is no role {role}"),
     }
+}
+
+/// An agent that stands for its ranks: each puts a value before the first of two barriers.
+fn agent_of_many() {
+    let (mut frames, mut input, mut output) = (Frames::default(), stdin().lock(), stdout().lock());
+    let mut next = || {
+        let mut buffer = [0; 65536];
+        loop {
+            if let Some((kind, payload)) = frames.pop().unwrap() {
+                return Down::decode(kind, &payload).unwrap();
+            }
+            let len = input.read(&mut buffer).unwrap();
+            assert!(len > 0, "the launcher hung up");
+            frames.push(&buffer[..len]);
+        }
+    };
+    let Down::Setup(setup) = next() else { panic!("no setup") };
+    output.write_all(greeting(&setup.secret).as_bytes()).unwrap();
+    let ranks = &setup.sites[0].ranks;
+    for round in 0..2 {
+        let put = |rank: &usize| (format!("circulant-address-{rank}").into_bytes(), vec![b'x'; 300]);
+        let pairs: Vec<_> = if round == 0 { ranks.iter().map(put).collect() } else { Vec::new() };
+        output.write_all(&Up::Fence(pairs).encode()).unwrap();
+        output.flush().unwrap();
+        // One message for all of it.
+        let Down::Fence(all) = next() else { panic!("no fence") };
+        assert_eq!(all.len(), if round == 0 { setup.size } else { 0 });
+    }
+    for &rank in ranks {
+        let ended = Ended { rank, pid: 1, how: (0, false), inside: false, finalized: true };
+        output.write_all(&Up::Ended(ended).encode()).unwrap();
+    }
+    output.write_all(&Up::Done.encode()).unwrap();
+    output.flush().unwrap();
 }
 
 fn join() -> Box<dyn Launch> {
@@ -52,7 +89,9 @@ fn values(most: usize) {
     let mut me = join();
     let (rank, size) = (me.rank(), me.size());
     if let Some(nodes) = me.nodes() {
-        assert_eq!(nodes, vec![0; size]);
+        let told = std::env::var("LAUNCH_TEST_NODES").ok();
+        let want = told.map_or(vec![0; size], |t| t.split(',').map(|n| n.parse().unwrap()).collect());
+        assert_eq!(nodes, want);
     }
     let value = |rank: usize, len: usize| {
         (0..len).map(|i| (i * 31 + rank * 7 + len).to_le_bytes()[0]).collect::<Vec<u8>>()

@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     if let Some(code) = run::own_use() {
         return code;
     }
-    let done = Tool::try_parse().map_err(usage).and_then(|tool| {
+    let done = Tool::try_parse_from(run::words(std::env::args_os())).map_err(usage).and_then(|tool| {
         logging()?;
         match tool {
             Tool::Run(args) => Ok(run::main(args)),

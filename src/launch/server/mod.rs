@@ -1,17 +1,34 @@
-//! The launcher behind `circulant run`: starts N ranks on this machine, serves PMI-1 to them, copies what
-//! they print, and ends the job when a rank fails. One thread does everything but copying, sleeping in
-//! epoll; it must be the process's main thread, because a rank dies with the thread that started it.
+//! The launcher behind `circulant run`: starts ranks on this machine and, through agents, on others; serves
+//! PMI-1 to them, copies what they print, and ends the job when a rank fails. One thread does everything but
+//! copying, sleeping in epoll; it must be the process's main thread, because a rank dies with the thread that
+//! started it.
+//!
+//! An agent is this executable on another host, started by ssh or a stand-in and connected by its standard
+//! input and output. It is the same code (`job`) with another head: the launcher decides, an agent passes
+//! what happens up and what was decided down. Each starts at most [`Options::fanout`] agents, which start the
+//! others. Puts and barriers of PMI are answered where they are made and go up and down the tree
+//! once per barrier.
 
+mod agent;
+mod bind;
 mod end;
+pub mod hosts;
+mod input;
 mod job;
+mod link;
+pub mod message;
 mod output;
 mod pmi;
 mod poll;
+pub mod setup;
 mod signals;
 mod spawn;
 
+pub use agent::{AGENT, agent_main};
+pub use hosts::Host;
 pub use job::run;
 pub use pmi::{Outcome, Pmi};
+pub use setup::{App, Bind, Input};
 pub use spawn::{EXEC, WATCH, exec_main, watch_main};
 
 use std::ffi::OsString;
@@ -21,20 +38,66 @@ use std::time::Duration;
 /// What to run, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many ranks, at least 1.
-    pub ranks: usize,
-    /// The program: a path, already looked up.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-    /// Variables for the ranks beside those of this process.
-    pub environment: Vec<(String, OsString)>,
+    /// The programs, whose ranks follow each other; at least one rank in all.
+    pub apps: Vec<App>,
+    /// Where; none is this machine.
+    pub hosts: Vec<Host>,
+    /// How many ranks each host takes, whatever `hosts` says.
+    pub each: Option<usize>,
+    /// How agents are started on them.
+    pub starter: Starter,
+    /// Variables for all ranks beside those of this process.
+    pub environment: Vec<(OsString, OsString)>,
     /// Whether lines of the output begin with `[rank] `.
     pub label: bool,
     /// How long the whole job may take.
     pub timeout: Option<Duration>,
     /// How long the others may go on when a rank failed.
     pub grace: Duration,
+    /// How long an agent may take to come up.
+    pub patience: Duration,
+    /// Whether ranks are bound to cores.
+    pub bind: Bind,
+    /// Who reads standard input.
+    pub input: Input,
+    /// How many agents a launcher or agent starts itself.
+    pub fanout: usize,
+}
+
+/// What starts agents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// `ssh HOST COMMAND…`; this machine, if it is among the hosts, needs none.
+    Ssh,
+    /// This program, called as `EXEC HOST COMMAND…`, also for this machine.
+    Exec(PathBuf),
+    /// `srun`, in an allocation of Slurm.
+    Srun,
+}
+
+impl Starter {
+    /// The words before the name of the host.
+    fn command(&self) -> Vec<OsString> {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect();
+        match self {
+            // No questions: nobody could answer them for many hosts. A host that is dead is noticed in a minute.
+            Self::Ssh => words(
+                "ssh -x -T -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o ServerAliveCountMax=3",
+            ),
+            Self::Exec(program) => vec![program.clone().into_os_string()],
+            // A step of one task beside others. The agent takes all processors that the step has.
+            Self::Srun => words("srun --overlap -N1 -n1 --mpi=none --export=ALL -Q -w"),
+        }
+    }
+
+    /// Whether `host` is the machine that we are on and needs no agent.
+    fn is_here(&self, host: &str, ourselves: &str) -> bool {
+        match self {
+            Self::Ssh => host == "localhost" || host == ourselves,
+            Self::Exec(_) => false,
+            Self::Srun => std::env::var("SLURMD_NODENAME").is_ok_and(|name| name == host),
+        }
+    }
 }
 
 /// Exit code of a job that took longer than [`Options::timeout`].

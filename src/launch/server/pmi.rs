@@ -14,7 +14,8 @@ pub enum Outcome {
     Nothing,
     /// Send this to the rank that sent the line.
     Reply(Vec<u8>),
-    /// Send this to every rank: all of them are in the barrier.
+    /// Send this to every rank here: all of them are in the barrier. (Where other nodes have ranks, too, when
+    /// theirs are.)
     All(Vec<u8>),
     /// The rank asks to end the job.
     Abort {
@@ -27,11 +28,16 @@ pub enum Outcome {
     Refuse(String),
 }
 
-/// The key-value space and the barrier of one job.
+/// The key-value space and the barrier of one job, as the ranks of one node see it. A key and its value that
+/// were put on another node are there after [`Pmi::merge`].
 #[derive(Debug)]
 pub struct Pmi {
     name: String,
+    /// How many ranks the whole job has.
+    size: usize,
     values: HashMap<Vec<u8>, Vec<u8>>,
+    /// What was put here since the last [`Pmi::take_fresh`].
+    fresh: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
     members: Vec<Member>,
     waiting: usize,
@@ -42,20 +48,51 @@ struct Member {
     joined: bool,
     finalized: bool,
     waiting: bool,
+    /// The number of its program.
+    app: usize,
     /// Inside a request of several lines, which is not supported.
     skipping: bool,
 }
 
 impl Pmi {
-    /// A job of `size` ranks whose key-value space is called `name` (no spaces, at most 200 characters).
+    /// A job of `size` ranks, all on this node, whose key-value space is called `name` (no spaces, at most 200
+    /// characters).
     pub fn new(name: &str, size: usize) -> Self {
-        let mapping = format!("(vector,(0,1,{size}))").into_bytes();
+        Self::of_node(name, size, &vec![0; size], &format!("(vector,(0,1,{size}))"))
+    }
+
+    /// The part of a job of `size` ranks that runs on this node: a member for each of `apps`, which tell the
+    /// number of its program. `mapping` is `PMI_process_mapping`, or nothing.
+    pub fn of_node(name: &str, size: usize, apps: &[usize], mapping: &str) -> Self {
+        let mut values = HashMap::new();
+        if !mapping.is_empty() {
+            values.insert(b"PMI_process_mapping".to_vec(), mapping.as_bytes().to_vec());
+        }
+        let member = |&app: &usize| Member { app, ..Member::default() };
         Self {
             name: name.to_owned(),
-            values: HashMap::from([(b"PMI_process_mapping".to_vec(), mapping)]),
+            size,
+            values,
+            fresh: Vec::new(),
             bytes: 0,
-            members: vec![Member::default(); size],
+            members: apps.iter().map(member).collect(),
             waiting: 0,
+        }
+    }
+
+    /// What was put here since the last call, for the other nodes.
+    pub fn take_fresh(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// Takes in what was put on another node. Of two values under one key the first stays.
+    pub fn merge(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        let more = key.len() + value.len();
+        if self.bytes + more <= TOTAL_MAX
+            && let Entry::Vacant(place) = self.values.entry(key)
+        {
+            self.bytes += more;
+            place.insert(value);
         }
     }
 
@@ -64,7 +101,7 @@ impl Pmi {
         &self.name
     }
 
-    /// Whether `rank` said hello and not goodbye.
+    /// Whether the member `rank` said hello and not goodbye.
     pub fn is_inside(&self, rank: usize) -> bool {
         self.members[rank].joined && !self.members[rank].finalized
     }
@@ -74,10 +111,10 @@ impl Pmi {
         self.members[rank].finalized
     }
 
-    /// Takes a line (without its newline) from `rank`.
+    /// Takes a line (without its newline) from the member `rank`.
     ///
     /// # Panics
-    /// When there is no such rank.
+    /// When there is no such member.
     pub fn line(&mut self, rank: usize, raw: &[u8]) -> Outcome {
         let member = &mut self.members[rank];
         if member.skipping || raw.starts_with(b"mcmd=") {
@@ -94,8 +131,8 @@ impl Pmi {
             b"init" => self.init(rank, &line),
             b"get_maxes" => reply("cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0"),
             b"get_my_kvsname" => reply(&format!("cmd=my_kvsname kvsname={} rc=0", self.name)),
-            b"get_universe_size" => reply(&format!("cmd=universe_size size={} rc=0", self.members.len())),
-            b"get_appnum" => reply("cmd=appnum appnum=0 rc=0"),
+            b"get_universe_size" => reply(&format!("cmd=universe_size size={} rc=0", self.size)),
+            b"get_appnum" => reply(&format!("cmd=appnum appnum={} rc=0", self.members[rank].app)),
             b"put" => self.put(&line),
             b"get" => self.get(&line),
             b"barrier_in" => self.barrier(rank),
@@ -137,6 +174,7 @@ impl Pmi {
             Entry::Vacant(place) => {
                 self.bytes += key.len() + value.len();
                 place.insert(value.to_vec());
+                self.fresh.push((key.to_vec(), value.to_vec()));
                 reply("cmd=put_result rc=0 msg=success")
             }
         }
@@ -216,6 +254,26 @@ mod tests {
         }
         assert!(say(&mut pmi, 1, "endcmd").contains("rc=-1"));
         assert!(say(&mut pmi, 1, "cmd=get_appnum").contains("appnum=0"));
+    }
+
+    #[test]
+    fn two_nodes() {
+        let mut nodes = [0, 1].map(|app| Pmi::of_node("job", 2, &[app], "(vector,(0,2,1))"));
+        assert!(say(&mut nodes[0], 0, "cmd=put kvsname=job key=k value=v").contains("rc=0"));
+        assert!(say(&mut nodes[1], 0, "cmd=put kvsname=job key=k value=other").contains("rc=0"));
+        let fresh = nodes[0].take_fresh();
+        assert_eq!((&fresh[..], nodes[0].take_fresh().len()), (&[(b"k".to_vec(), b"v".to_vec())][..], 0));
+        let mut third = Pmi::of_node("job", 2, &[0], "");
+        for (key, value) in fresh {
+            nodes[1].merge(key.clone(), value.clone());
+            third.merge(key, value);
+        }
+        assert!(say(&mut third, 0, "cmd=get kvsname=job key=k").contains("value=v"));
+        assert!(say(&mut nodes[1], 0, "cmd=get kvsname=job key=k").contains("value=other"), "its own stays");
+        assert!(say(&mut nodes[1], 0, "cmd=get_universe_size").contains("size=2"));
+        assert!(say(&mut nodes[1], 0, "cmd=get_appnum").contains("appnum=1"));
+        assert!(say(&mut third, 0, "cmd=get kvsname=job key=PMI_process_mapping").contains("rc=-1"));
+        assert!(matches!(nodes[0].line(0, b"cmd=barrier_in"), Outcome::All(_)), "all of this node");
     }
 
     proptest! {

@@ -2,27 +2,31 @@
 //! ours and then becomes the program; and the watchdog (`__watch`), which clears up after us when we are
 //! killed.
 
-use super::Options;
+use super::bind;
 use super::output::say;
+use super::setup::{Input, Setup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::side;
 use rustix::io::FdFlags;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
-/// First argument that makes this executable the shim: `__exec <parent> <soft limit of files> <program> …`.
+/// First argument that makes this executable the shim:
+/// `__exec <parent> <soft limit of files> <processors> <program> …`.
 pub const EXEC: &str = "__exec";
 
 /// First argument that makes this executable the watchdog.
 pub const WATCH: &str = "__watch";
 
 /// This executable, also when its file was replaced meanwhile.
-const OURSELVES: &str = "/proc/self/exe";
+pub(super) const OURSELVES: &str = "/proc/self/exe";
 
 /// A rank that was started, and our ends of what connects us.
 #[derive(Debug)]
@@ -33,62 +37,102 @@ pub(super) struct Started {
     pub(super) side: UnixStream,
     pub(super) output: OwnedFd,
     pub(super) error: OwnedFd,
+    /// Where it is we who feed it.
+    pub(super) stdin: Option<ChildStdin>,
 }
 
-/// Starts `rank` in a process group of its own. `files` is the soft limit of open files it shall have.
-pub(super) fn rank(
-    options: &Options,
-    rank: usize,
-    kvsname: &str,
-    files: Option<u64>,
-) -> std::io::Result<Started> {
-    let (pmi, pmi_theirs) = UnixStream::pair()?;
-    let (side, side_theirs) = UnixStream::pair()?;
-    pmi.set_nonblocking(true)?;
-    side.set_nonblocking(true)?;
-    let feed_terminal = rank == 0 && std::io::stdin().is_terminal();
-    let mut command = Command::new(OURSELVES);
-    command
-        .arg0("circulant")
-        .arg(EXEC)
-        .arg(std::process::id().to_string())
-        .arg(files.map_or_else(|| "-".to_owned(), |f| f.to_string()))
-        .arg(&options.program)
-        .args(&options.arguments)
-        .stdin(match (rank, feed_terminal) {
-            (0, true) => Stdio::piped(),
-            (0, false) => Stdio::inherit(),
-            _ => Stdio::null(),
+/// How the ranks of this node are started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start<'a> {
+    pub(super) setup: &'a Setup,
+    /// The soft limit of open files that ranks shall have, where ours was raised.
+    pub(super) files: Option<u64>,
+    /// Whether our own standard input is the user's.
+    pub(super) root: bool,
+    /// The processors of each core; nothing where ranks are not bound.
+    pub(super) cores: &'a [String],
+}
+
+/// What a rank reads.
+enum Stdin {
+    Ours,
+    /// Ours, a terminal, which only the foreground may read.
+    Terminal,
+    Fed,
+    Empty,
+}
+
+impl Start<'_> {
+    fn stdin(&self, rank: usize) -> Stdin {
+        match self.setup.input {
+            Input::First if rank == 0 && !self.root => Stdin::Fed,
+            Input::First if rank == 0 && std::io::stdin().is_terminal() => Stdin::Terminal,
+            Input::First if rank == 0 => Stdin::Ours,
+            Input::All => Stdin::Fed,
+            _ => Stdin::Empty,
+        }
+    }
+
+    /// Starts the `at`-th rank of this node in a process group of its own.
+    pub(super) fn rank(&self, at: usize) -> std::io::Result<Started> {
+        let setup = self.setup;
+        let ranks = &setup.sites[0].ranks;
+        let rank = ranks[at];
+        let app = &setup.apps[setup.app_of(rank)];
+        let (pmi, pmi_theirs) = UnixStream::pair()?;
+        let (side, side_theirs) = UnixStream::pair()?;
+        pmi.set_nonblocking(true)?;
+        side.set_nonblocking(true)?;
+        let stdin = self.stdin(rank);
+        let mut command = Command::new(OURSELVES);
+        command
+            .arg0("circulant")
+            .arg(EXEC)
+            .arg(std::process::id().to_string())
+            .arg(self.files.map_or_else(|| "-".to_owned(), |f| f.to_string()))
+            .arg(if self.cores.is_empty() { "-" } else { &self.cores[at % self.cores.len()] })
+            .arg(&app.program)
+            .args(&app.arguments)
+            .stdin(match stdin {
+                Stdin::Fed | Stdin::Terminal => Stdio::piped(),
+                Stdin::Ours => Stdio::inherit(),
+                Stdin::Empty => Stdio::null(),
+            })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .envs(setup.environment.iter().chain(&app.environment).map(|(k, v)| (k, v)))
+            .env("PMI_FD", pmi_theirs.as_raw_fd().to_string())
+            .env("PMI_RANK", rank.to_string())
+            .env("PMI_SIZE", setup.size.to_string())
+            .env("MPI_LOCALRANKID", at.to_string())
+            .env("MPI_LOCALNRANKS", ranks.len().to_string())
+            .env(side::VARIABLE, format!("{}:{}", side_theirs.as_raw_fd(), setup.name));
+        for stale in ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMI_DEBUG"] {
+            command.env_remove(stale);
+        }
+        if let Some(folder) = &app.folder {
+            command.current_dir(folder).env("PWD", folder);
+        }
+        // Only between here and the end of this function are these two inherited, and we start one at a time.
+        rustix::io::fcntl_setfd(&pmi_theirs, FdFlags::empty())?;
+        rustix::io::fcntl_setfd(&side_theirs, FdFlags::empty())?;
+        let mut child = command.spawn()?;
+        let mut fed = child.stdin.take();
+        if matches!(stdin, Stdin::Terminal) {
+            fed.take().into_iter().for_each(feed);
+        }
+        let missing = || std::io::Error::other("a pipe is missing");
+        Ok(Started {
+            pid: pid_of(&child).ok_or_else(missing)?,
+            output: child.stdout.take().ok_or_else(missing)?.into(),
+            error: child.stderr.take().ok_or_else(missing)?.into(),
+            stdin: fed,
+            child,
+            pmi,
+            side,
         })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .env("PMI_FD", pmi_theirs.as_raw_fd().to_string())
-        .env("PMI_RANK", rank.to_string())
-        .env("PMI_SIZE", options.ranks.to_string())
-        .env("MPI_LOCALRANKID", rank.to_string())
-        .env("MPI_LOCALNRANKS", options.ranks.to_string())
-        .env(side::VARIABLE, format!("{}:{kvsname}", side_theirs.as_raw_fd()));
-    for stale in ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMI_DEBUG"] {
-        command.env_remove(stale);
     }
-    command.envs(options.environment.iter().map(|(k, v)| (k, v)));
-    // Only between here and the end of this function are these two inherited, and we start one at a time.
-    rustix::io::fcntl_setfd(&pmi_theirs, FdFlags::empty())?;
-    rustix::io::fcntl_setfd(&side_theirs, FdFlags::empty())?;
-    let mut child = command.spawn()?;
-    if let Some(stdin) = child.stdin.take() {
-        feed(stdin);
-    }
-    let missing = || std::io::Error::other("a pipe is missing");
-    Ok(Started {
-        pid: pid_of(&child).ok_or_else(missing)?,
-        output: child.stdout.take().ok_or_else(missing)?.into(),
-        error: child.stderr.take().ok_or_else(missing)?.into(),
-        child,
-        pmi,
-        side,
-    })
 }
 
 pub(super) fn pid_of(child: &Child) -> Option<Pid> {
@@ -131,6 +175,7 @@ pub(super) fn raise_files(needed: u64) -> Result<Option<u64>> {
 pub fn exec_main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let parent = arguments.next();
     let files = arguments.next();
+    let cores = arguments.next();
     let Some(program) = arguments.next() else {
         say("this is for its own use");
         return ExitCode::from(2);
@@ -144,6 +189,9 @@ pub fn exec_main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if let Some(soft) = files.and_then(|f| f.to_str()?.parse().ok()) {
         let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
         let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum });
+    }
+    if let Some(cores) = cores.as_ref().and_then(|c| c.to_str()).filter(|&c| c != "-") {
+        bind::to(cores);
     }
     let name = if program == OURSELVES { OsStr::new("circulant") } else { &program };
     let error = Command::new(&program).arg0(name).args(arguments).exec();
@@ -159,7 +207,8 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(super) fn start() -> std::io::Result<Self> {
+    /// For the job with this key-value space.
+    pub(super) fn start(job: &str) -> std::io::Result<Self> {
         let mut child = Command::new(OURSELVES)
             .arg0("circulant")
             .arg(WATCH)
@@ -168,24 +217,25 @@ impl Watchdog {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        let pipe = child.stdin.take();
-        Ok(Self { child, pipe })
+        let mut watchdog = Self { pipe: child.stdin.take(), child };
+        watchdog.tell(&format!("={job}"));
+        Ok(watchdog)
     }
 
-    /// `group` lives: kill it when we are gone.
-    pub(super) fn guard(&mut self, group: Pid) {
-        self.tell('+', group);
+    /// `group`, which is that of a rank, lives: kill it when we are gone.
+    pub(super) fn guard(&mut self, group: Pid, rank: usize) {
+        self.tell(&format!("+{} {rank}", group.as_raw_nonzero()));
     }
 
     /// `group` is over.
     pub(super) fn release(&mut self, group: Pid) {
-        self.tell('-', group);
+        self.tell(&format!("-{}", group.as_raw_nonzero()));
     }
 
-    fn tell(&mut self, sign: char, group: Pid) {
+    fn tell(&mut self, line: &str) {
         if let Some(pipe) = &mut self.pipe {
             // If somebody killed the watchdog, the job goes on without.
-            let _ = pipe.write_all(format!("{sign}{}\n", group.as_raw_nonzero()).as_bytes());
+            let _ = pipe.write_all(format!("{line}\n").as_bytes());
         }
     }
 }
@@ -198,20 +248,53 @@ impl Drop for Watchdog {
 }
 
 /// The watchdog: reads process groups until its input ends, which it does when the launcher is done with
-/// all of them, or dead. Those that are left are killed.
+/// all of them, or dead. Those that are left are killed, and everything else that these ranks started.
 pub fn watch_main() -> ExitCode {
-    let mut groups = std::collections::BTreeSet::new();
+    let mut groups = BTreeMap::new();
+    let mut job = String::new();
     for line in BufReader::new(std::io::stdin()).lines() {
         let Ok(line) = line else { break };
-        let number = |text: &str| text.parse::<i32>().ok().filter(|&n| n > 1).and_then(Pid::from_raw);
-        if let Some(group) = line.strip_prefix('+').and_then(number) {
-            groups.insert(group.as_raw_nonzero());
+        let number = |text: &str| text.parse::<i32>().ok().filter(|&n| n > 1);
+        if let Some((group, rank)) = line.strip_prefix('+').and_then(|l| l.split_once(' ')) {
+            groups.extend(number(group).map(|g| (g, rank.to_owned())));
         } else if let Some(group) = line.strip_prefix('-').and_then(number) {
-            groups.remove(&group.as_raw_nonzero());
+            groups.remove(&group);
+        } else if let Some(name) = line.strip_prefix('=') {
+            job = name.to_owned();
         }
     }
-    for group in groups.into_iter().filter_map(|g| Pid::from_raw(g.get())) {
+    for group in groups.keys().filter_map(|&g| Pid::from_raw(g)) {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
+    if !groups.is_empty() && !job.is_empty() {
+        let ranks: Vec<String> = groups.into_values().map(|rank| format!("PMI_RANK={rank}")).collect();
+        hunt(&format!(":{job}"), &ranks);
+    }
     ExitCode::SUCCESS
+}
+
+/// Kills what ranks left in sessions of their own: processes in whose environment the side channel of this job
+/// and one of these ranks stand. What starts processes faster than that is given up after 2 s.
+fn hunt(job: &str, ranks: &[String]) {
+    let until = Instant::now() + Duration::from_secs(2);
+    let is_ours = |pid: &Pid| {
+        let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
+        let environment = std::fs::read(path).unwrap_or_default();
+        let mut variables = environment.split(|&b| b == 0);
+        let side = |v: &[u8]| v.starts_with(side::VARIABLE.as_bytes()) && v.ends_with(job.as_bytes());
+        let rank = |v: &[u8]| ranks.iter().any(|r| r.as_bytes() == v);
+        variables.clone().any(side) && variables.any(rank)
+    };
+    while Instant::now() < until {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|e| Pid::from_raw(e.file_name().to_str()?.parse().ok()?));
+        let found: Vec<Pid> = pids.filter(is_ours).collect();
+        if found.is_empty() {
+            return;
+        }
+        for pid in found {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
