@@ -52,7 +52,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
 
 /// A value longer than most launchers carry in one piece, from our left neighbour.
 fn pass_on(launch: &mut dyn Launch) -> circulant::Result<()> {
-    let value = |rank: usize| (0..5000).map(|i| (rank * 31 + i * 7) as u8).collect::<Vec<u8>>();
+    let value = |rank: usize| (0..5000).map(|i| (rank * 31 + i * 7).to_le_bytes()[0]).collect::<Vec<u8>>();
     let (rank, size) = (launch.rank(), launch.size());
     launch.put(&format!("long-{rank}"), &value(rank))?;
     launch.fence(Duration::from_secs(60))?;

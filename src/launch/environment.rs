@@ -201,10 +201,10 @@ mod tests {
     fn a_life() {
         together(5, "job", |rank, mut me| {
             assert_eq!((me.rank(), me.size(), me.name()), (rank, 5, NAME));
-            me.put(&format!("k-{rank}"), &vec![rank as u8; 3000]).unwrap();
+            me.put(&format!("k-{rank}"), &vec![u8::try_from(rank).unwrap(); 3000]).unwrap();
             me.fence(LONG).unwrap();
             let peer = (rank + 1) % 5;
-            assert_eq!(me.get(&format!("k-{peer}")).unwrap(), vec![peer as u8; 3000]);
+            assert_eq!(me.get(&format!("k-{peer}")).unwrap(), vec![u8::try_from(peer).unwrap(); 3000]);
             assert!(me.put(&format!("k-{rank}"), b"again").is_err());
             me.fence(LONG).unwrap();
             assert_eq!(me.gone(), None);

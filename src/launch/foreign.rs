@@ -329,6 +329,8 @@ pub(super) struct PmiLibrary {
 
 /// The longest name and value that we take.
 const LONGEST: usize = 4096;
+/// The same without the NUL at its end, as libpmi wants it.
+const ROOM: c_int = 4095;
 
 impl PmiLibrary {
     /// Loads the first of `names` and joins the job that the environment tells.
@@ -364,7 +366,7 @@ impl PmiLibrary {
                 return Err(format!("PMI_Init of {}: error {started}", pmi.name));
             }
             let (size, rank) = (get_size(&raw mut pmi.size), get_rank(&raw mut pmi.rank));
-            [size, rank, get_name(kvsname.as_mut_ptr(), LONGEST as c_int - 1)]
+            [size, rank, get_name(kvsname.as_mut_ptr(), ROOM)]
         };
         if let Some(code) = codes.into_iter().find(|c| *c != SUCCESS) {
             return Err(format!("{} does not say who we are: error {code}", pmi.name));
@@ -411,9 +413,7 @@ impl PmiLibrary {
         let key = c_string(key);
         let mut value = [0 as c_char; LONGEST];
         // SAFETY: two C strings, and an array with its length less the NUL at its end.
-        let code = unsafe {
-            (self.get)(self.kvsname.as_ptr(), key.as_ptr(), value.as_mut_ptr(), LONGEST as c_int - 1)
-        };
+        let code = unsafe { (self.get)(self.kvsname.as_ptr(), key.as_ptr(), value.as_mut_ptr(), ROOM) };
         self.check("PMI_KVS_Get", code)?;
         // SAFETY: the array's last character is still the NUL that it was made with.
         Ok(unsafe { CStr::from_ptr(value.as_ptr()) }.to_bytes().to_vec())

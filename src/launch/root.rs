@@ -90,7 +90,12 @@ impl Root {
             for _ in 0..2 {
                 self.settle();
                 self.peers.iter_mut().rev().for_each(Peer::write);
-                self.peers.retain(|p| !p.dead && !(p.closing && p.out.is_empty()));
+                for i in 0..self.peers.len() {
+                    if self.peers[i].dead {
+                        self.lose(i, "closed its connection to rank 0");
+                    }
+                }
+                self.peers.retain(|p| !(p.dead || p.closing && p.out.is_empty()));
             }
         }
     }

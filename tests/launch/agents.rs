@@ -246,7 +246,7 @@ fn no_orphans_on_other_hosts() {
         ours(&done, what);
         // What a rank of a job that ends in order has put into a session of its own is its own affair.
         let left = alive(&job.mark);
-        for pid in left.iter().filter(|&&p| named(&job.mark, "sleep\0300").contains(&p)) {
+        for pid in left.iter().filter(|&&p| named(&job.mark, "sleep\x00300").contains(&p)) {
             let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL);
         }
         none_left(&job.mark);

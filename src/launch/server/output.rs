@@ -246,7 +246,7 @@ impl Copier {
     fn is_idle(&self) -> bool {
         let state = self.shared.lock();
         let over = self.sources.is_empty() && state.no_more;
-        state.arrived.is_empty() && !over && !(state.close && !self.sources.is_empty())
+        state.arrived.is_empty() && !over && (!state.close || self.sources.is_empty())
     }
 
     fn write_arrived(&mut self) -> io::Result<()> {

@@ -46,7 +46,7 @@ pub(super) fn library(options: &Options<'_>) -> Result<&'static Library> {
     })?;
     // libfabric looks at its environment in the first fi_getinfo, which is still to come.
     let fresh = || Library { api, environment: preset(options) };
-    let library: &'static Library = *found.get_or_insert_with(|| Box::leak(Box::new(fresh())));
+    let library: &'static Library = found.get_or_insert_with(|| Box::leak(Box::new(fresh())));
     match library.environment.iter().find(|v| v.value.is_none() && v.name.ends_with("_RANGE")) {
         Some(v) if options.ports.is_some() => Err(Error::new(
             ErrorKind::Config,
