@@ -339,7 +339,7 @@ fn limits_of_open_files() {
     let script = format!("ulimit -n 50; exec {tool} run -n 20 true");
     let done = Job::of("bash").arguments(&["-c", &script]).output();
     assert_eq!(done.code, 1, "{done:?}");
-    assert!(done.err.contains("need 144 open files, but the limit is 50"), "{done:?}");
+    assert!(done.err.contains("need 164 open files, but the limit is 50"), "{done:?}");
 }
 
 fn a_reader_that_leaves_ends_the_job() {

@@ -260,15 +260,15 @@ impl Pmi1 {
     /// Takes in what was said without being asked.
     fn overhear(&mut self) -> Option<Gone> {
         let told = self.told.as_ref()?;
-        if told.is_empty() && self.broken.is_none() && self.has_input() {
-            // What comes cannot be but such lines: nobody asked.
-            let read = self.read(Duration::from_millis(1), false);
+        if told.is_empty() && self.broken.is_none() {
+            // What comes, or came right behind the last answer, cannot be but such lines: nobody asked.
+            let read = if self.has_input() { self.read(Duration::from_millis(1), false).err() } else { None };
             while let Ok(Some(raw)) = self.lines.pop() {
                 if let Some(line) = Line::parse(&raw).filter(|l| l.command() == b"gone") {
                     self.hear(&line);
                 }
             }
-            if read.is_err() && self.rank != 0 {
+            if read.is_some() && self.rank != 0 {
                 let how = "closed its connection to us".to_owned();
                 self.told.as_mut()?.push_back(Gone { rank: 0, how });
             }

@@ -20,7 +20,7 @@ impl Host {
     /// # Errors
     /// When the name could be taken for an option or for several words, or the number makes no sense.
     fn new(name: &str, slots: Option<&str>) -> Result<Self> {
-        let fine = |c: char| c.is_alphanumeric() || "._-:@%[]".contains(c);
+        let fine = |c: char| c.is_alphanumeric() || "._-:@%".contains(c);
         if name.is_empty() || name.starts_with('-') || name.len() > 255 || !name.chars().all(fine) {
             return Err(wrong(format!("{name:?} is no name of a host")));
         }

@@ -185,6 +185,7 @@ pub const QUIRKS: &[Quirk] = &[
         class: Class::Tcp,
         interface: Some("FI_TCP_IFACE"),
         borrow: Borrow::Direct,
+        quiet_close: true,
         note: "slower to start and to close than tcp or net",
         ..COMMON
     },
@@ -193,6 +194,7 @@ pub const QUIRKS: &[Quirk] = &[
         message: RXM,
         interface: Some("FI_NET_IFACE"),
         borrow: Borrow::Direct,
+        quiet_close: true,
         note: "as tcp;ofi_rxm",
         ..COMMON
     },

@@ -158,7 +158,8 @@ impl Job {
     /// Starts agents for `others`, and the ranks of this host.
     fn start(&mut self, others: &[super::setup::Site]) -> Result<()> {
         let here = self.setup.sites[0].ranks.clone();
-        let files = spawn::raise_files(here.len() as u64 * 5 + self.setup.fanout as u64 * 4 + 64)?;
+        let branches = self.setup.fanout.min(others.len());
+        let files = spawn::raise_files(here.len() as u64 * 5 + branches as u64 * 4 + 64)?;
         self.branch_out(others)?;
         let cores = self.cores(here.len());
         let (mut outputs, mut errors, mut stdins) = (Vec::new(), Vec::new(), Vec::new());
