@@ -273,8 +273,14 @@ def say(text):
     print(f"{datetime.datetime.now():%H:%M:%S}  {text}", flush=True)
 
 
-def race(figure, programs, priority="rr", knobs=None):
+def due(figure):
+    """The priority to run at. Who polls at SCHED_RR keeps its core for 100 ms, which only networks give time to."""
+    return "rr" if figure.rate else "nice"
+
+
+def race(figure, programs, priority=None, knobs=None):
     """Runs a figure; gives the lines of its CSV file and what else is to be known. `knobs`: for our runs."""
+    priority = priority or due(figure)
     missing = [p for p in programs if p != "circulant" and not rivals.installed(p)]
     if missing or (figure.rate and not rivals.installed("mpich")):  # whose mpiexec starts us
         raise Trouble(f"not installed: {' '.join(missing) or 'mpich'}: ci/race install")
@@ -344,8 +350,9 @@ def write(figure, lines, known, folder=RESULTS):
 # --- searching settings -------------------------------------------------------------------------------------------
 
 
-def search(figure, programs, priority="rr"):
+def search(figure, programs, priority=None):
     """The best settings of each operation and program, at any of the figure's points, each with one short batch."""
+    priority = priority or due(figure)
     found = {}
     tool = rivals.our_tool()
     with raised(figure) as place:
