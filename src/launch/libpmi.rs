@@ -40,11 +40,8 @@ pub(super) const PALS: Vendor = Vendor {
 /// A rank of a job whose launcher brings a libpmi.
 #[derive(Debug)]
 pub struct LibPmi {
-    name: &'static str,
     worker: Worker<PmiLibrary>,
-    rank: usize,
     size: usize,
-    patience: Duration,
 }
 
 impl LibPmi {
@@ -67,9 +64,10 @@ impl LibPmi {
             Error::new(ErrorKind::Launch, what).help(vendor.help)
         };
         let late = || format!("PMI_Init did not return within {} s", patience.as_secs_f64());
-        let worker = Worker::start(move || PmiLibrary::join(&names), patience, late).map_err(refused)?;
-        let mut pmi = Self { name: vendor.name, worker, rank: 0, size: 0, patience };
-        let (file, (rank, size)) = pmi.call("version", |p| (p.name().to_owned(), p.place()))?;
+        let worker =
+            Worker::start(vendor.name, move || PmiLibrary::join(&names), patience, late).map_err(refused)?;
+        let mut pmi = Self { worker, size: 0 };
+        let (file, (rank, size)) = pmi.worker.call("version", |p| (p.name().to_owned(), p.place()))?;
         let place = (usize::try_from(rank).ok(), usize::try_from(size).ok());
         match (place, expected) {
             (_, Some((wanted, _))) if place.1 != Some(wanted) => {
@@ -77,47 +75,20 @@ impl LibPmi {
                     "{file} says we are rank {rank} of {size}, so it is another launcher's"
                 )));
             }
-            ((Some(rank), Some(size)), _) if rank < size => (pmi.rank, pmi.size) = (rank, size),
+            ((Some(rank), Some(size)), _) if rank < size => (pmi.worker.rank, pmi.size) = (rank, size),
             _ => return Err(refused(format!("{file} says we are rank {rank} of {size}"))),
         }
         Ok(pmi)
-    }
-
-    fn call<T: Send + 'static>(
-        &mut self,
-        what: &str,
-        call: impl FnOnce(&mut PmiLibrary) -> T + Send + 'static,
-    ) -> Result<T> {
-        let patience = self.patience;
-        self.within(patience, what, call)
-    }
-
-    fn within<T: Send + 'static>(
-        &mut self,
-        deadline: Duration,
-        what: &str,
-        call: impl FnOnce(&mut PmiLibrary) -> T + Send + 'static,
-    ) -> Result<T> {
-        let done = self.worker.call(what, deadline, call);
-        done.map_err(|e| self.error(e.kind(), e.message()))
-    }
-
-    fn error(&self, kind: ErrorKind, message: &str) -> Error {
-        Error::new(kind, format!("{}: {message}", self.name)).at_rank(self.rank)
-    }
-
-    fn checked<T>(&self, answer: Result<T, String>) -> Result<T> {
-        answer.map_err(|why| self.error(ErrorKind::Launch, &why))
     }
 }
 
 impl Launch for LibPmi {
     fn name(&self) -> &str {
-        self.name
+        &self.worker.name
     }
 
     fn rank(&self) -> usize {
-        self.rank
+        self.worker.rank
     }
 
     fn size(&self) -> usize {
@@ -128,25 +99,28 @@ impl Launch for LibPmi {
         check_key(key)?;
         let pieces = value::pieces(bytes);
         let named: Vec<_> = pieces.into_iter().enumerate().map(|(i, p)| (value::key(key, i), p)).collect();
-        let done = self.call("PMI_KVS_Put", move |pmi| named.iter().try_for_each(|(k, v)| pmi.put(k, v)))?;
-        self.checked(done)
+        let done =
+            self.worker.call("PMI_KVS_Put", move |pmi| named.iter().try_for_each(|(k, v)| pmi.put(k, v)))?;
+        self.worker.checked(done)
     }
 
     fn fence(&mut self, deadline: Duration) -> Result<()> {
-        let done = self.within(deadline, "PMI_Barrier", PmiLibrary::fence)?;
-        self.checked(done)
+        let done = self.worker.within(deadline, "PMI_Barrier", PmiLibrary::fence)?;
+        self.worker.checked(done)
     }
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
         check_key(key)?;
         let name = key.to_owned();
         let all = move |pmi: &mut PmiLibrary| value::join(|i| pmi.get(&value::key(&name, i)));
-        match self.call(&format!("PMI_KVS_Get of {key}"), all)? {
+        match self.worker.call(&format!("PMI_KVS_Get of {key}"), all)? {
             Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => {
-                Err(self.error(ErrorKind::Launch, &format!("the value under the key {key} is not ours")))
+            Ok(None) => Err(self
+                .worker
+                .error(ErrorKind::Launch, &format!("the value under the key {key} is not ours"))),
+            Err(why) => {
+                Err(self.worker.error(ErrorKind::Launch, &format!("nothing under the key {key}: {why}")))
             }
-            Err(why) => Err(self.error(ErrorKind::Launch, &format!("nothing under the key {key}: {why}"))),
         }
     }
 
@@ -161,15 +135,15 @@ impl Launch for LibPmi {
     fn abort(&mut self, code: i32, message: &str) {
         let text = message.to_owned();
         if !message.is_empty() {
-            eprintln!("circulant: rank {} aborts the job: {message}", self.rank);
+            eprintln!("circulant: rank {} aborts the job: {message}", self.worker.rank);
         }
-        let _ = self.within(Duration::from_secs(5), "PMI_Abort", move |p| p.abort(code, &text));
+        let _ = self.worker.within(Duration::from_secs(5), "PMI_Abort", move |p| p.abort(code, &text));
         self.worker.close("the job was aborted");
     }
 
     fn finalize(&mut self) -> Result<()> {
-        let done = self.call("PMI_Finalize", PmiLibrary::finalize)?;
+        let done = self.worker.call("PMI_Finalize", PmiLibrary::finalize)?;
         self.worker.close("already finalized");
-        self.checked(done)
+        self.worker.checked(done)
     }
 }

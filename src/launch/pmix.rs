@@ -12,13 +12,10 @@ use std::time::Duration;
 /// A rank of a job whose launcher speaks PMIx.
 #[derive(Debug)]
 pub struct Pmix {
-    name: String,
     worker: Worker<PmixLibrary>,
-    rank: usize,
     size: usize,
     /// All ranks are on one node.
     together: bool,
-    patience: Duration,
 }
 
 /// More ranks than this, nobody has: the launcher is broken.
@@ -34,22 +31,25 @@ impl Pmix {
         let names = names(library, std::env::var("PMIX_PREFIX").ok().as_deref());
         let late =
             || NoPmix::Refused(format!("PMIx_Init did not return within {} s", patience.as_secs_f64()));
-        let worker = Worker::start(move || PmixLibrary::join(&names), patience, late).map_err(refused)?;
-        let (rank, size) = (0, 0);
-        let mut pmix = Self { name: "pmix".to_owned(), worker, rank, size, together: false, patience };
-        let (file, version, rank) = pmix.call("version", |p| (p.name().to_owned(), p.version(), p.rank()))?;
+        let worker =
+            Worker::start("pmix", move || PmixLibrary::join(&names), patience, late).map_err(refused)?;
+        let mut pmix = Self { worker, size: 0, together: false };
+        let (file, version, rank) =
+            pmix.worker.call("version", |p| (p.name().to_owned(), p.version(), p.rank()))?;
         let version = version.split(',').next().unwrap_or("").split(" (").next().unwrap_or("").to_owned();
         tracing::debug!(file, version, "PMIx");
-        pmix.name = format!("pmix ({version})");
+        pmix.worker.name = format!("pmix ({version})");
         let size = match pmix.ask("pmix.job.size")? {
             Ok(Found::Number(n)) => n,
-            Ok(_) => return Err(pmix.error(ErrorKind::Launch, "pmix.job.size is no number")),
-            Err(why) => return Err(pmix.error(ErrorKind::Launch, &format!("the size of the job: {why}"))),
+            Ok(_) => return Err(pmix.worker.error(ErrorKind::Launch, "pmix.job.size is no number")),
+            Err(why) => {
+                return Err(pmix.worker.error(ErrorKind::Launch, &format!("the size of the job: {why}")));
+            }
         };
-        (pmix.rank, pmix.size) = (rank as usize, size as usize);
+        (pmix.worker.rank, pmix.size) = (rank as usize, size as usize);
         if rank >= size || pmix.size > SIZE_MAX {
             let what = format!("the launcher says we are rank {rank} of {size}");
-            return Err(pmix.error(ErrorKind::Launch, &what));
+            return Err(pmix.worker.error(ErrorKind::Launch, &what));
         }
         // The job's peers on this node. Who is where on other nodes we find out ourselves: launchers err there.
         if let Ok(Found::Text(peers)) = pmix.ask("pmix.lpeers")? {
@@ -60,34 +60,7 @@ impl Pmix {
 
     /// What is known about the job; the inner error is the library's.
     fn ask(&mut self, key: &'static str) -> Result<Result<Found, String>> {
-        self.call(key, move |p| p.get(None, key))
-    }
-
-    fn call<T: Send + 'static>(
-        &mut self,
-        what: &str,
-        call: impl FnOnce(&mut PmixLibrary) -> T + Send + 'static,
-    ) -> Result<T> {
-        let patience = self.patience;
-        self.within(patience, what, call)
-    }
-
-    fn within<T: Send + 'static>(
-        &mut self,
-        deadline: Duration,
-        what: &str,
-        call: impl FnOnce(&mut PmixLibrary) -> T + Send + 'static,
-    ) -> Result<T> {
-        let done = self.worker.call(what, deadline, call);
-        done.map_err(|e| self.error(e.kind(), e.message()))
-    }
-
-    fn error(&self, kind: ErrorKind, message: &str) -> Error {
-        Error::new(kind, format!("{}: {message}", self.name)).at_rank(self.rank)
-    }
-
-    fn checked<T>(&self, answer: Result<T, String>) -> Result<T> {
-        answer.map_err(|why| self.error(ErrorKind::Launch, &why))
+        self.worker.call(key, move |p| p.get(None, key))
     }
 }
 
@@ -138,11 +111,11 @@ fn full(key: &str) -> String {
 
 impl Launch for Pmix {
     fn name(&self) -> &str {
-        &self.name
+        &self.worker.name
     }
 
     fn rank(&self) -> usize {
-        self.rank
+        self.worker.rank
     }
 
     fn size(&self) -> usize {
@@ -151,29 +124,31 @@ impl Launch for Pmix {
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
         check_key(key)?;
-        if owner(key) != self.rank {
+        if owner(key) != self.worker.rank {
             let what = format!("the key {key} is rank {}'s to put", owner(key));
-            return Err(self.error(ErrorKind::Argument, &what));
+            return Err(self.worker.error(ErrorKind::Argument, &what));
         }
         let (key, value) = (full(key), value.to_vec());
-        let done = self.call("PMIx_Put", move |p| p.put(&key, &value))?;
-        self.checked(done)
+        let done = self.worker.call("PMIx_Put", move |p| p.put(&key, &value))?;
+        self.worker.checked(done)
     }
 
     fn fence(&mut self, deadline: Duration) -> Result<()> {
-        let done = self.within(deadline, "PMIx_Fence", PmixLibrary::fence)?;
-        self.checked(done)
+        let done = self.worker.within(deadline, "PMIx_Fence", PmixLibrary::fence)?;
+        self.worker.checked(done)
     }
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
         check_key(key)?;
         let (rank, name) = (u32::try_from(owner(key)).ok(), full(key));
-        match self.call(&format!("PMIx_Get of {key}"), move |p| p.get(rank, &name))? {
+        match self.worker.call(&format!("PMIx_Get of {key}"), move |p| p.get(rank, &name))? {
             Ok(Found::Bytes(bytes)) => Ok(bytes),
-            Ok(_) => {
-                Err(self.error(ErrorKind::Launch, &format!("the value under the key {key} is not ours")))
+            Ok(_) => Err(self
+                .worker
+                .error(ErrorKind::Launch, &format!("the value under the key {key} is not ours"))),
+            Err(why) => {
+                Err(self.worker.error(ErrorKind::Launch, &format!("nothing under the key {key}: {why}")))
             }
-            Err(why) => Err(self.error(ErrorKind::Launch, &format!("nothing under the key {key}: {why}"))),
         }
     }
 
@@ -189,17 +164,17 @@ impl Launch for Pmix {
     fn abort(&mut self, code: i32, message: &str) {
         let text = message.to_owned();
         if !message.is_empty() {
-            eprintln!("circulant: rank {} aborts the job: {message}", self.rank);
+            eprintln!("circulant: rank {} aborts the job: {message}", self.worker.rank);
         }
         // The answer may be our end.
-        let _ = self.within(Duration::from_secs(5), "PMIx_Abort", move |p| p.abort(code, &text));
+        let _ = self.worker.within(Duration::from_secs(5), "PMIx_Abort", move |p| p.abort(code, &text));
         self.worker.close("the job was aborted");
     }
 
     fn finalize(&mut self) -> Result<()> {
-        let done = self.call("PMIx_Finalize", PmixLibrary::finalize)?;
+        let done = self.worker.call("PMIx_Finalize", PmixLibrary::finalize)?;
         self.worker.close("already finalized");
-        self.checked(done)
+        self.worker.checked(done)
     }
 }
 

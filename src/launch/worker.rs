@@ -9,6 +9,11 @@ type Request<L> = Box<dyn FnOnce(&mut L) + Send>;
 /// The thread that has the library `L`. It ends with this; one that hangs in a call is left alone.
 pub(super) struct Worker<L> {
     requests: Sender<Request<L>>,
+    /// Whose library it is, as errors say.
+    pub(super) name: String,
+    /// Our rank, once it is known.
+    pub(super) rank: usize,
+    patience: Duration,
     /// Why no further call can be made.
     broken: Option<String>,
 }
@@ -20,13 +25,14 @@ impl<L> std::fmt::Debug for Worker<L> {
 }
 
 impl<L: 'static> Worker<L> {
-    /// Opens the library in a thread of its own, within `deadline`.
+    /// Opens the library in a thread of its own, within `patience`, which [`Worker::call`] has, too.
     ///
     /// # Errors
     /// What `open` says, or that it takes too long.
     pub(super) fn start<E: Send + 'static>(
+        name: &str,
         open: impl FnOnce() -> Result<L, E> + Send + 'static,
-        deadline: Duration,
+        patience: Duration,
         late: impl FnOnce() -> E,
     ) -> Result<Self, E> {
         let (requests, todo) = channel::<Request<L>>();
@@ -43,25 +49,37 @@ impl<L: 'static> Worker<L> {
         };
         // One that cannot be started drops `told`, as if it were late.
         let _ = std::thread::Builder::new().name("launcher".to_owned()).spawn(work);
-        match opened.recv_timeout(deadline) {
-            Ok(Ok(())) => Ok(Self { requests, broken: None }),
+        match opened.recv_timeout(patience) {
+            Ok(Ok(())) => Ok(Self { requests, name: name.to_owned(), rank: 0, patience, broken: None }),
             Ok(Err(e)) => Err(e),
             Err(_) => Err(late()),
         }
+    }
+
+    /// [`Worker::within`] the patience that it was started with.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn call<T: Send + 'static>(
+        &mut self,
+        what: &str,
+        call: impl FnOnce(&mut L) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.within(self.patience, what, call)
     }
 
     /// Makes a call. After one that was too late none can be made, as it may still be under way.
     ///
     /// # Errors
     /// When it does not come back within `deadline`, or an earlier one did not.
-    pub(super) fn call<T: Send + 'static>(
+    pub(super) fn within<T: Send + 'static>(
         &mut self,
-        what: &str,
         deadline: Duration,
+        what: &str,
         call: impl FnOnce(&mut L) -> T + Send + 'static,
     ) -> Result<T> {
         if let Some(why) = &self.broken {
-            return Err(Error::new(ErrorKind::Launch, why.clone()));
+            return Err(self.error(ErrorKind::Launch, why));
         }
         let (told, answer) = channel();
         let request: Request<L> = Box::new(move |library| drop(told.send(call(library))));
@@ -75,9 +93,20 @@ impl<L: 'static> Worker<L> {
                     (ErrorKind::Launch, format!("the launcher's library ended in {what}"))
                 }
             };
-            self.broken = Some(why.clone());
-            Error::new(kind, why)
+            let e = self.error(kind, &why);
+            self.broken = Some(why);
+            e
         })
+    }
+
+    /// An error of this launcher's at our rank.
+    pub(super) fn error(&self, kind: ErrorKind, message: &str) -> Error {
+        Error::new(kind, format!("{}: {message}", self.name)).at_rank(self.rank)
+    }
+
+    /// What the library answered, as an error of ours where it refused.
+    pub(super) fn checked<T>(&self, answer: Result<T, String>) -> Result<T> {
+        answer.map_err(|why| self.error(ErrorKind::Launch, &why))
     }
 
     /// No further call: `why`.
@@ -94,22 +123,22 @@ mod tests {
 
     #[test]
     fn calls_have_deadlines() {
-        let mut worker = Worker::start(|| Ok::<_, String>(1), LONG, String::new).unwrap();
-        assert_eq!(worker.call("add", LONG, |n| *n + 1).unwrap(), 2);
+        let mut worker = Worker::start("x", || Ok::<_, String>(1), LONG, String::new).unwrap();
+        assert_eq!(worker.within(LONG, "add", |n| *n + 1).unwrap(), 2);
         let (hold, held) = channel::<()>();
-        let late = worker.call("wait", Duration::from_millis(20), move |_| held.recv().is_err());
+        let late = worker.within(Duration::from_millis(20), "wait", move |_| held.recv().is_err());
         assert_eq!(late.unwrap_err().kind(), ErrorKind::Timeout);
         drop(hold);
-        let e = worker.call("add", LONG, |n| *n + 1).unwrap_err();
+        let e = worker.within(LONG, "add", |n| *n + 1).unwrap_err();
         assert!(e.to_string().contains("did not answer wait in time"), "{e}");
     }
 
     #[test]
     fn a_library_that_does_not_open_is_an_error() {
-        let refused = Worker::<()>::start(|| Err("no"), LONG, || "late");
+        let refused = Worker::<()>::start("x", || Err("no"), LONG, || "late");
         assert_eq!(refused.err(), Some("no"));
         let (hold, held) = channel::<()>();
-        let late = Worker::start(move || Ok(held.recv().is_err()), Duration::from_millis(20), || "late");
+        let late = Worker::start("x", move || Ok(held.recv().is_err()), Duration::from_millis(20), || "late");
         assert_eq!(late.err(), Some("late"));
         drop(hold);
     }
