@@ -14,6 +14,7 @@
 mod proof;
 
 use circulant::plan::allgather::circulant::Allgather;
+use circulant::plan::allgather::runs::Allgather as Runs;
 use circulant::plan::allgatherv::circulant::{Allgatherv, Blocks};
 use circulant::plan::barrier::dissemination::Barrier;
 use circulant::plan::bcast::circulant::Bcast;
@@ -162,6 +163,30 @@ fn allgather() {
             assert_eq!(report.bytes, u64::from(p) * u64::from(p - 1) * count);
             add(&mut total, report);
             add(&mut total, checked(&plan, &goal, count * u64::from(p) / 8, random, &(count, in_place)));
+        }
+        total
+    });
+}
+
+/// The same in runs of neighbours, and of contributions cut into pieces.
+#[test]
+fn allgather_in_runs() {
+    every_p("allgather in runs", |p, random| {
+        let mut total = Report::default();
+        for (in_place, cut) in [(false, 1), (true, 1), (false, random.one_of(&[2, 3, 4])), (true, 4)] {
+            let count = random.one_of(&[0, 1, 3, 8, 101, 1000]);
+            let run = random.one_of(&[0, 1, 50, 500, 5000]);
+            let plan = Runs::new(p, count, run, cut, in_place).unwrap();
+            let counts = vec![count; p as usize];
+            let displs: Vec<u64> = (0..u64::from(p)).map(|j| j * count).collect();
+            let goal = Goal::allgatherv(&counts, &displs, in_place);
+            let case = (count, run, cut, in_place);
+            let report = proved(&plan, &goal, false, &case);
+            assert_eq!(report.bytes, u64::from(p) * u64::from(p - 1) * count, "p = {p}, {case:?}");
+            add(&mut total, report);
+            if p <= 40 || random.below(4) == 0 {
+                add(&mut total, checked(&plan, &goal, count, random, &case));
+            }
         }
         total
     });

@@ -2,7 +2,7 @@
 
 use super::communicator::{Communicator, Options};
 use super::world::Shared;
-use crate::engine::Pair;
+use crate::engine::{Flow, Pair};
 use crate::error::{Result, argument};
 use crate::ops;
 use crate::plan::price;
@@ -217,8 +217,13 @@ impl Shared {
         self.model = model;
         self.selection.retune(&model);
         self.cache = super::call::Cache::default();
-        self.engine.set_window(window.unwrap_or_else(|| model.window()));
+        self.engine.set_flow(flow(&model, window));
     }
+}
+
+/// What a rank may have on its way; `window`: as the settings say.
+pub(super) fn flow(model: &Model, window: Option<u64>) -> Flow {
+    Flow { window: window.unwrap_or_else(|| model.window()), patience: model.patience() }
 }
 
 /// A probe does not look twice if one way took so long.

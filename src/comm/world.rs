@@ -7,6 +7,7 @@ use super::desk::Desks;
 use super::directory::Table;
 use super::liveness::Watch;
 use super::lock::Lock;
+use super::measure::flow;
 use super::meet::{Addresses, Met, meet};
 use super::progress::Progress;
 use super::watchdog::Watchdog;
@@ -364,7 +365,7 @@ fn start(
         rank: rank32,
         size: size32,
         neighbours,
-        window: config.bytes("window")?.unwrap_or_else(|| model.window()),
+        flow: flow(&model, config.bytes("window")?),
         names: Operation::name_of,
     };
     let launch: SharedLaunch = Arc::new(Mutex::new(launch));

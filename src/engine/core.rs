@@ -457,14 +457,13 @@ impl Sink for Core {
             return;
         }
         self.counts.arrivals += 1;
-        let acknowledge_at = self.setup.acknowledge_at();
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else {
             return self.unexpected(word, "for no operation");
         };
         let Some(peer) = task.awaits(counter) else {
             return self.unexpected(word, "where none was awaited");
         };
-        if let Some(bytes) = task.came(counter, peer, acknowledge_at) {
+        if let Some(bytes) = task.came(counter, peer, self.setup.acknowledge_at(task)) {
             let ack = Message::Ack { call: task.meta.call, bytes };
             self.outbox.push_back((task.peers[peer].world_rank, ack));
         }

@@ -225,7 +225,7 @@ impl Core {
         if let (Some(i), true, Ok(())) = (awaited, fits, &outcome) {
             self.counts.arrivals += 1;
             self.counts.copied_bytes += data.len() as u64;
-            if let Some(bytes) = task.came(head.counter, i, self.setup.acknowledge_at()) {
+            if let Some(bytes) = task.came(head.counter, i, self.setup.acknowledge_at(&task)) {
                 self.outbox.push_back((from, Message::Ack { call: head.call, bytes }));
             }
         }

@@ -13,6 +13,7 @@ mod bootstrap;
 mod core;
 mod eager;
 mod failure;
+mod flow;
 mod message;
 mod pump;
 mod raw;
@@ -25,6 +26,7 @@ mod tests;
 pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
 pub(crate) use core::{Core, Counts};
+pub(crate) use flow::Flow;
 pub(crate) use message::CallId;
 pub(crate) use raw::Pair;
 
@@ -61,8 +63,7 @@ pub(crate) struct Setup {
     pub(crate) size: u32,
     /// World ranks of the circulant neighbours, sorted, without us.
     pub(crate) neighbours: Vec<u32>,
-    /// Bytes that may be unacknowledged in one operation.
-    pub(crate) window: u64,
+    pub(crate) flow: Flow,
     /// Names of operations by code, for messages about other ranks.
     pub(crate) names: fn(u8) -> &'static str,
 }
@@ -166,9 +167,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Bytes that may be unacknowledged in one operation, from now on. No operation may be in flight.
-    pub(crate) fn set_window(&mut self, bytes: u64) {
-        self.core.setup.window = bytes;
+    /// From now on. No operation may be in flight.
+    pub(crate) fn set_flow(&mut self, flow: Flow) {
+        self.core.setup.flow = flow;
     }
 
     /// The number of ranks of the world.
@@ -191,7 +192,7 @@ impl Engine {
     /// # Errors
     /// When the world is broken or too many operations are in flight.
     pub(crate) fn start(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
-        task.reset(meta, binding);
+        task.reset(meta, binding, &self.core.setup.flow);
         task.eager = if task.pairwise { 0 } else { eager::most(self.limits.as_ref()) };
         self.enter(task).map_err(|e| self.fail(e))
     }

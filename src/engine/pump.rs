@@ -1,7 +1,7 @@
 //! Posting: any ready step may go, lowest round first.
 
 use super::Engine;
-use super::core::Core;
+use super::flow;
 use super::message::{Message, word};
 use super::task::Task;
 use crate::buffer::{Destination, copy, put, reduce};
@@ -10,22 +10,6 @@ use crate::plan::Region;
 use crate::plan::lower::OpKind;
 use crate::transport::{Posted, Sink};
 use std::cmp::Reverse;
-
-/// The window lets so many puts go if it can by growing to twice its size. On an emulated network (1 ms, 80 ns a byte, 16
-/// ranks) a broadcast of 4 MB in 266 blocks was a tenth faster for it.
-const PUTS: u64 = 16;
-
-impl super::Setup {
-    /// q = ⌈log2 p⌉.
-    fn q(&self) -> u64 {
-        u64::from(self.size.next_power_of_two().trailing_zeros()).max(1)
-    }
-
-    /// A receiver acknowledges a peer's bytes in portions of this size: a smaller rest it may keep for good.
-    pub(super) fn acknowledge_at(&self) -> u64 {
-        (self.window / (2 * self.q())).max(1)
-    }
-}
 
 impl Engine {
     /// Starts everything that can start, in all operations; returns how much did.
@@ -47,12 +31,13 @@ impl Engine {
         for peer in &mut task.peers {
             peer.stalled = false;
         }
+        let ordered = task.keeps_order();
         loop {
             while let Some(Reverse(op)) = task.local.pop() {
                 self.run_local(task, op)?;
                 moved += 1;
             }
-            let Some((peer, op)) = lowest(task, &self.core) else {
+            let Some((peer, op)) = flow::next(task, &self.core, ordered) else {
                 self.want(task)?;
                 return Ok(moved);
             };
@@ -153,33 +138,4 @@ impl Engine {
         }
         Ok(posted)
     }
-}
-
-/// The peer whose first ready op has the lowest round of those that may go.
-fn lowest(task: &Task, core: &Core) -> Option<(usize, u32)> {
-    let outstanding = u64::try_from(task.outstanding).unwrap_or(0);
-    let rest = core.setup.acknowledge_at();
-    let mut best: Option<(u32, usize)> = None;
-    for (i, peer) in task.peers.iter().enumerate() {
-        let Some(Reverse(op)) = peer.ready.peek() else { continue };
-        if peer.stalled {
-            continue;
-        }
-        let len = task.program.ops[*op as usize].len;
-        if peer.open.is_none() && (len > task.eager || !core.credits.left(peer.world_rank)) {
-            continue;
-        }
-        // A peer that owes us an acknowledgement can be waited for. One that may keep what it has must be
-        // given more, however full the window: else all could wait for ever.
-        let owes = u64::try_from(peer.outstanding).unwrap_or(0) >= rest;
-        let window = core.setup.window;
-        let window = window.max(len.saturating_mul(PUTS).min(window.saturating_mul(2)));
-        if owes && outstanding.saturating_add(len) > window {
-            continue;
-        }
-        if best.is_none_or(|(b, _)| *op < b) {
-            best = Some((*op, i));
-        }
-    }
-    best.map(|(op, i)| (i, op))
 }

@@ -8,7 +8,9 @@ use crate::plan::lower::{OpKind, Program};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+use std::time::Instant;
 
+use super::flow::Flow;
 use super::message::CallId;
 
 /// What is known of one peer during one run.
@@ -71,16 +73,23 @@ pub(crate) struct Task {
     pub pairwise: bool,
     /// Puts of at most this many bytes may go before the peer has opened.
     pub eager: u64,
+    /// Bytes of all puts.
+    pub volume: u64,
+    /// Until then puts wait for those before them; `None`: they do not.
+    pub ordered: Option<Instant>,
 }
 
 impl Task {
     /// A task for `program`; `world_rank` translates the program's ranks.
     pub(crate) fn new(program: Arc<Program>, world_rank: impl Fn(u32) -> u32) -> Box<Self> {
         let mut per_peer = vec![0usize; program.peers.len()];
-        let mut local = 0;
+        let (mut local, mut volume) = (0, 0u64);
         for op in &program.ops {
             match op.kind {
-                OpKind::Put => per_peer[op.peer as usize] += 1,
+                OpKind::Put => {
+                    per_peer[op.peer as usize] += 1;
+                    volume = volume.saturating_add(op.len);
+                }
                 OpKind::Notify | OpKind::Copy | OpKind::Reduce(_) => local += 1,
             }
         }
@@ -112,6 +121,8 @@ impl Task {
             persistent: false,
             pairwise: false,
             eager: 0,
+            volume,
+            ordered: None,
             program,
         })
     }
@@ -145,8 +156,9 @@ impl Task {
     }
 
     /// Ready to run from the start, with new memory and a new name.
-    pub(crate) fn reset(&mut self, meta: Meta, binding: Binding) {
+    pub(crate) fn reset(&mut self, meta: Meta, binding: Binding, flow: &Flow) {
         self.rest(meta, binding);
+        self.ordered = (self.volume > flow.window).then(|| Instant::now() + flow.patience);
         self.arrivals_left = self.program.arrivals;
         self.ops_left = self.program.ops.len();
         // Lowering numbers ops by u32.
@@ -223,6 +235,15 @@ impl Task {
     /// Everything sent, moved and received.
     pub(crate) fn finished(&self) -> bool {
         self.ops_left == 0 && self.arrivals_left == 0
+    }
+
+    /// Whether puts still wait for those before them, whose targets have not entered.
+    pub(crate) fn keeps_order(&mut self) -> bool {
+        let Some(until) = self.ordered else { return false };
+        if self.all_open() || Instant::now() >= until {
+            self.ordered = None;
+        }
+        self.ordered.is_some()
     }
 
     /// Whether everybody that we put to has opened.

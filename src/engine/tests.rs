@@ -14,10 +14,14 @@ use std::sync::Arc;
 const CODE: u8 = 1;
 
 fn engines(size: u32, window: u64, borrow: Borrow) -> Vec<Engine> {
+    engines_of(size, Flow { window, patience: Duration::from_millis(1) }, borrow)
+}
+
+fn engines_of(size: u32, flow: Flow, borrow: Borrow) -> Vec<Engine> {
     let wires = sim::group(size as usize, &sim::Faults { borrow, ..sim::Faults::default() });
     let engine = |(rank, wire): (u32, sim::Sim)| {
         let neighbours = (0..size).filter(|r| *r != rank).collect();
-        let setup = Setup { rank, size, neighbours, window, names: |_| "test" };
+        let setup = Setup { rank, size, neighbours, flow, names: |_| "test" };
         let mut engine = Engine::new(setup, Some(Box::new(wire)));
         engine.look_up_in(Box::new(Addresses));
         engine
@@ -116,6 +120,54 @@ fn many_targets_on_a_narrow_window_do_not_starve() {
         assert!(left > 0, "all wait for all");
     }
     drop((world, arena));
+}
+
+/// A rank in an operation, and what its memory is in.
+type Entered = (Engine, u8, (Arena, Vec<Block>));
+
+fn enters_an_alltoall(mut engine: Engine) -> Entered {
+    let plan = crate::plan::alltoall::direct::alltoall(3, 64 << 10).unwrap();
+    let arena = Arena::default();
+    let (t, binding, blocks) = task(&mut engine, &arena, &plan, 0);
+    let slot = engine.start(t, meta(0), binding).unwrap();
+    (engine, slot, (arena, blocks))
+}
+
+fn goes_on((engine, slot, _): &mut Entered) -> bool {
+    engine.test(*slot, &mut Waiting::new(meta(0), Duration::from_secs(3600))).unwrap()
+}
+
+/// Rank 1 enters late, who comes first in rank 0's order.
+#[test]
+fn puts_wait_in_order_for_a_rank_that_is_late() {
+    let flow = Flow { window: 1000, patience: Duration::from_secs(3600) };
+    let mut rest = engines_of(3, flow, Borrow::Direct).into_iter();
+    let mut next = || rest.next().unwrap();
+    let (first, late, third) = (next(), next(), next());
+    let mut world = vec![enters_an_alltoall(first), enters_an_alltoall(third)];
+    for _ in 0..1000 {
+        assert!(!world.iter_mut().any(goes_on));
+    }
+    assert_eq!(world[0].0.stats().puts, 0, "rank 2 is served before rank 1 has entered");
+    world.push(enters_an_alltoall(late));
+    let mut left = 10_000;
+    while !world.iter_mut().map(goes_on).fold(true, |a, b| a & b) {
+        left -= 1;
+        assert!(left > 0, "all wait for all");
+    }
+}
+
+#[test]
+fn puts_do_not_wait_in_order_for_ever() {
+    let mut rest = engines(3, 1000, Borrow::Direct).into_iter();
+    let mut next = || rest.next().unwrap();
+    let (first, _late, third) = (next(), next(), next());
+    let mut world = [enters_an_alltoall(first), enters_an_alltoall(third)];
+    let end = Instant::now() + Duration::from_secs(20);
+    while world[0].0.stats().puts == 0 {
+        assert!(!world.iter_mut().any(goes_on));
+        assert!(Instant::now() < end, "rank 2 is not served");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub use clock::{Clock, Transfer};
 pub use tape::Tape;
 
 use super::Plan;
+use super::allgather::runs::MAX_CUT;
 use super::lower::{COALESCE, Program, WireLimits};
 use crate::error::Result;
 
@@ -47,6 +48,14 @@ impl Model {
     /// What the wire carries in ten overheads, at most [`COALESCE`]: runs of neighbours should be no longer.
     pub(super) fn coalesce(&self) -> u64 {
         (self.overhead_ns.max(1).saturating_mul(10_000) / self.byte_ps.max(1)).clamp(1, COALESCE)
+    }
+
+    /// Into how many pieces an allgather cuts a contribution of so many bytes: each of what the wire carries in a latency,
+    /// or a run, if that is longer. (16 ranks, 1 ms, 80 ns a byte, 62.5 KB each: 95.6 ms whole, 89 in four; C = 81.6.)
+    pub(super) fn cut(&self, bytes: u64) -> u32 {
+        let latency = self.latency_ns.saturating_mul(1000) / self.byte_ps.max(1);
+        let pieces = bytes / self.coalesce().max(latency).max(1);
+        u32::try_from(pieces).unwrap_or(u32::MAX).clamp(1, MAX_CUT)
     }
 
     fn bytes_ps(&self, bytes: u64) -> u64 {

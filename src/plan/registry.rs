@@ -449,7 +449,8 @@ fn allgatherv(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
 /// Of the same number of bytes each.
 fn pieces(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
     if a.blocks.unwrap_or(1) == 1 {
-        return Ok(Box::new(Runs::new(a.size, a.bytes, model.coalesce(), a.in_place)?));
+        let cut = model.cut(a.bytes);
+        return Ok(Box::new(Runs::new(a.size, a.bytes, model.coalesce(), cut, a.in_place)?));
     }
     let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
     let displs = (0..u64::from(a.size)).map(|j| j * (end / u64::from(a.size))).collect();

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::price;
 use crate::plan::registry::cost::Machine;
+use std::time::Duration;
 
 /// The wires as the rules see them. Each figure is from the first of these that has it: the settings, the
 /// [tuning file](Tuning), the probe of start-up, the built-in table.
@@ -155,8 +156,9 @@ impl Model {
         self.source
     }
 
-    /// Bytes that may be unacknowledged: ten times what fits into the wire, measured best on a slow, long one (1 ms,
-    /// 80 ns a byte, 16 ranks, 1 MB: 99 ms with 10 or 20 times L/β, 135 with 80); and so many that acknowledging them
+    /// Bytes that may be unacknowledged: forty times what fits into the wire, measured best on a slow, long one (1 ms,
+    /// 80 ns a byte, 16 ranks, 1 MB: a broadcast takes 97 ms with 10 to 40 times L/β, 134 with 150; an irregular allgather
+    /// 104, 92 and 90 with 10, 20 and 40; an allreduce 166 with 10, 237 with 20, so it takes a quarter); and so many that acknowledging them
     /// costs little beside sending them, which is what counts on a short one (8 ranks on loopback: 1 MiB is a tenth
     /// faster than 256 KiB).
     ///
@@ -167,9 +169,14 @@ impl Model {
         }
         let byte_ps = self.wire.byte_ps.max(1);
         let fits = |ns: u64| ns.saturating_mul(1000) / byte_ps;
-        fits(self.wire.latency_ns.saturating_mul(10))
+        fits(self.wire.latency_ns.saturating_mul(40))
             .max(fits(self.wire.overhead_ns.saturating_mul(160)))
             .max(1 << 16)
+    }
+
+    /// How long puts of long operations keep their order. Ranks come out of a barrier within a few latencies.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_nanos(self.wire.latency_ns.saturating_mul(8))
     }
 
     /// Pieces below this many bytes share a put.

@@ -7,6 +7,11 @@
 //! message is cut every c distances; and after its first, the sender's own, if that is not in the output. A run that
 //! passes the end of the output is in two *parts*. Each waits for the runs that brought it, no matter in which round.
 //!
+//! Long contributions are *cut* into s pieces, and then distances count pieces: s for each rank, the last piece of a
+//! contribution first, so that memory still descends with the distance. A rank has something to put to all its peers from
+//! the start, these puts share the link, and all of them would arrive only at the end of the last; what they bring could
+//! go on no sooner, and the link would rest.
+//!
 //! Part s of run i of round k bumps counter first(k) + 2i + s; joins come after these.
 
 use crate::error::{Result, argument};
@@ -14,13 +19,18 @@ use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wa
 use crate::schedule::Circulant;
 use std::ops::Range;
 
+/// The most pieces that a contribution is cut into: with four the link rests for a latency in the whole operation, no more.
+pub const MAX_CUT: u32 = 4;
+
 /// An allgather of the same number of bytes of every rank, one block each.
 #[derive(Clone, Debug)]
 pub struct Allgather {
     graph: Circulant,
     count: u64,
     in_place: bool,
-    /// Contributions in a run.
+    /// Pieces of a contribution.
+    cut: u32,
+    /// Pieces in a run.
     each: u32,
     /// By round: its first counter; then how many there are.
     first: Vec<u32>,
@@ -30,22 +40,28 @@ pub struct Allgather {
 struct Part {
     /// As the sender has them.
     distances: Range<u32>,
-    /// The first of its owners, which are consecutive.
-    owner: u32,
+    /// The first of its pieces in the output, which are consecutive.
+    piece: u32,
     counter: u32,
 }
 
 impl Allgather {
     /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of everyone's output, in runs of at most `run`
-    /// bytes (at least one contribution), see [`WireLimits::coalesce`](crate::plan::lower::WireLimits::coalesce).
+    /// bytes (at least one piece), see [`WireLimits::coalesce`](crate::plan::lower::WireLimits::coalesce). Each contribution is
+    /// cut into `cut` pieces; 1 to [`MAX_CUT`].
     ///
     /// # Errors
     /// If there are 0 or more than [`MAX_P`](crate::schedule::MAX_P) ranks, more than [`MAX_COUNTERS`] runs, or an output beyond 2^64 bytes.
-    pub fn new(size: u32, count: u64, run: u64, in_place: bool) -> Result<Self> {
+    pub fn new(size: u32, count: u64, run: u64, cut: u32, in_place: bool) -> Result<Self> {
         super::check(size, count)?;
         let graph = Circulant::new(size);
-        let each = u32::try_from(run / count.max(1)).unwrap_or(u32::MAX).clamp(1, size);
-        let mut this = Self { graph, count, in_place, each, first: Vec::new() };
+        // Distances are numbers of 32 bits.
+        let cut = cut.min(u32::MAX / size).clamp(1, MAX_CUT);
+        let piece = count.div_ceil(u64::from(cut)).max(1);
+        // No piece is empty.
+        let cut = u32::try_from(count.div_ceil(piece)).unwrap_or(cut).max(1);
+        let each = u32::try_from(run / piece).unwrap_or(u32::MAX).clamp(1, size * cut);
+        let mut this = Self { graph, count, in_place, cut, each, first: Vec::new() };
         let mut next = 0u64;
         for k in 0..this.graph.q() {
             this.first.push(u32::try_from(next).unwrap_or(u32::MAX));
@@ -61,45 +77,63 @@ impl Allgather {
         Ok(this)
     }
 
-    fn width(&self, k: u32) -> u32 {
-        self.graph.skip(k + 1) - self.graph.skip(k)
+    /// Of a round, in pieces.
+    fn skip(&self, k: u32) -> u32 {
+        self.graph.skip(k) * self.cut
     }
 
-    /// The distances that make a run of their own before the others: that of the contribution in the input.
+    fn width(&self, k: u32) -> u32 {
+        self.skip(k + 1) - self.skip(k)
+    }
+
+    /// The distances that make runs of their own before the others: those of the contribution in the input.
     fn head(&self) -> u32 {
-        u32::from(!self.in_place)
+        if self.in_place { 0 } else { self.cut }
     }
 
     /// How many runs a message of round `k` has.
     fn runs(&self, k: u32) -> u32 {
-        self.head() + (self.width(k) - self.head()).div_ceil(self.each)
+        self.head().div_ceil(self.each) + (self.width(k) - self.head()).div_ceil(self.each)
     }
 
     /// The run that a distance is in.
     fn run_of(&self, distance: u32) -> u32 {
-        if distance < self.head() { 0 } else { self.head() + (distance - self.head()) / self.each }
+        match distance.checked_sub(self.head()) {
+            None => distance / self.each,
+            Some(after) => self.head().div_ceil(self.each) + after / self.each,
+        }
     }
 
     /// The distances of a run, of a message of so many.
     fn run(&self, i: u32, width: u32) -> Range<u32> {
-        if i < self.head() {
-            return 0..1;
+        match i.checked_sub(self.head().div_ceil(self.each)) {
+            None => i * self.each..self.head().min((i + 1).saturating_mul(self.each)),
+            Some(after) => {
+                let begin = self.head() + after * self.each;
+                begin..width.min(begin.saturating_add(self.each))
+            }
         }
-        let begin = self.head() + (i - self.head()) * self.each;
-        begin..width.min(begin + self.each)
+    }
+
+    /// Where a piece begins in the output.
+    fn at(&self, piece: u32) -> u64 {
+        let (owner, j) = (u64::from(piece / self.cut), u64::from(piece % self.cut));
+        let len = self.count.div_ceil(u64::from(self.cut));
+        owner * self.count + (j * len).min(self.count)
     }
 
     /// The parts of run `i` of what `sender` puts in round `k`.
     fn parts(&self, sender: u32, k: u32, i: u32) -> impl Iterator<Item = Part> {
         let run = self.run(i, self.width(k));
         let counter = self.first[k as usize] + 2 * i;
-        // The owner at the first distance, from which they go down, past 0 to the last rank.
-        let top = if sender >= run.start { sender - run.start } else { sender + (self.size() - run.start) };
+        let (all, last) = (self.size() * self.cut, sender * self.cut + (self.cut - 1));
+        // The piece at the first distance, from which they go down, past 0 to the last one of all.
+        let top = if last >= run.start { last - run.start } else { last + (all - run.start) };
         let low = (run.end - run.start).min(top + 1);
-        let cut = run.start + low;
-        let part = |distances: Range<u32>, owner, counter| Part { distances, owner, counter };
-        let near = part(run.start..cut, top + 1 - low, counter);
-        let far = part(cut..run.end, self.size() - (run.end - cut), counter + 1);
+        let around = run.start + low;
+        let part = |distances: Range<u32>, piece, counter| Part { distances, piece, counter };
+        let near = part(run.start..around, top + 1 - low, counter);
+        let far = part(around..run.end, all - (run.end - around), counter + 1);
         [near, far].into_iter().filter(|part| !part.distances.is_empty())
     }
 
@@ -110,18 +144,20 @@ impl Allgather {
 
     /// Source, target and length of a part.
     fn places(&self, part: &Part) -> (Place, Place, u64) {
-        let target = Place::new(Region::Output, u64::from(part.owner) * self.count);
-        let own = part.distances.start == 0 && !self.in_place;
-        let source = if own { Place::new(Region::Input, 0) } else { target };
-        (source, target, u64::from(part.distances.end - part.distances.start) * self.count)
+        let (begin, end) =
+            (self.at(part.piece), self.at(part.piece + (part.distances.end - part.distances.start)));
+        let target = Place::new(Region::Output, begin);
+        let own = part.distances.start < self.head();
+        let source = if own { Place::new(Region::Input, begin % self.count) } else { target };
+        (source, target, end - begin)
     }
 
     /// What brought these distances to `rank`.
     fn brought(&self, rank: u32, distances: &Range<u32>) -> Vec<Wait> {
         let mut out = Vec::new();
         for k in 0..self.graph.q() {
-            let skip = self.graph.skip(k);
-            let (begin, end) = (distances.start.max(skip), distances.end.min(self.graph.skip(k + 1)));
+            let skip = self.skip(k);
+            let (begin, end) = (distances.start.max(skip), distances.end.min(self.skip(k + 1)));
             if begin >= end {
                 continue;
             }

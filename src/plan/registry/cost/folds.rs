@@ -56,13 +56,19 @@ pub(in crate::plan::registry) fn reduce_ordered(a: &Arguments, path: &mut Path<'
     }
 }
 
+/// Messages of many pieces are combined only when they are there, and the next round waits for that, at one rank earlier than
+/// at another: links carry those of two rounds in turns. (1 MB: 1.7 C among 16 ranks, 1.5 to 2.3 among 36.)
+fn in_turns(path: &Path<'_>) -> f64 {
+    if path.machine.readers { 1.0 } else { rules::IN_TURNS }
+}
+
 /// Reduce-scatter on the circulant graph, of equal pieces.
 fn scattered(a: &Arguments, path: &mut Path<'_>) {
     let (some, piece) = pieces(a);
     let graph = Circulant::new(a.size.max(1));
     for k in (0..graph.q()).rev() {
         let width = f64::from(graph.skip(k + 1) - graph.skip(k)).min(some);
-        path.hop(graph.skip(k), 1.0, width * piece);
+        path.hop(graph.skip(k), 1.0, in_turns(path) * width * piece);
         path.reduce(width * piece);
     }
 }
@@ -130,7 +136,7 @@ pub(in crate::plan::registry) fn scatter_irregular(a: &Arguments, path: &mut Pat
     let graph = Circulant::new(a.size.max(1));
     for k in (0..graph.q()).rev() {
         let bytes = float(heaviest(&a.counts, graph.skip(k + 1) - graph.skip(k)));
-        path.hop(graph.skip(k), 1.0, bytes);
+        path.hop(graph.skip(k), 1.0, in_turns(path) * bytes);
         path.reduce(bytes);
     }
 }

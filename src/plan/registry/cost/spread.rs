@@ -176,7 +176,8 @@ fn doubling_widths(size: u32) -> Vec<(u32, u32)> {
     powers(size).into_iter().map(|d| (d, d.min(size - d))).collect()
 }
 
-/// As an allgatherv of one block each.
+/// As an allgatherv of one block each. What cutting long contributions costs is not counted: nor is what it saves, as
+/// links of the model do not carry the puts to several peers in turns.
 pub(in crate::plan::registry) fn allgather_pieces(a: &Arguments, path: &mut Path<'_>) {
     let n = a.blocks.unwrap_or(1);
     path.blocks(n);
