@@ -42,14 +42,28 @@ def hosts(n, nodes):
     return ",".join(f"n{i}:{n // nodes + (i < n % nodes)}" for i in range(nodes))
 
 
-def hydra(mpiexec, port=False, environment=None):
+def hydra(mpiexec, port=False):
     def words(n, nodes, program):
         line = [mpiexec]
         if port:
             line.append("-pmi-port")
         if nodes > 1:
             line += ["-bootstrap", "ssh", "-bootstrap-exec", RSH, "-hosts", hosts(n, nodes)]
-        return [*line, "-n", n, *program], environment or {}
+        return [*line, "-n", n, *program], {}
+    return words
+
+
+def intel(home):
+    def words(n, nodes, program):
+        line = [home / "bin" / "mpiexec.hydra"]
+        if nodes == 1:
+            return [*line, "-n", n, *program], {"I_MPI_ROOT": str(home)}
+        line += ["-bootstrap", "ssh", "-bootstrap-exec", RSH]
+        # it takes the first number of -hosts for all of them
+        for i, place in enumerate(hosts(n, nodes).split(",")):
+            host, count = place.split(":")
+            line += [*([":"] if i else []), "-host", host, "-n", count, *program]
+        return line, {"I_MPI_ROOT": str(home)}
     return words
 
 
@@ -93,7 +107,10 @@ def loop(n, nodes, program):
 
 
 def own(tool):
-    return lambda n, nodes, program: ([tool, "run", "-n", n, "--grace", 10, *program], {})
+    def words(n, nodes, program):
+        far = ["--launcher-exec", RSH, "--hosts", hosts(n, nodes)] if nodes > 1 else []
+        return [tool, "run", "-n", n, "--grace", 10, *far, *program], {}
+    return words
 
 
 def version_of(text, word):
@@ -140,8 +157,8 @@ def found(report, slurm_version):
     release = next((p.split("==")[1] for p in rivals.versions("impi") or [] if p.startswith("impi-rt")), "?")
     add(rivals.versions("impi"), "intel: no wheel impi-rt", lambda: [
         Starter("intel", f"Hydra of Intel MPI {release} (PyPI)", "pmi1 (PMI_FD)",
-                hydra(impi / "bin" / "mpiexec.hydra", environment={"I_MPI_ROOT": str(impi)}),
-                codes({7}, {3, 255}, {9, 137, 255}), codes({7, 255}, {3, 255}, {9, 137, 255})),
+                # its own SIGPIPE may end it while it ends the ranks
+                intel(impi), codes({7, -13}, {3, 255}, {9, 137, 255}), codes({7, 255, -13}, {3, 255}, {9, 137, 255})),
     ])
     add(shutil.which("mpirun.openmpi"), "openmpi4: no package openmpi-bin", lambda: [
         Starter("openmpi4", f"mpirun of Open MPI {version_of(said('mpirun.openmpi', '--allow-run-as-root', '--version'), 'OpenRTE')} (Debian)", "pmix",
@@ -162,7 +179,7 @@ def found(report, slurm_version):
     ])
     tool = lib.tool()
     starters.append(Starter("circulant", f"circulant run {said(tool, '--version').split()[-1]}", "pmi1 (PMI_FD)", own(tool),
-                            codes({7}, {3}, {137}), nodes=(1,)))
+                            codes({7}, {3}, {137})))
     # the others exit with 1 when they are told, and may come first
     starters.append(Starter("loop", "no launcher: a loop, CIRCULANT_ROOT", "env (CIRCULANT_ROOT)", loop,
                             codes({7, 1}, {3, 1}, {137, 1})))
