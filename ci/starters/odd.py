@@ -162,9 +162,7 @@ class Odd:
 
     def together(self):
         """Two jobs of each launcher at once on one node."""
-        for name, starter in self.there.items():
-            if starter.slurm:
-                continue
+        for name in self.there:
             with contextlib.ExitStack() as stack:
                 cases = [stack.enter_context(Case(*self.together_line(name))) for _ in range(2)]
                 done = [case.finish() for case in cases]

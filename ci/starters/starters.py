@@ -130,8 +130,8 @@ def found(report, slurm_version):
 
     # As measured; docs/launch.md has the table. Where a launcher kills the others, the code may be that of one of them (9, 137,
     # 143); 1 is theirs when they end by themselves; Hydra says 255 where it is cut off from a node.
-    hydra_codes = codes({7}, {3, 9, 11}, {9, 137})
-    hydra_nodes = codes({7, 255}, {3, 9, 11, 255}, {9, 137, 255})
+    hydra_codes = codes({7}, {3, 9}, {9})
+    hydra_nodes = codes({7, 255}, {3, 9, 255}, {9, 255})
     starters = []
 
     def add(there, why, make):
@@ -151,14 +151,14 @@ def found(report, slurm_version):
     add(rivals.versions("mpich"), "hydra5, gforker: no wheel mpich", lambda: [
         Starter("hydra5", f"Hydra {new} (PyPI mpich)", "pmi1 (PMI_FD)", hydra(home / "mpiexec.hydra"), hydra_codes, hydra_nodes),
         Starter("gforker", f"gforker of MPICH {new} (PyPI)", "pmi1 (PMI_FD)", gforker(home / "mpiexec.gforker"),
-                codes({7}, {3}, {0, 1}), nodes=(1,)),
+                codes({7}, {3}, {0}), nodes=(1,)),
     ])
     impi = rivals.cache() / "impi"
     release = next((p.split("==")[1] for p in rivals.versions("impi") or [] if p.startswith("impi-rt")), "?")
     add(rivals.versions("impi"), "intel: no wheel impi-rt", lambda: [
         Starter("intel", f"Hydra of Intel MPI {release} (PyPI)", "pmi1 (PMI_FD)",
                 # its own SIGPIPE may end it while it ends the ranks
-                intel(impi), codes({7, -13}, {3, 255}, {9, 137, 255}), codes({7, 255, -13}, {3, 255}, {9, 137, 255})),
+                intel(impi), codes({7, -13}, {3, 255}, {9, 255}), codes({7, 255, -13}, {3, 255}, {9, 255})),
     ])
     add(shutil.which("mpirun.openmpi"), "openmpi4: no package openmpi-bin", lambda: [
         Starter("openmpi4", f"mpirun of Open MPI {version_of(said('mpirun.openmpi', '--allow-run-as-root', '--version'), 'OpenRTE')} (Debian)", "pmix",
