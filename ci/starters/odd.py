@@ -1,13 +1,17 @@
 """What goes wrong, or looks as if it did: launchers inside others, closed descriptors, missing libraries, lies."""
 
 import contextlib
+import os
 import shutil
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import lib
 from lib import Case, first_error
+
+from .starters import ENDINGS
 
 
 def left_behind(running, seconds=5):
@@ -20,6 +24,15 @@ def left_behind(running, seconds=5):
 
 def oks(out, size, way=""):
     return sum(1 for line in out.splitlines() if "ok: " in line and f" of {size} by {way}" in line)
+
+
+def pmix_folder():
+    """The folder that the system's libpmix has for itself, or None."""
+    for line in subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True).stdout.splitlines():
+        name, _, path = line.strip().partition(" => ")
+        if name.startswith("libpmix.so.2 ") and "pmix" in os.path.dirname(real := os.path.realpath(path)):
+            return os.path.dirname(real)
+    return None
 
 
 class Odd:
@@ -80,6 +93,12 @@ class Odd:
         if self.has("openmpi4"):
             self.error("no libpmix", self.line("openmpi4", 2, self.ends), ["libnone.so.2", "libpmix2", "srun --mpi=pmi2"],
                        {"CIRCULANT_LIBPMIX": "libnone.so.2"})
+            folder = pmix_folder()
+            if os.geteuid() == 0 and folder:
+                hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$1" && exec "$0"', self.ends, folder]
+                self.error("libpmix is not installed", self.line("openmpi4", 2, *hide), ["libpmix.so.2: cannot open", "Debian: libpmix2"])
+            else:
+                self.report.skip("an odd case: the folder of libpmix cannot be hidden from the ranks")
         if self.has("srun-none"):
             self.error("srun without a plugin and without libpmi", self.line("srun-none", 2, self.ends),
                        ["libnone.so", "srun --mpi=pmi2", "libpmi0"], {"CIRCULANT_LIBPMI": "libnone.so"})
@@ -111,6 +130,19 @@ class Odd:
             self.fine("mpirun in Hydra", self.line("hydra4", 2, *inner), 6, 3, "pmix")
         self.fine("circulant run in a loop of our own variables", self.line("loop", 2, *own, self.ends), 6, 3, "pmi1")
 
+    def allocation(self):
+        """`circulant run` takes the nodes of an allocation, and srun for ssh."""
+        if not self.has("srun-pmi2"):
+            return
+        for ending, words in ENDINGS.items():
+            line = ["salloc", "-Q", "-N", 2, "-n", 4, "--overcommit", self.tool, "run", self.ends, *words]
+            wanted, count = self.there["circulant"].codes[ending], 4 if ending == "normal" else 0
+
+            def check(code, out):
+                right = code in wanted and oks(out, 4, "pmi1") >= count
+                return None if right else f"exit code {code}, {oks(out, 4, 'pmi1')} of 4 right: {first_error(out)}"
+            self.case(f"circulant run in an allocation of Slurm: {ending}", self.ground.place(self.there["srun-pmi2"], 2, line, {}), check)
+
     # --- the rest -------------------------------------------------------------------------------------------------
 
     def names(self):
@@ -130,9 +162,7 @@ class Odd:
 
     def together(self):
         """Two jobs of each launcher at once on one node."""
-        for name, starter in self.there.items():
-            if starter.slurm:
-                continue
+        for name in self.there:
             with contextlib.ExitStack() as stack:
                 cases = [stack.enter_context(Case(*self.together_line(name))) for _ in range(2)]
                 done = [case.finish() for case in cases]
@@ -146,5 +176,5 @@ class Odd:
 
 def run(report, ground, there, ends):
     odd = Odd(report, ground, there, ends)
-    for part in (odd.environment, odd.libraries, odd.lies, odd.nests, odd.names, odd.together):
+    for part in (odd.environment, odd.libraries, odd.lies, odd.nests, odd.allocation, odd.names, odd.together):
         part()

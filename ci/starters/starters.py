@@ -42,14 +42,28 @@ def hosts(n, nodes):
     return ",".join(f"n{i}:{n // nodes + (i < n % nodes)}" for i in range(nodes))
 
 
-def hydra(mpiexec, port=False, environment=None):
+def hydra(mpiexec, port=False):
     def words(n, nodes, program):
         line = [mpiexec]
         if port:
             line.append("-pmi-port")
         if nodes > 1:
             line += ["-bootstrap", "ssh", "-bootstrap-exec", RSH, "-hosts", hosts(n, nodes)]
-        return [*line, "-n", n, *program], environment or {}
+        return [*line, "-n", n, *program], {}
+    return words
+
+
+def intel(home):
+    def words(n, nodes, program):
+        line = [home / "bin" / "mpiexec.hydra"]
+        if nodes == 1:
+            return [*line, "-n", n, *program], {"I_MPI_ROOT": str(home)}
+        line += ["-bootstrap", "ssh", "-bootstrap-exec", RSH]
+        # it takes the first number of -hosts for all of them
+        for i, place in enumerate(hosts(n, nodes).split(",")):
+            host, count = place.split(":")
+            line += [*([":"] if i else []), "-host", host, "-n", count, *program]
+        return line, {"I_MPI_ROOT": str(home)}
     return words
 
 
@@ -93,7 +107,10 @@ def loop(n, nodes, program):
 
 
 def own(tool):
-    return lambda n, nodes, program: ([tool, "run", "-n", n, "--grace", 10, *program], {})
+    def words(n, nodes, program):
+        far = ["--launcher-exec", RSH, "--hosts", hosts(n, nodes)] if nodes > 1 else []
+        return [tool, "run", "-n", n, "--grace", 10, *far, *program], {}
+    return words
 
 
 def version_of(text, word):
@@ -113,8 +130,8 @@ def found(report, slurm_version):
 
     # As measured; docs/launch.md has the table. Where a launcher kills the others, the code may be that of one of them (9, 137,
     # 143); 1 is theirs when they end by themselves; Hydra says 255 where it is cut off from a node.
-    hydra_codes = codes({7}, {3, 9, 11}, {9, 137})
-    hydra_nodes = codes({7, 255}, {3, 9, 11, 255}, {9, 137, 255})
+    hydra_codes = codes({7}, {3, 9}, {9})
+    hydra_nodes = codes({7, 255}, {3, 9, 255}, {9, 255})
     starters = []
 
     def add(there, why, make):
@@ -134,14 +151,14 @@ def found(report, slurm_version):
     add(rivals.versions("mpich"), "hydra5, gforker: no wheel mpich", lambda: [
         Starter("hydra5", f"Hydra {new} (PyPI mpich)", "pmi1 (PMI_FD)", hydra(home / "mpiexec.hydra"), hydra_codes, hydra_nodes),
         Starter("gforker", f"gforker of MPICH {new} (PyPI)", "pmi1 (PMI_FD)", gforker(home / "mpiexec.gforker"),
-                codes({7}, {3}, {0, 1}), nodes=(1,)),
+                codes({7}, {3}, {0}), nodes=(1,)),
     ])
     impi = rivals.cache() / "impi"
     release = next((p.split("==")[1] for p in rivals.versions("impi") or [] if p.startswith("impi-rt")), "?")
     add(rivals.versions("impi"), "intel: no wheel impi-rt", lambda: [
         Starter("intel", f"Hydra of Intel MPI {release} (PyPI)", "pmi1 (PMI_FD)",
-                hydra(impi / "bin" / "mpiexec.hydra", environment={"I_MPI_ROOT": str(impi)}),
-                codes({7}, {3, 255}, {9, 137, 255}), codes({7, 255}, {3, 255}, {9, 137, 255})),
+                # its own SIGPIPE may end it while it ends the ranks
+                intel(impi), codes({7, -13}, {3, 255}, {9, 255}), codes({7, 255, -13}, {3, 255}, {9, 255})),
     ])
     add(shutil.which("mpirun.openmpi"), "openmpi4: no package openmpi-bin", lambda: [
         Starter("openmpi4", f"mpirun of Open MPI {version_of(said('mpirun.openmpi', '--allow-run-as-root', '--version'), 'OpenRTE')} (Debian)", "pmix",
@@ -162,7 +179,7 @@ def found(report, slurm_version):
     ])
     tool = lib.tool()
     starters.append(Starter("circulant", f"circulant run {said(tool, '--version').split()[-1]}", "pmi1 (PMI_FD)", own(tool),
-                            codes({7}, {3}, {137}), nodes=(1,)))
+                            codes({7}, {3}, {137})))
     # the others exit with 1 when they are told, and may come first
     starters.append(Starter("loop", "no launcher: a loop, CIRCULANT_ROOT", "env (CIRCULANT_ROOT)", loop,
                             codes({7, 1}, {3, 1}, {137, 1})))

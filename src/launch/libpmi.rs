@@ -113,15 +113,7 @@ impl Launch for LibPmi {
         check_key(key)?;
         let name = key.to_owned();
         let all = move |pmi: &mut PmiLibrary| value::join(|i| pmi.get(&value::key(&name, i)));
-        match self.worker.call(&format!("PMI_KVS_Get of {key}"), all)? {
-            Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => Err(self
-                .worker
-                .error(ErrorKind::Launch, &format!("the value under the key {key} is not ours"))),
-            Err(why) => {
-                Err(self.worker.error(ErrorKind::Launch, &format!("nothing under the key {key}: {why}")))
-            }
-        }
+        self.worker.value("PMI_KVS_Get", key, all)
     }
 
     fn nodes(&self) -> Option<Vec<u32>> {
@@ -133,12 +125,7 @@ impl Launch for LibPmi {
     }
 
     fn abort(&mut self, code: i32, message: &str) {
-        let text = message.to_owned();
-        if !message.is_empty() {
-            eprintln!("circulant: rank {} aborts the job: {message}", self.worker.rank);
-        }
-        let _ = self.worker.within(Duration::from_secs(5), "PMI_Abort", move |p| p.abort(code, &text));
-        self.worker.close("the job was aborted");
+        self.worker.abort(PmiLibrary::abort, code, message);
     }
 
     fn finalize(&mut self) -> Result<()> {

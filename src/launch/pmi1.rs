@@ -347,20 +347,8 @@ impl Launch for Pmi1 {
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
         super::check_key(key)?;
-        let piece = self.piece(key, 0)?;
-        let Some((count, mut all)) = value::first(&piece) else {
-            let message = format!("the value under the key {key} is not ours: {}", quote(&piece));
-            return Err(self.error(ErrorKind::Launch, message));
-        };
-        for i in 1..count {
-            let piece = self.piece(key, i)?;
-            let Some(bytes) = value::decode(&piece) else {
-                let message = format!("piece {i} of {count} of the key {key} is damaged: {}", quote(&piece));
-                return Err(self.error(ErrorKind::Launch, message));
-            };
-            all.extend(bytes);
-        }
-        Ok(all)
+        let joined = value::join(|i| self.piece(key, i))?;
+        joined.map_err(|why| self.error(ErrorKind::Launch, format!("the value under the key {key} {why}")))
     }
 
     fn nodes(&self) -> Option<Vec<u32>> {

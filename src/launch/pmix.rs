@@ -141,15 +141,12 @@ impl Launch for Pmix {
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
         check_key(key)?;
         let (rank, name) = (u32::try_from(owner(key)).ok(), full(key));
-        match self.worker.call(&format!("PMIx_Get of {key}"), move |p| p.get(rank, &name))? {
-            Ok(Found::Bytes(bytes)) => Ok(bytes),
-            Ok(_) => Err(self
-                .worker
-                .error(ErrorKind::Launch, &format!("the value under the key {key} is not ours"))),
-            Err(why) => {
-                Err(self.worker.error(ErrorKind::Launch, &format!("nothing under the key {key}: {why}")))
-            }
-        }
+        self.worker.value("PMIx_Get", key, move |pmix| {
+            Ok(match pmix.get(rank, &name)? {
+                Found::Bytes(bytes) => Ok(bytes),
+                _ => Err("is not ours: no bytes".to_owned()),
+            })
+        })
     }
 
     fn nodes(&self) -> Option<Vec<u32>> {
@@ -162,13 +159,7 @@ impl Launch for Pmix {
     }
 
     fn abort(&mut self, code: i32, message: &str) {
-        let text = message.to_owned();
-        if !message.is_empty() {
-            eprintln!("circulant: rank {} aborts the job: {message}", self.worker.rank);
-        }
-        // The answer may be our end.
-        let _ = self.worker.within(Duration::from_secs(5), "PMIx_Abort", move |p| p.abort(code, &text));
-        self.worker.close("the job was aborted");
+        self.worker.abort(PmixLibrary::abort, code, message);
     }
 
     fn finalize(&mut self) -> Result<()> {

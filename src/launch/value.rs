@@ -2,6 +2,8 @@
 //! cut or choke on values beyond about 1000 characters whatever limit they announce; spaces, `;` and `\`
 //! do not survive everywhere.
 
+use super::wire::quote;
+
 /// The most characters of one piece, its count included.
 pub(super) const PIECE_MAX: usize = 512;
 
@@ -28,19 +30,23 @@ pub(super) fn first(piece: &[u8]) -> Option<(usize, Vec<u8>)> {
     Some((count, decode(&piece[dot + 1..])?))
 }
 
-/// A whole value out of its pieces, which `piece` fetches by their index. `None` when they are not ours.
+/// A whole value out of its pieces, which `piece` fetches by their index. The inner error: it is not one of ours.
 ///
 /// # Errors
 /// What `piece` says.
-pub(super) fn join<E>(mut piece: impl FnMut(usize) -> Result<Vec<u8>, E>) -> Result<Option<Vec<u8>>, E> {
-    let Some((count, mut all)) = first(&piece(0)?) else { return Ok(None) };
+pub(super) fn join<E>(
+    mut piece: impl FnMut(usize) -> Result<Vec<u8>, E>,
+) -> Result<Result<Vec<u8>, String>, E> {
+    let raw = piece(0)?;
+    let Some((count, mut all)) = first(&raw) else { return Ok(Err(format!("is not ours: {}", quote(&raw)))) };
     for i in 1..count {
-        match decode(&piece(i)?) {
+        let raw = piece(i)?;
+        match decode(&raw) {
             Some(bytes) => all.extend(bytes),
-            None => return Ok(None),
+            None => return Ok(Err(format!("is damaged in piece {i} of {count}: {}", quote(&raw)))),
         }
     }
-    Ok(Some(all))
+    Ok(Ok(all))
 }
 
 /// The key of a piece. A dot never occurs in our keys, so pieces of different keys cannot meet.
@@ -85,8 +91,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn joined(pieces: &[String]) -> Option<Vec<u8>> {
-        assert_eq!(first(pieces[0].as_bytes()).unwrap().0, pieces.len());
+    fn joined(pieces: &[String]) -> Result<Vec<u8>, String> {
         join(|i| pieces.get(i).map(|p| p.as_bytes().to_vec()).ok_or("too few")).unwrap()
     }
 
@@ -96,6 +101,7 @@ mod tests {
         for len in (0..2000).chain([4096, 65_537, 100_000]) {
             let pieces = pieces(&bytes[..len]);
             assert!(pieces.iter().all(|p| p.len() <= PIECE_MAX && p.bytes().all(|b| (33..127).contains(&b))));
+            assert_eq!(first(pieces[0].as_bytes()).unwrap().0, pieces.len());
             assert_eq!(joined(&pieces).unwrap(), &bytes[..len], "{len} bytes");
         }
         let long = key(&"k".repeat(32), PIECES_MAX);
@@ -106,7 +112,12 @@ mod tests {
     fn nonsense_is_refused() {
         for bad in ["", "x", "0.AA", "1", "-1.AA", "1.A", "1.A=", "99999999999.AA", "1.AA AA"] {
             assert!(first(bad.as_bytes()).is_none(), "{bad}");
+            let why = joined(&[bad.to_owned()]).unwrap_err();
+            assert!(why.starts_with("is not ours: "), "{why}");
         }
+        let mut pieces = pieces(&[7; 1000]);
+        pieces[2] = "a b".to_owned();
+        assert_eq!(joined(&pieces).unwrap_err(), "is damaged in piece 2 of 3: \"a b\"");
     }
 
     proptest! {

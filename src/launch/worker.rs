@@ -109,6 +109,35 @@ impl<L: 'static> Worker<L> {
         answer.map_err(|why| self.error(ErrorKind::Launch, &why))
     }
 
+    /// The value under `key`, which `call` gets; its inner error says that it is none of ours, its outer one that there
+    /// is none.
+    ///
+    /// # Errors
+    /// As [`Worker::within`], and those of `call`.
+    pub(super) fn value(
+        &mut self,
+        what: &str,
+        key: &str,
+        call: impl FnOnce(&mut L) -> Result<Result<Vec<u8>, String>, String> + Send + 'static,
+    ) -> Result<Vec<u8>> {
+        let found = match self.call(&format!("{what} of {key}"), call)? {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(why)) => Err(format!("the value under the key {key} {why}")),
+            Err(why) => Err(format!("nothing under the key {key}: {why}")),
+        };
+        self.checked(found)
+    }
+
+    /// Ends the job by `call`, whose answer may be our end.
+    pub(super) fn abort(&mut self, call: fn(&mut L, i32, &str), code: i32, message: &str) {
+        if !message.is_empty() {
+            eprintln!("circulant: rank {} aborts the job: {message}", self.rank);
+        }
+        let text = message.to_owned();
+        let _ = self.within(Duration::from_secs(5), "the end of the job", move |l| call(l, code, &text));
+        self.close("the job was aborted");
+    }
+
     /// No further call: `why`.
     pub(super) fn close(&mut self, why: &str) {
         self.broken.get_or_insert_with(|| why.to_owned());
