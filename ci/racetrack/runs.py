@@ -292,24 +292,30 @@ def race(figure, programs, priority=None, knobs=None):
     with raised(figure) as place:
         track = Track(figure, place, tool, priority)
         wires.append(track.wire())
-        for number in range(figure.rounds + figure.more):
-            turn = batches(figure, programs, knobs or {})
-            turn = turn[number % len(turn):] + turn[: number % len(turn)]
-            for batch in turn:
-                if number >= figure.rounds and not (batch := results.lacking(batch, figure.rounds)):
-                    continue
-                if results.wrong.get((batch.program, batch.setting.name)) and number > 0:
-                    continue
-                rows, wrong = track.run(batch, figure.reps, check=number == 0)
-                late = sum(r.late > LATE for r in rows)
-                results.add(batch, rows, wrong)
-                say(
-                    f"{figure.name} {'round' if number < figure.rounds else 'again, round'} {number + 1}: {batch.program}, {batch.setting.name}, {batch.title()}: "
-                    f"{len(rows)} rows" + (f", {late} of them late" if late else "") + (f"; {wrong}" if wrong else "")
-                )
-                load = max(load, os.getloadavg()[0])
-            if number < figure.rounds:
-                wires.append(track.wire())
+        number = 0
+        try:
+            for number in range(figure.rounds + figure.more):
+                turn = batches(figure, programs, knobs or {})
+                turn = turn[number % len(turn):] + turn[: number % len(turn)]
+                for batch in turn:
+                    if number >= figure.rounds and not (batch := results.lacking(batch, figure.rounds)):
+                        continue
+                    if results.wrong.get((batch.program, batch.setting.name)) and number > 0:
+                        continue
+                    rows, wrong = track.run(batch, figure.reps, check=number == 0)
+                    late = sum(r.late > LATE for r in rows)
+                    results.add(batch, rows, wrong)
+                    say(
+                        f"{figure.name} {'round' if number < figure.rounds else 'again, round'} {number + 1}: {batch.program}, {batch.setting.name}, {batch.title()}: "
+                        f"{len(rows)} rows" + (f", {late} of them late" if late else "") + (f"; {wrong}" if wrong else "")
+                    )
+                    load = max(load, os.getloadavg()[0])
+                if number < figure.rounds:
+                    wires.append(track.wire())
+        except KeyboardInterrupt:
+            if number < 1:
+                raise
+            say(f"interrupted in round {number + 1}: what was run is kept")
     wire = {k: min(w[k] for w in wires) for k in wires[0]}
     known = {
         "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps,

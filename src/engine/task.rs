@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::flow::Flow;
+use super::flow::{Flow, Pace};
 use super::message::CallId;
 
 /// What is known of one peer during one run.
@@ -73,8 +73,10 @@ pub(crate) struct Task {
     pub pairwise: bool,
     /// Puts of at most this many bytes may go before the peer has opened.
     pub eager: u64,
-    /// Bytes of all puts.
+    /// All puts, and their bytes.
+    pub puts: u64,
     pub volume: u64,
+    pub(super) pace: Pace,
     /// Until then puts wait for those before them; `None`: they do not.
     pub ordered: Option<Instant>,
 }
@@ -83,11 +85,12 @@ impl Task {
     /// A task for `program`; `world_rank` translates the program's ranks.
     pub(crate) fn new(program: Arc<Program>, world_rank: impl Fn(u32) -> u32) -> Box<Self> {
         let mut per_peer = vec![0usize; program.peers.len()];
-        let (mut local, mut volume) = (0, 0u64);
+        let (mut local, mut puts, mut volume) = (0, 0, 0u64);
         for op in &program.ops {
             match op.kind {
                 OpKind::Put => {
                     per_peer[op.peer as usize] += 1;
+                    puts += 1;
                     volume = volume.saturating_add(op.len);
                 }
                 OpKind::Notify | OpKind::Copy | OpKind::Reduce(_) => local += 1,
@@ -121,7 +124,9 @@ impl Task {
             persistent: false,
             pairwise: false,
             eager: 0,
+            puts,
             volume,
+            pace: Pace::new(&program),
             ordered: None,
             program,
         })
@@ -160,6 +165,7 @@ impl Task {
         self.rest(meta, binding);
         self.ordered = (self.volume > flow.window).then(|| Instant::now() + flow.patience);
         self.arrivals_left = self.program.arrivals;
+        self.pace.reset(flow, self.reducer.is_some(), self.volume / self.puts.max(1));
         self.ops_left = self.program.ops.len();
         // Lowering numbers ops by u32.
         for (op, i) in (0u32..).zip(0..self.program.ops.len()) {
@@ -188,6 +194,7 @@ impl Task {
     /// A peer bumped `counter`, which awaited that.
     pub(crate) fn arrived(&mut self, counter: u32) {
         self.arrivals_left = self.arrivals_left.saturating_sub(1);
+        self.pace.came(self.program.expected[counter as usize].round);
         self.bump(counter);
     }
 
