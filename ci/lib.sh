@@ -9,6 +9,8 @@ cd "$root" # OLDPWD remembers where the caller stood
 # CIRCULANT_…: those variables are the settings of the tool, which refuses ones that it does not know.
 CI_CACHE=${CI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/circulant}
 export CI_CACHE
+# What the compiler keeps for the next time costs more than it saves where all is built once.
+export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 # shellcheck disable=SC1091
 if ! command -v cargo >/dev/null && [ -r "${HOME:-}/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
 

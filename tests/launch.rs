@@ -339,7 +339,7 @@ fn limits_of_open_files() {
     let script = format!("ulimit -n 50; exec {tool} run -n 20 true");
     let done = Job::of("bash").arguments(&["-c", &script]).output();
     assert_eq!(done.code, 1, "{done:?}");
-    assert!(done.err.contains("need 164 open files, but the limit is 50"), "{done:?}");
+    assert!(done.err.contains("need 184 open files, but the limit is 50"), "{done:?}");
 }
 
 fn a_reader_that_leaves_ends_the_job() {
@@ -364,6 +364,9 @@ fn the_others_are_told_who_died() {
         assert!(done.err.contains("rank 1 (pid"), "{how}: {done:?}");
         assert!(done.took < Duration::from_secs(30), "the grace is for those that do not end by themselves");
     }
+    // Also who joins only after that.
+    let done = run_role("late-join", &["-n", "2"]);
+    assert_eq!((done.code, &done.out[..]), (0, "gone 1: exited with code 0\n"), "{done:?}");
     // Leaving early with code 0 is no failure when all do.
     let done = run_role("leave", &["-n", "4"]);
     assert_eq!((done.code, &done.err[..]), (0, ""), "{done:?}");

@@ -54,7 +54,8 @@
 //! 3. A line in a list of [`registry`], or a new file with a list there, which is one line more; with what it
 //!    costs ([`registry::cost`]) and, if it reduces, in what order it folds ([`registry::Order`]); and a line for
 //!    its [`interpret::Goal`] or [`interpret::Fold`] if the operation is new.
-//! 4. Nothing more if the operation is known: a test proves every line for all p to 128 and some larger, also
+//! 4. Nothing more if the operation is known: a test proves every line for all p to 128 (what is dear: to 40 and a third
+//!    of the rest, all with `CIRCULANT_PROOF=full`) and some larger, also
 //!    lowered for random wires, and holds it to its restrictions, rounds and volume: `tests/plan_registry.rs`
 //!    (to all), `tests/plan_moves.rs` (from all, each to each), `tests/plan_reduce.rs` (what reduces),
 //!    `tests/plan_inter.rs` (between two groups). A new operation needs a case in one of them; a default

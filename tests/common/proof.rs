@@ -23,6 +23,13 @@ pub(crate) fn full() -> bool {
     std::env::var("CIRCULANT_PROOF").is_ok_and(|what| what == "full")
 }
 
+/// Whether a proof that is dear among p ranks is made in this run: each up to 40, beside powers of two and beyond
+/// [`ALL`], of the rest a third at random; all in the full tier.
+pub(crate) fn today(p: u32, random: &mut Random) -> bool {
+    let special = p <= 40 || p > ALL || p.is_power_of_two() || (p + 1).is_power_of_two();
+    special || full() || random.yes(3)
+}
+
 pub(crate) fn seed() -> u64 {
     let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
     std::env::var("PLAN_PROOF_SEED").map_or_else(|_| now(), |text| text.parse().unwrap())

@@ -16,6 +16,7 @@ pub(crate) fn play(role: &str) {
         "detect" => find(),
         "values" => values(rest.parse().unwrap()),
         "late-fence" => late_fence(),
+        "late-join" => late_join(),
         "abort" => abort(),
         "die" => die(rest),
         "leave" => drop(join()),
@@ -131,6 +132,24 @@ fn late_fence() {
     while me.gone().is_none() {
         assert!(Instant::now() < until);
         std::thread::sleep(Duration::from_millis(10));
+    }
+    me.finalize().unwrap();
+}
+
+fn late_join() {
+    if std::env::var("PMI_RANK").unwrap() == "1" {
+        return;
+    }
+    // Rank 1 is gone by now; were it not, the news would only come on another way.
+    std::thread::sleep(Duration::from_millis(500));
+    let mut me = detect(&Config::from_env().unwrap()).unwrap();
+    let until = Instant::now() + LONG;
+    while Instant::now() < until {
+        if let Some(gone) = me.gone() {
+            println!("gone {}: {}", gone.rank, gone.how);
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
     me.finalize().unwrap();
 }

@@ -75,7 +75,12 @@ fn main() -> ExitCode {
     if let Some(code) = run::own_use() {
         return code;
     }
-    let done = Tool::try_parse_from(run::words(std::env::args_os())).map_err(usage).and_then(|tool| {
+    let words = run::words(std::env::args_os());
+    let tool = match run::parse(&words) {
+        Some(args) => args.map(Tool::Run),
+        None => Tool::try_parse_from(words),
+    };
+    let done = tool.map_err(usage).and_then(|tool| {
         logging()?;
         match tool {
             Tool::Run(args) => Ok(run::main(args)),

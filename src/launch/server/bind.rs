@@ -3,7 +3,7 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeSet;
 
-/// The processors of each core that we may use, as text for [`to`]. Empty where that cannot be known.
+/// The processors of each core that we may use, as text for [`set`]. Empty where that cannot be known.
 pub(super) fn cores() -> Vec<String> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let ours = |cpu: &usize| allowed.is_set(*cpu);
@@ -37,13 +37,13 @@ fn parse(text: &str) -> Vec<usize> {
     all
 }
 
-/// Ties this process to these processors. If the system refuses it runs anywhere, as without.
-pub(super) fn to(processors: &str) {
+/// These processors.
+pub(super) fn set(processors: &str) -> CpuSet {
     let mut set = CpuSet::new();
     for cpu in parse(processors).into_iter().filter(|&cpu| cpu < CpuSet::MAX_CPU) {
         set.set(cpu);
     }
-    let _ = sched_setaffinity(None, &set);
+    set
 }
 
 /// Unties this process as far as the system lets it.

@@ -23,13 +23,14 @@ mod poll;
 pub mod setup;
 mod signals;
 mod spawn;
+mod tie;
 
 pub use agent::{AGENT, agent_main};
 pub use hosts::Host;
 pub use job::run;
 pub use pmi::{Outcome, Pmi};
 pub use setup::{App, Bind, Input};
-pub use spawn::{EXEC, WATCH, exec_main, watch_main};
+pub use spawn::{REFUSE, WATCH, refuse_main, watch_main};
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,26 +1,26 @@
-//! Starting processes: the ranks, each through a shim (this executable as `__exec`) that ties its life to
-//! ours and then becomes the program; and the watchdog (`__watch`), which clears up after us when we are
-//! killed.
+//! Starting processes: the ranks, whose lives are tied to ours; and the watchdog (`__watch`), which clears up after us
+//! when we are killed.
 
-use super::bind;
 use super::output::say;
-use super::setup::{Input, Setup};
+use super::setup::{App, Input, Setup};
+use super::{bind, tie};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::side;
 use rustix::io::FdFlags;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// First argument that makes this executable the shim:
-/// `__exec <parent> <soft limit of files> <processors> <program> …`.
-pub const EXEC: &str = "__exec";
+/// First argument that makes this executable stand for a rank whose program cannot be started, so that it ends like
+/// one, with its code and its words: `__refuse <exit code> <text>`.
+pub const REFUSE: &str = "__refuse";
 
 /// First argument that makes this executable the watchdog.
 pub const WATCH: &str = "__watch";
@@ -73,26 +73,42 @@ impl Start<'_> {
         }
     }
 
-    /// Starts the `at`-th rank of this node in a process group of its own.
-    pub(super) fn rank(&self, at: usize) -> std::io::Result<Started> {
-        let setup = self.setup;
-        let ranks = &setup.sites[0].ranks;
-        let rank = ranks[at];
-        let app = &setup.apps[setup.app_of(rank)];
-        let (pmi, pmi_theirs) = UnixStream::pair()?;
-        let (side, side_theirs) = UnixStream::pair()?;
-        pmi.set_nonblocking(true)?;
-        side.set_nonblocking(true)?;
-        let stdin = self.stdin(rank);
-        let mut command = Command::new(OURSELVES);
+    /// The program of the `at`-th rank of this node, tied to us.
+    fn command(&self, at: usize, ties: [RawFd; 2], stdin: &Stdin) -> Command {
+        let app = self.app(at);
+        let mut command = Command::new(&app.program);
+        command.args(&app.arguments);
+        if app.program == Path::new(OURSELVES) {
+            command.arg0("circulant");
+        }
+        self.surround(&mut command, at, ties, stdin);
+        let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+        let own = tie::Own {
+            files: self.files.map(|soft| Rlimit { current: Some(soft), maximum }),
+            processors: (!self.cores.is_empty()).then(|| bind::set(&self.cores[at % self.cores.len()])),
+        };
+        tie::to_us(&mut command, own);
         command
-            .arg0("circulant")
-            .arg(EXEC)
-            .arg(std::process::id().to_string())
-            .arg(self.files.map_or_else(|| "-".to_owned(), |f| f.to_string()))
-            .arg(if self.cores.is_empty() { "-" } else { &self.cores[at % self.cores.len()] })
-            .arg(&app.program)
-            .args(&app.arguments)
+    }
+
+    /// What stands for the rank when its program cannot be started because of `error`.
+    fn refusal(&self, at: usize, ties: [RawFd; 2], stdin: &Stdin, error: &std::io::Error) -> Command {
+        let code = if error.kind() == std::io::ErrorKind::NotFound { "127" } else { "126" };
+        let text = format!("{} cannot be started: {error}", self.app(at).program.display());
+        let mut command = Command::new(OURSELVES);
+        command.arg0("circulant").args([REFUSE, code, &text]);
+        self.surround(&mut command, at, ties, stdin);
+        command
+    }
+
+    fn app(&self, at: usize) -> &App {
+        &self.setup.apps[self.setup.app_of(self.setup.sites[0].ranks[at])]
+    }
+
+    /// What the `at`-th rank of this node finds around it.
+    fn surround(&self, command: &mut Command, at: usize, [pmi, side]: [RawFd; 2], stdin: &Stdin) {
+        let (setup, app, ranks) = (self.setup, self.app(at), &self.setup.sites[0].ranks);
+        command
             .stdin(match stdin {
                 Stdin::Fed | Stdin::Terminal => Stdio::piped(),
                 Stdin::Ours => Stdio::inherit(),
@@ -102,22 +118,37 @@ impl Start<'_> {
             .stderr(Stdio::piped())
             .process_group(0)
             .envs(setup.environment.iter().chain(&app.environment).map(|(k, v)| (k, v)))
-            .env("PMI_FD", pmi_theirs.as_raw_fd().to_string())
-            .env("PMI_RANK", rank.to_string())
+            .env("PMI_FD", pmi.to_string())
+            .env("PMI_RANK", ranks[at].to_string())
             .env("PMI_SIZE", setup.size.to_string())
             .env("MPI_LOCALRANKID", at.to_string())
             .env("MPI_LOCALNRANKS", ranks.len().to_string())
-            .env(side::VARIABLE, format!("{}:{}", side_theirs.as_raw_fd(), setup.name));
+            .env(side::VARIABLE, format!("{side}:{}", setup.name));
         for stale in ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMI_DEBUG"] {
             command.env_remove(stale);
         }
         if let Some(folder) = &app.folder {
             command.current_dir(folder).env("PWD", folder);
         }
+    }
+
+    /// Starts the `at`-th rank of this node in a process group of its own.
+    pub(super) fn rank(&self, at: usize) -> std::io::Result<Started> {
+        let rank = self.setup.sites[0].ranks[at];
+        let (pmi, pmi_theirs) = UnixStream::pair()?;
+        let (side, side_theirs) = UnixStream::pair()?;
+        pmi.set_nonblocking(true)?;
+        side.set_nonblocking(true)?;
+        let stdin = self.stdin(rank);
+        let ties = [pmi_theirs.as_raw_fd(), side_theirs.as_raw_fd()];
         // Only between here and the end of this function are these two inherited, and we start one at a time.
         rustix::io::fcntl_setfd(&pmi_theirs, FdFlags::empty())?;
         rustix::io::fcntl_setfd(&side_theirs, FdFlags::empty())?;
-        let mut child = command.spawn()?;
+        let started = match self.command(at, ties, &stdin).spawn() {
+            Err(error) if is_programs(&error) => self.refusal(at, ties, &stdin, &error).spawn(),
+            other => other,
+        };
+        let mut child = started?;
         let mut fed = child.stdin.take();
         if matches!(stdin, Stdin::Terminal) {
             fed.take().into_iter().for_each(feed);
@@ -171,32 +202,22 @@ pub(super) fn raise_files(needed: u64) -> Result<Option<u64>> {
     Ok(Some(soft))
 }
 
-/// The shim: dies with the launcher, has its limits back, becomes the program.
-pub fn exec_main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let parent = arguments.next();
-    let files = arguments.next();
-    let cores = arguments.next();
-    let Some(program) = arguments.next() else {
+/// Whether it is the program's fault that it was not started, rather than want of processes, memory or descriptors.
+fn is_programs(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let want = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::SRCH];
+    error.raw_os_error().is_none_or(|e| !want.iter().any(|w| w.raw_os_error() == e))
+}
+
+/// In place of a program that cannot be started.
+pub fn refuse_main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let code = arguments.next().and_then(|c| c.to_str()?.parse::<u8>().ok());
+    let (Some(code), Some(text)) = (code, arguments.next()) else {
         say("this is for its own use");
         return ExitCode::from(2);
     };
-    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    // Had the launcher died before that line, no signal would come any more.
-    let parent_now = rustix::process::getppid().map_or(0, |p| p.as_raw_nonzero().get());
-    if parent.as_deref() != Some(OsStr::new(&parent_now.to_string())) {
-        return ExitCode::FAILURE;
-    }
-    if let Some(soft) = files.and_then(|f| f.to_str()?.parse().ok()) {
-        let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
-        let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum });
-    }
-    if let Some(cores) = cores.as_ref().and_then(|c| c.to_str()).filter(|&c| c != "-") {
-        bind::to(cores);
-    }
-    let name = if program == OURSELVES { OsStr::new("circulant") } else { &program };
-    let error = Command::new(&program).arg0(name).args(arguments).exec();
-    say(&format!("{} cannot be started: {error}", program.display()));
-    ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+    say(&text.to_string_lossy());
+    ExitCode::from(code)
 }
 
 /// Tells the watchdog which process groups live.

@@ -9,7 +9,7 @@ pub(crate) use apps::words;
 
 use circulant::launch::server::{self, Bind, Input, Options};
 use circulant::{Error, ErrorKind};
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use settings::SettingFlags;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -108,11 +108,25 @@ enum Reads {
 pub(crate) fn own_use() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next()?.to_str()? {
-        server::EXEC => Some(server::exec_main(arguments)),
+        server::REFUSE => Some(server::refuse_main(arguments)),
         server::WATCH => Some(server::watch_main()),
         server::AGENT => Some(server::agent_main()),
         _ => None,
     }
+}
+
+/// `circulant run` alone: the command lines of all other subcommands would cost a start more than the rest of it.
+#[derive(Debug, Parser)]
+#[command(name = "run", bin_name = "circulant run", version)]
+struct Alone {
+    #[command(flatten)]
+    args: RunArgs,
+}
+
+/// What the words of this process's command line say, if they are `circulant run …`.
+pub(crate) fn parse(words: &[OsString]) -> Option<Result<RunArgs, clap::Error>> {
+    let ours = words.get(1..).filter(|w| w.first().is_some_and(|first| first == "run"))?;
+    Some(Alone::try_parse_from(ours).map(|alone| alone.args))
 }
 
 /// An exit code and the reason.

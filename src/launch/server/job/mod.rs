@@ -31,10 +31,11 @@ const KILL_TIME: Duration = Duration::from_secs(10);
 /// How long what a rank left behind in its process group may go on printing.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// Tokens: signals, the threads, the launcher's link (two), ranks, agents (two each).
+/// Tokens: signals, the threads, the launcher's link (two), ranks, their ends, agents (two each).
 const WAKE: u64 = signals::TOKENS;
 pub(super) const UP: u64 = WAKE + 1;
 const FIRST_RANK: u64 = 16;
+const FIRST_END: u64 = 1 << 31;
 const FIRST_BRANCH: u64 = 1 << 32;
 
 /// Runs a job until all its ranks have ended; gives the exit code for it: 0, the first failing rank's
@@ -106,6 +107,16 @@ struct Job {
     fed: bool,
     reader: Option<input::Reader>,
     children_changed: bool,
+    /// Ranks here whose processes said themselves that they ended.
+    ended: Vec<usize>,
+    /// Ranks here that ended and are not reaped.
+    ending: Vec<usize>,
+    /// What the side channel told so far.
+    news: String,
+    /// How many ranks here are not reaped.
+    unreaped: usize,
+    /// Whether the end of some rank here is told by the signal only.
+    unwatched: bool,
     /// When the last rank here was reaped.
     reaped: Option<Instant>,
     /// Whether the pipes of ranks that left something behind were closed.
@@ -144,6 +155,11 @@ impl Job {
             fed: false,
             reader: None,
             children_changed: false,
+            ended: Vec::new(),
+            ending: Vec::new(),
+            news: String::new(),
+            unreaped: 0,
+            unwatched: false,
             reaped: None,
             closed: false,
             done: false,
@@ -159,7 +175,7 @@ impl Job {
     fn start(&mut self, others: &[super::setup::Site]) -> Result<()> {
         let here = self.setup.sites[0].ranks.clone();
         let branches = self.setup.fanout.min(others.len());
-        let files = spawn::raise_files(here.len() as u64 * 5 + branches as u64 * 4 + 64)?;
+        let files = spawn::raise_files(here.len() as u64 * 6 + branches as u64 * 4 + 64)?;
         self.branch_out(others)?;
         let cores = self.cores(here.len());
         let (mut outputs, mut errors, mut stdins) = (Vec::new(), Vec::new(), Vec::new());
@@ -175,6 +191,8 @@ impl Job {
             errors.push(Pipe { at, rank, fd: started.error });
             stdins.extend(started.stdin);
             self.ranks.push(Rank::new(started.child, started.pid, started.pmi, started.side));
+            self.unreaped += 1;
+            self.watch(at);
             if let Err(e) = added {
                 return Err(self.abandon(rank, &e));
             }
@@ -251,11 +269,13 @@ impl Job {
                     token if token < WAKE => self.signalled(token),
                     UP..FIRST_RANK => self.listen_up(token),
                     token if token >= FIRST_BRANCH => self.listen_below(token - FIRST_BRANCH),
+                    token if token >= FIRST_END => self.ended.extend(usize::try_from(token - FIRST_END)),
                     token => self.talk(usize::try_from(token - FIRST_RANK).unwrap_or(0)),
                 }
             }
-            if std::mem::take(&mut self.children_changed) {
-                self.look_at_children();
+            let changed = std::mem::take(&mut self.children_changed);
+            self.look_at_children(changed);
+            if changed {
                 self.look_at_starters();
             }
             self.look_at_threads();
@@ -290,7 +310,7 @@ impl Job {
 
     /// How long nothing is due.
     fn until_next(&self) -> Option<Duration> {
-        let ended = self.ranks.iter().filter_map(|r| match r.state {
+        let ended = self.ending.iter().filter_map(|&at| match self.ranks[at].state {
             State::Ended(t) => Some(t),
             _ => None,
         });
@@ -369,12 +389,13 @@ impl Job {
     }
 
     fn look_at_clock(&mut self, now: Instant) {
-        for at in 0..self.ranks.len() {
-            if self.is_due(at, now) {
-                self.reap(at);
+        for at in std::mem::take(&mut self.ending) {
+            match self.is_due(at, now) {
+                true => self.reap(at),
+                false => self.ending.push(at),
             }
         }
-        if self.reaped.is_none() && self.ranks.iter().all(|r| matches!(r.state, State::Reaped)) {
+        if self.reaped.is_none() && self.unreaped == 0 {
             self.reaped = Some(now);
         }
         if let Some(reaped) = self.reaped

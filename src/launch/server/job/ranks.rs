@@ -4,11 +4,12 @@ use super::super::end::End;
 use super::super::message::{Down, Ended, Pair, Up};
 use super::super::pmi::Outcome;
 use super::super::poll::Want;
-use super::{FIRST_RANK, Head, Job, LINGER};
+use super::{FIRST_END, FIRST_RANK, Head, Job, LINGER};
 use crate::launch::side;
 use crate::launch::wire::Lines;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io::{ErrorKind as Io, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
 use std::sync::atomic::Ordering;
@@ -37,6 +38,8 @@ pub(super) struct Rank {
     output: Vec<u8>,
     /// Whether we wait for room to write rather than for a line.
     writing: bool,
+    /// The process, which the poll looks at until it ends. Without (an old kernel) the signal of its end has to do.
+    process: Option<OwnedFd>,
 }
 
 impl Rank {
@@ -50,6 +53,7 @@ impl Rank {
             input: Lines::default(),
             output: Vec::new(),
             writing: false,
+            process: None,
         }
     }
 
@@ -71,26 +75,51 @@ impl Job {
         }
     }
 
-    /// Over the side channel. A rank that does not read it loses the news, not we our time.
+    /// Over the side channel, to all that joined; who joins later hears it then. (Of many programs that join nothing,
+    /// each end would mean a word to all others.) A rank that does not read it loses the news, not we our time.
     pub(super) fn tell_ranks(&mut self, gone: usize, how: &str) {
         let line = side::line(gone, how);
-        for rank in self.ranks.iter().filter(|r| r.is_running()) {
-            let _ = (&rank.side).write_all(line.as_bytes());
+        for (at, rank) in self.ranks.iter().enumerate() {
+            if rank.is_running() && self.pmi.is_inside(at) {
+                let _ = (&rank.side).write_all(line.as_bytes());
+            }
         }
+        self.news.push_str(&line);
     }
 
-    pub(super) fn look_at_children(&mut self) {
+    /// Has the poll say when the `at`-th rank here ends: else each end would mean a look at all ranks.
+    pub(super) fn watch(&mut self, at: usize) {
+        let rank = &mut self.ranks[at];
+        rank.process = pidfd_open(rank.pid, PidfdFlags::empty()).ok();
+        if let Some(process) = &rank.process
+            && self.poll.add(process, FIRST_END + at as u64, Want::Read).is_err()
+        {
+            rank.process = None;
+        }
+        self.unwatched |= rank.process.is_none();
+    }
+
+    /// Looks at the ranks that ended; `changed` says that some child did.
+    pub(super) fn look_at_children(&mut self, changed: bool) {
+        let mut those = std::mem::take(&mut self.ended);
+        if changed && self.unwatched {
+            those = (0..self.ranks.len()).collect();
+        }
         let ended = |at: usize| {
             let rank = &self.ranks[at];
             Some((at, End::of(rank.pid).filter(|_| rank.is_running())?))
         };
-        let mut ends: Vec<(usize, End)> = (0..self.ranks.len()).filter_map(ended).collect();
+        let mut ends: Vec<(usize, End)> = those.into_iter().filter_map(ended).collect();
         // Of those that ended since the last look, one killed by a signal is the more likely culprit.
         ends.sort_by_key(|&(at, end)| (!matches!(end, End::Signal(_)), at));
         for &(at, _) in &ends {
             // Its last words (goodbye, abort) come before its end.
             self.talk(at);
+            if let Some(process) = self.ranks[at].process.take() {
+                let _ = self.poll.remove(&process);
+            }
             self.ranks[at].state = State::Ended(Instant::now() + LINGER);
+            self.ending.push(at);
         }
         for (at, end) in ends {
             let (rank, pid) = self.who(at);
@@ -116,6 +145,7 @@ impl Job {
         let _ = kill_process_group(rank.pid, Signal::KILL);
         let _ = rank.child.wait();
         rank.state = State::Reaped;
+        self.unreaped -= 1;
         if let Some(pmi) = rank.pmi.take() {
             let _ = self.poll.remove(&pmi);
         }
@@ -124,7 +154,7 @@ impl Job {
 
     /// Reads a rank's requests and answers them.
     pub(super) fn talk(&mut self, at: usize) {
-        let mut reads = 0;
+        let (mut reads, mut more) = (0, true);
         loop {
             if !self.flush(at) {
                 return;
@@ -139,10 +169,14 @@ impl Job {
             }
             // Not for ever: others want to be heard, too. No whole line may be left behind here.
             reads += 1;
-            let Some(stream) = self.ranks[at].pmi.as_mut().filter(|_| reads <= READS) else { return };
+            more &= reads <= READS;
+            let Some(stream) = self.ranks[at].pmi.as_mut().filter(|_| more) else { return };
             let mut buffer = [0; 4096];
             match stream.read(&mut buffer) {
-                Ok(len) if len > 0 => self.ranks[at].input.push(&buffer[..len]),
+                Ok(len) if len > 0 => {
+                    self.ranks[at].input.push(&buffer[..len]);
+                    more = len == buffer.len();
+                }
                 Err(e) if e.kind() == Io::Interrupted => {}
                 Err(e) if e.kind() == Io::WouldBlock => return,
                 _ => return self.hang_up(at),
@@ -151,7 +185,12 @@ impl Job {
     }
 
     fn obey(&mut self, at: usize, line: &[u8]) {
-        match self.pmi.line(at, line) {
+        let joined = self.pmi.is_inside(at);
+        let outcome = self.pmi.line(at, line);
+        if !joined && self.pmi.is_inside(at) && !self.news.is_empty() {
+            let _ = (&self.ranks[at].side).write_all(self.news.as_bytes());
+        }
+        match outcome {
             Outcome::Nothing => {}
             Outcome::Reply(answer) => self.ranks[at].output.extend(answer),
             Outcome::All(answer) => {
