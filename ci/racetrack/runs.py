@@ -274,8 +274,9 @@ def say(text):
 
 
 def due(figure):
-    """The priority to run at. Who polls at SCHED_RR keeps its core for 100 ms, which only networks give time to."""
-    return "rr" if figure.rate else "nice"
+    """The priority to run at. Who polls at SCHED_RR keeps its core for 100 ms, which only networks give time to, and MPICH with
+    several ranks on a node never ends."""
+    return "rr" if figure.rate and figure.per_node == 1 else "nice"
 
 
 def race(figure, programs, priority=None, knobs=None):
@@ -292,7 +293,7 @@ def race(figure, programs, priority=None, knobs=None):
     with raised(figure) as place:
         track = Track(figure, place, tool, priority)
         wires.append(track.wire())
-        number = 0
+        number, interrupted = 0, False
         try:
             for number in range(figure.rounds + figure.more):
                 turn = batches(figure, programs, knobs or {})
@@ -315,11 +316,12 @@ def race(figure, programs, priority=None, knobs=None):
         except KeyboardInterrupt:
             if number < 1:
                 raise
+            interrupted = True
             say(f"interrupted in round {number + 1}: what was run is kept")
     wire = {k: min(w[k] for w in wires) for k in wires[0]}
     known = {
         "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps,
-        "priority": priority, "load": round(load, 1), "seconds": round(time.monotonic() - begun), "machine": machine(),
+        "interrupted": interrupted, "priority": priority, "load": round(load, 1), "seconds": round(time.monotonic() - begun), "machine": machine(),
         "versions": {p: rivals.versions(p) for p in programs if p != "circulant"} | {"circulant": our_version(tool)},
         "ours": {name: homeless(value) for name, value in (knobs or {}).items()},
         "wrong": {f"{p}, {s}": homeless(text) for (p, s), text in results.wrong.items()},
