@@ -223,7 +223,10 @@ impl Shared {
 
 /// What a rank may have on its way; `window`: as the settings say.
 pub(super) fn flow(model: &Model, window: Option<u64>) -> Flow {
-    Flow { window: window.unwrap_or_else(|| model.window()), patience: model.patience() }
+    Flow {
+        window: window.unwrap_or_else(|| model.window()),
+        patience: Duration::from_nanos(model.patience_ns()),
+    }
 }
 
 /// A probe does not look twice if one way took so long.

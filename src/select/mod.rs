@@ -17,7 +17,6 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::price;
 use crate::plan::registry::cost::Machine;
-use std::time::Duration;
 
 /// The wires as the rules see them. Each figure is from the first of these that has it: the settings, the
 /// [tuning file](Tuning), the probe of start-up, the built-in table.
@@ -174,9 +173,9 @@ impl Model {
             .max(1 << 16)
     }
 
-    /// How long puts of long operations keep their order. Ranks come out of a barrier within a few latencies.
-    pub(crate) fn patience(&self) -> Duration {
-        Duration::from_nanos(self.wire.latency_ns.saturating_mul(8))
+    /// How many nanoseconds puts of long operations keep their order. Ranks come out of a barrier within a few latencies.
+    pub(crate) fn patience_ns(&self) -> u64 {
+        self.wire.latency_ns.saturating_mul(8)
     }
 
     /// Pieces below this many bytes share a put.

@@ -57,24 +57,25 @@ pub(in crate::plan::registry) fn reduce_ordered(a: &Arguments, path: &mut Path<'
 }
 
 /// Messages of many pieces are combined only when they are there, and the next round waits for that, at one rank earlier than
-/// at another: links carry those of two rounds in turns. (1 MB: 1.7 C among 16 ranks, 1.5 to 2.3 among 36.)
+/// at another: links carry those of two rounds in turns. Seen where each rank has a node to itself. (1 MB: 1.7 C among 16 ranks, 1.5 to 2.3 among 36.)
 fn in_turns(path: &Path<'_>) -> f64 {
-    if path.machine.readers { 1.0 } else { rules::IN_TURNS }
+    let alone = path.machine.per_node < 2 && !path.machine.readers;
+    if alone { rules::IN_TURNS } else { 1.0 }
 }
 
 /// Reduce-scatter on the circulant graph, of equal pieces.
-fn scattered(a: &Arguments, path: &mut Path<'_>) {
+fn scattered(a: &Arguments, turns: f64, path: &mut Path<'_>) {
     let (some, piece) = pieces(a);
     let graph = Circulant::new(a.size.max(1));
     for k in (0..graph.q()).rev() {
         let width = f64::from(graph.skip(k + 1) - graph.skip(k)).min(some);
-        path.hop(graph.skip(k), 1.0, in_turns(path) * width * piece);
+        path.hop(graph.skip(k), 1.0, turns * width * piece);
         path.reduce(width * piece);
     }
 }
 
 pub(in crate::plan::registry) fn reduce_gathered(a: &Arguments, path: &mut Path<'_>) {
-    scattered(a, path);
+    scattered(a, in_turns(path), path);
     let (some, piece) = pieces(a);
     path.alone(|path| {
         path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), others(a).min(some) * piece)
@@ -82,7 +83,16 @@ pub(in crate::plan::registry) fn reduce_gathered(a: &Arguments, path: &mut Path<
 }
 
 pub(in crate::plan::registry) fn allreduce(a: &Arguments, path: &mut Path<'_>) {
-    scattered(a, path);
+    allreduce_of(a, in_turns(path), path);
+}
+
+/// Among nodes or lanes; what runs beside it is counted there.
+pub(super) fn allreduce_among(a: &Arguments, path: &mut Path<'_>) {
+    allreduce_of(a, 1.0, path);
+}
+
+fn allreduce_of(a: &Arguments, turns: f64, path: &mut Path<'_>) {
+    scattered(a, turns, path);
     let (some, piece) = pieces(a);
     let rounds = f64::from(q(a.size));
     path.over(&skips(a.size), rounds, rounds, others(a).min(some) * piece);
@@ -133,10 +143,19 @@ pub(in crate::plan::registry) fn allreduce_ordered(a: &Arguments, path: &mut Pat
 // --- reduce_scatter ---------------------------------------------------------------------------------------
 
 pub(in crate::plan::registry) fn scatter_irregular(a: &Arguments, path: &mut Path<'_>) {
+    scatter_of(a, in_turns(path), path);
+}
+
+/// Among nodes or lanes.
+pub(super) fn scatter_among(a: &Arguments, path: &mut Path<'_>) {
+    scatter_of(a, 1.0, path);
+}
+
+fn scatter_of(a: &Arguments, turns: f64, path: &mut Path<'_>) {
     let graph = Circulant::new(a.size.max(1));
     for k in (0..graph.q()).rev() {
         let bytes = float(heaviest(&a.counts, graph.skip(k + 1) - graph.skip(k)));
-        path.hop(graph.skip(k), 1.0, in_turns(path) * bytes);
+        path.hop(graph.skip(k), 1.0, turns * bytes);
         path.reduce(bytes);
     }
 }

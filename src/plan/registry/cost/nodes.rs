@@ -177,14 +177,14 @@ pub(in crate::plan::registry) fn allreduce(a: &Arguments, path: &mut Path<'_>) {
     led(a, &nodes, float(a.bytes) / f64::from(count), path);
     let among = Arguments { size: count, ..a.clone() };
     let wire = wire(path.machine, &nodes);
-    path.among(count, wire, |path| folds::allreduce(&among, path));
+    path.among(count, wire, |path| folds::allreduce_among(&among, path));
     path.near(1.0, others(&nodes), float(a.bytes) / f64::from(count));
 }
 
 pub(in crate::plan::registry) fn allreduce_lanes(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = lines::nodes(a) else { return };
     added(a, &nodes, path);
-    among_lanes(a, &nodes, nodes.count(), path, folds::allreduce);
+    among_lanes(a, &nodes, nodes.count(), path, folds::allreduce_among);
     path.near(1.0, others(&nodes), float(a.bytes) / f64::from(nodes.count()));
 }
 
@@ -213,7 +213,7 @@ pub(in crate::plan::registry) fn reduce_scatter(a: &Arguments, path: &mut Path<'
     let among = Arguments { size: nodes.count(), counts: lines::by_node(&nodes, &a.counts), ..a.clone() };
     let wire = path.machine.wire;
     let wire = Model { reduce_ps: wire.reduce_ps / least, ..wire };
-    path.among(nodes.count(), wire, |path| folds::scatter_irregular(&among, path));
+    path.among(nodes.count(), wire, |path| folds::scatter_among(&among, path));
     if nodes.least() < nodes.most() {
         path.near(1.0, others(&nodes), share / f64::from(nodes.count()));
     }
