@@ -72,7 +72,7 @@ pub const SETTINGS: &[Setting] = &[
         "CIRCULANT_WINDOW",
         "auto",
         true,
-        "bytes that a rank may have unacknowledged in one operation (K, M, G; Ki, Mi, Gi)",
+        "bytes that a rank may have unacknowledged in one operation, a quarter of it in one that folds (K, M, G; Ki, Mi, Gi)",
     ),
     setting(
         "blocks",
