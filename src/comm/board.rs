@@ -23,6 +23,14 @@ use crate::transport::shm::{Board, LONGEST, Look, Post};
 const LOOKS: u32 = 128;
 /// So many turns are a short wait.
 const SHORT: u32 = 16;
+/// From so many bytes of all ranks on, each folds a part for all of them, instead of everything for itself.
+const PARTS: usize = 16 << 10;
+/// Larger elements are not dealt out: a part could be more than there is room for.
+const ELEMENT: usize = 64;
+/// The most bytes per rank of an allgather: from there on its plans are as quick.
+const GATHERED: usize = 4096;
+/// The most bytes of a broadcast to a single other rank: a copy there and one back cost more from there on.
+const PAIR: usize = 4096;
 
 /// What a call does on the board.
 enum Small<'a> {
@@ -124,7 +132,7 @@ impl Communicator {
     /// As [`Communicator::small_barrier`], a broadcast.
     #[inline]
     pub(super) fn small_bcast(&self, data: &mut [u8], root: usize) -> Option<Result<()>> {
-        if root >= self.size() {
+        if root >= self.size() || self.size() == 2 && data.len() > PAIR {
             return None;
         }
         self.small(Operation::Bcast, data.len(), Small::Bcast { root, data })
@@ -143,6 +151,9 @@ impl Communicator {
         if !whole || send.is_some_and(|s| s.len() != len) {
             return None;
         }
+        if len > GATHERED {
+            return None;
+        }
         self.small(Operation::Allgather, len, Small::Gather { send, recv, blocks: Blocks::Equal(len) })
     }
 
@@ -157,7 +168,7 @@ impl Communicator {
         self.context.seat()?;
         let longest = *counts.iter().max()?;
         // What is long, or wrong, or looks so, is the others' affair.
-        if counts.len() != self.size() || displs.len() != self.size() || longest > LONGEST || unit > LONGEST {
+        if counts.len() != self.size() || displs.len() != self.size() || longest > GATHERED || unit > GATHERED {
             return None;
         }
         if send.is_some_and(|s| s.len() != counts[self.rank()] * unit) {
@@ -169,6 +180,9 @@ impl Communicator {
                 return None;
             }
             end = displ + count;
+        }
+        if longest * unit > GATHERED {
+            return None;
         }
         let blocks = Blocks::Ragged { unit, counts, displs };
         self.small(Operation::Allgatherv, longest * unit, Small::Gather { send, recv, blocks })
@@ -269,12 +283,18 @@ impl Run<'_, '_> {
                 self.all(mine, size, |run, member| run.read(member, &mut recv[blocks.of(member)]))?;
                 self.met();
             }
-            Small::Fold { root, send, recv, by } if root.is_none_or(|root| root == mine) => {
+            Small::Fold { root: None, send, recv, by } => {
                 self.post(Some(send.unwrap_or(recv)))?;
-                self.fold(recv, by)?;
-                if root.is_none() {
-                    self.met();
+                if recv.len() * size > PARTS && by.element() <= ELEMENT {
+                    self.fold_parts(recv, by)?;
+                } else {
+                    self.fold(0, recv, by)?;
                 }
+                self.met();
+            }
+            Small::Fold { root: Some(root), send, recv, by } if root == mine => {
+                self.post(Some(send.unwrap_or(recv)))?;
+                self.fold(0, recv, by)?;
             }
             Small::Fold { send, .. } => self.post(send)?,
         }
@@ -325,7 +345,7 @@ impl Run<'_, '_> {
     /// What `member` has posted, as we know.
     fn read(&mut self, member: usize, out: &mut [u8]) -> Result<()> {
         let number = self.number;
-        self.desk()?.board.read(member, number, out);
+        self.desk()?.board.read(member, number, 0, out);
         self.done.copied_bytes += out.len() as u64;
         Ok(())
     }
@@ -383,10 +403,29 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Folds all contributions in the order of ranks, ours as it was posted: those of 2^k ranks from a multiple of 2^k on
-    /// are a partial result, taken together when there are two next to each other, at last from the right. The first
-    /// partial result stands in `recv`.
-    fn fold(&mut self, recv: &mut [u8], by: &Reducer) -> Result<()> {
+    /// A reduce-scatter and an allgather: our part of the result, then those of the others.
+    fn fold_parts(&mut self, recv: &mut [u8], by: &Reducer) -> Result<()> {
+        let (mine, size, number) = (self.context.rank as usize, self.context.size as usize, self.number);
+        let (elements, len) = (recv.len() / by.element(), by.element());
+        let part = |member: usize| elements * member / size * len..elements * (member + 1) / size * len;
+        let ours = part(mine);
+        self.fold(ours.start, &mut recv[ours.clone()], by)?;
+        self.desk()?.board.share(number, &recv[ours]);
+        for member in (1..size).map(|i| (mine + i) % size) {
+            while !self.desk()?.board.has_shared(member, number) {
+                self.turn(member, |board| board.has_shared(member, number))?;
+            }
+            let theirs = part(member);
+            self.done.copied_bytes += theirs.len() as u64;
+            self.desk()?.board.read_part(member, number, &mut recv[theirs]);
+        }
+        Ok(())
+    }
+
+    /// Folds all contributions, from byte `at` on, in the order of ranks, ours as it was posted: those of 2^k ranks from a
+    /// multiple of 2^k on are a partial result, taken together when there are two next to each other, at last from the
+    /// right. The first partial result stands in `recv`.
+    fn fold(&mut self, at: usize, recv: &mut [u8], by: &Reducer) -> Result<()> {
         let (mine, size) = (self.context.rank as usize, self.context.size as usize);
         // Away while we wait, as others may need it: each call has its own then.
         let mut partials = std::mem::take(&mut self.held.desks.partials);
@@ -402,7 +441,7 @@ impl Run<'_, '_> {
                 }
                 let number = self.number;
                 // A copy: operators never see memory that others could write.
-                self.desk()?.board.read(member, number, levels.at(top));
+                self.desk()?.board.read(member, number, at, levels.at(top));
                 top += 1;
                 for _ in 0..member.trailing_ones() {
                     top -= 1;

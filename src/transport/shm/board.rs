@@ -4,6 +4,8 @@
 //! *posts*: bytes and what the call is go into a slot, then its flag is set; one flag serves all who read. The others
 //! *look* at the flag, and read. Nobody else ever writes to a place.
 //!
+//! A call may have a second half: each member then *shares* a part of the result, in the same slot behind what it posted.
+//!
 //! A slot is written again only when all members have *passed* the call whose bytes stand there, as their counters say
 //! that each keeps in its place. The writer looks at these when its slots are used up, so mostly never: who takes part in
 //! a call in which all wait for all has passed the calls before it.
@@ -16,7 +18,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most bytes of one post.
-pub const LONGEST: usize = 4096;
+pub const LONGEST: usize = 16 << 10;
+/// The most bytes that are [shared](Board::share) after a post: a part of a result, and there are at least two members.
+const PART: usize = LONGEST / 2 + 128;
 /// Calls that a member can be ahead of another.
 pub const SLOTS: usize = 8;
 /// Boards that one rank can take part in.
@@ -28,16 +32,20 @@ const GENERATION: usize = 0;
 const CORE: usize = 8;
 const PASSED: usize = 128;
 const FIRST: usize = 256;
-/// In a slot: call and operation, hash, hash of all calls before; then the bytes.
+/// In a slot: call and operation, hash, hash of all calls before, the call whose part is there; the bytes; the part.
 const FLAG: usize = 0;
 const HASH: usize = 8;
 const PAST: usize = 16;
+const SHARED_FLAG: usize = 24;
 const BYTES: usize = 32;
+const PART_BYTES: usize = BYTES + LONGEST + 32;
 /// An odd number of cache lines, so that slots do not fall on the same sets of a cache.
-const SLOT: usize = BYTES + LONGEST + 32;
+const SLOT: usize = PART_BYTES + PART;
+/// Of each slot so much is there before it is used.
+const READY: usize = 4096;
 /// Bytes of a place: whole pages.
 pub(super) const PLACE: usize = (FIRST + SLOTS * SLOT).next_multiple_of(4096);
-const _: () = assert!(SLOT.is_multiple_of(64) && PLACE <= 64 << 10);
+const _: () = assert!((SLOT / 64) % 2 == 1 && SLOT.is_multiple_of(64) && PLACE <= 256 << 10);
 
 /// Looks at a flag in a row, before anything else is done.
 const EAGER: u32 = 100;
@@ -144,12 +152,14 @@ impl Boards {
         let index = self.free.load(Ordering::Acquire).trailing_zeros();
         let generation = self.generation + 1;
         let place = self.place(self.mine, index as usize, generation)?;
-        place.map.populate_range(place.at, PLACE);
+        (0..SLOTS as u64).for_each(|i| place.map.populate_range((place.at + slot(i)) & !4095, READY));
         self.free.fetch_and(!(1 << index), Ordering::Relaxed);
         self.generation = generation;
         // Seen by others when they hear of the ticket.
         [PASSED, CORE].iter().for_each(|at| place.count(*at).store(0, Ordering::Relaxed));
-        (0..SLOTS as u64).for_each(|i| place.slot(i, FLAG).store(0, Ordering::Relaxed));
+        for (slot, word) in (0..SLOTS as u64).flat_map(|i| [(i, FLAG), (i, SHARED_FLAG)]) {
+            place.slot(slot, word).store(0, Ordering::Relaxed);
+        }
         place.count(GENERATION).store(generation, Ordering::Release);
         Some(generation << 8 | u64::from(index))
     }
@@ -207,9 +217,11 @@ impl Place {
         self.count(slot(sequence) + word)
     }
 
-    fn bytes(&self, sequence: u64) -> *mut u8 {
+    /// Of what stands in the slot from `what` on: `BYTES` or `PART_BYTES`.
+    fn bytes(&self, sequence: u64, what: usize) -> *mut u8 {
+        debug_assert!(what < SLOT);
         // SAFETY: inside the place, and so inside the mapping (`Boards::place`).
-        unsafe { self.map.as_mut_ptr().add(self.at + slot(sequence) + BYTES) }
+        unsafe { self.map.as_mut_ptr().add(self.at + slot(sequence) + what) }
     }
 }
 
@@ -263,7 +275,7 @@ impl Board {
             assert!(bytes.len() <= LONGEST, "{} bytes on a board", bytes.len());
             // SAFETY: there is room for LONGEST bytes in the slot. Nobody reads them: all have passed the call that
             // they were of (`room`), and the flag does not name this one yet.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.bytes(sequence), bytes.len()) };
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.bytes(sequence, BYTES), bytes.len()) };
         }
         place.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
         place.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
@@ -325,15 +337,48 @@ impl Board {
         self.cores.part(mark, self.mine, words);
     }
 
-    /// Copies what `member` has posted in call `sequence`, as a look showed, to `out`.
+    /// Copies what `member` has posted in call `sequence`, as a look showed, to `out`: from byte `at` on.
     ///
     /// # Panics
-    /// When these are more than [`LONGEST`] bytes.
-    pub fn read(&self, member: usize, sequence: u64, out: &mut [u8]) {
-        assert!(out.len() <= LONGEST, "{} bytes from a board", out.len());
-        let from = self.places[member].bytes(sequence);
+    /// When this ends behind [`LONGEST`] bytes.
+    pub fn read(&self, member: usize, sequence: u64, at: usize, out: &mut [u8]) {
+        assert!(at <= LONGEST && out.len() <= LONGEST - at, "{} bytes from a board at {at}", out.len());
         // SAFETY: LONGEST bytes are in the slot, and `out` is ours. The member leaves them alone until we have passed
         // this call; should it not, we read other bytes.
+        unsafe {
+            let from = self.places[member].bytes(sequence, BYTES).add(at);
+            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len());
+        }
+    }
+
+    /// Shows `part`, our part of a result, in a call in which we have posted.
+    ///
+    /// # Panics
+    /// When it is longer than a member's share of [`LONGEST`] bytes can be.
+    pub fn share(&mut self, sequence: u64, part: &[u8]) {
+        assert!(part.len() <= PART, "{} bytes of a part on a board", part.len());
+        let place = &self.places[self.mine];
+        // SAFETY: there is room for PART bytes in the slot. Nobody reads them: all have passed the call that they were of
+        // (`room`, before the post), and the flag does not name this one yet.
+        unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), place.bytes(sequence, PART_BYTES), part.len()) };
+        place.slot(sequence, SHARED_FLAG).store(sequence + 1, Ordering::Release);
+    }
+
+    /// Whether `member` shows its part in call `sequence`.
+    #[inline]
+    pub fn has_shared(&self, member: usize, sequence: u64) -> bool {
+        let flag = |place: &Place| place.slot(sequence, SHARED_FLAG).load(Ordering::Acquire);
+        self.places.get(member).is_some_and(|place| flag(place) == sequence + 1)
+    }
+
+    /// Copies the part that `member` shows in call `sequence` to `out`.
+    ///
+    /// # Panics
+    /// When this is longer than a part can be.
+    pub fn read_part(&self, member: usize, sequence: u64, out: &mut [u8]) {
+        assert!(out.len() <= PART, "{} bytes of a part from a board", out.len());
+        let from = self.places[member].bytes(sequence, PART_BYTES);
+        // SAFETY: PART bytes are in the slot, and `out` is ours. As for what is posted, the member leaves them alone.
         unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
     }
 
@@ -398,7 +443,16 @@ mod tests {
             writer.post(sequence, POST, Some(&bytes));
             assert_eq!(reader.look(0, sequence), Look::Posted(POST));
             let mut out = vec![0; LONGEST];
-            reader.read(0, sequence, &mut out);
+            reader.read(0, sequence, 0, &mut out);
+            assert!(out == bytes);
+            reader.read(0, sequence, LONGEST - 5, &mut out[..5]);
+            assert_eq!(out[..5], bytes[LONGEST - 5..]);
+            assert!(!reader.has_shared(0, sequence));
+            writer.share(sequence, &bytes[3..PART]);
+            assert!(reader.has_shared(0, sequence) && !reader.has_shared(0, sequence + SLOTS as u64));
+            reader.read_part(0, sequence, &mut out[..PART - 3]);
+            assert_eq!(out[..PART - 3], bytes[3..PART], "a part has room beside what is posted");
+            reader.read(0, sequence, 0, &mut out);
             assert!(out == bytes);
             if sequence >= SLOTS as u64 {
                 assert_eq!(reader.look(0, sequence - SLOTS as u64), Look::Later);

@@ -157,6 +157,7 @@ impl Windows {
             held += width;
             ends.push((held, path.clone()));
         }
+        path.relayed(f64::from(u32::try_from(self.rounds.len()).unwrap_or(u32::MAX)));
     }
 }
 
@@ -206,6 +207,7 @@ pub(in crate::plan::registry) fn allgather_pipelined(a: &Arguments, path: &mut P
         |path| path.ring(hops, 1.0, block),
         |path| path.over(&[1], hops.min(1.0), hops * f64::from(n), hops * float(a.bytes)),
     );
+    path.relayed(hops);
 }
 
 /// Rings along rows, then whole rows along columns, piece by piece.
@@ -229,6 +231,7 @@ fn mesh(a: &Arguments, largest: f64, volume: f64, path: &mut Path<'_>) {
         },
         |path| path.over(&[1, columns], 1.0, across + down * runs, volume),
     );
+    path.relayed(across + down);
 }
 
 // --- allgatherv -------------------------------------------------------------------------------------------
