@@ -168,7 +168,8 @@ impl Communicator {
         self.context.seat()?;
         let longest = *counts.iter().max()?;
         // What is long, or wrong, or looks so, is the others' affair.
-        if counts.len() != self.size() || displs.len() != self.size() || longest > GATHERED || unit > GATHERED {
+        if counts.len() != self.size() || displs.len() != self.size() || longest > GATHERED || unit > GATHERED
+        {
             return None;
         }
         if send.is_some_and(|s| s.len() != counts[self.rank()] * unit) {

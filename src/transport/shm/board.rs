@@ -275,7 +275,9 @@ impl Board {
             assert!(bytes.len() <= LONGEST, "{} bytes on a board", bytes.len());
             // SAFETY: there is room for LONGEST bytes in the slot. Nobody reads them: all have passed the call that
             // they were of (`room`), and the flag does not name this one yet.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.bytes(sequence, BYTES), bytes.len()) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.bytes(sequence, BYTES), bytes.len())
+            };
         }
         place.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
         place.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
@@ -360,7 +362,9 @@ impl Board {
         let place = &self.places[self.mine];
         // SAFETY: there is room for PART bytes in the slot. Nobody reads them: all have passed the call that they were of
         // (`room`, before the post), and the flag does not name this one yet.
-        unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), place.bytes(sequence, PART_BYTES), part.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(part.as_ptr(), place.bytes(sequence, PART_BYTES), part.len())
+        };
         place.slot(sequence, SHARED_FLAG).store(sequence + 1, Ordering::Release);
     }
 

@@ -2,7 +2,7 @@
 
 /// More of the last cache nobody can count on: processors with more have it in parts, or share it with others of whom
 /// a virtual machine does not know.
-const CACHE_MAX: usize = 64 << 20;
+const CACHE_MAX: usize = 48 << 20;
 
 /// Copies of at least this many bytes go round the cache: where all ranks of a node receive as many, none would find
 /// them there anyhow, and to fetch what is about to be overwritten costs memory a third more.

@@ -36,24 +36,36 @@ pub(super) struct Desk<'a> {
 }
 
 /// What landed since bytes last came to the same place: as long as a cache holds it, it stays there.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Flood {
-    /// Key and address of the first put of it.
-    first: (u64, u64),
-    bytes: u64,
+    /// Bytes that have landed.
+    total: u64,
+    /// By place, a few of which share an entry: what had landed when a put to it last came, and 1.
+    last: Box<[u64; PLACES]>,
+}
+
+/// Places that are told apart.
+const PLACES: usize = 1024;
+/// Shorter puts stay in the cache anyhow.
+const LONG: u64 = 16 << 10;
+
+impl Default for Flood {
+    fn default() -> Self {
+        Self { total: 0, last: Box::new([0; PLACES]) }
+    }
 }
 
 impl Flood {
-    /// A put of `len` bytes begins to land; gives how many came with it and before.
-    fn rises(&mut self, place: (u64, u64), len: u64) -> u64 {
-        if self.first == place {
-            self.bytes = 0;
+    /// A put of `len` bytes begins to land; gives how many came with it and since one last came there.
+    fn rises(&mut self, (key, address): (u64, u64), len: u64) -> u64 {
+        self.total = self.total.wrapping_add(len); // a peer may say anything
+        if len < LONG {
+            return len;
         }
-        if self.bytes == 0 {
-            self.first = place;
-        }
-        self.bytes = self.bytes.saturating_add(len);
-        self.bytes
+        let [.., high, higher] = (key ^ address).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes();
+        let last = &mut self.last[usize::from(u16::from_le_bytes([high, higher])) % PLACES];
+        let before = std::mem::replace(last, self.total.wrapping_add(1));
+        if before == 0 { len } else { self.total.wrapping_add(1).wrapping_sub(before) }
     }
 }
 
@@ -260,4 +272,27 @@ impl Inbound {
 
 fn stray(len: u64) -> Step {
     Step::Trouble(format!("its put of {len} bytes names memory that is not registered here"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each place counts from its own last time: one that never comes again makes no flood of what follows.
+    #[test]
+    fn a_place_that_is_left_makes_no_flood() {
+        let mut flood = Flood::default();
+        assert_eq!(flood.rises((1, 5 << 20), 1 << 20), 1 << 20);
+        for round in 0..1000 {
+            let floods = [0u64, 1, 2].map(|i| flood.rises((7, i << 20), 100_000));
+            if round > 0 {
+                assert_eq!(floods, [300_000; 3], "round {round}");
+            }
+        }
+        assert!(flood.rises((1, 5 << 20), 1 << 20) > 300_000_000);
+        // What is as long as a cache, in blocks, is far from the same block of the call before.
+        let mut blocks = || (0..256).map(|i| flood.rises((9, i << 18), 1 << 18)).min();
+        blocks();
+        assert!(blocks() > Some(48 << 20), "but for places that share an entry");
+    }
 }

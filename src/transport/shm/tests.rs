@@ -400,7 +400,7 @@ fn nothing_is_taken_of_who_has_closed() {
 #[test]
 fn one_copy_serves_several_readers() {
     let mut ranks = ranks(4);
-    let mut plain = vec![9u8; 100_000];
+    let mut plain = vec![9u8; 8_000];
     // SAFETY: the vector lives until the end, and is written only when all puts are done.
     let (r, _) = unsafe { ranks[0].wire.register(plain.as_mut_ptr(), plain.len()) }.unwrap();
     for round in 0..100u8 {
