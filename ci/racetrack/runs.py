@@ -281,36 +281,23 @@ def due(figure):
 
 def race(figure, programs, priority=None, knobs=None):
     """Runs a figure; gives the lines of its CSV file and what else is to be known. `knobs`: for our runs."""
-    priority = priority or due(figure)
+    priority, knobs = priority or due(figure), knobs or {}
     missing = [p for p in programs if p != "circulant" and not rivals.installed(p)]
     if missing or (figure.rate and not rivals.installed("mpich")):  # whose mpiexec starts us
         raise Trouble(f"not installed: {' '.join(missing) or 'mpich'}: ci/race install")
     for rival in programs:
         if rival != "circulant":
             rivals.compile_rival(rival)
-    tool, begun, load = rivals.our_tool(), time.monotonic(), os.getloadavg()[0]
-    results, wires = Results(), []
+    tool, begun = rivals.our_tool(), time.monotonic()
+    results, wires, loads = Results(), [], [os.getloadavg()[0]]
     with raised(figure) as place:
         track = Track(figure, place, tool, priority)
         wires.append(track.wire())
         number, interrupted = 0, False
         try:
             for number in range(figure.rounds + figure.more):
-                turn = batches(figure, programs, knobs or {})
-                turn = turn[number % len(turn):] + turn[: number % len(turn)]
-                for batch in turn:
-                    if number >= figure.rounds and not (batch := results.lacking(batch, figure.rounds)):
-                        continue
-                    if results.wrong.get((batch.program, batch.setting.name)) and number > 0:
-                        continue
-                    rows, wrong = track.run(batch, figure.reps, check=number == 0)
-                    late = sum(r.late > LATE for r in rows)
-                    results.add(batch, rows, wrong)
-                    say(
-                        f"{figure.name} {'round' if number < figure.rounds else 'again, round'} {number + 1}: {batch.program}, {batch.setting.name}, {batch.title()}: "
-                        f"{len(rows)} rows" + (f", {late} of them late" if late else "") + (f"; {wrong}" if wrong else "")
-                    )
-                    load = max(load, os.getloadavg()[0])
+                turn = batches(figure, programs, knobs)
+                loads += one_round(track, results, number, turn[number % len(turn):] + turn[: number % len(turn)])
                 if number < figure.rounds:
                     wires.append(track.wire())
         except KeyboardInterrupt:
@@ -321,12 +308,33 @@ def race(figure, programs, priority=None, knobs=None):
     wire = {k: min(w[k] for w in wires) for k in wires[0]}
     known = {
         "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps,
-        "interrupted": interrupted, "priority": priority, "load": round(load, 1), "seconds": round(time.monotonic() - begun), "machine": machine(),
+        "interrupted": interrupted, "priority": priority, "load": round(max(loads), 1),
+        "seconds": round(time.monotonic() - begun), "machine": machine(),
         "versions": {p: rivals.versions(p) for p in programs if p != "circulant"} | {"circulant": our_version(tool)},
-        "ours": {name: homeless(value) for name, value in (knobs or {}).items()},
+        "ours": {name: homeless(value) for name, value in knobs.items()},
         "wrong": {f"{p}, {s}": homeless(text) for (p, s), text in results.wrong.items()},
     }
     return list(results.lines(figure, wire)), known
+
+
+def one_round(track, results, number, turn):
+    """A batch of each program and setting, or, in the rounds that are added, of those whose rows were late; gives loads."""
+    figure, loads = track.figure, []
+    more = number >= figure.rounds
+    for batch in turn:
+        if more and not (batch := results.lacking(batch, figure.rounds)):
+            continue
+        if results.wrong.get((batch.program, batch.setting.name)) and number > 0:
+            continue
+        rows, wrong = track.run(batch, figure.reps, check=number == 0)
+        late = sum(r.late > LATE for r in rows)
+        results.add(batch, rows, wrong)
+        say(
+            f"{figure.name} {'again, round' if more else 'round'} {number + 1}: {batch.program}, {batch.setting.name}, "
+            f"{batch.title()}: {len(rows)} rows" + (f", {late} of them late" if late else "") + (f"; {wrong}" if wrong else "")
+        )
+        loads.append(os.getloadavg()[0])
+    return loads
 
 
 def homeless(text):

@@ -49,12 +49,7 @@ struct Published {
 fn published(value: &[u8], rank: u32) -> Result<Published> {
     let read = || {
         let ([first, a, b, len], rest) = value.split_first_chunk::<4>()?;
-        let reach = match *first {
-            UNREACHED => Reach::None,
-            SHARED => Reach::Shared,
-            ALL => Reach::All,
-            _ => return None,
-        };
+        let reach = reach_of(*first)?;
         let (place, address) = rest.split_at_checked(usize::from(*len))?;
         let place = String::from_utf8_lossy(place).into_owned();
         let cores = u16::from_le_bytes([*a, *b]).into();
@@ -73,6 +68,18 @@ const ERROR: u8 = 1;
 const SHARED: u8 = 2;
 const ALL: u8 = 3;
 
+fn code(reach: Reach) -> u8 {
+    match reach {
+        Reach::None => UNREACHED,
+        Reach::Shared => SHARED,
+        Reach::All => ALL,
+    }
+}
+
+fn reach_of(code: u8) -> Option<Reach> {
+    [Reach::None, Reach::Shared, Reach::All].into_iter().find(|reach| self::code(*reach) == code)
+}
+
 /// Our host, and the address of our endpoint, for people.
 fn place(wire: &dyn Transport) -> String {
     let text = format!("{} {}", shm::name(), wire.place());
@@ -81,13 +88,7 @@ fn place(wire: &dyn Transport) -> String {
 
 /// The value to publish: of an endpoint's place and address, or of why there is none.
 fn value(reach: Reach, opened: Result<(String, Vec<u8>), String>) -> Vec<u8> {
-    let first = match (&opened, reach) {
-        (Err(_), _) => ERROR,
-        (_, Reach::None) => UNREACHED,
-        (_, Reach::Shared) => SHARED,
-        (_, Reach::All) => ALL,
-    };
-    let mut out = vec![first];
+    let mut out = vec![if opened.is_ok() { code(reach) } else { ERROR }];
     match opened {
         Ok((place, address)) => {
             let cores = std::thread::available_parallelism().map_or(0, |n| n.get());
@@ -307,14 +308,98 @@ fn swap(
         }
     }
     let mut reach = Reach::All;
-    for n in nodes.map(|nodes| mates(nodes, rank)).unwrap_or_default() {
-        // Who has failed has no say.
-        if let Ok(theirs) = published(&launch.get(&format!("{directory}-{n}"))?, n) {
-            reach = reach.min(theirs.reach);
-            met.cores = if met.cores == 0 { theirs.cores } else { met.cores.min(theirs.cores) };
-        }
+    if let Some(nodes) = nodes {
+        (reach, met.cores) = common(launch, directory, nodes, patience)?;
     }
     Ok((met, reach))
+}
+
+/// How far all ranks of our node reach, and how many cores each may use at least; 0: nobody said.
+fn common(
+    launch: &mut dyn Launch,
+    directory: &str,
+    nodes: &[u32],
+    patience: Duration,
+) -> Result<(Reach, u32)> {
+    let least = |values: &[(u32, Vec<u8>)]| {
+        // Who has failed has no say.
+        let all = values.iter().filter_map(|(n, value)| published(value, *n).ok());
+        let (mut reach, mut cores) = (Reach::All, 0);
+        for p in all {
+            reach = reach.min(p.reach);
+            cores = if cores == 0 { p.cores } else { p.cores.min(cores) };
+        }
+        [&[code(reach)][..], &cores.to_le_bytes()].concat()
+    };
+    let found = of_node(launch, directory, nodes, patience, least)?;
+    let read = || {
+        let (first, cores) = found.split_first()?;
+        Some((reach_of(*first)?, u32::from_le_bytes(cores.try_into().ok()?)))
+    };
+    read().ok_or_else(|| senseless(directory))
+}
+
+#[cold]
+fn senseless(key: &str) -> Error {
+    let what = format!("what the first rank of this node published of {key:?} makes no sense");
+    Error::new(ErrorKind::Launch, what)
+}
+
+/// Ranks of one node from which on one of them reads for all: fewer ask for each other's values sooner than they meet
+/// at one more fence.
+const MANY: usize = 16;
+
+/// What follows from the values that the ranks of our node have published as `key`. Of large nodes the first rank reads
+/// them and publishes what follows: else m ranks would ask for m values each.
+fn of_node(
+    launch: &mut dyn Launch,
+    key: &str,
+    nodes: &[u32],
+    patience: Duration,
+    follows: impl Fn(&[(u32, Vec<u8>)]) -> Vec<u8>,
+) -> Result<Vec<u8>> {
+    let rank = to_u32(launch.rank())?;
+    let mates = mates(nodes, rank);
+    let read = |launch: &mut dyn Launch| -> Result<Vec<u8>> {
+        let values: Result<Vec<_>> =
+            mates.iter().map(|n| Ok((*n, launch.get(&format!("{key}-{n}"))?))).collect();
+        Ok(follows(&values?))
+    };
+    // All ranks of the job must meet at as many fences.
+    if largest(nodes) < MANY {
+        return read(launch);
+    }
+    let first = mates.first().copied().unwrap_or(rank);
+    if first == rank {
+        let found = read(launch)?;
+        launch.put(&format!("{key}-of-{rank}"), &found)?;
+    }
+    launch.fence(patience)?;
+    launch.get(&format!("{key}-of-{first}"))
+}
+
+/// Values one after the other, each behind its length.
+fn joined(values: &[(u32, Vec<u8>)]) -> Vec<u8> {
+    let len = |value: &[u8]| u32::try_from(value.len()).unwrap_or(u32::MAX).to_le_bytes();
+    values.iter().flat_map(|(_, value)| [&len(value)[..], value].concat()).collect()
+}
+
+/// The opposite of [`joined`].
+fn parted(mut all: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut values = Vec::new();
+    while let Some((len, rest)) = all.split_first_chunk::<4>() {
+        let (value, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
+        values.push(value.to_vec());
+        all = rest;
+    }
+    all.is_empty().then_some(values)
+}
+
+/// Ranks of the node that has most.
+fn largest(nodes: &[u32]) -> usize {
+    let mut sorted = nodes.to_vec();
+    sorted.sort_unstable();
+    sorted.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(0)
 }
 
 /// Tells the ranks of our node where our memory is, and finds out how far we reach into theirs.
@@ -330,9 +415,9 @@ fn acquaint(
     launch.put(&format!("{key}-{rank}"), &address)?;
     launch.fence(patience)?;
     let mut reach = Reach::All;
+    let addresses = parted(&of_node(launch, key, nodes, patience, joined)?).ok_or_else(|| senseless(key))?;
     let Ok(shm) = &mut opened else { return Ok((opened, reach)) };
-    for mate in mates(nodes, rank) {
-        let theirs = launch.get(&format!("{key}-{mate}"))?;
+    for (mate, theirs) in mates(nodes, rank).into_iter().zip(addresses) {
         // Who has failed publishes nothing.
         if mate != rank && !theirs.is_empty() {
             let (far, why) = shm.reach(mate, &theirs);
@@ -413,6 +498,19 @@ mod tests {
     fn mates_are_the_ranks_of_our_node() {
         assert_eq!(mates(&[0, 0, 1], 1), [0, 1]);
         assert_eq!(mates(&[0, 0, 1], 2), [2]);
+        assert_eq!([largest(&[]), largest(&[4, 1, 4, 1, 4])], [0, 3]);
+    }
+
+    #[test]
+    fn values_are_parted_where_they_were_joined() {
+        let join = |values: &[&[u8]]| joined(&values.iter().map(|v| (0, v.to_vec())).collect::<Vec<_>>());
+        for values in [&[][..], &[&b"abc"[..], b"", b"d"], &[b""]] {
+            assert_eq!(parted(&join(values)).unwrap(), values);
+        }
+        let good = join(&[&b"abc"[..], b"de"]);
+        // Cut behind the first it is whole.
+        assert!((1..good.len()).filter(|cut| *cut != 7).all(|cut| parted(&good[..cut]).is_none()));
+        assert!(parted(&[0xFF; 9]).is_none());
     }
 
     #[test]
