@@ -99,8 +99,8 @@ fn composed(call: usize, p: usize, len: usize) -> Vec<[u32; 2]> {
 /// One call, drawn and checked.
 fn one(comm: &Communicator, random: &mut Random, call: usize) -> Result<()> {
     let (p, r) = (comm.size(), comm.rank());
-    // In elements of 8 bytes: none, one, odd, the most that a board takes, more, much more.
-    let len = [0, 1, 2, 31, 100, 512, 513, 40_000][random.below(8)];
+    // In elements of 8 bytes: none, one, odd, the most that a board takes of an allgather and of others, more, much more.
+    let len = [0, 1, 2, 31, 100, 512, 513, 1501, 2048, 2049, 40_000][random.below(11)];
     let (root, in_place) = (random.below(p), random.below(2) == 0);
     let what = format!("call {call} at {r} of {p}: {len} elements, root {root}, in place {in_place}");
     match random.below(7) {
@@ -230,7 +230,7 @@ fn places_are_used_again() {
 fn a_short_call_sends_nothing_and_allocates_nothing() {
     const CALLS: u64 = 1000;
     let counted = all(4, |world, comm| {
-        let (mut word, mut all, mut block) = ([1u64; 4], vec![0u64; 16], vec![0f32; 1024]);
+        let (mut word, mut all, mut block) = ([1u64; 4], vec![0u64; 16], vec![0f32; 4096]);
         let (counts, displs) = ([4; 4], [0, 4, 8, 12]);
         let mut round = |n: u64| -> Result<()> {
             for i in 0..n {
@@ -271,11 +271,13 @@ fn folds_have_the_bits_of_ordered() {
     for p in [2, 3, 5, 6, 7, 8] {
         all(p, |_, comm| {
             for call in 0..20 {
+                // Folded whole by each, and in parts.
+                let len = [77, 2999][call / 2 % 2];
                 let mine: Vec<f32> =
-                    given(call, comm.rank(), 77).iter().map(|v| (*v >> 20) as f32 * 1e-3).collect();
+                    given(call, comm.rank(), len).iter().map(|v| (*v >> 20) as f32 * 1e-3).collect();
                 let options =
                     |algorithm: &str| Options { algorithm: Some(algorithm.to_owned()), ..Options::default() };
-                let (mut a, mut b) = (vec![0f32; 77], vec![0f32; 77]);
+                let (mut a, mut b) = (vec![0f32; len], vec![0f32; len]);
                 comm.allreduce(&mine, &mut a, ops::Sum)?;
                 comm.with(options("ordered")).allreduce(&mine, &mut b, ops::Sum)?;
                 assert!(a == b, "allreduce, call {call} at {} of {p}", comm.rank());
@@ -287,6 +289,18 @@ fn folds_have_the_bits_of_ordered() {
             Ok(())
         });
     }
+}
+
+/// Elements of which a part could be longer than there is room for.
+#[test]
+fn large_elements_are_folded_whole() {
+    all(3, |_, comm| {
+        let sum = |a: [u64; 1024], b: [u64; 1024]| std::array::from_fn(|i| a[i] + b[i]);
+        let mut word = vec![[comm.rank() as u64; 1024]; 2];
+        comm.allreduce(InPlace, &mut word, ops::user("sum", true, sum))?;
+        assert!(word.iter().flatten().all(|x| *x == 3));
+        Ok(())
+    });
 }
 
 type Wrong = fn(&Communicator, bool) -> Result<()>;

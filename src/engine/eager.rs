@@ -29,7 +29,11 @@ const CODE: u8 = 64;
 const HEAD: usize = 39;
 /// The most data in one message.
 const MOST: usize = MESSAGE_MAX - HEAD;
-const _: () = assert!(MOST >= 4096);
+/// The most data that goes this way where messages are as long as they can be.
+const EAGER: usize = 8000;
+/// Of a put to a rank that will open: the longer ones wait for that.
+const SHORT: u64 = 4096;
+const _: () = assert!(MOST >= EAGER);
 
 /// What stands before the data: which bytes of which call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +48,7 @@ pub(super) struct Head {
 
 /// The most bytes that go eagerly on a wire; the same on all ranks, as the limits are.
 pub(super) fn most(limits: Option<&Limits>) -> u64 {
-    limits.map_or(0, |l| l.message.saturating_sub(HEAD).min(4096) as u64)
+    limits.map_or(0, |l| l.message.saturating_sub(HEAD).min(EAGER) as u64)
 }
 
 /// Who may send how much more.
@@ -134,6 +138,11 @@ impl Task {
     pub(super) fn unopened(&self, index: usize, out: bool) -> bool {
         let peer = &self.program.peers[index];
         (if out { peer.bytes_out } else { peer.bytes_in }) <= self.eager
+    }
+
+    /// The longest put that goes to peer `index` before that has opened.
+    pub(super) fn early(&self, index: usize) -> u64 {
+        if self.unopened(index, true) { self.eager } else { self.eager.min(SHORT) }
     }
 }
 

@@ -119,7 +119,7 @@ pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<(usize, u3
         if task.pace.holds(task.program.ops[*op as usize].round) {
             continue;
         }
-        if peer.open.is_none() && (len > task.eager || !core.credits.left(peer.world_rank)) {
+        if peer.open.is_none() && (len > task.early(i) || !core.credits.left(peer.world_rank)) {
             held = held.min(*op);
             continue;
         }

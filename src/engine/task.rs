@@ -163,7 +163,7 @@ impl Task {
     /// Ready to run from the start, with new memory and a new name.
     pub(crate) fn reset(&mut self, meta: Meta, binding: Binding, flow: &Flow) {
         self.rest(meta, binding);
-        self.ordered = (self.volume > flow.window).then(|| Instant::now() + flow.patience);
+        self.ordered = (self.volume > flow.window / 4).then(|| Instant::now() + flow.patience);
         self.arrivals_left = self.program.arrivals;
         self.pace.reset(flow, self.reducer.is_some(), self.volume / self.puts.max(1));
         self.ops_left = self.program.ops.len();

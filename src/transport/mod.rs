@@ -17,7 +17,7 @@ use std::fs::File;
 use std::time::Duration;
 
 /// The longest message that every transport carries.
-pub const MESSAGE_MAX: usize = 4096 + 64;
+pub const MESSAGE_MAX: usize = 8000 + 64;
 
 /// What an endpoint can do, as queried from it. Ranks must agree on these (compared at start-up).
 #[derive(Clone, Debug)]

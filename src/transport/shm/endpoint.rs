@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Puts of at most this many bytes go through the ring: there each cache line is passed on twice.
 const INLINE: usize = 256;
+/// Messages of at most this many bytes go before they are asked for: longer ones are better read where they are.
+const EAGER: usize = 4096 + 64;
 /// Segments of one put.
 const GATHER: usize = 16;
 /// Puts through rings that are not yet said to be done.
@@ -120,7 +122,7 @@ impl Shm {
             max_put: 1 << 46,
             gather: GATHER,
             inject: INLINE,
-            message: MESSAGE_MAX,
+            message: EAGER,
             borrow: Borrow::Staged,
         };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
