@@ -1,7 +1,7 @@
 //! Flow control: which put may go next.
 //!
 //! The lowest round first; within a window on what the receivers have not acknowledged; where the operation is
-//! longer than the window, in order from the start; and where it folds, not far ahead of what comes.
+//! longer than a quarter of the window, in order from the start; and where it folds, not far ahead of what comes.
 
 use super::core::Core;
 use super::task::{PeerState, Task};

@@ -1,5 +1,6 @@
 //! Costs of what moves blocks: gather(v), scatter(v), alltoall(v).
 
+use super::folds::in_turns;
 use super::{COPY_NS, Path, float, floor_log, powers};
 use crate::plan::registry::{Arguments, q};
 use crate::plan::topology::sides;
@@ -63,8 +64,10 @@ pub(in crate::plan::registry) fn scatter_binomial(a: &Arguments, path: &mut Path
     // Heavy runs of a message are puts of their own.
     let runs = if path.shared(rounds, bytes) { 0.0 } else { rounds * (rounds - 1.0) / 2.0 };
     let joined = path.runs(others(a), bytes);
+    let turns = in_turns(path);
     path.alone(|path| {
-        path.over(&powers(a.size), floor_log(a.size).into(), rounds + runs.min(joined), others(a) * bytes)
+        let puts = rounds + runs.min(joined);
+        path.over(&powers(a.size), floor_log(a.size).into(), puts, turns * others(a) * bytes)
     });
 }
 
