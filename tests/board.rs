@@ -295,8 +295,8 @@ fn folds_have_the_bits_of_ordered() {
 #[test]
 fn large_elements_are_folded_whole() {
     all(3, |_, comm| {
-        let sum = |a: [u64; 1024], b: [u64; 1024]| std::array::from_fn(|i| a[i] + b[i]);
-        let mut word = vec![[comm.rank() as u64; 1024]; 2];
+        let sum = |a: [u64; 2048], b: [u64; 2048]| std::array::from_fn(|i| a[i] + b[i]);
+        let mut word = vec![[comm.rank() as u64; 2048]];
         comm.allreduce(InPlace, &mut word, ops::user("sum", true, sum))?;
         assert!(word.iter().flatten().all(|x| *x == 3));
         Ok(())

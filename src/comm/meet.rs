@@ -287,12 +287,16 @@ fn swap(
     let (rank, size) = (to_u32(launch.rank())?, to_u32(launch.size())?);
     launch.put(&format!("{directory}-{rank}"), &value)?;
     launch.fence(patience)?;
-    if launch.get(&format!("{directory}-{rank}"))? != value {
+    let ours = launch.get(&format!("{directory}-{rank}"))?;
+    // Before any other error: the others wait for us at a fence there.
+    let (reach, cores) =
+        nodes.map_or(Ok((Reach::All, 0)), |nodes| common(launch, directory, nodes, patience))?;
+    if ours != value {
         let what = format!("another process took part as rank {rank}, too");
         return Err(Error::new(ErrorKind::Mismatch, what)
             .help("start each rank once, by one launcher, and do not change the variables that it sets"));
     }
-    let mut met = Met { directory, ..Met::default() };
+    let mut met = Met { directory, cores, ..Met::default() };
     met.place = published(&value, rank).map_or_else(|_| shm::name(), |p| p.place);
     tracing::debug!(rank, "listens on {}", met.place);
     for n in neighbours(rank, size) {
@@ -306,10 +310,6 @@ fn swap(
                 met.absent.get_or_insert(e);
             }
         }
-    }
-    let mut reach = Reach::All;
-    if let Some(nodes) = nodes {
-        (reach, met.cores) = common(launch, directory, nodes, patience)?;
     }
     Ok((met, reach))
 }

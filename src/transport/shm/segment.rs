@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s02");
+const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s03");
 /// The header: magic, nonce, then what changes, on cache lines of its own.
 const NONCE: usize = 8;
 const CLOSED: usize = 128;
