@@ -6,7 +6,7 @@
 
 use crate::buffer::{Bound, ForkMark, Grant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::shm::Mapping;
+use crate::transport::shm::{Mapping, copy};
 use crate::transport::{Registration, Remote, Transport};
 use bytemuck::Pod;
 use memmap2::{Advice, MmapMut, MmapOptions};
@@ -211,7 +211,7 @@ impl Block {
         let n = bytes.len().min(self.len);
         // SAFETY: the block is ours (`&mut`), `n` bytes fit, and a fresh slice cannot overlap it: user
         // slices inside the arena are never staged.
-        unsafe { self.chunk.base.add(self.offset).copy_from(bytes.as_ptr(), n) };
+        unsafe { copy(bytes.as_ptr(), self.chunk.base.add(self.offset), n) };
     }
 
     /// Copies `bytes` to `offset` (nothing when they do not fit).
@@ -220,14 +220,14 @@ impl Block {
             return;
         }
         // SAFETY: the range lies in the block (checked), which only its owner uses; no operation reads it yet.
-        unsafe { self.chunk.base.add(self.offset + offset).copy_from(bytes.as_ptr(), bytes.len()) };
+        unsafe { copy(bytes.as_ptr(), self.chunk.base.add(self.offset + offset), bytes.len()) };
     }
 
     /// Copies its start into `bytes` (as many as it has).
     pub(crate) fn read(&self, bytes: &mut [u8]) {
         let n = bytes.len().min(self.len);
         // SAFETY: as in `write`; no operation is running on the block when its owner reads it.
-        unsafe { self.chunk.base.add(self.offset).copy_to(bytes.as_mut_ptr(), n) };
+        unsafe { copy(self.chunk.base.add(self.offset), bytes.as_mut_ptr(), n) };
     }
 }
 

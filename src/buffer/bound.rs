@@ -4,6 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ops::{Reducer, Side};
 use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
+use crate::transport::shm::copy as copy_bytes;
 use crate::transport::{Posted, Registration, Source, Transport};
 
 /// How a peer names memory of ours: the address of its first byte and the provider's key.
@@ -90,8 +91,13 @@ pub(crate) fn copy(binding: &Binding, source: Place, target: Place, len: u64) ->
     let (Some((from, n)), Some((to, _))) = (from, to) else { return Err(outside("copy", target, len)) };
     if from != to && n > 0 {
         // SAFETY: both ranges lie inside bound regions (checked above), which `Bound::new`'s contract keeps
-        // valid and free of references while the operation runs; `copy` allows overlap.
-        unsafe { std::ptr::copy(from, to, n) };
+        // valid and free of references while the operation runs; `ptr::copy` allows overlap, and else there is none.
+        unsafe {
+            match from.addr().abs_diff(to.addr()) < n {
+                true => std::ptr::copy(from, to, n),
+                false => copy_bytes(from, to, n),
+            }
+        }
     }
     Ok(())
 }
@@ -106,7 +112,7 @@ pub(crate) fn read(binding: &Binding, source: Place, out: &mut [u8]) -> Result<(
     };
     // SAFETY: the range lies inside a bound region (checked above), which `Bound::new`'s contract keeps valid while the
     // operation runs; `out` is a reference, so no bound region overlaps it.
-    unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), n) };
+    unsafe { copy_bytes(from, out.as_mut_ptr(), n) };
     Ok(())
 }
 
@@ -119,7 +125,7 @@ pub(crate) fn write(binding: &Binding, target: Place, bytes: &[u8]) -> Result<()
         return Err(outside("data", target, bytes.len() as u64));
     };
     // SAFETY: as in `read`; a target is writable by the same contract.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, n) };
+    unsafe { copy_bytes(bytes.as_ptr(), to, n) };
     Ok(())
 }
 

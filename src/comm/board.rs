@@ -17,7 +17,7 @@ use crate::engine::{CallId, Counts, Meta, Waiting};
 use crate::error::{Error, Result};
 use crate::ops::{Reducer, Side};
 use crate::plan::registry::Operation;
-use crate::transport::shm::{Board, LONGEST, Look, Post};
+use crate::transport::shm::{Board, LONGEST, Look, Post, copy_slice};
 
 /// Looks between two turns of everything else, while a wait is short.
 const LOOKS: u32 = 128;
@@ -27,10 +27,6 @@ const SHORT: u32 = 16;
 const PARTS: usize = 16 << 10;
 /// Larger elements are not dealt out: a part could be more than there is room for.
 const ELEMENT: usize = 64;
-/// The most bytes per rank of an allgather: from there on its plans are as quick.
-const GATHERED: usize = 4096;
-/// The most bytes of a broadcast to a single other rank: a copy there and one back cost more from there on.
-const PAIR: usize = 4096;
 
 /// What a call does on the board.
 enum Small<'a> {
@@ -132,7 +128,7 @@ impl Communicator {
     /// As [`Communicator::small_barrier`], a broadcast.
     #[inline]
     pub(super) fn small_bcast(&self, data: &mut [u8], root: usize) -> Option<Result<()>> {
-        if root >= self.size() || self.size() == 2 && data.len() > PAIR {
+        if root >= self.size() {
             return None;
         }
         self.small(Operation::Bcast, data.len(), Small::Bcast { root, data })
@@ -151,9 +147,6 @@ impl Communicator {
         if !whole || send.is_some_and(|s| s.len() != len) {
             return None;
         }
-        if len > GATHERED {
-            return None;
-        }
         self.small(Operation::Allgather, len, Small::Gather { send, recv, blocks: Blocks::Equal(len) })
     }
 
@@ -168,8 +161,7 @@ impl Communicator {
         self.context.seat()?;
         let longest = *counts.iter().max()?;
         // What is long, or wrong, or looks so, is the others' affair.
-        if counts.len() != self.size() || displs.len() != self.size() || longest > GATHERED || unit > GATHERED
-        {
+        if counts.len() != self.size() || displs.len() != self.size() || longest > LONGEST || unit > LONGEST {
             return None;
         }
         if send.is_some_and(|s| s.len() != counts[self.rank()] * unit) {
@@ -181,9 +173,6 @@ impl Communicator {
                 return None;
             }
             end = displ + count;
-        }
-        if longest * unit > GATHERED {
-            return None;
         }
         let blocks = Blocks::Ragged { unit, counts, displs };
         self.small(Operation::Allgatherv, longest * unit, Small::Gather { send, recv, blocks })
@@ -278,7 +267,7 @@ impl Run<'_, '_> {
                 let ours = blocks.of(mine);
                 self.post(Some(send.unwrap_or_else(|| &recv[ours.clone()])))?;
                 if let Some(send) = send {
-                    recv[ours].copy_from_slice(send);
+                    copy_slice(send, &mut recv[ours]);
                     self.done.copied_bytes += send.len() as u64;
                 }
                 self.all(mine, size, |run, member| run.read(member, &mut recv[blocks.of(member)]))?;

@@ -7,6 +7,7 @@ use crate::buffer::{Binding, Bound, Buf, Wire};
 use crate::engine::{Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::plan::registry::Operation;
+use crate::transport::shm::copy_slice;
 use bytemuck::Pod;
 
 /// Owned, so that nothing dangles when it is leaked.
@@ -116,7 +117,7 @@ impl<T: Pod> Flight<T> {
             return Err(argument("a persistent operation was started twice").help("wait for it first"));
         };
         if let (Some(output), Some(Shadow::Sent(sent))) = (&self.output, &mut self.shadow) {
-            sent.copy_from_slice(output);
+            copy_slice(output, sent);
         }
         if again {
             self.meta.call = self.comm.context.next_call();
@@ -159,7 +160,7 @@ impl<T: Pod> Flight<T> {
             prepared.task = Some(task);
         }
         if let (Some(output), Some(Shadow::Result(result))) = (&mut self.output, &self.shadow) {
-            output.copy_from_slice(result);
+            copy_slice(result, output);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::transport::fabric::{self, Interfaces, Networks};
 use crate::transport::node::Node;
 use crate::transport::rails;
 use crate::transport::route::Route;
-use crate::transport::shm::{self, Reach, Shm};
+use crate::transport::shm::{self, Shm};
 use crate::transport::{Transport, Wait};
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ impl Directory for Addresses {
 /// What a rank publishes.
 #[derive(Debug)]
 struct Published {
-    /// How far it reaches on its node.
-    reach: Reach,
+    /// Whether it reaches all on its node.
+    reach: bool,
     /// How many cores it may use.
     cores: u32,
     /// Its host and its address, for people.
@@ -65,19 +65,14 @@ fn published(value: &[u8], rank: u32) -> Result<Published> {
 /// The first byte of what is published: cores, place and address follow, or the text of an error.
 const UNREACHED: u8 = 0;
 const ERROR: u8 = 1;
-const SHARED: u8 = 2;
-const ALL: u8 = 3;
+const REACHED: u8 = 2;
 
-fn code(reach: Reach) -> u8 {
-    match reach {
-        Reach::None => UNREACHED,
-        Reach::Shared => SHARED,
-        Reach::All => ALL,
-    }
+fn code(reach: bool) -> u8 {
+    if reach { REACHED } else { UNREACHED }
 }
 
-fn reach_of(code: u8) -> Option<Reach> {
-    [Reach::None, Reach::Shared, Reach::All].into_iter().find(|reach| self::code(*reach) == code)
+fn reach_of(code: u8) -> Option<bool> {
+    [false, true].into_iter().find(|reach| self::code(*reach) == code)
 }
 
 /// Our host, and the address of our endpoint, for people.
@@ -87,7 +82,7 @@ fn place(wire: &dyn Transport) -> String {
 }
 
 /// The value to publish: of an endpoint's place and address, or of why there is none.
-fn value(reach: Reach, opened: Result<(String, Vec<u8>), String>) -> Vec<u8> {
+fn value(reach: bool, opened: Result<(String, Vec<u8>), String>) -> Vec<u8> {
     let mut out = vec![if opened.is_ok() { code(reach) } else { ERROR }];
     match opened {
         Ok((place, address)) => {
@@ -240,25 +235,22 @@ fn by_shm(
             .help("CIRCULANT_PROVIDER=auto, or tcp+shm and the like, take another wire between nodes")),
     });
     let shm = known.and_then(|()| open_shm(config, launch, map));
-    let (mut shm, reach) = acquaint(launch, "shm", map, shm, patience)?;
+    let (shm, reach) = acquaint(launch, "shm", map, shm, patience)?;
     let opened = shm.as_ref().map(|s| (place(s), s.address())).map_err(ToString::to_string);
     let (mut met, reach) = swap(launch, "shm-addr", value(reach, opened), Some(map), patience)?;
-    if reach == Reach::None && !only {
+    if !reach && !only {
         *loaded = shm.map(|_| ());
         return Ok(None);
     }
-    if let Ok(shm) = &mut shm {
-        shm.settle(reach);
-    }
     met.endpoint = Some(Box::new(shm?));
     match reach {
-        Reach::None => Err(Error::new(
+        false => Err(Error::new(
             ErrorKind::System,
             "the ranks of this node cannot map each other's memory through /proc",
         )
         .over("shm")
         .help("containers must share a space of process numbers; or choose another CIRCULANT_PROVIDER")),
-        _ => Ok(Some(met)),
+        true => Ok(Some(met)),
     }
 }
 
@@ -270,27 +262,26 @@ fn exchange(
     patience: Duration,
 ) -> Result<Met> {
     let shown = opened.as_ref().map(|w| (place(w.as_ref()), w.address())).map_err(ToString::to_string);
-    let swapped = swap(launch, directory, value(Reach::None, shown), None, patience);
+    let swapped = swap(launch, directory, value(false, shown), None, patience);
     let endpoint = Some(opened?);
     swapped.map(|(met, _)| Met { endpoint, ..met })
 }
 
-/// Publishes `value` and reads the neighbours' addresses; and, where the nodes are given, how far the ranks of our own
-/// reach.
+/// Publishes `value` and reads the neighbours' addresses; and, where the nodes are given, whether the ranks of our own
+/// reach each other.
 fn swap(
     launch: &mut dyn Launch,
     directory: &'static str,
     value: Vec<u8>,
     nodes: Option<&[u32]>,
     patience: Duration,
-) -> Result<(Met, Reach)> {
+) -> Result<(Met, bool)> {
     let (rank, size) = (to_u32(launch.rank())?, to_u32(launch.size())?);
     launch.put(&format!("{directory}-{rank}"), &value)?;
     launch.fence(patience)?;
     let ours = launch.get(&format!("{directory}-{rank}"))?;
     // Before any other error: the others wait for us at a fence there.
-    let (reach, cores) =
-        nodes.map_or(Ok((Reach::All, 0)), |nodes| common(launch, directory, nodes, patience))?;
+    let (reach, cores) = nodes.map_or(Ok((true, 0)), |nodes| common(launch, directory, nodes, patience))?;
     if ours != value {
         let what = format!("another process took part as rank {rank}, too");
         return Err(Error::new(ErrorKind::Mismatch, what)
@@ -314,19 +305,19 @@ fn swap(
     Ok((met, reach))
 }
 
-/// How far all ranks of our node reach, and how many cores each may use at least; 0: nobody said.
+/// Whether all ranks of our node reach each other, and how many cores each may use at least; 0: nobody said.
 fn common(
     launch: &mut dyn Launch,
     directory: &str,
     nodes: &[u32],
     patience: Duration,
-) -> Result<(Reach, u32)> {
+) -> Result<(bool, u32)> {
     let least = |values: &[(u32, Vec<u8>)]| {
         // Who has failed has no say.
         let all = values.iter().filter_map(|(n, value)| published(value, *n).ok());
-        let (mut reach, mut cores) = (Reach::All, 0);
+        let (mut reach, mut cores) = (true, 0);
         for p in all {
-            reach = reach.min(p.reach);
+            reach &= p.reach;
             cores = if cores == 0 { p.cores } else { p.cores.min(cores) };
         }
         [&[code(reach)][..], &cores.to_le_bytes()].concat()
@@ -402,29 +393,29 @@ fn largest(nodes: &[u32]) -> usize {
     sorted.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(0)
 }
 
-/// Tells the ranks of our node where our memory is, and finds out how far we reach into theirs.
+/// Tells the ranks of our node where our memory is, and finds out whether we reach theirs.
 fn acquaint(
     launch: &mut dyn Launch,
     key: &str,
     nodes: &[u32],
     mut opened: Result<Shm>,
     patience: Duration,
-) -> Result<(Result<Shm>, Reach)> {
+) -> Result<(Result<Shm>, bool)> {
     let rank = to_u32(launch.rank())?;
     let address = opened.as_ref().map(Transport::address).unwrap_or_default();
     launch.put(&format!("{key}-{rank}"), &address)?;
     launch.fence(patience)?;
-    let mut reach = Reach::All;
+    let mut reach = true;
     let addresses = parted(&of_node(launch, key, nodes, patience, joined)?).ok_or_else(|| senseless(key))?;
     let Ok(shm) = &mut opened else { return Ok((opened, reach)) };
     for (mate, theirs) in mates(nodes, rank).into_iter().zip(addresses) {
         // Who has failed publishes nothing.
-        if mate != rank && !theirs.is_empty() {
-            let (far, why) = shm.reach(mate, &theirs);
-            if far < Reach::All {
-                tracing::debug!(rank, mate, "shared memory: {why}");
-            }
-            reach = reach.min(far);
+        if mate != rank
+            && !theirs.is_empty()
+            && let Err(why) = shm.reach(mate, &theirs)
+        {
+            tracing::debug!(rank, mate, "shared memory: {why}");
+            reach = false;
         }
     }
     Ok((opened, reach))
@@ -515,13 +506,13 @@ mod tests {
 
     #[test]
     fn what_is_published_comes_back() {
-        for reach in [Reach::None, Reach::Shared, Reach::All] {
+        for reach in [false, true] {
             let p = published(&value(reach, Ok(("n1 10.0.0.1".to_owned(), vec![7, 8]))), 3).unwrap();
             assert_eq!((p.reach, p.place.as_str(), p.address), (reach, "n1 10.0.0.1", vec![7, 8]));
             assert!(p.cores > 0);
         }
-        let e = published(&value(Reach::All, Err("no luck".to_owned())), 3).unwrap_err();
+        let e = published(&value(true, Err("no luck".to_owned())), 3).unwrap_err();
         assert!(e.peer() == Some(3) && e.to_string().contains("could not start: no luck"), "{e}");
-        assert!(published(&[], 3).is_err() && published(&[ALL, 1, 0, 9, 9], 3).is_err());
+        assert!(published(&[], 3).is_err() && published(&[REACHED, 1, 0, 9, 9], 3).is_err());
     }
 }

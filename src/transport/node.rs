@@ -3,8 +3,8 @@
 //! A range is registered with both, and libfabric's name for it does for both: whoever puts need not know by which way
 //! it goes. Limits are the stricter ones of the two.
 
-use super::shm::{Boards, Mapping, Reach, Shm};
-use super::{Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
+use super::shm::{Boards, Mapping, Shm};
+use super::{Limits, Posted, Registration, Remote, Sink, Source, Transport};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
 use std::time::Duration;
@@ -44,18 +44,14 @@ impl Node {
             gather: a.gather.min(b.gather).min(GATHER),
             inject: a.inject.min(b.inject),
             message: a.message.min(b.message),
-            borrow: Borrow::Staged,
+            borrow: b.borrow,
         };
         Self { shm, fabric, limits, ranges: Vec::new(), free: Vec::new(), near: false, polls: 0 }
     }
 
-    /// Says how far the ranks of our node reach. Where they do not, they talk by libfabric like the others.
-    pub fn settle(&mut self, reach: Reach) {
-        self.shm.settle(reach);
-        self.near = reach != Reach::None;
-        let direct = |l: &Limits| l.borrow == Borrow::Direct;
-        let both = direct(self.fabric.limits()) && (direct(self.shm.limits()) || !self.near);
-        self.limits.borrow = if both { Borrow::Direct } else { Borrow::Staged };
+    /// Says whether the ranks of our node reach each other. Where they do not, they talk by libfabric like the others.
+    pub fn settle(&mut self, reach: bool) {
+        self.near = reach;
     }
 
     fn is_near(&self, peer: u32) -> bool {

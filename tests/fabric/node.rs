@@ -2,7 +2,7 @@
 
 use circulant::transport::fabric::{Fabric, Interfaces, Options, quirks};
 use circulant::transport::rails;
-use circulant::transport::shm::{self, Reach, Shm};
+use circulant::transport::shm::{self, Shm};
 use circulant::transport::{Posted, Registration, Remote, Sink, Source, Transport};
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -104,11 +104,8 @@ fn wire(provider: &str, rank: u32) -> Box<dyn Transport> {
         return Box::new(Fabric::open(&options(provider)).unwrap());
     }
     let mut shm = Shm::open(&shm::Options { rank, mates: &[0, 1, 2, 3], wait: None }).unwrap();
-    // The arena is plain memory.
     let own = shm.address();
-    let (reach, why) = shm.reach(rank, &own);
-    assert_eq!(reach, Reach::All, "{why}");
-    shm.settle(reach);
+    shm.reach(rank, &own).unwrap();
     Box::new(shm)
 }
 

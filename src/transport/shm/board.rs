@@ -10,6 +10,7 @@
 //! that each keeps in its place. The writer looks at these when its slots are used up, so mostly never: who takes part in
 //! a call in which all wait for all has passed the calls before it.
 
+use super::copy;
 use super::cores::{Cores, Mark};
 use super::mapping::Mapping;
 use super::segment::Segment;
@@ -275,9 +276,7 @@ impl Board {
             assert!(bytes.len() <= LONGEST, "{} bytes on a board", bytes.len());
             // SAFETY: there is room for LONGEST bytes in the slot. Nobody reads them: all have passed the call that
             // they were of (`room`), and the flag does not name this one yet.
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.bytes(sequence, BYTES), bytes.len())
-            };
+            unsafe { copy::copy(bytes.as_ptr(), place.bytes(sequence, BYTES), bytes.len()) };
         }
         place.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
         place.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
@@ -349,7 +348,7 @@ impl Board {
         // this call; should it not, we read other bytes.
         unsafe {
             let from = self.places[member].bytes(sequence, BYTES).add(at);
-            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len());
+            copy::copy(from, out.as_mut_ptr(), out.len());
         }
     }
 
@@ -362,9 +361,7 @@ impl Board {
         let place = &self.places[self.mine];
         // SAFETY: there is room for PART bytes in the slot. Nobody reads them: all have passed the call that they were of
         // (`room`, before the post), and the flag does not name this one yet.
-        unsafe {
-            std::ptr::copy_nonoverlapping(part.as_ptr(), place.bytes(sequence, PART_BYTES), part.len())
-        };
+        unsafe { copy::copy(part.as_ptr(), place.bytes(sequence, PART_BYTES), part.len()) };
         place.slot(sequence, SHARED_FLAG).store(sequence + 1, Ordering::Release);
     }
 
@@ -383,7 +380,7 @@ impl Board {
         assert!(out.len() <= PART, "{} bytes of a part from a board", out.len());
         let from = self.places[member].bytes(sequence, PART_BYTES);
         // SAFETY: PART bytes are in the slot, and `out` is ours. As for what is posted, the member leaves them alone.
-        unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
+        unsafe { copy::copy(from, out.as_mut_ptr(), out.len()) };
     }
 
     /// All members have come to call `sequence`.

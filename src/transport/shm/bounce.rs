@@ -1,16 +1,16 @@
-//! A shared chunk through which short puts from memory of our own go: copied twice, which is cheaper than letting
-//! the reader attach to our memory page by page.
+//! A shared chunk through which puts from memory of our own go, part by part: copied twice, but the first time for all
+//! readers at once, and neither time page by page as the kernel does where a reader attaches to our memory.
 
+use super::copy;
 use super::mapping::Mapping;
 use super::memfd;
 use std::collections::VecDeque;
 use std::fs::File;
 
-/// Bytes of the chunk.
+/// Bytes of the chunk: it stays in the cache.
 const SIZE: usize = 1 << 20;
-/// Longer puts do not go through it: from some pages on the kernel's copy is cheaper than two of ours (at two ranks 6 µs
-/// for 128 KB, where two copies take 12).
-pub(super) const LONGEST: usize = 8 << 10;
+/// The longest part. Readers on other cores begin with one while the next is copied.
+pub(super) const PART: usize = 64 << 10;
 /// Pieces begin at multiples of this.
 const ALIGN: usize = 64;
 /// Pieces under way at once.
@@ -35,25 +35,23 @@ pub(super) struct Bounce {
     next: usize,
     used: usize,
     pieces: VecDeque<Piece>,
-    /// What the newest piece was copied from, while that is promised to be the same; and where it begins.
-    newest: Option<((usize, usize), usize)>,
 }
 
 impl Bounce {
     pub(super) fn new() -> std::io::Result<Self> {
         let (file, map) = memfd::fresh("circulant-bounce", SIZE)?;
-        Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(PIECES), newest: None })
+        Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(PIECES) })
     }
 
-    /// Where a piece of `len` bytes would begin, if there is room for it now.
-    pub(super) fn room(&self, len: usize) -> Option<usize> {
+    /// Where a piece of `len` bytes would begin, if there is room for it and `readers` now.
+    pub(super) fn room(&self, len: usize, readers: usize) -> Option<usize> {
         let (start, whole) = self.place(len)?;
-        (self.used + whole <= SIZE && self.pieces.len() < PIECES).then_some(start)
+        (self.used + whole <= SIZE && self.pieces.len() + readers <= PIECES).then_some(start)
     }
 
     /// Start of the piece, and its bytes with the padding before it.
     fn place(&self, len: usize) -> Option<(usize, usize)> {
-        let size = len.checked_next_multiple_of(ALIGN).filter(|n| *n <= LONGEST)?;
+        let size = len.checked_next_multiple_of(ALIGN).filter(|n| *n <= PART)?;
         Some(if self.next + size <= SIZE { (self.next, size) } else { (0, SIZE - self.next + size) })
     }
 
@@ -65,23 +63,15 @@ impl Bounce {
         debug_assert!(offset + len <= SIZE);
         // SAFETY: inside the mapping (the caller's promise); its readers read only what was described to them, and
         // a range is described and given back before it is taken again.
-        unsafe { std::ptr::copy_nonoverlapping(from, self.map.as_mut_ptr().add(offset), len) };
+        unsafe { copy::copy(from, self.map.as_mut_ptr().add(offset), len) };
     }
 
-    /// Takes the piece of `len` bytes that [`Bounce::room`] gave, for the reader at `place` whose record ends at `end`. If
-    /// it is a copy of one piece of memory, that is `of`.
-    pub(super) fn take(&mut self, len: usize, place: usize, end: u64, of: Option<(usize, usize)>) {
+    /// Takes the piece of `len` bytes that [`Bounce::room`] gave, for the reader at `place` whose record ends at `end`.
+    pub(super) fn take(&mut self, len: usize, place: usize, end: u64) {
         let Some((start, whole)) = self.place(len) else { return };
-        self.newest = of.map(|of| (of, start));
         self.used += whole;
         self.next = start + len.next_multiple_of(ALIGN);
         self.pieces.push_back(Piece { len: whole, place, end });
-    }
-
-    /// Where a copy of this piece of memory stands already, if another reader can have it.
-    pub(super) fn copied(&self, of: (usize, usize)) -> Option<usize> {
-        let newest = self.newest.filter(|(known, _)| *known == of && !self.pieces.is_empty());
-        newest.filter(|_| self.pieces.len() < PIECES).map(|(_, start)| start)
     }
 
     /// The newest piece has another reader.
@@ -91,11 +81,6 @@ impl Bounce {
             let len = std::mem::take(&mut newest.len);
             self.pieces.push_back(Piece { len, place, end });
         }
-    }
-
-    /// What pieces were copied from may change from now on.
-    pub(super) fn forget(&mut self) {
-        self.newest = None;
     }
 
     /// Gives back the oldest pieces that were read: `read(place)` says up to where.
@@ -125,14 +110,14 @@ mod tests {
         let (mut seed, mut refused) = (12345u64, 0);
         for i in 1..20_000u64 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let len = 1 + usize::try_from(seed >> 33).unwrap() % LONGEST;
-            match bounce.room(len) {
+            let len = 1 + usize::try_from(seed >> 33).unwrap() % PART;
+            match bounce.room(len, 1) {
                 Some(start) => {
                     assert!(start + len <= SIZE);
                     for (s, n, _) in &live {
                         assert!(start + len <= *s || s + n <= start, "{i}: {start} {len} meets {s} {n}");
                     }
-                    bounce.take(len, 3, i, None);
+                    bounce.take(len, 3, i);
                     live.push_back((start, len, i));
                 }
                 None => {
@@ -148,17 +133,13 @@ mod tests {
         bounce.give_back(|_| Some(u64::MAX));
         assert_eq!((bounce.used, bounce.pieces.len()), (0, 0));
         // Two read the same copy: it stays until both have.
-        bounce.take(1000, 3, 1, Some((77, 1000)));
-        assert_eq!((bounce.copied((77, 1000)), bounce.copied((77, 999))), (Some(0), None));
+        bounce.take(1000, 3, 1);
         bounce.also(4, 1);
         bounce.give_back(|place| (place == 3).then_some(9));
-        assert_eq!((bounce.used, bounce.copied((77, 1000))), (1024, Some(0)));
+        assert_eq!(bounce.used, 1024);
         bounce.give_back(|_| Some(9));
-        assert_eq!((bounce.used, bounce.copied((77, 1000))), (0, None));
-        bounce.take(1000, 3, 10, Some((77, 1000)));
-        bounce.forget();
-        assert_eq!(bounce.copied((77, 1000)), None);
-        bounce.give_back(|_| Some(u64::MAX));
-        assert!(bounce.room(LONGEST + 1).is_none() && bounce.room(usize::MAX).is_none());
+        assert_eq!(bounce.used, 0);
+        assert!(bounce.room(PART + 1, 1).is_none() && bounce.room(usize::MAX, 1).is_none());
+        assert!(bounce.room(1, PIECES).is_some() && bounce.room(1, PIECES + 1).is_none());
     }
 }

@@ -3,8 +3,8 @@
 mod private;
 
 use super::board::Boards;
-use super::bounce::{self, Bounce};
-use super::host::{Options, Reach, random};
+use super::bounce::Bounce;
+use super::host::{Options, random};
 use super::inbound::{Desk, Flood, Inbound, SHARE, Scratch, Step};
 use super::mapping::Mapping;
 use super::memfd;
@@ -12,6 +12,7 @@ use super::memory::{Memory, PRIVATE};
 use super::peer::{Peer, gone, senseless};
 use super::ring::{self, Kind, Reader, Record};
 use super::segment::{self, Address, RANKS_MAX, Segment};
+use super::stream::{Listener, Streams};
 use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::collections::VecDeque;
@@ -23,7 +24,7 @@ const INLINE: usize = 256;
 /// Messages of at most this many bytes go before they are asked for: longer ones are better read where they are.
 const EAGER: usize = 4096 + 64;
 /// Segments of one put.
-const GATHER: usize = 16;
+pub(super) const GATHER: usize = 16;
 /// Puts through rings that are not yet said to be done.
 const INJECTED: usize = 1024;
 /// Idle turns before a rank gives its core away, where nobody else wants it.
@@ -56,6 +57,8 @@ pub struct Shm {
     injected: VecDeque<u64>,
     /// For puts from memory that is not shared, with its number; made when it is first needed.
     bounce: Option<(u32, Bounce)>,
+    /// Those puts, until all their bytes are on their way.
+    streams: Streams,
     /// For bytes that are handed over and do not land.
     scratch: Box<Scratch>,
     /// Polls in a row that found nothing but puts whose turn has not come.
@@ -72,8 +75,6 @@ pub struct Shm {
     /// What peers map; after all that points into it.
     segment: Segment,
     _file: File,
-    /// What peers that try cross-memory attach read.
-    _probe: Box<u64>,
 }
 
 impl std::fmt::Debug for Shm {
@@ -107,7 +108,6 @@ impl Shm {
         let ranks = mates.len();
         let nonce = random()?;
         let (segment, file) = Segment::create(ranks, nonce)?;
-        let probe = Box::new(nonce);
         let address = Address {
             nonce,
             pid: std::process::id(),
@@ -115,7 +115,6 @@ impl Shm {
             // At most RANKS_MAX.
             ranks: u32::try_from(ranks).unwrap_or(0),
             index: u32::try_from(mine).unwrap_or(0),
-            probe: std::ptr::from_ref::<u64>(&probe).expose_provenance() as u64,
         };
         let limits = Limits {
             provider: "shm".to_owned(),
@@ -123,7 +122,7 @@ impl Shm {
             gather: GATHER,
             inject: INLINE,
             message: EAGER,
-            borrow: Borrow::Staged,
+            borrow: Borrow::Direct,
         };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let spin = if ranks <= cores { Wait::Spin } else { Wait::Yield };
@@ -142,6 +141,7 @@ impl Shm {
             turn: 0,
             injected: VecDeque::with_capacity(INJECTED),
             bounce: None,
+            streams: Streams::new(ranks),
             scratch: Scratch::new(),
             deferred: 0,
             flood: Flood::default(),
@@ -155,7 +155,6 @@ impl Shm {
             segment,
             mates,
             _file: file,
-            _probe: probe,
         })
     }
 
@@ -164,21 +163,12 @@ impl Shm {
         &self.mates
     }
 
-    /// How far we reach into the memory of `peer`, which published `address`; and why not farther. Maps it for
-    /// [`Transport::connect`] to come.
-    pub fn reach(&mut self, peer: u32, address: &[u8]) -> (Reach, String) {
-        match self.attach(peer, address) {
-            Err(e) => (Reach::None, e.to_string()),
-            Ok(i) => match self.peers[i].as_mut().is_some_and(|p| p.attachable()) {
-                true => (Reach::All, String::new()),
-                false => (Reach::Shared, "cross-memory attach is not permitted".to_owned()),
-            },
-        }
-    }
-
-    /// Says how far all ranks of the node reach; on it depends what is done with borrowed slices.
-    pub fn settle(&mut self, reach: Reach) {
-        self.limits.borrow = if reach == Reach::All { Borrow::Direct } else { Borrow::Staged };
+    /// Maps the memory of `peer`, which published `address`, for [`Transport::connect`] to come.
+    ///
+    /// # Errors
+    /// When it cannot be mapped, and why.
+    pub fn reach(&mut self, peer: u32, address: &[u8]) -> Result<()> {
+        self.attach(peer, address).map(|_| ())
     }
 
     /// As [`Transport::register`], for a range that peers call `remote`: so that one name does on two wires.
@@ -479,37 +469,23 @@ impl Transport for Shm {
     ) -> Result<Posted> {
         self.check_open()?;
         let Gathered { pieces, count, total, private } = self.gather(sources)?;
-        let (inline, bounced) = (total <= INLINE, private && total <= bounce::LONGEST);
         let full = self.injected.len() == self.injected.capacity();
         let p = self.connected(peer)?;
-        if full && (inline || bounced) {
-            return Ok(Posted::Again);
-        }
-        if inline {
+        if total <= INLINE {
             let record = Record { kind: Kind::Inline, segments: 0, len: total, word, key, address };
-            if !p.writer.push(&record, &pieces[..count]).map_err(|_| senseless(peer))? {
+            if full || !p.writer.push(&record, &pieces[..count]).map_err(|_| senseless(peer))? {
                 return Ok(Posted::Again);
             }
             self.injected.push_back(token);
             return Ok(Posted::Yes);
         }
-        if bounced && count == 1 {
-            let record = Record { kind: Kind::Fetch, segments: 1, len: 0, word, key, address };
-            if let Some(posted) = self.bounce_again(peer, pieces[0], &record)? {
-                if posted == Posted::Yes {
-                    self.injected.push_back(token);
-                }
-                return Ok(posted);
-            }
-        }
-        if bounced && let Some(start) = self.bounce_room(total) {
-            let record = Record { kind: Kind::Fetch, segments: 1, len: 0, word, key, address };
-            // SAFETY: the sources can be read (the caller's promise).
-            let posted = unsafe { self.bounce(peer, &pieces[..count], start, record)? };
-            if posted == Posted::Yes {
-                self.injected.push_back(token);
-            }
-            return Ok(posted);
+        let Some(place) = self.place(peer).filter(|place| !self.streams.busy(*place)) else {
+            return Ok(Posted::Again);
+        };
+        if private {
+            let record = Record { kind: Kind::Part, segments: 2, len: 0, word, key, address };
+            self.put_private(&pieces[..count], total, Listener { place, record, token })?;
+            return Ok(Posted::Yes);
         }
         let record = Record { kind: Kind::Fetch, segments: count, len: 0, word, key, address };
         // As peers find them.
@@ -545,11 +521,11 @@ impl Transport for Shm {
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         self.check_open()?;
         let mut happened = self.injected.len();
-        if let Some((_, bounce)) = &mut self.bounce {
-            bounce.forget();
-        }
         while let Some(token) = self.injected.pop_front() {
             sink.done(token);
+        }
+        if !self.streams.queue.is_empty() {
+            happened += self.advance(sink);
         }
         self.meet();
         happened += self.receive(sink);

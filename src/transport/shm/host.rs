@@ -16,17 +16,6 @@ pub struct Options<'a> {
     pub wait: Option<Wait>,
 }
 
-/// How far we can reach into a peer's memory; more is greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
-    /// Not at all: it is on another node, or kept apart from us.
-    None,
-    /// What it shares.
-    Shared,
-    /// All of it, by cross-memory attach.
-    All,
-}
-
 /// What tells this machine, and its space of process numbers, from others.
 pub fn host() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

@@ -1,8 +1,9 @@
 //! What one peer writes to us: its records, put by put.
 
+use super::bounce;
 use super::memory::Memory;
 use super::peer::{Peer, Piece};
-use super::ring::{Corrupt, Kind, Reader, Record};
+use super::ring::{Corrupt, Kind, Part, Reader, Record};
 use super::segment::{ADDRESS, Address};
 use crate::transport::{MESSAGE_MAX, Sink, Taking};
 
@@ -79,7 +80,6 @@ pub(super) struct Inbound {
     segment: usize,
     offset: u64,
     total: u64,
-    private: bool,
     /// What becomes of it, once that is known; and how many bytes land with it.
     taking: Option<Taking>,
     flood: u64,
@@ -115,7 +115,6 @@ impl Inbound {
             segment: 0,
             offset: 0,
             total: 0,
-            private: false,
             taking: None,
             flood: 0,
             broken: false,
@@ -129,7 +128,7 @@ impl Inbound {
             Ok(Some(record)) => match record.kind {
                 Kind::Message => self.message(&record, sink),
                 Kind::Inline => self.inline(&record, desk.memory, sink),
-                Kind::Fetch => match peer {
+                Kind::Fetch | Kind::Part => match peer {
                     Some(peer) => self.put(&record, desk, peer, sink),
                     None => Err(Corrupt.into()),
                 },
@@ -175,7 +174,42 @@ impl Inbound {
         Ok(Step::Moved)
     }
 
-    /// A piece of a put, whose bytes we move.
+    /// What becomes of the put that `record` begins; `None`: not yet known.
+    fn decide(
+        &mut self,
+        record: &Record,
+        part: Option<Part>,
+        desk: &mut Desk<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Taking>, Corrupt> {
+        let mut len = 0u64;
+        match part {
+            Some(part) => len = part.total,
+            None => {
+                for i in 0..record.segments {
+                    len = len.saturating_add(self.reader.segment(record, i)?[2]);
+                }
+            }
+        }
+        // An element must not end up in two segments, nor in two parts.
+        let parts = part.is_some_and(|p| self.reader.segment(record, 0).is_ok_and(|s| s[2] < p.total));
+        let whole = part.is_some() || record.segments == 1;
+        match if whole { sink.taking(record.word, len) } else { Taking::Land } {
+            Taking::Later if !desk.hurry => return Ok(None),
+            Taking::Pieces(element)
+                if (1..=TAKEN).contains(&element) && (!parts || bounce::PART.is_multiple_of(element)) =>
+            {
+                self.taking = Some(Taking::Pieces(element));
+            }
+            _ => {
+                self.flood = desk.flood.rises((record.key, record.address), len);
+                self.taking = Some(Taking::Land);
+            }
+        }
+        Ok(self.taking)
+    }
+
+    /// A piece of a put, or of a part of one, whose bytes we move.
     fn put(
         &mut self,
         record: &Record,
@@ -183,40 +217,29 @@ impl Inbound {
         peer: &mut Peer,
         sink: &mut dyn Sink,
     ) -> Result<Step, Step> {
+        let part = if record.kind == Kind::Part { Some(self.reader.part(record)?) } else { None };
+        let segments = if part.is_some() { 1 } else { record.segments };
         let taking = match self.taking {
             Some(taking) => taking,
-            None => {
-                // A segment may end within an element.
-                let whole = record.segments == 1;
-                let asked = if whole {
-                    sink.taking(record.word, self.reader.segment(record, 0)?[2])
-                } else {
-                    Taking::Land
-                };
-                match asked {
-                    Taking::Later if !desk.hurry => return Ok(Step::Later),
-                    Taking::Pieces(element) if (1..=TAKEN).contains(&element) => *self.taking.insert(asked),
-                    _ => {
-                        let mut len = 0u64;
-                        for i in 0..record.segments {
-                            len = len.saturating_add(self.reader.segment(record, i)?[2]);
-                        }
-                        self.flood = desk.flood.rises((record.key, record.address), len);
-                        *self.taking.insert(Taking::Land)
-                    }
-                }
-            }
+            None => match self.decide(record, part, desk, sink)? {
+                Some(taking) => taking,
+                None => return Ok(Step::Later),
+            },
         };
         // Of a peer that has closed nothing counts any more; what it said before it did comes behind.
         let mut closed = peer.segment.closed();
         let mut go_on = PIECE;
-        while !closed && self.segment < record.segments {
+        while !closed && self.segment < segments {
             if go_on == 0 || desk.left == 0 && taking != Taking::Land {
                 return Ok(Step::Moved);
             }
             // All of it is checked, each time: the peer could change it under us.
             let [chunk, at, len] = self.reader.segment(record, self.segment)?;
             let rest = len.checked_sub(self.offset).ok_or(Corrupt)?;
+            let next = |p: Part| p.offset.checked_add(self.offset) == Some(self.total);
+            if part.is_some_and(|p| !next(p) || p.total.checked_sub(self.total).is_none_or(|n| n < rest)) {
+                return Err(Corrupt.into());
+            }
             if rest == 0 {
                 (self.segment, self.offset) = (self.segment + 1, 0);
                 continue;
@@ -233,7 +256,6 @@ impl Inbound {
                 len: n,
                 of: self.flood,
             };
-            self.private |= piece.chunk == super::memory::PRIVATE;
             let read = if taking == Taking::Land {
                 // SAFETY: the range is registered, so it can be written, and its owner keeps its hands off (`register`).
                 unsafe { peer.fetch(piece, to) }
@@ -249,7 +271,7 @@ impl Inbound {
                 break;
             }
             if taking != Taking::Land {
-                if !peer.valid(self.private) {
+                if !peer.valid() {
                     closed = true;
                     break;
                 }
@@ -260,10 +282,14 @@ impl Inbound {
             go_on = go_on.saturating_sub(n);
             desk.left = desk.left.saturating_sub(n);
         }
-        closed = closed || !peer.valid(self.private);
-        (self.segment, self.offset, self.total, self.private, self.taking) = (0, 0, 0, false, None);
+        closed = closed || !peer.valid();
+        let more = part.is_some_and(|p| self.total < p.total) && !closed;
+        (self.segment, self.offset) = (0, 0);
+        if !more {
+            (self.total, self.taking) = (0, None);
+        }
         self.reader.take();
-        if !closed {
+        if !closed && !more {
             sink.arrival(record.word);
         }
         Ok(Step::Moved)

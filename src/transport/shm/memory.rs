@@ -103,7 +103,7 @@ impl Memory {
         self.keys.clear();
     }
 
-    /// How peers find the bytes of `source`: number and descriptor of the chunk, and the offset in it; or the address.
+    /// How peers find the bytes of `source`: number and descriptor of the chunk, and the offset in it; or [`PRIVATE`].
     ///
     /// # Errors
     /// When it lies in no registration.

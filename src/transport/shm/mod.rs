@@ -3,8 +3,8 @@
 //! Every rank shows the others one piece of memory (`segment`) with a ring for each of them to write records to
 //! (`ring`): control messages, short puts with their bytes, and for longer puts *descriptions*. **The reader copies**
 //! when it polls: from the peer's arena, whose chunks are shared files that it maps when it first reads from them
-//! (`peer`); for memory that is the peer's alone, from a chunk into which the peer has copied it (`bounce`), or, where it is
-//! long, by cross-memory attach. So a broadcast's copies spread over the
+//! (`peer`); for memory that is the peer's alone, from a chunk into which the peer copies it part by part, once for all
+//! its readers (`bounce`, `stream`). So a broadcast's copies spread over the
 //! cores of those who read, and nobody but a process itself ever writes to its memory outside the rings.
 //!
 //! *A wrong put is an error.* The reader finds key and address in its own table (`memory`) and checks every bound;
@@ -15,8 +15,7 @@
 //! *read* there: it copies, and then looks at the `closed` flag, which the owner has set before it returned. The orders
 //! are those of a sequence lock: the owner sets the flag, then a fence, then it changes memory; the reader reads, then
 //! a fence, then the flag. If it read anything changed, it sees the flag, and the put does not count: no arrival, what
-//! stands in the target is undefined as after any error. The same look is taken after the process of the owner is gone
-//! and its number was given to another.
+//! stands in the target is undefined as after any error.
 //!
 //! What a rank wrote to others' rings stays there when it ends, so that they hear its last words.
 
@@ -33,12 +32,14 @@ mod memory;
 mod peer;
 mod ring;
 mod segment;
+mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use board::{Board, Boards, LONGEST, Look, Post, SLOTS};
+pub(crate) use copy::{copy, copy_slice};
 pub use endpoint::Shm;
-pub use host::{Options, Reach, host, name};
+pub use host::{Options, host, name};
 pub use mapping::Mapping;
 
 use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};

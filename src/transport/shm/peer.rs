@@ -3,13 +3,9 @@
 use super::copy;
 use super::mapping::Mapping;
 use super::memfd;
-use super::memory::PRIVATE;
 use super::ring::Writer;
 use super::segment::{Address, Segment};
 use crate::error::{Error, ErrorKind};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{Ordering, fence};
@@ -29,7 +25,6 @@ pub(super) struct Peer {
     pub(super) posted: VecDeque<(u64, u64)>,
     /// Its arena's chunks by number, as far as we have read from them.
     chunks: Vec<Option<Mapping>>,
-    process: Option<OwnedFd>,
     /// So many bytes go round the cache.
     long: u64,
 }
@@ -40,11 +35,11 @@ const CHUNKS_MAX: u32 = 1 << 16;
 /// Bytes of a peer's put, as its record names them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Number of the chunk, or [`PRIVATE`].
+    /// Number of the chunk.
     pub(super) chunk: u32,
     /// The chunk's descriptor at the peer.
     pub(super) fd: u32,
-    /// Offset in the chunk, or address.
+    /// Offset in it.
     pub(super) at: u64,
     pub(super) len: usize,
     /// Bytes that land with it.
@@ -69,7 +64,6 @@ impl Peer {
             lost: false,
             posted: VecDeque::with_capacity(most),
             chunks: Vec::with_capacity(256),
-            process: None,
             long: copy::threshold(address.ranks as usize) as u64,
         })
     }
@@ -79,10 +73,6 @@ impl Peer {
     /// # Safety
     /// `piece.len` bytes at `to` can be written, and are not touched otherwise meanwhile.
     pub(super) unsafe fn fetch(&mut self, piece: Piece, to: *mut u8) -> io::Result<()> {
-        if piece.chunk == PRIVATE {
-            // SAFETY: passed on.
-            return unsafe { read_process(self.address.pid, piece.at, to, piece.len) };
-        }
         let long = piece.of >= self.long;
         let map = self.chunk(piece.chunk, piece.fd)?;
         let inside =
@@ -93,7 +83,7 @@ impl Peer {
         unsafe {
             match long {
                 true => copy::around_the_cache(map.as_mut_ptr().add(at), to, piece.len),
-                false => std::ptr::copy_nonoverlapping(map.as_mut_ptr().add(at), to, piece.len),
+                false => copy::copy(map.as_mut_ptr().add(at), to, piece.len),
             }
         }
         Ok(())
@@ -120,37 +110,12 @@ impl Peer {
     }
 
     /// Whether what was fetched before this call is what the peer put: it had not closed, so its memory was as it
-    /// promised. `private` says that some of it came from memory of the process alone.
-    pub(super) fn valid(&mut self, private: bool) -> bool {
+    /// promised.
+    pub(super) fn valid(&self) -> bool {
         // All reads above come before the look at the flag. The peer sets it, and orders that, before it changes memory
         // that it has promised (`Segment::close`): who read changed bytes sees the flag.
         fence(Ordering::SeqCst);
-        !self.segment.closed() && (!private || self.lives())
-    }
-
-    /// Whether its process still has its number. A new process with the number of a dead one is another's memory.
-    fn lives(&mut self) -> bool {
-        if self.process.is_none() {
-            let pid = i32::try_from(self.address.pid).ok().and_then(Pid::from_raw);
-            let Some(Ok(fd)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return false };
-            // Held from here on. Up to here the process was the one that we mapped if its memory still says so.
-            self.process = Some(fd);
-            let mut seen = 0u64;
-            let to = (&raw mut seen).cast();
-            // SAFETY: the eight bytes are ours.
-            let read = unsafe { read_process(self.address.pid, self.address.probe, to, size_of::<u64>()) };
-            if read.is_err() || seen != self.address.nonce {
-                return false;
-            }
-        }
-        let Some(fd) = &self.process else { return false };
-        let mut fds = [PollFd::new(fd, PollFlags::IN)];
-        matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0))
-    }
-
-    /// Whether we can read its memory also where it is not shared, as the kernel permits it to debuggers.
-    pub(super) fn attachable(&mut self) -> bool {
-        self.lives()
+        !self.segment.closed()
     }
 }
 
@@ -166,23 +131,4 @@ pub(super) fn senseless(rank: u32) -> Error {
     Error::new(ErrorKind::PeerLost, format!("what rank {rank} wrote to shared memory makes no sense"))
         .with_peer(rank as usize)
         .over("shm")
-}
-
-/// Copies `len` bytes at `from` in the memory of process `pid`.
-///
-/// # Safety
-/// `len` bytes at `to` can be written, and are not touched otherwise meanwhile.
-unsafe fn read_process(pid: u32, from: u64, to: *mut u8, len: usize) -> io::Result<()> {
-    let refused = |_| io::Error::other("its put names memory that cannot be");
-    let from = usize::try_from(from).map_err(refused)?;
-    let pid = libc::pid_t::try_from(pid).map_err(refused)?;
-    let local = libc::iovec { iov_base: to.cast(), iov_len: len };
-    let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(from), iov_len: len };
-    // SAFETY: `to` can be written (the caller's promise); the kernel checks the other side.
-    let n = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    match usize::try_from(n) {
-        Ok(n) if n == len => Ok(()),
-        Ok(_) => Err(io::Error::other("a part of its source is no memory")),
-        Err(_) => Err(io::Error::last_os_error()),
-    }
 }

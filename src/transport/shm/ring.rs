@@ -35,11 +35,20 @@ pub(super) enum Kind {
     Inline = 4,
     /// A put whose bytes the reader fetches: segments follow.
     Fetch = 5,
+    /// A part of a put, which the reader fetches: two segments follow, where it is, and [where it belongs](Part).
+    Part = 6,
+}
+
+/// The second segment of a [`Kind::Part`]: its offset in the put, and the bytes of all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) offset: u64,
+    pub(super) total: u64,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
-        [Self::Pad, Self::Hello, Self::Message, Self::Inline, Self::Fetch]
+        [Self::Pad, Self::Hello, Self::Message, Self::Inline, Self::Fetch, Self::Part]
             .into_iter()
             .find(|k| *k as u8 == byte)
     }
@@ -49,7 +58,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) kind: Kind,
-    /// Segments that follow (of [`Kind::Fetch`]).
+    /// Segments that follow (of [`Kind::Fetch`] and [`Kind::Part`]).
     pub(super) segments: usize,
     /// Bytes that follow (of the others).
     pub(super) len: usize,
@@ -202,7 +211,7 @@ const fn fixed(kind: Kind) -> usize {
     match kind {
         Kind::Pad => UNIT,
         Kind::Hello | Kind::Message => 2 * UNIT,
-        Kind::Inline | Kind::Fetch => FIXED,
+        Kind::Inline | Kind::Fetch | Kind::Part => FIXED,
     }
 }
 
@@ -220,7 +229,7 @@ pub(super) struct Reader {
 // SAFETY: as for `Writer`.
 unsafe impl Send for Reader {}
 
-/// Bytes of one segment of a [`Kind::Fetch`] in memory.
+/// Bytes of one segment in memory.
 pub(super) const SEGMENT: usize = 3 * UNIT;
 
 impl Reader {
@@ -273,7 +282,10 @@ impl Reader {
         // SAFETY: the fixed part is at most `size`, which is at most what is left before the end.
         unsafe { self.memory.read(at, words.as_mut_ptr().cast(), fixed) };
         let len = usize::try_from(words[1] >> 32).map_err(|_| Corrupt)?;
-        let body = if kind == Kind::Fetch { segments * SEGMENT } else { len };
+        let body = match kind {
+            Kind::Fetch | Kind::Part => segments * SEGMENT,
+            _ => len,
+        };
         if body > size - fixed {
             return Err(Corrupt);
         }
@@ -309,6 +321,12 @@ impl Reader {
         // SAFETY: the words are ours.
         unsafe { self.body(record, i * SEGMENT, words.as_mut_ptr().cast(), SEGMENT)? };
         Ok(words)
+    }
+
+    /// Which part of its put `record` is, a [`Kind::Part`].
+    pub(super) fn part(&self, record: &Record) -> Result<Part, Corrupt> {
+        let [offset, total, _] = self.segment(record, 1)?;
+        Ok(Part { offset, total })
     }
 
     /// Frees the record that [`Reader::next`] gave.

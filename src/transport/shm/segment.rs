@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s03");
+const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s04");
 /// The header: magic, nonce, then what changes, on cache lines of its own.
 const NONCE: usize = 8;
 const CLOSED: usize = 128;
@@ -38,25 +38,18 @@ pub(super) struct Address {
     /// How many ranks its memory has rings for, and which of them it is.
     pub(super) ranks: u32,
     pub(super) index: u32,
-    /// Where in its own memory the nonce stands, for a test of cross-memory attach.
-    pub(super) probe: u64,
 }
 
 /// Bytes of an address.
-pub(super) const ADDRESS: usize = 40;
-const TAG: &[u8; 8] = b"shm\0\0\0\x001";
+pub(super) const ADDRESS: usize = 32;
+const TAG: &[u8; 8] = b"shm\0\0\0\x002";
 
 impl Address {
     pub(super) fn encode(&self) -> [u8; ADDRESS] {
         let mut out = [0; ADDRESS];
         let small = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
-        let words = [
-            u64::from_le_bytes(*TAG),
-            self.nonce,
-            small(self.pid, self.fd),
-            small(self.ranks, self.index),
-            self.probe,
-        ];
+        let words =
+            [u64::from_le_bytes(*TAG), self.nonce, small(self.pid, self.fd), small(self.ranks, self.index)];
         for (to, word) in out.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
@@ -69,11 +62,11 @@ impl Address {
         for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(from.try_into().ok()?);
         }
-        let [tag, nonce, process, place, probe] = words;
+        let [tag, nonce, process, place] = words;
         let halves =
             |w: u64| (u32::try_from(w >> 32).unwrap_or(0), u32::try_from(w & 0xFFFF_FFFF).unwrap_or(0));
         let ((pid, fd), (ranks, index)) = (halves(process), halves(place));
-        (tag == u64::from_le_bytes(*TAG)).then_some(Self { nonce, pid, fd, ranks, index, probe })
+        (tag == u64::from_le_bytes(*TAG)).then_some(Self { nonce, pid, fd, ranks, index })
     }
 }
 
@@ -190,7 +183,7 @@ mod tests {
 
     #[test]
     fn addresses_are_checked() {
-        let a = Address { nonce: 2, pid: 3, fd: 4, ranks: 5, index: 6, probe: 7 };
+        let a = Address { nonce: 2, pid: 3, fd: 4, ranks: 5, index: 6 };
         let bytes = a.encode();
         assert_eq!(Address::decode(&bytes), Some(a));
         for cut in 0..bytes.len() {
@@ -204,8 +197,7 @@ mod tests {
     #[test]
     fn only_the_right_memory_is_opened() {
         let (ours, file) = Segment::create(3, 77).unwrap();
-        let good =
-            Address { nonce: 77, pid: std::process::id(), fd: number(&file), ranks: 3, index: 0, probe: 0 };
+        let good = Address { nonce: 77, pid: std::process::id(), fd: number(&file), ranks: 3, index: 0 };
         let theirs = Segment::open(&good).unwrap();
         ours.close();
         assert!(theirs.closed());

@@ -1,7 +1,7 @@
 //! Rings and endpoints of one process, on real shared memory; some of the peers misbehave.
 
 use super::ring::{self, Corrupt, FIXED, Kind, Memory, Reader, Record, SEGMENT, Writer};
-use super::{Options, Reach, Shm};
+use super::{Options, Shm};
 use crate::transport::{MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Taking, Transport};
 use memmap2::{MmapMut, MmapOptions};
 
@@ -233,8 +233,7 @@ fn ranks(n: u32) -> Vec<Rank> {
     let addresses: Vec<_> = ranks.iter().map(|r| r.wire.address()).collect();
     for rank in &mut ranks {
         for (mate, address) in mates.iter().zip(&addresses) {
-            let (reach, why) = rank.wire.reach(*mate, address);
-            assert!(reach >= Reach::Shared, "{why}");
+            rank.wire.reach(*mate, address).unwrap();
             rank.wire.connect(*mate, address).unwrap();
             assert!(rank.wire.connect(*mate, address).is_err(), "twice");
         }
@@ -303,23 +302,86 @@ fn all_to_all_arrives_whole_and_is_said_to_be_done() {
     }
 }
 
+/// Plain memory comes to several readers part by part: to one it lands, another takes it (in whole elements, or not at
+/// all), one is slow, and one has gone.
 #[test]
-fn plain_memory_is_read_across_processes() {
-    let mut ranks = ranks(2);
-    let plain = vec![9u8; 3 << 20];
-    // SAFETY: the vector lives until the end and is only read.
-    let (r, _) = unsafe { ranks[0].wire.register(plain.as_ptr().cast_mut(), plain.len()) }.unwrap();
-    let remote = ranks[1].remote;
-    let source = Source { ptr: plain.as_ptr(), len: plain.len(), registration: r };
-    assert_eq!(ranks[0].put(13, &[source], remote, 1), Posted::Yes);
-    for _ in 0..10 {
-        ranks.iter_mut().for_each(|r| _ = r.poll());
+fn plain_memory_is_passed_on_in_parts() {
+    for (element, len, cut) in [(8, 3 << 20, 1 << 20), (12, 1_200_000, 24), (24, 48_000, 1), (1, 300, 257)] {
+        let mut ranks = ranks(5);
+        let plain = Random::new().bytes(len);
+        // SAFETY: the vector lives until the end and is only read.
+        let (r, _) = unsafe { ranks[0].wire.register(plain.as_ptr().cast_mut(), len) }.unwrap();
+        let source = |at: usize, n| Source { ptr: plain[at..].as_ptr(), len: n, registration: r };
+        ranks[2].log.wanted = vec![(1, Taking::Pieces(element))];
+        ranks[2].map.fill(3);
+        for (to, peer) in [(1, 13), (2, 16), (3, 19), (4, 22)] {
+            let remote = ranks[to].remote;
+            let one = [source(0, len)];
+            let two = [source(0, cut), source(cut, len - cut)];
+            let sources = if to == 3 { &two[..] } else { &one[..] };
+            assert_eq!(ranks[0].put(peer, sources, remote, 1), Posted::Yes);
+            // The next one waits for its turn.
+            let long = ranks[0].source(0, 4096);
+            assert_eq!(ranks[0].put(peer, &[long], remote, 2), Posted::Again);
+        }
+        ranks[4].wire.close().unwrap();
+        for turn in 0..10_000 {
+            if ranks[1..4].iter().all(|r| r.log.arrivals == [1]) && ranks[0].log.done.len() >= 3 {
+                break;
+            }
+            let slow = turn % 7 == 0;
+            ranks[..if slow { 4 } else { 3 }].iter_mut().for_each(|r| _ = r.poll());
+        }
+        assert_eq!(ranks[0].log.done[..3], [1, 1, 1], "{:?}", ranks[0].log.lost);
+        for to in [1, 2, 3] {
+            assert_eq!(ranks[to].log.arrivals, [1], "{to} {len}");
+            // Where a part would end within an element, it lands.
+            let taken: Vec<u8> = ranks[to].log.taken.iter().flat_map(|t| t.2.iter().copied()).collect();
+            let there = if taken.is_empty() { &ranks[to].map[..len] } else { &taken[..] };
+            assert!(there == plain, "{to} {len}");
+            let takes = to == 2 && len > 256 && ((64 << 10) % element == 0 || len < 64 << 10);
+            assert_eq!(!taken.is_empty(), takes, "{to} {len}");
+            assert!(ranks[to].log.taken.iter().all(|t| t.2.len() % element == 0));
+        }
+        let (source, remote) = (ranks[0].source(0, 4096), ranks[1].remote);
+        assert_eq!(ranks[0].put(13, &[source], remote, 2), Posted::Yes);
     }
-    if ranks[1].log.lost.is_empty() {
-        assert_eq!((&ranks[1].log.arrivals[..], &ranks[0].log.done[..]), (&[1][..], &[1][..]));
-        assert!(ranks[1].map[..plain.len()] == plain);
-    } else {
-        println!("not permitted here: {:?}", ranks[1].log.lost);
+}
+
+/// Parts that do not follow each other, or are longer than the whole, are errors and no arrivals.
+#[test]
+fn wrong_parts_are_errors() {
+    // What the second part says of itself: bytes, offset, total.
+    for (n, offset, total) in [
+        (4096u64, 4096u64, 8192u64),
+        (4096, 0, 8192),
+        (4096, 4095, 8192),
+        (4096, u64::MAX, 8192),
+        (4096, 4096, 8191),
+        (4096, 4096, 0),
+        (u64::MAX, 4096, 8192),
+    ] {
+        let mut ranks = ranks(2);
+        let remote = ranks[1].remote;
+        // Chunk 0 is known from here on.
+        let source = ranks[0].source(0, 4096);
+        assert_eq!(ranks[0].put(13, &[source], remote, 1), Posted::Yes);
+        ranks[1].poll();
+        ranks[1].map.fill(3);
+        let (key, address) = (remote.key, remote.base);
+        let record = Record { kind: Kind::Part, segments: 2, len: 0, word: 2, key, address };
+        let writer = ranks[0].wire.writer_to(13);
+        for list in [[[0, 0, 4096], [0, 8192, 0]], [[0, 0, n], [offset, total, 0]]] {
+            assert!(writer.push(&record, &[(list.as_ptr().cast(), 2 * SEGMENT)]).unwrap());
+        }
+        for _ in 0..10 {
+            ranks[1].poll();
+        }
+        let right = (n, offset, total) == (4096, 4096, 8192);
+        assert_eq!(ranks[1].log.arrivals, [&[1][..], &[2][..right.into()]].concat(), "{n} {offset} {total}");
+        assert_eq!(ranks[1].log.lost.is_empty(), right, "{n} {offset} {total}");
+        let beyond = if right { 8192 } else { 4096 };
+        assert!(ranks[1].map[beyond..].iter().all(|b| *b == 3), "{n} {offset} {total}");
     }
 }
 
@@ -517,7 +579,7 @@ fn the_memory_of_others_is_not_taken_for_a_peers() {
     other[8] ^= 1;
     let e = a.wire.connect(1, &other).unwrap_err();
     assert!(e.to_string().contains("another process's"), "{e}");
-    assert_eq!(a.wire.reach(1, &other).0, Reach::None);
+    assert!(a.wire.reach(1, &other).is_err());
     a.wire.connect(1, &b.wire.address()).unwrap();
     assert!(Shm::open(&Options { rank: 5, mates: &mates, wait: None }).is_err());
 }

@@ -141,7 +141,7 @@ fn limits(report: &Report) -> Vec<Problem> {
     }
     if let Some(scope) = l.ptrace_scope.filter(|s| *s > 0) {
         found.push(Problem::slow(
-            format!("kernel.yama.ptrace_scope is {scope}: processes cannot read each other's memory, so shm copies twice"),
+            format!("kernel.yama.ptrace_scope is {scope}: processes cannot read each other's memory, so libfabric's shm copies twice (our own shm does not need it)"),
             "sysctl kernel.yama.ptrace_scope=0",
         ));
     }

@@ -1,77 +1,121 @@
-//! Puts from memory of this process alone, copied to a shared chunk for their readers.
+//! Puts from memory of this process alone: copied to a shared chunk for their readers.
 
-use super::{Posted, Result, Shm, senseless};
-use crate::transport::shm::bounce::Bounce;
-use crate::transport::shm::ring::{self, Record};
+use super::{Error, ErrorKind, Result, Shm, Sink};
+use crate::transport::shm::bounce::{Bounce, PART};
+use crate::transport::shm::ring::{self, Kind, Record};
 use crate::transport::shm::segment;
+use crate::transport::shm::stream::{Listener, Stream};
+
+/// Bytes that are copied before we read again.
+const SHARE: usize = 16 * PART;
 
 impl Shm {
-    /// Lets another peer read what was just copied for one: until the next poll the source is promised to be the same.
-    pub(super) fn bounce_again(
+    /// Puts `total` bytes in `pieces` of this process's memory to one who is not busy reading such.
+    pub(super) fn put_private(
         &mut self,
-        peer: u32,
-        of: (*const u8, usize),
-        record: &Record,
-    ) -> Result<Option<Posted>> {
-        let Some(place) = self.place(peer) else { return Ok(None) };
-        let (Some((number, bounce)), Some(p)) = (&mut self.bounce, &mut self.peers[place]) else {
-            return Ok(None);
-        };
-        let Some(start) = bounce.copied((of.0.addr(), of.1)) else { return Ok(None) };
-        let named =
-            [u64::from(*number) << 32 | u64::from(segment::number(&bounce.file)), start as u64, of.1 as u64];
-        if !p.writer.push(record, &[(named.as_ptr().cast(), ring::SEGMENT)]).map_err(|_| senseless(peer))? {
-            return Ok(Some(Posted::Again));
-        }
-        bounce.also(place, p.writer.head());
-        Ok(Some(Posted::Yes))
-    }
-
-    /// Where `len` bytes may be copied for their reader, if there is room.
-    pub(super) fn bounce_room(&mut self, len: usize) -> Option<usize> {
-        let Some((_, bounce)) = &mut self.bounce else {
-            let made = Bounce::new().map_err(|e| tracing::debug!("no chunk for plain memory: {e}")).ok()?;
-            let number = self.memory.number();
-            return self.bounce.insert((number, made)).1.room(len);
-        };
-        let peers = &mut self.peers;
-        bounce.give_back(|place| peers[place].as_mut()?.writer.tail().ok());
-        bounce.room(len)
-    }
-
-    /// Copies the pieces to `start` of the chunk for `peer` to read.
-    ///
-    /// # Safety
-    /// All pieces can be read, and [`Shm::bounce_room`] just gave `start` for as many bytes.
-    pub(super) unsafe fn bounce(
-        &mut self,
-        peer: u32,
         pieces: &[(*const u8, usize)],
-        start: usize,
-        record: Record,
-    ) -> Result<Posted> {
-        let Some(place) = self.place(peer) else { return Ok(Posted::Again) };
-        let (Some((number, bounce)), Some(p)) = (&mut self.bounce, &mut self.peers[place]) else {
-            return Ok(Posted::Again);
-        };
-        let total: usize = pieces.iter().map(|p| p.1).sum();
-        let fd = segment::number(&bounce.file);
-        let named = [u64::from(*number) << 32 | u64::from(fd), start as u64, total as u64];
-        if !p.writer.has_room_for(ring::FIXED + ring::SEGMENT).map_err(|_| senseless(peer))? {
-            return Ok(Posted::Again);
+        total: usize,
+        reader: Listener,
+    ) -> Result<()> {
+        if self.bounce.is_none() {
+            let made = Bounce::new().map_err(|e| {
+                Error::new(ErrorKind::System, format!("no memory to share for puts from plain memory: {e}"))
+                    .over("shm")
+                    .help("raise the limits on memory and open files, or put from an arena")
+            })?;
+            self.bounce = Some((self.memory.number(), made));
         }
+        self.streams.add(pieces, total, reader);
+        Ok(())
+    }
+
+    /// Sends the streams on, as far as there is room.
+    pub(super) fn advance(&mut self, sink: &mut dyn Sink) -> usize {
+        let (mut left, mut happened) = (SHARE, 0);
+        for _ in 0..self.streams.queue.len() {
+            let Some(mut stream) = self.streams.queue.pop_front() else { break };
+            let before = left;
+            let ended = left > 0 && self.feed(&mut stream, &mut left, sink);
+            happened += usize::from(ended || left < before);
+            match ended {
+                true => self.streams.end(stream),
+                false => self.streams.queue.push_back(stream),
+            }
+        }
+        happened
+    }
+
+    /// Sends one stream on for a turn; whether that was the end of it.
+    fn feed(&mut self, stream: &mut Stream, left: &mut usize, sink: &mut dyn Sink) -> bool {
+        // Who has gone is told of elsewhere; the others go on.
+        stream.readers.retain(|r| {
+            let here = self.peers[r.place].as_ref().is_some_and(|p| !p.lost && !p.segment.closed());
+            if !here {
+                self.streams.leave(r.place);
+            }
+            here
+        });
+        while *left > 0 && stream.sent < stream.total && !stream.readers.is_empty() {
+            let n = PART.min(stream.total - stream.sent);
+            match self.part(stream, n) {
+                Ok(true) => *left = left.saturating_sub(n),
+                Ok(false) => return false,
+                Err(place) => {
+                    self.lose(place, "what it wrote to shared memory makes no sense", sink);
+                    return false;
+                }
+            }
+        }
+        let ended = stream.sent == stream.total || stream.readers.is_empty();
+        if ended {
+            stream.readers.iter().for_each(|r| sink.done(r.token));
+        }
+        ended
+    }
+
+    /// Copies the next `n` bytes, if there is room, and tells all readers; or who writes nonsense.
+    fn part(&mut self, stream: &mut Stream, n: usize) -> std::result::Result<bool, usize> {
+        for r in &stream.readers {
+            let Some(p) = &mut self.peers[r.place] else { return Err(r.place) };
+            if !p.writer.has_room_for(ring::FIXED + 2 * ring::SEGMENT).map_err(|_| r.place)? {
+                return Ok(false);
+            }
+        }
+        let Some(start) = self.bounce_room(n, stream.readers.len()) else { return Ok(false) };
+        let Some((number, bounce)) = &mut self.bounce else { return Ok(false) };
         let mut at = start;
-        for (from, len) in pieces {
-            // SAFETY: there is room for all (the caller's promise).
-            unsafe { bounce.write(at, *from, *len) };
+        for (from, len) in stream.part(n) {
+            // SAFETY: a piece of memory that is promised to be there until the put is done (`Transport::put`), which no
+            // reader was told yet; there is room for `n` bytes, which is what the pieces are.
+            unsafe { bounce.write(at, std::ptr::with_exposed_provenance(from), len) };
             at += len;
         }
-        let list = (named.as_ptr().cast(), ring::SEGMENT);
-        if !p.writer.push(&record, &[list]).map_err(|_| senseless(peer))? {
-            return Ok(Posted::Again);
+        let fd = segment::number(&bounce.file);
+        let list = [
+            [u64::from(*number) << 32 | u64::from(fd), start as u64, n as u64],
+            [stream.sent as u64, stream.total as u64, 0],
+        ];
+        let body = [(list.as_ptr().cast(), 2 * ring::SEGMENT)];
+        let mut first = true;
+        for r in &stream.readers {
+            let Some(p) = &mut self.peers[r.place] else { return Err(r.place) };
+            let record = Record { kind: Kind::Part, segments: 2, ..r.record };
+            // There was room (above).
+            p.writer.push(&record, &body).map_err(|_| r.place)?;
+            match std::mem::take(&mut first) {
+                true => bounce.take(n, r.place, p.writer.head()),
+                false => bounce.also(r.place, p.writer.head()),
+            }
         }
-        let of = if let [(from, len)] = pieces { Some((from.addr(), *len)) } else { None };
-        bounce.take(total, place, p.writer.head(), of);
-        Ok(Posted::Yes)
+        stream.sent += n;
+        Ok(true)
+    }
+
+    /// Where `len` bytes may be copied for their readers, if there is room.
+    fn bounce_room(&mut self, len: usize, readers: usize) -> Option<usize> {
+        let (_, bounce) = self.bounce.as_mut()?;
+        let peers = &mut self.peers;
+        bounce.give_back(|place| peers[place].as_mut()?.writer.tail().ok());
+        bounce.room(len, readers)
     }
 }
