@@ -9,7 +9,7 @@ use std::fs::File;
 
 /// Bytes of the chunk: it stays in the cache.
 const SIZE: usize = 1 << 20;
-/// The longest part. Readers on other cores begin with one while the next is copied.
+/// The longest part.
 pub(super) const PART: usize = 64 << 10;
 /// Pieces begin at multiples of this.
 const ALIGN: usize = 64;

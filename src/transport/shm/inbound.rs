@@ -1,6 +1,5 @@
 //! What one peer writes to us: its records, put by put.
 
-use super::bounce;
 use super::memory::Memory;
 use super::peer::{Peer, Piece};
 use super::ring::{Corrupt, Kind, Part, Reader, Record};
@@ -182,23 +181,18 @@ impl Inbound {
         desk: &mut Desk<'_>,
         sink: &mut dyn Sink,
     ) -> Result<Option<Taking>, Corrupt> {
-        let mut len = 0u64;
-        match part {
-            Some(part) => len = part.total,
-            None => {
-                for i in 0..record.segments {
-                    len = len.saturating_add(self.reader.segment(record, i)?[2]);
-                }
-            }
+        let (mut len, mut first) = (0u64, 0);
+        for i in 0..if part.is_some() { 1 } else { record.segments } {
+            first = self.reader.segment(record, i)?[2];
+            len = len.saturating_add(first);
         }
-        // An element must not end up in two segments, nor in two parts.
-        let parts = part.is_some_and(|p| self.reader.segment(record, 0).is_ok_and(|s| s[2] < p.total));
+        len = part.map_or(len, |p| p.total);
+        // An element must not end up in two segments, nor in two parts, which but for the last are alike.
         let whole = part.is_some() || record.segments == 1;
+        let cut = |element: usize| first < len && !first.is_multiple_of(element as u64);
         match if whole { sink.taking(record.word, len) } else { Taking::Land } {
             Taking::Later if !desk.hurry => return Ok(None),
-            Taking::Pieces(element)
-                if (1..=TAKEN).contains(&element) && (!parts || bounce::PART.is_multiple_of(element)) =>
-            {
+            Taking::Pieces(element) if (1..=TAKEN).contains(&element) && !cut(element) => {
                 self.taking = Some(Taking::Pieces(element));
             }
             _ => {

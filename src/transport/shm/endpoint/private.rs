@@ -1,6 +1,6 @@
 //! Puts from memory of this process alone: copied to a shared chunk for their readers.
 
-use super::{Error, ErrorKind, Result, Shm, Sink};
+use super::{Error, ErrorKind, Result, Shm, Sink, Wait};
 use crate::transport::shm::bounce::{Bounce, PART};
 use crate::transport::shm::ring::{self, Kind, Record};
 use crate::transport::shm::segment;
@@ -56,7 +56,9 @@ impl Shm {
             here
         });
         while *left > 0 && stream.sent < stream.total && !stream.readers.is_empty() {
-            let n = PART.min(stream.total - stream.sent);
+            // Who has a core of its own reads one part while we copy the next; else there is less to tell of long ones.
+            let part = if self.wait == Wait::Spin { PART / 2 } else { PART };
+            let n = part.min(stream.total - stream.sent);
             match self.part(stream, n) {
                 Ok(true) => *left = left.saturating_sub(n),
                 Ok(false) => return false,
