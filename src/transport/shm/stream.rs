@@ -70,7 +70,7 @@ impl Streams {
         }
         let mut stream = self.spare.pop().unwrap_or_else(|| Stream {
             pieces: Vec::with_capacity(GATHER),
-            readers: Vec::with_capacity(self.busy.len()),
+            readers: Vec::new(),
             total: 0,
             sent: 0,
         });

@@ -117,7 +117,11 @@ impl Shm {
     fn bounce_room(&mut self, len: usize, readers: usize) -> Option<usize> {
         let (_, bounce) = self.bounce.as_mut()?;
         let peers = &mut self.peers;
-        bounce.give_back(|place| peers[place].as_mut()?.writer.tail().ok());
+        bounce.give_back(|place| {
+            let peer = peers[place].as_mut()?;
+            // Who has closed reads no more, and must not hold up the others.
+            if peer.segment.closed() { Some(u64::MAX) } else { peer.writer.tail().ok() }
+        });
         bounce.room(len, readers)
     }
 }
