@@ -45,25 +45,34 @@ pub(crate) fn copy_slice<T: Pod>(from: &[T], to: &mut [T]) {
 #[cfg(target_arch = "x86_64")]
 const MICROCODED: usize = 2048;
 
+/// The 64 bytes at `from`.
+///
+/// # Safety
+/// They can be read.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn load(from: *const u8) -> [std::arch::x86_64::__m128i; 4] {
+    use std::arch::x86_64::_mm_loadu_si128;
+    let s = from.cast();
+    // SAFETY: 64 bytes can be read (the caller's promise), aligned or not.
+    unsafe {
+        [_mm_loadu_si128(s), _mm_loadu_si128(s.add(1)), _mm_loadu_si128(s.add(2)), _mm_loadu_si128(s.add(3))]
+    }
+}
+
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn by_vectors(from: *const u8, to: *mut u8, len: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+    use std::arch::x86_64::{__m128i, _mm_storeu_si128};
     const STEP: usize = 64;
     let tail = len - len % STEP;
     // SAFETY: all offsets are at most `len`, for which both pointers are good (the caller's promise). SSE2 is a part of
     // x86-64.
     unsafe {
         for at in (0..tail).step_by(STEP) {
-            let s = from.add(at).cast::<__m128i>();
+            let line = load(from.add(at));
             let d = to.add(at).cast::<__m128i>();
-            let line = [
-                _mm_loadu_si128(s),
-                _mm_loadu_si128(s.add(1)),
-                _mm_loadu_si128(s.add(2)),
-                _mm_loadu_si128(s.add(3)),
-            ];
             _mm_storeu_si128(d, line[0]);
             _mm_storeu_si128(d.add(1), line[1]);
             _mm_storeu_si128(d.add(2), line[2]);
@@ -94,7 +103,7 @@ pub(super) unsafe fn around_the_cache(from: *const u8, to: *mut u8, len: usize) 
 /// As [`std::ptr::copy_nonoverlapping`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    use std::arch::x86_64::{__m128i, _mm_sfence, _mm_stream_si128};
     const LINE: usize = 64;
     let head = to.align_offset(LINE).min(len);
     let lines = (len - head) / LINE;
@@ -106,14 +115,8 @@ unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
         std::ptr::copy_nonoverlapping(from, to, head);
         for i in 0..lines {
             let at = head + i * LINE;
-            let s = from.add(at).cast::<__m128i>();
+            let line = load(from.add(at));
             let d = to.add(at).cast::<__m128i>();
-            let line = [
-                _mm_loadu_si128(s),
-                _mm_loadu_si128(s.add(1)),
-                _mm_loadu_si128(s.add(2)),
-                _mm_loadu_si128(s.add(3)),
-            ];
             _mm_stream_si128(d, line[0]);
             _mm_stream_si128(d.add(1), line[1]);
             _mm_stream_si128(d.add(2), line[2]);
