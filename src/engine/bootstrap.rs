@@ -106,7 +106,7 @@ impl Engine {
         for (i, peer) in neighbours.iter().enumerate() {
             let test = Grant { address: whole.grant().address + (i * TEST) as u64, key: whole.grant().key };
             let hello = Message::Hello { test, pid: me.pid, host: me.host, agreed: me.agreed };
-            self.core.outbox.push_back((*peer, hello));
+            self.core.queue(*peer, hello);
         }
         let binding = Binding { output: whole, ..Binding::NONE };
         self.exchange(&neighbours, &binding, deadline)

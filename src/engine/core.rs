@@ -1,9 +1,13 @@
 //! The engine's state, apart from the transport: what arrivals and messages do to it.
 
 use super::Setup;
+use super::bank::Bank;
 use super::bootstrap::Places;
-use super::eager::{Credits, Head};
-use super::message::{CallId, HELP, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split};
+use super::eager::{CREDITS, Credits, Head};
+use super::history::History;
+use super::message::{
+    CallId, HELP, IN_FLIGHT, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, split,
+};
 use super::small::Smalls;
 use super::task::Task;
 use crate::buffer::Grant;
@@ -25,10 +29,11 @@ pub(crate) struct Counts {
     pub(crate) operations: u64,
 }
 
-/// How many finished calls are remembered, to compare arguments with ranks that enter late.
-const HISTORY: usize = 64;
-/// Messages for calls that we have not entered; more than this and somebody runs away.
-const BANK_MAX: usize = 1 << 16;
+/// A barrier is the operation with the most messages from one rank to another: one per round, and ranks are numbered by 32 bits.
+const ROUNDS: u32 = 64;
+/// Messages that one rank may have sent for calls that we have not entered: what it may send on credit, and of each operation that
+/// it has in flight the open word or the request for ours, and its notifies. More of them is no correct rank's doing.
+const AHEAD: u32 = CREDITS + IN_FLIGHT * (ROUNDS + 2);
 
 /// Everything but the transport.
 pub(crate) struct Core {
@@ -37,13 +42,13 @@ pub(crate) struct Core {
     /// Slots in use, in order of entering.
     pub(super) active: Vec<u8>,
     next_slot: u8,
-    bank: Vec<(u32, Message)>,
+    pub(super) bank: Bank,
     /// Memory for eager data that comes early.
     pub(super) spare: Vec<Vec<u8>>,
     pub(super) credits: Credits,
-    history: VecDeque<(CallId, u8, u64)>,
+    pub(super) history: History,
     pub(super) smalls: Smalls,
-    pub(super) outbox: VecDeque<(u32, Message)>,
+    pub(super) outbox: VecDeque<Queued>,
     pub(super) status: Status,
     /// What the others said to be doing, and in answer to which round of questions.
     pub(super) statuses: HashMap<u32, (u32, Status)>,
@@ -66,11 +71,20 @@ pub(crate) struct Core {
     pub(super) raw_done: u64,
     pub(super) raw_posted: u64,
     /// Puts of ours that left, since somebody last looked.
-    pub(super) left: usize,
+    pub(super) puts_left: usize,
     /// The transport refused a put: it has to be asked again.
     pub(super) refused: bool,
     pub(super) byes: HashSet<u32>,
     pub(crate) counts: Counts,
+}
+
+/// A message that the transport has yet to take.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) to: u32,
+    /// The operation that does not end before.
+    pub(super) slot: Option<u8>,
+    pub(super) message: Message,
 }
 
 /// A peer that seems lost.
@@ -116,15 +130,16 @@ impl std::fmt::Debug for Core {
 
 impl Core {
     pub(super) fn new(setup: Setup) -> Self {
+        let credits = Credits::new(setup.size);
         Self {
             setup,
             tasks: (0..SLOTS).map(|_| None).collect(),
             active: Vec::with_capacity(SLOTS),
             next_slot: 0,
-            bank: Vec::with_capacity(256),
+            bank: Bank::default(),
             spare: Vec::new(),
-            credits: Credits::default(),
-            history: VecDeque::with_capacity(HISTORY + 1),
+            credits,
+            history: History::default(),
             smalls: Smalls::default(),
             outbox: VecDeque::with_capacity(256),
             status: Status::default(),
@@ -144,7 +159,7 @@ impl Core {
             raw_arrivals: 0,
             raw_done: 0,
             raw_posted: 0,
-            left: 0,
+            puts_left: 0,
             refused: false,
             byes: HashSet::new(),
             counts: Counts::default(),
@@ -216,21 +231,8 @@ impl Core {
         let call = task.meta.call;
         self.tasks[usize::from(slot)] = Some(task);
         self.active.push(slot);
-        let mut i = 0;
-        while i < self.bank.len() {
-            match &self.bank[i].1 {
-                Message::Open { call: c, .. }
-                | Message::Start { call: c, .. }
-                | Message::Notify { call: c, .. }
-                | Message::Want { call: c, .. }
-                | Message::Data { head: Head { call: c, .. }, .. }
-                    if *c == call =>
-                {
-                    let (from, message) = self.bank.swap_remove(i);
-                    self.for_call(from, message);
-                }
-                _ => i += 1,
-            }
+        while let Some((from, message)) = self.bank.take(call) {
+            self.for_call(from, message);
         }
     }
 
@@ -242,12 +244,9 @@ impl Core {
         self.active.retain(|s| *s != slot);
         let m = &task.meta;
         self.status.completed = Mark { code: m.code, call: m.call };
-        if self.history.len() == HISTORY {
-            self.history.pop_front();
-        }
-        self.history.push_back((m.call, m.code, m.hash));
         self.counts.rounds += u64::from(m.rounds);
         self.counts.operations += 1;
+        self.history.leave(&task);
         Ok(task)
     }
 
@@ -276,22 +275,7 @@ impl Core {
             }
             return;
         }
-        let Some(slot) = slot else {
-            if let Some((c, h)) = self.known(call) {
-                if (c, h) != (code, hash) {
-                    self.disagree(from, call, code, c);
-                }
-            } else if self.bank.len() < BANK_MAX {
-                self.bank.push((from, message));
-            } else {
-                self.break_with(
-                    ErrorKind::Mismatch,
-                    from,
-                    format!("rank {from} is {BANK_MAX} messages ahead"),
-                );
-            }
-            return;
-        };
+        let Some(slot) = slot else { return self.for_no_task(from, call, (code, hash), message) };
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else { return };
         let index = task.peer_index(from);
         let mut expected = task.meta.hash;
@@ -320,6 +304,22 @@ impl Core {
         }
     }
 
+    /// A message for a call that we are not in: one that we have left, or have not entered yet.
+    fn for_no_task(&mut self, from: u32, call: CallId, theirs: (u8, u64), message: Message) {
+        if let Some(ours) = self.known(call) {
+            if let Message::Open { .. } | Message::Start { .. } = message {
+                self.history.opened(call);
+            }
+            if ours != theirs {
+                self.disagree(from, call, theirs.0, ours.0);
+            }
+        } else if self.bank.kept_from(from) < AHEAD {
+            self.bank.keep(from, call, message);
+        } else {
+            self.break_with(ErrorKind::Mismatch, from, format!("rank {from} is {AHEAD} messages ahead"));
+        }
+    }
+
     /// A message that does not go with our part of the operation.
     pub(super) fn strange(&mut self, from: u32) {
         let what = format!("rank {from} takes part in this operation in another way than we do");
@@ -341,8 +341,7 @@ impl Core {
         if let Some(task) = self.slot_of(call).and_then(|slot| self.task_ref(slot)) {
             return Some((task.meta.code, task.meta.hash));
         }
-        let left = self.history.iter().find(|(known, _, _)| *known == call).map(|(_, c, h)| (*c, *h));
-        left.or_else(|| self.smalls.find(call))
+        self.history.find(call).or_else(|| self.smalls.find(call))
     }
 
     pub(super) fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
@@ -410,8 +409,31 @@ impl Core {
         for i in 0..self.setup.neighbours.len() {
             let to = self.setup.neighbours[i];
             if to != except {
-                self.outbox.push_back((to, message.clone()));
+                self.queue(to, message.clone());
             }
+        }
+    }
+
+    /// Sends `message` to `to` as soon as the transport takes it.
+    pub(super) fn queue(&mut self, to: u32, message: Message) {
+        self.outbox.push_back(Queued { to, slot: None, message });
+    }
+
+    /// The same, for the operation in `slot`: it does not end before the message has left.
+    pub(super) fn queue_for(&mut self, slot: u8, to: u32, message: Message) {
+        let task = self.tasks.get_mut(usize::from(slot)).and_then(Option::as_mut);
+        let slot = task.map(|task| {
+            task.unsent += 1;
+            slot
+        });
+        self.outbox.push_back(Queued { to, slot, message });
+    }
+
+    /// A message that the operation in `slot` waited for has left, or nothing can take it any more.
+    pub(super) fn left(&mut self, slot: Option<u8>) {
+        let task = slot.and_then(|slot| self.tasks.get_mut(usize::from(slot))?.as_mut());
+        if let Some(task) = task {
+            task.unsent = task.unsent.saturating_sub(1);
         }
     }
 
@@ -438,7 +460,7 @@ impl Core {
         }
     }
 
-    fn is_neighbour(&self, rank: u32) -> bool {
+    pub(super) fn is_neighbour(&self, rank: u32) -> bool {
         self.setup.neighbours.binary_search(&rank).is_ok()
     }
 }
@@ -464,8 +486,8 @@ impl Sink for Core {
             return self.unexpected(word, "where none was awaited");
         };
         if let Some(bytes) = task.came(counter, peer, self.setup.acknowledge_at(task)) {
-            let ack = Message::Ack { call: task.meta.call, bytes };
-            self.outbox.push_back((task.peers[peer].world_rank, ack));
+            let (to, ack) = (task.peers[peer].world_rank, Message::Ack { call: task.meta.call, bytes });
+            self.queue_for(slot, to, ack);
         }
     }
 
@@ -485,7 +507,7 @@ impl Sink for Core {
     }
 
     fn done(&mut self, token: u64) {
-        self.left += 1;
+        self.puts_left += 1;
         match token {
             TOKEN_TEST => self.tests_sent += 1,
             TOKEN_RAW => self.raw_done += 1,

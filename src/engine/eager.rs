@@ -19,10 +19,12 @@ use crate::plan::{Place, Region};
 use crate::transport::{Limits, MESSAGE_MAX, Posted};
 use std::collections::HashMap;
 
-/// Eager messages that one rank may have on their way to, or kept at, another.
-const CREDITS: u32 = 12;
-/// The receiver gives credits back in portions of so many.
-const PORTION: u32 = CREDITS / 2;
+/// Eager messages that one rank may have on their way to, or kept at, a neighbour of the circulant graph.
+pub(super) const CREDITS: u32 = super::bound(12, 4);
+/// All ranks that are no neighbours share so many credits at a rank, [`CREDITS`] each at most: what comes before its call is
+/// entered takes 128 MiB then (at [`MESSAGE_MAX`] bytes), however many the ranks are. From 16 384 ranks on only neighbours send
+/// eagerly; others ask for the open word first.
+const SHARED: u32 = super::bound(1 << 14, 64);
 /// The first byte of eager data; the codes of [`Message`] are others.
 const CODE: u8 = 64;
 /// Bytes before the data.
@@ -52,8 +54,10 @@ pub(super) fn most(limits: Option<&Limits>) -> u64 {
 }
 
 /// Who may send how much more.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Credits {
+    /// What a rank that is no neighbour may send.
+    others: u32,
     /// By rank: messages of ours that it has not given back.
     spent: HashMap<u32, u32>,
     /// By rank: messages of its that we have not given back.
@@ -70,13 +74,33 @@ impl Core {
         }
         let kept = from.len() * CREDITS as usize;
         self.spare.resize_with(kept, || Vec::with_capacity(MOST));
+        self.bank.reserve(kept);
+    }
+
+    /// Eager messages that `peer` and this rank may have on their way to each other: the same at both.
+    fn credit_of(&self, peer: u32) -> u32 {
+        if self.is_neighbour(peer) { CREDITS } else { self.credits.others }
+    }
+
+    /// Whether `peer` takes another eager message.
+    pub(super) fn has_credit(&self, peer: u32) -> bool {
+        self.credits.spent.get(&peer).copied().unwrap_or(0) < self.credit_of(peer)
+    }
+
+    /// An eager message of `peer` is used up: gives credit back, in portions of half of all, before the operation in `slot` ends.
+    fn give_back(&mut self, slot: u8, peer: u32) {
+        let portion = (self.credit_of(peer) / 2).max(1);
+        if let Some(messages) = self.credits.used(peer, portion) {
+            self.queue_for(slot, peer, Message::Credit { messages });
+        }
     }
 }
 
 impl Credits {
-    /// Whether `peer` takes another message.
-    pub(super) fn left(&self, peer: u32) -> bool {
-        self.spent.get(&peer).is_none_or(|n| *n < CREDITS)
+    /// Of a world of `size` ranks.
+    pub(super) fn new(size: u32) -> Self {
+        let others = (SHARED / size.max(1)).min(CREDITS);
+        Self { others, spent: HashMap::new(), owed: HashMap::new() }
     }
 
     fn spend(&mut self, peer: u32) {
@@ -90,11 +114,11 @@ impl Credits {
         }
     }
 
-    /// A message of `peer` is used up; says how many to give back now.
-    fn used(&mut self, peer: u32) -> Option<u32> {
+    /// A message of `peer` is used up; says how many to give back now, in portions of `portion`.
+    fn used(&mut self, peer: u32, portion: u32) -> Option<u32> {
         let owed = self.owed.entry(peer).or_default();
         *owed += 1;
-        (*owed >= PORTION).then(|| std::mem::take(owed))
+        (*owed >= portion).then(|| std::mem::take(owed))
     }
 }
 
@@ -138,6 +162,11 @@ impl Task {
     pub(super) fn unopened(&self, index: usize, out: bool) -> bool {
         let peer = &self.program.peers[index];
         (if out { peer.bytes_out } else { peer.bytes_in }) <= self.eager
+    }
+
+    /// Whether an open word of peer `index` will come that none of our puts has waited for.
+    pub(super) fn opens_late(&self, index: usize) -> bool {
+        self.program.peers[index].we_put && self.peers[index].open.is_none() && !self.unopened(index, true)
     }
 
     /// The longest put that goes to peer `index` before that has opened.
@@ -187,19 +216,19 @@ impl Engine {
     }
 
     /// Asks those for their open word that send none by themselves, and to whom we have no credit left.
-    pub(super) fn want(&mut self, task: &mut Task) -> Result<()> {
+    pub(super) fn want(&mut self, slot: u8, task: &mut Task) -> Result<()> {
         for i in 0..task.peers.len() {
             let peer = &task.peers[i];
             if peer.open.is_some() || peer.wanted || peer.ready.is_empty() || !task.unopened(i, true) {
                 continue;
             }
-            if self.core.credits.left(peer.world_rank) {
+            if self.core.has_credit(peer.world_rank) {
                 continue;
             }
             let want = Message::Want { call: task.meta.call, code: task.meta.code, hash: task.meta.hash };
             let to = peer.world_rank;
             task.peers[i].wanted = true;
-            self.send(to, &want)?;
+            self.send_for(slot, task, to, &want)?;
         }
         Ok(())
     }
@@ -230,30 +259,30 @@ impl Core {
         let awaited = task.awaits(head.counter);
         let fits = awaited.is_some_and(|i| task.peers[i].world_rank == from)
             && data.len() as u64 <= task.program.expected[head.counter as usize].len;
+        let mut owed = None;
         let outcome = if fits { buffer::write(&task.binding, head.target, data) } else { Ok(()) };
         if let (Some(i), true, Ok(())) = (awaited, fits, &outcome) {
             self.counts.arrivals += 1;
             self.counts.copied_bytes += data.len() as u64;
-            if let Some(bytes) = task.came(head.counter, i, self.setup.acknowledge_at(&task)) {
-                self.outbox.push_back((from, Message::Ack { call: head.call, bytes }));
-            }
+            owed = task.came(head.counter, i, self.setup.acknowledge_at(&task));
         }
         self.put_task(slot, task);
+        if let Some(bytes) = owed {
+            self.queue_for(slot, from, Message::Ack { call: head.call, bytes });
+        }
         match outcome {
             Ok(()) if fits => {}
             Ok(()) => self.strange(from),
             Err(e) => self.broken = self.broken.take().or(Some(e.with_peer(from as usize))),
         }
-        if let Some(n) = self.credits.used(from) {
-            self.outbox.push_back((from, Message::Credit { messages: n }));
-        }
+        self.give_back(slot, from);
     }
 
     /// A peer without credit wants the open word that it would not get.
     pub(super) fn open_to(&mut self, from: u32, slot: u8, index: usize) {
         let Some(task) = self.task_ref(slot) else { return };
         let open = open_word(task, slot, index);
-        self.outbox.push_back((from, open));
+        self.queue_for(slot, from, open);
     }
 }
 
@@ -271,8 +300,11 @@ pub(super) fn open_word(task: &Task, slot: u8, index: usize) -> Message {
 
 #[cfg(test)]
 mod tests {
+    use super::super::core::Queued;
+    use super::super::{Flow, Setup};
     use super::*;
     use proptest::prelude::*;
+    use std::time::Duration;
 
     #[test]
     fn heads_come_back() {
@@ -290,18 +322,34 @@ mod tests {
 
     #[test]
     fn credits_run_out_and_come_back() {
-        let (mut ours, mut theirs) = (Credits::default(), Credits::default());
+        let setup = |rank, neighbour| Setup {
+            rank,
+            size: 50,
+            neighbours: vec![neighbour],
+            flow: Flow { window: 1, patience: Duration::ZERO },
+            names: |_| "test",
+        };
+        let (mut ours, mut theirs) = (Core::new(setup(3, 7)), Core::new(setup(7, 3)));
         let mut sent = 0;
-        while ours.left(7) {
-            ours.spend(7);
+        while ours.has_credit(7) {
+            ours.credits.spend(7);
             sent += 1;
         }
         assert_eq!(sent, CREDITS);
-        assert!(ours.left(8));
-        let given: u32 = (0..sent).filter_map(|_| theirs.used(3)).sum();
-        assert_eq!(given, CREDITS);
-        ours.back(7, given);
-        assert!(ours.left(7));
+        assert!(ours.has_credit(8) && ours.credit_of(8) < CREDITS);
+        for _ in 0..sent {
+            theirs.give_back(0, 3);
+        }
+        while let Some(Queued { to: 3, message: Message::Credit { messages }, .. }) =
+            theirs.outbox.pop_front()
+        {
+            ours.credits.back(7, messages);
+            sent -= messages;
+        }
+        assert!(sent == 0 && ours.has_credit(7));
+        for size in [1, 2, 1000, 1 << 20, u32::MAX] {
+            assert!(u64::from(Credits::new(size).others) * u64::from(size) <= u64::from(SHARED));
+        }
     }
 
     proptest! {

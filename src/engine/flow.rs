@@ -119,7 +119,9 @@ pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<(usize, u3
         if task.pace.holds(task.program.ops[*op as usize].round) {
             continue;
         }
-        if peer.open.is_none() && (len > task.early(i) || !core.credits.left(peer.world_rank)) {
+        // What follows a request for the open word must not overtake it.
+        let early = || len <= task.early(i) && !peer.wanted && core.has_credit(peer.world_rank);
+        if peer.open.is_none() && !early() {
             held = held.min(*op);
             continue;
         }

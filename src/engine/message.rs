@@ -10,7 +10,9 @@ use crate::buffer::Grant;
 use crate::error::ErrorKind;
 
 /// Operation slots are below this; the words above belong to start-up and measuring.
-pub(crate) const SLOTS: usize = 240;
+pub(crate) const SLOTS: usize = IN_FLIGHT as usize;
+/// The same number.
+pub(super) const IN_FLIGHT: u32 = super::bound(240, 12);
 /// Word of the self-test puts at start-up (the low bits hold the sender's index, for the error text).
 pub(crate) const WORD_TEST: u32 = 0xF0 << 24;
 /// Word of the raw puts that measure the wire.
@@ -29,7 +31,7 @@ pub(crate) fn split(word: u32) -> (u8, u32) {
 }
 
 /// Which call of which communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct CallId {
     /// Unlike that of any other communicator of the world: the world rank of its rank 0 in the top half, a number
     /// that this rank gave it in the low half. The world is 0.

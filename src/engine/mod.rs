@@ -8,12 +8,14 @@
 //! Any error is final for the world: it is flooded along the neighbours with the culprit's name, the
 //! endpoint is closed (so that nobody can touch borrowed memory any more), and every later call fails.
 
+mod bank;
 mod beat;
 mod bootstrap;
 mod core;
 mod eager;
 mod failure;
 mod flow;
+mod history;
 mod message;
 mod pump;
 mod raw;
@@ -25,6 +27,7 @@ mod tests;
 
 pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
+use core::Queued;
 pub(crate) use core::{Core, Counts};
 pub(crate) use flow::Flow;
 pub(crate) use message::CallId;
@@ -113,6 +116,11 @@ const LONG_REST: Duration = Duration::from_millis(4);
 const SHORT_REST: Duration = Duration::from_millis(1);
 /// How many waiting messages are tried each time.
 const FLUSH: usize = 64;
+
+/// The bound of a table or a count: unit tests are compiled with tiny ones, so that they reach them.
+const fn bound(usual: u32, tiny: u32) -> u32 {
+    if cfg!(test) { tiny } else { usual }
+}
 
 impl Engine {
     /// An engine on `transport`; `None` for a world of one rank.
@@ -222,13 +230,15 @@ impl Engine {
         let _inside = self.beat.enter();
         self.healthy()?;
         self.reach(&task)?;
+        let mut task = task;
         let slot = self.core.free_slot()?;
         let Meta { call, code, hash, .. } = task.meta;
         self.calls(code, call);
         self.core.status.hash = hash;
-        for (i, peer) in task.peers.iter().enumerate() {
+        for i in 0..task.peers.len() {
             if task.program.peers[i].puts_to_us && !task.unopened(i, false) {
-                self.send(peer.world_rank, &eager::open_word(&task, slot, i))?;
+                let (to, open) = (task.peers[i].world_rank, eager::open_word(&task, slot, i));
+                self.send_for(slot, &mut task, to, &open)?;
             }
         }
         self.core.enter(slot, task);
@@ -409,7 +419,7 @@ impl Engine {
             return self.pump();
         };
         let events = transport.poll(&mut self.core)?;
-        let events = events - std::mem::take(&mut self.core.left).min(events);
+        let events = events - std::mem::take(&mut self.core.puts_left).min(events);
         if let Some(e) = self.core.broken.take() {
             return Err(e);
         }
@@ -423,36 +433,56 @@ impl Engine {
         // Each message is tried once a round: one that a dead or slow peer blocks must not block the others.
         // Not more than some, lest gossip among thousands that one peer does not take costs as much each time.
         for _ in 0..self.core.outbox.len().min(FLUSH) {
-            let Some((to, message)) = self.core.outbox.pop_front() else { break };
+            let Some(Queued { to, slot, message }) = self.core.outbox.pop_front() else { break };
             // Those in a call on a board need not be connected.
             if matches!(message, Message::Late { .. }) && self.reach_rank(to).is_err() {
                 continue;
             }
-            sent += usize::from(self.send(to, &message)?);
+            match self.try_send(to, &message)? {
+                Posted::Again => self.core.outbox.push_back(Queued { to, slot, message }),
+                Posted::Yes => {
+                    self.core.left(slot);
+                    sent += 1;
+                }
+            }
         }
         Ok(sent)
     }
 
-    /// Sends now or queues; says whether it went. What was for a lost peer is dropped: it may only have closed
-    /// after an error of which we are about to hear, so that it is lost is no error yet.
-    fn send(&mut self, to: u32, message: &Message) -> Result<bool> {
-        let Some(transport) = &mut self.transport else { return Ok(true) };
+    /// Sends now, if the transport takes it. What is for a lost peer is dropped: it may only have closed after an
+    /// error of which we are about to hear, so that it is lost is no error yet.
+    fn try_send(&mut self, to: u32, message: &Message) -> Result<Posted> {
+        let Some(transport) = &mut self.transport else { return Ok(Posted::Yes) };
         let n = message.encode(self.core.setup.rank, &mut self.scratch);
         match transport.message(to, &self.scratch[..n]) {
-            Ok(Posted::Yes) => {
-                self.core.counts.messages += 1;
-                Ok(true)
-            }
-            Ok(Posted::Again) => {
-                self.core.outbox.push_back((to, message.clone()));
-                Ok(false)
+            Ok(posted) => {
+                self.core.counts.messages += u64::from(posted == Posted::Yes);
+                Ok(posted)
             }
             Err(e) if e.kind() == ErrorKind::PeerLost => {
                 self.core.lost(Some(to), e.message());
-                Ok(false)
+                Ok(Posted::Yes)
             }
             Err(e) => Err(e),
         }
+    }
+
+    /// Sends now or queues a message of no operation.
+    fn send(&mut self, to: u32, message: &Message) -> Result<()> {
+        if self.try_send(to, message)? == Posted::Again {
+            self.core.queue(to, message.clone());
+        }
+        Ok(())
+    }
+
+    /// Sends now or queues a message of `task`, whose slot is `slot`: it does not end before the message has left.
+    fn send_for(&mut self, slot: u8, task: &mut Task, to: u32, message: &Message) -> Result<()> {
+        if self.try_send(to, message)? == Posted::Again {
+            task.unsent += 1;
+            let message = message.clone();
+            self.core.outbox.push_back(Queued { to, slot: Some(slot), message });
+        }
+        Ok(())
     }
 
     /// Says goodbye to all neighbours and waits for theirs: after this no data is left in sockets.

@@ -34,11 +34,11 @@ impl Engine {
         let ordered = task.keeps_order();
         loop {
             while let Some(Reverse(op)) = task.local.pop() {
-                self.run_local(task, op)?;
+                self.run_local(slot, task, op)?;
                 moved += 1;
             }
             let Some((peer, op)) = flow::next(task, &self.core, ordered) else {
-                self.want(task)?;
+                self.want(slot, task)?;
                 return Ok(moved);
             };
             let posted = match task.peers[peer].open {
@@ -56,13 +56,13 @@ impl Engine {
         }
     }
 
-    fn run_local(&mut self, task: &mut Task, index: u32) -> Result<()> {
+    fn run_local(&mut self, slot: u8, task: &mut Task, index: u32) -> Result<()> {
         let op = task.program.ops[index as usize];
         if op.kind == OpKind::Notify {
             let m = &task.meta;
             let notify = Message::Notify { call: m.call, code: m.code, hash: m.hash, counter: op.bump };
             let to = task.peers[op.peer as usize].world_rank;
-            self.send(to, &notify)?;
+            self.send_for(slot, task, to, &notify)?;
             task.ops_left = task.ops_left.saturating_sub(1);
             return Ok(());
         }

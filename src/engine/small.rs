@@ -92,7 +92,7 @@ impl Engine {
     pub(super) fn tell_late(&mut self, waiting: &Waiting) {
         let Some(peer) = waiting.peer else { return };
         let m = &waiting.what;
-        self.core.outbox.push_back((peer, Message::Late { call: m.call, code: m.code, hash: m.hash }));
+        self.core.queue(peer, Message::Late { call: m.call, code: m.code, hash: m.hash });
     }
 }
 
@@ -110,7 +110,7 @@ impl super::core::Core {
         let behind = ours.sequence.wrapping_sub(call.sequence) > u32::MAX / 2;
         if ours.comm == call.comm && code != 0 && behind && self.status.hash != 0 {
             let answer = Message::Late { call: ours, code, hash: self.status.hash };
-            self.outbox.push_back((from, answer));
+            self.queue(from, answer);
         }
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Task {
     pub local: BinaryHeap<Reverse<u32>>,
     pub arrivals_left: u64,
     pub ops_left: usize,
+    /// Messages of this operation that the transport has yet to take.
+    pub unsent: usize,
     /// Bytes of ours that nobody has acknowledged (the sum over the peers).
     pub outstanding: i64,
     /// Peers know where to put from an earlier binding.
@@ -120,6 +122,7 @@ impl Task {
             local: BinaryHeap::with_capacity(local),
             arrivals_left: 0,
             ops_left: 0,
+            unsent: 0,
             outstanding: 0,
             persistent: false,
             pairwise: false,
@@ -149,6 +152,7 @@ impl Task {
         self.taken.fill(false);
         self.arrivals_left = 0;
         self.ops_left = 0;
+        self.unsent = 0;
         self.outstanding = 0;
         self.local.clear();
         for p in &mut self.peers {
@@ -241,7 +245,7 @@ impl Task {
 
     /// Everything sent, moved and received.
     pub(crate) fn finished(&self) -> bool {
-        self.ops_left == 0 && self.arrivals_left == 0
+        self.ops_left == 0 && self.arrivals_left == 0 && self.unsent == 0
     }
 
     /// Whether puts still wait for those before them, whose targets have not entered.

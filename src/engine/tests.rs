@@ -11,6 +11,8 @@ use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+mod late;
+
 const CODE: u8 = 1;
 
 fn engines(size: u32, window: u64, borrow: Borrow) -> Vec<Engine> {
@@ -18,9 +20,14 @@ fn engines(size: u32, window: u64, borrow: Borrow) -> Vec<Engine> {
 }
 
 fn engines_of(size: u32, flow: Flow, borrow: Borrow) -> Vec<Engine> {
-    let wires = sim::group(size as usize, &sim::Faults { borrow, ..sim::Faults::default() });
+    engines_on(size, flow, &sim::Faults { borrow, ..sim::Faults::default() }, true)
+}
+
+/// Engines that all are neighbours, or none.
+fn engines_on(size: u32, flow: Flow, faults: &sim::Faults, near: bool) -> Vec<Engine> {
+    let wires = sim::group(size as usize, faults);
     let engine = |(rank, wire): (u32, sim::Sim)| {
-        let neighbours = (0..size).filter(|r| *r != rank).collect();
+        let neighbours = (0..size).filter(|r| near && *r != rank).collect();
         let setup = Setup { rank, size, neighbours, flow, names: |_| "test" };
         let mut engine = Engine::new(setup, Some(Box::new(wire)));
         engine.look_up_in(Box::new(Addresses));
