@@ -5,6 +5,9 @@
 use crate::error::{Error, ErrorKind, Result};
 use std::time::Duration;
 
+/// As long as anything may take, where no limit is set: 100 years, which every clock can count.
+pub const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
@@ -56,16 +59,23 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "deadline",
         "CIRCULANT_DEADLINE",
+        "off",
+        false,
+        "seconds that one call may take before it fails on every rank; off or 0: as long as it needs, while all ranks live",
+    ),
+    setting(
+        "warn-after",
+        "CIRCULANT_WARN_AFTER",
         "60",
         false,
-        "seconds that one call may take before it fails on every rank",
+        "seconds after which a call that waits says on stderr for which ranks, and again each time; off or 0: never",
     ),
     setting(
         "start-deadline",
         "CIRCULANT_START_DEADLINE",
         "60",
         false,
-        "seconds that start-up may take (launcher, connections, self-test)",
+        "seconds that start-up may take (launcher, connections, self-test), and the last step of finalize; off or 0: any time",
     ),
     setting(
         "window",
@@ -247,8 +257,10 @@ impl Config {
     pub fn seconds(&self, name: &str) -> Result<Duration> {
         let text = self.text(name);
         match text.parse::<f64>() {
-            Ok(s) if s > 0.0 && s < 1e9 => Ok(Duration::from_secs_f64(s)),
-            _ => Err(self.wrong(name, "a number of seconds above 0")),
+            Ok(s) if s > 0.0 => Ok(Duration::try_from_secs_f64(s).unwrap_or(FOR_EVER).min(FOR_EVER)),
+            Ok(0.0) => Ok(FOR_EVER),
+            _ if text == "off" => Ok(FOR_EVER),
+            _ => Err(self.wrong(name, "a number of seconds, or off")),
         }
     }
 
@@ -489,6 +501,14 @@ mod tests {
         }
         let mut c = Config::defaults();
         assert!(c.seconds("deadline").is_ok());
+        for (text, seconds) in [("2.5", 2.5), ("1e8", 1e8)] {
+            c.set("deadline", text).unwrap();
+            assert_eq!(c.seconds("deadline").unwrap(), Duration::from_secs_f64(seconds));
+        }
+        for none in ["off", "0", "1e10", "1e300", "inf"] {
+            c.set("deadline", none).unwrap();
+            assert_eq!(c.seconds("deadline").unwrap(), FOR_EVER, "{none}");
+        }
         c.set("deadline", "-1").unwrap();
         assert!(c.seconds("deadline").unwrap_err().to_string().contains("CIRCULANT_DEADLINE"));
         assert!(c.set("nonsense", "").is_err());
@@ -515,7 +535,7 @@ mod tests {
         zero.set("deadline", "3").unwrap();
         let mut other = Config::defaults();
         other.adopt(&zero.agreed()).unwrap();
-        assert_eq!((other.text("blocks"), other.text("deadline")), ("7", "60"));
+        assert_eq!((other.text("blocks"), other.text("deadline")), ("7", "off"));
         other.set("blocks", "8").unwrap();
         let e = other.adopt(&zero.agreed()).unwrap_err();
         assert!(e.to_string().contains("CIRCULANT_BLOCKS is \"7\" at rank 0 and \"8\" here"), "{e}");

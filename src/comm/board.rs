@@ -207,7 +207,10 @@ impl Communicator {
         {
             return None;
         }
-        let mut held = self.hold();
+        let mut held = match self.hold() {
+            Ok(held) => held,
+            Err(e) => return Some(Err(e)),
+        };
         if !held.desks.get(index)?.takes(operation) {
             return None;
         }

@@ -241,7 +241,7 @@ impl Communicator {
         input: Option<&[u8]>,
         output: Option<&mut [u8]>,
     ) -> Result<()> {
-        let mut held = self.hold();
+        let mut held = self.hold()?;
         let Begun { mut prepared, meta, reducer, fill, deadline } = self.begin(&mut held, operation, spec)?;
         let at = |e: Error| e.in_operation(operation.name(), u64::from(meta.call.sequence));
         let Some(mut task) = prepared.task.take() else {

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::lock::{Held, Lock};
 use crate::buffer::{ALIGN, Buf, Wire};
+use crate::engine::Group;
 use crate::error::{Result, argument};
 use bytemuck::Pod;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::Duration;
 /// What a call may choose; everything else comes from the settings.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How long the call may take before it fails on every rank.
+    /// How long the call may take before it fails on every rank (`None`: as the setting CIRCULANT_DEADLINE says).
     pub deadline: Option<Duration>,
     /// Blocks per message (`None`: by the rule). Must be equal on all ranks.
     pub blocks: Option<u32>,
@@ -33,8 +34,15 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    pub(super) fn new(lock: Arc<Lock>, context: Context) -> Self {
-        Self { lock, context: Arc::new(context), options: Options::default() }
+    /// Makes it known to the engine.
+    ///
+    /// # Errors
+    /// When an operator makes it.
+    pub(super) fn new(lock: Arc<Lock>, context: Context, options: Options) -> Result<Self> {
+        let context = Arc::new(context);
+        let known: Arc<dyn Group> = Arc::clone(&context) as _;
+        lock.hold()?.engine.register(context.id, Arc::downgrade(&known));
+        Ok(Self { lock, context, options })
     }
 
     /// Our rank in it.
@@ -80,13 +88,13 @@ impl Communicator {
                 align_of::<T>()
             )));
         }
-        let mut held = self.hold();
+        let mut held = self.hold()?;
         let shared = &mut *held;
         let block = shared.arena.alloc(bytes, shared.engine.transport())?;
         Ok(Buf::new(block, len))
     }
 
-    pub(super) fn hold(&self) -> Held<'_> {
+    pub(super) fn hold(&self) -> Result<Held<'_>> {
         self.lock.hold()
     }
 

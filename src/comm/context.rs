@@ -1,7 +1,7 @@
 //! What makes a communicator: its number, its ranks, our place among them, and how many calls it has seen.
 
 use super::desk::Seat;
-use crate::engine::CallId;
+use crate::engine::{CallId, Group};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -87,5 +87,18 @@ impl Context {
     /// The number of the call that begins now. Taken under the world's lock.
     pub(super) fn next_call(&self) -> CallId {
         CallId { comm: self.id, sequence: self.calls.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Group for Context {
+    fn next_call(&self) -> u32 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    fn has(&self, world_rank: u32) -> bool {
+        match &self.members {
+            Members::World(size) => world_rank < *size,
+            Members::List(list) => list.contains(&world_rank),
+        }
     }
 }

@@ -73,7 +73,7 @@ impl<T: Pod> Flight<T> {
             Ok(shadow) => (spec, shadow),
             Err(e) => (Err(e), None),
         };
-        let mut held = comm.hold();
+        let mut held = comm.hold()?;
         let Begun { mut prepared, meta, reducer, deadline, .. } = comm.begin(&mut held, operation, spec)?;
         let binding = Binding {
             input: match (&input, &shadow) {
@@ -111,7 +111,7 @@ impl<T: Pod> Flight<T> {
 
     /// Starts a run; all but the first take a number of their own (`again`).
     pub(super) fn start(&mut self, again: bool) -> Result<()> {
-        let mut held = self.comm.hold();
+        let mut held = self.comm.hold()?;
         held.engine.healthy()?;
         let Some(task) = self.prepared.as_mut().and_then(|p| p.task.take()) else {
             return Err(argument("a persistent operation was started twice").help("wait for it first"));
@@ -130,7 +130,7 @@ impl<T: Pod> Flight<T> {
     /// Whether nothing is under way; progresses everything once.
     pub(super) fn test(&mut self) -> Result<bool> {
         let Some(slot) = self.running else { return Ok(true) };
-        let mut held = self.comm.hold();
+        let mut held = self.comm.hold()?;
         if !held.engine.test(slot, &mut self.waiting)? {
             return Ok(false);
         }
@@ -142,8 +142,9 @@ impl<T: Pod> Flight<T> {
     }
 
     pub(super) fn wait(&mut self) -> Result<()> {
-        let Some(slot) = self.running.take() else { return Ok(()) };
-        let mut held = self.comm.hold();
+        let Some(slot) = self.running else { return Ok(()) };
+        let mut held = self.comm.hold()?;
+        self.running = None;
         let deadline = self.comm.deadline().unwrap_or(held.deadline);
         let mut waiting = Waiting::new(self.meta, deadline);
         while !held.engine.turn(slot, &mut waiting)? {
@@ -168,8 +169,9 @@ impl<T: Pod> Flight<T> {
     pub(super) fn retire(&mut self) {
         if let Some(prepared) = self.prepared.take()
             && prepared.task.as_ref().is_some_and(|t| !t.persistent)
+            && let Ok(mut held) = self.comm.hold()
         {
-            self.comm.hold().keep(prepared);
+            held.keep(prepared);
         }
     }
 
@@ -193,8 +195,18 @@ impl<T: Pod> Flight<T> {
 impl<T: Pod> Drop for Flight<T> {
     fn drop(&mut self) {
         // Peers may still write into our buffers: finish, or close the endpoint, before they are freed.
-        if self.running.is_some() && self.wait().is_err() {
-            self.comm.hold().engine.shut();
+        if self.running.is_none() || self.wait().is_ok() {
+            return;
+        }
+        match self.comm.hold() {
+            Ok(mut held) => held.engine.shut(),
+            // Inside an operator: the operation goes on, so its memory stays.
+            Err(_) => std::mem::forget((
+                self.prepared.take(),
+                self.input.take(),
+                self.output.take(),
+                self.shadow.take(),
+            )),
         }
     }
 }

@@ -64,11 +64,11 @@ impl Communicator {
         }
         let ranks = u32::try_from(first.size()).unwrap_or(u32::MAX);
         let made = self.create_agreed(&first.union(second), u64::from(ranks) << 32)?;
-        Ok(made.map(|made| {
-            let Context { id, ref members, rank, .. } = *made.context;
-            let context = Arc::new(Context::new(id, members.clone(), rank).between(ranks));
-            Intercommunicator { union: Communicator { context, ..made } }
-        }))
+        let Some(made) = made else { return Ok(None) };
+        let Context { id, ref members, rank, .. } = *made.context;
+        let context = Context::new(id, members.clone(), rank).between(ranks);
+        let union = Communicator::new(Arc::clone(&made.lock), context, made.options.clone())?;
+        Ok(Some(Intercommunicator { union }))
     }
 }
 

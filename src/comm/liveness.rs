@@ -1,7 +1,7 @@
 //! Who is gone: what the launcher says, and the processes of neighbours on our own host.
 
 use super::world::{SharedLaunch, lock};
-use crate::engine::Liveness;
+use crate::engine::{Liveness, ProcessState};
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -13,13 +13,23 @@ pub(super) struct Watch {
     /// Readable when one of `processes` has ended; the event says which rank.
     ended: Option<OwnedFd>,
     _processes: Vec<OwnedFd>,
+    /// (rank, process) of the neighbours on our host.
+    same_host: Box<[(u32, u32)]>,
+}
+
+/// What the system says of a process of this host.
+pub(super) fn process_state(pid: u32) -> Option<ProcessState> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The state follows the name, which is in parentheses and may hold anything.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    Some(if rest.starts_with(['T', 't']) { ProcessState::Stopped } else { ProcessState::Lives })
 }
 
 impl Watch {
     /// Watches the `(rank, process)` pairs, as far as the kernel lets us: one that cannot be watched still
     /// shows by its silence.
     pub(super) fn new(launch: SharedLaunch, same_host: &[(u32, u32)]) -> Self {
-        let mut watch = Self { launch, ended: None, _processes: Vec::new() };
+        let mut watch = Self { launch, ended: None, _processes: Vec::new(), same_host: same_host.into() };
         let others = same_host.iter().filter(|(_, pid)| *pid != std::process::id());
         let Ok(poll) = epoll::create(epoll::CreateFlags::CLOEXEC) else { return watch };
         for (rank, pid) in others {
@@ -46,5 +56,10 @@ impl Liveness for Watch {
         let n = epoll::wait(self.ended.as_ref()?, &mut events[..], Some(&now)).unwrap_or(0);
         let rank = events.get(..n)?.first()?.data.u64();
         Some((u32::try_from(rank).ok()?, "ended".to_owned()))
+    }
+
+    fn state(&mut self, rank: u32) -> Option<ProcessState> {
+        let (_, pid) = self.same_host.iter().find(|(known, _)| *known == rank)?;
+        process_state(*pid)
     }
 }

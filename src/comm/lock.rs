@@ -1,8 +1,8 @@
-//! The lock around a world's engine, and how who waits in a call lets other threads use it meanwhile.
+//! The lock around a world's engine, and how a call that waits lets other threads use it meanwhile.
 
 use super::world::Shared;
 use crate::buffer::Wire;
-use crate::error::Error;
+use crate::error::{Error, Result, argument};
 use crate::transport::{Borrow, Transport};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +14,14 @@ pub(super) struct Lock {
     shared: Mutex<Shared>,
     /// Threads that want it and do not have it.
     waiting: AtomicUsize,
+    /// The thread that has it; 0: none.
+    owner: AtomicUsize,
+}
+
+/// A number of this thread: no other one has it while this thread lives.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
 /// The lock, held.
@@ -25,21 +33,33 @@ pub(super) struct Held<'a> {
 
 impl Lock {
     pub(super) fn new(shared: Shared) -> Self {
-        Self { shared: Mutex::new(shared), waiting: AtomicUsize::new(0) }
+        Self { shared: Mutex::new(shared), waiting: AtomicUsize::new(0), owner: AtomicUsize::new(0) }
     }
 
     /// Takes the engine. If a call panicked, its operation is lost half way: nothing more can be done then.
-    pub(super) fn hold(&self) -> Held<'_> {
-        Held { lock: self, guard: Some(self.guard()) }
+    ///
+    /// # Errors
+    /// When this thread has it already: an operator calls into the world that it works for.
+    pub(super) fn hold(&self) -> Result<Held<'_>> {
+        if self.owner.load(Ordering::Relaxed) == this_thread() {
+            return Err(argument("an operator calls into the world whose reduction it works for")
+                .help("call it before or after the reduction, or in another world"));
+        }
+        Ok(self.held(self.guard()))
     }
 
-    /// Takes the engine if nobody has it.
+    /// Takes the engine if no thread has it.
     pub(super) fn try_hold(&self) -> Option<Held<'_>> {
         match self.shared.try_lock() {
-            Ok(guard) => Some(Held { lock: self, guard: Some(guard) }),
-            Err(TryLockError::Poisoned(_)) => Some(self.hold()),
+            Ok(guard) => Some(self.held(guard)),
+            Err(TryLockError::Poisoned(_)) => self.hold().ok(),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    fn held<'a>(&'a self, guard: MutexGuard<'a, Shared>) -> Held<'a> {
+        self.owner.store(this_thread(), Ordering::Relaxed);
+        Held { lock: self, guard: Some(guard) }
     }
 
     fn guard(&self) -> MutexGuard<'_, Shared> {
@@ -69,6 +89,7 @@ impl Held<'_> {
         if others == 0 {
             return;
         }
+        self.lock.owner.store(0, Ordering::Relaxed);
         self.guard = None;
         for _ in 0..COURTESY {
             std::thread::yield_now();
@@ -77,7 +98,14 @@ impl Held<'_> {
             }
         }
         self.guard = Some(self.lock.guard());
+        self.lock.owner.store(this_thread(), Ordering::Relaxed);
         self.engine.crowded = true;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.lock.owner.store(0, Ordering::Relaxed);
     }
 }
 

@@ -153,9 +153,12 @@ impl Communicator {
     }
 
     /// The figures that algorithms and blocks are chosen by, and where they come from.
-    pub fn machine(&self) -> (Machine, Source) {
-        let held = self.hold();
-        (*held.selection.machine(), held.model.source())
+    ///
+    /// # Errors
+    /// Inside an operator.
+    pub fn machine(&self) -> Result<(Machine, Source)> {
+        let held = self.hold()?;
+        Ok((*held.selection.machine(), held.model.source()))
     }
 
     /// What every algorithm would cost for a call on this communicator; the first is the one that would be taken if
@@ -164,7 +167,7 @@ impl Communicator {
     /// # Errors
     /// When no algorithm can do it.
     pub fn candidates(&self, operation: Operation, arguments: &Arguments) -> Result<Vec<Candidate>> {
-        let held = self.hold();
+        let held = self.hold()?;
         let arguments = held.completed(&self.context, operation, arguments.clone(), &self.options);
         let (name, reproducible) = (self.options.algorithm.as_deref(), self.options.reproducible);
         let chosen = held.selection.choose(operation, &arguments, name, reproducible)?;
@@ -195,18 +198,18 @@ impl Communicator {
             Some(other) => {
                 let other = u32::try_from(other).unwrap_or(u32::MAX);
                 let pair = Pair { peer: self.context.members.world_rank(other), leads: self.rank() == first };
-                let mut guard = self.hold();
+                let mut guard = self.hold()?;
                 let shared = &mut *guard;
                 let deadline = self.deadline().unwrap_or(shared.deadline);
                 Some(body(shared, pair, deadline).map_err(|e| shared.engine.fail(e))?)
             }
             None => {
-                self.hold().engine.lazy = true;
+                self.hold()?.engine.lazy = true;
                 None
             }
         };
         let after = self.barrier();
-        self.hold().engine.lazy = false;
+        self.hold()?.engine.lazy = false;
         after.map(|()| result)
     }
 }

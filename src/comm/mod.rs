@@ -30,6 +30,7 @@ mod communicator;
 mod context;
 mod desk;
 mod directory;
+mod finalize;
 mod flight;
 mod group;
 mod inter;

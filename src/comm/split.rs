@@ -56,7 +56,7 @@ impl Communicator {
     pub fn split(&self, colour: Option<i64>, key: i64) -> Result<Option<Self>> {
         // Taken at once: another thread may be splitting another communicator.
         let (led, ticket) = {
-            let mut held = self.hold();
+            let mut held = self.hold()?;
             held.led += 1;
             (u64::from(held.led), if colour.is_some() { held.ticket() } else { 0 })
         };
@@ -83,7 +83,7 @@ impl Communicator {
     /// As [`Communicator::bcast`].
     pub fn split_by_node(&self) -> Result<Self> {
         let ours = self.context.members.world_rank(self.context.rank);
-        let node = self.hold().nodes.get(ours as usize).copied().unwrap_or(0);
+        let node = self.hold()?.nodes.get(ours as usize).copied().unwrap_or(0);
         let made = self.split(Some(i64::from(node)), 0)?;
         made.ok_or_else(|| Error::new(ErrorKind::Argument, "a node without us"))
     }
@@ -125,7 +125,10 @@ impl Communicator {
 
     /// Tells all ranks of an error that no single operation has met.
     pub(super) fn refuse_here(&self, e: Error) -> Error {
-        self.hold().engine.fail(e)
+        match self.hold() {
+            Ok(mut held) => held.engine.fail(e),
+            Err(inside) => inside,
+        }
     }
 
     /// The communicator of these ranks (of ours), of which the first has led `led` others before, with our ticket and
@@ -137,7 +140,7 @@ impl Communicator {
         };
         let id = u64::from(list[0]) << 32 | led;
         // A rank that is not in order costs a list; all in order is the world again.
-        let mut held = self.hold();
+        let mut held = self.hold()?;
         let size = held.engine.size();
         let places: Vec<(u32, u64)> = list.iter().copied().zip(tickets.iter().copied()).collect();
         let seat = held.seat(ticket, &places);
@@ -147,6 +150,6 @@ impl Communicator {
             false => Members::List(list),
         };
         let context = Context::new(id, members, u32::try_from(rank).unwrap_or(u32::MAX)).on(seat);
-        Ok(Self { lock: Arc::clone(&self.lock), context: Arc::new(context), options: self.options.clone() })
+        Self::new(Arc::clone(&self.lock), context, self.options.clone())
     }
 }

@@ -2,7 +2,8 @@
 //! that ranks share, and a rank that dies or stops while it holds one stops its neighbours inside libfabric,
 //! where no deadline of ours is looked at. A thread notices that, says who is gone, and ends the process.
 
-use crate::engine::{Beat, Liveness};
+use super::liveness::process_state;
+use crate::engine::{Beat, Liveness, ProcessState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,11 +53,7 @@ impl Watchdog {
 
     /// A neighbour whose process is stopped.
     fn stopped(&self) -> Option<u32> {
-        let still = |(_, pid): &&(u32, u32)| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // The state follows the name, which is in parentheses and may hold anything.
-            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
-        };
+        let still = |(_, pid): &&(u32, u32)| process_state(*pid) == Some(ProcessState::Stopped);
         self.same_host.iter().find(still).map(|(rank, _)| *rank)
     }
 

@@ -1,7 +1,7 @@
 //! Start-up and shutdown: launcher, settings, wire, neighbours.
 
 use super::call::Cache;
-use super::communicator::Communicator;
+use super::communicator::{Communicator, Options};
 use super::context::{Context, Members};
 use super::desk::Desks;
 use super::directory::Table;
@@ -11,7 +11,7 @@ use super::measure::flow;
 use super::meet::{Addresses, Met, meet};
 use super::progress::Progress;
 use super::watchdog::Watchdog;
-use crate::buffer::{Arena, Wire};
+use crate::buffer::Arena;
 use crate::config::Config;
 use crate::engine::{Engine, Identity, Setup};
 use crate::error::{Error, ErrorKind, Result};
@@ -95,12 +95,12 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// # Ok::<(), circulant::Error>(())
 /// ```
 pub struct World {
-    comm: Communicator,
-    launch: SharedLaunch,
+    pub(super) comm: Communicator,
+    pub(super) launch: SharedLaunch,
     provider: String,
     launcher: String,
     nodes: Arc<[u32]>,
-    config: Config,
+    pub(super) config: Config,
     /// Moves things on between calls, if the settings want it; ends with the world.
     _progress: Option<Progress>,
 }
@@ -198,21 +198,21 @@ impl World {
         comm.barrier()
     }
 
-    /// All ranks once more, for calls that the user's are not counted after; one for each `purpose`.
-    fn aside(&self, purpose: u64) -> Communicator {
+    /// All ranks once more, for calls that are not counted among the user's; one for each `purpose`.
+    pub(super) fn aside(&self, purpose: u64) -> Result<Communicator> {
         let whole = &self.comm.context;
         let context = Context::new(u64::MAX - purpose, whole.members.clone(), whole.rank);
-        Communicator::new(Arc::clone(&self.comm.lock), context)
+        Communicator::new(Arc::clone(&self.comm.lock), context, Options::default())
     }
 
     /// Takes the figures that hold for where the ranks are; measures them in haste if nobody knows them.
     fn settle(&mut self) -> Result<()> {
-        let model = self.comm.hold().model;
+        let model = self.comm.hold()?.model;
         // The first rank on another node than rank 0; else it is rank 1.
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
         if self.size() > 1 && select::probes(&self.provider, &self.config, &model)? {
-            probed = Some(self.aside(0).probe([0, other.unwrap_or(1)], model.wire())?);
+            probed = Some(self.aside(0)?.probe([0, other.unwrap_or(1)], model.wire())?);
         }
         match probed.is_some() || other.is_none() {
             true => self.retune(probed),
@@ -227,14 +227,14 @@ impl World {
             model = model.on_one_node();
         }
         let window = self.config.bytes("window")?;
-        self.comm.hold().retune(model, window);
+        self.comm.hold()?.retune(model, window);
         tracing::debug!(?model, "figures");
         Ok(())
     }
 
-    /// What this process has done so far.
+    /// What this process has done so far. Inside an operator all of it is 0.
     pub fn stats(&self) -> Stats {
-        let held = self.comm.hold();
+        let Ok(held) = self.comm.hold() else { return Stats::default() };
         let (c, buffers) = (held.engine.stats(), held.arena.live() as u64);
         Stats {
             buffers,
@@ -249,35 +249,6 @@ impl World {
         }
     }
 
-    /// Says goodbye: waits until all ranks came here, requests that were forgotten have ended too, and no data is
-    /// left in sockets; then closes.
-    ///
-    /// # Errors
-    /// When a rank does not come in time, or the provider or the launcher fails.
-    pub fn finalize(self) -> Result<()> {
-        self.comm().barrier()?;
-        let mut shared = self.comm.hold();
-        let deadline = shared.deadline;
-        shared.engine.goodbye(deadline)?;
-        if self.size() > 1 {
-            // Nobody closes before everybody has read the last goodbye. Ours may need our help to leave, so the
-            // wire is kept going meanwhile.
-            std::thread::scope(|scope| {
-                let fence = scope.spawn(|| lock(&self.launch).fence(deadline));
-                while !fence.is_finished() {
-                    shared.engine.keep_going();
-                }
-                fence.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Launch, "the fence panicked")))
-            })?;
-        }
-        if let Err(e) = shared.engine.close() {
-            // Peers may still reach it.
-            std::mem::forget(shared.arena.clone());
-            return Err(e);
-        }
-        lock(&self.launch).finalize()
-    }
-
     /// Asks the launcher to end the whole job with `code`.
     pub fn abort(self, code: i32, message: &str) {
         lock(&self.launch).abort(code, message);
@@ -287,7 +258,9 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         // After an error the endpoint is closed already; otherwise this rank just vanishes.
-        self.comm.hold().engine.shut();
+        if let Ok(mut held) = self.comm.hold() {
+            held.engine.vanish();
+        }
     }
 }
 
@@ -366,6 +339,7 @@ fn start(
         size: size32,
         neighbours,
         flow: flow(&model, config.bytes("window")?),
+        warn_after: config.seconds("warn-after")?,
         names: Operation::name_of,
     };
     let launch: SharedLaunch = Arc::new(Mutex::new(launch));
@@ -393,7 +367,7 @@ fn start(
     let members = Members::World(size32);
     let seat = shared.world_seat(&members);
     let context = Context::new(0, members, rank32).on(seat);
-    let comm = Communicator::new(Arc::new(Lock::new(shared)), context);
+    let comm = Communicator::new(Arc::new(Lock::new(shared)), context, Options::default())?;
     let progress = match config.text("progress") {
         "calls" => None,
         "thread" => Some(Progress::start(&comm.lock)?),
@@ -407,13 +381,13 @@ fn start(
         world.comm().barrier()?;
     }
     if let Some(address) = address {
-        let table = Table::gather(&world.aside(1), &address)?;
-        world.comm.hold().engine.look_up_in(Box::new(table));
+        let table = Table::gather(&world.aside(1)?, &address)?;
+        world.comm.hold()?.engine.look_up_in(Box::new(table));
     }
     if world.nodes.is_empty() {
         world.nodes = nodes_by_host(&world.comm(), identity.host)?.into();
-        world.comm.hold().nodes = Arc::clone(&world.nodes);
-        world.comm.hold().selection.place(&world.nodes);
+        world.comm.hold()?.nodes = Arc::clone(&world.nodes);
+        world.comm.hold()?.selection.place(&world.nodes);
     }
     world.settle()?;
     tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");

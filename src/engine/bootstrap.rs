@@ -159,7 +159,7 @@ impl Engine {
     fn exchange(&mut self, neighbours: &[u32], binding: &Binding, deadline: Duration) -> Result<()> {
         let n = neighbours.len();
         let mut put_to = vec![false; n];
-        let give_up = Instant::now() + deadline.min(super::FOR_EVER);
+        let give_up = Instant::now() + deadline.min(crate::config::FOR_EVER);
         loop {
             let events = self.progress()?;
             let mut complete = true;

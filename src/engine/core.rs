@@ -1,6 +1,5 @@
 //! The engine's state, apart from the transport: what arrivals and messages do to it.
 
-use super::Setup;
 use super::bank::Bank;
 use super::bootstrap::Places;
 use super::eager::{CREDITS, Credits, Head};
@@ -10,10 +9,12 @@ use super::message::{
 };
 use super::small::Smalls;
 use super::task::Task;
+use super::{FINALIZE, Group, Setup};
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Sink, Taking};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Weak;
 use std::time::Instant;
 
 /// What was done so far.
@@ -75,6 +76,12 @@ pub(crate) struct Core {
     /// The transport refused a put: it has to be asked again.
     pub(super) refused: bool,
     pub(super) byes: HashSet<u32>,
+    /// Communicators by number, as long as they live.
+    pub(super) groups: HashMap<u64, Weak<dyn Group>>,
+    /// So many of them lived when the others were last forgotten.
+    living: usize,
+    /// No call begins any more.
+    pub(super) finalizing: bool,
     pub(crate) counts: Counts,
 }
 
@@ -162,6 +169,9 @@ impl Core {
             puts_left: 0,
             refused: false,
             byes: HashSet::new(),
+            groups: HashMap::new(),
+            living: 0,
+            finalizing: false,
             counts: Counts::default(),
         }
     }
@@ -190,6 +200,20 @@ impl Core {
         self.tasks.iter_mut().for_each(|t| *t = None);
         self.bank.clear();
         self.outbox.clear();
+    }
+
+    /// Knows the communicator `comm` from now on, as long as it lives.
+    pub(super) fn register(&mut self, comm: u64, group: Weak<dyn Group>) {
+        if self.groups.len() > 2 * self.living + 8 {
+            self.groups.retain(|_, group| group.strong_count() > 0);
+            self.living = self.groups.len();
+        }
+        self.groups.insert(comm, group);
+    }
+
+    /// The name of the operation with this code.
+    pub(super) fn name_of(&self, code: u8) -> &'static str {
+        if code == FINALIZE { "finalize" } else { (self.setup.names)(code) }
     }
 
     pub(super) fn free_slot(&mut self) -> Result<u8> {
@@ -346,7 +370,7 @@ impl Core {
 
     pub(super) fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
         let n = call.sequence;
-        let (theirs_name, mine_name) = ((self.setup.names)(theirs), (self.setup.names)(mine));
+        let (theirs_name, mine_name) = (self.name_of(theirs), self.name_of(mine));
         let what = if theirs == mine {
             format!("rank {from} called {mine_name} #{n} with other arguments than rank {}", self.setup.rank)
         } else {
@@ -391,7 +415,7 @@ impl Core {
         let (text, help) = text.split_once(HELP).unwrap_or((text, ""));
         let mut e = Error::new(kind_of(kind), text).at_rank(self.setup.rank as usize);
         if mark.code != 0 {
-            e = e.in_operation((self.setup.names)(mark.code), u64::from(mark.call.sequence));
+            e = e.in_operation(self.name_of(mark.code), u64::from(mark.call.sequence));
         }
         if culprit != NONE {
             e = e.with_peer(culprit as usize);

@@ -327,6 +327,7 @@ mod tests {
             size: 50,
             neighbours: vec![neighbour],
             flow: Flow { window: 1, patience: Duration::ZERO },
+            warn_after: Duration::ZERO,
             names: |_| "test",
         };
         let (mut ours, mut theirs) = (Core::new(setup(3, 7)), Core::new(setup(7, 3)));

@@ -1,8 +1,8 @@
-//! How errors travel, and how a rank that waits in vain finds out who is to blame.
+//! How errors travel, and how a rank learns that another one is gone.
 
+use super::Engine;
 use super::core::Suspect;
-use super::message::{CallId, HELP, Mark, Message, NONE, Status, kind_code};
-use super::{Engine, Waiting};
+use super::message::{CallId, HELP, Message, NONE, kind_code};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};
@@ -16,8 +16,6 @@ const SETTLE: Duration = Duration::from_millis(30);
 const SUSPICION: Duration = Duration::from_millis(600);
 /// Answers to a question of this age are as good as new ones.
 const FRESH: Duration = Duration::from_secs(1);
-/// How many different doings a time-out tells of.
-const TOLD: usize = 8;
 
 impl Engine {
     /// Ends the world because of `error`, met here: tells everybody, then closes the endpoint. Returns the
@@ -34,7 +32,7 @@ impl Engine {
         let mut error = error.at_rank(self.core.setup.rank as usize);
         let now = self.core.status.entered;
         if now != self.core.status.completed {
-            error = error.in_operation((self.core.setup.names)(now.code), u64::from(now.call.sequence));
+            error = error.in_operation(self.core.name_of(now.code), u64::from(now.call.sequence));
         }
         if let Some(limits) = &self.limits {
             error = error.over(limits.provider.clone());
@@ -142,102 +140,5 @@ impl Engine {
             self.core.gossip(origin, &Message::Query { origin, round });
         }
         self.core.asked_round = self.core.query_round;
-    }
-
-    /// The error of a wait that lasted too long: what is missing, and what every rank says to be doing.
-    pub(super) fn timed_out(&self, waiting: &Waiting) -> Error {
-        let core = &self.core;
-        let mut text = format!("nothing more came within {} s", waiting.deadline.as_secs_f64());
-        let (mut culprit, mut round) = (None, None);
-        // Of several operations in flight the one that is waited for.
-        let call = if waiting.what.code == 0 { core.status.entered.call } else { waiting.what.call };
-        let tasks = || core.active.iter().filter_map(|s| core.task_ref(*s));
-        let waited = tasks().find(|t| t.meta.call == call).or_else(|| tasks().next());
-        let awaited = waiting.peer.map(|peer| (peer, 0, "it has not come to this call".to_owned()));
-        let missing = awaited.or_else(|| waited.and_then(super::task::Task::missing));
-        if let Some((peer, r, what)) = missing {
-            text.push_str(&format!(" (waiting for rank {peer}: {what})"));
-            culprit = Some(peer);
-            round = Some(r);
-        }
-        let silent: Vec<u32> = (0..core.setup.size)
-            .filter(|r| *r != core.setup.rank)
-            .filter(|r| core.statuses.get(r).is_none_or(|(round, _)| *round < core.asked_round))
-            .collect();
-        let doing = self.doings();
-        // Who says nothing is to blame; else who is behind; else who is elsewhere.
-        let behind = doing.iter().find(|(s, _)| s.entered.call != call);
-        if let Some(rank) = silent.first().or(behind.and_then(|(_, ranks)| ranks.first())) {
-            culprit = Some(*rank);
-        }
-        if !silent.is_empty() {
-            let verb = if silent.len() == 1 { "does" } else { "do" };
-            text.push_str(&format!("; {} {verb} not answer: stopped, hung or not in a call", ranks(&silent)));
-        }
-        // Those furthest behind come first.
-        for (status, who) in doing.iter().take(TOLD) {
-            let verb = if who.len() == 1 { "is" } else { "are" };
-            let completed = self.told(status.completed);
-            text.push_str(&format!(
-                "; {} {verb} in {} (completed {completed})",
-                ranks(who),
-                self.told(status.entered)
-            ));
-        }
-        if doing.len() > TOLD {
-            text.push_str("; the others are elsewhere");
-        }
-        let mut e = Error::new(ErrorKind::Timeout, text)
-            .help("raise CIRCULANT_DEADLINE (--deadline) if the ranks are only slow");
-        if let Some(peer) = culprit {
-            e = e.with_peer(peer as usize);
-        }
-        if let Some(round) = round {
-            e = e.in_round(round);
-        }
-        e
-    }
-
-    /// Who does what, ranks that do the same together; those furthest behind first.
-    fn doings(&self) -> Vec<(Status, Vec<u32>)> {
-        let mut list: Vec<(Status, Vec<u32>)> = Vec::new();
-        let answers = self.core.statuses.iter().filter(|(_, (round, _))| *round >= self.core.asked_round);
-        let mut all: Vec<(u32, Status)> = answers.map(|(r, (_, s))| (*r, *s)).collect();
-        all.push((self.core.setup.rank, self.core.status));
-        all.sort_by_key(|(r, s)| (s.entered.call.sequence, s.entered.code, *r));
-        all.dedup_by_key(|(r, _)| *r);
-        for (rank, status) in all {
-            match list.iter_mut().find(|(s, _)| *s == status) {
-                Some((_, who)) => who.push(rank),
-                None => list.push((status, vec![rank])),
-            }
-        }
-        list
-    }
-
-    fn told(&self, mark: Mark) -> String {
-        match mark.code {
-            0 => "nothing yet".to_owned(),
-            code => {
-                let CallId { comm, sequence } = mark.call;
-                let of = match comm {
-                    0 => String::new(),
-                    _ => format!(" of communicator {}.{}", comm >> 32, comm & u64::from(u32::MAX)),
-                };
-                format!("{} #{sequence}{of}", (self.core.setup.names)(code))
-            }
-        }
-    }
-}
-
-/// "rank 3" or "ranks 3, 5, … (12 in all)".
-fn ranks(list: &[u32]) -> String {
-    match list {
-        [one] => format!("rank {one}"),
-        _ => {
-            let shown: Vec<String> = list.iter().take(8).map(u32::to_string).collect();
-            let more = if list.len() > 8 { format!(", … ({} in all)", list.len()) } else { String::new() };
-            format!("ranks {}{more}", shown.join(", "))
-        }
     }
 }

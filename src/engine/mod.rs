@@ -24,6 +24,7 @@ mod taking;
 mod task;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
@@ -35,19 +36,43 @@ pub(crate) use raw::Pair;
 
 use message::Mark;
 pub(crate) use task::{Meta, Task};
+pub(crate) use waiting::Waiting;
 
 use crate::buffer::{Binding, ForkMark, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Borrow, Limits, MESSAGE_MAX, Posted, Sink, Transport};
 use message::{Message, NONE};
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Tells the engine of ranks that ended, from outside the wire (launcher, process watch).
 pub(crate) trait Liveness: Send + std::fmt::Debug {
     /// A rank that is gone, and how it ended. Never waits.
     fn gone(&mut self) -> Option<(u32, String)>;
+
+    /// The state of a rank's process, where that can be seen from here.
+    fn state(&mut self, _rank: u32) -> Option<ProcessState> {
+        None
+    }
+}
+
+/// What the system says of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProcessState {
+    /// It runs or sleeps.
+    Lives,
+    /// A signal or a debugger has stopped it.
+    Stopped,
+}
+
+/// A communicator as the engine sees it.
+pub(crate) trait Group: Send + Sync {
+    /// The number of its next call here: all lower ones have begun.
+    fn next_call(&self) -> u32;
+
+    /// Whether this world rank is a member.
+    fn has(&self, world_rank: u32) -> bool;
 }
 
 /// Finds the address of a rank that is no neighbour, when an operation needs it.
@@ -67,6 +92,8 @@ pub(crate) struct Setup {
     /// World ranks of the circulant neighbours, sorted, without us.
     pub(crate) neighbours: Vec<u32>,
     pub(crate) flow: Flow,
+    /// A wait that lasts longer says for whom, each time it has lasted so much longer.
+    pub(crate) warn_after: Duration,
     /// Names of operations by code, for messages about other ranks.
     pub(crate) names: fn(u8) -> &'static str,
 }
@@ -92,6 +119,8 @@ pub(crate) struct Engine {
     quiet: Option<Instant>,
     /// Several threads use this engine.
     pub(crate) crowded: bool,
+    /// The endpoint could not be closed: peers may still reach memory of ours.
+    unclosed: bool,
 }
 
 impl std::fmt::Debug for Engine {
@@ -103,10 +132,6 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// How often the slow checks (processes, launcher) are made while waiting.
-const LIVENESS_EVERY: Duration = Duration::from_millis(10);
-/// After so long a rank that waits for one other tells it so.
-const TELL_AFTER: Duration = Duration::from_millis(200);
 /// Naps are not shorter, as falling asleep and waking up take 50 µs and more: waits below 50 ms have none.
 const SHORTEST_NAP: Duration = Duration::from_micros(500);
 /// Nor longer.
@@ -114,6 +139,9 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// Sleeping in the transport takes no longer, where an event ends it and where not only that can be waited for.
 const LONG_REST: Duration = Duration::from_millis(4);
 const SHORT_REST: Duration = Duration::from_millis(1);
+/// The code of the last call of all, which is no operation.
+pub(crate) const FINALIZE: u8 = u8::MAX;
+
 /// How many waiting messages are tried each time.
 const FLUSH: usize = 64;
 
@@ -140,6 +168,7 @@ impl Engine {
             naps: false,
             quiet: None,
             crowded: false,
+            unclosed: false,
         }
     }
 
@@ -203,6 +232,16 @@ impl Engine {
         task.reset(meta, binding, &self.core.setup.flow);
         task.eager = if task.pairwise { 0 } else { eager::most(self.limits.as_ref()) };
         self.enter(task).map_err(|e| self.fail(e))
+    }
+
+    /// Knows the communicator `comm` from now on, as long as it lives.
+    pub(crate) fn register(&mut self, comm: u64, group: Weak<dyn Group>) {
+        self.core.register(comm, group);
+    }
+
+    /// No call begins any more: a rank that waits for us in one that we have not begun waits in vain.
+    pub(crate) fn finalizing(&mut self) {
+        self.core.finalizing = true;
     }
 
     /// From here on we are in this call, for all who ask.
@@ -289,7 +328,7 @@ impl Engine {
     pub(crate) fn test(&mut self, slot: u8, waiting: &mut Waiting) -> Result<bool> {
         self.healthy()?;
         if !self.core.finished(slot) && self.step(waiting)? {
-            waiting.clock = None;
+            waiting.begin_anew();
         }
         Ok(self.core.finished(slot))
     }
@@ -359,54 +398,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    /// Progresses once and, when nothing moved, looks whether to go on waiting. Says whether anything moved.
-    fn step(&mut self, waiting: &mut Waiting) -> Result<bool> {
-        let _inside = self.beat.enter();
-        let moved = match self.progress() {
-            Ok(moved) => moved > 0,
-            Err(e) => return Err(self.fail(waiting.named(e))),
-        };
-        if self.core.failure.is_some() {
-            return Err(self.fail_as_told());
-        }
-        if moved || waiting.polls == 0 {
-            self.quiet = None;
-        }
-        waiting.polls = waiting.polls.wrapping_add(1);
-        // A stream of events must not outrun the deadline, but each need not cost a look at the clock.
-        if moved && !waiting.polls.is_multiple_of(256) {
-            return Ok(true);
-        }
-        let now = Instant::now();
-        if !moved {
-            self.quiet.get_or_insert(now);
-        }
-        let deadline = waiting.deadline;
-        let clock = waiting.clock.get_or_insert_with(|| Clock::new(now, deadline));
-        if now >= clock.next_check {
-            clock.next_check = now + LIVENESS_EVERY;
-            if let Some(e) = self.check_liveness(now) {
-                return Err(self.fail(waiting.named(e)));
-            }
-        }
-        if now >= clock.tell_at && waiting.peer.is_some() {
-            clock.tell_at = now + FOR_EVER;
-            self.tell_late(waiting);
-        }
-        let Some(clock) = &mut waiting.clock else { return Ok(moved) };
-        if now >= clock.ask_at && !clock.asked {
-            clock.asked = true;
-            // Who comes by seldom gives the others this time to answer.
-            clock.give_up = clock.give_up.max(now + ask_before(deadline));
-            self.ask_everybody();
-        }
-        if now >= clock.give_up {
-            let e = self.timed_out(waiting);
-            return Err(self.fail(waiting.named(e)));
-        }
-        Ok(moved)
     }
 
     /// Moves everything on that can move; returns how much did. That puts of ours have left does not count: whoever waits
@@ -494,10 +485,11 @@ impl Engine {
         if self.transport.is_none() {
             return Ok(());
         }
+        let what = Meta { name: "finalize", ..Meta::default() };
         // Requests that were forgotten: their puts are still on their way.
-        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut Core::idle)?;
+        self.wait_for(&mut Waiting::new(what, deadline), &mut Core::idle)?;
         self.core.flood(&Message::Bye, NONE);
-        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| {
+        self.wait_for(&mut Waiting::new(what, deadline), &mut |core| {
             core.byes.len() >= core.setup.neighbours.len() && core.outbox.is_empty()
         })
     }
@@ -517,9 +509,16 @@ impl Engine {
     pub(crate) fn close(&mut self) -> Result<()> {
         let _inside = self.beat.enter();
         self.core.end(|| Error::new(ErrorKind::Aborted, "the world was finalized"));
-        match self.transport.take() {
-            Some(mut t) => t.close(),
-            None => Ok(()),
+        let Some(mut t) = self.transport.take() else { return Ok(()) };
+        let closed = t.close();
+        self.unclosed = closed.is_err();
+        closed
+    }
+
+    /// Ends the world without a word, unless [`Engine::close`] has tried to.
+    pub(crate) fn vanish(&mut self) {
+        if !self.unclosed {
+            self.shut();
         }
     }
 }
@@ -547,9 +546,11 @@ impl Wire for Engine {
             // Closing would end the parent's connections, which are the same ones.
             std::mem::forget(self.transport.take());
         }
-        if let Some(mut t) = self.transport.take()
-            && let Err(e) = t.close()
-        {
+        let error = self.transport.take().and_then(|mut t| t.close().err());
+        let error = error
+            .map(|e| e.to_string())
+            .or_else(|| self.unclosed.then(|| "the endpoint could not be closed by finalize".to_owned()));
+        if let Some(e) = error {
             // Returning would hand memory back that a peer can still reach.
             eprintln!("circulant: rank {}: {e}; aborting to protect borrowed memory", self.core.setup.rank);
             std::process::abort();
@@ -564,67 +565,6 @@ impl Wire for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         // Before any memory that peers know is unmapped.
-        self.shut();
-    }
-}
-
-/// One wait: for what, how long, since when.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    what: Meta,
-    deadline: Duration,
-    /// Whom it is for, where that is one.
-    peer: Option<u32>,
-    polls: u32,
-    /// Made when nothing moved for the first time: a call that need not wait needs no clock.
-    clock: Option<Clock>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    next_check: Instant,
-    /// When to tell the one we wait for.
-    tell_at: Instant,
-    ask_at: Instant,
-    asked: bool,
-    give_up: Instant,
-}
-
-/// Longer deadlines are taken for this: no clock counts for ever.
-const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86400);
-
-impl Waiting {
-    /// A wait for the operation `what` (the default: for something else).
-    pub(crate) fn new(what: Meta, deadline: Duration) -> Self {
-        Self { what, deadline: deadline.min(FOR_EVER), peer: None, polls: 0, clock: None }
-    }
-
-    /// How often it was looked at.
-    pub(crate) fn turns(&self) -> u32 {
-        self.polls
-    }
-
-    fn named(&self, e: Error) -> Error {
-        if self.what.name.is_empty() {
-            return e;
-        }
-        e.in_operation(self.what.name, u64::from(self.what.call.sequence))
-    }
-}
-
-/// How long before the end the others are asked what they do.
-fn ask_before(deadline: Duration) -> Duration {
-    (deadline / 4).min(Duration::from_secs(1))
-}
-
-impl Clock {
-    fn new(now: Instant, deadline: Duration) -> Self {
-        Self {
-            next_check: now + LIVENESS_EVERY,
-            tell_at: now + (deadline / 8).min(TELL_AFTER),
-            ask_at: now + (deadline - ask_before(deadline)),
-            asked: false,
-            give_up: now + deadline,
-        }
+        self.vanish();
     }
 }

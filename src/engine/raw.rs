@@ -125,7 +125,7 @@ impl Engine {
     ) -> Result<()> {
         let pieces = self.raw_pieces(bytes);
         let step = (bytes as u64).div_ceil(pieces);
-        let give_up = Instant::now() + deadline.min(super::FOR_EVER);
+        let give_up = Instant::now() + deadline.min(crate::config::FOR_EVER);
         for i in 0..pieces {
             let offset = i * step;
             let len = step.min(bytes as u64 - offset);

@@ -3,7 +3,8 @@
 
 use super::message::{CallId, Mark, Message};
 use super::{Counts, Engine, Meta, Waiting};
-use crate::error::{Error, Result};
+use crate::config::FOR_EVER;
+use crate::error::{Error, ErrorKind, Result};
 
 /// How many such calls are remembered, to compare with what others do instead.
 const REMEMBERED: usize = 64;
@@ -43,7 +44,7 @@ impl Engine {
         smalls.list[smalls.begun % REMEMBERED] = (meta.call, meta.code, meta.hash);
         smalls.begun = smalls.begun.wrapping_add(1);
         if smalls.begun.is_multiple_of(REMEMBERED) || self.is_busy() {
-            self.step(&mut Waiting::new(*meta, super::FOR_EVER))?;
+            self.step(&mut Waiting::new(*meta, FOR_EVER))?;
         }
         Ok(())
     }
@@ -86,14 +87,6 @@ impl Engine {
         self.core.disagree(from, call, theirs.unwrap_or(mine), mine);
         self.core.broken.take()
     }
-
-    /// Tells the peer that we wait for, once, for what: it may be in another call of that number, or in one before
-    /// that we have left, and would not hear of it.
-    pub(super) fn tell_late(&mut self, waiting: &Waiting) {
-        let Some(peer) = waiting.peer else { return };
-        let m = &waiting.what;
-        self.core.queue(peer, Message::Late { call: m.call, code: m.code, hash: m.hash });
-    }
 }
 
 impl super::core::Core {
@@ -105,6 +98,9 @@ impl super::core::Core {
             }
             return;
         }
+        if self.finalizing && self.is_to_come(call) {
+            return self.never_comes(from, call, code);
+        }
         // We are not there yet. What we do meanwhile may be what it did otherwise.
         let Mark { code, call: ours } = self.status.entered;
         let behind = ours.sequence.wrapping_sub(call.sequence) > u32::MAX / 2;
@@ -112,5 +108,22 @@ impl super::core::Core {
             let answer = Message::Late { call: ours, code, hash: self.status.hash };
             self.queue(from, answer);
         }
+    }
+}
+
+impl super::core::Core {
+    /// Whether `call`, of a communicator of ours, has not begun here.
+    fn is_to_come(&self, call: CallId) -> bool {
+        let group = self.groups.get(&call.comm).and_then(std::sync::Weak::upgrade);
+        group.is_some_and(|group| call.sequence.wrapping_sub(group.next_call()) < u32::MAX / 2)
+    }
+
+    /// `from` waits for us in a call, and we make no more calls.
+    fn never_comes(&mut self, from: u32, call: CallId, code: u8) {
+        let (me, name, n) = (self.setup.rank, self.name_of(code), call.sequence);
+        let what =
+            format!("rank {me} is in finalize and does not come to {name} #{n}, in which rank {from} waits");
+        let e = Error::new(ErrorKind::Mismatch, what).with_peer(me as usize).in_operation(name, u64::from(n));
+        self.broken.get_or_insert(e.help("all ranks must make the same calls before finalize"));
     }
 }

@@ -15,6 +15,29 @@ pub(crate) fn run<R: Send>(
     run_on(vec![0; size], faults, settings, body)
 }
 
+/// The same on our own shared memory.
+pub(crate) fn run_shared<R: Send>(
+    size: usize,
+    settings: &[(&str, &str)],
+    body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
+) -> Vec<Result<R>> {
+    let start = |launch| {
+        let mut builder = World::builder()?.launch(launch).set("provider", "shm")?;
+        for (name, value) in settings {
+            builder = builder.set(name, value)?;
+        }
+        let world = builder.init()?;
+        let result = body(&world, &world.comm())?;
+        world.finalize()?;
+        Ok(result)
+    };
+    std::thread::scope(|scope| {
+        let ranks = threads::group_on(vec![0; size]).into_iter();
+        let handles: Vec<_> = ranks.map(|launch| scope.spawn(|| start(launch))).collect();
+        handles.into_iter().map(|h| h.join().unwrap()).collect()
+    })
+}
+
 /// The same of ranks that are said to be on these nodes.
 pub(crate) fn run_on<R: Send>(
     nodes: Vec<u32>,

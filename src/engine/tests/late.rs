@@ -230,3 +230,53 @@ fn an_operation_ends_when_its_messages_have_left() {
         }
     }
 }
+
+/// Ranks 1 and 2 wait for rank 0, which is in no call.
+#[test]
+fn a_wait_says_for_whom() {
+    #[derive(Debug)]
+    struct All(ProcessState);
+    impl Liveness for All {
+        fn gone(&mut self) -> Option<(u32, String)> {
+            None
+        }
+        fn state(&mut self, rank: u32) -> Option<ProcessState> {
+            (rank == 0).then_some(self.0)
+        }
+    }
+    let mut world = engines(3, 1000, Borrow::Direct);
+    let arenas = arenas(&world);
+    let barrier = crate::plan::barrier::dissemination::Barrier::new(3).unwrap();
+    for i in [1, 2] {
+        enter(&mut world[i], &arenas[i], &barrier, call(1, 7));
+    }
+    world[1].ask_everybody();
+    for _ in 0..10 {
+        world[1].progress().unwrap();
+        world[2].progress().unwrap();
+    }
+    let (waiting, minute) = (Waiting::new(call(1, 7), FOR_LONG), Duration::from_secs(60));
+    let said = "rank 0 has not come to test #7 of communicator 0.1 for 60 s; it";
+    assert_eq!(
+        world[1].warning(&waiting, minute).unwrap(),
+        format!("{said} does not answer: it computes, is stopped, or is cut off (rank 1 waits)")
+    );
+    for (state, is) in
+        [(ProcessState::Lives, "lives, in no call"), (ProcessState::Stopped, "is stopped by a signal")]
+    {
+        world[1].watch(Box::new(All(state)));
+        assert_eq!(world[1].warning(&waiting, minute).unwrap(), format!("{said} {is} (rank 1 waits)"));
+    }
+    assert_eq!(world[2].warning(&waiting, minute), None, "rank 1 says it");
+    // Rank 0 is in another call.
+    enter(&mut world[0], &arenas[0], &barrier, call(1, 6));
+    for engine in &mut world {
+        engine.core.queried_at = None;
+    }
+    world[1].ask_everybody();
+    for _ in 0..10 {
+        world.iter_mut().for_each(|engine| _ = engine.progress().unwrap());
+    }
+    let said = world[1].warning(&waiting, minute).unwrap();
+    assert!(said.contains("rank 0 is in test #6 of communicator 0.1 (completed nothing yet)"), "{said}");
+}

@@ -239,7 +239,7 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
 }
 
 fn choices_by(lab: &Lab<'_>) -> String {
-    let (machine, source) = lab.comm.machine();
+    let Ok((machine, source)) = lab.comm.machine() else { return String::new() };
     let wire = circulant::comm::Wire {
         latency_ns: machine.wire.latency_ns as f64,
         overhead_ns: machine.wire.overhead_ns as f64,

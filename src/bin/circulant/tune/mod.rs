@@ -106,7 +106,7 @@ fn all(args: &TuneArgs, world: &mut World) -> Result<(), Failure> {
 
 /// Ranks that choose by other figures would wait for each other for ever: it would be our fault.
 fn alike(world: &World) -> Result<(), Failure> {
-    let (machine, _) = world.comm().machine();
+    let (machine, _) = world.comm().machine()?;
     let figures = |m: &Model| [m.latency_ns, m.overhead_ns, m.byte_ps, m.reduce_ps];
     let mine = [figures(&machine.wire), figures(&machine.near)];
     let mut all = vec![[[0u64; 4]; 2]; world.size()];
@@ -122,7 +122,7 @@ fn alike(world: &World) -> Result<(), Failure> {
 
 /// The figures of the prices, and where they come from.
 fn in_force(world: &World) -> String {
-    let (machine, source) = world.comm().machine();
+    let Ok((machine, source)) = world.comm().machine() else { return String::new() };
     let line = |what: &str, model: &Model| {
         let wire = Wire {
             latency_ns: model.latency_ns as f64,
