@@ -10,11 +10,11 @@
 use super::call::Fnv;
 use super::communicator::Communicator;
 use super::context::Context;
-use super::desk::Desk;
+use super::desk::{Desk, EARLIER};
 use super::lock::Held;
 use crate::buffer::Wire;
 use crate::engine::{CallId, Counts, Meta, Waiting};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ops::{Reducer, Side};
 use crate::plan::registry::Operation;
 use crate::transport::shm::{Board, LONGEST, Look, Post, copy_slice};
@@ -114,6 +114,8 @@ struct Run<'a, 'b> {
     meta: Meta,
     number: u64,
     ours: Post,
+    /// Another thread of a member was in an earlier call when it posted in this one.
+    threads: bool,
     waiting: Waiting,
     done: Counts,
 }
@@ -231,9 +233,11 @@ impl Communicator {
         let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1 };
         let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
         held.engine.enter_small(&meta)?;
-        let number = held.desks.get(index).map_or(0, |desk| desk.enter(meta.call.sequence));
-        let ours = Post { code, hash, past: 0 };
-        let mut run = Run { held, context, index, meta, number, ours, waiting, done: Counts::default() };
+        let gone = || Error::new(ErrorKind::Aborted, "the board is gone");
+        let desk = held.desks.get(index).ok_or_else(gone)?;
+        let (number, ours) = desk.enter(meta.call.sequence, code, hash);
+        let (threads, done) = (false, Counts::default());
+        let mut run = Run { held, context, index, meta, number, ours, threads, waiting, done };
         match run.call(call) {
             Ok(()) => {
                 let Run { held, done, .. } = run;
@@ -295,7 +299,7 @@ impl Run<'_, '_> {
     }
 
     fn desk(&mut self) -> Result<&mut Desk> {
-        let gone = || Error::new(crate::error::ErrorKind::Aborted, "the board is gone");
+        let gone = || Error::new(ErrorKind::Aborted, "the board is gone");
         self.held.desks.get(self.index).ok_or_else(gone)
     }
 
@@ -305,8 +309,8 @@ impl Run<'_, '_> {
         while let Err(member) = self.desk()?.board.room(number) {
             self.turn(member, |board| board.room(number).is_ok())?;
         }
-        let Meta { code, hash, .. } = self.meta;
-        self.ours = self.desk()?.post(number, code, hash, bytes);
+        let ours = self.ours;
+        self.desk()?.post(number, ours, bytes);
         if let Some(bytes) = bytes {
             self.done.puts += 1;
             self.done.put_bytes += bytes.len() as u64;
@@ -314,10 +318,12 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// All others have come to this call.
+    /// All others have come to this call, so none reads what stands in earlier ones, but where several threads are in calls.
     fn met(&mut self) {
         let number = self.number;
-        if let Ok(desk) = self.desk() {
+        if !self.threads
+            && let Ok(desk) = self.desk()
+        {
             desk.board.met(number);
         }
     }
@@ -357,6 +363,8 @@ impl Run<'_, '_> {
             self.turn(member, |board| board.look(member, number) != Look::Nothing)?;
         };
         self.done.arrivals += 1;
+        self.threads |= theirs.code & EARLIER != 0;
+        let theirs = Post { code: theirs.code & !EARLIER, ..theirs };
         if theirs == ours { Ok(()) } else { Err(self.disagreement(member, theirs)) }
     }
 
@@ -370,9 +378,7 @@ impl Run<'_, '_> {
         let call = CallId { comm, sequence: sequence.wrapping_sub(ago) };
         let from = self.world_rank(member);
         let found = self.held.engine.differs(from, call, known, code);
-        found.unwrap_or_else(|| {
-            Error::new(crate::error::ErrorKind::Mismatch, "ranks called different operations")
-        })
+        found.unwrap_or_else(|| Error::new(ErrorKind::Mismatch, "ranks called different operations"))
     }
 
     fn world_rank(&self, member: usize) -> u32 {

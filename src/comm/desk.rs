@@ -10,6 +10,10 @@ use std::sync::{Arc, Weak};
 
 /// The most members: each reads all others' flags.
 const MEMBERS: usize = 64;
+/// In the code of a post: another thread of that rank is in an earlier call on this board, and may still read what stands there.
+/// Codes of operations are below.
+pub(super) const EARLIER: u8 = 0x80;
+
 /// The boards of a world's communicators.
 #[derive(Debug, Default)]
 pub(super) struct Desks {
@@ -24,6 +28,13 @@ pub(super) struct Desk {
     pub(super) board: Board,
     /// The operations that nobody has named an algorithm for, by code.
     free: u32,
+    calls: Calls,
+    owner: Weak<()>,
+}
+
+/// The calls made on one board.
+#[derive(Debug)]
+struct Calls {
     /// Hash of all calls so far.
     past: u64,
     /// The last ones: number, operation, hash.
@@ -32,7 +43,36 @@ pub(super) struct Desk {
     next: u64,
     /// Calls that threads of ours are in.
     inside: Vec<u64>,
-    owner: Weak<()>,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self { past: 0, log: [(u64::MAX, 0, 0); SLOTS], next: 0, inside: Vec::with_capacity(SLOTS) }
+    }
+}
+
+impl Calls {
+    /// A call begins: gives it a number that never comes again, and what a rank posts in it. All ranks see the same calls in
+    /// the same order, so they give the same. Calls of several threads may then post in another order.
+    fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, Post) {
+        let low = u32::try_from(self.next & u64::from(u32::MAX)).unwrap_or(0);
+        let number = self.next + u64::from(sequence.wrapping_sub(low));
+        self.next = number + 1;
+        self.inside.push(number);
+        let post = Post { code, hash, past: self.past };
+        self.log[usize::from(number.to_le_bytes()[0]) % SLOTS] = (number, code, hash);
+        let mut h = Fnv(self.past);
+        h.word(number);
+        h.word(hash);
+        self.past = h.0;
+        (number, post)
+    }
+
+    /// A call ends; returns the lowest that one of ours may still be in.
+    fn leave(&mut self, number: u64) -> u64 {
+        self.inside.retain(|n| *n != number);
+        self.inside.iter().min().copied().unwrap_or(self.next)
+    }
 }
 
 /// How a communicator knows its desk.
@@ -58,9 +98,7 @@ impl Desks {
             self.partials.resize(most, 0);
         }
         let owner = Arc::new(());
-        let inside = Vec::with_capacity(SLOTS);
-        let log = [(u64::MAX, 0, 0); SLOTS];
-        let desk = Desk { board, free, past: 0, log, next: 0, inside, owner: Arc::downgrade(&owner) };
+        let desk = Desk { board, free, calls: Calls::default(), owner: Arc::downgrade(&owner) };
         let index = match self.list.iter().position(Option::is_none) {
             Some(index) => index,
             None => {
@@ -83,34 +121,20 @@ impl Desk {
         self.free >> operation.code() & 1 != 0
     }
 
-    /// A call begins; gives it a number that never comes again. All ranks see the same calls, so they give the same.
-    pub(super) fn enter(&mut self, sequence: u32) -> u64 {
-        let ahead =
-            sequence.wrapping_sub(self.next.to_le_bytes()[..4].try_into().map_or(0, u32::from_le_bytes));
-        let number = match self.inside.is_empty() || ahead < u32::MAX / 2 {
-            true => self.next + u64::from(ahead),
-            // Another thread was quicker with a later one.
-            false => self.next - u64::from(ahead.wrapping_neg()),
-        };
-        self.next = self.next.max(number + 1);
-        self.inside.push(number);
-        number
+    /// As [`Calls::enter`].
+    pub(super) fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, Post) {
+        self.calls.enter(sequence, code, hash)
     }
 
-    pub(super) fn post(&mut self, number: u64, code: u8, hash: u64, bytes: Option<&[u8]>) -> Post {
-        let post = Post { code, hash, past: self.past };
-        self.board.post(number, post, bytes);
-        self.log[usize::from(number.to_le_bytes()[0]) % SLOTS] = (number, code, hash);
-        let mut h = Fnv(self.past);
-        h.word(number);
-        h.word(hash);
-        self.past = h.0;
-        post
+    /// Shows `post`, and `bytes` if others are to read it, in call `number`.
+    pub(super) fn post(&mut self, number: u64, post: Post, bytes: Option<&[u8]>) {
+        let earlier = self.calls.inside.iter().any(|n| *n < number);
+        let code = if earlier { post.code | EARLIER } else { post.code };
+        self.board.post(number, Post { code, ..post }, bytes);
     }
 
     pub(super) fn leave(&mut self, number: u64) {
-        self.inside.retain(|n| *n != number);
-        let next = self.inside.iter().min().copied().unwrap_or(self.next);
+        let next = self.calls.leave(number);
         self.board.pass(next);
     }
 
@@ -124,12 +148,12 @@ impl Desk {
         theirs: Post,
     ) -> (u64, u8, Option<u8>) {
         if theirs.past != ours.past {
-            let mut calls: Vec<_> = self.log.iter().filter(|(n, _, _)| *n < number).collect();
+            let mut calls: Vec<_> = self.calls.log.iter().filter(|(n, _, _)| *n < number).collect();
             calls.sort_unstable();
             for (n, code, hash) in calls {
                 match self.board.look(member, *n) {
-                    Look::Posted(p) if (p.code, p.hash) == (*code, *hash) => {}
-                    Look::Posted(p) => return (number - n, *code, Some(p.code)),
+                    Look::Posted(p) if (p.code & !EARLIER, p.hash) == (*code, *hash) => {}
+                    Look::Posted(p) => return (number - n, *code, Some(p.code & !EARLIER)),
                     // Nothing at all: it did not come here with it.
                     Look::Nothing => return (number - n, *code, None),
                     Look::Later => {}
@@ -186,3 +210,42 @@ const BY_BOARD: [Operation; 6] = [
     Operation::Reduce,
     Operation::Allreduce,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_leave_room_for_the_flag() {
+        assert!(Operation::ALL.iter().all(|op| op.code() < EARLIER));
+    }
+
+    /// The chain of calls is that of their numbers: a thread that is overtaken on the way to its post changes nothing.
+    #[test]
+    fn calls_are_chained_in_the_order_of_their_numbers() {
+        let (mut one, mut two) = (Calls::default(), Calls::default());
+        // One thread of this rank makes all calls; at the other rank two threads are in the first two at the same time, and the
+        // second one leaves first.
+        let mut first = Vec::new();
+        for (sequence, hash) in [(0, 70), (1, 80), (2, 90)] {
+            let (number, post) = one.enter(sequence, 1, hash);
+            assert_eq!(one.leave(number), number + 1);
+            first.push(post);
+        }
+        let (early, late) = (two.enter(0, 1, 70), two.enter(1, 1, 80));
+        assert_eq!(two.leave(late.0), early.0, "what stands in the first call may still be read");
+        let third = two.enter(2, 1, 90);
+        assert_eq!(first, [early.1, late.1, third.1]);
+        assert_eq!((two.leave(early.0), two.leave(third.0)), (2, 3));
+    }
+
+    #[test]
+    fn numbers_outlast_those_of_calls() {
+        let mut calls = Calls::default();
+        calls.next = u64::from(u32::MAX);
+        assert_eq!(calls.enter(u32::MAX, 1, 0).0, u64::from(u32::MAX));
+        assert_eq!(calls.enter(0, 1, 0).0, 1 << 32);
+        // Calls that went by plan in between.
+        assert_eq!(calls.enter(7, 1, 0).0, (1 << 32) + 7);
+    }
+}
