@@ -13,9 +13,9 @@ use super::context::Context;
 use super::desk::{Desk, EARLIER};
 use super::lock::Held;
 use crate::buffer::Wire;
-use crate::engine::{CallId, Counts, Meta, Waiting};
+use crate::engine::{Brief, CallId, Counts, Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ops::{Reducer, Side};
+use crate::ops::{Element, Reducer, Side};
 use crate::plan::registry::Operation;
 use crate::transport::shm::{Board, LONGEST, Look, Post, copy_slice};
 
@@ -82,7 +82,28 @@ impl Blocks<'_> {
     }
 }
 
-impl Small<'_> {
+impl<'a> Small<'a> {
+    /// What it is, but for lists.
+    fn brief(&self, element: Element) -> Brief {
+        let unit = element.size().max(1);
+        let (bytes, root) = match self {
+            Self::Barrier => (None, None),
+            Self::Bcast { root, data } => (Some(data.len()), Some(*root)),
+            Self::Gather { blocks: Blocks::Equal(len), .. } => (Some(*len), None),
+            Self::Gather { .. } => (None, None),
+            Self::Fold { root, send, recv, .. } => (Some(send.map_or(recv.len(), <[u8]>::len)), *root),
+        };
+        Brief { element, length: bytes.map(|n| n / unit), root }
+    }
+
+    /// Counts and displacements.
+    fn lists(&self) -> Option<(&'a [usize], &'a [usize])> {
+        match *self {
+            Self::Gather { blocks: Blocks::Ragged { counts, displs, .. }, .. } => Some((counts, displs)),
+            _ => None,
+        }
+    }
+
     /// Of what all ranks must agree on; `salt` is the communicator's.
     fn hash(&self, code: u8, salt: u64) -> u64 {
         let mut h = Fnv::new();
@@ -112,6 +133,9 @@ struct Run<'a, 'b> {
     context: &'a Context,
     index: usize,
     meta: Meta,
+    /// The call's arguments, for ranks that made another one.
+    brief: Brief,
+    lists: Option<(&'a [usize], &'a [usize])>,
     number: u64,
     ours: Post,
     /// Another thread of a member was in an earlier call when it posted in this one.
@@ -124,43 +148,50 @@ impl Communicator {
     /// A barrier on the board; `None`: not here.
     #[inline]
     pub(super) fn small_barrier(&self) -> Option<Result<()>> {
-        self.small(Operation::Barrier, 0, Small::Barrier)
+        self.small(Operation::Barrier, Element::default(), 0, Small::Barrier)
     }
 
     /// As [`Communicator::small_barrier`], a broadcast.
     #[inline]
-    pub(super) fn small_bcast(&self, data: &mut [u8], root: usize) -> Option<Result<()>> {
+    pub(super) fn small_bcast(&self, element: Element, data: &mut [u8], root: usize) -> Option<Result<()>> {
         if root >= self.size() {
             return None;
         }
-        self.small(Operation::Bcast, data.len(), Small::Bcast { root, data })
+        self.small(Operation::Bcast, element, data.len(), Small::Bcast { root, data })
     }
 
     /// As [`Communicator::small_barrier`], an allgather.
     #[inline]
     pub(super) fn small_allgather(
         &self,
+        element: Element,
         send: Option<&[u8]>,
         recv: &mut [u8],
-        unit: usize,
     ) -> Option<Result<()>> {
+        let unit = element.size();
         let len = recv.len() / self.size();
         let whole = len * self.size() == recv.len() && len.is_multiple_of(unit.max(1));
         if !whole || send.is_some_and(|s| s.len() != len) {
             return None;
         }
-        self.small(Operation::Allgather, len, Small::Gather { send, recv, blocks: Blocks::Equal(len) })
+        self.small(
+            Operation::Allgather,
+            element,
+            len,
+            Small::Gather { send, recv, blocks: Blocks::Equal(len) },
+        )
     }
 
     /// As [`Communicator::small_barrier`], an allgatherv.
     pub(super) fn small_allgatherv(
         &self,
+        element: Element,
         send: Option<&[u8]>,
         recv: &mut [u8],
-        unit: usize,
         (counts, displs): (&[usize], &[usize]),
     ) -> Option<Result<()>> {
         self.context.seat()?;
+        let unit = element.size();
         let longest = *counts.iter().max()?;
         // What is long, or wrong, or looks so, is the others' affair.
         if counts.len() != self.size() || displs.len() != self.size() || longest > LONGEST || unit > LONGEST {
@@ -177,7 +208,7 @@ impl Communicator {
             end = displ + count;
         }
         let blocks = Blocks::Ragged { unit, counts, displs };
-        self.small(Operation::Allgatherv, longest * unit, Small::Gather { send, recv, blocks })
+        self.small(Operation::Allgatherv, element, longest * unit, Small::Gather { send, recv, blocks })
     }
 
     /// As [`Communicator::small_barrier`], a reduction to `root`, or to all.
@@ -196,12 +227,18 @@ impl Communicator {
             return None;
         }
         let operation = if root.is_some() { Operation::Reduce } else { Operation::Allreduce };
-        self.small(operation, len, Small::Fold { root, send, recv, by })
+        self.small(operation, by.element_type(), len, Small::Fold { root, send, recv, by })
     }
 
     /// Runs the call on the board, if this communicator has one and the call belongs there. All ranks must decide
     /// alike: nothing that one knows for itself may count.
-    fn small(&self, operation: Operation, longest: usize, call: Small<'_>) -> Option<Result<()>> {
+    fn small(
+        &self,
+        operation: Operation,
+        element: Element,
+        longest: usize,
+        call: Small<'_>,
+    ) -> Option<Result<()>> {
         let index = self.context.seat()?.index;
         if longest > LONGEST
             || self.options.algorithm.as_deref().is_some_and(|name| name != "auto")
@@ -216,28 +253,30 @@ impl Communicator {
         if !held.desks.get(index)?.takes(operation) {
             return None;
         }
-        Some(self.on_board(&mut held, index, operation, call))
+        Some(self.on_board(&mut held, index, (operation, element), call))
     }
 
     fn on_board(
         &self,
         held: &mut Held<'_>,
         index: usize,
-        operation: Operation,
+        (operation, element): (Operation, Element),
         call: Small<'_>,
     ) -> Result<()> {
         held.engine.healthy()?;
         let context = &*self.context;
         let (name, code) = (operation.name(), operation.code());
-        let hash = call.hash(code, SALT ^ context.id);
+        let hash = call.hash(code, SALT ^ context.id ^ element.code().rotate_left(32));
+        let brief = call.brief(element);
         let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1 };
         let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
-        held.engine.enter_small(&meta)?;
+        held.engine.enter_small(&meta, brief)?;
         let gone = || Error::new(ErrorKind::Aborted, "the board is gone");
         let desk = held.desks.get(index).ok_or_else(gone)?;
         let (number, ours) = desk.enter(meta.call.sequence, code, hash);
         let (threads, done) = (false, Counts::default());
-        let mut run = Run { held, context, index, meta, number, ours, threads, waiting, done };
+        let lists = call.lists();
+        let mut run = Run { held, context, index, meta, brief, lists, number, ours, threads, waiting, done };
         match run.call(call) {
             Ok(()) => {
                 let Run { held, done, .. } = run;
@@ -368,6 +407,18 @@ impl Run<'_, '_> {
         if theirs == ours { Ok(()) } else { Err(self.disagreement(member, theirs)) }
     }
 
+    /// The arguments, in words.
+    #[cold]
+    fn describe(&self) -> String {
+        let mut text = self.brief.describe();
+        if let Some((counts, displs)) = self.lists {
+            text.list("count", counts.iter().map(|n| *n as u64));
+            let place = |(displ, count): (&usize, &usize)| if *count == 0 { 0 } else { *displ as u64 };
+            text.list("displacement", displs.iter().zip(counts).map(place));
+        }
+        text.done()
+    }
+
     #[cold]
     fn disagreement(&mut self, member: usize, theirs: Post) -> Error {
         let (number, ours) = (self.number, self.ours);
@@ -377,8 +428,24 @@ impl Run<'_, '_> {
         let ago = u32::try_from(ago).unwrap_or(0);
         let call = CallId { comm, sequence: sequence.wrapping_sub(ago) };
         let from = self.world_rank(member);
-        let found = self.held.engine.differs(from, call, known, code);
-        found.unwrap_or_else(|| Error::new(ErrorKind::Mismatch, "ranks called different operations"))
+        self.held.engine.differs(from, call, known, code);
+        // The error comes when it is known what differs, or after a while without.
+        loop {
+            if let Err(e) = self.move_on(from) {
+                return e;
+            }
+        }
+    }
+
+    /// Moves on everything else, once round, and answers a rank that asks what this call is.
+    fn move_on(&mut self, peer: u32) -> Result<()> {
+        self.held.engine.await_peer(&mut self.waiting, peer)?;
+        if self.held.engine.is_asked(self.meta.call) {
+            let text = self.describe();
+            self.held.engine.answer(text);
+        }
+        self.held.breathe();
+        Ok(())
     }
 
     fn world_rank(&self, member: usize) -> u32 {
@@ -397,9 +464,7 @@ impl Run<'_, '_> {
             }
         }
         let peer = self.world_rank(member);
-        self.held.engine.await_peer(&mut self.waiting, peer)?;
-        self.held.breathe();
-        Ok(())
+        self.move_on(peer)
     }
 
     /// A reduce-scatter and an allgather: our part of the result, then those of the others.

@@ -5,9 +5,9 @@ use super::context::Context;
 use super::lock::Held;
 use super::world::Shared;
 use crate::buffer::{Binding, Block, Bound, GATHER_MAX, Loan, Wire, lend};
-use crate::engine::{CallId, Meta, Task, Waiting};
+use crate::engine::{CallId, Describe, Description, Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::ops::Reducer;
+use crate::ops::{Element, Reducer};
 use crate::plan::lower::{WireLimits, lower};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use std::sync::Arc;
@@ -19,8 +19,17 @@ pub(super) struct Spec {
     /// Without what the communicator knows itself.
     pub(super) arguments: Arguments,
     pub(super) reducer: Option<Reducer>,
+    /// The elements; of none where nothing is moved.
+    pub(super) element: Element,
     /// What is in the output before matters: a staged copy must know it.
     pub(super) fill: bool,
+}
+
+impl Spec {
+    /// Of elements of type `T`, and nothing more.
+    pub(super) fn of<T: 'static>() -> Self {
+        Self { element: Element::of::<T>(), ..Self::default() }
+    }
 }
 
 /// What is asked for.
@@ -28,6 +37,7 @@ pub(super) struct Spec {
 pub(super) struct Asked {
     comm: u64,
     operation: Operation,
+    element: Element,
     algorithm: &'static Algorithm,
     arguments: Arguments,
 }
@@ -36,6 +46,7 @@ impl PartialEq for Asked {
     fn eq(&self, other: &Self) -> bool {
         self.comm == other.comm
             && self.operation == other.operation
+            && self.element == other.element
             && std::ptr::eq(self.algorithm, other.algorithm)
             && self.arguments == other.arguments
     }
@@ -43,7 +54,7 @@ impl PartialEq for Asked {
 
 /// A request lowered for this rank, ready to run.
 pub(super) struct Prepared {
-    asked: Asked,
+    asked: Arc<Asked>,
     /// Away while it runs.
     pub(super) task: Option<Box<Task>>,
     pub(super) meta: Meta,
@@ -69,6 +80,7 @@ impl Asked {
         let a = &self.arguments;
         let mut h = Fnv::new();
         h.word(u64::from(self.operation.code()));
+        h.word(self.element.code());
         h.word(digest(self.algorithm.name.as_bytes()));
         // Of one root's own buffer the others know nothing.
         let rooted = matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce | Alltoallv);
@@ -79,6 +91,34 @@ impl Asked {
         a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
         a.nodes.iter().for_each(|w| h.word(u64::from(*w)));
         h.0
+    }
+}
+
+impl Describe for Asked {
+    fn describe(&self, reducer: Option<&Reducer>) -> String {
+        use Operation::{Bcast, Gather, Gatherv, InterBcast, Reduce, Scatter, Scatterv};
+        let (a, size) = (&self.arguments, self.element.size().max(1) as u64);
+        let mut text = Description::new(self.element);
+        if matches!(self.operation, Bcast | Gather | Gatherv | InterBcast | Reduce | Scatter | Scatterv) {
+            text.line("root", a.root);
+        }
+        if a.first > 0 {
+            text.line("size of the first group", a.first);
+        }
+        if a.counts.is_empty() && a.rows.is_empty() {
+            text.line("length", a.bytes / size);
+        }
+        text.list("count", a.counts.iter().map(|n| n / size));
+        text.list("displacement", a.displs.iter().map(|n| n / size));
+        if let Some(reducer) = reducer {
+            text.line("operator", reducer.name());
+        }
+        if !matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce) {
+            text.line("in place", if a.in_place { "yes" } else { "no" });
+        }
+        text.line("blocks", a.blocks.map_or("auto".to_owned(), |n| n.to_string()));
+        text.line("algorithm", self.algorithm.name);
+        text.done()
     }
 }
 
@@ -108,7 +148,7 @@ impl Shared {
         &mut self,
         context: &Context,
         operation: Operation,
-        arguments: Arguments,
+        (arguments, element): (Arguments, Element),
         options: &Options,
     ) -> Result<Prepared> {
         let arguments = self.completed(context, operation, arguments, options);
@@ -117,9 +157,9 @@ impl Shared {
         }
         let name = options.algorithm.as_deref();
         let algorithm = self.selection.choose(operation, &arguments, name, options.reproducible)?;
-        let asked = Asked { comm: context.id, operation, algorithm, arguments };
+        let asked = Asked { comm: context.id, operation, element, algorithm, arguments };
         self.cache.clock += 1;
-        match self.cache.entries.iter().position(|e| e.asked == asked) {
+        match self.cache.entries.iter().position(|e| *e.asked == asked) {
             Some(i) => Ok(self.cache.entries.swap_remove(i)),
             None => self.make(context, asked),
         }
@@ -190,6 +230,8 @@ impl Shared {
             // Nobody else knows it: the open words tell each peer where to put, and how much.
             task.pairwise(|peer| [&row.rdispls, &row.recvcounts, &row.sendcounts].map(|l| l[peer as usize]));
         }
+        let asked = Arc::new(asked);
+        task.asked = Some(Arc::clone(&asked) as _);
         Ok(Prepared { asked, task: Some(task), meta, memory, used: 0 })
     }
 
@@ -221,7 +263,8 @@ impl Communicator {
         let call = context.next_call();
         held.engine.calls(operation.code(), call);
         let prepared = spec.and_then(|spec| {
-            let prepared = held.prepare(context, operation, spec.arguments, &self.options)?;
+            let asked = (spec.arguments, spec.element);
+            let prepared = held.prepare(context, operation, asked, &self.options)?;
             Ok((prepared, spec.reducer, spec.fill))
         });
         let (prepared, reducer, fill) = prepared.map_err(|e| held.refuse(operation, call, e))?;

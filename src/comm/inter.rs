@@ -147,7 +147,7 @@ impl Intercommunicator {
         Persistent::new(&self.union, Operation::InterAllgather, spec, (Some(send), recv))
     }
 
-    fn allgather_spec<T>(&self, send: usize, recv: usize) -> Result<Spec> {
+    fn allgather_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
         let theirs = self.remote_size();
         if !recv.is_multiple_of(theirs) {
             return Err(argument(format!(
@@ -156,7 +156,7 @@ impl Intercommunicator {
         }
         let (ours, theirs) = (bytes_of::<T>(send), bytes_of::<T>(recv / theirs));
         let counts = if self.is_first() { vec![ours, theirs] } else { vec![theirs, ours] };
-        Ok(Spec { arguments: Arguments { counts, ..Arguments::default() }, ..Spec::default() })
+        Ok(Spec { arguments: Arguments { counts, ..Arguments::default() }, ..Spec::of::<T>() })
     }
 
     /// Gathers the contributions of the other group's ranks into `recv`, each of its own length; the other group
@@ -209,7 +209,7 @@ impl Intercommunicator {
         Persistent::new(&self.union, Operation::InterAllgatherv, spec, (Some(send), recv))
     }
 
-    fn allgatherv_spec<T>(
+    fn allgatherv_spec<T: Pod>(
         &self,
         send: usize,
         sent: (&[usize], &[usize]),
@@ -224,7 +224,7 @@ impl Intercommunicator {
         Ok(Spec {
             arguments: Arguments { counts, displs, ..Arguments::default() },
             fill: true,
-            ..Spec::default()
+            ..Spec::of::<T>()
         })
     }
 
@@ -258,7 +258,7 @@ impl Intercommunicator {
     }
 
     /// The spec, and whether `buf` matters here.
-    fn bcast_spec<T>(&self, len: usize, root: Root) -> (Result<Spec>, bool) {
+    fn bcast_spec<T: Pod>(&self, len: usize, root: Root) -> (Result<Spec>, bool) {
         let (rank, size, of_first) = match root {
             Root::Here(rank) => (rank, self.size(), self.is_first()),
             Root::There(rank) => (rank, self.remote_size(), !self.is_first()),
@@ -273,7 +273,7 @@ impl Intercommunicator {
         // A rank of a group, and groups of ranks, count to less than 2^32.
         let root_in_union = u32::try_from(if of_first { rank } else { self.first() + rank }).unwrap_or(0);
         let arguments = Arguments { root: root_in_union, bytes: bytes_of::<T>(len), ..Arguments::default() };
-        let spec = Spec { arguments, fill: sends, ..Spec::default() };
+        let spec = Spec { arguments, fill: sends, ..Spec::of::<T>() };
         (Ok(spec), sends || matches!(root, Root::There(_)))
     }
 

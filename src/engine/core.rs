@@ -2,6 +2,7 @@
 
 use super::bank::Bank;
 use super::bootstrap::Places;
+use super::dispute::{Dispute, Question};
 use super::eager::{CREDITS, Credits, Head};
 use super::history::History;
 use super::message::{
@@ -76,6 +77,9 @@ pub(crate) struct Core {
     /// The transport refused a put: it has to be asked again.
     pub(super) refused: bool,
     pub(super) byes: HashSet<u32>,
+    /// A call that is not like another rank's; and what that rank asks of a short one.
+    pub(super) dispute: Option<Dispute>,
+    pub(super) question: Option<Question>,
     /// Communicators by number, as long as they live.
     pub(super) groups: HashMap<u64, Weak<dyn Group>>,
     /// So many of them lived when the others were last forgotten.
@@ -169,6 +173,8 @@ impl Core {
             puts_left: 0,
             refused: false,
             byes: HashSet::new(),
+            dispute: None,
+            question: None,
             groups: HashMap::new(),
             living: 0,
             finalizing: false,
@@ -368,23 +374,6 @@ impl Core {
         self.history.find(call).or_else(|| self.smalls.find(call))
     }
 
-    pub(super) fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
-        let n = call.sequence;
-        let (theirs_name, mine_name) = (self.name_of(theirs), self.name_of(mine));
-        let what = if theirs == mine {
-            format!("rank {from} called {mine_name} #{n} with other arguments than rank {}", self.setup.rank)
-        } else {
-            format!("rank {from} called {theirs_name} #{n}, rank {} called {mine_name} #{n}", self.setup.rank)
-        };
-        if self.broken.is_none() {
-            let e = Error::new(ErrorKind::Mismatch, what)
-                .with_peer(from as usize)
-                .in_operation(mine_name, u64::from(n))
-                .help("all ranks must call the same operations in the same order with the same root, counts and type");
-            self.broken = Some(e);
-        }
-    }
-
     fn break_with(&mut self, kind: ErrorKind, peer: u32, what: String) {
         if self.broken.is_none() {
             let e = Error::new(kind, what);
@@ -561,6 +550,7 @@ impl Sink for Core {
             }
             Message::Credit { messages } => self.credits.back(from, messages),
             Message::Late { call, code, hash } => self.late(from, call, code, hash),
+            Message::Differ { call, code, text } => self.differ(from, call, code, text),
             Message::Ack { call, bytes } => self.acknowledged(from, call, bytes),
             Message::Abort { .. } => self.aborted(message),
             Message::Query { .. } | Message::Status { .. } => self.gossip(from, &message),

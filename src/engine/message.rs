@@ -87,9 +87,12 @@ pub(crate) enum Message {
     Credit { messages: u32 },
     /// I wait for you in this call.
     Late { call: CallId, code: u8, hash: u64 },
+    /// My call is not like yours: this is what I called.
+    Differ { call: CallId, code: u8, text: String },
 }
 
-const TEXT_MAX: usize = 224;
+/// Bytes of text in a message: any error in full, and the arguments of a call.
+pub(super) const TEXT_MAX: usize = 6000;
 /// Stands between an error's message and its remedy.
 pub(crate) const HELP: char = '\u{1f}';
 
@@ -217,6 +220,11 @@ impl Message {
                 w.u64(*hash);
             }
             Self::Credit { messages } => w.u32(*messages),
+            Self::Differ { call, code, text } => {
+                w.call(*call);
+                w.u8(*code);
+                w.raw(clipped(text).as_bytes());
+            }
             Self::Bye | Self::Data { .. } => {}
         }
         w.at
@@ -237,6 +245,7 @@ impl Message {
             Self::Want { .. } => 11,
             Self::Credit { .. } => 12,
             Self::Late { .. } => 13,
+            Self::Differ { .. } => 14,
             // What nobody understands.
             Self::Data { .. } => 0,
         }
@@ -279,6 +288,11 @@ impl Message {
             11 => Self::Want { call: r.call()?, code: r.u8()?, hash: r.u64()? },
             12 => Self::Credit { messages: r.u32()? },
             13 => Self::Late { call: r.call()?, code: r.u8()?, hash: r.u64()? },
+            14 => Self::Differ {
+                call: r.call()?,
+                code: r.u8()?,
+                text: String::from_utf8_lossy(std::mem::take(&mut r.0)).into_owned(),
+            },
             _ => return None,
         };
         r.0.is_empty().then_some((from, message))
@@ -331,7 +345,9 @@ mod tests {
             Message::Start { call, slot: 5, code: 1, hash: 99 },
             Message::Notify { call, code: 4, hash: 98, counter: 6 },
             Message::Ack { call, bytes: 1 << 40 },
-            Message::Abort { origin: 1, culprit: NONE, kind: 2, mark, round: 4, text: "grüße".repeat(60) },
+            Message::Abort {
+                origin: 1, culprit: NONE, kind: 2, mark, round: 4, text: "grüße".repeat(1000)
+            },
             Message::Query { origin: 3, round: 1 },
             Message::Status {
                 origin: 3,
@@ -343,6 +359,7 @@ mod tests {
             Message::Want { call, code: 4, hash: 98 },
             Message::Credit { messages: 6 },
             Message::Late { call, code: 4, hash: 98 },
+            Message::Differ { call, code: 4, text: "length=3\n".repeat(500) },
         ]
     }
 
@@ -361,10 +378,11 @@ mod tests {
             }
             assert_eq!(
                 n > 64,
-                matches!(m, Message::Abort { .. }),
+                matches!(m, Message::Abort { .. } | Message::Differ { .. }),
                 "hot messages fit the smallest inject size"
             );
-            assert!(Message::decode(&buffer[..n - 1]).is_none() || matches!(m, Message::Abort { .. }));
+            let text = matches!(m, Message::Abort { .. } | Message::Differ { .. });
+            assert!(Message::decode(&buffer[..n - 1]).is_none() || text);
         }
     }
 

@@ -12,6 +12,7 @@ mod bank;
 mod beat;
 mod bootstrap;
 mod core;
+mod dispute;
 mod eager;
 mod failure;
 mod flow;
@@ -30,9 +31,11 @@ pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
 use core::Queued;
 pub(crate) use core::{Core, Counts};
+pub(crate) use dispute::{Describe, Description};
 pub(crate) use flow::Flow;
 pub(crate) use message::CallId;
 pub(crate) use raw::Pair;
+pub(crate) use small::Brief;
 
 use message::Mark;
 pub(crate) use task::{Meta, Task};
@@ -411,6 +414,7 @@ impl Engine {
         };
         let events = transport.poll(&mut self.core)?;
         let events = events - std::mem::take(&mut self.core.puts_left).min(events);
+        self.core.raise_disputes();
         if let Some(e) = self.core.broken.take() {
             return Err(e);
         }

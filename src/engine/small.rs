@@ -1,31 +1,80 @@
 //! Calls that need no task: their data goes by a board, in the call itself. The engine keeps the books of them, so that
 //! ranks that are in other calls find that out, and looks after everything else while such a call waits.
 
+use super::dispute::Description;
 use super::message::{CallId, Mark, Message};
 use super::{Counts, Engine, Meta, Waiting};
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ops::Element;
 
 /// How many such calls are remembered, to compare with what others do instead.
 const REMEMBERED: usize = 64;
 
+/// The arguments of a short call, without lists.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Brief {
+    pub(crate) element: Element,
+    /// In elements; `None` where ranks have counts.
+    pub(crate) length: Option<usize>,
+    pub(crate) root: Option<usize>,
+}
+
+impl Brief {
+    /// The lines of it: see [`Description`].
+    pub(crate) fn describe(&self) -> Description {
+        let mut text = Description::new(self.element);
+        if let Some(root) = self.root {
+            text.line("root", root);
+        }
+        if let Some(length) = self.length {
+            text.line("length", length);
+        }
+        text
+    }
+}
+
+/// One short call.
+#[derive(Clone, Copy, Debug, Default)]
+struct Small {
+    call: CallId,
+    code: u8,
+    hash: u64,
+    brief: Brief,
+}
+
 /// The last calls of this kind, begun or completed.
 #[derive(Debug)]
 pub(super) struct Smalls {
-    list: [(CallId, u8, u64); REMEMBERED],
+    list: [Small; REMEMBERED],
     begun: usize,
 }
 
 impl Default for Smalls {
     fn default() -> Self {
-        Self { list: [(CallId::default(), 0, 0); REMEMBERED], begun: 0 }
+        Self { list: [Small::default(); REMEMBERED], begun: 0 }
     }
 }
 
 impl Smalls {
     /// Operation and hash of a call, if it was one of ours.
     pub(super) fn find(&self, call: CallId) -> Option<(u8, u64)> {
-        self.list.iter().find(|(known, code, _)| *known == call && *code != 0).map(|(_, c, h)| (*c, *h))
+        self.known(call).map(|small| (small.code, small.hash))
+    }
+
+    fn known(&self, call: CallId) -> Option<&Small> {
+        self.list.iter().find(|small| small.call == call && small.code != 0)
+    }
+
+    /// The arguments of a call in words, as far as they are kept.
+    pub(super) fn description(&self, call: CallId) -> Option<String> {
+        Some(self.known(call)?.brief.describe().done())
+    }
+
+    /// Whether it is the last of ours.
+    pub(super) fn is_current(&self, call: CallId) -> bool {
+        let last = self.list[self.begun.wrapping_sub(1) % REMEMBERED];
+        last.code != 0 && last.call == call
     }
 }
 
@@ -36,12 +85,13 @@ impl Engine {
     /// # Errors
     /// When the world has ended.
     #[inline]
-    pub(crate) fn enter_small(&mut self, meta: &Meta) -> Result<()> {
+    pub(crate) fn enter_small(&mut self, meta: &Meta, brief: Brief) -> Result<()> {
         let status = &mut self.core.status;
         status.entered = Mark { code: meta.code, call: meta.call };
         status.hash = meta.hash;
         let smalls = &mut self.core.smalls;
-        smalls.list[smalls.begun % REMEMBERED] = (meta.call, meta.code, meta.hash);
+        let Meta { call, code, hash, .. } = *meta;
+        smalls.list[smalls.begun % REMEMBERED] = Small { call, code, hash, brief };
         smalls.begun = smalls.begun.wrapping_add(1);
         if smalls.begun.is_multiple_of(REMEMBERED) || self.is_busy() {
             self.step(&mut Waiting::new(*meta, FOR_EVER))?;
@@ -82,10 +132,21 @@ impl Engine {
         Ok(())
     }
 
-    /// `from` did something else in `call` than we: `theirs`, if that is known.
-    pub(crate) fn differs(&mut self, from: u32, call: CallId, theirs: Option<u8>, mine: u8) -> Option<Error> {
+    /// `from` did something else in `call` than we: operation `theirs`, if that is known; ours is `mine`. The error comes out of
+    /// what waits.
+    pub(crate) fn differs(&mut self, from: u32, call: CallId, theirs: Option<u8>, mine: u8) {
         self.core.disagree(from, call, theirs.unwrap_or(mine), mine);
-        self.core.broken.take()
+    }
+
+    /// Whether this short call is asked for its arguments, by [`Engine::answer`].
+    #[inline]
+    pub(crate) fn is_asked(&self, call: CallId) -> bool {
+        self.core.is_asked(call)
+    }
+
+    /// What a short call says of itself when it is asked.
+    pub(crate) fn answer(&mut self, arguments: String) {
+        self.core.answer(arguments);
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::dispute::Describe;
 use super::flow::{Flow, Pace};
 use super::message::CallId;
 
@@ -54,6 +55,8 @@ pub(crate) struct Task {
     pub program: Arc<Program>,
     pub meta: Meta,
     pub binding: Binding,
+    /// What was asked for, for ranks that asked for something else.
+    pub asked: Option<Arc<dyn Describe>>,
     /// What reduces; none in operations that do not.
     pub reducer: Option<Reducer>,
     pub counters: Vec<u32>,
@@ -115,6 +118,7 @@ impl Task {
             peers: peers.collect(),
             meta: Meta::default(),
             binding: Binding::NONE,
+            asked: None,
             reducer: None,
             counters: vec![0; program.counters()],
             waits_left: vec![0; program.ops.len()],

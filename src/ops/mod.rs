@@ -53,4 +53,4 @@ pub use located::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
 pub use num_complex::Complex;
 pub use operator::{Operator, Side, User, user};
 pub use reducer::{IntoReducer, Reducer};
-pub use table::{Op, Type, pairs, reducer};
+pub use table::{Element, Op, Type, pairs, reducer};

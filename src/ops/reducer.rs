@@ -1,6 +1,7 @@
 //! An operator on a type, with both erased: what the engine runs on bytes.
 
 use super::operator::{Operator, Side, User};
+use super::table::Element;
 use super::{builtin, table};
 use crate::error::{Error, Result, argument};
 use bytemuck::{Pod, cast_slice_mut, try_cast_slice, try_cast_slice_mut};
@@ -65,6 +66,11 @@ impl Reducer {
             kept.push((key.0, key.1, reducer.clone()));
             reducer
         })
+    }
+
+    /// The type of the elements.
+    pub fn element_type(&self) -> Element {
+        self.0.element_type()
     }
 
     /// Bytes of one element.
@@ -198,6 +204,7 @@ fn panicked(name: &str, panic: Box<dyn Any + Send>) -> Error {
 /// What a [`Typed`] does, without its types.
 trait Kernel: Send + Sync {
     fn element(&self) -> usize;
+    fn element_type(&self) -> Element;
     fn commutative(&self) -> bool;
     fn name(&self) -> &str;
     fn type_name(&self) -> &'static str;
@@ -221,6 +228,10 @@ where
 {
     fn element(&self) -> usize {
         size_of::<T>()
+    }
+
+    fn element_type(&self) -> Element {
+        Element::of::<T>()
     }
 
     fn commutative(&self) -> bool {

@@ -78,6 +78,16 @@ macro_rules! types {
             match kind { $(Type::$variant => $group::<$t>(op),)* }
         }
 
+        /// The place of a type in the table; pointer-sized integers are those of their size. Folds to a constant.
+        #[inline]
+        fn place<T: 'static>() -> Option<Type> {
+            let this = TypeId::of::<T>();
+            $(if this == TypeId::of::<$t>() { return Some(Type::$variant); })*
+            if this == TypeId::of::<usize>() { return Type::unsigned(size_of::<usize>()); }
+            if this == TypeId::of::<isize>() { return Type::signed(size_of::<isize>()); }
+            None
+        }
+
         /// The table's name of a type, else Rust's.
         pub(super) fn type_name<T: 'static>() -> &'static str {
             let known = [$((TypeId::of::<$t>(), $name)),*];
@@ -97,6 +107,55 @@ types! {
     I32Index "i32-index" I32Index: located, I64Index "i64-index" I64Index: located,
     U32Index "u32-index" U32Index: located, U64Index "u64-index" U64Index: located,
     F32Index "f32-index" F32Index: located, F64Index "f64-index" F64Index: located,
+}
+
+impl Type {
+    fn unsigned(size: usize) -> Option<Self> {
+        [Self::U16, Self::U32, Self::U64].into_iter().find(|t| t.size() == size)
+    }
+
+    fn signed(size: usize) -> Option<Self> {
+        [Self::I16, Self::I32, Self::I64].into_iter().find(|t| t.size() == size)
+    }
+}
+
+/// The type of an element as ranks compare it: one of the table, or any other of so many bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Element {
+    kind: Option<Type>,
+    size: usize,
+}
+
+impl Element {
+    /// That of `T`.
+    #[inline]
+    pub fn of<T: 'static>() -> Self {
+        Self { kind: place::<T>(), size: size_of::<T>() }
+    }
+
+    /// Bytes of one element.
+    pub const fn size(self) -> usize {
+        self.size
+    }
+
+    /// A number that differs from that of any other element type.
+    #[inline]
+    pub const fn code(self) -> u64 {
+        let kind = match self.kind {
+            Some(kind) => kind as u64 + 1,
+            None => 0,
+        };
+        (self.size as u64) << 8 | kind
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Some(kind) => f.pad(kind.name()),
+            None => write!(f, "of {} bytes", self.size),
+        }
+    }
 }
 
 /// The operators of a group of types, and a function from one of them to the reducer.

@@ -52,12 +52,12 @@ impl Communicator {
         (Operation::Alltoall, spec, (send, recv))
     });
 
-    fn alltoall_spec<T>(&self, send: usize, recv: usize) -> Result<Spec> {
+    fn alltoall_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
         if send != recv {
             return Err(argument(format!("send has {send} elements, recv has {recv}")));
         }
         let bytes = bytes_of::<T>(part("send", send, self.size())?);
-        Ok(Spec { arguments: Arguments { bytes, ..Arguments::default() }, ..Spec::default() })
+        Ok(Spec { arguments: Arguments { bytes, ..Arguments::default() }, ..Spec::of::<T>() })
     }
 
     /// Sends `send_counts[r]` elements from `send[send_displs[r]..]` to each rank r, and gets `recv_counts[r]` of
@@ -120,7 +120,7 @@ impl Communicator {
         (Operation::Alltoallv, self.alltoallv_spec::<u8>(sent, there), (send, recv))
     });
 
-    fn alltoallv_spec<T>(
+    fn alltoallv_spec<T: Pod>(
         &self,
         (send, send_counts, send_displs): (usize, &[usize], &[usize]),
         (recv, recv_counts, recv_displs): (usize, &[usize], &[usize]),
@@ -132,7 +132,7 @@ impl Communicator {
         targets[self.rank()] = rdispls[self.rank()];
         let row = Row { sendcounts, sdispls, recvcounts, rdispls, targets };
         let rows = BTreeMap::from([(self.context.rank, row)]);
-        Ok(Spec { arguments: Arguments { rows, ..Arguments::default() }, fill: true, ..Spec::default() })
+        Ok(Spec { arguments: Arguments { rows, ..Arguments::default() }, fill: true, ..Spec::of::<T>() })
     }
 
     fn copied<T: Pod>(&self, recv: &[T]) -> Result<Buf<T>> {

@@ -4,6 +4,7 @@ use super::{Spec, bytes_of};
 use crate::buffer::Buf;
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
+use crate::ops::Element;
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 
@@ -13,7 +14,7 @@ impl Communicator {
     /// ranks; the root's is sent, the others' are overwritten.
     ///
     /// # Errors
-    /// When `root` is out of range, ranks disagree on root or length, the deadline passes, or a rank is lost.
+    /// When `root` is out of range, ranks disagree on root, length or type, the deadline passes, or a rank is lost.
     ///
     /// # Examples
     /// ```
@@ -34,7 +35,7 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn bcast<T: Pod>(&self, buf: &mut [T], root: usize) -> Result<()> {
-        if let Some(done) = self.small_bcast(bytemuck::cast_slice_mut(buf), root) {
+        if let Some(done) = self.small_bcast(Element::of::<T>(), bytemuck::cast_slice_mut(buf), root) {
             return done;
         }
         let spec = self.bcast_spec::<T>(buf.len(), root);
@@ -45,10 +46,10 @@ impl Communicator {
         (Operation::Bcast, self.bcast_spec::<T>(buf.len(), root), (None, buf))
     });
 
-    fn bcast_spec<T>(&self, len: usize, root: usize) -> Result<Spec> {
+    fn bcast_spec<T: Pod>(&self, len: usize, root: usize) -> Result<Spec> {
         let arguments =
             Arguments { root: self.root(root)?, bytes: bytes_of::<T>(len), ..Arguments::default() };
-        Ok(Spec { arguments, fill: self.rank() == root, ..Spec::default() })
+        Ok(Spec { arguments, fill: self.rank() == root, ..Spec::of::<T>() })
     }
 
     /// Returns when all ranks have entered: ⌈log2 p⌉ rounds of notifications on the circulant graph.

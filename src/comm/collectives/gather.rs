@@ -5,6 +5,7 @@ use crate::buffer::Buf;
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
+use crate::ops::Element;
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 
@@ -29,7 +30,7 @@ impl Communicator {
     pub fn allgather<T: Pod>(&self, send: impl Contribution<T>, recv: &mut [T]) -> Result<()> {
         let send = send.slice();
         let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-        if let Some(done) = self.small_allgather(given, all, size_of::<T>()) {
+        if let Some(done) = self.small_allgather(Element::of::<T>(), given, all) {
             return done;
         }
         let spec = self.allgather_spec::<T>(send.map(<[T]>::len), recv.len());
@@ -43,12 +44,12 @@ impl Communicator {
         (Operation::Allgather, spec, (send, recv))
     });
 
-    fn allgather_spec<T>(&self, send: Option<usize>, recv: usize) -> Result<Spec> {
+    fn allgather_spec<T: Pod>(&self, send: Option<usize>, recv: usize) -> Result<Spec> {
         let count = send.map_or_else(|| part("recv", recv, self.size()), Ok)?;
         whole("recv", recv, count, self.size())?;
         let in_place = send.is_none();
         let arguments = Arguments { bytes: bytes_of::<T>(count), in_place, ..Arguments::default() };
-        Ok(Spec { arguments, fill: in_place, ..Spec::default() })
+        Ok(Spec { arguments, fill: in_place, ..Spec::of::<T>() })
     }
 
     /// Gathers `counts[r]` elements of each rank r to `recv[displs[r]..]` at all ranks, by p simultaneous
@@ -84,7 +85,7 @@ impl Communicator {
     ) -> Result<()> {
         let send = send.slice();
         let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-        if let Some(done) = self.small_allgatherv(given, all, size_of::<T>(), (counts, displs)) {
+        if let Some(done) = self.small_allgatherv(Element::of::<T>(), given, all, (counts, displs)) {
             return done;
         }
         let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), counts, displs);
@@ -99,7 +100,7 @@ impl Communicator {
         (Operation::Allgatherv, spec, (send, recv))
     });
 
-    fn allgatherv_spec<T>(
+    fn allgatherv_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
@@ -111,7 +112,7 @@ impl Communicator {
         let in_place = send.is_none();
         let arguments = Arguments { counts: bytes, displs: places, in_place, ..Arguments::default() };
         // Gaps between contributions keep their contents.
-        Ok(Spec { arguments, fill: true, ..Spec::default() })
+        Ok(Spec { arguments, fill: true, ..Spec::of::<T>() })
     }
 
     /// Gathers `send` of all ranks, in rank order, into the `recv` of `root`. `recv` matters there only and has
@@ -144,7 +145,7 @@ impl Communicator {
         (Operation::Gather, spec, (send, recv))
     });
 
-    fn gather_spec<T>(&self, send: Option<usize>, recv: usize, root: usize) -> Result<Spec> {
+    fn gather_spec<T: Pod>(&self, send: Option<usize>, recv: usize, root: usize) -> Result<Spec> {
         let rank = self.root(root)?;
         let in_place = self.at_root_only(send.is_none(), root)?;
         let count = send.map_or_else(|| part("recv", recv, self.size()), Ok)?;
@@ -153,7 +154,7 @@ impl Communicator {
         }
         let bytes = bytes_of::<T>(count);
         let arguments = Arguments { root: rank, bytes, in_place, ..Arguments::default() };
-        Ok(Spec { arguments, fill: in_place, ..Spec::default() })
+        Ok(Spec { arguments, fill: in_place, ..Spec::of::<T>() })
     }
 
     /// Gathers `counts[r]` elements of each rank r to `recv[displs[r]..]` at `root`. `recv` matters there only;
@@ -183,7 +184,7 @@ impl Communicator {
         (Operation::Gatherv, spec, (send, recv))
     });
 
-    fn gatherv_spec<T>(
+    fn gatherv_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
@@ -198,7 +199,7 @@ impl Communicator {
         send.map_or(Ok(()), |len| own_count("send", len, self.rank(), counts))?;
         let arguments =
             Arguments { root: rank, counts: bytes, displs: places, in_place, ..Arguments::default() };
-        Ok(Spec { arguments, fill: true, ..Spec::default() })
+        Ok(Spec { arguments, fill: true, ..Spec::of::<T>() })
     }
 
     /// Says `in_place` unless it is not the root that is.

@@ -126,7 +126,7 @@ fn reducing<T: Pod>(op: impl IntoReducer<T>, arguments: Arguments, fill: bool) -
     let reducer: Reducer = op.into_reducer()?;
     let (element, commutative) = (reducer.element() as u64, reducer.commutative());
     let arguments = Arguments { element, commutative, exact: reducer.exact(), ..arguments };
-    Ok(Spec { arguments, reducer: Some(reducer), fill })
+    Ok(Spec { arguments, reducer: Some(reducer), fill, ..Spec::of::<T>() })
 }
 
 impl Communicator {

@@ -40,7 +40,7 @@ impl Communicator {
         (Operation::Scatter, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
     });
 
-    fn scatter_spec<T>(&self, send: usize, recv: Option<usize>, root: usize) -> Result<Spec> {
+    fn scatter_spec<T: Pod>(&self, send: usize, recv: Option<usize>, root: usize) -> Result<Spec> {
         let rank = self.root(root)?;
         let in_place = self.at_root_only(recv.is_none(), root)?;
         let count = recv.map_or_else(|| part("send", send, self.size()), Ok)?;
@@ -49,7 +49,7 @@ impl Communicator {
         }
         let bytes = bytes_of::<T>(count);
         let arguments = Arguments { root: rank, bytes, in_place, ..Arguments::default() };
-        Ok(Spec { arguments, ..Spec::default() })
+        Ok(Spec { arguments, ..Spec::of::<T>() })
     }
 
     /// Scatters `counts[r]` elements from `send[displs[r]..]` of `root` to each rank r. `send` matters there only;
@@ -79,7 +79,7 @@ impl Communicator {
         (Operation::Scatterv, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
     });
 
-    fn scatterv_spec<T>(
+    fn scatterv_spec<T: Pod>(
         &self,
         send: usize,
         counts: &[usize],
@@ -94,6 +94,6 @@ impl Communicator {
         recv.map_or(Ok(()), |len| own_count("recv", len, self.rank(), counts))?;
         let arguments =
             Arguments { root: rank, counts: bytes, displs: places, in_place, ..Arguments::default() };
-        Ok(Spec { arguments, ..Spec::default() })
+        Ok(Spec { arguments, ..Spec::of::<T>() })
     }
 }
