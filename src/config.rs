@@ -2,6 +2,10 @@
 //! `circulant run` turns its flags into these variables, and rank 0's values of those that must agree are
 //! published at start-up and compared.
 
+mod unknown;
+
+pub use unknown::{Unknown, unknown, variables};
+
 use crate::error::{Error, ErrorKind, Result};
 use std::time::Duration;
 
@@ -174,7 +178,13 @@ pub const SETTINGS: &[Setting] = &[
         false,
         "path or name of the PMI library of Slurm or PALS to load; auto: libpmi.so.0",
     ),
-    setting("log", "CIRCULANT_LOG", "warn", false, "messages of the tool: error, warn, info, debug, trace"),
+    setting(
+        "log",
+        "CIRCULANT_LOG",
+        "warn",
+        false,
+        "messages on standard error: error, warn, info (provider, nodes, addresses, algorithms), debug, trace; with ,all of all ranks",
+    ),
 ];
 
 /// The settings of one process, parsed.
@@ -224,6 +234,12 @@ impl Config {
     /// The value of the setting called `name`, as text. Names not in the table give "".
     pub fn text(&self, name: &str) -> &str {
         index(name).map_or("", |i| &self.values[i])
+    }
+
+    /// The settings whose values are not the defaults, with these values.
+    pub fn changed(&self) -> impl Iterator<Item = (&'static Setting, &str)> {
+        let all = SETTINGS.iter().zip(&self.values);
+        all.filter(|(s, value)| *value != s.default).map(|(s, value)| (s, value.as_str()))
     }
 
     /// Sets `name` to `value`.

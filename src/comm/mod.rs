@@ -42,6 +42,7 @@ mod place;
 mod progress;
 mod request;
 mod split;
+mod told;
 mod watchdog;
 mod whereabouts;
 mod world;
