@@ -141,7 +141,7 @@ pub const SETTINGS: &[Setting] = &[
         "CIRCULANT_PROBE",
         "auto",
         true,
-        "measure L and beta at start-up: on, off, auto (over tcp and unknown wires, where neither settings nor a tuning file say them)",
+        "measure L, o and beta at start-up: on, off, auto (between nodes and over libfabric, where neither settings nor a tuning file say them)",
     ),
     setting(
         "progress",
