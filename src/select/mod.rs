@@ -96,7 +96,9 @@ impl Model {
             None => (provider, false),
         };
         let file = Tuning::parse(config.tuning())?;
-        let is_ours = file.text("measured.provider").is_some_and(|own| own == provider || provider == "auto");
+        // On nodes with several ranks it was measured over both wires.
+        let measured = file.text("measured.provider").map(|own| own.strip_suffix(AND_SHM).unwrap_or(own));
+        let is_ours = measured.is_some_and(|own| own == provider || provider == "auto");
         let link = |section| file.link(section).filter(|_| is_ours);
         let (_, latency_ns, overhead_ns, byte_ps, _) = built_in(provider);
         let mut base = Link { latency_ns, overhead_ns, byte_ps };
@@ -283,6 +285,8 @@ mod tests {
             ([1500, 300, 80, 1500, 300, 80, 7, 7, 300], Source::BuiltIn)
         );
         assert_eq!(figures(&model("auto", FILE, &[], None))[..3], [1, 2, 3]);
+        let both = FILE.replace("\"tcp\"", "\"tcp+shm\"");
+        assert_eq!(figures(&model("tcp+shm", &both, &[], None))[..6], [1, 2, 3, 4, 5, 6]);
         // Measured on one node: between nodes it is the table's.
         let within = FILE.replace("[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\nbyte-ps = 3\n", "");
         assert_eq!(figures(&model("tcp", &within, &[], None))[..6], [8000, 2500, 350, 4, 5, 6]);
