@@ -17,10 +17,12 @@ mod plot;
 mod run;
 mod schedule;
 mod select;
+mod settings;
 mod sim;
 mod stream;
 mod tune;
 mod units;
+mod wire;
 
 use circulant::config::{self, Config};
 use circulant::diagnostics::CountingAllocator;
