@@ -84,6 +84,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// All ranks of the job, connected. Dropping it without [`World::finalize`] ends this rank's part at once,
 /// which the others see as an error.
 ///
+/// A process of a job makes one world, as launchers let in each rank once: after [`World::finalize`], too, another
+/// [`World::init`] is an error ("this process has joined its job already"). Where no launcher started the process there is nothing to join, and a
+/// job of one rank may make as many as it likes, for tests say. What wants several worlds takes several communicators
+/// ([`Communicator::dup`], [`Communicator::split`]).
+///
 /// # Examples
 /// ```
 /// use circulant::World;
@@ -91,8 +96,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// let world = World::init()?;
 /// println!("rank {} of {}, over {}", world.rank(), world.size(), world.provider());
 /// world.finalize()?;
-///
-/// // Settings can be changed in the program, before anything is connected.
+/// # Ok::<(), circulant::Error>(())
+/// ```
+/// Settings can be changed in the program, before anything is connected:
+/// ```
+/// # use circulant::World;
 /// let world = World::builder()?.set("deadline", "2.5")?.init()?;
 /// world.comm().barrier()?;
 /// world.finalize()?;
