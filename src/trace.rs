@@ -1,7 +1,8 @@
 //! What a rank says on standard error: warnings, and with `CIRCULANT_LOG=info` what it does.
 //!
 //! A program that has installed a `tracing` subscriber gets the same lines as its events. Without one they are written
-//! here, one write per line, so that lines of several ranks do not mix.
+//! here, one write per line, so that lines of several ranks do not mix. What is of the levels debug and trace needs a
+//! subscriber, as the tool has one.
 
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};

@@ -5,7 +5,9 @@ use crate::bench::dist::{DISTS, Dist};
 use crate::outcome::{Failure, Out};
 use crate::units::{self, align, figures, plural, time};
 use crate::wire::WireArgs;
+use circulant::comm::Wire;
 use circulant::config::Config;
+use circulant::plan::price::Model;
 use circulant::plan::registry::cost::{Cost, Machine};
 use circulant::plan::registry::{Algorithm, Arguments, Operation};
 use circulant::schedule::MAX_P;
@@ -314,22 +316,24 @@ fn bytes_text(bytes: f64) -> String {
 }
 
 fn heading(args: &SelectArgs, machine: &Machine) -> String {
-    let wire = &machine.wire;
-    let ns = |ps: u64| ps as f64 / 1000.0;
-    let ranks = match args.wire.ppn {
-        Some(k) => format!("{}, {k} per node", plural(args.p.into(), "rank")),
-        None => plural(args.p.into(), "rank"),
+    let wire = |model: &Model| {
+        units::wire_text(&Wire {
+            latency_ns: model.latency_ns as f64,
+            overhead_ns: model.overhead_ns as f64,
+            byte_ns: model.byte_ps as f64 / 1000.0,
+        })
+    };
+    let (ranks, within) = match args.wire.ppn {
+        Some(k) => (
+            format!("{}, {k} per node", plural(args.p.into(), "rank")),
+            format!("; within a node {}", wire(&machine.near)),
+        ),
+        None => (plural(args.p.into(), "rank"), String::new()),
     };
     let what = match (args.sweep, args.counts.is_empty()) {
         (false, true) if args.op != Operation::Barrier => format!(" of {}", units::size(args.bytes)),
         _ => String::new(),
     };
-    format!(
-        "{}{what}, {ranks}; L = {}, o = {}, β = {:.3} ns/B, γ = {:.3} ns/B",
-        args.op,
-        time(wire.latency_ns as f64),
-        time(wire.overhead_ns as f64),
-        ns(wire.byte_ps),
-        ns(wire.reduce_ps)
-    )
+    let gamma = machine.wire.reduce_ps as f64 / 1000.0;
+    format!("{}{what}, {ranks}; {}{within}; γ = {gamma:.3} ns/B", args.op, wire(&machine.wire))
 }
