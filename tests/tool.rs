@@ -274,6 +274,21 @@ fn every_help_has_examples() {
     }
 }
 
+/// The settings of two groups are the same to both.
+#[test]
+fn bench_and_sim_mean_one_thing_by_a_setting() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |words: &str| -> Vec<String> {
+        let text = good(dir.path(), words);
+        let (_, list) = text.split_once("Settings of two groups").unwrap();
+        let list = list.lines().skip(1).take(8);
+        list.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let (bench, sim) = (of("bench --help"), of("sim --help"));
+    assert!(bench[2].starts_with("s3 ") && bench[7].starts_with("s8 "), "{bench:?}");
+    assert_eq!(bench, sim);
+}
+
 #[test]
 fn info_shows_what_there_is() {
     let dir = tempfile::tempdir().unwrap();
