@@ -2,6 +2,10 @@
 //! `circulant run` turns its flags into these variables, and rank 0's values of those that must agree are
 //! published at start-up and compared.
 
+mod unknown;
+
+pub use unknown::{Unknown, unknown, variables};
+
 use crate::error::{Error, ErrorKind, Result};
 use std::time::Duration;
 
@@ -147,7 +151,7 @@ pub const SETTINGS: &[Setting] = &[
         "CIRCULANT_PROBE",
         "auto",
         true,
-        "measure L and beta at start-up: on, off, auto (over tcp and unknown wires, where neither settings nor a tuning file say them)",
+        "measure L, o and beta at start-up: on, off, auto (between nodes and over libfabric, where neither settings nor a tuning file say them)",
     ),
     setting(
         "progress",
@@ -184,7 +188,13 @@ pub const SETTINGS: &[Setting] = &[
         false,
         "path or name of the PMI library of Slurm or PALS to load; auto: libpmi.so.0",
     ),
-    setting("log", "CIRCULANT_LOG", "warn", false, "messages of the tool: error, warn, info, debug, trace"),
+    setting(
+        "log",
+        "CIRCULANT_LOG",
+        "warn",
+        false,
+        "messages on standard error: error, warn, info (provider, nodes, addresses, algorithms), debug, trace; with ,all of all ranks",
+    ),
 ];
 
 /// The settings of one process, parsed.
@@ -234,6 +244,12 @@ impl Config {
     /// The value of the setting called `name`, as text. Names not in the table give "".
     pub fn text(&self, name: &str) -> &str {
         index(name).map_or("", |i| &self.values[i])
+    }
+
+    /// The settings whose values are not the defaults, with these values.
+    pub fn changed(&self) -> impl Iterator<Item = (&'static Setting, &str)> {
+        let all = SETTINGS.iter().zip(&self.values);
+        all.filter(|(s, value)| *value != s.default).map(|(s, value)| (s, value.as_str()))
     }
 
     /// Sets `name` to `value`.

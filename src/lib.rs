@@ -75,7 +75,8 @@
 //! a launcher the size is 1; a launcher that speaks of several ranks and cannot be
 //! reached is an error, never several jobs of size 1. See `docs/launch.md`.
 //!
-//! All settings, their variables and defaults are one table: [`config::SETTINGS`].
+//! All settings, their variables and defaults are one table: [`config::SETTINGS`]. With CIRCULANT_LOG=info rank 0 says on
+//! standard error what it runs on, and how each kind of call first goes ([`trace`]).
 //!
 //! # Thread safety
 //! [`World`] and [`Communicator`] can be shared between threads, requests and [`comm::Persistent`] can be moved. Threads
@@ -127,6 +128,7 @@ pub mod ops;
 pub mod plan;
 pub mod schedule;
 pub mod select;
+pub mod trace;
 pub mod transport;
 
 pub(crate) mod buffer;

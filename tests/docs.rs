@@ -1,7 +1,9 @@
 //! The documents hold: the README's program is the example that is built, every link leads somewhere, and
-//! every error that docs/troubleshooting.md lists is one that the sources can say.
+//! every error that docs/troubleshooting.md lists is one that the sources can say; the README's limits are the
+//! registry's, and its table of operations is that of the library's documentation.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+use circulant::plan::registry::{Operation, algorithms};
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -125,4 +127,45 @@ fn links_lead_somewhere() {
         }
     }
     assert!(links > 5, "{links} links found");
+}
+
+/// The README names the operations that have no algorithm which knows nodes.
+#[test]
+fn the_limits_of_the_readme_are_the_registry_s() {
+    let readme = read("README.md");
+    let (_, rest) = readme.split_once("- **Several ranks per node").unwrap();
+    let (limit, _) = rest.split_once("\n- ").unwrap();
+    let named: BTreeSet<&str> = limit.split('`').skip(1).step_by(2).collect();
+    let knows = |op: &Operation| algorithms(*op).any(|a| a.name.starts_with("node_") || a.name == "lanes");
+    let lacking: BTreeSet<&str> = Operation::ALL.iter().filter(|op| !knows(op)).map(|op| op.name()).collect();
+    assert_eq!(named, lacking, "README.md: operations that do not know nodes");
+}
+
+/// Of each operation in a table, what its last column says.
+fn last_column(table: &str) -> Vec<(String, String)> {
+    let rows = table.lines().filter(|line| line.starts_with("| ") && !line.contains("in place"));
+    rows.flat_map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let last = cells.last().unwrap().to_string();
+        // Names alone, without links.
+        let names = cells[0].replace(['[', ']', '`'], "");
+        let plain = |name: &str| name.split('(').next().unwrap().trim().to_owned();
+        names.split(", ").map(|name| (plain(name), last.clone())).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+#[test]
+fn what_works_in_place_is_said_alike() {
+    let readme = read("README.md");
+    let (_, rest) = readme.split_once("\n| operation | blocking").unwrap();
+    let (table, _) = rest.split_once("\n\n").unwrap();
+    let (table, _) = table.split_once("| between two groups").unwrap();
+    let source = read("src/lib.rs").replace("\n//! ", "\n");
+    let (_, rest) = source.split_once("| operation | in place").unwrap();
+    let (library, _) = rest.split_once("\n//!\n").unwrap();
+    let mut said = [last_column(table), last_column(library)];
+    said.iter_mut().for_each(|list| list.sort());
+    assert!(said[0].len() > 15, "{said:?}");
+    assert_eq!(said[0], said[1], "README.md and src/lib.rs");
 }

@@ -109,6 +109,27 @@ fn trouble_is_told_with_what_to_do() {
     }
 }
 
+/// Where problems are listed the exit code says so; what only costs time is listed apart.
+#[test]
+fn the_exit_code_says_whether_there_are_problems() {
+    let heads = |out: &Output| {
+        let said = text(&out.stdout);
+        ["\nProblems\n", "\nNo problems found\n", "\nSlower than need be\n"].map(|head| said.contains(head))
+    };
+    // Two ranks on one core are slow.
+    let circulant = env!("CARGO_BIN_EXE_circulant");
+    let crowd =
+        "exec taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[-,].*//') \"$0\" run -n 2 \"$0\" doctor";
+    let out = Command::new("bash").args(["-c", crowd, circulant]).output().unwrap();
+    assert!(text(&out.stdout).contains("share the cores"), "{}{}", text(&out.stdout), text(&out.stderr));
+    let [problems, none, slow] = heads(&out);
+    assert_eq!((problems, none, slow), (!none, !problems, true), "{}", text(&out.stdout));
+    assert_eq!(out.status.code(), Some(i32::from(problems)), "{}", text(&out.stdout));
+    let out = tool(&["doctor"], &[("CIRCULANT_PROVDER", "tcp")]);
+    let [problems, none, _] = heads(&out);
+    assert_eq!((problems, none, out.status.code()), (true, false, Some(1)), "{}", text(&out.stdout));
+}
+
 #[test]
 fn a_rank_that_does_not_answer_is_no_hang() {
     let silent = "if [ $PMI_RANK = 1 ]; then kill -STOP $$; fi; exec \"$0\" doctor --patience 2";

@@ -88,7 +88,7 @@ fn select_shows_every_candidate_and_why_one_is_none() {
     assert_eq!(text.lines().filter(|l| l.starts_with('*')).count(), 1, "{text}");
     let winner = point["chosen"].as_str().unwrap();
     assert!(text.contains(&format!("\n{winner} is chosen, by price\n")), "{text}");
-    assert!(text.starts_with("bcast of 1 MB, 17 ranks; L = 8 µs, o = 2.5 µs"), "{text}");
+    assert!(text.starts_with("bcast of 1 MB, 17 ranks; L = 1.5 µs, o = 300 ns"), "{text}");
 }
 
 #[test]
@@ -125,6 +125,23 @@ fn select_obeys_the_settings_as_a_call_does() {
         let text = bad(words, variables);
         assert!(text.contains(said), "{words}: {text}");
     }
+}
+
+/// The same words mean the same wire to both, and where nothing is said they have the same one.
+#[test]
+fn select_and_sim_read_one_wire() {
+    for (flags, variables, wire) in [
+        ("", &[][..], "L = 1.5 µs, o = 300 ns, β = 0.080 ns/B"),
+        ("--latency 1ms --overhead 20us --byte-time 80", &[], "L = 1 ms, o = 20 µs, β = 80.000 ns/B"),
+        ("--latency 2500", &[("CIRCULANT_OVERHEAD", "70")], "L = 2.5 µs, o = 70 ns, β = 0.080 ns/B"),
+        ("--provider tcp", &[], "L = 8 µs, o = 2.5 µs, β = 0.350 ns/B"),
+    ] {
+        for tool in ["select", "sim"] {
+            let text = good(&format!("{tool} bcast -p 5 --bytes 1000 {flags}"), variables);
+            assert!(text.contains(wire), "{tool} {flags}: {text}");
+        }
+    }
+    assert!(bad("select bcast -p 5 --latency soon", &[]).contains("1.5us"));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use circulant::plan::lower::WireLimits;
 use circulant::plan::price::{Model, price};
 use circulant::plan::registry::{Arguments, Operation, algorithm, algorithms};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -96,6 +97,24 @@ fn a_hundred_thousand_ranks() {
     let rows = rows("sim bcast -p 100000 --bytes 64K --blocks 4 --algorithm circulant");
     assert_eq!((&rows[0]["puts"], &rows[0]["rounds"]), (&Value::from(4 * 99_999), &Value::from(20)));
     assert_eq!(rows[0]["put_bytes"], 64_000u64 * 99_999);
+}
+
+/// Who pipes the output sees on standard error that it goes on.
+#[test]
+fn a_long_simulation_says_how_far_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "300", env!("CARGO_BIN_EXE_circulant")]);
+    command.args("sim bcast -p 100000 --bytes 1M".split(' ')).current_dir(dir.path());
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    // It goes on for a minute; that is enough. TERM, so that `timeout` passes it on.
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    child.wait().unwrap();
+    assert!(line.starts_with("circulant: ") && line.contains(" % ("), "{line:?}");
 }
 
 /// The circulant broadcast, which does not know of nodes, sends 18 times the message into each node of 32.

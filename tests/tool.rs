@@ -92,7 +92,8 @@ fn bench_checks_every_operation_between_processes() {
     assert_eq!(rows.len(), 4 + 7 * 4 + 4 + 1 + 4);
     assert_eq!((&report["setting"]["p"], &report["setting"]["nodes"]), (&3.into(), &1.into()));
     for row in rows {
-        assert!(row["reference_us"].as_f64().unwrap() > 0.0, "{row}");
+        // null: on a busy machine β may not be seen.
+        assert!(row["reference_us"].as_f64().is_none_or(|c| c > 0.0), "{row}");
         // Every byte reaches each of the two others once.
         if row["op"] == "bcast" {
             let bytes = row["bytes"].as_u64().unwrap();
@@ -134,9 +135,15 @@ fn bench_checks_every_operation_in_every_mode() {
         let rows = rows(dir.path(), &ranks(3, &format!("{all} --mode {mode} --type {kind} --op max")));
         // Of 21 collectives two are barriers.
         assert_eq!(rows.len(), 19 * 3 + 2, "{mode}");
-        assert!(rows.iter().all(|r| r["reference_us"].as_f64().unwrap() > 0.0), "{mode}");
-        for op in ["alltoallw", "exscan", "iallgather", "iallgatherv", "inter_bcast", "reduce_scatter_block"]
-        {
+        assert!(rows.iter().all(|r| r["reference_us"].as_f64().is_none_or(|c| c > 0.0)), "{mode}");
+        for op in [
+            "alltoallw",
+            "exscan",
+            "inter_allgather",
+            "inter_allgatherv",
+            "inter_bcast",
+            "reduce_scatter_block",
+        ] {
             assert!(rows.iter().any(|r| r["op"] == op), "{op}");
         }
     }
@@ -165,7 +172,7 @@ fn bench_runs_all_algorithms_that_can() {
         ("bcast", "circulant", true),
         ("bcast", "chain", true),
         ("bcast", "hypercube", false),
-        ("iallgather", "root_gathering", true),
+        ("inter_allgather", "root_gathering", true),
     ] {
         let found = rows.iter().any(|r| r["op"] == op && r["algorithm"] == algorithm);
         assert_eq!(found, there, "{op} {algorithm} in {rows:#?}");
@@ -191,6 +198,8 @@ fn the_table_says_what_it_shows() {
         "γ =",
         "sum of i32",
         "blocking calls",
+        // Why there are no more than those.
+        "as many as take 0.01 s together (--time), but at least 3 and at most 3 (--reps)",
     ] {
         assert!(text.contains(word), "{word} in {text}");
     }
@@ -206,7 +215,11 @@ fn wrong_arguments_are_refused_everywhere_with_code_2() {
         ("bench bcast --root 1", "root 1 is out of range: there are ranks 0 to 0"),
         ("bench bcast --algorithm magic", "bcast has no algorithm \"magic\"; one of auto, circulant"),
         ("bench put", "two ranks"),
-        ("bench iallgather", "two ranks"),
+        ("bench inter_allgather", "two ranks"),
+        (
+            "bench iallgather",
+            "\"iallgather\" is allgather by --mode request; between two groups it is inter_allgather",
+        ),
         ("bench reduce --type f33", "there is no type \"f33\"; there are i8"),
         ("bench reduce --type f32 --op band", "band is not defined on f32"),
         ("bench bcast --nonsense", "--nonsense"),
@@ -248,12 +261,32 @@ fn every_help_has_examples() {
         let text = good(dir.path(), words);
         assert!(text.contains("Examples:\n"), "{words}: {text}");
     }
+    // Of run, too, the first line says what it is for.
+    for words in ["run --help", "run -h"] {
+        let text = good(dir.path(), words);
+        assert!(text.starts_with("Start a program as several ranks"), "{words}: {text}");
+    }
     let text = good(dir.path(), "bench --help");
     for word in
-        ["geometric", "all ranks' pieces", "25 : 7", "complex-f64", "[default: 35]", "Ki, Mi, Gi binary"]
+        ["geometric", "all ranks' pieces", "25:7", "complex-f64", "[default: 35]", "Ki, Mi, Gi binary"]
     {
         assert!(text.contains(word), "{word}");
     }
+}
+
+/// The settings of two groups are the same to both.
+#[test]
+fn bench_and_sim_mean_one_thing_by_a_setting() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |words: &str| -> Vec<String> {
+        let text = good(dir.path(), words);
+        let (_, list) = text.split_once("Settings of two groups").unwrap();
+        let list = list.lines().skip(1).take(8);
+        list.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let (bench, sim) = (of("bench --help"), of("sim --help"));
+    assert!(bench[2].starts_with("s3 ") && bench[7].starts_with("s8 "), "{bench:?}");
+    assert_eq!(bench, sim);
 }
 
 #[test]

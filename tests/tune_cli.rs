@@ -119,12 +119,12 @@ fn selection_goes_by_the_file() {
     std::fs::write(dir.join("far"), between).unwrap();
     let select = "select allreduce -p 20 --bytes 100K --format json";
     let file = good(dir, select, &[("CIRCULANT_TUNING", "far")]);
-    let flags = " --latency 12000 --overhead 345 --byte-time 678 --reduce-time 999";
+    let flags = " --latency 12000 --overhead 345 --byte-time 0.678 --reduce-time 0.999";
     assert_eq!(file, good(dir, &format!("{select}{flags}"), &[]));
     assert_ne!(file, good(dir, select, &[]));
     // Of another provider only what memory does counts.
     let other = good(dir, &format!("{select} --provider verbs"), &[("CIRCULANT_TUNING", "far")]);
-    assert_eq!(other, good(dir, &format!("{select} --provider verbs --reduce-time 999"), &[]));
+    assert_eq!(other, good(dir, &format!("{select} --provider verbs --reduce-time 0.999"), &[]));
 }
 
 #[test]

@@ -59,7 +59,7 @@ def figures():
         Race(("barrier",), (0,)),
     )
     natural = (Race(("bcast",), (100 * KB, MB, 4 * MB)), Race(("allgatherv",), (100 * KB, MB), ("regular", "broadcast", "irr3")))
-    inter = (Race(("iallgather",), (100 * KB,), tuple(EVEN)), Race(("iallgatherv",), (100 * KB,), tuple(UNEVEN)))
+    inter = (Race(("inter_allgather",), (100 * KB,), tuple(EVEN)), Race(("inter_allgatherv",), (100 * KB,), tuple(UNEVEN)))
     full = (Race(("bcast",), (100 * KB, MB)), Race(("allgatherv",), (100 * KB, MB), ("regular", "irr3", "broadcast")))
     small = tuple(4 * 8**i for i in range(9))  # 4 B to 64 MiB
     shm = (
@@ -93,7 +93,7 @@ SMOKE = Figure(
         Race(
             tuple(
                 "bcast allgatherv allgather gather gatherv scatter scatterv alltoall alltoallv alltoallw reduce allreduce "
-                "reduce_scatter reduce_scatter_block scan exscan barrier iallgather iallgatherv".split()
+                "reduce_scatter reduce_scatter_block scan exscan barrier inter_allgather inter_allgatherv".split()
             ),
             (10 * KB,), ("irr3", "s4", "s8"),
         ),
@@ -168,7 +168,7 @@ def groups(setting, bytes_, p):
     first = min(max(1, p // 2 if halves else (p * 25 + 16) // 32), p - 1)
     both = []
     for group, k in enumerate((first, p - first)):
-        most = max(1, bytes_ // 4 // (2 if setting == ("s4", "s3")[group] else 1))
+        most = max(1, bytes_ // 4 // (4 if setting == ("s4", "s3")[group] else 1))
         both.append([4 * (most * (i + 1) // k if rising else most) for i in range(k)])
     return both
 
@@ -178,7 +178,7 @@ def reference(op, dist, p, m, wire):
     q = ceil(log2(p))
     block, folded = max(4, m // 4 // p * 4), 0
     shares = counts(dist if dist != "-" else "regular", m, p)
-    if op in ("iallgather", "iallgatherv"):
+    if op in ("inter_allgather", "inter_allgatherv"):
         both = groups(dist, m, p)
         volume, q = max(map(sum, both)), ceil(log2(max(map(len, both)) + 1))
     elif op == "allgatherv":

@@ -104,7 +104,7 @@ static int groups(int setting, int most, int *counts)
     if (first > size - 1) first = size - 1;
     for (int r = 0; r < size; r++) {
         int group = r >= first, k = group ? size - first : first, i = group ? r - first : r;
-        int n = most / ((setting == 3 && group) || (setting == 4 && !group) ? 2 : 1);
+        int n = most / ((setting == 3 && group) || (setting == 4 && !group) ? 4 : 1);
         if (n < 1) n = most > 0;
         counts[r] = rising ? (int)((long)n * (i + 1) / k) : n;
     }
@@ -184,8 +184,8 @@ static const struct operation {
     { "scan", scan, FOLD, NONE, 0 },
     { "exscan", exscan, FOLD, NONE, 0 },
     { "barrier", barrier, NOTHING, NONE, 0 },
-    { "iallgather", allgather, BETWEEN, EVEN_SETTINGS, 0 },
-    { "iallgatherv", allgatherv, BETWEEN, UNEVEN_SETTINGS, 0 },
+    { "inter_allgather", allgather, BETWEEN, EVEN_SETTINGS, 0 },
+    { "inter_allgatherv", allgatherv, BETWEEN, UNEVEN_SETTINGS, 0 },
     { "inter_bcast", inter_bcast, VECTOR, NONE, 0 },
     { "inter_barrier", barrier, NOTHING, NONE, 0 },
     { "pingpong", pingpong, VECTOR, NONE, 0 },

@@ -236,11 +236,11 @@ def mpich_settings(op):
         "scatter": "binomial",
         "scan": "recursive_doubling smp",
         "exscan": "recursive_doubling",
-        "iallgather": "local_gather_remote_bcast nb",
-        "iallgatherv": "remote_gather_local_bcast nb",
+        "inter_allgather": "local_gather_remote_bcast nb",
+        "inter_allgatherv": "remote_gather_local_bcast nb",
     }
-    between = op in ("iallgather", "iallgatherv")
-    variable = f"MPIR_CVAR_{(op[1:] if between else op).upper()}_{'INTER' if between else 'INTRA'}_ALGORITHM"
+    between = op.startswith("inter_")
+    variable = f"MPIR_CVAR_{op.removeprefix('inter_').upper()}_{'INTER' if between else 'INTRA'}_ALGORITHM"
     list_ = [Setting(name, {variable: name}) for name in algorithms.get(op, "").split()]
     if op == "bcast":
         for chunk in (2, 4, 8, 16, 32):

@@ -253,6 +253,7 @@ impl Communicator {
         if !held.desks.get(index)?.takes(operation) {
             return None;
         }
+        held.tell_of_board(operation, longest);
         Some(self.on_board(&mut held, index, (operation, element), call))
     }
 

@@ -157,6 +157,7 @@ impl Shared {
         }
         let name = options.algorithm.as_deref();
         let algorithm = self.selection.choose(operation, &arguments, name, options.reproducible)?;
+        self.tell_of_plan(operation, algorithm, &arguments);
         let asked = Asked { comm: context.id, operation, element, algorithm, arguments };
         self.cache.clock += 1;
         match self.cache.entries.iter().position(|e| *e.asked == asked) {

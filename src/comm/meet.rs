@@ -203,6 +203,16 @@ pub(super) fn meet(
     }
 }
 
+/// The same for a job of one rank. It needs no wire, but refuses a provider that does not exist, as several ranks do.
+pub(super) fn alone(config: &mut Config) -> Result<Met> {
+    config.load()?;
+    let asked = config.text("provider");
+    let provider = asked.strip_suffix("+shm").unwrap_or(asked);
+    let networks = Networks::default();
+    Far { provider, all_on_one_node: true, networks: &networks }.check(config)?;
+    Ok(Met::default())
+}
+
 /// The name under which rank 0 publishes how many ranks it believes in.
 const SIZE: &str = "size";
 
@@ -455,12 +465,23 @@ struct Far<'a> {
 
 impl Far<'_> {
     fn open(&self, config: &Config, size: usize, wait: Option<Wait>) -> Result<Box<dyn Transport>> {
-        let Self { provider, all_on_one_node, networks } = *self;
         let interfaces: Interfaces = config.text("rails").parse()?;
-        let ports = config.range("ports")?;
-        let libfabric = config.text("libfabric");
-        let options = fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric };
-        rails::open(&options, &interfaces)
+        rails::open(&self.options(config, size, wait)?, &interfaces)
+    }
+
+    fn check(&self, config: &Config) -> Result<()> {
+        fabric::check(&self.options(config, 1, None)?)
+    }
+
+    fn options<'c>(
+        &'c self,
+        config: &'c Config,
+        size: usize,
+        wait: Option<Wait>,
+    ) -> Result<fabric::Options<'c>> {
+        let Self { provider, all_on_one_node, networks } = *self;
+        let (ports, libfabric) = (config.range("ports")?, config.text("libfabric"));
+        Ok(fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric })
     }
 }
 

@@ -43,6 +43,7 @@ mod place;
 mod progress;
 mod request;
 mod split;
+mod told;
 mod watchdog;
 mod whereabouts;
 mod world;

@@ -8,8 +8,9 @@ use super::directory::Table;
 use super::liveness::Watch;
 use super::lock::Lock;
 use super::measure::flow;
-use super::meet::{Addresses, Met, meet};
+use super::meet::{Addresses, Met, alone, meet};
 use super::progress::Progress;
+use super::told;
 use super::watchdog::Watchdog;
 use crate::buffer::Arena;
 use crate::config::Config;
@@ -18,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
 use crate::plan::registry::Operation;
 use crate::select::{self, Model, Probed, Selection, Tuning};
+use crate::trace::Log;
 use crate::transport::{Limits, Transport, fabric, shm};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -63,6 +65,8 @@ pub(super) struct Shared {
     /// How many communicators we have begun to make.
     pub(super) led: u32,
     pub(super) desks: Desks,
+    /// What this rank says on standard error.
+    pub(super) log: Log,
 }
 
 impl std::fmt::Debug for Shared {
@@ -80,6 +84,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// All ranks of the job, connected. Dropping it without [`World::finalize`] ends this rank's part at once,
 /// which the others see as an error.
 ///
+/// A process of a job makes one world, as launchers let in each rank once: after [`World::finalize`], too, another
+/// [`World::init`] is an error ("this process has joined its job already"). Where no launcher started the process there is nothing to join, and a
+/// job of one rank may make as many as it likes, for tests say. What wants several worlds takes several communicators
+/// ([`Communicator::dup`], [`Communicator::split`]).
+///
 /// # Examples
 /// ```
 /// use circulant::World;
@@ -87,8 +96,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// let world = World::init()?;
 /// println!("rank {} of {}, over {}", world.rank(), world.size(), world.provider());
 /// world.finalize()?;
-///
-/// // Settings can be changed in the program, before anything is connected.
+/// # Ok::<(), circulant::Error>(())
+/// ```
+/// Settings can be changed in the program, before anything is connected:
+/// ```
+/// # use circulant::World;
 /// let world = World::builder()?.set("deadline", "2.5")?.init()?;
 /// world.comm().barrier()?;
 /// world.finalize()?;
@@ -179,6 +191,10 @@ impl World {
     /// The node index of every rank.
     pub fn nodes(&self) -> &[u32] {
         &self.nodes
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Chooses by what rank 0's `tuning` says from now on, as if CIRCULANT_TUNING had named such a file. Collective;
@@ -309,14 +325,13 @@ fn start(
     let launcher = launch.name().to_owned();
     let patience = config.seconds("start-deadline")?;
     let deadline = config.seconds("deadline")?;
+    let log = Log::new(&config, rank)?;
+    told::warn_of_unknown(&log);
     let mut nodes = launch.nodes().filter(|n| n.len() == size);
     let arena = Arena::default();
     let (rank32, size32) = (to_u32(rank)?, to_u32(size)?);
     let met = match size {
-        1 => {
-            config.load()?;
-            Met::default()
-        }
+        1 => alone(&mut config)?,
         _ => meet(&mut config, launch.as_mut(), transport, &mut nodes, patience)?,
     };
     let Met { endpoint, neighbours, addresses, places, place, absent, directory, cores } = met;
@@ -330,6 +345,7 @@ fn start(
     if nodes.as_ref().is_some_and(|nodes| nodes.iter().all(|node| *node == nodes[0])) {
         selection.share(cores);
     }
+    told::addresses(&log, &place, &neighbours, &places);
     let located = neighbours.iter().copied().zip(places).collect();
     // Others are strangers until all have told each other where they are.
     let strangers = neighbours.len() + 1 < size;
@@ -362,8 +378,19 @@ fn start(
     let nodes: Arc<[u32]> = nodes.unwrap_or_default().into();
     let cache = Cache::default();
     let (led, desks) = (0, Desks::default());
-    let mut shared =
-        Shared { engine, arena, cache, model, deadline, blocks, selection, nodes: nodes.clone(), led, desks };
+    let mut shared = Shared {
+        engine,
+        arena,
+        cache,
+        model,
+        deadline,
+        blocks,
+        selection,
+        nodes: nodes.clone(),
+        led,
+        desks,
+        log: log.clone(),
+    };
     let members = Members::World(size32);
     let seat = shared.world_seat(&members);
     let context = Context::new(0, members, rank32).on(seat);
@@ -390,6 +417,7 @@ fn start(
         world.comm.hold()?.selection.place(&world.nodes);
     }
     world.settle()?;
+    told::world(&log, &world);
     tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
     Ok(world)
 }

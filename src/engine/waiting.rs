@@ -10,6 +10,7 @@ use super::{Engine, Meta, ProcessState};
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
+use tracing::level_filters::LevelFilter;
 
 /// How often the slow checks (processes, launcher) are made while waiting.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
@@ -223,7 +224,7 @@ impl Engine {
     /// Says on stderr for whom we wait, if no lower rank says it.
     fn warn(&mut self, waiting: &Waiting, since: Duration) {
         if let Some(text) = self.warning(waiting, since) {
-            eprintln!("circulant: {text}");
+            crate::trace::warn(&text, LevelFilter::WARN);
         }
     }
 

@@ -17,16 +17,23 @@ mod plot;
 mod run;
 mod schedule;
 mod select;
+mod settings;
 mod sim;
 mod stream;
 mod tune;
 mod units;
+mod wire;
 
+use circulant::config::{self, Config};
 use circulant::diagnostics::CountingAllocator;
+use circulant::trace::{self, Wanted};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use outcome::{Failure, Out};
 use std::process::ExitCode;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 /// So that `bench --stats` can count heap allocations.
 #[global_allocator]
@@ -37,7 +44,7 @@ Every subcommand has its own --help, with examples. bench, tune, cast and collec
 `circulant run -n P` before them on one machine, or start them with another launcher.
 
 Settings are environment variables, CIRCULANT_PROVIDER and others; `circulant info` lists them all. Messages go to \
-standard error; CIRCULANT_LOG=info (or debug, trace) prints more of them.
+standard error; CIRCULANT_LOG=info (or debug, trace) prints more of them, with ,all behind it of all ranks.
 
 Exit code: 0 when all went well, 1 when not, 2 for wrong arguments or settings, 3 when --check found wrong data.
 
@@ -81,9 +88,12 @@ fn main() -> ExitCode {
         None => Tool::try_parse_from(words),
     };
     let done = tool.map_err(usage).and_then(|tool| {
-        logging()?;
+        let wanted = logging()?;
         match tool {
-            Tool::Run(args) => Ok(run::main(args)),
+            Tool::Run(args) => {
+                warn_of_unknown(wanted.level);
+                Ok(run::main(args))
+            }
             Tool::Schedule(args) => Ok(schedule::run(&args).map(|()| ExitCode::SUCCESS)?),
             Tool::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Plot(args) => plot::run(&args).map(|()| ExitCode::SUCCESS),
@@ -129,12 +139,40 @@ fn usage(e: clap::Error) -> Failure {
     Failure::new(2, format!("{line}; --help says more"))
 }
 
-fn logging() -> Result<(), Failure> {
-    let wanted = std::env::var("CIRCULANT_LOG").ok().filter(|v| !v.is_empty());
-    let wanted = wanted.as_deref().unwrap_or("warn");
-    let filter = tracing_subscriber::EnvFilter::try_new(wanted).map_err(|_| {
-        Failure::new(2, format!("CIRCULANT_LOG: {wanted:?} is not error, warn, info, debug or trace"))
-    })?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
-    Ok(())
+/// Messages as CIRCULANT_LOG asks for them, of a level and more serious ones. Which ranks tell what the library does is the
+/// library's affair.
+fn logging() -> Result<Wanted, Failure> {
+    // Other settings that cannot be read are told of by those that need them.
+    let config = Config::from_env().unwrap_or_else(|_| Config::defaults());
+    let wanted = Wanted::of(&config)?;
+    let lines = tracing_subscriber::fmt().with_max_level(wanted.level).with_writer(std::io::stderr);
+    lines.with_ansi(false).event_format(Lines).init();
+    Ok(wanted)
+}
+
+/// Messages in the form in which the library writes them where there is no subscriber.
+struct Lines;
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &tracing::Event<'_>,
+    ) -> std::fmt::Result {
+        write!(writer, "circulant: {}: ", trace::name(*event.metadata().level()))?;
+        context.field_format().format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+/// Warns of variables that look like settings and are none, before ranks are started.
+fn warn_of_unknown(level: tracing::level_filters::LevelFilter) {
+    for unknown in config::unknown(config::variables(), &circulant::launch::environment::VARIABLES) {
+        trace::warn(&format!("{unknown}; {}", unknown.help()), level);
+    }
 }

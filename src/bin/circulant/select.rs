@@ -4,12 +4,14 @@ use crate::algorithms::operation;
 use crate::bench::dist::{DISTS, Dist};
 use crate::outcome::{Failure, Out};
 use crate::units::{self, align, figures, plural, time};
+use crate::wire::WireArgs;
+use circulant::comm::Wire;
 use circulant::config::Config;
 use circulant::plan::price::Model;
 use circulant::plan::registry::cost::{Cost, Machine};
 use circulant::plan::registry::{Algorithm, Arguments, Operation};
 use circulant::schedule::MAX_P;
-use circulant::select::{self, Candidate, Selection};
+use circulant::select::{Candidate, Selection};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -21,7 +23,7 @@ algorithm of the registry whose price is at most 3 % above the lowest is taken.
 
 Examples:
   circulant select bcast -p 36 --bytes 64Ki
-  circulant select allreduce -p 1000 --ppn 36 --bytes 1M --latency 1500 --overhead 200 --byte-time 80
+  circulant select allreduce -p 1000 --ppn 36 --bytes 1M --latency 1.5us --overhead 200ns --byte-time 0.08
   circulant select allgatherv -p 16 --bytes 1M --dist spike
   circulant select reduce -p 9 --commutative no --sweep";
 
@@ -35,9 +37,6 @@ pub(crate) struct SelectArgs {
     /// Number of ranks
     #[arg(short, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_P)))]
     p: u32,
-    /// Ranks per node, which share its link [default: each has its own]
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
-    ppn: Option<u32>,
     /// Bytes: of the vector, or of all ranks' blocks together (K, M, G decimal; Ki, Mi, Gi binary)
     #[arg(short, long, value_name = "B", default_value = "64Ki", value_parser = units::size_argument)]
     bytes: u64,
@@ -59,21 +58,8 @@ pub(crate) struct SelectArgs {
     /// Only algorithms that fold in the operation's one order
     #[arg(long)]
     reproducible: bool,
-    /// Take the figures that this provider's name stands for
-    #[arg(long, value_name = "NAME")]
-    provider: Option<String>,
-    /// L in nanoseconds
-    #[arg(long, value_name = "NS")]
-    latency: Option<u64>,
-    /// o in nanoseconds per put
-    #[arg(long, value_name = "NS")]
-    overhead: Option<u64>,
-    /// β in picoseconds per byte
-    #[arg(long, value_name = "PS")]
-    byte_time: Option<u64>,
-    /// γ in picoseconds per byte that is combined
-    #[arg(long, value_name = "PS")]
-    reduce_time: Option<u64>,
+    #[command(flatten)]
+    wire: WireArgs,
     /// The choice for sizes from 8 bytes to 64 MiB
     #[arg(long)]
     sweep: bool,
@@ -111,7 +97,7 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
     }
     let mut config = Config::from_env()?;
     config.load()?;
-    let machine = machine(args, &config)?;
+    let machine = args.wire.machine(&config)?;
     let selection = Selection::of(&config, machine)?;
     let mut out = Out::new();
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
@@ -121,7 +107,7 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
     };
     let mut points = Vec::new();
     for bytes in sizes {
-        let nodes = args.ppn.map(|k| (0..args.p).map(|rank| rank / k.max(1)).collect());
+        let nodes = args.wire.ppn.map(|k| (0..args.p).map(|rank| rank / k.max(1)).collect());
         let nodes = nodes.unwrap_or_default();
         let arguments = Arguments { blocks, nodes, ..arguments(args, bytes)? };
         points.push(Point::new(&selection, args, bytes, &arguments)?);
@@ -141,19 +127,6 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
         }
     }
     out.finish()
-}
-
-fn machine(args: &SelectArgs, config: &Config) -> Result<Machine, Failure> {
-    let provider = args.provider.as_deref().unwrap_or_else(|| config.text("provider"));
-    let known = select::machine(provider, config)?;
-    let figures = |model: Model| Model {
-        latency_ns: args.latency.unwrap_or(model.latency_ns),
-        overhead_ns: args.overhead.unwrap_or(model.overhead_ns),
-        byte_ps: args.byte_time.unwrap_or(model.byte_ps),
-        reduce_ps: args.reduce_time.unwrap_or(model.reduce_ps),
-    };
-    let (wire, near) = (figures(known.wire), figures(known.near));
-    Ok(Machine { wire, near, per_node: args.ppn.unwrap_or(0), ..known })
 }
 
 /// Whether ranks have counts of their own.
@@ -343,22 +316,24 @@ fn bytes_text(bytes: f64) -> String {
 }
 
 fn heading(args: &SelectArgs, machine: &Machine) -> String {
-    let wire = &machine.wire;
-    let ns = |ps: u64| ps as f64 / 1000.0;
-    let ranks = match args.ppn {
-        Some(k) => format!("{}, {k} per node", plural(args.p.into(), "rank")),
-        None => plural(args.p.into(), "rank"),
+    let wire = |model: &Model| {
+        units::wire_text(&Wire {
+            latency_ns: model.latency_ns as f64,
+            overhead_ns: model.overhead_ns as f64,
+            byte_ns: model.byte_ps as f64 / 1000.0,
+        })
+    };
+    let (ranks, within) = match args.wire.ppn {
+        Some(k) => (
+            format!("{}, {k} per node", plural(args.p.into(), "rank")),
+            format!("; within a node {}", wire(&machine.near)),
+        ),
+        None => (plural(args.p.into(), "rank"), String::new()),
     };
     let what = match (args.sweep, args.counts.is_empty()) {
         (false, true) if args.op != Operation::Barrier => format!(" of {}", units::size(args.bytes)),
         _ => String::new(),
     };
-    format!(
-        "{}{what}, {ranks}; L = {}, o = {}, β = {:.3} ns/B, γ = {:.3} ns/B",
-        args.op,
-        time(wire.latency_ns as f64),
-        time(wire.overhead_ns as f64),
-        ns(wire.byte_ps),
-        ns(wire.reduce_ps)
-    )
+    let gamma = machine.wire.reduce_ps as f64 / 1000.0;
+    format!("{}{what}, {ranks}; {}{within}; γ = {gamma:.3} ns/B", args.op, wire(&machine.wire))
 }

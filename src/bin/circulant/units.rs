@@ -42,6 +42,9 @@ pub(crate) fn time(ns: f64) -> String {
     if ns == 0.0 {
         return "0".to_owned();
     }
+    if ns.is_nan() {
+        return "unknown".to_owned();
+    }
     scaled(ns, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")])
 }
 
@@ -101,6 +104,10 @@ pub(crate) fn reference(wire: &Wire, volume: u64, rounds: u32) -> f64 {
 
 /// `L = 1.2 µs, o = 300 ns, β = 0.08 ns/B (12.5 GB/s)`.
 pub(crate) fn wire_text(wire: &Wire) -> String {
+    if wire.byte_ns.is_nan() {
+        let (l, o) = (time(wire.latency_ns), time(wire.overhead_ns));
+        return format!("L = {l}, o = {o}, no β: the times of puts vary by more than their bytes cost");
+    }
     let bandwidth = match wire.byte_ns > 0.0 {
         true => format!(" ({})", rate(1e9 / wire.byte_ns)),
         false => String::new(),
@@ -183,6 +190,10 @@ mod tests {
         assert_eq!(ratio_text(ratio(430.0, 860.0)), "0.50");
         assert_eq!(ratio_text(ratio(430.0, 0.0)), "-");
         assert_eq!(ratio_text(ratio(123_456.0, 10.0)), "12346");
+        let none = Wire { byte_ns: f64::NAN, ..wire };
+        assert_eq!(ratio(430.0, reference(&none, 1000, 3)), None);
+        assert_eq!(time(reference(&none, 1000, 3)), "unknown");
+        assert!(wire_text(&none).contains("no β") && wire_text(&wire).contains("β = 0.500 ns/B (2 GB/s)"));
         assert_eq!([1, 2, 3, 8, 9, 1025].map(rounds), [0, 1, 2, 3, 4, 11]);
     }
 

@@ -25,7 +25,7 @@ pub use interfaces::Interfaces;
 pub use library::Variable;
 pub use network::{Here, Interface, Networks, Subnet, interfaces};
 pub use quirks::presets;
-pub use select::{Candidate, Survey, survey};
+pub use select::{Candidate, Survey, check, survey};
 pub use stale::{remove_shm_of, sweep_stale_shm};
 
 use super::{Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};

@@ -77,6 +77,19 @@ pub fn survey(options: &Options<'_>) -> Result<Survey> {
     })
 }
 
+/// Whether there is such a provider. One that is in our own tables is not looked for; for all others libfabric is asked.
+///
+/// # Errors
+/// When libfabric has none of that name, or cannot be loaded.
+pub fn check(options: &Options<'_>) -> Result<()> {
+    let provider = options.provider;
+    let ours = ["auto", "shm"].into_iter().chain(ALIASES.iter().map(|(name, _)| *name));
+    if ours.chain(QUIRKS.iter().map(|q| q.provider)).any(|name| name == provider) {
+        return Ok(());
+    }
+    choose(library(options)?, options).map(drop)
+}
+
 /// The endpoint to open.
 pub(super) fn choose(lib: &'static Library, options: &Options<'_>) -> Result<(Candidate, Info)> {
     let mut found = look(lib, options, true);

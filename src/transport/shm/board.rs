@@ -434,6 +434,13 @@ mod tests {
     const POST: Post = Post { code: 3, hash: 99, past: 98 };
 
     #[test]
+    fn the_document_says_how_long_a_place_is() {
+        let document = include_str!("../../../docs/design.md");
+        let said = format!("{} KiB for each communicator, at most {BOARDS} at once", PLACE >> 10);
+        assert!(document.contains(&said), "docs/design.md does not say: {said}");
+    }
+
+    #[test]
     fn what_is_posted_is_read_and_slots_wait_for_readers() {
         let mut boards = two();
         let [mut reader, mut writer] = board(&mut boards);

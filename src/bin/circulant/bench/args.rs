@@ -1,10 +1,10 @@
 //! The command line of `circulant bench`.
 
 use super::dist::{DISTS, Dist};
-use super::groups::{Between, SETTINGS};
 use super::job::{MemoryKind, Mode};
 use super::operations::{OPERATIONS, Operation};
 use super::table::Format;
+use crate::settings::{SETTINGS, Setting as Between};
 use crate::units;
 use circulant::ops::{Op, Type, pairs};
 use circulant::plan::registry;
@@ -44,7 +44,7 @@ pub(crate) struct BenchArgs {
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = units::size_argument)]
     pub(crate) bytes: Vec<u64>,
     /// Distributions of the bytes over the ranks, for irregular operations [default: all seven; of
-    /// reduce_scatter: regular]; settings s1 to s8 of two groups for iallgather and iallgatherv
+    /// reduce_scatter: regular]; settings s1 to s8 of two groups for inter_allgather and inter_allgatherv
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = distribution)]
     pub(crate) dist: Vec<Spread>,
     /// Root rank of bcast, reduce, gather(v), scatter(v)
@@ -148,6 +148,17 @@ fn operation(name: &str) -> Result<Choice<&'static Operation>, String> {
         ("all", _) => Ok(Choice(None)),
         (_, Some(found)) => Ok(Choice(Some(found))),
         _ => {
+            // As MPI and the library call requests.
+            let blocking =
+                name.strip_prefix('i').and_then(Operation::find).filter(|o| o.registered().is_some());
+            if let Some(o) = blocking {
+                let request = format!("{name:?} is {} by --mode request", o.name);
+                let groups = format!("inter_{}", o.name);
+                return Err(match Operation::find(&groups) {
+                    Some(_) => format!("{request}; between two groups it is {groups}"),
+                    None => request,
+                });
+            }
             let names = OPERATIONS.map(|o| o.name).join(", ");
             Err(format!("there is no operation {name:?}; there are {names}; or all"))
         }

@@ -15,6 +15,7 @@ pub(crate) mod shapes;
 mod table;
 
 use crate::outcome::{Failure, Out, leave};
+use crate::settings::{SETTINGS, Setting as Between};
 use crate::units;
 use circulant::World;
 use circulant::comm::Options;
@@ -22,7 +23,6 @@ use circulant::ops::reducer;
 use circulant::plan::registry::{self, Algorithm};
 use cold::Cold;
 use dist::{DISTS, Dist};
-use groups::{Between, SETTINGS};
 use indicatif::{ProgressBar, ProgressStyle};
 use job::{MemoryKind, Mode};
 use operations::{Dists, InPlace, Operation};
@@ -76,7 +76,7 @@ fn spreads(args: &BenchArgs, base: &Point) -> Vec<Point> {
             } else {
                 args.settings().collect::<Vec<_>>()
             };
-            all.into_iter().filter(|s| s.is_for(irregular)).map(among).collect()
+            all.into_iter().filter(|s| s.irregular() == irregular).map(among).collect()
         }
         Dists::Asked if args.dist.is_empty() => vec![*base],
         Dists::All if args.dist.is_empty() => DISTS.iter().map(with).collect(),
@@ -136,7 +136,7 @@ fn refuse(args: &BenchArgs, p: usize) -> Result<(), Failure> {
         return Err(Failure::usage("put and pingpong need two ranks: circulant run -n 2 bench put"));
     }
     if p == 1 && ops.iter().any(|o| o.between()) {
-        return Err(Failure::usage("two groups need two ranks: circulant run -n 2 bench iallgather"));
+        return Err(Failure::usage("two groups need two ranks: circulant run -n 2 bench inter_allgather"));
     }
     reducer(args.kind, args.op)?;
     let mode = args.mode();
@@ -235,6 +235,8 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
         byte_ns: lab.wire.byte_ns,
         choices_by: choices_by(lab),
         fold_ns: lab.fold_ns,
+        reps: args.reps,
+        seconds: args.time,
     }
 }
 
@@ -377,7 +379,7 @@ mod tests {
         for (words, p) in [
             ("bcast --root 3", 3),
             ("put", 1),
-            ("iallgather", 1),
+            ("inter_allgather", 1),
             ("bcast --algorithm magic", 2),
             ("bcast,barrier --algorithm circulant", 2),
             ("bcast --algorithm hypercube", 3),

@@ -227,7 +227,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             ..BASE
         },
         Operation {
-            name: "iallgather",
+            name: "inter_allgather",
             sizes: "between two groups (settings s1 to s4): the longest contribution, in 4-byte units",
             dists: Dists::Between { irregular: false },
             in_place: InPlace::Never,
@@ -237,7 +237,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             ..BASE
         },
         Operation {
-            name: "iallgatherv",
+            name: "inter_allgatherv",
             sizes: "between two groups (settings s5 to s8): the longest contribution, in 4-byte units",
             dists: Dists::Between { irregular: true },
             in_place: InPlace::Never,
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(shape("barrier", 9, 0, 0, None).rounds, 4);
         // 125 elements of 8 bytes among 4: 31 each; of less than an element there is one.
         // 32 ranks as 25 and 7; the 7 have the i-th share of 100 ints.
-        let setting = groups::Between::find("s8");
+        let setting = crate::settings::Setting::find("s8");
         let place =
             Place { p: 32, rank: 3, root: 0, bytes: 400, dist: None, setting, in_place: false, element: 1 };
         let s = groups::allgatherv(&place);
@@ -367,7 +367,7 @@ mod tests {
             for (dist, in_place) in
                 [(None, false), (Dist::find("geometric"), false), (Dist::find("half"), true)]
             {
-                let setting = groups::Between::find("s8");
+                let setting = crate::settings::Setting::find("s8");
                 let at = |rank| {
                     let (p, root, bytes, element) = (7, 1, 10_001, 4);
                     (op.shape)(&op.place(Place { p, rank, root, bytes, dist, setting, in_place, element }))

@@ -343,6 +343,8 @@ mod tests {
             byte_ns: 0.5,
             choices_by: String::new(),
             fold_ns: 0.0,
+            reps: 35,
+            seconds: 1.0,
         };
         let mut text = String::new();
         paint(

@@ -3,12 +3,12 @@
 
 use super::cold::Cold;
 use super::dist::Dist;
-use super::groups::Between;
 use super::job::{Job, MemoryKind, Mode, Order};
 use super::operations::{How, Operation};
 use super::sample::Use;
 use super::shapes::{Place, Shape};
 use crate::outcome::Failure;
+use crate::settings::Setting as Between;
 use crate::units;
 use circulant::comm::{Options, Stats, Wire};
 use circulant::diagnostics::allocations;
@@ -174,11 +174,14 @@ fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
     Ok(repetitions(lab.time, slowest, lab.reps))
 }
 
-/// As many as fit into `time`, at least 3 (if so many are wanted), at most `most`.
+/// So many repetitions are made however long they take, unless fewer are wanted.
+pub(crate) const LEAST_REPS: usize = 3;
+
+/// As many as fit into `time`, at least [`LEAST_REPS`], at most `most`.
 #[allow(clippy::cast_possible_truncation)] // the fraction is to be cut off; the cast saturates
 #[allow(clippy::cast_sign_loss)] // times are not negative
 fn repetitions(time: f64, one: f64, most: usize) -> usize {
-    ((time / (one + 1e-6)) as usize).max(3).min(most)
+    ((time / (one + 1e-6)) as usize).max(LEAST_REPS).min(most)
 }
 
 /// Start and end of each repetition at each rank, on the clock all processes of a machine share.

@@ -1,8 +1,8 @@
 //! What one rank sends and receives in an operation, where its result stands and what it must be.
 
 use super::dist::{DISTS, Dist};
-use super::groups::Between;
 use crate::agree::starts;
+use crate::settings::Setting as Between;
 use crate::units::rounds;
 use circulant::comm::Layout;
 use circulant::plan::registry::Arguments;

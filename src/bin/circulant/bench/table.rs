@@ -148,6 +148,9 @@ pub(crate) struct Setting {
     pub(crate) choices_by: String,
     /// Of reducing a byte; 0 when nothing is reduced.
     pub(crate) fold_ns: f64,
+    /// Most repetitions of a point, and seconds that they may take together.
+    pub(crate) reps: u64,
+    pub(crate) seconds: f64,
 }
 
 #[derive(Serialize)]
@@ -201,6 +204,12 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     }
     text +=
         "min, median: of the repetitions' slowest ranks; span: latest end − earliest start, the smallest\n";
+    text += &format!(
+        "reps: repetitions made; as many as take {} s together (--time), but at least {} and at most {} (--reps)\n",
+        s.seconds,
+        s.reps.min(super::points::LEAST_REPS as u64),
+        s.reps
+    );
     if stats {
         text += "puts, wire, copied, allocs, rounds: of one operation, largest rank/sum of all\n";
     }

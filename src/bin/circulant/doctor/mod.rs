@@ -25,7 +25,8 @@ Start it as you start your program: what one launcher passes on another does not
 detected and what limits there are; tries which address of which node is reached from which other; and makes a world, as a \
 program would. Up to 16 nodes each tries all others, else some. Nothing is changed.
 
-Exit code: 0 when all is well, 1 when something must be done, 2 for wrong arguments or settings.
+Exit code: 0 when there is no problem, 1 when there are problems, 2 for wrong arguments or settings. What only costs time is \
+listed apart and is no problem.
 
 Examples:
   circulant doctor

@@ -142,17 +142,20 @@ fn settings(report: &Report) -> String {
     )
 }
 
-/// What is wrong, and what to do about it.
+/// What is wrong, and what only costs time; and what to do about both.
 pub(crate) fn problems(list: &[Problem]) -> String {
-    if list.is_empty() {
-        return "\nNo problems found\n".to_owned();
+    let told = |serious: bool, head: &str| {
+        let lines: String = list.iter().filter(|p| p.serious == serious).map(line).collect();
+        if lines.is_empty() { lines } else { format!("\n{head}\n{lines}") }
+    };
+    let mut text = told(true, "Problems");
+    if text.is_empty() {
+        text += "\nNo problems found\n";
     }
-    let mut text = "\nProblems\n".to_owned();
-    for p in list {
-        text += &format!("  {} {}\n", if p.serious { "!" } else { "-" }, p.what);
-        if !p.remedy.is_empty() {
-            text += &format!("    → {}\n", p.remedy);
-        }
-    }
-    text
+    text + &told(false, "Slower than need be")
+}
+
+fn line(p: &Problem) -> String {
+    let remedy = if p.remedy.is_empty() { String::new() } else { format!("    → {}\n", p.remedy) };
+    format!("  {} {}\n{remedy}", if p.serious { "!" } else { "-" }, p.what)
 }

@@ -4,7 +4,7 @@ use super::Report;
 use super::wires::{self, Wire};
 use crate::units::{plural, size};
 use circulant::Error;
-use circulant::config::{Config, SETTINGS};
+use circulant::config::{self, Config};
 use serde::{Deserialize, Serialize};
 
 /// One problem.
@@ -40,7 +40,7 @@ const MEMLOCK_LOW: u64 = 1 << 30;
 /// Adds what can be seen in `report`.
 pub(super) fn find(report: &mut Report, config: &Config) {
     let mut found = settings(config);
-    found.extend(unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())));
+    found.extend(unknown(config::variables()));
     if report.libfabric.is_some() {
         found.extend(choice(report, config));
     }
@@ -72,32 +72,8 @@ fn settings(config: &Config) -> Vec<Problem> {
 
 /// Variables that look like ours and are not.
 fn unknown(variables: impl Iterator<Item = String>) -> Vec<Problem> {
-    // The launcher's side channel is no setting, nor is a rank's place.
-    let place = |name: &str| circulant::launch::environment::VARIABLES.contains(&name);
-    let ours = |name: &String| name.starts_with("CIRCULANT_") && name != "CIRCULANT_SIDE_FD" && !place(name);
-    let strange = variables.filter(ours).filter(|name| SETTINGS.iter().all(|s| s.variable != name));
-    strange
-        .map(|name| {
-            let near = SETTINGS.iter().map(|s| s.variable).min_by_key(|v| distance(v, &name));
-            let remedy = near.map_or_else(String::new, |v| format!("did you mean {v}?"));
-            Problem::serious(format!("{name} is set, and no setting has that name"), remedy)
-        })
-        .collect()
-}
-
-/// Letters to insert, delete or change (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let change = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    let found = config::unknown(variables, &circulant::launch::environment::VARIABLES);
+    found.iter().map(|u| Problem::serious(u.to_string(), u.help())).collect()
 }
 
 /// Nothing to choose, for ranks in some places.
@@ -222,6 +198,5 @@ mod tests {
         let found = unknown(names.into_iter());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].remedy, "did you mean CIRCULANT_PROVIDER?");
-        assert_eq!((distance("abc", "abc"), distance("abc", "bd"), distance("", "xy")), (0, 2, 2));
     }
 }

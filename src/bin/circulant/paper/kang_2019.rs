@@ -4,8 +4,8 @@
 use super::sheet::{Sheet, Verdict};
 use crate::bench::dist::DISTS;
 use crate::outcome::Failure;
+use crate::settings::{SETTINGS, Setting};
 use crate::sim::case::Case;
-use crate::sim::settings::{SETTINGS, Setting};
 use crate::units;
 use circulant::plan::lower::WireLimits;
 use circulant::plan::price::{Model, Wires, price};

@@ -115,7 +115,8 @@ pub(crate) fn own_use() -> Option<ExitCode> {
     }
 }
 
-/// `circulant run` alone: the command lines of all other subcommands would cost a start more than the rest of it.
+// `circulant run` alone: the command lines of all other subcommands would cost a start more than the rest of it. No doc
+// comment, as that would open its help.
 #[derive(Debug, Parser)]
 #[command(name = "run", bin_name = "circulant run", version)]
 struct Alone {

@@ -1,8 +1,8 @@
 //! What is simulated: an operation with its arguments, and the reference that its times stand beside.
 
-use super::settings::Setting;
 use crate::bench::dist::Dist;
 use crate::outcome::Failure;
+use crate::settings::Setting;
 use circulant::plan::alltoall::{Row, exchange_targets};
 use circulant::plan::price::Wires;
 use circulant::plan::registry::{Arguments, Operation};

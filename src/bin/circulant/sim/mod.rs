@@ -3,22 +3,21 @@
 pub(crate) mod case;
 pub(crate) mod race;
 mod report;
-pub(crate) mod settings;
 mod timeline;
-pub(crate) mod wire;
 
 use crate::bench::dist::{DISTS, Dist};
 use crate::outcome::{Failure, Out};
+use crate::settings::{SETTINGS, Setting};
 use crate::units;
+use crate::wire::WireArgs;
 use case::{Case, irregular, meaning, rooted, set};
+use circulant::plan::price::Wires;
 use circulant::plan::registry::{self, Algorithm, Operation};
 use circulant::schedule::MAX_P;
 use clap::Args;
 use race::Outcome;
 use report::{Format, Row};
-use settings::{SETTINGS, Setting};
 use std::path::PathBuf;
-use wire::WireArgs;
 
 /// Ranks that fit into a drawing of their transfers.
 const MOST_ROWS: u32 = 64;
@@ -147,12 +146,13 @@ fn sizes(text: &str) -> Result<Sizes, String> {
 /// Runs the subcommand.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     let algorithms = chosen(args)?;
+    let wires = args.wire.wires()?;
     let mut out = Out::new();
     let mut rows = Vec::new();
     let mut best: Option<(u64, &Algorithm, race::Ran)> = None;
     let sizes = args.sizes.map_or_else(|| vec![args.bytes.unwrap_or(0)], Sizes::all);
     for bytes in sizes {
-        let case = case(args, bytes);
+        let case = case(args, wires, bytes);
         let arguments = case.arguments()?;
         for algorithm in &algorithms {
             let outcome = race::run(&case, &arguments, algorithm, args.budget, args.timeline.is_some())?;
@@ -169,14 +169,14 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
             }
         }
     }
-    report::print(&mut out, args.format, &case(args, args.bytes.unwrap_or(0)), args.budget, &rows);
+    report::print(&mut out, args.format, &case(args, wires, args.bytes.unwrap_or(0)), args.budget, &rows);
     if let Some(path) = &args.plot {
-        report::plot(path, &case(args, 0), &rows)?;
+        report::plot(path, &case(args, wires, 0), &rows)?;
     }
     if let Some(path) = &args.timeline {
         let (_, algorithm, ran) =
             best.ok_or_else(|| Failure::new(1, "no algorithm ran: there is nothing to draw"))?;
-        timeline::draw(path, &case(args, args.bytes.unwrap_or(0)), algorithm, &ran)?;
+        timeline::draw(path, &case(args, wires, args.bytes.unwrap_or(0)), algorithm, &ran)?;
     }
     out.finish()
 }
@@ -186,7 +186,7 @@ fn moves_nothing(operation: Operation) -> bool {
     matches!(operation, Operation::Barrier | Operation::InterBarrier)
 }
 
-fn case(args: &SimArgs, bytes: u64) -> Case {
+fn case(args: &SimArgs, wires: Wires, bytes: u64) -> Case {
     Case {
         operation: args.op,
         p: args.p,
@@ -196,7 +196,7 @@ fn case(args: &SimArgs, bytes: u64) -> Case {
         first: args.first,
         root: args.root.unwrap_or(0),
         blocks: args.blocks,
-        wires: args.wire.wires(),
+        wires,
     }
 }
 

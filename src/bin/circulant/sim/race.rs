@@ -8,6 +8,10 @@ use circulant::plan::price::{Clock, Tape, Transfer};
 use circulant::plan::registry::{Algorithm, Arguments};
 use circulant::plan::{Kind, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Local segments per put, as most providers allow.
 const GATHER: usize = 4;
@@ -117,36 +121,78 @@ fn estimate(plan: &dyn Plan, root: u32, budget: u64) -> f64 {
     total
 }
 
-/// On standard error while it takes long; hidden by itself unless that is a terminal.
-struct Bar(ProgressBar);
+/// On standard error while it takes long: a bar where that is a terminal, else a line now and then.
+struct Bar {
+    name: &'static str,
+    bar: ProgressBar,
+}
 
 impl Bar {
-    fn new(name: &str) -> Self {
+    fn new(name: &'static str) -> Self {
         let bar = ProgressBar::new(100);
         if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:30} {percent} % {msg} ({elapsed})") {
             bar.set_style(style);
         }
-        bar.set_prefix(name.to_owned());
-        Self(bar)
+        bar.set_prefix(name);
+        Self { name, bar }
     }
 
     /// Recording takes about a quarter of the time.
     fn recorded(&self, rank: u32, size: u32) {
         if rank.is_multiple_of(1024) {
-            self.0.set_message("making the plan");
-            self.0.set_position(u64::from(rank) * 25 / u64::from(size));
+            self.show("making the plan", u64::from(rank) * 25 / u64::from(size));
         }
     }
 
     fn ran(&self, done: u64, of: u64) {
-        self.0.set_message("running");
-        self.0.set_position(25 + done * 75 / of.max(1));
+        self.show("running", 25 + done * 75 / of.max(1));
+    }
+
+    fn show(&self, doing: &'static str, percent: u64) {
+        self.bar.set_message(doing);
+        self.bar.set_position(percent);
+        if self.bar.is_hidden()
+            && let Some(seconds) = PULSE.due(Instant::now())
+        {
+            // Nothing can be done when standard error is gone.
+            let line = format!("circulant: {}: {doing}, {percent} % ({seconds} s in all)\n", self.name);
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Seconds between two lines.
+const PERIOD: u64 = 5;
+
+/// Of all algorithms together: many short ones take long, too.
+static PULSE: LazyLock<Pulse> = LazyLock::new(|| Pulse::new(Instant::now()));
+
+/// When the next line is due.
+struct Pulse {
+    begun: Instant,
+    /// In seconds since then.
+    next: AtomicU64,
+}
+
+impl Pulse {
+    fn new(begun: Instant) -> Self {
+        Self { begun, next: AtomicU64::new(PERIOD) }
+    }
+
+    /// Whether a line is due: the seconds that have passed, then.
+    fn due(&self, now: Instant) -> Option<u64> {
+        let passed = now.saturating_duration_since(self.begun).as_secs();
+        if passed < self.next.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.next.store(passed + PERIOD, Ordering::Relaxed);
+        Some(passed)
     }
 }
 
@@ -160,9 +206,17 @@ mod tests {
     fn case(operation: Operation, p: u32) -> Case {
         let model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
         let dist = Dist::find("irr3").unwrap();
-        let setting = crate::sim::settings::Setting::find("s7").unwrap();
+        let setting = crate::settings::Setting::find("s7").unwrap();
         let wires = Wires::flat(model);
         Case { operation, p, bytes: 100_000, dist, setting, first: None, root: 3, blocks: None, wires }
+    }
+
+    #[test]
+    fn a_line_is_due_every_few_seconds() {
+        let begun = Instant::now();
+        let pulse = Pulse::new(begun);
+        let due = |seconds| pulse.due(begun + std::time::Duration::from_secs(seconds));
+        assert_eq!([1, 5, 6, 9, 17, 18].map(due), [None, Some(5), None, None, Some(17), None]);
     }
 
     /// Estimates are within a factor of two of the truth.

@@ -154,7 +154,7 @@ fn wires(case: &Case) -> String {
     let model = &case.wires.model;
     let mut text = wire(model.latency_ns, model.overhead_ns, model.byte_ps);
     if let Some(inner) = &case.wires.inner {
-        text += &format!("; within a node {}", wire(inner.latency_ns, model.overhead_ns, inner.byte_ps));
+        text += &format!("; within a node {}", wire(inner.latency_ns, inner.overhead_ns, inner.byte_ps));
     }
     if case.operation.reduces() {
         text += &format!("; γ = {:.3} ns/B", model.reduce_ps as f64 / 1000.0);

@@ -152,7 +152,7 @@ fn measure(world: &World) -> Result<Tuning, Failure> {
     let mut links = Vec::new();
     for (section, pair) in pairs(world.nodes()) {
         bar.set_message(format!("{section}: ranks {} and {}", pair[0], pair[1]));
-        let mut link = link(&comm.wire_between(pair)?);
+        let mut link = link(&comm.wire_between(pair)?, pair)?;
         if links.is_empty() {
             // What schedules use most: o is of a rank among all that are busy, not of two while the others sleep.
             let busy = comm.block_overhead(link.byte_ps as f64 / 1000.0)?;
@@ -169,13 +169,21 @@ fn measure(world: &World) -> Result<Tuning, Failure> {
     Ok(tuning)
 }
 
-fn link(wire: &Wire) -> Link {
-    Link {
+/// All ranks have the same figures, so they fail alike.
+fn link(wire: &Wire, [one, other]: [usize; 2]) -> Result<Link, Failure> {
+    if wire.byte_ns.is_nan() {
+        let said = format!(
+            "the times of puts between ranks {one} and {other} vary by more than their bytes cost: try again while the \
+             machine does nothing else, or over another provider"
+        );
+        return Err(Failure::new(1, said).everywhere());
+    }
+    Ok(Link {
         latency_ns: memory::whole(wire.latency_ns),
         overhead_ns: memory::whole(wire.overhead_ns),
         // A wire that costs nothing would make any number of bytes look alike.
         byte_ps: memory::whole(1e3 * wire.byte_ns).max(1),
-    }
+    })
 }
 
 /// The pairs to measure: of different nodes, and of one node, as far as there are such. The first ones are for most

@@ -1,4 +1,4 @@
-//! The eight settings of Kang et al. 2019 for allgather(v) between two groups.
+//! The eight settings of Kang et al. 2019 for allgather(v) between two groups, as `bench`, `sim` and `paper` have them.
 
 /// Sizes of the groups, and what their ranks contribute.
 #[derive(Clone, Copy, Debug)]
@@ -56,10 +56,12 @@ impl Setting {
         first.clamp(1, p.saturating_sub(1).max(1))
     }
 
-    /// What every rank contributes when the largest block has `bytes`: whole 4-byte units, as in `bench`.
+    /// What every rank contributes when the largest block has `bytes`: whole 4-byte units; where there are bytes, a block
+    /// that does not rise has one at least.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes below 2^48
     pub(crate) fn counts(&self, bytes: u64, first: u32, p: u32) -> Vec<u64> {
-        let largest = self.parts.map(|part| ((bytes / 4) as f64 * part).max(1.0) as u64);
+        let least = if bytes == 0 { 0.0 } else { 1.0 };
+        let largest = self.parts.map(|part| ((bytes / 4) as f64 * part).max(least) as u64);
         let count = |rank: u32| {
             let (group, i, size) = if rank < first { (0, rank, first) } else { (1, rank - first, p - first) };
             match self.arithmetic {
@@ -87,6 +89,9 @@ mod tests {
             let gain = 1.0 + 3.0 * (a + b) as f64 / a.max(b) as f64;
             assert!((gain - s.gain).abs() < 0.006, "{}: {gain}", s.name);
         }
+        let s3 = Setting::find("s3").unwrap();
+        assert_eq!(s3.counts(400, 2, 3), [400, 400, 100]);
+        assert_eq!((s3.counts(4, 2, 3), s3.counts(0, 2, 3)), (vec![4; 3], vec![0; 3]));
         assert_eq!(Setting::find("s2").unwrap().first(64), 50);
         assert_eq!(Setting::find("s2").unwrap().first(2), 1);
     }

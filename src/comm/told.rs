@@ -1,0 +1,123 @@
+//! What a world tells of itself at start-up, where `CIRCULANT_LOG` asks for it.
+
+use super::world::{Shared, World};
+use crate::config::{unknown, variables};
+use crate::launch::environment;
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::trace::Log;
+
+/// Warns of variables that look like settings and are none.
+pub(super) fn warn_of_unknown(log: &Log) {
+    log.warn_once(|| {
+        let found = unknown(variables(), &environment::VARIABLES);
+        found.iter().map(|u| format!("{u}; {}", u.help())).collect()
+    });
+}
+
+/// Tells our address and those of the ranks that we are connected to; one rank alone has none.
+pub(super) fn addresses(log: &Log, place: &str, neighbours: &[u32], places: &[String]) {
+    if neighbours.is_empty() {
+        return;
+    }
+    log.info(|| {
+        let others: Vec<String> =
+            neighbours.iter().zip(places).map(|(rank, place)| format!("rank {rank} at {place}")).collect();
+        format!("at {place}; connected to {}", others.join(", "))
+    });
+}
+
+/// Tells what the world is made of, and from now on how its calls go.
+pub(super) fn world(log: &Log, world: &World) {
+    let nodes = world.nodes();
+    let count = nodes.iter().max().map_or(1, |node| node + 1);
+    log.info(|| {
+        format!(
+            "circulant {}, {} on {}, provider {}, launcher {}",
+            env!("CARGO_PKG_VERSION"),
+            plural(world.size() as u64, "rank"),
+            plural(count.into(), "node"),
+            world.provider(),
+            world.launcher()
+        )
+    });
+    log.info(|| format!("ranks by node: {}", ranks_by_node(nodes, count)));
+    log.info(|| {
+        let set: Vec<String> =
+            world.config().changed().map(|(s, value)| format!("{}={value}", s.variable)).collect();
+        match set.is_empty() {
+            true => "all settings are the defaults".to_owned(),
+            false => format!("settings that are not the defaults: {}", set.join(" ")),
+        }
+    });
+    if let Ok((machine, source)) = world.comm().machine() {
+        let model = &machine.wire;
+        log.info(|| {
+            format!(
+                "choices by L = {} ns, o = {} ns, β = {} ps/B, from {source}",
+                model.latency_ns, model.overhead_ns, model.byte_ps
+            )
+        });
+    }
+    if let Ok(mut held) = world.comm().hold() {
+        held.log.tell_of_calls();
+    }
+}
+
+impl Shared {
+    /// Tells how a call that is planned goes, the first time that its operation goes by this algorithm.
+    pub(super) fn tell_of_plan(
+        &mut self,
+        operation: Operation,
+        algorithm: &'static Algorithm,
+        arguments: &Arguments,
+    ) {
+        let machine = self.selection.machine();
+        self.log.call(operation.name(), algorithm.name, || {
+            let blocks = algorithm.cost(arguments, machine).blocks;
+            let rounds = u64::from((algorithm.rounds_of)(arguments, blocks));
+            let (blocks, rounds) = (plural(blocks.into(), "block"), plural(rounds, "round"));
+            let (bytes, ranks) = (arguments.total(operation), plural(arguments.size.into(), "rank"));
+            format!(", {blocks}, {rounds} (by plan; {bytes} bytes, {ranks})")
+        });
+    }
+
+    /// The same of a call on the board of a node.
+    pub(super) fn tell_of_board(&mut self, operation: Operation, longest: usize) {
+        self.log.call(operation.name(), "the board of the node", || format!(" ({longest} bytes of a rank)"));
+    }
+}
+
+fn plural(n: u64, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
+
+/// `0: 0-3, 1: 4-7`; of many nodes the first.
+fn ranks_by_node(nodes: &[u32], count: u32) -> String {
+    const SHOWN: u32 = 16;
+    let of = |node: u32| -> String {
+        let ranks: Vec<usize> = (0..nodes.len()).filter(|rank| nodes[*rank] == node).collect();
+        let runs = ranks.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+            [first, .., last] => format!("{first}-{last}"),
+            [one] => one.to_string(),
+            [] => String::new(),
+        });
+        format!("{node}: {}", runs.collect::<Vec<_>>().join(" "))
+    };
+    let mut text = (0..count.min(SHOWN)).map(of).collect::<Vec<_>>().join(", ");
+    if count > SHOWN {
+        text += &format!(", and {} more", count - SHOWN);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_told_in_runs() {
+        assert_eq!(ranks_by_node(&[0, 0, 1, 0, 1, 1], 2), "0: 0-1 3, 1: 2 4-5");
+        let many: Vec<u32> = (0..40).collect();
+        assert!(ranks_by_node(&many, 40).ends_with("15: 15, and 24 more"));
+    }
+}
