@@ -207,6 +207,7 @@ mod tests {
             assert_eq!(me.get(&format!("k-{peer}")).unwrap(), vec![u8::try_from(peer).unwrap(); 3000]);
             assert!(me.put(&format!("k-{rank}"), b"again").is_err());
             me.fence(LONG).unwrap();
+            assert_eq!(me.get(&format!("k-{peer}")).unwrap().len(), 3000, "what was refused has no effect");
             assert_eq!(me.gone(), None);
             me.finalize().unwrap();
         });

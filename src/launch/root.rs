@@ -222,14 +222,16 @@ impl Root {
         let (Some(key), Some(value)) = (line.field("key"), line.value()) else {
             return "cmd=put_result rc=-1 msg=no_key_or_value".into();
         };
-        self.peers[i].put += key.len() + value.len();
-        if self.peers[i].put > MOST {
+        if self.values.contains_key(key) {
+            return "cmd=put_result rc=-1 msg=duplicate_key".into();
+        }
+        let put = self.peers[i].put + key.len() + value.len();
+        if put > MOST {
             return "cmd=put_result rc=-1 msg=too_much".into();
         }
-        match self.values.insert(key.to_vec(), value.to_vec()) {
-            None => "cmd=put_result rc=0".into(),
-            Some(_) => "cmd=put_result rc=-1 msg=duplicate_key".into(),
-        }
+        self.peers[i].put = put;
+        self.values.insert(key.to_vec(), value.to_vec());
+        "cmd=put_result rc=0".into()
     }
 
     fn introduce(&mut self, i: usize, id: &str) {
