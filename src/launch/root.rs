@@ -12,8 +12,21 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// How long a connection may stay without saying who it is.
-const STRANGE: Duration = Duration::from_secs(10);
+/// How long a connection may stay without saying who it is. A rank does so in its first packet, and tries again when
+/// it was dropped.
+const STRANGE: Duration = Duration::from_secs(5);
+
+/// How many connections may be open that have not said who they are. For one more the oldest is dropped.
+const STRANGERS: usize = 64;
+
+/// But none that is younger than this, a round trip of any network: its first packet may be on its way.
+const YOUNG: Duration = Duration::from_millis(100);
+
+/// How many connections may wait to be accepted, if the system allows as many (net.core.somaxconn).
+const BACKLOG: i32 = 4096;
+
+/// How long nothing is accepted after the system refused to (no descriptors, no memory).
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes of keys and values that one rank may put.
 const MOST: usize = 64 << 20;
@@ -28,6 +41,8 @@ struct Peer {
     lines: Lines,
     out: Vec<u8>,
     rank: Option<usize>,
+    /// Rank 0's, from its own process.
+    own: bool,
     since: Instant,
     put: usize,
     inside: bool,
@@ -42,6 +57,8 @@ struct Peer {
 /// The state of the space.
 pub(super) struct Root {
     listener: TcpListener,
+    /// Accept nothing before.
+    pause: Option<Instant>,
     size: usize,
     job: String,
     peers: Vec<Peer>,
@@ -61,9 +78,12 @@ impl Root {
     /// Serves `size` ranks of `job` at `listener`; `own` leads to rank 0 itself.
     pub(super) fn new(listener: TcpListener, own: UnixStream, size: usize, job: &str) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
+        // The standard library asks for room for 128.
+        rustix::net::listen(&listener, BACKLOG)?;
         own.set_nonblocking(true)?;
         let mut root = Self {
             listener,
+            pause: None,
             size,
             job: job.to_owned(),
             peers: Vec::new(),
@@ -72,7 +92,7 @@ impl Root {
             ended: 0,
             gone: Vec::new(),
         };
-        root.welcome(Box::new(own));
+        root.welcome(Box::new(own), true);
         Ok(root)
     }
 
@@ -106,34 +126,75 @@ impl Root {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let mut ready: Vec<PollFd<'_>> = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        let mut ready: Vec<PollFd<'_>> = Vec::with_capacity(self.peers.len() + 1);
+        let deaf = self.deaf_for();
+        if deaf.is_zero() {
+            ready.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
         for peer in &self.peers {
             let out = if peer.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             ready.push(PollFd::from_borrowed_fd(peer.link.as_fd(), PollFlags::IN | out));
         }
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        match poll(&mut ready, Some(&second)) {
+        // Deaf or not: those that say nothing are to go in time.
+        let limit = match deaf.subsec_nanos() {
+            0 => Timespec { tv_sec: 1, tv_nsec: 0 },
+            nanos => Timespec { tv_sec: 0, tv_nsec: nanos.into() },
+        };
+        match poll(&mut ready, Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
     }
 
+    /// How long nothing can be accepted.
+    fn deaf_for(&self) -> Duration {
+        let strangers = self.peers.iter().filter(|p| p.is_stranger());
+        let oldest = strangers.clone().next().filter(|_| strangers.count() >= STRANGERS);
+        let until = oldest.map(|p| p.since + YOUNG).max(self.pause);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
     fn accept(&mut self) {
-        // More than the ranks and some strangers are not let in at a time.
-        while self.peers.len() < self.size + 64 {
-            let Ok((stream, _)) = self.listener.accept() else { break };
-            if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
-                self.welcome(Box::new(stream));
+        // Not for ever, however many there are: the others wait.
+        for _ in 0..STRANGERS {
+            if !self.deaf_for().is_zero() {
+                return;
+            }
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    if self.peers.iter().filter(|p| p.is_stranger()).count() >= STRANGERS {
+                        self.drop_oldest();
+                    }
+                    if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
+                        self.welcome(Box::new(stream), false);
+                        // What a rank says is there already, as a rule: then it is no stranger.
+                        self.read(self.peers.len() - 1);
+                    }
+                }
+                Err(e) if e.kind() == Io::WouldBlock => return,
+                Err(e) if matches!(e.kind(), Io::Interrupted | Io::ConnectionAborted) => {}
+                Err(_) => {
+                    self.drop_oldest();
+                    self.pause = Some(Instant::now() + PAUSE);
+                }
             }
         }
     }
 
-    fn welcome(&mut self, link: Box<dyn Link>) {
+    /// Drops the connection that has been silent for longest.
+    fn drop_oldest(&mut self) {
+        if let Some(peer) = self.peers.iter_mut().find(|p| p.is_stranger()) {
+            peer.dead = true;
+        }
+    }
+
+    fn welcome(&mut self, link: Box<dyn Link>, own: bool) {
         self.peers.push(Peer {
             link,
             lines: Lines::default(),
             out: Vec::new(),
             rank: None,
+            own,
             since: Instant::now(),
             put: 0,
             inside: false,
@@ -158,7 +219,7 @@ impl Root {
             }
         }
         let peer = &self.peers[i];
-        let over = peer.dead || peer.rank.is_none() && peer.since.elapsed() > STRANGE;
+        let over = peer.dead || peer.is_stranger() && peer.since.elapsed() > STRANGE;
         if over {
             self.lose(i, "closed its connection to rank 0");
         }
@@ -305,6 +366,11 @@ impl Root {
 }
 
 impl Peer {
+    /// It has not said who it is.
+    fn is_stranger(&self) -> bool {
+        self.rank.is_none() && !self.own && !self.dead
+    }
+
     fn say(&mut self, line: &[u8]) {
         self.out.extend(line);
         self.out.push(b'\n');
