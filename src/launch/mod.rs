@@ -20,7 +20,7 @@ mod side;
 mod value;
 mod worker;
 
-pub use detect::detect;
+pub use detect::{detect, expected_size};
 
 use crate::error::{Result, argument};
 use std::time::Duration;

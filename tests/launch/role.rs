@@ -1,5 +1,6 @@
 //! What the ranks do in these tests.
 
+use circulant::World;
 use circulant::config::Config;
 use circulant::launch::server::message::{Down, Ended, Frames, Up, greeting};
 use circulant::launch::{Launch, detect};
@@ -22,6 +23,7 @@ pub(crate) fn play(role: &str) {
         "leave" => drop(join()),
         "agent-of-many" => agent_of_many(),
         "die-in-fence" => die_in_fence(),
+        "presets" => presets(),
         "children-sockets" => {
             let _me = join();
             Command::new("sh").args(["-c", "ls -l /proc/self/fd | grep -c socket:"]).status().unwrap();
@@ -73,6 +75,16 @@ fn join() -> Box<dyn Launch> {
     let mut me = detect(&Config::from_env().unwrap()).unwrap();
     me.fence(LONG).unwrap();
     me
+}
+
+/// A world over libfabric, and what libfabric found in its environment.
+fn presets() {
+    let world = World::builder().unwrap().set("provider", "tcp").unwrap().init().unwrap();
+    let told: Vec<_> = circulant::transport::fabric::presets(world.size())
+        .map(|(name, value)| format!("{name}={}", std::env::var(name).is_ok_and(|found| found == value)))
+        .collect();
+    println!("rank {}: {}", world.rank(), told.join(" "));
+    world.finalize().unwrap();
 }
 
 fn find() {
