@@ -367,6 +367,12 @@ impl Launch for Pmi1 {
         }
     }
 
+    fn report(&mut self, error: &Error) {
+        if let Some(side) = &mut self.side {
+            side.report(error);
+        }
+    }
+
     fn abort(&mut self, code: i32, message: &str) {
         // Only our own launchers are told why; to others the field would be unknown.
         let ours = self.side.is_some() || self.told.is_some();
