@@ -259,11 +259,12 @@ impl Job {
         }
     }
 
-    /// At the end of a job of several ranks that failed: why, if ranks have said it.
+    /// At the end of a job of several ranks: why it failed, if ranks have said it.
     pub(super) fn sum_up(&self) {
         let Head::Root(control) = &self.head else { return };
-        let Some(code) = control.exit.filter(|&code| code != 0 && self.setup.size > 1) else { return };
-        if let Some(text) = summary::summary(&control.reports, &control.ends, code, self.setup.fold) {
+        let (reports, ends, fold) = (&control.reports, &control.ends, self.setup.fold);
+        let text = summary::summary(reports, ends, self.exit_code(), fold);
+        if let Some(text) = text.filter(|_| self.setup.size > 1) {
             say(&text);
         }
     }

@@ -3,8 +3,10 @@
 use super::super::end::{End, ranks_text};
 use crate::error::BELOW;
 use crate::launch::side::Report;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-/// The lines to be said, if any rank said why it ended. `code`: of the job; `ends`, in order; `folded`: the errors of ranks
+/// The lines to be said, if any rank said why its world ended. `code`: of the job; `ends`, in order; `folded`: the errors of ranks
 /// that were told are not on standard error.
 pub(super) fn summary(
     reports: &[(usize, Report)],
@@ -16,13 +18,18 @@ pub(super) fn summary(
     // The one that met it knows most; it may have said nothing.
     let best = reports.iter().find(|(rank, _)| Some(*rank) == origin).or_else(|| reports.first())?;
     let same = |(rank, r): &&(usize, Report)| {
-        *rank == best.0 || r.told_by == origin && origin.is_some() || r.gone && r.culprit == best.1.culprit
+        let by_origin = origin.is_some() && r.told_by == origin;
+        *rank == best.0 || by_origin || r.culprit.is_some() && r.culprit == best.1.culprit
     };
     let (same, others): (Vec<_>, Vec<_>) = reports.iter().partition(same);
     let (told, met): (Vec<_>, Vec<_>) = same.into_iter().partition(|(_, r)| r.is_told());
-    let told = told.iter().map(|r| r.0).collect();
+    let told = told.iter().map(|r| r.0).filter(|&rank| Some(rank) != origin).collect();
     let met = met.iter().map(|r| r.0).chain(origin).collect();
-    let mut out = format!("the job failed (exit code {code})\n  error: {}", without_rank(best));
+    let failed = match code {
+        0 => "ranks ended with code 0 after an error".to_owned(),
+        code => format!("the job failed (exit code {code})"),
+    };
+    let mut out = format!("{failed}\n  error: {}", without_rank(best));
     if !best.1.remedy.is_empty() {
         out.push_str(&format!("\n{BELOW}{}", best.1.remedy));
     }
@@ -42,8 +49,11 @@ pub(super) fn summary(
 
 /// The rank that told most of the others.
 fn origin(reports: &[(usize, Report)]) -> Option<usize> {
-    let tellers = || reports.iter().filter_map(|(_, r)| r.told_by);
-    tellers().max_by_key(|rank| (tellers().filter(|r| r == rank).count(), std::cmp::Reverse(*rank)))
+    let mut told: BTreeMap<usize, usize> = BTreeMap::new();
+    for rank in reports.iter().filter_map(|(_, r)| r.told_by) {
+        *told.entry(rank).or_default() += 1;
+    }
+    told.into_iter().max_by_key(|&(rank, count)| (count, Reverse(rank))).map(|(rank, _)| rank)
 }
 
 /// The error's text, without the rank that it begins with.
@@ -112,5 +122,10 @@ mod tests {
         let want = "the job failed (exit code 137)\n  error: text of 2\n  told to: ranks 0, 2\n  other errors at: rank 3";
         assert_eq!(summary(&reports, &[], 137, false).unwrap(), want);
         assert_eq!(summary(&[], &[(0, End::Code(1))], 1, true), None);
+        // One of them told the others before the launcher did.
+        let reports = [report(2, None, Some(1), true), report(0, Some(2), Some(1), false)];
+        let want =
+            "ranks ended with code 0 after an error\n  error: text of 2\n  met by: rank 2\n  told to: rank 0";
+        assert_eq!(summary(&reports, &[(2, End::Code(0))], 0, false).unwrap(), want);
     }
 }
