@@ -74,7 +74,7 @@ impl Place {
         Ok(Some(Self { rank, size, root, job }))
     }
 
-    /// Without a word whoever reaches the port can take a rank: then only this machine may.
+    /// Without a word any process that reaches the port can take a rank: then it must be of this machine.
     fn guarded(&self) -> Result<()> {
         let here = || self.root.to_socket_addrs().is_ok_and(|mut all| all.all(|a| a.ip().is_loopback()));
         if self.job.is_empty() && !here() { Err(self.unguarded()) } else { Ok(()) }
@@ -82,8 +82,9 @@ impl Place {
 
     fn unguarded(&self) -> Error {
         let root = &self.root;
-        let what =
-            format!("CIRCULANT_JOB is not set, so whoever reaches CIRCULANT_ROOT={root} could take a rank");
+        let what = format!(
+            "CIRCULANT_JOB is not set, so any process that reaches CIRCULANT_ROOT={root} could take a rank"
+        );
         Error::new(ErrorKind::Launch, what)
             .at_rank(self.rank)
             .help("name a file by CIRCULANT_JOB_FILE in which all ranks find the same secret word")
@@ -153,7 +154,7 @@ pub(super) fn join(place: &Place, patience: Duration) -> Result<Pmi1> {
         let why =
             match connect_to(&place.root, left.min(Duration::from_secs(5)).max(Duration::from_millis(1))) {
                 Ok(stream) => match Pmi1::to_rank_0(NAME, Box::new(stream), &id, patience) {
-                    // Closed without a word: rank 0 has ended, or more strangers came in than it lets stay.
+                    // Closed without a word: rank 0 has ended, or more connections came than it keeps open without an introduction.
                     Err(e) if e.kind() == ErrorKind::PeerLost => e.message().to_owned(),
                     done => return done,
                 },

@@ -12,15 +12,15 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// How long a connection may stay without saying who it is. A rank does so in its first packet, and tries again when
-/// it was dropped.
-const STRANGE: Duration = Duration::from_secs(5);
+/// How long a connection may stay without an introduction. A rank sends it in its first packet, and tries again when its
+/// connection was closed.
+const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
 
-/// How many connections may be open that have not said who they are. For one more the oldest is dropped.
-const STRANGERS: usize = 64;
+/// How many connections may be open without an introduction. For one more the oldest is closed.
+const UNIDENTIFIED_MAX: usize = 64;
 
-/// But none that is younger than this, a round trip of any network: its first packet may be on its way.
-const YOUNG: Duration = Duration::from_millis(100);
+/// None that is younger than this is closed for another: a round trip of any network, so its first packet may be on its way.
+const ROUND_TRIP: Duration = Duration::from_millis(100);
 
 /// How many connections may wait to be accepted, if the system allows as many (net.core.somaxconn).
 const BACKLOG: i32 = 4096;
@@ -127,16 +127,16 @@ impl Root {
 
     fn wait(&self) -> io::Result<()> {
         let mut ready: Vec<PollFd<'_>> = Vec::with_capacity(self.peers.len() + 1);
-        let deaf = self.deaf_for();
-        if deaf.is_zero() {
+        let refused = self.refuses_for();
+        if refused.is_zero() {
             ready.push(PollFd::new(&self.listener, PollFlags::IN));
         }
         for peer in &self.peers {
             let out = if peer.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             ready.push(PollFd::from_borrowed_fd(peer.link.as_fd(), PollFlags::IN | out));
         }
-        // Deaf or not: those that say nothing are to go in time.
-        let limit = match deaf.subsec_nanos() {
+        // Also while nothing is accepted: connections that say nothing are to be closed in time.
+        let limit = match refused.subsec_nanos() {
             0 => Timespec { tv_sec: 1, tv_nsec: 0 },
             nanos => Timespec { tv_sec: 0, tv_nsec: nanos.into() },
         };
@@ -147,27 +147,27 @@ impl Root {
     }
 
     /// How long nothing can be accepted.
-    fn deaf_for(&self) -> Duration {
-        let strangers = self.peers.iter().filter(|p| p.is_stranger());
-        let oldest = strangers.clone().next().filter(|_| strangers.count() >= STRANGERS);
-        let until = oldest.map(|p| p.since + YOUNG).max(self.pause);
+    fn refuses_for(&self) -> Duration {
+        let unidentified = self.peers.iter().filter(|p| p.is_unidentified());
+        let oldest = unidentified.clone().next().filter(|_| unidentified.count() >= UNIDENTIFIED_MAX);
+        let until = oldest.map(|p| p.since + ROUND_TRIP).max(self.pause);
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
     fn accept(&mut self) {
-        // Not for ever, however many there are: the others wait.
-        for _ in 0..STRANGERS {
-            if !self.deaf_for().is_zero() {
+        // No more in one turn: the ranks that are in wait for answers.
+        for _ in 0..UNIDENTIFIED_MAX {
+            if !self.refuses_for().is_zero() {
                 return;
             }
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    if self.peers.iter().filter(|p| p.is_stranger()).count() >= STRANGERS {
+                    if self.peers.iter().filter(|p| p.is_unidentified()).count() >= UNIDENTIFIED_MAX {
                         self.drop_oldest();
                     }
                     if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
                         self.welcome(Box::new(stream), false);
-                        // What a rank says is there already, as a rule: then it is no stranger.
+                        // As a rule, what a rank says is there already.
                         self.read(self.peers.len() - 1);
                     }
                 }
@@ -183,7 +183,7 @@ impl Root {
 
     /// Drops the connection that has been silent for longest.
     fn drop_oldest(&mut self) {
-        if let Some(peer) = self.peers.iter_mut().find(|p| p.is_stranger()) {
+        if let Some(peer) = self.peers.iter_mut().find(|p| p.is_unidentified()) {
             peer.dead = true;
         }
     }
@@ -219,7 +219,7 @@ impl Root {
             }
         }
         let peer = &self.peers[i];
-        let over = peer.dead || peer.is_stranger() && peer.since.elapsed() > STRANGE;
+        let over = peer.dead || peer.is_unidentified() && peer.since.elapsed() > INTRODUCTION_TIME;
         if over {
             self.lose(i, "closed its connection to rank 0");
         }
@@ -366,8 +366,8 @@ impl Root {
 }
 
 impl Peer {
-    /// It has not said who it is.
-    fn is_stranger(&self) -> bool {
+    /// It has not introduced itself.
+    fn is_unidentified(&self) -> bool {
         self.rank.is_none() && !self.own && !self.dead
     }
 

@@ -75,7 +75,7 @@ impl Side {
         self.read();
         let gone = error.peer().is_some_and(|peer| self.told.contains(&peer));
         if let Some(stream) = &mut self.stream {
-            // What the socket does not take is lost, as nobody listens.
+            // A launcher that does not read, or is gone, gets none.
             let _ = stream.write_all(Report::of(error, gone).line().as_bytes());
         }
     }

@@ -34,7 +34,7 @@ fn libfabric_finds_its_presets() {
     }
 }
 
-/// Ranks that nobody's launcher started, and one that dies.
+/// Ranks without a launcher, and one that dies.
 fn plain_variables() {
     let start = |role: &str, size: usize| without_launcher(role, size, ("CIRCULANT_JOB", "this-test"));
     let word = job::scratch("word");

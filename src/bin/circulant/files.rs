@@ -473,7 +473,7 @@ mod tests {
         }
     }
 
-    /// Somebody else who may write to the folder: what is not our file any more is not written to.
+    /// Another user may write to the folder: what is not our file any more is not written to.
     #[test]
     fn another_file_under_the_temporary_name_is_not_written_to() {
         for link in [true, false] {

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_told_most_met_it() {
+    fn the_rank_that_told_most_met_it() {
         let reports = [
             report(3, Some(1), None, false),
             report(0, Some(1), None, false),
