@@ -32,7 +32,8 @@ pub enum ErrorKind {
     System,
 }
 
-/// An error with its whereabouts. Printed as one line, with the remedy after a semicolon.
+/// An error with its whereabouts. Printed as one line, with the remedy after a semicolon; as `main` prints an error that it
+/// returns (by its `Debug`), with the remedy in a line of its own.
 #[derive(Clone, thiserror::Error)]
 pub struct Error(Box<Inner>);
 
@@ -45,6 +46,7 @@ struct Inner {
     operation: Option<(&'static str, u64)>,
     round: Option<u32>,
     provider: Option<String>,
+    reporter: Option<usize>,
     help: Option<String>,
 }
 
@@ -59,6 +61,7 @@ impl Error {
             operation: None,
             round: None,
             provider: None,
+            reporter: None,
             help: None,
         }))
     }
@@ -86,6 +89,11 @@ impl Error {
     /// The round in which it happened.
     pub fn round(&self) -> Option<u32> {
         self.0.round
+    }
+
+    /// The rank that met the error and told us, if we did not meet it ourselves.
+    pub fn reporter(&self) -> Option<usize> {
+        self.0.reporter
     }
 
     /// What to do about it, where that is known.
@@ -128,6 +136,12 @@ impl Error {
         self
     }
 
+    /// Says which rank met it and told us, unless that is known already.
+    pub fn reported_by(mut self, rank: usize) -> Self {
+        self.0.reporter.get_or_insert(rank);
+        self
+    }
+
     /// Says what to do about it, unless that is said already.
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.0.help.get_or_insert_with(|| text.into());
@@ -135,8 +149,19 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Error {
+    /// The error in one line, without the remedy.
+    pub(crate) fn headline(&self) -> String {
+        struct Headline<'a>(&'a Error);
+        impl fmt::Display for Headline<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.line(f)
+            }
+        }
+        Headline(self).to_string()
+    }
+
+    fn line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let e = &*self.0;
         if let Some(rank) = e.rank {
             write!(f, "rank {rank}: ")?;
@@ -160,19 +185,39 @@ impl fmt::Display for Error {
         if let Some(provider) = &e.provider {
             part(f, format!("provider {provider}"))?;
         }
+        if let Some(rank) = e.reporter {
+            part(f, format!("reported by rank {rank}"))?;
+        }
         if open == ", " {
             write!(f, ")")?;
         }
-        match &e.help {
-            Some(help) => write!(f, "; {help}"),
+        Ok(())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.line(f)?;
+        match &self.0.help {
+            Some(help) => write!(f, "{BESIDE}{help}"),
             None => Ok(()),
         }
     }
 }
 
+/// What stands between an error and its remedy in one line.
+pub(crate) const BESIDE: &str = "; ";
+
+/// What stands before a remedy in a line of its own.
+pub(crate) const BELOW: &str = "  help: ";
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({:?}: {self})", self.0.kind)
+        self.line(f)?;
+        match &self.0.help {
+            Some(help) => write!(f, "\n{BELOW}{help}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -205,6 +250,19 @@ mod tests {
             "rank 4: bcast #17: block 3 did not arrive within 2 s (peer 1, round 5, provider net); raise CIRCULANT_DEADLINE"
         );
         assert_eq!(Error::new(ErrorKind::Argument, "no").to_string(), "no");
+        let told = Error::new(ErrorKind::PeerLost, "gone").with_peer(1).reported_by(3).reported_by(4);
+        assert_eq!((told.reporter(), &told.to_string()[..]), (Some(3), "gone (peer 1, reported by rank 3)"));
+    }
+
+    /// `fn main() -> circulant::Result<()>` prints it so.
+    #[test]
+    fn main_prints_the_message() {
+        let e = Error::new(ErrorKind::Timeout, "nothing came").at_rank(4).over("net").help("wait longer");
+        assert_eq!(
+            format!("Error: {e:?}"),
+            "Error: rank 4: nothing came (provider net)\n  help: wait longer"
+        );
+        assert_eq!(format!("{:?}", argument("no")), "no");
     }
 
     #[test]

@@ -11,6 +11,8 @@
 
 #[path = "launch/agents.rs"]
 mod agents;
+#[path = "launch/alone.rs"]
+mod alone;
 #[path = "launch/job.rs"]
 #[allow(dead_code, reason = "shared with the tests of the wire, which use other parts of it")]
 mod job;
@@ -18,6 +20,8 @@ mod job;
 mod options;
 #[path = "launch/role.rs"]
 mod role;
+#[path = "launch/summary.rs"]
+mod summary;
 
 use job::{Job, have, none_left, run, run_role};
 use libtest_mimic::{Arguments, Trial};
@@ -63,7 +67,6 @@ fn main() {
         ("a_rank_that_talks_nonsense", a_rank_that_talks_nonsense, true),
         ("detection", detection, true),
         ("inside_another_launcher", inside_another_launcher, true),
-        ("plain_variables", plain_variables, true),
         ("mpirun_by_pmix", mpirun_by_pmix, have("mpirun.openmpi")),
         ("hydra_over_a_descriptor", hydra_over_a_descriptor, hydra),
         ("hydra_over_a_port", hydra_over_a_port, hydra),
@@ -78,7 +81,8 @@ fn main() {
         // What is not installed counts as ignored.
         Trial::test(name, run).with_ignored_flag(!there)
     };
-    let trials = tests.iter().chain(&agents::tests()).chain(&options::tests()).map(trial).collect();
+    let others = [agents::tests(), options::tests(), alone::tests(), summary::tests()].concat();
+    let trials = tests.iter().chain(&others).map(trial).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
@@ -501,32 +505,6 @@ fn inside_another_launcher() {
     assert_eq!((done.code, done.out.matches("ok").count()), (0, 6), "{done:?}");
 }
 
-/// Ranks that nobody's launcher started, and one that dies.
-fn plain_variables() {
-    let start = |role: &str, size: usize| {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let rank = |rank: usize| {
-            let mut job = Job::role(role);
-            job.env("CIRCULANT_RANK", &rank.to_string()).env("CIRCULANT_SIZE", &size.to_string());
-            job.env("CIRCULANT_ROOT", &port).env("CIRCULANT_JOB", "this-test");
-            job.start();
-            job
-        };
-        // rank 0 comes last
-        let mut jobs: Vec<Job> = (0..size).rev().map(rank).collect();
-        jobs.iter_mut().rev().map(Job::output).collect::<Vec<_>>()
-    };
-    for done in start("values 5000", 4) {
-        assert_eq!((done.code, &done.out[..]), (0, "ok\n"), "{done:?}");
-    }
-    for (rank, done) in start("die kill", 4).iter().enumerate() {
-        match rank {
-            1 => assert_eq!(done.code, 137, "{done:?}"),
-            _ => assert!(done.code == 9 && done.out.contains("gone 1: closed its connection"), "{done:?}"),
-        }
-    }
-}
-
 fn mpirun_by_pmix() {
     let mpirun = |role: &str| {
         let me = std::env::current_exe().unwrap();
@@ -539,6 +517,8 @@ fn mpirun_by_pmix() {
     let done = mpirun("detect");
     assert_eq!(done.out.matches("pmix (").count(), 4, "{done:?}");
     assert_eq!(mpirun("abort").code, 7);
+    let done = mpirun("presets");
+    assert_eq!((done.code, done.out.matches("=true").count()), (0, 4 * 3), "{done:?}");
 }
 
 fn hydra(extra: &[&str], role: &str, ranks: &str) -> job::Done {

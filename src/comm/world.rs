@@ -309,7 +309,13 @@ impl Builder {
     pub fn init(self) -> Result<World> {
         let launch = match self.launch {
             Some(l) => l,
-            None => launch::detect(&self.config)?,
+            None => {
+                // Before a launcher's library or our own thread at its side makes that impossible.
+                if let Some(size) = launch::expected_size(&self.config) {
+                    fabric::prepare(size, self.config.range("ports").ok().flatten());
+                }
+                launch::detect(&self.config)?
+            }
         };
         let rank = launch.rank();
         start(self.config, launch, self.transport).map_err(|e| e.at_rank(rank))

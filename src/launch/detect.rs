@@ -31,10 +31,7 @@ type Found = Option<Box<dyn Launch>>;
 /// When the environment says that we are one of several ranks but the launcher cannot be reached; when it does not answer
 /// within the setting `start-deadline`, or its library is missing; when this process has joined already.
 pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
-    let variable = |name: &str| {
-        let value = std::env::var_os(name)?;
-        (!value.is_empty()).then(|| value.to_string_lossy().into_owned())
-    };
+    let variable = from_environment;
     let patience = config.seconds("start-deadline")?;
     let by = |way: &str| -> Result<Found> {
         match way {
@@ -59,6 +56,30 @@ pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
             Err(Error::new(ErrorKind::Config, format!("CIRCULANT_LAUNCHER: there is no launcher {other:?}"))
                 .help("it is auto, pmi1, pmix, env, libpmi or single"))
         }
+    }
+}
+
+/// How many ranks the environment speaks of, if several, before [`detect`] asks the launcher. Starts nothing.
+pub fn expected_size(config: &Config) -> Option<usize> {
+    (config.text("launcher") != "single").then(|| expected(&from_environment))?
+}
+
+/// The value of a variable that is set to something.
+fn from_environment(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?;
+    (!value.is_empty()).then(|| value.to_string_lossy().into_owned())
+}
+
+/// What is expected of a launcher that tells its size only when asked: as many as libfabric itself expects (the default of
+/// FI_UNIVERSE_SIZE).
+const UNTOLD: usize = 256;
+
+fn expected(variable: Variables<'_>) -> Option<usize> {
+    let place = variable(environment::VARIABLES[1]).and_then(|size| size.trim().parse().ok());
+    let told = place.or_else(|| sizes(variable).next().and_then(|(_, size)| usize::try_from(size).ok()));
+    match told {
+        Some(size) => Some(size).filter(|&size| size > 1),
+        None => PRESENCE.iter().any(|sign| variable(sign.0).is_some()).then_some(UNTOLD),
     }
 }
 
@@ -194,15 +215,18 @@ const PRESENCE: &[(&str, &str, &str)] = &[
     ("PALS_RANKID", "HPE PALS", MODULE),
 ];
 
+/// The signs that are there, each with its size.
+fn sizes(variable: Variables<'_>) -> impl Iterator<Item = (&'static Sign, u64)> {
+    SIGNS.iter().filter(move |s| s.with.is_empty() || variable(s.with).is_some()).filter_map(move |s| {
+        let size: u64 = variable(s.size)?.trim().parse().ok()?;
+        Some((s, size))
+    })
+}
+
 /// The error when the environment speaks of several ranks.
 fn several(variable: Variables<'_>) -> Option<Error> {
-    let mut sizes =
-        SIGNS.iter().filter(|s| s.with.is_empty() || variable(s.with).is_some()).filter_map(|s| {
-            let size: u64 = variable(s.size)?.trim().parse().ok()?;
-            Some((s, size))
-        });
     let mut known = false;
-    let found = sizes.find(|&(_, size)| {
+    let found = sizes(variable).find(|&(_, size)| {
         known = true;
         size > 1
     });
@@ -281,6 +305,24 @@ mod tests {
             for word in words.iter().chain(&["CIRCULANT_LAUNCHER=single"]) {
                 assert!(error.contains(word), "{word:?} is not in {error:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_size_is_expected_before_the_launcher_is_asked() {
+        for (environment, size) in [
+            (&[][..], None),
+            (&[("CIRCULANT_SIZE", "3"), ("SLURM_NTASKS", "8"), ("SLURM_PROCID", "0")], Some(3)),
+            (&[("CIRCULANT_SIZE", "1")], None),
+            (&[("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "n")], Some(4)),
+            (&[("OMPI_COMM_WORLD_SIZE", "1"), ("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "n")], None),
+            (&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "n")], Some(UNTOLD)),
+            (&[("SLURM_NTASKS", "8")], None),
+            (&[("PALS_RANKID", "1"), ("PALS_SIZE", "6")], Some(6)),
+        ] {
+            let variable =
+                |name: &str| environment.iter().find(|v| v.0 == name).map(|v: &(&str, &str)| v.1.to_owned());
+            assert_eq!(expected(&variable), size, "{environment:?}");
         }
     }
 

@@ -6,17 +6,23 @@
 //! | `CIRCULANT_RANK` | our rank, from 0 |
 //! | `CIRCULANT_SIZE` | the number of ranks |
 //! | `CIRCULANT_ROOT` | `host:port` (`[address]:port`) where rank 0 listens and all others find it |
-//! | `CIRCULANT_JOB` | any word, the same at all ranks; keeps strangers and other jobs out (default: none) |
+//! | `CIRCULANT_JOB` | any word, the same at all ranks; keeps strangers and other jobs out |
+//! | `CIRCULANT_JOB_FILE` | a file in which that word stands, which only its owner may read; or a pipe: `/dev/fd/3` |
+//!
+//! Only where the root is on the loopback interface may there be no word.
 
 use super::pmi1::{Pmi1, connect_to};
 use super::root::{Root, introduction};
 use crate::error::{Error, ErrorKind, Result};
+use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// The variables that tell a process its place.
-pub const VARIABLES: [&str; 4] = ["CIRCULANT_RANK", "CIRCULANT_SIZE", "CIRCULANT_ROOT", "CIRCULANT_JOB"];
+pub const VARIABLES: [&str; 5] =
+    ["CIRCULANT_RANK", "CIRCULANT_SIZE", "CIRCULANT_ROOT", "CIRCULANT_JOB", "CIRCULANT_JOB_FILE"];
 
 const NAME: &str = "env (CIRCULANT_ROOT)";
 
@@ -32,13 +38,16 @@ pub(super) struct Place {
 /// More ranks than one thread should keep the addresses of.
 const SIZE_MAX: usize = 1 << 16;
 
+/// The longest word of a job; a line of PMI-1 has room for it.
+const WORD_MAX: usize = 256;
+
 impl Place {
     /// Our place; `None` when no variable tells it.
     ///
     /// # Errors
     /// When the variables are incomplete, or make no sense.
     pub(super) fn of(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>> {
-        let [rank, size, root, job] = VARIABLES.map(|name| variable(name).map(|v| v.trim().to_owned()));
+        let [rank, size, root, job, file] = VARIABLES.map(|name| variable(name).map(|v| v.trim().to_owned()));
         if rank.is_none() && size.is_none() && root.is_none() {
             return Ok(None);
         }
@@ -55,18 +64,77 @@ impl Place {
         if rank >= size || size > SIZE_MAX {
             return Err(wrong(format!("CIRCULANT_RANK={rank} of CIRCULANT_SIZE={size} cannot be")));
         }
-        let (root, job) = (root.unwrap_or_default(), job.unwrap_or_default());
+        let (root, job) = (root.unwrap_or_default(), word(job, file)?);
         let port = root
             .rsplit_once(':')
             .and_then(|(host, port)| port.parse::<u16>().ok().filter(|_| !host.is_empty()));
         if size > 1 && port.is_none_or(|port| port == 0) {
             return Err(wrong(format!("CIRCULANT_ROOT={root:?} is not host:port")));
         }
-        if !job.bytes().all(|b| b.is_ascii_graphic()) || job.len() > 256 {
-            return Err(wrong("CIRCULANT_JOB is not one word of plain characters".to_owned()));
-        }
         Ok(Some(Self { rank, size, root, job }))
     }
+
+    /// Without a word any process that reaches the port can take a rank: then it must be of this machine.
+    fn guarded(&self) -> Result<()> {
+        let here = || self.root.to_socket_addrs().is_ok_and(|mut all| all.all(|a| a.ip().is_loopback()));
+        if self.job.is_empty() && !here() { Err(self.unguarded()) } else { Ok(()) }
+    }
+
+    fn unguarded(&self) -> Error {
+        let root = &self.root;
+        let what = format!(
+            "CIRCULANT_JOB is not set, so any process that reaches CIRCULANT_ROOT={root} could take a rank"
+        );
+        Error::new(ErrorKind::Launch, what)
+            .at_rank(self.rank)
+            .help("name a file by CIRCULANT_JOB_FILE in which all ranks find the same secret word")
+    }
+}
+
+/// The job's word: as it stands in its variable, or in the file that the other one names. None is the empty one.
+fn word(job: Option<String>, file: Option<String>) -> Result<String> {
+    let wrong = |what: String| Error::new(ErrorKind::Launch, what);
+    let (job, from) = match (job, file) {
+        (Some(_), Some(_)) => {
+            return Err(wrong("CIRCULANT_JOB and CIRCULANT_JOB_FILE are both set".to_owned())
+                .help("unset one: the word in the file cannot be seen in the list of processes"));
+        }
+        (job, None) => (job.unwrap_or_default(), "CIRCULANT_JOB"),
+        (None, Some(path)) => {
+            let about = |what: String| {
+                wrong(format!("CIRCULANT_JOB_FILE={path}: {what}"))
+                    .help("one word in a file of mode 600, or a pipe: CIRCULANT_JOB_FILE=/dev/fd/3")
+            };
+            let text = secret(&path).map_err(about)?;
+            if text.is_empty() {
+                return Err(about("there is no word in it".to_owned()));
+            }
+            (text, "the word in CIRCULANT_JOB_FILE")
+        }
+    };
+    if !job.bytes().all(|b| b.is_ascii_graphic()) || job.len() > WORD_MAX {
+        return Err(wrong(format!("{from} is not one word of at most {WORD_MAX} plain characters")));
+    }
+    Ok(job)
+}
+
+/// What stands in a file or a pipe that only its owner may read.
+fn secret(path: &str) -> std::result::Result<String, String> {
+    let mut file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    // Of what was opened, not of what the name stands for by now.
+    let about = file.metadata().map_err(|e| e.to_string())?;
+    let kind = about.file_type();
+    if !kind.is_file() && !kind.is_fifo() {
+        return Err("it is neither a file nor a pipe".to_owned());
+    }
+    if about.mode() & 0o077 != 0 {
+        return Err(format!("others than its owner may use it (mode {:03o})", about.mode() & 0o777));
+    }
+    let mut text = String::new();
+    // Longer ones are refused, however long: white space may stand round the word.
+    let most = 2 * WORD_MAX as u64;
+    (&mut file).take(most).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    Ok(text.trim().to_owned())
 }
 
 /// Joins, at rank 0 by opening the place where the others meet; within `patience`.
@@ -74,6 +142,7 @@ impl Place {
 /// # Errors
 /// When the root's address cannot be opened or reached, or rank 0 knows another size, job or holder of our rank.
 pub(super) fn join(place: &Place, patience: Duration) -> Result<Pmi1> {
+    place.guarded()?;
     let id = introduction(place.rank, place.size, &place.job);
     if place.rank == 0 {
         return Pmi1::to_rank_0(NAME, Box::new(open(place)?), &id, patience);
@@ -82,21 +151,25 @@ pub(super) fn join(place: &Place, patience: Duration) -> Result<Pmi1> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
         // Rank 0 may start later, and its name may not be known before.
-        match connect_to(&place.root, left.min(Duration::from_secs(5)).max(Duration::from_millis(1))) {
-            Ok(stream) => return Pmi1::to_rank_0(NAME, Box::new(stream), &id, patience),
-            Err(e) if left.is_zero() => {
-                let what = format!(
-                    "rank 0 did not answer at CIRCULANT_ROOT={} within {} s: {e}",
-                    place.root,
-                    patience.as_secs_f64()
-                );
-                return Err(Error::new(ErrorKind::Launch, what)
-                    .at_rank(place.rank)
-                    .with_peer(0)
-                    .help("is rank 0 started, and does a firewall let this port through?"));
-            }
-            Err(_) => std::thread::sleep(left.min(Duration::from_millis(50))),
+        let why =
+            match connect_to(&place.root, left.min(Duration::from_secs(5)).max(Duration::from_millis(1))) {
+                Ok(stream) => match Pmi1::to_rank_0(NAME, Box::new(stream), &id, patience) {
+                    // Closed without a word: rank 0 has ended, or more connections came than it keeps open without an introduction.
+                    Err(e) if e.kind() == ErrorKind::PeerLost => e.message().to_owned(),
+                    done => return done,
+                },
+                Err(e) => e.to_string(),
+            };
+        if left.is_zero() {
+            let root = &place.root;
+            let within = patience.as_secs_f64();
+            let what = format!("rank 0 did not answer at CIRCULANT_ROOT={root} within {within} s: {why}");
+            return Err(Error::new(ErrorKind::Launch, what)
+                .at_rank(place.rank)
+                .with_peer(0)
+                .help("is rank 0 started, and does a firewall let this port through?"));
         }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
     }
 }
 
@@ -109,6 +182,9 @@ fn open(place: &Place) -> Result<UnixStream> {
             .help("take a free port of the machine where rank 0 runs")
     };
     let listener = listen(&place.root).map_err(trouble)?;
+    if place.job.is_empty() && !listener.local_addr()?.ip().is_loopback() {
+        return Err(place.unguarded());
+    }
     let (ours, theirs) = UnixStream::pair()?;
     let root = Root::new(listener, theirs, place.size, &place.job)?;
     std::thread::Builder::new().name("root".to_owned()).spawn(move || root.serve())?;
@@ -137,13 +213,18 @@ fn listen(root: &str) -> std::io::Result<TcpListener> {
 mod tests {
     use super::*;
     use crate::launch::Launch;
-    use std::io::{Read, Write};
+    use std::io::Write;
     use std::net::TcpStream;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt;
 
     const LONG: Duration = Duration::from_secs(20);
 
     fn place(rank: &str, size: &str, root: &str, job: &str) -> Result<Option<Place>> {
-        let values = [rank, size, root, job];
+        place_by([rank, size, root, job, ""])
+    }
+
+    fn place_by(values: [&str; 5]) -> Result<Option<Place>> {
         Place::of(&|name| {
             let at = VARIABLES.iter().position(|v| *v == name)?;
             (!values[at].is_empty()).then(|| values[at].to_owned())
@@ -181,6 +262,43 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_word_may_stand_in_a_file_that_others_cannot_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("word");
+        let name = path.to_str().unwrap();
+        let by = |job: &str, file: &str| place_by(["1", "2", "h:7", job, file]).map(|p| p.unwrap().job);
+        let with = |text: &str, mode: u32| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            by("", name)
+        };
+        assert_eq!(with(" a-word\n", 0o600).unwrap(), "a-word");
+        assert_eq!(with("a-word", 0o400).unwrap(), "a-word");
+        for (text, mode, words) in [
+            ("a-word", 0o640, "others than its owner may use it (mode 640)"),
+            ("a-word", 0o604, "others than its owner may use it"),
+            (" \n", 0o600, "no word in it"),
+            ("two words", 0o600, "one word"),
+            (&"x".repeat(10_000), 0o600, "one word"),
+        ] {
+            let e = with(text, mode).unwrap_err().to_string();
+            assert!(e.contains(words) && e.contains("CIRCULANT_JOB_FILE"), "{text:.20}, {mode:o}: {e}");
+        }
+        for (job, file, words) in [
+            ("word", name, "both set"),
+            ("", "/no/such/file", "No such file"),
+            ("", "/dev/null", "neither a file nor a pipe"),
+        ] {
+            let e = by(job, file).unwrap_err().to_string();
+            assert!(e.contains(words), "{e}");
+        }
+        let (ours, mut theirs) = std::io::pipe().unwrap();
+        theirs.write_all(b"piped\n").unwrap();
+        drop(theirs);
+        assert_eq!(by("", &format!("/dev/fd/{}", ours.as_raw_fd())).unwrap(), "piped");
+    }
+
     fn together<T: Send + 'static>(
         size: usize,
         job: &str,
@@ -207,6 +325,7 @@ mod tests {
             assert_eq!(me.get(&format!("k-{peer}")).unwrap(), vec![u8::try_from(peer).unwrap(); 3000]);
             assert!(me.put(&format!("k-{rank}"), b"again").is_err());
             me.fence(LONG).unwrap();
+            assert_eq!(me.get(&format!("k-{peer}")).unwrap().len(), 3000, "what was refused has no effect");
             assert_eq!(me.gone(), None);
             me.finalize().unwrap();
         });
@@ -270,6 +389,29 @@ mod tests {
         assert!(e.contains("cannot listen"), "{e}");
         drop(one);
         assert_eq!(me.fence(LONG).unwrap_err().peer(), Some(1));
+    }
+
+    #[test]
+    fn silent_connections_do_not_keep_a_rank_out() {
+        let root = free();
+        let at = |rank| Place { rank, size: 2, root: root.clone(), job: "mine".to_owned() };
+        let zero = join(&at(0), LONG).unwrap();
+        let address: SocketAddr = root.parse().unwrap();
+        // Beyond those that are let in and those that the system queues, none can connect.
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok();
+        let silent: Vec<_> = (0..400).map_while(|_| connect()).collect();
+        let one = join(&at(1), LONG).unwrap();
+        assert_eq!((one.rank(), one.size(), silent.len()), (1, 2, 400));
+        drop((silent, one, zero));
+    }
+
+    #[test]
+    fn without_a_word_only_this_machine_may_be_asked() {
+        for (rank, root) in [(0, "0.0.0.0:0"), (1, "192.0.2.1:7000")] {
+            let place = Place { rank, size: 2, root: root.to_owned(), job: String::new() };
+            let e = join(&place, Duration::from_millis(100)).map(|_| ()).unwrap_err().to_string();
+            assert!(e.contains("CIRCULANT_JOB is not set"), "rank {rank} at {root}: {e}");
+        }
     }
 
     #[test]

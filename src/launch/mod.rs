@@ -20,9 +20,9 @@ mod side;
 mod value;
 mod worker;
 
-pub use detect::detect;
+pub use detect::{detect, expected_size};
 
-use crate::error::{Result, argument};
+use crate::error::{Error, Result, argument};
 use std::time::Duration;
 
 /// A launcher's key-value space and process group, seen from one rank.
@@ -54,6 +54,11 @@ pub trait Launch: Send + std::fmt::Debug {
     /// A rank that the launcher knows to be gone, and how it ended; each once, in order. Never waits; may
     /// cost a system call.
     fn gone(&mut self) -> Option<Gone>;
+    /// Tells the launcher of the error that ends our part, in the words in which the program gets it. Never waits. One that tells
+    /// at the end of the job why it failed, as `circulant run` does, uses it; for others there is nothing to do.
+    fn report(&mut self, error: &Error) {
+        let _ = error;
+    }
     /// Asks the launcher to end the whole job with `code`.
     fn abort(&mut self, code: i32, message: &str);
     /// Says goodbye.

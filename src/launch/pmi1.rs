@@ -174,7 +174,7 @@ impl Pmi1 {
         }
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let sent = self.stream.limit(left).and_then(|()| self.stream.write_all(request.as_bytes()));
-        sent.map_err(|e| self.fail(format!("{} is gone: {e}", self.server())))
+        sent.map_err(|e| self.hung_up(&format!("is gone: {e}")))
     }
 
     /// The next line, which must be an `answer`. After a failure the connection is out of step: no further use.
@@ -223,7 +223,7 @@ impl Pmi1 {
         let mut buffer = [0; 4096];
         let got = self.stream.limit(slice).and_then(|()| self.stream.read(&mut buffer));
         match got {
-            Ok(0) => Err(self.fail(format!("{} closed the connection", self.server()))),
+            Ok(0) => Err(self.hung_up("closed the connection")),
             Ok(len) => {
                 self.lines.push(&buffer[..len]);
                 Ok(())
@@ -235,13 +235,18 @@ impl Pmi1 {
                 }
             }
             Err(e) if e.kind() == Io::Interrupted => Ok(()),
-            Err(e) => Err(self.fail(format!("{} is gone: {e}", self.server()))),
+            Err(e) => Err(self.hung_up(&format!("is gone: {e}"))),
         }
     }
 
-    /// Who keeps the key-value space.
-    fn server(&self) -> &'static str {
-        if self.told.is_some() { "rank 0, which keeps the addresses," } else { "the launcher" }
+    /// The error of a connection that the other end has left, and the end of it.
+    fn hung_up(&mut self, how: &str) -> Error {
+        if self.told.is_none() {
+            return self.fail(format!("the launcher {how}"));
+        }
+        let why = format!("rank 0, which keeps the addresses, {how}");
+        self.broken = Some(why.clone());
+        self.error(ErrorKind::PeerLost, why).with_peer(0)
     }
 
     fn lost(&mut self, gone: &Gone) -> Error {
@@ -359,6 +364,12 @@ impl Launch for Pmi1 {
         match &mut self.side {
             Some(side) => side.take(),
             None => self.overhear(),
+        }
+    }
+
+    fn report(&mut self, error: &Error) {
+        if let Some(side) = &mut self.side {
+            side.report(error);
         }
     }
 

@@ -12,8 +12,21 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// How long a connection may stay without saying who it is.
-const STRANGE: Duration = Duration::from_secs(10);
+/// How long a connection may stay without an introduction. A rank sends it in its first packet, and tries again when its
+/// connection was closed.
+const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
+
+/// How many connections may be open without an introduction. For one more the oldest is closed.
+const UNIDENTIFIED_MAX: usize = 64;
+
+/// None that is younger than this is closed for another: a round trip of any network, so its first packet may be on its way.
+const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+/// How many connections may wait to be accepted, if the system allows as many (net.core.somaxconn).
+const BACKLOG: i32 = 4096;
+
+/// How long nothing is accepted after the system refused to (no descriptors, no memory).
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes of keys and values that one rank may put.
 const MOST: usize = 64 << 20;
@@ -28,6 +41,8 @@ struct Peer {
     lines: Lines,
     out: Vec<u8>,
     rank: Option<usize>,
+    /// Rank 0's, from its own process.
+    own: bool,
     since: Instant,
     put: usize,
     inside: bool,
@@ -42,6 +57,8 @@ struct Peer {
 /// The state of the space.
 pub(super) struct Root {
     listener: TcpListener,
+    /// Accept nothing before.
+    pause: Option<Instant>,
     size: usize,
     job: String,
     peers: Vec<Peer>,
@@ -61,9 +78,12 @@ impl Root {
     /// Serves `size` ranks of `job` at `listener`; `own` leads to rank 0 itself.
     pub(super) fn new(listener: TcpListener, own: UnixStream, size: usize, job: &str) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
+        // The standard library asks for room for 128.
+        rustix::net::listen(&listener, BACKLOG)?;
         own.set_nonblocking(true)?;
         let mut root = Self {
             listener,
+            pause: None,
             size,
             job: job.to_owned(),
             peers: Vec::new(),
@@ -72,7 +92,7 @@ impl Root {
             ended: 0,
             gone: Vec::new(),
         };
-        root.welcome(Box::new(own));
+        root.welcome(Box::new(own), true);
         Ok(root)
     }
 
@@ -106,34 +126,75 @@ impl Root {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let mut ready: Vec<PollFd<'_>> = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        let mut ready: Vec<PollFd<'_>> = Vec::with_capacity(self.peers.len() + 1);
+        let refused = self.refuses_for();
+        if refused.is_zero() {
+            ready.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
         for peer in &self.peers {
             let out = if peer.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             ready.push(PollFd::from_borrowed_fd(peer.link.as_fd(), PollFlags::IN | out));
         }
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        match poll(&mut ready, Some(&second)) {
+        // Also while nothing is accepted: connections that say nothing are to be closed in time.
+        let limit = match refused.subsec_nanos() {
+            0 => Timespec { tv_sec: 1, tv_nsec: 0 },
+            nanos => Timespec { tv_sec: 0, tv_nsec: nanos.into() },
+        };
+        match poll(&mut ready, Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
     }
 
+    /// How long nothing can be accepted.
+    fn refuses_for(&self) -> Duration {
+        let unidentified = self.peers.iter().filter(|p| p.is_unidentified());
+        let oldest = unidentified.clone().next().filter(|_| unidentified.count() >= UNIDENTIFIED_MAX);
+        let until = oldest.map(|p| p.since + ROUND_TRIP).max(self.pause);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
     fn accept(&mut self) {
-        // More than the ranks and some strangers are not let in at a time.
-        while self.peers.len() < self.size + 64 {
-            let Ok((stream, _)) = self.listener.accept() else { break };
-            if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
-                self.welcome(Box::new(stream));
+        // No more in one turn: the ranks that are in wait for answers.
+        for _ in 0..UNIDENTIFIED_MAX {
+            if !self.refuses_for().is_zero() {
+                return;
+            }
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    if self.peers.iter().filter(|p| p.is_unidentified()).count() >= UNIDENTIFIED_MAX {
+                        self.drop_oldest();
+                    }
+                    if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
+                        self.welcome(Box::new(stream), false);
+                        // As a rule, what a rank says is there already.
+                        self.read(self.peers.len() - 1);
+                    }
+                }
+                Err(e) if e.kind() == Io::WouldBlock => return,
+                Err(e) if matches!(e.kind(), Io::Interrupted | Io::ConnectionAborted) => {}
+                Err(_) => {
+                    self.drop_oldest();
+                    self.pause = Some(Instant::now() + PAUSE);
+                }
             }
         }
     }
 
-    fn welcome(&mut self, link: Box<dyn Link>) {
+    /// Drops the connection that has been silent for longest.
+    fn drop_oldest(&mut self) {
+        if let Some(peer) = self.peers.iter_mut().find(|p| p.is_unidentified()) {
+            peer.dead = true;
+        }
+    }
+
+    fn welcome(&mut self, link: Box<dyn Link>, own: bool) {
         self.peers.push(Peer {
             link,
             lines: Lines::default(),
             out: Vec::new(),
             rank: None,
+            own,
             since: Instant::now(),
             put: 0,
             inside: false,
@@ -158,7 +219,7 @@ impl Root {
             }
         }
         let peer = &self.peers[i];
-        let over = peer.dead || peer.rank.is_none() && peer.since.elapsed() > STRANGE;
+        let over = peer.dead || peer.is_unidentified() && peer.since.elapsed() > INTRODUCTION_TIME;
         if over {
             self.lose(i, "closed its connection to rank 0");
         }
@@ -222,14 +283,16 @@ impl Root {
         let (Some(key), Some(value)) = (line.field("key"), line.value()) else {
             return "cmd=put_result rc=-1 msg=no_key_or_value".into();
         };
-        self.peers[i].put += key.len() + value.len();
-        if self.peers[i].put > MOST {
+        if self.values.contains_key(key) {
+            return "cmd=put_result rc=-1 msg=duplicate_key".into();
+        }
+        let put = self.peers[i].put + key.len() + value.len();
+        if put > MOST {
             return "cmd=put_result rc=-1 msg=too_much".into();
         }
-        match self.values.insert(key.to_vec(), value.to_vec()) {
-            None => "cmd=put_result rc=0".into(),
-            Some(_) => "cmd=put_result rc=-1 msg=duplicate_key".into(),
-        }
+        self.peers[i].put = put;
+        self.values.insert(key.to_vec(), value.to_vec());
+        "cmd=put_result rc=0".into()
     }
 
     fn introduce(&mut self, i: usize, id: &str) {
@@ -303,6 +366,11 @@ impl Root {
 }
 
 impl Peer {
+    /// It has not introduced itself.
+    fn is_unidentified(&self) -> bool {
+        self.rank.is_none() && !self.own && !self.dead
+    }
+
     fn say(&mut self, line: &[u8]) {
         self.out.extend(line);
         self.out.push(b'\n');

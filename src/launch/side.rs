@@ -1,10 +1,11 @@
 //! The side channel: beside PMI, `circulant run` gives each rank a socket on which it says, in a line
-//! `gone <rank> <how>`, which ranks ended.
+//! `gone <rank> <how>`, which ranks ended. A rank says there why its world ended.
 
 use super::wire::Lines;
 use super::{Gone, fd};
+use crate::error::Error;
 use std::collections::VecDeque;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
 
@@ -18,6 +19,10 @@ pub(super) struct Side {
     stream: Option<UnixStream>,
     lines: Lines,
     gone: VecDeque<Gone>,
+    /// All that were ever told.
+    told: Vec<usize>,
+    /// Our own error was said.
+    reported: bool,
 }
 
 impl Side {
@@ -29,7 +34,8 @@ impl Side {
         }
         let stream = fd::adopt_socket(number.parse::<RawFd>().ok()?).ok()?;
         stream.set_nonblocking(true).ok()?;
-        Some(Self { stream: Some(stream), lines: Lines::default(), gone: VecDeque::new() })
+        let (gone, told) = (VecDeque::new(), Vec::new());
+        Some(Self { stream: Some(stream), lines: Lines::default(), gone, told, reported: false })
     }
 
     /// Whether some rank is known to be gone that [`Side::take`] did not give yet. Never waits.
@@ -55,8 +61,86 @@ impl Side {
             }
         }
         while let Ok(Some(line)) = self.lines.pop() {
-            self.gone.extend(parse(&line));
+            let gone = parse(&line);
+            self.told.extend(gone.iter().map(|g| g.rank));
+            self.gone.extend(gone);
         }
+    }
+
+    /// Says why our world ended; the first word counts. Never waits.
+    pub(super) fn report(&mut self, error: &Error) {
+        if std::mem::replace(&mut self.reported, true) {
+            return;
+        }
+        self.read();
+        let gone = error.peer().is_some_and(|peer| self.told.contains(&peer));
+        if let Some(stream) = &mut self.stream {
+            // A launcher that does not read, or is gone, gets none.
+            let _ = stream.write_all(Report::of(error, gone).line().as_bytes());
+        }
+    }
+}
+
+/// What a rank says about the error that ended its world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// The rank that told it, if it did not meet the error itself.
+    pub(crate) told_by: Option<usize>,
+    /// The rank at fault.
+    pub(crate) culprit: Option<usize>,
+    /// The launcher had told it that this one is gone.
+    pub(crate) gone: bool,
+    /// The error as the program prints it, without its remedy.
+    pub(crate) text: String,
+    pub(crate) remedy: String,
+}
+
+/// Stands between an error and its remedy.
+const SEPARATOR: char = '\u{1f}';
+
+/// Longer texts, in characters, are cut: a socket takes this much at once, and so does a line of ours.
+const TEXT_MAX: usize = 7000;
+
+impl Report {
+    fn of(error: &Error, gone: bool) -> Self {
+        // An error is one line, and so is its remedy, but for what a provider or a user put in.
+        let clean = |text: &str| {
+            let plain = |c: char| if matches!(c, '\n' | '\r' | SEPARATOR) { ' ' } else { c };
+            text.chars().take(TEXT_MAX).map(plain).collect()
+        };
+        Self {
+            told_by: error.reporter(),
+            culprit: error.peer(),
+            gone,
+            text: clean(&error.headline()),
+            remedy: clean(error.remedy().unwrap_or("")),
+        }
+    }
+
+    /// Whether another told it, so that its own words say nothing new.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
+    pub(crate) fn is_told(&self) -> bool {
+        self.told_by.is_some() || self.gone
+    }
+
+    /// As it goes over the channel.
+    pub(crate) fn line(&self) -> String {
+        let number = |n: Option<usize>| n.map_or("-".to_owned(), |n| n.to_string());
+        let (told_by, culprit, gone) = (number(self.told_by), number(self.culprit), u8::from(self.gone));
+        format!("error {told_by} {culprit} {gone} {}{SEPARATOR}{}\n", self.text, self.remedy)
+    }
+
+    /// What such a line (without its end) says.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
+    pub(crate) fn parse(line: &[u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(line).ok()?.strip_prefix("error ")?.splitn(4, ' ');
+        let mut number = || match words.next()? {
+            "-" => Some(None),
+            n => n.parse::<usize>().ok().map(Some),
+        };
+        let (told_by, culprit, gone) = (number()?, number()?, number()? == Some(1));
+        let (text, remedy) = words.next()?.split_once(SEPARATOR)?;
+        Some(Self { told_by, culprit, gone, text: text.to_owned(), remedy: remedy.to_owned() })
     }
 }
 
@@ -98,7 +182,35 @@ mod tests {
         assert!(side.take().is_none() && side.stream.is_none());
     }
 
+    #[test]
+    fn a_report_comes_back() {
+        let error = |text: &str| Error::new(crate::error::ErrorKind::Timeout, text).at_rank(4).over("tcp");
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut side = Side::of(&format!("{}:job", theirs.as_raw_fd()), "job").unwrap();
+        (&ours).write_all(line(1, "killed").as_bytes()).unwrap();
+        side.report(&error("two\nlines").with_peer(1).help("wait"));
+        side.report(&error("another"));
+        drop((side, theirs));
+        let mut said = String::new();
+        (&ours).read_to_string(&mut said).unwrap();
+        let first = Report::parse(said.strip_suffix('\n').unwrap().as_bytes()).unwrap();
+        assert_eq!((first.told_by, first.culprit, first.gone, first.is_told()), (None, Some(1), true, true));
+        assert_eq!(first.text, "rank 4: two lines (peer 1, provider tcp)");
+        assert_eq!(first.remedy, "wait");
+        let long = Report::of(&error(&"\u{e9}".repeat(20_000)).reported_by(3), false);
+        assert_eq!((long.told_by, long.text.chars().count()), (Some(3), TEXT_MAX));
+        assert_eq!(Report::parse(long.line().trim_end_matches('\n').as_bytes()), Some(long));
+    }
+
     proptest! {
+        #[test]
+        fn any_report(raw in proptest::collection::vec(any::<u8>(), 0..60), text in "error( [0-9-]{0,3}){0,4}[ -~\u{1f}]{0,20}") {
+            let _ = Report::parse(&raw);
+            if let Some(report) = Report::parse(text.as_bytes()) {
+                prop_assert_eq!(Report::parse(report.line().trim_end_matches('\n').as_bytes()), Some(report));
+            }
+        }
+
         #[test]
         fn any_line(raw in proptest::collection::vec(any::<u8>(), 0..60), text in "gone [ -~]{0,20}") {
             let _ = (parse(&raw), parse(text.as_bytes()));

@@ -3,6 +3,7 @@
 use super::{Gone, Launch, check_key};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 /// A job of size 1.
@@ -33,10 +34,13 @@ impl Launch for Single {
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
         check_key(key)?;
-        match self.values.insert(key.to_owned(), value.to_vec()) {
-            None => Ok(()),
-            Some(_) => Err(Error::new(ErrorKind::Launch, format!("the key {key} was put twice"))),
-        }
+        match self.values.entry(key.to_owned()) {
+            Entry::Vacant(place) => place.insert(value.to_vec()),
+            Entry::Occupied(_) => {
+                return Err(Error::new(ErrorKind::Launch, format!("the key {key} was put twice")));
+            }
+        };
+        Ok(())
     }
 
     fn fence(&mut self, _deadline: Duration) -> Result<()> {
@@ -78,5 +82,6 @@ mod tests {
         one.fence(Duration::ZERO).unwrap();
         assert_eq!(one.get("a").unwrap(), b"1");
         assert!(one.put("a", b"2").is_err() && one.get("b").is_err() && one.put("A", b"").is_err());
+        assert_eq!(one.get("a").unwrap(), b"1", "what was refused has no effect");
     }
 }

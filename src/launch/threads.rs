@@ -3,6 +3,7 @@
 use super::{Gone, Launch, check_key};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -81,10 +82,13 @@ impl Launch for Member {
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
         check_key(key)?;
-        match self.state().values.insert(key.to_owned(), value.to_vec()) {
-            None => Ok(()),
-            Some(_) => Err(self.error(ErrorKind::Launch, format!("the key {key} was put twice"))),
-        }
+        match self.state().values.entry(key.to_owned()) {
+            Entry::Vacant(place) => place.insert(value.to_vec()),
+            Entry::Occupied(_) => {
+                return Err(self.error(ErrorKind::Launch, format!("the key {key} was put twice")));
+            }
+        };
+        Ok(())
     }
 
     fn fence(&mut self, deadline: Duration) -> Result<()> {
@@ -202,5 +206,13 @@ mod tests {
         let other = thread::spawn(move || one.fence(LONG).and_then(|()| one.finalize()));
         all[0].fence(LONG).unwrap();
         other.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_key_is_put_once() {
+        let mut all = group(2);
+        all[0].put("k", b"first").unwrap();
+        assert_eq!(all[0].put("k", b"second").unwrap_err().kind(), ErrorKind::Launch);
+        assert_eq!(all[1].get("k").unwrap(), b"first");
     }
 }

@@ -3,6 +3,7 @@
 use circulant::config::Config;
 use circulant::launch::server::message::{Down, Ended, Frames, Up, greeting};
 use circulant::launch::{Launch, detect};
+use circulant::{Error, ErrorKind, World};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::{Read, Write, stdin, stdout};
 use std::process::{Command, exit};
@@ -22,6 +23,8 @@ pub(crate) fn play(role: &str) {
         "leave" => drop(join()),
         "agent-of-many" => agent_of_many(),
         "die-in-fence" => die_in_fence(),
+        "presets" => presets(),
+        "report" => report(rest),
         "children-sockets" => {
             let _me = join();
             Command::new("sh").args(["-c", "ls -l /proc/self/fd | grep -c socket:"]).status().unwrap();
@@ -73,6 +76,16 @@ fn join() -> Box<dyn Launch> {
     let mut me = detect(&Config::from_env().unwrap()).unwrap();
     me.fence(LONG).unwrap();
     me
+}
+
+/// A world over libfabric, and what libfabric found in its environment.
+fn presets() {
+    let world = World::builder().unwrap().set("provider", "tcp").unwrap().init().unwrap();
+    let told: Vec<_> = circulant::transport::fabric::presets(world.size())
+        .map(|(name, value)| format!("{name}={}", std::env::var(name).is_ok_and(|found| found == value)))
+        .collect();
+    println!("rank {}: {}", world.rank(), told.join(" "));
+    world.finalize().unwrap();
 }
 
 fn find() {
@@ -179,6 +192,38 @@ fn die(how: &str) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Rank 2 meets an error and tells it to all; or it dies, which the launcher tells to all.
+fn report(how: &str) {
+    let mut me = join();
+    let rank = me.rank();
+    let error = match how {
+        "error" => {
+            let e =
+                Error::new(ErrorKind::Argument, "root 9 is out of range").at_rank(rank).help("take another");
+            if rank == 2 { e.in_operation("bcast", 1) } else { e.in_operation("bcast", 1).reported_by(2) }
+        }
+        _ => {
+            if rank == 2 {
+                kill_process(getpid(), Signal::KILL).unwrap();
+            }
+            let until = Instant::now() + LONG;
+            let gone = loop {
+                assert!(Instant::now() < until);
+                match me.gone() {
+                    Some(gone) => break gone,
+                    None => std::thread::sleep(Duration::from_millis(5)),
+                }
+            };
+            let text = format!("rank {} is gone ({})", gone.rank, gone.how);
+            Error::new(ErrorKind::PeerLost, text).at_rank(rank).with_peer(gone.rank)
+        }
+    };
+    me.report(&error);
+    // As main prints an error that it returns.
+    eprintln!("a word of rank {rank} before\nError: {error:?}\na word of rank {rank} after");
+    exit(1);
 }
 
 fn die_in_fence() {

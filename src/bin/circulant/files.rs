@@ -107,6 +107,8 @@ pub(crate) struct Staged {
     temp: Option<PathBuf>,
     /// Open while it has no name, or while being written.
     file: Option<File>,
+    /// Device and inode of the file under the temporary name.
+    inode: (u64, u64),
     published: Option<Published>,
     settled: bool,
 }
@@ -129,14 +131,24 @@ impl Staged {
         let about = |e: &io::Error| Failure::about(dest.display(), e);
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         let without = unnamed.then(|| rustix::fs::open(folder(&dest), flags, Mode::RUSR | Mode::WUSR).ok());
-        let mut staged = Self { dest: dest.clone(), temp: None, file: None, published: None, settled: false };
+        let mut staged = Self {
+            dest: dest.clone(),
+            temp: None,
+            file: None,
+            inode: (0, 0),
+            published: None,
+            settled: false,
+        };
         match without.flatten() {
             Some(fd) => staged.file = Some(File::from(fd)),
             None => {
                 let temp = staged.temporary(token);
                 let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp);
-                staged.file = Some(file.map_err(|e| about(&e))?);
+                let file = file.map_err(|e| about(&e))?;
                 staged.temp = Some(temp);
+                let made = file.metadata().map_err(|e| about(&e))?;
+                staged.inode = (made.dev(), made.ino());
+                staged.file = Some(file);
             }
         }
         staged.reserve(len)?;
@@ -178,7 +190,7 @@ impl Staged {
     fn open(&mut self) -> io::Result<&File> {
         let file = match (self.file.take(), &self.temp) {
             (Some(file), _) => file,
-            (None, Some(temp)) => OpenOptions::new().write(true).open(temp)?,
+            (None, Some(temp)) => reopen(temp, self.inode)?,
             (None, None) => return Err(io::Error::other("closed already")),
         };
         Ok(self.file.insert(file))
@@ -310,6 +322,19 @@ impl Drop for Staged {
             tracing::warn!("cannot remove what was begun at {}: {e}", self.dest.display());
         }
     }
+}
+
+/// The file with this device and inode, if it still has this name: others may be able to write to the folder.
+fn reopen(temp: &Path, inode: (u64, u64)) -> io::Result<File> {
+    let other = || io::Error::other("another file took its place");
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(temp, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::LOOP | Errno::NXIO) => return Err(other()),
+        Err(e) => return Err(e.into()),
+    };
+    let found = file.metadata()?;
+    if (found.dev(), found.ino()) == inode { Ok(file) } else { Err(other()) }
 }
 
 /// A folder's entries are on disk.
@@ -445,6 +470,30 @@ mod tests {
             assert_eq!(done, Err(Errno::EXIST));
             drop(s);
             assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"old");
+        }
+    }
+
+    /// Another user may write to the folder: what is not our file any more is not written to.
+    #[test]
+    fn another_file_under_the_temporary_name_is_not_written_to() {
+        for link in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let victim = dir.path().join("victim");
+            fs::write(&victim, "old").unwrap();
+            let mut s = Staged::create(dir.path().join("f"), 3, "t-0", false).unwrap();
+            s.write(b"ne", 0).unwrap();
+            s.park();
+            let temp = s.temp.clone().unwrap();
+            fs::remove_file(&temp).unwrap();
+            match link {
+                true => std::os::unix::fs::symlink(&victim, &temp).unwrap(),
+                false => fs::hard_link(&victim, &temp).unwrap(),
+            }
+            let e = s.write(b"w", 2).unwrap_err();
+            assert!(e.text.contains("another file took its place"), "{}", e.text);
+            assert!(s.complete(0o777).is_err());
+            assert_eq!(fs::read(&victim).unwrap(), b"old");
+            assert_ne!(fs::metadata(&victim).unwrap().permissions().mode() & 0o777, 0o777);
         }
     }
 

@@ -62,6 +62,8 @@ pub enum Up {
     Ended(Ended),
     /// A rank (its process id) asks to end the job with a code, for a reason.
     Abort(usize, u32, i32, String),
+    /// What a rank said about the error that ended its world, as it said it.
+    Report(usize, String),
     /// What a rank (its process id) says is no PMI-1.
     Broke(usize, u32, String),
     /// All ranks below are in the barrier and put these since the last one.
@@ -341,6 +343,7 @@ impl Up {
             Self::Broke(rank, pid, why) => {
                 (b'B', f.number(*rank).number(*pid as usize).bytes(why.as_bytes()))
             }
+            Self::Report(rank, line) => (b'R', f.number(*rank).bytes(line.as_bytes())),
             Self::Fence(pairs) => (b'F', f.pairs(pairs)),
             Self::Output(rank, sink, bytes) => (b'O', f.number(*rank).number(sink.index()).bytes(bytes)),
             Self::Taken => (b'T', f),
@@ -364,6 +367,7 @@ impl Up {
             }),
             b'A' => Self::Abort(r.number()?, r.process()?, r.signed()?, r.text()?),
             b'B' => Self::Broke(r.number()?, r.process()?, r.text()?),
+            b'R' => Self::Report(r.number()?, r.text()?),
             b'F' => Self::Fence(r.pairs()?),
             b'O' => Self::Output(r.number()?, r.sink()?, r.bytes()?.to_vec()),
             b'T' => Self::Taken,
@@ -408,6 +412,7 @@ mod tests {
         for message in [
             Up::Ended(ended),
             Up::Abort(1, 2, -7, "no more".into()),
+            Up::Report(1, "error".into()),
             Up::Broke(1, 2, "x".into()),
             Up::Fence(pairs.clone()),
             Up::Output(5, Sink::Error, b"line\n".to_vec()),

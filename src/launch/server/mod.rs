@@ -20,6 +20,7 @@ pub mod message;
 mod output;
 mod pmi;
 mod poll;
+mod report;
 pub mod setup;
 mod signals;
 mod spawn;
@@ -51,6 +52,8 @@ pub struct Options {
     pub environment: Vec<(OsString, OsString)>,
     /// Whether lines of the output begin with `[rank] `.
     pub label: bool,
+    /// Whether ranks that were told an error by others print it, too. With labels they do.
+    pub all_errors: bool,
     /// How long the whole job may take.
     pub timeout: Option<Duration>,
     /// How long the others may go on when a rank failed.

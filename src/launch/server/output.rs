@@ -5,6 +5,8 @@
 
 use super::message::Sink;
 use super::poll::{Poll, Want};
+use super::report::{Fold, Reports};
+use crate::launch::side::Report;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -88,12 +90,14 @@ pub(super) struct Pipe {
 
 impl Pump {
     /// Starts copying from `pipes`. After the end of each `open[at]` is counted down and a byte is sent to
-    /// `wake`, as it is whenever there is something for the main thread.
+    /// `wake`, as it is whenever there is something for the main thread. The errors that ranks were told, by `reports`,
+    /// are left out.
     pub(super) fn start(
         pipes: Vec<Pipe>,
         sink: Sink,
         manner: Manner,
         open: Arc<[AtomicUsize]>,
+        reports: Option<Arc<Reports>>,
         wake: UnixStream,
     ) -> io::Result<Self> {
         let (bell, rung) = UnixStream::pair()?;
@@ -105,14 +109,15 @@ impl Pump {
         for pipe in pipes {
             rustix::io::ioctl_fionbio(&pipe.fd, true)?;
             poll.add(&pipe.fd, pipe.at as u64, Want::Read)?;
-            sources.insert(pipe.at, Source { rank: pipe.rank, pipe: pipe.fd.into(), held: Vec::new() });
+            let (held, fold) = (Vec::new(), Fold::default());
+            sources.insert(pipe.at, Source { rank: pipe.rank, pipe: pipe.fd.into(), held, fold });
         }
         wake.set_nonblocking(true)?;
         let shared = Arc::new(Shared::default());
         shared.lock().no_more = !manner.arrivals;
         let way = if manner.up { Way::Up(Arc::clone(&shared), wake.try_clone()?) } else { Way::Own(sink) };
         let writer = Writer { way, label: manner.label, hold: manner.lines, inside: None };
-        let copier = Copier { poll, rung, sources, writer, open, wake, shared: Arc::clone(&shared) };
+        let copier = Copier { poll, rung, sources, writer, reports, open, wake, shared: Arc::clone(&shared) };
         std::thread::Builder::new().name("output".to_owned()).spawn(move || copier.run())?;
         Ok(Self { shared, bell })
     }
@@ -187,6 +192,7 @@ struct Source {
     pipe: std::fs::File,
     /// The beginning of a line whose end did not come yet.
     held: Vec<u8>,
+    fold: Fold,
 }
 
 struct Copier {
@@ -194,6 +200,7 @@ struct Copier {
     rung: UnixStream,
     sources: BTreeMap<usize, Source>,
     writer: Writer,
+    reports: Option<Arc<Reports>>,
     open: Arc<[AtomicUsize]>,
     wake: UnixStream,
     shared: Arc<Shared>,
@@ -263,7 +270,12 @@ impl Copier {
         loop {
             let Some(source) = self.sources.get_mut(&at) else { return Ok(()) };
             match source.pipe.read(buffer) {
-                Ok(len) if len > 0 => self.writer.take(source.rank, &mut source.held, &buffer[..len])?,
+                Ok(len) if len > 0 => {
+                    // A rank reports its error before it can print it.
+                    let report = self.reports.as_ref().and_then(|r| r.of(at)).filter(Report::is_told);
+                    let fold = report.as_ref().map(|report| (&mut source.fold, report));
+                    self.writer.take(source.rank, &mut source.held, &buffer[..len], fold)?;
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 _ => return self.close(at),
@@ -319,14 +331,23 @@ struct Writer {
 }
 
 impl Writer {
-    /// Passes on the lines that `new` completes and holds the rest.
-    fn take(&mut self, rank: usize, held: &mut Vec<u8>, new: &[u8]) -> io::Result<()> {
+    /// Passes on the lines that `new` completes, less those that are folded, and holds the rest.
+    fn take(
+        &mut self,
+        rank: usize,
+        held: &mut Vec<u8>,
+        new: &[u8],
+        fold: Option<(&mut Fold, &Report)>,
+    ) -> io::Result<()> {
         if !self.hold {
             return self.flush(rank, new);
         }
         let whole = new.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
         if whole > 0 {
             held.extend_from_slice(&new[..whole]);
+            if let Some((fold, report)) = fold {
+                *held = fold.rest(report, held);
+            }
             self.flush(rank, held)?;
             held.clear();
         }

@@ -86,6 +86,8 @@ pub struct Setup {
     pub input: Input,
     /// Whether output is passed on by whole lines.
     pub lines: bool,
+    /// Whether the errors that ranks were told by others are left out of it.
+    pub fold: bool,
 }
 
 impl Setup {
@@ -118,6 +120,7 @@ impl Setup {
                 Input::None => 2,
             })
             .number(self.lines.into())
+            .number(self.fold.into())
     }
 
     pub(super) fn read(r: &mut Read<'_>) -> Option<Self> {
@@ -147,6 +150,7 @@ impl Setup {
             bind: if r.flag()? { Bind::Core } else { Bind::None },
             input: [Input::First, Input::All, Input::None].get(r.number()?).copied()?,
             lines: r.flag()?,
+            fold: r.flag()?,
         };
         setup.is_sound().then_some(setup)
     }
@@ -220,6 +224,7 @@ impl Setup {
             bind: Bind::Core,
             input: Input::All,
             lines: true,
+            fold: true,
         }
     }
 }

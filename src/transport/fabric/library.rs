@@ -36,6 +36,16 @@ pub(super) struct Library {
 
 static LIBRARY: Mutex<Option<&'static Library>> = Mutex::new(None);
 
+/// The variables that were set here, not by the user.
+static OURS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+/// Sets what libfabric should find in its environment in a job of `size` ranks, as opening a [`super::Fabric`] does, but now:
+/// to be called before the library of a launcher, or anything else, starts threads. What the user set stays; with other
+/// threads running nothing is set.
+pub fn prepare(size: usize, ports: Option<(u16, u16)>) {
+    let _ = preset(size, ports);
+}
+
 /// Loads the library of `options`. The first call decides about the environment.
 pub(super) fn library(options: &Options<'_>) -> Result<&'static Library> {
     let mut found = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +55,7 @@ pub(super) fn library(options: &Options<'_>) -> Result<&'static Library> {
         Error::new(ErrorKind::Library, what).help(format!("{help} (CIRCULANT_LIBFABRIC)"))
     })?;
     // libfabric looks at its environment in the first fi_getinfo, which is still to come.
-    let fresh = || Library { api, environment: preset(options) };
+    let fresh = || Library { api, environment: preset(options.size, options.ports) };
     let library: &'static Library = found.get_or_insert_with(|| Box::leak(Box::new(fresh())));
     match library.environment.iter().find(|v| v.value.is_none() && v.name.ends_with("_RANGE")) {
         Some(v) if options.ports.is_some() => Err(Error::new(
@@ -57,17 +67,21 @@ pub(super) fn library(options: &Options<'_>) -> Result<&'static Library> {
     }
 }
 
-fn preset(options: &Options<'_>) -> Vec<Variable> {
+fn preset(size: usize, ports: Option<(u16, u16)>) -> Vec<Variable> {
+    let mut set = OURS.lock().unwrap_or_else(PoisonError::into_inner);
     let alone = only_thread();
-    let ports = options.ports.into_iter().flat_map(quirks::ports);
-    quirks::presets(options.size)
-        .chain(ports)
+    quirks::presets(size)
+        .chain(ports.into_iter().flat_map(quirks::ports))
         .map(|(name, value)| match std::env::var_os(name) {
-            Some(v) => Variable { name, value: Some(v.to_string_lossy().into_owned()), ours: false },
+            Some(v) => {
+                let value = Some(v.to_string_lossy().into_owned());
+                Variable { name, value, ours: set.contains(&name) }
+            }
             None if alone => {
                 // SAFETY: changing the environment is a data race only with another thread that reads it,
                 // and /proc/self/task shows this one alone; no other can appear but by its doing.
                 unsafe { std::env::set_var(name, &value) };
+                set.push(name);
                 Variable { name, value: Some(value), ours: true }
             }
             None => Variable { name, value: None, ours: false },

@@ -22,7 +22,7 @@ mod stale;
 pub use super::Wait;
 pub use endpoint::Fabric;
 pub use interfaces::Interfaces;
-pub use library::Variable;
+pub use library::{Variable, prepare};
 pub use network::{Here, Interface, Networks, Subnet, interfaces};
 pub use quirks::presets;
 pub use select::{Candidate, Survey, check, survey};

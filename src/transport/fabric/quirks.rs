@@ -233,8 +233,8 @@ pub fn quirk(provider: &str) -> Quirk {
 }
 
 /// The libfabric variables that should be set before it is first used in a job of `size` ranks, unless the
-/// user set them. A launcher may hand them to its children; [`super::Fabric::open`] sets them itself where
-/// it can.
+/// user set them. A launcher may hand them to its children; [`super::prepare`] and [`super::Fabric::open`] set them
+/// where they can.
 pub fn presets(size: usize) -> impl Iterator<Item = (&'static str, String)> {
     PRESETS.iter().map(move |p| {
         let value = match p.value {

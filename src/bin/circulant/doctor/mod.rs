@@ -11,6 +11,7 @@ mod wire;
 use crate::outcome::{Failure, Out};
 use circulant::config::Config;
 use circulant::launch::{self, Launch};
+use circulant::transport::fabric::prepare;
 use clap::Args;
 use node::{Node, Seat};
 use reach::Reached;
@@ -57,6 +58,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         report.trouble_of(&e);
         Config::defaults()
     });
+    // As a world would, before the launcher's library starts threads.
+    if let Some(size) = launch::expected_size(&config) {
+        prepare(size, config.range("ports").ok().flatten());
+    }
     match launch::detect(&config) {
         Ok(launch) => {
             rank = launch.rank();

@@ -64,6 +64,9 @@ pub(crate) struct RunArgs {
     /// Begin each line of output with [rank]
     #[arg(short, long)]
     label: bool,
+    /// Print also the errors that ranks were only told by others; else the summary at the end names these ranks
+    #[arg(long)]
+    all_errors: bool,
     /// Variable for the ranks: NAME (as it is here) or NAME=VALUE; may come more than once
     #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]")]
     env: Vec<OsString>,
@@ -167,6 +170,7 @@ fn options(args: RunArgs) -> Result<Options, Trouble> {
         starter,
         environment: environment(args.settings.0, ranks),
         label: args.label,
+        all_errors: args.all_errors,
         timeout: args.timeout,
         grace: args.grace,
         patience,

@@ -6,8 +6,9 @@ use super::super::message::{Down, Ended, Up};
 use super::super::output::{Pump, say};
 use super::super::setup::{Setup, Site};
 use super::super::{EXIT_TIMEOUT, Options, Starter};
-use super::{Head, Job, KILL_TIME};
+use super::{Head, Job, KILL_TIME, summary};
 use crate::error::Result;
+use crate::launch::side::Report;
 use crate::launch::wire::quote;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -51,6 +52,9 @@ pub(super) struct Control {
     /// not end either.
     leaver: Option<(usize, u32)>,
     interrupted: bool,
+    /// Why ranks ended, by their own words, and how, both in order.
+    reports: Vec<(usize, Report)>,
+    ends: Vec<(usize, End)>,
     /// All ranks ended; by then their agents should have, too.
     parting: Option<Instant>,
 }
@@ -76,6 +80,8 @@ impl Control {
             exit: None,
             leaver: None,
             interrupted: false,
+            reports: Vec::new(),
+            ends: Vec::new(),
             parting: None,
         }
     }
@@ -172,6 +178,7 @@ pub(super) fn plan(options: &Options) -> Result<(Setup, Vec<Site>)> {
         bind: options.bind,
         input: options.input,
         lines: options.label || size > 1,
+        fold: !(options.label || options.all_errors),
     };
     if !sites.is_empty() {
         prepare(&mut setup, options)?;
@@ -252,6 +259,16 @@ impl Job {
         }
     }
 
+    /// At the end of a job of several ranks: why it failed, if ranks have said it.
+    pub(super) fn sum_up(&self) {
+        let Head::Root(control) = &self.head else { return };
+        let (reports, ends, fold) = (&control.reports, &control.ends, self.setup.fold);
+        let text = summary::summary(reports, ends, self.exit_code(), fold);
+        if let Some(text) = text.filter(|_| self.setup.size > 1) {
+            say(&text);
+        }
+    }
+
     pub(super) fn decide(&mut self, event: Up) {
         let Head::Root(control) = &mut self.head else { return };
         match event {
@@ -266,6 +283,13 @@ impl Job {
                     control.exit = Some(code_of(code));
                 }
                 self.terminate_once();
+            }
+            Up::Report(rank, line) => {
+                if control.running.contains(&rank) {
+                    control
+                        .reports
+                        .extend(Report::parse(line.trim_end().as_bytes()).map(|report| (rank, report)));
+                }
             }
             Up::Broke(rank, pid, why) => {
                 if control.exit.is_none() {
@@ -312,11 +336,14 @@ impl Job {
         }
         let end = ended.end();
         let others = !control.running.is_empty();
+        control.ends.push((ended.rank, end));
         if !end.is_success() && control.exit.is_none() {
             control.accuse_leaver();
             let was = if matches!(end, End::Signal(_)) { "was " } else { "" };
             let who = control.who(ended.rank, ended.pid);
-            control.failed(end.code(), &format!("{who} {was}{}", end.words()));
+            let told_by = control.reports.iter().find(|r| r.0 == ended.rank).and_then(|r| r.1.told_by);
+            let told = told_by.map_or(String::new(), |rank| format!(", told of an error by rank {rank}"));
+            control.failed(end.code(), &format!("{who} {was}{}{told}", end.words()));
         } else if end.is_success() && ended.inside && others && control.leaver.is_none() {
             control.leaver = Some((ended.rank, ended.pid));
             control.begin_grace();

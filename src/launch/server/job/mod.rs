@@ -4,12 +4,14 @@
 
 mod control;
 mod ranks;
+mod summary;
 mod tree;
 
 use super::message::{Down, Pair, Sink, Up};
 use super::output::{Manner, Pipe, Pump, say};
 use super::pmi::Pmi;
 use super::poll::{Poll, Want};
+use super::report::Reports;
 use super::setup::Setup;
 use super::signals::{self, Signals};
 use super::spawn::{self, Start, Watchdog};
@@ -52,6 +54,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let mut job = Job::new(setup, Head::Root(control), poll)?;
     job.start(&remote)?;
     job.serve()?;
+    job.sum_up();
     Ok(job.exit_code())
 }
 
@@ -89,6 +92,7 @@ struct Job {
     watchdog: Watchdog,
     pmi: Pmi,
     ranks: Vec<Rank>,
+    reports: Arc<Reports>,
     branches: Vec<Branch>,
     /// Pipes per rank that are still open.
     open: Arc<[AtomicUsize]>,
@@ -145,6 +149,7 @@ impl Job {
             poll,
             signals,
             ranks: Vec::new(),
+            reports: Arc::default(),
             branches: Vec::new(),
             wake,
             pumps: Vec::new(),
@@ -190,13 +195,14 @@ impl Job {
             outputs.push(Pipe { at, rank, fd: started.output });
             errors.push(Pipe { at, rank, fd: started.error });
             stdins.extend(started.stdin);
-            self.ranks.push(Rank::new(started.child, started.pid, started.pmi, started.side));
+            self.ranks.push(Rank::new(started.child, started.pid, started.pmi, Arc::new(started.side)));
             self.unreaped += 1;
             self.watch(at);
             if let Err(e) = added {
                 return Err(self.abandon(rank, &e));
             }
         }
+        self.reports = Arc::new(Reports::new(self.ranks.iter().map(|r| Arc::clone(&r.side))));
         self.pump(outputs, errors, stdins).map_err(|e| self.abandon(self.setup.size - 1, &e))
     }
 
@@ -226,7 +232,9 @@ impl Job {
         let manner = Manner { label, lines: self.setup.lines, arrivals, up: !self.is_root() };
         for (pipes, sink) in [(outputs, Sink::Output), (errors, Sink::Error)] {
             let open = Arc::clone(&self.open);
-            self.pumps.push(Pump::start(pipes, sink, manner, open, self.wake.1.try_clone()?)?);
+            let fold = self.setup.fold && sink == Sink::Error;
+            let reports = fold.then(|| Arc::clone(&self.reports));
+            self.pumps.push(Pump::start(pipes, sink, manner, open, reports, self.wake.1.try_clone()?)?);
         }
         if !stdins.is_empty() {
             self.feeder = Some(input::Feeder::start(stdins, self.wake.1.try_clone()?)?);

@@ -12,6 +12,7 @@ use std::io::{ErrorKind as Io, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -33,7 +34,7 @@ pub(super) struct Rank {
     pub(super) pid: Pid,
     pub(super) state: State,
     pmi: Option<UnixStream>,
-    side: UnixStream,
+    pub(super) side: Arc<UnixStream>,
     input: Lines,
     output: Vec<u8>,
     /// Whether we wait for room to write rather than for a line.
@@ -43,7 +44,7 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    pub(super) fn new(child: Child, pid: Pid, pmi: UnixStream, side: UnixStream) -> Self {
+    pub(super) fn new(child: Child, pid: Pid, pmi: UnixStream, side: Arc<UnixStream>) -> Self {
         Self {
             child,
             pid,
@@ -81,7 +82,7 @@ impl Job {
         let line = side::line(gone, how);
         for (at, rank) in self.ranks.iter().enumerate() {
             if rank.is_running() && self.pmi.is_inside(at) {
-                let _ = (&rank.side).write_all(line.as_bytes());
+                let _ = (&*rank.side).write_all(line.as_bytes());
             }
         }
         self.news.push_str(&line);
@@ -123,6 +124,9 @@ impl Job {
         }
         for (at, end) in ends {
             let (rank, pid) = self.who(at);
+            if let Some(report) = self.reports.of(at) {
+                self.event(Up::Report(rank, report.line()));
+            }
             let how = match end {
                 End::Code(code) => (code, false),
                 End::Signal(signal) => (signal, true),
@@ -188,7 +192,7 @@ impl Job {
         let joined = self.pmi.is_inside(at);
         let outcome = self.pmi.line(at, line);
         if !joined && self.pmi.is_inside(at) && !self.news.is_empty() {
-            let _ = (&self.ranks[at].side).write_all(self.news.as_bytes());
+            let _ = (&*self.ranks[at].side).write_all(self.news.as_bytes());
         }
         match outcome {
             Outcome::Nothing => {}
