@@ -2,6 +2,7 @@
 
 use super::world::{SharedLaunch, lock};
 use crate::engine::{Liveness, ProcessState};
+use crate::error::Error;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -61,5 +62,12 @@ impl Liveness for Watch {
     fn state(&mut self, rank: u32) -> Option<ProcessState> {
         let (_, pid) = self.same_host.iter().find(|(known, _)| *known == rank)?;
         process_state(*pid)
+    }
+
+    fn report(&mut self, error: &Error) {
+        // While the world says goodbye, a fence has it.
+        if let Ok(mut launch) = self.launch.try_lock() {
+            launch.report(error);
+        }
     }
 }

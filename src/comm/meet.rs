@@ -58,7 +58,7 @@ fn published(value: &[u8], rank: u32) -> Result<Published> {
     read().ok_or_else(|| {
         let text = value.split_first().map_or_else(Default::default, |(_, t)| String::from_utf8_lossy(t));
         let e = Error::new(ErrorKind::Aborted, format!("rank {rank} could not start: {text}"));
-        e.with_peer(rank as usize)
+        e.with_peer(rank as usize).reported_by(rank as usize)
     })
 }
 

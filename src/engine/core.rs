@@ -412,8 +412,8 @@ impl Core {
         if round != NONE {
             e = e.in_round(round);
         }
-        let reported = format!("reported by rank {origin}");
-        self.failure = Some(e.help(if help.is_empty() { reported } else { format!("{help} ({reported})") }));
+        let e = e.reported_by(origin as usize);
+        self.failure = Some(if help.is_empty() { e } else { e.help(help) });
         self.relay = Some(message);
     }
 

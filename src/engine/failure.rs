@@ -51,6 +51,9 @@ impl Engine {
         self.core.failure = Some(error.clone());
         self.core.outbox.clear();
         self.core.flood(&abort, NONE);
+        if let Some(liveness) = &mut self.liveness {
+            liveness.report(&error);
+        }
         self.linger();
         self.shut();
         error
@@ -65,11 +68,15 @@ impl Engine {
         }
         self.shut();
         let provider = self.limits.as_ref().map(|l| l.provider.clone());
-        match (&self.core.failure, provider) {
+        let error = match (&self.core.failure, provider) {
             (Some(e), Some(provider)) => e.clone().over(provider),
             (Some(e), None) => e.clone(),
             (None, _) => Error::new(ErrorKind::Aborted, "the world ended"),
+        };
+        if let Some(liveness) = &mut self.liveness {
+            liveness.report(&error);
         }
+        error
     }
 
     /// As [`Engine::fail`], in a call that was refused before it was entered.

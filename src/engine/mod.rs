@@ -58,6 +58,11 @@ pub(crate) trait Liveness: Send + std::fmt::Debug {
     fn state(&mut self, _rank: u32) -> Option<ProcessState> {
         None
     }
+
+    /// This error ends our world. Never waits.
+    fn report(&mut self, error: &Error) {
+        let _ = error;
+    }
 }
 
 /// What the system says of a process.

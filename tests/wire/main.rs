@@ -176,6 +176,9 @@ fn disagreement(provider: &str) {
 fn bad_arguments(provider: &str) {
     let done = play(4, "bad-root", &["--provider", provider]);
     all_say(&done, 4, &["Argument", "root 9 is out of range", "bcast #1"]);
+    // Standard error has it once more, and who was told.
+    let lines = done.err.lines().filter(|l| l.starts_with("rank ")).count();
+    assert!(lines == 1 && done.err.contains("  met by: rank 2\n  told to: ranks 0-1, 3 ("), "{done:?}");
     let done = play(3, "overlap", &["--provider", provider]);
     all_say(&done, 3, &["Argument", "overlap", "allgatherv #1"]);
 }
