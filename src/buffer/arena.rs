@@ -5,7 +5,7 @@
 //! Where peers can map them, chunks are shared files instead, which saves the peers the kernel's way to our memory.
 
 use crate::buffer::{Bound, ForkMark, Grant};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, argument};
 use crate::transport::shm::{Mapping, copy};
 use crate::transport::{Registration, Remote, Transport};
 use bytemuck::Pod;
@@ -116,6 +116,11 @@ impl Arena {
         // SAFETY: `offset + len` lies in the chunk, and the free list just made this range ours alone.
         unsafe { chunk.base.add(offset).write_bytes(0, bytes) };
         Ok(Block { chunk, offset, len, arena: self.clone() })
+    }
+
+    /// Whether both are the arena of one world. (A block keeps its arena, so no other has taken its place.)
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// How many blocks are in use.
@@ -250,7 +255,8 @@ impl Drop for Block {
 }
 
 /// Registered memory of `T`s, from [`crate::comm::Communicator::alloc`]: a slice that collectives move
-/// without a copy and without registering anything. It may outlive its world, as plain memory.
+/// without a copy and without registering anything. It may outlive its world, as plain memory; requests and
+/// persistent operations of another world refuse it.
 pub struct Buf<T: Pod> {
     block: Block,
     len: usize,
@@ -269,8 +275,18 @@ impl<T: Pod> Buf<T> {
         Self { block, len, _elements: PhantomData }
     }
 
-    pub(crate) fn bound(&self) -> Bound {
-        self.block.bound(size_of_val(&**self))
+    /// The buffer, for an operation of the world whose arena this is.
+    ///
+    /// # Errors
+    /// When it is of another world: another endpoint's registrations and keys mean other memory here.
+    pub(crate) fn bound(&self, arena: &Arena) -> Result<Bound> {
+        if !self.block.arena.is(arena) {
+            return Err(argument("this buffer was allocated by another world").help(
+                "requests and persistent operations take buffers of their own world: allocate it with this \
+                 communicator's alloc, or pass it to a blocking call, as a slice",
+            ));
+        }
+        Ok(self.block.bound(size_of_val(&**self)))
     }
 }
 
