@@ -2,7 +2,7 @@
 //! small limits, a rank that dies. For tests of the real engine; the limits that it can enforce (keys,
 //! bounds, gather lists) it enforces.
 
-use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use super::{Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,13 +92,29 @@ impl Net {
     }
 }
 
+/// A registered range; its address is that of a pointer whose provenance was exposed.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    start: usize,
+    len: usize,
+    access: Access,
+}
+
+impl Region {
+    /// Where `len` bytes from `at` are, if they lie in it.
+    fn offset(&self, at: usize, len: usize) -> Option<usize> {
+        let offset = at.checked_sub(self.start)?;
+        (offset.checked_add(len)? <= self.len).then_some(offset)
+    }
+}
+
 /// The endpoint of one rank.
 #[derive(Debug)]
 pub struct Sim {
     net: Arc<Net>,
     rank: usize,
     limits: Limits,
-    regions: HashMap<u64, (usize, usize)>,
+    regions: HashMap<u64, Region>,
     next: u32,
     random: u64,
     done: Vec<u64>,
@@ -188,19 +204,25 @@ impl Sim {
     fn land(&self, base: u64, key: u64, bytes: &[u8]) -> Result<()> {
         let refused =
             |what: &str| Err(Error::new(ErrorKind::Transport, format!("a put was refused: {what}")));
-        let Some((at, len)) = self.regions.get(&key).copied() else { return refused("unknown key") };
-        let (Ok(offset), n) = (usize::try_from(base), bytes.len()) else { return refused("beyond memory") };
-        if offset.checked_add(n).is_none_or(|end| end > len) {
-            return refused("outside its region");
+        let Some(region) = self.regions.get(&key) else { return refused("unknown key") };
+        if region.access != Access::Target {
+            return refused("its region is only read");
         }
-        // SAFETY: the range lies in a region that `register`'s caller keeps valid and untouched until it is
+        let (Ok(offset), n) = (usize::try_from(base), bytes.len()) else { return refused("beyond memory") };
+        let Some(at) = region.start.checked_add(offset).filter(|at| region.offset(*at, n).is_some()) else {
+            return refused("outside its region");
+        };
+        let to = std::ptr::with_exposed_provenance_mut(at);
+        // SAFETY: the range lies in a target that `register`'s caller keeps valid and untouched until it is
         // deregistered, which happens on this thread only; nobody else writes through this endpoint.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (at + offset) as *mut u8, n) };
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, n) };
         Ok(())
     }
 }
 
-impl Transport for Sim {
+// SAFETY: memory is written in `poll` only, by `land`, which checks key, access and bounds; sources are copied before `put` returns;
+// deregistering and closing forget the regions.
+unsafe impl Transport for Sim {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -216,14 +238,19 @@ impl Transport for Sim {
         Err(Error::new(ErrorKind::Transport, format!("this is not the address of rank {peer}")))
     }
 
-    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+    unsafe fn register(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<(Registration, Remote)> {
         if len > self.net.faults.lockable {
             return Err(Error::new(ErrorKind::System, format!("cannot register {len} bytes of memory"))
                 .help("raise the limit on locked memory (ulimit -l)"));
         }
         self.next += 1;
         let key = u64::from(self.next) << 8 | 0x5A;
-        self.regions.insert(key, (ptr as usize, len));
+        self.regions.insert(key, Region { start: ptr.expose_provenance(), len, access });
         // Offsets, not addresses: so that both kinds are tested.
         Ok((Registration(self.next), Remote { base: 0, key }))
     }
@@ -254,7 +281,7 @@ impl Transport for Sim {
         let mut bytes = Vec::with_capacity(total);
         for s in sources {
             let known = self.regions.get(&(u64::from(s.registration.0) << 8 | 0x5A));
-            if known.is_none_or(|(at, len)| (s.ptr as usize) < *at || s.ptr as usize + s.len > at + len) {
+            if known.and_then(|region| region.offset(s.ptr.addr(), s.len)).is_none() {
                 return Err(Error::new(ErrorKind::Transport, "a source lies outside its registration"));
             }
             // SAFETY: the caller promises that the source lies in its registration (checked above) and is

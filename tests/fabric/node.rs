@@ -3,7 +3,7 @@
 use circulant::transport::fabric::{Fabric, Interfaces, Options, quirks};
 use circulant::transport::rails;
 use circulant::transport::shm::{self, Shm};
-use circulant::transport::{Posted, Registration, Remote, Sink, Source, Transport};
+use circulant::transport::{Access, Posted, Registration, Remote, Sink, Source, Transport};
 use std::alloc::Layout;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -128,7 +128,7 @@ impl Node {
         // by raw pointers, or slices that live between two polls.
         let (arena, (registration, remote)) = unsafe {
             let arena = std::alloc::alloc_zeroed(layout());
-            (arena, wire.register(arena, ARENA).unwrap())
+            (arena, wire.register(arena, ARENA, Access::Target).unwrap())
         };
         Self { wire, log: Log { arena: arena as usize, ..Log::default() }, arena, registration, remote }
     }

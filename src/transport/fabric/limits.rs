@@ -3,6 +3,7 @@
 use super::library::{Info, Library};
 use super::quirks::{FI_SHM, quirk};
 use super::{Limits, MESSAGE_MAX};
+use crate::error::{Error, argument};
 use crate::transport::Borrow;
 
 /// The longest gather list used, whatever a provider offers.
@@ -27,4 +28,14 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64) {
     let name = if name == "shm" { FI_SHM.to_owned() } else { name };
     let message = quirk.message.min(MESSAGE_MAX);
     (Limits { provider: name, max_put, gather, inject, message, borrow }, mode)
+}
+
+#[cold]
+pub(super) fn too_many(segments: usize, limit: usize) -> Error {
+    argument(format!("a put of {segments} segments exceeds this provider's {limit}"))
+}
+
+#[cold]
+pub(super) fn too_long(bytes: u64, limit: u64) -> Error {
+    argument(format!("a put of {bytes} bytes exceeds this provider's {limit}"))
 }

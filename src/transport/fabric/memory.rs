@@ -3,7 +3,7 @@
 use super::library::Library;
 use super::objects::Objects;
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::transport::{Registration, Remote, Source};
+use crate::transport::{Access, Registration, Remote, Source};
 use libfabric_sys as fi;
 use std::ffi::c_void;
 
@@ -29,7 +29,7 @@ impl Memory {
         Self { ranges: Vec::new(), free: Vec::new(), next_key: 1, mode }
     }
 
-    /// Registers `len` bytes at `start` for `access`.
+    /// Registers `len` bytes at `start` for `access`, a set of libfabric's flags: [`flags`], or those of message buffers.
     ///
     /// # Safety
     /// As [`crate::transport::Transport::register`].
@@ -52,7 +52,7 @@ impl Memory {
             let code =
                 unsafe { fi::fi_mr_reg(objects.domain, start.cast(), len, access, key, &mut range.mr) };
             if code != 0 {
-                return Err(refused(lib, len, code));
+                return Err(refused(lib, len, access, code));
             }
             // SAFETY: just registered.
             if let Err(e) = unsafe { self.enable(objects, lib, &range) } {
@@ -166,13 +166,37 @@ impl Memory {
     }
 }
 
-fn refused(lib: &Library, len: usize, code: i32) -> Error {
+/// libfabric's flags for a range: FI_WRITE says that puts read from it. Only what peers write to must be writable: verbs asks the
+/// kernel for pages to write to as soon as FI_REMOTE_WRITE is there.
+pub(super) fn flags(access: Access) -> u64 {
+    match access {
+        Access::Source => fi::FI_WRITE,
+        Access::Target => fi::FI_WRITE | fi::FI_REMOTE_WRITE,
+    }
+}
+
+fn refused(lib: &Library, len: usize, access: u64, code: i32) -> Error {
     let e = lib.error(&format!("cannot register {len} bytes of memory"), code.into());
     if code == -fi::FI_ENOMEM || code == -libc::EPERM || code == -libc::EAGAIN {
         return e.help("the limit on locked memory is likely too low: raise it (ulimit -l unlimited)");
     }
     if code == -libc::EFAULT {
-        return Error::new(ErrorKind::Argument, e.message()).help("is it readable and writable?");
+        let written = access & (fi::FI_REMOTE_WRITE | fi::FI_RECV) != 0;
+        let help = if written { "is it readable and writable?" } else { "is it readable?" };
+        return Error::new(ErrorKind::Argument, e.message()).help(help);
     }
     e
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_need_not_be_writable() {
+        // What verbs asks the kernel for pages to write to for.
+        let writes = fi::FI_REMOTE_WRITE | fi::FI_RECV | fi::FI_READ;
+        assert_eq!((flags(Access::Source), flags(Access::Source) & writes), (fi::FI_WRITE, 0));
+        assert_eq!(flags(Access::Target), fi::FI_WRITE | fi::FI_REMOTE_WRITE);
+    }
 }

@@ -28,7 +28,7 @@ pub use quirks::presets;
 pub use select::{Candidate, Survey, survey};
 pub use stale::{remove_shm_of, sweep_stale_shm};
 
-use super::{Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use super::{Access, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
 
 /// How to open a [`Fabric`].
 #[derive(Clone, Copy, Debug)]
