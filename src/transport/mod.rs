@@ -13,8 +13,17 @@ pub mod shm;
 pub mod sim;
 
 use crate::error::Result;
+use std::collections::hash_map::RandomState;
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
+
+/// A number that nobody guesses and no other endpoint has. Names of memory begin there, so that a name means nothing at an
+/// endpoint that did not give it.
+fn random() -> u64 {
+    // Keyed by the system's randomness, and another one each time.
+    RandomState::new().build_hasher().finish()
+}
 
 /// The longest message that every transport carries.
 pub const MESSAGE_MAX: usize = 8000 + 64;

@@ -24,6 +24,7 @@ use libtest_mimic::{Arguments, Trial};
 use memmap2::MmapMut;
 use node::{ARENA, Node, PATIENCE, Random, all_poll, nodes, options, promises, put, say};
 use processes::{a_killed_peer_is_no_hang, be_a_peer, closing_under_fire, two_processes_trade};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Providers that run anywhere. The second column: take part in the cases with thousands of operations.
@@ -48,6 +49,7 @@ const CASES: &[Case] = &[
     ("puts_arrive_whole", puts_arrive_whole, BothWays),
     ("gathers_up_to_the_limit", gathers_up_to_the_limit, Much),
     ("sources_may_be_read_only", sources_may_be_read_only, Little),
+    ("names_differ_between_endpoints", names_differ_between_endpoints, Little),
     ("words_arrive_once", words_arrive_once, Little),
     ("puts_to_oneself", puts_to_oneself, Little),
     ("messages_both_ways", messages_both_ways, BothWays),
@@ -182,6 +184,13 @@ fn sources_may_be_read_only(provider: &str) {
     put(&mut nodes, 0, 1, &[source], 0, 1, 1);
     all_poll(&mut nodes, |n| n[1].log.arrivals == [1] && n[0].log.done == [1]);
     nodes[0].wire.deregister(registered.0).unwrap();
+}
+
+/// What one endpoint calls its memory says nothing of another's, not even at an endpoint that did the same before.
+fn names_differ_between_endpoints(provider: &str) {
+    let nodes = nodes(provider, 4);
+    let keys: BTreeSet<u64> = nodes.iter().map(|n| n.remote.key).collect();
+    assert_eq!(keys.len(), nodes.len(), "{keys:x?}");
 }
 
 fn words_arrive_once(provider: &str) {

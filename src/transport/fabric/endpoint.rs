@@ -2,7 +2,7 @@
 
 use super::library::{Info, Library, library};
 use super::limits::{GATHER, limits, too_long, too_many};
-use super::memory::{Memory, flags};
+use super::memory::{Keys, Memory, flags};
 use super::objects::Objects;
 use super::patience::{Next, Patience};
 use super::peers::{Peer, Peers};
@@ -12,6 +12,7 @@ use super::{
     Access, Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
+use crate::transport::random;
 use libfabric_sys as fi;
 use memmap2::{MmapMut, MmapRaw};
 use std::collections::VecDeque;
@@ -83,7 +84,7 @@ impl Fabric {
         let (candidate, info) = super::select::choose(lib, options)?;
         let _preserved = fi::Preserved::take();
         let provider = candidate.provider.clone();
-        Self::of(lib, info, options).map_err(|e| e.over(provider))
+        Self::of(lib, info, options, random()).map_err(|e| e.over(provider))
     }
 
     /// What is peculiar about the provider in use.
@@ -96,8 +97,9 @@ impl Fabric {
         self.memory.chooses_keys()
     }
 
-    pub(super) fn of(lib: &'static Library, info: Info, options: &Options<'_>) -> Result<Self> {
-        let (limits, mode) = limits(lib, &info);
+    /// Of an interface. Endpoints with the same `seed` choose the same keys.
+    pub(super) fn of(lib: &'static Library, info: Info, options: &Options<'_>, seed: u64) -> Result<Self> {
+        let (limits, mode, key) = limits(lib, &info);
         let buffers = MmapRaw::from(MmapMut::map_anon(DOORBELL + PAGE)?);
         let quirk = quirk(&limits.provider);
         let sleeps = match options.wait {
@@ -112,7 +114,7 @@ impl Fabric {
             quirk,
             limits,
             objects,
-            memory: Memory::new(mode),
+            memory: Memory::new(mode, Keys::new(seed, key)),
             peers: Peers::default(),
             address: Vec::new(),
             unposted: Vec::with_capacity(RECEIVES),

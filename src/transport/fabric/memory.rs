@@ -19,14 +19,38 @@ struct Range {
 pub(super) struct Memory {
     ranges: Vec<Option<Range>>,
     free: Vec<u32>,
-    next_key: u64,
+    keys: Keys,
     mode: u64,
+}
+
+/// Keys of our own choice, one after the other from anywhere: none is used twice before all were.
+#[derive(Debug)]
+pub(super) struct Keys {
+    next: u64,
+    most: u64,
+}
+
+impl Keys {
+    /// From where `seed` says, in as many bytes as a key may have. (The target address could begin anywhere, too; but of
+    /// fi_mr_reg's offset libfabric says that it must be 0.)
+    pub(super) fn new(seed: u64, bytes: usize) -> Self {
+        // The highest bit stays 0: all ones are FI_KEY_NOTAVAIL. Who does not say how many bytes takes 4.
+        let bits = if bytes == 0 { 31 } else { 8 * bytes.min(8) - 1 };
+        let most = u64::MAX >> (64 - bits);
+        Self { next: seed & most, most }
+    }
+
+    fn next(&mut self) -> u64 {
+        let key = self.next;
+        self.next = (key + 1) & self.most;
+        key
+    }
 }
 
 impl Memory {
     /// `mode` is what the provider asks for: a set of FI_MR bits.
-    pub(super) fn new(mode: u64) -> Self {
-        Self { ranges: Vec::new(), free: Vec::new(), next_key: 1, mode }
+    pub(super) fn new(mode: u64, keys: Keys) -> Self {
+        Self { ranges: Vec::new(), free: Vec::new(), keys, mode }
     }
 
     /// Registers `len` bytes at `start` for `access`, a set of libfabric's flags: [`flags`], or those of message buffers.
@@ -45,12 +69,19 @@ impl Memory {
             Range { mr: std::ptr::null_mut(), descriptor: std::ptr::null_mut(), start: start as usize, len };
         let mut remote = Remote::default();
         if len > 0 {
-            // A key of our own, never used twice: one for memory that is gone cannot open other memory.
-            let key = self.next_key;
-            self.next_key += 1;
-            // SAFETY: the domain is open; the range is valid by the caller's promise.
-            let code =
-                unsafe { fi::fi_mr_reg(objects.domain, start.cast(), len, access, key, &mut range.mr) };
+            // A key for memory that is gone cannot open other memory, so none is used again at once. After a turn through
+            // short ones some are still in use, at most as many as there are ranges.
+            let mut tries = self.ranges.len();
+            let code = loop {
+                let key = self.keys.next();
+                // SAFETY: the domain is open; the range is valid by the caller's promise.
+                let code =
+                    unsafe { fi::fi_mr_reg(objects.domain, start.cast(), len, access, key, &mut range.mr) };
+                if i64::from(code) != -i64::from(fi::FI_ENOKEY) || tries == 0 {
+                    break code;
+                }
+                tries -= 1;
+            };
             if code != 0 {
                 return Err(refused(lib, len, access, code));
             }
@@ -191,6 +222,17 @@ fn refused(lib: &Library, len: usize, access: u64, code: i32) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_fit_and_go_round() {
+        for (bytes, bits) in [(8, 63), (4, 31), (2, 15), (1, 7), (0, 31), (100, 63)] {
+            let mut keys = Keys::new(u64::MAX - 1, bytes);
+            let most = (1u64 << bits) - 1;
+            assert_eq!([keys.next(), keys.next(), keys.next(), keys.next()], [most - 1, most, 0, 1]);
+        }
+        let from = |seed| Keys::new(seed, 8).next();
+        assert_eq!((from(7), from(7)), (7, 7), "rails choose alike");
+    }
 
     #[test]
     fn sources_need_not_be_writable() {

@@ -1,7 +1,7 @@
 //! What is registered here, by our own number (sources) and by key (targets), and how peers name a source.
 
 use crate::error::{Error, Result, argument};
-use crate::transport::{Access, Registration, Remote, Source};
+use crate::transport::{Access, Registration, Remote, Source, random};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
@@ -27,7 +27,7 @@ struct Key {
 }
 
 /// All ranges.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Memory {
     ranges: Vec<Option<Range>>,
     free: Vec<u32>,
@@ -36,6 +36,14 @@ pub(super) struct Memory {
     /// Never given twice, so that a key for memory that is gone opens no other memory.
     next_key: u64,
     next_chunk: u32,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        let (ranges, free, keys) = (Vec::new(), Vec::new(), Vec::new());
+        // So far from the end that they never get there.
+        Self { ranges, free, keys, next_key: random() >> 1, next_chunk: 0 }
+    }
 }
 
 impl Memory {
