@@ -458,7 +458,7 @@ impl Far<'_> {
         let Self { provider, all_on_one_node, networks } = *self;
         let interfaces: Interfaces = config.text("rails").parse()?;
         let ports = config.range("ports")?;
-        let libfabric = config.text("libfabric");
+        let libfabric = &config.library("libfabric");
         let options = fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric };
         rails::open(&options, &interfaces)
     }
