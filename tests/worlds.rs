@@ -20,27 +20,29 @@ const LEN: usize = 20_000;
 enum Wire {
     Sim,
     Shm,
+    Tcp,
 }
 
-/// What one rank needs for its part of a world.
-type Part = (Box<dyn Launch>, Option<Box<dyn Transport>>);
+const WIRES: [Wire; 3] = [Wire::Sim, Wire::Shm, Wire::Tcp];
+
+/// What one rank needs for its part of a world: its launcher, and its endpoint or the name of one.
+type Part = (Box<dyn Launch>, Result<Box<dyn Transport>, &'static str>);
 
 fn parts(wire: Wire) -> Vec<Part> {
-    let wires: Vec<Option<Box<dyn Transport>>> = match wire {
-        Wire::Sim => {
-            let group = sim::group(P, &sim::Faults::default()).into_iter();
-            group.map(|s| Some(Box::new(s) as Box<dyn Transport>)).collect()
-        }
-        Wire::Shm => (0..P).map(|_| None).collect(),
-    };
+    let sim = sim::group(P, &sim::Faults::default()).into_iter();
+    let wires = sim.map(|sim| match wire {
+        Wire::Sim => Ok(Box::new(sim) as Box<dyn Transport>),
+        Wire::Shm => Err("shm"),
+        Wire::Tcp => Err("tcp"),
+    });
     threads::group(P).into_iter().zip(wires).collect()
 }
 
 fn world((launch, wire): Part) -> Result<World> {
-    let builder = World::builder()?.set("provider", "shm")?.set("deadline", "20")?.launch(launch);
+    let builder = World::builder()?.set("deadline", "20")?.launch(launch);
     match wire {
-        Some(wire) => builder.transport(wire).init(),
-        None => builder.init(),
+        Ok(wire) => builder.transport(wire).init(),
+        Err(provider) => builder.set("provider", provider)?.init(),
     }
 }
 
@@ -107,7 +109,7 @@ fn refused(what: &str, results: Vec<Result<()>>, culprit: usize) {
 /// One rank passes a buffer of its other world, whose number is also that of a buffer of this world.
 #[test]
 fn a_buffer_of_another_world_is_refused() {
-    for wire in [Wire::Sim, Wire::Shm] {
+    for wire in WIRES {
         for (name, call) in CALLS {
             let results = with_two(wire, |first, second| {
                 let second = world(second)?;
@@ -128,7 +130,7 @@ fn a_buffer_of_another_world_is_refused() {
 /// The root sends from a buffer of this world; what the others receive would land in one that takes no part.
 #[test]
 fn no_other_buffer_is_written() {
-    for wire in [Wire::Sim, Wire::Shm] {
+    for wire in WIRES {
         let results = with_two(wire, |first, second| {
             let second = world(second)?;
             let (a, b) = (first.comm(), second.comm());
@@ -152,7 +154,7 @@ fn no_other_buffer_is_written() {
 
 #[test]
 fn a_buffer_of_a_world_that_has_ended_is_refused() {
-    for wire in [Wire::Sim, Wire::Shm] {
+    for wire in WIRES {
         let results = with_two(wire, |first, second| {
             let old: Buf<u8> = first.comm().alloc(LEN)?;
             first.finalize()?;
@@ -169,7 +171,7 @@ fn a_buffer_of_a_world_that_has_ended_is_refused() {
 /// Blocking calls take any slice.
 #[test]
 fn a_buffer_of_another_world_is_a_slice_like_any_other() {
-    for wire in [Wire::Sim, Wire::Shm] {
+    for wire in WIRES {
         let results = with_two(wire, |first, second| {
             let second = world(second)?;
             let mut buf: Buf<u8> = first.comm().alloc(LEN)?;

@@ -66,7 +66,7 @@ impl Memory {
         access: u64,
     ) -> Result<(Registration, Remote)> {
         let mut range =
-            Range { mr: std::ptr::null_mut(), descriptor: std::ptr::null_mut(), start: start as usize, len };
+            Range { mr: std::ptr::null_mut(), descriptor: std::ptr::null_mut(), start: start.addr(), len };
         let mut remote = Remote::default();
         if len > 0 {
             // A key for memory that is gone cannot open other memory, so none is used again at once. After a turn through
@@ -97,7 +97,8 @@ impl Memory {
                 remote.key = fi::fi_mr_key(range.mr);
             }
             if self.mode & fi::FI_MR_VIRT_ADDR != 0 {
-                remote.base = start as u64;
+                // The provider finds its way back from there.
+                remote.base = start.expose_provenance() as u64;
             }
         }
         let index = match self.free.pop() {
@@ -168,7 +169,7 @@ impl Memory {
     /// out only on hardware.
     pub(super) fn descriptor(&self, source: &Source) -> Result<*mut c_void> {
         let range = self.ranges.get(source.registration.0 as usize).and_then(Option::as_ref);
-        let start = source.ptr as usize;
+        let start = source.ptr.addr();
         match range {
             Some(r) if start >= r.start && source.len <= r.len && start - r.start <= r.len - source.len => {
                 Ok(r.descriptor)
