@@ -2,8 +2,10 @@
 //! `circulant run` turns its flags into these variables, and rank 0's values of those that must agree are
 //! published at start-up and compared.
 
+mod library;
 mod unknown;
 
+pub use library::Library;
 pub use unknown::{Unknown, unknown, variables};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -255,15 +257,22 @@ impl Config {
     /// Sets `name` to `value`.
     ///
     /// # Errors
-    /// When there is no such setting.
+    /// When there is no such setting, or it names a library to load: that is for [`Config::set_library`].
     pub fn set(&mut self, name: &str, value: impl Into<String>) -> Result<()> {
         let Some(i) = index(name) else {
             return Err(Error::new(ErrorKind::Config, format!("there is no setting {name:?}"))
                 .help("circulant info lists them"));
         };
-        self.values[i] = value.into();
-        self.set[i] = true;
+        if library::LIBRARIES.contains(&name) {
+            return Err(library::refused(&SETTINGS[i]));
+        }
+        self.put(i, value.into());
         Ok(())
+    }
+
+    fn put(&mut self, i: usize, value: String) {
+        self.values[i] = value;
+        self.set[i] = true;
     }
 
     /// A duration in (fractional) seconds.

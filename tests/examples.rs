@@ -34,6 +34,7 @@ fn examples_end_well() {
     for (name, ranks, line) in [
         ("dot", "3", "x·y = 8997000, the largest is x[2999]"),
         ("halo", "3", "after 50 steps on 3 ranks: 1000.000000 in all"),
+        ("table", "3", "3 tables of 8192 squares"),
         ("offsets", "4", "rank 3: bytes 33 to 43"),
         ("rows_columns", "4", "row 1 of 2 × 2 ranks"),
         ("overlap", "2", "20 sums, the last is Some(38)"),

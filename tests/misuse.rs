@@ -497,3 +497,19 @@ fn a_forgotten_request_does_not_dangle() {
         r.unwrap();
     }
 }
+
+/// Loading a library runs its code, so a safe call does not name one.
+#[test]
+fn libraries_are_not_set_like_other_settings() {
+    for (name, variable) in [
+        ("libfabric", "CIRCULANT_LIBFABRIC"),
+        ("libpmix", "CIRCULANT_LIBPMIX"),
+        ("libpmi", "CIRCULANT_LIBPMI"),
+    ] {
+        let e = World::builder().unwrap().set(name, "/tmp/anything.so").expect_err(name);
+        assert_eq!(e.kind(), ErrorKind::Config);
+        for word in [variable, "Builder::library"] {
+            assert!(e.to_string().contains(word), "{word:?} is missing in {e}");
+        }
+    }
+}

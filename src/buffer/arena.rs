@@ -5,9 +5,9 @@
 //! Where peers can map them, chunks are shared files instead, which saves the peers the kernel's way to our memory.
 
 use crate::buffer::{Bound, ForkMark, Grant};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, argument};
 use crate::transport::shm::{Mapping, copy};
-use crate::transport::{Registration, Remote, Transport};
+use crate::transport::{Access, Registration, Remote, Transport};
 use bytemuck::Pod;
 use memmap2::{Advice, MmapMut, MmapOptions};
 use std::marker::PhantomData;
@@ -118,6 +118,11 @@ impl Arena {
         Ok(Block { chunk, offset, len, arena: self.clone() })
     }
 
+    /// Whether both are the arena of one world. (A block keeps its arena, so no other has taken its place.)
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// How many blocks are in use.
     pub(crate) fn live(&self) -> usize {
         self.state().live
@@ -125,10 +130,11 @@ impl Arena {
 
     /// The arena's bound for a slice that lies wholly inside one of its chunks.
     pub(crate) fn locate(&self, ptr: *const u8, len: usize) -> Option<(Registration, Grant)> {
-        let at = ptr as usize;
+        // A transport may find its way back to it from the chunk's address.
+        let at = ptr.expose_provenance();
         let state = self.state();
         for (chunk, _) in &state.chunks {
-            let base = chunk.base as usize;
+            let base = chunk.base.addr();
             if at >= base && at - base <= chunk.len && len <= chunk.len - (at - base) {
                 return Some((chunk.registration, chunk.grant(at - base)));
             }
@@ -162,6 +168,11 @@ impl Chunk {
             return Ok(Self { _map: map, base, len, registration, remote });
         };
         if let Some((file, map)) = transport.share(len) {
+            // A shorter one would be a transport's mistake, and other people's memory.
+            if map.len() < len {
+                let what = format!("a mapping of {} bytes was shared in place of {len}", map.len());
+                return Err(Error::new(ErrorKind::Transport, what));
+            }
             let base = map.as_mut_ptr();
             // SAFETY: the mapping lives as long as the chunk; the arena keeps its chunks until the world has closed
             // the transport, and blocks are touched by raw pointers only while an operation uses them.
@@ -170,7 +181,7 @@ impl Chunk {
         }
         let (map, base) = own(len)?;
         // SAFETY: as above.
-        let (registration, remote) = unsafe { transport.register(base, len)? };
+        let (registration, remote) = unsafe { transport.register(base, len, Access::Target)? };
         Ok(Self { _map: map, base, len, registration, remote })
     }
 
@@ -250,7 +261,8 @@ impl Drop for Block {
 }
 
 /// Registered memory of `T`s, from [`crate::comm::Communicator::alloc`]: a slice that collectives move
-/// without a copy and without registering anything. It may outlive its world, as plain memory.
+/// without a copy and without registering anything. It may outlive its world, as plain memory; requests and
+/// persistent operations of another world refuse it.
 pub struct Buf<T: Pod> {
     block: Block,
     len: usize,
@@ -269,8 +281,18 @@ impl<T: Pod> Buf<T> {
         Self { block, len, _elements: PhantomData }
     }
 
-    pub(crate) fn bound(&self) -> Bound {
-        self.block.bound(size_of_val(&**self))
+    /// The buffer, for an operation of the world whose arena this is.
+    ///
+    /// # Errors
+    /// When it is of another world: another endpoint's registrations and keys mean other memory here.
+    pub(crate) fn bound(&self, arena: &Arena) -> Result<Bound> {
+        if !self.block.arena.is(arena) {
+            return Err(argument("this buffer was allocated by another world").help(
+                "requests and persistent operations take buffers of their own world: allocate it with this \
+                 communicator's alloc, or pass it to a blocking call, as a slice",
+            ));
+        }
+        Ok(self.block.bound(size_of_val(&**self)))
     }
 }
 
@@ -312,6 +334,12 @@ fn no_memory(bytes: usize, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::shm::{Options, Shm};
+    use crate::transport::{Limits, Posted, Sink, Source};
+    use std::fs::File;
+    use std::time::Duration;
+
+    type Registered = (Registration, Remote);
 
     #[test]
     fn blocks_are_disjoint_zeroed_and_come_back() {
@@ -333,6 +361,64 @@ mod tests {
         let d = arena.alloc(CHUNK + 1, None).unwrap();
         assert_eq!(arena.state().chunks.len(), 2);
         drop((c, d));
+    }
+
+    /// Shared memory whose mappings are shorter than it was asked for.
+    struct Short(Shm);
+
+    // SAFETY: none; it breaks its promise about `share`, which is the test.
+    unsafe impl Transport for Short {
+        fn limits(&self) -> &Limits {
+            self.0.limits()
+        }
+        fn address(&self) -> Vec<u8> {
+            self.0.address()
+        }
+        fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {
+            self.0.connect(peer, address)
+        }
+        unsafe fn register(&mut self, at: *mut u8, len: usize, access: Access) -> Result<Registered> {
+            // SAFETY: passed on.
+            unsafe { self.0.register(at, len, access) }
+        }
+        fn share(&self, _len: usize) -> Option<(File, Mapping)> {
+            self.0.share(PAGE)
+        }
+        fn deregister(&mut self, registration: Registration) -> Result<()> {
+            self.0.deregister(registration)
+        }
+        unsafe fn put(
+            &mut self,
+            peer: u32,
+            sources: &[Source],
+            address: u64,
+            key: u64,
+            word: u32,
+            token: u64,
+        ) -> Result<Posted> {
+            // SAFETY: passed on.
+            unsafe { self.0.put(peer, sources, address, key, word, token) }
+        }
+        fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
+            self.0.message(peer, bytes)
+        }
+        fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+            self.0.poll(sink)
+        }
+        fn idle(&mut self, longest: Duration) {
+            self.0.idle(longest);
+        }
+        fn close(&mut self) -> Result<()> {
+            self.0.close()
+        }
+    }
+
+    #[test]
+    fn a_mapping_that_is_too_short_is_an_error() {
+        let mut short = Short(Shm::open(&Options { rank: 0, mates: &[0], wait: None }).unwrap());
+        let arena = Arena::default();
+        let e = arena.alloc(CHUNK, Some(&mut short)).unwrap_err();
+        assert!(e.to_string().contains("4096 bytes was shared"), "{e}");
     }
 
     #[test]

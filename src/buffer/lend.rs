@@ -4,7 +4,7 @@
 
 use crate::buffer::{Arena, Bound, Grant};
 use crate::error::{Error, Result};
-use crate::transport::{Borrow, Registration, Transport};
+use crate::transport::{Access, Borrow, Registration, Transport};
 use std::mem::ManuallyDrop;
 
 /// Who drives the transport while memory is lent; a world of one rank has no transport.
@@ -49,9 +49,9 @@ pub(crate) fn lend<W: Wire, R>(
     body: impl FnOnce(&mut W, Bound) -> Result<R>,
 ) -> Result<R> {
     // A shared loan is bound as a source only: its pointer is never written through.
-    let (ptr, len, fill, unique) = match loan {
-        Loan::Shared(s) => (s.as_ptr().cast_mut(), s.len(), true, false),
-        Loan::Unique { bytes, fill } => (bytes.as_mut_ptr(), bytes.len(), fill, true),
+    let (ptr, len, fill, access) = match loan {
+        Loan::Shared(s) => (s.as_ptr().cast_mut(), s.len(), true, Access::Source),
+        Loan::Unique { bytes, fill } => (bytes.as_mut_ptr(), bytes.len(), fill, Access::Target),
     };
     if len == 0 {
         return body(wire, Bound::NONE);
@@ -77,7 +77,7 @@ pub(crate) fn lend<W: Wire, R>(
             wire.copied(len);
         }
         let value = guarded(wire, |wire| body(wire, block.bound(len)))?;
-        if unique {
+        if access == Access::Target {
             // SAFETY: as above, and lent to us to be written.
             block.read(unsafe { std::slice::from_raw_parts_mut(ptr, len) });
             wire.copied(len);
@@ -87,7 +87,7 @@ pub(crate) fn lend<W: Wire, R>(
     }
     // SAFETY: the caller's borrow covers the range until we return; before that it is deregistered, or the
     // endpoint is closed.
-    let (registration, remote) = unsafe { transport.register(ptr, len)? };
+    let (registration, remote) = unsafe { transport.register(ptr, len, access)? };
     // SAFETY: as above.
     let bound =
         unsafe { Bound::new(ptr, len, registration, Grant { address: remote.base, key: remote.key }) };

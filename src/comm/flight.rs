@@ -3,7 +3,7 @@
 
 use super::call::{Begun, Prepared, Spec};
 use super::communicator::Communicator;
-use crate::buffer::{Binding, Bound, Buf, Wire};
+use crate::buffer::{Arena, Binding, Bound, Buf, Wire};
 use crate::engine::{Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::plan::registry::Operation;
@@ -46,6 +46,25 @@ impl<T: Pod> Shadow<T> {
     }
 }
 
+/// What an operation reads and what it writes, in memory of `arena`.
+///
+/// # Errors
+/// When a buffer is of another world: its registration and its key say something else here, or nothing.
+fn regions<T: Pod>(
+    arena: &Arena,
+    input: Option<&Buf<T>>,
+    output: &Buf<T>,
+    shadow: Option<&Shadow<T>>,
+) -> Result<[Bound; 2]> {
+    // Both are looked at also where only one takes part itself.
+    let (from, to) = (input.map(|input| input.bound(arena)).transpose()?, output.bound(arena)?);
+    Ok(match shadow {
+        Some(Shadow::Sent(sent)) => [sent.bound(arena)?, to],
+        Some(Shadow::Result(result)) => [to, result.bound(arena)?],
+        None => [from.unwrap_or(Bound::NONE), to],
+    })
+}
+
 impl<T: Pod> std::fmt::Debug for Flight<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Flight")
@@ -74,20 +93,13 @@ impl<T: Pod> Flight<T> {
             Err(e) => (Err(e), None),
         };
         let mut held = comm.hold()?;
-        let Begun { mut prepared, meta, reducer, deadline, .. } = comm.begin(&mut held, operation, spec)?;
-        let binding = Binding {
-            input: match (&input, &shadow) {
-                (Some(input), _) | (_, Some(Shadow::Sent(input))) => input.bound(),
-                (None, Some(Shadow::Result(_))) => output.bound(),
-                (None, None) => Bound::NONE,
-            },
-            output: match &shadow {
-                Some(Shadow::Result(result)) => result.bound(),
-                _ => output.bound(),
-            },
-            work: prepared.work(),
-            land: prepared.land(),
+        let regions = |spec| Ok((spec, regions(&held.arena, input.as_ref(), &output, shadow.as_ref())?));
+        let (spec, [from, to]) = match spec.and_then(regions) {
+            Ok((spec, regions)) => (Ok(spec), regions),
+            Err(e) => (Err(e), [Bound::NONE; 2]),
         };
+        let Begun { mut prepared, meta, reducer, deadline, .. } = comm.begin(&mut held, operation, spec)?;
+        let binding = Binding { input: from, output: to, work: prepared.work(), land: prepared.land() };
         if let Some(mut task) = prepared.task.take() {
             task.reducer = reducer;
             if bind {

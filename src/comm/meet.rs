@@ -5,7 +5,7 @@
 
 use super::whereabouts::{announce, settle};
 use super::world::{SharedLaunch, lock, to_u32};
-use crate::config::Config;
+use crate::config::{Config, Library};
 use crate::engine::Directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
@@ -466,21 +466,22 @@ struct Far<'a> {
 impl Far<'_> {
     fn open(&self, config: &Config, size: usize, wait: Option<Wait>) -> Result<Box<dyn Transport>> {
         let interfaces: Interfaces = config.text("rails").parse()?;
-        rails::open(&self.options(config, size, wait)?, &interfaces)
+        rails::open(&self.options(config, &config.library("libfabric"), size, wait)?, &interfaces)
     }
 
     fn check(&self, config: &Config) -> Result<()> {
-        fabric::check(&self.options(config, 1, None)?)
+        fabric::check(&self.options(config, &config.library("libfabric"), 1, None)?)
     }
 
     fn options<'c>(
         &'c self,
-        config: &'c Config,
+        config: &Config,
+        libfabric: &'c Library,
         size: usize,
         wait: Option<Wait>,
     ) -> Result<fabric::Options<'c>> {
         let Self { provider, all_on_one_node, networks } = *self;
-        let (ports, libfabric) = (config.range("ports")?, config.text("libfabric"));
+        let ports = config.range("ports")?;
         Ok(fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric })
     }
 }

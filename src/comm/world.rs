@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::told;
 use super::watchdog::Watchdog;
 use crate::buffer::Arena;
-use crate::config::Config;
+use crate::config::{Config, Library};
 use crate::engine::{Engine, Identity, Setup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
@@ -284,9 +284,28 @@ impl Builder {
     /// Changes a setting by its name (see [`crate::config::SETTINGS`]).
     ///
     /// # Errors
-    /// When there is no such setting.
+    /// When there is no such setting, or it names a library to load: that is for [`Builder::library`].
     pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
         self.config.set(name, value)?;
+        Ok(self)
+    }
+
+    /// Loads this library for `libfabric`, `libpmix` or `libpmi`, which the environment else names.
+    ///
+    /// ```no_run
+    /// use circulant::{World, config::Library};
+    ///
+    /// // SAFETY: a libfabric of our own build.
+    /// let library = unsafe { Library::new("/opt/fabric/lib/libfabric.so.1") };
+    /// let world = World::builder()?.library("libfabric", library)?.init()?;
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When it is another setting.
+    pub fn library(mut self, name: &str, library: Library) -> Result<Self> {
+        self.config.set_library(name, library)?;
         Ok(self)
     }
 

@@ -7,7 +7,7 @@ use super::pmi1::Pmi1;
 use super::pmix::Pmix;
 use super::single::Single;
 use super::{Launch, fd, side};
-use crate::config::Config;
+use crate::config::{Config, Library};
 use crate::error::{Error, ErrorKind, Result};
 use std::io;
 use std::os::fd::RawFd;
@@ -36,9 +36,12 @@ pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
     let by = |way: &str| -> Result<Found> {
         match way {
             "pmi1" => Ok(pmi1(&variable, patience)?.map(|l| Box::new(l) as Box<dyn Launch>)),
-            "pmix" => pmix(&variable, config.text("libpmix"), patience),
+            "pmix" => pmix(&variable, &config.library("libpmix"), patience),
             "env" => env(&variable, patience),
-            _ => libpmi(&variable, config.text("libpmi"), patience, config.text("launcher") == "libpmi"),
+            _ => {
+                let forced = config.text("launcher") == "libpmi";
+                libpmi(&variable, &config.library("libpmi"), patience, forced)
+            }
         }
     };
     match config.text("launcher") {
@@ -86,7 +89,7 @@ fn expected(variable: Variables<'_>) -> Option<usize> {
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The PMIx client, where the environment names a server.
-fn pmix(variable: Variables<'_>, library: &str, patience: Duration) -> Result<Found> {
+fn pmix(variable: Variables<'_>, library: &Library, patience: Duration) -> Result<Found> {
     if variable("PMIX_NAMESPACE").is_none() || variable("PMIX_RANK").is_none() || server(variable).is_none() {
         return Ok(None);
     }
@@ -117,7 +120,7 @@ fn env(variable: Variables<'_>, patience: Duration) -> Result<Found> {
 
 /// The launcher's own libpmi: PALS, and Slurm without a plugin. Not where something else has spoken of PMI: then the
 /// variables looked at here may be those of an outer job. `forced`: whatever the variables say.
-fn libpmi(variable: Variables<'_>, library: &str, patience: Duration, forced: bool) -> Result<Found> {
+fn libpmi(variable: Variables<'_>, library: &Library, patience: Duration, forced: bool) -> Result<Found> {
     let pals = variable("PALS_RANKID").is_some();
     let slurm = variable("SLURM_PROCID").is_some() && variable("SLURM_SRUN_COMM_PORT").is_some();
     let expected = ["PALS_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"].into_iter().find_map(|name| {

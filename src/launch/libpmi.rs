@@ -4,6 +4,7 @@
 use super::foreign::PmiLibrary;
 use super::worker::Worker;
 use super::{Gone, Launch, check_key, value};
+use crate::config::Library;
 use crate::error::{Error, ErrorKind, Result};
 use std::time::Duration;
 
@@ -49,11 +50,11 @@ impl LibPmi {
     /// and the variable that does; another size is an error.
     pub(super) fn join(
         vendor: Vendor,
-        library: &str,
+        library: &Library,
         expected: Option<(usize, &str)>,
         patience: Duration,
     ) -> Result<Self> {
-        let names: Vec<String> = match library {
+        let names: Vec<String> = match library.name() {
             "auto" => vendor.files.iter().map(|f| (*f).to_owned()).collect(),
             name => vec![name.to_owned()],
         };

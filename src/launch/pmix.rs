@@ -6,6 +6,7 @@
 use super::foreign::{Found, NoPmix, PmixLibrary};
 use super::worker::Worker;
 use super::{Gone, Launch, check_key, owner};
+use crate::config::Library;
 use crate::error::{Error, ErrorKind, Result};
 use std::time::Duration;
 
@@ -27,8 +28,8 @@ impl Pmix {
     ///
     /// # Errors
     /// When the library is missing, or does not reach its launcher.
-    pub fn join(library: &str, patience: Duration) -> Result<Self> {
-        let names = names(library, std::env::var("PMIX_PREFIX").ok().as_deref());
+    pub fn join(library: &Library, patience: Duration) -> Result<Self> {
+        let names = names(library.name(), std::env::var("PMIX_PREFIX").ok().as_deref());
         let late =
             || NoPmix::Refused(format!("PMIx_Init did not return within {} s", patience.as_secs_f64()));
         let worker =

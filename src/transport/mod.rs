@@ -13,8 +13,17 @@ pub mod shm;
 pub mod sim;
 
 use crate::error::Result;
+use std::collections::hash_map::RandomState;
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
+
+/// A number that nobody guesses and no other endpoint has. Names of memory begin there, so that a name means nothing at an
+/// endpoint that did not give it.
+fn random() -> u64 {
+    // Keyed by the system's randomness, and another one each time.
+    RandomState::new().build_hasher().finish()
+}
 
 /// The longest message that every transport carries.
 pub const MESSAGE_MAX: usize = 8000 + 64;
@@ -59,12 +68,21 @@ pub enum Borrow {
     Staged,
 }
 
+/// What is done with a registered range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// We put from there, and nothing is written there: it may be memory that cannot be written.
+    Source,
+    /// Peers put there, and we put from there.
+    Target,
+}
+
 /// A registered local memory range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Registration(pub u32);
 
 /// What a peer must know to put into a registered range: the address of its first byte (0 where the
-/// provider wants offsets) and its key.
+/// provider wants offsets) and its key. Of a [source](Access::Source) it means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Remote {
     /// Address to use for byte 0 of the range.
@@ -127,7 +145,43 @@ pub trait Sink {
 /// An endpoint that puts into peers' memory and notifies them. Peers are named by world rank.
 ///
 /// One thread at a time drives it; every method returns without waiting (but [`Transport::idle`]).
-pub trait Transport: Send {
+///
+/// # Safety
+/// The library lends slices of its callers to an endpoint, and gives them back when the endpoint says that they are free. So
+/// whoever implements it promises, whatever peers send and whatever fails:
+///
+/// - Memory is written only where a peer puts it: wholly inside a range that is registered as a [target](Access::Target),
+///   under the name that [`Transport::register`] returned, and from within [`Transport::poll`] or by hardware (or a peer) that
+///   is told of that range alone. Memory is read only inside registered ranges, for puts that were taken.
+/// - When [`Transport::deregister`] has returned without error nobody reads or writes that range through this endpoint; when
+///   [`Transport::close`] has, nobody does with any range, for good. With an error, what was registered stays so. (A peer that
+///   maps a shared file may go on reading there; it must find out, and discard what it read.)
+/// - [`Sink::done`] is said once for each put that was [taken](Posted::Yes), and not before its sources are read for the last
+///   time.
+/// - [`Sink::arrival`] is said once for each put of a peer, when all its bytes are written, or were handed over by
+///   [`Sink::take`], and this thread sees them; nothing of that put is written afterwards.
+/// - [`Transport::share`] gives a mapping of at least as many bytes as it was asked for, which can be read and written as long
+///   as the mapping lives and which nobody writes but by puts.
+///
+/// ```compile_fail,E0200
+/// # use circulant::{Result, transport::*};
+/// struct Mine;
+/// // An error: the trait is unsafe to implement.
+/// impl Transport for Mine {
+/// #   fn limits(&self) -> &Limits { todo!() }
+/// #   fn address(&self) -> Vec<u8> { todo!() }
+/// #   fn connect(&mut self, _: u32, _: &[u8]) -> Result<()> { todo!() }
+/// #   unsafe fn register(&mut self, _: *mut u8, _: usize, _: Access) -> Result<(Registration, Remote)> { todo!() }
+/// #   fn deregister(&mut self, _: Registration) -> Result<()> { todo!() }
+/// #   unsafe fn put(&mut self, _: u32, _: &[Source], _: u64, _: u64, _: u32, _: u64) -> Result<Posted> { todo!() }
+/// #   fn message(&mut self, _: u32, _: &[u8]) -> Result<Posted> { todo!() }
+/// #   fn poll(&mut self, _: &mut dyn Sink) -> Result<usize> { todo!() }
+/// #   fn idle(&mut self, _: std::time::Duration) { todo!() }
+/// #   fn close(&mut self) -> Result<()> { todo!() }
+///     // …
+/// }
+/// ```
+pub unsafe trait Transport: Send {
     /// What this endpoint can do.
     fn limits(&self) -> &Limits;
 
@@ -145,15 +199,17 @@ pub trait Transport: Send {
     /// When the provider does not understand the address.
     fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()>;
 
-    /// Lets peers put into `len` bytes at `ptr`, and us from there.
+    /// Lets us put from `len` bytes at `ptr`, and peers put there if `access` says so.
     ///
     /// # Safety
-    /// The range must stay valid, and be touched by raw pointers only, until [`Transport::deregister`]
-    /// or [`Transport::close`] returned without error.
+    /// Until [`Transport::deregister`] or [`Transport::close`] returned without error the range must stay valid. A
+    /// [target](Access::Target) must be writable, and be touched by raw pointers only; a [source](Access::Source) may be read
+    /// otherwise, too.
     ///
     /// # Errors
     /// When the provider refuses, with the limit that is the likely cause.
-    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)>;
+    unsafe fn register(&mut self, ptr: *mut u8, len: usize, access: Access)
+    -> Result<(Registration, Remote)>;
 
     /// A file of `len` zeroed bytes and its mapping here, all present, to be given to [`Transport::register_shared`],
     /// where peers can make use of that.
@@ -161,8 +217,8 @@ pub trait Transport: Send {
         None
     }
 
-    /// As [`Transport::register`], for `len` bytes of the file from [`Transport::share`], from its start, mapped at
-    /// `ptr`.
+    /// As [`Transport::register`] of a target, for `len` bytes of the file from [`Transport::share`], from its start,
+    /// mapped at `ptr`.
     ///
     /// # Safety
     /// As there.
@@ -177,7 +233,7 @@ pub trait Transport: Send {
     ) -> Result<(Registration, Remote)> {
         drop(file);
         // SAFETY: passed on.
-        unsafe { self.register(ptr, len) }
+        unsafe { self.register(ptr, len, Access::Target) }
     }
 
     /// Ends what [`Transport::register`] began.

@@ -4,7 +4,7 @@
 //! it goes. Limits are the stricter ones of the two.
 
 use super::shm::{Boards, Mapping, Shm};
-use super::{Limits, Posted, Registration, Remote, Sink, Source, Transport};
+use super::{Access, Limits, Posted, Registration, Remote, Sink, Source, Transport};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
 use std::time::Duration;
@@ -68,11 +68,17 @@ impl Node {
 
     /// # Safety
     /// As [`Transport::register`].
-    unsafe fn add(&mut self, ptr: *mut u8, len: usize, file: Option<File>) -> Result<(Registration, Remote)> {
+    unsafe fn add(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        access: Access,
+        file: Option<File>,
+    ) -> Result<(Registration, Remote)> {
         // SAFETY: passed on.
-        let (far, remote) = unsafe { self.fabric.register(ptr, len)? };
+        let (far, remote) = unsafe { self.fabric.register(ptr, len, access)? };
         // SAFETY: passed on.
-        let near = match unsafe { self.shm.register_as(ptr, len, remote, file) } {
+        let near = match unsafe { self.shm.register_as(ptr, len, access, remote, file) } {
             Ok(near) => near,
             Err(e) => {
                 self.fabric.deregister(far)?;
@@ -91,7 +97,9 @@ impl Node {
     }
 }
 
-impl Transport for Node {
+// SAFETY: both are transports, each peer is reached by one of them, and a range is registered with both or with none: so what
+// they promise holds of the two together.
+unsafe impl Transport for Node {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -118,9 +126,14 @@ impl Transport for Node {
         if self.is_near(peer) { self.shm.connect(peer, near) } else { self.fabric.connect(peer, far) }
     }
 
-    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+    unsafe fn register(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<(Registration, Remote)> {
         // SAFETY: passed on.
-        unsafe { self.add(ptr, len, None) }
+        unsafe { self.add(ptr, len, access, None) }
     }
 
     fn share(&self, len: usize) -> Option<(File, Mapping)> {
@@ -134,7 +147,7 @@ impl Transport for Node {
         file: File,
     ) -> Result<(Registration, Remote)> {
         // SAFETY: passed on.
-        unsafe { self.add(ptr, len, Some(file)) }
+        unsafe { self.add(ptr, len, Access::Target, Some(file)) }
     }
 
     fn deregister(&mut self, registration: Registration) -> Result<()> {

@@ -8,7 +8,7 @@
 //! [`Limits::max_put`] is short, so that also a message in one piece goes over all rails.
 
 use super::fabric::{Fabric, Interfaces, Options, Wait};
-use super::{Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
+use super::{Access, Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::time::Duration;
 
@@ -125,7 +125,9 @@ fn unpack(key: u64, rail: usize) -> u64 {
     (if rail == 0 { key } else { key >> 32 }) & u64::from(u32::MAX)
 }
 
-impl Transport for Rails {
+// SAFETY: all rails are transports, and a range is registered with all or with none; a put takes one of them. So what they
+// promise holds of all together.
+unsafe impl Transport for Rails {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -162,12 +164,17 @@ impl Transport for Rails {
         self.rails.iter_mut().zip(parts).try_for_each(|(rail, own)| rail.connect(peer, own))
     }
 
-    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+    unsafe fn register(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<(Registration, Remote)> {
         // With all, also after a failure: rails that choose keys alike must have chosen as many.
         let mut done = Vec::with_capacity(self.rails.len());
         for rail in &mut self.rails {
             // SAFETY: passed on.
-            done.push(unsafe { rail.register(ptr, len) });
+            done.push(unsafe { rail.register(ptr, len, access) });
         }
         let mut list = [Registration(u32::MAX); MOST];
         let mut remotes = [Remote::default(); MOST];

@@ -2,7 +2,9 @@
 //! small limits, a rank that dies. For tests of the real engine; the limits that it can enforce (keys,
 //! bounds, gather lists) it enforces.
 
-use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use super::{
+    Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, random,
+};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +54,7 @@ impl Default for Faults {
 
 #[derive(Debug)]
 enum Delivery {
-    Put { base: u64, key: u64, bytes: Vec<u8>, word: u32 },
+    Put { address: u64, key: u64, bytes: Vec<u8>, word: u32 },
     Message(Vec<u8>),
 }
 
@@ -92,14 +94,34 @@ impl Net {
     }
 }
 
+/// A registered range; its address is that of a pointer whose provenance was exposed.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    start: usize,
+    len: usize,
+    access: Access,
+}
+
+impl Region {
+    /// Where `len` bytes from `at` are, if they lie in it.
+    fn offset(&self, at: usize, len: usize) -> Option<usize> {
+        let offset = at.checked_sub(self.start)?;
+        (offset.checked_add(len)? <= self.len).then_some(offset)
+    }
+}
+
 /// The endpoint of one rank.
 #[derive(Debug)]
 pub struct Sim {
     net: Arc<Net>,
     rank: usize,
     limits: Limits,
-    regions: HashMap<u64, (usize, usize)>,
+    /// By number.
+    regions: HashMap<u32, Region>,
     next: u32,
+    /// The key of number 0, and the address of the first byte of every region. Offsets, not addresses of memory: so that
+    /// both kinds are tested.
+    names: Remote,
     random: u64,
     done: Vec<u64>,
     lost: Vec<u32>,
@@ -123,6 +145,8 @@ impl Sim {
             limits,
             regions: HashMap::new(),
             next: 0,
+            // Far from the end of all addresses.
+            names: Remote { base: random() >> 2, key: random() },
             random: f.seed ^ (rank as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
             done: Vec::new(),
             lost: Vec::new(),
@@ -185,22 +209,32 @@ impl Sim {
         Some(mailbox.queue.remove(at).1)
     }
 
-    fn land(&self, base: u64, key: u64, bytes: &[u8]) -> Result<()> {
+    fn land(&self, address: u64, key: u64, bytes: &[u8]) -> Result<()> {
         let refused =
             |what: &str| Err(Error::new(ErrorKind::Transport, format!("a put was refused: {what}")));
-        let Some((at, len)) = self.regions.get(&key).copied() else { return refused("unknown key") };
-        let (Ok(offset), n) = (usize::try_from(base), bytes.len()) else { return refused("beyond memory") };
-        if offset.checked_add(n).is_none_or(|end| end > len) {
-            return refused("outside its region");
+        let number = u32::try_from(key.wrapping_sub(self.names.key)).ok();
+        let Some(region) = number.and_then(|n| self.regions.get(&n)) else { return refused("unknown key") };
+        if region.access != Access::Target {
+            return refused("its region is only read");
         }
-        // SAFETY: the range lies in a region that `register`'s caller keeps valid and untouched until it is
+        let n = bytes.len();
+        let Some(offset) = address.checked_sub(self.names.base).and_then(|o| usize::try_from(o).ok()) else {
+            return refused("beyond memory");
+        };
+        let Some(at) = region.start.checked_add(offset).filter(|at| region.offset(*at, n).is_some()) else {
+            return refused("outside its region");
+        };
+        let to = std::ptr::with_exposed_provenance_mut(at);
+        // SAFETY: the range lies in a target that `register`'s caller keeps valid and untouched until it is
         // deregistered, which happens on this thread only; nobody else writes through this endpoint.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (at + offset) as *mut u8, n) };
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, n) };
         Ok(())
     }
 }
 
-impl Transport for Sim {
+// SAFETY: memory is written in `poll` only, by `land`, which checks key, access and bounds; sources are copied before `put` returns;
+// deregistering and closing forget the regions.
+unsafe impl Transport for Sim {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -216,20 +250,24 @@ impl Transport for Sim {
         Err(Error::new(ErrorKind::Transport, format!("this is not the address of rank {peer}")))
     }
 
-    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+    unsafe fn register(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<(Registration, Remote)> {
         if len > self.net.faults.lockable {
             return Err(Error::new(ErrorKind::System, format!("cannot register {len} bytes of memory"))
                 .help("raise the limit on locked memory (ulimit -l)"));
         }
         self.next += 1;
-        let key = u64::from(self.next) << 8 | 0x5A;
-        self.regions.insert(key, (ptr as usize, len));
-        // Offsets, not addresses: so that both kinds are tested.
-        Ok((Registration(self.next), Remote { base: 0, key }))
+        self.regions.insert(self.next, Region { start: ptr.expose_provenance(), len, access });
+        let key = self.names.key.wrapping_add(self.next.into());
+        Ok((Registration(self.next), Remote { key, ..self.names }))
     }
 
     fn deregister(&mut self, registration: Registration) -> Result<()> {
-        match self.regions.remove(&(u64::from(registration.0) << 8 | 0x5A)) {
+        match self.regions.remove(&registration.0) {
             Some(_) => Ok(()),
             None => Err(Error::new(ErrorKind::Transport, "this range was not registered")),
         }
@@ -253,15 +291,15 @@ impl Transport for Sim {
         }
         let mut bytes = Vec::with_capacity(total);
         for s in sources {
-            let known = self.regions.get(&(u64::from(s.registration.0) << 8 | 0x5A));
-            if known.is_none_or(|(at, len)| (s.ptr as usize) < *at || s.ptr as usize + s.len > at + len) {
+            let known = self.regions.get(&s.registration.0);
+            if known.and_then(|region| region.offset(s.ptr.addr(), s.len)).is_none() {
                 return Err(Error::new(ErrorKind::Transport, "a source lies outside its registration"));
             }
             // SAFETY: the caller promises that the source lies in its registration (checked above) and is
             // not written now.
             bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(s.ptr, s.len) });
         }
-        let posted = self.deliver(peer, Delivery::Put { base: address, key, bytes, word })?;
+        let posted = self.deliver(peer, Delivery::Put { address, key, bytes, word })?;
         if posted == Posted::Yes {
             self.done.push(token);
         }
@@ -292,8 +330,8 @@ impl Transport for Sim {
             events += 1;
             match delivery {
                 Delivery::Message(bytes) => sink.message(&bytes),
-                Delivery::Put { base, key, bytes, word } => {
-                    self.land(base, key, &bytes)?;
+                Delivery::Put { address, key, bytes, word } => {
+                    self.land(address, key, &bytes)?;
                     sink.arrival(word);
                 }
             }
@@ -316,5 +354,23 @@ impl Transport for Sim {
 impl Drop for Sim {
     fn drop(&mut self) {
         self.net.kill(self.rank);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_one_wire_has_other_names_on_the_next() {
+        let mut bytes = [0u8; 8];
+        let mut names = Vec::new();
+        for mut wire in (0..4).flat_map(|_| group(2, &Faults::default())) {
+            // SAFETY: the bytes outlive the endpoint.
+            let (_, remote) =
+                unsafe { wire.register(bytes.as_mut_ptr(), bytes.len(), Access::Target) }.unwrap();
+            assert!(names.iter().all(|n: &Remote| n.key != remote.key && n.base != remote.base), "{names:?}");
+            names.push(remote);
+        }
     }
 }

@@ -109,9 +109,13 @@ impl Api {
     /// Loads the library called `name` (a path, or a name the dynamic loader knows, such as
     /// `libfabric.so.1`); once per process. Signal handlers and this thread's CPU affinity survive.
     ///
+    /// # Safety
+    /// Loading runs the library's code, and its functions are called with libfabric's prototypes: it must be a libfabric that
+    /// is sound to load into this process.
+    ///
     /// # Errors
     /// When it is missing or older than [`OLDEST`], or when another one is in use.
-    pub fn load(name: &str) -> Result<&'static Api, LoadError> {
+    pub unsafe fn load(name: &str) -> Result<&'static Api, LoadError> {
         let mut loaded = LOADED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let _preserved = Preserved::take();
         let handle = open(name)?;

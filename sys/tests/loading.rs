@@ -51,14 +51,19 @@ fn install(signal: libc::c_int, to: usize) {
     }
 }
 
+fn load(name: &str) -> Result<&'static Api, LoadError> {
+    // SAFETY: a libfabric, the C library, or nothing.
+    unsafe { Api::load(name) }
+}
+
 #[test]
 fn loading_leaves_the_process_as_it_was() {
     // What cannot be loaded, first: it must not stand in the way of what can.
-    let missing = Api::load("libfabric-that-is-not-there.so.1").unwrap_err();
+    let missing = load("libfabric-that-is-not-there.so.1").unwrap_err();
     assert!(matches!(missing, LoadError::Missing { .. }));
     assert!(missing.to_string().contains("libfabric1"), "{missing}");
-    assert!(Api::load("a\0b").unwrap_err().to_string().contains("NUL"));
-    let old = Api::load("libc.so.6").unwrap_err();
+    assert!(load("a\0b").unwrap_err().to_string().contains("NUL"));
+    let old = load("libc.so.6").unwrap_err();
     assert!(matches!(old, LoadError::TooOld { version: None, .. }));
     assert!(old.to_string().contains("1.17"), "{old}");
     assert!(Api::loaded().is_none());
@@ -82,7 +87,7 @@ fn loading_leaves_the_process_as_it_was() {
     let before = (actions(), cpus());
 
     let name = std::env::var("CIRCULANT_LIBFABRIC").unwrap_or("libfabric.so.1".into());
-    let api = Api::load(&name).unwrap();
+    let api = load(&name).unwrap();
     assert!((actions(), cpus()) == before, "loading changed signal handlers or the affinity");
     assert!(api.version() >= OLDEST && api.path().exists());
 
@@ -94,8 +99,8 @@ fn loading_leaves_the_process_as_it_was() {
     // SAFETY: the list is ours and not used any more.
     unsafe { api.freeinfo(info) };
 
-    assert!(std::ptr::eq(Api::load(&name).unwrap(), api));
-    assert!(matches!(Api::load("libc.so.6"), Err(LoadError::Another { .. })));
+    assert!(std::ptr::eq(load(&name).unwrap(), api));
+    assert!(matches!(load("libc.so.6"), Err(LoadError::Another { .. })));
     assert_eq!(api.strerror(-11), api.strerror(11));
 
     // The guard itself, whatever the library does.

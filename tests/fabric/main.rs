@@ -19,10 +19,12 @@ mod processes;
 use allocations::nothing_is_allocated;
 use circulant::ErrorKind;
 use circulant::transport::fabric::{Fabric, Options, quirks, survey};
-use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Registration, Source, Transport};
+use circulant::transport::{Access, Borrow, MESSAGE_MAX, Posted, Registration, Source, Transport};
 use libtest_mimic::{Arguments, Trial};
+use memmap2::MmapMut;
 use node::{ARENA, Node, PATIENCE, Random, all_poll, nodes, options, promises, put, say};
 use processes::{a_killed_peer_is_no_hang, be_a_peer, closing_under_fire, two_processes_trade};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Providers that run anywhere. The second column: take part in the cases with thousands of operations.
@@ -46,6 +48,8 @@ type Case = (&'static str, fn(&str), Load);
 const CASES: &[Case] = &[
     ("puts_arrive_whole", puts_arrive_whole, BothWays),
     ("gathers_up_to_the_limit", gathers_up_to_the_limit, Much),
+    ("sources_may_be_read_only", sources_may_be_read_only, Little),
+    ("names_differ_between_endpoints", names_differ_between_endpoints, Little),
     ("words_arrive_once", words_arrive_once, Little),
     ("puts_to_oneself", puts_to_oneself, Little),
     ("messages_both_ways", messages_both_ways, BothWays),
@@ -164,6 +168,29 @@ fn gathers_up_to_the_limit(provider: &str) {
         });
         assert!(nodes[1].log.expected.is_empty());
     }
+}
+
+fn sources_may_be_read_only(provider: &str) {
+    const SIZE: usize = 100_000;
+    let mut table = MmapMut::map_anon(SIZE).unwrap();
+    Random::new().fill(&mut table);
+    let table = table.make_read_only().unwrap();
+    let mut nodes = nodes(provider, 2);
+    // SAFETY: the mapping outlives the endpoints, which are dropped before it, and is only read.
+    let registered =
+        unsafe { nodes[0].wire.register(table.as_ptr().cast_mut(), SIZE, Access::Source) }.unwrap();
+    let source = Source { ptr: table.as_ptr(), len: SIZE, registration: registered.0 };
+    nodes[1].log.expected.insert(1, (0, table.to_vec()));
+    put(&mut nodes, 0, 1, &[source], 0, 1, 1);
+    all_poll(&mut nodes, |n| n[1].log.arrivals == [1] && n[0].log.done == [1]);
+    nodes[0].wire.deregister(registered.0).unwrap();
+}
+
+/// What one endpoint calls its memory says nothing of another's, not even at an endpoint that did the same before.
+fn names_differ_between_endpoints(provider: &str) {
+    let nodes = nodes(provider, 4);
+    let keys: BTreeSet<u64> = nodes.iter().map(|n| n.remote.key).collect();
+    assert_eq!(keys.len(), nodes.len(), "{keys:x?}");
 }
 
 fn words_arrive_once(provider: &str) {
@@ -304,7 +331,7 @@ fn deregistered_memory_is_left_alone(provider: &str) {
     let mut nodes = nodes(provider, 2);
     let start = nodes[1].arena.wrapping_add(4 << 20);
     // SAFETY: a part of the arena, which outlives the endpoint.
-    let (inner, remote) = unsafe { nodes[1].wire.register(start, 4096).unwrap() };
+    let (inner, remote) = unsafe { nodes[1].wire.register(start, 4096, Access::Target).unwrap() };
     nodes[0].write(0, &[5; 4096]);
     let source = [nodes[0].source(0, 4096)];
     let send = |nodes: &mut Vec<Node>, word| {
@@ -337,7 +364,7 @@ fn deregistered_memory_is_left_alone(provider: &str) {
     assert_eq!(failing(&mut nodes[0], 1, &source), ErrorKind::Argument);
     // No bytes: nothing to register.
     // SAFETY: no bytes.
-    let (none, _) = unsafe { nodes[0].wire.register(std::ptr::null_mut(), 0).unwrap() };
+    let (none, _) = unsafe { nodes[0].wire.register(std::ptr::null_mut(), 0, Access::Target).unwrap() };
     nodes[0].wire.deregister(none).unwrap();
 }
 
@@ -354,7 +381,7 @@ fn closing_ends_everything(provider: &str) {
             assert_eq!(node.wire.message(1, b"x").unwrap_err().kind(), ErrorKind::Aborted);
             assert_eq!(failing(node, 1, &source), ErrorKind::Aborted);
             // SAFETY: refused.
-            assert!(unsafe { node.wire.register(node.arena, 8) }.is_err());
+            assert!(unsafe { node.wire.register(node.arena, 8, Access::Target) }.is_err());
         }
     }
     assert!(leftovers().is_empty(), "{:?}", leftovers());

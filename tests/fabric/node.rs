@@ -1,9 +1,10 @@
 //! Endpoints with an arena and a log each: of libfabric, and (`shm`) of our own shared memory.
 
+use circulant::config::{Config, Library};
 use circulant::transport::fabric::{Fabric, Interfaces, Options, quirks};
 use circulant::transport::rails;
 use circulant::transport::shm::{self, Shm};
-use circulant::transport::{Posted, Registration, Remote, Sink, Source, Transport};
+use circulant::transport::{Access, Posted, Registration, Remote, Sink, Source, Transport};
 use std::alloc::Layout;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,9 +14,8 @@ pub(crate) const ARENA: usize = 6 << 20;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn options(provider: &str) -> Options<'_> {
-    static LIBRARY: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    let library =
-        LIBRARY.get_or_init(|| std::env::var("CIRCULANT_LIBFABRIC").unwrap_or("libfabric.so.1".into()));
+    static LIBRARY: std::sync::OnceLock<Library> = std::sync::OnceLock::new();
+    let library = LIBRARY.get_or_init(|| Config::from_env().unwrap().library("libfabric"));
     Options { provider, all_on_one_node: true, size: 4, libfabric: library, ..Options::default() }
 }
 
@@ -128,7 +128,7 @@ impl Node {
         // by raw pointers, or slices that live between two polls.
         let (arena, (registration, remote)) = unsafe {
             let arena = std::alloc::alloc_zeroed(layout());
-            (arena, wire.register(arena, ARENA).unwrap())
+            (arena, wire.register(arena, ARENA, Access::Target).unwrap())
         };
         Self { wire, log: Log { arena: arena as usize, ..Log::default() }, arena, registration, remote }
     }

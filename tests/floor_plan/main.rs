@@ -69,7 +69,7 @@ const ROOMS: &[Room] = &[
     Room { name: "bin", uses: &[], never: NO_WIRE, unsafety: Unsafe::None },
     // leaves
     Room { name: "error", uses: &[], never: NO_WIRE, unsafety: Unsafe::None },
-    Room { name: "config", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::None },
+    Room { name: "config", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["library.rs"]) },
     Room { name: "trace", uses: &["error", "config"], never: NO_WIRE, unsafety: Unsafe::None },
     Room { name: "ops", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::Forbidden },
 ];

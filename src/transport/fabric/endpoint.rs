@@ -1,15 +1,18 @@
 //! The endpoint: posting, polling, closing.
 
 use super::library::{Info, Library, library};
-use super::limits::{GATHER, limits};
-use super::memory::Memory;
+use super::limits::{GATHER, limits, too_long, too_many};
+use super::memory::{Keys, Memory, flags};
 use super::objects::Objects;
 use super::patience::{Next, Patience};
 use super::peers::{Peer, Peers};
 use super::quirks::{FI_SHM, Quirk, quirk};
 use super::slots::{Kind, Slots};
-use super::{Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait};
+use super::{
+    Access, Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+};
 use crate::error::{Error, ErrorKind, Result, argument};
+use crate::transport::random;
 use libfabric_sys as fi;
 use memmap2::{MmapMut, MmapRaw};
 use std::collections::VecDeque;
@@ -81,7 +84,7 @@ impl Fabric {
         let (candidate, info) = super::select::choose(lib, options)?;
         let _preserved = fi::Preserved::take();
         let provider = candidate.provider.clone();
-        Self::of(lib, info, options).map_err(|e| e.over(provider))
+        Self::of(lib, info, options, random()).map_err(|e| e.over(provider))
     }
 
     /// What is peculiar about the provider in use.
@@ -94,8 +97,9 @@ impl Fabric {
         self.memory.chooses_keys()
     }
 
-    pub(super) fn of(lib: &'static Library, info: Info, options: &Options<'_>) -> Result<Self> {
-        let (limits, mode) = limits(lib, &info);
+    /// Of an interface. Endpoints with the same `seed` choose the same keys.
+    pub(super) fn of(lib: &'static Library, info: Info, options: &Options<'_>, seed: u64) -> Result<Self> {
+        let (limits, mode, key) = limits(lib, &info);
         let buffers = MmapRaw::from(MmapMut::map_anon(DOORBELL + PAGE)?);
         let quirk = quirk(&limits.provider);
         let sleeps = match options.wait {
@@ -110,7 +114,7 @@ impl Fabric {
             quirk,
             limits,
             objects,
-            memory: Memory::new(mode),
+            memory: Memory::new(mode, Keys::new(seed, key)),
             peers: Peers::default(),
             address: Vec::new(),
             unposted: Vec::with_capacity(RECEIVES),
@@ -142,7 +146,7 @@ impl Fabric {
         }
         // SAFETY: as above; a page of its own, so that its key opens nothing else.
         let (_, doorbell) = unsafe {
-            let access = fi::FI_WRITE | fi::FI_REMOTE_WRITE;
+            let access = flags(Access::Target);
             self.memory.register(&self.objects, self.lib, start.add(DOORBELL), PAGE, access)?
         };
         let name = self.objects.name(self.lib)?;
@@ -370,7 +374,10 @@ const fn again() -> isize {
     -(fi::FI_EAGAIN as isize)
 }
 
-impl Transport for Fabric {
+// SAFETY: what libfabric promises of a provider is what is promised here: it reads and writes registered memory only, with the
+// access asked for, until fi_close of the registration or of the endpoint; where a provider does otherwise (`quirks`) the
+// order of closing makes up for it, or borrows are staged.
+unsafe impl Transport for Fabric {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -400,11 +407,15 @@ impl Transport for Fabric {
         self.peers.insert(Peer { rank: peer, to, doorbell })
     }
 
-    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+    unsafe fn register(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<(Registration, Remote)> {
         self.check_open()?;
-        let access = fi::FI_WRITE | fi::FI_REMOTE_WRITE;
         // SAFETY: passed on.
-        unsafe { self.memory.register(&self.objects, self.lib, ptr, len, access) }
+        unsafe { self.memory.register(&self.objects, self.lib, ptr, len, flags(access)) }
             .map_err(|e| e.over(self.limits.provider.as_str()))
     }
 
@@ -579,14 +590,4 @@ impl Transport for Fabric {
     fn close(&mut self) -> Result<()> {
         self.shut()
     }
-}
-
-#[cold]
-fn too_many(segments: usize, limit: usize) -> Error {
-    argument(format!("a put of {segments} segments exceeds this provider's {limit}"))
-}
-
-#[cold]
-fn too_long(bytes: u64, limit: u64) -> Error {
-    argument(format!("a put of {bytes} bytes exceeds this provider's {limit}"))
 }

@@ -4,6 +4,7 @@ use super::library::{Info, Library, library};
 use super::select::{Candidate, best, choose, look};
 use super::{Fabric, Options};
 use crate::error::{Error, ErrorKind, Result};
+use crate::transport::random;
 use libfabric_sys as fi;
 
 /// Which interfaces to take, all of the same provider.
@@ -41,7 +42,7 @@ fn place(c: &Candidate) -> Place {
 }
 
 impl Fabric {
-    /// An endpoint on each of `interfaces`, at least one.
+    /// An endpoint on each of `interfaces`, at least one. Where keys are ours to choose, they choose the same.
     ///
     /// # Errors
     /// As [`Fabric::open`], and when there are no such interfaces, or not so many; the message says which there are.
@@ -86,16 +87,23 @@ impl Fabric {
                 wanted
             }
         };
-        wanted.iter().map(|place| Self::open_at(lib, options, &first.provider, place)).collect()
+        let seed = random();
+        wanted.iter().map(|place| Self::open_at(lib, options, &first.provider, place, seed)).collect()
     }
 
-    fn open_at(lib: &'static Library, options: &Options<'_>, provider: &str, at: &Place) -> Result<Self> {
+    fn open_at(
+        lib: &'static Library,
+        options: &Options<'_>,
+        provider: &str,
+        at: &Place,
+        seed: u64,
+    ) -> Result<Self> {
         let mut found = look(lib, options, true);
         found.retain(|(c, _)| c.provider == provider && place(c) == *at);
         let info: Option<Info> = best(&found).and_then(|i| found.swap_remove(i).1);
         let gone = || Error::new(ErrorKind::Transport, format!("interface {} is gone", at.0)).over(provider);
         let _preserved = fi::Preserved::take();
-        Self::of(lib, info.ok_or_else(gone)?, options).map_err(|e| e.over(provider))
+        Self::of(lib, info.ok_or_else(gone)?, options, seed).map_err(|e| e.over(provider))
     }
 }
 

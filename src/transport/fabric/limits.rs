@@ -3,22 +3,24 @@
 use super::library::{Info, Library};
 use super::quirks::{FI_SHM, quirk};
 use super::{Limits, MESSAGE_MAX};
+use crate::error::{Error, argument};
 use crate::transport::Borrow;
 
 /// The longest gather list used, whatever a provider offers.
 pub(super) const GATHER: usize = 16;
 
-/// The limits of the provider that `info` describes, and its modes of registration.
-pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64) {
+/// The limits of the provider that `info` describes, its modes of registration, and the bytes of a key.
+pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
     let i = info.get();
     // SAFETY: fi_getinfo's entries have all their attributes; the provider's name is a C string.
-    let (name, max_put, gather, inject, mode) = unsafe {
+    let (name, max_put, gather, inject, mode, key) = unsafe {
         (
             std::ffi::CStr::from_ptr((*i.fabric_attr).prov_name).to_string_lossy().into_owned(),
             (*i.ep_attr).max_msg_size as u64,
             (*i.tx_attr).iov_limit,
             (*i.tx_attr).inject_size,
             u64::from((*i.domain_attr).mr_mode.cast_unsigned()),
+            (*i.domain_attr).mr_key_size,
         )
     };
     let quirk = quirk(&name);
@@ -26,5 +28,15 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64) {
     let gather = gather.clamp(1, GATHER.min(quirk.gather));
     let name = if name == "shm" { FI_SHM.to_owned() } else { name };
     let message = quirk.message.min(MESSAGE_MAX);
-    (Limits { provider: name, max_put, gather, inject, message, borrow }, mode)
+    (Limits { provider: name, max_put, gather, inject, message, borrow }, mode, key)
+}
+
+#[cold]
+pub(super) fn too_many(segments: usize, limit: usize) -> Error {
+    argument(format!("a put of {segments} segments exceeds this provider's {limit}"))
+}
+
+#[cold]
+pub(super) fn too_long(bytes: u64, limit: u64) -> Error {
+    argument(format!("a put of {bytes} bytes exceeds this provider's {limit}"))
 }

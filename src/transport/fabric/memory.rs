@@ -3,7 +3,7 @@
 use super::library::Library;
 use super::objects::Objects;
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::transport::{Registration, Remote, Source};
+use crate::transport::{Access, Registration, Remote, Source};
 use libfabric_sys as fi;
 use std::ffi::c_void;
 
@@ -19,17 +19,41 @@ struct Range {
 pub(super) struct Memory {
     ranges: Vec<Option<Range>>,
     free: Vec<u32>,
-    next_key: u64,
+    keys: Keys,
     mode: u64,
+}
+
+/// Keys of our own choice, one after the other from anywhere: none is used twice before all were.
+#[derive(Debug)]
+pub(super) struct Keys {
+    next: u64,
+    most: u64,
+}
+
+impl Keys {
+    /// From where `seed` says, in as many bytes as a key may have. (The target address could begin anywhere, too; but of
+    /// fi_mr_reg's offset libfabric says that it must be 0.)
+    pub(super) fn new(seed: u64, bytes: usize) -> Self {
+        // The highest bit stays 0: all ones are FI_KEY_NOTAVAIL. Who does not say how many bytes takes 4.
+        let bits = if bytes == 0 { 31 } else { 8 * bytes.min(8) - 1 };
+        let most = u64::MAX >> (64 - bits);
+        Self { next: seed & most, most }
+    }
+
+    fn next(&mut self) -> u64 {
+        let key = self.next;
+        self.next = (key + 1) & self.most;
+        key
+    }
 }
 
 impl Memory {
     /// `mode` is what the provider asks for: a set of FI_MR bits.
-    pub(super) fn new(mode: u64) -> Self {
-        Self { ranges: Vec::new(), free: Vec::new(), next_key: 1, mode }
+    pub(super) fn new(mode: u64, keys: Keys) -> Self {
+        Self { ranges: Vec::new(), free: Vec::new(), keys, mode }
     }
 
-    /// Registers `len` bytes at `start` for `access`.
+    /// Registers `len` bytes at `start` for `access`, a set of libfabric's flags: [`flags`], or those of message buffers.
     ///
     /// # Safety
     /// As [`crate::transport::Transport::register`].
@@ -42,17 +66,24 @@ impl Memory {
         access: u64,
     ) -> Result<(Registration, Remote)> {
         let mut range =
-            Range { mr: std::ptr::null_mut(), descriptor: std::ptr::null_mut(), start: start as usize, len };
+            Range { mr: std::ptr::null_mut(), descriptor: std::ptr::null_mut(), start: start.addr(), len };
         let mut remote = Remote::default();
         if len > 0 {
-            // A key of our own, never used twice: one for memory that is gone cannot open other memory.
-            let key = self.next_key;
-            self.next_key += 1;
-            // SAFETY: the domain is open; the range is valid by the caller's promise.
-            let code =
-                unsafe { fi::fi_mr_reg(objects.domain, start.cast(), len, access, key, &mut range.mr) };
+            // A key for memory that is gone cannot open other memory, so none is used again at once. After a turn through
+            // short ones some are still in use, at most as many as there are ranges.
+            let mut tries = self.ranges.len();
+            let code = loop {
+                let key = self.keys.next();
+                // SAFETY: the domain is open; the range is valid by the caller's promise.
+                let code =
+                    unsafe { fi::fi_mr_reg(objects.domain, start.cast(), len, access, key, &mut range.mr) };
+                if i64::from(code) != -i64::from(fi::FI_ENOKEY) || tries == 0 {
+                    break code;
+                }
+                tries -= 1;
+            };
             if code != 0 {
-                return Err(refused(lib, len, code));
+                return Err(refused(lib, len, access, code));
             }
             // SAFETY: just registered.
             if let Err(e) = unsafe { self.enable(objects, lib, &range) } {
@@ -66,7 +97,8 @@ impl Memory {
                 remote.key = fi::fi_mr_key(range.mr);
             }
             if self.mode & fi::FI_MR_VIRT_ADDR != 0 {
-                remote.base = start as u64;
+                // The provider finds its way back from there.
+                remote.base = start.expose_provenance() as u64;
             }
         }
         let index = match self.free.pop() {
@@ -137,7 +169,7 @@ impl Memory {
     /// out only on hardware.
     pub(super) fn descriptor(&self, source: &Source) -> Result<*mut c_void> {
         let range = self.ranges.get(source.registration.0 as usize).and_then(Option::as_ref);
-        let start = source.ptr as usize;
+        let start = source.ptr.addr();
         match range {
             Some(r) if start >= r.start && source.len <= r.len && start - r.start <= r.len - source.len => {
                 Ok(r.descriptor)
@@ -166,13 +198,48 @@ impl Memory {
     }
 }
 
-fn refused(lib: &Library, len: usize, code: i32) -> Error {
+/// libfabric's flags for a range: FI_WRITE says that puts read from it. Only what peers write to must be writable: verbs asks the
+/// kernel for pages to write to as soon as FI_REMOTE_WRITE is there.
+pub(super) fn flags(access: Access) -> u64 {
+    match access {
+        Access::Source => fi::FI_WRITE,
+        Access::Target => fi::FI_WRITE | fi::FI_REMOTE_WRITE,
+    }
+}
+
+fn refused(lib: &Library, len: usize, access: u64, code: i32) -> Error {
     let e = lib.error(&format!("cannot register {len} bytes of memory"), code.into());
     if code == -fi::FI_ENOMEM || code == -libc::EPERM || code == -libc::EAGAIN {
         return e.help("the limit on locked memory is likely too low: raise it (ulimit -l unlimited)");
     }
     if code == -libc::EFAULT {
-        return Error::new(ErrorKind::Argument, e.message()).help("is it readable and writable?");
+        let written = access & (fi::FI_REMOTE_WRITE | fi::FI_RECV) != 0;
+        let help = if written { "is it readable and writable?" } else { "is it readable?" };
+        return Error::new(ErrorKind::Argument, e.message()).help(help);
     }
     e
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_fit_and_go_round() {
+        for (bytes, bits) in [(8, 63), (4, 31), (2, 15), (1, 7), (0, 31), (100, 63)] {
+            let mut keys = Keys::new(u64::MAX - 1, bytes);
+            let most = (1u64 << bits) - 1;
+            assert_eq!([keys.next(), keys.next(), keys.next(), keys.next()], [most - 1, most, 0, 1]);
+        }
+        let from = |seed| Keys::new(seed, 8).next();
+        assert_eq!((from(7), from(7)), (7, 7), "rails choose alike");
+    }
+
+    #[test]
+    fn sources_need_not_be_writable() {
+        // What verbs asks the kernel for pages to write to for.
+        let writes = fi::FI_REMOTE_WRITE | fi::FI_RECV | fi::FI_READ;
+        assert_eq!((flags(Access::Source), flags(Access::Source) & writes), (fi::FI_WRITE, 0));
+        assert_eq!(flags(Access::Target), fi::FI_WRITE | fi::FI_REMOTE_WRITE);
+    }
 }

@@ -28,7 +28,8 @@ pub use quirks::presets;
 pub use select::{Candidate, Survey, check, survey};
 pub use stale::{remove_shm_of, sweep_stale_shm};
 
-use super::{Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use super::{Access, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use crate::config::Library;
 
 /// How to open a [`Fabric`].
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,6 @@ pub struct Options<'a> {
     pub size: usize,
     /// How to wait; `None`: asleep after a while where the provider can, sooner where others want the core.
     pub wait: Option<Wait>,
-    /// Path or name of the library, such as `libfabric.so.1`.
-    pub libfabric: &'a str,
+    /// The library.
+    pub libfabric: &'a Library,
 }

@@ -4,6 +4,7 @@ use super::library::{Info, Library, Variable, library};
 use super::network::{self, Interface, Networks};
 use super::quirks::{ALIASES, Class, QUIRKS, Quirk, quirk};
 use super::{MESSAGE_MAX, Options};
+use crate::config;
 use crate::error::{Error, ErrorKind, Result};
 use libfabric_sys as fi;
 use std::ffi::{CStr, CString, c_char};
@@ -391,6 +392,8 @@ fn available(lib: &'static Library) -> Vec<String> {
 impl Default for Options<'_> {
     fn default() -> Self {
         static UNKNOWN: LazyLock<Networks> = LazyLock::new(Networks::default);
+        static USUAL: LazyLock<config::Library> =
+            LazyLock::new(|| config::Config::defaults().library("libfabric"));
         Self {
             provider: "auto",
             all_on_one_node: false,
@@ -398,7 +401,7 @@ impl Default for Options<'_> {
             ports: None,
             size: 1,
             wait: None,
-            libfabric: "libfabric.so.1",
+            libfabric: &USUAL,
         }
     }
 }

@@ -99,7 +99,7 @@ impl Slots {
 
     /// The slot whose context this is; none for a pointer that is not one of ours.
     pub(super) fn of_context(&self, context: *mut c_void) -> Option<usize> {
-        let offset = (context as usize).checked_sub(self.contexts.as_ptr().cast::<u8>() as usize)?;
+        let offset = context.addr().checked_sub(self.contexts.as_ptr().addr())?;
         let i = offset / size_of::<fi::fi_context2>();
         (offset % size_of::<fi::fi_context2>() == 0 && i < self.notes.len()).then_some(i)
     }

@@ -13,7 +13,9 @@ use super::peer::{Peer, gone, senseless};
 use super::ring::{self, Kind, Reader, Record};
 use super::segment::{self, Address, RANKS_MAX, Segment};
 use super::stream::{Listener, Streams};
-use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};
+use super::{
+    Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -182,11 +184,12 @@ impl Shm {
         &mut self,
         ptr: *mut u8,
         len: usize,
+        access: Access,
         remote: Remote,
         file: Option<File>,
     ) -> Result<Registration> {
         self.check_open()?;
-        self.memory.register(ptr, len, Some(remote), file).map(|(r, _)| r)
+        self.memory.register(ptr, len, access, Some(remote), file).map(|(r, _)| r)
     }
 
     fn check_open(&self) -> Result<()> {
@@ -404,7 +407,10 @@ impl Drop for Shm {
     }
 }
 
-impl Transport for Shm {
+// SAFETY: this process alone writes to its memory, in `poll`, where a target is registered (`memory`), and a closed endpoint polls no
+// more. A peer that reads from it looks at the `closed` flag afterwards, and discards what it read from memory that was given
+// back; see the module. Puts are done when their reader has moved on, or their bytes are copied.
+unsafe impl Transport for Shm {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -429,9 +435,14 @@ impl Transport for Shm {
         Ok(())
     }
 
-    unsafe fn register(&mut self, ptr: *mut u8, len: usize) -> Result<(Registration, Remote)> {
+    unsafe fn register(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<(Registration, Remote)> {
         self.check_open()?;
-        self.memory.register(ptr, len, None, None)
+        self.memory.register(ptr, len, access, None, None)
     }
 
     fn share(&self, len: usize) -> Option<(File, Mapping)> {
@@ -450,7 +461,7 @@ impl Transport for Shm {
         file: File,
     ) -> Result<(Registration, Remote)> {
         self.check_open()?;
-        self.memory.register(ptr, len, None, Some(file))
+        self.memory.register(ptr, len, Access::Target, None, Some(file))
     }
 
     fn deregister(&mut self, registration: Registration) -> Result<()> {

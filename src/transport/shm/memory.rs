@@ -1,7 +1,7 @@
 //! What is registered here, by our own number (sources) and by key (targets), and how peers name a source.
 
 use crate::error::{Error, Result, argument};
-use crate::transport::{Registration, Remote, Source};
+use crate::transport::{Access, Registration, Remote, Source, random};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
@@ -12,7 +12,8 @@ pub(super) const PRIVATE: u32 = u32::MAX;
 struct Range {
     start: usize,
     len: usize,
-    key: u64,
+    /// Its key, where peers may put there.
+    key: Option<u64>,
     /// The shared file behind it, and the number by which peers know it.
     chunk: Option<(u32, File)>,
 }
@@ -26,7 +27,7 @@ struct Key {
 }
 
 /// All ranges.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Memory {
     ranges: Vec<Option<Range>>,
     free: Vec<u32>,
@@ -37,12 +38,21 @@ pub(super) struct Memory {
     next_chunk: u32,
 }
 
+impl Default for Memory {
+    fn default() -> Self {
+        let (ranges, free, keys) = (Vec::new(), Vec::new(), Vec::new());
+        // So far from the end that they never get there.
+        Self { ranges, free, keys, next_key: random() >> 1, next_chunk: 0 }
+    }
+}
+
 impl Memory {
     /// Registers `len` bytes at `start`, which peers call by `remote`, or by a key of our own.
     pub(super) fn register(
         &mut self,
         start: *mut u8,
         len: usize,
+        access: Access,
         remote: Option<Remote>,
         file: Option<File>,
     ) -> Result<(Registration, Remote)> {
@@ -54,14 +64,15 @@ impl Memory {
             self.next_key += 1;
             Remote { base: start as u64, key: self.next_key }
         });
-        if len > 0 {
+        let key = (len > 0 && access == Access::Target).then_some(remote.key);
+        if key.is_some() {
             match self.keys.binary_search_by_key(&remote.key, |k| k.key) {
                 Ok(_) => return Err(argument(format!("key {:#x} is in use", remote.key))),
                 Err(i) => self.keys.insert(i, Key { key: remote.key, base: remote.base, start, len }),
             }
         }
         let chunk = file.map(|file| (self.number(), file));
-        let range = Some(Range { start, len, key: remote.key, chunk });
+        let range = Some(Range { start, len, key, chunk });
         let index = match self.free.pop() {
             Some(i) => {
                 self.ranges[i as usize] = range;
@@ -87,8 +98,8 @@ impl Memory {
         let Some(range) = self.ranges.get_mut(registration.0 as usize).and_then(Option::take) else {
             return Err(argument(format!("registration {} is not one of this endpoint's", registration.0)));
         };
-        if range.len > 0
-            && let Ok(i) = self.keys.binary_search_by_key(&range.key, |k| k.key)
+        if let Some(key) = range.key
+            && let Ok(i) = self.keys.binary_search_by_key(&key, |k| k.key)
         {
             self.keys.remove(i);
         }
@@ -152,7 +163,7 @@ mod tests {
         let mut memory = Memory::default();
         let mut bytes = [0u8; 100];
         let start = bytes.as_mut_ptr();
-        let (a, remote) = memory.register(start, 100, None, None).unwrap();
+        let (a, remote) = memory.register(start, 100, Access::Target, None, None).unwrap();
         let at = |offset: u64, len| memory.target(remote.key, remote.base.wrapping_add(offset), len);
         assert_eq!(at(0, 100), Some(start));
         assert_eq!(at(60, 40), Some(start.wrapping_add(60)));
@@ -164,7 +175,7 @@ mod tests {
         memory.deregister(a).unwrap();
         assert_eq!(memory.target(remote.key, remote.base, 1), None);
         assert!(memory.deregister(a).is_err());
-        let (_, again) = memory.register(start, 100, None, None).unwrap();
+        let (_, again) = memory.register(start, 100, Access::Target, None, None).unwrap();
         assert_ne!(again.key, remote.key, "a key opens one range only, ever");
     }
 
@@ -173,11 +184,26 @@ mod tests {
         let mut memory = Memory::default();
         let mut bytes = [0u8; 100];
         let name = Remote { base: 0, key: 0xABCD };
-        let (_, remote) = memory.register(bytes.as_mut_ptr(), 100, Some(name), None).unwrap();
+        let (_, remote) = memory.register(bytes.as_mut_ptr(), 100, Access::Target, Some(name), None).unwrap();
         assert_eq!(remote, name);
         assert_eq!(memory.target(0xABCD, 7, 93), Some(bytes.as_mut_ptr().wrapping_add(7)));
-        assert!(memory.register(bytes.as_mut_ptr(), 100, Some(name), None).is_err());
+        assert!(memory.register(bytes.as_mut_ptr(), 100, Access::Target, Some(name), None).is_err());
         // No bytes, no key.
-        memory.register(bytes.as_mut_ptr(), 0, Some(name), None).unwrap();
+        memory.register(bytes.as_mut_ptr(), 0, Access::Target, Some(name), None).unwrap();
+        // What is only read has none either: a provider's name for it may be that of another.
+        let (source, _) = memory.register(bytes.as_mut_ptr(), 100, Access::Source, Some(name), None).unwrap();
+        memory.deregister(source).unwrap();
+        assert!(memory.target(0xABCD, 7, 93).is_some());
+    }
+
+    #[test]
+    fn nobody_puts_to_what_is_only_read() {
+        let mut memory = Memory::default();
+        let bytes = [0u8; 100];
+        let (source, remote) =
+            memory.register(bytes.as_ptr().cast_mut(), 100, Access::Source, None, None).unwrap();
+        assert_eq!(memory.target(remote.key, remote.base, 1), None);
+        let source = Source { ptr: bytes.as_ptr(), len: 100, registration: source };
+        assert!(memory.locate(&source).is_ok());
     }
 }

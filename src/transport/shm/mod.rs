@@ -42,4 +42,6 @@ pub use endpoint::Shm;
 pub use host::{Options, host, name};
 pub use mapping::Mapping;
 
-use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait};
+use super::{
+    Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+};

@@ -2,7 +2,7 @@
 
 use super::ring::{self, Corrupt, FIXED, Kind, Memory, Reader, Record, SEGMENT, Writer};
 use super::{Options, Shm};
-use crate::transport::{MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Taking, Transport};
+use crate::transport::{Access, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Taking, Transport};
 use memmap2::{MmapMut, MmapOptions};
 
 /// Small, and the same for the same seed, which is printed.
@@ -310,7 +310,8 @@ fn plain_memory_is_passed_on_in_parts() {
         let mut ranks = ranks(5);
         let plain = Random::new().bytes(len);
         // SAFETY: the vector lives until the end and is only read.
-        let (r, _) = unsafe { ranks[0].wire.register(plain.as_ptr().cast_mut(), len) }.unwrap();
+        let (r, _) =
+            unsafe { ranks[0].wire.register(plain.as_ptr().cast_mut(), len, Access::Source) }.unwrap();
         let source = |at: usize, n| Source { ptr: plain[at..].as_ptr(), len: n, registration: r };
         ranks[2].log.wanted = vec![(1, Taking::Pieces(element))];
         ranks[2].map.fill(3);
@@ -468,7 +469,7 @@ fn one_copy_serves_several_readers() {
     let mut ranks = ranks(4);
     let mut plain = vec![9u8; 8_000];
     // SAFETY: the vector lives until the end, and is written only when all puts are done.
-    let (r, _) = unsafe { ranks[0].wire.register(plain.as_mut_ptr(), plain.len()) }.unwrap();
+    let (r, _) = unsafe { ranks[0].wire.register(plain.as_mut_ptr(), plain.len(), Access::Source) }.unwrap();
     for round in 0..100u8 {
         plain.fill(round);
         let source = Source { ptr: plain.as_ptr(), len: plain.len(), registration: r };

@@ -158,7 +158,7 @@ impl Report {
                 all_on_one_node: one_node,
                 size: 2,
                 wait: None,
-                libfabric: config.text("libfabric"),
+                libfabric: &config.library("libfabric"),
                 ..Options::default()
             };
             match survey(&options) {

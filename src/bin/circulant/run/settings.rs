@@ -43,6 +43,9 @@ impl Args for SettingFlags {
     }
 }
 
+/// The settings that are looked at before any rank is.
+const CHECKED: [&str; 7] = ["deadline", "start-deadline", "rails", "ports", "blocks", "window", "light"];
+
 /// Refuses settings that every rank would refuse; gives how long start-up may take.
 pub(super) fn check(given: &[(String, OsString)]) -> Result<std::time::Duration> {
     let mut config = Config::defaults();
@@ -53,7 +56,7 @@ pub(super) fn check(given: &[(String, OsString)]) -> Result<std::time::Duration>
         let text = value
             .to_str()
             .ok_or_else(|| Error::new(ErrorKind::Config, format!("{variable}: its value is not Unicode")))?;
-        if let Some(s) = SETTINGS.iter().find(|s| s.variable == variable) {
+        if let Some(s) = SETTINGS.iter().find(|s| CHECKED.contains(&s.name) && s.variable == variable) {
             config.set(s.name, text)?;
         }
     }
