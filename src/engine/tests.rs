@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+mod closing;
 mod late;
 
 const CODE: u8 = 1;

@@ -99,7 +99,13 @@ impl Clock {
         let soonest = now + (deadline / 4).min(ANSWERS);
         self.warn_at = self.warn_at.max(soonest);
         self.give_up = self.give_up.max(soonest);
-        self.ask_at = self.next_use().max(now + ANSWERS);
+        let used_soon = self.warn_at.min(self.give_up) <= now + 2 * ANSWERS;
+        self.ask_at = if used_soon { now + FOR_EVER } else { self.next_use() };
+    }
+
+    fn warned(&mut self, now: Instant, warn_after: Duration) {
+        self.warn_at = now + warn_after;
+        self.ask_at = self.next_use().max(now);
     }
 }
 
@@ -155,8 +161,7 @@ impl Engine {
         }
         if now >= clock.warn_at {
             self.warn(waiting, now.duration_since(clock.since));
-            clock.warn_at = now + warn_after;
-            clock.ask_at = clock.next_use();
+            clock.warned(now, warn_after);
         }
         waiting.clock = Some(clock);
         Ok(())
@@ -335,5 +340,45 @@ fn ranks(list: &[u32]) -> String {
             let more = if list.len() > 8 { format!(", … ({} in all)", list.len()) } else { String::new() };
             format!("ranks {}{more}", shown.join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a wait does, by the tenth of a second: (asks, warns, gives up).
+    fn schedule(deadline: Duration, warn_after: Duration, tenths: u32) -> (Vec<u32>, Vec<u32>, Option<u32>) {
+        let start = Instant::now();
+        let mut clock = Clock::new(start, deadline, warn_after);
+        let (mut asks, mut warns) = (Vec::new(), Vec::new());
+        for tenth in 0..tenths {
+            let now = start + Duration::from_millis(100) * tenth;
+            if now >= clock.ask_at {
+                asks.push(tenth);
+                clock.asked(now, deadline);
+            }
+            if now >= clock.give_up {
+                return (asks, warns, Some(tenth));
+            }
+            if now >= clock.warn_at {
+                warns.push(tenth);
+                clock.warned(now, warn_after);
+            }
+        }
+        (asks, warns, None)
+    }
+
+    #[test]
+    fn answers_are_there_when_they_are_needed() {
+        let seconds = Duration::from_secs;
+        // No deadline: a question after 10 s, then one before each warning.
+        assert_eq!(schedule(FOR_EVER, seconds(60), 1300), (vec![100, 590, 1190], vec![600, 1200], None));
+        assert_eq!(schedule(FOR_EVER, FOR_EVER, 1300), (vec![100], vec![], None));
+        assert_eq!(schedule(seconds(4), seconds(60), 1300), (vec![30], vec![], Some(40)));
+        assert_eq!(schedule(seconds(1), FOR_EVER, 1300), (vec![8], vec![], Some(11)));
+        assert_eq!(schedule(seconds(61), seconds(60), 1300), (vec![100, 590, 601], vec![600], Some(611)));
+        let (_, warns, _) = schedule(FOR_EVER, seconds(1), 100);
+        assert!(warns.len() > 4, "{warns:?}");
     }
 }

@@ -33,6 +33,8 @@ pub struct Faults {
     pub deaths_refuse: bool,
     /// The longest range that can be registered, as a limit on locked memory would have it.
     pub lockable: usize,
+    /// Endpoints cannot promise that they are closed.
+    pub unclosable: bool,
 }
 
 impl Default for Faults {
@@ -48,6 +50,7 @@ impl Default for Faults {
             deaths_show: true,
             deaths_refuse: false,
             lockable: usize::MAX,
+            unclosable: false,
         }
     }
 }
@@ -347,6 +350,9 @@ unsafe impl Transport for Sim {
         self.open = false;
         self.regions.clear();
         self.net.kill(self.rank);
+        if self.net.faults.unclosable {
+            return Err(Error::new(ErrorKind::Transport, "the endpoint cannot be closed"));
+        }
         Ok(())
     }
 }

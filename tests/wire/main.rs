@@ -44,6 +44,7 @@ fn main() {
         Trial::test("one_rank_needs_nothing", test(one_rank)),
         Trial::test("a_mute_launcher_is_an_error", test(singletons)),
         Trial::test("settings_must_agree", test(settings)),
+        Trial::test("finalize_without_a_thread_is_an_error", test(|| finalize_without_a_thread("shm"))),
         Trial::test("an_unknown_provider_is_an_error", test(unknown_provider)),
         Trial::test("who_cannot_start_is_named_everywhere", test(one_cannot_start)),
         Trial::test("the_library_is_missing", test(no_library)),
@@ -67,6 +68,7 @@ fn main() {
             on("a_forked_child_is_refused", forked),
             on("a_stopped_rank_is_named", stopped),
             on("borrowed_memory_is_safe_after_an_error", mprotect),
+            on("a_slow_rank_is_waited_for", a_slow_rank_is_waited_for),
         ]);
     }
     if whole() {
@@ -277,6 +279,25 @@ fn one_cannot_start() {
     let done = play(9, "other-wait", &["--provider", "tcp"]);
     all_say(&done, 9, &["CIRCULANT_WAIT: \"bogus\" is not spin"]);
     assert_eq!(done.out.matches("rank 2 could not start").count(), 8, "{done:?}");
+}
+
+/// The others wait, and the lowest of them says for which rank.
+fn a_slow_rank_is_waited_for(provider: &str) {
+    let done = play(4, "slow", &["--provider", provider, "--warn-after", "1"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let warnings: Vec<&str> = done.err.lines().filter(|l| l.contains("has not come to")).collect();
+    assert!(!warnings.is_empty(), "{done:?}");
+    for line in warnings {
+        let (start, end) =
+            ("circulant: warning: rank 0 has not come to allreduce #", "it lives, in no call (rank 1 waits)");
+        assert!(line.starts_with(start) && line.ends_with(end), "{done:?}");
+    }
+}
+
+/// Where no thread can be had finalize is an error.
+fn finalize_without_a_thread(provider: &str) {
+    let done = play(2, "threadless", &["--provider", provider]);
+    all_say(&done, 2, &["System", "finalize needs a thread and cannot start one"]);
 }
 
 /// A job on nodes that are not, over the loopback interface.

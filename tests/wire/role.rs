@@ -30,6 +30,8 @@ pub(crate) fn play(role: &str) {
         "other-settings" => other_settings(),
         "nodes" => nodes(),
         "other-wait" => other_wait(),
+        "slow" => plain(slow),
+        "threadless" => threadless(),
         _ => panic!("there is no role {role}"),
     };
     if let Err(e) = done {
@@ -296,6 +298,21 @@ fn other_wait() -> Result<()> {
     let odd = std::env::var("PMI_RANK").unwrap() == "2";
     let world = World::builder()?.set("wait", if odd { "bogus" } else { "yield" })?.init()?;
     world.finalize()
+}
+
+/// Rank 0 computes before its call, for longer than others wait without a word.
+fn slow(comm: &Communicator) -> Result<()> {
+    if comm.rank() == 0 {
+        std::thread::sleep(Duration::from_millis(3500));
+    }
+    comm.allreduce(InPlace, &mut [1.0], ops::Sum)
+}
+
+/// No system has so much memory for a thread's stack.
+fn threadless() -> Result<()> {
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::set_var("RUST_MIN_STACK", (1u64 << 50).to_string()) };
+    plain(Communicator::barrier)
 }
 
 fn other_settings() -> Result<()> {
