@@ -184,9 +184,13 @@ fn own(len: usize) -> Result<(Kept, *mut u8)> {
     let map = MmapOptions::new().len(len + HUGE).map_anon();
     let mut map = map.map_err(|e| no_memory(len, &e.to_string()))?;
     let skip = map.as_mut_ptr().align_offset(HUGE);
-    // Both are advice: without huge pages or MADV_POPULATE_WRITE the arena is slower, not wrong.
+    // Advice: without huge pages the arena is slower, not wrong.
     let _ = map.advise_range(Advice::HugePage, skip, len);
-    if map.advise_range(Advice::PopulateWrite, skip, len).is_err() {
+    if let Err(e) = map.advise_range(Advice::PopulateWrite, skip, len) {
+        // Before Linux 5.14 there is no such advice; any other error says that there are no pages to touch.
+        if e.raw_os_error() != Some(libc::EINVAL) {
+            return Err(no_memory(len, &e.to_string()));
+        }
         for page in (skip..skip + len).step_by(PAGE) {
             map[page] = 0;
         }

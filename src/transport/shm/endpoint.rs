@@ -17,6 +17,7 @@ use super::{Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Sou
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::collections::VecDeque;
 use std::fs::File;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Puts of at most this many bytes go through the ring: there each cache line is passed on twice.
@@ -26,7 +27,7 @@ const EAGER: usize = 4096 + 64;
 /// Segments of one put.
 pub(super) const GATHER: usize = 16;
 /// Puts through rings that are not yet said to be done.
-const INJECTED: usize = 1024;
+const INJECTED: usize = if cfg!(test) { 4 } else { 1024 };
 /// Idle turns before a rank gives its core away, where nobody else wants it.
 const SPINS: u32 = 100;
 /// Who gets the core back later than this has given it to somebody.
@@ -37,7 +38,7 @@ const DEFERRED: u32 = 8;
 const LOOK: u32 = 64;
 
 /// The shared memory of one rank; see the [module](super).
-pub struct Shm {
+pub(crate) struct Shm {
     rank: u32,
     mates: Vec<u32>,
     mine: usize,
@@ -55,8 +56,8 @@ pub struct Shm {
     /// Whose turn it is.
     turn: usize,
     injected: VecDeque<u64>,
-    /// For puts from memory that is not shared, with its number; made when it is first needed.
-    bounce: Option<(u32, Bounce)>,
+    /// For puts from memory that is not shared; made when it is first needed.
+    bounce: Option<Bounce>,
     /// Those puts, until all their bytes are on their way.
     streams: Streams,
     /// For bytes that are handed over and do not land.
@@ -74,7 +75,7 @@ pub struct Shm {
     boards: Boards,
     /// What peers map; after all that points into it.
     segment: Segment,
-    _file: File,
+    _file: Arc<File>,
 }
 
 impl std::fmt::Debug for Shm {
@@ -97,7 +98,7 @@ impl Shm {
     ///
     /// # Errors
     /// When the system has none, or we are not among the mates.
-    pub fn open(options: &Options<'_>) -> Result<Self> {
+    pub(crate) fn open(options: &Options<'_>) -> Result<Self> {
         let (rank, mates) = (options.rank, options.mates.to_vec());
         let Ok(mine) = mates.binary_search(&rank) else {
             return Err(argument(format!("rank {rank} is not on its own node")));
@@ -151,7 +152,7 @@ impl Shm {
             patience: SPINS,
             wait,
             closed: false,
-            boards: Boards::new(&mates, mine, &segment, wait == Wait::Spin),
+            boards: Boards::new(&mates, mine, &segment, Arc::clone(&file), wait == Wait::Spin),
             segment,
             mates,
             _file: file,
@@ -159,7 +160,7 @@ impl Shm {
     }
 
     /// The ranks of our node, with us.
-    pub fn mates(&self) -> &[u32] {
+    pub(crate) fn mates(&self) -> &[u32] {
         &self.mates
     }
 
@@ -167,7 +168,7 @@ impl Shm {
     ///
     /// # Errors
     /// When it cannot be mapped, and why.
-    pub fn reach(&mut self, peer: u32, address: &[u8]) -> Result<()> {
+    pub(crate) fn reach(&mut self, peer: u32, address: &[u8]) -> Result<()> {
         self.attach(peer, address).map(|_| ())
     }
 
@@ -178,7 +179,7 @@ impl Shm {
     ///
     /// # Errors
     /// When there is a range of that key.
-    pub unsafe fn register_as(
+    pub(crate) unsafe fn register_as(
         &mut self,
         ptr: *mut u8,
         len: usize,
@@ -421,10 +422,15 @@ impl Transport for Shm {
         if p.connected {
             return Err(argument(format!("rank {peer} is connected already")));
         }
+        p.claim(self.mine).map_err(|e| {
+            Error::new(ErrorKind::Transport, format!("its memory has no ring for us: {e}"))
+                .with_peer(peer as usize)
+                .over("shm")
+                .help(memfd::remedy(&e))
+        })?;
         let record = Record { kind: Kind::Hello, segments: 0, len: hello.len(), word: 0, key: 0, address: 0 };
         p.writer.push(&record, &[(hello.as_ptr(), hello.len())]).map_err(|_| senseless(peer))?;
         p.connected = true;
-        p.segment.contact(self.mine);
         self.readers.push(i);
         Ok(())
     }
@@ -438,7 +444,7 @@ impl Transport for Shm {
         if self.closed {
             return None;
         }
-        memfd::fresh("circulant-arena", len)
+        memfd::fresh("arena", self.address.nonce, len)
             .map_err(|e| tracing::debug!("an arena of {len} bytes is not shared: {e}"))
             .ok()
     }

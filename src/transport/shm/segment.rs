@@ -88,24 +88,29 @@ fn length(ranks: usize) -> usize {
 }
 
 impl Segment {
-    /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open.
-    pub(super) fn create(ranks: usize, nonce: u64) -> Result<(Self, File)> {
+    /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open. The header and the first
+    /// place are there; rings and other places get their memory when they are first used.
+    pub(super) fn create(ranks: usize, nonce: u64) -> Result<(Self, Arc<File>)> {
         let refused = |e: std::io::Error| {
             Error::new(ErrorKind::System, format!("no shared memory of {} bytes: {e}", length(ranks)))
+                .over("shm")
+                .help(memfd::remedy(&e))
         };
-        let file = memfd::create("circulant", length(ranks)).map_err(refused)?;
+        let file = memfd::create("rings", nonce, length(ranks)).map_err(refused)?;
+        memfd::allocate(&file, 0, RINGS).map_err(refused)?;
+        memfd::allocate(&file, places(ranks), PLACE).map_err(refused)?;
         let map = Arc::new(Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?);
         map.populate_range(0, places(ranks).min(1 << 20));
         let this = Self { map, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
-        Ok((this, file))
+        Ok((this, Arc::new(file)))
     }
 
     /// The memory at `address`. Whoever can map it and finds the nonce there is on the same node.
     pub(super) fn open(address: &Address) -> std::io::Result<Self> {
         let ranks = address.ranks as usize;
-        let map = Arc::new(memfd::open(address.pid, address.fd, true)?);
+        let map = Arc::new(memfd::open(address.pid, address.fd, address.nonce, true)?);
         let wrong = |what: &str| Err(std::io::Error::other(what.to_owned()));
         if ranks == 0 || ranks > RANKS_MAX || map.len() != length(ranks) {
             return wrong("it is of another size");
@@ -149,9 +154,17 @@ impl Segment {
         self.closed_word().load(Ordering::Relaxed) != 0
     }
 
-    /// Says that the rank `index` of the node writes here.
-    pub(super) fn contact(&self, index: usize) {
-        self.count(CONTACTS + index / 64 * 8).fetch_or(1 << (index % 64), Ordering::Release);
+    /// Says that the rank `index` of the node writes here; whether it is the first to say so.
+    pub(super) fn contact(&self, index: usize) -> bool {
+        let bit = 1 << (index % 64);
+        self.count(CONTACTS + index / 64 * 8).fetch_or(bit, Ordering::AcqRel) & bit == 0
+    }
+
+    /// Gets memory for the ring that the rank `index` of the node writes to. `address`: of this segment, which is a peer's.
+    pub(super) fn allocate_ring(&self, address: &Address, index: usize) -> std::io::Result<()> {
+        let ring = ring::footprint(capacity(self.ranks));
+        let file = memfd::file(address.pid, address.fd, address.nonce, true)?;
+        memfd::allocate(&file, RINGS + index * ring, ring)
     }
 
     /// The ranks `64 * i..` of the node that write here, as bits.
