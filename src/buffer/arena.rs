@@ -310,7 +310,7 @@ impl<T: Pod> DerefMut for Buf<T> {
 
 fn no_memory(bytes: usize, why: &str) -> Error {
     Error::new(ErrorKind::System, format!("no memory for {bytes} registered bytes: {why}"))
-        .help("ask for less, or raise the limit on locked memory (ulimit -l)")
+        .help("ask for less, or raise the limits on memory (control group, vm.overcommit_memory) and on locked memory (ulimit -l)")
 }
 
 #[cfg(test)]
