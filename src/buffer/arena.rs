@@ -14,9 +14,10 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-const HUGE: usize = 2 << 20;
 const PAGE: usize = 4096;
-const CHUNK: usize = 8 << 20;
+// Miri knows no advice about pages, and takes its time.
+const HUGE: usize = if cfg!(miri) { PAGE } else { 2 << 20 };
+const CHUNK: usize = if cfg!(miri) { 16 * PAGE } else { 8 << 20 };
 /// No allocation is longer, with room for alignment.
 const MOST: usize = isize::MAX as usize - HUGE;
 /// The largest alignment of elements.
@@ -184,6 +185,10 @@ fn own(len: usize) -> Result<(Kept, *mut u8)> {
     let map = MmapOptions::new().len(len + HUGE).map_anon();
     let mut map = map.map_err(|e| no_memory(len, &e.to_string()))?;
     let skip = map.as_mut_ptr().align_offset(HUGE);
+    if cfg!(miri) {
+        let base = map.as_mut_ptr().wrapping_add(skip);
+        return Ok((Kept::Own { _map: map }, base));
+    }
     // Advice: without huge pages the arena is slower, not wrong.
     let _ = map.advise_range(Advice::HugePage, skip, len);
     if let Err(e) = map.advise_range(Advice::PopulateWrite, skip, len) {

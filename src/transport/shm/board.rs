@@ -10,18 +10,22 @@
 //! that each keeps in its place. The writer looks at these when its slots are used up, so mostly never: who takes part in
 //! a call in which all wait for all has passed the calls before it.
 
-use super::copy;
 use super::cores::{Cores, Mark};
 use super::mapping::Mapping;
 use super::memfd;
 use super::segment::Segment;
+use super::words::{Area, AtomicU64, Ordering};
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 /// The most bytes of one post.
-pub(crate) const LONGEST: usize = 16 << 10;
+pub(crate) const LONGEST: usize = match () {
+    _ if cfg!(loom) => 16,
+    _ if cfg!(miri) => 512,
+    _ => 16 << 10,
+};
 /// The most bytes that are [shared](Board::share) after a post: a part of a result, and there are at least two members.
 const PART: usize = LONGEST / 2 + 128;
 /// Calls that a member can be ahead of another.
@@ -48,7 +52,7 @@ const SLOT: usize = PART_BYTES + PART;
 const READY: usize = 4096;
 /// Bytes of a place: whole pages.
 pub(super) const PLACE: usize = (FIRST + SLOTS * SLOT).next_multiple_of(4096);
-const _: () = assert!((SLOT / 64) % 2 == 1 && SLOT.is_multiple_of(64) && PLACE <= 256 << 10);
+const _: () = assert!(cfg!(loom) || (SLOT / 64) % 2 == 1 && SLOT.is_multiple_of(64) && PLACE <= 256 << 10);
 
 /// Looks at a flag in a row, before anything else is done.
 const EAGER: u32 = 100;
@@ -99,9 +103,8 @@ pub struct Boards {
 }
 
 /// One member's place.
-struct Place {
-    map: Arc<Mapping>,
-    at: usize,
+pub(super) struct Place {
+    area: Area,
     /// What stands there; something else once the member needs this board no more.
     generation: u64,
 }
@@ -159,11 +162,12 @@ impl Boards {
         let index = self.free.load(Ordering::Acquire).trailing_zeros();
         let generation = self.generation + 1;
         let place = self.place(self.mine, index as usize, generation)?;
-        if let Err(e) = memfd::allocate(&self.file, place.at, PLACE) {
+        let first = self.mates[self.mine].1.as_ref()?.1;
+        if let Err(e) = memfd::allocate(&self.file, first + index as usize * PLACE, PLACE) {
             tracing::debug!("no memory for one more board: {e}");
             return None;
         }
-        (0..SLOTS as u64).for_each(|i| place.map.populate_range((place.at + slot(i)) & !4095, READY));
+        (0..SLOTS as u64).for_each(|i| place.area.populate(slot(i), READY));
         self.free.fetch_and(!(1 << index), Ordering::Relaxed);
         self.generation = generation;
         // Seen by others when they hear of the ticket.
@@ -203,43 +207,30 @@ impl Boards {
         let places: Vec<Place> = members.iter().map(place).collect::<Option<_>>()?;
         self.given[index] = 0;
         let free = Arc::clone(&self.free);
-        Some(Board {
-            places,
-            mine,
-            posted: [0; SLOTS],
-            passed: 0,
-            index,
-            free,
-            spins: self.spins,
-            patience: PAUSES,
-            cores: Cores::default(),
-        })
+        Some(Board::new(places, mine, index, free, self.spins))
     }
 
     fn place(&self, mate: usize, index: usize, generation: u64) -> Option<Place> {
         let (map, first) = self.mates.get(mate)?.1.as_ref()?;
-        let at = first + index * PLACE;
-        (index < BOARDS && at + PLACE <= map.len()).then(|| Place { map: Arc::clone(map), at, generation })
+        let area = Area::new(map, first + index * PLACE, PLACE)?;
+        (index < BOARDS).then(|| Place::new(area, generation))
     }
 }
 
 impl Place {
+    pub(super) fn new(area: Area, generation: u64) -> Self {
+        Self { area, generation }
+    }
+
     fn count(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at < PLACE && at.is_multiple_of(8));
-        // SAFETY: inside the place, which begins at a page of a mapping that this value keeps (`Boards::place`); all
-        // processes touch these words as atomics only.
-        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(self.at + at).cast()) }
+        // SAFETY: inside the place, which is PLACE bytes of a mapping (`Boards::place`); all processes touch these words as
+        // atomics only.
+        unsafe { self.area.word(at) }
     }
 
     fn slot(&self, sequence: u64, word: usize) -> &AtomicU64 {
         self.count(slot(sequence) + word)
-    }
-
-    /// Of what stands in the slot from `what` on: `BYTES` or `PART_BYTES`.
-    fn bytes(&self, sequence: u64, what: usize) -> *mut u8 {
-        debug_assert!(what < SLOT);
-        // SAFETY: inside the place, and so inside the mapping (`Boards::place`).
-        unsafe { self.map.as_mut_ptr().add(self.at + slot(sequence) + what) }
     }
 }
 
@@ -259,6 +250,18 @@ fn flag(sequence: u64, code: u8) -> u64 {
 }
 
 impl Board {
+    /// Of these places, of which `mine` is ours: the `index`-th of its rank, given back to `free`.
+    pub(super) fn new(
+        places: Vec<Place>,
+        mine: usize,
+        index: usize,
+        free: Arc<AtomicU32>,
+        spins: bool,
+    ) -> Self {
+        let cores = Cores::default();
+        Self { places, mine, posted: [0; SLOTS], passed: 0, index, free, spins, patience: PAUSES, cores }
+    }
+
     /// The number of members.
     pub(crate) fn size(&self) -> usize {
         self.places.len()
@@ -293,7 +296,7 @@ impl Board {
             assert!(bytes.len() <= LONGEST, "{} bytes on a board", bytes.len());
             // SAFETY: there is room for LONGEST bytes in the slot. Nobody reads them: all have passed the call that
             // they were of (`room`), and the flag does not name this one yet.
-            unsafe { copy::copy(bytes.as_ptr(), place.bytes(sequence, BYTES), bytes.len()) };
+            unsafe { place.area.write(slot(sequence) + BYTES, bytes.as_ptr(), bytes.len()) };
         }
         place.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
         place.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
@@ -363,10 +366,7 @@ impl Board {
         assert!(at <= LONGEST && out.len() <= LONGEST - at, "{} bytes from a board at {at}", out.len());
         // SAFETY: LONGEST bytes are in the slot, and `out` is ours. The member leaves them alone until we have passed
         // this call; should it not, we read other bytes.
-        unsafe {
-            let from = self.places[member].bytes(sequence, BYTES).add(at);
-            copy::copy(from, out.as_mut_ptr(), out.len());
-        }
+        unsafe { self.places[member].area.read(slot(sequence) + BYTES + at, out.as_mut_ptr(), out.len()) };
     }
 
     /// Shows `part`, our part of a result, in a call in which we have posted.
@@ -378,7 +378,7 @@ impl Board {
         let place = &self.places[self.mine];
         // SAFETY: there is room for PART bytes in the slot. Nobody reads them: all have passed the call that they were of
         // (`room`, before the post), and the flag does not name this one yet.
-        unsafe { copy::copy(part.as_ptr(), place.bytes(sequence, PART_BYTES), part.len()) };
+        unsafe { place.area.write(slot(sequence) + PART_BYTES, part.as_ptr(), part.len()) };
         place.slot(sequence, SHARED_FLAG).store(sequence + 1, Ordering::Release);
     }
 
@@ -395,9 +395,9 @@ impl Board {
     /// When this is longer than a part can be.
     pub(crate) fn read_part(&self, member: usize, sequence: u64, out: &mut [u8]) {
         assert!(out.len() <= PART, "{} bytes of a part from a board", out.len());
-        let from = self.places[member].bytes(sequence, PART_BYTES);
+        let place = &self.places[member];
         // SAFETY: PART bytes are in the slot, and `out` is ours. As for what is posted, the member leaves them alone.
-        unsafe { copy::copy(from, out.as_mut_ptr(), out.len()) };
+        unsafe { place.area.read(slot(sequence) + PART_BYTES, out.as_mut_ptr(), out.len()) };
     }
 
     /// All members have come to call `sequence`.
@@ -429,12 +429,12 @@ impl Drop for Board {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(all(test, not(loom)))]
+pub(super) mod tests {
     use super::*;
 
     /// Two ranks of one node, in one process.
-    fn two() -> [Boards; 2] {
+    pub(in super::super) fn two() -> [Boards; 2] {
         let segments = [5, 6].map(|nonce| Segment::create(2, nonce).unwrap());
         let mut boards = [0, 1].map(|i| {
             let (segment, file) = &segments[i];
@@ -445,7 +445,7 @@ mod tests {
         boards
     }
 
-    fn board(boards: &mut [Boards; 2]) -> [Board; 2] {
+    pub(in super::super) fn board(boards: &mut [Boards; 2]) -> [Board; 2] {
         let tickets = boards.each_mut().map(|b| b.ticket().unwrap());
         // The second rank first.
         boards.each_mut().map(|b| b.board(&[(7, tickets[1]), (3, tickets[0])]).unwrap())

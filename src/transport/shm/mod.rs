@@ -47,15 +47,25 @@ mod cores;
 mod endpoint;
 mod host;
 mod inbound;
+#[cfg(not(miri))]
 mod mapping;
+#[cfg(miri)]
+#[path = "heap.rs"]
+mod mapping;
+#[cfg(miri)]
+use mapping as memfd;
+#[cfg(not(miri))]
 mod memfd;
 mod memory;
+#[cfg(loom)]
+mod models;
 mod peer;
 mod ring;
 mod segment;
 mod stream;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
+mod words;
 
 pub use board::Boards;
 pub(crate) use board::{Board, LONGEST, Look, Post, SLOTS};

@@ -9,7 +9,6 @@ use super::segment::{Address, Segment};
 use crate::error::{Error, ErrorKind};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{Ordering, fence};
 
 /// A peer whose memory is mapped.
 #[derive(Debug)]
@@ -119,10 +118,7 @@ impl Peer {
     /// Whether what was fetched before this call is what the peer put: it had not closed, so its memory was as it
     /// promised.
     pub(super) fn valid(&self) -> bool {
-        // All reads above come before the look at the flag. The peer sets it, and orders that, before it changes memory
-        // that it has promised (`Segment::close`): who read changed bytes sees the flag.
-        fence(Ordering::SeqCst);
-        !self.segment.closed()
+        self.segment.was_open()
     }
 }
 

@@ -5,11 +5,12 @@ use super::board::{BOARDS, PLACE};
 use super::mapping::Mapping;
 use super::memfd;
 use super::ring;
+use super::words;
 use crate::error::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s04");
@@ -137,16 +138,25 @@ impl Segment {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
     }
 
-    fn closed_word(&self) -> &AtomicU32 {
+    #[cfg(loom)]
+    fn closed_word(&self) -> &words::AtomicU32 {
+        unreachable!("models have no segments")
+    }
+
+    #[cfg(not(loom))]
+    fn closed_word(&self) -> &words::AtomicU32 {
         // SAFETY: as in `count`.
-        unsafe { AtomicU32::from_ptr(self.map.as_mut_ptr().add(CLOSED).cast()) }
+        unsafe { words::AtomicU32::from_ptr(self.map.as_mut_ptr().add(CLOSED).cast()) }
     }
 
     /// From now on nothing that is read from this rank's memory counts.
     pub(super) fn close(&self) {
-        self.closed_word().store(1, Ordering::SeqCst);
-        // What this process does to its memory after we return comes after the flag, for every reader.
-        std::sync::atomic::fence(Ordering::SeqCst);
+        words::close(self.closed_word());
+    }
+
+    /// Whether what was read before this call from this rank's memory is what it had put there.
+    pub(super) fn was_open(&self) -> bool {
+        words::was_open(self.closed_word())
     }
 
     /// Whether its rank has closed it.
