@@ -28,6 +28,8 @@ pub(crate) use bootstrap::Identity;
 pub(crate) use core::{Core, Counts};
 pub(crate) use flow::Flow;
 pub(crate) use message::CallId;
+#[cfg(fuzzing)]
+pub use message::fuzz_message;
 pub(crate) use raw::Pair;
 
 use message::Mark;

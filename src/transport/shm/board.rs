@@ -429,7 +429,8 @@ impl Drop for Board {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 pub(super) mod tests {
     use super::*;
 

@@ -45,6 +45,8 @@ mod bounce;
 mod copy;
 mod cores;
 mod endpoint;
+#[cfg(fuzzing)]
+mod fuzzing;
 mod host;
 mod inbound;
 #[cfg(not(miri))]
@@ -63,7 +65,8 @@ mod peer;
 mod ring;
 mod segment;
 mod stream;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 mod words;
 
@@ -71,6 +74,8 @@ pub use board::Boards;
 pub(crate) use board::{Board, LONGEST, Look, Post, SLOTS};
 pub(crate) use copy::{copy, copy_slice};
 pub(crate) use endpoint::Shm;
+#[cfg(fuzzing)]
+pub use fuzzing::{fuzz_address, fuzz_ring};
 pub use host::host;
 pub(crate) use host::{Options, name};
 pub use mapping::Mapping;

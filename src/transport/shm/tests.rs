@@ -231,7 +231,7 @@ fn plain_memory_is_passed_on_in_parts() {
             let taken: Vec<u8> = ranks[to].log.taken.iter().flat_map(|t| t.2.iter().copied()).collect();
             let there = if taken.is_empty() { &ranks[to].map[..len] } else { &taken[..] };
             assert!(there == plain, "{to} {len}");
-            let takes = to == 2 && len > 256 && (PART % element == 0 || len < PART);
+            let takes = to == 2 && len > 256 && (PART.is_multiple_of(element) || len < PART);
             assert_eq!(!taken.is_empty(), takes, "{to} {len}");
             assert!(ranks[to].log.taken.iter().all(|t| t.2.len() % element == 0));
         }

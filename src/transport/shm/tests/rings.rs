@@ -137,3 +137,40 @@ fn a_tail_that_makes_no_sense_is_found_out() {
         Err(Corrupt)
     );
 }
+
+/// Every size, kind and length that a header can say near the borders of what is there: the reader gives a record that lies
+/// in the ring, or finds out.
+#[test]
+#[cfg_attr(miri, ignore = "many rings, one after the other")]
+fn headers_near_the_borders() {
+    let edges = [0u32, 1, 7, 8, 15, 16, 24, 31, 32, 33, 40, 48, 56, 64, 72, 1 << 31, u32::MAX];
+    let (mut fine, mut corrupt) = (0, 0);
+    for head in [8u64, 16, 40, 64] {
+        for kind in 0..8u8 {
+            for segments in [0u8, 1, 2, 255] {
+                for size in edges {
+                    for len in edges {
+                        let (mut map, ring) = memory();
+                        let first = u64::from(size) << 32 | u64::from(segments) << 8 | u64::from(kind);
+                        map[..8].copy_from_slice(&head.to_ne_bytes());
+                        map[256..264].copy_from_slice(&first.to_ne_bytes());
+                        map[264..272].copy_from_slice(&(u64::from(len) << 32).to_ne_bytes());
+                        match Reader::new(ring).next() {
+                            Ok(Some(r)) => {
+                                let counted = matches!(r.kind, Kind::Fetch | Kind::Part);
+                                let body = if counted { r.segments * SEGMENT } else { r.len };
+                                let fixed =
+                                    if matches!(r.kind, Kind::Hello | Kind::Message) { 16 } else { FIXED };
+                                assert!(u64::from(size) <= head && body + fixed <= size.try_into().unwrap());
+                                fine += 1;
+                            }
+                            Ok(None) => {}
+                            Err(Corrupt) => corrupt += 1,
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(fine > 1000 && corrupt > 1000, "{fine} {corrupt}");
+}
