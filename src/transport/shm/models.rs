@@ -200,7 +200,7 @@ fn board_from_one_to_one() {
 
 #[test]
 fn board_from_one_to_two() {
-    board(3, 3, 1, true);
+    board(3, 1, 1, true);
 }
 
 /// Who reads what an owner changed after it had closed finds that out. (Its bytes are atomics here: that they are read while

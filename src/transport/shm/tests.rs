@@ -101,7 +101,7 @@ impl std::ops::DerefMut for Bytes {
 
 impl Rank {
     fn source(&self, at: usize, len: usize) -> Source {
-        Source { ptr: self.map.as_ptr().wrapping_add(at), len, registration: self.registration }
+        Source { ptr: self.map.0.as_mut_ptr().wrapping_add(at), len, registration: self.registration }
     }
 
     fn poll(&mut self) -> usize {
@@ -132,9 +132,9 @@ fn ranks(n: u32) -> Vec<Rank> {
 fn open(rank: u32, mates: &[u32]) -> Rank {
     let mut wire = Shm::open(&Options { rank, mates, wait: None }).unwrap();
     let (file, map) = wire.share(LEN).unwrap();
-    let mut map = Bytes(map);
+    let map = Bytes(map);
     // SAFETY: the map lives until the endpoint is closed; references into it live between polls only.
-    let (registration, remote) = unsafe { wire.register_shared(map.as_mut_ptr(), LEN, file) }.unwrap();
+    let (registration, remote) = unsafe { wire.register_shared(map.0.as_mut_ptr(), LEN, file) }.unwrap();
     Rank { wire, log: Log::default(), registration, remote, map }
 }
 
