@@ -142,6 +142,6 @@ pub mod diagnostics {
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::engine::fuzz_message as message;
+    pub use crate::engine::message::fuzz_message as message;
     pub use crate::transport::shm::{fuzz_address as address, fuzz_ring as ring};
 }

@@ -14,7 +14,7 @@ mod core;
 mod eager;
 mod failure;
 mod flow;
-mod message;
+pub(crate) mod message;
 mod pump;
 mod raw;
 mod small;
@@ -28,8 +28,6 @@ pub(crate) use bootstrap::Identity;
 pub(crate) use core::{Core, Counts};
 pub(crate) use flow::Flow;
 pub(crate) use message::CallId;
-#[cfg(fuzzing)]
-pub use message::fuzz_message;
 pub(crate) use raw::Pair;
 
 use message::Mark;
