@@ -140,3 +140,11 @@ pub use error::{Error, ErrorKind, Result};
 pub mod diagnostics {
     pub use crate::buffer::{CountingAllocator, allocations, live_allocations};
 }
+
+/// What fuzz targets reach of the crate's own decoders.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::engine::message::fuzz_message as message;
+    pub use crate::transport::shm::{fuzz_address as address, fuzz_ring as ring};
+}

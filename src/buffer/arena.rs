@@ -14,9 +14,10 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-const HUGE: usize = 2 << 20;
 const PAGE: usize = 4096;
-const CHUNK: usize = 8 << 20;
+// Miri knows no advice about pages, and takes its time.
+const HUGE: usize = if cfg!(miri) { PAGE } else { 2 << 20 };
+const CHUNK: usize = if cfg!(miri) { 16 * PAGE } else { 8 << 20 };
 /// No allocation is longer, with room for alignment.
 const MOST: usize = isize::MAX as usize - HUGE;
 /// The largest alignment of elements.
@@ -195,9 +196,17 @@ fn own(len: usize) -> Result<(Kept, *mut u8)> {
     let map = MmapOptions::new().len(len + HUGE).map_anon();
     let mut map = map.map_err(|e| no_memory(len, &e.to_string()))?;
     let skip = map.as_mut_ptr().align_offset(HUGE);
-    // Both are advice: without huge pages or MADV_POPULATE_WRITE the arena is slower, not wrong.
+    if cfg!(miri) {
+        let base = map.as_mut_ptr().wrapping_add(skip);
+        return Ok((Kept::Own { _map: map }, base));
+    }
+    // Advice: without huge pages the arena is slower, not wrong.
     let _ = map.advise_range(Advice::HugePage, skip, len);
-    if map.advise_range(Advice::PopulateWrite, skip, len).is_err() {
+    if let Err(e) = map.advise_range(Advice::PopulateWrite, skip, len) {
+        // Before Linux 5.14 there is no such advice; any other error says that there are no pages to touch.
+        if e.raw_os_error() != Some(libc::EINVAL) {
+            return Err(no_memory(len, &e.to_string()));
+        }
         for page in (skip..skip + len).step_by(PAGE) {
             map[page] = 0;
         }
@@ -328,7 +337,7 @@ impl<T: Pod> DerefMut for Buf<T> {
 
 fn no_memory(bytes: usize, why: &str) -> Error {
     Error::new(ErrorKind::System, format!("no memory for {bytes} registered bytes: {why}"))
-        .help("ask for less, or raise the limit on locked memory (ulimit -l)")
+        .help("ask for less, or raise the limits on memory (control group, vm.overcommit_memory) and on locked memory (ulimit -l)")
 }
 
 #[cfg(test)]

@@ -230,3 +230,32 @@ fn outside(what: &str, place: Place, len: u64) -> Error {
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All ranges near the borders of a region, and near those of the numbers.
+    #[test]
+    fn a_range_lies_inside_its_region_or_is_none() {
+        for len in 0..6usize {
+            let mut bytes = [0u8; 6];
+            let start = bytes.as_mut_ptr();
+            // SAFETY: nothing is touched.
+            let bound = unsafe { Bound::new(start, len, Registration(0), Grant::default()) };
+            let ends = (0..8).chain([u64::MAX / 2, u64::MAX - 7, u64::MAX - 1, u64::MAX]);
+            for offset in ends.clone() {
+                for n in ends.clone() {
+                    let inside = u128::from(offset) + u128::from(n) <= len as u128;
+                    let want = inside.then(|| {
+                        let (offset, n) = (usize::try_from(offset).unwrap(), usize::try_from(n).unwrap());
+                        (start.wrapping_add(offset), n)
+                    });
+                    assert_eq!(bound.range(offset, n), want, "{n} bytes at {offset} of {len}");
+                }
+            }
+        }
+        assert_eq!(Bound::NONE.range(0, 0), Some((std::ptr::null_mut(), 0)));
+        assert_eq!(Bound::NONE.range(0, 1), None);
+    }
+}

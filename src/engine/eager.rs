@@ -39,7 +39,7 @@ const _: () = assert!(MOST >= EAGER);
 
 /// What stands before the data: which bytes of which call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     pub call: CallId,
     pub code: u8,
     pub hash: u64,

@@ -299,6 +299,17 @@ impl Message {
     }
 }
 
+/// What a message says it still says when it is sent on. (A text may be cut; what is no text is replaced.)
+#[cfg(fuzzing)]
+pub fn fuzz_message(bytes: &[u8]) {
+    let _ = super::eager::Head::read(bytes);
+    let Some((from, message)) = Message::decode(bytes) else { return };
+    let mut out = [0; crate::transport::MESSAGE_MAX];
+    let len = message.encode(from, &mut out);
+    let again = Message::decode(&out[..len]);
+    assert!(matches!(message, Message::Abort { .. }) || again == Some((from, message)));
+}
+
 fn clipped(text: &str) -> &str {
     let mut end = text.len().min(TEXT_MAX);
     while !text.is_char_boundary(end) {

@@ -17,7 +17,7 @@ mod eager;
 mod failure;
 mod flow;
 mod history;
-mod message;
+pub(crate) mod message;
 mod pump;
 mod raw;
 mod small;

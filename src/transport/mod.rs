@@ -6,7 +6,7 @@
 //! [`Limits::max_put`]. Arrivals are counted, never ordered.
 
 pub mod fabric;
-pub mod node;
+pub(crate) mod node;
 pub mod rails;
 pub mod route;
 pub mod shm;

@@ -16,7 +16,7 @@ const GATHER: usize = 16;
 const SELDOM: u32 = 8;
 
 /// See the [module](self).
-pub struct Node {
+pub(crate) struct Node {
     shm: Shm,
     fabric: Box<dyn Transport>,
     limits: Limits,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Node {
 
 impl Node {
     /// Of two endpoints that nobody has used yet.
-    pub fn new(shm: Shm, fabric: Box<dyn Transport>) -> Self {
+    pub(crate) fn new(shm: Shm, fabric: Box<dyn Transport>) -> Self {
         let (a, b) = (shm.limits(), fabric.limits());
         let limits = Limits {
             provider: format!("{}+{}", b.provider, a.provider),
@@ -50,7 +50,7 @@ impl Node {
     }
 
     /// Says whether the ranks of our node reach each other. Where they do not, they talk by libfabric like the others.
-    pub fn settle(&mut self, reach: bool) {
+    pub(crate) fn settle(&mut self, reach: bool) {
         self.near = reach;
     }
 

@@ -259,6 +259,41 @@ fn no_file_names_a_machine() {
     nothing(&wrong);
 }
 
+/// What users reach of `transport::shm`: its protocols are kept by this crate alone, so nothing of them is public.
+const SHM_PUBLIC: &[&str] = &[
+    "src/transport/shm/board.rs: pub struct Boards {",
+    // With cfg(fuzzing) only.
+    "src/transport/shm/fuzzing.rs: pub fn fuzz_address(bytes: &[u8]) {",
+    "src/transport/shm/fuzzing.rs: pub fn fuzz_ring(bytes: &[u8]) {",
+    "src/transport/shm/mod.rs: pub use fuzzing::{fuzz_address, fuzz_ring};",
+    // Under Miri `heap.rs` stands for `mapping.rs`.
+    "src/transport/shm/heap.rs: pub struct Mapping(Arc<Heap>);",
+    "src/transport/shm/host.rs: pub fn host() -> u64 {",
+    "src/transport/shm/mapping.rs: pub struct Mapping {",
+    "src/transport/shm/mod.rs: pub fn available() -> Result<()> {",
+    "src/transport/shm/mod.rs: pub unsafe fn endpoint(rank: u32, mates: &[u32]) -> Result<Box<dyn Transport>> {",
+    "src/transport/shm/mod.rs: pub use board::Boards;",
+    "src/transport/shm/mod.rs: pub use endpoint::{available, endpoint};",
+    "src/transport/shm/mod.rs: pub use host::host;",
+    "src/transport/shm/mod.rs: pub use mapping::Mapping;",
+];
+
+/// The lines of `source` that begin a public item, or a public part of one.
+fn public(name: &str, source: &str) -> Vec<String> {
+    let lines = source.lines().map(str::trim).filter(|l| l.starts_with("pub "));
+    lines.map(|l| format!("{name}: {l}")).collect()
+}
+
+#[test]
+fn users_reach_nothing_of_the_shared_memory_protocols() {
+    let sources = rust_files("src/transport/shm");
+    let all: Vec<_> =
+        sources.iter().flat_map(|f| public(&shown(f), &std::fs::read_to_string(f).unwrap())).collect();
+    assert!(sources.len() > 10 && all.iter().any(|l| l.contains("Boards")), "{} files", sources.len());
+    let wrong: Vec<_> = all.into_iter().filter(|l| !SHM_PUBLIC.contains(&l.as_str())).collect();
+    nothing(&wrong);
+}
+
 // --- the checks can fail ------------------------------------------------------------------------------------
 
 #[track_caller]
@@ -361,5 +396,6 @@ fn the_other_checks_can_fail() {
     assert!(too_long("a.rs", &format!("/* automatically generated */\n{}", "x\n".repeat(LONGEST))).is_none());
     let home = ["", "home", "me", "x"].join("/");
     assert_eq!(machine_paths("a", &format!("\nlet x = \"{home}\";")).len(), 1);
+    assert_eq!(public("a", "pub(crate) fn f() {}\n    pub fn g() {\n// pub fn h()"), ["a: pub fn g() {"]);
     assert!(machine_paths("a", "see docs/work/notes and ${x}/work/y").is_empty());
 }

@@ -1,6 +1,7 @@
 //! `circulant cast`: one file of rank 0 to all ranks or nodes.
 
 use crate::agree::{agree, host};
+use crate::entry::is_leaf;
 use crate::files::{Staged, Template, folder, identity, is_first, vacant};
 use crate::outcome::{Failure, Out, leave};
 use crate::stream::{self, Local};
@@ -109,11 +110,6 @@ impl Header {
             dest,
         })
     }
-}
-
-/// Whether bytes from elsewhere can be the name of a file in a folder of ours.
-pub(crate) fn is_leaf(name: &[u8]) -> bool {
-    !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0)
 }
 
 /// A number that no other run is likely to have, for temporary names.

@@ -1,7 +1,7 @@
 //! Which files the ranks bring along to `collect`: each rank's own, and everybody's list of all.
 
 use crate::agree::{host, starts};
-use crate::cast::is_leaf;
+use crate::entry::{Entry, is_leaf};
 use crate::files::Template;
 use crate::outcome::Failure;
 use circulant::Communicator;
@@ -11,14 +11,6 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// One file of some rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) name: Vec<u8>,
-    pub(crate) size: u64,
-    pub(crate) mode: u32,
-}
 
 /// What this rank brings along.
 #[derive(Debug)]
@@ -118,31 +110,6 @@ impl Entry {
             true => Ok(Self { name, size: about.len(), mode: about.mode() }),
             false => Err(Failure::new(1, format!("{} is not a regular file", path.display()))),
         }
-    }
-
-    fn pack(&self, out: &mut Vec<u8>) {
-        out.extend(self.size.to_le_bytes());
-        out.extend(self.mode.to_le_bytes());
-        out.extend(u32::try_from(self.name.len()).unwrap_or(0).to_le_bytes());
-        out.extend(&self.name);
-    }
-
-    /// The entries in `bytes`, which come from elsewhere; `None` when they make no sense.
-    fn unpack(mut bytes: &[u8]) -> Option<Vec<Self>> {
-        let mut entries = Vec::new();
-        while !bytes.is_empty() {
-            let (head, rest) = bytes.split_at_checked(16)?;
-            let size = u64::from_le_bytes(head[..8].try_into().ok()?);
-            let mode = u32::from_le_bytes(head[8..12].try_into().ok()?);
-            let len = u32::from_le_bytes(head[12..].try_into().ok()?);
-            let (name, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
-            if !is_leaf(name) || size >= 1 << 48 {
-                return None;
-            }
-            entries.push(Self { name: name.to_vec(), size, mode });
-            bytes = rest;
-        }
-        Some(entries)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::agree::{agree, host, starts};
 use crate::cast::{How, Place, leads_node, progress, publish, slowest, token};
-use crate::catalogue::{Contribution, Entry, catalogue};
+use crate::catalogue::{Contribution, catalogue};
+use crate::entry::Entry;
 use crate::files::{Staged, Template, identity, is_first, vacant};
 use crate::outcome::{Failure, Out, leave};
 use crate::stream::{self, Local, part};

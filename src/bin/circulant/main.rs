@@ -8,6 +8,7 @@ mod catalogue;
 mod collect;
 mod completions;
 mod doctor;
+mod entry;
 mod files;
 mod grid;
 mod info;

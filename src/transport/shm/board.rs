@@ -10,20 +10,26 @@
 //! that each keeps in its place. The writer looks at these when its slots are used up, so mostly never: who takes part in
 //! a call in which all wait for all has passed the calls before it.
 
-use super::copy;
 use super::cores::{Cores, Mark};
 use super::mapping::Mapping;
+use super::memfd;
 use super::segment::Segment;
+use super::words::{Area, AtomicU64, Ordering};
+use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 /// The most bytes of one post.
-pub const LONGEST: usize = 16 << 10;
+pub(crate) const LONGEST: usize = match () {
+    _ if cfg!(loom) => 16,
+    _ if cfg!(miri) => 512,
+    _ => 16 << 10,
+};
 /// The most bytes that are [shared](Board::share) after a post: a part of a result, and there are at least two members.
 const PART: usize = LONGEST / 2 + 128;
 /// Calls that a member can be ahead of another.
-pub const SLOTS: usize = 8;
+pub(crate) const SLOTS: usize = if cfg!(test) { 2 } else { 8 };
 /// Boards that one rank can take part in.
 pub(super) const BOARDS: usize = 32;
 
@@ -46,7 +52,7 @@ const SLOT: usize = PART_BYTES + PART;
 const READY: usize = 4096;
 /// Bytes of a place: whole pages.
 pub(super) const PLACE: usize = (FIRST + SLOTS * SLOT).next_multiple_of(4096);
-const _: () = assert!((SLOT / 64) % 2 == 1 && SLOT.is_multiple_of(64) && PLACE <= 256 << 10);
+const _: () = assert!(cfg!(loom) || (SLOT / 64) % 2 == 1 && SLOT.is_multiple_of(64) && PLACE <= 256 << 10);
 
 /// Looks at a flag in a row, before anything else is done.
 const EAGER: u32 = 100;
@@ -57,18 +63,18 @@ const SHARED: Duration = Duration::from_micros(1);
 
 /// What a rank does in a call, in few words: these must be the same at all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Post {
+pub(crate) struct Post {
     /// The operation.
-    pub code: u8,
+    pub(crate) code: u8,
     /// Of its arguments.
-    pub hash: u64,
+    pub(crate) hash: u64,
     /// Of all calls before it.
-    pub past: u64,
+    pub(crate) past: u64,
 }
 
 /// What a look at a member's slot shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub(crate) enum Look {
     /// It has not come to this call.
     Nothing,
     /// Its post.
@@ -86,22 +92,25 @@ pub struct Boards {
     /// The ranks of our node, and the memory of those that we have mapped, with where its places begin.
     mates: Vec<(u32, Option<Memory>)>,
     mine: usize,
+    /// The file of our own, whose places get their memory when they are used.
+    file: Arc<File>,
     /// Our places that are free, as bits.
     free: Arc<AtomicU32>,
+    /// By place: the ticket for which no board was made yet, or 0.
+    given: [u64; BOARDS],
     generation: u64,
     spins: bool,
 }
 
 /// One member's place.
-struct Place {
-    map: Arc<Mapping>,
-    at: usize,
+pub(super) struct Place {
+    area: Area,
     /// What stands there; something else once the member needs this board no more.
     generation: u64,
 }
 
 /// The members' places: who posts, who reads, and when a slot is used again is told at the top of the file.
-pub struct Board {
+pub(crate) struct Board {
     /// By rank in the communicator.
     places: Vec<Place>,
     mine: usize,
@@ -134,10 +143,10 @@ fn split(ticket: u64) -> (usize, u64) {
 
 impl Boards {
     /// Of the rank `mine` of its node's, whose memory is `segment`. `spins`: there is a core for each.
-    pub(super) fn new(mates: &[u32], mine: usize, segment: &Segment, spins: bool) -> Self {
+    pub(super) fn new(mates: &[u32], mine: usize, segment: &Segment, file: Arc<File>, spins: bool) -> Self {
         let mates = mates.iter().map(|rank| (*rank, None)).collect();
         let free = Arc::new(AtomicU32::new(u32::MAX));
-        let mut this = Self { mates, mine, free, generation: 0, spins };
+        let mut this = Self { mates, mine, file, free, given: [0; BOARDS], generation: 0, spins };
         this.add(mine, segment);
         this
     }
@@ -148,12 +157,17 @@ impl Boards {
     }
 
     /// A place of ours for a new board, cleared: the number to tell its other members, never 0. The first is the same
-    /// at all ranks. None when all are in use.
-    pub fn ticket(&mut self) -> Option<u64> {
+    /// at all ranks. None when all are in use, or there is no memory for one more (never for the first).
+    pub(crate) fn ticket(&mut self) -> Option<u64> {
         let index = self.free.load(Ordering::Acquire).trailing_zeros();
         let generation = self.generation + 1;
         let place = self.place(self.mine, index as usize, generation)?;
-        (0..SLOTS as u64).for_each(|i| place.map.populate_range((place.at + slot(i)) & !4095, READY));
+        let first = self.mates[self.mine].1.as_ref()?.1;
+        if let Err(e) = memfd::allocate(&self.file, first + index as usize * PLACE, PLACE) {
+            tracing::debug!("no memory for one more board: {e}");
+            return None;
+        }
+        (0..SLOTS as u64).for_each(|i| place.area.populate(slot(i), READY));
         self.free.fetch_and(!(1 << index), Ordering::Relaxed);
         self.generation = generation;
         // Seen by others when they hear of the ticket.
@@ -162,67 +176,61 @@ impl Boards {
             place.slot(slot, word).store(0, Ordering::Relaxed);
         }
         place.count(GENERATION).store(generation, Ordering::Release);
-        Some(generation << 8 | u64::from(index))
+        let ticket = generation << 8 | u64::from(index);
+        self.given[index as usize] = ticket;
+        Some(ticket)
     }
 
     /// Takes a ticket back for which no board was made.
-    pub fn take_back(&mut self, ticket: u64) {
-        let (index, generation) = split(ticket);
+    pub(crate) fn take_back(&mut self, ticket: u64) {
         // Who got none may say so, too.
-        if index < BOARDS && generation > 0 {
+        let (index, _) = split(ticket);
+        if ticket != 0 && self.given.get(index) == Some(&ticket) {
+            self.given[index] = 0;
             self.free.fetch_or(1 << index, Ordering::Relaxed);
         }
     }
 
     /// The board of these members, by rank and ticket, of which we are one. None if not all are on our node: then so it
-    /// is for each of them.
-    pub fn board(&self, members: &[(u32, u64)]) -> Option<Board> {
+    /// is for each of them; and none if our ticket is used up, as a place has one writer.
+    pub(crate) fn board(&mut self, members: &[(u32, u64)]) -> Option<Board> {
         let (ours, _) = self.mates[self.mine];
         let mine = members.iter().position(|(rank, _)| *rank == ours)?;
+        let (index, ticket) = (split(members[mine].1).0, members[mine].1);
+        if ticket == 0 || self.given.get(index) != Some(&ticket) {
+            return None;
+        }
         let place = |(rank, ticket): &(u32, u64)| {
             let (index, generation) = split(*ticket);
             self.place(self.mates.binary_search_by_key(rank, |(r, _)| *r).ok()?, index, generation)
         };
         let places: Vec<Place> = members.iter().map(place).collect::<Option<_>>()?;
-        let (index, _) = split(members[mine].1);
+        self.given[index] = 0;
         let free = Arc::clone(&self.free);
-        Some(Board {
-            places,
-            mine,
-            posted: [0; SLOTS],
-            passed: 0,
-            index,
-            free,
-            spins: self.spins,
-            patience: PAUSES,
-            cores: Cores::default(),
-        })
+        Some(Board::new(places, mine, index, free, self.spins))
     }
 
     fn place(&self, mate: usize, index: usize, generation: u64) -> Option<Place> {
         let (map, first) = self.mates.get(mate)?.1.as_ref()?;
-        let at = first + index * PLACE;
-        (index < BOARDS && at + PLACE <= map.len()).then(|| Place { map: Arc::clone(map), at, generation })
+        let area = Area::new(map, first + index * PLACE, PLACE)?;
+        (index < BOARDS).then(|| Place::new(area, generation))
     }
 }
 
 impl Place {
+    pub(super) fn new(area: Area, generation: u64) -> Self {
+        Self { area, generation }
+    }
+
     fn count(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at < PLACE && at.is_multiple_of(8));
-        // SAFETY: inside the place, which begins at a page of a mapping that this value keeps (`Boards::place`); all
-        // processes touch these words as atomics only.
-        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(self.at + at).cast()) }
+        // SAFETY: inside the place, which is PLACE bytes of a mapping (`Boards::place`); all processes touch these words as
+        // atomics only.
+        unsafe { self.area.word(at) }
     }
 
     fn slot(&self, sequence: u64, word: usize) -> &AtomicU64 {
         self.count(slot(sequence) + word)
-    }
-
-    /// Of what stands in the slot from `what` on: `BYTES` or `PART_BYTES`.
-    fn bytes(&self, sequence: u64, what: usize) -> *mut u8 {
-        debug_assert!(what < SLOT);
-        // SAFETY: inside the place, and so inside the mapping (`Boards::place`).
-        unsafe { self.map.as_mut_ptr().add(self.at + slot(sequence) + what) }
     }
 }
 
@@ -242,13 +250,25 @@ fn flag(sequence: u64, code: u8) -> u64 {
 }
 
 impl Board {
+    /// Of these places, of which `mine` is ours: the `index`-th of its rank, given back to `free`.
+    pub(super) fn new(
+        places: Vec<Place>,
+        mine: usize,
+        index: usize,
+        free: Arc<AtomicU32>,
+        spins: bool,
+    ) -> Self {
+        let cores = Cores::default();
+        Self { places, mine, posted: [0; SLOTS], passed: 0, index, free, spins, patience: PAUSES, cores }
+    }
+
     /// The number of members.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.places.len()
     }
 
     /// Whether our slot for call `sequence` can be written; else who may still read it.
-    pub fn room(&mut self, sequence: u64) -> Result<(), usize> {
+    pub(crate) fn room(&mut self, sequence: u64) -> Result<(), usize> {
         let posted = self.posted[turn(sequence)];
         if posted <= self.passed {
             return Ok(());
@@ -270,13 +290,13 @@ impl Board {
     ///
     /// # Panics
     /// When there are more than [`LONGEST`] bytes.
-    pub fn post(&mut self, sequence: u64, post: Post, bytes: Option<&[u8]>) {
+    pub(crate) fn post(&mut self, sequence: u64, post: Post, bytes: Option<&[u8]>) {
         let place = &self.places[self.mine];
         if let Some(bytes) = bytes {
             assert!(bytes.len() <= LONGEST, "{} bytes on a board", bytes.len());
             // SAFETY: there is room for LONGEST bytes in the slot. Nobody reads them: all have passed the call that
             // they were of (`room`), and the flag does not name this one yet.
-            unsafe { copy::copy(bytes.as_ptr(), place.bytes(sequence, BYTES), bytes.len()) };
+            unsafe { place.area.write(slot(sequence) + BYTES, bytes.as_ptr(), bytes.len()) };
         }
         place.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
         place.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
@@ -286,7 +306,7 @@ impl Board {
 
     /// What `member` shows in call `sequence`.
     #[inline]
-    pub fn look(&self, member: usize, sequence: u64) -> Look {
+    pub(crate) fn look(&self, member: usize, sequence: u64) -> Look {
         let Some(place) = self.places.get(member) else { return Look::Nothing };
         let seen = place.slot(sequence, FLAG).load(Ordering::Acquire);
         match (seen >> 8).cmp(&(sequence + 1)) {
@@ -302,7 +322,7 @@ impl Board {
 
     /// Looks a few times in a row, where ranks have cores of their own.
     #[inline]
-    pub fn watch(&self, member: usize, sequence: u64) -> Look {
+    pub(crate) fn watch(&self, member: usize, sequence: u64) -> Look {
         let mut seen = self.look(member, sequence);
         if self.spins && self.patience > 0 {
             for _ in 0..EAGER {
@@ -317,7 +337,7 @@ impl Board {
 
     /// Waits a moment, for the `turn`-th time: pauses at first, if there are cores enough, then gives the core away.
     #[inline]
-    pub fn idle(&mut self, turn: u32) {
+    pub(crate) fn idle(&mut self, turn: u32) {
         if self.spins && turn < self.patience {
             return std::hint::spin_loop();
         }
@@ -342,32 +362,29 @@ impl Board {
     ///
     /// # Panics
     /// When this ends behind [`LONGEST`] bytes.
-    pub fn read(&self, member: usize, sequence: u64, at: usize, out: &mut [u8]) {
+    pub(crate) fn read(&self, member: usize, sequence: u64, at: usize, out: &mut [u8]) {
         assert!(at <= LONGEST && out.len() <= LONGEST - at, "{} bytes from a board at {at}", out.len());
         // SAFETY: LONGEST bytes are in the slot, and `out` is ours. The member leaves them alone until we have passed
         // this call; should it not, we read other bytes.
-        unsafe {
-            let from = self.places[member].bytes(sequence, BYTES).add(at);
-            copy::copy(from, out.as_mut_ptr(), out.len());
-        }
+        unsafe { self.places[member].area.read(slot(sequence) + BYTES + at, out.as_mut_ptr(), out.len()) };
     }
 
     /// Shows `part`, our part of a result, in a call in which we have posted.
     ///
     /// # Panics
     /// When it is longer than a member's share of [`LONGEST`] bytes can be.
-    pub fn share(&mut self, sequence: u64, part: &[u8]) {
+    pub(crate) fn share(&mut self, sequence: u64, part: &[u8]) {
         assert!(part.len() <= PART, "{} bytes of a part on a board", part.len());
         let place = &self.places[self.mine];
         // SAFETY: there is room for PART bytes in the slot. Nobody reads them: all have passed the call that they were of
         // (`room`, before the post), and the flag does not name this one yet.
-        unsafe { copy::copy(part.as_ptr(), place.bytes(sequence, PART_BYTES), part.len()) };
+        unsafe { place.area.write(slot(sequence) + PART_BYTES, part.as_ptr(), part.len()) };
         place.slot(sequence, SHARED_FLAG).store(sequence + 1, Ordering::Release);
     }
 
     /// Whether `member` shows its part in call `sequence`.
     #[inline]
-    pub fn has_shared(&self, member: usize, sequence: u64) -> bool {
+    pub(crate) fn has_shared(&self, member: usize, sequence: u64) -> bool {
         let flag = |place: &Place| place.slot(sequence, SHARED_FLAG).load(Ordering::Acquire);
         self.places.get(member).is_some_and(|place| flag(place) == sequence + 1)
     }
@@ -376,28 +393,28 @@ impl Board {
     ///
     /// # Panics
     /// When this is longer than a part can be.
-    pub fn read_part(&self, member: usize, sequence: u64, out: &mut [u8]) {
+    pub(crate) fn read_part(&self, member: usize, sequence: u64, out: &mut [u8]) {
         assert!(out.len() <= PART, "{} bytes of a part from a board", out.len());
-        let from = self.places[member].bytes(sequence, PART_BYTES);
+        let place = &self.places[member];
         // SAFETY: PART bytes are in the slot, and `out` is ours. As for what is posted, the member leaves them alone.
-        unsafe { copy::copy(from, out.as_mut_ptr(), out.len()) };
+        unsafe { place.area.read(slot(sequence) + PART_BYTES, out.as_mut_ptr(), out.len()) };
     }
 
     /// All members have come to call `sequence`.
-    pub fn met(&mut self, sequence: u64) {
+    pub(crate) fn met(&mut self, sequence: u64) {
         self.passed = self.passed.max(sequence);
     }
 
     /// We will read nothing more of the calls below `next`.
     #[inline]
-    pub fn pass(&mut self, next: u64) {
+    pub(crate) fn pass(&mut self, next: u64) {
         // Release: what we read was read before.
         self.places[self.mine].count(PASSED).store(next, Ordering::Release);
     }
 
     /// Whether no member will read our place again, if we make no more calls: all have passed what we have passed, or
     /// need this board no more themselves.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         let ours = self.places[self.mine].count(PASSED).load(Ordering::Relaxed);
         self.places.iter().all(|place| {
             let passed = place.count(PASSED).load(Ordering::Acquire);
@@ -413,22 +430,26 @@ impl Drop for Board {
 }
 
 #[cfg(test)]
-mod tests {
+#[cfg(not(loom))]
+pub(super) mod tests {
     use super::*;
 
     /// Two ranks of one node, in one process.
-    fn two() -> [Boards; 2] {
-        let segments = [5, 6].map(|nonce| Segment::create(2, nonce).unwrap().0);
-        let mut boards = [0, 1].map(|i| Boards::new(&[3, 7], i, &segments[i], false));
-        boards[0].add(1, &segments[1]);
-        boards[1].add(0, &segments[0]);
+    pub(in super::super) fn two() -> [Boards; 2] {
+        let segments = [5, 6].map(|nonce| Segment::create(2, nonce).unwrap());
+        let mut boards = [0, 1].map(|i| {
+            let (segment, file) = &segments[i];
+            Boards::new(&[3, 7], i, segment, Arc::clone(file), false)
+        });
+        boards[0].add(1, &segments[1].0);
+        boards[1].add(0, &segments[0].0);
         boards
     }
 
-    fn board(boards: &mut [Boards; 2]) -> [Board; 2] {
+    pub(in super::super) fn board(boards: &mut [Boards; 2]) -> [Board; 2] {
         let tickets = boards.each_mut().map(|b| b.ticket().unwrap());
         // The second rank first.
-        boards.each_ref().map(|b| b.board(&[(7, tickets[1]), (3, tickets[0])]).unwrap())
+        boards.each_mut().map(|b| b.board(&[(7, tickets[1]), (3, tickets[0])]).unwrap())
     }
 
     const POST: Post = Post { code: 3, hash: 99, past: 98 };
@@ -487,6 +508,37 @@ mod tests {
         }
     }
 
+    /// Of one ticket there is one board: two would write to the same slots while others read them.
+    #[test]
+    fn a_ticket_is_good_for_one_board() {
+        let mut boards = two();
+        let tickets = boards.each_mut().map(|b| b.ticket().unwrap());
+        let members = [(3, tickets[0]), (7, tickets[1])];
+        let first = boards[0].board(&members).unwrap();
+        assert!(boards[0].board(&members).is_none(), "a second board for one ticket");
+        drop(first);
+        assert!(boards[0].board(&members).is_none(), "the ticket of a board that is gone");
+        boards[1].take_back(tickets[1]);
+        assert!(boards[1].board(&members).is_none(), "a ticket that was taken back");
+        assert!(boards[0].board(&[(3, 1 << 8 | 5), (7, tickets[1])]).is_none(), "a ticket never given");
+    }
+
+    /// A ticket that is out of use takes no place from the board that has it now.
+    #[test]
+    fn an_old_ticket_frees_nothing() {
+        let mut boards = two();
+        let old = boards[0].ticket().unwrap();
+        boards[0].take_back(old);
+        let new = boards[0].ticket().unwrap();
+        let free = boards[0].free.load(Ordering::Relaxed);
+        boards[0].take_back(old);
+        assert_eq!(boards[0].free.load(Ordering::Relaxed), free);
+        let theirs = boards[1].ticket().unwrap();
+        let _board = boards[0].board(&[(3, new), (7, theirs)]).unwrap();
+        boards[0].take_back(new);
+        assert_eq!(boards[0].free.load(Ordering::Relaxed), free, "its board is in use");
+    }
+
     #[test]
     fn places_come_back_when_nobody_looks_at_them() {
         let mut boards = two();
@@ -507,7 +559,7 @@ mod tests {
         drop(b);
         let ticket = boards[1].ticket().unwrap();
         // What stood there is gone.
-        let [a, _b] = boards.each_ref().map(|b| b.board(&[(3, again), (7, ticket)]).unwrap());
+        let [a, _b] = boards.each_mut().map(|b| b.board(&[(3, again), (7, ticket)]).unwrap());
         assert_eq!([0, 1].map(|m| a.look(m, 0)), [Look::Nothing; 2]);
         boards[0].take_back(again);
         let free = boards[0].free.load(Ordering::Relaxed);

@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::fs::File;
 
 /// Bytes of the chunk: it stays in the cache.
-const SIZE: usize = 1 << 20;
+const SIZE: usize = 16 * PART;
 /// The longest part.
-pub(super) const PART: usize = 64 << 10;
+pub(super) const PART: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 /// Pieces begin at multiples of this.
 const ALIGN: usize = 64;
-/// Pieces under way at once.
-const PIECES: usize = 1024;
+/// Fewer ranks of a node than this get as many entries for pieces as this many.
+const RANKS_LEAST: usize = if cfg!(test) { 1 } else { 64 };
 
 /// A piece of the chunk, until its reader has read it.
 #[derive(Clone, Copy, Debug)]
@@ -34,19 +34,23 @@ pub(super) struct Bounce {
     /// Where the next piece begins, and how many bytes before it are in use.
     next: usize,
     used: usize,
+    /// One for each reader of a piece. Its capacity is enough for all ranks of the node to read as many of the longest
+    /// pieces as the chunk holds.
     pieces: VecDeque<Piece>,
 }
 
 impl Bounce {
-    pub(super) fn new() -> std::io::Result<Self> {
-        let (file, map) = memfd::fresh("circulant-bounce", SIZE)?;
-        Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(PIECES) })
+    /// Of the endpoint `owner`, for pieces that as many as `ranks` read.
+    pub(super) fn new(owner: u64, ranks: usize) -> std::io::Result<Self> {
+        let (file, map) = memfd::fresh("bounce", owner, SIZE)?;
+        let most = ranks.max(RANKS_LEAST) * (SIZE / PART);
+        Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(most) })
     }
 
     /// Where a piece of `len` bytes would begin, if there is room for it and `readers` now.
     pub(super) fn room(&self, len: usize, readers: usize) -> Option<usize> {
         let (start, whole) = self.place(len)?;
-        (self.used + whole <= SIZE && self.pieces.len() + readers <= PIECES).then_some(start)
+        (self.used + whole <= SIZE && self.pieces.len() + readers <= self.pieces.capacity()).then_some(start)
     }
 
     /// Start of the piece, and its bytes with the padding before it.
@@ -103,12 +107,31 @@ impl Bounce {
 mod tests {
     use super::*;
 
+    /// However many ranks a node has, they can all read the same, and the next piece while they do.
+    #[test]
+    fn there_is_room_for_all_ranks_of_a_node() {
+        let many = super::super::segment::RANKS_MAX;
+        for ranks in
+            [1, 2, 63, 64, 65, 1024, 1025, 1026, 2000, many].into_iter().filter(|n| *n < 70 || !cfg!(miri))
+        {
+            let mut bounce = Bounce::new(7, ranks).unwrap();
+            for turn in 0..SIZE / PART {
+                assert!(bounce.room(PART, ranks).is_some(), "{ranks} ranks, piece {turn}");
+                bounce.take(PART, 0, 1);
+                (1..ranks).for_each(|place| bounce.also(place, 1));
+            }
+            assert_eq!(bounce.room(1, ranks), None, "the chunk is full");
+            bounce.give_back(|_| Some(1));
+            assert_eq!((bounce.used, bounce.pieces.len()), (0, 0));
+        }
+    }
+
     #[test]
     fn pieces_never_overlap_and_all_come_back() {
-        let mut bounce = Bounce::new().unwrap();
+        let mut bounce = Bounce::new(7, 5).unwrap();
         let mut live: VecDeque<(usize, usize, u64)> = VecDeque::new();
         let (mut seed, mut refused) = (12345u64, 0);
-        for i in 1..20_000u64 {
+        for i in 1..if cfg!(miri) { 200 } else { 20_000u64 } {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let len = 1 + usize::try_from(seed >> 33).unwrap() % PART;
             match bounce.room(len, 1) {
@@ -129,17 +152,18 @@ mod tests {
                 }
             }
         }
-        assert!(refused > 100);
+        assert!(refused > 5);
         bounce.give_back(|_| Some(u64::MAX));
         assert_eq!((bounce.used, bounce.pieces.len()), (0, 0));
         // Two read the same copy: it stays until both have.
-        bounce.take(1000, 3, 1);
+        bounce.take(PART - 24, 3, 1);
         bounce.also(4, 1);
         bounce.give_back(|place| (place == 3).then_some(9));
-        assert_eq!(bounce.used, 1024);
+        assert_eq!(bounce.used, PART);
         bounce.give_back(|_| Some(9));
         assert_eq!(bounce.used, 0);
         assert!(bounce.room(PART + 1, 1).is_none() && bounce.room(usize::MAX, 1).is_none());
-        assert!(bounce.room(1, PIECES).is_some() && bounce.room(1, PIECES + 1).is_none());
+        let most = bounce.pieces.capacity();
+        assert!(bounce.room(1, most).is_some() && bounce.room(1, most + 1).is_none());
     }
 }

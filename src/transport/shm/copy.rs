@@ -9,8 +9,8 @@ const CACHE_MAX: usize = 48 << 20;
 /// Copies of at least this many bytes go round the cache: where all ranks of a node receive as many, none would find
 /// them there anyhow, and to fetch what is about to be overwritten costs memory a third more.
 pub(super) fn threshold(ranks: usize) -> usize {
-    // SAFETY: asks for a number only.
-    let cache = unsafe { libc::sysconf(libc::_SC_LEVEL3_CACHE_SIZE) };
+    // SAFETY: asks for a number only; Miri does not know it.
+    let cache = if cfg!(miri) { 0 } else { unsafe { libc::sysconf(libc::_SC_LEVEL3_CACHE_SIZE) } };
     let cache = usize::try_from(cache).ok().filter(|n| *n > 0).unwrap_or(32 << 20).min(CACHE_MAX);
     (cache / ranks.max(1)).max(2 << 20)
 }
@@ -87,12 +87,13 @@ unsafe fn by_vectors(from: *const u8, to: *mut u8, len: usize) {
 /// # Safety
 /// As there.
 pub(super) unsafe fn around_the_cache(from: *const u8, to: *mut u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
+    // Miri knows no streaming stores.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: passed on.
     unsafe {
         stream(from, to, len);
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     // SAFETY: passed on.
     unsafe {
         std::ptr::copy_nonoverlapping(from, to, len);
@@ -101,7 +102,7 @@ pub(super) unsafe fn around_the_cache(from: *const u8, to: *mut u8, len: usize) 
 
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{__m128i, _mm_sfence, _mm_stream_si128};
     const LINE: usize = 64;
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn it_copies_all_and_nothing_else() {
         let from: Vec<u8> = (0..1000u32).map(|i| i.to_le_bytes()[0] ^ 0x5A).collect();
-        for start in 0..70 {
+        for start in (0..70).step_by(if cfg!(miri) { 23 } else { 1 }) {
             for len in [0, 1, 15, 63, 64, 65, 127, 128, 300, 777] {
                 let mut to = vec![7u8; 1000];
                 // SAFETY: both vectors are long enough.
@@ -148,6 +149,7 @@ mod tests {
 
     /// At every distance within a page, on both sides of what is avoided.
     #[test]
+    #[cfg_attr(miri, ignore = "many bytes, and no more than the other test shows")]
     fn it_copies_all_at_any_distance() {
         let from: Vec<u8> = (0..20_000u32).map(|i| (i % 251).to_le_bytes()[0]).collect();
         let mut to = vec![7u8; 30_000];

@@ -19,6 +19,7 @@ use super::{
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::collections::VecDeque;
 use std::fs::File;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Puts of at most this many bytes go through the ring: there each cache line is passed on twice.
@@ -28,7 +29,7 @@ const EAGER: usize = 4096 + 64;
 /// Segments of one put.
 pub(super) const GATHER: usize = 16;
 /// Puts through rings that are not yet said to be done.
-const INJECTED: usize = 1024;
+const INJECTED: usize = if cfg!(test) { 4 } else { 1024 };
 /// Idle turns before a rank gives its core away, where nobody else wants it.
 const SPINS: u32 = 100;
 /// Who gets the core back later than this has given it to somebody.
@@ -39,7 +40,7 @@ const DEFERRED: u32 = 8;
 const LOOK: u32 = 64;
 
 /// The shared memory of one rank; see the [module](super).
-pub struct Shm {
+pub(crate) struct Shm {
     rank: u32,
     mates: Vec<u32>,
     mine: usize,
@@ -57,8 +58,8 @@ pub struct Shm {
     /// Whose turn it is.
     turn: usize,
     injected: VecDeque<u64>,
-    /// For puts from memory that is not shared, with its number; made when it is first needed.
-    bounce: Option<(u32, Bounce)>,
+    /// For puts from memory that is not shared; made when it is first needed.
+    bounce: Option<Bounce>,
     /// Those puts, until all their bytes are on their way.
     streams: Streams,
     /// For bytes that are handed over and do not land.
@@ -76,7 +77,7 @@ pub struct Shm {
     boards: Boards,
     /// What peers map; after all that points into it.
     segment: Segment,
-    _file: File,
+    _file: Arc<File>,
 }
 
 impl std::fmt::Debug for Shm {
@@ -99,7 +100,7 @@ impl Shm {
     ///
     /// # Errors
     /// When the system has none, or we are not among the mates.
-    pub fn open(options: &Options<'_>) -> Result<Self> {
+    pub(crate) fn open(options: &Options<'_>) -> Result<Self> {
         let (rank, mates) = (options.rank, options.mates.to_vec());
         let Ok(mine) = mates.binary_search(&rank) else {
             return Err(argument(format!("rank {rank} is not on its own node")));
@@ -153,7 +154,7 @@ impl Shm {
             patience: SPINS,
             wait,
             closed: false,
-            boards: Boards::new(&mates, mine, &segment, wait == Wait::Spin),
+            boards: Boards::new(&mates, mine, &segment, Arc::clone(&file), wait == Wait::Spin),
             segment,
             mates,
             _file: file,
@@ -161,7 +162,7 @@ impl Shm {
     }
 
     /// The ranks of our node, with us.
-    pub fn mates(&self) -> &[u32] {
+    pub(crate) fn mates(&self) -> &[u32] {
         &self.mates
     }
 
@@ -169,7 +170,7 @@ impl Shm {
     ///
     /// # Errors
     /// When it cannot be mapped, and why.
-    pub fn reach(&mut self, peer: u32, address: &[u8]) -> Result<()> {
+    pub(crate) fn reach(&mut self, peer: u32, address: &[u8]) -> Result<()> {
         self.attach(peer, address).map(|_| ())
     }
 
@@ -180,7 +181,7 @@ impl Shm {
     ///
     /// # Errors
     /// When there is a range of that key.
-    pub unsafe fn register_as(
+    pub(crate) unsafe fn register_as(
         &mut self,
         ptr: *mut u8,
         len: usize,
@@ -427,10 +428,15 @@ unsafe impl Transport for Shm {
         if p.connected {
             return Err(argument(format!("rank {peer} is connected already")));
         }
+        p.claim(self.mine).map_err(|e| {
+            Error::new(ErrorKind::Transport, format!("its memory has no ring for us: {e}"))
+                .with_peer(peer as usize)
+                .over("shm")
+                .help(memfd::remedy(&e))
+        })?;
         let record = Record { kind: Kind::Hello, segments: 0, len: hello.len(), word: 0, key: 0, address: 0 };
         p.writer.push(&record, &[(hello.as_ptr(), hello.len())]).map_err(|_| senseless(peer))?;
         p.connected = true;
-        p.segment.contact(self.mine);
         self.readers.push(i);
         Ok(())
     }
@@ -449,7 +455,7 @@ unsafe impl Transport for Shm {
         if self.closed {
             return None;
         }
-        memfd::fresh("circulant-arena", len)
+        memfd::fresh("arena", self.address.nonce, len)
             .map_err(|e| tracing::debug!("an arena of {len} bytes is not shared: {e}"))
             .ok()
     }

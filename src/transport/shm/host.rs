@@ -7,13 +7,13 @@ use std::io::Read;
 
 /// How to open a [`Shm`](super::Shm).
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
+pub(crate) struct Options<'a> {
     /// Our rank.
-    pub rank: u32,
+    pub(crate) rank: u32,
     /// The ranks of our node, sorted, with us.
-    pub mates: &'a [u32],
+    pub(crate) mates: &'a [u32],
     /// How to wait; `None`: spin for a while if there are enough cores.
-    pub wait: Option<Wait>,
+    pub(crate) wait: Option<Wait>,
 }
 
 /// What tells this machine, and its space of process numbers, from others.
@@ -28,7 +28,7 @@ pub fn host() -> u64 {
 }
 
 /// The name of this machine.
-pub fn name() -> String {
+pub(crate) fn name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
         "" => "unknown".to_owned(),

@@ -6,7 +6,9 @@
 //! than to make small pages present. Readers profit too, if the file lies in their memory as it lies on its pages: so
 //! mappings begin at borders of huge pages.
 
+use super::memfd;
 use rustix::fd::{AsRawFd, BorrowedFd};
+use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -66,62 +68,79 @@ impl Mapping {
     }
 
     /// Its first byte.
-    pub fn as_mut_ptr(&self) -> *mut u8 {
+    pub(crate) fn as_mut_ptr(&self) -> *mut u8 {
         self.base
     }
 
     /// Its length in bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none: never.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Makes all pages of a fresh file present, huge ones if `huge` says so and there are some. Nobody else may know the
-    /// file yet.
-    pub(super) fn populate(&self, huge: bool) {
+    /// Makes all pages of a fresh file present, which nobody else may know yet; huge ones if `huge` says so and there are
+    /// some.
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub(super) fn populate(&self, file: &File, huge: bool) -> io::Result<()> {
         if huge {
-            self.advise(0, self.len, libc::MADV_HUGEPAGE);
-            let whole = self.len / HUGE * HUGE;
-            // Many at once: the kernel interrupts all processors once per call.
-            for at in (0..whole).step_by(AT_ONCE) {
-                let n = AT_ONCE.min(whole - at);
-                for page in (at..at + n).step_by(HUGE) {
-                    // SAFETY: inside the mapping, which may be written; nobody else knows it.
-                    unsafe { self.base.add(page).write_volatile(0) };
-                }
-                let begun = Instant::now();
-                if !self.advise(at, n, libc::MADV_COLLAPSE) || begun.elapsed() > SLOW {
-                    break;
-                }
-            }
+            self.make_huge(file)?;
         }
-        if !self.advise(0, self.len, libc::MADV_POPULATE_WRITE) {
-            for at in (0..self.len).step_by(PAGE) {
-                // SAFETY: as above.
-                unsafe { self.base.add(at).write_volatile(0) };
-            }
+        let Err(e) = self.advise(0, self.len, libc::MADV_POPULATE_WRITE) else { return Ok(()) };
+        // This says why there are no pages, or gets them where the kernel is too old (before Linux 5.14) for the other.
+        memfd::allocate(file, 0, self.len)?;
+        if e.raw_os_error() != Some(libc::EINVAL) {
+            return Err(e);
         }
+        (0..self.len).step_by(PAGE).for_each(|at| self.touch(at));
+        Ok(())
     }
 
-    /// Makes the pages of `len` bytes from `at` present, as advice: who meets no page is slower, not wrong.
+    /// Asks for huge pages.
+    fn make_huge(&self, file: &File) -> io::Result<()> {
+        // Advice: small pages do, too.
+        let _ = self.advise(0, self.len, libc::MADV_HUGEPAGE);
+        let whole = self.len / HUGE * HUGE;
+        // Many at once: the kernel interrupts all processors once per call.
+        for at in (0..whole).step_by(AT_ONCE) {
+            let n = AT_ONCE.min(whole - at);
+            for page in (at..at + n).step_by(HUGE) {
+                memfd::allocate(file, page, PAGE)?;
+                self.touch(page);
+            }
+            let begun = Instant::now();
+            if self.advise(at, n, libc::MADV_COLLAPSE).is_err() || begun.elapsed() > SLOW {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes to the page at `at` of a fresh file, for which there is memory.
+    fn touch(&self, at: usize) {
+        debug_assert!(at < self.len);
+        // SAFETY: inside the mapping, which may be written; nobody else knows it.
+        unsafe { self.base.add(at).write_volatile(0) };
+    }
+
+    /// Makes the pages of `len` bytes from `at` present, as advice: a page that is not is met when it is first used.
     pub(super) fn populate_range(&self, at: usize, len: usize) {
         let at = at.min(self.len);
-        self.advise(at, len.min(self.len - at), libc::MADV_POPULATE_WRITE);
+        let _ = self.advise(at, len.min(self.len - at), libc::MADV_POPULATE_WRITE);
     }
 
     /// Makes all pages present for reading.
     pub(super) fn populate_for_reading(&self) {
-        self.advise(0, self.len, libc::MADV_POPULATE_READ);
+        let _ = self.advise(0, self.len, libc::MADV_POPULATE_READ);
     }
 
-    fn advise(&self, at: usize, len: usize, advice: libc::c_int) -> bool {
+    fn advise(&self, at: usize, len: usize, advice: libc::c_int) -> io::Result<()> {
         debug_assert!(at + len <= self.len);
         // SAFETY: inside the mapping; none of these pieces of advice changes what stands in it.
-        unsafe { libc::madvise(self.base.wrapping_add(at).cast(), len, advice) == 0 }
+        match unsafe { libc::madvise(self.base.wrapping_add(at).cast(), len, advice) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
@@ -134,7 +153,6 @@ impl Drop for Mapping {
 
 #[cfg(test)]
 mod tests {
-    use super::super::memfd;
     use super::*;
     use std::os::fd::AsFd;
 
@@ -152,9 +170,9 @@ mod tests {
     fn all_see_the_same_bytes_on_any_pages() {
         for len in [1, PAGE, HUGE - 1, HUGE, 2 * HUGE, 2 * HUGE + 5] {
             for huge in [false, true] {
-                let file = memfd::create("test", len).unwrap();
+                let file = memfd::create("test", 7, len).unwrap();
                 let map = Mapping::new(file.as_fd(), len, true).unwrap();
-                map.populate(huge);
+                map.populate(&file, huge).unwrap();
                 assert!(len < HUGE || map.as_mut_ptr().addr().is_multiple_of(HUGE));
                 let other = Mapping::new(file.as_fd(), len, false).unwrap();
                 other.populate_for_reading();
@@ -171,7 +189,7 @@ mod tests {
                 assert!(huge_bytes(&map) <= len && huge_bytes(&other) <= huge_bytes(&map));
             }
         }
-        let file = memfd::create("test", PAGE).unwrap();
+        let file = memfd::create("test", 7, PAGE).unwrap();
         Mapping::new(file.as_fd(), 0, true).unwrap_err();
         Mapping::new(file.as_fd(), usize::MAX, true).unwrap_err();
     }

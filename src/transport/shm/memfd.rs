@@ -1,46 +1,110 @@
 //! Memory that other processes can map: files without a name, which end with the last who has them open. Nothing
 //! is left behind, however a process ends.
+//!
+//! *Whose it is* stands in the file's label, which the kernel shows and nobody can change: the nonce of the endpoint that
+//! made it. A process number and a descriptor may be another's by the time that they are used.
+//!
+//! *No page is touched that the kernel might refuse*, as this would be a signal (SIGBUS): memory is [allocated](allocate)
+//! first, where a refusal is an error.
 
 use super::mapping::Mapping;
 use rustix::fs::{
-    MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+    CWD, FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals,
+    fstat, ftruncate, memfd_create, readlinkat_raw,
 };
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
-/// A file of `len` zeroed bytes that can neither grow nor shrink any more.
-pub(super) fn create(name: &str, len: usize) -> io::Result<File> {
-    let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+/// A file of `len` zeroed bytes that can neither grow nor shrink any more, of the endpoint `owner`.
+pub(super) fn create(name: &str, owner: u64, len: usize) -> io::Result<File> {
+    // To go beyond this is a signal (SIGXFSZ).
+    if let Some(most) = getrlimit(Resource::Fsize).current.filter(|most| *most < len as u64) {
+        let why = format!("the limit on the size of files (ulimit -f) is {most} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    let label = format!("circulant-{name}-{owner:016x}");
+    let fd = memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&fd, len as u64)?;
     fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(File::from(fd))
 }
 
-/// Maps the file that process `pid` has open as `fd`. Only one that cannot shrink will do: bytes that a peer cuts
-/// off would end our process when we touch them.
-pub(super) fn open(pid: u32, fd: u32, write: bool) -> io::Result<Mapping> {
+/// Gets memory for `len` bytes of a file from `at` on. What stands there stays.
+pub(super) fn allocate(file: &File, at: usize, len: usize) -> io::Result<()> {
+    loop {
+        match fallocate(file, FallocateFlags::empty(), at as u64, len as u64) {
+            Err(Errno::INTR) => {}
+            // Not to be had beforehand, on systems that are not quite Linux.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// What to do when shared memory was refused.
+pub(super) fn remedy(e: &io::Error) -> &'static str {
+    match e.raw_os_error().map(Errno::from_raw_os_error) {
+        _ if e.kind() == io::ErrorKind::FileTooLarge => "ulimit -f unlimited",
+        Some(Errno::MFILE | Errno::NFILE) => "raise the limit on open files (ulimit -n)",
+        _ => {
+            "ask for less, or give more memory: the limits of the job's control group, of a container's /dev/shm, and \
+             vm.overcommit_memory with vm.overcommit_ratio count"
+        }
+    }
+}
+
+/// The file that process `pid` has open as `fd`, if it is of the endpoint `owner`. Only one that cannot shrink will do:
+/// bytes that a peer cuts off would end our process when we touch them.
+pub(super) fn file(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<File> {
     // On the stack: chunks are opened when first read from, in the midst of operations that allocate nothing.
-    let mut path = [0; 40];
-    let mut rest = path.as_mut_slice();
-    write!(rest, "/proc/{pid}/fd/{fd}")?;
-    let unused = rest.len();
-    let path = &path[..path.len() - unused];
+    let mut space = [0; 40];
+    let path = text(&mut space, format_args!("/proc/{pid}/fd/{fd}"))?;
     // Whatever stands there instead, opening it must not wait.
     let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let flags = flags | if write { OFlags::RDWR } else { OFlags::RDONLY };
-    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if !fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
         return Err(io::Error::other("the file may shrink"));
     }
+    if !is_of(&file, owner)? {
+        return Err(io::Error::other("the file is another endpoint's"));
+    }
+    Ok(file)
+}
+
+/// Whether the endpoint `owner` made this file.
+fn is_of(file: &File, owner: u64) -> io::Result<bool> {
+    let (mut space, mut end) = ([0; 40], [0; 40]);
+    let path = text(&mut space, format_args!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let end = text(&mut end, format_args!("-{owner:016x} (deleted)"))?;
+    let mut label = [std::mem::MaybeUninit::uninit(); 128];
+    let (label, _) = readlinkat_raw(CWD, path, &mut label)?;
+    Ok(label.starts_with(b"/memfd:circulant-") && label.ends_with(end))
+}
+
+/// What `words` come to, in `space`.
+fn text<'a>(space: &'a mut [u8], words: std::fmt::Arguments<'_>) -> io::Result<&'a [u8]> {
+    let all = space.len();
+    let mut rest = &mut *space;
+    rest.write_fmt(words)?;
+    let used = all - rest.len();
+    Ok(&space[..used])
+}
+
+/// Maps the [`file`].
+pub(super) fn open(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<Mapping> {
+    let file = file(pid, fd, owner, write)?;
     let len = usize::try_from(fstat(&file)?.st_size).map_err(io::Error::other)?;
     Mapping::new(file.as_fd(), len, write)
 }
 
-/// Such a file, mapped here, with all its pages present.
-pub(super) fn fresh(name: &str, len: usize) -> io::Result<(File, Mapping)> {
-    let file = create(name, len)?;
+/// Such a file of our own, the endpoint `owner`, mapped here, with all its pages present.
+pub(super) fn fresh(name: &str, owner: u64, len: usize) -> io::Result<(File, Mapping)> {
+    let file = create(name, owner, len)?;
     let map = Mapping::new(file.as_fd(), len, true)?;
-    map.populate(true);
+    map.populate(&file, true)?;
     Ok((file, map))
 }

@@ -7,6 +7,10 @@ use std::os::fd::AsRawFd;
 
 /// The number of no chunk: the bytes are in memory of the process alone.
 pub(super) const PRIVATE: u32 = u32::MAX;
+/// The number of the chunk through which such bytes go.
+pub(super) const BOUNCE: u32 = 0;
+/// Chunks that a peer keeps mapped. What is registered beyond goes as private memory does.
+pub(super) const CHUNKS_MAX: u32 = if cfg!(test) { 6 } else { 1 << 16 };
 
 #[derive(Debug)]
 struct Range {
@@ -35,14 +39,15 @@ pub(super) struct Memory {
     keys: Vec<Key>,
     /// Never given twice, so that a key for memory that is gone opens no other memory.
     next_key: u64,
-    next_chunk: u32,
+    /// How many numbers of chunks were given; none is given again.
+    chunks: u32,
 }
 
 impl Default for Memory {
     fn default() -> Self {
         let (ranges, free, keys) = (Vec::new(), Vec::new(), Vec::new());
         // So far from the end that they never get there.
-        Self { ranges, free, keys, next_key: random() >> 1, next_chunk: 0 }
+        Self { ranges, free, keys, next_key: random() >> 1, chunks: 0 }
     }
 }
 
@@ -71,7 +76,7 @@ impl Memory {
                 Err(i) => self.keys.insert(i, Key { key: remote.key, base: remote.base, start, len }),
             }
         }
-        let chunk = file.map(|file| (self.number(), file));
+        let chunk = file.and_then(|file| Some((self.number()?, file)));
         let range = Some(Range { start, len, key, chunk });
         let index = match self.free.pop() {
             Some(i) => {
@@ -86,11 +91,13 @@ impl Memory {
         Ok((Registration(index), remote))
     }
 
-    /// A number for a chunk, which no other has.
-    pub(super) fn number(&mut self) -> u32 {
-        let number = self.next_chunk;
-        self.next_chunk = (number + 1).min(PRIVATE - 1);
-        number
+    /// A number for a chunk, which no other has had.
+    fn number(&mut self) -> Option<u32> {
+        let number = self.chunks + 1;
+        (number < CHUNKS_MAX).then(|| {
+            self.chunks = number;
+            number
+        })
     }
 
     /// Ends one registration: puts to it are refused from now on.

@@ -18,30 +18,89 @@
 //! stands in the target is undefined as after any error.
 //!
 //! What a rank wrote to others' rings stays there when it ends, so that they hear its last words.
+//!
+//! The protocols of rings and boards are kept by this crate alone, so users reach none of them:
+//! ```compile_fail
+//! fn board(boards: &mut circulant::transport::shm::Boards) {
+//!     let _ = boards.ticket();
+//! }
+//! ```
+//! ```compile_fail
+//! use circulant::transport::shm::Board;
+//! ```
+//! ```compile_fail
+//! fn bytes(mapping: &circulant::transport::shm::Mapping) -> *mut u8 {
+//!     mapping.as_mut_ptr()
+//! }
+//! ```
+//! ```compile_fail
+//! use circulant::transport::shm::{Options, Shm};
+//! ```
+//! ```compile_fail
+//! let _ = circulant::transport::shm::endpoint(0, &[0]);
+//! ```
 
 mod board;
 mod bounce;
 mod copy;
 mod cores;
 mod endpoint;
+#[cfg(fuzzing)]
+mod fuzzing;
 mod host;
 mod inbound;
+#[cfg(not(miri))]
 mod mapping;
+#[cfg(miri)]
+#[path = "heap.rs"]
+mod mapping;
+#[cfg(miri)]
+use mapping as memfd;
+#[cfg(not(miri))]
 mod memfd;
 mod memory;
+#[cfg(loom)]
+mod models;
 mod peer;
 mod ring;
 mod segment;
 mod stream;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
+mod words;
 
-pub use board::{Board, Boards, LONGEST, Look, Post, SLOTS};
+pub use board::Boards;
+pub(crate) use board::{Board, LONGEST, Look, Post, SLOTS};
 pub(crate) use copy::{copy, copy_slice};
-pub use endpoint::Shm;
-pub use host::{Options, host, name};
+pub(crate) use endpoint::Shm;
+#[cfg(fuzzing)]
+pub use fuzzing::{fuzz_address, fuzz_ring};
+pub use host::host;
+pub(crate) use host::{Options, name};
 pub use mapping::Mapping;
 
 use super::{
     Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
 };
+use crate::error::Result;
+
+/// Whether shared memory can be had here. That other processes can map it shows only when there are some.
+///
+/// # Errors
+/// When the system has none for us, and what to do.
+pub fn available() -> Result<()> {
+    Shm::open(&Options { rank: 0, mates: &[0, 1], wait: None })?.close()
+}
+
+/// An endpoint of `rank`, whose node has the ranks `mates`, sorted.
+///
+/// # Safety
+/// Among processes that connect to each other's endpoints there is one for each rank, and all are of one
+/// version of this library.
+///
+/// # Errors
+/// When the system has no memory for it, or the rank is not among the mates.
+pub unsafe fn endpoint(rank: u32, mates: &[u32]) -> Result<Box<dyn Transport>> {
+    Ok(Box::new(Shm::open(&Options { rank, mates, wait: None })?))
+}

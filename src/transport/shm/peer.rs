@@ -3,12 +3,12 @@
 use super::copy;
 use super::mapping::Mapping;
 use super::memfd;
+use super::memory::CHUNKS_MAX;
 use super::ring::Writer;
 use super::segment::{Address, Segment};
 use crate::error::{Error, ErrorKind};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{Ordering, fence};
 
 /// A peer whose memory is mapped.
 #[derive(Debug)]
@@ -28,9 +28,6 @@ pub(super) struct Peer {
     /// So many bytes go round the cache.
     long: u64,
 }
-
-/// More chunks than this no arena has.
-const CHUNKS_MAX: u32 = 1 << 16;
 
 /// Bytes of a peer's put, as its record names them.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +65,15 @@ impl Peer {
         })
     }
 
+    /// Makes the ring that we write to ours; `mine` is our place in it.
+    pub(super) fn claim(&mut self, mine: usize) -> io::Result<()> {
+        self.segment.allocate_ring(&self.address, mine)?;
+        match self.segment.contact(mine) {
+            true => Ok(()),
+            false => Err(io::Error::other("another endpoint writes there as this rank")),
+        }
+    }
+
     /// Copies a piece of a put's source to `to`.
     ///
     /// # Safety
@@ -101,7 +107,7 @@ impl Peer {
         match slot {
             Some(map) => Ok(map),
             None => {
-                let map = memfd::open(self.address.pid, fd, false)?;
+                let map = memfd::open(self.address.pid, fd, self.address.nonce, false)?;
                 // Advice: else each page is a fault when it is first read.
                 map.populate_for_reading();
                 Ok(slot.insert(map))
@@ -112,10 +118,7 @@ impl Peer {
     /// Whether what was fetched before this call is what the peer put: it had not closed, so its memory was as it
     /// promised.
     pub(super) fn valid(&self) -> bool {
-        // All reads above come before the look at the flag. The peer sets it, and orders that, before it changes memory
-        // that it has promised (`Segment::close`): who read changed bytes sees the flag.
-        fence(Ordering::SeqCst);
-        !self.segment.closed()
+        self.segment.was_open()
     }
 }
 

@@ -4,7 +4,9 @@
 //! the tail; each on cache lines of its own. A record is contiguous: where it would wrap, padding is written first.
 //! What the other side wrote is not trusted: every number is checked before it is used, on a copy of it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use super::words::AtomicU64;
+use super::words::Ordering;
 
 /// Where things stand in a ring, in bytes from its start.
 const HEAD: usize = 0;
@@ -71,13 +73,18 @@ pub(super) struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Corrupt;
 
+#[cfg(loom)]
+pub(super) use super::models::Memory;
+
 /// The memory of one ring.
+#[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
     base: *mut u8,
     capacity: usize,
 }
 
+#[cfg(not(loom))]
 impl Memory {
     /// A ring at `base` for `capacity` bytes, a power of two.
     ///
@@ -97,6 +104,10 @@ impl Memory {
     fn place(&self, position: u64) -> usize {
         // Below the capacity, so it fits.
         usize::try_from(position & (self.capacity as u64 - 1)).unwrap_or(0)
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// # Safety
@@ -149,7 +160,7 @@ impl Writer {
     }
 
     fn has_room(&mut self, bytes: usize) -> Result<bool, Corrupt> {
-        let room = |w: &Self| w.memory.capacity as u64 - (w.head - w.tail) >= bytes as u64;
+        let room = |w: &Self| w.memory.capacity() as u64 - (w.head - w.tail) >= bytes as u64;
         Ok(room(self) || {
             self.tail()?;
             room(self)
@@ -168,9 +179,9 @@ impl Writer {
         let body: usize = pieces.iter().map(|p| p.1).sum();
         let size = (fixed + body).next_multiple_of(UNIT);
         let at = self.memory.place(self.head);
-        let rest = self.memory.capacity - at;
+        let rest = self.memory.capacity() - at;
         let pad = if size > rest { rest } else { 0 };
-        if size > longest(self.memory.capacity) || !self.has_room(pad + size)? {
+        if size > longest(self.memory.capacity()) || !self.has_room(pad + size)? {
             return Ok(false);
         }
         if pad > 0 {
@@ -246,7 +257,7 @@ impl Reader {
                 if head == self.tail {
                     return Ok(None);
                 }
-                if head.checked_sub(self.tail).is_none_or(|n| n > self.memory.capacity as u64) {
+                if head.checked_sub(self.tail).is_none_or(|n| n > self.memory.capacity() as u64) {
                     return Err(Corrupt);
                 }
                 self.head = head;
@@ -261,7 +272,7 @@ impl Reader {
     /// The record at the tail; `None` for padding.
     fn header(&mut self) -> Result<Option<Record>, Corrupt> {
         let at = self.memory.place(self.tail);
-        let left = (self.memory.capacity - at).min(usize::try_from(self.head - self.tail).unwrap_or(0));
+        let left = (self.memory.capacity() - at).min(usize::try_from(self.head - self.tail).unwrap_or(0));
         if left < UNIT {
             return Err(Corrupt);
         }

@@ -5,11 +5,12 @@ use super::board::{BOARDS, PLACE};
 use super::mapping::Mapping;
 use super::memfd;
 use super::ring;
+use super::words;
 use crate::error::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s04");
@@ -88,24 +89,29 @@ fn length(ranks: usize) -> usize {
 }
 
 impl Segment {
-    /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open.
-    pub(super) fn create(ranks: usize, nonce: u64) -> Result<(Self, File)> {
+    /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open. The header and the first
+    /// place are there; rings and other places get their memory when they are first used.
+    pub(super) fn create(ranks: usize, nonce: u64) -> Result<(Self, Arc<File>)> {
         let refused = |e: std::io::Error| {
             Error::new(ErrorKind::System, format!("no shared memory of {} bytes: {e}", length(ranks)))
+                .over("shm")
+                .help(memfd::remedy(&e))
         };
-        let file = memfd::create("circulant", length(ranks)).map_err(refused)?;
+        let file = memfd::create("rings", nonce, length(ranks)).map_err(refused)?;
+        memfd::allocate(&file, 0, RINGS).map_err(refused)?;
+        memfd::allocate(&file, places(ranks), PLACE).map_err(refused)?;
         let map = Arc::new(Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?);
         map.populate_range(0, places(ranks).min(1 << 20));
         let this = Self { map, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
-        Ok((this, file))
+        Ok((this, Arc::new(file)))
     }
 
     /// The memory at `address`. Whoever can map it and finds the nonce there is on the same node.
     pub(super) fn open(address: &Address) -> std::io::Result<Self> {
         let ranks = address.ranks as usize;
-        let map = Arc::new(memfd::open(address.pid, address.fd, true)?);
+        let map = Arc::new(memfd::open(address.pid, address.fd, address.nonce, true)?);
         let wrong = |what: &str| Err(std::io::Error::other(what.to_owned()));
         if ranks == 0 || ranks > RANKS_MAX || map.len() != length(ranks) {
             return wrong("it is of another size");
@@ -132,16 +138,25 @@ impl Segment {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
     }
 
-    fn closed_word(&self) -> &AtomicU32 {
+    #[cfg(loom)]
+    fn closed_word(&self) -> &words::AtomicU32 {
+        unreachable!("models have no segments")
+    }
+
+    #[cfg(not(loom))]
+    fn closed_word(&self) -> &words::AtomicU32 {
         // SAFETY: as in `count`.
-        unsafe { AtomicU32::from_ptr(self.map.as_mut_ptr().add(CLOSED).cast()) }
+        unsafe { words::AtomicU32::from_ptr(self.map.as_mut_ptr().add(CLOSED).cast()) }
     }
 
     /// From now on nothing that is read from this rank's memory counts.
     pub(super) fn close(&self) {
-        self.closed_word().store(1, Ordering::SeqCst);
-        // What this process does to its memory after we return comes after the flag, for every reader.
-        std::sync::atomic::fence(Ordering::SeqCst);
+        words::close(self.closed_word());
+    }
+
+    /// Whether what was read before this call from this rank's memory is what it had put there.
+    pub(super) fn was_open(&self) -> bool {
+        words::was_open(self.closed_word())
     }
 
     /// Whether its rank has closed it.
@@ -149,9 +164,17 @@ impl Segment {
         self.closed_word().load(Ordering::Relaxed) != 0
     }
 
-    /// Says that the rank `index` of the node writes here.
-    pub(super) fn contact(&self, index: usize) {
-        self.count(CONTACTS + index / 64 * 8).fetch_or(1 << (index % 64), Ordering::Release);
+    /// Says that the rank `index` of the node writes here; whether it is the first to say so.
+    pub(super) fn contact(&self, index: usize) -> bool {
+        let bit = 1 << (index % 64);
+        self.count(CONTACTS + index / 64 * 8).fetch_or(bit, Ordering::AcqRel) & bit == 0
+    }
+
+    /// Gets memory for the ring that the rank `index` of the node writes to. `address`: of this segment, which is a peer's.
+    pub(super) fn allocate_ring(&self, address: &Address, index: usize) -> std::io::Result<()> {
+        let ring = ring::footprint(capacity(self.ranks));
+        let file = memfd::file(address.pid, address.fd, address.nonce, true)?;
+        memfd::allocate(&file, RINGS + index * ring, ring)
     }
 
     /// The ranks `64 * i..` of the node that write here, as bits.

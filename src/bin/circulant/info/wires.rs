@@ -1,9 +1,8 @@
 //! Which wire ranks would take, by where they are, and why.
 
 use super::{Judgement, Provider};
-use circulant::transport::Transport;
 use circulant::transport::route::Route;
-use circulant::transport::shm::{self, Shm};
+use circulant::transport::shm;
 use serde::Serialize;
 
 /// What would be taken.
@@ -28,9 +27,7 @@ const PLACES: [(&str, &[u32]); 3] = [
 /// Whether our own shared memory can be had: nothing, or why not. That other processes can map it shows only when
 /// there are some.
 pub(super) fn shared_memory() -> Result<(), String> {
-    let mut shm =
-        Shm::open(&shm::Options { rank: 0, mates: &[0, 1], wait: None }).map_err(|e| e.to_string())?;
-    shm.close().map_err(|e| e.to_string())
+    shm::available().map_err(|e| e.to_string())
 }
 
 /// The wire for each place, of libfabric's providers as they were judged, and our own shared memory.

@@ -2,6 +2,8 @@
 
 use super::{Error, ErrorKind, Result, Shm, Sink, Wait};
 use crate::transport::shm::bounce::{Bounce, PART};
+use crate::transport::shm::memfd;
+use crate::transport::shm::memory::BOUNCE;
 use crate::transport::shm::ring::{self, Kind, Record};
 use crate::transport::shm::segment;
 use crate::transport::shm::stream::{Listener, Stream};
@@ -18,12 +20,12 @@ impl Shm {
         reader: Listener,
     ) -> Result<()> {
         if self.bounce.is_none() {
-            let made = Bounce::new().map_err(|e| {
+            let made = Bounce::new(self.address.nonce, self.mates.len()).map_err(|e| {
                 Error::new(ErrorKind::System, format!("no memory to share for puts from plain memory: {e}"))
                     .over("shm")
-                    .help("raise the limits on memory and open files, or put from an arena")
+                    .help(memfd::remedy(&e))
             })?;
-            self.bounce = Some((self.memory.number(), made));
+            self.bounce = Some(made);
         }
         self.streams.add(pieces, total, reader);
         Ok(())
@@ -84,7 +86,7 @@ impl Shm {
             }
         }
         let Some(start) = self.bounce_room(n, stream.readers.len()) else { return Ok(false) };
-        let Some((number, bounce)) = &mut self.bounce else { return Ok(false) };
+        let Some(bounce) = &mut self.bounce else { return Ok(false) };
         let mut at = start;
         for (from, len) in stream.part(n) {
             // SAFETY: a piece of memory that is promised to be there until the put is done (`Transport::put`), which no
@@ -94,7 +96,7 @@ impl Shm {
         }
         let fd = segment::number(&bounce.file);
         let list = [
-            [u64::from(*number) << 32 | u64::from(fd), start as u64, n as u64],
+            [u64::from(BOUNCE) << 32 | u64::from(fd), start as u64, n as u64],
             [stream.sent as u64, stream.total as u64, 0],
         ];
         let body = [(list.as_ptr().cast(), 2 * ring::SEGMENT)];
@@ -115,7 +117,7 @@ impl Shm {
 
     /// Where `len` bytes may be copied for their readers, if there is room.
     fn bounce_room(&mut self, len: usize, readers: usize) -> Option<usize> {
-        let (_, bounce) = self.bounce.as_mut()?;
+        let bounce = self.bounce.as_mut()?;
         let peers = &mut self.peers;
         bounce.give_back(|place| {
             let peer = peers[place].as_mut()?;

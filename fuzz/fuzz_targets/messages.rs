@@ -1,0 +1,6 @@
+//! Messages between engines.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| circulant::fuzzing::message(data));

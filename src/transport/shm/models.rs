@@ -1,0 +1,221 @@
+//! Rings, boards and the end of a segment under loom: all orders of what a few threads do, and all values that they may see.
+//! `ci/loom` runs this.
+
+use super::board::{Board, LONGEST, Look, PLACE, Place, Post};
+use super::mapping::Mapping;
+use super::ring::{Kind, Reader, Record, Writer};
+use super::words::{self, AtomicU32, AtomicU64, Ordering};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+/// Memory: words and bytes, eight to a cell.
+pub(super) struct Cells(Vec<(AtomicU64, UnsafeCell<[u8; 8]>)>);
+
+// SAFETY: loom reports whoever touches a cell while another writes it.
+unsafe impl Send for Cells {}
+// SAFETY: as above.
+unsafe impl Sync for Cells {}
+
+impl Cells {
+    fn new(len: usize) -> Arc<Self> {
+        let cell = |_| (AtomicU64::new(0), UnsafeCell::new([0; 8]));
+        Arc::new(Self((0..len.div_ceil(8)).map(cell).collect()))
+    }
+
+    fn read(&self, at: usize, to: *mut u8, len: usize) {
+        for i in 0..len {
+            let (cell, byte) = ((at + i) / 8, (at + i) % 8);
+            // SAFETY: the callers' promise; loom finds out who else touches the cell.
+            self.0[cell].1.with(|p| unsafe { to.add(i).write((*p)[byte]) });
+        }
+    }
+
+    fn write(&self, at: usize, from: *const u8, len: usize) {
+        for i in 0..len {
+            let (cell, byte) = ((at + i) / 8, (at + i) % 8);
+            // SAFETY: the callers' promise; loom finds out who else touches the cell.
+            self.0[cell].1.with_mut(|p| unsafe { (*p)[byte] = from.add(i).read() });
+        }
+    }
+}
+
+/// What stands for a part of a mapping.
+pub(super) struct Area(Arc<Cells>);
+
+impl Area {
+    pub(super) fn new(_map: &std::sync::Arc<Mapping>, _at: usize, _len: usize) -> Option<Self> {
+        None
+    }
+
+    pub(super) unsafe fn word(&self, at: usize) -> &AtomicU64 {
+        &self.0.0[at / 8].0
+    }
+
+    pub(super) unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
+        self.0.read(at, to, len);
+    }
+
+    pub(super) unsafe fn write(&self, at: usize, from: *const u8, len: usize) {
+        self.0.write(at, from, len);
+    }
+
+    pub(super) fn populate(&self, _at: usize, _len: usize) {}
+}
+
+/// What stands for the memory of a ring.
+#[derive(Clone)]
+pub(super) struct Memory {
+    cells: Arc<Cells>,
+    capacity: usize,
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}
+
+/// Of a ring: where its bytes begin.
+const DATA: usize = 256;
+
+impl Memory {
+    pub(super) unsafe fn new(_base: *mut u8, capacity: usize) -> Self {
+        Self { cells: Cells::new(DATA + capacity), capacity }
+    }
+
+    pub(super) fn count(&self, at: usize) -> &AtomicU64 {
+        &self.cells.0[at / 8].0
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(super) fn place(&self, position: u64) -> usize {
+        usize::try_from(position % self.capacity as u64).unwrap_or(0)
+    }
+
+    pub(super) unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
+        self.cells.read(DATA + at, to, len);
+    }
+
+    pub(super) unsafe fn write(&self, at: usize, from: *const u8, len: usize) {
+        self.cells.write(DATA + at, from, len);
+    }
+}
+
+/// So often one thread may be interrupted by another where it need not wait.
+fn model(interruptions: usize, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(interruptions);
+    builder.max_branches = 100_000;
+    builder.check(body);
+}
+
+/// More messages than a ring has room for come out as they went in.
+#[test]
+fn ring() {
+    const MESSAGES: u8 = 4;
+    model(2, || {
+        // SAFETY: a model has cells of its own.
+        let memory = unsafe { Memory::new(std::ptr::null_mut(), 64) };
+        let (mut writer, mut reader) = (Writer::new(memory.clone()), Reader::new(memory));
+        let writing = thread::spawn(move || {
+            for i in 0..MESSAGES {
+                let bytes = [i; 8];
+                let record = Record { kind: Kind::Message, segments: 0, len: 8, word: 0, key: 0, address: 0 };
+                while !writer.push(&record, &[(bytes.as_ptr(), 8)]).unwrap() {
+                    thread::yield_now();
+                }
+            }
+        });
+        for i in 0..MESSAGES {
+            let record = loop {
+                match reader.next().unwrap() {
+                    Some(record) => break record,
+                    None => thread::yield_now(),
+                }
+            };
+            let mut bytes = [9; 8];
+            // SAFETY: so many bytes.
+            unsafe { reader.body(&record, 0, bytes.as_mut_ptr(), 8).unwrap() };
+            assert_eq!(bytes, [i; 8]);
+            reader.take();
+        }
+        writing.join().unwrap();
+    });
+}
+
+/// Members of a board, in two slots: each posts in `calls` calls, or (`one_way`) the first alone; and each who did not post
+/// alone reads what the one before it posted, or the first.
+fn board(members: usize, calls: u64, interruptions: usize, one_way: bool) {
+    model(interruptions, move || {
+        let areas: Vec<_> = (0..members).map(|_| Cells::new(PLACE)).collect();
+        let join = |mine: usize| {
+            let places = areas.iter().map(|cells| Place::new(Area(cells.clone()), 1)).collect();
+            let mut board = Board::new(places, mine, 0, std::sync::Arc::default(), false);
+            let (posts, reads) = (!one_way || mine == 0, !one_way || mine > 0);
+            let other = if one_way { 0 } else { (mine + members - 1) % members };
+            move || {
+                for call in 0..calls {
+                    let what = |member: usize| u8::try_from(call * 16 + member as u64).unwrap();
+                    let post = Post { code: 1, hash: call + 1, past: 7 };
+                    if posts {
+                        while board.room(call).is_err() {
+                            thread::yield_now();
+                        }
+                        board.post(call, post, Some(&[what(mine)]));
+                    }
+                    if reads {
+                        while board.look(other, call) == Look::Nothing {
+                            thread::yield_now();
+                        }
+                        assert_eq!(board.look(other, call), Look::Posted(post));
+                        let mut out = [0];
+                        board.read(other, call, 0, &mut out);
+                        assert_eq!(out, [what(other)]);
+                    }
+                    board.pass(call + 1);
+                }
+                assert!(LONGEST >= 1);
+            }
+        };
+        let threads: Vec<_> = (1..members).map(|mine| thread::spawn(join(mine))).collect();
+        join(0)();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+    });
+}
+
+#[test]
+fn board_of_two() {
+    board(2, 3, 2, false);
+}
+
+/// Nothing but what readers say that they have passed orders their reads before the next writes.
+#[test]
+fn board_from_one_to_one() {
+    board(2, 3, 2, true);
+}
+
+#[test]
+fn board_from_one_to_two() {
+    board(3, 1, 1, true);
+}
+
+/// Who reads what an owner changed after it had closed finds that out. (Its bytes are atomics here: that they are read while
+/// they change is the point.)
+#[test]
+fn close() {
+    loom::model(|| {
+        let (flag, bytes) = (Arc::new(AtomicU32::new(0)), Arc::new([AtomicU64::new(1), AtomicU64::new(1)]));
+        let (flag_there, bytes_there) = (flag.clone(), bytes.clone());
+        let owner = thread::spawn(move || {
+            words::close(&flag_there);
+            bytes_there.iter().for_each(|b| b.store(2, Ordering::Relaxed));
+        });
+        let read: Vec<u64> = bytes.iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        assert!(!words::was_open(&flag) || read == [1, 1], "{read:?}");
+        owner.join().unwrap();
+    });
+}

@@ -1,0 +1,152 @@
+//! The ends of rings, boards and endpoints on threads of their own, so that Miri and sanitizers see who orders what.
+
+use super::rings::{memory, record};
+use super::{LEN, Rank, ranks};
+use crate::transport::shm::board::tests::{board, two};
+use crate::transport::shm::board::{LONGEST, Look, Post, SLOTS};
+use crate::transport::shm::ring::{Kind, Reader, Writer};
+use crate::transport::{Access, Posted, Source, Transport};
+use std::thread;
+
+const ROUNDS: u64 = if cfg!(miri) { 40 } else { 20_000 };
+
+#[test]
+fn a_ring_between_threads() {
+    let (_map, ring) = memory();
+    let (mut writer, mut reader) = (Writer::new(ring), Reader::new(ring));
+    thread::scope(|s| {
+        s.spawn(move || {
+            for i in 0..ROUNDS {
+                let bytes = vec![i.to_le_bytes()[0]; usize::try_from(i % 600).unwrap()];
+                let sent = record(Kind::Inline, bytes.len());
+                while !writer.push(&sent, &[(bytes.as_ptr(), bytes.len())]).unwrap() {
+                    thread::yield_now();
+                }
+            }
+        });
+        for i in 0..ROUNDS {
+            let got = loop {
+                match reader.next().unwrap() {
+                    Some(got) => break got,
+                    None => thread::yield_now(),
+                }
+            };
+            let mut bytes = vec![0; got.len];
+            // SAFETY: the vector has that length.
+            unsafe { reader.body(&got, 0, bytes.as_mut_ptr(), bytes.len()).unwrap() };
+            assert_eq!(bytes, vec![i.to_le_bytes()[0]; usize::try_from(i % 600).unwrap()]);
+            reader.take();
+        }
+    });
+}
+
+/// Each posts and reads the other's, then its part; now and then one posts what nobody waits for, and runs ahead.
+#[test]
+fn a_board_between_threads() {
+    let mut boards = two();
+    let members = board(&mut boards);
+    thread::scope(|s| {
+        // The second of them is the first member.
+        for (me, mut board) in members.into_iter().rev().enumerate() {
+            s.spawn(move || {
+                let value = |member: usize, call: u64| (call * 2 + member as u64).to_le_bytes()[0];
+                for call in 0..ROUNDS {
+                    while board.room(call).is_err() {
+                        thread::yield_now();
+                    }
+                    let len = usize::try_from(call * 7).unwrap() % if cfg!(miri) { 64 } else { LONGEST };
+                    let post = Post { code: 1, hash: call, past: 0 };
+                    board.post(call, post, Some(&vec![value(me, call); len]));
+                    // In every third call only the second reads, so the first may be slots ahead.
+                    if me == 1 || call % 3 > 0 {
+                        while board.look(1 - me, call) == Look::Nothing {
+                            thread::yield_now();
+                        }
+                        assert_eq!(board.look(1 - me, call), Look::Posted(post));
+                        let mut out = vec![0; len];
+                        board.read(1 - me, call, 0, &mut out);
+                        assert_eq!(out, vec![value(1 - me, call); len]);
+                    }
+                    if call % 3 > 0 {
+                        board.share(call, &[value(me, call) ^ 1; 9]);
+                        while !board.has_shared(1 - me, call) {
+                            thread::yield_now();
+                        }
+                        let mut out = [0; 9];
+                        board.read_part(1 - me, call, &mut out);
+                        assert_eq!(out, [value(1 - me, call) ^ 1; 9]);
+                    }
+                    board.pass(call + 1);
+                }
+                assert!(ROUNDS > 4 * SLOTS as u64);
+            });
+        }
+    });
+}
+
+/// Puts of all kinds and messages between three ranks, each a thread.
+#[test]
+fn endpoints_between_threads() {
+    let turns: u32 = if cfg!(miri) { 4 } else { 300 };
+    let mut all = ranks(3);
+    let plain: Vec<Vec<u8>> = (0..3u8).map(|i| vec![100 + i; 5000]).collect();
+    let private: Vec<_> = all
+        .iter_mut()
+        .zip(&plain)
+        // SAFETY: the vectors live longer than the endpoints, and are only read.
+        .map(|(r, p)| unsafe { r.wire.register(p.as_ptr().cast_mut(), p.len(), Access::Source) }.unwrap().0)
+        .collect();
+    let remotes: Vec<_> = all.iter().map(|r| r.remote).collect();
+    // A slot for each sender and kind of put; what is sent stands at the end, and never changes.
+    const SLOT: usize = LEN / 16;
+    for (i, rank) in all.iter_mut().enumerate() {
+        rank.map[15 * SLOT..].fill(u8::try_from(i).unwrap() + 1);
+    }
+    let play = |me: usize, rank: &mut Rank| {
+        let kinds = |rank: &Rank| {
+            [
+                rank.source(15 * SLOT, 100),
+                rank.source(15 * SLOT, SLOT),
+                Source { ptr: plain[me].as_ptr(), len: 3000, registration: private[me] },
+            ]
+        };
+        for turn in 0..turns {
+            for to in (0..3).filter(|to| *to != me) {
+                for (kind, source) in kinds(rank).into_iter().enumerate() {
+                    let mut there = remotes[to];
+                    there.base += ((me * 4 + kind) * SLOT) as u64;
+                    let peer = 10 + 3 * u32::try_from(to).unwrap();
+                    while rank.put(peer, &[source], there, turn) != Posted::Yes {
+                        rank.poll();
+                        thread::yield_now();
+                    }
+                    while rank.wire.message(peer, &turn.to_le_bytes()).unwrap() != Posted::Yes {
+                        rank.poll();
+                    }
+                }
+            }
+            let want = 6 * (usize::try_from(turn).unwrap() + 1);
+            while rank.log.arrivals.len() < want
+                || rank.log.done.len() < want
+                || rank.log.messages.len() < want
+            {
+                rank.poll();
+                thread::yield_now();
+                assert!(rank.log.lost.is_empty(), "{:?}", rank.log.lost);
+            }
+        }
+        for from in (0..3).filter(|from| *from != me) {
+            let value = u8::try_from(from).unwrap();
+            for (kind, len, value) in [(0, 100, value + 1), (1, SLOT, value + 1), (2, 3000, value + 100)] {
+                let there = &rank.map[(from * 4 + kind) * SLOT..][..len];
+                assert!(there.iter().all(|b| *b == value), "{from} to {me}, kind {kind}");
+            }
+        }
+    };
+    thread::scope(|s| {
+        for (me, rank) in all.iter_mut().enumerate() {
+            s.spawn(move || play(me, rank));
+        }
+    });
+    all.iter_mut().for_each(|r| r.wire.close().unwrap());
+}
