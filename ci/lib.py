@@ -132,6 +132,18 @@ class Report:
         for line in lines[-12:]:
             print("       | " + line[:300], flush=True)
 
+    def attempt(self, case):
+        """`case()` runs a case and gives (title, seconds, None or what is wrong, command, output). One that fails is run once
+        more (it may have lacked processor time beside others), and that is said; `step` of lib.sh lists these."""
+        title, seconds, wrong, command, output = case()
+        if wrong is not None:
+            self.say(f"once more, alone: {title}: {wrong}")
+            print("\n".join("       | " + line for line in output.splitlines()), file=self.log, flush=True)
+            title, seconds, wrong, command, output = case()
+            if wrong is None:
+                self.say(f"passed alone: {title}")
+        self.case(title, seconds, wrong, command, output)
+
     def skip(self, reason, count=1):
         self.skipped += count
         self.say(f"skip: {reason}")

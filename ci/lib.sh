@@ -48,18 +48,35 @@ build_tool() { cargo build --locked --quiet --profile test --bin circulant >&2; 
 build_release() { cargo build --locked --quiet --release --bin circulant >&2; printf '%s\n' "$(target_dir)/release/circulant"; }
 target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
 
+# --- cases, in a script that counts them ---------------------------------------------------------------------
+passed=0 failed=0 skipped=0
+# attempt TITLE COMMAND… : COMMAND judges a case: it prints what is wrong, if anything, and fails then. A case that fails
+# is run once more (it may have lacked processor time beside others), and that is said; `step` lists these.
+attempt() {
+    local title=$1 start=$SECONDS
+    shift
+    if "$@"; then passed=$((passed + 1)); say "ok     $((SECONDS - start)) s  $title"; return 0; fi
+    say "once more, alone: $title"
+    start=$SECONDS
+    if "$@"; then passed=$((passed + 1)); say "ok     $((SECONDS - start)) s  $title"; say "passed alone: $title"; return 0; fi
+    failed=$((failed + 1)); say "FAILED $((SECONDS - start)) s  $title"
+}
+# sum: the line that `step` counts, and the script's exit code.
+sum() { say "$passed passed, $failed failed, $skipped skipped"; [ "$failed" = 0 ]; }
+
 # --- a run of steps ------------------------------------------------------------------------------------------
 # begin [NAME…]; step NAME SECONDS COMMAND…; step …; finish
 # Names given to `begin` are the only steps that run.
 #
 # A step passes (exit 0), is skipped (exit 77, its last `skip: …` line being the reason) or fails. One that
-# itself counts cases (cargo's "test result:" lines, or a line `N passed, N failed, N skipped`) adds these to
-# the total; any other counts as one.
+# itself counts cases (lines `N passed, N failed, N skipped`, else cargo's "test result:" lines) adds these to
+# the total; any other counts as one. Its lines `passed alone: CASE` are listed at the end. SECONDS is there to stop what
+# hangs, not to judge how long a step takes: several times what it takes on an idle machine.
 begin() {
     only=" $* "
     export CARGO_TERM_COLOR=never
     logs=$(target_dir)/ci-logs; mkdir -p "$logs"
-    table=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS current=
+    table=() alone=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS current=
     trap 'if [ -n "$current" ]; then kill "$current" 2>/dev/null || true; wait "$current" 2>/dev/null || true; fi' EXIT
     trap 'say "interrupted after $((SECONDS - begun)) s"; exit 130' INT
     trap 'say "ended from outside (SIGTERM) after $((SECONDS - begun)) s"; exit 143' TERM
@@ -89,7 +106,10 @@ step() {
     if [ "$status" = 0 ] && [ "$skipped" -gt 0 ]; then
         reason=$(sed -n 's/^skip: //p' "$log" | sort -u | head -n 3 | paste -sd ';')
     fi
-    case $verdict in FAILED*) say "--- the end of $log"; tail -n 80 "$log"; say "---" ;; esac
+    local again; mapfile -t again < <(sed -n 's/^passed alone: //p' "$log")
+    [ ${#again[@]} = 0 ] || { verdict+=" (${#again[@]} only when run again alone)"; alone+=("${again[@]/#/$name: }"); }
+    # indented: sums in it are not those of this run
+    case $verdict in FAILED*) say "--- the end of $log"; tail -n 80 "$log" | sed 's/^/  | /'; say "---" ;; esac
     table+=("$(printf '%-28s %6d s %7d %7d %8d   %s' "$name" $((SECONDS - start)) "$passed" "$failed" "$skipped" \
         "$verdict${reason:+: $reason}")")
     printf '%s  %-28s %s, %d s\n' "$(clock "$begun")" "$name" "$verdict${reason:+: $reason}" $((SECONDS - start))
@@ -97,10 +117,10 @@ step() {
 
 # Sums what a log says it counted: "passed failed skipped".
 count() {
-    awk '/^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) p += $(i-1)
-                              if ($i ~ /^failed/) f += $(i-1); if ($i ~ /^ignored/) s += $(i-1) } }
-         /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $1; f += $3; s += $5 }
-         END { print p + 0, f + 0, s + 0 }' "$1"
+    awk '/^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) cp += $(i-1)
+                              if ($i ~ /^failed/) cf += $(i-1); if ($i ~ /^ignored/) cs += $(i-1) } }
+         /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped\r?$/ { sums++; p += $1; f += $3; s += $5 }
+         END { if (sums) print p, f, s; else print cp + 0, cf + 0, cs + 0 }' "$1"
 }
 
 clock() { local s=$((SECONDS - $1)); printf '%3d:%02d' $((s / 60)) $((s % 60)); }
@@ -110,6 +130,10 @@ finish() {
     say ""
     printf '%-28s %8s %7s %7s %8s\n' step time passed failed skipped
     printf '%s\n' "${table[@]}"
+    if [ ${#alone[@]} -gt 0 ]; then
+        say "failed beside others, passed when run again alone:"
+        printf 'passed alone: %s\n' "${alone[@]}"
+    fi
     say "whole run: $((SECONDS - begun)) s; logs in $logs"
     say "$total_passed passed, $total_failed failed, $total_skipped skipped"
     [ "$total_failed" = 0 ]
