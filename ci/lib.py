@@ -21,14 +21,18 @@ def target():
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
+def build():
+    """The tool and examples/ends.rs, as build_tool of lib.sh builds them."""
+    words = ["--locked", "--quiet", "--profile", "test", "--bin", "circulant", "--example", "ends"]
+    subprocess.run(["cargo", "build", *words], cwd=ROOT, check=True)
+
+
 def tool():
     """The circulant binary: $CI_TOOL, or built as `cargo test` builds it (optimised, with overflow checks)."""
     given = os.environ.get("CI_TOOL")
     if given:
         return given
-    subprocess.run(
-        ["cargo", "build", "--locked", "--quiet", "--profile", "test", "--bin", "circulant"], cwd=ROOT, check=True
-    )
+    build()
     return str(target() / "debug" / "circulant")
 
 
