@@ -22,8 +22,8 @@ def target():
 
 
 def build():
-    """The tool and examples/ends.rs, as build_tool of lib.sh builds them."""
-    words = ["--locked", "--quiet", "--profile", "test", "--bin", "circulant", "--example", "ends"]
+    """The tool and the examples, as build_tool of lib.sh builds them."""
+    words = ["--locked", "--quiet", "--profile", "test", "--bin", "circulant", "--examples"]
     subprocess.run(["cargo", "build", *words], cwd=ROOT, check=True)
 
 

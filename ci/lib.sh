@@ -42,9 +42,10 @@ need_packages() {
     rm -f "$log"
 }
 
-# The tool as the tests use it: optimised, with overflow checks and debug assertions. With an example, because cargo then
-# takes the features that it takes for tests: the same artefact as of `cargo test`, compiled once (ci/selftest).
-tool_build=(build --locked --quiet --profile test --bin circulant --example ends)
+# The tool as the tests use it: optimised, with overflow checks and debug assertions. With the examples, of which some
+# steps use one, and because cargo then takes the features that it takes for tests: what `cargo test` uses, compiled once
+# (ci/selftest).
+tool_build=(build --locked --quiet --profile test --bin circulant --examples)
 build_tool() { cargo "${tool_build[@]}" >&2; printf '%s\n' "$(target_dir)/debug/circulant"; }
 build_release() { cargo build --locked --quiet --release --bin circulant >&2; printf '%s\n' "$(target_dir)/release/circulant"; }
 target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
@@ -67,7 +68,8 @@ sum() { say "$passed passed, $failed failed, $skipped skipped"; [ "$failed" = 0 
 
 # --- a run of steps ------------------------------------------------------------------------------------------
 # begin [NAME…]; step NAME SECONDS COMMAND…; step …; finish
-# Names given to `begin` are the only steps that run.
+# Names given to `begin` are the only steps that run. `beside NAME SECONDS COMMAND…` begins a step and lets it run beside
+# those that follow, up to `join`, with what processor time they leave.
 #
 # A step passes (exit 0), is skipped (exit 77, its last `skip: …` line being the reason) or fails. One that
 # itself counts cases (lines `N passed, N failed, N skipped`, else cargo's "test result:" lines) adds these to
@@ -77,23 +79,53 @@ begin() {
     only=" $* "
     export CARGO_TERM_COLOR=never
     logs=$(target_dir)/ci-logs; mkdir -p "$logs"
-    table=() alone=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS current=
-    trap 'if [ -n "$current" ]; then kill "$current" 2>/dev/null || true; wait "$current" 2>/dev/null || true; fi' EXIT
+    table=() alone=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS joined=()
+    declare -gA running=() # process numbers of steps under way
+    trap end_steps EXIT
     trap 'say "interrupted after $((SECONDS - begun)) s"; exit 130' INT
     trap 'say "ended from outside (SIGTERM) after $((SECONDS - begun)) s"; exit 143' TERM
 }
 
+end_steps() { local pid; for pid in "${!running[@]}"; do kill "$pid" 2>/dev/null || true; wait "$pid" 2>/dev/null || true; done; }
+
 step() {
-    local name=$1 limit=$2 start=$SECONDS status=0 verdict passed=0 failed=0 skipped=0 reason=
+    wanted "$1" || return 0
+    launch "$@"
+    judge_step "$1" "$2" "$launched" $SECONDS
+}
+
+beside() {
+    wanted "$1" || return 0
+    launch "$1" "$2" nice -n 19 "${@:3}"
+    joined+=("$1 $2 $launched $SECONDS")
+}
+
+join() {
+    local step fields_of_step
+    for step in "${joined[@]}"; do read -r -a fields_of_step <<<"$step"; judge_step "${fields_of_step[@]}"; done
+    joined=()
+}
+
+wanted() { case $only in '  ' | *" $1 "*) ;; *) return 1 ;; esac; }
+log_of() { printf '%s\n' "$logs/${1//[^A-Za-z0-9.-]/_}.log"; }
+
+# launch NAME SECONDS COMMAND…: begins a step; its process is $launched.
+launch() {
+    local name=$1 limit=$2
     shift 2
-    case $only in '  ' | *" $name "*) ;; *) return 0 ;; esac
-    local log=$logs/${name//[^A-Za-z0-9.-]/_}.log
     case $1 in ci/*) [ -x "$1" ] || set -- sh -c "echo 'skip: there is no $1'; exit 77" ;; esac
     printf '%s  %-28s …\n' "$(clock "$begun")" "$name"
-    timeout --kill-after=20 "$limit" "$@" >"$log" 2>&1 </dev/null &
-    current=$!
-    wait "$current" || status=$?
-    current=
+    timeout --kill-after=20 "$limit" "$@" >"$(log_of "$name")" 2>&1 </dev/null &
+    launched=$!
+    running[$launched]=1
+}
+
+# judge_step NAME SECONDS PROCESS START: waits for its end, and adds it to the table.
+judge_step() {
+    local name=$1 limit=$2 pid=$3 start=$4 status=0 verdict passed=0 failed=0 skipped=0 reason='' log
+    log=$(log_of "$name")
+    wait "$pid" || status=$?
+    unset "running[$pid]"
     read -r passed failed skipped < <(count "$log")
     case $status in
         0) verdict=ok; [ $((passed + failed + skipped)) -gt 0 ] || passed=1 ;;
