@@ -137,16 +137,22 @@ class Report:
             print("       | " + line[:300], flush=True)
 
     def attempt(self, case):
-        """`case()` runs a case and gives (title, seconds, None or what is wrong, command, output). One that fails is run once
-        more (it may have lacked processor time beside others), and that is said; `step` of lib.sh lists these."""
-        title, seconds, wrong, command, output = case()
-        if wrong is not None:
-            self.say(f"once more, alone: {title}: {wrong}")
-            print("\n".join("       | " + line for line in output.splitlines()), file=self.log, flush=True)
-            title, seconds, wrong, command, output = case()
-            if wrong is None:
-                self.say(f"passed alone: {title}")
-        self.case(title, seconds, wrong, command, output)
+        """`case()` runs a case and gives (title, seconds, None or what is wrong, command, output), or None when it skipped it.
+        One that fails is run once more (it may have lacked processor time beside others), and that is said; `step` of lib.sh
+        lists these."""
+        first = case()
+        if first is None:
+            return
+        title, _, wrong, _, output = first
+        if wrong is None:
+            self.case(*first)
+            return
+        self.say(f"once more, alone: {title}: {wrong}")
+        print("\n".join("       | " + line for line in output.splitlines()), file=self.log, flush=True)
+        second = case()
+        if second[2] is None:
+            self.say(f"passed alone: {second[0]}")
+        self.case(*second)
 
     def skip(self, reason, count=1):
         self.skipped += count
