@@ -1,11 +1,4 @@
 //! `circulant bench`, `cast`, `collect` and `info`, run as users run them: alone and as several processes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
-#![cfg(feature = "cli")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,10 +1,4 @@
 //! What a call, a setting and a file name is what runs, at every rank, on the real engine: who puts what tells it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
 use circulant::launch::threads;
 use circulant::transport::sim;

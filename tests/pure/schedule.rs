@@ -1,11 +1,5 @@
 //! The schedules by their properties: the checker for every p ≤ 2000, a second construction, known
 //! tables, simulated broadcasts, and mutants that the checker must tell apart.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
 use circulant::schedule::{Circulant, MAX_P, Violation, block, check, check_rank, classic};
 use proptest::prelude::*;

@@ -3,15 +3,8 @@
 //! legal order of deliveries; and again after lowering to what wires of different limits allow, run in random
 //! order. `CIRCULANT_PROOF=full`: every p up to 300 (minutes). A failing case prints its seed;
 //! `PLAN_PROOF_SEED` repeats it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/proof.rs"]
-mod proof;
+use crate::proof;
 
 use circulant::plan::allgather::circulant::Allgather;
 use circulant::plan::allgather::runs::Allgather as Runs;

@@ -1,6 +1,4 @@
 //! `circulant tune` as users run it, and what becomes of its file in other processes.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may panic")]
-#![cfg(feature = "cli")]
 
 use circulant::select::{Tuning, WITHIN};
 use std::path::Path;

@@ -2,15 +2,8 @@
 //! and some larger: from random roots, with random counts (zeros and giants too); each byte exactly once, in the
 //! rounds and with the volume that the line promises; and again lowered to wires of random limits, run in random
 //! order. `CIRCULANT_PROOF=full`: more cases. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/proof.rs"]
-mod proof;
+use crate::proof;
 
 use circulant::plan::allgatherv::Contributions;
 use circulant::plan::allgatherv::pipelined_ring::{Allgatherv, by_node, spread};

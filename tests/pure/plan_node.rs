@@ -1,16 +1,9 @@
 //! The law of the plans that know nodes: the network carries every byte once per node that needs it. Bytes of puts
 //! from node to node are counted in the steps, for random nodes (unequal, in any order), roots and counts. That the
-//! plans are right is proved with all others (`tests/plan_registry.rs`, `tests/plan_reduce.rs`). A failing case
+//! plans are right is proved with all others (`tests/pure/plan_registry.rs`, `tests/pure/plan_reduce.rs`). A failing case
 //! prints its seed; `PLAN_PROOF_SEED` repeats it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/proof.rs"]
-mod proof;
+use crate::proof;
 
 use circulant::plan::registry::{Algorithm, Arguments, Operation, algorithms};
 use circulant::plan::{Kind, Plan};

@@ -1,11 +1,4 @@
 //! The examples run and end well, alone and as several processes. They check their results themselves.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
-#![cfg(feature = "cli")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

@@ -4,15 +4,8 @@
 //! to 40, a third of those up to 128 and some larger; the constructors, with more of their arguments, for all p up to 40 and all
 //! roots up to 16. `CIRCULANT_PROOF=full`: all p, more cases, and the slow lines also among many ranks. A failing case
 //! prints its seed; `PLAN_PROOF_SEED` repeats it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/proof.rs"]
-mod proof;
+use crate::proof;
 
 use circulant::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use circulant::plan::interpret::{Fold, Report, check_fold, prove_fold};

@@ -4,17 +4,9 @@
 //! What varies: algorithm, p, type with operator, values, in place or not, kind of call, blocks, lengths, root, and how
 //! the wire behaves. `cargo test` runs cases in which every pair of these meets; `ci/collectives` runs the whole:
 //! `COLLECTIVES=full` in the environment. `COLLECTIVES_SEED` is for other random choices.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/collective.rs"]
-mod collective;
-#[path = "common/ranks.rs"]
-mod ranks;
+use crate::collective;
+use crate::ranks;
 
 use circulant::ops::{Complex, Type, bf16, f16};
 use circulant::ops::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
@@ -98,7 +90,7 @@ struct Entry {
 
 /// The factors of the matrix, in this order: algorithm, p, data, mode, in place, fill, length, blocks, root, wire.
 struct Matrix {
-    /// All but those between groups: tests/inter.rs.
+    /// All but those between groups: tests/world/inter.rs.
     algorithms: Vec<&'static Algorithm>,
     data: Vec<Data>,
     sizes: Vec<usize>,

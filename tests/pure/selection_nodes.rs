@@ -1,12 +1,5 @@
 //! How good the selection is where ranks share nodes: the simulated time of the algorithm that the prices choose beside
 //! that of the best of all, with one slow link per node and cheap puts within. The last node may be short of ranks.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "tests may panic"
-)]
 
 use circulant::config::Config;
 use circulant::plan::lower::WireLimits;

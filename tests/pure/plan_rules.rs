@@ -1,11 +1,5 @@
 //! How good the rules for the number of blocks are: their price beside the best n's, for wires of three
 //! kinds. `PLAN_RULES=full` prices the whole table (minutes) and prints it with `--nocapture`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
 use circulant::plan::Plan;
 use circulant::plan::allgatherv::circulant::{Allgatherv, Blocks};

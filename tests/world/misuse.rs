@@ -1,13 +1,6 @@
 //! What callers do wrong: every rank gets an error that says what and where; nothing hangs, nothing dangles.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/ranks.rs"]
-mod ranks;
+use crate::ranks;
 
 use circulant::comm::{Group, Layout};
 use circulant::ops::{self, Reducer};

@@ -1,11 +1,5 @@
 //! What the registry says of the order in which an algorithm folds: the trees are computed symbolically, by running
 //! the plans on trees in place of numbers.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
 use circulant::plan::price::Model;
 use circulant::plan::registry::{Algorithm, Arguments, Operation, all};

@@ -1,13 +1,6 @@
 //! Collectives between two groups, on the simulated wire.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/ranks.rs"]
-mod ranks;
+use crate::ranks;
 
 use circulant::comm::{Intercommunicator, Root};
 use circulant::plan::Kind;

@@ -1,7 +1,5 @@
 //! `circulant doctor` as users run it: alone, as ranks, with trouble, and with ranks that do not answer. Nodes apart from each
 //! other are ci/reach's.
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-#![cfg(feature = "cli")]
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};

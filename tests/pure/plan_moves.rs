@@ -3,15 +3,8 @@
 //! and volume; and again after lowering to what wires of different limits allow, run in random order.
 //! From each to each: p up to 40 and a third of the rest. `CIRCULANT_PROOF=full`: all p, and alltoall among many ranks.
 //! A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/proof.rs"]
-mod proof;
+use crate::proof;
 
 use circulant::plan::alltoall::{Row, bruck, circulant as circulants, direct, exchange_targets, ring};
 use circulant::plan::gather::Gather;

@@ -1,11 +1,4 @@
 //! `circulant algorithms`, `select` and `completions`, as users run them; and the document made of the first.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
-#![cfg(feature = "cli")]
 
 use circulant::plan::registry::{self, Operation};
 use serde_json::Value;

@@ -2,15 +2,8 @@
 //! larger: every byte of the other group exactly once and none of the own, in the promised rounds and volume;
 //! and again lowered to wires of random limits, run in random order. `CIRCULANT_PROOF=full`: all pairs up to 64.
 //! A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/proof.rs"]
-mod proof;
+use crate::proof;
 
 use circulant::plan::inter::{Groups, exchange::Exchange, root_gathering::RootGathering};
 use circulant::plan::interpret::{Goal, check, prove, run_without};

@@ -1,11 +1,5 @@
 //! Every built-in operator on every type against scalar code that was written another way, and what the room
 //! promises about bits, alignment, panics and names.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
 use bytemuck::{Pod, Zeroable, bytes_of, cast_slice, pod_read_unaligned};
 use circulant::ErrorKind;

@@ -1,15 +1,7 @@
 //! Communicators and groups against a reference that sorts lists.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/collective.rs"]
-mod collective;
-#[path = "common/ranks.rs"]
-mod ranks;
+use crate::collective;
+use crate::ranks;
 
 use circulant::comm::Group;
 use circulant::transport::sim;

@@ -1,11 +1,4 @@
 //! `circulant schedule`, run as a user runs it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
-#![cfg(feature = "cli")]
 
 use std::io::Read;
 use std::process::{Command, Output, Stdio};

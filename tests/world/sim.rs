@@ -1,15 +1,7 @@
 //! The real engine on the simulated wire: ranks as threads, faults on request.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/exercise.rs"]
-mod exercise;
-#[path = "common/ranks.rs"]
-mod ranks;
+use crate::exercise;
+use crate::ranks;
 
 use circulant::transport::{Borrow, sim};
 use circulant::{Communicator, ErrorKind, Options, World};

@@ -1,11 +1,4 @@
 //! `circulant sim` and `circulant paper`, run as a user runs them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
-#![cfg(feature = "cli")]
 
 use circulant::plan::lower::WireLimits;
 use circulant::plan::price::{Model, price};

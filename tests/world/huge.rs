@@ -1,17 +1,7 @@
 //! More than 4 GiB in one call, on the simulated wire.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    reason = "tests may panic"
-)]
 
-#[path = "common/collective.rs"]
-mod collective;
-#[path = "common/huge.rs"]
-mod huge;
-#[path = "common/ranks.rs"]
-mod ranks;
+use crate::huge_rows as huge;
+use crate::ranks;
 
 use circulant::transport::sim;
 

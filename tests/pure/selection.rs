@@ -1,14 +1,6 @@
 //! How good the selection is: the simulated time of the algorithm that the prices choose beside that of the best of
 //! all; and that prices have no cliffs. `SELECTION=full` goes over the whole grid (half a minute) and prints it with
 //! `--nocapture`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "tests may panic"
-)]
 
 use circulant::config::Config;
 use circulant::plan::lower::WireLimits;
