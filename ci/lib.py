@@ -21,14 +21,18 @@ def target():
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
+def build():
+    """The tool and the examples, as build_tool of lib.sh builds them."""
+    words = ["--locked", "--quiet", "--profile", "test", "--bin", "circulant", "--examples"]
+    subprocess.run(["cargo", "build", *words], cwd=ROOT, check=True)
+
+
 def tool():
     """The circulant binary: $CI_TOOL, or built as `cargo test` builds it (optimised, with overflow checks)."""
     given = os.environ.get("CI_TOOL")
     if given:
         return given
-    subprocess.run(
-        ["cargo", "build", "--locked", "--quiet", "--profile", "test", "--bin", "circulant"], cwd=ROOT, check=True
-    )
+    build()
     return str(target() / "debug" / "circulant")
 
 
@@ -131,6 +135,24 @@ class Report:
         print("\n".join("       | " + line for line in lines), file=self.log, flush=True)
         for line in lines[-12:]:
             print("       | " + line[:300], flush=True)
+
+    def attempt(self, case):
+        """`case()` runs a case and gives (title, seconds, None or what is wrong, command, output), or None when it skipped it.
+        One that fails is run once more (it may have lacked processor time beside others), and that is said; `step` of lib.sh
+        lists these."""
+        first = case()
+        if first is None:
+            return
+        title, _, wrong, _, output = first
+        if wrong is None:
+            self.case(*first)
+            return
+        self.say(f"once more, alone: {title}: {wrong}")
+        print("\n".join("       | " + line for line in output.splitlines()), file=self.log, flush=True)
+        second = case()
+        if second[2] is None:
+            self.say(f"passed alone: {second[0]}")
+        self.case(*second)
 
     def skip(self, reason, count=1):
         self.skipped += count

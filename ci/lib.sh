@@ -42,39 +42,90 @@ need_packages() {
     rm -f "$log"
 }
 
-# The tool as the tests use it: optimised, with overflow checks and debug assertions. `cargo test` builds the
-# same artefact, so it costs nothing twice.
-build_tool() { cargo build --locked --quiet --profile test --bin circulant >&2; printf '%s\n' "$(target_dir)/debug/circulant"; }
+# The tool as the tests use it: optimised, with overflow checks and debug assertions. With the examples, of which some
+# steps use one, and because cargo then takes the features that it takes for tests: what `cargo test` uses, compiled once
+# (ci/selftest).
+tool_build=(build --locked --quiet --profile test --bin circulant --examples)
+build_tool() { cargo "${tool_build[@]}" >&2; printf '%s\n' "$(target_dir)/debug/circulant"; }
 build_release() { cargo build --locked --quiet --release --bin circulant >&2; printf '%s\n' "$(target_dir)/release/circulant"; }
 target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
 
+# --- cases, in a script that counts them ---------------------------------------------------------------------
+passed=0 failed=0 skipped=0
+# attempt TITLE COMMAND… : COMMAND judges a case: it prints what is wrong, if anything, and fails then. A case that fails
+# is run once more (it may have lacked processor time beside others), and that is said; `step` lists these.
+attempt() {
+    local title=$1 start=$SECONDS
+    shift
+    if "$@"; then passed=$((passed + 1)); say "ok     $((SECONDS - start)) s  $title"; return 0; fi
+    say "once more, alone: $title"
+    start=$SECONDS
+    if "$@"; then passed=$((passed + 1)); say "ok     $((SECONDS - start)) s  $title"; say "passed alone: $title"; return 0; fi
+    failed=$((failed + 1)); say "FAILED $((SECONDS - start)) s  $title"
+}
+# sum: the line that `step` counts, and the script's exit code.
+sum() { say "$passed passed, $failed failed, $skipped skipped"; [ "$failed" = 0 ]; }
+
 # --- a run of steps ------------------------------------------------------------------------------------------
 # begin [NAME…]; step NAME SECONDS COMMAND…; step …; finish
-# Names given to `begin` are the only steps that run.
+# Names given to `begin` are the only steps that run. `beside NAME SECONDS COMMAND…` begins a step and lets it run beside
+# those that follow, up to `join`, with what processor time they leave.
 #
 # A step passes (exit 0), is skipped (exit 77, its last `skip: …` line being the reason) or fails. One that
-# itself counts cases (cargo's "test result:" lines, or a line `N passed, N failed, N skipped`) adds these to
-# the total; any other counts as one.
+# itself counts cases (lines `N passed, N failed, N skipped`, else cargo's "test result:" lines) adds these to
+# the total; any other counts as one. Its lines `passed alone: CASE` are listed at the end. SECONDS is there to stop what
+# hangs, not to judge how long a step takes: several times what it takes on an idle machine.
 begin() {
     only=" $* "
     export CARGO_TERM_COLOR=never
     logs=$(target_dir)/ci-logs; mkdir -p "$logs"
-    table=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS current=
-    trap 'if [ -n "$current" ]; then kill "$current" 2>/dev/null || true; wait "$current" 2>/dev/null || true; fi' EXIT
+    table=() alone=() total_passed=0 total_failed=0 total_skipped=0 begun=$SECONDS joined=()
+    declare -gA running=() # process numbers of steps under way
+    trap end_steps EXIT
     trap 'say "interrupted after $((SECONDS - begun)) s"; exit 130' INT
     trap 'say "ended from outside (SIGTERM) after $((SECONDS - begun)) s"; exit 143' TERM
 }
 
+end_steps() { local pid; for pid in "${!running[@]}"; do kill "$pid" 2>/dev/null || true; wait "$pid" 2>/dev/null || true; done; }
+
 step() {
-    local name=$1 limit=$2 start=$SECONDS status=0 verdict passed=0 failed=0 skipped=0 reason=
+    wanted "$1" || return 0
+    launch "$@"
+    judge_step "$1" "$2" "$launched" $SECONDS
+}
+
+beside() {
+    wanted "$1" || return 0
+    launch "$1" "$2" nice -n 19 "${@:3}"
+    joined+=("$1 $2 $launched $SECONDS")
+}
+
+join() {
+    local step fields_of_step
+    for step in "${joined[@]}"; do read -r -a fields_of_step <<<"$step"; judge_step "${fields_of_step[@]}"; done
+    joined=()
+}
+
+wanted() { case $only in '  ' | *" $1 "*) ;; *) return 1 ;; esac; }
+log_of() { printf '%s\n' "$logs/${1//[^A-Za-z0-9.-]/_}.log"; }
+
+# launch NAME SECONDS COMMAND…: begins a step; its process is $launched.
+launch() {
+    local name=$1 limit=$2
     shift 2
-    case $only in '  ' | *" $name "*) ;; *) return 0 ;; esac
-    local log=$logs/${name//[^A-Za-z0-9.-]/_}.log
+    case $1 in ci/*) [ -x "$1" ] || set -- sh -c "echo 'skip: there is no $1'; exit 77" ;; esac
     printf '%s  %-28s …\n' "$(clock "$begun")" "$name"
-    timeout --kill-after=20 "$limit" "$@" >"$log" 2>&1 </dev/null &
-    current=$!
-    wait "$current" || status=$?
-    current=
+    timeout --kill-after=20 "$limit" "$@" >"$(log_of "$name")" 2>&1 </dev/null &
+    launched=$!
+    running[$launched]=1
+}
+
+# judge_step NAME SECONDS PROCESS START: waits for its end, and adds it to the table.
+judge_step() {
+    local name=$1 limit=$2 pid=$3 start=$4 status=0 verdict passed=0 failed=0 skipped=0 reason='' log
+    log=$(log_of "$name")
+    wait "$pid" || status=$?
+    unset "running[$pid]"
     read -r passed failed skipped < <(count "$log")
     case $status in
         0) verdict=ok; [ $((passed + failed + skipped)) -gt 0 ] || passed=1 ;;
@@ -89,7 +140,10 @@ step() {
     if [ "$status" = 0 ] && [ "$skipped" -gt 0 ]; then
         reason=$(sed -n 's/^skip: //p' "$log" | sort -u | head -n 3 | paste -sd ';')
     fi
-    case $verdict in FAILED*) say "--- the end of $log"; tail -n 80 "$log"; say "---" ;; esac
+    local again; mapfile -t again < <(sed -n 's/^passed alone: //p' "$log")
+    [ ${#again[@]} = 0 ] || { verdict+=" (${#again[@]} only when run again alone)"; alone+=("${again[@]/#/$name: }"); }
+    # indented: sums in it are not those of this run
+    case $verdict in FAILED*) say "--- the end of $log"; tail -n 80 "$log" | sed 's/^/  | /'; say "---" ;; esac
     table+=("$(printf '%-28s %6d s %7d %7d %8d   %s' "$name" $((SECONDS - start)) "$passed" "$failed" "$skipped" \
         "$verdict${reason:+: $reason}")")
     printf '%s  %-28s %s, %d s\n' "$(clock "$begun")" "$name" "$verdict${reason:+: $reason}" $((SECONDS - start))
@@ -97,10 +151,10 @@ step() {
 
 # Sums what a log says it counted: "passed failed skipped".
 count() {
-    awk '/^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) p += $(i-1)
-                              if ($i ~ /^failed/) f += $(i-1); if ($i ~ /^ignored/) s += $(i-1) } }
-         /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $1; f += $3; s += $5 }
-         END { print p + 0, f + 0, s + 0 }' "$1"
+    awk '/^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) cp += $(i-1)
+                              if ($i ~ /^failed/) cf += $(i-1); if ($i ~ /^ignored/) cs += $(i-1) } }
+         /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped\r?$/ { sums++; p += $1; f += $3; s += $5 }
+         END { if (sums) print p, f, s; else print cp + 0, cf + 0, cs + 0 }' "$1"
 }
 
 clock() { local s=$((SECONDS - $1)); printf '%3d:%02d' $((s / 60)) $((s % 60)); }
@@ -110,6 +164,10 @@ finish() {
     say ""
     printf '%-28s %8s %7s %7s %8s\n' step time passed failed skipped
     printf '%s\n' "${table[@]}"
+    if [ ${#alone[@]} -gt 0 ]; then
+        say "failed beside others, passed when run again alone:"
+        printf 'passed alone: %s\n' "${alone[@]}"
+    fi
     say "whole run: $((SECONDS - begun)) s; logs in $logs"
     say "$total_passed passed, $total_failed failed, $total_skipped skipped"
     [ "$total_failed" = 0 ]

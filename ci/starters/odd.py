@@ -14,7 +14,7 @@ from lib import Case, first_error
 from .starters import ENDINGS
 
 
-def left_behind(running, seconds=5):
+def left_behind(running, seconds=30):
     """The processes of a case that do not go away by themselves."""
     end = time.monotonic() + seconds
     while (left := sorted(running.pids())) and time.monotonic() < end:
@@ -51,16 +51,19 @@ class Odd:
         starter = self.there[name]
         return self.ground.place(starter, nodes, *starter.words(n, nodes, list(program)))
 
-    def case(self, title, line, check, environment=None, limit=120):
+    def case(self, title, line, check, environment=None, limit=600):
         """`line`: words, or words and environment. `check(code, out)`: None, or what is wrong."""
         words, env = line if isinstance(line, tuple) else (line, {})
-        with Case(words, limit, {**env, **(environment or {})}) as running:
-            code, out, seconds = running.finish()
-            left = left_behind(running)
-        wrong = "over the time limit" if code is None else f"left behind: {left}" if left else check(code, out)
-        self.report.case(f"odd: {title}", seconds, wrong, words, out)
 
-    def error(self, title, line, words, environment=None, limit=120):
+        def once():
+            with Case(words, limit, {**env, **(environment or {})}) as running:
+                code, out, seconds = running.finish()
+                left = left_behind(running)
+            wrong = "over the time limit" if code is None else f"left behind: {left}" if left else check(code, out)
+            return f"odd: {title}", seconds, wrong, words, out
+        self.report.attempt(once)
+
+    def error(self, title, line, words, environment=None, limit=600):
         """Must fail, and say all these words."""
         def check(code, out):
             if code == 0:
@@ -162,16 +165,19 @@ class Odd:
 
     def together(self):
         """Two jobs of each launcher at once on one node."""
-        for name in self.there:
+        def once(name):
             with contextlib.ExitStack() as stack:
                 cases = [stack.enter_context(Case(*self.together_line(name))) for _ in range(2)]
                 done = [case.finish() for case in cases]
             wrong = next((f"exit code {code}: {first_error(out)}" for code, out, _ in done if code != 0 or oks(out, 4) != 4), None)
-            self.report.case(f"odd: two jobs at once: {name}", max(d[2] for d in done), wrong, cases[0].command, done[0][1] + done[1][1])
+            return f"odd: two jobs at once: {name}", max(d[2] for d in done), wrong, cases[0].command, done[0][1] + done[1][1]
+
+        for name in self.there:
+            self.report.attempt(lambda: once(name))
 
     def together_line(self, name):
         words, env = self.line(name, 4, self.ends)
-        return words, 120, env
+        return words, 600, env
 
 
 def run(report, ground, there, ends):

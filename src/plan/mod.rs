@@ -56,10 +56,10 @@
 //!    its [`interpret::Goal`] or [`interpret::Fold`] if the operation is new.
 //! 4. Nothing more if the operation is known: a test proves every line for all p to 128 (what is dear: to 40 and a third
 //!    of the rest, all with `CIRCULANT_PROOF=full`) and some larger, also
-//!    lowered for random wires, and holds it to its restrictions, rounds and volume: `tests/plan_registry.rs`
-//!    (to all), `tests/plan_moves.rs` (from all, each to each), `tests/plan_reduce.rs` (what reduces),
-//!    `tests/plan_inter.rs` (between two groups). A new operation needs a case in one of them; a default
-//!    algorithm may have its own test in `tests/plan_proof.rs`. What they share is `tests/common/proof.rs`.
+//!    lowered for random wires, and holds it to its restrictions, rounds and volume: `tests/pure/plan_registry.rs`
+//!    (to all), `tests/pure/plan_moves.rs` (from all, each to each), `tests/pure/plan_reduce.rs` (what reduces),
+//!    `tests/pure/plan_inter.rs` (between two groups). A new operation needs a case in one of them; a default
+//!    algorithm may have its own test in `tests/pure/plan_proof.rs`. What they share is `tests/common/proof.rs`.
 //!
 //! [`bcast::circulant`] is a short example, [`barrier::dissemination`] shows joins. A broadcast of one block down
 //! a tree is a [`bcast::tree::Shape`], an allgather of whole contributions an

@@ -537,13 +537,13 @@ mod tests {
     #[test]
     fn every_algorithm_keeps_its_promises() {
         let model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
-        // Those that reduce: tests/plan_reduce.rs; between groups: tests/plan_inter.rs.
+        // Those that reduce: tests/pure/plan_reduce.rs; between groups: tests/pure/plan_inter.rs.
         for algorithm in all().filter(|a| !a.operation.reduces() && !a.operation.is_between_groups()) {
             for size in [1u32, 2, 9, 33] {
                 let counts = vec![640; size as usize];
                 let displs: Vec<u64> = (0..u64::from(size)).map(|j| j * 640).collect();
                 let goal = match algorithm.operation {
-                    // tests/plan_moves.rs
+                    // tests/pure/plan_moves.rs
                     Operation::Gather
                     | Operation::Gatherv
                     | Operation::Scatter

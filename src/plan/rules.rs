@@ -1,7 +1,7 @@
 //! How many blocks: pure functions of the wire's [`Model`], the same on every rank (only + - * / and the
 //! square root, which IEEE 754 rounds alike everywhere).
 //!
-//! How far from the best n they are, in the [pricing](super::price) (`tests/plan_rules.rs`, all cases): time
+//! How far from the best n they are, in the [pricing](super::price) (`tests/pure/plan_rules.rs`, all cases): time
 //! by the rule / time of the best n, mean and worst. m = 1 KB to 64 MB; allgatherv over six distributions
 //! (regular, spike, half, linear, geometric, irr3), the best of all n in proportion.
 //!

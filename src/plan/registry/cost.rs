@@ -3,7 +3,7 @@
 //! A registry line's [`Formula`] walks its critical path on a [`Path`], which adds up a [`Cost`] by the rules of the
 //! [simulator](crate::plan::price): a put holds a link for o + β·bytes and arrives L later; reductions take
 //! γ per byte and copies a fixed time. Irregular counts cost O(p log p), all else O(log p) or (the circulant tree) O(p)
-//! of the cheapest kind; no plan is made. `tests/selection.rs` holds the formulas against the simulator.
+//! of the cheapest kind; no plan is made. `tests/pure/selection.rs` holds the formulas against the simulator.
 //!
 //! Only + − × ÷, maxima and square roots on numbers that all ranks know alike: the same bits on every rank.
 

@@ -1,0 +1,15 @@
+//! More than 4 GiB in one call, on the simulated wire.
+
+use crate::huge_rows as huge;
+use crate::ranks;
+
+use circulant::transport::sim;
+
+#[test]
+fn over_4_gib_in_one_call() {
+    // The wire copies what is on its way.
+    let faults = sim::Faults { max_put: 16 << 20, ..sim::Faults::default() };
+    for r in ranks::run(2, &faults, &[], |_, comm| huge::huge(comm)) {
+        r.unwrap();
+    }
+}

@@ -1,0 +1,26 @@
+//! Worlds whose ranks are threads of this process, on the simulated wire.
+//! One binary, which is linked once; tests are named by their file.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
+
+#[path = "../common/collective.rs"]
+mod collective;
+#[path = "../common/exercise.rs"]
+mod exercise;
+#[path = "../common/huge.rs"]
+mod huge_rows;
+#[path = "../common/ranks.rs"]
+mod ranks;
+
+mod collectives;
+mod communicators;
+mod disagree;
+mod huge;
+mod inter;
+mod misuse;
+mod sim;
+mod waits;
