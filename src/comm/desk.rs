@@ -241,8 +241,7 @@ mod tests {
 
     #[test]
     fn numbers_outlast_those_of_calls() {
-        let mut calls = Calls::default();
-        calls.next = u64::from(u32::MAX);
+        let mut calls = Calls { next: u64::from(u32::MAX), ..Calls::default() };
         assert_eq!(calls.enter(u32::MAX, 1, 0).0, u64::from(u32::MAX));
         assert_eq!(calls.enter(0, 1, 0).0, 1 << 32);
         // Calls that went by plan in between.
