@@ -35,7 +35,7 @@ fn main() {
         return;
     }
     let hydra = have("mpiexec.hydra");
-    let mpicc = have("mpicc.mpich");
+    let mpicc = job::compiles_mpich();
     let tests: &[(&str, fn(), bool)] = &[
         ("environment_of_the_ranks", environment_of_the_ranks, true),
         ("descriptors_do_not_leak", descriptors_do_not_leak, true),

@@ -454,7 +454,12 @@ impl Engine {
     fn try_send(&mut self, to: u32, message: &Message) -> Result<Posted> {
         let Some(transport) = &mut self.transport else { return Ok(Posted::Yes) };
         let n = message.encode(self.core.setup.rank, &mut self.scratch);
-        match transport.message(to, &self.scratch[..n]) {
+        let bytes = &self.scratch[..n];
+        let posted = match message {
+            Message::Late { .. } => transport.probe(to, bytes),
+            _ => transport.message(to, bytes),
+        };
+        match posted {
             Ok(posted) => {
                 self.core.counts.messages += u64::from(posted == Posted::Yes);
                 Ok(posted)

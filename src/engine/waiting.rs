@@ -2,7 +2,7 @@
 //!
 //! Silence is not death. A wait lasts until what it waits for comes, a rank is known to be gone, the world ends, or a deadline
 //! passes where one is set. Meanwhile it tells the rank that it waits for, asks all ranks what they do (which also finds calls
-//! that do not match), and says on stderr for whom it waits.
+//! that do not match), and says on stderr for which ranks it waits.
 
 use super::message::{CallId, Mark, Message, Status};
 use super::task::Task;
@@ -22,15 +22,15 @@ const TELL_EVERY: Duration = Duration::from_secs(5);
 const ASK_AFTER: Duration = Duration::from_secs(10);
 /// Answers get so much time before they are needed.
 const ANSWERS: Duration = Duration::from_secs(1);
-/// How many different doings are told of.
-const TOLD: usize = 8;
+/// How many different states of ranks a message lists.
+const STATES: usize = 8;
 
 /// One wait: for what, how long, since when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     what: Meta,
     deadline: Duration,
-    /// Whom it is for, where that is one.
+    /// The one rank that it is for, if it is for one.
     pub(super) peer: Option<u32>,
     polls: u32,
     /// Made when nothing moved for the first time: a call that need not wait needs no clock.
@@ -41,11 +41,11 @@ pub(crate) struct Waiting {
 struct Clock {
     since: Instant,
     next_check: Instant,
-    /// When to tell the one we wait for.
+    /// When to tell the rank that we wait for.
     tell_at: Instant,
     /// When to ask all.
     ask_at: Instant,
-    /// When to say for whom we wait.
+    /// When to say for which ranks we wait.
     warn_at: Instant,
     give_up: Instant,
 }
@@ -197,10 +197,10 @@ impl Engine {
             culprit = Some(peer);
             round = Some(r);
         }
-        let doing = self.doings(call);
+        let states = self.states(call);
         let silent = self.silent(call);
-        // Who says nothing is to blame; else who is behind; else who is elsewhere.
-        let behind = doing.iter().find(|(s, _)| s.entered.call != call);
+        // A rank that does not answer is to blame; else one that is behind; else one in another call.
+        let behind = states.iter().find(|(s, _)| s.entered.call != call);
         if let Some(rank) = silent.first().or(behind.and_then(|(_, ranks)| ranks.first())) {
             culprit = Some(*rank);
         }
@@ -209,10 +209,10 @@ impl Engine {
             text.push_str(&format!("; {} {verb} not answer: stopped, hung or not in a call", ranks(&silent)));
         }
         // Those furthest behind come first.
-        for (status, list) in doing.iter().take(TOLD) {
-            text.push_str(&format!("; {}", self.told_of(list, status)));
+        for (status, list) in states.iter().take(STATES) {
+            text.push_str(&format!("; {}", self.state_of(list, status)));
         }
-        if doing.len() > TOLD {
+        if states.len() > STATES {
             text.push_str("; the others are elsewhere");
         }
         let mut e = Error::new(ErrorKind::Timeout, text)
@@ -226,7 +226,7 @@ impl Engine {
         e
     }
 
-    /// Says on stderr for whom we wait, if no lower rank says it.
+    /// Says on stderr for which ranks we wait, if no lower rank says it.
     fn warn(&mut self, waiting: &Waiting, since: Duration) {
         if let Some(text) = self.warning(waiting, since) {
             crate::trace::warn(&text, LevelFilter::WARN);
@@ -240,22 +240,22 @@ impl Engine {
             return None;
         }
         let rank = self.core.setup.rank;
-        let doing = self.doings(what.call);
+        let states = self.states(what.call);
         let here = |s: &Status| s.entered.call == what.call && s.completed.call != what.call;
-        if doing.iter().any(|(s, list)| here(s) && list.iter().any(|r| *r < rank)) {
+        if states.iter().any(|(s, list)| here(s) && list.iter().any(|r| *r < rank)) {
             return None;
         }
         let silent = self.silent(what.call);
-        let call = self.told(Mark { code: what.code, call: what.call });
-        let elsewhere: Vec<_> = doing.iter().filter(|(s, _)| s.entered.call != what.call).collect();
+        let call = self.name_of_call(Mark { code: what.code, call: what.call });
+        let elsewhere: Vec<_> = states.iter().filter(|(s, _)| s.entered.call != what.call).collect();
         let late: Vec<u32> = elsewhere.iter().flat_map(|(_, list)| list).chain(&silent).copied().collect();
         let mut text = match late.len() {
             0 => format!("all ranks are in {call} for {} s", since.as_secs()),
             1 => format!("rank {} has not come to {call} for {} s", late[0], since.as_secs()),
             _ => format!("{} have not come to {call} for {} s", ranks(&late), since.as_secs()),
         };
-        for (status, list) in elsewhere.iter().take(TOLD) {
-            text.push_str(&format!("; {}", self.told_of(list, status)));
+        for (status, list) in elsewhere.iter().take(STATES) {
+            text.push_str(&format!("; {}", self.state_of(list, status)));
         }
         if let Some(first) = silent.first() {
             let state = self.liveness.as_mut().and_then(|l| l.state(*first));
@@ -285,8 +285,8 @@ impl Engine {
         (0..self.core.setup.size).filter(|r| group.as_ref().is_none_or(|group| group.has(*r))).collect()
     }
 
-    /// What each member of the call's communicator does, ranks that do the same together; those furthest behind first.
-    fn doings(&self, call: CallId) -> Vec<(Status, Vec<u32>)> {
+    /// The state of each member of the call's communicator, with the ranks that are in it; those furthest behind first.
+    fn states(&self, call: CallId) -> Vec<(Status, Vec<u32>)> {
         let core = &self.core;
         let mut list: Vec<(Status, Vec<u32>)> = Vec::new();
         let status = |rank: u32| match core.statuses.get(&rank) {
@@ -306,16 +306,16 @@ impl Engine {
     }
 
     /// "rank 3 is in bcast #17 (completed barrier #16)".
-    fn told_of(&self, list: &[u32], status: &Status) -> String {
+    fn state_of(&self, list: &[u32], status: &Status) -> String {
         let verb = if list.len() == 1 { "is" } else { "are" };
-        let (entered, completed) = (self.told(status.entered), self.told(status.completed));
+        let (entered, completed) = (self.name_of_call(status.entered), self.name_of_call(status.completed));
         match status.entered == status.completed {
             true => format!("{} {verb} behind {completed}", ranks(list)),
             false => format!("{} {verb} in {entered} (completed {completed})", ranks(list)),
         }
     }
 
-    fn told(&self, mark: Mark) -> String {
+    fn name_of_call(&self, mark: Mark) -> String {
         match mark.code {
             0 => "nothing yet".to_owned(),
             super::FINALIZE => "finalize".to_owned(),

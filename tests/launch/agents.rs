@@ -1,6 +1,6 @@
 //! Jobs over several hosts: this machine under several names, by a stand-in for ssh.
 
-use crate::job::{self, Done, Job, alive, have, named, none_left, scratch};
+use crate::job::{self, Done, Job, alive, compiles_mpich, have, named, none_left, scratch};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<(&'static str, fn(), bool)> {
         ("two_jobs_and_names_with_spaces", two_jobs_and_names_with_spaces, true),
         ("many_ranks_over_hosts", many_ranks_over_hosts, true),
         ("a_thousand_ranks_start_in_few_messages", a_thousand_ranks_start_in_few_messages, true),
-        ("an_mpich_program_over_hosts", an_mpich_program_over_hosts, have("mpicc.mpich")),
+        ("an_mpich_program_over_hosts", an_mpich_program_over_hosts, compiles_mpich()),
     ]
 }
 

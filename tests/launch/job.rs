@@ -269,6 +269,13 @@ pub(crate) fn have(program: &str) -> bool {
     std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|p| p.join(program).is_file())
 }
 
+/// Whether programs of MPICH can be compiled: Debian's has its headers in a package of their own.
+pub(crate) fn compiles_mpich() -> bool {
+    let mut compiler = Command::new("mpicc.mpich");
+    compiler.args(["-fsyntax-only", "-include", "mpi.h", "-x", "c", "/dev/null"]).stderr(Stdio::null());
+    have("mpicc.mpich") && compiler.status().is_ok_and(|status| status.success())
+}
+
 /// A path for a file of this test run.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("launch-{}-{name}", std::process::id()))

@@ -94,7 +94,7 @@ fn text<'a>(space: &'a mut [u8], words: std::fmt::Arguments<'_>) -> io::Result<&
     Ok(&space[..used])
 }
 
-/// Maps the [`file`].
+/// Maps the [`file()`].
 pub(super) fn open(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<Mapping> {
     let file = file(pid, fd, owner, write)?;
     let len = usize::try_from(fstat(&file)?.st_size).map_err(io::Error::other)?;
