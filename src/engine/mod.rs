@@ -454,12 +454,7 @@ impl Engine {
     fn try_send(&mut self, to: u32, message: &Message) -> Result<Posted> {
         let Some(transport) = &mut self.transport else { return Ok(Posted::Yes) };
         let n = message.encode(self.core.setup.rank, &mut self.scratch);
-        let bytes = &self.scratch[..n];
-        let posted = match message {
-            Message::Late { .. } => transport.probe(to, bytes),
-            _ => transport.message(to, bytes),
-        };
-        match posted {
+        match transport.message(to, &self.scratch[..n]) {
             Ok(posted) => {
                 self.core.counts.messages += u64::from(posted == Posted::Yes);
                 Ok(posted)

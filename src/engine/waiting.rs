@@ -15,7 +15,7 @@ use tracing::level_filters::LevelFilter;
 /// How often the slow checks (processes, launcher) are made while waiting.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
 /// After so long a rank that waits for another tells it so, for the first time; then at intervals. The other one compares the
-/// call with its own, and a connection to a dead process breaks by it.
+/// call with its own.
 const TELL_AFTER: Duration = Duration::from_millis(200);
 const TELL_EVERY: Duration = Duration::from_secs(5);
 /// After so long all ranks are asked what they do: ranks whose calls do not match may all be waiting.

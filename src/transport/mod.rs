@@ -268,15 +268,6 @@ pub unsafe trait Transport: Send {
     /// When the provider refuses for good.
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted>;
 
-    /// As [`Transport::message`], for a peer that may be gone: that it does not take the message shows as [`Sink::lost`], where
-    /// the provider can tell.
-    ///
-    /// # Errors
-    /// As there.
-    fn probe(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
-        self.message(peer, bytes)
-    }
-
     /// Moves things on and delivers what happened; returns how much did.
     ///
     /// # Errors

@@ -195,10 +195,6 @@ unsafe impl Transport for Node {
         if self.is_near(peer) { self.shm.message(peer, bytes) } else { self.fabric.message(peer, bytes) }
     }
 
-    fn probe(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
-        if self.is_near(peer) { self.shm.probe(peer, bytes) } else { self.fabric.probe(peer, bytes) }
-    }
-
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         let moved = self.shm.poll(sink)?;
         self.polls = self.polls.wrapping_add(1);

@@ -257,10 +257,6 @@ unsafe impl Transport for Rails {
         self.rails[0].message(peer, bytes)
     }
 
-    fn probe(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
-        self.rails[0].probe(peer, bytes)
-    }
-
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         self.rails.iter_mut().try_fold(0, |n, rail| Ok(n + rail.poll(sink)?))
     }

@@ -1,6 +1,6 @@
 //! Jobs over several hosts: this machine under several names, by a stand-in for ssh.
 
-use crate::job::{self, Done, Job, alive, compiles_mpich, have, named, none_left, scratch};
+use crate::job::{self, Done, Job, alive, compiles_mpich, named, none_left, scratch};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

@@ -506,22 +506,15 @@ unsafe impl Transport for Fabric {
 
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
         self.check_open()?;
-        if bytes.len() > self.limits.inject {
-            return self.probe(peer, bytes);
-        }
-        let to = self.peers.get(peer)?.to;
-        // SAFETY: the endpoint is open; the bytes are copied before it returns.
-        let code = unsafe { fi::fi_inject(self.objects.ep, bytes.as_ptr().cast(), bytes.len(), to) };
-        self.posted("fi_inject", peer, code)
-    }
-
-    /// With a completion, and so with one that says that it failed.
-    fn probe(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
-        self.check_open()?;
         if bytes.len() > MESSAGE_MAX {
             return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
         }
         let to = self.peers.get(peer)?.to;
+        if bytes.len() <= self.limits.inject {
+            // SAFETY: the endpoint is open; the bytes are copied before it returns.
+            let code = unsafe { fi::fi_inject(self.objects.ep, bytes.as_ptr().cast(), bytes.len(), to) };
+            return self.posted("fi_inject", peer, code);
+        }
         let Some(slot) = self.slots.take(Kind::Message, peer, 0) else { return Ok(Posted::Again) };
         let buffer = self.buffer(slot);
         // SAFETY: the slot was free, so nobody reads its buffer of MESSAGE_MAX bytes; from then on only the
