@@ -130,7 +130,8 @@ fn open_words_for_calls_that_were_left_are_not_kept() {
     let (plan, alone) = (Stream { pieces: super::eager::CREDITS.min(5) }, Direct(1));
     assert!(u64::from(plan.pieces) * STREAMED > 8000, "rank 1 opens by itself");
     let mut elsewhere = 0;
-    for i in 0..200 {
+    // Miri takes its time.
+    for i in 0..if cfg!(miri) { 4 } else { 200 } {
         enter(&mut world[0], &arenas[0], &plan, call(1, i)).complete(&mut world[0]);
         assert_eq!(world[0].core.history.due(), 1);
         for _ in 0..5 {
@@ -169,7 +170,7 @@ fn a_call_that_was_left_long_ago_is_compared() {
 
 #[test]
 fn a_root_may_come_late_to_gathers_of_many() {
-    let (p, calls) = (40, 10);
+    let (p, calls) = if cfg!(miri) { (20, 5) } else { (40, 10) };
     let flow = Flow { window: 1 << 20, patience: Duration::from_millis(1) };
     let mut world = engines_on(p, flow, &sim::Faults::default(), false);
     let (arenas, plan) = (arenas(&world), FanIn(p));
@@ -204,8 +205,9 @@ fn a_root_may_come_late_to_gathers_of_many() {
 #[test]
 fn an_operation_ends_when_its_messages_have_left() {
     let p = 5;
-    for seed in 0..12 {
-        let faults = sim::Faults { seed, refuse: 246, ..sim::Faults::default() };
+    let (seeds, refuse) = if cfg!(miri) { (1, 100) } else { (12, 246) };
+    for seed in 0..seeds {
+        let faults = sim::Faults { seed, refuse, ..sim::Faults::default() };
         let flow = Flow { window: 100, patience: Duration::from_millis(1) };
         let barrier = crate::plan::barrier::dissemination::Barrier::new(p).unwrap();
         let plans: [&dyn Plan; 2] = [&barrier, &Direct(p)];
