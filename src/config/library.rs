@@ -1,5 +1,5 @@
-//! Libraries that settings name. Loading one runs its code in this process, so a name comes from where the program was
-//! started, or from a caller who vouches for it.
+//! Libraries that settings name. Loading one runs its code in this process, so a name comes from the environment in which the
+//! program was started, or from an unsafe call.
 
 use super::{Config, Setting, index};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,11 +11,11 @@ pub(super) const LIBRARIES: [&str; 3] = ["libfabric", "libpmix", "libpmi"];
 pub(super) fn refused(setting: &Setting) -> Error {
     let what = format!("{}: it names a library to load, which no safe call can do", setting.variable);
     Error::new(ErrorKind::Config, what)
-        .help("set the variable where the program is started, or vouch for the library: see Builder::library")
+        .help("set the variable where the program is started, or pass the library to Builder::library")
 }
 
-/// The path or name of a library to load, such as `libfabric.so.1`, which somebody vouches for: who set the environment
-/// ([`Config::library`](super::Config::library)), or who called [`Library::new`].
+/// The path or name of a library to load, such as `libfabric.so.1`: from the environment
+/// ([`Config::library`](super::Config::library)), or from [`Library::new`], which is unsafe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library(String);
 
@@ -38,7 +38,7 @@ impl Library {
 }
 
 impl Config {
-    /// Sets `name`, one of `libfabric`, `libpmix` and `libpmi`, to a library that somebody vouches for.
+    /// Sets `name`, one of `libfabric`, `libpmix` and `libpmi`, to a library to load.
     ///
     /// # Errors
     /// When it is none of these.
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_is_set_by_who_vouches_for_it() {
+    fn a_library_is_set_by_an_unsafe_value() {
         let mut config = Config::defaults();
         assert_eq!(config.library("libfabric").name(), "libfabric.so.1");
         // SAFETY: it is not loaded.
