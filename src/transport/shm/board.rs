@@ -29,7 +29,9 @@ pub(crate) const LONGEST: usize = match () {
 /// The most bytes that are [shared](Board::share) after a post: a part of a result, and there are at least two members.
 const PART: usize = LONGEST / 2 + 128;
 /// Calls that a member can be ahead of another.
-pub(crate) const SLOTS: usize = if cfg!(test) { 2 } else { 8 };
+pub(crate) const SLOTS: usize = if cfg!(test) { 2 } else { USUAL_SLOTS };
+/// The same outside of unit tests.
+const USUAL_SLOTS: usize = 8;
 /// Boards that one rank can take part in.
 pub(super) const BOARDS: usize = 32;
 
@@ -51,7 +53,12 @@ const SLOT: usize = PART_BYTES + PART;
 /// Of each slot so much is there before it is used.
 const READY: usize = 4096;
 /// Bytes of a place: whole pages.
-pub(super) const PLACE: usize = (FIRST + SLOTS * SLOT).next_multiple_of(4096);
+pub(super) const PLACE: usize = place(SLOTS);
+
+const fn place(slots: usize) -> usize {
+    (FIRST + slots * SLOT).next_multiple_of(4096)
+}
+
 const _: () = assert!(cfg!(loom) || (SLOT / 64) % 2 == 1 && SLOT.is_multiple_of(64) && PLACE <= 256 << 10);
 
 /// Looks at a flag in a row, before anything else is done.
@@ -457,7 +464,8 @@ pub(super) mod tests {
     #[test]
     fn the_document_says_how_long_a_place_is() {
         let document = include_str!("../../../docs/design.md");
-        let said = format!("{} KiB for each communicator, at most {BOARDS} at once", PLACE >> 10);
+        let said =
+            format!("{} KiB for each communicator, at most {BOARDS} at once", place(USUAL_SLOTS) >> 10);
         assert!(document.contains(&said), "docs/design.md does not say: {said}");
     }
 
