@@ -95,10 +95,10 @@ impl Group for Context {
         self.calls.load(Ordering::Relaxed)
     }
 
-    fn has(&self, world_rank: u32) -> bool {
+    fn world_ranks(&self) -> Vec<u32> {
         match &self.members {
-            Members::World(size) => world_rank < *size,
-            Members::List(list) => list.contains(&world_rank),
+            Members::World(size) => (0..*size).collect(),
+            Members::List(list) => list.clone(),
         }
     }
 }

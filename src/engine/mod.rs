@@ -79,8 +79,8 @@ pub(crate) trait Group: Send + Sync {
     /// The number of its next call here: all lower ones have begun.
     fn next_call(&self) -> u32;
 
-    /// Whether this world rank is a member.
-    fn has(&self, world_rank: u32) -> bool;
+    /// The world ranks of its members.
+    fn world_ranks(&self) -> Vec<u32>;
 }
 
 /// Finds the address of a rank that is no neighbour, when an operation needs it.

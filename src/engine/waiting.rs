@@ -282,7 +282,9 @@ impl Engine {
     /// The world ranks of the call's communicator; of all where it is not known.
     fn members(&self, call: CallId) -> Vec<u32> {
         let group = self.core.groups.get(&call.comm).and_then(std::sync::Weak::upgrade);
-        (0..self.core.setup.size).filter(|r| group.as_ref().is_none_or(|group| group.has(*r))).collect()
+        let mut all = group.map_or_else(|| (0..self.core.setup.size).collect(), |group| group.world_ranks());
+        all.sort_unstable();
+        all
     }
 
     /// The state of each member of the call's communicator, with the ranks that are in it; those furthest behind first.
