@@ -53,7 +53,7 @@ impl Default for Calls {
 
 impl Calls {
     /// A call begins: gives it a number that never comes again, and what a rank posts in it. All ranks see the same calls in
-    /// the same order, so they give the same. Calls of several threads may then post in another order.
+    /// the same order, so they give the same. Threads may post in another order than their calls began.
     fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, Post) {
         let low = u32::try_from(self.next & u64::from(u32::MAX)).unwrap_or(0);
         let number = self.next + u64::from(sequence.wrapping_sub(low));

@@ -32,7 +32,7 @@ struct List {
 }
 
 impl Bank {
-    /// Room for `messages`, so that keeping so many allocates nothing.
+    /// Reserves room for this number of messages, so that keeping them allocates nothing.
     pub(super) fn reserve(&mut self, messages: usize) {
         self.table.reserve(messages);
         self.calls.reserve(messages);

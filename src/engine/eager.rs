@@ -21,9 +21,9 @@ use std::collections::HashMap;
 
 /// Eager messages that one rank may have on their way to, or kept at, a neighbour of the circulant graph.
 pub(super) const CREDITS: u32 = super::bound(12, 4);
-/// All ranks that are no neighbours share so many credits at a rank, [`CREDITS`] each at most: what comes before its call is
-/// entered takes 128 MiB then (at [`MESSAGE_MAX`] bytes), however many the ranks are. From 16 384 ranks on only neighbours send
-/// eagerly; others ask for the open word first.
+/// Credits at one rank that all ranks share which are no neighbours, each at most [`CREDITS`]. This bounds the memory for messages
+/// whose call is not entered yet to 128 MiB (at [`MESSAGE_MAX`] bytes each) for any number of ranks. With more than 16 384 ranks
+/// only neighbours send eagerly; the others ask for the open word first.
 const SHARED: u32 = super::bound(1 << 14, 64);
 /// The first byte of eager data; the codes of [`Message`] are others.
 const CODE: u8 = 64;

@@ -119,7 +119,7 @@ impl Type {
     }
 }
 
-/// The type of an element as ranks compare it: one of the table, or any other of so many bytes.
+/// The type of an element as ranks compare it: a type of the table, or the size in bytes of any other type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     kind: Option<Type>,
