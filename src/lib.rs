@@ -142,9 +142,24 @@ pub mod diagnostics {
 }
 
 /// What fuzz targets reach of the crate's own decoders.
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::engine::message::fuzz_message as message;
+    #[cfg(not(loom))]
     pub use crate::transport::shm::{fuzz_address as address, fuzz_ring as ring};
+
+    /// What fuzz targets begin with passes, and the targets compile in every build of the tests.
+    #[cfg(all(test, not(loom), not(miri)))]
+    #[test]
+    fn seeds_pass() {
+        let targets: [(&str, fn(&[u8])); 3] = [("messages", message), ("segment", address), ("ring", ring)];
+        for (name, target) in targets {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(name);
+            let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+            let seeds: Vec<_> = files.map(|file| std::fs::read(file).unwrap()).collect();
+            assert!(!seeds.is_empty(), "no seeds in {}", folder.display());
+            seeds.iter().for_each(|seed| target(seed));
+        }
+    }
 }

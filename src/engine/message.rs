@@ -300,7 +300,7 @@ impl Message {
 }
 
 /// What a message says it still says when it is sent on. (A text may be cut; what is no text is replaced.)
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub fn fuzz_message(bytes: &[u8]) {
     let _ = super::eager::Head::read(bytes);
     let Some((from, message)) = Message::decode(bytes) else { return };

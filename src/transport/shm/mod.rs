@@ -45,7 +45,7 @@ mod bounce;
 mod copy;
 mod cores;
 mod endpoint;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, all(test, not(loom))))]
 mod fuzzing;
 mod host;
 mod inbound;
@@ -74,7 +74,7 @@ pub use board::Boards;
 pub(crate) use board::{Board, LONGEST, Look, Post, SLOTS};
 pub(crate) use copy::{copy, copy_slice};
 pub(crate) use endpoint::Shm;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, all(test, not(loom))))]
 pub use fuzzing::{fuzz_address, fuzz_ring};
 pub use host::host;
 pub(crate) use host::{Options, name};
