@@ -85,7 +85,6 @@ impl Blocks<'_> {
 impl<'a> Small<'a> {
     /// What it is, but for lists.
     fn brief(&self, element: Element) -> Brief {
-        let unit = element.size().max(1);
         let (bytes, root) = match self {
             Self::Barrier => (None, None),
             Self::Bcast { root, data } => (Some(data.len()), Some(*root)),
@@ -93,7 +92,7 @@ impl<'a> Small<'a> {
             Self::Gather { .. } => (None, None),
             Self::Fold { root, send, recv, .. } => (Some(send.map_or(recv.len(), <[u8]>::len)), *root),
         };
-        Brief { element, length: bytes.map(|n| n / unit), root }
+        Brief { element, bytes, root }
     }
 
     /// Counts and displacements.

@@ -69,7 +69,12 @@ impl Calls {
     }
 
     /// A call ends; returns the lowest that one of ours may still be in.
+    #[inline]
     fn leave(&mut self, number: u64) -> u64 {
+        if let [_] = self.inside[..] {
+            self.inside.clear();
+            return self.next;
+        }
         self.inside.retain(|n| *n != number);
         self.inside.iter().min().copied().unwrap_or(self.next)
     }

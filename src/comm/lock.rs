@@ -40,7 +40,16 @@ impl Lock {
     ///
     /// # Errors
     /// When this thread has it already: an operator calls into the world that it works for.
+    #[inline]
     pub(super) fn hold(&self) -> Result<Held<'_>> {
+        match self.shared.try_lock() {
+            Ok(guard) => Ok(self.held(guard)),
+            Err(_) => self.hold_later(),
+        }
+    }
+
+    #[cold]
+    fn hold_later(&self) -> Result<Held<'_>> {
         if self.owner.load(Ordering::Relaxed) == this_thread() {
             return Err(argument("an operator calls into the world whose reduction it works for")
                 .help("call it before or after the reduction, or in another world"));
@@ -57,6 +66,7 @@ impl Lock {
         }
     }
 
+    #[inline]
     fn held<'a>(&'a self, guard: MutexGuard<'a, Shared>) -> Held<'a> {
         self.owner.store(this_thread(), Ordering::Relaxed);
         Held { lock: self, guard: Some(guard) }

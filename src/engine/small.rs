@@ -15,8 +15,8 @@ const REMEMBERED: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Brief {
     pub(crate) element: Element,
-    /// In elements; `None` where ranks have counts.
-    pub(crate) length: Option<usize>,
+    /// Bytes of each rank; `None` where ranks have counts.
+    pub(crate) bytes: Option<usize>,
     pub(crate) root: Option<usize>,
 }
 
@@ -27,8 +27,8 @@ impl Brief {
         if let Some(root) = self.root {
             text.line("root", root);
         }
-        if let Some(length) = self.length {
-            text.line("length", length);
+        if let Some(bytes) = self.bytes {
+            text.line("length", bytes / self.element.size().max(1));
         }
         text
     }
