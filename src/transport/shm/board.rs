@@ -462,6 +462,7 @@ pub(super) mod tests {
     const POST: Post = Post { code: 3, hash: 99, past: 98 };
 
     #[test]
+    #[cfg_attr(miri, ignore = "places are smaller there")]
     fn the_document_says_how_long_a_place_is() {
         let document = include_str!("../../../docs/design.md");
         let said =

@@ -2,16 +2,23 @@
 
 use super::Random;
 use crate::transport::shm::ring::{self, Corrupt, FIXED, Kind, Memory, Reader, Record, SEGMENT, Writer};
-use memmap2::MmapMut;
+use memmap2::{MmapMut, MmapRaw};
 
 const CAPACITY: usize = 4096;
 
 /// A ring in memory of its own.
-pub(super) fn memory() -> (MmapMut, Memory) {
-    let mut map = MmapMut::map_anon(ring::footprint(CAPACITY)).unwrap();
+pub(super) fn memory() -> (MmapRaw, Memory) {
+    let map = MmapRaw::from(MmapMut::map_anon(ring::footprint(CAPACITY)).unwrap());
     // SAFETY: the caller keeps the mapping, whose heap address stays, as long as the ring; tests have one of each end.
     let ring = unsafe { Memory::new(map.as_mut_ptr(), CAPACITY) };
     (map, ring)
+}
+
+/// Writes at byte `at`, as a peer could.
+fn write<T: Copy>(map: &MmapRaw, at: usize, value: T) {
+    assert!(at + size_of::<T>() <= map.len());
+    // SAFETY: inside the mapping, where no slice is.
+    unsafe { map.as_mut_ptr().add(at).cast::<T>().write_unaligned(value) };
 }
 
 pub(super) fn record(kind: Kind, len: usize) -> Record {
@@ -87,7 +94,7 @@ fn nonsense_is_found_out() {
     let mut random = Random::new();
     let (mut corrupt, mut fine) = (0, 0);
     for _ in 0..if cfg!(miri) { 300 } else { 20_000 } {
-        let (mut map, ring) = memory();
+        let (map, ring) = memory();
         let mut writer = Writer::new(ring);
         let bytes = random.bytes(200);
         for n in [8, 200, 64] {
@@ -96,7 +103,7 @@ fn nonsense_is_found_out() {
         for _ in 0..1 + random.below(4) {
             // Among the counts or among the records.
             let at = if random.below(4) == 0 { random.below(16) } else { 256 + random.below(400) };
-            map[at] = random.bytes(1)[0];
+            write(&map, at, random.bytes(1)[0]);
         }
         let mut reader = Reader::new(ring);
         loop {
@@ -124,10 +131,10 @@ fn nonsense_is_found_out() {
 
 #[test]
 fn a_tail_that_makes_no_sense_is_found_out() {
-    let (mut map, ring) = memory();
+    let (map, ring) = memory();
     let mut writer = Writer::new(ring);
     assert!(writer.push(&record(Kind::Message, 0), &[]).unwrap());
-    map[128..136].copy_from_slice(&u64::MAX.to_ne_bytes());
+    write(&map, 128, u64::MAX);
     assert_eq!(writer.tail(), Err(Corrupt));
     let long = [0u8; 1900];
     assert_eq!(
@@ -150,11 +157,10 @@ fn headers_near_the_borders() {
             for segments in [0u8, 1, 2, 255] {
                 for size in edges {
                     for len in edges {
-                        let (mut map, ring) = memory();
+                        let (map, ring) = memory();
                         let first = u64::from(size) << 32 | u64::from(segments) << 8 | u64::from(kind);
-                        map[..8].copy_from_slice(&head.to_ne_bytes());
-                        map[256..264].copy_from_slice(&first.to_ne_bytes());
-                        map[264..272].copy_from_slice(&(u64::from(len) << 32).to_ne_bytes());
+                        let words = [(0, head), (256, first), (264, u64::from(len) << 32)];
+                        words.iter().for_each(|(at, word)| write(&map, *at, *word));
                         match Reader::new(ring).next() {
                             Ok(Some(r)) => {
                                 let counted = matches!(r.kind, Kind::Fetch | Kind::Part);
