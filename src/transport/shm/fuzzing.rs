@@ -39,7 +39,10 @@ pub fn fuzz_ring(bytes: &[u8]) {
     let space = Space(std::array::from_fn(|i| AtomicU8::new(first.get(i).copied().unwrap_or(0))));
     let mut target = vec![0u8; 256];
     let mut memory = Memory::default();
-    let Ok((_, remote)) = memory.register(target.as_mut_ptr(), target.len(), Access::Target, None, None) else { return };
+    let Ok((_, remote)) = memory.register(target.as_mut_ptr(), target.len(), Access::Target, None, None)
+    else {
+        return;
+    };
     let base = space.0.as_ptr().cast_mut().cast::<u8>();
     // SAFETY: the space has that length and alignment, and outlives the readers; the bytes are atomics, so they may change.
     let rings = [(); 2].map(|()| unsafe { ring::Memory::new(base, CAPACITY) });
