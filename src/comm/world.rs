@@ -11,7 +11,7 @@ use super::measure::flow;
 use super::meet::{Addresses, Met, alone, meet};
 use super::progress::Progress;
 use super::told;
-use super::watchdog::Watchdog;
+use super::watchdog::{Watchdog, Watching};
 use crate::buffer::Arena;
 use crate::config::{Config, Library};
 use crate::engine::{Engine, Identity, Setup};
@@ -115,6 +115,8 @@ pub struct World {
     pub(super) config: Config,
     /// Moves things on between calls, if the settings want it; ends with the world.
     _progress: Option<Progress>,
+    /// Looks at a provider that can hang in a call; ends with the world, too.
+    _watchdog: Option<Watching>,
 }
 
 impl std::fmt::Debug for World {
@@ -395,11 +397,13 @@ fn start(
     }
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
-    if fabric::quirks::quirk(&provider).shared_locks {
+    // The `shm` in that table is libfabric's, which is called fi_shm here. Ours has no locks.
+    let hangs = provider != "shm" && fabric::quirks::quirk(&provider).shared_locks;
+    let watchdog = hangs.then(|| {
         let liveness = Box::new(Watch::new(Arc::clone(&launch), &same_host));
         let beat = engine.pulse();
-        Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start();
-    }
+        Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start()
+    });
     let nodes: Arc<[u32]> = nodes.unwrap_or_default().into();
     let cache = Cache::default();
     let (led, desks) = (0, Desks::default());
@@ -428,7 +432,8 @@ fn start(
             return Err(Error::new(ErrorKind::Config, what));
         }
     };
-    let mut world = World { comm, launch, provider, launcher, nodes, config, _progress: progress };
+    let mut world =
+        World { comm, launch, provider, launcher, nodes, config, _progress: progress, _watchdog: watchdog };
     if size > 1 {
         world.comm().barrier()?;
     }
