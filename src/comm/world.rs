@@ -84,10 +84,15 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// All ranks of the job, connected. Dropping it without [`World::finalize`] ends this rank's part at once,
 /// which the others see as an error.
 ///
-/// A process of a job makes one world, as launchers let in each rank once: after [`World::finalize`], too, another
-/// [`World::init`] is an error ("this process has joined its job already"). Where no launcher started the process there is nothing to join, and a
-/// job of one rank may make as many as it likes, for tests say. What wants several worlds takes several communicators
-/// ([`Communicator::dup`], [`Communicator::split`]).
+/// A process may make one world after the other, each with settings of its own, and all ranks of the job make as many, in the
+/// same order: after [`World::finalize`], [`World::init`] begins another one over the same connection to the launcher. Of
+/// the one before nothing is left. Under a launcher there is one at a time; what wants several at once takes
+/// communicators ([`Communicator::dup`], [`Communicator::split`]). After one that failed, or was dropped, [`World::init`] is an
+/// error: for the launcher and the other ranks this one is gone.
+///
+/// A foreign launcher is told goodbye when the process ends in order: when `main` returns, or by [`std::process::exit`]. One
+/// that ends by `_exit` or `abort`, or becomes another program by `exec`, is taken by it for a rank that failed. Our own
+/// (`circulant run`, and ranks that no launcher started) is told at the end of each world.
 ///
 /// # Examples
 /// ```
