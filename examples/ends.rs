@@ -3,7 +3,7 @@
 //!
 //!     ends [normal | abort CODE | exit CODE | kill | leave]
 //!
-//! By itself and with `normal` all ranks end well. Else the last rank ends so in the middle of the job, and the others, which
+//! By itself and with `normal` all ranks end well, after a second world. Else the last rank ends so in the middle of the job, and the others, which
 //! wait for it, must learn it: they print the error and exit with code 1.
 
 use circulant::config::Config;
@@ -32,6 +32,10 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     comm.barrier()?;
     if ending == "normal" {
         world.finalize()?;
+        let second = World::init()?;
+        assert_eq!((second.rank(), second.size()), (rank, size), "another place in the second world");
+        check(&second.comm())?;
+        second.finalize()?;
         return Ok(ExitCode::SUCCESS);
     }
     if rank + 1 == size {

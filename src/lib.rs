@@ -73,7 +73,8 @@
 //! [`World::init`] finds its job: by PMI-1 under `circulant run`, Hydra's `mpiexec` and `srun --mpi=pmi2`; by PMIx under
 //! `mpirun` of Open MPI, `prterun` and `srun --mpi=pmix`; by variables of its own in a loop over ssh or in containers. Without
 //! a launcher the size is 1; a launcher that speaks of several ranks and cannot be
-//! reached is an error, never several jobs of size 1. See `docs/launch.md`.
+//! reached is an error, never several jobs of size 1. After [`World::finalize`] a process may make another world, with other
+//! settings. See `docs/launch.md`.
 //!
 //! All settings, their variables and defaults are one table: [`config::SETTINGS`]. With CIRCULANT_LOG=info rank 0 says on
 //! standard error what it runs on, and how each kind of call first goes ([`trace`]).

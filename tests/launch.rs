@@ -9,6 +9,8 @@
 
 // A test may panic; clippy knows them only by `#[test]`.
 
+#[path = "launch/again.rs"]
+mod again;
 #[path = "launch/agents.rs"]
 mod agents;
 #[path = "launch/alone.rs"]
@@ -81,7 +83,8 @@ fn main() {
         // What is not installed counts as ignored.
         Trial::test(name, run).with_ignored_flag(!there)
     };
-    let others = [agents::tests(), options::tests(), alone::tests(), summary::tests()].concat();
+    let others =
+        [again::tests(), agents::tests(), options::tests(), alone::tests(), summary::tests()].concat();
     let trials = tests.iter().chain(&others).map(trial).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -494,7 +497,7 @@ fn detection() {
     }
     let done = run_role("detect", &["-n", "2"]);
     assert_eq!(done.out.matches("pmi1 (PMI_FD)").count(), 2, "{done:?}");
-    assert_eq!(done.out.matches("joined its job already").count(), 2, "{done:?}");
+    assert_eq!(done.out.matches("has a World of its job already").count(), 2, "{done:?}");
 }
 
 fn inside_another_launcher() {

@@ -5,6 +5,8 @@
 use super::liveness::process_state;
 use crate::engine::{Beat, Liveness, ProcessState};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often it looks. It counts looks, not time: who was stopped himself must not be taken for stuck.
@@ -24,21 +26,38 @@ pub(super) struct Watchdog {
     pub(super) deadline: Duration,
 }
 
+/// The thread, which ends with this.
+#[derive(Debug)]
+pub(super) struct Watching(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some((alive, thread)) = self.0.take() {
+            drop(alive);
+            let _ = thread.join();
+        }
+    }
+}
+
 impl Watchdog {
-    /// Starts the thread. It ends with the process, or when nobody else holds the pulse.
-    pub(super) fn start(self) {
+    /// Starts the thread.
+    pub(super) fn start(self) -> Watching {
+        let (alive, ended) = channel();
         let builder = std::thread::Builder::new().name("circulant-watchdog".to_owned());
-        if let Err(e) = builder.spawn(move || self.watch()) {
-            tracing::warn!("no watchdog: {e}");
+        match builder.spawn(move || self.watch(&ended)) {
+            Ok(thread) => Watching(Some((alive, thread))),
+            Err(e) => {
+                tracing::warn!("no watchdog: {e}");
+                Watching(None)
+            }
         }
     }
 
-    fn watch(mut self) {
+    fn watch(mut self, ended: &Receiver<()>) {
         let patience =
             u32::try_from(self.deadline.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX).max(GONE);
         let (mut last, mut same, mut gone) = (None, 0u32, None);
-        while Arc::strong_count(&self.beat) > 1 {
-            std::thread::sleep(TICK);
+        while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
             let now = self.beat.inside();
             same = if now.is_some() && now == last { same + 1 } else { 0 };
             last = now;
@@ -90,11 +109,11 @@ mod tests {
         }
     }
 
-    fn watch(beat: &Arc<Beat>) {
+    fn watch(beat: &Arc<Beat>) -> Watching {
         let (beat, liveness) = (Arc::clone(beat), Box::new(Rank3));
         let deadline = Duration::from_secs(30);
         Watchdog { beat, liveness, same_host: Vec::new(), rank: 1, provider: "fi_shm".to_owned(), deadline }
-            .start();
+            .start()
     }
 
     /// In a process of its own, since it ends it.
@@ -102,7 +121,7 @@ mod tests {
     fn a_process_that_is_stuck_says_who_is_gone_and_ends() {
         if std::env::var_os(INSIDE).is_some() {
             let beat = Arc::default();
-            watch(&beat);
+            let _watching = watch(&beat);
             let _inside = Beat::enter(&beat);
             std::thread::sleep(Duration::from_secs(20));
             return;
@@ -118,7 +137,7 @@ mod tests {
     #[test]
     fn who_comes_and_goes_is_left_alone() {
         let beat: Arc<Beat> = Arc::default();
-        watch(&beat);
+        let _watching = watch(&beat);
         for _ in 0..30 {
             let _inside = Beat::enter(&beat);
             std::thread::sleep(TICK / 2);

@@ -11,7 +11,7 @@ use super::measure::flow;
 use super::meet::{Addresses, Met, alone, meet};
 use super::progress::Progress;
 use super::told;
-use super::watchdog::Watchdog;
+use super::watchdog::{Watchdog, Watching};
 use crate::buffer::Arena;
 use crate::config::{Config, Library};
 use crate::engine::{Engine, Identity, Setup};
@@ -84,10 +84,15 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// All ranks of the job, connected. Dropping it without [`World::finalize`] ends this rank's part at once,
 /// which the others see as an error.
 ///
-/// A process of a job makes one world, as launchers let in each rank once: after [`World::finalize`], too, another
-/// [`World::init`] is an error ("this process has joined its job already"). Where no launcher started the process there is nothing to join, and a
-/// job of one rank may make as many as it likes, for tests say. What wants several worlds takes several communicators
-/// ([`Communicator::dup`], [`Communicator::split`]).
+/// A process may make one world after the other, each with settings of its own, and all ranks of the job make as many, in the
+/// same order: after [`World::finalize`], [`World::init`] begins another one over the same connection to the launcher. Of
+/// the one before nothing is left. Under a launcher there is one at a time; what wants several at once takes
+/// communicators ([`Communicator::dup`], [`Communicator::split`]). After one that failed, or was dropped, [`World::init`] is an
+/// error: for the launcher and the other ranks this one is gone.
+///
+/// A foreign launcher is told goodbye when the process ends in order: when `main` returns, or by [`std::process::exit`]. One
+/// that ends by `_exit` or `abort`, or becomes another program by `exec`, is taken by it for a rank that failed. Our own
+/// (`circulant run`, and ranks that no launcher started) is told at the end of each world.
 ///
 /// # Examples
 /// ```
@@ -115,6 +120,8 @@ pub struct World {
     pub(super) config: Config,
     /// Moves things on between calls, if the settings want it; ends with the world.
     _progress: Option<Progress>,
+    /// Looks at a provider that can hang in a call; ends with the world, too.
+    _watchdog: Option<Watching>,
 }
 
 impl std::fmt::Debug for World {
@@ -395,11 +402,13 @@ fn start(
     }
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
-    if fabric::quirks::quirk(&provider).shared_locks {
+    // The `shm` in that table is libfabric's, which is called fi_shm here. Ours has no locks.
+    let hangs = provider != "shm" && fabric::quirks::quirk(&provider).shared_locks;
+    let watchdog = hangs.then(|| {
         let liveness = Box::new(Watch::new(Arc::clone(&launch), &same_host));
         let beat = engine.pulse();
-        Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start();
-    }
+        Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start()
+    });
     let nodes: Arc<[u32]> = nodes.unwrap_or_default().into();
     let cache = Cache::default();
     let (led, desks) = (0, Desks::default());
@@ -428,7 +437,8 @@ fn start(
             return Err(Error::new(ErrorKind::Config, what));
         }
     };
-    let mut world = World { comm, launch, provider, launcher, nodes, config, _progress: progress };
+    let mut world =
+        World { comm, launch, provider, launcher, nodes, config, _progress: progress, _watchdog: watchdog };
     if size > 1 {
         world.comm().barrier()?;
     }

@@ -6,16 +6,12 @@ use super::libpmi::{LibPmi, PALS, SLURM};
 use super::pmi1::Pmi1;
 use super::pmix::Pmix;
 use super::single::Single;
-use super::{Launch, fd, side};
+use super::{Launch, fd, session, side};
 use crate::config::{Config, Library};
 use crate::error::{Error, ErrorKind, Result};
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// Set when this process joined its job: a launcher lets in each rank once.
-static JOINED: AtomicBool = AtomicBool::new(false);
 
 type Found = Option<Box<dyn Launch>>;
 
@@ -27,15 +23,19 @@ type Found = Option<Box<dyn Launch>>;
 /// - `libpmi`: `PALS_RANKID`, or a step of Slurm with several ranks, by the library that the launcher brings
 /// - `single`: none, that is, a job of size 1
 ///
+/// A process joins once and keeps the connection. What this returns is for one world: after its [`Launch::finalize`] the next
+/// call returns another one, over the same connection, whose keys are its own. All ranks make as many, in the same order.
+/// A foreign launcher is told goodbye when the process ends in order, ours after each world.
+///
 /// # Errors
 /// When the environment says that we are one of several ranks but the launcher cannot be reached; when it does not answer
-/// within the setting `start-deadline`, or its library is missing; when this process has joined already.
+/// within the setting `start-deadline`, or its library is missing; when what an earlier call returned was not finalized.
 pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
     let variable = from_environment;
     let patience = config.seconds("start-deadline")?;
     let by = |way: &str| -> Result<Found> {
         match way {
-            "pmi1" => Ok(pmi1(&variable, patience)?.map(|l| Box::new(l) as Box<dyn Launch>)),
+            "pmi1" => pmi1(&variable, patience),
             "pmix" => pmix(&variable, &config.library("libpmix"), patience),
             "env" => env(&variable, patience),
             _ => {
@@ -44,7 +44,13 @@ pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
             }
         }
     };
-    match config.text("launcher") {
+    let wanted = config.text("launcher");
+    if wanted != "single"
+        && let Some(session) = session::next(wanted)?
+    {
+        return Ok(session);
+    }
+    match wanted {
         "single" => Ok(Box::new(Single::new())),
         "auto" => {
             for way in ["pmi1", "pmix", "env", "libpmi"] {
@@ -93,9 +99,8 @@ fn pmix(variable: Variables<'_>, library: &Library, patience: Duration) -> Resul
     if variable("PMIX_NAMESPACE").is_none() || variable("PMIX_RANK").is_none() || server(variable).is_none() {
         return Ok(None);
     }
-    join_once()?;
-    match Pmix::join(library, patience) {
-        Ok(pmix) => Ok(Some(Box::new(pmix))),
+    match session::first("pmix", || Pmix::join(library, patience)) {
+        Ok(pmix) => Ok(Some(pmix)),
         // Who is known to be alone can do without the library.
         Err(e) if e.kind() == ErrorKind::Library && several(variable).is_none() => Ok(None),
         Err(e) => Err(e),
@@ -114,8 +119,7 @@ fn env(variable: Variables<'_>, patience: Duration) -> Result<Found> {
     if place.size == 1 {
         return Ok(Some(Box::new(Single::new())));
     }
-    join_once()?;
-    Ok(Some(Box::new(environment::join(&place, patience)?)))
+    session::first("env", || environment::join(&place, patience)).map(Some)
 }
 
 /// The launcher's own libpmi: PALS, and Slurm without a plugin. Not where something else has spoken of PMI: then the
@@ -132,15 +136,13 @@ fn libpmi(variable: Variables<'_>, library: &Library, patience: Duration, forced
     if !forced && (others || alone || !(pals || slurm)) {
         return Ok(None);
     }
-    join_once()?;
     let vendor = if pals { PALS } else { SLURM };
-    Ok(Some(Box::new(LibPmi::join(vendor, library, expected, patience)?)))
+    session::first("libpmi", || LibPmi::join(vendor, library, expected, patience)).map(Some)
 }
 
 /// The PMI-1 client, where the environment leads to one.
-fn pmi1(variable: Variables<'_>, patience: Duration) -> Result<Option<Pmi1>> {
+fn pmi1(variable: Variables<'_>, patience: Duration) -> Result<Found> {
     if let Some(Ok(stream)) = pmi_fd(variable) {
-        join_once()?;
         let number = |name: &str| {
             let text = variable(name);
             text.as_deref().and_then(|t| t.parse::<usize>().ok()).ok_or_else(|| {
@@ -150,14 +152,14 @@ fn pmi1(variable: Variables<'_>, patience: Duration) -> Result<Option<Pmi1>> {
         };
         let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
         let side = variable(side::VARIABLE);
-        return Pmi1::over_socket(stream, rank, size, side.as_deref(), patience).map(Some);
+        let join = || Pmi1::over_socket(stream, rank, size, side.as_deref(), patience);
+        return session::first("pmi1", join).map(Some);
     }
     let (Some(address), Some(id)) = (variable("PMI_PORT"), variable("PMI_ID")) else { return Ok(None) };
     if !id.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Error::new(ErrorKind::Launch, format!("PMI_ID is no identifier: {id:?}")));
     }
-    join_once()?;
-    Pmi1::over_port(&address, &id, patience).map(Some)
+    session::first("pmi1", || Pmi1::over_port(&address, &id, patience)).map(Some)
 }
 
 /// The socket that `PMI_FD` names, or why there is none.
@@ -167,14 +169,6 @@ fn pmi_fd(variable: Variables<'_>) -> Option<io::Result<std::os::unix::net::Unix
         Ok(fd) => fd::adopt_socket(fd),
         Err(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a number")),
     })
-}
-
-fn join_once() -> Result<()> {
-    if JOINED.swap(true, Ordering::Relaxed) {
-        return Err(Error::new(ErrorKind::Launch, "this process has joined its job already")
-            .help("make one World per process and share it"));
-    }
-    Ok(())
 }
 
 /// A sign that we are one of several ranks.

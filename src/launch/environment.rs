@@ -213,6 +213,7 @@ fn listen(root: &str) -> std::io::Result<TcpListener> {
 mod tests {
     use super::*;
     use crate::launch::Launch;
+    use crate::launch::session::Client;
     use std::io::Write;
     use std::net::TcpStream;
     use std::os::fd::AsRawFd;
@@ -329,6 +330,40 @@ mod tests {
             assert_eq!(me.gone(), None);
             me.finalize().unwrap();
         });
+    }
+
+    #[test]
+    fn a_life_of_several_worlds() {
+        together(4, "job", |rank, mut me| {
+            for world in 1..=5u8 {
+                // Rank 0 is let go last, so the others may be far in the next world by then.
+                assert!(world == 1 || me.put("early", b"").is_err(), "before it came back");
+                if world > 1 {
+                    me.rejoin().unwrap();
+                }
+                me.put(&format!("{}_k-{rank}", world + 1), &[world]).unwrap();
+                me.fence(LONG).unwrap();
+                assert_eq!(me.get(&format!("{}_k-{}", world + 1, (rank + 1) % 4)).unwrap(), [world]);
+                assert_eq!(me.gone(), None);
+                assert!(me.leave().unwrap());
+            }
+        });
+    }
+
+    #[test]
+    fn a_rank_that_ends_in_a_later_world_is_told() {
+        let told = together(3, "job", |rank, mut me| {
+            me.fence(LONG).unwrap();
+            me.leave().unwrap();
+            me.rejoin().unwrap();
+            me.fence(LONG).unwrap();
+            if rank == 2 {
+                return None;
+            }
+            let e = me.fence(LONG).unwrap_err();
+            Some((e.kind(), e.peer()))
+        });
+        assert_eq!(told, [Some((ErrorKind::PeerLost, Some(2))), Some((ErrorKind::PeerLost, Some(2))), None]);
     }
 
     #[test]

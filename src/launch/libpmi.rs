@@ -2,6 +2,7 @@
 //! itself, and HPE's PALS, whose wire is nobody's business. Values go in pieces, as on the wire.
 
 use super::foreign::PmiLibrary;
+use super::session::Client;
 use super::worker::Worker;
 use super::{Gone, Launch, check_key, value};
 use crate::config::Library;
@@ -133,5 +134,15 @@ impl Launch for LibPmi {
         let done = self.worker.call("PMI_Finalize", PmiLibrary::finalize)?;
         self.worker.close("already finalized");
         self.worker.checked(done)
+    }
+}
+
+impl Client for LibPmi {
+    fn leave(&mut self) -> Result<bool> {
+        self.worker.usable().map(|()| false)
+    }
+
+    fn rejoin(&mut self) -> Result<()> {
+        self.worker.usable()
     }
 }

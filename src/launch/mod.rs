@@ -13,9 +13,11 @@ pub mod wire;
 pub mod server;
 
 mod detect;
+mod exit;
 mod fd;
 mod foreign;
 mod root;
+mod session;
 mod side;
 mod value;
 mod worker;
@@ -61,7 +63,7 @@ pub trait Launch: Send + std::fmt::Debug {
     }
     /// Asks the launcher to end the whole job with `code`.
     fn abort(&mut self, code: i32, message: &str);
-    /// Says goodbye.
+    /// Says goodbye, or that this world is over where others may follow ([`detect`]).
     ///
     /// # Errors
     /// When the launcher is gone.
@@ -84,9 +86,29 @@ fn owner(key: &str) -> usize {
 
 /// Refuses keys that some launcher would not carry.
 fn check_key(key: &str) -> Result<()> {
+    // What a session has put in front is no part of it.
+    let number = key.split_once('_').filter(|(n, _)| n.parse::<u32>().is_ok_and(|n| n > 1));
+    let key = number.map_or(key, |(_, key)| key);
     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if key.is_empty() || key.len() > 32 || !key.bytes().all(fine) {
         return Err(argument(format!("{key:?} is not a key: 1 to 32 characters of a-z, 0-9 and -")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys() {
+        let long = "k".repeat(32);
+        for good in ["a", "a-7", &long, "2_a-7", &format!("4294967295_{long}")] {
+            assert!(check_key(good).is_ok(), "{good}");
+        }
+        for bad in ["", "A", "a b", "a.1", "_a", "1_a", "2_", "x_a", "2_3_a", &format!("{long}k")] {
+            assert!(check_key(bad).is_err(), "{bad}");
+        }
+        assert_eq!(["settings", "a-b-12", "2_addr-3", "2_settings"].map(owner), [0, 12, 3, 0]);
+    }
 }

@@ -2,6 +2,7 @@
 //! One request at a time; only the commands that every launcher answers (an unknown one ends the job under
 //! some); every wait has a deadline.
 
+use super::session::Client;
 use super::side::Side;
 use super::wire::{Line, Lines, quote};
 use super::{Gone, Launch, mapping, value};
@@ -139,11 +140,7 @@ impl Pmi1 {
             let message = format!("the launcher says we are rank {} of {}", self.rank, self.size);
             return Err(Error::new(ErrorKind::Launch, message));
         }
-        let raw = self.ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
-        let line = Line::parse(&raw);
-        if line.and_then(|l| l.rc()).is_some_and(|rc| rc != 0) {
-            return Err(self.fail(format!("the launcher does not speak PMI-1: {}", quote(&raw))));
-        }
+        self.hello()?;
         // Our values fit any limits; the question is asked because some launchers expect it.
         self.ask("cmd=get_maxes\n", "maxes")?;
         let raw = self.ask("cmd=get_my_kvsname\n", "my_kvsname")?;
@@ -159,6 +156,19 @@ impl Pmi1 {
             .ok()
             .and_then(|text| mapping::parse(&String::from_utf8_lossy(&text), self.size).ok());
         Ok(())
+    }
+
+    fn hello(&mut self) -> Result<()> {
+        let raw = self.ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
+        match Line::parse(&raw).and_then(|l| l.rc()) {
+            Some(0) | None => Ok(()),
+            Some(_) => Err(self.fail(format!("the launcher does not speak PMI-1: {}", quote(&raw)))),
+        }
+    }
+
+    /// Whether the launcher is `circulant run`, or rank 0 takes its part.
+    fn is_ours(&self) -> bool {
+        self.side.is_some() || self.told.is_some()
     }
 
     /// Sends a request and waits for the line that answers it.
@@ -375,8 +385,7 @@ impl Launch for Pmi1 {
 
     fn abort(&mut self, code: i32, message: &str) {
         // Only our own launchers are told why; to others the field would be unknown.
-        let ours = self.side.is_some() || self.told.is_some();
-        let why = match (ours, message.replace('\n', " ")) {
+        let why = match (self.is_ours(), message.replace('\n', " ")) {
             (true, why) if !why.is_empty() => format!(" value={why}"),
             _ => String::new(),
         };
@@ -398,6 +407,24 @@ impl Launch for Pmi1 {
         self.ask("cmd=finalize\n", "finalize_ack")?;
         self.broken = Some("already finalized".to_owned());
         Ok(())
+    }
+}
+
+impl Client for Pmi1 {
+    fn leave(&mut self) -> Result<bool> {
+        // Others take a goodbye for the last, and close the connection.
+        if self.is_ours() {
+            return self.finalize().map(|()| true);
+        }
+        match &self.broken {
+            Some(why) => Err(self.error(ErrorKind::Launch, why.clone())),
+            None => Ok(false),
+        }
+    }
+
+    fn rejoin(&mut self) -> Result<()> {
+        self.broken = None;
+        self.hello()
     }
 }
 
@@ -470,6 +497,24 @@ mod tests {
         lines = ANSWERS;
         lines[6] = "cmd=get_result rc=-1 value=unknown";
         assert!(live(&text(&lines)).unwrap_err().to_string().contains("nothing under the key"));
+    }
+
+    /// A launcher that closes the connection after a goodbye must not get one between two worlds.
+    #[test]
+    fn a_foreign_launcher_is_not_told_of_the_end_of_a_world() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&text(&ANSWERS[..4])).unwrap();
+        let mut me = Pmi1::over_socket(ours, 0, 2, None, Duration::from_secs(5)).unwrap();
+        assert!(!me.leave().unwrap());
+        theirs.write_all(&text(&[ANSWERS[4], "cmd=put_result rc=-1 msg=no"])).unwrap();
+        me.put("2_a", b"x").unwrap();
+        assert!(me.put("2_a", b"x").is_err() && !me.leave().unwrap(), "of use all the same");
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(me.fence(Duration::from_secs(5)).is_err() && me.leave().is_err());
+        let mut asked = Vec::new();
+        drop(me);
+        theirs.read_to_end(&mut asked).unwrap();
+        assert!(!String::from_utf8(asked).unwrap().contains("finalize"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! whole. A key that nobody put is never asked for: some servers would let us wait for ever.
 
 use super::foreign::{Found, NoPmix, PmixLibrary};
+use super::session::Client;
 use super::worker::Worker;
 use super::{Gone, Launch, check_key, owner};
 use crate::config::Library;
@@ -167,6 +168,16 @@ impl Launch for Pmix {
         let done = self.worker.call("PMIx_Finalize", PmixLibrary::finalize)?;
         self.worker.close("already finalized");
         self.worker.checked(done)
+    }
+}
+
+impl Client for Pmix {
+    fn leave(&mut self) -> Result<bool> {
+        self.worker.usable().map(|()| false)
+    }
+
+    fn rejoin(&mut self) -> Result<()> {
+        self.worker.usable()
     }
 }
 

@@ -46,8 +46,10 @@ struct Peer {
     since: Instant,
     put: usize,
     inside: bool,
-    /// It said goodbye, and waits for ours (rank 0) or has it.
+    /// It is no part of a world: it said goodbye, or its end is known.
     leaving: bool,
+    /// It said goodbye, and waits for ours.
+    waits: bool,
     /// To be closed once `out` is written.
     closing: bool,
     /// Nothing more can be read or written.
@@ -63,9 +65,9 @@ pub(super) struct Root {
     job: String,
     peers: Vec<Peer>,
     values: HashMap<Vec<u8>, Vec<u8>>,
-    /// Which ranks ever came, and how many of them ended.
+    /// Which ranks ever came, and how many worlds of each are over.
     came: Vec<bool>,
-    ended: usize,
+    worlds: Vec<u64>,
     gone: Vec<String>,
 }
 
@@ -89,14 +91,14 @@ impl Root {
             peers: Vec::new(),
             values: HashMap::new(),
             came: vec![false; size],
-            ended: 0,
+            worlds: vec![0; size],
             gone: Vec::new(),
         };
         root.welcome(Box::new(own), true);
         Ok(root)
     }
 
-    /// Until all ranks have said goodbye or are gone, or rank 0 is.
+    /// Until all processes have ended or closed their connections, or rank 0 has.
     pub(super) fn serve(mut self) {
         while !self.over() {
             if self.wait().is_err() {
@@ -106,7 +108,7 @@ impl Root {
             for i in 0..self.peers.len() {
                 self.read(i);
             }
-            // Twice, as the last goodbye waits until the others are closed. Rank 0 comes last: when it leaves, so do we.
+            // Twice, as the last goodbye waits until those to the others are sent. Rank 0 comes last: when its process ends, so do we.
             for _ in 0..2 {
                 self.settle();
                 self.peers.iter_mut().rev().for_each(Peer::write);
@@ -199,6 +201,7 @@ impl Root {
             put: 0,
             inside: false,
             leaving: false,
+            waits: false,
             closing: false,
             dead: false,
         });
@@ -229,10 +232,12 @@ impl Root {
     fn lose(&mut self, i: usize, how: &str) {
         let peer = &mut self.peers[i];
         peer.dead = true;
-        if let Some(rank) = peer.rank.filter(|_| !peer.leaving) {
-            peer.leaving = true;
-            self.ended += 1;
+        let rank = peer.rank;
+        if let Some(rank) = rank.filter(|_| !std::mem::replace(&mut peer.leaving, true)) {
             self.tell_gone(rank, how);
+        }
+        if let Some(rank) = rank {
+            self.worlds[rank] = u64::MAX;
         }
     }
 
@@ -256,7 +261,11 @@ impl Root {
             };
         }
         let said = match line.command() {
-            b"init" => "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1".into(),
+            b"init" => {
+                // Perhaps to come back for another world.
+                self.peers[i].leaving = false;
+                "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1".into()
+            }
             b"get_maxes" => "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024".into(),
             b"get_my_kvsname" => "cmd=my_kvsname rc=0 kvsname=env".into(),
             b"put" => self.put(i, &line),
@@ -269,8 +278,11 @@ impl Root {
                 return;
             }
             b"finalize" => {
-                self.peers[i].leaving = true;
-                self.ended += 1;
+                let peer = &mut self.peers[i];
+                peer.waits = true;
+                if let Some(rank) = peer.rank.filter(|_| !std::mem::replace(&mut peer.leaving, true)) {
+                    self.worlds[rank] += 1;
+                }
                 return;
             }
             b"abort" => return self.abort(i, &line),
@@ -331,7 +343,7 @@ impl Root {
         let peer = &mut self.peers[i];
         if let Some(rank) = peer.rank.filter(|_| !peer.leaving) {
             peer.leaving = true;
-            self.ended += 1;
+            self.worlds[rank] = u64::MAX;
             self.tell_gone(rank, &format!("was refused: {why}"));
         }
     }
@@ -341,8 +353,8 @@ impl Root {
         let why = line.value().map(|v| format!(": {}", String::from_utf8_lossy(v))).unwrap_or_default();
         let peer = &mut self.peers[i];
         (peer.leaving, peer.closing) = (true, true);
-        self.ended += 1;
         if let Some(rank) = peer.rank {
+            self.worlds[rank] = u64::MAX;
             self.tell_gone(rank, &format!("aborted the job with code {code}{why}"));
         }
     }
@@ -355,11 +367,13 @@ impl Root {
                 peer.say(b"cmd=barrier_out rc=0");
             }
         }
-        let last = self.ended >= self.size && self.peers.iter().all(|p| p.rank.unwrap_or(0) == 0);
-        for peer in self.peers.iter_mut().filter(|p| p.leaving && !p.closing) {
+        // Each rank but 0 has ended as many worlds, and its goodbye is on its way.
+        let sent = self.peers.iter().all(|p| p.rank.unwrap_or(0) == 0 || p.out.is_empty() && !p.waits);
+        let last = sent && self.worlds.iter().all(|worlds| *worlds >= self.worlds[0]);
+        for peer in self.peers.iter_mut().filter(|p| p.waits) {
             if peer.rank != Some(0) || last {
                 peer.say(b"cmd=finalize_ack rc=0");
-                peer.closing = true;
+                peer.waits = false;
             }
         }
     }

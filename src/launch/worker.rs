@@ -78,9 +78,7 @@ impl<L: 'static> Worker<L> {
         what: &str,
         call: impl FnOnce(&mut L) -> T + Send + 'static,
     ) -> Result<T> {
-        if let Some(why) = &self.broken {
-            return Err(self.error(ErrorKind::Launch, why));
-        }
+        self.usable()?;
         let (told, answer) = channel();
         let request: Request<L> = Box::new(move |library| drop(told.send(call(library))));
         let _ = self.requests.send(request);
@@ -97,6 +95,14 @@ impl<L: 'static> Worker<L> {
             self.broken = Some(why);
             e
         })
+    }
+
+    /// Whether calls can be made.
+    ///
+    /// # Errors
+    /// When one was too late, or [`Worker::close`] said why there is none.
+    pub(super) fn usable(&self) -> Result<()> {
+        self.broken.as_ref().map_or(Ok(()), |why| Err(self.error(ErrorKind::Launch, why)))
     }
 
     /// An error of this launcher's at our rank.

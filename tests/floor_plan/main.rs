@@ -61,7 +61,7 @@ const ROOMS: &[Room] = &[
     Room { name: "transport", uses: &["error", "config", "trace", "ops"], never: &["clap"], unsafety: Unsafe::Allowed },
     Room { name: "engine", uses: &["buffer", "transport", "plan", "error", "config", "trace", "ops"],
            never: &["libfabric_sys", "memmap2", "libc", "std::fs", "std::net", "std::process::Command"], unsafety: Unsafe::None },
-    Room { name: "launch", uses: &["error", "config", "trace"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["fd.rs", "foreign.rs", "tie.rs"]) },
+    Room { name: "launch", uses: &["error", "config", "trace"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["exit.rs", "fd.rs", "foreign.rs", "tie.rs"]) },
     Room { name: "buffer", uses: &["transport", "plan", "error", "config", "trace", "ops"], never: &["libfabric_sys"], unsafety: Unsafe::Allowed },
     Room { name: "comm", uses: &["engine", "select", "launch", "buffer", "transport", "plan", "schedule", "error", "config", "trace", "ops"],
            never: &["libfabric_sys", "memmap2", "libc", "std::net", "std::process::Command"], unsafety: Unsafe::None },

@@ -12,7 +12,7 @@ pub(crate) fn tests() -> Vec<(&'static str, fn(), bool)> {
 }
 
 /// Runs `size` ranks that play `role` without a launcher, with one variable more; what each printed.
-fn without_launcher(role: &str, size: usize, (name, value): (&str, &str)) -> Vec<job::Done> {
+pub(crate) fn without_launcher(role: &str, size: usize, (name, value): (&str, &str)) -> Vec<job::Done> {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let rank = |rank: usize| {
         let mut job = Job::role(role);

@@ -155,7 +155,8 @@ impl Pmi {
         if line.number("pmi_version") != Some(1) {
             return reply("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1");
         }
-        self.members[rank].joined = true;
+        // Also one that said goodbye comes back so, for another world.
+        (self.members[rank].joined, self.members[rank].finalized) = (true, false);
         reply("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
     }
 
@@ -245,6 +246,8 @@ mod tests {
         assert_eq!(pmi.line(1, b"cmd=barrier_in"), Outcome::Nothing);
         assert!(say(&mut pmi, 0, "cmd=finalize").contains("finalize_ack"));
         assert!(!pmi.is_inside(0) && pmi.is_finalized(0));
+        assert!(say(&mut pmi, 0, "cmd=init pmi_version=1 pmi_subversion=1").contains("rc=0"));
+        assert!(pmi.is_inside(0) && !pmi.is_finalized(0), "it came back");
         let abort = Outcome::Abort { code: -7, message: "no more".to_owned() };
         assert_eq!(pmi.line(1, b"cmd=abort exitcode=-7 value=no more"), abort);
         assert!(say(&mut pmi, 1, "cmd=ring").contains("ring_result rc=-1"));
