@@ -154,8 +154,7 @@ pub mod fuzzing {
     #[cfg(all(test, not(loom), not(miri)))]
     #[test]
     fn seeds_pass() {
-        let targets: [(&str, fn(&[u8])); 3] = [("messages", message), ("segment", address), ("ring", ring)];
-        for (name, target) in targets {
+        for (name, target) in [("messages", message as fn(&[u8])), ("segment", address), ("ring", ring)] {
             let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(name);
             let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
             let seeds: Vec<_> = files.map(|file| std::fs::read(file).unwrap()).collect();
