@@ -96,7 +96,7 @@ step() {
 
 beside() {
     wanted "$1" || return 0
-    launch "$1" "$2" nice -n 19 "${@:3}"
+    launch "$1" "$2" nice -n 5 "${@:3}"
     joined+=("$1 $2 $launched $SECONDS")
 }
 
