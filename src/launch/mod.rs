@@ -63,7 +63,7 @@ pub trait Launch: Send + std::fmt::Debug {
     }
     /// Asks the launcher to end the whole job with `code`.
     fn abort(&mut self, code: i32, message: &str);
-    /// Says goodbye, or that this world is over where others may follow ([`detect`]).
+    /// Says goodbye, or that this world is over where others may follow ([`detect()`]).
     ///
     /// # Errors
     /// When the launcher is gone.
