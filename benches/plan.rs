@@ -7,11 +7,10 @@ mod calls;
 use std::hint::black_box;
 
 use calls::{LIMITS, MODEL, calls};
-use circulant::config::Config;
 use circulant::plan::lower::lower;
 use circulant::plan::registry::cost::Machine;
 use circulant::plan::registry::{Algorithm, algorithm};
-use circulant::select::Selection;
+use circulant::select::{Selection, Settings};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
 const P: u32 = 1152;
@@ -25,7 +24,7 @@ fn set_up(criterion: &mut Criterion) {
             b.iter(|| build(line).and_then(|plan| lower(plan.as_ref(), black_box(5), &LIMITS)))
         });
         // A selection that has decided nothing yet.
-        let fresh = || Selection::of(&Config::defaults(), Machine::flat(MODEL));
+        let fresh = || Selection::of(&Settings::default(), Machine::flat(MODEL));
         criterion.bench_function(&format!("{name}: choice"), |b| {
             b.iter_batched(
                 fresh,

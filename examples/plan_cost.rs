@@ -9,11 +9,10 @@ mod calls;
 use std::hint::black_box;
 
 use calls::{LIMITS, MODEL, calls};
-use circulant::config::Config;
 use circulant::plan::lower::lower;
 use circulant::plan::registry::algorithm;
 use circulant::plan::registry::cost::Machine;
-use circulant::select::Selection;
+use circulant::select::{Selection, Settings};
 
 fn main() -> circulant::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -31,9 +30,9 @@ fn main() -> circulant::Result<()> {
         std::process::exit(2);
     };
     let line = algorithm(operation, "circulant")?;
-    let (config, machine) = (Config::defaults(), Machine::flat(MODEL));
+    let (choices, machine) = (Settings::default(), Machine::flat(MODEL));
     let selections: Vec<Selection> =
-        (0..reps).map(|_| Selection::of(&config, machine)).collect::<Result<_, _>>()?;
+        (0..reps).map(|_| Selection::of(&choices, machine)).collect::<Result<_, _>>()?;
     for rank in 0..reps {
         match part.as_str() {
             "choice" => {

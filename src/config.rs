@@ -7,10 +7,12 @@ mod library;
 mod tests;
 mod unknown;
 
+pub use circulant_core::parse_bytes;
 pub use library::Library;
 pub use unknown::{Unknown, unknown, variables};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::select;
 use std::time::Duration;
 
 /// As long as anything may take, where no limit is set: 100 years, which every clock can count.
@@ -343,6 +345,29 @@ impl Config {
         }
     }
 
+    /// What selection goes by. The files must be [loaded](Config::load).
+    ///
+    /// # Errors
+    /// When one of these settings cannot be understood.
+    pub fn choices(&self) -> Result<select::Settings> {
+        Ok(select::Settings {
+            algorithm: self.text("algorithm").to_owned(),
+            rules: self.selection.clone(),
+            reproducible: self.switch("reproducible")?,
+            tuning: self.tuning.clone(),
+            latency_ns: self.number("latency")?,
+            overhead_ns: self.number("overhead")?,
+            byte_ps: self.number("byte-time")?,
+            light_bytes: self.bytes("light")?,
+            probe: match self.text("probe") {
+                "auto" => select::Probing::Unmeasured,
+                "on" => select::Probing::On,
+                "off" => select::Probing::Off,
+                _ => return Err(self.wrong("probe", "on, off or auto")),
+            },
+        })
+    }
+
     /// Reads the files of the settings `selection` and `tuning`, if there are any.
     ///
     /// # Errors
@@ -485,21 +510,4 @@ fn index(name: &str) -> Option<usize> {
 
 fn bad(s: &Setting, what: &str) -> Error {
     Error::new(ErrorKind::Config, format!("{}: {what}", s.variable)).help(s.text)
-}
-
-/// A number of bytes: digits with an optional suffix; K, M, G are decimal, Ki, Mi, Gi binary. `None` when
-/// it is anything else or does not fit.
-pub fn parse_bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor: u64 = match &text[digits.len()..] {
-        "" | "B" => 1,
-        "K" | "k" | "KB" | "kB" => 1000,
-        "M" | "MB" => 1_000_000,
-        "G" | "GB" => 1_000_000_000,
-        "Ki" | "KiB" => 1 << 10,
-        "Mi" | "MiB" => 1 << 20,
-        "Gi" | "GiB" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
 }

@@ -48,9 +48,10 @@
 //! Between two groups of ranks: [`comm::Intercommunicator`] has `allgather`, `allgatherv`, `bcast` and `barrier`, in the
 //! same three forms. Types and operators: [`ops`].
 //!
-//! # Features
-//! - `cli` (default): the `circulant` tool, and the server side of the launcher (`launch::server`). A program
-//!   that only uses the library turns it off with `default-features = false`.
+//! # Crates
+//! This one sends. What is computed before (schedules, plans, selection, simulation, operators) is the crate `circulant-core`,
+//! which is re-exported here: [`schedule`], [`plan`], [`select`], [`ops`], [`error`]. The tool `circulant` is the crate
+//! `circulant-tool`, and the process manager behind `circulant run` the crate `circulant-launcher`.
 //!
 //! # The library libfabric
 //! *To build*, nothing of it is needed, neither headers nor libclang: the bindings are committed.
@@ -123,17 +124,13 @@
 pub mod comm;
 pub mod config;
 pub(crate) mod engine;
-pub mod error;
 pub mod launch;
-pub mod ops;
-pub mod plan;
-pub mod schedule;
-pub mod select;
 pub mod trace;
 pub mod transport;
 
 pub(crate) mod buffer;
 
+pub use circulant_core::{error, ops, plan, schedule, select};
 pub use comm::{Buf, Communicator, InPlace, Options, Request, World};
 pub use error::{Error, ErrorKind, Result};
 

@@ -1,7 +1,7 @@
 //! What launcher and agents say to each other: a greeting, then frames, in pieces of any length.
 #![no_main]
 
-use circulant::launch::server::message::{Down, Frames, Greeting, Up, greeting};
+use circulant_launcher::message::{Down, Frames, Greeting, Up, greeting};
 use libfuzzer_sys::fuzz_target;
 
 const SECRET: &[u8] = b"0123456789abcdef";

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "the tool uses all of it")]
-#[path = "../../src/bin/circulant/entry.rs"]
+#[path = "../../tool/src/entry.rs"]
 mod entry;
 
 fuzz_target!(|data: &[u8]| {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use circulant::launch::mapping;
-use circulant::launch::server::hosts::{
+use circulant_launcher::hosts::{
     capacity, file, list, mapping as write, place, slurm_counts, slurm_names,
 };
 use libfuzzer_sys::fuzz_target;

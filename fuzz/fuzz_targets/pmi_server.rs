@@ -1,7 +1,7 @@
 //! Ranks that say anything to the launcher: the first byte of each line is the rank.
 #![no_main]
 
-use circulant::launch::server::{Outcome, Pmi};
+use circulant_launcher::{Outcome, Pmi};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -231,10 +231,11 @@ impl World {
     /// Takes the figures that hold for where the ranks are; measures them in haste if nobody knows them.
     fn settle(&mut self) -> Result<()> {
         let model = self.comm.hold()?.model;
+        let probing = self.config.choices()?.probe;
         // The first rank on another node than rank 0; else it is rank 1.
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
-        if self.size() > 1 && select::probes(&self.provider, &self.config, &model)? {
+        if self.size() > 1 && select::probes(&self.provider, probing, &model) {
             probed = Some(self.aside(0)?.probe([0, other.unwrap_or(1)], model.wire())?);
         }
         match probed.is_some() || other.is_none() {
@@ -245,7 +246,7 @@ impl World {
 
     /// The model from the settings and what was probed, at all ranks alike.
     fn retune(&mut self, probed: Option<Probed>) -> Result<()> {
-        let mut model = Model::new(&self.provider, &self.config, probed)?;
+        let mut model = Model::new(&self.provider, &self.config.choices()?, probed)?;
         if self.nodes.iter().all(|node| *node == self.nodes[0]) {
             model = model.on_one_node();
         }
@@ -368,9 +369,10 @@ fn start(
     };
     let Met { endpoint, neighbours, addresses, places, place, absent, directory, cores } = met;
     let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
-    let model = Model::new(&provider, &config, None)?;
+    let choices = config.choices()?;
+    let model = Model::new(&provider, &choices, None)?;
     let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    let mut selection = Selection::new(&config, &model)?;
+    let mut selection = Selection::new(&choices, &model)?;
     if let Some(nodes) = &nodes {
         selection.place(nodes);
     }

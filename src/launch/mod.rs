@@ -7,10 +7,12 @@ pub mod pmi1;
 pub mod pmix;
 pub mod single;
 pub mod threads;
-pub mod wire;
 
-#[cfg(feature = "cli")]
-pub mod server;
+// What the process manager shares with its clients; no part of the interface that users rely on.
+#[doc(hidden)]
+pub mod side;
+#[doc(hidden)]
+pub mod wire;
 
 mod detect;
 mod exit;
@@ -18,7 +20,6 @@ mod fd;
 mod foreign;
 mod root;
 mod session;
-mod side;
 mod value;
 mod worker;
 

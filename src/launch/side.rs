@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 
 /// Names the side channel: `<descriptor>:<name of the key-value space>`. The second part tells a rank's
 /// own channel from one inherited through another launcher.
-pub(crate) const VARIABLE: &str = "CIRCULANT_SIDE_FD";
+pub const VARIABLE: &str = "CIRCULANT_SIDE_FD";
 
 /// A rank's end of the side channel.
 #[derive(Debug)]
@@ -83,16 +83,17 @@ impl Side {
 
 /// What a rank says about the error that ended its world.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Report {
+pub struct Report {
     /// The rank that told it, if it did not meet the error itself.
-    pub(crate) told_by: Option<usize>,
+    pub told_by: Option<usize>,
     /// The rank at fault.
-    pub(crate) culprit: Option<usize>,
+    pub culprit: Option<usize>,
     /// The launcher had told it that this one is gone.
-    pub(crate) gone: bool,
+    pub gone: bool,
     /// The error as the program prints it, without its remedy.
-    pub(crate) text: String,
-    pub(crate) remedy: String,
+    pub text: String,
+    /// What to do about it.
+    pub remedy: String,
 }
 
 /// Stands between an error and its remedy.
@@ -118,21 +119,19 @@ impl Report {
     }
 
     /// Whether another told it, so that its own words say nothing new.
-    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
-    pub(crate) fn is_told(&self) -> bool {
+    pub fn is_told(&self) -> bool {
         self.told_by.is_some() || self.gone
     }
 
     /// As it goes over the channel.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let number = |n: Option<usize>| n.map_or("-".to_owned(), |n| n.to_string());
         let (told_by, culprit, gone) = (number(self.told_by), number(self.culprit), u8::from(self.gone));
         format!("error {told_by} {culprit} {gone} {}{SEPARATOR}{}\n", self.text, self.remedy)
     }
 
     /// What such a line (without its end) says.
-    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
-    pub(crate) fn parse(line: &[u8]) -> Option<Self> {
+    pub fn parse(line: &[u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(line).ok()?.strip_prefix("error ")?.splitn(4, ' ');
         let mut number = || match words.next()? {
             "-" => Some(None),
@@ -145,8 +144,7 @@ impl Report {
 }
 
 /// The line that says that `rank` is gone.
-#[cfg_attr(not(feature = "cli"), allow(dead_code))]
-pub(crate) fn line(rank: usize, how: &str) -> String {
+pub fn line(rank: usize, how: &str) -> String {
     format!("gone {rank} {}\n", how.replace('\n', " "))
 }
 

@@ -51,25 +51,30 @@ const PURE: &[&str] = &[
     "libfabric_sys",
     "tracing",
 ];
+/// The crates, and what stands before the names of their files in the rooms below: crates without rooms are one.
+const CRATES: &[(&str, &str)] =
+    &[("src", ""), ("core/src", ""), ("launcher/src", "launcher/"), ("tool/src", "tool/")];
 const NO_WIRE: &[&str] = &["libfabric_sys", "memmap2"];
 
 #[rustfmt::skip]
 const ROOMS: &[Room] = &[
     Room { name: "schedule", uses: &[], never: PURE, unsafety: Unsafe::Forbidden },
-    Room { name: "plan", uses: &["schedule", "error", "config", "ops"], never: PURE, unsafety: Unsafe::Forbidden },
-    Room { name: "select", uses: &["plan", "error", "config", "trace"], never: PURE, unsafety: Unsafe::Forbidden },
+    Room { name: "plan", uses: &["schedule", "error", "ops"], never: PURE, unsafety: Unsafe::Forbidden },
+    Room { name: "select", uses: &["plan", "error", "bytes"], never: PURE, unsafety: Unsafe::Forbidden },
     Room { name: "transport", uses: &["error", "config", "trace", "ops"], never: &["clap"], unsafety: Unsafe::Allowed },
     Room { name: "engine", uses: &["buffer", "transport", "plan", "error", "config", "trace", "ops"],
            never: &["libfabric_sys", "memmap2", "libc", "std::fs", "std::net", "std::process::Command"], unsafety: Unsafe::None },
-    Room { name: "launch", uses: &["error", "config", "trace"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["exit.rs", "fd.rs", "foreign.rs", "tie.rs"]) },
+    Room { name: "launch", uses: &["error", "config", "trace"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["exit.rs", "fd.rs", "foreign.rs"]) },
     Room { name: "buffer", uses: &["transport", "plan", "error", "config", "trace", "ops"], never: &["libfabric_sys"], unsafety: Unsafe::Allowed },
     Room { name: "comm", uses: &["engine", "select", "launch", "buffer", "transport", "plan", "schedule", "error", "config", "trace", "ops"],
            never: &["libfabric_sys", "memmap2", "libc", "std::net", "std::process::Command"], unsafety: Unsafe::None },
     Room { name: "capi", uses: &["comm", "error", "config", "ops"], never: NO_WIRE, unsafety: Unsafe::Allowed },
-    Room { name: "bin", uses: &[], never: NO_WIRE, unsafety: Unsafe::None },
+    Room { name: "launcher", uses: &[], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["tie.rs"]) },
+    Room { name: "tool", uses: &[], never: NO_WIRE, unsafety: Unsafe::None },
     // leaves
     Room { name: "error", uses: &[], never: NO_WIRE, unsafety: Unsafe::None },
-    Room { name: "config", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["library.rs"]) },
+    Room { name: "bytes", uses: &[], never: PURE, unsafety: Unsafe::None },
+    Room { name: "config", uses: &["error", "select"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["library.rs"]) },
     Room { name: "trace", uses: &["error", "config"], never: NO_WIRE, unsafety: Unsafe::None },
     Room { name: "ops", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::Forbidden },
 ];
@@ -90,17 +95,17 @@ fn room_of(file: &str) -> Option<&str> {
 fn judge(file: &str, source: &str) -> Vec<String> {
     let Some(name) = room_of(file) else { return Vec::new() };
     let Some(room) = ROOMS.iter().find(|r| r.name == name) else {
-        return vec![format!("src/{file}: room {name:?} is not on the floor plan: add it to the table")];
+        return vec![format!("{file}: room {name:?} is not on the floor plan: add it to the table")];
     };
     let found = match scan(file, source) {
         Ok(found) => found,
-        Err(e) => return vec![format!("src/{file}: cannot be read as Rust: {e}")],
+        Err(e) => return vec![format!("{file}: cannot be read as Rust: {e}")],
     };
     let mut wrong = imports(room, file, &found);
     let is_root = file == format!("{name}.rs") || file == format!("{name}/mod.rs");
     match room.unsafety {
         Unsafe::Forbidden if is_root && !found.forbids_unsafe => {
-            wrong.push(format!("src/{file}: the pure room {name} must begin with #![forbid(unsafe_code)]"));
+            wrong.push(format!("{file}: the pure room {name} must begin with #![forbid(unsafe_code)]"));
         }
         Unsafe::None | Unsafe::Forbidden => refuse_unsafe(file, &found, &mut wrong),
         Unsafe::OnlyIn(only) if !only.iter().any(|name| file.ends_with(&format!("/{name}"))) => {
@@ -112,7 +117,7 @@ fn judge(file: &str, source: &str) -> Vec<String> {
 }
 
 fn refuse_unsafe(file: &str, found: &Scan, wrong: &mut Vec<String>) {
-    wrong.extend(found.unsafe_lines.iter().map(|l| format!("src/{file}:{l}: no unsafe code in this room")));
+    wrong.extend(found.unsafe_lines.iter().map(|l| format!("{file}:{l}: no unsafe code in this room")));
 }
 
 fn imports(room: &Room, file: &str, found: &Scan) -> Vec<String> {
@@ -120,23 +125,23 @@ fn imports(room: &Room, file: &str, found: &Scan) -> Vec<String> {
     for (path, line) in &found.own {
         let Some(first) = path.first() else { continue };
         let target = AT_THE_ROOT.iter().find(|(n, _)| n == first).map_or(first.as_str(), |(_, room)| room);
-        // the tool's `crate` is not the library's
-        if room.name == "bin" || target == room.name {
+        // `crate` is another crate there
+        if ["launcher", "tool"].contains(&room.name) || target == room.name {
             if let Some(why) = sibling(file, path) {
-                wrong.push(format!("src/{file}:{line}: {why}"));
+                wrong.push(format!("{file}:{line}: {why}"));
             }
         } else if target == "*" {
-            wrong.push(format!("src/{file}:{line}: a glob on the crate's root hides what is used"));
+            wrong.push(format!("{file}:{line}: a glob on the crate's root hides what is used"));
         } else if !ROOMS.iter().any(|r| r.name == target) {
-            wrong.push(format!("src/{file}:{line}: crate::{first} is no room: import it from its own"));
+            wrong.push(format!("{file}:{line}: crate::{first} is no room: import it from its own"));
         } else if !room.uses.contains(&target) {
-            wrong.push(format!("src/{file}:{line}: {} may not use {target}", room.name));
+            wrong.push(format!("{file}:{line}: {} may not use {target}", room.name));
         }
     }
     for (path, line) in &found.foreign {
         let path = path.join("::");
         if let Some(never) = room.never.iter().find(|n| path == **n || path.starts_with(&format!("{n}::"))) {
-            wrong.push(format!("src/{file}:{line}: {} may not use {never}", room.name));
+            wrong.push(format!("{file}:{line}: {} may not use {never}", room.name));
         }
     }
     wrong.dedup();
@@ -203,9 +208,13 @@ fn test_only(sources: &[(String, String)]) -> Vec<String> {
 
 #[test]
 fn every_room_imports_only_what_the_plan_allows() {
-    let sources: Vec<_> = rust_files("src")
+    let sources: Vec<_> = CRATES
         .iter()
-        .map(|f| (shown(f)["src/".len()..].to_owned(), std::fs::read_to_string(f).unwrap()))
+        .flat_map(|(folder, before)| {
+            let named = |f: &PathBuf| format!("{before}{}", &shown(f)[folder.len() + 1..]);
+            let read = |f: &PathBuf| (named(f), std::fs::read_to_string(f).unwrap());
+            rust_files(folder).iter().map(read).collect::<Vec<_>>()
+        })
         .collect();
     assert!(sources.len() > 10, "found only {} source files", sources.len());
     let tests = test_only(&sources);
@@ -227,7 +236,7 @@ fn too_long(name: &str, source: &str) -> Option<String> {
 
 #[test]
 fn no_file_is_too_long() {
-    let wrong: Vec<_> = ["src", "sys", "tests", "benches", "examples"]
+    let wrong: Vec<_> = ["src", "core", "launcher", "tool", "sys", "tests", "benches", "examples"]
         .iter()
         .flat_map(|folder| rust_files(folder))
         .filter_map(|f| too_long(&shown(&f), &std::fs::read_to_string(&f).unwrap()))
@@ -347,7 +356,7 @@ fn forbidden_crates_and_parts_of_std_are_found() {
     finds("plan/split.rs", "fn f() { std::fs::read(\"x\"); }", "plan may not use std::fs");
     finds("plan/split.rs", "use std::{fmt, io::Read};", "plan may not use std::io");
     finds("comm/mod.rs", "use libfabric_sys as fi;", "comm may not use libfabric_sys");
-    finds("bin/circulant/main.rs", "fn f() { memmap2::MmapMut::map_anon(1); }", "bin may not use memmap2");
+    finds("tool/main.rs", "fn f() { memmap2::MmapMut::map_anon(1); }", "tool may not use memmap2");
 }
 
 #[test]
@@ -383,7 +392,7 @@ fn what_is_allowed_passes() {
         ),
         ("transport/fabric/mod.rs", "use libfabric_sys as fi; use super::Remote; use super::fabric::x;"),
         ("launch/fd.rs", "fn f() { unsafe { g() } }"),
-        ("bin/circulant/main.rs", "use circulant::comm::World; use crate::run; use super::bench;"),
+        ("tool/main.rs", "use circulant::comm::World; use crate::run; use super::bench;"),
     ] {
         nothing(&judge(file, source));
     }

@@ -1,0 +1,286 @@
+//! An operator on a type, with both erased: what the engine runs on bytes.
+
+use super::operator::{Operator, Side, User};
+use super::table::Element;
+use super::{builtin, table};
+use crate::error::{Error, Result, argument};
+use bytemuck::{Pod, cast_slice_mut, try_cast_slice, try_cast_slice_mut};
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Elements that are copied to aligned memory at a time.
+const STAGE: usize = 128;
+/// The largest element, in bytes, for which a stage that large stands on the stack.
+const SMALL: usize = 32;
+
+/// An operator on a type, for slices of bytes. Cheap to clone.
+///
+/// ```
+/// use circulant_core::ops::{Reducer, Side, Sum};
+///
+/// let sum = Reducer::new::<f64, _>(Sum);
+/// let mut target = [1.0, 2.0];
+/// sum.reduce(bytemuck::cast_slice_mut(&mut target), bytemuck::cast_slice(&[10.0, 20.0]), Side::SourceLeft)?;
+/// assert_eq!(target, [11.0, 22.0]);
+/// # Ok::<(), circulant_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Reducer(Arc<dyn Kernel>);
+
+impl Reducer {
+    /// `operator` on elements of type `T`.
+    pub fn new<T: Pod, O: Operator<T> + 'static>(operator: O) -> Self {
+        let kind = table::type_name::<T>();
+        let origin = if table::is_built_in::<O>() { "built in" } else { "user" };
+        let text = format!(
+            "{kind}/{}/{origin}/{}/{}",
+            size_of::<T>(),
+            if operator.commutative() { "commutative" } else { "ordered" },
+            operator.name(),
+        );
+        let rounds = ["sum", "prod"].contains(&operator.name())
+            && ["f16", "bf16", "f32", "f64", "complex-f32", "complex-f64"].contains(&kind);
+        let exact = origin == "built in" && !rounds;
+        let hash = fnv1a(text.as_bytes());
+        Self(Arc::new(Typed { operator, kind, hash, exact, types: PhantomData::<fn(T)> }))
+    }
+
+    /// As [`Reducer::new`], which allocates. An operator without state is made once and kept for its thread.
+    pub fn kept<T: Pod, O: Operator<T> + 'static>(operator: O) -> Self {
+        thread_local! {
+            static KEPT: RefCell<Vec<(TypeId, TypeId, Reducer)>> = const { RefCell::new(Vec::new()) };
+        }
+        if size_of::<O>() > 0 {
+            return Self::new::<T, O>(operator);
+        }
+        let key = (TypeId::of::<T>(), TypeId::of::<O>());
+        KEPT.with_borrow_mut(|kept| {
+            if let Some((_, _, reducer)) = kept.iter().find(|(t, o, _)| (*t, *o) == key) {
+                return reducer.clone();
+            }
+            let reducer = Self::new::<T, O>(operator);
+            kept.push((key.0, key.1, reducer.clone()));
+            reducer
+        })
+    }
+
+    /// The type of the elements.
+    pub fn element_type(&self) -> Element {
+        self.0.element_type()
+    }
+
+    /// Bytes of one element.
+    pub fn element(&self) -> usize {
+        self.0.element()
+    }
+
+    /// Whether the order of the operands is free.
+    pub fn commutative(&self) -> bool {
+        self.0.commutative()
+    }
+
+    /// Whether any order of operations gives the same bits: of built-in operators all but sums and products of
+    /// floats and complex numbers. User operators are taken for inexact.
+    pub fn exact(&self) -> bool {
+        self.0.exact()
+    }
+
+    /// The operator's name.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// The type's name: as the tool knows it, or for other types as Rust does.
+    pub fn type_name(&self) -> &'static str {
+        self.0.type_name()
+    }
+
+    /// A fingerprint of type and operator, the same in every process of a program, by which ranks find out that
+    /// they disagree. User operators count by name, size of the element, its type and the commutative flag.
+    pub fn hash(&self) -> u64 {
+        self.0.hash()
+    }
+
+    /// Element by element, target = source ⊕ target or target ⊕ source. The slices may be aligned as they like.
+    ///
+    /// # Errors
+    /// The lengths differ or are no multiple of [`element`](Self::element) bytes: `target` is unchanged. The
+    /// operator panicked: what `target` holds is unspecified.
+    pub fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) -> Result<()> {
+        let (name, element) = (self.name(), self.element());
+        if target.len() != source.len() {
+            let (t, s) = (target.len(), source.len());
+            return Err(argument(format!(
+                "{name}: the operands have {t} and {s} bytes; they must be equally long"
+            )));
+        }
+        if target.is_empty() {
+            return Ok(());
+        }
+        if !target.len().is_multiple_of(element) {
+            let (t, kind) = (target.len(), self.type_name());
+            return Err(argument(format!(
+                "{name}: {t} bytes are no whole number of {kind} ({element} bytes each)"
+            )));
+        }
+        let run = || self.0.reduce(target, source, side);
+        catch_unwind(AssertUnwindSafe(run)).map_err(|panic| panicked(name, panic))
+    }
+}
+
+/// What the collectives take for an operator on `T`: a built-in one, one made of a closure by [`user`](super::user),
+/// or a [`Reducer`] made earlier (of any [`Operator`]).
+///
+/// The built-in ones cost nothing here; one with state is moved to the heap, so for frequent calls make a
+/// [`Reducer`] once and pass `&reducer`.
+pub trait IntoReducer<T: Pod> {
+    /// The reducer.
+    ///
+    /// # Errors
+    /// When it is a reducer for another type.
+    fn into_reducer(self) -> Result<Reducer>;
+}
+
+macro_rules! built_in {
+    ($($operator:ident)*) => {$(
+        impl<T: Pod> IntoReducer<T> for builtin::$operator
+        where
+            Self: Operator<T>,
+        {
+            fn into_reducer(self) -> Result<Reducer> {
+                Ok(Reducer::kept::<T, Self>(self))
+            }
+        }
+    )*};
+}
+
+built_in!(Sum Prod Min Max Land Lor Lxor Band Bor Bxor Minloc Maxloc);
+
+impl<T: Pod, F: Fn(T, T) -> T + Send + Sync + 'static> IntoReducer<T> for User<F> {
+    fn into_reducer(self) -> Result<Reducer> {
+        Ok(Reducer::new::<T, Self>(self))
+    }
+}
+
+impl<T: Pod> IntoReducer<T> for Reducer {
+    fn into_reducer(self) -> Result<Reducer> {
+        let (mine, theirs) = (table::type_name::<T>(), self.type_name());
+        if (mine, size_of::<T>()) == (theirs, self.element()) {
+            return Ok(self);
+        }
+        Err(argument(format!("the operator {} is for {theirs}, the elements are {mine}", self.name())))
+    }
+}
+
+impl<T: Pod> IntoReducer<T> for &Reducer {
+    fn into_reducer(self) -> Result<Reducer> {
+        IntoReducer::<T>::into_reducer(self.clone())
+    }
+}
+
+impl fmt::Debug for Reducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reducer({} on {})", self.name(), self.type_name())
+    }
+}
+
+fn panicked(name: &str, panic: Box<dyn Any + Send>) -> Error {
+    let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => format!(": {text}"),
+        (_, Some(text)) => format!(": {text}"),
+        // an unknown payload may panic again when dropped
+        _ => {
+            std::mem::forget(panic);
+            String::new()
+        }
+    };
+    argument(format!("the operator {name} panicked{text}")).help("correct the operator; its result is lost")
+}
+
+/// What a [`Typed`] does, without its types.
+trait Kernel: Send + Sync {
+    fn element(&self) -> usize;
+    fn element_type(&self) -> Element;
+    fn commutative(&self) -> bool;
+    fn name(&self) -> &str;
+    fn type_name(&self) -> &'static str;
+    fn hash(&self) -> u64;
+    fn exact(&self) -> bool;
+    /// The lengths are equal and multiples of the element.
+    fn reduce(&self, target: &mut [u8], source: &[u8], side: Side);
+}
+
+struct Typed<T, O> {
+    operator: O,
+    kind: &'static str,
+    hash: u64,
+    exact: bool,
+    types: PhantomData<fn(T)>,
+}
+
+impl<T: Pod, O: Operator<T>> Kernel for Typed<T, O>
+where
+    Self: Send + Sync,
+{
+    fn element(&self) -> usize {
+        size_of::<T>()
+    }
+
+    fn element_type(&self) -> Element {
+        Element::of::<T>()
+    }
+
+    fn commutative(&self) -> bool {
+        self.operator.commutative()
+    }
+
+    fn name(&self) -> &str {
+        self.operator.name()
+    }
+
+    fn type_name(&self) -> &'static str {
+        self.kind
+    }
+
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn exact(&self) -> bool {
+        self.exact
+    }
+
+    fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) {
+        if let Ok(source) = try_cast_slice(source)
+            && let Ok(target) = try_cast_slice_mut(target)
+        {
+            self.operator.fold(target, source, side);
+        } else if size_of::<T>() <= SMALL {
+            staged::<T, O, STAGE>(&self.operator, target, source, side);
+        } else {
+            staged::<T, O, 1>(&self.operator, target, source, side);
+        }
+    }
+}
+
+/// By way of `N` aligned elements at a time.
+#[inline(never)]
+fn staged<T: Pod, O: Operator<T>, const N: usize>(o: &O, target: &mut [u8], source: &[u8], side: Side) {
+    let (mut a, mut b) = ([T::zeroed(); N], [T::zeroed(); N]);
+    for (target, source) in target.chunks_mut(N * size_of::<T>()).zip(source.chunks(N * size_of::<T>())) {
+        let n = target.len() / size_of::<T>();
+        cast_slice_mut(&mut a[..n]).copy_from_slice(target);
+        cast_slice_mut(&mut b[..n]).copy_from_slice(source);
+        o.fold(&mut a[..n], &b[..n], side);
+        target.copy_from_slice(bytemuck::cast_slice(&a[..n]));
+    }
+}
+
+/// Hashes of `std` may change from release to release and from process to process.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
+}

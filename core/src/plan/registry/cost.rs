@@ -1,0 +1,340 @@
+//! What an algorithm costs, in closed form: the critical path as latencies, puts and bytes.
+//!
+//! A registry line's [`Formula`] walks its critical path on a [`Path`], which adds up a [`Cost`] by the rules of the
+//! [simulator](crate::plan::price): a put holds a link for o + β·bytes and arrives L later; reductions take
+//! γ per byte and copies a fixed time. Irregular counts cost O(p log p), all else O(log p) or (the circulant tree) O(p)
+//! of the cheapest kind; no plan is made. `core/tests/pure/selection.rs` holds the formulas against the simulator.
+//!
+//! Only + − × ÷, maxima and square roots on numbers that all ranks know alike: the same bits on every rank.
+
+pub(super) mod blocks;
+pub(super) mod direct;
+pub(super) mod folds;
+pub(super) mod nodes;
+pub(super) mod spread;
+
+use crate::plan::price::Model;
+
+/// Adds up the critical path of an algorithm.
+pub type Formula = fn(&super::Arguments, &mut Path<'_>);
+
+/// Memory copies, in nanoseconds per byte, as the simulator has it.
+const COPY_NS: f64 = 0.1;
+
+/// What it takes a rank that shares its core to give it away and get it back, per other rank, in nanoseconds.
+const TURN_NS: f64 = 500.0;
+/// What a put costs there besides o: its open word, and the caches that others have used meanwhile.
+const CROWDED_PUT_NS: f64 = 475.0;
+/// By how much bytes take longer there that are passed on often, as a share: who has them must have had its turn, and
+/// they are read out of another core's cache. Measured with 8 ranks on 2 cores: an allgather of 1 MB in 3 rounds by 0.75.
+const STALL: f64 = 0.6;
+
+/// The machine as the prices see it: a wire, and how many ranks share a node's link to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The wire between nodes; γ of both.
+    pub wire: Model,
+    /// What ranks of one node talk over. The same as `wire` where one provider does both.
+    pub near: Model,
+    /// Ranks per node, in order of rank; they share β of `wire`. 0: each has a link of its own, wherever it is.
+    pub per_node: u32,
+    /// The receiver moves the bytes of a put, as in shared memory of our own: its sender only says where they are.
+    pub readers: bool,
+    /// Where readers move bytes: the cores that all ranks share; 0: one for each.
+    pub cores: u32,
+}
+
+impl Machine {
+    /// Ranks with a link each.
+    pub const fn flat(wire: Model) -> Self {
+        Self { wire, near: wire, per_node: 0, readers: false, cores: 0 }
+    }
+
+    /// `per_node` ranks to a link; within a node over the same wire.
+    pub const fn nodes(wire: Model, per_node: u32) -> Self {
+        Self { wire, near: wire, per_node, readers: false, cores: 0 }
+    }
+
+    /// How many of so many busy ranks share a core, where they do.
+    fn crowd(&self, busy: f64) -> f64 {
+        if self.readers && self.cores > 0 { (busy / f64::from(self.cores)).max(1.0) } else { 1.0 }
+    }
+
+    /// L in ns and β in ns per byte between ranks `distance` apart. If all of `size` ranks put that far at once, of a
+    /// node's ranks as many as the distance leave it, all together over one link.
+    fn link(&self, size: u32, distance: u32, all: bool) -> (f64, f64) {
+        let (far, near) = (&self.wire, &self.near);
+        let distance = distance.min(size.saturating_sub(distance)).max(1);
+        let beta = |model: &Model| float(model.byte_ps) / 1000.0;
+        if self.per_node == 0 {
+            (float(far.latency_ns), beta(far))
+        } else if size <= self.per_node {
+            (float(near.latency_ns), beta(near))
+        } else {
+            let share = if all { f64::from(distance.min(self.per_node)) } else { 1.0 };
+            (float(far.latency_ns.max(near.latency_ns)), (beta(far) * share).max(beta(near)))
+        }
+    }
+}
+
+/// A critical path, added up. Averages over ranks and rounds may not be whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Latencies one after the other.
+    pub hops: f64,
+    /// Puts one after the other.
+    pub puts: f64,
+    /// Bytes that follow each other on links.
+    pub bytes: f64,
+    /// Bytes that are reduced.
+    pub reduced: f64,
+    /// Bytes that are copied.
+    pub copied: f64,
+    /// The time of all that, in nanoseconds.
+    pub ns: f64,
+    /// Blocks per message (of the longest contribution), where the algorithm has a choice; else 1.
+    pub blocks: u32,
+}
+
+impl Cost {
+    /// The time in whole nanoseconds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+    pub fn nanoseconds(&self) -> u64 {
+        self.ns as u64
+    }
+}
+
+/// Walks a critical path.
+#[derive(Clone, Debug)]
+pub struct Path<'a> {
+    machine: &'a Machine,
+    size: u32,
+    /// One rank of a node puts at a time.
+    alone: bool,
+    /// How often bytes change hands, where that is not what takes the time.
+    relays: f64,
+    cost: Cost,
+}
+
+impl<'a> Path<'a> {
+    /// An empty path among `size` ranks.
+    pub fn new(machine: &'a Machine, size: u32) -> Self {
+        Self { machine, size, alone: false, relays: 1.0, cost: Cost { blocks: 1, ..Cost::default() } }
+    }
+
+    /// The sum.
+    pub fn cost(&self) -> Cost {
+        let mut cost = self.cost;
+        if self.crowd() > 1.0 {
+            let beta = float(self.machine.wire.byte_ps) / 1000.0 * self.crowd();
+            cost.ns += STALL * (1.0 - 1.0 / cost.hops.max(self.relays)) * cost.bytes * beta;
+        }
+        cost
+    }
+
+    /// L, o and β of puts within a node: hops, puts and bytes one after the other.
+    pub fn near(&mut self, hops: f64, puts: f64, bytes: f64) {
+        let near = &self.machine.near;
+        self.cost.hops += hops;
+        self.cost.puts += puts;
+        self.cost.bytes += bytes;
+        let beta = float(near.byte_ps) / 1000.0;
+        self.cost.ns += hops * float(near.latency_ns) + puts * float(near.overhead_ns) + bytes * beta;
+    }
+
+    /// A part among `size` ranks that have a link of `wire` each.
+    pub fn among(&mut self, size: u32, wire: Model, part: impl FnOnce(&mut Path<'_>)) {
+        let machine = Machine::flat(wire);
+        let mut path = Path::new(&machine, size);
+        part(&mut path);
+        let cost = path.cost();
+        self.cost = Cost {
+            hops: self.cost.hops + cost.hops,
+            puts: self.cost.puts + cost.puts,
+            bytes: self.cost.bytes + cost.bytes,
+            reduced: self.cost.reduced + cost.reduced,
+            copied: self.cost.copied + cost.copied,
+            ns: self.cost.ns + cost.ns,
+            blocks: cost.blocks,
+        };
+    }
+
+    /// The wire's figures, for rules of n.
+    pub fn model(&self) -> &'a Model {
+        &self.machine.wire
+    }
+
+    /// Says how many blocks there are.
+    pub fn blocks(&mut self, n: u32) {
+        self.cost.blocks = n;
+    }
+
+    /// Latencies, puts and bytes on links of these distances, on all alike.
+    pub fn over(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
+        let (mut latency, mut beta) = (0.0, 0.0);
+        for &distance in distances {
+            let (l, b) = self.machine.link(self.size, distance, !self.alone);
+            (latency, beta) = (latency + l, beta + b);
+        }
+        let n = float(distances.len().max(1) as u64);
+        let overhead = float(self.machine.wire.overhead_ns);
+        self.cost.hops += hops;
+        self.cost.puts += puts;
+        self.cost.bytes += bytes;
+        let (crowd, moving) = (self.crowd(), self.moving());
+        let latency = latency / n + (crowd - 1.0) * TURN_NS;
+        let overhead = if crowd > 1.0 { overhead + CROWDED_PUT_NS } else { overhead };
+        self.cost.ns += hops * latency + puts * overhead * moving + bytes * beta / n * moving;
+    }
+
+    /// Ranks per core.
+    fn crowd(&self) -> f64 {
+        self.machine.crowd(self.size.into())
+    }
+
+    /// Those of them that move bytes at a time: down a tree twice as many in each round, on average.
+    fn moving(&self) -> f64 {
+        let rounds = super::q(self.size);
+        if !self.alone || rounds == 0 {
+            return self.crowd();
+        }
+        let busy = |k: u32| self.machine.crowd(f64::from((1u32 << k).min(self.size - (1 << k))));
+        (0..rounds).map(busy).sum::<f64>() / f64::from(rounds)
+    }
+
+    /// One message of `bytes` bytes in `puts` puts to the rank `distance` further on, and its arrival.
+    pub fn hop(&mut self, distance: u32, puts: f64, bytes: f64) {
+        self.over(&[distance], 1.0, puts, bytes);
+    }
+
+    /// A part in which of a node's ranks only one puts to others at a time: trees whose far edges have their
+    /// ends on nodes of their own, and what one rank does by itself.
+    pub fn alone(&mut self, part: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.alone, true);
+        part(self);
+        self.alone = before;
+    }
+
+    /// Puts to all others, or from them: all distances alike.
+    pub fn to_all(&mut self, hops: f64, puts: f64, bytes: f64) {
+        let p = u64::from(self.size);
+        // Up to 64 distances are a fair sample of all.
+        let step = p.div_ceil(64).max(1);
+        let distances: Vec<u32> = (1..self.size).step_by(usize::try_from(step).unwrap_or(1)).collect();
+        self.over(&distances, hops, puts, bytes);
+    }
+
+    /// As [`Path::to_all`], where one rank puts `out` bytes and another gets `got`: where readers copy, what is got counts.
+    pub fn all_to_all(&mut self, hops: f64, puts: f64, out: f64, got: f64) {
+        self.to_all(hops, puts, if self.machine.readers { got } else { out.max(got) });
+    }
+
+    /// Bytes change hands so often, though latencies do not add up.
+    pub fn relayed(&mut self, hops: f64) {
+        self.relays = self.relays.max(hops);
+    }
+
+    /// What follows is for memory that ranks share, and priceless elsewhere.
+    pub fn for_readers(&mut self) {
+        if !self.machine.readers {
+            self.cost.ns = f64::INFINITY;
+        }
+    }
+
+    /// Puts of one rank to as many others, one after the other, of `bytes` bytes together; and the arrival of the last.
+    pub fn fan(&mut self, puts: f64, bytes: f64) {
+        if !self.machine.readers {
+            return self.alone(|path| path.to_all(puts.min(1.0), puts, bytes));
+        }
+        // Where readers copy, all do at the same time.
+        let each = bytes / puts.max(1.0);
+        self.to_all(puts.min(1.0), puts / self.crowd(), each * self.machine.crowd(puts) / self.crowd());
+    }
+
+    /// Messages of `bytes` bytes that go round a ring, each in so many puts, in `hops` rounds. Of a node's ranks only the
+    /// last puts to another, so a message takes a far hop once per node; but its link carries all of them.
+    pub fn ring(&mut self, hops: f64, puts: f64, bytes: f64) {
+        let per_node = self.machine.per_node;
+        if per_node < 2 || self.size <= per_node {
+            return self.over(&[1], hops, hops * puts, hops * bytes);
+        }
+        let far = hops / f64::from(per_node);
+        self.longer(
+            |path| path.over(&[1], 1.0, hops * puts, hops * bytes),
+            |path| {
+                path.over(&[1], far, far * puts, far * bytes);
+                path.near(hops - far, (hops - far) * puts, (hops - far) * bytes);
+            },
+        );
+    }
+
+    /// Combines bytes.
+    pub fn reduce(&mut self, bytes: f64) {
+        self.cost.reduced += bytes;
+        self.cost.ns += bytes * float(self.machine.wire.reduce_ps) / 1000.0 * self.moving();
+    }
+
+    /// Copies bytes.
+    pub fn copy(&mut self, bytes: f64) {
+        self.cost.copied += bytes;
+        self.cost.ns += bytes * COPY_NS * self.moving();
+    }
+
+    /// What a line without a formula costs: its rounds in lock-step, and its volume.
+    pub(super) fn by_rounds(&mut self, line: &super::Algorithm, a: &super::Arguments) {
+        self.blocks(a.blocks.unwrap_or(1));
+        let rounds = f64::from((line.rounds_of)(a, a.blocks.unwrap_or(1)));
+        let bytes = float(line.volume_of(a));
+        self.to_all(rounds, rounds, bytes);
+        if line.operation.reduces() {
+            self.reduce(bytes);
+        }
+    }
+
+    /// Goes both ways from here and keeps the longer.
+    pub fn longer(&mut self, one: impl FnOnce(&mut Self), other: impl FnOnce(&mut Self)) {
+        let mut second = self.clone();
+        one(self);
+        other(&mut second);
+        if second.cost.ns > self.cost.ns {
+            *self = second;
+        }
+    }
+
+    /// Pieces lighter than this share puts when lowered (the default of CIRCULANT_LIGHT).
+    fn light(&self) -> f64 {
+        float(self.model().overhead_ns.min(4096))
+    }
+
+    /// Whether so many pieces of a message, of so many bytes each, share a put.
+    fn shared(&self, pieces: f64, bytes: f64) -> bool {
+        let model = self.model();
+        bytes < self.light() && pieces * float(model.overhead_ns) >= float(model.latency_ns)
+    }
+
+    /// The most bytes that lowering makes one run of.
+    fn coalesce(&self) -> f64 {
+        float(self.model().coalesce())
+    }
+
+    /// The runs of `pieces` neighbours of `bytes` bytes each.
+    fn runs(&self, pieces: f64, bytes: f64) -> f64 {
+        let joined = (self.coalesce() / bytes.max(1.0)).max(1.0);
+        (pieces / joined.min(pieces.max(1.0))).max(1.0)
+    }
+}
+
+/// ⌊log2 p⌋.
+fn floor_log(size: u32) -> u32 {
+    size.max(1).ilog2()
+}
+
+/// 1, 2, 4, … below `size`.
+fn powers(size: u32) -> Vec<u32> {
+    (0..super::q(size)).map(|k| 1 << k).collect()
+}
+
+#[allow(clippy::cast_precision_loss)] // prices need no more than 53 bits
+fn float(n: u64) -> f64 {
+    n as f64
+}

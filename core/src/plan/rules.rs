@@ -1,0 +1,278 @@
+//! How many blocks: pure functions of the wire's [`Model`], the same on every rank (only + - * / and the
+//! square root, which IEEE 754 rounds alike everywhere).
+//!
+//! How far from the best n they are, in the [pricing](super::price) (`core/tests/pure/plan_rules.rs`, all cases): time
+//! by the rule / time of the best n, mean and worst. m = 1 KB to 64 MB; allgatherv over six distributions
+//! (regular, spike, half, linear, geometric, irr3), the best of all n in proportion.
+//!
+//! | | L, o, β | p = 2 | 3 | 8 | 16 | 36 | 100 |
+//! |---|---|---|---|---|---|---|---|
+//! | bcast | 8 µs, 2 µs, 0.35 ns/B | 1.00 1.00 | 1.00 1.00 | 1.00 1.02 | 1.00 1.03 | 1.00 1.01 | 1.01 1.03 |
+//! | | 1.5 µs, 0.2 µs, 0.08 ns/B | 1.00 1.00 | 1.00 1.03 | 1.01 1.04 | 1.01 1.02 | 1.00 1.04 | 1.01 1.04 |
+//! | | 1 ms, 20 µs, 80 ns/B | 1.00 1.00 | 1.01 1.03 | 1.00 1.01 | 1.01 1.03 | 1.01 1.03 | 1.00 1.02 |
+//! | | 1 ms, 20 µs, 160 ns/B | 1.00 1.00 | 1.01 1.04 | 1.00 1.04 | 1.01 1.03 | 1.00 1.02 | 1.00 1.01 |
+//! | allgatherv | 8 µs, 2 µs, 0.35 ns/B | 1.00 1.00 | 1.01 1.19 | 1.02 1.28 | 1.02 1.14 | 1.02 1.12 | 1.02 1.18 |
+//! | | 1.5 µs, 0.2 µs, 0.08 ns/B | 1.00 1.00 | 1.01 1.11 | 1.02 1.15 | 1.02 1.24 | 1.01 1.07 | 1.02 1.11 |
+//! | | 1 ms, 20 µs, 80 ns/B | 1.00 1.00 | 1.01 1.07 | 1.01 1.16 | 1.02 1.29 | 1.02 1.16 | 1.02 1.14 |
+//! | | 1 ms, 20 µs, 160 ns/B | 1.00 1.00 | 1.01 1.07 | 1.01 1.06 | 1.02 1.26 | 1.03 1.25 | 1.04 1.31 |
+//!
+//! The worst cases of allgatherv: where half of the ranks hold everything (`half`), two blocks happen to
+//! fill just the rounds that one block wastes, and the rule does not see that; and one large owner among
+//! many small ones (`spike`) on a wire of very long latency would like more blocks still.
+
+use super::MAX_COUNTERS;
+use super::allgatherv::circulant::Blocks;
+use super::price::Model;
+use super::split::ALIGN;
+use crate::schedule::Circulant;
+
+/// Up to this many ranks the one-block broadcast is timed exactly, in O(p).
+const EXACT: u32 = 1 << 16;
+
+/// The number of blocks for a broadcast of `bytes` bytes among `size` ranks.
+///
+/// The paper's √((q−1)βm/α) takes a round to last α + βm/n from its first byte sent to its last received.
+/// On a wire where puts overlap only o is paid per block, and the latency once per hop: in the
+/// [pricing](super::price) n blocks take
+///
+/// > T(n) ≈ (n−1+q)(o + βm/n) + (h+1)·L,  T(1) = the binomial-like tree, exactly; at least h hops,
+///
+/// where h is the most hops any rank is away at n = 1. So n ≈ √((q−1)βm/o), and 1 if T(1) is less: there
+/// a block has fewer hops to go. For many blocks the price of waiting for one that is still on its way
+/// adds to it, which smaller blocks make cheaper: the factor 0.8 + 0.8·n/(n+30) was fitted to it.
+pub fn bcast_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+    if size < 3 {
+        return 1;
+    }
+    let graph = Circulant::new(size);
+    let q = f64::from(graph.q());
+    let latency = float(model.latency_ns);
+    let overhead = float(model.overhead_ns).max(1.0);
+    let wire = float(bytes) * float(model.byte_ps) / 1000.0;
+    let plain = ((q - 1.0) * wire / overhead).sqrt();
+    let n = clamp(plain * (0.8 + 0.8 * plain / (plain + 30.0)), bytes);
+    let (tree, hops) = tree(&graph, overhead + wire, latency);
+    // Among three ranks the only block that is passed on late is the last but one.
+    let rounds = f64::from(n) - 1.0 + q - if size == 3 { 1.0 } else { 0.0 };
+    let many = rounds * (overhead + wire / f64::from(n)) + (hops + 1.0) * latency;
+    if tree <= many { 1 } else { n }
+}
+
+/// The time of the broadcast in one block, where a put takes `put` and L besides; and its most hops.
+pub(super) fn tree(graph: &Circulant, put: f64, latency: f64) -> (f64, f64) {
+    let (p, q) = (graph.p(), graph.q());
+    if p > EXACT {
+        return (f64::from(q) * (put + latency), f64::from(q));
+    }
+    // Rank r of the tree: (when it has the block, how many hops away it is, how many puts it made).
+    let mut ranks = vec![(0.0f64, 0.0f64, 0.0f64); p as usize];
+    for k in 0..q {
+        let skip = graph.skip(k) as usize;
+        for r in 0..(graph.skip(k + 1) as usize - skip) {
+            ranks[r].2 += 1.0;
+            let (time, hops, puts) = ranks[r];
+            ranks[r + skip] = (time + puts * put + latency, hops + 1.0, 0.0);
+        }
+    }
+    ranks.iter().fold((0.0, 0.0), |(time, hops), r| (r.0.max(time), r.1.max(hops)))
+}
+
+/// The number of blocks for a [chain](super::bcast::chain): √((p−2)βm/o), from T(n) = (n+p−2)(o + βm/n) + (p−1)L.
+pub fn chain_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+    let (wire, overhead) = wire(bytes, model);
+    clamp((f64::from(size.saturating_sub(2)) * wire / overhead).sqrt(), bytes)
+}
+
+/// The number of blocks for a [round-robin](super::bcast::round_robin) broadcast: p−1 times the
+/// S = √(βm/((p−1)o)) of least (S+1)((p−1)o + βm/S).
+pub fn round_robin_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+    let (wire, overhead) = wire(bytes, model);
+    let others = f64::from(size.saturating_sub(1).max(1));
+    let most = f64::from(MAX_COUNTERS) / others;
+    let segments = ((wire / (others * overhead)).sqrt() + 0.5).floor().min(most.floor()).max(1.0);
+    clamp(segments * others, u64::MAX)
+}
+
+/// The block size of the [pipelined ring](super::allgatherv::pipelined_ring) in bytes, by formula (2) of the paper
+/// with α = o, as latencies overlap: B = √(mo/β / ((p+z)/2 − 1 + ⌊z/(p−z)⌋)), z of the p ranks without data;
+/// whole contributions if all are equal, and as in a [chain](chain_blocks) if there is but one.
+pub fn ring_block(counts: &[u64], model: &Model) -> u64 {
+    let (p, z) = (counts.len(), counts.iter().filter(|&&count| count == 0).count());
+    let largest = counts.iter().copied().max().unwrap_or(0).max(1);
+    if counts.iter().all(|&count| count == largest) || z == p {
+        return largest;
+    }
+    let total = counts.iter().sum::<u64>();
+    let fewest = total.div_ceil(u64::from(MAX_COUNTERS).saturating_sub(p as u64).max(1));
+    if z + 1 == p {
+        let n = chain_blocks(u32::try_from(p).unwrap_or(u32::MAX), largest, model);
+        return largest.div_ceil(u64::from(n)).max(fewest);
+    }
+    let (wire, overhead) = wire(total, model);
+    let rounds = float((p + z) as u64) / 2.0 - 1.0 + float((z / (p - z)) as u64);
+    let blocks = (rounds * wire / overhead).sqrt().max(1.0);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most `total`
+    let block = (float(total) / blocks) as u64;
+    block.next_multiple_of(ALIGN).max(fewest).min(largest)
+}
+
+/// How much longer rounds of unequal messages take than their bytes in a row: the puts of several rounds are ready at
+/// once, and the link carries them in turns. (16 ranks on an emulated network, 100 KB and 1 MB: 1.1 to 1.5.)
+pub(super) const IN_TURNS: f64 = 1.25;
+
+/// βm and o in nanoseconds, o at least 1.
+fn wire(bytes: u64, model: &Model) -> (f64, f64) {
+    (float(bytes) * float(model.byte_ps) / 1000.0, float(model.overhead_ns).max(1.0))
+}
+
+/// The numbers of blocks for an allgatherv of `counts`: for each owner in proportion to its bytes.
+///
+/// With n blocks for the longest contribution, and in proportion for the others, a block's *way* to the last rank takes
+/// W(n) = (q+1)L + q·o + q·β·m_max/n, and the *work* of a link
+/// A(n) = L + o(q + N(n)) + β(m − m_min) + 0.3·β(X + q·m_max)/n. Half of the shorter goes on during the longer:
+///
+/// > T(n) ≈ max(W, A) + min(W, A)/2,  T(1) ≈ q(L + o) + 1.25·β(m − m_min + X)
+///
+/// X is the *excess*, what irregularity costs with one block: X = Σ_k W_k − (m − m_min), W_k the heaviest
+/// `skips[k+1]−skips[k]` consecutive owners. N(n) counts the puts that a rank posts: owners of one block share runs, all
+/// other pieces are puts of their own. As these overlap, less than X/n of the excess is left in n blocks; 0.3 was fitted to
+/// the [pricing](super::price). One block is dearer than there: real links carry the puts to several peers in turns. The
+/// n of least T(n) is searched for; a single owner is a broadcast; and where all contributions are equal one block is both
+/// round- and volume-optimal.
+///
+/// In proportion is never much worse than n for all, and up to 1.8 times as fast: an owner of little
+/// spends no overhead on tiny pieces.
+pub fn allgatherv_blocks(counts: &[u64], model: &Model) -> Blocks {
+    let n = allgatherv_n(counts, model);
+    if n == 1 {
+        return Blocks::Equal(1);
+    }
+    let largest = counts.iter().copied().max().unwrap_or(0);
+    Blocks::PerOwner(counts.iter().map(|&count| share(count, n, largest)).collect())
+}
+
+/// The number of blocks for the longest contribution.
+pub(super) fn allgatherv_n(counts: &[u64], model: &Model) -> u32 {
+    let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
+    let largest = counts.iter().copied().max().unwrap_or(0);
+    if counts.iter().all(|&count| count == largest) {
+        return 1;
+    }
+    match counts.iter().filter(|&&count| count > 0).count() {
+        0 => 1,
+        1 => bcast_blocks(size, largest, model),
+        _ if size < 3 => 1,
+        _ => search(counts, largest, model),
+    }
+}
+
+/// ⌈n·count/largest⌉, at least 1.
+#[allow(clippy::cast_possible_truncation)] // at most n
+fn share(count: u64, n: u32, largest: u64) -> u32 {
+    // Division of 128 bits takes ten times as long, and this is done for every rank and every n.
+    if let Some(product) = count.checked_mul(u64::from(n)) {
+        return product.div_ceil(largest).max(1) as u32;
+    }
+    (u128::from(count) * u128::from(n)).div_ceil(u128::from(largest)).max(1) as u32
+}
+
+fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
+    let graph = Circulant::new(u32::try_from(counts.len()).unwrap_or(1));
+    let q = f64::from(graph.q());
+    let byte = float(model.byte_ps) / 1000.0;
+    let excess = byte * excess(counts, &graph);
+    let volume = byte * float(counts.iter().sum::<u64>() - counts.iter().min().copied().unwrap_or(0));
+    let rounds = byte * q * float(largest);
+    let (latency, overhead) = (float(model.latency_ns), float(model.overhead_ns));
+    let most = (largest / ALIGN).clamp(1, 4096);
+    let alike = alike(counts);
+    if alike.len() == 1 {
+        return 1;
+    }
+    let (mut best, mut n) = ((f64::INFINITY, 1), 1);
+    while u64::from(n) <= most {
+        let Some(puts) = puts_of(&alike, n, largest, &graph, model) else { break };
+        let blocks = f64::from(n);
+        let time = if n == 1 {
+            q * (latency + overhead) + IN_TURNS * (volume + excess)
+        } else {
+            let way = (q + 1.0) * latency + q * overhead + rounds / blocks;
+            let work = latency + (q + puts) * overhead + volume + 0.3 * (excess + rounds) / blocks;
+            way.max(work) + 0.5 * way.min(work)
+        };
+        if time < best.0 {
+            best = (time, n);
+        }
+        n += (n / 8).max(1);
+    }
+    best.1
+}
+
+/// The puts of a rank, about: pieces of owners with several blocks, and runs of the others. `None`: too
+/// many counters.
+pub(super) fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant, model: &Model) -> Option<f64> {
+    puts_of(&alike(counts), n, largest, graph, model)
+}
+
+/// The different counts, and how many ranks have each: often few, and much is asked of each.
+fn alike(counts: &[u64]) -> Vec<(u64, u64)> {
+    let mut sorted = counts.to_vec();
+    sorted.sort_unstable();
+    sorted.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect()
+}
+
+fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant, model: &Model) -> Option<f64> {
+    let (mut pieces, mut singles, mut bytes, mut ranks) = (0, 0, 0, 0);
+    for &(count, owners) in alike {
+        ranks += owners;
+        if count == 0 {
+            continue;
+        }
+        match share(count, n, largest) {
+            1 => (singles, bytes) = (singles + owners, bytes + owners * count),
+            blocks => pieces += owners * u64::from(blocks),
+        }
+    }
+    let runs = u64::from(2 * graph.q()) + bytes / model.coalesce();
+    let counters = pieces + ranks;
+    (counters <= u64::from(MAX_COUNTERS)).then_some(float(pieces + runs.min(singles)))
+}
+
+/// The most bytes that `width` consecutive owners have, around the circle.
+pub(super) fn heaviest_window(counts: &[u64], width: usize) -> u64 {
+    let width = width.min(counts.len());
+    let (head, tail) = counts.split_at(width);
+    let mut window: u64 = head.iter().sum();
+    let mut most = window;
+    let mut slide = |leaves: &[u64], enters: &[u64]| {
+        for (leaves, enters) in leaves.iter().zip(enters) {
+            window = window - leaves + enters;
+            most = most.max(window);
+        }
+    };
+    slide(counts, tail);
+    slide(&counts[tail.len()..], head);
+    most
+}
+
+/// The excess X of the one-block schedule in bytes.
+fn excess(counts: &[u64], graph: &Circulant) -> f64 {
+    let mut heaviest = 0;
+    for k in 0..graph.q() {
+        heaviest += heaviest_window(counts, (graph.skip(k + 1) - graph.skip(k)) as usize);
+    }
+    let volume = counts.iter().sum::<u64>() - counts.iter().min().copied().unwrap_or(0);
+    float(heaviest - volume.min(heaviest))
+}
+
+#[allow(clippy::cast_precision_loss)] // a rule needs no more than 53 bits
+fn float(n: u64) -> f64 {
+    n as f64
+}
+
+/// A number of blocks: at least 1, none shorter than [`ALIGN`].
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
+fn clamp(n: f64, bytes: u64) -> u32 {
+    let most = float((bytes / ALIGN).clamp(1, u64::from(MAX_COUNTERS)));
+    (n + 0.5).clamp(1.0, most) as u32
+}

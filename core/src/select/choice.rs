@@ -1,0 +1,461 @@
+//! The choice of an algorithm: what a call, a setting or a file names, or else the lowest price.
+//!
+//! Every rank must come to the same choice. So only what all ranks know alike enters: settings that were agreed
+//! at start-up, the figures of the wire, and the arguments that [`agreed`] leaves.
+
+use super::rules::{Rule, parse};
+use super::{Model, Settings};
+use crate::error::{Error, ErrorKind, Result, argument};
+use crate::plan::registry::cost::{Cost, Machine};
+use crate::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
+use std::cell::RefCell;
+
+/// An algorithm that comes earlier in the registry is kept unless another is cheaper than this: its peers
+/// are the neighbours of start-up, it has fewer restrictions, and prices are not that exact.
+const MARGIN: f64 = 1.03;
+
+/// How many choices are remembered.
+const REMEMBERED: usize = 32;
+
+/// Why an algorithm has no price.
+const SHARED_ONLY: &str = "is chosen only where all ranks share memory of our own";
+
+/// As many counts, in all.
+const REMEMBERED_COUNTS: usize = 1 << 21;
+
+/// Chooses algorithms. The same arguments on every rank give the same choice on every rank.
+#[derive(Debug)]
+pub struct Selection {
+    machine: Machine,
+    /// What the setting `algorithm` names: for one operation, or (`None`) for all that have it.
+    named: Vec<(Option<Operation>, String)>,
+    rules: Vec<Rule>,
+    reproducible: bool,
+    memo: RefCell<Memo>,
+}
+
+/// The last choices.
+#[derive(Debug, Default)]
+struct Memo {
+    entries: Vec<Entry>,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Operation, reproducible, by the file's rules too.
+    how: (Operation, bool, bool),
+    arguments: Arguments,
+    chosen: &'static Algorithm,
+}
+
+/// A candidate for a call.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The registry's line.
+    pub algorithm: &'static Algorithm,
+    /// What it costs, or why it cannot be taken.
+    pub cost: std::result::Result<Cost, String>,
+}
+
+impl Selection {
+    /// What the settings say, on a wire with these figures.
+    ///
+    /// # Errors
+    /// When a setting or a line of the file cannot be understood.
+    pub fn new(settings: &Settings, model: &Model) -> Result<Self> {
+        Self::of(settings, model.machine())
+    }
+
+    /// The same on any machine.
+    ///
+    /// # Errors
+    /// When a setting or a line of the file cannot be understood.
+    pub fn of(settings: &Settings, machine: Machine) -> Result<Self> {
+        Ok(Self {
+            machine,
+            named: names(&settings.algorithm)?,
+            rules: parse(&settings.rules)?,
+            reproducible: settings.reproducible,
+            memo: RefCell::default(),
+        })
+    }
+
+    /// Takes other figures; the ranks stay where they are.
+    pub fn retune(&mut self, model: &Model) {
+        let Machine { per_node, cores, .. } = self.machine;
+        self.machine = Machine { per_node, cores, ..model.machine() };
+        self.memo.take();
+    }
+
+    /// Tells how many cores all ranks share, as all know alike; 0: nobody knows.
+    pub fn share(&mut self, cores: u32) {
+        self.machine.cores = cores;
+        self.memo.take();
+    }
+
+    /// Tells where the ranks are, as a node index by rank.
+    pub fn place(&mut self, nodes: &[u32]) {
+        let most = nodes.iter().max().map_or(0, |node| *node as usize + 1);
+        let mut ranks = vec![0u32; most.min(nodes.len())];
+        for node in nodes {
+            if let Some(n) = ranks.get_mut(*node as usize) {
+                *n += 1;
+            }
+        }
+        self.machine.per_node = ranks.into_iter().max().unwrap_or(0);
+        self.memo.take();
+    }
+
+    /// The algorithm for a call: `name`d by it, or by the settings, or by the file, or the cheapest.
+    ///
+    /// # Errors
+    /// When there is no algorithm of that name, or it cannot do the call; the message says which can.
+    pub fn choose(
+        &self,
+        operation: Operation,
+        arguments: &Arguments,
+        name: Option<&str>,
+        reproducible: bool,
+    ) -> Result<&'static Algorithm> {
+        let reproducible = (reproducible || self.reproducible) && operation.reduces();
+        match name {
+            Some("auto") => return self.decide(operation, arguments, reproducible, false),
+            Some(name) => return self.named(operation, arguments, name, reproducible),
+            None => {}
+        }
+        for (only, name) in &self.named {
+            let meant = match only {
+                Some(only) => *only == operation,
+                None => algorithms(operation).any(|a| a.name == name),
+            };
+            if meant && name != "auto" {
+                return self.named(operation, arguments, name, reproducible);
+            }
+            if meant {
+                return self.decide(operation, arguments, reproducible, false);
+            }
+        }
+        self.decide(operation, arguments, reproducible, true)
+    }
+
+    /// Whether the settings or the file name an algorithm for some calls of this operation.
+    pub fn names(&self, operation: Operation) -> bool {
+        let named = self.named.iter().any(|(only, name)| match only {
+            Some(only) => *only == operation,
+            None => algorithms(operation).any(|a| a.name == name),
+        });
+        named || self.rules.iter().any(|rule| rule.operation.is_none_or(|only| only == operation))
+    }
+
+    /// All algorithms of an operation with their prices.
+    pub fn candidates(
+        &self,
+        operation: Operation,
+        arguments: &Arguments,
+        reproducible: bool,
+    ) -> Vec<Candidate> {
+        let arguments = agreed(operation, arguments);
+        let reproducible = (reproducible || self.reproducible) && operation.reduces();
+        let candidate = |algorithm| {
+            let cost = match refused(algorithm, &arguments, reproducible) {
+                Some(e) => Err(e.message().to_owned()),
+                None => {
+                    let cost = algorithm.cost(&arguments, &self.machine);
+                    if cost.ns.is_finite() { Ok(cost) } else { Err(SHARED_ONLY.to_owned()) }
+                }
+            };
+            Candidate { algorithm, cost }
+        };
+        algorithms(operation).map(candidate).collect()
+    }
+
+    /// The machine of the prices.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// An algorithm that somebody named.
+    fn named(
+        &self,
+        operation: Operation,
+        arguments: &Arguments,
+        name: &str,
+        reproducible: bool,
+    ) -> Result<&'static Algorithm> {
+        let found = algorithm(operation, name)?;
+        let Some(e) = refused(found, arguments, reproducible) else { return Ok(found) };
+        let fits = |a: &&Algorithm| refused(a, arguments, reproducible).is_none();
+        let others: Vec<_> = algorithms(operation).filter(fits).map(|a| a.name).collect();
+        let said = format!("{operation} cannot be done by {name:?} here: {}", e.message());
+        Err(argument(said).help(format!("auto would do, and {}", others.join(", "))))
+    }
+
+    /// By the file's rules, if they are asked and one applies, else by price. Remembers what it decided.
+    fn decide(
+        &self,
+        operation: Operation,
+        arguments: &Arguments,
+        reproducible: bool,
+        ruled: bool,
+    ) -> Result<&'static Algorithm> {
+        let mut memo = self.memo.borrow_mut();
+        let how = (operation, reproducible, ruled);
+        let known = memo.entries.iter().find(|e| e.how == how && same(operation, &e.arguments, arguments));
+        if let Some(known) = known {
+            return Ok(known.chosen);
+        }
+        let arguments = agreed(operation, arguments);
+        let by_rule = if ruled { self.by_rule(operation, &arguments, reproducible) } else { None };
+        let chosen = match by_rule {
+            Some(chosen) => chosen,
+            None => cheapest(operation, &arguments, &self.machine, reproducible)?,
+        };
+        let counts = |entries: &[Entry]| entries.iter().map(|e| e.arguments.counts.len()).sum::<usize>();
+        if counts(&memo.entries) + arguments.counts.len() > REMEMBERED_COUNTS {
+            memo.entries.clear();
+        }
+        let (at, entry) = (memo.next % REMEMBERED, Entry { how, arguments, chosen });
+        memo.next += 1;
+        match memo.entries.get_mut(at) {
+            Some(old) => *old = entry,
+            None => memo.entries.push(entry),
+        }
+        Ok(chosen)
+    }
+
+    fn by_rule(
+        &self,
+        operation: Operation,
+        arguments: &Arguments,
+        reproducible: bool,
+    ) -> Option<&'static Algorithm> {
+        let fitting = self.rules.iter().filter(|r| r.fits(operation, arguments, self.machine.per_node));
+        for rule in fitting {
+            if rule.algorithm == "auto" {
+                return None;
+            }
+            let found = algorithms(operation).find(|a| a.name == rule.algorithm);
+            let found = found.filter(|a| refused(a, arguments, reproducible).is_none());
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+}
+
+/// The first whose price is not above the lowest by more than [`MARGIN`].
+fn cheapest(
+    operation: Operation,
+    arguments: &Arguments,
+    machine: &Machine,
+    reproducible: bool,
+) -> Result<&'static Algorithm> {
+    // Nobody expects that ranks get different bits of one sum: who names such an algorithm may have it.
+    let alike = |a: &Algorithm| arguments.exact || a.order.is_none_or(|order| order.identical);
+    let fits = |a: &&'static Algorithm| alike(a) && refused(a, arguments, reproducible).is_none();
+    let priced = || algorithms(operation).filter(fits).map(|a| (a, a.cost(arguments, machine).ns));
+    let least = priced().fold(f64::INFINITY, |least, (_, ns)| least.min(ns));
+    let found = priced().find(|(_, ns)| *ns <= MARGIN * least).map(|(a, _)| a);
+    found.ok_or_else(|| argument(format!("{operation} has no algorithm for this")))
+}
+
+/// Why an algorithm cannot be taken.
+fn refused(a: &Algorithm, arguments: &Arguments, reproducible: bool) -> Option<Error> {
+    if reproducible && !arguments.exact && !a.order.is_some_and(|order| order.canonical) {
+        let name = a.name;
+        return Some(argument(format!("{name:?} does not fold in the tree that `reproducible` asks for")));
+    }
+    (a.fits)(arguments).err()
+}
+
+/// The arguments that all ranks know alike: without what only the root is told, or each rank for itself.
+fn agreed(operation: Operation, a: &Arguments) -> Arguments {
+    let mut known = a.clone();
+    known.displs.clear();
+    known.rows.clear();
+    known.in_place &= everybodys_place(operation);
+    if !has_counts(operation) {
+        known.counts.clear();
+    }
+    known
+}
+
+/// Whether all ranks know all counts.
+fn has_counts(operation: Operation) -> bool {
+    use Operation::{Allgatherv, Gatherv, InterAllgather, InterAllgatherv, ReduceScatter, Scatterv};
+    matches!(operation, Allgatherv | Gatherv | Scatterv | ReduceScatter | InterAllgather | InterAllgatherv)
+}
+
+/// Whether all ranks work in place or none does.
+fn everybodys_place(operation: Operation) -> bool {
+    use Operation::{Gather, Gatherv, Reduce, Scatter, Scatterv};
+    !matches!(operation, Gather | Gatherv | Scatter | Scatterv | Reduce)
+}
+
+/// Whether `known`, which is [`agreed`], stands for `a`; without a copy.
+fn same(operation: Operation, known: &Arguments, a: &Arguments) -> bool {
+    let plain =
+        |a: &Arguments| (a.size, a.first, a.root, a.bytes, a.element, (a.commutative, a.exact), a.blocks);
+    plain(known) == plain(a)
+        && known.nodes == a.nodes
+        && known.in_place == (a.in_place && everybodys_place(operation))
+        && (!has_counts(operation) || known.counts == a.counts)
+}
+
+/// The setting `algorithm`: a name for all operations that have it, or `operation=name`, separated by commas.
+fn names(text: &str) -> Result<Vec<(Option<Operation>, String)>> {
+    let wrong = |e: &str| Error::new(ErrorKind::Config, format!("CIRCULANT_ALGORITHM: {e}"));
+    let mut out = Vec::new();
+    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        let help = "a name, as in circulant, or a list, as in bcast=chain,allreduce=ring; circulant algorithms \
+                    lists them";
+        match item.split_once('=') {
+            Some((operation, name)) => {
+                let operation = operation.trim().parse::<Operation>();
+                let operation = operation.map_err(|e| wrong(e.message()).help(help))?;
+                algorithm(operation, name.trim()).map_err(|e| wrong(e.message()).help(help))?;
+                // Before what is said of all.
+                out.insert(0, (Some(operation), name.trim().to_owned()));
+            }
+            None if item == "auto" => {}
+            None if Operation::ALL.iter().any(|op| algorithms(*op).any(|a| a.name == item)) => {
+                out.push((None, item.to_owned()));
+            }
+            None => return Err(wrong(&format!("no operation has an algorithm {item:?}")).help(help)),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::price;
+
+    const WIRE: price::Model =
+        price::Model { latency_ns: 50_000, overhead_ns: 5_000, byte_ps: 800, reduce_ps: 100 };
+
+    fn selection(set: &[(&str, &str)]) -> Result<Selection> {
+        let mut settings = Settings::default();
+        for (name, value) in set {
+            match *name {
+                "algorithm" => settings.algorithm = (*value).to_owned(),
+                "rules" => settings.rules = (*value).to_owned(),
+                _ => settings.reproducible = true,
+            }
+        }
+        Selection::of(&settings, Machine::flat(WIRE))
+    }
+
+    fn name(s: &Selection, op: Operation, a: &Arguments, named: Option<&str>) -> String {
+        s.choose(op, a, named, false).map_or_else(|e| e.to_string(), |a| a.name.to_owned())
+    }
+
+    #[test]
+    fn the_call_goes_before_the_setting_before_the_file_before_the_price() {
+        let text = "bcast size=9 -> hypercube\nbcast bytes<100 -> mesh\nreduce commutative=no -> binomial";
+        let file = ("rules", text);
+        let a = Arguments { size: 9, bytes: 8, ..Arguments::default() };
+        let bcast = Operation::Bcast;
+        let priced = name(&selection(&[]).unwrap(), bcast, &a, None);
+        assert!(!["mesh", "chain"].contains(&priced.as_str()), "{priced}");
+        let filed = selection(&[file]).unwrap();
+        // What a rule names but cannot be done is passed over.
+        assert_eq!(name(&filed, bcast, &a, None), "mesh");
+        assert_eq!(name(&filed, bcast, &a, Some("auto")), priced);
+        assert_eq!(name(&filed, Operation::Reduce, &a, None), "ordered");
+        let set = selection(&[file, ("algorithm", "binomial,bcast=chain")]).unwrap();
+        assert_eq!(name(&set, bcast, &a, None), "chain");
+        assert_eq!(name(&set, bcast, &a, Some("scatter_allgather")), "scatter_allgather");
+        assert_eq!(name(&set, Operation::Gather, &a, None), "binomial");
+        assert_eq!(name(&set, Operation::Barrier, &a, None), "dissemination");
+    }
+
+    #[test]
+    fn what_is_named_and_cannot_be_done_is_an_error_that_names_what_can() {
+        let s = selection(&[]).unwrap();
+        let a = Arguments { size: 9, bytes: 8, ..Arguments::default() };
+        let said = name(&s, Operation::Bcast, &a, Some("hypercube"));
+        assert!(
+            said.contains("\"hypercube\" here: 9 ranks are no hypercube") && said.contains("chain"),
+            "{said}"
+        );
+        let said = name(&s, Operation::Allreduce, &a, Some("ring"));
+        assert!(said.contains("commute") && said.contains("doubling, ordered"), "{said}");
+        let said = s.choose(Operation::Allreduce, &a, Some("doubling"), true).unwrap_err().to_string();
+        assert!(said.contains("reproducible") && said.contains("ordered"), "{said}");
+        let said = name(&s, Operation::Bcast, &a, Some("magic"));
+        assert!(said.contains("has no algorithm \"magic\"; one of auto, circulant"), "{said}");
+        for wrong in ["magic", "bcast=ring", "bcats=ring", "bcast="] {
+            let e = selection(&[("algorithm", wrong)]).unwrap_err().to_string();
+            assert!(e.contains("CIRCULANT_ALGORITHM"), "{e}");
+        }
+    }
+
+    #[test]
+    fn reproducible_takes_canonical_lines_only() {
+        let set = selection(&[("reproducible", "yes")]).unwrap();
+        let free = selection(&[]).unwrap();
+        for op in Operation::ALL {
+            for bytes in [8, 1 << 20] {
+                let counts = vec![bytes; 8];
+                let a = Arguments {
+                    size: 8,
+                    bytes,
+                    counts,
+                    element: 8,
+                    commutative: true,
+                    ..Arguments::default()
+                };
+                let canonical = |a: &Algorithm| a.order.is_some_and(|o| o.canonical);
+                for chosen in [set.choose(op, &a, None, false), free.choose(op, &a, None, true)] {
+                    assert!(!op.reduces() || canonical(chosen.unwrap()), "{op}");
+                }
+                let candidates = set.candidates(op, &a, false);
+                assert!(
+                    candidates.iter().all(|c| c.cost.is_err() || !op.reduces() || canonical(c.algorithm))
+                );
+            }
+        }
+    }
+
+    /// What only one rank knows changes nothing, also with what is remembered.
+    #[test]
+    fn ranks_that_know_more_choose_alike() {
+        let s = selection(&[]).unwrap();
+        for op in Operation::ALL {
+            let counts = vec![1000; 6];
+            let a = Arguments {
+                size: 6,
+                first: 3,
+                bytes: 1000,
+                counts,
+                commutative: true,
+                ..Arguments::default()
+            };
+            let mut knows = Arguments { displs: vec![3; 6], ..a.clone() };
+            knows.rows.insert(3, Default::default());
+            knows.in_place = !everybodys_place(op);
+            assert_eq!(agreed(op, &a), agreed(op, &knows));
+            let chosen = name(&s, op, &knows, None);
+            assert_eq!(chosen, name(&s, op, &a, None));
+            assert_eq!(chosen, name(&selection(&[]).unwrap(), op, &a, None));
+            assert_eq!(s.memo.borrow().entries.iter().filter(|e| e.how.0 == op).count(), 1);
+        }
+    }
+
+    #[test]
+    fn more_arguments_than_are_remembered() {
+        let s = selection(&[]).unwrap();
+        for round in 0..2 {
+            for bytes in 1..100 {
+                let a = Arguments { size: 6, bytes: bytes * bytes * 100, ..Arguments::default() };
+                let fresh = name(&selection(&[]).unwrap(), Operation::Bcast, &a, None);
+                assert_eq!(name(&s, Operation::Bcast, &a, None), fresh, "round {round}");
+            }
+        }
+        assert_eq!(s.memo.borrow().entries.len(), REMEMBERED);
+    }
+}

@@ -1,0 +1,346 @@
+//! Choosing: model parameters per provider, the window, and the [algorithm](Selection) of a call. The same
+//! decision on every rank, from what all ranks know alike.
+//!
+//! An algorithm is chosen by the first of these that says something: the call (`Options`), the setting
+//! `algorithm`, the file of the setting `selection`, the prices ([`registry::cost`](crate::plan::registry::cost)).
+//! `circulant select` shows what comes of it.
+#![forbid(unsafe_code)]
+
+mod choice;
+mod rules;
+mod settings;
+mod tuning;
+
+pub use choice::{Candidate, Selection};
+pub use settings::{Probing, Settings};
+pub use tuning::{BETWEEN, Link, Tuning, WITHIN};
+
+use crate::error::Result;
+use crate::plan::price;
+use crate::plan::registry::cost::Machine;
+
+/// The wires as the rules see them. Each figure is from the first of these that has it: the settings, the
+/// [tuning file](Tuning), the probe of start-up, the built-in table.
+#[derive(Clone, Copy, Debug)]
+pub struct Model {
+    /// What most messages go over: between nodes, or within the one that there is.
+    wire: price::Model,
+    /// Within a node.
+    near: price::Model,
+    light: u64,
+    /// All ranks share memory of our own.
+    readers: bool,
+    source: Source,
+}
+
+/// Where the figures of the wire come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// All from the settings.
+    Settings,
+    /// From the tuning file.
+    File,
+    /// From the probe of start-up.
+    Probe,
+    /// From the built-in table.
+    BuiltIn,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Settings => "the settings",
+            Self::File => "the tuning file",
+            Self::Probe => "the probe of start-up",
+            Self::BuiltIn => "the built-in table",
+        })
+    }
+}
+
+/// L and o in ns and β in ps per byte, of the wire that a [`Model`] calls its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probed {
+    /// L.
+    pub latency_ns: u64,
+    /// o.
+    pub overhead_ns: u64,
+    /// β.
+    pub byte_ps: u64,
+}
+
+/// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte, whether that is only a guess). First match
+/// counts. What was measured is no guess; the figures of RDMA hardware are of the order of what vendors print.
+const BUILT_IN: &[(&str, u64, u64, u64, bool)] = &[
+    ("fi_shm", 800, 500, 110, false),
+    (SHM, 350, 75, 24, false),
+    ("verbs", 1500, 300, 80, true),
+    ("psm", 1500, 300, 80, true),
+    ("cxi", 1800, 300, 40, true),
+    ("efa", 12_000, 500, 80, true),
+    ("opx", 1500, 300, 80, true),
+    ("", 8_000, 2_500, 350, true),
+];
+
+/// The built-in figures of our own shared memory, and what the name of a wire ends in whose ranks use it within a node.
+const SHM: &str = "shm";
+const AND_SHM: &str = "+shm";
+
+/// γ: one core's read-add-write of memory, in ps per byte.
+const REDUCE_PS: u64 = 100;
+
+impl Model {
+    /// The figures for `provider` (`auto`: whatever the tuning file is of).
+    ///
+    /// # Errors
+    /// When the tuning file is none.
+    pub fn new(provider: &str, settings: &Settings, probed: Option<Probed>) -> Result<Self> {
+        // What is between the nodes counts more.
+        let (provider, mixed) = match provider.strip_suffix(AND_SHM) {
+            Some(far) => (far, true),
+            None => (provider, false),
+        };
+        let file = Tuning::parse(&settings.tuning)?;
+        // On nodes with several ranks it was measured over both wires.
+        let measured = file.text("measured.provider").map(|own| own.strip_suffix(AND_SHM).unwrap_or(own));
+        let is_ours = measured.is_some_and(|own| own == provider || provider == "auto");
+        let link = |section| file.link(section).filter(|_| is_ours);
+        let (_, latency_ns, overhead_ns, byte_ps, _) = built_in(provider);
+        let mut base = Link { latency_ns, overhead_ns, byte_ps };
+        let mut source = Source::BuiltIn;
+        if let Some(Probed { latency_ns, overhead_ns, byte_ps }) = probed {
+            base = Link { latency_ns, overhead_ns, byte_ps };
+            source = Source::Probe;
+        }
+        let (between, within) = (link(BETWEEN), link(WITHIN));
+        if between.or(within).is_some() {
+            source = Source::File;
+        }
+        let set = [settings.latency_ns, settings.overhead_ns, settings.byte_ps];
+        if set.iter().all(Option::is_some) {
+            source = Source::Settings;
+        }
+        let reduce_ps = file.number("memory.reduce-ps").unwrap_or(REDUCE_PS);
+        let model = |link: Link| price::Model {
+            latency_ns: set[0].unwrap_or(link.latency_ns),
+            overhead_ns: set[1].unwrap_or(link.overhead_ns),
+            byte_ps: set[2].unwrap_or(link.byte_ps),
+            reduce_ps,
+        };
+        // A file of one node says nothing of others: what is probed or built in holds between them.
+        let wire = model(between.unwrap_or(base));
+        let near = match within {
+            Some(link) => model(link),
+            None if mixed => {
+                let (_, latency_ns, overhead_ns, byte_ps, _) = built_in(SHM);
+                price::Model { latency_ns, overhead_ns, byte_ps, reduce_ps }
+            }
+            None => wire,
+        };
+        let measured = file.number("memory.light-bytes").filter(|_| is_ours && set[1].is_none());
+        // A shared put saves its pieces one overhead each and costs them a copy; at a nanosecond per byte for
+        // that, with the delay of unpacking in it, they break even at o nanoseconds' worth of bytes.
+        let light = settings.light_bytes.or(measured).unwrap_or(wire.overhead_ns.min(4096));
+        let readers = provider == SHM && !mixed;
+        Ok(Self { wire, near, light, readers, source })
+    }
+
+    /// The same for ranks that are all on one node.
+    pub fn on_one_node(self) -> Self {
+        Self { wire: self.near, ..self }
+    }
+
+    /// Both wires, for the prices.
+    pub fn machine(&self) -> Machine {
+        Machine { near: self.near, readers: self.readers, ..Machine::flat(self.wire) }
+    }
+
+    /// Where the figures come from.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Bytes that may be unacknowledged: forty times what fits into the wire, measured best on a slow, long one (1 ms,
+    /// 80 ns a byte, 16 ranks, 1 MB: a broadcast takes 97 ms with 10 to 40 times L/β, 134 with 150; an irregular allgather
+    /// 104, 92 and 90 with 10, 20 and 40; an allreduce 166 with 10, 237 with 20, so it takes a quarter); and so many that acknowledging them
+    /// costs little beside sending them, which is what counts on a short one (8 ranks on loopback: 1 MiB is a tenth
+    /// faster than 256 KiB).
+    ///
+    /// Where readers copy, a put is a description, and nothing fills up.
+    pub fn window(&self) -> u64 {
+        if self.readers {
+            return u64::MAX >> 1;
+        }
+        let byte_ps = self.wire.byte_ps.max(1);
+        let fits = |ns: u64| ns.saturating_mul(1000) / byte_ps;
+        fits(self.wire.latency_ns.saturating_mul(40))
+            .max(fits(self.wire.overhead_ns.saturating_mul(160)))
+            .max(1 << 16)
+    }
+
+    /// How many nanoseconds puts of long operations keep their order. Ranks come out of a barrier within a few latencies.
+    pub fn patience_ns(&self) -> u64 {
+        self.wire.latency_ns.saturating_mul(8)
+    }
+
+    /// Pieces below this many bytes share a put.
+    pub fn light(&self) -> u64 {
+        self.light
+    }
+
+    /// The figures, for the rules.
+    pub fn wire(&self) -> &price::Model {
+        &self.wire
+    }
+}
+
+fn built_in(provider: &str) -> (&'static str, u64, u64, u64, bool) {
+    BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0, true))
+}
+
+/// Whether to measure at start-up. The same at all ranks: from settings that were agreed, and from `model`.
+pub fn probes(provider: &str, probing: Probing, model: &Model) -> bool {
+    match probing {
+        Probing::On => !matches!(model.source(), Source::File | Source::Settings),
+        Probing::Off => false,
+        Probing::Unmeasured => {
+            let far = provider.strip_suffix(AND_SHM).unwrap_or(provider);
+            model.source() == Source::BuiltIn && built_in(far).4
+        }
+    }
+}
+
+/// The machine that a provider's name stands for, with each rank on a node of its own: the built-in figures, those
+/// of the tuning file, and the settings over both.
+///
+/// # Errors
+/// When the tuning file is none.
+pub fn machine(provider: &str, settings: &Settings) -> Result<Machine> {
+    Model::new(provider, settings, None).map(|model| model.machine())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "[measured]\nprovider = \"tcp\"\n[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\n\
+                        byte-ps = 3\n[within-node]\nlatency-ns = 4\noverhead-ns = 5\nbyte-ps = 6\n\
+                        [memory]\nreduce-ps = 7\nlight-bytes = 8";
+    const PROBED: Option<Probed> = Some(Probed { latency_ns: 11, overhead_ns: 13, byte_ps: 12 });
+
+    fn settings(file: &str) -> Settings {
+        Settings { tuning: file.to_owned(), ..Settings::default() }
+    }
+
+    fn model(provider: &str, file: &str, set: &[(&str, u64)], probed: Option<Probed>) -> Model {
+        let mut settings = settings(file);
+        for (name, value) in set {
+            *match *name {
+                "latency" => &mut settings.latency_ns,
+                "overhead" => &mut settings.overhead_ns,
+                "byte-time" => &mut settings.byte_ps,
+                _ => &mut settings.light_bytes,
+            } = Some(*value);
+        }
+        Model::new(provider, &settings, probed).unwrap()
+    }
+
+    fn figures(m: &Model) -> [u64; 9] {
+        let (w, n) = (m.wire, m.near);
+        [
+            w.latency_ns,
+            w.overhead_ns,
+            w.byte_ps,
+            n.latency_ns,
+            n.overhead_ns,
+            n.byte_ps,
+            w.reduce_ps,
+            n.reduce_ps,
+            m.light,
+        ]
+    }
+
+    #[test]
+    fn settings_go_before_the_file_before_the_probe_before_the_table() {
+        let plain = model("tcp", "", &[], None);
+        assert_eq!(
+            (figures(&plain), plain.source()),
+            ([8000, 2500, 350, 8000, 2500, 350, 100, 100, 2500], Source::BuiltIn)
+        );
+        let probed = model("tcp", "", &[], PROBED);
+        assert_eq!(
+            (figures(&probed), probed.source()),
+            ([11, 13, 12, 11, 13, 12, 100, 100, 13], Source::Probe)
+        );
+        let filed = model("tcp", FILE, &[], PROBED);
+        assert_eq!((figures(&filed), filed.source()), ([1, 2, 3, 4, 5, 6, 7, 7, 8], Source::File));
+        assert_eq!(figures(&filed.on_one_node()), [4, 5, 6, 4, 5, 6, 7, 7, 8]);
+        let set = [("latency", 21), ("light", 22)];
+        assert_eq!(figures(&model("tcp", FILE, &set, PROBED)), [21, 2, 3, 21, 5, 6, 7, 7, 22]);
+        let all = [("latency", 21), ("overhead", 22), ("byte-time", 23)];
+        let set = model("tcp", FILE, &all, PROBED);
+        assert_eq!((figures(&set), set.source()), ([21, 22, 23, 21, 22, 23, 7, 7, 22], Source::Settings));
+    }
+
+    #[test]
+    fn a_file_counts_for_its_own_provider() {
+        let other = model("verbs", FILE, &[], None);
+        // What memory does is the same over any wire.
+        assert_eq!(
+            (figures(&other), other.source()),
+            ([1500, 300, 80, 1500, 300, 80, 7, 7, 300], Source::BuiltIn)
+        );
+        assert_eq!(figures(&model("auto", FILE, &[], None))[..3], [1, 2, 3]);
+        let both = FILE.replace("\"tcp\"", "\"tcp+shm\"");
+        assert_eq!(figures(&model("tcp+shm", &both, &[], None))[..6], [1, 2, 3, 4, 5, 6]);
+        // Measured on one node: between nodes it is the table's.
+        let within = FILE.replace("[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\nbyte-ps = 3\n", "");
+        assert_eq!(figures(&model("tcp", &within, &[], None))[..6], [8000, 2500, 350, 4, 5, 6]);
+        let e = Model::new("tcp", &settings("[memory]\nreduce = 4"), None).unwrap_err().to_string();
+        assert!(e.contains("CIRCULANT_TUNING: line 2"), "{e}");
+    }
+
+    /// Where ranks of a node share memory of our own, and nothing was measured there, its built-in figures hold within it,
+    /// whatever is set or probed of the wire between nodes.
+    #[test]
+    fn within_nodes_the_table_of_our_shared_memory_holds() {
+        let near = [350, 75, 24];
+        for (set, probed) in [(&[][..], None), (&[], PROBED), (&[("latency", 21), ("byte-time", 23)], None)] {
+            assert_eq!(figures(&model("tcp+shm", "", set, probed))[3..6], near);
+        }
+        assert_eq!(figures(&model("tcp+shm", "", &[], None))[..3], [8000, 2500, 350]);
+        assert_eq!(figures(&model("tcp+shm", FILE, &[], None))[3..6], [4, 5, 6]);
+        let machine = model("tcp+shm", "", &[], PROBED).machine();
+        assert_eq!((machine.near.overhead_ns, machine.wire.overhead_ns, machine.readers), (75, 13, false));
+    }
+
+    #[test]
+    fn the_probe_is_for_wires_that_were_not_measured() {
+        use Probing::{Off, On, Unmeasured};
+        let asked = |provider: &str, probing: Probing, file: &str| {
+            probes(provider, probing, &Model::new(provider, &settings(file), None).unwrap())
+        };
+        for (provider, probe, file, wanted) in [
+            ("tcp", Unmeasured, "", true),
+            ("verbs;ofi_rxm", Unmeasured, "", true),
+            ("psm3", Unmeasured, "", true),
+            ("psm2", Unmeasured, "", true),
+            ("cxi", Unmeasured, "", true),
+            ("efa", Unmeasured, "", true),
+            ("opx", Unmeasured, "", true),
+            ("verbs;ofi_rxm+shm", Unmeasured, "", true),
+            ("brand-new", Unmeasured, "", true),
+            ("shm", Unmeasured, "", false),
+            ("fi_shm", Unmeasured, "", false),
+            ("tcp+shm", Unmeasured, "", true),
+            ("tcp", Unmeasured, FILE, false),
+            ("verbs", Unmeasured, FILE, true),
+            ("verbs", Off, FILE, false),
+            ("fi_shm", On, FILE, true),
+            ("tcp", On, FILE, false),
+            ("tcp", On, "", true),
+            ("tcp", Off, "", false),
+        ] {
+            assert_eq!(asked(provider, probe, file), wanted, "{provider} {probe:?}");
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! The agents that we started, and whoever started us.
+
+use super::{FIRST_BRANCH, Head, Job, UP};
+use crate::end::End;
+use crate::link::Link;
+use crate::message::{Down, Greeting, Sink, Up};
+use crate::output::say;
+use crate::setup::{Setup, Site, branches};
+use crate::spawn::pid_of;
+use crate::{AGENT, Input};
+use circulant::error::Result;
+use circulant::launch::wire::quote;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the starter (ssh) may outlive its agent, and the agent its starter.
+const PARTING: Duration = Duration::from_secs(2);
+
+/// The most that may come before an agent's greeting.
+const NOISE_MAX: usize = 64 * 1024;
+
+/// How far an agent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has until then to greet.
+    Starting(Instant),
+    Up,
+    /// Its end of the connection or its starter is gone; by then the other should be, too.
+    Closing(Instant),
+    /// It is done, or lost. Its starter has until then to end.
+    Leaving(Instant),
+    Gone,
+}
+
+/// An agent, with all below it.
+#[derive(Debug)]
+pub(super) struct Branch {
+    sites: Vec<Site>,
+    link: Option<Link>,
+    /// The starter's process.
+    child: Option<(Child, Pid)>,
+    /// How that ended.
+    ended: Option<End>,
+    stage: Stage,
+    greeted: bool,
+    /// Why it could not even be tried.
+    trouble: Option<String>,
+    /// All ranks below are in the barrier.
+    pub(super) fenced: bool,
+    /// Whether it has a piece of standard input that was not taken yet.
+    untaken: bool,
+}
+
+impl Branch {
+    /// An agent on the first of `sites`, to be started by the command of `setup`.
+    fn start(setup: &Setup, sites: Vec<Site>, job: &super::Poll, token: u64) -> Self {
+        let patience = setup.patience();
+        let mut branch = Self {
+            link: None,
+            child: None,
+            ended: None,
+            stage: Stage::Starting(Instant::now() + patience),
+            greeted: false,
+            trouble: None,
+            fenced: false,
+            untaken: false,
+            sites,
+        };
+        if let Err(e) = branch.spawn(setup, job, token) {
+            branch.trouble = Some(format!("{} cannot be started: {e}", name(&setup.starter)));
+            branch.stage = Stage::Closing(Instant::now());
+        }
+        branch
+    }
+
+    fn spawn(&mut self, setup: &Setup, poll: &super::Poll, token: u64) -> std::io::Result<()> {
+        let missing = || std::io::Error::other("a pipe is missing");
+        let (program, arguments) = setup.starter.split_first().ok_or_else(missing)?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .arg(&self.sites[0].name)
+            .arg(&setup.agent)
+            .arg(AGENT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Not that of the terminal: its interrupts are for us.
+            .process_group(0)
+            .spawn()?;
+        let (output, input) = (child.stdin.take(), child.stdout.take());
+        let pid = pid_of(&child).ok_or_else(missing)?;
+        self.child = Some((child, pid));
+        let (output, input) = (output.ok_or_else(missing)?, input.ok_or_else(missing)?);
+        let mut link = Link::new(input.into(), output.into(), poll, token)?;
+        let theirs = Setup { sites: self.sites.clone(), ..setup.clone() };
+        link.send(poll, &Down::Setup(Box::new(theirs)).encode());
+        self.link = Some(link);
+        Ok(())
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.stage == Stage::Gone
+    }
+
+    /// Whether its ranks may still run.
+    fn is_alive(&self) -> bool {
+        matches!(self.stage, Stage::Starting(_) | Stage::Up | Stage::Closing(_))
+    }
+
+    /// When we look at it again at the latest.
+    pub(super) fn due(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Starting(t) | Stage::Closing(t) | Stage::Leaving(t) => Some(t),
+            Stage::Up | Stage::Gone => None,
+        }
+    }
+
+    fn has(&self, host: usize) -> bool {
+        self.sites.iter().any(|s| s.index == host)
+    }
+
+    /// Whether it is to be told.
+    fn concerns(&self, message: &Down, first_only: bool) -> bool {
+        match message {
+            Down::Credit(host, ..) => self.has(*host),
+            Down::Input(_) => !first_only || self.sites.iter().any(|s| s.ranks.contains(&0)),
+            _ => true,
+        }
+    }
+
+    /// Nobody waits for it any more. It ends by itself when its connection does.
+    pub(super) fn abandon(&mut self, poll: &super::Poll) {
+        if let Some(mut link) = self.link.take() {
+            link.close(poll);
+        }
+        if !self.greeted {
+            self.kill();
+        }
+        self.untaken = false;
+    }
+
+    fn kill(&mut self) {
+        if let Some((_, pid)) = self.child.as_ref().filter(|_| self.stage != Stage::Gone) {
+            let _ = kill_process_group(*pid, Signal::KILL);
+        }
+    }
+
+    /// The starter's process is over: takes notice of it.
+    fn reap(&mut self) {
+        self.kill();
+        if let Some((child, _)) = &mut self.child {
+            let _ = child.wait();
+        }
+        self.stage = Stage::Gone;
+    }
+
+    /// Done or lost: only the starter is left.
+    fn leave(&mut self, poll: &super::Poll) {
+        self.abandon(poll);
+        match self.child.is_none() || self.ended.is_some() {
+            true => self.reap(),
+            false => self.stage = Stage::Leaving(Instant::now() + PARTING),
+        }
+    }
+}
+
+/// The last part of a command's path.
+fn name(starter: &[std::ffi::OsString]) -> String {
+    let program = starter.first().map_or(OsStr::new("?"), |p| p);
+    Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
+}
+
+impl Job {
+    /// Starts agents, each of which starts those below it.
+    pub(super) fn branch_out(&mut self, others: &[Site]) -> Result<()> {
+        for (token, sites) in (FIRST_BRANCH..).step_by(2).zip(branches(others, self.setup.fanout)) {
+            self.branches.push(Branch::start(&self.setup, sites, &self.poll, token));
+        }
+        Ok(())
+    }
+
+    pub(super) fn pass_down(&mut self, message: &Down) {
+        let first_only = self.setup.input == Input::First;
+        let mut frame = Vec::new();
+        for branch in self.branches.iter_mut().filter(|b| b.concerns(message, first_only)) {
+            let Some(link) = &mut branch.link else { continue };
+            if frame.is_empty() {
+                frame = message.encode();
+            }
+            link.send(&self.poll, &frame);
+            branch.untaken |= matches!(message, Down::Input(_));
+        }
+    }
+
+    /// From an agent: its greeting, then its messages.
+    pub(super) fn listen_below(&mut self, token: u64) {
+        let index = usize::try_from(token / 2).unwrap_or(usize::MAX);
+        let Some(branch) = self.branches.get_mut(index) else { return };
+        let Some(link) = &mut branch.link else { return };
+        if token % 2 == 1 {
+            return link.flush(&self.poll);
+        }
+        let open = link.read();
+        loop {
+            let branch = &mut self.branches[index];
+            let Some(link) = &mut branch.link else { return };
+            if !branch.greeted {
+                match link.frames.line() {
+                    Some(line) => self.greeted(index, &line),
+                    None if link.frames.len() > NOISE_MAX => {
+                        return self.lost(index, "it says something else than an agent would".to_owned());
+                    }
+                    None => break,
+                }
+                continue;
+            }
+            match link.frames.pop().map(|f| f.map(|(kind, payload)| Up::decode(kind, &payload))) {
+                Ok(Some(Some(message))) => self.hear(index, message),
+                Ok(None) => break,
+                _ => return self.lost(index, "what its agent says makes no sense".to_owned()),
+            }
+        }
+        if !open {
+            self.hung_up(index);
+        }
+    }
+
+    fn greeted(&mut self, index: usize, line: &[u8]) {
+        let branch = &mut self.branches[index];
+        match Greeting::of(line, &self.setup.secret) {
+            Greeting::Right => {
+                branch.greeted = true;
+                if let Stage::Starting(_) = branch.stage {
+                    branch.stage = Stage::Up;
+                }
+            }
+            Greeting::Wrong => self.lost(index, "its agent does not know the job's secret".to_owned()),
+            Greeting::Noise if line.trim_ascii().is_empty() => {}
+            Greeting::Noise => say(&format!("{} says {}", branch.sites[0].name, quote(line))),
+        }
+    }
+
+    fn hear(&mut self, index: usize, message: Up) {
+        let branch = &mut self.branches[index];
+        match message {
+            Up::Fence(mut pairs) if !branch.fenced => {
+                branch.fenced = true;
+                self.gathered.append(&mut pairs);
+                self.advance_fence();
+            }
+            Up::Fence(_) => {}
+            Up::Taken => branch.untaken = false,
+            Up::Done => branch.leave(&self.poll),
+            other => self.event(other),
+        }
+    }
+
+    /// The connection ended without a goodbye. Its starter's end may tell why.
+    fn hung_up(&mut self, index: usize) {
+        let branch = &mut self.branches[index];
+        if let Some(mut link) = branch.link.take() {
+            link.close(&self.poll);
+        }
+        match branch.ended {
+            Some(_) => self.lost_for_reason(index),
+            None if branch.is_alive() => branch.stage = Stage::Closing(Instant::now() + PARTING),
+            None => {}
+        }
+    }
+
+    fn lost_for_reason(&mut self, index: usize) {
+        let branch = &mut self.branches[index];
+        let starter = name(&self.setup.starter);
+        let why = match (branch.trouble.take(), branch.ended) {
+            (Some(trouble), _) => trouble,
+            (None, Some(end)) => format!(
+                "{starter} {}{}",
+                if matches!(end, End::Signal(_)) { "was " } else { "" },
+                end.words()
+            ),
+            (None, None) => "its agent ended".to_owned(),
+        };
+        self.lost(index, why);
+    }
+
+    /// An agent is lost, and with it all below.
+    fn lost(&mut self, index: usize, why: String) {
+        let branch = &mut self.branches[index];
+        let (host, up) = (branch.sites[0].index, branch.greeted);
+        branch.leave(&self.poll);
+        self.event(Up::Lost(host, up, why));
+    }
+
+    pub(super) fn look_at_starters(&mut self) {
+        for index in 0..self.branches.len() {
+            let branch = &mut self.branches[index];
+            let Some((_, pid)) =
+                branch.child.as_ref().filter(|_| branch.ended.is_none() && !branch.is_gone())
+            else {
+                continue;
+            };
+            let Some(end) = End::of(*pid) else { continue };
+            branch.ended = Some(end);
+            match branch.stage {
+                Stage::Leaving(_) => branch.reap(),
+                Stage::Gone => {}
+                _ if branch.link.is_none() => self.lost_for_reason(index),
+                // What it said last may still be on its way.
+                _ => branch.stage = Stage::Closing(Instant::now() + PARTING / 4),
+            }
+        }
+    }
+
+    pub(super) fn look_at_branches(&mut self, now: Instant) {
+        for index in 0..self.branches.len() {
+            let branch = &mut self.branches[index];
+            if branch.due().is_none_or(|t| now < t) {
+                continue;
+            }
+            match branch.stage {
+                Stage::Starting(_) => {
+                    let limit = self.setup.patience();
+                    self.lost(index, format!("its agent did not come up within {limit:?}"));
+                }
+                Stage::Closing(_) => self.lost_for_reason(index),
+                Stage::Leaving(_) => branch.reap(),
+                Stage::Up | Stage::Gone => {}
+            }
+        }
+    }
+
+    /// Gives up agents that did not come up yet: there is nothing for them to do any more. Gives their hosts.
+    pub(super) fn drop_starting(&mut self) -> Vec<usize> {
+        let mut hosts = Vec::new();
+        for branch in self.branches.iter_mut().filter(|b| !b.greeted && b.is_alive()) {
+            hosts.extend(branch.sites.iter().map(|s| s.index));
+            branch.leave(&self.poll);
+        }
+        hosts
+    }
+
+    /// Every site that is lost with the agent on `host`.
+    pub(super) fn lost_with(&self, host: usize) -> Vec<Site> {
+        let branch = self.branches.iter().find(|b| b.has(host));
+        branch.map_or_else(Vec::new, |b| crate::setup::below(&b.sites, host, self.setup.fanout))
+    }
+
+    /// From whoever started us. Its silence is the end.
+    pub(super) fn listen_up(&mut self, token: u64) {
+        let Head::Agent(up) = &mut self.head else { return };
+        if token != UP {
+            return up.flush(&self.poll);
+        }
+        let open = up.read();
+        while let Head::Agent(up) = &mut self.head {
+            match up.frames.pop().map(|f| f.map(|(kind, payload)| Down::decode(kind, &payload))) {
+                Ok(Some(Some(message))) => self.down(message),
+                Ok(None) => break,
+                _ => {
+                    say("what the launcher says makes no sense");
+                    self.give_up = true;
+                    break;
+                }
+            }
+        }
+        self.give_up |= !open;
+    }
+
+    /// Waits until the launcher has all that we said.
+    pub(super) fn flush_up(&mut self, until: Instant) {
+        let Head::Agent(up) = &mut self.head else { return };
+        while !up.is_flushed() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+            up.flush(&self.poll);
+        }
+    }
+
+    /// A piece of standard input for the ranks here.
+    pub(super) fn feed(&mut self, piece: Vec<u8>) {
+        self.fed = true;
+        self.feeding = self.feeder.as_ref().is_some_and(|f| f.feed(piece));
+    }
+
+    pub(super) fn look_at_input(&mut self) {
+        if self.feeding && self.feeder.as_ref().is_none_or(super::input::Feeder::is_taken) {
+            self.feeding = false;
+        }
+        if self.fed && !self.feeding && !self.branches.iter().any(|b| b.untaken) {
+            self.fed = false;
+            match (&mut self.head, &self.reader) {
+                (Head::Agent(up), _) => up.send(&self.poll, &Up::Taken.encode()),
+                (Head::Root(_), Some(reader)) => reader.go_on(),
+                (Head::Root(_), None) => {}
+            }
+        }
+        if let Some(piece) = self.reader.as_ref().and_then(super::input::Reader::take) {
+            self.down(Down::Input(piece));
+        }
+    }
+
+    /// The launcher's: tells agents what was written of what they sent.
+    pub(super) fn account_for_output(&mut self) {
+        for sink in [Sink::Output, Sink::Error] {
+            let Some(pump) = self.pumps.get(sink.index()) else { return };
+            let (written, broken) = (pump.take_written(), pump.is_broken());
+            let Head::Root(control) = &mut self.head else { return };
+            let mut sums = std::collections::BTreeMap::new();
+            for (rank, len) in written {
+                *sums.entry(control.host_of(rank)).or_insert(0) += len;
+            }
+            let shut = broken && !std::mem::replace(&mut control.shut[sink.index()], true);
+            for (host, len) in sums {
+                self.pass_down(&Down::Credit(host, sink, len));
+            }
+            if shut {
+                self.down(Down::Shut(sink));
+            }
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The library on real wires, with real processes: collectives checked byte by byte, costs counted, ranks
+//! killed and stopped. This binary is also the program that the ranks run: `WIRE_TEST_ROLE` says which part.
+//!
+//! `CIRCULANT_LIBFABRIC` and `FI_PROVIDER_PATH` in the environment choose the libfabric under test.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    reason = "tests may panic"
+)]
+
+#[path = "../../../tests/common/collective.rs"]
+mod collective;
+#[path = "../../../tests/common/exercise.rs"]
+mod exercise;
+#[path = "../../../tests/common/huge.rs"]
+mod huge;
+#[path = "../launch/job.rs"]
+#[allow(dead_code, reason = "shared with the launcher's tests, which use more of it")]
+mod job;
+mod role;
+#[path = "../../../tests/common/traffic.rs"]
+mod traffic;
+
+use circulant::diagnostics::CountingAllocator;
+use job::{Done, Job, none_left};
+use libtest_mimic::{Arguments, Trial};
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// The wires that every software installation has; `WIRE_TEST_PROVIDERS` names others (verbs, in a machine
+/// that has it).
+const PROVIDERS: &str = "tcp,rxm,fi_shm,shm";
+
+fn main() {
+    if let Some(role) = std::env::var_os("WIRE_TEST_ROLE") {
+        role::play(&role.to_string_lossy());
+        return;
+    }
+    let mut trials = vec![
+        Trial::test("one_rank_needs_nothing", test(one_rank)),
+        Trial::test("a_mute_launcher_is_an_error", test(singletons)),
+        Trial::test("settings_must_agree", test(settings)),
+        Trial::test("finalize_without_a_thread_is_an_error", test(|| finalize_without_a_thread("shm"))),
+        Trial::test("an_unknown_provider_is_an_error", test(unknown_provider)),
+        Trial::test("who_cannot_start_is_named_everywhere", test(one_cannot_start)),
+        Trial::test("the_library_is_missing", test(no_library)),
+        Trial::test("the_wire_follows_from_the_nodes", test(nodes)),
+        Trial::test("a_node_that_cannot_share_uses_libfabric", test(no_sharing)),
+    ];
+    let providers = std::env::var("WIRE_TEST_PROVIDERS").unwrap_or_else(|_| PROVIDERS.to_owned());
+    for provider in providers.split(',').map(|p| &*p.to_owned().leak()) {
+        let on = |name: &str, body: fn(&str)| {
+            Trial::test(format!("{provider}::{name}"), test(move || body(provider)))
+        };
+        trials.extend([
+            on("collectives", collectives),
+            on("matrix", matrix),
+            on("mixed_traffic", mixed_traffic),
+            on("costs_are_those_of_the_plan", costs),
+            on("disagreement", disagreement),
+            on("bad_arguments", bad_arguments),
+            on("a_killed_rank_is_named", killed),
+            on("a_rank_that_quits_is_named", quit),
+            on("a_forked_child_is_refused", forked),
+            on("a_stopped_rank_is_named", stopped),
+            on("borrowed_memory_is_safe_after_an_error", mprotect),
+            on("a_slow_rank_is_waited_for", a_slow_rank_is_waited_for),
+        ]);
+    }
+    if whole() {
+        trials.push(Trial::test("tcp::over_4_gib_in_one_call", test(|| over_4_gib("tcp"))));
+        trials.push(Trial::test("shm::over_4_gib_in_one_call", test(|| over_4_gib("shm"))));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn test(
+    body: impl Fn() + Send + 'static,
+) -> impl FnOnce() -> Result<(), libtest_mimic::Failed> + Send + 'static {
+    move || {
+        body();
+        Ok(())
+    }
+}
+
+/// A job of `n` ranks that play `role`, not started.
+fn job(n: usize, role: &str, options: &[&str]) -> Job {
+    let n = n.to_string();
+    let mut arguments = vec!["-n", &n, "--grace", "5"];
+    arguments.extend(options);
+    let me = std::env::current_exe().unwrap();
+    let mut job = Job::run(&arguments);
+    job.arguments(&["--", me.to_str().unwrap()]).env("WIRE_TEST_ROLE", role);
+    for name in ["CIRCULANT_LIBFABRIC", "FI_PROVIDER_PATH"] {
+        if let Ok(value) = std::env::var(name) {
+            job.env(name, &value);
+        }
+    }
+    job
+}
+
+fn play(n: usize, role: &str, options: &[&str]) -> Done {
+    job(n, role, options).output()
+}
+
+fn collectives(provider: &str) {
+    for n in [2, 3, 5, 8] {
+        let done = play(n, "exercise", &["--provider", provider]);
+        assert_eq!(done.code, 0, "{n} ranks: {done:?}");
+        assert_eq!(done.out.matches("all right").count(), n, "{done:?}");
+    }
+}
+
+/// Whether to run what takes minutes: see `ci/collectives`.
+fn whole() -> bool {
+    std::env::var("COLLECTIVES").is_ok_and(|v| v == "full")
+}
+
+fn matrix(provider: &str) {
+    for n in [2, 3, 5, 8] {
+        let done = play(n, "matrix", &["--provider", provider]);
+        assert_eq!((done.code, done.out.matches("all right").count()), (0, n), "{n} ranks: {done:?}");
+    }
+}
+
+fn mixed_traffic(provider: &str) {
+    // (ranks, calls): 10 000 in all.
+    let jobs: &[(usize, &str)] =
+        if whole() { &[(5, "6000"), (2, "2000"), (8, "2000")] } else { &[(5, "2000"), (2, "500")] };
+    for (n, calls) in jobs {
+        let mut job = job(*n, "traffic", &["--provider", provider]);
+        job.limit = Duration::from_secs(if whole() { 600 } else { 60 });
+        let done = job.env("WIRE_TEST_CALLS", calls).output();
+        assert_eq!((done.code, done.out.matches("all right").count()), (0, *n), "{n} ranks: {done:?}");
+        println!("{n} ranks, {calls} calls: {:?}", done.took);
+    }
+}
+
+fn over_4_gib(provider: &str) {
+    let mut job = job(2, "huge", &["--provider", provider, "--deadline", "60"]);
+    job.limit = Duration::from_secs(300);
+    let done = job.output();
+    assert_eq!((done.code, done.out.matches("all right").count()), (0, 2), "{done:?}");
+    println!("{:?}", done.took);
+}
+
+fn costs(provider: &str) {
+    let done = play(4, "costs", &["--provider", provider]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(done.out.matches("as planned").count(), 4, "{done:?}");
+}
+
+/// Each of `n` ranks printed an error with all of `words`; the job failed.
+fn all_say(done: &Done, n: usize, words: &[&str]) {
+    assert_ne!(done.code, 0, "{done:?}");
+    let errors: Vec<&str> = done.out.lines().filter(|l| l.starts_with("error: ")).collect();
+    // A rank that is hurt while it holds a lock of the provider stops the others inside it: their watchdogs speak.
+    let stuck =
+        done.err.lines().filter(|l| l.contains("does not come back from a call") && l.contains(words[0]));
+    assert_eq!(errors.len() + stuck.count(), n, "{done:?}");
+    for error in errors {
+        for word in words {
+            assert!(error.contains(word), "{word:?} is missing in {error:?}");
+        }
+    }
+}
+
+fn disagreement(provider: &str) {
+    let done = play(4, "disagree", &["--provider", provider]);
+    all_say(&done, 4, &["Mismatch", "called bcast #1 with other arguments", "rank 2"]);
+    assert!(done.took < Duration::from_secs(30), "{done:?}");
+}
+
+fn bad_arguments(provider: &str) {
+    let done = play(4, "bad-root", &["--provider", provider]);
+    all_say(&done, 4, &["Argument", "root 9 is out of range", "bcast #1"]);
+    // Standard error has it once more, and who was told.
+    let lines = done.err.lines().filter(|l| l.starts_with("rank ")).count();
+    assert!(lines == 1 && done.err.contains("  met by: rank 2\n  told to: ranks 0-1, 3 ("), "{done:?}");
+    let done = play(3, "overlap", &["--provider", provider]);
+    all_say(&done, 3, &["Argument", "overlap", "allgatherv #1"]);
+}
+
+/// The process of a rank, from the line `pid RANK PID` that it printed.
+fn pid_of(out: &str, rank: usize) -> Pid {
+    let start = format!("pid {rank} ");
+    let line = out.lines().find_map(|l| l.strip_prefix(&start)).unwrap();
+    Pid::from_raw(line.trim().parse().unwrap()).unwrap()
+}
+
+/// Runs broadcasts for ever among 4 ranks, long ones or short ones of all kinds, does `signal` to rank 2, and collects what
+/// the others say.
+fn hurt(provider: &str, role: &str, signal: Signal) -> Done {
+    let mut job = job(4, role, &["--provider", provider, "--deadline", "4"]);
+    job.start();
+    job.wait_for("pid ", 4);
+    std::thread::sleep(Duration::from_millis(300));
+    let mark = job.mark.clone();
+    kill_process(pid_of(&job.so_far(), 2), signal).unwrap();
+    let done = job.output();
+    none_left(&mark);
+    let left: Vec<_> = std::fs::read_dir("/dev/shm").unwrap().map(|e| e.unwrap().file_name()).collect();
+    let of_ours = |name: &std::ffi::OsString| {
+        (0..4).any(|r| {
+            name.to_string_lossy().starts_with(&format!("{}:", pid_of(&done.out, r).as_raw_nonzero()))
+        })
+    };
+    assert!(!left.iter().any(of_ours), "left in /dev/shm: {left:?}");
+    done
+}
+
+fn killed(provider: &str) {
+    for (role, words) in [("forever", ["rank 2", "bcast #"]), ("short", ["rank 2", "#"])] {
+        let done = hurt(provider, role, Signal::KILL);
+        all_say(&done, 3, &words);
+        assert_eq!(done.code, 137, "{done:?}");
+    }
+}
+
+fn quit(provider: &str) {
+    let done = play(4, "quit", &["--provider", provider, "--deadline", "30"]);
+    all_say(&done, 3, &["rank 2", "bcast #"]);
+    // Before the launcher loses its patience, and long before the deadline.
+    assert!(done.took < Duration::from_secs(15), "{done:?}");
+    assert_eq!(done.code, 7, "{done:?}");
+}
+
+fn forked(provider: &str) {
+    let done = play(3, "fork", &["--provider", provider, "--deadline", "10"]);
+    assert_eq!((done.code, done.out.matches("child refused").count()), (0, 3), "{done:?}");
+}
+
+fn stopped(provider: &str) {
+    let done = hurt(provider, "forever", Signal::STOP);
+    all_say(&done, 3, &["rank 2", "bcast #", "not answer"]);
+    if provider == "shm" {
+        let done = hurt(provider, "short", Signal::STOP);
+        all_say(&done, 3, &["rank 2", "#", "not answer"]);
+    }
+}
+
+fn mprotect(provider: &str) {
+    let done = play(4, "mprotect", &["--provider", provider, "--deadline", "2"]);
+    assert_eq!(done.out.matches("unharmed").count(), 3, "{done:?}");
+}
+
+fn one_rank() {
+    let mut job = Job::of(std::env::current_exe().unwrap().to_str().unwrap());
+    let done = job.env("WIRE_TEST_ROLE", "exercise").env("CIRCULANT_LIBFABRIC", "/nowhere").output();
+    assert_eq!((done.code, done.out.matches("all right").count()), (0, 1), "{done:?}");
+}
+
+fn singletons() {
+    let mut job = Job::of(std::env::current_exe().unwrap().to_str().unwrap());
+    let job = job.env("WIRE_TEST_ROLE", "exercise").env("SLURM_NTASKS", "4").env("SLURM_PROCID", "0");
+    let done = job.output();
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("--mpi=pmi2"), "{done:?}");
+}
+
+fn settings() {
+    let done = play(3, "other-settings", &["--provider", "tcp"]);
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("CIRCULANT_BLOCKS"), "{done:?}");
+}
+
+fn unknown_provider() {
+    let done = play(2, "exercise", &["--provider", "carrier-pigeon"]);
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("carrier-pigeon") && done.err.contains("tcp"), "{done:?}");
+}
+
+fn one_cannot_start() {
+    // Nine, so that some are no neighbours of rank 2.
+    let done = play(9, "other-wait", &["--provider", "tcp"]);
+    all_say(&done, 9, &["CIRCULANT_WAIT: \"bogus\" is not spin"]);
+    assert_eq!(done.out.matches("rank 2 could not start").count(), 8, "{done:?}");
+}
+
+/// The others wait, and the lowest of them says for which rank.
+fn a_slow_rank_is_waited_for(provider: &str) {
+    let done = play(4, "slow", &["--provider", provider, "--warn-after", "1"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let warnings: Vec<&str> = done.err.lines().filter(|l| l.contains("has not come to")).collect();
+    assert!(!warnings.is_empty(), "{done:?}");
+    for line in warnings {
+        let (start, end) =
+            ("circulant: warning: rank 0 has not come to allreduce #", "it lives, in no call (rank 1 waits)");
+        assert!(line.starts_with(start) && line.ends_with(end), "{done:?}");
+    }
+}
+
+/// Where no thread can be had finalize is an error.
+fn finalize_without_a_thread(provider: &str) {
+    let done = play(2, "threadless", &["--provider", provider]);
+    all_say(&done, 2, &["System", "finalize needs a thread and cannot start one"]);
+}
+
+/// A job on nodes that are not, over the loopback interface.
+fn on_nodes(nodes: &str, n: usize, options: &[&str]) -> Done {
+    let mut job = job(n, "nodes", options);
+    for variable in ["FI_NET_IFACE", "FI_TCP_IFACE"] {
+        job.env(variable, "lo");
+    }
+    job.env("WIRE_TEST_NODES", nodes).output()
+}
+
+fn nodes() {
+    // (nodes, provider, what is taken)
+    let cases = [
+        ("00000", "auto", " over shm,"),
+        ("unknown", "auto", " over shm,"),
+        ("00110", "tcp+shm", "+shm,"),
+        ("01201", "tcp+shm", "+shm,"),
+        ("00000", "tcp+shm", "+shm,"),
+        ("01234", "tcp", " nodes [0, 1, 2, 3, 4]"),
+    ];
+    for (nodes, provider, want) in cases {
+        let done = on_nodes(nodes, nodes.len().min(5), &["--provider", provider]);
+        let right = done.out.lines().filter(|l| l.contains("all right") && l.contains(want));
+        assert_eq!((done.code, right.count()), (0, 5), "{nodes} {provider}: {done:?}");
+    }
+    let done = on_nodes("00110", 5, &["--provider", "shm"]);
+    all_say(&done, 5, &["shm carries only ranks of one node"]);
+}
+
+/// Where the memory of one cannot be mapped, its whole node takes another wire.
+fn no_sharing() {
+    for (nodes, provider) in [("00000", "auto"), ("00110", "tcp+shm"), ("00000", "shm")] {
+        let mut job = job(5, "nodes", &["--provider", provider]);
+        for variable in ["FI_NET_IFACE", "FI_TCP_IFACE"] {
+            job.env(variable, "lo");
+        }
+        let done = job.env("WIRE_TEST_NODES", nodes).env("WIRE_TEST_UNSEEN", "2").output();
+        if provider == "shm" {
+            all_say(&done, 5, &["cannot map each other's memory"]);
+        } else {
+            assert_eq!((done.code, done.out.matches("all right").count()), (0, 5), "{nodes}: {done:?}");
+            assert!(!done.out.contains(" over shm,"), "{done:?}");
+        }
+    }
+}
+
+fn no_library() {
+    // On one node nothing needs it.
+    let done = play(2, "exercise", &["--libfabric", "/nowhere/libfabric.so.1"]);
+    assert_eq!((done.code, done.out.matches("all right").count()), (0, 2), "{done:?}");
+    let done = play(2, "exercise", &["--provider", "tcp", "--libfabric", "/nowhere/libfabric.so.1"]);
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("/nowhere/libfabric.so.1") && done.err.contains("libfabric1"), "{done:?}");
+}
