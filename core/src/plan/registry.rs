@@ -1,5 +1,5 @@
-//! The registry: every algorithm as data. A new one is a file of its own and a line in one of the lists
-//! here or in `registry/`; [`all`] goes through them.
+//! The registry: every algorithm as data. A new one is a file of its own, with its line, and a word in its operation's list;
+//! [`all`] goes through the lists. (Broadcasts are written so; the lines of the others still stand here and in `registry/`.)
 
 pub mod cost;
 mod moves;
@@ -10,7 +10,7 @@ mod reductions;
 mod cube;
 mod direct;
 mod inter;
-mod line;
+pub(in crate::plan) mod line;
 mod nodes;
 mod reversed;
 
@@ -21,13 +21,8 @@ use super::allgatherv::{
     Contributions, bruck, hypercube, mesh, pipelined_ring, ring, window::Pattern, window::Windows,
 };
 use super::barrier::dissemination::Barrier;
-use super::bcast::circulant::Bcast;
-use super::bcast::tree::{Shape, Tree};
-use super::bcast::{
-    binomial, chain, hypercube as bcast_cube, linear, mesh as bcast_mesh, round_robin, scatter_allgather,
-};
-use super::topology::{dimension, sides};
-use super::{Plan, rules};
+use super::topology::sides;
+use super::{Plan, bcast, rules};
 use crate::error::{Result, argument};
 use crate::plan::price::Model;
 
@@ -35,6 +30,7 @@ pub use operation::{Arguments, Operation};
 pub use order::Order;
 
 use cost::{Cost, Formula, Machine, Path, spread};
+use line::{any, by_blocks, composite, power_of_two, q};
 
 /// Builds a plan for all ranks; the same at every rank from the same arguments and model.
 pub type Build = fn(&Arguments, &Model) -> Result<Box<dyn Plan>>;
@@ -56,12 +52,15 @@ pub struct Algorithm {
     pub source: &'static str,
     /// Whether it can do this: what [`Algorithm::restrictions`] says, for machines.
     pub fits: fn(&Arguments) -> Result<()>,
-    /// The number of rounds with `n` blocks (of the longest contribution): exact if no block is empty, else a bound.
+    /// The number of rounds with `n` blocks (of the longest contribution): a bound; exact if no block is empty, unless
+    /// [`Algorithm::rounds`] begins with `<=`.
     pub rounds_of: fn(&Arguments, n: u32) -> u32,
     /// The constructor.
     pub build: Build,
     /// What it costs; without one it is priced by its rounds and its volume.
     pub cost: Option<Formula>,
+    /// Bytes that the rank which receives most receives, at most; without one it is the least that the operation needs.
+    pub received: Option<fn(&Arguments) -> u64>,
     /// In what order it folds (operations that reduce).
     pub order: Option<Order>,
 }
@@ -69,7 +68,8 @@ pub struct Algorithm {
 impl Algorithm {
     /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
-        let special = reversed::volume(self, arguments);
+        let special = self.received.map(|received| received(arguments));
+        let special = special.or_else(|| reversed::volume(self, arguments));
         let special = special.or_else(|| nodes::volume(self, arguments));
         let special = special.or_else(|| direct::volume(self, arguments));
         let special = special.or_else(|| reductions::volume(self.operation, self.name, arguments));
@@ -94,28 +94,9 @@ impl Algorithm {
     }
 }
 
-fn q(size: u32) -> u32 {
-    size.max(1).next_power_of_two().ilog2()
-}
-
-fn by_blocks(a: &Arguments, n: u32) -> u32 {
-    if a.size <= 1 { 0 } else { n - 1 + q(a.size) }
-}
-
-fn any(_: &Arguments) -> Result<()> {
-    Ok(())
-}
-
-fn power_of_two(a: &Arguments) -> Result<()> {
-    dimension(a.size).map(|_| ())
-}
-
-fn composite(a: &Arguments) -> Result<()> {
-    sides(a.size).map(|_| ())
-}
-
 /// The lists. An operation's lines need not stand together; the first of them is its default.
 const LISTS: &[&[Algorithm]] = &[
+    bcast::ALGORITHMS,
     LINES,
     moves::GATHER,
     moves::GATHERV,
@@ -136,121 +117,8 @@ pub fn all() -> impl Iterator<Item = &'static Algorithm> {
     LISTS.iter().copied().flatten()
 }
 
-/// Broadcasts, allgathers and barriers.
+/// Allgathers and barriers.
 const LINES: &[Algorithm] = &[
-    Algorithm {
-        operation: Operation::Bcast,
-        name: "circulant",
-        restrictions: "any p, root, n",
-        rounds: "n-1+q",
-        volume: "m",
-        source: "Träff 2022, Algorithm 6",
-        fits: any,
-        rounds_of: by_blocks,
-        build: |a, model| {
-            let n = a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, model));
-            Ok(Box::new(Bcast::new(a.size, a.root, a.bytes, n)?))
-        },
-        cost: Some(spread::bcast),
-        order: None,
-    },
-    Algorithm {
-        operation: Operation::Bcast,
-        name: "binomial",
-        restrictions: "any p, root; n = 1",
-        rounds: "q",
-        volume: "m",
-        source: "folklore",
-        fits: any,
-        rounds_of: |a, _| q(a.size),
-        build: |a, _| tree::<binomial::Binomial>(a),
-        cost: Some(spread::bcast_binomial),
-        order: None,
-    },
-    Algorithm {
-        operation: Operation::Bcast,
-        name: "scatter_allgather",
-        restrictions: "any p, root; n = 1",
-        rounds: "2q",
-        volume: "m",
-        source: "van de Geijn; the allgather is Träff 2022, Algorithm 7",
-        fits: any,
-        rounds_of: |a, _| 2 * q(a.size),
-        build: |a, _| Ok(Box::new(scatter_allgather::Bcast::new(a.size, a.root, a.bytes)?)),
-        cost: Some(spread::bcast_scattered),
-        order: None,
-    },
-    Algorithm {
-        operation: Operation::Bcast,
-        name: "chain",
-        restrictions: "any p, root, n",
-        rounds: "n+p-2",
-        volume: "m",
-        source: "folklore",
-        fits: any,
-        rounds_of: |a, n| if a.size <= 1 { 0 } else { n + a.size - 2 },
-        build: |a, model| {
-            let n = a.blocks.unwrap_or_else(|| rules::chain_blocks(a.size, a.bytes, model));
-            Ok(Box::new(chain::Bcast::new(a.size, a.root, a.bytes, n)?))
-        },
-        cost: Some(spread::bcast_chain),
-        order: None,
-    },
-    Algorithm {
-        operation: Operation::Bcast,
-        name: "round_robin",
-        restrictions: "any p, root; n a multiple of p-1 (rounded up)",
-        rounds: "n+p-1 (p even), n+p-1+n/(p-1) (p odd)",
-        volume: "m",
-        source: "Axida, Viet, Yoshinaga",
-        fits: any,
-        rounds_of: |a, n| round_robin::rounds(a.size, round_robin::segments(a.size, n)),
-        build: |a, model| {
-            let n = a.blocks.unwrap_or_else(|| rules::round_robin_blocks(a.size, a.bytes, model));
-            Ok(Box::new(round_robin::Bcast::new(a.size, a.root, a.bytes, n)?))
-        },
-        cost: Some(spread::bcast_round_robin),
-        order: None,
-    },
-    Algorithm {
-        operation: Operation::Bcast,
-        name: "mesh",
-        restrictions: "p = a*b, not prime; any root; n = 1",
-        rounds: "ceil(log2 a) + ceil(log2 b)",
-        volume: "m",
-        source: "Grama et al., chapter 4",
-        fits: composite,
-        rounds_of: |a, _| sides(a.size).map_or(0, |(a, b)| q(a) + q(b)),
-        build: |a, _| tree::<bcast_mesh::Mesh>(a),
-        cost: Some(spread::bcast_mesh),
-        order: None,
-    },
-    Algorithm {
-        operation: Operation::Bcast,
-        name: "hypercube",
-        restrictions: "p a power of two; any root; n = 1",
-        rounds: "q",
-        volume: "m",
-        source: "Grama et al., chapter 4, GENERAL_ONE_TO_ALL_BC",
-        fits: power_of_two,
-        rounds_of: |a, _| q(a.size),
-        build: |a, _| tree::<bcast_cube::Hypercube>(a),
-        cost: Some(spread::bcast_binomial),
-        order: None,
-    },
-    Algorithm {
-        operation: Operation::Bcast,
-        name: "linear",
-        restrictions: "any p, root; n = 1",
-        rounds: "p-1",
-        volume: "m",
-        source: "folklore",
-        fits: any,
-        rounds_of: |a, _| a.size.saturating_sub(1),
-        build: |a, _| tree::<linear::Star>(a),
-        cost: Some(spread::bcast_linear),
-        order: None,
-    },
     Algorithm {
         operation: Operation::Allgather,
         name: "circulant",
@@ -261,6 +129,7 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| q(a.size),
         build: |a, _| Ok(Box::new(Allgather::new(a.size, a.bytes, a.in_place)?)),
+        received: None,
         cost: Some(spread::allgather),
         order: None,
     },
@@ -274,6 +143,7 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: by_blocks,
         build: pieces,
+        received: None,
         cost: Some(spread::allgather_pieces),
         order: None,
     },
@@ -287,6 +157,7 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| a.size.saturating_sub(1),
         build: |a, _| windows::<ring::Ring>(equal(a)?),
+        received: None,
         cost: Some(spread::allgather_ring),
         order: None,
     },
@@ -303,6 +174,7 @@ const LINES: &[Algorithm] = &[
             u32::try_from(blocks * u64::from(a.size.saturating_sub(1))).unwrap_or(u32::MAX)
         },
         build: |a, model| pipelined(a, equal(a)?, &vec![a.bytes; a.size as usize], model),
+        received: None,
         cost: Some(spread::allgather_pipelined),
         order: None,
     },
@@ -316,6 +188,7 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| q(a.size),
         build: |a, _| windows::<bruck::Bruck>(equal(a)?),
+        received: None,
         cost: Some(spread::allgather_bruck),
         order: None,
     },
@@ -329,6 +202,7 @@ const LINES: &[Algorithm] = &[
         fits: composite,
         rounds_of: |a, _| sides(a.size).map_or(0, |(a, b)| a + b - 2),
         build: |a, _| windows::<mesh::Mesh>(equal(a)?),
+        received: None,
         cost: Some(spread::allgather_mesh),
         order: None,
     },
@@ -342,6 +216,7 @@ const LINES: &[Algorithm] = &[
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
         build: |a, _| windows::<hypercube::Hypercube>(equal(a)?),
+        received: None,
         cost: Some(spread::allgather_bruck),
         order: None,
     },
@@ -355,6 +230,7 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: by_blocks,
         build: allgatherv,
+        received: None,
         cost: Some(spread::allgatherv),
         order: None,
     },
@@ -368,6 +244,7 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| a.size.saturating_sub(1),
         build: |a, _| windows::<ring::Ring>(unequal(a)?),
+        received: None,
         cost: Some(spread::allgatherv_ring),
         order: None,
     },
@@ -381,6 +258,7 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: pipelined_rounds,
         build: |a, model| pipelined(a, unequal(a)?, &a.counts, model),
+        received: None,
         cost: Some(spread::allgatherv_pipelined),
         order: None,
     },
@@ -394,6 +272,7 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| q(a.size),
         build: |a, _| windows::<bruck::Bruck>(unequal(a)?),
+        received: None,
         cost: Some(spread::allgatherv_bruck),
         order: None,
     },
@@ -407,6 +286,7 @@ const LINES: &[Algorithm] = &[
         fits: composite,
         rounds_of: |a, _| sides(a.size).map_or(0, |(a, b)| a + b - 2),
         build: |a, _| windows::<mesh::Mesh>(unequal(a)?),
+        received: None,
         cost: Some(spread::allgatherv_mesh),
         order: None,
     },
@@ -420,6 +300,7 @@ const LINES: &[Algorithm] = &[
         fits: power_of_two,
         rounds_of: |a, _| q(a.size),
         build: |a, _| windows::<hypercube::Hypercube>(unequal(a)?),
+        received: None,
         cost: Some(spread::allgatherv_bruck),
         order: None,
     },
@@ -433,6 +314,7 @@ const LINES: &[Algorithm] = &[
         fits: any,
         rounds_of: |a, _| q(a.size),
         build: |a, _| Ok(Box::new(Barrier::new(a.size)?)),
+        received: None,
         cost: Some(spread::barrier),
         order: None,
     },
@@ -470,10 +352,6 @@ fn in_order(a: &Arguments) -> bool {
 fn irregular(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
     let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
     Ok(Box::new(Allgatherv::new(&a.counts, &a.displs, &blocks, a.in_place)?))
-}
-
-fn tree<S: Shape + 'static>(a: &Arguments) -> Result<Box<dyn Plan>> {
-    Ok(Box::new(Tree::<S>::new(a.size, a.root, a.bytes)?))
 }
 
 fn equal(a: &Arguments) -> Result<Contributions> {
@@ -563,7 +441,9 @@ mod tests {
                 let plan = (algorithm.build)(&arguments, &model).unwrap();
                 let report = prove(&*plan, &goal).unwrap();
                 assert_eq!(plan.rounds(), (algorithm.rounds_of)(&arguments, 5), "{algorithm:?}");
-                assert_eq!(report.rounds, plan.rounds(), "{algorithm:?}");
+                let bound = algorithm.rounds.starts_with("<=");
+                assert!(report.rounds == plan.rounds() || bound, "{algorithm:?}");
+                assert!(report.rounds <= plan.rounds(), "{algorithm:?}");
                 let receivers = if algorithm.operation == Operation::Bcast { size - 1 } else { size };
                 assert_eq!(
                     report.bytes,

@@ -79,8 +79,14 @@ pub(super) fn tree(graph: &Circulant, put: f64, latency: f64) -> (f64, f64) {
 
 /// The number of blocks for a [chain](super::bcast::chain): √((p−2)βm/o), from T(n) = (n+p−2)(o + βm/n) + (p−1)L.
 pub fn chain_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+    pipeline_blocks(size.saturating_sub(2), bytes, model)
+}
+
+/// The number of blocks for a pipeline in which the last block comes `more` rounds after it has left: √(`more`·βm/o), from
+/// T(n) = (n + `more`)(o + βm/n), latencies aside.
+pub(super) fn pipeline_blocks(more: u32, bytes: u64, model: &Model) -> u32 {
     let (wire, overhead) = wire(bytes, model);
-    clamp((f64::from(size.saturating_sub(2)) * wire / overhead).sqrt(), bytes)
+    clamp((f64::from(more) * wire / overhead).sqrt(), bytes)
 }
 
 /// The number of blocks for a [round-robin](super::bcast::round_robin) broadcast: p−1 times the

@@ -4,10 +4,28 @@
 //! The rank at distance r from the root with lowest set bit 2^k is the root of the subtree of distances r ..
 //! min(r+2^k, p); it gets the message from distance r−2^k in round q−1−k.
 
-use super::tree::{Shape, Tree};
+use super::tree::{Shape, Tree, build};
 use super::{absolute, relative};
 use crate::error::Result;
+use crate::plan::registry::cost::{Path, float, floor_log, powers};
+use crate::plan::registry::line::{by_q, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::topology::log2_ceil;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Bcast,
+    Binomial::NAME,
+    ["any p, root; n = 1", "q", "m", "folklore"],
+    by_q,
+    build::<Binomial>,
+)
+.costs(cost);
+
+/// q puts to the last, and as many hops as a number below p has bits.
+pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let rounds = f64::from(q(a.size));
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * float(a.bytes)));
+}
 
 /// A broadcast down the binomial tree.
 pub type Bcast = Tree<Binomial>;

@@ -5,8 +5,29 @@
 
 use super::{absolute, check, check_blocks, relative};
 use crate::error::Result;
+use crate::plan::registry::cost::{Path, spread};
+use crate::plan::registry::line::line;
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::rules;
 use crate::plan::split::Split;
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Bcast,
+    "chain",
+    ["any p, root, n", "n+p-2", "m", "folklore"],
+    |a, n| if a.size <= 1 { 0 } else { n + a.size - 2 },
+    |a, model| {
+        let n = a.blocks.unwrap_or_else(|| rules::chain_blocks(a.size, a.bytes, model));
+        Ok(Box::new(Bcast::new(a.size, a.root, a.bytes, n)?))
+    },
+)
+.costs(cost);
+
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or_else(|| rules::chain_blocks(a.size, a.bytes, path.model()));
+    spread::chain_of(a, n, path);
+}
 
 /// A broadcast down a chain in n blocks.
 #[derive(Clone, Copy, Debug)]

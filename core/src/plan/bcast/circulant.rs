@@ -4,9 +4,30 @@
 //! waits for its own block only, and after n arrivals nobody will write here again.
 
 use crate::error::{Result, argument};
+use crate::plan::registry::cost::{Path, float, spread};
+use crate::plan::registry::line::{by_blocks, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::rules;
 use crate::plan::split::Split;
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::{Circulant, MAX_P, Round, block};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Bcast,
+    "circulant",
+    ["any p, root, n", "n-1+q", "m", "Träff 2022, Algorithm 6"],
+    by_blocks,
+    |a, model| {
+        let n = a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, model));
+        Ok(Box::new(Bcast::new(a.size, a.root, a.bytes, n)?))
+    },
+)
+.costs(cost);
+
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, path.model()));
+    spread::circulant(a, n, float(a.bytes), path);
+}
 
 /// A broadcast of `bytes` bytes in n blocks from one root.
 #[derive(Clone, Copy, Debug)]

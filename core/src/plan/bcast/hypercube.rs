@@ -4,10 +4,22 @@
 //! The binomial tree on rank XOR root instead of rank − root, so that every put goes along an edge of the
 //! cube, highest dimension first.
 
-use super::binomial::Binomial;
-use super::tree::{Shape, Tree};
+use super::binomial::{self, Binomial};
+use super::tree::{Shape, Tree, build};
 use crate::error::Result;
+use crate::plan::registry::line::{by_q, line, power_of_two};
+use crate::plan::registry::{Algorithm, Operation};
 use crate::plan::topology::dimension;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Bcast,
+    Hypercube::NAME,
+    ["p a power of two; any root; n = 1", "q", "m", "Grama et al., chapter 4, GENERAL_ONE_TO_ALL_BC"],
+    by_q,
+    build::<Hypercube>,
+)
+.only(power_of_two)
+.costs(binomial::cost);
 
 /// A broadcast on a hypercube.
 pub type Bcast = Tree<Hypercube>;

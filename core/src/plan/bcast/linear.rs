@@ -2,9 +2,21 @@
 //!
 //! One-ported, so the root's put to distance r is round r−1; nothing is passed on.
 
-use super::tree::{Shape, Tree};
+use super::tree::{Shape, Tree, build};
 use super::{absolute, relative};
 use crate::error::Result;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{by_p, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+
+pub(in crate::plan) const LINE: Algorithm =
+    line(Operation::Bcast, Star::NAME, ["any p, root; n = 1", "p-1", "m", "folklore"], by_p, build::<Star>)
+        .costs(cost);
+
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let others = f64::from(a.size.saturating_sub(1));
+    path.fan(others, others * float(a.bytes));
+}
 
 /// A broadcast from the root alone.
 pub type Bcast = Tree<Star>;

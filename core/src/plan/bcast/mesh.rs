@@ -3,9 +3,35 @@
 //! bytes to every rank; p = a·b.
 
 use super::binomial::Binomial;
-use super::tree::{Shape, Tree};
+use super::tree::{Shape, Tree, build};
 use crate::error::Result;
+use crate::plan::registry::cost::{Path, float, floor_log, powers};
+use crate::plan::registry::line::{composite, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::topology::sides;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Bcast,
+    Mesh::NAME,
+    ["p = a*b, not prime; any root; n = 1", "ceil(log2 a) + ceil(log2 b)", "m", "Grama et al., chapter 4"],
+    |a, _| sides(a.size).map_or(0, |(a, b)| q(a) + q(b)),
+    build::<Mesh>,
+)
+.only(composite)
+.costs(cost);
+
+/// A binomial tree along a row, then along all columns.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
+    let bytes = float(a.bytes);
+    let down = |path: &mut Path<'_>, size: u32, unit: u32| {
+        let rounds = f64::from(q(size));
+        let distances: Vec<u32> = powers(size).iter().map(|d| d * unit).collect();
+        path.over(&distances, floor_log(size).into(), rounds, rounds * bytes);
+    };
+    path.alone(|path| down(path, columns, 1));
+    down(path, rows, columns);
+}
 
 /// A broadcast on a mesh.
 pub type Bcast = Tree<Mesh>;

@@ -11,10 +11,25 @@ pub mod mesh;
 pub mod round_robin;
 pub mod scatter_allgather;
 pub mod tree;
+pub mod two_tree;
 
 use crate::error::{Result, argument};
 use crate::plan::MAX_COUNTERS;
+use crate::plan::registry::Algorithm;
 use crate::schedule::MAX_P;
+
+/// The algorithms; the first is the default, and of equally cheap ones the first is taken.
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
+    circulant::LINE,
+    binomial::LINE,
+    scatter_allgather::LINE,
+    chain::LINE,
+    round_robin::LINE,
+    mesh::LINE,
+    hypercube::LINE,
+    linear::LINE,
+    two_tree::LINE,
+];
 
 /// Checks what every broadcast asks for.
 fn check(size: u32, root: u32) -> Result<()> {

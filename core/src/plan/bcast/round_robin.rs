@@ -10,8 +10,43 @@
 
 use super::{absolute, check, check_blocks, relative};
 use crate::error::{Result, argument};
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::line;
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::rules;
 use crate::plan::split::Split;
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Step, Wait};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Bcast,
+    "round_robin",
+    [
+        "any p, root; n a multiple of p-1 (rounded up)",
+        "n+p-1 (p even), n+p-1+n/(p-1) (p odd)",
+        "m",
+        "Axida, Viet, Yoshinaga",
+    ],
+    |a, n| rounds(a.size, segments(a.size, n)),
+    |a, model| {
+        let n = a.blocks.unwrap_or_else(|| rules::round_robin_blocks(a.size, a.bytes, model));
+        Ok(Box::new(Bcast::new(a.size, a.root, a.bytes, n)?))
+    },
+)
+.costs(cost);
+
+/// S+1 times p−1 puts; two hops are not hidden.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or_else(|| rules::round_robin_blocks(a.size, a.bytes, path.model()));
+    let others = a.size.saturating_sub(1);
+    if others == 0 {
+        return;
+    }
+    let segments = f64::from(n.div_ceil(others));
+    path.blocks(n.div_ceil(others).saturating_mul(others));
+    let n = segments * f64::from(others);
+    let puts = if others == 1 { n } else { n + f64::from(others) - 1.0 };
+    path.to_all(f64::from(others.min(2)), puts, puts * float(a.bytes) / n);
+}
 
 /// A broadcast by tournaments.
 #[derive(Clone, Copy, Debug)]

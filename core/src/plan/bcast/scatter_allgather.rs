@@ -14,9 +14,29 @@ use super::binomial::Binomial;
 use super::tree::Shape;
 use super::{absolute, check, relative};
 use crate::error::Result;
+use crate::plan::registry::cost::{Path, float, floor_log, powers, spread};
+use crate::plan::registry::line::{line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::split::Split;
 use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Bcast,
+    "scatter_allgather",
+    ["any p, root; n = 1", "2q", "m", "van de Geijn; the allgather is Träff 2022, Algorithm 7"],
+    |a, _| 2 * q(a.size),
+    |a, _| Ok(Box::new(Bcast::new(a.size, a.root, a.bytes)?)),
+)
+.costs(cost);
+
+/// All but a piece twice: down the tree, and around.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
+    let rest = bytes - bytes / f64::from(a.size.max(1));
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rest));
+    path.over(&spread::skips(a.size), (rounds - 1.0).max(0.0), rounds, rest);
+}
 
 /// A broadcast by scatter and allgather.
 #[derive(Clone, Copy, Debug)]

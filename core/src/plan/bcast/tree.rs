@@ -4,6 +4,8 @@
 
 use super::check;
 use crate::error::Result;
+use crate::plan::price::Model;
+use crate::plan::registry::Arguments;
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 
 /// Who puts to whom, in which round.
@@ -42,6 +44,11 @@ impl<S: Shape> Tree<S> {
         check(size, root)?;
         Ok(Self { shape: S::new(size, root)?, size, root, bytes })
     }
+}
+
+/// What a line of the registry builds.
+pub(super) fn build<S: Shape + 'static>(a: &Arguments, _: &Model) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Tree::<S>::new(a.size, a.root, a.bytes)?))
 }
 
 impl<S: Shape> Plan for Tree<S> {

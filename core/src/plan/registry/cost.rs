@@ -11,7 +11,7 @@ pub(super) mod blocks;
 pub(super) mod direct;
 pub(super) mod folds;
 pub(super) mod nodes;
-pub(super) mod spread;
+pub(in crate::plan) mod spread;
 
 use crate::plan::price::Model;
 
@@ -325,16 +325,16 @@ impl<'a> Path<'a> {
 }
 
 /// ⌊log2 p⌋.
-fn floor_log(size: u32) -> u32 {
+pub(in crate::plan) fn floor_log(size: u32) -> u32 {
     size.max(1).ilog2()
 }
 
 /// 1, 2, 4, … below `size`.
-fn powers(size: u32) -> Vec<u32> {
+pub(in crate::plan) fn powers(size: u32) -> Vec<u32> {
     (0..super::q(size)).map(|k| 1 << k).collect()
 }
 
 #[allow(clippy::cast_precision_loss)] // prices need no more than 53 bits
-fn float(n: u64) -> f64 {
+pub(in crate::plan) fn float(n: u64) -> f64 {
     n as f64
 }

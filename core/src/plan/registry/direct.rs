@@ -34,6 +34,7 @@ const fn line(
         rounds_of,
         build,
         cost,
+        received: None,
         order,
     }
 }

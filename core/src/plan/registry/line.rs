@@ -1,12 +1,49 @@
-//! How a line is written: what every line has, and then what it is restricted to, costs and folds like.
+//! How a line is written: what every line has, and then what it is restricted to, costs, receives and folds like. It stands
+//! in the algorithm's own file.
 
 use super::cost::Formula;
-use super::{Algorithm, Arguments, Build, Operation, Order, any};
+use super::{Algorithm, Arguments, Build, Operation, Order};
 use crate::error::Result;
+use crate::plan::topology::{dimension, sides};
+
+/// ⌈log2 p⌉.
+pub(in crate::plan) fn q(size: u32) -> u32 {
+    size.max(1).next_power_of_two().ilog2()
+}
+
+/// q rounds.
+pub(in crate::plan) fn by_q(a: &Arguments, _: u32) -> u32 {
+    q(a.size)
+}
+
+/// p−1 rounds.
+pub(in crate::plan) fn by_p(a: &Arguments, _: u32) -> u32 {
+    a.size.saturating_sub(1)
+}
+
+/// n−1+q rounds.
+pub(in crate::plan) fn by_blocks(a: &Arguments, n: u32) -> u32 {
+    if a.size <= 1 { 0 } else { n - 1 + q(a.size) }
+}
+
+/// Fits always.
+pub(in crate::plan) fn any(_: &Arguments) -> Result<()> {
+    Ok(())
+}
+
+/// Fits 2^d ranks.
+pub(in crate::plan) fn power_of_two(a: &Arguments) -> Result<()> {
+    dimension(a.size).map(|_| ())
+}
+
+/// Fits a·b ranks, a, b > 1.
+pub(in crate::plan) fn composite(a: &Arguments) -> Result<()> {
+    sides(a.size).map(|_| ())
+}
 
 /// A line without machine-checked restrictions, priced by its rounds and its volume. The texts are
 /// [`Algorithm::restrictions`], [`Algorithm::rounds`], [`Algorithm::volume`] and [`Algorithm::source`].
-pub(super) const fn line(
+pub(in crate::plan) const fn line(
     operation: Operation,
     name: &'static str,
     [restrictions, rounds, volume, source]: [&'static str; 4],
@@ -24,23 +61,29 @@ pub(super) const fn line(
         rounds_of,
         build,
         cost: None,
+        received: None,
         order: None,
     }
 }
 
 impl Algorithm {
     /// The same line, only for what fits.
-    pub(super) const fn only(self, fits: fn(&Arguments) -> Result<()>) -> Self {
+    pub(in crate::plan) const fn only(self, fits: fn(&Arguments) -> Result<()>) -> Self {
         Self { fits, ..self }
     }
 
     /// The same line with this formula.
-    pub(super) const fn costs(self, formula: Formula) -> Self {
+    pub(in crate::plan) const fn costs(self, formula: Formula) -> Self {
         Self { cost: Some(formula), ..self }
     }
 
+    /// The same line, in which the rank that receives most receives so many bytes.
+    pub(in crate::plan) const fn receives(self, received: fn(&Arguments) -> u64) -> Self {
+        Self { received: Some(received), ..self }
+    }
+
     /// The same line, which folds in this order.
-    pub(super) const fn ordered(self, order: Order) -> Self {
+    pub(in crate::plan) const fn ordered(self, order: Order) -> Self {
         Self { order: Some(order), ..self }
     }
 }

@@ -4,8 +4,8 @@
 //! scatter the child of the root that forwards most.
 
 use super::cost::blocks;
-use super::line::line;
-use super::{Algorithm, Arguments, Operation, composite, power_of_two, q};
+use super::line::{by_p, by_q, composite, line, power_of_two, q};
+use super::{Algorithm, Arguments, Operation};
 use crate::error::Result;
 use crate::plan::alltoall::{bruck, circulant, direct, hypercube, mesh, pairwise, ring};
 use crate::plan::gather::Gather;
@@ -45,14 +45,6 @@ pub(super) fn scatter(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crat
 
 pub(super) fn scatterv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
     Ok(Box::new(Scatter::irregular(tree, &a.counts, &a.displs, a.in_place)?))
-}
-
-fn by_q(a: &Arguments, _: u32) -> u32 {
-    q(a.size)
-}
-
-fn by_p(a: &Arguments, _: u32) -> u32 {
-    a.size.saturating_sub(1)
 }
 
 pub(super) const GATHER: &[Algorithm] = &[

@@ -1,14 +1,14 @@
-//! Costs of what spreads bytes and adds nothing: bcast, allgather(v), barrier.
+//! Costs of what spreads bytes and adds nothing: allgather(v), barrier, and what broadcasts share with others.
 
 use super::folds::in_turns;
-use super::{Path, float, floor_log, powers};
+use super::{Path, float, powers};
 use crate::plan::registry::{Arguments, block_of, pipelined_rounds, q};
 use crate::plan::rules;
 use crate::plan::topology::sides;
 use crate::schedule::Circulant;
 
 /// Distances of the circulant graph.
-pub(super) fn skips(size: u32) -> Vec<u32> {
+pub(in crate::plan) fn skips(size: u32) -> Vec<u32> {
     let graph = Circulant::new(size.max(1));
     graph.skips()[..graph.q() as usize].to_vec()
 }
@@ -19,15 +19,10 @@ pub(in crate::plan::registry) fn barrier(a: &Arguments, path: &mut Path<'_>) {
     }
 }
 
-// --- bcast ------------------------------------------------------------------------------------------------
+// --- what other costs are made of -----------------------------------------------------------------------
 
 /// n−1+q rounds of o + βm/n and a latency per hop; one block goes down a tree of its own.
-pub(in crate::plan::registry) fn bcast(a: &Arguments, path: &mut Path<'_>) {
-    let n = a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, path.model()));
-    circulant(a, n, float(a.bytes), path);
-}
-
-pub(super) fn circulant(a: &Arguments, n: u32, bytes: f64, path: &mut Path<'_>) {
+pub(in crate::plan) fn circulant(a: &Arguments, n: u32, bytes: f64, path: &mut Path<'_>) {
     path.blocks(n);
     let (hops, rounds) = shape(a.size, n, bytes, path);
     let more = if n > 1 && a.size > 1 { 1.0 } else { 0.0 };
@@ -50,64 +45,14 @@ pub(super) fn shape(size: u32, n: u32, bytes: f64, path: &Path<'_>) -> (f64, f64
     (hops, f64::from(n) - 1.0 + f64::from(graph.q()) - if size == 3 { 1.0 } else { 0.0 })
 }
 
-/// q puts to the last, and as many hops as a number below p has bits.
-pub(in crate::plan::registry) fn bcast_binomial(a: &Arguments, path: &mut Path<'_>) {
-    let rounds = f64::from(q(a.size));
-    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * float(a.bytes)));
-}
-
-/// All but a piece twice: down the tree, and around.
-pub(in crate::plan::registry) fn bcast_scattered(a: &Arguments, path: &mut Path<'_>) {
-    let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
-    let rest = bytes - bytes / f64::from(a.size.max(1));
-    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rest));
-    path.over(&skips(a.size), (rounds - 1.0).max(0.0), rounds, rest);
-}
-
 /// n blocks, and p−2 hops until they come to the last.
-pub(super) fn chain_of(a: &Arguments, n: u32, path: &mut Path<'_>) {
+pub(in crate::plan) fn chain_of(a: &Arguments, n: u32, path: &mut Path<'_>) {
     let (hops, block) = (f64::from(a.size.saturating_sub(1)), float(a.bytes) / f64::from(n));
     if a.size > 1 {
         path.blocks(n);
         let puts = hops + f64::from(n) - 1.0;
         path.over(&[1], hops, puts, puts * block);
     }
-}
-
-pub(in crate::plan::registry) fn bcast_chain(a: &Arguments, path: &mut Path<'_>) {
-    chain_of(a, a.blocks.unwrap_or_else(|| rules::chain_blocks(a.size, a.bytes, path.model())), path);
-}
-
-/// S+1 times p−1 puts; two hops are not hidden.
-pub(in crate::plan::registry) fn bcast_round_robin(a: &Arguments, path: &mut Path<'_>) {
-    let n = a.blocks.unwrap_or_else(|| rules::round_robin_blocks(a.size, a.bytes, path.model()));
-    let others = a.size.saturating_sub(1);
-    if others == 0 {
-        return;
-    }
-    let segments = f64::from(n.div_ceil(others));
-    path.blocks(n.div_ceil(others).saturating_mul(others));
-    let n = segments * f64::from(others);
-    let puts = if others == 1 { n } else { n + f64::from(others) - 1.0 };
-    path.to_all(f64::from(others.min(2)), puts, puts * float(a.bytes) / n);
-}
-
-/// A binomial tree along a row, then along all columns.
-pub(in crate::plan::registry) fn bcast_mesh(a: &Arguments, path: &mut Path<'_>) {
-    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
-    let bytes = float(a.bytes);
-    let down = |path: &mut Path<'_>, size: u32, unit: u32| {
-        let rounds = f64::from(q(size));
-        let distances: Vec<u32> = powers(size).iter().map(|d| d * unit).collect();
-        path.over(&distances, floor_log(size).into(), rounds, rounds * bytes);
-    };
-    path.alone(|path| down(path, columns, 1));
-    down(path, rows, columns);
-}
-
-pub(in crate::plan::registry) fn bcast_linear(a: &Arguments, path: &mut Path<'_>) {
-    let others = f64::from(a.size.saturating_sub(1));
-    path.fan(others, others * float(a.bytes));
 }
 
 // --- allgather --------------------------------------------------------------------------------------------
