@@ -4,7 +4,20 @@ pub mod circulant;
 pub mod runs;
 
 use crate::error::{Result, argument};
+use crate::plan::allgatherv::{bruck, hypercube, mesh, pipelined_ring, ring};
+use crate::plan::registry::Algorithm;
 use crate::schedule::MAX_P;
+
+/// The algorithms; the first is the default, and of equally cheap ones the first is taken.
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
+    circulant::LINE,
+    runs::LINE,
+    ring::LINE,
+    pipelined_ring::LINE,
+    bruck::LINE,
+    mesh::LINE,
+    hypercube::LINE,
+];
 
 /// Whether so many ranks can gather `count` bytes of each.
 fn check(size: u32, count: u64) -> Result<()> {

@@ -15,9 +15,48 @@
 //! Part s of run i of round k bumps counter first(k) + 2i + s; joins come after these.
 
 use crate::error::{Result, argument};
+use crate::plan::allgatherv::circulant::irregular;
+use crate::plan::price::Model;
+use crate::plan::registry::cost::Path;
+use crate::plan::registry::cost::spread::{circulant_widths, equal, skips};
+use crate::plan::registry::line::{by_blocks, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
 use std::ops::Range;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allgather,
+    "pieces",
+    ["any p, n", "n-1+q", "m - m/p", "Träff 2022, Algorithm 9, with equal counts"],
+    by_blocks,
+    build,
+)
+.costs(cost);
+
+/// Of the same number of bytes each.
+pub(in crate::plan) fn build(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
+    if a.blocks.unwrap_or(1) == 1 {
+        let cut = model.cut(a.bytes);
+        return Ok(Box::new(Allgather::new(a.size, a.bytes, model.coalesce(), cut, a.in_place)?));
+    }
+    let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
+    let displs = (0..u64::from(a.size)).map(|j| j * (end / u64::from(a.size))).collect();
+    let counts = vec![a.bytes; a.size as usize];
+    irregular(&Arguments { counts, displs, ..a.clone() }, model)
+}
+
+/// As an allgatherv of one block each. What cutting long contributions costs is not counted: nor is what it saves, as
+/// links of the model do not carry the puts to several peers in turns.
+pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or(1);
+    path.blocks(n);
+    equal(a, circulant_widths(a.size), path);
+    if n > 1 {
+        let more = f64::from(n - 1) * f64::from(a.size - 1);
+        path.over(&skips(a.size), 0.0, more, 0.0);
+    }
+}
 
 /// The most pieces that a contribution is cut into: with four the link rests for a latency in the whole operation, no more.
 pub const MAX_CUT: u32 = 4;

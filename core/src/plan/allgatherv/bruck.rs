@@ -4,9 +4,46 @@
 //! to r−2^k. The original collects in a rotated buffer and turns it at the end; one-sided puts go where
 //! they belong at once.
 
-use super::window::{Message, Pattern, Windows};
+use super::window::{self, Message, Pattern, Windows};
 use crate::error::Result;
+use crate::plan::registry::cost::spread::{equal, regular, unequal};
+use crate::plan::registry::cost::{Path, powers};
+use crate::plan::registry::line::{by_q, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::topology::log2_ceil;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allgather,
+    Bruck::NAME,
+    ["any p; n = 1", "q", "m - m/p", "Bruck et al. 1997, without the rotation"],
+    by_q,
+    window::regular::<Bruck>,
+)
+.costs(regular_cost);
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
+    Operation::Allgatherv,
+    Bruck::NAME,
+    ["any p; n = 1", "q", "m - min m_i", "Bruck et al. 1997, without the rotation"],
+    by_q,
+    window::irregular::<Bruck>,
+)
+.costs(cost);
+
+pub(super) fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
+    equal(a, doubling_widths(a.size), path);
+}
+
+pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
+    match regular(a) {
+        Some(a) => regular_cost(&a, path),
+        None => unequal(a, doubling_widths(a.size), path),
+    }
+}
+
+fn doubling_widths(size: u32) -> Vec<(u32, u32)> {
+    powers(size).into_iter().map(|d| (d, d.min(size - d))).collect()
+}
 
 /// An allgatherv by dissemination.
 pub type Allgatherv = Windows<Bruck>;

@@ -12,11 +12,100 @@
 
 use super::extent;
 use crate::error::{Result, argument};
+use crate::plan::allgather::runs;
+use crate::plan::price::Model;
+use crate::plan::registry::cost::spread::{
+    self, circulant_widths, heaviest, largest, regular, skips, unequal, volume,
+};
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{by_blocks, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::rules;
 use crate::plan::split::Split;
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::{Circulant, Entries, MAX_P, Round, block};
 use std::ops::Range;
 use std::rc::Rc;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allgatherv,
+    "circulant",
+    ["any p, n, counts; all ranks know all counts", "n-1+q", "m - m_r", "Träff 2022, Algorithm 9"],
+    by_blocks,
+    build,
+)
+.costs(cost);
+
+/// Of equal counts, one after the other, and in one block each, by steps for runs instead of pieces.
+fn build(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
+    match regular(a).filter(|_| in_order(a)) {
+        Some(regular) => runs::build(&Arguments { in_place: a.in_place, ..regular }, model),
+        None => irregular(a, model),
+    }
+}
+
+/// Whether equal contributions lie one after the other from the start of the output.
+fn in_order(a: &Arguments) -> bool {
+    let bytes = a.counts.first().copied().unwrap_or(0);
+    let places = (0..).map(|j: u64| j.checked_mul(bytes));
+    a.counts.len() == a.size as usize
+        && a.displs.len() == a.counts.len()
+        && places.zip(&a.displs).all(|(place, d)| place == Some(*d))
+}
+
+/// In blocks, of any counts.
+pub(in crate::plan) fn irregular(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
+    let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
+    Ok(Box::new(Allgatherv::new(&a.counts, &a.displs, &blocks, a.in_place)?))
+}
+
+/// One block: as the windows say. More: what the rule for n counts, see [`rules::allgatherv_blocks`].
+pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
+    if a.counts.len() < 2 {
+        return;
+    }
+    if let Some(a) = regular(a) {
+        return runs::cost(&a, path);
+    }
+    let owners = a.counts.iter().filter(|count| **count > 0).count();
+    let widths = circulant_widths(a.size);
+    let n = a.blocks.unwrap_or_else(|| rules::allgatherv_n(&a.counts, path.model()));
+    if owners == 1 {
+        return spread::circulant(a, n, largest(a), path);
+    }
+    path.blocks(n);
+    if n == 1 {
+        return unequal(a, widths, path);
+    }
+    let puts = rules::puts(
+        &a.counts,
+        n,
+        a.counts.iter().copied().max().unwrap_or(0),
+        &Circulant::new(a.size),
+        path.model(),
+    );
+    let heavy: f64 = widths.iter().map(|w| float(heaviest(&a.counts, w.1))).sum();
+    let (q, n) = (f64::from(q(a.size)), f64::from(n));
+    let stalls = 0.3 * ((heavy - volume(a)).max(0.0) + q * largest(a)) / n;
+    let puts = puts.unwrap_or(n * f64::from(a.size));
+    // A block's way and a link's work: half of the shorter goes on during the longer.
+    let way = |path: &mut Path<'_>, part: f64| {
+        path.over(&skips(a.size), part * (q + 1.0), part * q, part * q * largest(a) / n);
+    };
+    let work = |path: &mut Path<'_>, part: f64| {
+        path.over(&skips(a.size), part, part * (q + puts), part * (volume(a) + stalls));
+    };
+    path.longer(
+        |path| {
+            way(path, 1.0);
+            work(path, 0.5);
+        },
+        |path| {
+            way(path, 0.5);
+            work(path, 1.0);
+        },
+    );
+}
 
 /// Where one of so many owners has several blocks, a table of all schedules is made: a rank and its peers would ask for
 /// that many.

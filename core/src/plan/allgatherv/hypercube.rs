@@ -4,9 +4,32 @@
 //! In round k rank r exchanges all that it holds with rank r XOR 2^k: the contributions of the 2^k ranks that
 //! differ from it in bits below k only.
 
-use super::window::{Message, Pattern, Windows};
+use super::bruck;
+use super::window::{self, Message, Pattern, Windows};
 use crate::error::Result;
+use crate::plan::registry::line::{by_q, line, power_of_two};
+use crate::plan::registry::{Algorithm, Operation};
 use crate::plan::topology::dimension;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allgather,
+    Hypercube::NAME,
+    ["p a power of two; n = 1", "q", "m - m/p", "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE"],
+    by_q,
+    window::regular::<Hypercube>,
+)
+.only(power_of_two)
+.costs(bruck::regular_cost);
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
+    Operation::Allgatherv,
+    Hypercube::NAME,
+    ["p a power of two; n = 1", "q", "m - min m_i", "Grama et al., chapter 4, ALL_TO_ALL_BC_HCUBE"],
+    by_q,
+    window::irregular::<Hypercube>,
+)
+.only(power_of_two)
+.costs(bruck::cost);
 
 /// An allgatherv on a hypercube.
 pub type Allgatherv = Windows<Hypercube>;

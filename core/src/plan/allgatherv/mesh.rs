@@ -3,9 +3,67 @@
 //! m−m_r bytes to rank r; p = a·b.
 
 use super::ring::Ring;
-use super::window::{Message, Pattern, Windows};
+use super::window::{self, Message, Pattern, Windows};
 use crate::error::Result;
+use crate::plan::registry::cost::spread::{heaviest, largest, regular};
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{composite, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::topology::sides;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allgather,
+    Mesh::NAME,
+    ["p = a*b, not prime; n = 1", "a+b-2", "m - m/p", "Grama et al., chapter 4, ALL_TO_ALL_BC_MESH"],
+    |a, _| sides(a.size).map_or(0, |(a, b)| a + b - 2),
+    window::regular::<Mesh>,
+)
+.only(composite)
+.costs(regular_cost);
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
+    Operation::Allgatherv,
+    Mesh::NAME,
+    ["p = a*b, not prime; n = 1", "a+b-2", "m - min m_i", "Grama et al., chapter 4, ALL_TO_ALL_BC_MESH"],
+    |a, _| sides(a.size).map_or(0, |(a, b)| a + b - 2),
+    window::irregular::<Mesh>,
+)
+.only(composite)
+.costs(cost);
+
+/// Rings along rows, then whole rows along columns, piece by piece.
+fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
+    walk(a, float(a.bytes), float(a.bytes) * f64::from(a.size.saturating_sub(1)), path);
+}
+
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    if let Some(a) = regular(a) {
+        return regular_cost(&a, path);
+    }
+    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
+    let volume = float(heaviest(&a.counts, columns)) * f64::from(rows.saturating_sub(1))
+        + largest(a) * f64::from(columns.saturating_sub(1));
+    walk(a, largest(a), volume, path);
+}
+
+fn walk(a: &Arguments, largest: f64, volume: f64, path: &mut Path<'_>) {
+    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
+    let (down, across) = (f64::from(rows.saturating_sub(1)), f64::from(columns.saturating_sub(1)));
+    let mean = volume / f64::from(a.size.saturating_sub(1).max(1));
+    let runs = path.runs(f64::from(columns), mean);
+    let run = mean * f64::from(columns) / runs;
+    path.longer(
+        |path| {
+            path.over(&[1], across, across, across * largest);
+            path.over(&[columns], down, down, down * run.max(largest));
+            if down > 0.0 {
+                path.over(&[columns], 0.0, runs - 1.0, (runs - 1.0) * run);
+            }
+        },
+        |path| path.over(&[1, columns], 1.0, across + down * runs, volume),
+    );
+    path.relayed(across + down);
+}
 
 /// An allgatherv on a mesh.
 pub type Allgatherv = Windows<Mesh>;

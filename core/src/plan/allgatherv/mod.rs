@@ -15,7 +15,18 @@ pub mod window;
 
 use super::{MAX_COUNTERS, NO_COUNTER, Place, Region, Sizes, Step, Wait};
 use crate::error::{Result, argument};
+use crate::plan::registry::Algorithm;
 use std::ops::Range;
+
+/// The algorithms; the first is the default, and of equally cheap ones the first is taken.
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
+    circulant::LINE,
+    ring::IRREGULAR,
+    pipelined_ring::IRREGULAR,
+    bruck::IRREGULAR,
+    mesh::IRREGULAR,
+    hypercube::IRREGULAR,
+];
 
 /// Who contributes how much, and where it goes.
 #[derive(Clone, Debug)]

@@ -27,8 +27,96 @@
 
 use super::Contributions;
 use crate::error::{Result, argument};
+use crate::plan::price::Model;
+use crate::plan::registry::cost::spread::{largest, regular, volume};
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::line;
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::rules;
 use crate::plan::{MAX_COUNTERS, Plan, Sizes, Step, Wait};
 use std::collections::VecDeque;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allgather,
+    "pipelined_ring",
+    ["any p, n", "n(p-1); n = ceil(m_i/B), B = ceil(m_i/n)", "m - m/p", "Träff et al. 2010"],
+    |a, n| {
+        let blocks = a.bytes.div_ceil(block_of(&[a.bytes], n)).max(1);
+        u32::try_from(blocks * u64::from(a.size.saturating_sub(1))).unwrap_or(u32::MAX)
+    },
+    |a, model| {
+        let data = Contributions::equal(a.size, a.bytes, a.in_place)?;
+        build(a, data, &vec![a.bytes; a.size as usize], model)
+    },
+)
+.costs(regular_cost);
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
+    Operation::Allgatherv,
+    "pipelined_ring",
+    [
+        "any p, n",
+        "b - min b_i, b_i = max(1, ceil(m_i/B)), b = sum b_i, B = max m_i/n; less if some m_i = 0",
+        "m - min m_i",
+        "Träff et al. 2010, equation (1)",
+    ],
+    rounds_of,
+    |a, model| build(a, Contributions::new(&a.counts, &a.displs, a.in_place)?, &a.counts, model),
+)
+.costs(cost);
+
+/// The length of blocks of which the longest contribution has `n`.
+fn block_of(counts: &[u64], n: u32) -> u64 {
+    counts.iter().copied().max().unwrap_or(0).div_ceil(u64::from(n.max(1))).max(1)
+}
+
+fn build(a: &Arguments, data: Contributions, counts: &[u64], model: &Model) -> Result<Box<dyn Plan>> {
+    let block = a.blocks.map_or_else(|| rules::ring_block(counts, model), |n| block_of(counts, n));
+    if !a.nodes.is_empty() && a.nodes.len() != counts.len() {
+        return Err(argument(format!("the nodes of {} ranks, of {}", a.nodes.len(), counts.len())));
+    }
+    let ring = match a.nodes[..] {
+        [] => spread(counts),
+        _ => by_node(counts, &a.nodes),
+    };
+    Ok(Box::new(Allgatherv::new(data, block, ring)?))
+}
+
+/// Equation (1): b − min b_i.
+fn rounds_of(a: &Arguments, n: u32) -> u32 {
+    let block = block_of(&a.counts, n);
+    let blocks = || a.counts.iter().map(|count| count.div_ceil(block).max(1));
+    u32::try_from(blocks().sum::<u64>() - blocks().min().unwrap_or(0)).unwrap_or(u32::MAX)
+}
+
+fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or(1).max(1);
+    path.blocks(n);
+    let hops = f64::from(a.size.saturating_sub(1));
+    let block = float(a.bytes.div_ceil(n.into()));
+    path.longer(
+        |path| path.ring(hops, 1.0, block),
+        |path| path.over(&[1], hops.min(1.0), hops * f64::from(n), hops * float(a.bytes)),
+    );
+    path.relayed(hops);
+}
+
+/// Every block of every owner passes a link once; the first p−1 hops are not hidden.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    if let Some(a) = regular(a) {
+        return regular_cost(&a, path);
+    }
+    let most = a.counts.iter().copied().max().unwrap_or(0);
+    let by_rule = || most.div_ceil(rules::ring_block(&a.counts, path.model()).max(1)).max(1);
+    let n = a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(u32::MAX));
+    path.blocks(n);
+    let rounds = f64::from(rounds_of(a, n));
+    let (hops, block) = (f64::from(a.size.saturating_sub(1)), float(block_of(&a.counts, n)).min(largest(a)));
+    path.longer(
+        |path| path.over(&[1], hops, hops + f64::from(n) - 1.0, (hops + f64::from(n) - 1.0) * block),
+        |path| path.over(&[1], hops, rounds.max(hops), volume(a)),
+    );
+}
 
 /// An allgatherv around a ring, in blocks.
 #[derive(Clone, Debug)]

@@ -4,8 +4,41 @@
 //! In round t rank r passes the contribution of owner r−t on to r+1. With unequal contributions a round lasts
 //! as long as its largest; [`pipelined_ring`](super::pipelined_ring) mends that.
 
-use super::window::{Message, Pattern, Windows};
+use super::window::{self, Message, Pattern, Windows};
 use crate::error::Result;
+use crate::plan::registry::cost::spread::largest;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{by_p, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allgather,
+    Ring::NAME,
+    ["any p; n = 1", "p-1", "m - m/p", "folklore; Grama et al., chapter 4, ALL_TO_ALL_BC_RING"],
+    by_p,
+    window::regular::<Ring>,
+)
+.costs(regular_cost);
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
+    Operation::Allgatherv,
+    Ring::NAME,
+    ["any p; n = 1", "p-1", "m - min m_i", "folklore; Grama et al., chapter 4, ALL_TO_ALL_BC_RING"],
+    by_p,
+    window::irregular::<Ring>,
+)
+.costs(cost);
+
+fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
+    let hops = f64::from(a.size.saturating_sub(1));
+    path.ring(hops, 1.0, float(a.bytes));
+}
+
+/// The largest contribution is waited for in every round.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let hops = f64::from(a.size.saturating_sub(1));
+    path.ring(hops, 1.0, largest(a));
+}
 
 /// An allgatherv around a ring.
 pub type Allgatherv = Windows<Ring>;

@@ -6,8 +6,27 @@
 //! 0..=k have all arrived.
 
 use crate::error::{Result, argument};
+use crate::plan::registry::cost::Path;
+use crate::plan::registry::cost::spread::skips;
+use crate::plan::registry::line::{by_q, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::{Plan, Sizes, Step, Wait};
 use crate::schedule::{Circulant, MAX_P};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Barrier,
+    "dissemination",
+    ["any p", "q", "0", "dissemination on circulant skips"],
+    by_q,
+    |a, _| Ok(Box::new(Barrier::new(a.size)?)),
+)
+.costs(cost);
+
+pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
+    for skip in skips(a.size) {
+        path.hop(skip, 1.0, 0.0);
+    }
+}
 
 /// A barrier among all ranks.
 #[derive(Clone, Copy, Debug)]

@@ -1,3 +1,7 @@
 //! Barrier: nobody leaves before everybody has entered.
 
 pub mod dissemination;
+use crate::plan::registry::Algorithm;
+
+/// The algorithms; the first is the default, and of equally cheap ones the first is taken.
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[dissemination::LINE];

@@ -9,7 +9,7 @@
 
 pub(super) mod blocks;
 pub(super) mod direct;
-pub(super) mod folds;
+pub(in crate::plan) mod folds;
 pub(super) mod nodes;
 pub(in crate::plan) mod spread;
 
@@ -302,23 +302,23 @@ impl<'a> Path<'a> {
     }
 
     /// Pieces lighter than this share puts when lowered (the default of CIRCULANT_LIGHT).
-    fn light(&self) -> f64 {
+    pub(in crate::plan) fn light(&self) -> f64 {
         float(self.model().overhead_ns.min(4096))
     }
 
     /// Whether so many pieces of a message, of so many bytes each, share a put.
-    fn shared(&self, pieces: f64, bytes: f64) -> bool {
+    pub(in crate::plan) fn shared(&self, pieces: f64, bytes: f64) -> bool {
         let model = self.model();
         bytes < self.light() && pieces * float(model.overhead_ns) >= float(model.latency_ns)
     }
 
     /// The most bytes that lowering makes one run of.
-    fn coalesce(&self) -> f64 {
+    pub(in crate::plan) fn coalesce(&self) -> f64 {
         float(self.model().coalesce())
     }
 
     /// The runs of `pieces` neighbours of `bytes` bytes each.
-    fn runs(&self, pieces: f64, bytes: f64) -> f64 {
+    pub(in crate::plan) fn runs(&self, pieces: f64, bytes: f64) -> f64 {
         let joined = (self.coalesce() / bytes.max(1.0)).max(1.0);
         (pieces / joined.min(pieces.max(1.0))).max(1.0)
     }

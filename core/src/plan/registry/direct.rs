@@ -2,10 +2,11 @@
 //! share, where readers copy; on a network for what is light beside its latency.
 
 use super::cost::{Formula, direct as cost};
-use super::{Algorithm, Arguments, Build, Operation, Order, any, equal, order, reductions, unequal, windows};
+use super::{Algorithm, Arguments, Build, Operation, Order, any, order, reductions};
 use crate::error::{Result, argument};
 use crate::plan::Plan;
 use crate::plan::allgatherv::direct::Direct as Gather;
+use crate::plan::allgatherv::window;
 use crate::plan::partial::Pieces;
 use crate::plan::reduce_scatter::direct::{Direct, Results};
 
@@ -56,7 +57,7 @@ pub(super) const LINES: &[Algorithm] = {
             promises(ONCE, "m - m/p"),
             any,
             once,
-            |a, _| windows::<Gather>(equal(a)?),
+            window::regular::<Gather>,
             cost::allgather,
             None,
         ),
@@ -65,7 +66,7 @@ pub(super) const LINES: &[Algorithm] = {
             promises(ONCE, "m - m_r"),
             any,
             once,
-            |a, _| windows::<Gather>(unequal(a)?),
+            window::irregular::<Gather>,
             cost::allgatherv,
             None,
         ),

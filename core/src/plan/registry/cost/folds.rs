@@ -1,7 +1,8 @@
 //! Costs of what reduces. m is the vector that every rank contributes.
 
-use super::spread::{allgatherv, allgatherv_backwards, heaviest, shape, skips};
+use super::spread::{allgatherv_backwards, heaviest, shape, skips};
 use super::{Path, float, floor_log, powers};
+use crate::plan::allgatherv::circulant as allgatherv;
 use crate::plan::partial::Pieces;
 use crate::plan::registry::{Arguments, q, reductions};
 use crate::plan::rules;
@@ -58,7 +59,7 @@ pub(in crate::plan::registry) fn reduce_ordered(a: &Arguments, path: &mut Path<'
 
 /// Messages of many pieces are combined only when they are there, and the next round waits for that, at one rank earlier than
 /// at another: links carry those of two rounds in turns. Seen where each rank has a node to itself. (1 MB: 1.7 C among 16 ranks, 1.5 to 2.3 among 36.)
-pub(super) fn in_turns(path: &Path<'_>) -> f64 {
+pub(in crate::plan) fn in_turns(path: &Path<'_>) -> f64 {
     let alone = path.machine.per_node < 2 && !path.machine.readers;
     if alone { rules::IN_TURNS } else { 1.0 }
 }
@@ -177,7 +178,7 @@ pub(in crate::plan::registry) fn scatter_reversed(a: &Arguments, path: &mut Path
         |path| {
             match n {
                 1 => allgatherv_backwards(a, path),
-                _ => allgatherv(a, path),
+                _ => allgatherv::cost(a, path),
             }
             path.reduce(last.min(total));
         },

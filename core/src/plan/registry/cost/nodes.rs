@@ -2,6 +2,8 @@
 //! way within the first and the last node.
 
 use super::{Machine, Path, blocks, float, folds, spread};
+use crate::plan::allgatherv::circulant as allgatherv;
+use crate::plan::barrier::dissemination;
 use crate::plan::node::{Nodes, fold::ALONE};
 use crate::plan::price::Model;
 use crate::plan::registry::{Arguments, nodes as lines, q};
@@ -23,7 +25,7 @@ pub(in crate::plan::registry) fn barrier(a: &Arguments, path: &mut Path<'_>) {
     let wire = path.machine.wire;
     path.near(1.0, 1.0, 0.0);
     let nobody = Arguments { size: nodes.count(), ..Arguments::default() };
-    path.among(nodes.count(), wire, |path| spread::barrier(&nobody, path));
+    path.among(nodes.count(), wire, |path| dissemination::cost(&nobody, path));
     path.near(1.0, others(&nodes), 0.0);
 }
 
@@ -104,7 +106,7 @@ fn gathered(a: &Arguments, nodes: &Nodes, counts: Vec<u64>, pieces: f64, path: &
     let more = (runs - 1.0) * f64::from(count - 1);
     let among = Arguments { size: count, counts, blocks: a.blocks, ..Arguments::default() };
     path.among(count, wire, |path| {
-        spread::allgatherv(&among, path);
+        allgatherv::cost(&among, path);
         path.over(&[1], 0.0, more, 0.0);
     });
     // All that a rank reads.
