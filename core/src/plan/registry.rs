@@ -62,10 +62,7 @@ impl Algorithm {
     /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
     pub fn volume_of(&self, arguments: &Arguments) -> u64 {
         let special = self.received.map(|received| received(arguments));
-        let special = special.or_else(|| reversed::volume(self, arguments));
         let special = special.or_else(|| nodes::volume(self, arguments));
-        let special = special.or_else(|| direct::volume(self, arguments));
-        let special = special.or_else(|| reductions::volume(self.operation, self.name, arguments));
         let special = special.or_else(|| moves::relayed(self, arguments));
         let special = special.or_else(|| inter::rooted(self, arguments));
         special.unwrap_or_else(|| arguments.volume(self.operation))

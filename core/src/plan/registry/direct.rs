@@ -35,7 +35,7 @@ const fn line(
         rounds_of,
         build,
         cost,
-        received: None,
+        received: if order.is_some() { Some(received(operation)) } else { None },
         order,
     }
 }
@@ -139,18 +139,11 @@ fn whole(a: &Arguments, results: Results) -> Result<Box<dyn Plan>> {
     Ok(Box::new(Direct::new(a.size, results, a.bytes, a.element, a.blocks, a.in_place)?))
 }
 
-/// What [`Algorithm::volume_of`] is here.
-pub(super) fn volume(line: &Algorithm, a: &Arguments) -> Option<u64> {
-    if line.name != NAME {
-        return None;
-    }
-    let others = u64::from(once(a, 1));
-    match line.operation {
-        Operation::Allreduce | Operation::Reduce => {
-            Some(2 * others * Pieces::even(a.bytes, a.element, a.size.max(1)).largest())
-        }
-        Operation::ReduceScatter => Some(others * a.counts.iter().copied().max().unwrap_or(0)),
-        Operation::ReduceScatterBlock => Some(others * a.bytes),
-        _ => None,
+/// Bytes that the rank which receives most receives, of what is folded.
+const fn received(operation: Operation) -> fn(&Arguments) -> u64 {
+    match operation {
+        Operation::ReduceScatter => |a| u64::from(once(a, 1)) * a.counts.iter().copied().max().unwrap_or(0),
+        Operation::ReduceScatterBlock => |a| u64::from(once(a, 1)) * a.bytes,
+        _ => |a| 2 * u64::from(once(a, 1)) * Pieces::even(a.bytes, a.element, a.size.max(1)).largest(),
     }
 }

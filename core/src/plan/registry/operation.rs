@@ -1,6 +1,6 @@
 //! The operations and their arguments.
 
-use super::{inter, moves};
+use super::{inter, moves, reductions};
 use crate::error::{Result, argument};
 use crate::plan::alltoall::Row;
 use std::collections::BTreeMap;
@@ -216,6 +216,7 @@ impl Arguments {
                 self.counts.iter().sum::<u64>() - self.counts.iter().min().copied().unwrap_or(0)
             }
             Operation::Barrier => 0,
+            operation if operation.reduces() => reductions::least(operation, self),
             operation if operation.is_between_groups() => inter::least(operation, self),
             operation => moves::least(operation, self),
         }

@@ -38,6 +38,7 @@ pub(super) const LINES: &[Algorithm] = {
             reduce,
         )
         .only(commutative)
+        .receives(blocks_received)
         .costs(folds::reduce)
         .ordered(order::BLOCKWISE),
         line(
@@ -61,6 +62,7 @@ pub(super) const LINES: &[Algorithm] = {
             },
         )
         .only(commutative)
+        .receives(pieces_twice)
         .costs(folds::reduce_gathered)
         .ordered(order::PIECEWISE),
         line(
@@ -80,6 +82,7 @@ pub(super) const LINES: &[Algorithm] = {
             |a, _| scattered(a, "circulant", Way::Circulant),
         )
         .only(commutative)
+        .receives(pieces_twice)
         .costs(folds::allreduce)
         .ordered(order::PIECEWISE),
         line(
@@ -102,6 +105,10 @@ pub(super) const LINES: &[Algorithm] = {
             |a, _| Doubling::rounds_of(a.size),
             |a, _| Ok(Box::new(Doubling::new(a.size, a.bytes, a.element, a.in_place)?)),
         )
+        .receives(|a| {
+            let rounds = u64::from(Doubling::rounds_of(a.size));
+            (rounds - u64::from(!a.size.is_power_of_two())) * a.bytes
+        })
         .costs(folds::doubling)
         .ordered(order::PAIRS),
         line(
@@ -112,6 +119,7 @@ pub(super) const LINES: &[Algorithm] = {
             |a, _| scattered(a, "ring", Way::Ring),
         )
         .only(commutative)
+        .receives(pieces_twice)
         .costs(folds::allreduce_ring)
         .ordered(order::ROUND),
         line(
@@ -141,6 +149,7 @@ pub(super) const LINES: &[Algorithm] = {
             |a, _| irregular(a, "ring", Way::Ring),
         )
         .only(commutative)
+        .receives(|a| a.counts.iter().sum::<u64>() - a.counts.iter().min().copied().unwrap_or(0))
         .costs(folds::scatter_ring)
         .ordered(order::ROUND),
         line(
@@ -164,6 +173,7 @@ pub(super) const LINES: &[Algorithm] = {
             |a, _| regular(a, "circulant", Way::Circulant),
         )
         .only(commutative)
+        .receives(pieces_once)
         .costs(folds::scatter_block)
         .ordered(order::PIECEWISE),
         line(
@@ -174,6 +184,7 @@ pub(super) const LINES: &[Algorithm] = {
             |a, _| regular(a, "ring", Way::Ring),
         )
         .only(commutative)
+        .receives(pieces_once)
         .costs(folds::scatter_ring)
         .ordered(order::ROUND),
         line(
@@ -215,6 +226,7 @@ pub(super) const LINES: &[Algorithm] = {
             |a, _| Prefix::one_two_three_rounds(a.size),
             |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element, a.in_place)?)),
         )
+        .receives(|a| u64::from(Prefix::one_two_three_rounds(a.size)) * a.bytes)
         .costs(folds::exscan_one_two_three)
         .ordered(order::THREES),
         line(
@@ -224,6 +236,7 @@ pub(super) const LINES: &[Algorithm] = {
             |a, n| Pipeline::rounds_of(a.size, n),
             |a, model| pipeline(a, model, true),
         )
+        .receives(|a| a.bytes * others(a).min(1))
         .costs(folds::pipeline)
         .ordered(order::LEFT),
         line(
@@ -233,39 +246,40 @@ pub(super) const LINES: &[Algorithm] = {
             |a, n| Pipeline::rounds_of(a.size, n),
             |a, model| pipeline(a, model, false),
         )
+        .receives(|a| a.bytes * others(a).min(1))
         .costs(folds::pipeline)
         .ordered(order::LEFT),
     ]
 };
 
-/// What [`Algorithm::volume_of`] is here, for all but [`LINES`] none.
-pub(super) fn volume(operation: Operation, name: &str, a: &Arguments) -> Option<u64> {
-    let (q, others) = (u64::from(q(a.size)), u64::from(ring_rounds(a.size)));
-    let largest = Pieces::even(a.bytes, a.element, a.size).largest();
+/// q vectors, or what else stands in [`Algorithm::received`].
+pub(super) fn least(operation: Operation, a: &Arguments) -> u64 {
     let vector = match operation {
         Operation::ReduceScatter => a.counts.iter().sum(),
         Operation::ReduceScatterBlock => a.bytes * u64::from(a.size),
         _ => a.bytes,
     };
-    Some(match (operation, name) {
-        (Operation::Reduce, "circulant") => {
-            let block = Pieces::even(a.bytes, a.element, a.blocks.unwrap_or(1)).largest();
-            if a.size == 1 { 0 } else { (u64::from(a.blocks.unwrap_or(1)) - 1 + q) * block }
-        }
-        (Operation::Reduce, "gathered") | (Operation::Allreduce, "circulant" | "ring") => {
-            2 * others * largest
-        }
-        (Operation::Allreduce, "doubling") => {
-            let rounds = u64::from(Doubling::rounds_of(a.size));
-            (rounds - u64::from(!a.size.is_power_of_two())) * vector
-        }
-        (Operation::ReduceScatter, "ring") => vector - a.counts.iter().min().copied().unwrap_or(0),
-        (Operation::ReduceScatterBlock, "circulant" | "ring") => others * a.bytes,
-        (Operation::Scan | Operation::Exscan, "pipeline") => vector * others.min(1),
-        (Operation::Exscan, "one-two-three") => u64::from(Prefix::one_two_three_rounds(a.size)) * vector,
-        (operation, _) if operation.reduces() => q * vector,
-        _ => return None,
-    })
+    u64::from(q(a.size)) * vector
+}
+
+fn others(a: &Arguments) -> u64 {
+    u64::from(ring_rounds(a.size))
+}
+
+/// All blocks once, and q−1 of them again.
+fn blocks_received(a: &Arguments) -> u64 {
+    let n = a.blocks.unwrap_or(1);
+    let block = Pieces::even(a.bytes, a.element, n).largest();
+    if a.size == 1 { 0 } else { (u64::from(n) - 1 + u64::from(q(a.size))) * block }
+}
+
+/// A piece of each other rank, to be folded, and folded.
+fn pieces_twice(a: &Arguments) -> u64 {
+    2 * others(a) * Pieces::even(a.bytes, a.element, a.size).largest()
+}
+
+fn pieces_once(a: &Arguments) -> u64 {
+    others(a) * a.bytes
 }
 
 pub(super) fn commutes(a: &Arguments, name: &str) -> Result<()> {

@@ -23,11 +23,6 @@ pub(super) const LINES: &[Algorithm] = &[line(
     },
 )
 .only(|a| commutes(a, NAME))
+.receives(|a| Reversed::most(&a.counts, a.element, a.blocks.unwrap_or(1)))
 .costs(folds::scatter_reversed)
 .ordered(order::PIECEWISE_BLOCKS)];
-
-/// What [`Algorithm::volume_of`] is here.
-pub(super) fn volume(line: &Algorithm, a: &super::Arguments) -> Option<u64> {
-    let ours = line.operation == Operation::ReduceScatter && line.name == NAME;
-    ours.then(|| Reversed::most(&a.counts, a.element, a.blocks.unwrap_or(1)))
-}
