@@ -13,7 +13,7 @@ use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
 use crate::transport::Posted;
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of one self-test put.
 const TEST: usize = 64;
@@ -159,7 +159,7 @@ impl Engine {
     fn exchange(&mut self, neighbours: &[u32], binding: &Binding, deadline: Duration) -> Result<()> {
         let n = neighbours.len();
         let mut put_to = vec![false; n];
-        let give_up = Instant::now() + deadline.min(crate::config::FOR_EVER);
+        let give_up = self.clock.now() + deadline.min(crate::config::FOR_EVER);
         loop {
             let events = self.progress()?;
             let mut complete = true;
@@ -178,17 +178,15 @@ impl Engine {
             if self.core.failure.is_some() {
                 return Err(self.fail_as_told());
             }
-            let now = Instant::now();
+            let now = self.clock.now();
             if now > give_up {
                 return Err(self.start_timeout(neighbours, deadline));
             }
             if let Some(e) = self.check_liveness(now) {
                 return Err(e);
             }
-            if events == 0
-                && let Some(t) = &mut self.transport
-            {
-                t.idle(Duration::from_millis(1));
+            if events == 0 {
+                self.idle(Duration::from_millis(1));
             }
         }
     }

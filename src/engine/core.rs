@@ -10,13 +10,13 @@ use super::message::{
 };
 use super::small::Smalls;
 use super::task::Task;
+use super::time::Since;
 use super::{FINALIZE, Group, Setup};
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Sink, Taking};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Weak;
-use std::time::Instant;
 
 /// What was done so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +56,7 @@ pub(crate) struct Core {
     pub(super) statuses: HashMap<u32, (u32, Status)>,
     /// The newest round of questions, since when it runs, and the one whose answers we want.
     pub(super) query_round: u32,
-    pub(super) queried_at: Option<Instant>,
+    pub(super) queried: Option<Since>,
     pub(super) asked_round: u32,
     /// The error that ended the world, and the abort to relay.
     pub(super) failure: Option<Error>,
@@ -103,7 +103,7 @@ pub(super) struct Queued {
 pub(super) struct Suspect {
     /// [`NONE`] when the transport does not know.
     pub(super) rank: u32,
-    pub(super) since: Instant,
+    pub(super) since: Since,
     pub(super) why: String,
     /// Its process ended, as others than the transport say.
     pub(super) ended: bool,
@@ -156,7 +156,7 @@ impl Core {
             status: Status::default(),
             statuses: HashMap::new(),
             query_round: 0,
-            queried_at: None,
+            queried: None,
             asked_round: 0,
             failure: None,
             relay: None,
@@ -455,7 +455,7 @@ impl Core {
         match *message {
             Message::Query { round, .. } if round > self.query_round => {
                 self.query_round = round;
-                self.queried_at = Some(Instant::now());
+                self.queried = Some(Since::default());
                 self.flood(message, from);
                 let mine = Message::Status { origin: self.setup.rank, round, status: self.status };
                 self.flood(&mine, NONE);
@@ -573,8 +573,8 @@ impl Sink for Core {
         let rank = peer.unwrap_or(NONE);
         match &mut self.suspect {
             None => {
-                self.suspect =
-                    Some(Suspect { rank, since: Instant::now(), why: why.to_owned(), ended: false });
+                let since = Since::default();
+                self.suspect = Some(Suspect { rank, since, why: why.to_owned(), ended: false });
             }
             Some(s) if s.rank == NONE && rank != NONE => {
                 s.rank = rank;

@@ -6,6 +6,7 @@
 
 use super::core::Core;
 use super::message::{CallId, Message, TEXT_MAX};
+use super::time::Since;
 use crate::error::{Error, ErrorKind};
 use crate::ops::{Element, Reducer};
 use std::fmt::{Debug, Display};
@@ -91,7 +92,7 @@ fn differences(first: &str, second: &str) -> String {
 /// A call of ours and of another rank that do not match, until we know why.
 #[derive(Debug)]
 pub(super) struct Dispute {
-    since: Instant,
+    since: Since,
     error: Error,
 }
 
@@ -116,7 +117,7 @@ impl Core {
             self.broken = Some(error);
             return;
         }
-        self.dispute = Some(Dispute { since: Instant::now(), error });
+        self.dispute = Some(Dispute { since: Since::default(), error });
         match self.description(call) {
             Some(text) if !self.is_in_small(call) => {
                 self.queue(from, Message::Differ { call, code: mine, text })
@@ -186,8 +187,8 @@ impl Core {
     }
 
     /// Raises a disagreement whose other side has not answered.
-    pub(super) fn raise_disputes(&mut self) {
-        if self.dispute.as_ref().is_some_and(|d| d.since.elapsed() > PATIENCE) {
+    pub(super) fn raise_disputes(&mut self, now: Instant) {
+        if self.dispute.as_mut().is_some_and(|d| d.since.lasts(now) > PATIENCE) {
             self.broken = self.broken.take().or(self.dispute.take().map(|d| d.error));
         }
     }

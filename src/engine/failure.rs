@@ -3,14 +3,11 @@
 use super::Engine;
 use super::core::Suspect;
 use super::message::{CallId, HELP, Message, NONE, kind_code};
+use super::time::{Linger, Since};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// How long a rank that is about to close goes on talking, so that the others learn why.
-const LINGER: Duration = Duration::from_millis(400);
-/// After the last message went out, how long the provider gets to move it.
-const SETTLE: Duration = Duration::from_millis(30);
 /// A peer that is lost for us may only have closed because of an error elsewhere: the news of that is
 /// given this long to come before we name the peer.
 const SUSPICION: Duration = Duration::from_millis(600);
@@ -87,9 +84,8 @@ impl Engine {
 
     /// Goes on talking for a moment; trouble is ignored, we are leaving.
     fn linger(&mut self) {
-        let start = Instant::now();
-        let mut empty_since = None;
-        while start.elapsed() < LINGER {
+        let mut linger = Linger::new(self.clock.now());
+        loop {
             let Some(transport) = &mut self.transport else { return };
             if transport.poll(&mut self.core).is_err() {
                 return;
@@ -97,15 +93,10 @@ impl Engine {
             self.core.broken = None;
             // What cannot be sent is dropped, and must not keep the rest back.
             let _ = self.flush();
-            if self.core.outbox.is_empty() {
-                let since = *empty_since.get_or_insert_with(Instant::now);
-                if since.elapsed() > SETTLE {
-                    return;
-                }
+            if linger.is_over(self.clock.now(), !self.core.outbox.is_empty()) {
+                return;
             }
-            if let Some(t) = &mut self.transport {
-                t.idle(Duration::from_millis(1));
-            }
+            self.idle(Duration::from_millis(1));
         }
     }
 
@@ -122,12 +113,12 @@ impl Engine {
             // The first that ended stays the one to blame, and the time runs on: this news comes again and again.
             let known = self.core.suspect.as_ref();
             if known.is_none_or(|s| !s.ended) {
-                let since = known.map_or(now, |s| s.since);
+                let since = known.map_or(Since::default(), |s| s.since);
                 self.core.suspect = Some(Suspect { rank, since, why: how, ended: true });
             }
         }
-        let suspect = self.core.suspect.as_ref()?;
-        if now.duration_since(suspect.since) < SUSPICION {
+        let suspect = self.core.suspect.as_mut()?;
+        if suspect.since.lasts(now) < SUSPICION {
             return None;
         }
         let Suspect { rank, why, .. } = suspect.clone();
@@ -140,9 +131,9 @@ impl Engine {
     }
 
     /// Asks every rank what it is doing.
-    pub(super) fn ask_everybody(&mut self) {
+    pub(super) fn ask_everybody(&mut self, now: Instant) {
         // Who waits, waits mostly for the same as others: one question among thousands of ranks is enough.
-        if self.core.queried_at.is_none_or(|at| at.elapsed() > FRESH) {
+        if self.core.queried.as_mut().is_none_or(|since| since.lasts(now) > FRESH) {
             let (origin, round) = (self.core.setup.rank, self.core.query_round.saturating_add(1));
             self.core.gossip(origin, &Message::Query { origin, round });
         }

@@ -25,6 +25,7 @@ mod taking;
 mod task;
 #[cfg(test)]
 mod tests;
+mod time;
 mod waiting;
 
 pub(crate) use beat::Beat;
@@ -43,7 +44,7 @@ pub(crate) use waiting::Waiting;
 
 use crate::buffer::{Binding, ForkMark, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::{Borrow, Limits, MESSAGE_MAX, Posted, Sink, Transport};
+use crate::transport::{Borrow, Clock, Limits, MESSAGE_MAX, Posted, Sink, Transport};
 use message::{Message, NONE};
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -123,6 +124,8 @@ pub(crate) struct Engine {
     scratch: Box<[u8; MESSAGE_MAX]>,
     /// Nap in long waits; not for who wants to spin.
     pub(crate) naps: bool,
+    /// The time is read, and rests are taken, by this alone.
+    clock: Clock,
     /// Since when nothing has moved.
     quiet: Option<Instant>,
     /// Several threads use this engine.
@@ -140,13 +143,6 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Naps are not shorter, as falling asleep and waking up take 50 µs and more: waits below 50 ms have none.
-const SHORTEST_NAP: Duration = Duration::from_micros(500);
-/// Nor longer.
-const LONGEST_NAP: Duration = Duration::from_millis(1);
-/// Sleeping in the transport takes no longer, where an event ends it and where not only that can be waited for.
-const LONG_REST: Duration = Duration::from_millis(4);
-const SHORT_REST: Duration = Duration::from_millis(1);
 /// The code of the last call of all, which is no operation.
 pub(crate) const FINALIZE: u8 = u8::MAX;
 
@@ -162,6 +158,7 @@ impl Engine {
     /// An engine on `transport`; `None` for a world of one rank.
     pub(crate) fn new(setup: Setup, transport: Option<Box<dyn Transport>>) -> Self {
         let limits = transport.as_ref().map(|t| t.limits().clone());
+        let clock = transport.as_ref().map_or_else(Clock::default, |t| t.clock());
         Self {
             transport,
             limits,
@@ -174,6 +171,7 @@ impl Engine {
             lazy: false,
             scratch: Box::new([0; MESSAGE_MAX]),
             naps: false,
+            clock,
             quiet: None,
             crowded: false,
             unclosed: false,
@@ -313,8 +311,10 @@ impl Engine {
         let open = |core: &Core| core.task_ref(slot).is_none_or(Task::all_open);
         if !open(&self.core) {
             self.healthy()?;
-            if !self.step(waiting)? && !open(&self.core) {
-                self.rest();
+            if let Some(rest) = self.step(waiting)?
+                && !open(&self.core)
+            {
+                self.rest(rest);
             }
             if !open(&self.core) {
                 return Ok(None);
@@ -335,7 +335,7 @@ impl Engine {
     /// As [`Engine::turn`].
     pub(crate) fn test(&mut self, slot: u8, waiting: &mut Waiting) -> Result<bool> {
         self.healthy()?;
-        if !self.core.finished(slot) && self.step(waiting)? {
+        if !self.core.finished(slot) && self.step(waiting)?.is_none() {
             waiting.begin_anew();
         }
         Ok(self.core.finished(slot))
@@ -351,8 +351,10 @@ impl Engine {
             return Ok(true);
         }
         self.healthy()?;
-        if !self.step(waiting)? && !self.core.finished(slot) {
-            self.rest();
+        if let Some(rest) = self.step(waiting)?
+            && !self.core.finished(slot)
+        {
+            self.rest(rest);
         }
         Ok(self.core.finished(slot))
     }
@@ -381,33 +383,6 @@ impl Engine {
         Ok(true)
     }
 
-    /// Nothing moved: lets other processes run. After a while it sleeps, a hundredth of what was waited already.
-    fn rest(&mut self) {
-        let nap = self.quiet.filter(|_| self.naps).map_or(Duration::ZERO, |since| since.elapsed() / 100);
-        if self.lazy {
-            std::thread::sleep(Duration::from_millis(1));
-        } else if nap >= SHORTEST_NAP {
-            std::thread::sleep(nap.min(LONGEST_NAP));
-        } else if let Some(t) = &mut self.transport {
-            // What a transport has refused, or other threads want, is no event to wake up for.
-            let pending = self.crowded || self.core.refused || !self.core.outbox.is_empty();
-            t.idle(if pending { SHORT_REST } else { LONG_REST });
-        }
-    }
-
-    /// Progresses until `done` says so.
-    ///
-    /// # Errors
-    /// As [`Engine::turn`].
-    fn wait_for(&mut self, waiting: &mut Waiting, done: &mut dyn FnMut(&Core) -> bool) -> Result<()> {
-        while !done(&self.core) {
-            if !self.step(waiting)? && !done(&self.core) {
-                self.rest();
-            }
-        }
-        Ok(())
-    }
-
     /// Moves everything on that can move; returns how much did. That puts of ours have left does not count: whoever waits
     /// looks for that by itself, and can rest at once.
     ///
@@ -419,7 +394,9 @@ impl Engine {
         };
         let events = transport.poll(&mut self.core)?;
         let events = events - std::mem::take(&mut self.core.puts_left).min(events);
-        self.core.raise_disputes();
+        if self.core.dispute.is_some() {
+            self.core.raise_disputes(self.clock.now());
+        }
         if let Some(e) = self.core.broken.take() {
             return Err(e);
         }
@@ -508,7 +485,7 @@ impl Engine {
         if let Some(t) = &mut self.transport {
             let _ = t.poll(&mut self.core);
         }
-        std::thread::sleep(Duration::from_micros(200));
+        self.clock.sleep(Duration::from_micros(200));
     }
 
     /// Closes the endpoint in peace.

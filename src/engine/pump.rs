@@ -31,7 +31,7 @@ impl Engine {
         for peer in &mut task.peers {
             peer.stalled = false;
         }
-        let ordered = task.keeps_order();
+        let ordered = task.keeps_order(self.core.setup.flow.patience, &self.clock);
         loop {
             while let Some(Reverse(op)) = task.local.pop() {
                 self.run_local(slot, task, op)?;

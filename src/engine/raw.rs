@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
 use crate::transport::Posted;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Who measures with whom, as one of them sees it.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl Engine {
         let (peer, grant, binding, block) = self.raw_open(arena, pair, bytes, deadline)?;
         let mut times = Vec::with_capacity(reps);
         for _ in 0..reps {
-            let start = Instant::now();
+            let start = self.clock.now();
             if pair.leads {
                 self.raw_put(peer, grant, &binding, bytes, deadline)?;
                 self.raw_wait(bytes, deadline)?;
@@ -44,7 +44,7 @@ impl Engine {
                 self.raw_wait(bytes, deadline)?;
                 self.raw_put(peer, grant, &binding, bytes, deadline)?;
             }
-            times.push(start.elapsed() / 2);
+            times.push(self.clock.now().duration_since(start) / 2);
         }
         self.raw_drain(deadline)?;
         drop(block);
@@ -67,11 +67,13 @@ impl Engine {
         let mut best = Duration::MAX;
         for _ in 0..8 {
             if pair.leads {
-                let start = Instant::now();
+                let start = self.clock.now();
                 for _ in 0..count {
                     self.raw_put(peer, grant, &binding, SMALL, deadline)?;
                 }
-                best = best.min(start.elapsed() / u32::try_from(count.max(1)).unwrap_or(u32::MAX));
+                best = best.min(
+                    self.clock.now().duration_since(start) / u32::try_from(count.max(1)).unwrap_or(u32::MAX),
+                );
                 // One put back says that all have arrived.
                 self.raw_wait(SMALL, deadline)?;
             } else {
@@ -125,7 +127,7 @@ impl Engine {
     ) -> Result<()> {
         let pieces = self.raw_pieces(bytes);
         let step = (bytes as u64).div_ceil(pieces);
-        let give_up = Instant::now() + deadline.min(crate::config::FOR_EVER);
+        let give_up = self.clock.now() + deadline.min(crate::config::FOR_EVER);
         for i in 0..pieces {
             let offset = i * step;
             let len = step.min(bytes as u64 - offset);
@@ -140,7 +142,7 @@ impl Engine {
                     break;
                 }
                 self.progress()?;
-                if Instant::now() > give_up {
+                if self.clock.now() > give_up {
                     let e =
                         Error::new(ErrorKind::Timeout, "the wire takes no raw put").with_peer(peer as usize);
                     return Err(self.fail(e));

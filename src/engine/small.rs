@@ -126,8 +126,8 @@ impl Engine {
     pub(crate) fn await_peer(&mut self, waiting: &mut Waiting, peer: u32) -> Result<()> {
         self.healthy()?;
         waiting.peer = Some(peer);
-        if !self.step(waiting)? {
-            self.rest();
+        if let Some(rest) = self.step(waiting)? {
+            self.rest(rest);
         }
         Ok(())
     }

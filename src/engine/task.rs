@@ -8,11 +8,13 @@ use crate::plan::lower::{OpKind, Program};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use super::dispute::Describe;
 use super::flow::{Flow, Pace};
 use super::message::CallId;
+use super::time::Since;
+use crate::transport::Clock;
 
 /// What is known of one peer during one run.
 #[derive(Clone, Debug)]
@@ -82,8 +84,8 @@ pub(crate) struct Task {
     pub puts: u64,
     pub volume: u64,
     pub(super) pace: Pace,
-    /// Until then puts wait for those before them; `None`: they do not.
-    pub ordered: Option<Instant>,
+    /// Since when puts wait for those before them; `None`: they do not.
+    pub(super) ordered: Option<Since>,
 }
 
 impl Task {
@@ -171,7 +173,7 @@ impl Task {
     /// Ready to run from the start, with new memory and a new name.
     pub(crate) fn reset(&mut self, meta: Meta, binding: Binding, flow: &Flow) {
         self.rest(meta, binding);
-        self.ordered = (self.volume > flow.window / 4).then(|| Instant::now() + flow.patience);
+        self.ordered = (self.volume > flow.window / 4).then(Since::default);
         self.arrivals_left = self.program.arrivals;
         self.pace.reset(flow, self.reducer.is_some(), self.volume / self.puts.max(1));
         self.ops_left = self.program.ops.len();
@@ -253,12 +255,14 @@ impl Task {
     }
 
     /// Whether puts still wait for those before them, whose targets have not entered.
-    pub(crate) fn keeps_order(&mut self) -> bool {
-        let Some(until) = self.ordered else { return false };
-        if self.all_open() || Instant::now() >= until {
+    pub(super) fn keeps_order(&mut self, patience: Duration, clock: &Clock) -> bool {
+        let Some(mut since) = self.ordered else { return false };
+        if self.all_open() || since.lasts(clock.now()) >= patience {
             self.ordered = None;
+            return false;
         }
-        self.ordered.is_some()
+        self.ordered = Some(since);
+        true
     }
 
     /// Whether everybody that we put to has opened.

@@ -4,8 +4,10 @@
 //! passes where one is set. Meanwhile it tells the rank that it waits for, asks all ranks what they do (which also finds calls
 //! that do not match), and says on stderr for which ranks it waits.
 
+use super::core::Core;
 use super::message::{CallId, Mark, Message, Status};
 use super::task::Task;
+use super::time::Alarms;
 use super::{Engine, Meta, ProcessState};
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
@@ -14,14 +16,13 @@ use tracing::level_filters::LevelFilter;
 
 /// How often the slow checks (processes, launcher) are made while waiting.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
-/// After so long a rank that waits for another tells it so, for the first time; then at intervals. The other one compares the
-/// call with its own.
-const TELL_AFTER: Duration = Duration::from_millis(200);
-const TELL_EVERY: Duration = Duration::from_secs(5);
-/// After so long all ranks are asked what they do: ranks whose calls do not match may all be waiting.
-const ASK_AFTER: Duration = Duration::from_secs(10);
-/// Answers get so much time before they are needed.
-const ANSWERS: Duration = Duration::from_secs(1);
+/// Naps are not shorter, as falling asleep and waking up take 50 µs and more: waits below 50 ms have none.
+const SHORTEST_NAP: Duration = Duration::from_micros(500);
+/// Nor longer.
+pub(super) const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// Sleeping in the transport takes no longer, where an event ends it and where not only that can be waited for.
+pub(super) const LONG_REST: Duration = Duration::from_millis(4);
+const SHORT_REST: Duration = Duration::from_millis(1);
 /// How many different states of ranks a message lists.
 const STATES: usize = 8;
 
@@ -34,26 +35,27 @@ pub(crate) struct Waiting {
     pub(super) peer: Option<u32>,
     polls: u32,
     /// Made when nothing moved for the first time: a call that need not wait needs no clock.
-    clock: Option<Clock>,
+    looks: Option<Looks>,
 }
 
+/// When a wait next looks at what is due.
 #[derive(Clone, Copy, Debug)]
-struct Clock {
-    since: Instant,
-    next_check: Instant,
-    /// When to tell the rank that we wait for.
-    tell_at: Instant,
-    /// When to ask all.
-    ask_at: Instant,
-    /// When to say for which ranks we wait.
-    warn_at: Instant,
-    give_up: Instant,
+struct Looks {
+    check_at: Instant,
+    alarms: Alarms,
+}
+
+/// Nothing moved, for as long as `quiet` says. Whoever waits may rest, but not longer than `longest`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    pub(super) longest: Duration,
+    pub(super) quiet: Duration,
 }
 
 impl Waiting {
     /// A wait for the operation `what` (the default: for something else).
     pub(crate) fn new(what: Meta, deadline: Duration) -> Self {
-        Self { what, deadline: deadline.min(FOR_EVER), peer: None, polls: 0, clock: None }
+        Self { what, deadline: deadline.min(FOR_EVER), peer: None, polls: 0, looks: None }
     }
 
     /// How often it was looked at.
@@ -63,7 +65,7 @@ impl Waiting {
 
     /// Something moved: the deadline begins anew.
     pub(super) fn begin_anew(&mut self) {
-        self.clock = None;
+        self.looks = None;
     }
 
     fn named(&self, e: Error) -> Error {
@@ -74,44 +76,9 @@ impl Waiting {
     }
 }
 
-impl Clock {
-    fn new(now: Instant, deadline: Duration, warn_after: Duration) -> Self {
-        let mut clock = Self {
-            since: now,
-            next_check: now + LIVENESS_EVERY,
-            tell_at: now + (deadline / 8).min(TELL_AFTER),
-            ask_at: now + ASK_AFTER,
-            warn_at: now + warn_after,
-            give_up: now + deadline,
-        };
-        clock.ask_at = clock.ask_at.min(clock.next_use());
-        clock
-    }
-
-    /// When to ask, for answers to be there when they are next needed.
-    fn next_use(&self) -> Instant {
-        let before = |at: Instant| at - (at.duration_since(self.since) / 4).min(ANSWERS);
-        before(self.warn_at).min(before(self.give_up))
-    }
-
-    /// All were asked now: what is said of their answers waits for these.
-    fn asked(&mut self, now: Instant, deadline: Duration) {
-        let soonest = now + (deadline / 4).min(ANSWERS);
-        self.warn_at = self.warn_at.max(soonest);
-        self.give_up = self.give_up.max(soonest);
-        let used_soon = self.warn_at.min(self.give_up) <= now + 2 * ANSWERS;
-        self.ask_at = if used_soon { now + FOR_EVER } else { self.next_use() };
-    }
-
-    fn warned(&mut self, now: Instant, warn_after: Duration) {
-        self.warn_at = now + warn_after;
-        self.ask_at = self.next_use().max(now);
-    }
-}
-
 impl Engine {
-    /// Progresses once and, when nothing moved, looks whether to go on waiting. Says whether anything moved.
-    pub(super) fn step(&mut self, waiting: &mut Waiting) -> Result<bool> {
+    /// Progresses once and, when nothing moved, looks whether to go on waiting; says how to rest then.
+    pub(super) fn step(&mut self, waiting: &mut Waiting) -> Result<Option<Rest>> {
         let _inside = self.beat.enter();
         let moved = match self.progress() {
             Ok(moved) => moved > 0,
@@ -126,44 +93,90 @@ impl Engine {
         waiting.polls = waiting.polls.wrapping_add(1);
         // A stream of events must not outrun the deadline, but each need not cost a look at the clock.
         if moved && !waiting.polls.is_multiple_of(256) {
-            return Ok(true);
+            return Ok(None);
         }
-        let now = Instant::now();
-        if !moved {
-            self.quiet.get_or_insert(now);
+        let now = self.clock.now();
+        let next = self.look(waiting, now)?;
+        if moved {
+            return Ok(None);
         }
-        self.look_at_clock(waiting, now)?;
-        Ok(moved)
+        let quiet = now.duration_since(*self.quiet.get_or_insert(now));
+        Ok(Some(Rest { longest: next.duration_since(now), quiet }))
     }
 
-    /// Does what is due by now.
-    fn look_at_clock(&mut self, waiting: &mut Waiting, now: Instant) -> Result<()> {
+    /// Does what is due by now. Returns when to look again, at the latest.
+    fn look(&mut self, waiting: &mut Waiting, now: Instant) -> Result<Instant> {
         let (deadline, warn_after) = (waiting.deadline, self.core.setup.warn_after);
-        let mut clock = *waiting.clock.get_or_insert_with(|| Clock::new(now, deadline, warn_after));
-        if now < clock.next_check {
-            return Ok(());
+        let begin =
+            || Looks { check_at: now + LIVENESS_EVERY, alarms: Alarms::new(now, deadline, warn_after) };
+        let looks = waiting.looks.get_or_insert_with(begin);
+        if now < looks.check_at && now < looks.alarms.next() {
+            return Ok(looks.alarms.next());
         }
-        clock.next_check = now + LIVENESS_EVERY;
+        looks.check_at = now + LIVENESS_EVERY;
+        if let Some(since) = &mut self.core.queried {
+            // Also where others ask: from here on the answers grow old.
+            since.lasts(now);
+        }
+        let (due, next) = (looks.alarms.due(now), looks.alarms.next());
         if let Some(e) = self.check_liveness(now) {
             return Err(self.fail(waiting.named(e)));
         }
-        if now >= clock.tell_at {
-            clock.tell_at = now + TELL_EVERY;
+        if due.tell {
             self.tell_awaited(waiting);
         }
-        if now >= clock.ask_at {
-            self.ask_everybody();
-            clock.asked(now, deadline);
+        if due.ask {
+            self.ask_everybody(now);
         }
-        if now >= clock.give_up {
+        if due.give_up {
             let e = self.timed_out(waiting);
             return Err(self.fail(waiting.named(e)));
         }
-        if now >= clock.warn_at {
-            self.warn(waiting, now.duration_since(clock.since));
-            clock.warned(now, warn_after);
+        if let Some(since) = due.warn {
+            self.warn(waiting, since);
         }
-        waiting.clock = Some(clock);
+        Ok(next)
+    }
+
+    /// Nothing moved: lets other processes run. After a while it sleeps, a hundredth of what was waited already.
+    pub(super) fn rest(&mut self, Rest { longest, quiet }: Rest) {
+        let nap = if self.naps { quiet / 100 } else { Duration::ZERO };
+        if self.lazy {
+            self.clock.sleep(Duration::from_millis(1));
+        } else if nap >= SHORTEST_NAP {
+            self.clock.sleep(nap.min(LONGEST_NAP));
+        } else {
+            // What a transport has refused, or other threads want, is no event to wake up for.
+            let pending = self.crowded || self.core.refused || !self.core.outbox.is_empty();
+            self.idle(longest.min(if pending { SHORT_REST } else { LONG_REST }));
+        }
+    }
+
+    /// Gives the processor away, for at most `longest`.
+    pub(super) fn idle(&mut self, longest: Duration) {
+        if self.clock.is_virtual() {
+            self.clock.sleep(longest);
+        } else if let Some(t) = &mut self.transport {
+            t.idle(longest);
+        }
+    }
+
+    /// Progresses until `done` says so.
+    ///
+    /// # Errors
+    /// As [`Engine::turn`].
+    pub(super) fn wait_for(
+        &mut self,
+        waiting: &mut Waiting,
+        done: &mut dyn FnMut(&Core) -> bool,
+    ) -> Result<()> {
+        while !done(&self.core) {
+            if let Some(rest) = self.step(waiting)?
+                && !done(&self.core)
+            {
+                self.rest(rest);
+            }
+        }
         Ok(())
     }
 
@@ -342,45 +355,5 @@ fn ranks(list: &[u32]) -> String {
             let more = if list.len() > 8 { format!(", … ({} in all)", list.len()) } else { String::new() };
             format!("ranks {}{more}", shown.join(", "))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a wait does, by the tenth of a second: (asks, warns, gives up).
-    fn schedule(deadline: Duration, warn_after: Duration, tenths: u32) -> (Vec<u32>, Vec<u32>, Option<u32>) {
-        let start = Instant::now();
-        let mut clock = Clock::new(start, deadline, warn_after);
-        let (mut asks, mut warns) = (Vec::new(), Vec::new());
-        for tenth in 0..tenths {
-            let now = start + Duration::from_millis(100) * tenth;
-            if now >= clock.ask_at {
-                asks.push(tenth);
-                clock.asked(now, deadline);
-            }
-            if now >= clock.give_up {
-                return (asks, warns, Some(tenth));
-            }
-            if now >= clock.warn_at {
-                warns.push(tenth);
-                clock.warned(now, warn_after);
-            }
-        }
-        (asks, warns, None)
-    }
-
-    #[test]
-    fn answers_are_there_when_they_are_needed() {
-        let seconds = Duration::from_secs;
-        // No deadline: a question after 10 s, then one before each warning.
-        assert_eq!(schedule(FOR_EVER, seconds(60), 1300), (vec![100, 590, 1190], vec![600, 1200], None));
-        assert_eq!(schedule(FOR_EVER, FOR_EVER, 1300), (vec![100], vec![], None));
-        assert_eq!(schedule(seconds(4), seconds(60), 1300), (vec![30], vec![], Some(40)));
-        assert_eq!(schedule(seconds(1), FOR_EVER, 1300), (vec![8], vec![], Some(11)));
-        assert_eq!(schedule(seconds(61), seconds(60), 1300), (vec![100, 590, 601], vec![600], Some(611)));
-        let (_, warns, _) = schedule(FOR_EVER, seconds(1), 100);
-        assert!(warns.len() > 4, "{warns:?}");
     }
 }

@@ -5,12 +5,15 @@
 //! contiguous target, its notify word has 32 bits, and a single put may be no longer than
 //! [`Limits::max_put`]. Arrivals are counted, never ordered.
 
+mod clock;
 pub mod fabric;
 pub(crate) mod node;
 pub mod rails;
 pub mod route;
 pub mod shm;
 pub mod sim;
+
+pub use clock::Clock;
 
 use crate::error::Result;
 use std::collections::hash_map::RandomState;
@@ -276,6 +279,11 @@ pub unsafe trait Transport: Send {
 
     /// Called when [`Transport::poll`] found nothing: gives the processor away, for at most `longest`.
     fn idle(&mut self, longest: Duration);
+
+    /// The time by which the engine on this endpoint goes.
+    fn clock(&self) -> Clock {
+        Clock::default()
+    }
 
     /// Boards with ranks of our node, where there are such.
     fn boards(&mut self) -> Option<&mut shm::Boards> {

@@ -3,7 +3,7 @@
 //! bounds, gather lists) it enforces.
 
 use super::{
-    Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, random,
+    Access, Borrow, Clock, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, random,
 };
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -35,6 +35,8 @@ pub struct Faults {
     pub lockable: usize,
     /// Endpoints cannot promise that they are closed.
     pub unclosable: bool,
+    /// The ranks go by a [virtual time](Clock::group): each is one thread, which sleeps by [`Net::sleep`].
+    pub virtual_time: bool,
 }
 
 impl Default for Faults {
@@ -51,6 +53,7 @@ impl Default for Faults {
             deaths_refuse: false,
             lockable: usize::MAX,
             unclosable: false,
+            virtual_time: false,
         }
     }
 }
@@ -72,6 +75,7 @@ struct Mailbox {
 #[derive(Debug)]
 pub struct Net {
     boxes: Vec<Mutex<Mailbox>>,
+    clocks: Vec<Clock>,
     faults: Faults,
 }
 
@@ -82,7 +86,9 @@ fn lock(mailbox: &Mutex<Mailbox>) -> MutexGuard<'_, Mailbox> {
 
 /// One endpoint per rank.
 pub fn group(size: usize, faults: &Faults) -> Vec<Sim> {
-    let net = Arc::new(Net { boxes: (0..size).map(|_| Mutex::default()).collect(), faults: faults.clone() });
+    let clocks = if faults.virtual_time { Clock::group(size) } else { vec![Clock::default(); size] };
+    let boxes = (0..size).map(|_| Mutex::default()).collect();
+    let net = Arc::new(Net { boxes, clocks, faults: faults.clone() });
     (0..size).map(|rank| Sim::new(&net, rank)).collect()
 }
 
@@ -93,7 +99,13 @@ impl Net {
             let mut mailbox = lock(mailbox);
             mailbox.dead = true;
             mailbox.queue.clear();
+            self.clocks[rank].leave();
         }
+    }
+
+    /// What `rank` does while it is in no call, for so long.
+    pub fn sleep(&self, rank: usize, length: Duration) {
+        self.clocks.get(rank).unwrap_or(&Clock::default()).sleep(length);
     }
 }
 
@@ -344,6 +356,10 @@ unsafe impl Transport for Sim {
 
     fn idle(&mut self, _longest: Duration) {
         std::thread::yield_now();
+    }
+
+    fn clock(&self) -> Clock {
+        self.net.clocks[self.rank].clone()
     }
 
     fn close(&mut self) -> Result<()> {

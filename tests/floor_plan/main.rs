@@ -268,6 +268,30 @@ fn no_file_names_a_machine() {
     nothing(&wrong);
 }
 
+/// The lines of `source`, up to its tests, that read the system's clock or sleep by it.
+fn reads_the_time(name: &str, source: &str) -> Vec<String> {
+    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or(source);
+    let reads =
+        |line: &&str| ["Instant::now", ".elapsed()", "thread::sleep"].iter().any(|r| line.contains(r));
+    code.lines()
+        .filter(reads)
+        .map(|line| format!("{name}: use the engine's clock: {}", line.trim()))
+        .collect()
+}
+
+#[test]
+fn the_engine_has_no_time_but_its_clocks() {
+    let files = rust_files("src/engine");
+    assert!(files.len() > 10, "found only {} source files", files.len());
+    nothing(
+        &files
+            .iter()
+            .flat_map(|f| reads_the_time(&shown(f), &std::fs::read_to_string(f).unwrap()))
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(reads_the_time("x", "let end = Instant::now() + LONG;\nself.clock.now()").len(), 1);
+}
+
 /// What users reach of `transport::shm`: its protocols are kept by this crate alone, so nothing of them is public.
 const SHM_PUBLIC: &[&str] = &[
     "src/transport/shm/board.rs: pub struct Boards {",

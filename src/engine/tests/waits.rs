@@ -1,0 +1,173 @@
+//! Waits that nothing ends but the time: deadlines, questions, suspicion, lingering. The time is virtual.
+
+use super::*;
+use crate::engine::waiting::{LONG_REST, LONGEST_NAP};
+use crate::plan::barrier::dissemination::Barrier;
+
+/// Not that which counts as completed from the start.
+const CALL: u32 = 7;
+const SECOND: Duration = Duration::from_secs(1);
+/// How long an engine goes on talking when all its messages have left.
+const TALKS: Duration = Duration::from_millis(31);
+/// As long as a wait rests, and as processes are not looked at.
+const COARSE: Duration = Duration::from_millis(20);
+
+/// More turns than any wait here takes.
+const MANY: u32 = 100_000;
+
+/// A rank in a barrier.
+struct Waits {
+    engine: Engine,
+    slot: u8,
+    waiting: Waiting,
+    begun: Instant,
+    _memory: (Arena, Vec<Block>),
+}
+
+impl Waits {
+    fn new(mut engine: Engine, deadline: Duration) -> Self {
+        let (size, arena) = (engine.size(), Arena::default());
+        let (t, binding, blocks) = task(&mut engine, &arena, &Barrier::new(size).unwrap(), 0);
+        let slot = engine.start(t, meta(CALL), binding).unwrap();
+        let begun = engine.clock.now();
+        Self { engine, slot, waiting: Waiting::new(meta(CALL), deadline), begun, _memory: (arena, blocks) }
+    }
+
+    fn so_far(&self) -> Duration {
+        self.engine.clock.now() - self.begun
+    }
+
+    fn turn(&mut self) -> Result<bool> {
+        self.engine.turn(self.slot, &mut self.waiting)
+    }
+
+    /// Waits on until `end` since the begin, in vain.
+    fn until(&mut self, end: Duration) {
+        while self.so_far() < end {
+            assert!(!self.turn().unwrap(), "the others have not come");
+            assert!(self.waiting.turns() < MANY, "the time stands still");
+        }
+    }
+
+    /// The error that ends the wait, and after what time.
+    fn ends(&mut self) -> (Error, Duration) {
+        loop {
+            if let Err(e) = self.turn() {
+                return (e, self.so_far());
+            }
+            assert!(self.waiting.turns() < MANY, "it does not end");
+        }
+    }
+}
+
+/// The first of two ranks waits, the other one does nothing.
+fn alone(deadline: Duration) -> (Waits, Engine) {
+    let mut two = engines(2, 1000, Borrow::Direct);
+    let other = two.remove(1);
+    (Waits::new(two.remove(0), deadline), other)
+}
+
+#[test]
+fn a_deadline_passes_to_the_nanosecond() {
+    for deadline in [Duration::ZERO, Duration::from_nanos(10_000_001), SECOND / 3, 20 * SECOND] {
+        let (mut waits, _other) = alone(deadline);
+        let (e, after) = waits.ends();
+        assert_eq!(e.kind(), ErrorKind::Timeout, "{e}");
+        assert_eq!(after, deadline + TALKS, "{e}");
+    }
+}
+
+/// All ask after 10 s: one question is enough for all. Then one before each warning.
+#[test]
+fn questions_are_asked_once_for_all_and_before_they_are_needed() {
+    let mut world = engines(4, 1000, Borrow::Direct);
+    world.iter_mut().for_each(|engine| engine.core.setup.warn_after = 30 * SECOND);
+    let _late = world.pop();
+    let mut all: Vec<_> = world.into_iter().map(|engine| Waits::new(engine, FOR_EVER)).collect();
+    let mut asked = Vec::new();
+    while all[0].so_far() < 65 * SECOND {
+        all.iter_mut().for_each(|waits| assert!(!waits.turn().unwrap()));
+        if all[0].engine.core.query_round as usize > asked.len() {
+            asked.push(all[0].so_far().as_secs_f64().round());
+        }
+    }
+    assert_eq!(asked, [10.0, 29.0, 59.0]);
+    let waiting = all[0].waiting;
+    let said = all[0].engine.warning(&waiting, 60 * SECOND).unwrap();
+    assert!(said.contains("rank 3 has not come to test #7 for 60 s"), "{said}");
+    assert_eq!(all[1].engine.warning(&waiting, 60 * SECOND), None, "rank 0 says it");
+}
+
+#[test]
+fn a_lost_rank_is_named_when_no_news_explains_it() {
+    let (mut waits, _other) = alone(FOR_EVER);
+    waits.until(SECOND);
+    waits.engine.core.lost(Some(1), "reset");
+    let (e, after) = waits.ends();
+    assert_eq!((e.kind(), e.peer()), (ErrorKind::PeerLost, Some(1)), "{e}");
+    let suspected = after - TALKS - SECOND;
+    let least = Duration::from_millis(600);
+    assert!(least <= suspected && suspected <= least + 2 * COARSE, "{suspected:?}");
+}
+
+/// Its connection breaks first, then another rank tells why.
+#[test]
+fn news_that_comes_in_time_is_the_reason() {
+    // Also of a connection that broke while this rank computed: the news may lie there unread as well.
+    for computes in [Duration::ZERO, 3600 * SECOND] {
+        let mut three = engines(3, 1000, Borrow::Direct);
+        let (mut teller, _lost) = (three.pop().unwrap(), three.pop());
+        let mut waits = Waits::new(three.remove(0), FOR_EVER);
+        waits.engine.core.lost(Some(1), "reset");
+        waits.engine.clock.sleep(computes);
+        waits.until(computes + SECOND / 2);
+        let abort = Message::Abort {
+            origin: 1,
+            culprit: NONE,
+            kind: message::kind_code(ErrorKind::Argument),
+            mark: Mark::default(),
+            round: NONE,
+            text: "root 9 is out of range".to_owned(),
+        };
+        teller.send(0, &abort).unwrap();
+        let (e, after) = waits.ends();
+        assert_eq!(e.kind(), ErrorKind::Argument, "after {computes:?}: {e}");
+        assert!(after - computes < SECOND / 2 + TALKS + COARSE, "{after:?}");
+    }
+}
+
+/// What two ranks called otherwise is compared in words; a rank that has no words for it does not answer.
+#[test]
+fn a_disagreement_is_raised_without_an_answer() {
+    let (mut waits, mut other) = alone(FOR_EVER);
+    waits.until(SECOND);
+    other.send(0, &Message::Late { call: meta(CALL).call, code: CODE, hash: 8 }).unwrap();
+    let (e, after) = waits.ends();
+    assert_eq!(e.kind(), ErrorKind::Mismatch, "{e}");
+    let patience = after - TALKS - SECOND;
+    assert!(SECOND <= patience && patience <= SECOND + COARSE, "{patience:?}");
+}
+
+/// Where all others have closed there is nothing to wait for; where messages cannot leave, not for long.
+#[test]
+fn an_engine_that_fails_talks_on_for_a_moment() {
+    let mut engine = engines(2, 1000, Borrow::Direct).remove(0);
+    let clock = engine.clock.clone();
+    let start = clock.now();
+    engine.fail(Error::new(ErrorKind::System, "the disk is full"));
+    assert_eq!(clock.now() - start, TALKS);
+}
+
+/// Short naps grow with the wait, where they are wanted.
+#[test]
+fn long_waits_nap() {
+    for naps in [false, true] {
+        let (mut waits, _other) = alone(FOR_EVER);
+        waits.engine.naps = naps;
+        waits.until(11 * SECOND);
+        let (before, turns) = (waits.so_far(), 10);
+        (0..turns).for_each(|_| assert!(!waits.turn().unwrap()));
+        let rest = if naps { LONGEST_NAP } else { LONG_REST };
+        assert_eq!(waits.so_far() - before, rest * turns, "naps: {naps}");
+    }
+}

@@ -1,0 +1,273 @@
+//! What is due when. No clock is read here: the time is handed in, and the next time of interest handed out.
+
+use crate::config::FOR_EVER;
+use std::time::{Duration, Instant};
+
+/// After so long a rank that waits for another tells it so, for the first time; then at intervals. The other one compares the
+/// call with its own.
+const TELL_AFTER: Duration = Duration::from_millis(200);
+const TELL_EVERY: Duration = Duration::from_secs(5);
+/// After so long all ranks are asked what they do: ranks whose calls do not match may all be waiting.
+const ASK_AFTER: Duration = Duration::from_secs(10);
+/// Answers get so much time before they are needed.
+const ANSWERS: Duration = Duration::from_secs(1);
+/// How long a rank that is about to close goes on talking, so that the others learn why.
+const LINGER: Duration = Duration::from_millis(400);
+/// After the last message went out, how long the provider gets to move it.
+const SETTLE: Duration = Duration::from_millis(30);
+
+/// How long something lasts. It begins when it is asked for the first time: what notes news reads no clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Since(Option<Instant>);
+
+impl Since {
+    pub(super) fn lasts(&mut self, now: Instant) -> Duration {
+        now.duration_since(*self.0.get_or_insert(now))
+    }
+}
+
+/// What a wait does besides progress, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alarms {
+    deadline: Duration,
+    warn_after: Duration,
+    since: Instant,
+    tell_at: Instant,
+    ask_at: Instant,
+    warn_at: Instant,
+    give_up: Instant,
+}
+
+/// What is due; in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Due {
+    /// To tell the rank that we wait for.
+    pub(super) tell: bool,
+    /// To ask all.
+    pub(super) ask: bool,
+    /// To end the wait.
+    pub(super) give_up: bool,
+    /// To say for which ranks we wait, and that for so long.
+    pub(super) warn: Option<Duration>,
+}
+
+impl Alarms {
+    /// Those of a wait that begins `now`.
+    pub(super) fn new(now: Instant, deadline: Duration, warn_after: Duration) -> Self {
+        let mut alarms = Self {
+            deadline,
+            warn_after,
+            since: now,
+            tell_at: now + (deadline / 8).min(TELL_AFTER),
+            ask_at: now + ASK_AFTER,
+            warn_at: now + warn_after,
+            give_up: now + deadline,
+        };
+        alarms.ask_at = alarms.ask_at.min(alarms.before_use());
+        alarms
+    }
+
+    /// When the next one is due.
+    pub(super) fn next(&self) -> Instant {
+        self.tell_at.min(self.ask_at).min(self.warn_at).min(self.give_up)
+    }
+
+    /// What is due by `now`. Time that was slept through is not made up for.
+    pub(super) fn due(&mut self, now: Instant) -> Due {
+        let mut due = Due { tell: now >= self.tell_at, ask: now >= self.ask_at, ..Due::default() };
+        if due.tell {
+            self.tell_at = now + TELL_EVERY;
+        }
+        if due.ask {
+            self.asked(now);
+        }
+        due.give_up = now >= self.give_up;
+        if now >= self.warn_at && !due.give_up {
+            due.warn = Some(now.duration_since(self.since));
+            self.warn_at = now + self.warn_after;
+            self.ask_at = self.before_use().max(now);
+        }
+        due
+    }
+
+    /// When to ask, for answers to be there when they are next needed.
+    fn before_use(&self) -> Instant {
+        let before = |at: Instant| at - (at.duration_since(self.since) / 4).min(ANSWERS);
+        before(self.warn_at).min(before(self.give_up))
+    }
+
+    /// All are asked now: what is said of their answers waits for these.
+    fn asked(&mut self, now: Instant) {
+        let soonest = now + (self.deadline / 4).min(ANSWERS);
+        self.warn_at = self.warn_at.max(soonest);
+        self.give_up = self.give_up.max(soonest);
+        let used_soon = self.warn_at.min(self.give_up) <= now + 2 * ANSWERS;
+        self.ask_at = if used_soon { now + FOR_EVER } else { self.before_use() };
+    }
+}
+
+/// The time in which a rank that is about to close goes on talking.
+#[derive(Debug)]
+pub(super) struct Linger {
+    end: Instant,
+    all_sent: Since,
+}
+
+impl Linger {
+    /// It begins `now`.
+    pub(super) fn new(now: Instant) -> Self {
+        Self { end: now + LINGER, all_sent: Since::default() }
+    }
+
+    /// Whether it is over, if messages are left to be sent, or none.
+    pub(super) fn is_over(&mut self, now: Instant, left: bool) -> bool {
+        now >= self.end || !left && self.all_sent.lasts(now) > SETTLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// When a wait asks, warns and gives up, in milliseconds since its begin, before `end`; each alarm is heard in time.
+    fn course(
+        deadline: Duration,
+        warn_after: Duration,
+        end: Duration,
+    ) -> (Vec<u128>, Vec<u128>, Option<u128>) {
+        let start = Instant::now();
+        let mut alarms = Alarms::new(start, deadline, warn_after);
+        let (mut asks, mut warns) = (Vec::new(), Vec::new());
+        while alarms.next() < start + end {
+            let now = alarms.next();
+            let due = alarms.due(now);
+            assert_ne!(due, Due::default(), "woken for nothing");
+            let at = (now - start).as_millis();
+            asks.extend(due.ask.then_some(at));
+            warns.extend(due.warn.map(|since| since.as_millis()));
+            if due.give_up {
+                return (asks, warns, Some(at));
+            }
+        }
+        (asks, warns, None)
+    }
+
+    #[test]
+    fn answers_are_asked_for_before_they_are_needed() {
+        let hour = 60 * MINUTE;
+        // No deadline: a question after 10 s, then one before each warning.
+        let minutes = 2 * MINUTE + SECOND;
+        assert_eq!(
+            course(FOR_EVER, MINUTE, minutes),
+            (vec![10_000, 59_000, 119_000], vec![60_000, 120_000], None)
+        );
+        assert_eq!(course(FOR_EVER, FOR_EVER, hour), (vec![10_000], vec![], None));
+        // Before the end, by a second or a quarter of the wait.
+        assert_eq!(course(4 * SECOND, MINUTE, hour), (vec![3000], vec![], Some(4000)));
+        assert_eq!(course(SECOND, FOR_EVER, hour), (vec![750], vec![], Some(1000)));
+        assert_eq!(
+            course(61 * SECOND, MINUTE, hour),
+            (vec![10_000, 59_000, 60_000], vec![60_000], Some(61_000))
+        );
+        // Warnings that come as fast as answers.
+        let (_, warns, _) = course(FOR_EVER, SECOND, 10 * SECOND);
+        assert!(warns.len() > 4, "{warns:?}");
+    }
+
+    #[test]
+    fn deadlines_are_kept_to_the_nanosecond() {
+        for deadline in [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(7), 3 * MINUTE] {
+            let start = Instant::now();
+            let mut alarms = Alarms::new(start, deadline, FOR_EVER);
+            let end = loop {
+                let now = alarms.next();
+                if alarms.due(now).give_up {
+                    break now;
+                }
+            };
+            assert_eq!(end - start, deadline);
+        }
+    }
+
+    /// A year of warnings, then a sleep until all of 100 years are over.
+    #[test]
+    fn a_wait_of_a_hundred_years_warns_each_minute() {
+        const DAYS: u32 = if cfg!(miri) { 1 } else { 365 };
+        let start = Instant::now();
+        let mut alarms = Alarms::new(start, FOR_EVER, MINUTE);
+        let (mut asks, mut warns) = (0u32, 0u32);
+        let day = 24 * 60 * MINUTE;
+        while alarms.next() <= start + day * DAYS {
+            let due = alarms.due(alarms.next());
+            assert!(!due.give_up);
+            asks += u32::from(due.ask);
+            if let Some(since) = due.warn {
+                warns += 1;
+                assert_eq!(since, MINUTE * warns);
+            }
+        }
+        // One question after 10 s, and one before each warning.
+        assert_eq!((warns, asks), (DAYS * 24 * 60, DAYS * 24 * 60 + 1));
+        // The processes were stopped meanwhile: what was missed is said once, after all are asked.
+        let late = alarms.due(start + FOR_EVER - MINUTE);
+        assert_eq!(late, Due { tell: true, ask: true, ..Due::default() });
+        let mut last = Vec::new();
+        let end = loop {
+            let now = alarms.next();
+            let due = alarms.due(now);
+            last.extend(due.warn);
+            if due.give_up {
+                break now;
+            }
+        };
+        assert_eq!(last, [FOR_EVER - MINUTE + ANSWERS]);
+        assert_eq!(end, start + FOR_EVER);
+    }
+
+    #[test]
+    fn a_rank_that_is_awaited_is_told_at_intervals() {
+        let start = Instant::now();
+        let mut alarms = Alarms::new(start, FOR_EVER, FOR_EVER);
+        let mut told = Vec::new();
+        while alarms.next() <= start + 16 * SECOND {
+            let now = alarms.next();
+            if alarms.due(now).tell {
+                told.push((now - start).as_millis());
+            }
+        }
+        assert_eq!(told, [200, 5200, 10_200, 15_200]);
+        // Where that would be late for a short deadline it is told sooner.
+        assert_eq!(Alarms::new(start, 80 * SETTLE / 100, FOR_EVER).next(), start + SETTLE / 10);
+    }
+
+    /// How long a rank lingers that looks each millisecond, and whose last message leaves after `sent`.
+    fn lingers(sent: Option<Duration>) -> Duration {
+        let start = Instant::now();
+        let mut linger = Linger::new(start);
+        let mut after = Duration::ZERO;
+        while !linger.is_over(start + after, sent.is_none_or(|sent| after < sent)) {
+            after += Duration::from_millis(1);
+        }
+        after
+    }
+
+    #[test]
+    fn lingering_ends() {
+        let ms = Duration::from_millis;
+        assert_eq!(lingers(Some(ms(0))), ms(31), "all has left: the provider moves it");
+        assert_eq!(lingers(Some(ms(100))), ms(131));
+        assert_eq!(lingers(Some(ms(390))), ms(400));
+        assert_eq!(lingers(None), ms(400), "it cannot be sent");
+    }
+
+    #[test]
+    fn what_lasts_begins_when_it_is_looked_at() {
+        let start = Instant::now();
+        let mut since = Since::default();
+        assert_eq!(since.lasts(start + MINUTE), Duration::ZERO);
+        assert_eq!(since.lasts(start + 3 * MINUTE), 2 * MINUTE);
+    }
+}

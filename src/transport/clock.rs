@@ -1,0 +1,180 @@
+//! The time that an engine goes by: the system's, or a virtual one, in which tests wait for hours at once.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What an engine reads the time from and sleeps by; the default is the system's monotonic clock.
+#[derive(Clone, Debug, Default)]
+pub struct Clock(Option<Virtual>);
+
+/// A thread's part in a virtual time.
+#[derive(Clone, Debug)]
+struct Virtual {
+    shared: Arc<Shared>,
+    thread: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    now: Instant,
+    threads: Vec<Thread>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thread {
+    Runs,
+    SleepsUntil(Instant),
+    /// The time does not wait for it.
+    Left,
+}
+
+impl State {
+    /// When all threads sleep, the time is that of the first who wakes up.
+    fn advance(&mut self) {
+        let ends = self.threads.iter().filter_map(|thread| match thread {
+            Thread::SleepsUntil(end) => Some(*end),
+            _ => None,
+        });
+        if let Some(first) = ends.min().filter(|_| !self.threads.contains(&Thread::Runs)) {
+            self.move_to(first);
+        }
+    }
+
+    fn move_to(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        for thread in &mut self.threads {
+            if matches!(thread, Thread::SleepsUntil(end) if *end <= self.now) {
+                *thread = Thread::Runs;
+            }
+        }
+    }
+}
+
+impl Clock {
+    /// The clocks of so many threads in one virtual time. It stands still while one of them runs, and goes on to the first
+    /// end of a sleep when all of them sleep. (A thread that blocks elsewhere runs: who sleeps meanwhile does so in real
+    /// time, and takes the virtual time along.)
+    #[must_use]
+    pub fn group(threads: usize) -> Vec<Self> {
+        let state = State { now: Instant::now(), threads: vec![Thread::Runs; threads] };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        (0..threads).map(|thread| Self(Some(Virtual { shared: Arc::clone(&shared), thread }))).collect()
+    }
+
+    /// Whether this is not the system's clock.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The time. Times of different groups, or of a group and the system, have nothing to do with each other.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.0.as_ref().map_or_else(Instant::now, |time| time.state().now)
+    }
+
+    /// Sleeps.
+    pub fn sleep(&self, length: Duration) {
+        match &self.0 {
+            None => std::thread::sleep(length),
+            Some(time) => time.sleep(length),
+        }
+    }
+
+    /// From now on a virtual time does not wait for the thread that this clock is of.
+    pub fn leave(&self) {
+        let Some(time) = &self.0 else { return };
+        let mut state = time.state();
+        state.threads[time.thread] = Thread::Left;
+        state.advance();
+        time.shared.changed.notify_all();
+    }
+}
+
+impl Virtual {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Changed by single assignments: whole even after a panic.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sleep(&self, length: Duration) {
+        let mut state = self.state();
+        let end = state.now + length;
+        let before = std::mem::replace(&mut state.threads[self.thread], Thread::SleepsUntil(end));
+        state.advance();
+        self.shared.changed.notify_all();
+        while state.now < end {
+            let waited = self.shared.changed.wait_timeout(state, length);
+            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if timeout.timed_out() {
+                state.move_to(end);
+                self.shared.changed.notify_all();
+            }
+        }
+        state.threads[self.thread] = before;
+        state.advance();
+        self.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn one_thread_sleeps_without_waiting() {
+        let clock = Clock::group(1).remove(0);
+        let start = clock.now();
+        (0..1000).for_each(|_| clock.sleep(HOUR));
+        assert_eq!(clock.now() - start, HOUR * 1000);
+        clock.sleep(Duration::ZERO);
+        assert_eq!(clock.now() - start, HOUR * 1000);
+    }
+
+    /// Threads that sleep for different lengths wake up in the order of time.
+    #[test]
+    fn time_goes_on_when_all_sleep() {
+        let clocks = Clock::group(3);
+        let (start, woken) = (clocks[0].now(), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for (i, clock) in clocks.iter().enumerate() {
+                let woken = &woken;
+                scope.spawn(move || {
+                    for _ in 0..6 / (i + 1) {
+                        clock.sleep(HOUR * u32::try_from(i + 1).unwrap());
+                        woken.lock().unwrap().push((clock.now() - start, i));
+                    }
+                    clock.leave();
+                });
+            }
+        });
+        let mut woken = woken.into_inner().unwrap();
+        assert!(woken.is_sorted_by_key(|(at, _)| *at), "{woken:?}");
+        woken.sort_unstable();
+        let hours: Vec<_> = woken.iter().map(|(at, i)| (at.as_secs() / 3600, *i)).collect();
+        let expected =
+            [(1, 0), (2, 0), (2, 1), (3, 0), (3, 2), (4, 0), (4, 1), (5, 0), (6, 0), (6, 1), (6, 2)];
+        assert_eq!(hours, expected);
+    }
+
+    /// Who waits for a thread by other means than this clock is not stuck.
+    #[test]
+    fn a_thread_that_blocks_elsewhere_does_not_stop_the_time() {
+        let clocks = Clock::group(2);
+        let (start, length) = (clocks[0].now(), Duration::from_millis(1));
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| clocks[1].sleep(length));
+            sleeper.join().unwrap();
+        });
+        assert_eq!(clocks[0].now() - start, length);
+    }
+}
