@@ -31,6 +31,13 @@ pub(crate) struct Counts {
     pub(crate) operations: u64,
 }
 
+impl Counts {
+    /// Grows with all that moves in operations.
+    pub(super) fn moves(&self) -> u64 {
+        self.puts.wrapping_add(self.arrivals).wrapping_add(self.operations)
+    }
+}
+
 /// A barrier is the operation with the most messages from one rank to another: one per round, and ranks are numbered by 32 bits.
 const ROUNDS: u32 = 64;
 /// Messages that one rank may have sent for calls that we have not entered: what it may send on credit, and of each operation that

@@ -329,14 +329,15 @@ impl Engine {
     }
 
     /// Whether the operation in `slot` has finished here. Progresses once; `waiting` is kept from one
-    /// question to the next, so that asking for ever has a deadline, too: it begins anew with all that moves.
+    /// question to the next, so that asking for ever has a deadline, too: it begins anew with all that moves in operations.
     ///
     /// # Errors
     /// As [`Engine::turn`].
     pub(crate) fn test(&mut self, slot: u8, waiting: &mut Waiting) -> Result<bool> {
         self.healthy()?;
-        if !self.core.finished(slot) && self.step(waiting)?.is_none() {
-            waiting.begin_anew();
+        if !self.core.finished(slot) {
+            waiting.begin_anew_if(self.core.counts.moves());
+            self.step(waiting)?;
         }
         Ok(self.core.finished(slot))
     }

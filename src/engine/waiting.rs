@@ -34,6 +34,8 @@ pub(crate) struct Waiting {
     /// The one rank that it is for, if it is for one.
     pub(super) peer: Option<u32>,
     polls: u32,
+    /// How much had moved in operations when it last began.
+    moves: u64,
     /// Made when nothing moved for the first time: a call that need not wait needs no clock.
     looks: Option<Looks>,
 }
@@ -55,7 +57,7 @@ pub(super) struct Rest {
 impl Waiting {
     /// A wait for the operation `what` (the default: for something else).
     pub(crate) fn new(what: Meta, deadline: Duration) -> Self {
-        Self { what, deadline: deadline.min(FOR_EVER), peer: None, polls: 0, looks: None }
+        Self { what, deadline: deadline.min(FOR_EVER), peer: None, polls: 0, moves: 0, looks: None }
     }
 
     /// How often it was looked at.
@@ -63,9 +65,12 @@ impl Waiting {
         self.polls
     }
 
-    /// Something moved: the deadline begins anew.
-    pub(super) fn begin_anew(&mut self) {
-        self.looks = None;
+    /// The deadline begins anew if operations have moved since this was last said: messages about waiting are no progress.
+    pub(super) fn begin_anew_if(&mut self, moves: u64) {
+        if moves != self.moves {
+            self.moves = moves;
+            self.looks = None;
+        }
     }
 
     fn named(&self, e: Error) -> Error {

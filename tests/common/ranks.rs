@@ -48,7 +48,7 @@ pub(crate) fn run_on<R: Send>(
     run_wired(nodes, faults, settings, |world, comm, _| body(world, comm))
 }
 
-/// The same of a body that is given the wire, too.
+/// The same of a body that is given the wire, too. With `virtual_time` it sleeps by the wire's clock, not by the thread's.
 pub(crate) fn run_wired<R: Send>(
     nodes: Vec<u32>,
     faults: &sim::Faults,

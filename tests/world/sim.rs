@@ -156,14 +156,14 @@ fn bad_arguments_reach_every_rank() {
 #[test]
 fn a_dead_rank_is_named() {
     for deaths_show in [true, false] {
-        let faults = sim::Faults { deaths_show, ..sim::Faults::default() };
+        let faults = sim::Faults { deaths_show, virtual_time: true, ..sim::Faults::default() };
         let results = run_wired(vec![0; 6], &faults, &[("deadline", "2")], |_, comm, net| {
             let mut buf = vec![0u8; 100_000];
             comm.bcast(&mut buf, 0)?;
             if comm.rank() == 4 {
                 net.kill(4);
                 // Keeps its thread: the launcher must not see it leave.
-                std::thread::sleep(Duration::from_secs(4));
+                net.sleep(4, Duration::from_secs(4));
             }
             for _ in 0..3 {
                 comm.bcast(&mut buf, 0)?;
@@ -183,10 +183,11 @@ fn a_dead_rank_is_named() {
 
 #[test]
 fn a_rank_elsewhere_is_named_with_what_it_does() {
-    let results = run(4, &sim::Faults::default(), &[("deadline", "2")], |_, comm| {
+    let faults = sim::Faults { virtual_time: true, ..sim::Faults::default() };
+    let results = run_wired(vec![0; 4], &faults, &[("deadline", "20")], |_, comm, net| {
         if comm.rank() == 2 {
             // Computes for too long.
-            std::thread::sleep(Duration::from_secs(3));
+            net.sleep(2, Duration::from_secs(30));
         }
         comm.barrier()
     });
@@ -197,16 +198,17 @@ fn a_rank_elsewhere_is_named_with_what_it_does() {
 
 #[test]
 fn any_deadline_is_survived() {
-    let results = run(3, &sim::Faults::default(), &[], |_, comm| {
+    let faults = sim::Faults { virtual_time: true, ..sim::Faults::default() };
+    let results = run_wired(vec![0; 3], &faults, &[], |_, comm, net| {
         let patient = comm.with(Options { deadline: Some(Duration::MAX), ..Options::default() });
         if comm.rank() == 1 {
             // The others' wait begins before we come.
-            std::thread::sleep(Duration::from_millis(100));
+            net.sleep(1, Duration::from_secs(2));
         }
         patient.barrier()?;
         let hasty = comm.with(Options { deadline: Some(Duration::ZERO), ..Options::default() });
         if comm.rank() == 1 {
-            std::thread::sleep(Duration::from_millis(100));
+            net.sleep(1, Duration::from_secs(2));
         }
         hasty.barrier()
     });
@@ -268,11 +270,11 @@ fn memory_that_cannot_be_registered_is_named_everywhere() {
 #[test]
 fn who_was_away_hears_the_reason_and_later_calls_refer_to_it() {
     for deaths_refuse in [false, true] {
-        let faults = sim::Faults { deaths_refuse, ..sim::Faults::default() };
-        let results = run(4, &faults, &[("deadline", "5")], |_, comm| {
+        let faults = sim::Faults { deaths_refuse, virtual_time: true, ..sim::Faults::default() };
+        let results = run_wired(vec![0; 4], &faults, &[("deadline", "5")], |_, comm, net| {
             if comm.rank() == 3 {
                 // The others have closed when it calls.
-                std::thread::sleep(Duration::from_secs(1));
+                net.sleep(3, Duration::from_secs(1));
             }
             let root = if comm.rank() == 1 { 9 } else { 0 };
             // It may have all it needs before it hears; a barrier has not.
@@ -296,7 +298,7 @@ fn who_was_away_hears_the_reason_and_later_calls_refer_to_it() {
 fn testing_for_ever_ends() {
     // A dead rank, or one that calls something wrong, shows also to those who only ask.
     for dead in [true, false] {
-        let faults = sim::Faults { deaths_show: false, ..sim::Faults::default() };
+        let faults = sim::Faults { deaths_show: false, virtual_time: true, ..sim::Faults::default() };
         let results = run_wired(vec![0; 4], &faults, &[("deadline", "2")], |_, comm, net| {
             let mut bcast = comm.bcast_init(comm.alloc::<u8>(100_000)?, 0)?;
             if comm.rank() == 2 {
@@ -304,12 +306,14 @@ fn testing_for_ever_ends() {
                     return comm.bcast(&mut [0u8; 10], 99);
                 }
                 net.kill(2);
-                std::thread::sleep(Duration::from_secs(4));
+                net.sleep(2, Duration::from_secs(4));
             }
             bcast.start()?;
-            let start = std::time::Instant::now();
+            let mut asked = 0;
             while !bcast.test()? {
-                assert!(start.elapsed() < Duration::from_secs(30), "no end of testing");
+                asked += 1;
+                assert!(asked < 30_000, "no end of testing");
+                net.sleep(comm.rank(), Duration::from_millis(1));
             }
             bcast.wait()?;
             comm.barrier()

@@ -21,15 +21,27 @@ fn on_both<R: Send>(
 #[test]
 fn a_slow_rank_is_waited_for() {
     for none in ["off", "0", "1e9"] {
-        let all = on_both(3, &[("deadline", none), ("warn-after", "0.2")], |_, comm| {
-            if comm.rank() == 0 {
-                std::thread::sleep(Duration::from_millis(700));
-            }
+        let settings = [("deadline", none), ("warn-after", "0.2")];
+        let adds = |comm: &Communicator| {
             let mut sum = [1u64];
             comm.allreduce(InPlace, &mut sum, ops::Sum)?;
             Ok(sum[0])
+        };
+        let faults = sim::Faults { virtual_time: true, ..sim::Faults::default() };
+        let mut all = ranks::run_wired(vec![0; 3], &faults, &settings, |_, comm, net| {
+            if comm.rank() == 0 {
+                net.sleep(0, Duration::from_secs(3));
+            }
+            adds(comm)
         });
-        for result in all.into_iter().flatten() {
+        all.extend(ranks::run_shared(3, &settings, |_, comm| {
+            if comm.rank() == 0 {
+                // Shared memory has no virtual time.
+                std::thread::sleep(Duration::from_millis(700));
+            }
+            adds(comm)
+        }));
+        for result in all {
             assert_eq!(result.unwrap(), 3);
         }
     }

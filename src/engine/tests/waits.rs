@@ -77,6 +77,44 @@ fn a_deadline_passes_to_the_nanosecond() {
     }
 }
 
+/// A rank that only asks has a deadline, too. It begins anew when an operation moves, but not with what the rank says itself.
+#[test]
+fn the_deadline_of_questions_begins_anew_when_something_moves() {
+    let (mut waits, mut other) = alone(10 * SECOND);
+    let (clock, arena, barrier) = (waits.engine.clock.clone(), Arena::default(), Barrier::new(2).unwrap());
+    for sequence in 8..=12 {
+        for _ in 0..9 {
+            assert!(!waits.engine.test(waits.slot, &mut waits.waiting).unwrap());
+            clock.sleep(SECOND);
+        }
+        let both = [&mut waits.engine, &mut other];
+        let mut slots = both.map(|engine| {
+            let (t, binding, blocks) = task(engine, &arena, &barrier, 0);
+            (engine.start(t, meta(sequence), binding).unwrap(), blocks)
+        });
+        for engine in [&mut other, &mut waits.engine] {
+            engine.progress().unwrap();
+        }
+        for (engine, (slot, _)) in [&mut waits.engine, &mut other].into_iter().zip(&mut slots) {
+            assert!(engine.test(*slot, &mut Waiting::new(meta(sequence), FOR_EVER)).unwrap());
+            engine.leave(*slot).unwrap();
+        }
+    }
+    let last = waits.so_far();
+    let mut asked = 0;
+    let e = loop {
+        match waits.engine.test(waits.slot, &mut waits.waiting) {
+            Ok(done) => assert!(!done),
+            Err(e) => break e,
+        }
+        asked += 1;
+        assert!(asked < 1000, "no end of asking");
+        clock.sleep(SECOND / 10);
+    };
+    assert_eq!(e.kind(), ErrorKind::Timeout, "{e}");
+    assert_eq!(waits.so_far() - last, 10 * SECOND + TALKS);
+}
+
 /// All ask after 10 s: one question is enough for all. Then one before each warning.
 #[test]
 fn questions_are_asked_once_for_all_and_before_they_are_needed() {
