@@ -26,6 +26,27 @@ pub(super) struct Watchdog {
     pub(super) deadline: Duration,
 }
 
+/// How often a process was seen in one and the same call, and whether a rank is gone meanwhile.
+#[derive(Debug, Default)]
+struct Looks {
+    last: Option<u64>,
+    same: u32,
+    gone: Option<(u32, String)>,
+}
+
+impl Looks {
+    /// One look: `inside` numbers the call that the engine is in, if it is in one. Says whether the process is stuck, which it
+    /// also is after `patience` looks with all ranks there.
+    fn stuck(&mut self, inside: Option<u64>, patience: u32, liveness: &mut dyn Liveness) -> bool {
+        self.same = if inside.is_some() && inside == self.last { self.same.saturating_add(1) } else { 0 };
+        self.last = inside;
+        if self.same == GONE && self.gone.is_none() {
+            self.gone = liveness.gone();
+        }
+        (self.same >= GONE && self.gone.is_some()) || self.same >= patience
+    }
+}
+
 /// The thread, which ends with this.
 #[derive(Debug)]
 pub(super) struct Watching(Option<(Sender<()>, JoinHandle<()>)>);
@@ -56,16 +77,10 @@ impl Watchdog {
     fn watch(mut self, ended: &Receiver<()>) {
         let patience =
             u32::try_from(self.deadline.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX).max(GONE);
-        let (mut last, mut same, mut gone) = (None, 0u32, None);
+        let mut looks = Looks::default();
         while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-            let now = self.beat.inside();
-            same = if now.is_some() && now == last { same + 1 } else { 0 };
-            last = now;
-            if same == GONE && gone.is_none() {
-                gone = self.liveness.gone();
-            }
-            if (same >= GONE && gone.is_some()) || same >= patience {
-                self.end(gone.as_ref());
+            if looks.stuck(self.beat.inside(), patience, self.liveness.as_mut()) {
+                self.end(looks.gone.as_ref());
             }
         }
     }
@@ -134,13 +149,35 @@ mod tests {
         assert!(said.contains("rank 1: rank 3 is gone (killed by signal 9) and provider fi_shm"), "{said}");
     }
 
+    /// After how many looks a process is stuck that begins a new call every `each` looks.
+    fn stuck_after(each: usize, patience: u32, liveness: &mut dyn Liveness) -> Option<usize> {
+        let (beat, mut looks): (Arc<Beat>, _) = (Arc::default(), Looks::default());
+        let mut inside = None;
+        (0..1000).find(|look| {
+            if look % each == 0 {
+                drop(inside.take());
+                inside = Some(Beat::enter(&beat));
+            }
+            looks.stuck(beat.inside(), patience, liveness)
+        })
+    }
+
     #[test]
-    fn who_comes_and_goes_is_left_alone() {
-        let beat: Arc<Beat> = Arc::default();
-        let _watching = watch(&beat);
-        for _ in 0..30 {
-            let _inside = Beat::enter(&beat);
-            std::thread::sleep(TICK / 2);
+    fn only_one_call_that_does_not_end_is_stuck() {
+        #[derive(Debug)]
+        struct AllThere;
+        impl Liveness for AllThere {
+            fn gone(&mut self) -> Option<(u32, String)> {
+                None
+            }
         }
+        let looks = GONE as usize;
+        assert_eq!(stuck_after(1, u32::MAX, &mut Rank3), None, "calls come and go");
+        assert_eq!(stuck_after(looks, u32::MAX, &mut Rank3), None, "the last look is of the next call");
+        assert_eq!(stuck_after(1000, u32::MAX, &mut Rank3), Some(looks));
+        assert_eq!(stuck_after(1000, u32::MAX, &mut AllThere), None, "a long call");
+        assert_eq!(stuck_after(1000, 100, &mut AllThere), Some(100), "longer than any deadline");
+        let (mut looks, mut none) = (Looks::default(), Rank3);
+        assert!((0..1000).all(|_| !looks.stuck(None, 100, &mut none)), "in no call");
     }
 }
