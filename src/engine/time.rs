@@ -192,6 +192,16 @@ mod tests {
         }
     }
 
+    /// A process that was stopped beyond its deadline still asks, and gives answers their time.
+    #[test]
+    fn a_wait_that_is_looked_at_late_asks_before_it_gives_up() {
+        let start = Instant::now();
+        let (mut alarms, late) = (Alarms::new(start, 20 * SECOND, MINUTE), start + 30 * SECOND);
+        assert_eq!(alarms.due(late), Due { tell: true, ask: true, ..Due::default() });
+        assert_eq!(alarms.next(), late + ANSWERS);
+        assert!(alarms.due(late + ANSWERS).give_up);
+    }
+
     /// A year of warnings, then a sleep until all of 100 years are over.
     #[test]
     fn a_wait_of_a_hundred_years_warns_each_minute() {
