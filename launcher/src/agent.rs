@@ -11,9 +11,6 @@ use circulant::error::{Error, ErrorKind, Result};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// First argument that makes this executable an agent.
-pub const AGENT: &str = "__agent";
-
 /// How long the launcher may take to say what the job is.
 const PATIENCE: Duration = Duration::from_secs(60);
 

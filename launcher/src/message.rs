@@ -2,9 +2,9 @@
 //! with a newline because some starters (srun) pass output on by whole lines.
 
 use super::end::End;
+pub use super::fields::Pair;
+use super::fields::{Fields, Read};
 use super::setup::Setup;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// How an agent's first line begins.
 const GREETING: &str = "circulant-agent";
@@ -14,9 +14,6 @@ const FRAME_MAX: usize = 1 << 30;
 
 /// Longest header: a letter, ten digits, a newline.
 const HEADER_MAX: usize = 12;
-
-/// A key and its value.
-pub type Pair = (Vec<u8>, Vec<u8>);
 
 /// Of the two streams that ranks print to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,97 +199,8 @@ fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes the fields of a message.
-#[derive(Debug, Default)]
-pub(super) struct Fields(Vec<u8>);
-
-impl Fields {
-    pub(super) fn number(mut self, n: usize) -> Self {
-        self.0.extend_from_slice(&(n as u64).to_le_bytes());
-        self
-    }
-
-    pub(super) fn bytes(self, bytes: &[u8]) -> Self {
-        let mut more = self.number(bytes.len());
-        more.0.extend_from_slice(bytes);
-        more
-    }
-
-    pub(super) fn os(self, text: &OsStr) -> Self {
-        self.bytes(text.as_bytes())
-    }
-
-    /// A list: its length, and each item by `write`.
-    pub(super) fn list<T>(self, items: &[T], write: impl Fn(Self, &T) -> Self) -> Self {
-        let begun = self.number(items.len());
-        items.iter().fold(begun, write)
-    }
-
-    fn signed(self, n: i32) -> Self {
-        self.bytes(n.to_string().as_bytes())
-    }
-
-    fn pairs(self, pairs: &[Pair]) -> Self {
-        self.list(pairs, |f, (key, value)| f.bytes(key).bytes(value))
-    }
-}
-
-/// Reads the fields of a message. Whatever is missing or makes no sense is `None`.
-#[derive(Debug)]
-pub(super) struct Read<'a>(&'a [u8]);
-
-impl<'a> Read<'a> {
-    pub(super) fn number(&mut self) -> Option<usize> {
-        let (head, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        usize::try_from(u64::from_le_bytes(*head)).ok()
-    }
-
-    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = self.number()?;
-        let (head, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    pub(super) fn text(&mut self) -> Option<String> {
-        String::from_utf8(self.bytes()?.to_vec()).ok()
-    }
-
-    pub(super) fn os(&mut self) -> Option<OsString> {
-        Some(OsString::from_vec(self.bytes()?.to_vec()))
-    }
-
-    pub(super) fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        // An item takes at least a byte, so a number that is too great ends with the bytes.
-        let count = self.number().filter(|&n| n <= self.0.len())?;
-        (0..count).map(|_| read(self)).collect()
-    }
-
-    pub(super) fn flag(&mut self) -> Option<bool> {
-        Some(self.number()? != 0)
-    }
-
-    fn signed(&mut self) -> Option<i32> {
-        std::str::from_utf8(self.bytes()?).ok()?.parse().ok()
-    }
-
-    fn pairs(&mut self) -> Option<Vec<Pair>> {
-        self.list(|r| Some((r.bytes()?.to_vec(), r.bytes()?.to_vec())))
-    }
-
-    fn sink(&mut self) -> Option<Sink> {
-        Some(if self.flag()? { Sink::Error } else { Sink::Output })
-    }
-
-    fn process(&mut self) -> Option<u32> {
-        u32::try_from(self.number()?).ok()
-    }
-
-    /// The whole is read, and nothing is left.
-    fn end<T>(self, whole: T) -> Option<T> {
-        self.0.is_empty().then_some(whole)
-    }
+fn sink(r: &mut Read<'_>) -> Option<Sink> {
+    Some(if r.flag()? { Sink::Error } else { Sink::Output })
 }
 
 impl Down {
@@ -320,8 +228,8 @@ impl Down {
             b'G' => Self::Gone(r.number()?, r.text()?),
             b'F' => Self::Fence(r.pairs()?),
             b'I' => Self::Input(r.bytes()?.to_vec()),
-            b'U' => Self::Shut(r.sink()?),
-            b'C' => Self::Credit(r.number()?, r.sink()?, r.number()?),
+            b'U' => Self::Shut(sink(&mut r)?),
+            b'C' => Self::Credit(r.number()?, sink(&mut r)?, r.number()?),
             _ => return None,
         };
         r.end(message)
@@ -369,7 +277,7 @@ impl Up {
             b'B' => Self::Broke(r.number()?, r.process()?, r.text()?),
             b'R' => Self::Report(r.number()?, r.text()?),
             b'F' => Self::Fence(r.pairs()?),
-            b'O' => Self::Output(r.number()?, r.sink()?, r.bytes()?.to_vec()),
+            b'O' => Self::Output(r.number()?, sink(&mut r)?, r.bytes()?.to_vec()),
             b'T' => Self::Taken,
             b'L' => Self::Lost(r.number()?, r.flag()?, r.text()?),
             b'X' => Self::Failed(r.number()?, r.text()?),

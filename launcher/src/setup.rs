@@ -1,6 +1,6 @@
 //! What an agent is told about its job, and how hosts are shared out along the tree of agents.
 
-use super::message::{Fields, Read};
+use super::fields::{Fields, Read};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

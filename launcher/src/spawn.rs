@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 /// one, with its code and its words: `__refuse <exit code> <text>`.
 pub const REFUSE: &str = "__refuse";
 
+/// First argument that makes this executable an agent.
+pub const AGENT: &str = "__agent";
+
 /// First argument that makes this executable the watchdog.
 pub const WATCH: &str = "__watch";
 

@@ -2,9 +2,10 @@
 //! may grow. The table below is the law; docs/design.md explains it.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+mod circles;
 mod scan;
 
-use scan::{Scan, scan};
+use scan::{Named, Scan, scan};
 use std::path::{Path, PathBuf};
 
 /// Where `unsafe` stands in a room.
@@ -122,7 +123,7 @@ fn refuse_unsafe(file: &str, found: &Scan, wrong: &mut Vec<String>) {
 
 fn imports(room: &Room, file: &str, found: &Scan) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (path, line) in &found.own {
+    for Named { path, line, .. } in &found.own {
         let Some(first) = path.first() else { continue };
         let target = AT_THE_ROOT.iter().find(|(n, _)| n == first).map_or(first.as_str(), |(_, room)| room);
         // `crate` is another crate there
@@ -138,7 +139,7 @@ fn imports(room: &Room, file: &str, found: &Scan) -> Vec<String> {
             wrong.push(format!("{file}:{line}: {} may not use {target}", room.name));
         }
     }
-    for (path, line) in &found.foreign {
+    for Named { path, line, .. } in &found.foreign {
         let path = path.join("::");
         if let Some(never) = room.never.iter().find(|n| path == **n || path.starts_with(&format!("{n}::"))) {
             wrong.push(format!("{file}:{line}: {} may not use {never}", room.name));

@@ -5,8 +5,24 @@ use proc_macro2::{Delimiter, LexError, TokenStream, TokenTree};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-/// A path, and the line that it stands on.
-pub(crate) type Named = (Vec<String>, usize);
+/// Where a path stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// `use …`.
+    Import,
+    /// `pub use …`, `pub(crate) use …`.
+    Reexport,
+    /// In code.
+    Code,
+}
+
+/// A path that a file names.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) path: Vec<String>,
+    pub(crate) line: usize,
+    pub(crate) place: Place,
+}
 
 /// What a file holds.
 #[derive(Default)]
@@ -23,12 +39,18 @@ pub(crate) struct Scan {
     pub(crate) test_modules: Vec<String>,
 }
 
-/// Scans `source`, the content of the file `file` (relative to `src`).
-pub(crate) fn scan(file: &str, source: &str) -> Result<Scan, LexError> {
+/// The module that the file `file` (relative to `src`) holds; the crate's root has no name.
+pub(crate) fn module_of(file: &str) -> Vec<String> {
     let mut module: Vec<String> = file.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if module.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
         module.pop();
     }
+    module
+}
+
+/// Scans `source`, the content of the file `file` (relative to `src`).
+pub(crate) fn scan(file: &str, source: &str) -> Result<Scan, LexError> {
+    let mut module = module_of(file);
     let mut found = Scan::default();
     walk(source.parse()?, &mut module, &mut found);
     Ok(found)
@@ -42,8 +64,16 @@ fn tokens(stream: TokenStream) -> Tokens {
 
 fn walk(stream: TokenStream, module: &mut Vec<String>, found: &mut Scan) {
     let mut rest = tokens(stream);
+    let mut place = Place::Code;
+    let mut public = false;
     while let Some(token) = rest.next() {
         match token {
+            TokenTree::Punct(p) if p.as_char() == ';' => place = Place::Code,
+            TokenTree::Ident(word) if word == "pub" => public = true,
+            TokenTree::Ident(word) if word == "use" => {
+                place = if public { Place::Reexport } else { Place::Import };
+                public = false;
+            }
             TokenTree::Punct(p) if p.as_char() == '#' => {
                 let for_tests_only = attribute(&mut rest, found);
                 if for_tests_only {
@@ -63,12 +93,12 @@ fn walk(stream: TokenStream, module: &mut Vec<String>, found: &mut Scan) {
                 }
             }
             TokenTree::Ident(word) => {
+                public = false;
                 let line = word.span().start().line;
                 let mut paths = Vec::new();
                 path(vec![word.to_string()], &mut rest, &mut paths);
-                let paths = paths.into_iter().map(|p| (p, line));
-                for (path, line) in paths {
-                    place(path, line, module, found);
+                for path in paths {
+                    sort(Named { path, line, place }, module, found);
                 }
             }
             _ => {}
@@ -154,9 +184,9 @@ fn path(mut so_far: Vec<String>, rest: &mut Tokens, paths: &mut Vec<Vec<String>>
 }
 
 /// Sorts a path into the crate's own (made absolute) and the others.
-fn place(path: Vec<String>, line: usize, module: &[String], found: &mut Scan) {
+fn sort(named: Named, module: &[String], found: &mut Scan) {
     let mut base = module.to_vec();
-    let mut rest = path.as_slice();
+    let mut rest = named.path.as_slice();
     match rest[0].as_str() {
         "crate" => {
             base.clear();
@@ -173,12 +203,12 @@ fn place(path: Vec<String>, line: usize, module: &[String], found: &mut Scan) {
             }
         }
         _ => {
-            found.foreign.push((path, line));
+            found.foreign.push(named);
             return;
         }
     }
     if !rest.is_empty() {
         base.extend_from_slice(rest);
-        found.own.push((base, line));
+        found.own.push(Named { path: base, ..named });
     }
 }

@@ -2,53 +2,47 @@
 //! host and start agents on others; what happens goes up to the launcher, which decides, and what it decides
 //! comes down. The loop over everything that can happen is here.
 
+mod branch;
 mod control;
+mod decide;
+mod plan;
+mod rank;
 mod ranks;
+mod state;
 mod summary;
 mod tree;
 
-use super::message::{Down, Pair, Sink, Up};
-use super::output::{Manner, Pipe, Pump, say};
-use super::pmi::Pmi;
-use super::poll::{Poll, Want};
-use super::report::Reports;
-use super::setup::Setup;
-use super::signals::{self, Signals};
-use super::spawn::{self, Start, Watchdog};
-use super::{Options, bind, input, link::Link, setup::Bind};
+pub(super) use state::UP;
+
+use crate::bind;
+use crate::input;
+use crate::link::Link;
+use crate::message::{Down, Sink, Up};
+use crate::options::Options;
+use crate::output::{Manner, Pipe, Pump, say};
+use crate::poll::{Poll, Want};
+use crate::report::Reports;
+use crate::setup::{Bind, Input, Setup, Site};
+use crate::spawn::{self, Start};
+use branch::Branch;
 use circulant::error::{Error, ErrorKind, Result};
 use control::Control;
-use ranks::{Rank, State};
+use rank::{Rank, State};
 use rustix::process::{Signal, kill_process_group};
+use state::{FIRST_BRANCH, FIRST_END, FIRST_RANK, Head, Job, LINGER, WAKE};
 use std::io::Read;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
-use tree::Branch;
-
-/// After KILL: what is still there then is stuck in the kernel.
-const KILL_TIME: Duration = Duration::from_secs(10);
-
-/// How long what a rank left behind in its process group may go on printing.
-const LINGER: Duration = Duration::from_millis(500);
-
-/// Tokens: signals, the threads, the launcher's link (two), ranks, their ends, agents (two each).
-const WAKE: u64 = signals::TOKENS;
-pub(super) const UP: u64 = WAKE + 1;
-const FIRST_RANK: u64 = 16;
-const FIRST_END: u64 = 1 << 31;
-const FIRST_BRANCH: u64 = 1 << 32;
 
 /// Runs a job until all its ranks have ended; gives the exit code for it: 0, the first failing rank's
-/// (128 + signal), that of an abort, or [`super::EXIT_TIMEOUT`]. Says on standard error what failed first.
+/// (128 + signal), that of an abort, or [`crate::EXIT_TIMEOUT`]. Says on standard error what failed first.
 ///
 /// To be called on the main thread: the ranks are killed when the calling thread ends.
 ///
 /// # Errors
 /// When the ranks cannot be started. None is left then.
 pub fn run(options: &Options) -> Result<u8> {
-    let (setup, remote) = control::plan(options)?;
+    let (setup, remote) = plan::plan(options)?;
     let poll = Poll::new()?;
     let control = Box::new(Control::new(options, &setup, &remote));
     let mut job = Job::new(setup, Head::Root(control), poll)?;
@@ -73,111 +67,9 @@ pub(super) fn agent(mut setup: Setup, up: Link, poll: Poll) -> Result<()> {
     job.serve()
 }
 
-/// Who decides.
-#[derive(Debug)]
-enum Head {
-    /// We.
-    Root(Box<Control>),
-    /// Whoever is at the other end.
-    Agent(Link),
-}
-
-#[derive(Debug)]
-struct Job {
-    /// What all know, with one site: ours.
-    setup: Setup,
-    head: Head,
-    poll: Poll,
-    signals: Signals,
-    watchdog: Watchdog,
-    pmi: Pmi,
-    ranks: Vec<Rank>,
-    reports: Arc<Reports>,
-    branches: Vec<Branch>,
-    /// Pipes per rank that are still open.
-    open: Arc<[AtomicUsize]>,
-    /// Threads write to the second when something changed; we read the first.
-    wake: (UnixStream, UnixStream),
-    /// Of standard output and standard error.
-    pumps: Vec<Pump>,
-    /// The barrier's answer, when all ranks here are in it.
-    barrier: Option<Vec<u8>>,
-    /// What agents below put before it.
-    gathered: Vec<Pair>,
-    feeder: Option<input::Feeder>,
-    /// Whether our feeder has a piece that it did not take yet.
-    feeding: bool,
-    /// Whether a piece of standard input came that is not taken yet everywhere.
-    fed: bool,
-    reader: Option<input::Reader>,
-    children_changed: bool,
-    /// Ranks here whose processes said themselves that they ended.
-    ended: Vec<usize>,
-    /// Ranks here that ended and are not reaped.
-    ending: Vec<usize>,
-    /// What the side channel told so far.
-    news: String,
-    /// How many ranks here are not reaped.
-    unreaped: usize,
-    /// Whether the end of some rank here is told by the signal only.
-    unwatched: bool,
-    /// When the last rank here was reaped.
-    reaped: Option<Instant>,
-    /// Whether the pipes of ranks that left something behind were closed.
-    closed: bool,
-    /// Said goodbye to the launcher.
-    done: bool,
-    /// Do not wait for anything any more.
-    give_up: bool,
-}
-
 impl Job {
-    fn new(setup: Setup, head: Head, poll: Poll) -> Result<Self> {
-        let signals = Signals::listen(&poll)?;
-        let wake = UnixStream::pair()?;
-        wake.0.set_nonblocking(true)?;
-        wake.1.set_nonblocking(true)?;
-        poll.add(&wake.0, WAKE, Want::Read)?;
-        let here = &setup.sites[0].ranks;
-        let apps: Vec<usize> = here.iter().map(|&r| setup.app_of(r)).collect();
-        Ok(Self {
-            watchdog: Watchdog::start(&setup.name)?,
-            pmi: Pmi::of_node(&setup.name, setup.size, &apps, &setup.mapping),
-            open: here.iter().map(|_| AtomicUsize::new(2)).collect(),
-            setup,
-            head,
-            poll,
-            signals,
-            ranks: Vec::new(),
-            reports: Arc::default(),
-            branches: Vec::new(),
-            wake,
-            pumps: Vec::new(),
-            barrier: None,
-            gathered: Vec::new(),
-            feeder: None,
-            feeding: false,
-            fed: false,
-            reader: None,
-            children_changed: false,
-            ended: Vec::new(),
-            ending: Vec::new(),
-            news: String::new(),
-            unreaped: 0,
-            unwatched: false,
-            reaped: None,
-            closed: false,
-            done: false,
-            give_up: false,
-        })
-    }
-
-    fn is_root(&self) -> bool {
-        matches!(self.head, Head::Root(_))
-    }
-
     /// Starts agents for `others`, and the ranks of this host.
-    fn start(&mut self, others: &[super::setup::Site]) -> Result<()> {
+    fn start(&mut self, others: &[Site]) -> Result<()> {
         let here = self.setup.sites[0].ranks.clone();
         let branches = self.setup.fanout.min(others.len());
         let files = spawn::raise_files(here.len() as u64 * 6 + branches as u64 * 4 + 64)?;
@@ -241,9 +133,9 @@ impl Job {
         }
         // Where rank 0 is ours and alone reads, it has the descriptor itself.
         let elsewhere = match self.setup.input {
-            super::Input::None => false,
-            super::Input::All => true,
-            super::Input::First => !self.setup.sites[0].ranks.contains(&0),
+            Input::None => false,
+            Input::All => true,
+            Input::First => !self.setup.sites[0].ranks.contains(&0),
         };
         if self.is_root() && elsewhere {
             self.reader = Some(input::Reader::start(self.wake.1.try_clone()?)?);

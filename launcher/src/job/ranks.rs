@@ -1,67 +1,19 @@
 //! The ranks of this host: their PMI, their end.
 
-use super::{FIRST_END, FIRST_RANK, Head, Job, LINGER};
+use super::rank::State;
+use super::state::{FIRST_END, FIRST_RANK, Head, Job, LINGER};
 use crate::end::End;
 use crate::message::{Down, Ended, Pair, Up};
 use crate::pmi::Outcome;
 use crate::poll::Want;
 use circulant::launch::side;
-use circulant::launch::wire::Lines;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io::{ErrorKind as Io, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::process::Child;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// How often one rank's socket is read before it is another's turn.
 const READS: usize = 16;
-
-#[derive(Debug)]
-pub(super) enum State {
-    Running,
-    /// Ended, but not reaped: its process group may still hold something until then.
-    Ended(Instant),
-    Reaped,
-}
-
-/// A rank of this host.
-#[derive(Debug)]
-pub(super) struct Rank {
-    child: Child,
-    pub(super) pid: Pid,
-    pub(super) state: State,
-    pmi: Option<UnixStream>,
-    pub(super) side: Arc<UnixStream>,
-    input: Lines,
-    output: Vec<u8>,
-    /// Whether we wait for room to write rather than for a line.
-    writing: bool,
-    /// The process, which the poll looks at until it ends. Without (an old kernel) the signal of its end has to do.
-    process: Option<OwnedFd>,
-}
-
-impl Rank {
-    pub(super) fn new(child: Child, pid: Pid, pmi: UnixStream, side: Arc<UnixStream>) -> Self {
-        Self {
-            child,
-            pid,
-            state: State::Running,
-            pmi: Some(pmi),
-            side,
-            input: Lines::default(),
-            output: Vec::new(),
-            writing: false,
-            process: None,
-        }
-    }
-
-    fn is_running(&self) -> bool {
-        matches!(self.state, State::Running)
-    }
-}
 
 impl Job {
     /// The number in the job of the `at`-th rank here, and its process.

@@ -1,8 +1,8 @@
 //! The command line of `circulant bench`.
 
 use super::dist::{DISTS, Dist};
-use super::job::{MemoryKind, Mode};
 use super::operations::{OPERATIONS, Operation};
+use super::order::{MemoryKind, Mode};
 use super::table::Format;
 use crate::settings::{SETTINGS, Setting as Between};
 use crate::units;

@@ -1,7 +1,7 @@
 //! Every collective of the library in its three forms, behind one trait. What differs from call to call is what
 //! its arguments are made of, one line each.
 
-use super::job::Order;
+use super::order::Order;
 use super::shapes::Shape;
 use circulant::comm::{Buf, Contribution, Destination, Owned, Persistent, Request};
 use circulant::ops::Reducer;

@@ -2,8 +2,8 @@
 //! is first filled with the complement of what must come, so that no byte is right by chance, and blocking calls
 //! run on arena memory and on plain slices, fenced by guard elements that nothing may touch.
 
-use super::job::{MemoryKind, Mode, Order, Start};
-use super::points::Lab;
+use super::job::Start;
+use super::order::{MemoryKind, Mode, Order};
 use super::sample::{Sampler, Use};
 use super::shapes::{Outcome, Shape};
 use crate::agree::agree;
@@ -16,13 +16,7 @@ const GUARD: usize = 67;
 const GUARD_BYTE: u8 = 0xa5;
 
 /// Runs the operation once on each kind of memory and compares; wrong data is exit code 3. Collective.
-pub(crate) fn check(
-    lab: &Lab<'_>,
-    start: Start,
-    order: &Order<'_>,
-    what: Use,
-    text: &str,
-) -> Result<(), Failure> {
+pub(crate) fn check(start: Start, order: &Order<'_>, what: Use, text: &str) -> Result<(), Failure> {
     let (memories, guard) = match order.mode {
         Mode::Blocking => (&[MemoryKind::Arena, MemoryKind::Plain][..], GUARD),
         _ => (&[MemoryKind::Arena][..], 0),
@@ -30,7 +24,7 @@ pub(crate) fn check(
     for &memory in memories {
         let mut job = start(&Order { memory, guard, ..*order })?;
         let sample = Sample { write: job.sampler(), element: job.element(), what };
-        let trial = Trial::new(sample, order.shape, order.reducer, lab.comm.rank())?;
+        let trial = Trial::new(sample, order.shape, order.reducer, order.comm.rank())?;
         let guard = guard * job.element();
         let sent: &[u8] = if order.shape.send.is_some() { &trial.given } else { &[] };
         fence(job.send()?, sent, guard);
@@ -41,7 +35,7 @@ pub(crate) fn check(
         let wrong = |fault: String| {
             Failure::new(3, format!("wrong data: {text} on {} memory: {fault}", memory.name()))
         };
-        agree(lab.comm, verdict.map_err(wrong))?;
+        agree(order.comm, verdict.map_err(wrong))?;
     }
     Ok(())
 }

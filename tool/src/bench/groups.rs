@@ -1,7 +1,7 @@
 //! Collectives between two groups: shapes and calls.
 
 use super::calls::{Calls, Here, Maybe, Wide, calls};
-use super::job::Order;
+use super::order::Order;
 use super::shapes::{Lists, Outcome, Piece, Place, Shape};
 use crate::settings::SETTINGS;
 use crate::units::rounds;

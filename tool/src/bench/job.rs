@@ -2,73 +2,15 @@
 //! is known at run time only.
 
 use super::calls::{Calls, Maybe, Wide};
+use super::order::{MemoryKind, Mode, Order};
 use super::sample::{Sampler, Samples};
-use super::shapes::Shape;
 use crate::agree::agree;
 use crate::outcome::Failure;
 use crate::units;
 use bytemuck::Pod;
-use circulant::comm::{Buf, Options, Persistent};
-use circulant::ops::{Reducer, Type};
+use circulant::comm::{Buf, Persistent};
 use circulant::{Communicator, Result};
 use std::marker::PhantomData;
-
-/// Which memory the operation works on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum MemoryKind {
-    /// Registered memory of the library's (Communicator::alloc)
-    #[default]
-    Arena,
-    /// Ordinary slices
-    Plain,
-}
-
-impl MemoryKind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Arena => "arena",
-            Self::Plain => "plain",
-        }
-    }
-}
-
-/// Which form of the operation is called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Mode {
-    /// bcast, allreduce, …
-    #[default]
-    Blocking,
-    /// ibcast, iallreduce, …, and waited for at once; arena memory
-    Request,
-    /// bcast_init, allreduce_init, … once per point, then started and waited for; arena memory
-    Persistent,
-}
-
-impl Mode {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Blocking => "blocking",
-            Self::Request => "request",
-            Self::Persistent => "persistent",
-        }
-    }
-}
-
-/// What a job is made of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Order<'a> {
-    /// For agreeing whether there is memory.
-    pub(crate) comm: &'a Communicator,
-    /// Of the operation.
-    pub(crate) options: &'a Options,
-    pub(crate) shape: &'a Shape,
-    pub(crate) kind: Type,
-    pub(crate) reducer: &'a Reducer,
-    pub(crate) mode: Mode,
-    pub(crate) memory: MemoryKind,
-    /// Elements before and behind each slice that nothing may touch (blocking).
-    pub(crate) guard: usize,
-}
 
 /// Makes the job. Collective: fails everywhere when one rank has not enough memory.
 pub(crate) type Start = for<'a> fn(&Order<'a>) -> std::result::Result<Box<dyn Job + 'a>, Failure>;

@@ -3,8 +3,9 @@
 
 use super::cold::Cold;
 use super::dist::Dist;
-use super::job::{Job, MemoryKind, Mode, Order};
+use super::job::Job;
 use super::operations::{How, Operation};
+use super::order::{MemoryKind, Mode, Order};
 use super::sample::Use;
 use super::shapes::{Place, Shape};
 use crate::outcome::Failure;
@@ -147,7 +148,7 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
         let (bytes, root) = (point.bytes, lab.root);
         let text = format!("{op} {dist} of {bytes} B, root {root}, algorithm {algorithm}");
         let what = Use { op: point.op.reduces().then_some(lab.op), p: lab.comm.size() };
-        super::check::check(lab, start, &order, what, &text)?;
+        super::check::check(start, &order, what, &text)?;
     }
     let mut job = start(&order)?;
     let reps = warm_up(lab, &mut *job)?;

@@ -1,7 +1,7 @@
 //! What a rank and a node are like.
 
 use crate::info::machine::Limits;
-use crate::info::problems::Problem;
+use crate::info::problem::Problem;
 use crate::info::{self};
 use circulant::transport::fabric::{Here, interfaces};
 use circulant::transport::shm;

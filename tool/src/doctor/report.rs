@@ -2,7 +2,7 @@
 
 use super::node::{self, Node};
 use super::reach::Reached;
-use crate::info::problems::Problem;
+use crate::info::problem::Problem;
 use serde::Serialize;
 use std::collections::HashMap;
 

@@ -2,18 +2,24 @@
 
 pub(crate) mod machine;
 pub(crate) mod print;
-pub(crate) mod problems;
+pub(crate) mod problem;
+mod problems;
+mod provider;
+mod report;
 mod wires;
+
+pub(crate) use provider::Provider;
+pub(crate) use report::Report;
 
 use crate::outcome::{Failure, Out};
 use circulant::config::{Config, SETTINGS};
 use circulant::transport::fabric::{Options, Survey, survey};
 use circulant::transport::route::Route;
 use clap::Args;
-use machine::{Interface, Limits};
-use problems::Problem;
-use serde::Serialize;
-use wires::Wire;
+use machine::Limits;
+use problem::Problem;
+use provider::{Judgement, Library};
+use report::Value;
 
 const AFTER_HELP: &str = "\
 First stands the wire that ranks would take, by where they are. libfabric's providers are listed as they would be judged for ranks on several nodes, and for ranks that all run on this one, \
@@ -40,75 +46,6 @@ enum Format {
     Table,
     /// One object
     Json,
-}
-
-/// Everything that is shown.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Report {
-    version: &'static str,
-    pub(crate) host: String,
-    /// What would be taken, and why.
-    wires: Vec<Wire>,
-    pub(crate) libfabric: Option<Library>,
-    pub(crate) providers: Vec<Provider>,
-    interfaces: Vec<Interface>,
-    pub(crate) limits: Limits,
-    settings: Vec<Value>,
-    pub(crate) problems: Vec<Problem>,
-}
-
-/// The libfabric library that was loaded.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Library {
-    pub(crate) version: String,
-    path: String,
-    /// Its variables that matter, with who set them.
-    environment: Vec<String>,
-}
-
-/// An endpoint that libfabric offers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Provider {
-    pub(crate) provider: String,
-    domain: String,
-    address: String,
-    /// None: not offered there.
-    pub(crate) several_nodes: Option<Judgement>,
-    one_node: Option<Judgement>,
-    notify_bytes: usize,
-    max_put: u64,
-    gather: usize,
-    inject: usize,
-}
-
-impl Provider {
-    /// Listed only to say that there is no such thing here.
-    pub(crate) fn is_there(&self) -> bool {
-        !(self.domain.is_empty() && self.address.is_empty())
-    }
-
-    fn chosen(place: Option<&Judgement>) -> bool {
-        place.is_some_and(|j| j.chosen)
-    }
-}
-
-/// How an endpoint fares.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Judgement {
-    pub(crate) score: i32,
-    chosen: bool,
-    pub(crate) rejected: Option<String>,
-}
-
-/// A setting's value and where it came from.
-#[derive(Debug, Serialize)]
-struct Value {
-    name: &'static str,
-    variable: &'static str,
-    value: String,
-    from: &'static str,
-    default: &'static str,
-    text: &'static str,
 }
 
 /// Runs the subcommand.

@@ -1,7 +1,8 @@
 //! The report as text.
 
-use super::problems::Problem;
-use super::{Judgement, Report};
+use super::problem::Problem;
+use super::provider::Judgement;
+use super::report::Report;
 use crate::units::{align, size};
 
 /// All of it.

@@ -1,36 +1,11 @@
 //! What is wrong or slow here, and what to do about it.
 
-use super::Report;
+use super::problem::Problem;
+use super::report::Report;
 use super::wires::{self, Wire};
 use crate::units::{plural, size};
 use circulant::Error;
 use circulant::config::{self, Config};
-use serde::{Deserialize, Serialize};
-
-/// One problem.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Problem {
-    /// Nothing works, or not as wished; otherwise it only costs time.
-    pub(crate) serious: bool,
-    pub(crate) what: String,
-    /// What to do about it; empty when `what` says it.
-    pub(crate) remedy: String,
-}
-
-impl Problem {
-    pub(crate) fn serious(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { serious: true, what: what.into(), remedy: remedy.into() }
-    }
-
-    pub(crate) fn slow(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { serious: false, what: what.into(), remedy: remedy.into() }
-    }
-
-    /// An error that says itself what to do.
-    pub(crate) fn of(e: &Error) -> Self {
-        Self::serious(e.to_string(), "")
-    }
-}
 
 /// Less shared memory than this does not carry a job of some ranks.
 const SHM_LOW: u64 = 128 << 20;
@@ -136,7 +111,7 @@ fn limits(report: &Report) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Judgement, Library, Provider};
+    use super::super::provider::{Judgement, Library, Provider};
     use super::*;
 
     fn report() -> Report {

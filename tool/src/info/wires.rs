@@ -1,13 +1,13 @@
 //! Which wire ranks would take, by where they are, and why.
 
-use super::{Judgement, Provider};
+use super::provider::{Judgement, Provider};
 use circulant::transport::route::Route;
 use circulant::transport::shm;
 use serde::Serialize;
 
 /// What would be taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     /// Where the ranks are.
     pub(super) ranks: &'static str,
     /// As `World::provider` calls it; none: nothing will do.

@@ -1,7 +1,7 @@
 //! What the ranks run: programs, their numbers of ranks, folders and variables.
 
+use super::args::{OURS, RunArgs, Trouble, ranks, wrong};
 use super::find::find;
-use super::{OURS, RunArgs, Trouble, wrong};
 use circulant_launcher::{App, Host, hosts};
 use clap::{Args, Command, CommandFactory, Parser};
 use std::ffi::{OsStr, OsString};
@@ -11,9 +11,6 @@ use std::path::PathBuf;
 /// More ranks than this per processor is a slip of the finger.
 const PER_PROCESSOR: usize = 64;
 const ALWAYS_FINE: usize = 1024;
-
-/// More ranks than this in a job, too.
-const MOST: usize = 1 << 20;
 
 /// What may stand behind a colon.
 #[derive(Debug, Parser)]
@@ -103,18 +100,6 @@ fn variable(word: &OsStr) -> Result<(OsString, OsString), Trouble> {
         })?,
     };
     Ok((OsString::from_vec(name.to_vec()), value))
-}
-
-/// A number of ranks.
-pub(super) fn ranks(text: &str) -> Result<usize, String> {
-    match text.parse::<usize>() {
-        Ok(0) => Err("there must be at least one rank".to_owned()),
-        Ok(n) if n <= MOST => Ok(n),
-        _ if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => {
-            Err(format!("at most {MOST} ranks"))
-        }
-        _ => Err("it must be a whole number from 1".to_owned()),
-    }
 }
 
 /// The command line of this process, with `-np` and `-ppn` as other launchers have them made `-n` and `--ppn`.

@@ -1,6 +1,6 @@
 //! Looks programs up, as a shell does.
 
-use super::OURS;
+use super::args::OURS;
 use circulant::{Error, ErrorKind};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

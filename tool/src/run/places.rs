@@ -1,6 +1,6 @@
 //! Where the ranks of a job go.
 
-use super::{RunArgs, Trouble, wrong};
+use super::args::{RunArgs, Trouble, wrong};
 use circulant_launcher::{Host, Starter, hosts};
 
 /// The hosts, none being this machine alone, and what starts agents on them.

@@ -1,8 +1,8 @@
 //! How far prices are from times: the algorithm that is chosen and the next ones, side by side.
 
-use super::TuneArgs;
-use crate::bench::job::{MemoryKind, Mode};
+use super::args::TuneArgs;
 use crate::bench::operations::Operation;
+use crate::bench::order::{MemoryKind, Mode};
 use crate::bench::points::{self, Lab, Point};
 use crate::outcome::{Failure, Out};
 use crate::units::{self, align, plural, time};
