@@ -1,10 +1,10 @@
-//! Lists of files, as ranks of `circulant gather` tell them.
+//! Lists of files, as ranks of `circulant collect` tell them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "the tool uses all of it")]
-#[path = "../../tool/src/entry.rs"]
+#[path = "../../tool/src/files/entry.rs"]
 mod entry;
 
 fuzz_target!(|data: &[u8]| {

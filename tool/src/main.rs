@@ -3,24 +3,18 @@
 mod agree;
 mod algorithms;
 mod bench;
-mod cast;
-mod catalogue;
-mod collect;
 mod completions;
 mod doctor;
-mod entry;
 mod files;
 mod grid;
 mod info;
 mod outcome;
-mod paper;
 mod plot;
 mod run;
 mod schedule;
 mod select;
 mod settings;
 mod sim;
-mod stream;
 mod tune;
 mod units;
 mod wire;
@@ -67,12 +61,11 @@ enum Tool {
     Schedule(schedule::ScheduleArgs),
     Bench(bench::BenchArgs),
     Plot(plot::PlotArgs),
-    Cast(cast::CastArgs),
-    Collect(collect::CollectArgs),
+    Cast(files::CastArgs),
+    Collect(files::CollectArgs),
     Info(info::InfoArgs),
     Doctor(doctor::DoctorArgs),
     Sim(sim::SimArgs),
-    Paper(paper::PaperArgs),
     Algorithms(algorithms::AlgorithmsArgs),
     Select(select::SelectArgs),
     Tune(tune::TuneArgs),
@@ -98,11 +91,10 @@ fn main() -> ExitCode {
             Tool::Schedule(args) => Ok(schedule::run(&args).map(|()| ExitCode::SUCCESS)?),
             Tool::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Plot(args) => plot::run(&args).map(|()| ExitCode::SUCCESS),
-            Tool::Cast(args) => cast::run(&args).map(|()| ExitCode::SUCCESS),
-            Tool::Collect(args) => collect::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Cast(args) => files::cast::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Collect(args) => files::collect::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Info(args) => info::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Doctor(args) => doctor::run(&args),
-            Tool::Paper(args) => paper::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Algorithms(args) => algorithms::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Select(args) => select::run(&args).map(|()| ExitCode::SUCCESS),

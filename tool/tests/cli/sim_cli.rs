@@ -1,4 +1,4 @@
-//! `circulant sim` and `circulant paper`, run as a user runs them.
+//! `circulant sim`, run as a user runs it.
 
 use circulant::plan::lower::WireLimits;
 use circulant::plan::price::{Model, price};
@@ -141,19 +141,6 @@ fn the_timeline_has_two_bars_per_put() {
         tool(dir.path(), "sim bcast -p 9 --bytes 1M --timeline no/such/folder.svg").status.code(),
         Some(1)
     );
-}
-
-/// What the papers print is what is computed, but where they are known to err.
-#[test]
-fn the_papers_agree() {
-    let dir = tempfile::tempdir().unwrap();
-    let list = good(dir.path(), "paper");
-    let names: Vec<&str> = list.lines().skip(1).filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(names, ["traff-2022", "traff-2010", "grama", "kang-2019", "axida"]);
-    let text = good(dir.path(), "paper all");
-    assert!(!text.contains("DIFFERS") && text.matches(" 0 differ").count() == names.len(), "{text}");
-    assert!(text.contains("the paper errs") && text.contains("measured here"));
-    assert_eq!(tool(dir.path(), "paper knuth").status.code(), Some(2));
 }
 
 #[test]

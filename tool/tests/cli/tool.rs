@@ -247,6 +247,15 @@ fn a_reader_that_leaves_is_no_panic() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("No space left"));
 }
 
+/// What developers run is no subcommand: `cargo run -p xtask`.
+#[test]
+fn the_papers_are_no_subcommand() {
+    let dir = tempfile::tempdir().unwrap();
+    let help = good(dir.path(), "--help");
+    assert!(help.contains("  cast ") && !help.contains("paper"), "{help}");
+    bad(dir.path(), "paper all", 2);
+}
+
 #[test]
 fn every_help_has_examples() {
     let dir = tempfile::tempdir().unwrap();

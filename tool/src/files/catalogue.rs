@@ -1,8 +1,8 @@
 //! Which files the ranks bring along to `collect`: each rank's own, and everybody's list of all.
 
+use super::entry::{Entry, is_leaf};
+use super::staged::Template;
 use crate::agree::{host, starts};
-use crate::entry::{Entry, is_leaf};
-use crate::files::Template;
 use crate::outcome::Failure;
 use circulant::Communicator;
 use std::ffi::OsStr;

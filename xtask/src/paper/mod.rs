@@ -1,4 +1,4 @@
-//! `circulant paper`: the tables of the papers that the algorithms come from, beside what is computed here.
+//! `xtask paper`: the tables of the papers that the algorithms come from, beside what is computed here.
 
 mod axida;
 mod grama;
@@ -8,9 +8,8 @@ mod sheet;
 mod traff_2010;
 mod traff_2022;
 
-use crate::grid::grid;
-use crate::outcome::{Failure, Out};
-use clap::Args;
+use crate::tool::grid::grid;
+use circulant::{Error, ErrorKind, Result};
 use sheet::Sheet;
 
 /// A paper that can be checked.
@@ -19,7 +18,7 @@ struct Paper {
     title: &'static str,
     /// What of it.
     shows: &'static str,
-    check: fn(&mut Sheet) -> Result<(), Failure>,
+    check: fn(&mut Sheet) -> Result<()>,
 }
 
 const PAPERS: &[Paper] = &[
@@ -57,52 +56,26 @@ const PAPERS: &[Paper] = &[
     },
 ];
 
-const EXAMPLES: &str = "\
-Examples:
-  circulant paper
-  circulant paper traff-2022
-  circulant paper all";
-
-/// Print a paper's tables beside what is computed here, and whether they agree
-///
-/// Where a paper is known to be wrong, both values are shown and why. Exit code 1: something differs that should
-/// not.
-#[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct PaperArgs {
-    /// Which paper, or all [default: list them]
-    #[arg(value_name = "NAME", value_parser = known)]
-    name: Option<String>,
+/// The papers, a line each.
+pub(crate) fn list() -> String {
+    let row = |paper: &Paper| vec![paper.name.to_owned(), paper.title.to_owned(), paper.shows.to_owned()];
+    let rows: Vec<_> = PAPERS.iter().map(row).collect();
+    grid(&[("name", true), ("paper", true), ("checked", true)], &rows)
 }
 
-fn known(name: &str) -> Result<String, String> {
-    if name == "all" || PAPERS.iter().any(|paper| paper.name == name) {
-        return Ok(name.to_owned());
+/// The tables of a paper, or of all; and how many of its values differ without a known reason.
+pub(crate) fn check(name: &str) -> Result<(String, u32)> {
+    if name != "all" && !PAPERS.iter().any(|paper| paper.name == name) {
+        let names: Vec<_> = PAPERS.iter().map(|paper| paper.name).collect();
+        let message = format!("there is no paper {name:?}; there are {}, and all", names.join(", "));
+        return Err(Error::new(ErrorKind::Argument, message));
     }
-    let names: Vec<_> = PAPERS.iter().map(|paper| paper.name).collect();
-    Err(format!("there is no paper {name:?}; there are {}, and all", names.join(", ")))
-}
-
-/// Runs the subcommand.
-pub(crate) fn run(args: &PaperArgs) -> Result<(), Failure> {
-    let mut out = Out::new();
-    let Some(name) = &args.name else {
-        let row = |paper: &Paper| vec![paper.name.to_owned(), paper.title.to_owned(), paper.shows.to_owned()];
-        let rows: Vec<_> = PAPERS.iter().map(row).collect();
-        out.text(&grid(&[("name", true), ("paper", true), ("checked", true)], &rows));
-        return out.finish();
-    };
+    let mut out = String::new();
     let mut differing = 0;
     for paper in PAPERS.iter().filter(|paper| name == "all" || paper.name == name) {
         let mut sheet = Sheet::new(&mut out, paper.name, paper.title);
         (paper.check)(&mut sheet)?;
         differing += sheet.sum_up();
     }
-    out.finish()?;
-    match differing {
-        0 => Ok(()),
-        n => {
-            Err(Failure::new(1, format!("{n} of the values differ from the papers' without a known reason")))
-        }
-    }
+    Ok((out, differing))
 }

@@ -4,9 +4,9 @@ mod tables;
 mod theorems;
 
 use super::sheet::Sheet;
-use crate::outcome::Failure;
+use circulant::Result;
 
-pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<()> {
     tables::check(sheet);
     theorems::schedules(sheet);
     theorems::broadcast(sheet)?;

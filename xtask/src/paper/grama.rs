@@ -2,7 +2,7 @@
 
 use super::ledger::Ledger;
 use super::sheet::{Sheet, Verdict};
-use crate::outcome::Failure;
+use circulant::Result;
 use circulant::plan::Plan;
 use circulant::plan::lower::WireLimits;
 use circulant::plan::price::{Model, price};
@@ -82,7 +82,7 @@ fn doubling(p: f64, m: f64) -> f64 {
     p.log2() * START + BYTE * m * (p - 1.0)
 }
 
-pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<()> {
     for p in [16u32, 64] {
         let mut rows = Vec::new();
         for line in &LINES {
@@ -110,7 +110,7 @@ pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(line: &Line, p: u32) -> Result<(Vec<String>, Verdict), Failure> {
+fn row(line: &Line, p: u32) -> Result<(Vec<String>, Verdict)> {
     let scattered = line.algorithm == "scatter_allgather";
     let bytes = if scattered { M * u64::from(p) } else { M };
     let arguments = Arguments { size: p, bytes, element: 8, commutative: true, ..Arguments::default() };

@@ -2,7 +2,7 @@
 
 use super::ledger::Ledger;
 use super::sheet::{Sheet, Verdict};
-use crate::outcome::Failure;
+use circulant::Result;
 use circulant::plan::Plan;
 use circulant::plan::bcast::tree::Tree;
 use circulant::plan::bcast::{binomial::Binomial, chain, round_robin, scatter_allgather};
@@ -12,14 +12,14 @@ use circulant::plan::price::{Model, price};
 /// As printed.
 const TABLE_2: [(u32, &str); 3] = [(3, "1.5"), (5, "1.25"), (7, "1.167")];
 
-pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<()> {
     table_2(sheet)?;
     table_1(sheet)
 }
 
 /// The time in units of t, the time that the whole message takes between two nodes. The paper counts rounds of
 /// the main loop; start and end are lost in many segments.
-fn table_2(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+fn table_2(sheet: &mut Sheet<'_>) -> Result<()> {
     const SEGMENTS: u32 = 2000;
     let mut rows = Vec::new();
     for (p, printed) in TABLE_2.map(|(p, t)| (p, Some(t))).into_iter().chain([4, 6, 8, 16].map(|p| (p, None)))
@@ -66,7 +66,7 @@ const START: f64 = 1000.0;
 /// Of the pipelines.
 const BLOCKS: u32 = 960;
 
-fn costs() -> Result<[Cost; 5], Failure> {
+fn costs() -> Result<[Cost; 5]> {
     let (q, size) = (4.0, BYTES as f64);
     let (p, n) = (f64::from(NODES), f64::from(BLOCKS));
     let block = START + size / n;
@@ -112,7 +112,7 @@ fn costs() -> Result<[Cost; 5], Failure> {
     ])
 }
 
-fn table_1(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+fn table_1(sheet: &mut Sheet<'_>) -> Result<()> {
     let mut rows = Vec::new();
     for cost in costs()? {
         let ours = Ledger::of(&*cost.plan).time(START, 1.0);

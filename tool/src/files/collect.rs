@@ -1,12 +1,12 @@
 //! `circulant collect`: files of all ranks to all ranks or nodes, by irregular allgathers.
 
+use super::cast::{How, Place, leads_node, progress, publish, slowest, token};
+use super::catalogue::{Contribution, catalogue};
+use super::entry::Entry;
+use super::staged::{Staged, Template, identity, is_first, vacant};
+use super::stream::{self, Local, part};
 use crate::agree::{agree, host, starts};
-use crate::cast::{How, Place, leads_node, progress, publish, slowest, token};
-use crate::catalogue::{Contribution, catalogue};
-use crate::entry::Entry;
-use crate::files::{Staged, Template, identity, is_first, vacant};
 use crate::outcome::{Failure, Out, leave};
-use crate::stream::{self, Local, part};
 use crate::units::{self, align, plural};
 use circulant::{Communicator, World};
 use clap::Args;

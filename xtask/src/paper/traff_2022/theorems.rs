@@ -1,10 +1,10 @@
 //! Theorems 1 to 3: schedules are correct, n blocks take n−1+q rounds, and the times that follow.
 
-use crate::bench::dist::DISTS;
-use crate::outcome::Failure;
 use crate::paper::ledger::Ledger;
 use crate::paper::sheet::{Sheet, Verdict};
-use crate::units;
+use crate::tool::dist::DISTS;
+use crate::tool::units;
+use circulant::Result;
 use circulant::plan::Plan;
 use circulant::plan::allgatherv::circulant::{Allgatherv, Blocks};
 use circulant::plan::bcast::circulant::Bcast;
@@ -40,7 +40,7 @@ pub(super) fn schedules(sheet: &mut Sheet<'_>) {
 }
 
 /// Theorem 2: rounds, for many p and n; and times.
-pub(super) fn broadcast(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+pub(super) fn broadcast(sheet: &mut Sheet<'_>) -> Result<()> {
     let (mut cases, mut wrong) = (0u32, 0u32);
     let (sizes, far) = (2..=64u32, [100, 129, 255, 256, 257, 1000]);
     for p in sizes.chain(far) {
@@ -101,7 +101,7 @@ fn optimum(p: u32, m: u64) -> (f64, u32) {
 }
 
 /// Theorem 3: the same for the irregular allgather, whatever the counts.
-pub(super) fn allgather(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+pub(super) fn allgather(sheet: &mut Sheet<'_>) -> Result<()> {
     let mut rows = Vec::new();
     for dist in &DISTS {
         let (mut cases, mut more, mut wrong) = (0u32, 0u32, 0u32);
@@ -159,7 +159,7 @@ pub(super) fn allgather(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn irregular(counts: &[u64], n: u32) -> Result<Allgatherv, Failure> {
+fn irregular(counts: &[u64], n: u32) -> Result<Allgatherv> {
     let mut end = 0;
     let mut displs = Vec::with_capacity(counts.len());
     for count in counts {

@@ -1,10 +1,10 @@
 //! `circulant cast`: one file of rank 0 to all ranks or nodes.
 
+use super::entry::is_leaf;
+use super::staged::{Staged, Template, folder, identity, is_first, vacant};
+use super::stream::{self, Local};
 use crate::agree::{agree, host};
-use crate::entry::is_leaf;
-use crate::files::{Staged, Template, folder, identity, is_first, vacant};
 use crate::outcome::{Failure, Out, leave};
-use crate::stream::{self, Local};
 use crate::units;
 use circulant::comm::Wire;
 use circulant::{Communicator, World};

@@ -1,7 +1,6 @@
 //! What the check of a paper prints.
 
-use crate::grid::{Column, grid};
-use crate::outcome::Out;
+use crate::tool::grid::{Column, grid};
 
 /// What came out of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +28,7 @@ impl Verdict {
 
 /// Counts the verdicts of one paper and prints.
 pub(super) struct Sheet<'a> {
-    out: &'a mut Out,
+    out: &'a mut String,
     same: u32,
     known: u32,
     measured: u32,
@@ -37,14 +36,19 @@ pub(super) struct Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    pub(super) fn new(out: &'a mut Out, name: &str, title: &str) -> Self {
-        out.line(&format!("{name}: {title}\n"));
+    pub(super) fn new(out: &'a mut String, name: &str, title: &str) -> Self {
+        *out += &format!("{name}: {title}\n\n");
         Self { out, same: 0, known: 0, measured: 0, differ: 0 }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line);
+        self.out.push('\n');
     }
 
     /// A heading or a remark.
     pub(super) fn say(&mut self, text: &str) {
-        self.out.line(text);
+        self.line(text);
     }
 
     /// The word for a verdict, which is counted.
@@ -71,7 +75,7 @@ impl<'a> Sheet<'a> {
 
     /// A table under a heading; the verdict is put behind each row.
     pub(super) fn table(&mut self, heading: &str, columns: &[Column<'_>], rows: Vec<(Vec<String>, Verdict)>) {
-        self.out.line(heading);
+        self.line(heading);
         let mut columns = columns.to_vec();
         columns.push(("", true));
         let mut lines = Vec::new();
@@ -79,11 +83,11 @@ impl<'a> Sheet<'a> {
             cells.push(self.judge(&verdict));
             lines.push(cells);
         }
-        self.out.line(&grid(&columns, &lines));
+        self.line(&grid(&columns, &lines));
     }
 
     /// The last line; the number of values that differ without a known reason.
-    pub(super) fn sum_up(self) -> u32 {
+    pub(super) fn sum_up(mut self) -> u32 {
         let mut parts = vec![format!("{} same", self.same)];
         if self.known > 0 {
             parts.push(format!("{} where the paper errs", self.known));
@@ -92,7 +96,7 @@ impl<'a> Sheet<'a> {
             parts.push(format!("{} measured here", self.measured));
         }
         parts.push(format!("{} differ", self.differ));
-        self.out.line(&format!("{}\n", parts.join(", ")));
+        self.line(&format!("{}\n", parts.join(", ")));
         self.differ
     }
 }

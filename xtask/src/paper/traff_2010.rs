@@ -3,8 +3,8 @@
 
 use super::ledger::Ledger;
 use super::sheet::{Sheet, Verdict};
-use crate::bench::dist::Dist;
-use crate::outcome::Failure;
+use crate::tool::dist::Dist;
+use circulant::Result;
 use circulant::plan::Plan;
 use circulant::plan::allgatherv::Contributions;
 use circulant::plan::allgatherv::pipelined_ring::{Allgatherv, spread};
@@ -12,14 +12,14 @@ use circulant::plan::allgatherv::pipelined_ring::{Allgatherv, spread};
 /// The distributions of its section 3.
 const NAMES: [&str; 6] = ["regular", "broadcast", "spike", "half", "linear", "geometric"];
 
-pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+pub(super) fn check(sheet: &mut Sheet<'_>) -> Result<()> {
     distributions(sheet)?;
     figure_3(sheet)?;
     gain(sheet)?;
     block_size(sheet)
 }
 
-fn ring(counts: &[u64], block: u64) -> Result<Allgatherv, Failure> {
+fn ring(counts: &[u64], block: u64) -> Result<Allgatherv> {
     let mut end = 0;
     let mut displs = Vec::with_capacity(counts.len());
     for count in counts {
@@ -50,7 +50,7 @@ fn formulas(counts: &[u64], block: u64) -> (u64, u64, u64, Option<u64>) {
 
 /// The paper gives equation (1), r = b − min b_i, and with z ranks without data b − z − 1 + ⌊z/(p−z)⌋ (for
 /// one rank with data, a linear pipeline).
-fn distributions(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+fn distributions(sheet: &mut Sheet<'_>) -> Result<()> {
     for (p, total, block) in
         [(30usize, 32_000_000, 1_000_000), (30, 960_000_000, 1_000_000), (96, 96_000_000, 32 << 10)]
     {
@@ -121,7 +121,7 @@ fn distributions(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
 
 /// "The actual number of rounds required in this example is 9, whereas r is 11". Of the picture only the caption
 /// is at hand; these are all cases with gaps of one length that it fits.
-fn figure_3(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+fn figure_3(sheet: &mut Sheet<'_>) -> Result<()> {
     let mut rows = Vec::new();
     for gap in 1..=2u64 {
         for with in 2..=4u64 {
@@ -167,7 +167,7 @@ fn figure_3(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
 }
 
 /// Section 3.1: a broadcast of 32 MB among 30 ranks, B = 1 MB.
-fn gain(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+fn gain(sheet: &mut Sheet<'_>) -> Result<()> {
     let counts = Dist::find("broadcast").map(|d| d.counts(32 << 20, 30)).unwrap_or_default();
     let pipelined = Ledger::of(&ring(&counts, 1 << 20)?).time(0.0, 1.0);
     let linear = Ledger::of(&ring(&counts, 32 << 20)?).time(0.0, 1.0);
@@ -187,7 +187,7 @@ fn gain(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
 }
 
 /// Equation (2) beside the best block size, in the paper's model.
-fn block_size(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
+fn block_size(sheet: &mut Sheet<'_>) -> Result<()> {
     let (p, total, alpha, beta) = (36usize, 16u64 << 20, 10_000.0, 1.0);
     let mut rows = Vec::new();
     for dist in NAMES[2..].iter().filter_map(|name| Dist::find(name)) {
@@ -195,7 +195,7 @@ fn block_size(sheet: &mut Sheet<'_>) -> Result<(), Failure> {
         let z = counts.iter().filter(|count| **count == 0).count();
         let rounds = (p + z) as f64 / 2.0 - 1.0 + (z / (p - z)) as f64;
         let formula = (total as f64 * alpha / beta / rounds).sqrt();
-        let time = |block: f64| -> Result<f64, Failure> {
+        let time = |block: f64| -> Result<f64> {
             let block = if block < 1.0 { 1 } else { format!("{block:.0}").parse().unwrap_or(1) };
             Ok(Ledger::of(&ring(&counts, block)?).time(alpha, beta) / 1e6)
         };

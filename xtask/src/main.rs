@@ -1,0 +1,44 @@
+//! What developers run: `cargo run --release -p xtask -- paper all`.
+
+mod paper;
+mod tool;
+
+use std::io::Write;
+use std::process::ExitCode;
+// Where the tool's own files look for it.
+use tool::units;
+
+const USAGE: &str = "\
+Usage: cargo run --release -p xtask -- paper [NAME|all]
+
+Prints a paper's tables beside what is computed here, and whether they agree; without NAME lists the papers. Where a
+paper is known to be wrong, both values are shown and why. Exit code: 1 when something differs that should not, 2 for
+wrong words.
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["paper"] => Ok((paper::list(), 0)),
+        ["paper", name] => paper::check(name).map_err(|e| e.to_string()),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok((text, differing)) => show(&text, differing),
+        Err(said) => {
+            eprintln!("xtask: {said}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn show(text: &str, differing: u32) -> ExitCode {
+    // A reader that had enough (`| head`) is no failure.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    if differing > 0 {
+        eprintln!("xtask: {differing} of the values differ from the papers' without a known reason");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}

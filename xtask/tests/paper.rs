@@ -1,0 +1,39 @@
+//! `xtask paper`, run as a developer runs it.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+#[path = "../src/paper/ledger.rs"]
+#[allow(dead_code, reason = "its own tests alone run here")]
+mod ledger;
+
+use std::process::{Command, Output};
+
+fn xtask(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask")).args(words).output().unwrap()
+}
+
+#[track_caller]
+fn good(words: &[&str]) -> String {
+    let out = xtask(words);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// What the papers print is what is computed, but where they are known to err.
+#[test]
+fn the_papers_agree() {
+    let list = good(&["paper"]);
+    let names: Vec<&str> = list.lines().skip(1).filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, ["traff-2022", "traff-2010", "grama", "kang-2019", "axida"]);
+    let text = good(&["paper", "all"]);
+    assert!(!text.contains("DIFFERS") && text.matches(" 0 differ").count() == names.len(), "{text}");
+    assert!(text.contains("the paper errs") && text.contains("measured here"));
+}
+
+#[test]
+fn wrong_words_are_refused() {
+    for words in [&["paper", "knuth"][..], &[], &["papers"]] {
+        let out = xtask(words);
+        assert_eq!(out.status.code(), Some(2), "{words:?}");
+        assert!(out.stdout.is_empty() && !out.stderr.is_empty(), "{words:?}");
+    }
+}
