@@ -42,19 +42,19 @@ fn json_holds_a_correct_schedule() {
         let base: Vec<u32> = (0..p).map(|r| c.base(r)).collect();
         assert_eq!(
             all,
-            json!({"p": p, "q": c.q(), "skips": c.skips(), "base": base, "recv": recv, "send": send})
+            json!({"p": p, "q": c.q(), "root": 0, "skips": c.skips(), "base": base, "recv": recv, "send": send})
         );
         for r in [0, p / 2, p - 1] {
             let i = r as usize;
             assert_eq!(
                 parsed(&format!("-p {p} --rank {r} --format json")),
-                json!({"p": p, "q": c.q(), "skips": c.skips(), "rank": r, "base": base[i], "recv": recv[i], "send": send[i]})
+                json!({"p": p, "q": c.q(), "root": 0, "skips": c.skips(), "rank": r, "base": base[i], "recv": recv[i], "send": send[i]})
             );
         }
     }
     assert_eq!(
         text("-p 1 --format json"),
-        "{\"p\":1,\"q\":0,\"skips\":[1],\"base\":[0],\"recv\":[[]],\"send\":[[]]}\n"
+        "{\"p\":1,\"q\":0,\"root\":0,\"skips\":[1],\"base\":[0],\"recv\":[[]],\"send\":[[]]}\n"
     );
 }
 
@@ -99,6 +99,37 @@ fn the_table_is_the_papers() {
     assert!(text("-p 9 --rank 5").contains("    3    5 |    3    0 |   -1    1\n"));
 }
 
+/// With another root each rank has the schedule of its distance from it, and partners as they are called.
+#[test]
+fn a_root_shifts_the_ranks() {
+    for (p, root) in [(9, 4), (20, 19), (33, 1), (1, 0)] {
+        let c = Circulant::new(p);
+        let all = parsed(&format!("-p {p} --root {root} --format json"));
+        assert_eq!(all["root"], root);
+        let (recv, send) = (rows(&all["recv"]), rows(&all["send"]));
+        for rank in 0..p {
+            let distance = (rank + p - root) % p;
+            assert_eq!(recv[rank as usize], c.recv(distance)[..]);
+            assert_eq!(send[rank as usize], c.send(distance)[..]);
+            assert_eq!(all["base"][rank as usize], c.base(distance));
+            let table = text(&format!("-p {p} --root {root} --rank {rank}"));
+            for k in 0..c.q() {
+                let partners = [c.from(distance, k), c.to(distance, k)].map(|d| (d + root) % p);
+                let line =
+                    table.lines().find(|l| l.split_whitespace().next() == Some(&k.to_string())).unwrap();
+                let words: Vec<&str> =
+                    line.split('|').filter_map(|part| part.split_whitespace().last()).collect();
+                assert_eq!(words[1..], partners.map(|r| r.to_string()), "{table}");
+            }
+        }
+    }
+    // The root's own column stands under its number, and so do the bars before the skips.
+    let table = text("-p 9 --root 4");
+    assert!(table.starts_with("p = 9, q = 4, root 4, skips 1 2 3 5 9\n"), "{table}");
+    let bases = table.lines().find(|l| l.starts_with("base")).unwrap().replace('|', " ");
+    assert_eq!(bases.split_whitespace().nth(1 + 4), Some("4"));
+}
+
 #[test]
 fn bad_arguments_are_told() {
     for (args, told) in [
@@ -107,6 +138,7 @@ fn bad_arguments_are_told() {
         ("-p many", "invalid value 'many'"),
         ("", "-p <P>"),
         ("-p 20 --rank 20", "there is no rank 20 among 20 ranks; give --rank 0 to 19"),
+        ("-p 20 --root 20", "there is no rank 20 among 20 ranks; give --root 0 to 19"),
         ("-p 20 --format xml", "possible values: table, json, csv"),
     ] {
         let output = output(args);
