@@ -33,7 +33,9 @@ Examples:
 /// number of repetitions. Beside each time stands the reference C = βV + γF + q(L+o), with latency L, overhead o
 /// per put and time per byte β of a raw put between ranks 0 and 1 and the time γ of reducing a byte, measured in
 /// the same run, and q = ⌈log2 P⌉. V and F are the bytes that some rank must at least move and reduce. Each term
-/// alone is a lower bound for one port per rank; C, their sum, is not.
+/// alone is a lower bound for one port per rank; C, their sum, is not. algbw and busbw are the algorithm and bus
+/// bandwidth of nccl-tests (its doc/PERFORMANCE.md), from the median: size/t, and V/t, which is 2(P−1)/P of it for
+/// allreduce, (P−1)/P for allgather, reduce_scatter, alltoall, gather and scatter, all of it for bcast and reduce.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = after_long_help())]
 pub(crate) struct BenchArgs {

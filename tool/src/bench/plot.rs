@@ -292,6 +292,8 @@ mod tests {
             reps: 3,
             reference_us: us / 2.0,
             ratio: None,
+            algbw_gbs: None,
+            busbw_gbs: None,
             stats: None,
         }
     }

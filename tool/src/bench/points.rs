@@ -97,6 +97,11 @@ pub(crate) struct Row {
     pub(crate) reference_us: f64,
     /// min_us beside it; none where the reference is 0.
     pub(crate) ratio: Option<f64>,
+    /// Size over the median, in GB/s (10^9 bytes), as nccl-tests have it; none without bytes.
+    pub(crate) algbw_gbs: Option<f64>,
+    /// V over the median: with the V of the reference this is nccl-tests' algorithm bandwidth times 2(P−1)/P for
+    /// allreduce, (P−1)/P for allgather, reduce_scatter, alltoall, gather and scatter, 1 for bcast and reduce.
+    pub(crate) busbw_gbs: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stats: Option<Counted>,
 }
@@ -240,8 +245,15 @@ fn row(lab: &Lab<'_>, point: &Point, shape: &Shape, times: &Times, stats: Option
         reps: times.all.len() / times.p,
         reference_us: reference / 1e3,
         ratio: units::ratio(min, reference),
+        algbw_gbs: bandwidth(point.bytes, median),
+        busbw_gbs: bandwidth(if lab.comm.size() > 1 { shape.volume } else { 0 }, median),
         stats,
     }
+}
+
+/// Bytes over nanoseconds, which are 10^9 bytes over seconds.
+fn bandwidth(bytes: u64, ns: f64) -> Option<f64> {
+    (bytes > 0 && ns > 0.0).then(|| bytes as f64 / ns)
 }
 
 /// C, in nanoseconds.
@@ -337,6 +349,12 @@ mod tests {
         let all = vec![[0, 10], [100, 105], [200, 230], [5, 12], [90, 99], [201, 202]];
         let (min, median, span) = Times { p: 2, all }.figures();
         assert_eq!((min, median, span), (9.0, 10.0, 12.0));
+    }
+
+    #[test]
+    fn bandwidths_are_in_gigabytes() {
+        assert_eq!(bandwidth(3_000_000_000, 1.5e9), Some(2.0));
+        assert_eq!((bandwidth(0, 1.0), bandwidth(1, 0.0)), (None, None));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::operations::Operation;
 use super::points::{Counted, Figure, Point, Row};
 use crate::outcome::Out;
-use crate::units::{align, ratio_text, size, time};
+use crate::units::{align, rate, ratio_text, size, time};
 use serde::Serialize;
 
 /// How rows are printed.
@@ -30,7 +30,7 @@ pub(crate) fn csv(row: &Row, label: &str) -> String {
 /// A column: its head, and whether it is aligned to the left.
 type Column = (&'static str, bool);
 
-const TIMES: [Column; 9] = [
+const TIMES: [Column; 11] = [
     ("op", true),
     ("dist", true),
     ("size", false),
@@ -39,6 +39,8 @@ const TIMES: [Column; 9] = [
     ("span", false),
     ("C", false),
     ("min/C", false),
+    ("algbw", false),
+    ("busbw", false),
     ("reps", false),
 ];
 
@@ -72,7 +74,7 @@ impl Table {
             columns.insert(1, ("algorithm", true));
             widths.insert(1, widest(&|p| p.algorithm_name().to_owned()));
         }
-        widths.extend([7, 7, 7, 7, 6, 4]);
+        widths.extend([7, 7, 7, 7, 6, 9, 9, 4]);
         if stats {
             columns.extend(COUNTS);
             widths.extend([13, 18, 18, 11, 11]);
@@ -99,6 +101,8 @@ impl Table {
             us(row.span_us),
             reference,
             ratio_text(row.ratio),
+            bandwidth(row.algbw_gbs),
+            bandwidth(row.busbw_gbs),
             row.reps.to_string(),
         ];
         if self.algorithms {
@@ -116,6 +120,10 @@ impl Table {
     fn align(&self, cells: &[String]) -> String {
         align(cells, &self.widths, &self.columns.iter().map(|c| c.1).collect::<Vec<_>>())
     }
+}
+
+fn bandwidth(gbs: Option<f64>) -> String {
+    gbs.map_or_else(|| "-".to_owned(), |gbs| rate(gbs * 1e9))
 }
 
 fn counted(c: &Counted) -> [String; 5] {
@@ -204,6 +212,8 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
     }
     text +=
         "min, median: of the repetitions' slowest ranks; span: latest end − earliest start, the smallest\n";
+    text += "algbw = size/median, busbw = V/median with the V of C (the factor of β): nccl-tests' algorithm and bus \
+             bandwidth\n";
     text += &format!(
         "reps: repetitions made; as many as take {} s together (--time), but at least {} and at most {} (--reps)\n",
         s.seconds,
@@ -258,6 +268,8 @@ mod tests {
             reps: 35,
             reference_us: 0.8 * us,
             ratio,
+            algbw_gbs: Some(bytes as f64 / us / 1e3),
+            busbw_gbs: None,
             stats,
         }
     }

@@ -99,6 +99,35 @@ fn bench_checks_every_operation_between_processes() {
     }
 }
 
+/// nccl-tests' definitions (doc/PERFORMANCE.md there), for those of its operations that we have.
+#[test]
+fn bench_shows_algorithm_and_bus_bandwidth() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "bench bcast,reduce,allreduce,allgather,reduce_scatter_block,alltoall,gather,scatter,barrier --bytes 12000";
+    let n = 3.0;
+    for row in rows(dir.path(), &ranks(3, words)) {
+        let factor = match row["op"].as_str().unwrap() {
+            "bcast" | "reduce" => 1.0,
+            "allreduce" => 2.0 * (n - 1.0) / n,
+            "barrier" => {
+                assert!(row["algbw_gbs"].is_null() && row["busbw_gbs"].is_null(), "{row}");
+                continue;
+            }
+            _ => (n - 1.0) / n,
+        };
+        let [bytes, median, algbw, busbw] =
+            ["bytes", "median_us", "algbw_gbs", "busbw_gbs"].map(|name| row[name].as_f64().unwrap());
+        assert!((algbw - bytes / median / 1e3).abs() <= 1e-9 * algbw, "{row}");
+        assert!((busbw - factor * algbw).abs() <= 1e-9 * busbw, "{row}");
+    }
+    let table = good(dir.path(), &ranks(2, "bench bcast,barrier --bytes 1K --time 0.01"));
+    let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert!(
+        head.contains(&"algbw") && head.contains(&"busbw") && table.contains("busbw = V/median"),
+        "{table}"
+    );
+}
+
 #[test]
 fn a_persistent_start_allocates_nothing_and_copies_nothing() {
     let dir = tempfile::tempdir().unwrap();
