@@ -147,6 +147,18 @@ pub fn place(hosts: &[Host], ranks: usize, each: Option<usize>) -> Vec<usize> {
     places
 }
 
+/// The same, one rank after the other on the next host that has a place left. Where no number is known each takes as many
+/// as come.
+pub fn place_in_turns(hosts: &[Host], ranks: usize, each: Option<usize>) -> Vec<usize> {
+    let filled = place(hosts, ranks, each);
+    let mut left = vec![0usize; hosts.len().max(1)];
+    filled.iter().for_each(|&host| left[host] += 1);
+    let most = left.iter().copied().max().unwrap_or(0);
+    let round =
+        |turn: usize| left.iter().enumerate().filter(move |(_, many)| **many > turn).map(|(host, _)| host);
+    (0..most).flat_map(round).collect()
+}
+
 /// How many ranks the hosts take when nobody says how many there shall be.
 pub fn capacity(hosts: &[Host], each: Option<usize>) -> usize {
     hosts.iter().map(|h| each.or(h.slots).unwrap_or(1)).sum()
@@ -304,6 +316,7 @@ mod tests {
         let plain = list("a,b").unwrap();
         assert_eq!(place(&plain, 5, None), [0, 0, 0, 1, 1]);
         assert_eq!(place(&plain, 1, None), [0]);
+        assert_eq!(place_in_turns(&plain, 5, None), [0, 1, 0, 1, 0]);
         assert_eq!(place(&plain, 5, Some(1)), [0, 1, 0, 1, 0]);
         let some = list("a:2,b").unwrap();
         assert_eq!(place(&some, 7, None), [0, 0, 1, 0, 0, 1, 0]);
@@ -341,7 +354,10 @@ mod tests {
         fn every_rank_has_a_place(slots in proptest::collection::vec(proptest::option::of(1usize..5), 1..9), ranks in 0usize..99) {
             let hosts: Vec<Host> = slots.iter().map(|&slots| Host { name: "a".into(), slots }).collect();
             for each in [None, Some(3)] {
+                let turns = place_in_turns(&hosts, ranks, each);
                 let places = place(&hosts, ranks, each);
+                let sorted = |mut list: Vec<usize>| { list.sort_unstable(); list };
+                prop_assert_eq!(sorted(turns), sorted(places.clone()));
                 prop_assert_eq!(places.len(), ranks);
                 prop_assert!(places.iter().all(|&p| p < hosts.len()));
             }

@@ -33,5 +33,5 @@ pub use hosts::Host;
 pub use job::run;
 pub use options::{EXIT_TIMEOUT, Options, Starter};
 pub use pmi::{Outcome, Pmi};
-pub use setup::{App, Bind, Input};
+pub use setup::{App, Bind, Input, Map};
 pub use spawn::{AGENT, REFUSE, WATCH, refuse_main, watch_main};

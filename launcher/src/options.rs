@@ -1,7 +1,7 @@
 //! What `circulant run` is asked for.
 
 use super::hosts::Host;
-use super::setup::{App, Bind, Input};
+use super::setup::{App, Bind, Input, Map};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,8 +29,10 @@ pub struct Options {
     pub grace: Duration,
     /// How long an agent may take to come up.
     pub patience: Duration,
-    /// Whether ranks are bound to cores.
+    /// What ranks are bound to.
     pub bind: Bind,
+    /// Where the next rank goes.
+    pub map: Map,
     /// Who reads standard input.
     pub input: Input,
     /// How many agents a launcher or agent starts itself.

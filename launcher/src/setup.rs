@@ -5,14 +5,47 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whether ranks are tied to processors.
+/// What of the machine a rank is bound to, in hwloc's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
-    /// The system may move them.
+    /// Nothing: the system may move it.
     #[default]
     None,
-    /// Each to a core of its own, with all its threads.
+    /// A core of its own, with all its hardware threads.
     Core,
+    /// A socket (hwloc: package), with all its cores.
+    Socket,
+    /// A NUMA node, with all its cores.
+    Numa,
+}
+
+/// Where the next rank goes, in Open MPI's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Map {
+    /// To the host of the one before, until that is full.
+    #[default]
+    Slot,
+    /// The same, there to the next core.
+    Core,
+    /// To the next host.
+    Node,
+    /// To the host of the one before, until that is full, there to the next socket.
+    Socket,
+    /// The same, there to the next NUMA node.
+    Numa,
+}
+
+impl Bind {
+    const ALL: [Self; 4] = [Self::None, Self::Core, Self::Socket, Self::Numa];
+}
+
+impl Map {
+    const ALL: [Self; 5] = [Self::Slot, Self::Core, Self::Node, Self::Socket, Self::Numa];
+}
+
+/// The number of `item` among `all`, by which it travels.
+fn number<T: PartialEq>(all: &[T], item: &T) -> usize {
+    all.iter().position(|i| i == item).unwrap_or(0)
 }
 
 /// Who reads the launcher's standard input.
@@ -80,8 +113,10 @@ pub struct Setup {
     pub fanout: usize,
     /// How long, in milliseconds, an agent may take to come up.
     pub patience: usize,
-    /// Whether ranks are bound.
+    /// What ranks are bound to.
     pub bind: Bind,
+    /// In which order of objects.
+    pub map: Map,
     /// Who reads standard input.
     pub input: Input,
     /// Whether output is passed on by whole lines.
@@ -113,7 +148,8 @@ impl Setup {
             .os(&self.agent)
             .number(self.fanout)
             .number(self.patience)
-            .number((self.bind == Bind::Core).into())
+            .number(number(&Bind::ALL, &self.bind))
+            .number(number(&Map::ALL, &self.map))
             .number(match self.input {
                 Input::First => 0,
                 Input::All => 1,
@@ -147,7 +183,8 @@ impl Setup {
             agent: r.os()?,
             fanout: r.number()?,
             patience: r.number()?,
-            bind: if r.flag()? { Bind::Core } else { Bind::None },
+            bind: Bind::ALL.get(r.number()?).copied()?,
+            map: Map::ALL.get(r.number()?).copied()?,
             input: [Input::First, Input::All, Input::None].get(r.number()?).copied()?,
             lines: r.flag()?,
             fold: r.flag()?,
@@ -221,7 +258,8 @@ impl Setup {
             agent: text("circulant"),
             fanout: 32,
             patience: 1000,
-            bind: Bind::Core,
+            bind: Bind::Socket,
+            map: Map::Numa,
             input: Input::All,
             lines: true,
             fold: true,

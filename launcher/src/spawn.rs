@@ -52,8 +52,8 @@ pub(super) struct Start<'a> {
     pub(super) files: Option<u64>,
     /// Whether our own standard input is the user's.
     pub(super) root: bool,
-    /// The processors of each core; nothing where ranks are not bound.
-    pub(super) cores: &'a [String],
+    /// The processors of each rank; nothing where ranks are not bound.
+    pub(super) processors: &'a [Vec<usize>],
 }
 
 /// What a rank reads.
@@ -88,7 +88,7 @@ impl Start<'_> {
         let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
         let own = tie::Own {
             files: self.files.map(|soft| Rlimit { current: Some(soft), maximum }),
-            processors: (!self.cores.is_empty()).then(|| bind::set(&self.cores[at % self.cores.len()])),
+            processors: self.processors.get(at).map(|list| bind::set(list)),
         };
         tie::to_us(&mut command, own);
         command

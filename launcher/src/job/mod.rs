@@ -74,10 +74,10 @@ impl Job {
         let branches = self.setup.fanout.min(others.len());
         let files = spawn::raise_files(here.len() as u64 * 6 + branches as u64 * 4 + 64)?;
         self.branch_out(others)?;
-        let cores = self.cores(here.len());
+        let processors = self.processors(here.len());
         let (mut outputs, mut errors, mut stdins) = (Vec::new(), Vec::new(), Vec::new());
         for (at, &rank) in here.iter().enumerate() {
-            let start = Start { setup: &self.setup, files, root: self.is_root(), cores: &cores };
+            let start = Start { setup: &self.setup, files, root: self.is_root(), processors: &processors };
             let started = match start.rank(at) {
                 Ok(started) => started,
                 Err(e) => return Err(self.abandon(rank, &e)),
@@ -98,19 +98,18 @@ impl Job {
         self.pump(outputs, errors, stdins).map_err(|e| self.abandon(self.setup.size - 1, &e))
     }
 
-    /// The cores to tie ranks to.
-    fn cores(&self, ranks: usize) -> Vec<String> {
-        if self.setup.bind == Bind::None || ranks == 0 {
+    /// The processors of each rank here; nothing where they are not bound.
+    fn processors(&self, ranks: usize) -> Vec<Vec<usize>> {
+        let (bind, name) = (self.setup.bind, &self.setup.sites[0].name);
+        if bind == Bind::None || ranks == 0 {
             return Vec::new();
         }
         let cores = bind::cores();
-        if cores.len() < ranks {
-            let name = &self.setup.sites[0].name;
-            let many = cores.len();
-            say(&format!("{name}: {ranks} ranks are not bound, as it has {many} cores"));
+        if bind == Bind::Core && cores.len() < ranks {
+            say(&format!("{name}: {ranks} ranks are not bound, as it has {} cores", cores.len()));
             return Vec::new();
         }
-        cores
+        bind::processors(&cores, self.setup.map, bind, ranks)
     }
 
     fn pump(

@@ -2,7 +2,7 @@
 
 use crate::hosts::{self, Host};
 use crate::options::{Options, Starter};
-use crate::setup::{Setup, Site};
+use crate::setup::{Map, Setup, Site};
 use circulant::error::Result;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,7 +19,10 @@ pub(super) fn plan(options: &Options) -> Result<(Setup, Vec<Site>)> {
         true => (&alone[..], true),
         false => (&options.hosts[..], false),
     };
-    let places = hosts::place(listed, size, options.each);
+    let places = match options.map {
+        Map::Node => hosts::place_in_turns(listed, size, options.each),
+        Map::Slot | Map::Core | Map::Socket | Map::Numa => hosts::place(listed, size, options.each),
+    };
     let mut sites: Vec<Site> = Vec::new();
     let mut index = vec![None; listed.len()];
     let mut nodes = Vec::with_capacity(size);
@@ -52,6 +55,7 @@ pub(super) fn plan(options: &Options) -> Result<(Setup, Vec<Site>)> {
         fanout: options.fanout.max(1),
         patience: usize::try_from(options.patience.as_millis()).unwrap_or(usize::MAX),
         bind: options.bind,
+        map: options.map,
         input: options.input,
         lines: options.label || size > 1,
         fold: !(options.label || options.all_errors),

@@ -2,6 +2,7 @@
 
 use super::settings::SettingFlags;
 use circulant::{Error, ErrorKind};
+use circulant_launcher::{Bind, Map};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -67,9 +68,13 @@ pub(crate) struct RunArgs {
     /// Folder in which the ranks run [default: this one]
     #[arg(long, value_name = "FOLDER", visible_alias = "wd")]
     pub(super) wdir: Option<PathBuf>,
-    /// Tie each rank to a core of its own
-    #[arg(long, value_name = "WHAT", default_value = "none")]
-    pub(super) bind_to: Binding,
+    /// Where the next rank goes: where there is a slot left, to the next host (node), or on a host to the next core,
+    /// socket or NUMA node, to which it is then bound unless --bind-to says otherwise
+    #[arg(long, value_name = "WHAT", default_value = "slot")]
+    pub(super) map_by: Mapping,
+    /// What each rank is bound to: a core of its own, or a socket or NUMA node [default: none]
+    #[arg(long, value_name = "WHAT")]
+    pub(super) bind_to: Option<Binding>,
     /// Which ranks read standard input
     #[arg(long, value_name = "WHO", default_value = "0")]
     pub(super) stdin: Reads,
@@ -90,6 +95,41 @@ pub(crate) struct RunArgs {
 pub(crate) enum Binding {
     None,
     Core,
+    #[value(alias = "package")]
+    Socket,
+    Numa,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Mapping {
+    Slot,
+    Core,
+    Node,
+    #[value(alias = "package")]
+    Socket,
+    Numa,
+}
+
+impl RunArgs {
+    pub(super) fn map(&self) -> Map {
+        match self.map_by {
+            Mapping::Slot => Map::Slot,
+            Mapping::Core => Map::Core,
+            Mapping::Node => Map::Node,
+            Mapping::Socket => Map::Socket,
+            Mapping::Numa => Map::Numa,
+        }
+    }
+
+    /// What is said, else what ranks are mapped by.
+    pub(super) fn bind(&self) -> Bind {
+        match (self.bind_to, self.map_by) {
+            (Some(Binding::None), _) | (None, Mapping::Slot | Mapping::Node) => Bind::None,
+            (Some(Binding::Core), _) | (None, Mapping::Core) => Bind::Core,
+            (Some(Binding::Socket), _) | (None, Mapping::Socket) => Bind::Socket,
+            (Some(Binding::Numa), _) | (None, Mapping::Numa) => Bind::Numa,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -9,8 +9,8 @@ mod settings;
 pub(crate) use apps::words;
 pub(crate) use args::RunArgs;
 
-use args::{Binding, Reads, Trouble};
-use circulant_launcher::{Bind, Input, Options};
+use args::{Reads, Trouble};
+use circulant_launcher::{Input, Options};
 use clap::Parser;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -64,6 +64,7 @@ fn options(args: RunArgs) -> Result<Options, Trouble> {
     let (hosts, starter) = places::hosts(&args)?;
     let apps = apps::apps(&args, &hosts)?;
     let ranks = apps.iter().map(|a| a.ranks).sum();
+    let (bind, map) = (args.bind(), args.map());
     Ok(Options {
         apps,
         hosts,
@@ -75,10 +76,8 @@ fn options(args: RunArgs) -> Result<Options, Trouble> {
         timeout: args.timeout,
         grace: args.grace,
         patience,
-        bind: match args.bind_to {
-            Binding::None => Bind::None,
-            Binding::Core => Bind::Core,
-        },
+        bind,
+        map,
         input: match args.stdin {
             Reads::First => Input::First,
             Reads::All => Input::All,

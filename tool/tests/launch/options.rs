@@ -10,6 +10,8 @@ pub(crate) fn tests() -> Vec<(&'static str, fn(), bool)> {
         ("options_of_other_launchers", options_of_other_launchers, true),
         ("several_programs", several_programs, true),
         ("ranks_on_cores", ranks_on_cores, true),
+        ("mapped_by_node", mapped_by_node, true),
+        ("ranks_on_sockets_and_nodes_of_memory", ranks_on_sockets_and_nodes_of_memory, true),
         ("wrong_hosts", wrong_hosts, true),
     ]
 }
@@ -98,6 +100,60 @@ fn ranks_on_cores() {
     assert!(done.code == 0 && done.err.contains("1024 ranks are not bound"), "{done:?}");
 }
 
+/// Which ranks share a host, told by their numbers there.
+fn mapped_by_node() {
+    let show = "echo $PMI_RANK:$MPI_LOCALRANKID";
+    for (hosts, map, want) in [
+        ("a:2,b:2", "slot", ["0:0", "1:1", "2:0", "3:1"]),
+        ("a:2,b:2", "node", ["0:0", "1:0", "2:1", "3:1"]),
+        ("a:3,b:1", "node", ["0:0", "1:0", "2:1", "3:2"]),
+        ("a,b", "node", ["0:0", "1:0", "2:1", "3:1"]),
+    ] {
+        let done = on(hosts, &["-n", "4", "--map-by", map, "--", "sh", "-c", show]).output();
+        assert_eq!((done.code, sorted(&done.out)), (0, want.to_vec()), "{hosts} {map}: {done:?}");
+    }
+    // Ranks of one host that are no neighbours find each other.
+    let bench =
+        ["bench", "allgatherv,allreduce", "--bytes", "1K", "--reps", "2", "--check", "--format", "json"];
+    let arguments = ["-n", "4", "--map-by", "node", "--deadline", "60", "--"];
+    let done = on("a:2,b:2", &[&arguments[..], &bench].concat()).output();
+    assert!(done.code == 0 && done.out.contains("\"nodes\": 2"), "{done:?}");
+}
+
+/// The processors of a file of /sys, or those that we may use of /proc.
+fn processors(text: &str) -> std::collections::BTreeSet<usize> {
+    let range = |part: &str| {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        low.parse::<usize>().unwrap()..=high.parse().unwrap()
+    };
+    text.trim().split(',').flat_map(range).collect()
+}
+
+fn ranks_on_sockets_and_nodes_of_memory() {
+    let script = "echo $(sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status)";
+    let ours = processors(&job::run(&["-n", "1", "sh", "-c", script]).out);
+    let first = ours.first().unwrap();
+    let topology = format!("/sys/devices/system/cpu/cpu{first}/topology");
+    let of_core = processors(&std::fs::read_to_string(format!("{topology}/thread_siblings_list")).unwrap());
+    let of_socket = processors(&std::fs::read_to_string(format!("{topology}/core_siblings_list")).unwrap());
+    let of_numa = (0..)
+        .map_while(|n| std::fs::read_to_string(format!("/sys/devices/system/node/node{n}/cpulist")).ok())
+        .map(|list| processors(&list))
+        .find(|list| list.contains(first));
+    for (arguments, object) in [
+        (&["--bind-to", "socket"][..], &of_socket),
+        (&["--bind-to", "package"], &of_socket),
+        (&["--map-by", "socket"], &of_socket),
+        (&["--map-by", "numa"], of_numa.as_ref().unwrap_or(&ours)),
+        (&["--map-by", "socket", "--bind-to", "none"], &ours),
+        (&["--map-by", "socket", "--bind-to", "core"], &of_core),
+    ] {
+        let done = job::run(&[&["-n", "1"], arguments, &["sh", "-c", script]].concat());
+        let want = object.intersection(&ours).copied().collect();
+        assert_eq!((done.code, processors(&done.out)), (0, want), "{arguments:?}: {done:?}");
+    }
+}
+
 fn wrong_hosts() {
     for (arguments, words) in [
         (&["-H", "a:0", "-n", "1", "true"][..], "--hosts: host a: \"0\" is no number of ranks"),
@@ -111,6 +167,7 @@ fn wrong_hosts() {
         (&["-n", "1", "-x", "NO_SUCH_VARIABLE_HERE", "true"], "there is no such variable"),
         (&["-n", "1", "--stdin", "some", "true"], "some"),
         (&["-n", "1", "--bind-to", "moon", "true"], "moon"),
+        (&["-n", "1", "--map-by", "moon", "true"], "[possible values: slot, core, node, socket, numa]"),
     ] {
         let done = job::run(arguments);
         assert!(done.code == 2 && done.err.contains(words), "{arguments:?}: {done:?}");
