@@ -93,6 +93,10 @@ pub(crate) struct BenchArgs {
     /// Count puts, bytes on the wire, bytes copied by our code, heap allocations and rounds of one operation
     #[arg(long)]
     pub(crate) stats: bool,
+    /// Tell how much of a call passes while the ranks compute between its start and the wait for it: in % as the OSU
+    /// benchmarks have it, 100·(1 − (t_total − t_compute)/t_pure); with --mode request or persistent
+    #[arg(long)]
+    pub(crate) overlap: bool,
     /// The same as --mode persistent
     #[arg(long, conflicts_with = "mode")]
     pub(crate) persistent: bool,

@@ -17,8 +17,12 @@ pub(crate) type Start = for<'a> fn(&Order<'a>) -> std::result::Result<Box<dyn Jo
 
 /// An operation and its memory.
 pub(crate) trait Job {
+    /// Once, to its end; `between` its start and the wait for it something else (never for blocking calls).
+    fn run_over(&mut self, between: &mut dyn FnMut()) -> Result<()>;
     /// Once, to its end.
-    fn run(&mut self) -> Result<()>;
+    fn run(&mut self) -> Result<()> {
+        self.run_over(&mut || {})
+    }
     /// Bytes of what is sent, with guards around.
     fn send(&mut self) -> Result<&mut [u8]>;
     /// Bytes of what is received into, with guards around.
@@ -139,7 +143,7 @@ fn inside<T: Pod>(memory: Option<&mut Memory<T>>, guard: usize) -> Option<&mut [
 }
 
 impl<C: Calls<T>, T: Pod + Samples> Job for Typed<'_, C, T> {
-    fn run(&mut self) -> Result<()> {
+    fn run_over(&mut self, between: &mut dyn FnMut()) -> Result<()> {
         let (comm, Order { shape, reducer, guard, .. }) = (&self.comm, self.order);
         match &mut self.form {
             Form::Blocking { send, recv } => {
@@ -149,6 +153,7 @@ impl<C: Calls<T>, T: Pod + Samples> Job for Typed<'_, C, T> {
             Form::Request { send, recv } => {
                 let (sends, receives) = (send.is_some(), recv.is_some());
                 let request = C::begin(comm, shape, reducer, Maybe(send.take()), Maybe(recv.take()))?;
+                between();
                 let done = request.wait()?;
                 *send = done.send.filter(|_| sends);
                 *recv = Some(done.recv).filter(|_| receives);
@@ -156,6 +161,7 @@ impl<C: Calls<T>, T: Pod + Samples> Job for Typed<'_, C, T> {
             }
             Form::Persistent(persistent) => {
                 persistent.start()?;
+                between();
                 persistent.wait()
             }
         }

@@ -9,6 +9,7 @@ mod groups;
 mod job;
 pub(crate) mod operations;
 pub(crate) mod order;
+mod overlap;
 pub(crate) mod plot;
 pub(crate) mod points;
 mod sample;
@@ -27,6 +28,7 @@ use dist::{DISTS, Dist};
 use indicatif::{ProgressBar, ProgressStyle};
 use operations::{Dists, InPlace, Operation};
 use order::{MemoryKind, Mode};
+use overlap::Work;
 use points::{Lab, Point, Row};
 use shapes::Place;
 use std::time::Duration;
@@ -141,6 +143,10 @@ fn refuse(args: &BenchArgs, p: usize) -> Result<(), Failure> {
     }
     reducer(args.kind, args.op)?;
     let mode = args.mode();
+    if mode == Mode::Blocking && args.overlap {
+        let said = "nothing passes beside a blocking call: --overlap needs --mode request or persistent";
+        return Err(Failure::usage(said));
+    }
     if mode != Mode::Blocking && args.memory == MemoryKind::Plain {
         let said = format!("{} calls own their memory, which is arena memory", mode.name());
         return Err(Failure::usage(said));
@@ -205,6 +211,7 @@ fn all_points<'a>(
         reducer,
         check: args.check,
         stats: args.stats,
+        work: args.overlap.then(Work::calibrate),
     };
     let mut report = (world.rank() == 0).then(|| Report::new(args, setting(args, &lab), points));
     for point in points {
@@ -263,7 +270,7 @@ struct Report<'a> {
 
 impl<'a> Report<'a> {
     fn new(args: &'a BenchArgs, setting: Setting, points: &[Point]) -> Self {
-        let table = Table::new(points, args.stats);
+        let table = Table::new(points, args.overlap, args.stats);
         let mut out = Out::new();
         match args.format {
             Format::Table => out.line(&table.head()),
@@ -307,7 +314,9 @@ impl<'a> Report<'a> {
     fn finish(mut self) -> Result<(), Failure> {
         self.bar.finish_and_clear();
         match self.args.format {
-            Format::Table => self.out.text(&table::footer(&self.setting, &self.rows, self.args.stats)),
+            Format::Table => {
+                self.out.text(&table::footer(&self.setting, &self.rows, self.args.overlap, self.args.stats))
+            }
             Format::Csv => {}
             Format::Json => table::json(&mut self.out, &self.setting, &self.rows),
         }

@@ -6,6 +6,7 @@ use super::dist::Dist;
 use super::job::Job;
 use super::operations::{How, Operation};
 use super::order::{MemoryKind, Mode, Order};
+use super::overlap::{self, Work};
 use super::sample::Use;
 use super::shapes::{Place, Shape};
 use crate::outcome::Failure;
@@ -45,6 +46,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) reducer: Reducer,
     pub(crate) check: bool,
     pub(crate) stats: bool,
+    /// What is computed beside the calls, where their overlap is asked for.
+    pub(crate) work: Option<Work>,
 }
 
 impl Lab<'_> {
@@ -102,6 +105,9 @@ pub(crate) struct Row {
     /// V over the median: with the V of the reference this is nccl-tests' algorithm bandwidth times 2(P−1)/P for
     /// allreduce, (P−1)/P for allgather, reduce_scatter, alltoall, gather and scatter, 1 for bcast and reduce.
     pub(crate) busbw_gbs: Option<f64>,
+    /// Of the call beside computing, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) overlap_percent: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stats: Option<Counted>,
 }
@@ -157,9 +163,10 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
     }
     let mut job = start(&order)?;
     let reps = warm_up(lab, &mut *job)?;
-    let times = timed_runs(lab, &mut *job, reps)?;
+    let times = timed(lab, reps, &mut || job.run())?;
+    let overlap = lab.work.map(|work| overlap(lab, &mut *job, work, &times, reps)).transpose()?.flatten();
     let stats = if lab.stats { Some(count(lab, &mut *job)?) } else { None };
-    Ok(Some(row(lab, point, &shape, &times, stats)))
+    Ok(Some(Row { overlap_percent: overlap, ..row(lab, point, &shape, &times, stats) }))
 }
 
 /// One untimed run, or two where they are short; says how many repetitions fit.
@@ -197,19 +204,41 @@ struct Times {
     all: Vec<[u64; 2]>,
 }
 
-fn timed_runs(lab: &Lab<'_>, job: &mut dyn Job, reps: usize) -> Result<Times, Failure> {
+fn timed(
+    lab: &Lab<'_>,
+    reps: usize,
+    run: &mut dyn FnMut() -> circulant::Result<()>,
+) -> Result<Times, Failure> {
     let mut mine = vec![[0u64; 2]; reps];
     for slot in &mut mine {
         lab.cold.iter().for_each(Cold::sweep);
         lab.comm.barrier()?;
         let start = now();
-        job.run()?;
+        run()?;
         *slot = [start, now()];
     }
     let p = lab.comm.size();
     let mut all = vec![[0u64; 2]; reps * p];
     lab.comm.allgather(&mine, &mut all)?;
     Ok(Times { p, all })
+}
+
+/// How much of the call passes beside a computation that takes as long, in %. All ranks find the same.
+fn overlap(
+    lab: &Lab<'_>,
+    job: &mut dyn Job,
+    work: Work,
+    alone: &Times,
+    reps: usize,
+) -> Result<Option<f64>, Failure> {
+    let (_, pure, _) = alone.figures();
+    let steps = work.steps_in(pure);
+    let compute = timed(lab, reps, &mut || {
+        overlap::steps(steps);
+        Ok(())
+    })?;
+    let total = timed(lab, reps, &mut || job.run_over(&mut || overlap::steps(steps)))?;
+    Ok(overlap::percent(pure, total.figures().1, compute.figures().1))
 }
 
 impl Times {
@@ -247,6 +276,7 @@ fn row(lab: &Lab<'_>, point: &Point, shape: &Shape, times: &Times, stats: Option
         ratio: units::ratio(min, reference),
         algbw_gbs: bandwidth(point.bytes, median),
         busbw_gbs: bandwidth(if lab.comm.size() > 1 { shape.volume } else { 0 }, median),
+        overlap_percent: None,
         stats,
     }
 }

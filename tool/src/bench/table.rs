@@ -55,11 +55,13 @@ pub(crate) struct Table {
     widths: Vec<usize>,
     /// Whether there is a column of algorithms: where one was named.
     algorithms: bool,
+    /// Whether there is one of overlap.
+    overlap: bool,
 }
 
 impl Table {
     /// For these points, with or without the counted columns.
-    pub(crate) fn new(points: &[Point], stats: bool) -> Self {
+    pub(crate) fn new(points: &[Point], overlap: bool, stats: bool) -> Self {
         let mut columns = TIMES.to_vec();
         let widest = |cell: &dyn Fn(&Point) -> String| {
             points.iter().map(|p| cell(p).chars().count()).max().unwrap_or(1)
@@ -75,6 +77,10 @@ impl Table {
             widths.insert(1, widest(&|p| p.algorithm_name().to_owned()));
         }
         widths.extend([7, 7, 7, 7, 6, 9, 9, 4]);
+        if overlap {
+            columns.push(("overlap", false));
+            widths.push(7);
+        }
         if stats {
             columns.extend(COUNTS);
             widths.extend([13, 18, 18, 11, 11]);
@@ -82,7 +88,7 @@ impl Table {
         for (w, (head, _)) in widths.iter_mut().zip(&columns) {
             *w = (*w).max(head.chars().count());
         }
-        Self { columns, widths, algorithms }
+        Self { columns, widths, algorithms, overlap }
     }
 
     pub(crate) fn head(&self) -> String {
@@ -107,6 +113,11 @@ impl Table {
         ];
         if self.algorithms {
             cells.insert(1, row.algorithm.to_owned());
+        }
+        if self.overlap {
+            cells.push(
+                row.overlap_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0} %")),
+            );
         }
         if self.columns.len() > cells.len() {
             match &row.stats {
@@ -175,7 +186,7 @@ pub(crate) fn json(out: &mut Out, setting: &Setting, rows: &[Row]) {
 }
 
 /// What stands under a table: where it was measured, and what its columns mean.
-pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
+pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool) -> String {
     let s = setting;
     let wire =
         circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
@@ -220,6 +231,9 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], stats: bool) -> String {
         s.reps.min(super::points::LEAST_REPS as u64),
         s.reps
     );
+    if overlap {
+        text += "overlap: of the call beside a computation that takes as long, 100·(1 − (t_total − t_compute)/t_pure)\n";
+    }
     if stats {
         text += "puts, wire, copied, allocs, rounds: of one operation, largest rank/sum of all\n";
     }
@@ -270,6 +284,7 @@ mod tests {
             ratio,
             algbw_gbs: Some(bytes as f64 / us / 1e3),
             busbw_gbs: None,
+            overlap_percent: Some(us % 100.0),
             stats,
         }
     }
@@ -277,8 +292,8 @@ mod tests {
     /// The right ends of right-aligned columns are the same in every line, whatever the numbers.
     #[test]
     fn columns_line_up() {
-        for stats in [false, true] {
-            let table = Table::new(&points(), stats);
+        for (overlap, stats) in [(false, false), (true, false), (true, true)] {
+            let table = Table::new(&points(), overlap, stats);
             let mut lines = vec![table.head()];
             for us in [0.0, 0.0123, 1.0, 999.6, 123_456.7, 7.3e9] {
                 lines.push(table.row(&example("bcast", 1_000_000, us)));

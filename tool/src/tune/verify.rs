@@ -48,6 +48,7 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
         reducer: reducer(Type::F64, Op::Sum)?,
         check: false,
         stats: false,
+        work: None,
     };
     let bar = if world.rank() == 0 { ProgressBar::new(0) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({elapsed})") {

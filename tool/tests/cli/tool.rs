@@ -129,6 +129,27 @@ fn bench_shows_algorithm_and_bus_bandwidth() {
 }
 
 #[test]
+fn bench_tells_how_much_of_a_call_passes_beside_computing() {
+    let dir = tempfile::tempdir().unwrap();
+    for mode in ["request", "persistent"] {
+        let words = format!("bench allreduce,barrier,put --bytes 100K --mode {mode} --overlap");
+        let list = rows(dir.path(), &ranks(2, &words));
+        assert_eq!(list.len(), 3);
+        for row in list {
+            let percent = row["overlap_percent"].as_f64();
+            assert_eq!(percent.is_none(), row["op"] == "put", "{row}");
+            assert!(percent.is_none_or(|percent| (0.0..=100.0).contains(&percent)), "{row}");
+        }
+    }
+    let table =
+        good(dir.path(), &ranks(2, "bench bcast --bytes 1K --mode request --overlap --stats --time 0.01"));
+    let lines: Vec<Vec<&str>> = table.lines().take(2).map(|l| l.split_whitespace().collect()).collect();
+    assert!(lines[0].contains(&"overlap") && lines[1].contains(&"%"), "{table}");
+    let said = bad(dir.path(), "bench bcast --overlap", 2);
+    assert!(said.contains("--mode request"), "{said}");
+}
+
+#[test]
 fn a_persistent_start_allocates_nothing_and_copies_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let words = "bench bcast --bytes 1M --persistent --stats --check --reps 3 --format json";
