@@ -26,7 +26,7 @@ fn ring(counts: &[u64], block: u64) -> Result<Allgatherv> {
         displs.push(end);
         end += count;
     }
-    Ok(Allgatherv::new(Contributions::new(counts, &displs, false)?, block, spread(counts))?)
+    Allgatherv::new(Contributions::new(counts, &displs, false)?, block, spread(counts))
 }
 
 /// Blocks of each rank as the paper counts them: at least one.
