@@ -21,6 +21,7 @@ Examples:
   circulant run -n 9 bench allgatherv --dist spike,irr3 --bytes 1M --plot allgatherv.svg
   circulant run -n 8 bench allreduce --type f32 --op max --algorithm all --bytes 8,1M
   circulant run -n 8 bench alltoall,scan --mode request --check
+  circulant run -n 8 bench allreduce --mode request --overlap
   circulant run -n 2 bench put,bcast --bytes 4,1K,1M,16M
   circulant run -n 8 bench bcast --format csv --label tcp > tcp.csv
   srun -n 64 circulant bench bcast --blocks 12 --time 5";

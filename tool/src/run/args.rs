@@ -31,6 +31,7 @@ The ranks find PMI-1 in PMI_FD, so programs built with MPICH can be started as w
 
 Examples:
   circulant run -n 8 ./program
+  circulant run -n 8 --map-by socket --bind-to core ./program
   circulant run -H node1:4,node2:4 -l ./program
   circulant run --hostfile hosts -n 64 bench bcast --check";
 
