@@ -30,7 +30,8 @@
 //! Run alone it is a job of one rank; `circulant run -n 8 PROGRAM` runs eight. More is in `examples/`.
 //!
 //! # Operations
-//! Methods of [`Communicator`]; each is there in three forms: blocking (`bcast`), non-blocking (`ibcast`, which
+//! Methods of [`Communicator`]; those of one element at each rank are there as values, too, with `_one` behind their names
+//! ([`allreduce_one`](Communicator::allreduce_one), [`bcast_one`](Communicator::bcast_one), …). Each is there in three forms: blocking (`bcast`), non-blocking (`ibcast`, which
 //! returns a [`Request`]) and persistent (`bcast_init`, which returns a [`comm::Persistent`]).
 //!
 //! | operation | in place ([`InPlace`]) |
@@ -99,7 +100,9 @@
 //! enough (a provider whose peers copy across processes, such as `fi_shm`) borrowed slices are staged through
 //! memory of the library. If closing itself fails, the process is aborted. [`comm::Persistent`] owns its
 //! buffers, so leaking one leaks memory and leaves nothing dangling. Elements are
-//! [`bytemuck::Pod`](https://docs.rs/bytemuck): any bytes that arrive are valid values.
+//! [`bytemuck::Pod`]: any bytes that arrive are valid values. Of a `bool` they are not. One `bool` of each rank
+//! goes as a [`comm::Scalar`], whose bytes are checked; a slice of them is sent as bytes (`bytemuck::cast_slice::<bool, u8>`)
+//! and received as bytes, with [`ops::Land`] and [`ops::Lor`] of `u8` for *and* and *or*, as in `examples/flags.rs`.
 //!
 //! Nothing protects against a malicious rank: while an operation is open, whoever was told the key of a buffer
 //! can write to any byte of that registered memory.
@@ -130,6 +133,9 @@ pub mod transport;
 
 pub(crate) mod buffer;
 
+/// The crate of [`Pod`](bytemuck::Pod), [`Zeroable`](bytemuck::Zeroable) and casts between slices, of the version
+/// that is used here. Derive `Pod` with `#[bytemuck(crate = "circulant::bytemuck")]` on the type if your package does not depend on it.
+pub use bytemuck;
 pub use circulant_core::{error, ops, plan, schedule, select};
 pub use comm::{Buf, Communicator, InPlace, Options, Request, World};
 pub use error::{Error, ErrorKind, Result};

@@ -40,8 +40,8 @@ impl Bound {
     ///
     /// # Safety
     /// Until the last operation that this value (or a copy) is bound to has finished, or the transport was
-    /// closed, the range stays valid, is not touched through references, and, where it is a target, is
-    /// writable.
+    /// closed, the range stays valid. Where it is a target it is writable, and not touched through references; where it is
+    /// only a source ([`Region::Input`], which no step writes to) it may be read through shared ones.
     pub(crate) unsafe fn new(ptr: *mut u8, len: usize, registration: Registration, grant: Grant) -> Self {
         Self { ptr, len, registration, grant }
     }

@@ -94,6 +94,26 @@ impl Communicator {
         Ok(Buf::new(block, len))
     }
 
+    /// As [`Communicator::alloc`] with these elements in it: registered memory from a slice, an array or a `Vec`.
+    ///
+    /// # Errors
+    /// As [`Communicator::alloc`].
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let request = comm.ibcast(comm.alloc_from(&[1.5, 2.5])?, 0)?;
+    /// assert_eq!(request.wait()?.recv[1], 2.5);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn alloc_from<T: Pod>(&self, elements: &[T]) -> Result<Buf<T>> {
+        let mut buf = self.alloc(elements.len())?;
+        buf.copy_from_slice(elements);
+        Ok(buf)
+    }
+
     pub(super) fn hold(&self) -> Result<Held<'_>> {
         self.lock.hold()
     }

@@ -48,7 +48,7 @@ mod watchdog;
 mod whereabouts;
 mod world;
 
-pub use collectives::Layout;
+pub use collectives::{Layout, Scalar};
 pub use communicator::{Communicator, Options};
 pub use group::Group;
 pub use inter::{Intercommunicator, Root};

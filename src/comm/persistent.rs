@@ -9,7 +9,8 @@ use crate::plan::registry::Operation;
 use bytemuck::Pod;
 
 /// A collective initialised once and started many times. It owns its buffers, so that nothing dangles if it
-/// is leaked; they can be touched whenever no start is under way.
+/// is leaked; they can be touched whenever no start is under way, and what is sent can be read at any time
+/// ([`Persistent::input_ref`]).
 ///
 /// ```
 /// let world = circulant::World::init()?;
@@ -85,6 +86,47 @@ impl<T: Pod> Persistent<T> {
     pub fn output(&mut self) -> Result<&mut [T]> {
         self.0.idle()?;
         Ok(self.0.output.as_deref_mut().unwrap_or_default())
+    }
+
+    /// What is sent and where the result is, both to be written and read. Of an operation in place, and of a broadcast, what is
+    /// sent stands in the second, and the first is empty.
+    ///
+    /// # Errors
+    /// While a start is under way.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let p = comm.size();
+    /// let mut turn = comm.alltoall_init(comm.alloc_from(&vec![1u64; p])?, comm.alloc(p)?)?;
+    /// for _ in 0..3 {
+    ///     turn.start()?;
+    ///     assert_eq!(turn.input_ref()?.len(), p); // what is sent can be read meanwhile
+    ///     turn.wait()?;
+    ///     let (send, recv) = turn.buffers()?;
+    ///     send.iter_mut().zip(recv).for_each(|(next, got)| *next = *got + 1);
+    /// }
+    /// assert!(turn.input_ref()?.iter().all(|x| *x == 4));
+    /// # drop(turn);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn buffers(&mut self) -> Result<(&mut [T], &mut [T])> {
+        self.0.idle()?;
+        let Flight { input, output, .. } = &mut self.0;
+        Ok((input.as_deref_mut().unwrap_or_default(), output.as_deref_mut().unwrap_or_default()))
+    }
+
+    /// What is sent, to be read, also while a start is under way.
+    ///
+    /// # Errors
+    /// While a start is under way of an operation whose result comes to where this stands: in place, and a broadcast.
+    pub fn input_ref(&self) -> Result<&[T]> {
+        match (&self.0.input, &self.0.output) {
+            (Some(input), _) => Ok(input),
+            (None, output) => self.0.idle().map(|()| output.as_deref().unwrap_or_default()),
+        }
     }
 
     /// What the plan says one start does at this rank.

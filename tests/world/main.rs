@@ -24,4 +24,5 @@ mod huge;
 mod inter;
 mod misuse;
 mod sim;
+mod surface;
 mod waits;

@@ -38,7 +38,7 @@ impl Communicator {
     /// ```
     pub fn alltoall<T: Pod>(&self, send: impl Contribution<T>, recv: &mut [T]) -> Result<()> {
         let Some(send) = send.slice() else {
-            let copy = self.copied(recv)?;
+            let copy = self.alloc_from(recv)?;
             return self.alltoall(&copy, recv);
         };
         let spec = self.alltoall_spec::<T>(send.len(), recv.len());
@@ -77,7 +77,7 @@ impl Communicator {
         (recv_counts, recv_displs): (&[usize], &[usize]),
     ) -> Result<()> {
         let Some(send) = send.slice() else {
-            let copy = self.copied(recv)?;
+            let copy = self.alloc_from(recv)?;
             let there = (recv_counts, recv_displs);
             return self.alltoallv(&copy, there, recv, there);
         };
@@ -133,12 +133,6 @@ impl Communicator {
         let row = Row { sendcounts, sdispls, recvcounts, rdispls, targets };
         let rows = BTreeMap::from([(self.context.rank, row)]);
         Ok(Spec { arguments: Arguments { rows, ..Arguments::default() }, fill: true, ..Spec::of::<T>() })
-    }
-
-    fn copied<T: Pod>(&self, recv: &[T]) -> Result<Buf<T>> {
-        let mut copy = self.alloc::<T>(recv.len())?;
-        copy.copy_from_slice(recv);
-        Ok(copy)
     }
 }
 

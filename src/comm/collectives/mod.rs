@@ -53,10 +53,12 @@ mod alltoall;
 mod bcast;
 mod gather;
 mod reduce;
+mod scalar;
 mod scan;
 mod scatter;
 
 pub use alltoall::Layout;
+pub use scalar::Scalar;
 
 /// Lengths in bytes; everything that is passed lies in memory, so nothing overflows.
 pub(super) fn bytes_of<T>(elements: usize) -> u64 {
