@@ -45,8 +45,10 @@
 //! | [`reduce`](Communicator::reduce) | at the root, by way of a copy |
 //! | [`allreduce`](Communicator::allreduce), [`scan`](Communicator::scan), [`exscan`](Communicator::exscan) | yes |
 //! | [`reduce_scatter`](Communicator::reduce_scatter), [`reduce_scatter_block`](Communicator::reduce_scatter_block) | yes |
+//! | [`neighbor_allgather`](comm::Neighborhood::neighbor_allgather), [`neighbor_allgatherv`](comm::Neighborhood::neighbor_allgatherv), [`neighbor_alltoall`](comm::Neighborhood::neighbor_alltoall) | |
+//! | [`neighbor_alltoallv`](comm::Neighborhood::neighbor_alltoallv) | sent and received blocks disjoint |
 //!
-//! Between two groups of ranks: [`comm::Intercommunicator`] has `allgather`, `allgatherv`, `bcast` and `barrier`, in the
+//! Those between neighbours are methods of [`comm::Neighborhood`], on a graph or a grid of ranks. Between two groups of ranks: [`comm::Intercommunicator`] has `allgather`, `allgatherv`, `bcast` and `barrier`, in the
 //! same three forms. Types and operators: [`ops`].
 //!
 //! # Crates

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result, argument};
 use crate::ops::{Element, Reducer};
 use crate::plan::lower::{WireLimits, lower};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,6 +95,25 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// What only two ranks need to agree on, from one to the other: bytes, of all edges together.
+    fn pairs(&self) -> BTreeMap<(u32, u32), u64> {
+        let mut pairs = BTreeMap::new();
+        for (&rank, row) in &self.arguments.rows {
+            let sent = (0..).zip(&row.sendcounts).map(|(to, n): (u32, _)| ((rank, to), *n));
+            let received = (0..).zip(&row.recvcounts).map(|(from, n): (u32, _)| ((from, rank), *n));
+            pairs.extend(sent.chain(received));
+        }
+        for (&rank, edges) in &self.arguments.graph.edges {
+            let sent = edges.destinations.iter().map(|d| ((rank, d.peer), d.len));
+            for (pair, len) in sent.chain(edges.sources.iter().map(|s| ((s.peer, rank), s.len))) {
+                *pairs.entry(pair).or_default() += len;
+            }
+        }
+        pairs
+    }
+}
+
 impl Describe for Asked {
     fn describe(&self, reducer: Option<&Reducer>) -> String {
         use Operation::{Bcast, Gather, Gatherv, InterBcast, Reduce, Scatter, Scatterv};
@@ -105,11 +125,17 @@ impl Describe for Asked {
         if a.first > 0 {
             text.line("size of the first group", a.first);
         }
-        if a.counts.is_empty() && a.rows.is_empty() {
+        if a.counts.is_empty() && a.rows.is_empty() && a.graph.multiplicity == 0 {
             text.line("length", a.bytes / size);
         }
         text.list("count", a.counts.iter().map(|n| n / size));
         text.list("displacement", a.displs.iter().map(|n| n / size));
+        for ((from, to), bytes) in self.pairs() {
+            if !text.room() {
+                break;
+            }
+            text.line(&format!("elements from rank {from} to rank {to}:"), bytes / size);
+        }
         if let Some(reducer) = reducer {
             text.line("operator", reducer.name());
         }
@@ -229,7 +255,16 @@ impl Shared {
         let mut task = Task::new(program, |r| context.members.world_rank(r));
         if let Some(row) = asked.arguments.rows.get(&context.rank) {
             // Nobody else knows it: the open words tell each peer where to put, and how much.
-            task.pairwise(|peer| [&row.rdispls, &row.recvcounts, &row.sendcounts].map(|l| l[peer as usize]));
+            task.pairwise(|peer| {
+                let peer = peer as usize;
+                ([row.rdispls[peer], 0], row.recvcounts[peer], row.sendcounts[peer])
+            });
+        }
+        if let Some(edges) = asked.arguments.graph.edges.get(&context.rank) {
+            task.pairwise(|peer| {
+                let (output, land, received) = edges.expected(context.rank, peer);
+                ([output, land], received, edges.sent(peer))
+            });
         }
         let asked = Arc::new(asked);
         task.asked = Some(Arc::clone(&asked) as _);

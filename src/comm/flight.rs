@@ -84,9 +84,11 @@ impl<T: Pod> Flight<T> {
         (input, output): (Option<Buf<T>>, Buf<T>),
         bind: bool,
     ) -> Result<Self> {
+        // Between neighbours what is sent in place is not overwritten.
+        let disjoint = spec.as_ref().is_ok_and(|spec| spec.arguments.graph.multiplicity > 0);
         let shadow = match input {
-            None => Shadow::of(comm, operation, &output),
-            Some(_) => Ok(None),
+            None if !disjoint => Shadow::of(comm, operation, &output),
+            _ => Ok(None),
         };
         let (spec, shadow) = match shadow {
             Ok(shadow) => (spec, shadow),

@@ -20,11 +20,14 @@
 //! ([`Communicator::dup`], [`Communicator::split`], [`Communicator::create`]), also into two groups that send to each
 //! other ([`Intercommunicator`]). `docs/mpi.md` says what stands for which call of MPI.
 //!
+//! Exchanges with neighbours only, on a graph or a grid of ranks: [`Neighborhood`].
+//!
 //! An error is final for the world: every rank gets
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
 mod board;
 mod call;
+mod cartesian;
 mod collectives;
 mod communicator;
 mod context;
@@ -38,6 +41,7 @@ mod liveness;
 mod lock;
 mod measure;
 mod meet;
+mod neighborhood;
 mod persistent;
 mod place;
 mod progress;
@@ -48,11 +52,13 @@ mod watchdog;
 mod whereabouts;
 mod world;
 
+pub use cartesian::Cartesian;
 pub use collectives::{Layout, Scalar};
 pub use communicator::{Communicator, Options};
 pub use group::Group;
 pub use inter::{Intercommunicator, Root};
 pub use measure::Wire;
+pub use neighborhood::Neighborhood;
 pub use persistent::{Persistent, Planned};
 pub use place::{Contribution, Destination, InPlace, Owned};
 pub use request::{Done, Pending, Request, wait_all, wait_any};

@@ -59,6 +59,11 @@ impl Description {
         self.line(name, text.trim_end());
     }
 
+    /// Whether there is room for more lines of what only two ranks agree on; what is sent is cut.
+    pub(crate) fn room(&self) -> bool {
+        self.0.len() < LIST_MAX
+    }
+
     pub(crate) fn done(self) -> String {
         self.0
     }

@@ -293,8 +293,10 @@ pub(super) fn open_word(task: &Task, slot: u8, index: usize) -> Message {
     if task.persistent {
         return Message::Start { call, slot, code, hash };
     }
-    let (output, land) = (task.binding.output.grant(), task.binding.land.grant());
-    let output = Grant { address: output.address.wrapping_add(peer.landing), ..output };
+    let from = |grant: Grant, at: u64| Grant { address: grant.address.wrapping_add(at), ..grant };
+    let [output, land] = peer.landing;
+    let output = from(task.binding.output.grant(), output);
+    let land = from(task.binding.land.grant(), land);
     Message::Open { call, slot, code, hash, output, land }
 }
 

@@ -20,9 +20,9 @@ use crate::transport::Clock;
 #[derive(Clone, Debug)]
 pub(crate) struct PeerState {
     pub world_rank: u32,
-    /// Where its bytes go, from the beginning of our output; and how many it sends and gets. All 0 where
-    /// the plan says so itself.
-    pub landing: u64,
+    /// Where its bytes go, from the beginning of our output and of our landing memory; and how many it sends and gets. All 0
+    /// where the plan says so itself.
+    pub landing: [u64; 2],
     pub received: u64,
     pub sent: u64,
     /// Its open word: slot, output and landing memory. None: may not put yet.
@@ -105,7 +105,7 @@ impl Task {
         }
         let peers = program.peers.iter().zip(&per_peer).map(|(p, n)| PeerState {
             world_rank: world_rank(p.rank),
-            landing: 0,
+            landing: [0; 2],
             received: 0,
             sent: 0,
             open: None,
@@ -142,11 +142,11 @@ impl Task {
     }
 
     /// What no other rank knows: for each peer, by its rank in the program, where its bytes go from the
-    /// beginning of our output, how many these are, and how many it gets of us.
-    pub(crate) fn pairwise(&mut self, of: impl Fn(u32) -> [u64; 3]) {
+    /// beginning of our output and of our landing memory, how many these are, and how many it gets of us.
+    pub(crate) fn pairwise(&mut self, of: impl Fn(u32) -> ([u64; 2], u64, u64)) {
         self.pairwise = true;
         for (state, peer) in self.peers.iter_mut().zip(&self.program.peers) {
-            [state.landing, state.received, state.sent] = of(peer.rank);
+            (state.landing, state.received, state.sent) = of(peer.rank);
         }
     }
 

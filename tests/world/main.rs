@@ -23,6 +23,7 @@ mod disagree;
 mod huge;
 mod inter;
 mod misuse;
+mod neighborhood;
 mod sim;
 mod surface;
 mod waits;

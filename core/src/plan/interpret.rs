@@ -31,7 +31,7 @@ pub use fold::{Fold, check_fold, prove_fold};
 pub use plan::{Report, prove};
 pub use program::{check, run_without};
 
-use super::alltoall::Row;
+use super::alltoall::{Row, neighbors::Graph};
 use super::{Place, Region};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -61,7 +61,7 @@ pub struct Part {
     pub len: u64,
     /// The rank whose memory holds the content at the start.
     pub origin: u32,
-    /// Where it lies there. In the output it must lie at `offset`: then the part is done at its origin.
+    /// Where it lies there. What lies in the output at `offset` is done at its origin.
     pub source: Place,
 }
 
@@ -95,8 +95,9 @@ impl Goal {
         for (rank, parts) in (0..).zip(&mut parts) {
             parts.retain(|part| part.len > 0);
             parts.sort_by_key(|part| part.offset);
-            let there =
-                |part: &&Part| part.source.region == Region::Output && (one_for_all || part.origin == rank);
+            let there = |part: &&Part| {
+                part.source == Place::new(Region::Output, part.offset) && (one_for_all || part.origin == rank)
+            };
             for part in parts.iter().filter(there) {
                 initial.entry(part.origin).or_default().push((part.offset, part.len));
             }
@@ -164,6 +165,26 @@ impl Goal {
         Self::by_rank(rows.iter().map(at).collect())
     }
 
+    /// An alltoallv along a graph; the edges of all ranks. In place, blocks are sent from the output, and stay there.
+    pub fn neighbors(graph: &Graph, in_place: bool) -> Self {
+        let region = if in_place { Region::Output } else { Region::Input };
+        let at = |(&rank, edges): (&u32, &super::alltoall::neighbors::Edges)| {
+            let came = (0..).zip(&edges.sources).map(|(slot, s): (u32, _)| {
+                let sender = graph.edges[&s.peer].destinations.iter();
+                let at = sender.clone().find(|d| (d.peer, d.slot) == (rank, slot)).map_or(0, |d| d.at);
+                Part { offset: s.at, len: s.len, origin: s.peer, source: Place::new(region, at) }
+            });
+            let kept = edges.destinations.iter().filter(|_| in_place).map(|d| Part {
+                offset: d.at,
+                len: d.len,
+                origin: rank,
+                source: Place::new(region, d.at),
+            });
+            came.chain(kept).collect()
+        };
+        Self::by_rank(graph.edges.iter().map(at).collect())
+    }
+
     /// An allgatherv between two groups, the first of `first` ranks.
     pub fn inter_allgatherv(first: u32, counts: &[u64], displs: &[u64]) -> Self {
         let part = |(origin, (&len, &offset)): (u32, (&u64, &u64))| Part {
@@ -218,9 +239,10 @@ impl Goal {
         match place.region {
             Region::Input => true,
             Region::Output => {
-                let own = |f: &Fragment| f.origin == rank && f.source.region == Region::Output;
-                self.within(rank, place.offset, len).filter(|(_, f)| own(f)).map(|(_, f)| f.len).sum::<u64>()
-                    == len
+                let own = |(at, f): &(u64, Fragment)| {
+                    f.origin == rank && f.source == Place::new(Region::Output, *at)
+                };
+                self.within(rank, place.offset, len).filter(own).map(|(_, f)| f.len).sum::<u64>() == len
             }
             _ => false,
         }

@@ -275,6 +275,7 @@ fn agreed(operation: Operation, a: &Arguments) -> Arguments {
     let mut known = a.clone();
     known.displs.clear();
     known.rows.clear();
+    known.graph.edges.clear();
     known.in_place &= everybodys_place(operation);
     if !has_counts(operation) {
         known.counts.clear();
@@ -298,7 +299,9 @@ fn everybodys_place(operation: Operation) -> bool {
 fn same(operation: Operation, known: &Arguments, a: &Arguments) -> bool {
     let plain =
         |a: &Arguments| (a.size, a.first, a.root, a.bytes, a.element, (a.commutative, a.exact), a.blocks);
-    plain(known) == plain(a)
+    let graph = |a: &Arguments| a.graph.multiplicity;
+    graph(known) == graph(a)
+        && plain(known) == plain(a)
         && known.nodes == a.nodes
         && known.in_place == (a.in_place && everybodys_place(operation))
         && (!has_counts(operation) || known.counts == a.counts)
@@ -437,6 +440,7 @@ mod tests {
             };
             let mut knows = Arguments { displs: vec![3; 6], ..a.clone() };
             knows.rows.insert(3, Default::default());
+            knows.graph.edges.insert(3, Default::default());
             knows.in_place = !everybodys_place(op);
             assert_eq!(agreed(op, &a), agreed(op, &knows));
             let chosen = name(&s, op, &knows, None);

@@ -6,6 +6,7 @@
 
 use crate::proof;
 
+use circulant_core::plan::alltoall::neighbors::{Destination, Edges, Graph, Neighbors, Source};
 use circulant_core::plan::alltoall::{Row, bruck, circulant as circulants, direct, exchange_targets, ring};
 use circulant_core::plan::gather::Gather;
 use circulant_core::plan::interpret::{Goal, check, prove};
@@ -407,4 +408,105 @@ fn bad_arguments_are_errors() {
     rows.get_mut(&1).unwrap().sendcounts[1] += 1;
     direct::alltoallv(3, rows.clone()).unwrap_err();
     assert_eq!(Operation::Alltoallv.code(), 10);
+}
+
+/// The edges of all ranks of a random graph, with several between some; in place the blocks of a rank do not overlap.
+fn graph(p: u32, in_place: bool, random: &mut Random) -> Graph {
+    let around = random.one_of(&[1, 40, 3000]);
+    let degree = random.one_of(&[1, 3, 8]);
+    let mut graph = Graph::default();
+    let mut edges: BTreeMap<u32, Edges> = (0..p).map(|rank| (rank, Edges::default())).collect();
+    for from in 0..p {
+        let to: Vec<u32> = (0..random.below(degree + 1)).map(|_| random.rank(p)).collect();
+        for (peer, len) in to.iter().zip(random.counts(to.len().max(1) as u32, around)) {
+            let sources = &mut edges.get_mut(peer).unwrap().sources;
+            let slot = sources.len() as u32;
+            sources.push(Source { peer: from, len, at: 0 });
+            let d = Destination { peer: *peer, slot, len, at: 0, target: 0 };
+            edges.get_mut(&from).unwrap().destinations.push(d);
+        }
+        // The order at the sender is not that at the receiver.
+        edges.get_mut(&from).unwrap().destinations.reverse();
+    }
+    for (&rank, edges) in &mut edges {
+        let received: Vec<u64> = edges.sources.iter().map(|s| s.len).collect();
+        let sent: Vec<u64> = edges.destinations.iter().map(|d| d.len).collect();
+        let all = [received.clone(), sent.clone()].concat();
+        let (into, out) = match in_place {
+            true => {
+                let all = random.displs(&all);
+                (all[..received.len()].to_vec(), all[received.len()..].to_vec())
+            }
+            false => (random.displs(&received), random.displs(&sent)),
+        };
+        edges.sources.iter_mut().zip(into).for_each(|(s, at)| s.at = at);
+        edges.destinations.iter_mut().zip(out).for_each(|(d, at)| d.at = at);
+        graph.multiplicity = graph.multiplicity.max(edges.multiplicity(rank)).max(1);
+    }
+    graph.edges = edges;
+    graph.meet();
+    graph
+}
+
+/// Along graphs: a rank puts to its neighbours only, has a counter for each of its sources, and needs to know its own edges only.
+#[test]
+fn alltoallv_along_graphs() {
+    let algorithm = algorithms(Operation::Alltoallv).find(|a| a.name == "neighbors").unwrap();
+    every_p("alltoallv_along_graphs", |size, random| {
+        for in_place in [false, true] {
+            let graph = graph(size, in_place, random);
+            let goal = Goal::neighbors(&graph, in_place);
+            let arguments = Arguments { size, graph: graph.clone(), in_place, ..Arguments::default() };
+            for other in algorithms(Operation::Alltoallv).filter(|a| a.name != "neighbors") {
+                let e = (other.build)(&arguments, &MODEL).unwrap_err();
+                assert!(e.to_string().contains("along a graph"), "{e}");
+            }
+            proved(algorithm, &arguments, &goal, false, random);
+            let rank = random.rank(size);
+            let mut own = graph.clone();
+            own.edges.retain(|r, _| *r == rank);
+            let own = (algorithm.build)(&Arguments { graph: own, ..arguments.clone() }, &MODEL).unwrap();
+            let all = (algorithm.build)(&arguments, &MODEL).unwrap();
+            assert_eq!(
+                (all.counters(rank) as usize, own.sizes(rank)),
+                (graph.edges[&rank].sources.len(), all.sizes(rank))
+            );
+            let limits = WireLimits { max_put: 1000, gather: random.one_of(&[1, 4]), ..WireLimits::PLAIN };
+            let (a, b) = (lower(&*all, rank, &limits).unwrap(), lower(&*own, rank, &limits).unwrap());
+            assert_eq!(format!("{a:?}"), format!("{b:?}"), "rank {rank} of {size}");
+            assert!(a.peers.iter().all(|peer| {
+                let edges = &graph.edges[&rank];
+                edges.sources.iter().any(|s| s.peer == peer.rank)
+                    || edges.destinations.iter().any(|d| d.peer == peer.rank)
+            }));
+        }
+    });
+}
+
+#[test]
+fn graphs_that_contradict_themselves_are_errors() {
+    let source = |peer, len, at| Source { peer, len, at };
+    let destination = |peer, len, at| Destination { peer, slot: 0, len, at, target: 0 };
+    let plan = |size, in_place, edges: [(Vec<Source>, Vec<Destination>); 2]| {
+        let edges = (0..).zip(edges.map(|(sources, destinations)| Edges { sources, destinations })).collect();
+        Neighbors::new(size, Graph { multiplicity: 1, edges }, in_place)
+            .map(|_| ())
+            .map_err(|e| e.to_string())
+    };
+    let (to, from) = (|len| (vec![], vec![destination(1, len, 0)]), |len| (vec![source(0, len, 0)], vec![]));
+    plan(2, false, [to(5), from(5)]).unwrap();
+    let e = plan(2, false, [to(5), from(6)]).unwrap_err();
+    assert!(e.contains("rank 0 sends 5 bytes to rank 1, which expects 6"), "{e}");
+    plan(2, false, [to(5), (vec![], vec![])]).unwrap_err();
+    plan(1, false, [to(5), from(5)]).unwrap_err();
+    plan(2, false, [to(u64::MAX), from(u64::MAX)]).unwrap();
+    let twice = (vec![source(0, 5, 0), source(1, 5, 4)], vec![]);
+    assert!(plan(2, false, [to(5), twice]).unwrap_err().contains("overlap"));
+    let both = |at| (vec![source(1, 5, 0)], vec![destination(1, 5, at)]);
+    let answer = || (vec![source(0, 5, 0)], vec![destination(0, 5, 9)]);
+    plan(2, true, [both(5), answer()]).unwrap();
+    plan(2, false, [both(4), answer()]).unwrap();
+    assert!(plan(2, true, [both(4), answer()]).unwrap_err().contains("in place"));
+    let two = (vec![source(0, 5, 0), source(0, 5, 5)], vec![]);
+    assert!(plan(2, false, [to(5), two]).unwrap_err().contains("2 edges"));
 }

@@ -6,8 +6,10 @@
 use super::cost::blocks;
 use super::line::{by_p, by_q, composite, line, power_of_two, q};
 use super::{Algorithm, Arguments, Operation};
-use crate::error::Result;
-use crate::plan::alltoall::{bruck, circulant, direct, hypercube, mesh, pairwise, ring};
+use crate::error::{Result, argument};
+use crate::plan::alltoall::{
+    bruck, circulant, direct, hypercube, mesh, neighbors::Neighbors, pairwise, ring,
+};
 use crate::plan::gather::Gather;
 use crate::plan::scatter::Scatter;
 use crate::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware, star::Star};
@@ -45,6 +47,14 @@ pub(super) fn scatter(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crat
 
 pub(super) fn scatterv(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn crate::plan::Plan>> {
     Ok(Box::new(Scatter::irregular(tree, &a.counts, &a.displs, a.in_place)?))
+}
+
+/// Blocks from any rank to any, not along a graph.
+fn complete(a: &Arguments) -> Result<()> {
+    match a.graph.multiplicity {
+        0 => Ok(()),
+        _ => Err(argument("this alltoallv goes along a graph").help("only `neighbors` knows graphs")),
+    }
 }
 
 pub(super) const GATHER: &[Algorithm] = &[
@@ -154,17 +164,33 @@ pub(super) const ALLTOALL: &[Algorithm] = &[
 
 pub(super) const ALLTOALLV: &[Algorithm] = &[
     line(Operation::Alltoallv, "direct", ["any p, counts", "p-1", "m_r", NONE], by_p, |a, _| {
+        complete(a)?;
         Ok(Box::new(direct::alltoallv(a.size, a.rows.clone())?))
     })
+    .only(complete)
     .costs(blocks::alltoallv),
     line(
         Operation::Alltoallv,
         "pairwise",
         [TWO, "p-1", "m_r", "Grama et al., section 4.5.3, optimal"],
         by_p,
-        |a, _| Ok(Box::new(pairwise::alltoallv(a.size, a.rows.clone())?)),
+        |a, _| {
+            complete(a)?;
+            Ok(Box::new(pairwise::alltoallv(a.size, a.rows.clone())?))
+        },
     )
-    .only(power_of_two)
+    .only(|a| complete(a).and_then(|()| power_of_two(a)))
+    .costs(blocks::alltoallv),
+    line(
+        Operation::Alltoallv,
+        "neighbors",
+        ["any p, counts; any graph, m edges between two ranks", "p-1 (a graph: (p-1)m)", "m_r", NONE],
+        |a, _| Neighbors::rounds_of(a.size, a.graph.multiplicity),
+        |a, _| match a.graph.multiplicity {
+            0 => Ok(Box::new(Neighbors::of_rows(a.size, &a.rows)?)),
+            _ => Ok(Box::new(Neighbors::new(a.size, a.graph.clone(), a.in_place)?)),
+        },
+    )
     .costs(blocks::alltoallv),
 ];
 
@@ -180,7 +206,10 @@ pub(super) fn least(operation: Operation, a: &Arguments) -> u64 {
             let foreign = |(&rank, row): (&u32, &crate::plan::alltoall::Row)| {
                 (0..).zip(&row.recvcounts).filter(|(from, _)| *from != rank).map(|(_, count)| *count).sum()
             };
-            a.rows.iter().map(foreign).max().unwrap_or(0)
+            let edges = |(&rank, edges): (&u32, &crate::plan::alltoall::neighbors::Edges)| {
+                edges.sources.iter().filter(|s| s.peer != rank).map(|s| s.len).sum()
+            };
+            a.rows.iter().map(foreign).chain(a.graph.edges.iter().map(edges)).max().unwrap_or(0)
         }
         _ => 0,
     }

@@ -2,7 +2,7 @@
 
 use super::{inter, moves, reductions};
 use crate::error::{Result, argument};
-use crate::plan::alltoall::Row;
+use crate::plan::alltoall::{Row, neighbors::Graph};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -174,6 +174,8 @@ pub struct Arguments {
     pub displs: Vec<u64>,
     /// By rank: what it sends and receives (alltoallv). A rank needs no row but its own.
     pub rows: BTreeMap<u32, Row>,
+    /// In place of `rows`, an alltoallv between neighbours: their edges. A rank needs none but its own.
+    pub graph: Graph,
     /// The contribution lies in the output already (gather(v), reduce: the root's; scatter(v): the root's block
     /// stays in its input).
     pub in_place: bool,

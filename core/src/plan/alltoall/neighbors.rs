@@ -1,0 +1,353 @@
+//! The alltoallv of a graph: each rank puts to its destinations, right to where it belongs, and to nobody else.
+//!
+//! Time and memory follow a rank's own edges, not p. Edges between the same two ranks (a periodic grid of two) are told apart
+//! by their order at the receiver, and land in [`Region::Land`], from where they are copied: an operation's open word says only
+//! one place. An edge of a rank to itself is a copy.
+//!
+//! Rank r puts to r+d in the rounds from (d−1)·m on, where m is the most edges between two ranks: both sides know d, so
+//! nobody needs to know more of the graph than its own edges. The counter of an edge is its number among the sources of its
+//! receiver. Without a graph, and with rows of p counts, it is [`direct`](super::direct).
+
+use super::{Row, check_size};
+use crate::error::{Result, argument};
+use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// An edge into a rank. Its number is its place in the rank's list of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The rank that it comes from.
+    pub peer: u32,
+    /// Bytes of its block.
+    pub len: u64,
+    /// Where the block goes in the output.
+    pub at: u64,
+}
+
+/// An edge out of a rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Destination {
+    /// The rank that it goes to.
+    pub peer: u32,
+    /// Its number among the sources of that rank.
+    pub slot: u32,
+    /// Bytes of its block.
+    pub len: u64,
+    /// Where the block lies in the input; in place, in the output.
+    pub at: u64,
+    /// Where the peer takes in what we send, in its output, or, with several edges to it, in its landing memory: see [`Graph::meet`].
+    /// 0 where the open word says it.
+    pub target: u64,
+}
+
+/// The edges of one rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edges {
+    /// Into it.
+    pub sources: Vec<Source>,
+    /// Out of it.
+    pub destinations: Vec<Destination>,
+}
+
+/// A graph on the ranks, as far as it is known: a rank needs no edges but its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graph {
+    /// The most edges between one rank and another, the same at all ranks; 0: there is no graph.
+    pub multiplicity: u32,
+    /// The edges, by rank.
+    pub edges: BTreeMap<u32, Edges>,
+}
+
+/// Where an edge is among those with the same peer: how many are before it, with how many bytes; and of how many.
+#[derive(Clone, Copy, Debug)]
+struct Among {
+    before: u32,
+    bytes: u64,
+    all: u32,
+}
+
+/// Of edges given as (peer, number at the receiver, length): where each is among those with its peer, in the order given.
+fn among(edges: &[(u32, u32, u64)]) -> Vec<Among> {
+    let mut order: Vec<usize> = (0..edges.len()).collect();
+    order.sort_unstable_by_key(|&i| (edges[i].0, edges[i].1));
+    let mut out = vec![Among { before: 0, bytes: 0, all: 1 }; edges.len()];
+    for group in order.chunk_by(|&i, &j| edges[i].0 == edges[j].0) {
+        let (mut bytes, all) = (0u64, u32::try_from(group.len()).unwrap_or(u32::MAX));
+        for (before, &i) in (0..).zip(group) {
+            out[i] = Among { before, bytes, all };
+            bytes = bytes.saturating_add(edges[i].2);
+        }
+    }
+    out
+}
+
+impl Edges {
+    /// Those of a row of an alltoallv of `size` ranks, as rank `rank`'s.
+    fn of_row(rank: u32, row: &Row) -> Self {
+        let received = row.recvcounts.iter().zip(&row.rdispls);
+        let sent = row.sendcounts.iter().zip(row.sdispls.iter().zip(&row.targets));
+        Self {
+            sources: (0..).zip(received).map(|(peer, (&len, &at))| Source { peer, len, at }).collect(),
+            destinations: (0..)
+                .zip(sent)
+                .map(|(peer, (&len, (&at, &target)))| Destination { peer, slot: rank, len, at, target })
+                .collect(),
+        }
+    }
+
+    fn incoming(&self) -> Vec<Among> {
+        among(&(0..).zip(&self.sources).map(|(i, s)| (s.peer, i, s.len)).collect::<Vec<_>>())
+    }
+
+    fn outgoing(&self) -> Vec<Among> {
+        among(&self.destinations.iter().map(|d| (d.peer, d.slot, d.len)).collect::<Vec<_>>())
+    }
+
+    /// The most edges with one other rank of `rank`, whose edges these are.
+    pub fn multiplicity(&self, rank: u32) -> u32 {
+        let into = self.sources.iter().map(|s| s.peer).zip(self.incoming());
+        let out = self.destinations.iter().map(|d| d.peer).zip(self.outgoing());
+        let others = into.chain(out).filter(|(peer, _)| *peer != rank);
+        others.map(|(_, among)| among.all).max().unwrap_or(0)
+    }
+
+    /// By peer with several edges to this rank: where their blocks begin in the landing memory of `rank`, one after the other; and
+    /// how long that is.
+    fn landing(&self, rank: u32) -> (BTreeMap<u32, u64>, u64) {
+        let (mut begins, mut end) = (BTreeMap::new(), 0);
+        let mut several: BTreeMap<u32, u64> = BTreeMap::new();
+        for (source, among) in self.sources.iter().zip(self.incoming()) {
+            if among.all > 1 && source.peer != rank {
+                *several.entry(source.peer).or_default() += source.len;
+            }
+        }
+        for (peer, bytes) in several {
+            begins.insert(peer, end);
+            end += bytes;
+        }
+        (begins, end)
+    }
+
+    /// What only the two know of the edges from `peer` to `rank`, whose edges these are: where they land in the output (one edge) or
+    /// in the landing memory (several), and a digest of their lengths (of one: its length).
+    pub fn expected(&self, rank: u32, peer: u32) -> (u64, u64, u64) {
+        let mut from = self.sources.iter().filter(|s| s.peer == peer);
+        let lengths = digest(from.clone().map(|s| s.len));
+        match (from.next(), from.next()) {
+            (Some(one), None) => (one.at, 0, lengths),
+            _ => (0, self.landing(rank).0.get(&peer).copied().unwrap_or(0), lengths),
+        }
+    }
+
+    /// The digest of the lengths that `peer` gets.
+    pub fn sent(&self, peer: u32) -> u64 {
+        let mut to: Vec<&Destination> = self.destinations.iter().filter(|d| d.peer == peer).collect();
+        to.sort_unstable_by_key(|d| d.slot);
+        digest(to.into_iter().map(|d| d.len))
+    }
+}
+
+/// Tells lists of lengths apart; of one it is the length.
+fn digest(lengths: impl Iterator<Item = u64>) -> u64 {
+    lengths.fold(0, |h: u64, len| h.rotate_left(23).wrapping_mul(0x0000_0100_0000_01B3).wrapping_add(len))
+}
+
+impl Graph {
+    /// Tells every rank where its peers take in what it sends, where the edges of all ranks are at hand (proofs, simulation).
+    pub fn meet(&mut self) {
+        let all = self.edges.clone();
+        for (&rank, edges) in &mut self.edges {
+            for d in &mut edges.destinations {
+                let Some(peer) = all.get(&d.peer) else { continue };
+                let several = peer.landing(d.peer).0;
+                let one = peer.sources.get(d.slot as usize).map_or(0, |s| s.at);
+                d.target = several.get(&rank).copied().unwrap_or(one);
+            }
+        }
+    }
+}
+
+/// The alltoallv of a graph.
+#[derive(Clone, Debug)]
+pub struct Neighbors {
+    size: u32,
+    in_place: bool,
+    graph: Graph,
+}
+
+impl Neighbors {
+    /// Blocks along the edges of `graph`; in place they are sent from the output.
+    ///
+    /// # Errors
+    /// If a rank is out of range, more edges go from a rank to another than the graph says, blocks overlap or end beyond 2^64
+    /// bytes, or known edges contradict each other.
+    pub fn new(size: u32, graph: Graph, in_place: bool) -> Result<Self> {
+        check_size(size)?;
+        if u64::from(size) * u64::from(graph.multiplicity.max(1)) >= u64::from(u32::MAX) {
+            return Err(argument(format!("{} edges between two of {size} ranks", graph.multiplicity)));
+        }
+        for (&rank, edges) in &graph.edges {
+            check(size, rank, edges, in_place)?;
+            if edges.multiplicity(rank) > graph.multiplicity {
+                return Err(argument(format!(
+                    "rank {rank} has {} edges with one other, the graph at most {}",
+                    edges.multiplicity(rank),
+                    graph.multiplicity
+                )));
+            }
+            for d in &edges.destinations {
+                let Some(peer) = graph.edges.get(&d.peer) else { continue };
+                match peer.sources.get(d.slot as usize) {
+                    Some(s) if (s.peer, s.len) == (rank, d.len) => {}
+                    other => {
+                        return Err(argument(format!(
+                            "rank {rank} sends {} bytes to rank {}, which expects {} there",
+                            d.len,
+                            d.peer,
+                            other.filter(|s| s.peer == rank).map_or(0, |s| s.len)
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(Self { size, in_place, graph })
+    }
+
+    /// Without a graph: as these rows say.
+    ///
+    /// # Errors
+    /// As [`Matrix::irregular`](super::Matrix::irregular).
+    pub fn of_rows(size: u32, rows: &BTreeMap<u32, Row>) -> Result<Self> {
+        super::Matrix::irregular(size, rows.clone())?;
+        let edges = rows.iter().map(|(&rank, row)| (rank, Edges::of_row(rank, row))).collect();
+        Self::new(size, Graph { multiplicity: 1, edges }, false)
+    }
+
+    /// The rounds of the algorithm among `size` ranks.
+    pub(crate) fn rounds_of(size: u32, multiplicity: u32) -> u32 {
+        size.saturating_sub(1).saturating_mul(multiplicity.max(1))
+    }
+
+    fn given(&self) -> Region {
+        if self.in_place { Region::Output } else { Region::Input }
+    }
+
+    /// The round of an edge from a rank to another.
+    fn round(&self, from: u32, to: u32, among: Among) -> u32 {
+        let distance = if to > from { to - from } else { self.size - from + to };
+        (distance - 1) * self.graph.multiplicity.max(1) + among.before
+    }
+
+    fn puts<'a>(&'a self, rank: u32, edges: &'a Edges) -> impl Iterator<Item = Step> + 'a {
+        let own = edges.destinations.iter().zip(edges.outgoing()).filter(|(d, _)| d.len > 0);
+        own.map(move |(d, among)| {
+            let source = Place::new(self.given(), d.at);
+            if d.peer == rank {
+                let at = edges.sources.get(d.slot as usize).map_or(0, |s| s.at);
+                let (round, target) = (self.rounds().saturating_sub(1), Place::new(Region::Output, at));
+                return Step::copy(round, source, target, d.len, [Wait::NONE; 2], NO_COUNTER);
+            }
+            let (region, target) = match among.all {
+                1 => (Region::Output, d.target),
+                _ => (Region::Land, d.target + among.bytes),
+            };
+            let (round, target) = (self.round(rank, d.peer, among), Place::new(region, target));
+            Step::put(round, d.peer, source, target, d.len, Wait::NONE, d.slot)
+        })
+    }
+
+    fn arrivals<'a>(&'a self, rank: u32, edges: &'a Edges) -> impl Iterator<Item = Step> + 'a {
+        let (begins, _) = edges.landing(rank);
+        let own = (0..).zip(edges.sources.iter().zip(edges.incoming()));
+        own.filter(move |(_, (s, _))| s.len > 0 && s.peer != rank).flat_map(move |(slot, (s, among))| {
+            let from = self.graph.edges.get(&s.peer).and_then(|peer| {
+                peer.destinations.iter().find(|d| (d.peer, d.slot) == (rank, slot)).map(|d| d.at)
+            });
+            let (round, output) = (self.round(s.peer, rank, among), Place::new(Region::Output, s.at));
+            // Where the sender's edges are not known a block is still a message of its own, so nothing is derived from its place.
+            let source = Place::new(self.given(), from.unwrap_or(0));
+            let landed = (among.all > 1)
+                .then(|| Place::new(Region::Land, begins.get(&s.peer).map_or(0, |b| b + among.bytes)));
+            let expect = Step::expect(round, s.peer, source, landed.unwrap_or(output), s.len, slot);
+            let wait = [Wait::once(slot), Wait::NONE];
+            let copy = landed.map(|land| Step::copy(round + 1, land, output, s.len, wait, NO_COUNTER));
+            [Some(expect), copy].into_iter().flatten()
+        })
+    }
+}
+
+impl Plan for Neighbors {
+    fn algorithm(&self) -> &'static str {
+        "neighbors"
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn rounds(&self) -> u32 {
+        Self::rounds_of(self.size, self.graph.multiplicity)
+    }
+
+    fn counters(&self, rank: u32) -> u32 {
+        self.graph.edges.get(&rank).map_or(0, |e| u32::try_from(e.sources.len()).unwrap_or(u32::MAX))
+    }
+
+    fn sizes(&self, rank: u32) -> Sizes {
+        let Some(edges) = self.graph.edges.get(&rank) else { return Sizes::default() };
+        let end = |blocks: Vec<Range<u64>>| blocks.into_iter().map(|b| b.end).max().unwrap_or(0);
+        let (sent, received) = (end(sent(edges)), end(received(edges)));
+        let land = edges.landing(rank).1;
+        match self.in_place {
+            true => Sizes { output: sent.max(received), land, ..Sizes::default() },
+            false => Sizes { input: sent, output: received, land, ..Sizes::default() },
+        }
+    }
+
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        let Some(edges) = self.graph.edges.get(&rank) else { return Box::new(std::iter::empty()) };
+        let mut steps: Vec<Step> = self.puts(rank, edges).chain(self.arrivals(rank, edges)).collect();
+        steps.sort_by_key(|step| step.round);
+        Box::new(steps.into_iter())
+    }
+}
+
+fn sent(edges: &Edges) -> Vec<Range<u64>> {
+    edges.destinations.iter().filter(|d| d.len > 0).map(|d| d.at..d.at.saturating_add(d.len)).collect()
+}
+
+fn received(edges: &Edges) -> Vec<Range<u64>> {
+    edges.sources.iter().filter(|s| s.len > 0).map(|s| s.at..s.at.saturating_add(s.len)).collect()
+}
+
+fn check(size: u32, rank: u32, edges: &Edges, in_place: bool) -> Result<()> {
+    let peers = edges.sources.iter().map(|s| s.peer).chain(edges.destinations.iter().map(|d| d.peer));
+    if let Some(peer) = peers.chain([rank]).find(|peer| *peer >= size) {
+        return Err(argument(format!("rank {peer} is a neighbour of rank {rank}, among {size} ranks")));
+    }
+    let ends = edges.sources.iter().map(|s| (s.at, s.len));
+    let ends = ends.chain(edges.destinations.iter().flat_map(|d| [(d.at, d.len), (d.target, d.len)]));
+    let total = edges.sources.iter().try_fold(0u64, |sum, s| sum.checked_add(s.len));
+    if total.is_none() || ends.into_iter().any(|(at, len)| at.checked_add(len).is_none()) {
+        return Err(argument(format!("blocks of rank {rank} end beyond 2^64 bytes")));
+    }
+    let mut received = received(edges);
+    received.sort_unstable_by_key(|block| block.start);
+    if let Some([a, b]) = received.windows(2).find(|pair| pair[1].start < pair[0].end) {
+        return Err(argument(format!(
+            "rank {rank} receives two blocks at bytes {}..{} and {}..{}, which overlap",
+            a.start, a.end, b.start, b.end
+        )));
+    }
+    for block in sent(edges).into_iter().filter(|_| in_place) {
+        let next = received.partition_point(|r| r.end <= block.start);
+        if received.get(next).is_some_and(|r| r.start < block.end) {
+            return Err(argument(format!(
+                "in place, rank {rank} sends bytes {}..{} and receives others there",
+                block.start, block.end
+            )));
+        }
+    }
+    Ok(())
+}
