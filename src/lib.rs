@@ -39,8 +39,8 @@
 //! | [`barrier`](Communicator::barrier) | |
 //! | [`bcast`](Communicator::bcast) | has one buffer |
 //! | [`allgather`](Communicator::allgather), [`allgatherv`](Communicator::allgatherv) | yes |
-//! | [`gather`](Communicator::gather), [`gatherv`](Communicator::gatherv) | at the root |
-//! | [`scatter`](Communicator::scatter), [`scatterv`](Communicator::scatterv) | at the root |
+//! | [`gather`](Communicator::gather), [`gatherv`](Communicator::gatherv), [`gatherv_rooted`](Communicator::gatherv_rooted) | at the root |
+//! | [`scatter`](Communicator::scatter), [`scatterv`](Communicator::scatterv), [`scatterv_rooted`](Communicator::scatterv_rooted) | at the root |
 //! | [`alltoall`](Communicator::alltoall), [`alltoallv`](Communicator::alltoallv), [`alltoallw`](Communicator::alltoallw) | blocking, by way of a copy |
 //! | [`reduce`](Communicator::reduce) | at the root, by way of a copy |
 //! | [`allreduce`](Communicator::allreduce), [`scan`](Communicator::scan), [`exscan`](Communicator::exscan) | yes |

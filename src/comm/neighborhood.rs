@@ -54,6 +54,8 @@ struct Lists {
     destinations: Vec<Option<usize>>,
     /// Of the destinations that are there: rank, and number among those sources of that rank that are there.
     slots: Vec<(u32, u32)>,
+    /// Of the sources that are there: number among those destinations of that rank that are there.
+    numbers: Vec<u32>,
     /// The most edges between two ranks.
     multiplicity: u32,
 }
@@ -107,28 +109,15 @@ impl Communicator {
             ));
             return Err(self.refuse_here(e));
         }
-        // Each rank tells its sources their numbers.
-        let starts = |counts: &[usize]| -> Vec<usize> {
-            counts.iter().scan(0, |at, n| Some(std::mem::replace(at, *at + n))).collect()
-        };
-        let (mut at, mut numbers) = (starts(&into), vec![0u32; sources.len()]);
-        for (number, peer) in (0..).zip(sources) {
-            numbers[at[*peer]] = number;
-            at[*peer] += 1;
-        }
-        let mut slots = vec![0u32; destinations.len()];
-        self.alltoallv(&numbers, (&into, &starts(&into)), &mut slots, (&out, &starts(&out)))?;
         let most = into.iter().chain(&out).max().copied().unwrap_or(0);
         let multiplicity = self.allreduce_one(u32::try_from(most).unwrap_or(u32::MAX), Max)?.max(1);
-        let mut at = starts(&out);
-        let slot = |peer: &usize| {
-            let slot = slots[at[*peer]];
-            at[*peer] += 1;
-            (u32::try_from(*peer).unwrap_or(u32::MAX), slot)
-        };
-        let slots = destinations.iter().map(slot).collect();
+        let slots = self.numbers((sources, &into), (destinations, &out))?;
+        let numbers = self.numbers((destinations, &out), (sources, &into))?;
+        let ranks = destinations.iter().map(|rank| u32::try_from(*rank).unwrap_or(u32::MAX));
+        let slots = ranks.zip(slots).collect();
         let all = |list: &[usize]| list.iter().map(|rank| Some(*rank)).collect();
-        let lists = Lists { sources: all(sources), destinations: all(destinations), slots, multiplicity };
+        let lists =
+            Lists { sources: all(sources), destinations: all(destinations), slots, numbers, multiplicity };
         Ok(self.neighborhood(lists))
     }
 
@@ -152,19 +141,50 @@ impl Communicator {
             let before = grid.neighbors(peer).into_iter().take(i ^ 1).flatten().count();
             Some((u32::try_from(peer).ok()?, u32::try_from(before).ok()?))
         };
-        let slots = neighbors.iter().enumerate().filter_map(slot).collect();
+        let slots: Vec<(u32, u32)> = neighbors.iter().enumerate().filter_map(slot).collect();
+        let numbers = slots.iter().map(|(_, number)| *number).collect();
         let two = neighbors
             .chunks(2)
             .any(|pair| pair[0].is_some() && pair[0] == pair[1] && pair[0] != Some(self.rank()));
         // A ring of two is one at all ranks.
         let multiplicity = if two { 2 } else { 1 };
         let (sources, destinations) = (neighbors.clone(), neighbors);
-        Ok(self.neighborhood(Lists { sources, destinations, slots, multiplicity }))
+        Ok(self.neighborhood(Lists { sources, destinations, slots, numbers, multiplicity }))
+    }
+
+    /// Tells each rank in `told` its numbers there, and returns the numbers that those in `by` tell us, in its order. With the lists
+    /// come how often each rank is in them.
+    fn numbers(
+        &self,
+        (told, out): (&[usize], &[usize]),
+        (by, into): (&[usize], &[usize]),
+    ) -> Result<Vec<u32>> {
+        let starts = |counts: &[usize]| -> Vec<usize> {
+            counts.iter().scan(0, |at, n| Some(std::mem::replace(at, *at + n))).collect()
+        };
+        let (mut at, mut ours) = (starts(out), vec![0u32; told.len()]);
+        for (number, peer) in (0..).zip(told) {
+            ours[at[*peer]] = number;
+            at[*peer] += 1;
+        }
+        let mut theirs = vec![0u32; by.len()];
+        self.alltoallv(&ours, (out, &starts(out)), &mut theirs, (into, &starts(into)))?;
+        let mut at = starts(into);
+        let next = |peer: &usize| {
+            let number = theirs[at[*peer]];
+            at[*peer] += 1;
+            number
+        };
+        Ok(by.iter().map(next).collect())
+    }
+
+    /// The same communicator for calls along a graph.
+    pub(super) fn along_graph(&self) -> Self {
+        self.with(Options { algorithm: Some(ALGORITHM.to_owned()), ..self.options.clone() })
     }
 
     fn neighborhood(&self, lists: Lists) -> Neighborhood {
-        let options = Options { algorithm: Some(ALGORITHM.to_owned()), ..self.options.clone() };
-        Neighborhood { comm: self.with(options), edges: Arc::new(lists) }
+        Neighborhood { comm: self.along_graph(), edges: Arc::new(lists) }
     }
 }
 
@@ -325,10 +345,9 @@ impl Neighborhood {
         let out = blocks::<T>((from, send.unwrap_or(recv)), ("destination", self.destinations()), sent)?;
         let into = blocks::<T>(("recv", recv), ("source", self.sources()), received)?;
         let (mut sources, mut destinations) = (Vec::new(), Vec::new());
-        for (peer, (len, at)) in self.sources().iter().zip(into) {
-            if let Some(peer) = peer {
-                sources.push(Source { peer: u32::try_from(*peer).unwrap_or(u32::MAX), len, at });
-            }
+        let there = self.sources().iter().zip(into).filter_map(|(peer, block)| Some(((*peer)?, block)));
+        for ((peer, (len, at)), slot) in there.zip(&self.edges.numbers) {
+            sources.push(Source { peer: u32::try_from(peer).unwrap_or(u32::MAX), slot: *slot, len, at });
         }
         let there = self.destinations().iter().zip(out).filter(|(peer, _)| peer.is_some());
         for ((_, (len, at)), (peer, slot)) in there.zip(&self.edges.slots) {

@@ -131,6 +131,11 @@ pub(super) fn salted(hash: u64, bytes: u64) -> u64 {
     hash ^ bytes.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
+/// A hash with what goes to a peer and what comes from it, where only the two know that: what the sender of a notify expects.
+pub(super) fn mutual(hash: u64, to: u64, from: u64) -> u64 {
+    salted(hash, to) ^ from.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
+}
+
 /// Tokens of puts that belong to no task.
 pub(super) const TOKEN_TEST: u64 = u64::MAX;
 pub(super) const TOKEN_RAW: u64 = u64::MAX - 1;
@@ -319,6 +324,9 @@ impl Core {
         if let (Some(i), Message::Open { .. } | Message::Start { .. }) = (index, &message) {
             // Who opens to us gets something from us.
             expected = salted(expected, task.peers[i].sent);
+        }
+        if let (Some(i), Message::Notify { .. }) = (index, &message) {
+            expected = mutual(expected, task.peers[i].received, task.peers[i].sent);
         }
         if (task.meta.code, expected) != (code, hash) {
             let mine = task.meta.code;

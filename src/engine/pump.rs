@@ -1,6 +1,7 @@
 //! Posting: any ready step may go, lowest round first.
 
 use super::Engine;
+use super::core::mutual;
 use super::flow;
 use super::message::{Message, word};
 use super::task::Task;
@@ -60,8 +61,9 @@ impl Engine {
         let op = task.program.ops[index as usize];
         if op.kind == OpKind::Notify {
             let m = &task.meta;
-            let notify = Message::Notify { call: m.call, code: m.code, hash: m.hash, counter: op.bump };
-            let to = task.peers[op.peer as usize].world_rank;
+            let peer = &task.peers[op.peer as usize];
+            let (to, hash) = (peer.world_rank, mutual(m.hash, peer.sent, peer.received));
+            let notify = Message::Notify { call: m.call, code: m.code, hash, counter: op.bump };
             self.send_for(slot, task, to, &notify)?;
             task.ops_left = task.ops_left.saturating_sub(1);
             return Ok(());

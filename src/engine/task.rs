@@ -20,8 +20,8 @@ use crate::transport::Clock;
 #[derive(Clone, Debug)]
 pub(crate) struct PeerState {
     pub world_rank: u32,
-    /// Where its bytes go, from the beginning of our output and of our landing memory; and how many it sends and gets. All 0
-    /// where the plan says so itself.
+    /// Where its bytes go, from the beginning of our output and of our landing memory; and how many it sends and gets (or
+    /// any number that stands for that at both). All 0 where the plan says so itself.
     pub landing: [u64; 2],
     pub received: u64,
     pub sent: u64,

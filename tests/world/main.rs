@@ -24,6 +24,7 @@ mod huge;
 mod inter;
 mod misuse;
 mod neighborhood;
+mod rooted;
 mod sim;
 mod surface;
 mod waits;

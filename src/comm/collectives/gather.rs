@@ -159,7 +159,7 @@ impl Communicator {
 
     /// Gathers `counts[r]` elements of each rank r to `recv[displs[r]..]` at `root`. `recv` matters there only;
     /// `counts` and `displs` (in elements) must be given at all ranks and equal there: unlike MPI's, because all know
-    /// the tree, whose shape follows the counts. In place (the root only) its contribution stands in `recv`.
+    /// the tree, whose shape follows the counts. Where only the root knows them: [`Communicator::gatherv_rooted`]. In place (the root only) its contribution stands in `recv`.
     ///
     /// # Errors
     /// As [`Communicator::gather`]; and when counts and displacements do not fit the buffers or overlap.

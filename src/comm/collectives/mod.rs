@@ -53,6 +53,7 @@ mod alltoall;
 mod bcast;
 mod gather;
 mod reduce;
+mod rooted;
 mod scalar;
 mod scan;
 mod scatter;

@@ -5,12 +5,13 @@
 //! one place. An edge of a rank to itself is a copy.
 //!
 //! Rank r puts to r+d in the rounds from (d−1)·m on, where m is the most edges between two ranks: both sides know d, so
-//! nobody needs to know more of the graph than its own edges. The counter of an edge is its number among the sources of its
-//! receiver. Without a graph, and with rows of p counts, it is [`direct`](super::direct).
+//! nobody needs to know more of the graph than its own edges. An edge with number i among the sources of its receiver and j among
+//! the destinations of its sender has counter 2i there and 2j+1 here. Along an edge of a graph without bytes both notify each
+//! other, so that ranks which disagree on that, too, learn it, and none gets ahead. Without a graph, and with rows of p counts, it is [`direct`](super::direct).
 
 use super::{Row, check_size};
 use crate::error::{Result, argument};
-use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
+use crate::plan::{Kind, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -19,6 +20,8 @@ use std::ops::Range;
 pub struct Source {
     /// The rank that it comes from.
     pub peer: u32,
+    /// Its number among the destinations of that rank.
+    pub slot: u32,
     /// Bytes of its block.
     pub len: u64,
     /// Where the block goes in the output.
@@ -88,7 +91,10 @@ impl Edges {
         let received = row.recvcounts.iter().zip(&row.rdispls);
         let sent = row.sendcounts.iter().zip(row.sdispls.iter().zip(&row.targets));
         Self {
-            sources: (0..).zip(received).map(|(peer, (&len, &at))| Source { peer, len, at }).collect(),
+            sources: (0..)
+                .zip(received)
+                .map(|(peer, (&len, &at))| Source { peer, slot: rank, len, at })
+                .collect(),
             destinations: (0..)
                 .zip(sent)
                 .map(|(peer, (&len, (&at, &target)))| Destination { peer, slot: rank, len, at, target })
@@ -174,6 +180,8 @@ pub struct Neighbors {
     size: u32,
     in_place: bool,
     graph: Graph,
+    /// Edges without bytes are notified of.
+    notified: bool,
 }
 
 impl Neighbors {
@@ -211,7 +219,7 @@ impl Neighbors {
                 }
             }
         }
-        Ok(Self { size, in_place, graph })
+        Ok(Self { size, in_place, graph, notified: true })
     }
 
     /// Without a graph: as these rows say.
@@ -221,7 +229,7 @@ impl Neighbors {
     pub fn of_rows(size: u32, rows: &BTreeMap<u32, Row>) -> Result<Self> {
         super::Matrix::irregular(size, rows.clone())?;
         let edges = rows.iter().map(|(&rank, row)| (rank, Edges::of_row(rank, row))).collect();
-        Self::new(size, Graph { multiplicity: 1, edges }, false)
+        Ok(Self { notified: false, ..Self::new(size, Graph { multiplicity: 1, edges }, false)? })
     }
 
     /// The rounds of the algorithm among `size` ranks.
@@ -253,7 +261,7 @@ impl Neighbors {
                 _ => (Region::Land, d.target + among.bytes),
             };
             let (round, target) = (self.round(rank, d.peer, among), Place::new(region, target));
-            Step::put(round, d.peer, source, target, d.len, Wait::NONE, d.slot)
+            Step::put(round, d.peer, source, target, d.len, Wait::NONE, 2 * d.slot)
         })
     }
 
@@ -269,11 +277,32 @@ impl Neighbors {
             let source = Place::new(self.given(), from.unwrap_or(0));
             let landed = (among.all > 1)
                 .then(|| Place::new(Region::Land, begins.get(&s.peer).map_or(0, |b| b + among.bytes)));
-            let expect = Step::expect(round, s.peer, source, landed.unwrap_or(output), s.len, slot);
-            let wait = [Wait::once(slot), Wait::NONE];
+            let expect = Step::expect(round, s.peer, source, landed.unwrap_or(output), s.len, 2 * slot);
+            let wait = [Wait::once(2 * slot), Wait::NONE];
             let copy = landed.map(|land| Step::copy(round + 1, land, output, s.len, wait, NO_COUNTER));
             [Some(expect), copy].into_iter().flatten()
         })
+    }
+
+    /// Both ways, of edges without bytes.
+    fn notifies(&self, rank: u32, edges: &Edges) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let empty = |peer: u32, len: u64| self.notified && len == 0 && peer != rank;
+        let mut both = |peer: u32, own: Among, theirs: u32, ours: u32| {
+            steps.push(Step::notify(self.round(rank, peer, own), peer, [Wait::NONE; 2], theirs));
+            steps.push(Step::expect_notify(self.round(peer, rank, own), peer, ours));
+        };
+        for (j, (d, own)) in (0..).zip(edges.destinations.iter().zip(edges.outgoing())) {
+            if empty(d.peer, d.len) {
+                both(d.peer, own, 2 * d.slot, 2 * j + 1);
+            }
+        }
+        for (i, (s, own)) in (0..).zip(edges.sources.iter().zip(edges.incoming())) {
+            if empty(s.peer, s.len) {
+                both(s.peer, own, 2 * s.slot + 1, 2 * i);
+            }
+        }
+        steps
     }
 }
 
@@ -291,7 +320,8 @@ impl Plan for Neighbors {
     }
 
     fn counters(&self, rank: u32) -> u32 {
-        self.graph.edges.get(&rank).map_or(0, |e| u32::try_from(e.sources.len()).unwrap_or(u32::MAX))
+        let edges = |e: &Edges| u32::try_from(e.sources.len().max(e.destinations.len())).unwrap_or(u32::MAX);
+        self.graph.edges.get(&rank).map_or(0, |e| edges(e).saturating_mul(2))
     }
 
     fn sizes(&self, rank: u32) -> Sizes {
@@ -308,7 +338,10 @@ impl Plan for Neighbors {
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
         let Some(edges) = self.graph.edges.get(&rank) else { return Box::new(std::iter::empty()) };
         let mut steps: Vec<Step> = self.puts(rank, edges).chain(self.arrivals(rank, edges)).collect();
-        steps.sort_by_key(|step| step.round);
+        steps.extend(self.notifies(rank, edges));
+        // Both ends have what is notified in one round in one order, that of the counters.
+        let last = |step: &Step| matches!(step.kind, Kind::Notify | Kind::ExpectNotify).then_some(step.bump);
+        steps.sort_by_key(|step| (step.round, last(step)));
         Box::new(steps.into_iter())
     }
 }
