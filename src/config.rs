@@ -20,6 +20,7 @@ pub const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Setting {
     /// Short name, also of the flag (`--name`).
     pub name: &'static str,

@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a call may choose; everything else comes from the settings.
+/// What a call may choose; everything else comes from the settings. Fields may be added: end with `..Options::default()`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How long the call may take before it fails on every rank (`None`: as the setting CIRCULANT_DEADLINE says).

@@ -144,6 +144,7 @@ impl<T: Pod> Persistent<T> {
 
 /// What a plan says one rank does in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Planned {
     /// Rounds of the algorithm.
     pub rounds: u32,

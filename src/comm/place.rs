@@ -3,6 +3,16 @@
 use crate::buffer::Buf;
 use bytemuck::Pod;
 
+/// What the traits here are for; no other types can implement them, so that they may grow.
+mod sealed {
+    pub trait Sealed {}
+    impl<S: ?Sized> Sealed for &S {}
+    impl<S: ?Sized> Sealed for &mut S {}
+    impl<S> Sealed for Option<S> {}
+    impl Sealed for super::InPlace {}
+    impl<T: super::Pod> Sealed for super::Buf<T> {}
+}
+
 /// In place of a send buffer (or of a receive buffer, at the root of a scatter): the contribution lies in the
 /// receive buffer already, where MPI's `MPI_IN_PLACE` expects it.
 ///
@@ -19,8 +29,18 @@ use bytemuck::Pod;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InPlace;
 
-/// What a rank contributes to a call: a slice (`&[T]`, `&Vec<T>`, `&[T; N]`, `&Buf<T>`) or [`InPlace`].
-pub trait Contribution<T> {
+/// What a rank contributes to a call: a slice (`&[T]`, `&Vec<T>`, `&[T; N]`, `&Buf<T>`) or [`InPlace`]; or an `Option` of a slice, of
+/// which `None` is in place. Sealed: there are no others.
+///
+/// ```compile_fail,E0277
+/// struct Mine;
+/// impl circulant::comm::Contribution<u8> for Mine {
+///     fn slice(&self) -> Option<&[u8]> {
+///         None
+///     }
+/// }
+/// ```
+pub trait Contribution<T>: sealed::Sealed {
     /// The slice; `None` in place.
     fn slice(&self) -> Option<&[T]>;
 }
@@ -37,8 +57,9 @@ impl<T> Contribution<T> for InPlace {
     }
 }
 
-/// Where a rank gets its part: a mutable slice (`&mut [T]`, …) or, at the root of a scatter, [`InPlace`].
-pub trait Destination<T> {
+/// Where a rank gets its part: a mutable slice (`&mut [T]`, …) or, at the root of a scatter, [`InPlace`]; or an `Option` of a slice.
+/// Sealed, as [`Contribution`].
+pub trait Destination<T>: sealed::Sealed {
     /// The slice; `None` in place.
     fn slice(&mut self) -> Option<&mut [T]>;
 }
@@ -55,8 +76,9 @@ impl<T> Destination<T> for InPlace {
     }
 }
 
-/// As [`Contribution`] and [`Destination`], for calls that own their buffers: a [`Buf`] or [`InPlace`].
-pub trait Owned<T: Pod> {
+/// As [`Contribution`] and [`Destination`], for calls that own their buffers: a [`Buf`] or [`InPlace`], or an `Option`
+/// of a [`Buf`].
+pub trait Owned<T: Pod>: sealed::Sealed {
     /// The buffer; `None` in place.
     fn buffer(self) -> Option<Buf<T>>;
 }
@@ -70,5 +92,23 @@ impl<T: Pod> Owned<T> for Buf<T> {
 impl<T: Pod> Owned<T> for InPlace {
     fn buffer(self) -> Option<Buf<T>> {
         None
+    }
+}
+
+impl<T> Contribution<T> for Option<&[T]> {
+    fn slice(&self) -> Option<&[T]> {
+        *self
+    }
+}
+
+impl<T> Destination<T> for Option<&mut [T]> {
+    fn slice(&mut self) -> Option<&mut [T]> {
+        self.as_deref_mut()
+    }
+}
+
+impl<T: Pod> Owned<T> for Option<Buf<T>> {
+    fn buffer(self) -> Option<Buf<T>> {
+        self
     }
 }

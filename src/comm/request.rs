@@ -39,6 +39,7 @@ pub struct Request<T: Pod>(Flight<T>);
 
 /// The buffers of a request that has finished.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Done<T: Pod> {
     /// What was sent; `None` where the call worked in place.
     pub send: Option<Buf<T>>,
@@ -82,12 +83,19 @@ impl<T: Pod> Request<T> {
 }
 
 /// Something that can be waited for together with others of other types: see [`wait_any`] and [`wait_all`].
-pub trait Pending {
+/// Sealed: [`Request`] and [`Persistent`] are it.
+pub trait Pending: sealed::Sealed {
     /// Whether it has finished here; moves on everything that is in flight, once.
     ///
     /// # Errors
     /// When the world is broken, or nothing moved for the deadline.
     fn test(&mut self) -> Result<bool>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T: super::Pod> Sealed for super::Request<T> {}
+    impl<T: super::Pod> Sealed for super::Persistent<T> {}
 }
 
 impl<T: Pod> Pending for Request<T> {

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 /// What one process has done on the wire since its world began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Pieces of registered memory in use now: buffers, and what kept programs need.
     pub buffers: u64,

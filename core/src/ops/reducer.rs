@@ -137,7 +137,9 @@ impl Reducer {
 ///
 /// The built-in ones cost nothing here; one with state is moved to the heap, so for frequent calls make a
 /// [`Reducer`] once and pass `&reducer`.
-pub trait IntoReducer<T: Pod> {
+///
+/// Sealed: an operator of your own is an [`Operator`], from which [`Reducer::new`] makes one.
+pub trait IntoReducer<T: Pod>: sealed::Sealed {
     /// The reducer.
     ///
     /// # Errors
@@ -145,8 +147,17 @@ pub trait IntoReducer<T: Pod> {
     fn into_reducer(self) -> Result<Reducer>;
 }
 
+mod sealed {
+    pub trait Sealed {}
+    impl<F> Sealed for super::User<F> {}
+    impl Sealed for super::Reducer {}
+    impl Sealed for &super::Reducer {}
+}
+
 macro_rules! built_in {
     ($($operator:ident)*) => {$(
+        impl sealed::Sealed for builtin::$operator {}
+
         impl<T: Pod> IntoReducer<T> for builtin::$operator
         where
             Self: Operator<T>,

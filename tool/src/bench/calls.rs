@@ -3,31 +3,12 @@
 
 use super::order::Order;
 use super::shapes::Shape;
-use circulant::comm::{Buf, Contribution, Destination, Owned, Persistent, Request};
+use circulant::comm::{Buf, Persistent, Request};
 use circulant::ops::Reducer;
 use circulant::{Communicator, Result};
 
 /// A buffer, or in place.
-#[derive(Debug)]
-pub(crate) struct Maybe<B>(pub(crate) Option<B>);
-
-impl<T> Contribution<T> for Maybe<&[T]> {
-    fn slice(&self) -> Option<&[T]> {
-        self.0
-    }
-}
-
-impl<T> Destination<T> for Maybe<&mut [T]> {
-    fn slice(&mut self) -> Option<&mut [T]> {
-        self.0.as_deref_mut()
-    }
-}
-
-impl<T: bytemuck::Pod> Owned<T> for Maybe<Buf<T>> {
-    fn buffer(self) -> Option<Buf<T>> {
-        self.0
-    }
-}
+pub(crate) type Maybe<B> = Option<B>;
 
 /// What collectives are called on.
 pub(crate) trait Wide: Sized {
@@ -55,21 +36,21 @@ pub(crate) trait Here {
 impl<'a, T> Here for Maybe<&'a [T]> {
     type Buffer = &'a [T];
     fn here(self, _: &impl Wide) -> Result<&'a [T]> {
-        Ok(self.0.unwrap_or_default())
+        Ok(self.unwrap_or_default())
     }
 }
 
 impl<'a, T> Here for Maybe<&'a mut [T]> {
     type Buffer = &'a mut [T];
     fn here(self, _: &impl Wide) -> Result<&'a mut [T]> {
-        Ok(self.0.unwrap_or_default())
+        Ok(self.unwrap_or_default())
     }
 }
 
 impl<T: bytemuck::Pod> Here for Maybe<Buf<T>> {
     type Buffer = Buf<T>;
     fn here(self, comm: &impl Wide) -> Result<Buf<T>> {
-        self.0.map_or_else(|| comm.buffer(0), Ok)
+        self.map_or_else(|| comm.buffer(0), Ok)
     }
 }
 

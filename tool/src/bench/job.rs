@@ -1,7 +1,7 @@
 //! An operation ready to run any number of times: blocking, non-blocking or persistent, on elements of a type that
 //! is known at run time only.
 
-use super::calls::{Calls, Maybe, Wide};
+use super::calls::{Calls, Wide};
 use super::order::{MemoryKind, Mode, Order};
 use super::sample::{Sampler, Samples};
 use crate::agree::agree;
@@ -97,9 +97,7 @@ pub(crate) fn start<'a, C: Calls<T> + 'static, T: Pod + Samples>(
             let both = memory(shape.send).and_then(|send| Ok((send, memory(shape.recv)?)));
             let (send, recv) = agree(comm, both.map_err(|e| Failure::new(1, e.to_string())))?;
             match mode {
-                Mode::Persistent => {
-                    Form::Persistent(Box::new(C::init(&timed, shape, reducer, Maybe(send), Maybe(recv))?))
-                }
+                Mode::Persistent => Form::Persistent(Box::new(C::init(&timed, shape, reducer, send, recv)?)),
                 _ => Form::Request { send, recv },
             }
         }
@@ -148,11 +146,11 @@ impl<C: Calls<T>, T: Pod + Samples> Job for Typed<'_, C, T> {
         match &mut self.form {
             Form::Blocking { send, recv } => {
                 let send = inside(send.as_mut(), guard).map(|s| &*s);
-                C::call(comm, shape, reducer, Maybe(send), Maybe(inside(recv.as_mut(), guard)))
+                C::call(comm, shape, reducer, send, inside(recv.as_mut(), guard))
             }
             Form::Request { send, recv } => {
                 let (sends, receives) = (send.is_some(), recv.is_some());
-                let request = C::begin(comm, shape, reducer, Maybe(send.take()), Maybe(recv.take()))?;
+                let request = C::begin(comm, shape, reducer, send.take(), recv.take())?;
                 between();
                 let done = request.wait()?;
                 *send = done.send.filter(|_| sends);
