@@ -11,32 +11,12 @@ use super::message::{
 use super::small::Smalls;
 use super::task::Task;
 use super::time::Since;
-use super::{FINALIZE, Group, Setup};
+use super::{Counts, FINALIZE, Group, Setup};
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Sink, Taking};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Weak;
-
-/// What was done so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) puts: u64,
-    pub(crate) put_bytes: u64,
-    pub(crate) arrivals: u64,
-    pub(crate) messages: u64,
-    pub(crate) copied_bytes: u64,
-    pub(crate) reduced_bytes: u64,
-    pub(crate) rounds: u64,
-    pub(crate) operations: u64,
-}
-
-impl Counts {
-    /// Grows with all that moves in operations.
-    pub(super) fn moves(&self) -> u64 {
-        self.puts.wrapping_add(self.arrivals).wrapping_add(self.operations)
-    }
-}
 
 /// A barrier is the operation with the most messages from one rank to another: one per round, and ranks are numbered by 32 bits.
 const ROUNDS: u32 = 64;

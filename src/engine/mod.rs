@@ -12,6 +12,7 @@ mod bank;
 mod beat;
 mod bootstrap;
 mod core;
+mod counts;
 mod dispute;
 mod eager;
 mod failure;
@@ -30,8 +31,9 @@ mod waiting;
 
 pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
+pub(crate) use core::Core;
 use core::Queued;
-pub(crate) use core::{Core, Counts};
+pub(crate) use counts::Counts;
 pub(crate) use dispute::{Describe, Description};
 pub(crate) use flow::Flow;
 pub(crate) use message::CallId;

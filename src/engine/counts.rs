@@ -1,0 +1,21 @@
+//! What an engine counts.
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) puts: u64,
+    pub(crate) put_bytes: u64,
+    pub(crate) arrivals: u64,
+    pub(crate) messages: u64,
+    pub(crate) copied_bytes: u64,
+    pub(crate) reduced_bytes: u64,
+    pub(crate) rounds: u64,
+    pub(crate) operations: u64,
+}
+
+impl Counts {
+    /// Grows with all that moves in operations.
+    pub(super) fn moves(&self) -> u64 {
+        self.puts.wrapping_add(self.arrivals).wrapping_add(self.operations)
+    }
+}
