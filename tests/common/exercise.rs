@@ -1,13 +1,14 @@
 //! Broadcasts and gathers of many shapes, checked byte by byte. Shared by the tests of all wires.
 #![allow(clippy::cast_possible_truncation, reason = "test patterns wrap")]
 
+use circulant::comm::Cartesian;
 use circulant::{Communicator, Options, Result};
 
 pub(crate) fn value(who: usize, i: usize) -> u32 {
     (who as u32 + 1).wrapping_mul(1_000_003).wrapping_add((i as u32).wrapping_mul(2_654_435_761))
 }
 
-/// Broadcasts and gathers of many shapes, checked byte by byte.
+/// Broadcasts, gathers and exchanges of many shapes, checked byte by byte.
 pub(crate) fn exercise(comm: &Communicator, seed: u64) -> Result<()> {
     let (r, p) = (comm.rank(), comm.size());
     for (i, len) in [0usize, 1, 5, 1000, 4097].into_iter().enumerate() {
@@ -51,7 +52,48 @@ pub(crate) fn exercise(comm: &Communicator, seed: u64) -> Result<()> {
         let mut recv = vec![0u32; len * p];
         comm.allgather(&send, &mut recv)?;
         assert!((0..p * len).all(|k| recv[k] == value(k / len, k % len)), "allgather at {r} of {p}");
+        near(comm, len)?;
+        rooted(comm, len, (i + seed as usize) % p)?;
         comm.barrier()?;
     }
+    Ok(())
+}
+
+/// Blocks of `len` elements to both neighbours of a ring.
+fn near(comm: &Communicator, len: usize) -> Result<()> {
+    let (r, p) = (comm.rank(), comm.size());
+    let ring = comm.cartesian(&Cartesian::new(&[p], &[true])?)?;
+    let block = |rank: usize, way: usize| (0..len).map(move |i| value(rank, i * 2 + way));
+    let send: Vec<u32> = block(r, 0).chain(block(r, 1)).collect();
+    // What goes to the right comes from the left.
+    let want: Vec<u32> = block((r + p - 1) % p, 1).chain(block((r + 1) % p, 0)).collect();
+    let mut recv = vec![0; 2 * len];
+    ring.neighbor_alltoall(&send, &mut recv)?;
+    assert_eq!(recv, want, "neighbor_alltoall at {r} of {p}");
+    let mut often = ring.neighbor_alltoall_init(comm.alloc_from(&send)?, comm.alloc(2 * len)?)?;
+    for _ in 0..2 {
+        often.start()?;
+        often.wait()?;
+        assert_eq!(often.output()?, want, "persistent neighbor_alltoall at {r} of {p}");
+        often.output()?.fill(0);
+    }
+    Ok(())
+}
+
+/// From rank j as many of `len` elements as there are ranks before it, and back; only the root knows.
+fn rooted(comm: &Communicator, len: usize, root: usize) -> Result<()> {
+    let (r, p) = (comm.rank(), comm.size());
+    let count = |j: usize| len * j / p;
+    let mine: Vec<u32> = (0..count(r)).map(|i| value(r, i)).collect();
+    let all: Vec<usize> = if r == root { (0..p).collect() } else { Vec::new() };
+    let counts: Vec<usize> = all.iter().map(|j| count(*j)).collect();
+    let displs: Vec<usize> = all.iter().map(|j| (0..*j).map(count).sum()).collect();
+    let mut recv = vec![0; counts.iter().sum()];
+    comm.gatherv_rooted(&mine, &mut recv, &counts, &displs, root)?;
+    let want: Vec<u32> = all.iter().flat_map(|j| (0..count(*j)).map(|i| value(*j, i))).collect();
+    assert_eq!(recv, want, "gatherv_rooted at {r} of {p}");
+    let mut back = vec![0; mine.len()];
+    comm.scatterv_rooted(&recv, &counts, &displs, &mut back, root)?;
+    assert_eq!(back, mine, "scatterv_rooted at {r} of {p}");
     Ok(())
 }

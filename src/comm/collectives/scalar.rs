@@ -79,7 +79,7 @@ impl Communicator {
     ///
     /// let world = circulant::World::init()?;
     /// let comm = world.comm();
-    /// let norm = comm.allreduce_one(0.25, ops::Sum)?.sqrt();
+    /// let norm = comm.allreduce_one(0.25f64, ops::Sum)?.sqrt();
     /// assert_eq!(norm, (0.25 * comm.size() as f64).sqrt());
     /// assert!(comm.allreduce_one(norm > 0.0, ops::Land)?);
     /// # world.finalize()?;
