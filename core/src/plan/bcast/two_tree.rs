@@ -8,7 +8,7 @@
 //! the mirror of the first on the last even number of positions; if m is odd, position m is its last one, too.
 //!
 //! So that a rank receives from one and sends to one in a round, edges have colours, and in round t those of colour t mod 2
-//! are used: the two edges into a rank differ, and so do the two out of it. See [`colour`].
+//! are used: the two edges into a rank differ, and so do the two out of it. See `colour`.
 
 use super::{absolute, check, check_blocks, relative};
 use crate::error::Result;
