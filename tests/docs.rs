@@ -111,9 +111,29 @@ fn the_program_in_the_readme_is_the_example() {
     assert!(program.contains("fn main()"));
 }
 
+/// The README's figures are those of the race.
+#[test]
+fn the_race_in_the_readme_is_that_of_the_document() {
+    let (readme, document) = (read("README.md"), read("docs/performance.md"));
+    let (_, rest) = readme.split_once("\n| figure | operation").unwrap();
+    let (table, _) = rest.split_once("\n\n").unwrap();
+    let rows: Vec<&str> = table.lines().skip(2).collect();
+    assert!(rows.len() > 5, "{rows:?}");
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [figure, operation, size, ours, by_c, best, ratio] = cells[..] else { panic!("{row}") };
+        let (_, section) = document.split_once(&format!("\n### {figure}:")).unwrap();
+        let begin = format!("| {operation} | {size} | ");
+        let line = section.split("\n### ").next().unwrap().lines().find(|line| line.starts_with(&begin));
+        let line: Vec<&str> = line.unwrap_or_else(|| panic!("{figure} has no {begin}")).split(" | ").collect();
+        let said = [line[3], line[4], line[8], line[9].split(" (").next().unwrap()];
+        assert_eq!([ours, by_c, best, ratio], said, "README.md: {row}");
+    }
+}
+
 #[test]
 fn links_lead_somewhere() {
-    let mut documents = vec![PathBuf::from("README.md")];
+    let mut documents = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).to_vec();
     files("docs", ".md", &mut documents);
     let mut links = 0;
     for file in &documents {
