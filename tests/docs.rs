@@ -125,7 +125,8 @@ fn the_race_in_the_readme_is_that_of_the_document() {
         let (_, section) = document.split_once(&format!("\n### {figure}:")).unwrap();
         let begin = format!("| {operation} | {size} | ");
         let line = section.split("\n### ").next().unwrap().lines().find(|line| line.starts_with(&begin));
-        let line: Vec<&str> = line.unwrap_or_else(|| panic!("{figure} has no {begin}")).split(" | ").collect();
+        let line: Vec<&str> =
+            line.unwrap_or_else(|| panic!("{figure} has no {begin}")).split(" | ").collect();
         let said = [line[3], line[4], line[8], line[9].split(" (").next().unwrap()];
         assert_eq!([ours, by_c, best, ratio], said, "README.md: {row}");
     }
