@@ -1,5 +1,6 @@
 //! Noticing that this process is a forked child, without a system call.
 
+use crate::error::{Error, ErrorKind};
 use memmap2::MmapMut;
 
 /// A page that is wiped in forked children. Without the kernel's help (before Linux 4.14) it notices nothing.
@@ -21,6 +22,12 @@ impl ForkMark {
         };
         // Miri has neither this advice nor children.
         Self(if cfg!(miri) { None } else { marked() })
+    }
+
+    /// What a call on a world in a forked child gets.
+    pub(crate) fn refusal() -> Error {
+        Error::new(ErrorKind::Aborted, "the world belongs to the process that this one was forked from")
+            .help("call exec in the child, or fork before the world is made")
     }
 
     /// Whether this is a child of the process that made it.

@@ -1,7 +1,7 @@
 //! The lock around a world's engine, and how a call that waits lets other threads use it meanwhile.
 
 use super::world::Shared;
-use crate::buffer::Wire;
+use crate::buffer::{ForkMark, Wire};
 use crate::error::{Error, Result, argument};
 use crate::transport::{Borrow, Transport};
 use std::ops::{Deref, DerefMut};
@@ -16,6 +16,8 @@ pub(super) struct Lock {
     waiting: AtomicUsize,
     /// The thread that has it; 0: none.
     owner: AtomicUsize,
+    /// In a forked child a thread may have it for ever that is not there.
+    mark: ForkMark,
 }
 
 /// A number of this thread: no other one has it while this thread lives.
@@ -33,13 +35,18 @@ pub(super) struct Held<'a> {
 
 impl Lock {
     pub(super) fn new(shared: Shared) -> Self {
-        Self { shared: Mutex::new(shared), waiting: AtomicUsize::new(0), owner: AtomicUsize::new(0) }
+        Self {
+            shared: Mutex::new(shared),
+            waiting: AtomicUsize::new(0),
+            owner: AtomicUsize::new(0),
+            mark: ForkMark::new(),
+        }
     }
 
     /// Takes the engine. If a call panicked, its operation is lost half way: nothing more can be done then.
     ///
     /// # Errors
-    /// When this thread has it already: an operator calls into the world that it works for.
+    /// When this thread has it already: an operator calls into the world that it works for; in a forked child.
     #[inline]
     pub(super) fn hold(&self) -> Result<Held<'_>> {
         match self.shared.try_lock() {
@@ -50,6 +57,9 @@ impl Lock {
 
     #[cold]
     fn hold_later(&self) -> Result<Held<'_>> {
+        if self.mark.forked() {
+            return Err(ForkMark::refusal());
+        }
         if self.owner.load(Ordering::Relaxed) == this_thread() {
             return Err(argument("an operator calls into the world whose reduction it works for")
                 .help("call it before or after the reduction, or in another world"));

@@ -47,6 +47,7 @@ mod place;
 mod progress;
 mod request;
 mod split;
+mod thread;
 mod told;
 mod watchdog;
 mod whereabouts;

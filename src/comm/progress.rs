@@ -1,9 +1,9 @@
 //! Progress between calls: an optional thread that moves on what is in flight.
 
 use super::lock::Lock;
+use super::thread::OwnThread;
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long the thread leaves the engine alone when nothing is in flight, or a call has it.
@@ -11,7 +11,11 @@ const PAUSE: Duration = Duration::from_micros(100);
 
 /// The thread. It ends when the world does.
 #[derive(Debug)]
-pub(super) struct Progress(Option<JoinHandle<()>>, Arc<()>);
+pub(super) struct Progress {
+    /// Goes first: the thread ends when it is gone.
+    _alive: Arc<()>,
+    _thread: OwnThread,
+}
 
 impl Progress {
     pub(super) fn start(lock: &Arc<Lock>) -> Result<Self> {
@@ -21,16 +25,7 @@ impl Progress {
         let spawned = thread.spawn(move || run(&lock, &life));
         let handle = spawned
             .map_err(|e| Error::new(ErrorKind::System, format!("the progress thread cannot start: {e}")))?;
-        Ok(Self(Some(handle), alive))
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.1 = Arc::new(());
-        if let Some(handle) = self.0.take() {
-            let _ = handle.join();
-        }
+        Ok(Self { _alive: alive, _thread: OwnThread::new(handle) })
     }
 }
 

@@ -3,10 +3,10 @@
 //! where no deadline of ours is looked at. A thread notices that, says who is gone, and ends the process.
 
 use super::liveness::process_state;
+use super::thread::OwnThread;
 use crate::engine::{Beat, Liveness, ProcessState};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often it looks. It counts looks, not time: who was stopped himself must not be taken for stuck.
@@ -47,17 +47,10 @@ impl Looks {
     }
 }
 
-/// The thread, which ends with this.
+/// The thread, which ends with this: when the sender is gone.
 #[derive(Debug)]
-pub(super) struct Watching(Option<(Sender<()>, JoinHandle<()>)>);
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        if let Some((alive, thread)) = self.0.take() {
-            drop(alive);
-            let _ = thread.join();
-        }
-    }
+pub(super) struct Watching {
+    _running: Option<(Sender<()>, OwnThread)>,
 }
 
 impl Watchdog {
@@ -66,10 +59,10 @@ impl Watchdog {
         let (alive, ended) = channel();
         let builder = std::thread::Builder::new().name("circulant-watchdog".to_owned());
         match builder.spawn(move || self.watch(&ended)) {
-            Ok(thread) => Watching(Some((alive, thread))),
+            Ok(thread) => Watching { _running: Some((alive, OwnThread::new(thread))) },
             Err(e) => {
                 tracing::warn!("no watchdog: {e}");
-                Watching(None)
+                Watching { _running: None }
             }
         }
     }

@@ -261,11 +261,7 @@ impl Engine {
     /// Refuses work in a world that has ended. Who hears of the end by this passes the news on.
     pub(crate) fn healthy(&mut self) -> Result<()> {
         if self.mark.forked() {
-            return Err(Error::new(
-                ErrorKind::Aborted,
-                "the world belongs to the process that this one was forked from",
-            )
-            .help("call exec in the child, or fork before the world is made"));
+            return Err(ForkMark::refusal());
         }
         if self.core.relay.is_some() {
             return Err(self.fail_as_told());
