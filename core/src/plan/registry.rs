@@ -1,6 +1,6 @@
 //! The registry: every algorithm as data. A new one is a file of its own, with its line, and a word in its operation's list;
-//! [`all`] goes through the lists. (Broadcasts, allgathers and barriers
-//! are written so; the lines of the others still stand in `registry/`.)
+//! [`all`] goes through the lists. (Broadcasts, allgathers, alltoalls and
+//! barriers are written so; the lines of the others still stand in `registry/`.)
 
 pub mod cost;
 mod moves;
@@ -15,7 +15,7 @@ pub(in crate::plan) mod line;
 mod nodes;
 mod reversed;
 
-use super::{Plan, allgather, allgatherv, barrier, bcast};
+use super::{Plan, allgather, allgatherv, alltoall, barrier, bcast};
 use crate::error::{Result, argument};
 use crate::plan::price::Model;
 
@@ -94,8 +94,7 @@ const LISTS: &[&[Algorithm]] = &[
     moves::GATHERV,
     moves::SCATTER,
     moves::SCATTERV,
-    moves::ALLTOALL,
-    moves::ALLTOALLV,
+    alltoall::ALGORITHMS,
     reductions::LINES,
     reversed::LINES,
     cube::LINES,

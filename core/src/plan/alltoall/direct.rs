@@ -4,9 +4,42 @@
 //! with another partner keeps two from putting to one at the same time.
 
 use super::exchange::{Exchange, Order};
-use super::{Matrix, Row};
+use super::{Matrix, Row, complete};
 use crate::error::Result;
+use crate::plan::registry::cost::blocks::others;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{by_p, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use std::collections::BTreeMap;
+
+pub(in crate::plan) const LINE: Algorithm =
+    line(Operation::Alltoall, "direct", ["any p", "p-1", "(p-1)s", "one put per block"], by_p, |a, _| {
+        Ok(Box::new(alltoall(a.size, a.bytes)?))
+    })
+    .costs(cost);
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
+    Operation::Alltoallv,
+    "direct",
+    ["any p, counts", "p-1", "m_r", "one put per block"],
+    by_p,
+    |a, _| {
+        complete(a)?;
+        Ok(Box::new(alltoallv(a.size, a.rows.clone())?))
+    },
+)
+.only(complete)
+.costs(irregular_cost);
+
+/// One put per block.
+pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
+    path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes));
+}
+
+/// Its bytes are not known alike on all ranks.
+pub(super) fn irregular_cost(a: &Arguments, path: &mut Path<'_>) {
+    path.to_all(others(a).min(1.0), others(a), 0.0);
+}
 
 /// Blocks of `count` bytes among `size` ranks.
 ///

@@ -4,10 +4,24 @@
 //! log p rounds of p/2 blocks; p a power of two: (t_s + t_w·m·p/2)·log p. The dimensions come in
 //! descending order, which keeps neighbouring blocks together for longer.
 
+use super::bruck;
 use super::bruck::by_bits;
 use super::pairwise::power_of_two;
 use super::relay::{Group, Relay};
 use crate::error::Result;
+use crate::plan::registry::line::{by_q, line, power_of_two as powers_only, q};
+use crate::plan::registry::{Algorithm, Operation};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Alltoall,
+    "hypercube",
+    ["p a power of two", "q", "s(p/2)q", "Grama et al., section 4.5.3"],
+    by_q,
+    |a, _| Ok(Box::new(alltoall(a.size, a.bytes)?)),
+)
+.only(powers_only)
+.receives(|a| a.bytes * (u64::from(a.size) / 2 * u64::from(q(a.size))))
+.costs(bruck::cost);
 
 /// Blocks of `count` bytes among `size` ranks.
 ///

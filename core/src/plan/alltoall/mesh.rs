@@ -6,6 +6,36 @@
 
 use super::relay::{Builder, Group, Relay};
 use crate::error::{Result, argument};
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{composite, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::topology::sides;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Alltoall,
+    "mesh",
+    ["p = ab, not prime", "a+b-2", "sp(a+b-2)/2", "Grama et al., section 4.5.2"],
+    rounds_of,
+    |a, _| Ok(Box::new(alltoall(a.size, a.bytes)?)),
+)
+.only(composite)
+.receives(|a| a.bytes * (u64::from(a.size) * u64::from(rounds_of(a, 1)) / 2))
+.costs(cost);
+
+fn rounds_of(a: &Arguments, _: u32) -> u32 {
+    let rows = rows(a.size);
+    rows + a.size / rows - 2
+}
+
+/// Rings of rows and of columns.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
+    let half = f64::from(a.size) / 2.0;
+    let (down, across) = (f64::from(rows.saturating_sub(1)), f64::from(columns.saturating_sub(1)));
+    path.over(&[1], across, across, half * across * float(a.bytes));
+    path.over(&[columns], down, down, half * down * float(a.bytes));
+    path.copy(f64::from(a.size) * float(a.bytes));
+}
 
 /// Blocks of `count` bytes among `size` ranks on the mesh nearest to a square.
 ///

@@ -22,8 +22,31 @@ pub mod ring;
 
 use crate::error::{Result, argument};
 use crate::plan::allgatherv::extent;
+use crate::plan::registry::{Algorithm, Arguments};
 use crate::schedule::MAX_P;
 use std::collections::BTreeMap;
+
+/// The algorithms; the first is the default, and of equally cheap ones the first is taken.
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
+    direct::LINE,
+    pairwise::LINE,
+    circulant::LINE,
+    bruck::LINE,
+    hypercube::LINE,
+    mesh::LINE,
+    ring::LINE,
+    direct::IRREGULAR,
+    pairwise::IRREGULAR,
+    neighbors::IRREGULAR,
+];
+
+/// Blocks from any rank to any, not along a graph.
+fn complete(a: &Arguments) -> Result<()> {
+    match a.graph.multiplicity {
+        0 => Ok(()),
+        _ => Err(argument("this alltoallv goes along a graph").help("only `neighbors` knows graphs")),
+    }
+}
 
 /// What one rank sends and receives in an alltoallv. All lists have an entry per rank, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,11 +9,31 @@
 //! the destinations of its sender has counter 2i there and 2j+1 here. Along an edge of a graph without bytes both notify each
 //! other, so that ranks which disagree on that, too, learn it, and none gets ahead. Without a graph, and with rows of p counts, it is [`direct`](super::direct).
 
+use super::direct;
 use super::{Row, check_size};
 use crate::error::{Result, argument};
+use crate::plan::registry::line::line;
+use crate::plan::registry::{Algorithm, Operation};
 use crate::plan::{Kind, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 use std::collections::BTreeMap;
 use std::ops::Range;
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
+    Operation::Alltoallv,
+    "neighbors",
+    [
+        "any p, counts; any graph, m edges between two ranks",
+        "p-1 (a graph: (p-1)m)",
+        "m_r",
+        "one put per block",
+    ],
+    |a, _| Neighbors::rounds_of(a.size, a.graph.multiplicity),
+    |a, _| match a.graph.multiplicity {
+        0 => Ok(Box::new(Neighbors::of_rows(a.size, &a.rows)?)),
+        _ => Ok(Box::new(Neighbors::new(a.size, a.graph.clone(), a.in_place)?)),
+    },
+)
+.costs(direct::irregular_cost);
 
 /// An edge into a rank. Its number is its place in the rank's list of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

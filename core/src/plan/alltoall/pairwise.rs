@@ -6,8 +6,34 @@
 
 use super::exchange::{Exchange, Order};
 use super::{Matrix, Row};
+use super::{complete, direct};
 use crate::error::{Result, argument};
+use crate::plan::registry::line::{by_p, line, power_of_two as powers_only};
+use crate::plan::registry::{Algorithm, Operation};
 use std::collections::BTreeMap;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Alltoall,
+    "pairwise",
+    ["p a power of two", "p-1", "(p-1)s", "Grama et al., section 4.5.3, optimal"],
+    by_p,
+    |a, _| Ok(Box::new(alltoall(a.size, a.bytes)?)),
+)
+.only(powers_only)
+.costs(direct::cost);
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
+    Operation::Alltoallv,
+    "pairwise",
+    ["p a power of two", "p-1", "m_r", "Grama et al., section 4.5.3, optimal"],
+    by_p,
+    |a, _| {
+        complete(a)?;
+        Ok(Box::new(alltoallv(a.size, a.rows.clone())?))
+    },
+)
+.only(|a| complete(a).and_then(|()| powers_only(a)))
+.costs(direct::irregular_cost);
 
 /// Blocks of `count` bytes among `size` ranks.
 ///

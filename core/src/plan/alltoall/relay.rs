@@ -12,7 +12,20 @@
 
 use super::check_size;
 use crate::error::{Result, argument};
+use crate::plan::registry::Arguments;
+use crate::plan::registry::cost::{Path, float};
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
+
+/// Rounds in lock-step, of so many blocks; packing and unpacking.
+pub(super) fn cost(a: &Arguments, rounds: impl Iterator<Item = (u32, f64)>, path: &mut Path<'_>) {
+    let bytes = float(a.bytes);
+    for (distance, blocks) in rounds {
+        path.hop(distance, 1.0, blocks * bytes);
+    }
+    if a.size > 2 {
+        path.copy(f64::from(a.size) * bytes);
+    }
+}
 
 /// How ranks and labels add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

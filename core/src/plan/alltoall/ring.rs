@@ -6,6 +6,25 @@
 
 use super::relay::{Builder, Group, Relay};
 use crate::error::Result;
+use crate::plan::registry::cost::blocks::others;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{by_p, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Alltoall,
+    "ring",
+    ["any p", "p-1", "sp(p-1)/2", "Grama et al., section 4.5.1"],
+    by_p,
+    |a, _| Ok(Box::new(alltoall(a.size, a.bytes)?)),
+)
+.receives(|a| a.bytes * (u64::from(a.size) * u64::from(a.size.saturating_sub(1)) / 2))
+.costs(cost);
+
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let hops = others(a);
+    path.over(&[1], hops, hops, hops * f64::from(a.size) / 2.0 * float(a.bytes));
+}
 
 /// Blocks of `count` bytes among `size` ranks. Takes O(p²) time.
 ///

@@ -7,7 +7,7 @@
 //!
 //! Only + − × ÷, maxima and square roots on numbers that all ranks know alike: the same bits on every rank.
 
-pub(super) mod blocks;
+pub(in crate::plan) mod blocks;
 pub(super) mod direct;
 pub(in crate::plan) mod folds;
 pub(super) mod nodes;

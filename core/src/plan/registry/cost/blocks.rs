@@ -1,13 +1,11 @@
-//! Costs of what moves blocks: gather(v), scatter(v), alltoall(v).
+//! Costs of gather(v) and scatter(v).
 
 use super::folds::in_turns;
 use super::{COPY_NS, Path, float, floor_log, powers};
 use crate::plan::registry::{Arguments, q};
-use crate::plan::topology::sides;
 use crate::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
-use crate::schedule::Circulant;
 
-fn others(a: &Arguments) -> f64 {
+pub(in crate::plan) fn others(a: &Arguments) -> f64 {
     f64::from(a.size.saturating_sub(1))
 }
 
@@ -173,88 +171,4 @@ fn sums(a: &Arguments, tree: &dyn Tree) -> Vec<u64> {
             sum
         }))
         .collect()
-}
-
-/// One put per block.
-pub(in crate::plan::registry) fn alltoall_direct(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes));
-}
-
-/// Its bytes are not known alike on all ranks.
-pub(in crate::plan::registry) fn alltoallv(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(others(a).min(1.0), others(a), 0.0);
-}
-
-/// Rounds in lock-step, of so many blocks; packing and unpacking.
-fn relay(a: &Arguments, rounds: impl Iterator<Item = (u32, f64)>, path: &mut Path<'_>) {
-    let bytes = float(a.bytes);
-    for (distance, blocks) in rounds {
-        path.hop(distance, 1.0, blocks * bytes);
-    }
-    if a.size > 2 {
-        path.copy(f64::from(a.size) * bytes);
-    }
-}
-
-/// In round k as many blocks as have skip k in the greedy sum of their distance.
-pub(in crate::plan::registry) fn alltoall_circulant(a: &Arguments, path: &mut Path<'_>) {
-    let graph = Circulant::new(a.size.max(1));
-    // Slots by how many blocks they hold: (end, blocks each), ascending. Folding cuts them at the skip.
-    let mut slots = vec![(a.size.max(1), 1.0)];
-    let mut rounds = Vec::new();
-    for k in (0..graph.q()).rev() {
-        let skip = graph.skip(k);
-        let (mut low, mut high, mut begin) = (Vec::new(), Vec::new(), 0);
-        for &(end, each) in &slots {
-            if begin < skip {
-                low.push((end.min(skip), each));
-            }
-            if end > skip {
-                high.push((end - skip, each));
-            }
-            begin = end;
-        }
-        let mut begin = 0;
-        let mut blocks = 0.0;
-        for &(end, each) in &high {
-            blocks += f64::from(end - begin) * each;
-            begin = end;
-        }
-        rounds.push((skip, blocks));
-        slots = merged(&low, &high);
-    }
-    relay(a, rounds.into_iter(), path);
-}
-
-/// The sum of two step functions.
-fn merged(low: &[(u32, f64)], high: &[(u32, f64)]) -> Vec<(u32, f64)> {
-    let mut ends: Vec<u32> = low.iter().chain(high).map(|step| step.0).collect();
-    ends.sort_unstable();
-    ends.dedup();
-    let at = |steps: &[(u32, f64)], end| steps.iter().find(|step| step.0 >= end).map_or(0.0, |step| step.1);
-    ends.into_iter().map(|end| (end, at(low, end) + at(high, end))).collect()
-}
-
-/// In round k as many blocks as numbers below p have bit k.
-pub(in crate::plan::registry) fn alltoall_bruck(a: &Arguments, path: &mut Path<'_>) {
-    let with_bit = |d: u32| {
-        let (whole, rest) = (u64::from(a.size) / (2 * u64::from(d)), a.size % (2 * d).max(1));
-        float(whole * u64::from(d) + u64::from(rest.saturating_sub(d)))
-    };
-    relay(a, powers(a.size).into_iter().map(|d| (d, with_bit(d))), path);
-}
-
-/// Rings of rows and of columns.
-pub(in crate::plan::registry) fn alltoall_mesh(a: &Arguments, path: &mut Path<'_>) {
-    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
-    let half = f64::from(a.size) / 2.0;
-    let (down, across) = (f64::from(rows.saturating_sub(1)), f64::from(columns.saturating_sub(1)));
-    path.over(&[1], across, across, half * across * float(a.bytes));
-    path.over(&[columns], down, down, half * down * float(a.bytes));
-    path.copy(f64::from(a.size) * float(a.bytes));
-}
-
-pub(in crate::plan::registry) fn alltoall_ring(a: &Arguments, path: &mut Path<'_>) {
-    let hops = others(a);
-    path.over(&[1], hops, hops, hops * f64::from(a.size) / 2.0 * float(a.bytes));
 }
