@@ -7,7 +7,7 @@
 //! Rank r puts to r+d in the rounds from (d−1)·m on, where m is the most edges between two ranks: both sides know d, so
 //! nobody needs to know more of the graph than its own edges. An edge with number i among the sources of its receiver and j among
 //! the destinations of its sender has counter 2i there and 2j+1 here. Along an edge of a graph without bytes both notify each
-//! other, so that ranks which disagree on that, too, learn it, and none gets ahead. Without a graph, and with rows of p counts, it is [`direct`](super::direct).
+//! other, so that ranks which disagree on that, too, learn it, and none gets ahead. Without a graph, and with rows of p counts, it is [`direct`].
 
 use super::direct;
 use super::{Row, check_size};
