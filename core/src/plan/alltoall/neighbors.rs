@@ -1,11 +1,11 @@
-//! The alltoallv of a graph: each rank puts to its destinations, right to where it belongs, and to nobody else.
+//! The alltoallv of a graph: each rank puts to its destinations only, straight into their final memory.
 //!
 //! Time and memory follow a rank's own edges, not p. Edges between the same two ranks (a periodic grid of two) are told apart
 //! by their order at the receiver, and land in [`Region::Land`], from where they are copied: an operation's open word says only
 //! one place. An edge of a rank to itself is a copy.
 //!
 //! Rank r puts to r+d in the rounds from (d−1)·m on, where m is the most edges between two ranks: both sides know d, so
-//! nobody needs to know more of the graph than its own edges. An edge with number i among the sources of its receiver and j among
+//! a rank needs to know no edges but its own. An edge with number i among the sources of its receiver and j among
 //! the destinations of its sender has counter 2i there and 2j+1 here. Along an edge of a graph without bytes both notify each
 //! other, so that ranks which disagree on that, too, learn it, and none gets ahead. Without a graph, and with rows of p counts, it is [`direct`].
 

@@ -1,4 +1,4 @@
-//! Barrier: nobody leaves before everybody has entered.
+//! Barrier: no rank leaves before all ranks have entered.
 
 pub mod dissemination;
 use crate::plan::registry::Algorithm;

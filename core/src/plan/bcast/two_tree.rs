@@ -168,7 +168,7 @@ fn children(position: u32, last: u32) -> [Option<u32>; 2] {
 /// Siblings differ, and positions that are mirrored into each other are alike, as the two edges into a rank differ. So leaves,
 /// the odd positions, are coloured as what they are mirrored into, and only the tree of even positions, half as large, is
 /// left, where some neighbours must differ: those whose mirror images are siblings. A leaf of it has such a neighbour, of even
-/// position, and again only half of the tree is left; whether it is the one before or the one behind stays the same.
+/// position, and again only half of the tree is left. Whether that neighbour is the one before or the one behind is the same on all levels.
 fn colour(position: u32, last: u32) -> u32 {
     let mirrored = last & !1;
     if last == 1 {
