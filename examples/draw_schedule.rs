@@ -1,4 +1,4 @@
-//! Draws a broadcast as SVG: who sends which block to whom in which round.
+//! Draws a broadcast as SVG: which rank sends which block to which rank in which round.
 //!
 //! `cargo run --example draw_schedule [P [N]] > docs/schedule-p9.svg`, by default 9 ranks and 4 blocks.
 

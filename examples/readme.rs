@@ -14,7 +14,7 @@ fn main() -> circulant::Result<()> {
     }
     comm.bcast(&mut data, 0)?;
 
-    // Rank r contributes r numbers; everybody gets all of them.
+    // Rank r contributes r numbers; every rank gets all of them.
     let counts: Vec<usize> = (0..comm.size()).collect();
     let displs: Vec<usize> = (0..comm.size()).map(|r| r * r.saturating_sub(1) / 2).collect();
     let mine = vec![comm.rank() as u64; comm.rank()];

@@ -1,4 +1,4 @@
-//! Short calls by the board of ranks that share memory: threads on the real wire.
+//! Short calls of ranks that share memory: threads on the real wire.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -99,7 +99,7 @@ fn composed(call: usize, p: usize, len: usize) -> Vec<[u32; 2]> {
 /// One call, drawn and checked.
 fn one(comm: &Communicator, random: &mut Random, call: usize) -> Result<()> {
     let (p, r) = (comm.size(), comm.rank());
-    // In elements of 8 bytes: none, one, odd, the most that a board takes of an allgather and of others, more, much more.
+    // In elements of 8 bytes: none, one, odd, the most that a short call takes of an allgather and of others, more, much more.
     let len = [0, 1, 2, 31, 100, 512, 513, 1501, 2048, 2049, 40_000][random.below(11)];
     let (root, in_place) = (random.below(p), random.below(2) == 0);
     let what = format!("call {call} at {r} of {p}: {len} elements, root {root}, in place {in_place}");
@@ -202,8 +202,8 @@ fn places_are_used_again() {
             assert_eq!(word[0], round);
             other.allreduce(InPlace, &mut word, ops::Sum)?;
             assert_eq!(word[0], 3 * round);
-            // Whoever gets none uses messages, and so do all.
-            assert!(round > 20 || world.stats().messages == before, "no board in round {round}");
+            // A rank that gets none uses messages, and so do all.
+            assert!(round > 20 || world.stats().messages == before, "no short call in round {round}");
             if round % 20 == 0 {
                 kept.push(other);
             }

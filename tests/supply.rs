@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// The quoted words of the array `key = [ … ]` in deny.toml; of inline tables the value of `crate`.
-/// (One reader for two lists does not want a TOML library.)
+/// (One reader for two lists is not worth a TOML library.)
 fn list(toml: &str, key: &str) -> Vec<String> {
     let start = format!("\n{key} = [\n");
     let from = toml.find(&start).unwrap_or_else(|| panic!("deny.toml has no {key}")) + start.len();

@@ -82,7 +82,7 @@ fn calls(comm: &Communicator, seed: u64, many: usize) -> Result<()> {
     (0..many).try_for_each(|_| check_some(comm, &draw(Random(random.next()), comm.size())))
 }
 
-/// Odd ranks are in the call on the second communicator first, even ones in that on the first; nobody goes on before
+/// Odd ranks are in the call on the second communicator first, even ones in that on the first; no rank goes on before
 /// the other call has finished, too.
 #[test]
 fn threads_call_in_opposite_orders() {
@@ -125,7 +125,7 @@ fn threads_call_in_opposite_orders() {
     results.into_iter().for_each(|r| r.unwrap());
 }
 
-/// Requests move on while nobody calls, if a thread is asked for. Nobody is in any call until all arrived.
+/// Requests move on while no rank calls, if a thread is asked for. No rank is in any call until all arrived.
 #[test]
 fn a_thread_moves_requests_on() {
     let _one = one();

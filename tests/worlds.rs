@@ -139,7 +139,7 @@ fn no_other_buffer_is_written() {
             sent.fill(7);
             let foreign: Buf<u8> = a.alloc(LEN)?;
             let done = b.ibcast(if b.rank() == 0 { sent } else { foreign }, 0).and_then(|r| r.wait());
-            // Until nobody writes any more.
+            // Until no peer writes any more.
             let ended = done.map(drop).and_then(|()| b.barrier());
             let hit = bystander.iter().filter(|x| **x != 0).count();
             assert_eq!(hit, 0, "{wire:?}: bytes of a buffer that takes no part were overwritten");

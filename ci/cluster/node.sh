@@ -7,7 +7,7 @@ mount --make-rprivate /
 echo "$name" >/proc/sys/kernel/hostname
 mount -t tmpfs tmpfs /dev/shm
 mount --bind "$state/hosts" /etc/hosts
-# /proc/sys/net shows the network namespace of who opens it
+# /proc/sys/net shows the network namespace of the process that opens it
 set_to() { if [ -e "/proc/sys/net/$2" ]; then echo "$1" >"/proc/sys/net/$2"; fi; }
 if [ "${FAMILY:-4}" = 4 ]; then
     set_to 1 ipv6/conf/all/disable_ipv6

@@ -15,10 +15,10 @@
  * the cost per byte is two copies. A port is read only when its link out is about to be free: what waits, waits in
  * the sender's kernel, as with a network card, and TCP feels it.
  *
- * When a frame has left its sender nobody else's head can come before its own (they all take LATENCY), so its way
+ * When a frame has left its sender no other sender's head can come before its own (they all take LATENCY), so its way
  * through the link in is settled then: only what is to be read or delivered wakes this program up.
  *
- * A frame is late when it was delivered, or taken from a sender whose link was idle and who was waiting, more than
+ * A frame is late when it was delivered, or taken from a sender whose link was idle and that was waiting, more than
  * LATE after its time. Then the processors were the limit and not the links. A connection to SOCKET gets one line
  * with the counts so far.
  */
@@ -195,12 +195,12 @@ static void send_to(int to, uint64_t head, const unsigned char *data, int length
 static void forward(int from, uint64_t start, const unsigned char *data, int length)
 {
     const unsigned char *address = data + VIRTIO;
-    int everybody = address[0] & 1;
+    int broadcast = address[0] & 1;
     int to = address[0] == 2 && address[5] < ports ? address[5] : -1;
     port[from].out_free = start + duration(length);
-    if (!everybody && (to < 0 || to == from)) count.lost++;
-    if (!everybody && to >= 0 && to != from) send_to(to, start + latency, data, length);
-    for (int i = 0; everybody && i < ports; i++)
+    if (!broadcast && (to < 0 || to == from)) count.lost++;
+    if (!broadcast && to >= 0 && to != from) send_to(to, start + latency, data, length);
+    for (int i = 0; broadcast && i < ports; i++)
         if (i != from) send_to(i, start + latency, data, length);
 }
 

@@ -1,9 +1,9 @@
 /* Preloaded into a library that polls its sockets without pause: lets it wait where it has nothing to do.
  *
  * With more processes than cores, one that polls takes the core from one that has work, and what is measured is the
- * kernel's time slice. Here, a call of epoll_wait, epoll_pwait, poll or ppoll that does not want to wait is passed on
+ * kernel's time slice. Here, a call of epoll_wait, epoll_pwait, poll or ppoll with a timeout of 0 is passed on
  * as it is; when IDLE_POLLS (3) of them in a row, in one thread, found nothing, the following ones wait until something
- * comes, but not longer than IDLE_MS (1) milliseconds. Any event ends the row. Calls that want to wait are not touched.
+ * comes, but not longer than IDLE_MS (1) milliseconds. Any event ends the row. Calls with another timeout are not touched.
  *
  * Not for shared memory: what comes that way makes no event.
  *
@@ -32,7 +32,7 @@ __attribute__((constructor)) static void settings(void)
     if ((text = getenv("IDLE_MS"))) most_ms = atoi(text);
 }
 
-static int patience(void) { return in_vain < polls ? 0 : most_ms; }
+static int timeout_ms(void) { return in_vain < polls ? 0 : most_ms; }
 
 static int noted(int found)
 {
@@ -43,25 +43,25 @@ static int noted(int found)
 int epoll_wait(int fd, struct epoll_event *events, int most, int ms)
 {
     NEXT(epoll_wait);
-    return ms ? next(fd, events, most, ms) : noted(next(fd, events, most, patience()));
+    return ms ? next(fd, events, most, ms) : noted(next(fd, events, most, timeout_ms()));
 }
 
 int epoll_pwait(int fd, struct epoll_event *events, int most, int ms, const sigset_t *mask)
 {
     NEXT(epoll_pwait);
-    return ms ? next(fd, events, most, ms, mask) : noted(next(fd, events, most, patience(), mask));
+    return ms ? next(fd, events, most, ms, mask) : noted(next(fd, events, most, timeout_ms(), mask));
 }
 
 int poll(struct pollfd *fds, nfds_t n, int ms)
 {
     NEXT(poll);
-    return ms ? next(fds, n, ms) : noted(next(fds, n, patience()));
+    return ms ? next(fds, n, ms) : noted(next(fds, n, timeout_ms()));
 }
 
 int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *time, const sigset_t *mask)
 {
     NEXT(ppoll);
     if (!time || time->tv_sec || time->tv_nsec) return next(fds, n, time, mask);
-    struct timespec wait = { .tv_nsec = patience() * 1000000L };
+    struct timespec wait = { .tv_nsec = timeout_ms() * 1000000L };
     return noted(next(fds, n, &wait, mask));
 }

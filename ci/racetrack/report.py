@@ -181,8 +181,8 @@ def facts(known, lines):
     )
     if known.get("ours"):
         text += f"\nOur runs had {', '.join(f'{k}={v}' for k, v in known['ours'].items())}.\n"
-    for who, what in known["wrong"].items():
-        text += f"\nNot whole: {who}: {what}\n"
+    for program, what in known["wrong"].items():
+        text += f"\nNot whole: {program}: {what}\n"
     return text
 
 

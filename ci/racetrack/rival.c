@@ -62,7 +62,7 @@ static void displace(const int *counts, int *displacements, int k)
     for (int i = 0; i < k; i++) displacements[i] = i ? displacements[i - 1] + counts[i - 1] : 0;
 }
 
-/* --- who has how much --------------------------------------------------------------------------------------- */
+/* --- how much each rank has --------------------------------------------------------------------------------------- */
 
 static const char *DISTRIBUTIONS[] = { "regular", "broadcast", "spike", "half", "linear", "geometric", "irr3" };
 static const char *SETTINGS[] = { "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8" };

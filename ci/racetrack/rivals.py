@@ -1,4 +1,4 @@
-"""Who takes part: how each is installed, started on a cluster or on this machine, and set.
+"""The rivals: how each is installed, started on a cluster or on this machine, and set.
 
 A *setting* is a name and knobs: environment variables, for Open MPI its MCA parameters. The default has none.
 """
@@ -201,7 +201,7 @@ def openmpi(place, setting, words):
 
 
 def preload(place):
-    """For sockets only: in shared memory nothing wakes one who waits for an event."""
+    """For sockets only: in shared memory nothing wakes a process that waits for an event."""
     return {} if place.shared_memory else {"LD_PRELOAD": idle_wait()}
 
 

@@ -145,11 +145,11 @@ class Track:
     tool: str
     priority: str = "rr"
 
-    def run(self, batch, reps, check=False, patience=1.0):
+    def run(self, batch, reps, check=False, timeout_factor=1.0):
         """(rows, what went wrong or None)"""
         words = batch.words(reps, check, self.figure.cold)
         line, env = rivals.command(batch.program, self.place, batch.setting, words, self.tool)
-        limit = patience * (60 + 2 * self.place.ranks + 10 * batch.points())
+        limit = timeout_factor * (60 + 2 * self.place.ranks + 10 * batch.points())
         rows, before = [], frames(self.place)
 
         def seen(text):
@@ -159,7 +159,7 @@ class Track:
                 try:
                     after = frames(self.place)
                     late, before = late_share(before, after), after
-                except SWITCH.Trouble:  # it is being torn down, and this row is nobody's any more
+                except SWITCH.Trouble:  # it is being torn down, and this row is not needed any more
                     late = 1.0
                 op, dist, p, bytes_, least, median, span, n, _ = found.groups()
                 rows.append(Row(Point(op, dist, int(bytes_)), int(p), float(least), float(median), float(span), int(n), late))
@@ -274,7 +274,7 @@ def say(text):
 
 
 def due(figure):
-    """The priority to run at. Who polls at SCHED_RR keeps its core for 100 ms, which only networks give time to, and MPICH with
+    """The priority to run at. A process that polls at SCHED_RR keeps its core for 100 ms, which only networks give time to, and MPICH with
     several ranks on a node never ends."""
     return "rr" if figure.rate and figure.per_node == 1 else "nice"
 
@@ -388,7 +388,7 @@ def try_all(track, program, op, race_):
     dists = tuple(d for d in race_.dists if d in ("irr3", "broadcast", "s1", "s4", "s6")) or race_.dists
     small = figures.Race((op,), tuple(s for s in race_.sizes if s >= 100_000) or race_.sizes, dists)
     for setting in [DEFAULT, *rivals.SETTINGS[program](op)]:
-        rows, wrong = track.run(Batch(program, setting, small), 3, patience=0.5)
+        rows, wrong = track.run(Batch(program, setting, small), 3, timeout_factor=0.5)
         for row in rows:
             # 3 %: the default, or what came first, unless it is clearly better
             if row.point not in least or row.least < 0.97 * least[row.point][0]:

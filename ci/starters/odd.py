@@ -112,7 +112,7 @@ class Odd:
         if not self.has("hydra4"):
             return
         for launcher in ("hydra4", "circulant"):
-            # of two ranks 1, who notices first differs
+            # of two ranks 1, which one notices first differs
             for what, words in [("PMI_SIZE=4", ["says that the job has 3 ranks to rank 0, and 4 to us"]), ("PMI_RANK=1", ["Error"])]:
                 script = f'[ $PMI_RANK = 2 ] && export {what}; exec "$0"'
                 line = self.line(launcher, 3, "sh", "-c", script, self.ends)

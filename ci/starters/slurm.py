@@ -58,7 +58,7 @@ class Slurm:
         self.nodes, self.inside = nodes, inside
         self.lab = Path(tempfile.mkdtemp(prefix="circulant-slurm-"))
         self.environment = {"SLURM_CONF": str(self.lab / "slurm.conf")}
-        self.lab.chmod(0o755)  # munge looks at who may write on the way to its socket
+        self.lab.chmod(0o755)  # munge refuses a socket in a folder that others may write to
         try:
             self.start()
         except BaseException:

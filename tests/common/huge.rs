@@ -36,7 +36,7 @@ impl Repeated {
                 let len = PERIOD.min(end - at);
                 let (flags, access) =
                     (MapFlags::SHARED | MapFlags::FIXED, ProtFlags::READ | ProtFlags::WRITE);
-                // SAFETY: the range lies in the reservation above, of which nobody has a reference yet.
+                // SAFETY: the range lies in the reservation above, of which no reference exists yet.
                 unsafe { mmap(all.start.wrapping_byte_add(at), len, access, flags, &file, 0) }.unwrap();
                 at += len;
             }
@@ -47,7 +47,7 @@ impl Repeated {
     fn slice<T: bytemuck::Pod>(&mut self) -> &mut [T] {
         let len = self.parts.iter().sum::<usize>() / size_of::<T>();
         // SAFETY: mapped as long as `self` lives, aligned to pages, and any bytes are a `T`. That the same memory
-        // stands at several addresses shows only to who reads what was written elsewhere; these tests write the
+        // stands at several addresses shows only where what was written elsewhere is read; these tests write the
         // same bytes to all of them.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), len) }
     }

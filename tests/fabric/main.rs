@@ -22,7 +22,7 @@ use circulant::transport::fabric::{Fabric, Options, quirks, survey};
 use circulant::transport::{Access, Borrow, MESSAGE_MAX, Posted, Registration, Source, Transport};
 use libtest_mimic::{Arguments, Trial};
 use memmap2::MmapMut;
-use node::{ARENA, Node, PATIENCE, Random, all_poll, nodes, options, promises, put, say};
+use node::{ARENA, Node, TIMEOUT, Random, all_poll, nodes, options, promises, put, say};
 use processes::{a_killed_peer_is_no_hang, be_a_peer, closing_under_fire, two_processes_trade};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -270,7 +270,7 @@ fn thousands_at_once(provider: &str) {
             if nodes[0].poll() == 0 {
                 nodes[1].poll();
             }
-            assert!(start.elapsed() < PATIENCE, "put {i} is never taken");
+            assert!(start.elapsed() < TIMEOUT, "put {i} is never taken");
         }
     }
     assert!(refused > 0, "an endpoint takes a bounded number of puts");
@@ -394,7 +394,7 @@ fn leftovers() -> Vec<String> {
     names.filter_map(|e| e.file_name().into_string().ok()).filter(|n| n.starts_with(&mine)).collect()
 }
 
-/// Who handles the signals that providers take an interest in.
+/// The handlers of the signals that providers take an interest in.
 fn handlers() -> Vec<usize> {
     let signals = [libc::SIGSEGV, libc::SIGBUS, libc::SIGTERM, libc::SIGINT, libc::SIGABRT, libc::SIGILL];
     let asked = signals.map(|signal| {

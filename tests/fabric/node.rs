@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Of each node: where it puts from, and where others put.
 pub(crate) const ARENA: usize = 6 << 20;
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn options(provider: &str) -> Options<'_> {
     static LIBRARY: std::sync::OnceLock<Library> = std::sync::OnceLock::new();
@@ -90,7 +90,7 @@ pub(crate) fn layout() -> Layout {
 impl Drop for Node {
     fn drop(&mut self) {
         self.wire.close().unwrap();
-        // SAFETY: allocated with this layout; closed, so nobody uses it any more.
+        // SAFETY: allocated with this layout; closed, so it is not used any more.
         unsafe { std::alloc::dealloc(self.arena, layout()) };
     }
 }
@@ -169,7 +169,7 @@ pub(crate) fn all_poll(nodes: &mut [Node], mut until: impl FnMut(&[Node]) -> boo
         for node in nodes.iter() {
             assert!(node.log.lost.is_empty(), "{:?}", node.log.lost);
         }
-        assert!(start.elapsed() < PATIENCE, "nothing more happens");
+        assert!(start.elapsed() < TIMEOUT, "nothing more happens");
     }
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn put(
             Posted::Yes => return,
             Posted::Again => nodes.iter_mut().for_each(|n| _ = n.poll()),
         }
-        assert!(start.elapsed() < PATIENCE, "the put is never taken");
+        assert!(start.elapsed() < TIMEOUT, "the put is never taken");
     }
 }
 
@@ -203,6 +203,6 @@ pub(crate) fn say(nodes: &mut [Node], from: usize, to: usize, bytes: &[u8]) {
     let start = Instant::now();
     while nodes[from].wire.message(to as u32, bytes).unwrap() == Posted::Again {
         nodes.iter_mut().for_each(|n| _ = n.poll());
-        assert!(start.elapsed() < PATIENCE, "the message is never taken");
+        assert!(start.elapsed() < TIMEOUT, "the message is never taken");
     }
 }

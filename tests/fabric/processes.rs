@@ -1,6 +1,6 @@
 //! Peers in processes of their own: this binary again, told by its environment what to do.
 
-use crate::node::{Log, Node, PATIENCE, Random, promises};
+use crate::node::{Log, Node, TIMEOUT, Random, promises};
 use circulant::ErrorKind;
 use circulant::transport::fabric::{remove_shm_of, sweep_stale_shm};
 use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Remote, Source};
@@ -38,7 +38,7 @@ pub(crate) fn be_a_peer(provider: &str, rank: u32) {
         }
     }
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIMEOUT {
         if node.poll() == 0 {
             node.wire.idle(Duration::from_millis(1));
         }
@@ -76,7 +76,7 @@ fn trade(node: &mut Node, peer: u32, there: Remote, seed: u64, me: u64) {
         // A slot's earlier source must be done before it is written again.
         while i >= 128 && !node.log.done.contains(&(i as u64 - 128)) {
             node.poll();
-            assert!(start.elapsed() < PATIENCE, "put {i} waits for ever");
+            assert!(start.elapsed() < TIMEOUT, "put {i} waits for ever");
         }
         node.write((3 << 20) + at(i), bytes);
         let source = [node.source((3 << 20) + at(i), bytes.len())];
@@ -88,7 +88,7 @@ fn trade(node: &mut Node, peer: u32, there: Remote, seed: u64, me: u64) {
             == Posted::Again
         {
             node.poll();
-            assert!(start.elapsed() < PATIENCE, "put {i} is never taken");
+            assert!(start.elapsed() < TIMEOUT, "put {i} is never taken");
         }
         while said <= i * 2
             && node.wire.message(peer, &[me as u8; MESSAGE_MAX][..said % (MESSAGE_MAX + 1)]).unwrap()
@@ -104,7 +104,7 @@ fn trade(node: &mut Node, peer: u32, there: Remote, seed: u64, me: u64) {
         {
             said += 1;
         }
-        assert!(start.elapsed() < PATIENCE, "message {said} is never taken");
+        assert!(start.elapsed() < TIMEOUT, "message {said} is never taken");
     }
     while node.log.arrivals.len() < PUTS || node.log.done.len() < PUTS || node.log.messages.len() < 2 * PUTS {
         if node.poll() == 0 {
@@ -112,7 +112,7 @@ fn trade(node: &mut Node, peer: u32, there: Remote, seed: u64, me: u64) {
         }
         assert!(node.log.lost.is_empty(), "{:?}", node.log.lost);
         assert!(
-            start.elapsed() < PATIENCE,
+            start.elapsed() < TIMEOUT,
             "{:?}",
             (node.log.arrivals.len(), node.log.done.len(), node.log.messages.len())
         );
@@ -204,11 +204,11 @@ pub(crate) fn a_killed_peer_is_no_hang(provider: &str) {
         while unsafe { me.wire.put(peer, sources, there.base, there.key, 1, token) }.unwrap() == Posted::Again
         {
             me.poll();
-            assert!(start.elapsed() < PATIENCE, "rank {peer} cannot be reached");
+            assert!(start.elapsed() < TIMEOUT, "rank {peer} cannot be reached");
         }
         while !me.log.done.contains(&token) {
             me.poll();
-            assert!(start.elapsed() < PATIENCE, "a put to rank {peer} is never done");
+            assert!(start.elapsed() < TIMEOUT, "a put to rank {peer} is never done");
         }
     };
     reach(&mut me, 1, &long, target, 1);
@@ -257,10 +257,10 @@ pub(crate) fn closing_under_fire(provider: &str) {
         let start = Instant::now();
         while me.log.arrivals.len() < 200 || me.log.messages.len() < 20 {
             me.poll();
-            assert!(start.elapsed() < PATIENCE, "no fire");
+            assert!(start.elapsed() < TIMEOUT, "no fire");
         }
         me.wire.close().unwrap();
-        // Nobody writes any more, though the other still tries.
+        // No peer writes any more, though the other still tries.
         if me.wire.limits().borrow == Borrow::Direct {
             me.write(0, &[0xee; 1 << 16]);
             std::thread::sleep(Duration::from_millis(20));

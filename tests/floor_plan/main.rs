@@ -251,7 +251,7 @@ fn no_file_is_too_long() {
     nothing(&wrong);
 }
 
-/// Paths that only exist on the machine of whoever wrote them. Spelt so that this file has none.
+/// Paths that only exist on the machine of their author. Spelt so that this file has none.
 fn machine_paths(name: &str, text: &str) -> Vec<String> {
     let places = ["root", "home", "work", "tmp/w"].map(|p| format!("/{p}/"));
     let starts =

@@ -1,4 +1,4 @@
-//! What a call, a setting and a file name is what runs, at every rank, on the real engine: who puts what tells it.
+//! What a call, a setting and a file name is what runs, at every rank, on the real engine: which rank puts what tells it.
 
 use circulant::launch::threads;
 use circulant::transport::sim;
@@ -68,7 +68,7 @@ fn what_rank_0_sets_is_what_all_do() {
 
 #[test]
 fn the_price_decides_by_the_wire() {
-    // A latency is dear: everybody at once; an overhead is dear: by a tree.
+    // A latency is dear: all ranks at once; an overhead is dear: by a tree.
     let wire = |latency, overhead| [("latency", latency), ("overhead", overhead), ("byte-time", "100")];
     assert_eq!(puts(&wire("1000000", "10"), &Options::default(), 8), LINEAR);
     let tree = puts(&wire("10", "1000000"), &Options::default(), 8);
@@ -88,7 +88,7 @@ fn what_cannot_be_done_is_an_error_at_every_rank() {
             assert!(text.contains("power of two") && text.contains("chain"), "{text}");
         }
     }
-    // Named by nobody, it is not taken.
+    // Where no call and no setting names it, it is not taken.
     let body = |_: &World, comm: &Communicator| comm.bcast(&mut [0u8; 9], 0);
     assert!(run(&[], body).into_iter().all(|result| result.is_ok()));
 }

@@ -127,7 +127,7 @@ impl Matrix {
                 // Two powers of primes, so only the operator can be what does not fit.
                 [4, 9].iter().any(|p| fits(algorithm, *p, self.data[w].commutative()))
             }
-            // Who only moves elements cares for the type alone.
+            // Only the type counts where elements are only moved.
             2 => w == 0 || self.data[w - 1].kind() != self.data[w].kind(),
             _ => true,
         }

@@ -14,7 +14,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// Who is in it, in order, as world ranks; asked of the ranks themselves.
+/// Its members, in order, as world ranks; asked of the ranks themselves.
 fn met(comm: &Communicator, me: usize) -> Result<Vec<usize>> {
     let mut all = vec![usize::MAX; comm.size()];
     comm.allgather(&[me], &mut all)?;
@@ -33,7 +33,7 @@ fn wishes(random: &mut Random, p: usize) -> Vec<(Option<i64>, i64)> {
     (0..p).map(|_| (colours[colours.len() - 1 - random.below(few)], keys[random.below(keys.len())])).collect()
 }
 
-/// Who will be in the part of `rank`, by what MPI says of splits.
+/// The members of the part of `rank`, by what MPI says of splits.
 fn part_of(wishes: &[(Option<i64>, i64)], parent: &[usize], rank: usize) -> Option<Vec<usize>> {
     let colour = wishes[rank].0?;
     let mut part: Vec<usize> = (0..parent.len()).filter(|r| wishes[*r].0 == Some(colour)).collect();

@@ -460,7 +460,7 @@ fn dropping_a_request_waits() {
     }
 }
 
-/// Who forgets a request leaks its buffers; peers that still put into them harm nobody, and the world goes on.
+/// A forgotten request leaks its buffers; peers that still put into them do no harm, and the world goes on.
 #[test]
 fn a_forgotten_request_does_not_dangle() {
     for r in ranks::run(4, &sim::Faults { delay: 20, ..sim::Faults::default() }, &[], |_, comm| {
@@ -476,7 +476,7 @@ fn a_forgotten_request_does_not_dangle() {
                 assert_eq!(request.wait()?.recv[9999], 4);
                 drop(often);
             }
-            // New memory of the arena is nobody's: nothing that comes late changes it.
+            // New memory of the arena belongs to no operation: nothing that comes late changes it.
             let mut fresh = comm.alloc::<u64>(20_000)?;
             fresh.fill(round);
             comm.barrier()?;

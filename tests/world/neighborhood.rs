@@ -186,7 +186,7 @@ fn irregular(near: &Neighborhood, comm: &Communicator, into: &[(usize, usize)]) 
     near.neighbor_alltoallv(InPlace, (&sent, &from), &mut slices, lists.1)?;
     assert_eq!((&slices[..room], &slices[room..]), (&wanted[..], &both[room..]));
 
-    // Everybody gets as many as its source has ranks before it.
+    // Each rank gets as many as its source has ranks before it.
     let counts: Vec<usize> = into.iter().map(|(rank, _)| *rank).collect();
     let mine: Vec<u64> = block(me, 0, me).collect();
     let (to, room) = places(&counts, 0);

@@ -296,7 +296,7 @@ fn who_was_away_hears_the_reason_and_later_calls_refer_to_it() {
 
 #[test]
 fn testing_for_ever_ends() {
-    // A dead rank, or one that calls something wrong, shows also to those who only ask.
+    // A dead rank, or one that calls something wrong, shows also to ranks that only ask.
     for dead in [true, false] {
         let faults = sim::Faults { deaths_show: false, virtual_time: true, ..sim::Faults::default() };
         let results = run_wired(vec![0; 4], &faults, &[("deadline", "2")], |_, comm, net| {

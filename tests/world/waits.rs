@@ -7,7 +7,7 @@ use circulant::{Communicator, ErrorKind, InPlace, Options, Result, World, ops};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The body's results on the simulated wire, where calls go by plan, and on shared memory, where short ones go by board.
+/// The body's results on the simulated wire, where calls go by plan, and on shared memory, where short ones are short calls.
 fn on_both<R: Send>(
     p: usize,
     settings: &[(&str, &str)],

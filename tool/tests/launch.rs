@@ -371,7 +371,7 @@ fn the_others_are_told_who_died() {
         assert!(done.err.contains("rank 1 (pid"), "{how}: {done:?}");
         assert!(done.took < Duration::from_secs(30), "the grace is for those that do not end by themselves");
     }
-    // Also who joins only after that.
+    // Also a rank that joins only after that.
     let done = run_role("late-join", &["-n", "2"]);
     assert_eq!((done.code, &done.out[..]), (0, "gone 1: exited with code 0\n"), "{done:?}");
     // Leaving early with code 0 is no failure when all do.

@@ -195,7 +195,7 @@ macro_rules! located {
                 values.iter().flat_map(|v| [0, 1, 7, !0].map(|i| $name::new(*v, i))).collect()
             }
 
-            /// The winner's value is that of min or max, its index the least among those who have that.
+            /// The winner's value is that of min or max, its index the least among those of ranks that have that.
             fn naive(op: Op, a: Self, b: Self) -> Self {
                 let by = match op {
                     Op::Minloc => Op::Min,

@@ -165,7 +165,7 @@ fn nobody_leaves_the_barrier_before_all_of_both_groups_are_in() {
     }
 }
 
-/// Figures 1 and 2 of the paper: who exchanges with whom in Algorithm 1.
+/// Figures 1 and 2 of the paper: which rank exchanges with which in Algorithm 1.
 #[test]
 fn segments_are_exchanged_in_pairs() {
     let partners = |first, second, rank: u32| {

@@ -193,7 +193,7 @@ fn barrier() {
         let limits = WireLimits { max_put: 1, gather: 1, light: 0, ..WireLimits::PLAIN };
         let programs = programs(&plan, &limits);
         check(&plan, &programs, &Goal::default(), random.below(1 << 60)).unwrap();
-        // Whoever stays away keeps everybody from leaving.
+        // A rank that stays away keeps all from leaving.
         let some = (0..20).map(|_| u32::try_from(random.below(p.into())).unwrap()).collect();
         let late: Vec<u32> = if p <= 100 { (0..p).collect() } else { some };
         for absent in late.into_iter().filter(|_| p > 1) {

@@ -69,7 +69,7 @@ fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Goa
     (a, goal, filled)
 }
 
-/// Who gets bytes: all the receivers of an operation get as many in all.
+/// The ranks that get bytes: all the receivers of an operation get as many in all.
 fn received(algorithm: &Algorithm, a: &Arguments) -> u64 {
     let others = u64::from(a.size) - 1;
     match algorithm.operation {
@@ -183,7 +183,7 @@ fn around(counts: &[u64], block: u64, ring: Vec<u32>) -> Allgatherv {
     let displs: Vec<u64> = counts.iter().scan(0, |at, c| Some(std::mem::replace(at, *at + c))).collect();
     let plan = Allgatherv::new(Contributions::new(counts, &displs, false).unwrap(), block, ring).unwrap();
     let report = prove(&plan, &Goal::allgatherv(counts, &displs, false)).unwrap();
-    // Its rounds are exact, whoever has no data: something is sent in each.
+    // Its rounds are exact, whichever rank has no data: something is sent in each.
     assert_eq!(report.rounds, plan.rounds(), "{counts:?} in blocks of {block}");
     plan
 }

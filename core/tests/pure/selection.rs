@@ -120,7 +120,7 @@ fn the_choice_is_near_the_best_of_the_simulator() {
         false => (vec![2, 3, 5, 8, 12, 17, 32, 36], vec![8, 512, 16 << 10, 256 << 10, 4 << 20]),
     };
     let mut cases = Vec::new();
-    // Of an alltoallv nobody knows the bytes.
+    // Of an alltoallv no rank knows the bytes.
     for op in Operation::ALL.into_iter().filter(|op| *op != Operation::Alltoallv && !op.is_between_groups()) {
         for distribution in distributions(op) {
             for &p in &ranks {

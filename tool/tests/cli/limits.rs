@@ -25,7 +25,7 @@ fn refused(words: &str, want: &str) {
     }
 }
 
-/// A file beyond the limit is a signal (SIGXFSZ) to who makes it.
+/// A file beyond the limit is a signal (SIGXFSZ) to the process that makes it.
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error() {
     refused("ulimit -f 4000", "ulimit -f");

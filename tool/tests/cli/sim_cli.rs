@@ -92,7 +92,7 @@ fn a_hundred_thousand_ranks() {
     assert_eq!(rows[0]["put_bytes"], 64_000u64 * 99_999);
 }
 
-/// Who pipes the output sees on standard error that it goes on.
+/// A user that pipes the output sees on standard error that it goes on.
 #[test]
 fn a_long_simulation_says_how_far_it_is() {
     let dir = tempfile::tempdir().unwrap();

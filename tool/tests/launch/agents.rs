@@ -63,13 +63,13 @@ pub(crate) fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
-pub(crate) const WHO: &str = "echo $PMI_RANK of $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS";
+pub(crate) const ECHO_RANK: &str = "echo $PMI_RANK of $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS";
 
 fn hosts_share_the_ranks() {
-    let done = on("a:2,b", &["-n", "3", "-l", "sh", "-c", WHO]).output();
+    let done = on("a:2,b", &["-n", "3", "-l", "sh", "-c", ECHO_RANK]).output();
     let want = ["[0] 0 of 3, 0 of 2", "[1] 1 of 3, 1 of 2", "[2] 2 of 3, 0 of 1"];
     assert_eq!((done.code, sorted(&done.out)), (0, want.to_vec()), "{done:?}");
-    // As many as there are places, where nobody says.
+    // As many as there are places, where no number is given.
     for (hosts, more, count) in
         [("a:2,b:3", &[][..], 5), ("a,b", &["--ppn", "3"], 6), ("a,b", &["-ppn", "1"], 2)]
     {
@@ -244,7 +244,7 @@ fn no_orphans_on_other_hosts() {
         kill(found[0]);
         let done = job.output();
         ours(&done, what);
-        // What a rank of a job that ends in order has put into a session of its own is its own affair.
+        // What a rank of a job that ends in order has put into a session of its own is left alone.
         let left = alive(&job.mark);
         for pid in left.iter().filter(|&&p| named(&job.mark, "sleep\x00300").contains(&p)) {
             let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL);

@@ -102,7 +102,7 @@ impl Job {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().unwrap();
         let (mut stdin, input) = (child.stdin.take().unwrap(), std::mem::take(&mut self.input));
-        // It may be more than a pipe holds, and nobody may read it.
+        // It may be more than a pipe holds, and it may not be read.
         std::thread::spawn(move || stdin.write_all(&input));
         let texts: [Arc<Mutex<Vec<u8>>>; 2] = Default::default();
         let readers = vec![

@@ -1,6 +1,6 @@
 //! The command line of `circulant run`: hosts, variables, folders, several programs, cores.
 
-use crate::agents::{WHO, on, sorted, stand_in};
+use crate::agents::{ECHO_RANK, on, sorted, stand_in};
 use crate::job::{self, Job, scratch};
 
 /// Names of these tests, and whether the test can run here.
@@ -28,7 +28,7 @@ fn hosts_from_a_file() {
         "-l",
         "sh",
         "-c",
-        WHO,
+        ECHO_RANK,
     ];
     let done = job::run(&arguments);
     let want = ["[0] 0 of 3, 0 of 1", "[1] 1 of 3, 0 of 2", "[2] 2 of 3, 1 of 2"];

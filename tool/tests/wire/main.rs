@@ -178,7 +178,7 @@ fn disagreement(provider: &str) {
 fn bad_arguments(provider: &str) {
     let done = play(4, "bad-root", &["--provider", provider]);
     all_say(&done, 4, &["Argument", "root 9 is out of range", "bcast #1"]);
-    // Standard error has it once more, and who was told.
+    // Standard error has it once more, and which ranks were told.
     let lines = done.err.lines().filter(|l| l.starts_with("rank ")).count();
     assert!(lines == 1 && done.err.contains("  met by: rank 2\n  told to: ranks 0-1, 3 ("), "{done:?}");
     let done = play(3, "overlap", &["--provider", provider]);
@@ -224,7 +224,7 @@ fn killed(provider: &str) {
 fn quit(provider: &str) {
     let done = play(4, "quit", &["--provider", provider, "--deadline", "30"]);
     all_say(&done, 3, &["rank 2", "bcast #"]);
-    // Before the launcher loses its patience, and long before the deadline.
+    // Before the launcher's own timeout, and long before the deadline.
     assert!(done.took < Duration::from_secs(15), "{done:?}");
     assert_eq!(done.code, 7, "{done:?}");
 }

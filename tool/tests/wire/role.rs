@@ -64,7 +64,7 @@ impl Launch for Nodes {
     }
     fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
         if self.2 && key == format!("shm-{}", self.rank()) {
-            // Nobody finds us where we say.
+            // No rank finds us where we say.
             let mut wrong = value.to_vec();
             wrong[8] ^= 1;
             return self.0.put(key, &wrong);
@@ -246,7 +246,7 @@ fn costs() -> Result<()> {
 }
 
 /// Rank 2 stops in the middle of a large broadcast; the others get an error, make the slice that they lent
-/// inaccessible, wake rank 2 and wait. Anybody who still writes there, or reads for us, shows as a fault.
+/// inaccessible, wake rank 2 and wait. A process that still writes there, or reads for us, shows as a fault.
 fn mprotect() -> Result<()> {
     let world = World::init()?;
     let comm = world.comm();
@@ -283,7 +283,7 @@ fn mprotect() -> Result<()> {
 }
 
 fn no_access(memory: &[u8]) {
-    // SAFETY: the range is a private mapping that nobody reads from here on; the process exits with it.
+    // SAFETY: the range is a private mapping that is not read from here on; the process exits with it.
     let done = unsafe {
         rustix::mm::mprotect(
             memory.as_ptr().cast_mut().cast(),

@@ -41,7 +41,7 @@ fn table_2(sheet: &mut Sheet<'_>) -> Result<()> {
     }
     sheet.table(
         "Table 2, broadcast time in units of t, for odd numbers of nodes (and \"the theoretical limit\" for even ones), \
-         with 2000 segments.\nOn the clock nobody waits for the round in which its partner is the virtual player.",
+         with 2000 segments.\nOn the clock no rank waits for the round in which its partner is the virtual player.",
         &[("nodes", false), ("printed", false), ("plan, in rounds", false), ("plan, on the clock", false)],
         rows,
     );

@@ -5,7 +5,7 @@ use circulant::plan::{Kind, Plan};
 /// What a plan does round by round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ledger {
-    /// By round: bytes of the longest message; `None`: nobody puts.
+    /// By round: bytes of the longest message; `None`: no rank puts.
     longest: Vec<Option<u64>>,
     /// By rank: bytes that it is put.
     received: Vec<u64>,

@@ -55,7 +55,7 @@ pub(super) fn broadcast(sheet: &mut Sheet<'_>) -> Result<()> {
     }
     let text = "p = 2..64, 100, 129, 255, 256, 257, 1000, n = 1..3q+3".to_owned();
     sheet.table(
-        "Theorem 2, n blocks in n-1+q rounds, every block to everybody once",
+        "Theorem 2, n blocks in n-1+q rounds, every block to every rank once",
         &[("", true), ("cases", false), ("wrong", false)],
         vec![(vec![text, cases.to_string(), wrong.to_string()], Verdict::of(wrong == 0))],
     );
