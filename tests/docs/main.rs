@@ -1,7 +1,9 @@
 //! The documents hold: the README's program is the example that is built, every link leads somewhere, and
 //! every error that docs/troubleshooting.md lists is one that the sources can say; the README's limits are the
-//! registry's, and its table of operations is that of the library's documentation.
+//! registry's, and its table of operations is that of the library's documentation; numbers are those of the code.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod numbers;
 
 use circulant::plan::registry::{Operation, algorithms};
 use proc_macro2::{TokenStream, TokenTree};
@@ -109,6 +111,18 @@ fn the_program_in_the_readme_is_the_example() {
     let example = read("examples/readme.rs");
     assert!(example.ends_with(program), "README.md and examples/readme.rs differ");
     assert!(program.contains("fn main()"));
+}
+
+#[test]
+fn the_readme_lists_all_examples() {
+    let mut sources = Vec::new();
+    files("examples", ".rs", &mut sources);
+    let readme = read("README.md");
+    let listed = |name: &str| readme.contains(&format!("| `{name}` | ")) || readme.contains(&format!("(examples/{name}.rs)"));
+    let names: Vec<&str> = sources.iter().filter_map(|file| file.file_stem()?.to_str()).collect();
+    assert!(names.len() > 5, "{names:?}");
+    let missing: Vec<&&str> = names.iter().filter(|name| !listed(name)).collect();
+    assert!(missing.is_empty(), "README.md does not list {missing:?}");
 }
 
 /// The README's figures are those of the race.
