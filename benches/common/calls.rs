@@ -1,5 +1,5 @@
 //! Calls of 1 MB in all whose set-up is looked at, by time (`benches/plan.rs`) and by instructions
-//! (`examples/plan_cost.rs`).
+//! (`benches/cost/plan.rs`).
 
 use circulant::plan::lower::WireLimits;
 use circulant::plan::price::Model;

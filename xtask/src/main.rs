@@ -1,5 +1,6 @@
 //! What developers run: `cargo run --release -p xtask -- paper all`.
 
+mod draw;
 mod paper;
 mod tool;
 
@@ -10,10 +11,13 @@ use tool::units;
 
 const USAGE: &str = "\
 Usage: cargo run --release -p xtask -- paper [NAME|all]
+       cargo run --release -p xtask -- draw-schedule [P [N]]
 
-Prints a paper's tables beside what is computed here, and whether they agree; without NAME lists the papers. Where a
-paper is known to be wrong, both values are shown and why. Exit code: 1 when something differs that should not, 2 for
+paper: prints a paper's tables beside what is computed here, and whether they agree; without NAME lists the papers. Where
+a paper is known to be wrong, both values are shown and why. Exit code: 1 when something differs that should not, 2 for
 wrong words.
+
+draw-schedule: a broadcast of N blocks (4) to P ranks (9) as SVG.
 ";
 
 fn main() -> ExitCode {
@@ -22,6 +26,7 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["paper"] => Ok((paper::list(), 0)),
         ["paper", name] => paper::check(name).map_err(|e| e.to_string()),
+        ["draw-schedule", ref words @ ..] => draw::schedule(words).map(|svg| (svg, 0)),
         _ => Err(USAGE.to_owned()),
     };
     match done {

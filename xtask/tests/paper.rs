@@ -1,4 +1,4 @@
-//! `xtask paper`, run as a developer runs it.
+//! `xtask`, run as a developer runs it.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 #[path = "../src/paper/ledger.rs"]
@@ -30,8 +30,15 @@ fn the_papers_agree() {
 }
 
 #[test]
+fn the_figure_in_the_documents_is_what_is_drawn() {
+    let figure = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/schedule-p9.svg");
+    assert_eq!(good(&["draw-schedule"]), std::fs::read_to_string(figure).unwrap());
+    assert!(good(&["draw-schedule", "5", "2"]).contains("Broadcast of 2 blocks to 5 ranks in 4 rounds"));
+}
+
+#[test]
 fn wrong_words_are_refused() {
-    for words in [&["paper", "knuth"][..], &[], &["papers"]] {
+    for words in [&["paper", "knuth"][..], &[], &["papers"], &["draw-schedule", "1"], &["draw-schedule", "9", "x"]] {
         let out = xtask(words);
         assert_eq!(out.status.code(), Some(2), "{words:?}");
         assert!(out.stdout.is_empty() && !out.stderr.is_empty(), "{words:?}");

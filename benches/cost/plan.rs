@@ -3,7 +3,7 @@
 //! `plan_cost NAME PART P REPS`, where PART is `plan` (plan and lowering), `choice` (of an algorithm) or `nothing`: what
 //! there is besides. `plan_cost` alone lists the names.
 
-#[path = "../benches/common/calls.rs"]
+#[path = "../common/calls.rs"]
 mod calls;
 
 use std::hint::black_box;

@@ -1,6 +1,4 @@
 //! Draws a broadcast as SVG: which rank sends which block to which rank in which round.
-//!
-//! `cargo run --example draw_schedule [P [N]] > docs/schedule-p9.svg`, by default 9 ranks and 4 blocks.
 
 use std::fmt::Write;
 
@@ -23,16 +21,16 @@ struct Drawing {
     svg: String,
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<u32> = std::env::args().skip(1).map(|x| x.parse()).collect::<Result<_, _>>()?;
-    let (p, n) = (arguments.first().copied().unwrap_or(9), arguments.get(1).copied().unwrap_or(4));
-    if !(2..=64).contains(&p) || !(1..=16).contains(&n) {
-        return Err("usage: draw_schedule [P [N]], 2 to 64 ranks and 1 to 16 blocks".into());
+/// The drawing of a broadcast to P ranks in N blocks, which `words` give: by default 9 and 4.
+pub(crate) fn schedule(words: &[&str]) -> Result<String, String> {
+    let number = |i: usize, default: u32| words.get(i).map_or(Some(default), |word| word.parse().ok());
+    let (p, n) = (number(0, 9).unwrap_or(0), number(1, 4).unwrap_or(0));
+    if words.len() > 2 || !(2..=64).contains(&p) || !(1..=16).contains(&n) {
+        return Err("draw-schedule [P [N]]: 2 to 64 ranks and 1 to 16 blocks".to_owned());
     }
     let mut drawing = Drawing { c: Circulant::new(p), n, svg: String::new() };
-    drawing.draw()?;
-    print!("{}", drawing.svg);
-    Ok(())
+    drawing.draw().map_err(|e| e.to_string())?;
+    Ok(drawing.svg)
 }
 
 impl Drawing {
