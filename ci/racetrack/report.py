@@ -6,7 +6,7 @@ import json
 import lib
 
 from . import figures, rivals, runs
-from .rivals import TITLES
+from .rivals import TITLES, title
 
 PAGE = lib.ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- ci/race report -->\n", "<!-- end -->\n"
@@ -69,16 +69,22 @@ def cell(line):
     return f"{time(least(line))}{name}{' *' if line['limited'] else ''}"
 
 
+def programs(lines):
+    """Those that were run, rivals by path last."""
+    there = {line["program"] for line in lines}
+    return [p for p in TITLES if p in there] + sorted(there - set(TITLES))
+
+
 def table(lines):
     """One row for each point: the reference, ours, each rival's default, the best of all rivals, ratios."""
-    present = [r for r in rivals.RIVALS if any(line["program"] == r for line in lines)]
-    head = ["", "size", "C", "circulant", "by C", *(f"{TITLES[r]}, default" for r in present), "best of all rivals", "best rival by circulant", "by spans"]
+    present = [p for p in programs(lines) if p != "circulant"]
+    head = ["", "size", "C", "circulant", "by C", *(f"{title(r)}, default" for r in present), "best of all rivals", "best rival by circulant", "by spans"]
     rows = [head, ["---"] * len(head)]
     for (op, dist, bytes_), here in points(lines).items():
         ours = best([x for x in here if x["program"] == "circulant"])
         defaults = [best([x for x in here if x["program"] == r and x["setting"] == "default"]) for r in present]
         rival = best([x for x in here if x["program"] != "circulant"])
-        name = f"{TITLES[rival['program']]} {cell(rival)}" if rival else "–"
+        name = f"{title(rival['program'])} {cell(rival)}" if rival else "–"
         c = float(here[0]["reference_us"])
         rows.append([
             op if dist == "-" else f"{op} {dist}", size(bytes_) if bytes_ else "", time(c), cell(ours),
@@ -129,14 +135,14 @@ def drawings(figure, lines):
 
 def shown(lines):
     """What a drawing shows of each program: its default, and the least over its other settings at each size."""
-    for program in TITLES:
+    for program in programs(lines):
         mine = [x for x in lines if x["program"] == program]
         for name, kept in (("", lambda x: x["setting"] == "default"), (" tuned", lambda x: x["setting"] != "default")):
             sizes = {}
             for x in filter(kept, mine):
                 sizes.setdefault(int(x["bytes"]), []).append(x)
             for bytes_, here in sorted(sizes.items()):
-                yield TITLES[program] + name, bytes_, best(here)
+                yield title(program) + name, bytes_, best(here)
 
 
 def draw(figure, lines, known, folder=runs.RESULTS):
@@ -173,7 +179,7 @@ def load(figure):
 
 def facts(known, lines):
     wire, dropped = known["wire"], sum(int(line["dropped"]) for line in lines)
-    versions = "; ".join(f"{TITLES[p]} {' '.join(v).replace('==', ' ')}" for p, v in known["versions"].items())
+    versions = "; ".join(f"{title(p)} {' '.join(v).replace('==', ' ')}" for p, v in known["versions"].items())
     text = (
         f"{known['date']}, {known['machine']}; load of the machine up to {known['load']}. L = {time(wire['latency_ns'] / 1e3)}, "
         f"o = {time(wire['overhead_ns'] / 1e3)}, β = {wire['byte_ns']:.4g} ns/B by `circulant bench put`. "

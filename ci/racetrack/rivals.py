@@ -1,9 +1,10 @@
-"""The rivals: how each is installed, started on a cluster or on this machine, and set.
+"""The rivals: how each is installed, started on a cluster or on this machine, and set; further ones by path.
 
 A *setting* is a name and knobs: environment variables, for Open MPI its MCA parameters. The default has none.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,18 @@ TITLES = {"circulant": "circulant", "mpich": "MPICH", "impi": "Intel MPI", "open
 
 class Trouble(Exception):
     """Something that the user is told in one line."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A rival that the user has: an MPI in the folder `home`, with bin/mpicc and bin/mpiexec."""
+
+    home: Path
+    family: str  # the one of RIVALS whose way of starting and whose settings it takes
+    version: str
+
+
+GIVEN = {}  # by name
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,53 @@ def said(command, what, **more):
     return done.stdout
 
 
+def add(word):
+    """A rival by path: NAME=FOLDER."""
+    name, _, folder = word.partition("=")
+    home = Path(folder).expanduser().resolve()
+    if not (name.isidentifier() and folder):
+        raise Trouble(f"--rival takes NAME=FOLDER, not {word!r}")
+    if name in TITLES or name in GIVEN:
+        raise Trouble(f"--rival: {name!r} is one of {', '.join([*TITLES, *GIVEN])}: take another name")
+    for tool in ("mpicc", "mpiexec"):
+        if not os.access(home / "bin" / tool, os.X_OK):
+            raise Trouble(f"--rival: there is no {home}/bin/{tool}")
+    told = said([home / "bin" / "mpiexec", "--version"], f"{home}/bin/mpiexec --version")
+    family = next((family for mark, family in FAMILIES.items() if mark.lower() in told.lower()), None)
+    if family is None:
+        raise Trouble(f"--rival: {home}/bin/mpiexec is of none of {', '.join(TITLES[r] for r in RIVALS)}")
+    number = re.search(r"\d+\.[\w.]+", told)
+    GIVEN[name] = Given(home, family, f"{TITLES[family]} {number.group() if number else '?'}")
+
+
+def title(program):
+    return TITLES.get(program, program)
+
+
+# What `mpiexec --version` says, in this order: Intel's is a Hydra, too.
+FAMILIES = {"Intel(R) MPI": "impi", "HYDRA": "mpich", "Open MPI": "openmpi", "OpenRTE": "openmpi", "prte": "openmpi"}
+
+
+def home(rival):
+    return GIVEN[rival].home if rival in GIVEN else cache() / rival
+
+
+def family(rival):
+    return GIVEN[rival].family if rival in GIVEN else rival
+
+
+def our_starter():
+    """Hydra's mpiexec, which starts us on a cluster: of the MPICH installed, else of one given."""
+    ours = [r for r in ("mpich", *GIVEN) if family(r) == "mpich" and installed(r)]
+    return mpiexec(ours[0]) if ours else None
+
+
+def mpiexec(rival):
+    """Hydra's by its own name where it has it: `mpiexec` may be another's."""
+    own = home(rival) / "bin" / "mpiexec.hydra"
+    return own if own.exists() else home(rival) / "bin" / "mpiexec"
+
+
 def program_of(rival):
     return cache() / f"rival-{rival}"
 
@@ -83,13 +143,14 @@ def older(target, source):
 
 
 def compile_rival(rival):
-    home, source, target = cache() / rival, HERE / "rival.c", program_of(rival)
-    if not older(target, source):
+    at, source, target = home(rival), HERE / "rival.c", program_of(rival)
+    if rival not in GIVEN and not older(target, source):
         return
+    cache().mkdir(parents=True, exist_ok=True)
     flags = ["-O2", "-o", target, source]
     if rival == "impi":  # its own mpicc does not find its own header in a virtual environment
-        flags += [f"-I{home}/include", f"-L{home}/lib", f"-Wl,-rpath,{home}/lib", "-lmpi"]
-    said(["cc" if rival == "impi" else home / "bin" / "mpicc", *flags], f"compiling the benchmark for {TITLES[rival]}")
+        flags += [f"-I{at}/include", f"-L{at}/lib", f"-Wl,-rpath,{at}/lib", "-lmpi"]
+    said(["cc" if rival == "impi" else at / "bin" / "mpicc", *flags], f"compiling the benchmark for {title(rival)}")
 
 
 def idle_wait():
@@ -101,6 +162,8 @@ def idle_wait():
 
 def versions(rival):
     """What is installed, or None."""
+    if rival in GIVEN:
+        return [GIVEN[rival].version]
     pip = cache() / rival / "bin" / "pip"
     if not pip.exists():
         return None
@@ -129,7 +192,7 @@ def install(rivals):
 
 
 def installed(rival):
-    return versions(rival) is not None and program_of(rival).exists()
+    return rival in GIVEN or (versions(rival) is not None and program_of(rival).exists())
 
 
 def our_tool():
@@ -160,35 +223,35 @@ def circulant(place, setting, tool, words):
         return [tool, "run", "-n", place.ranks, "--", "env", *assign(variables), tool, *words], {}
     variables = {"CIRCULANT_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0", **variables}
     # our own launcher knows one node
-    return hydra(cache() / "mpich" / "bin" / "mpiexec.hydra", place, variables, [tool, *words]), {}
+    return hydra(our_starter(), place, variables, [tool, *words]), {}
 
 
-def mpich(place, setting, words):
+def mpich(rival, place, setting, words):
     variables = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"} if place.cluster else {}
     variables |= {"FI_TCP_IFACE": "eth0"} if place.cluster else {}
     if place.shared_memory:  # it yields its core in vain (an 8-byte barrier of 8 ranks took 30 ms); this lets it sleep instead
         variables |= {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": 1, "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": 1}
     variables |= preload(place) | setting.knobs
-    return hydra(cache() / "mpich" / "bin" / "mpiexec.hydra", place, variables, words), {}
+    return hydra(mpiexec(rival), place, variables, words), {}
 
 
-def impi(place, setting, words):
-    home = cache() / "impi"
+def impi(rival, place, setting, words):
+    at = home(rival)
     variables = {"I_MPI_THREAD_YIELD": 2}
     if place.cluster:
         fabrics = "shm:ofi" if place.per_node > 1 else "ofi"
         variables |= {"I_MPI_FABRICS": fabrics, "I_MPI_OFI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
     variables |= preload(place) | setting.knobs
     outside = {
-        "I_MPI_ROOT": str(home),
-        "LD_LIBRARY_PATH": f"{home}/lib:{home}/lib/libfabric",
-        "FI_PROVIDER_PATH": f"{home}/lib",
+        "I_MPI_ROOT": str(at),
+        "LD_LIBRARY_PATH": f"{at}/lib:{at}/lib/libfabric",
+        "FI_PROVIDER_PATH": f"{at}/lib",
     }
-    return hydra(home / "bin" / "mpiexec.hydra", place, variables, words), outside
+    return hydra(mpiexec(rival), place, variables, words), outside
 
 
-def openmpi(place, setting, words):
-    launch = [cache() / "openmpi" / "bin" / "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+def openmpi(rival, place, setting, words):
+    launch = [home(rival) / "bin" / ("mpiexec" if rival in GIVEN else "mpirun"), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
     launch += ["-n", place.ranks, "--mca", "mpi_yield_when_idle", "1"]
     if place.cluster:
         layers = "self,sm,tcp" if place.per_node > 1 else "self,tcp"
@@ -211,8 +274,8 @@ def command(program, place, setting, words, tool):
     if program == "circulant":
         line, outside = circulant(place, setting, tool, ["bench", *words, "--format", "csv"])
     else:
-        start = {"mpich": mpich, "impi": impi, "openmpi": openmpi}[program]
-        line, outside = start(place, setting, [program_of(program), *words])
+        start = {"mpich": mpich, "impi": impi, "openmpi": openmpi}[family(program)]
+        line, outside = start(program, place, setting, [program_of(program), *words])
     if place.cluster:
         line = [CLUSTER, "--name", place.cluster, "exec", 0, *line]
     return [str(word) for word in line], {**outside, "CI_CLUSTER": place.cluster or ""}
@@ -293,7 +356,19 @@ def impi_settings(op):
     return [Setting(f"{op} {n}", {variable: n}) for n in range(1, most.get(op, 0) + 1)]
 
 
-SETTINGS = {"mpich": mpich_settings, "openmpi": openmpi_settings, "impi": impi_settings}
+def settings(rival, op):
+    """What `ci/race tune` tries beside the default."""
+    list_ = {"mpich": mpich_settings, "openmpi": openmpi_settings, "impi": impi_settings}[family(rival)](op)
+    if rival in GIVEN and family(rival) == "mpich" and op in CIRCULANT_GRAPHS:
+        variable = f"MPIR_CVAR_{op.upper()}_INTRA_ALGORITHM"
+        for chunk in (2, 4, 8, 16, 32):
+            knobs = {variable: "circ_graph", "MPIR_CVAR_CIRC_GRAPH_CHUNK_SIZE": chunk << 10}
+            list_.append(Setting(f"circ_graph {chunk}K", knobs))
+    return list_
+
+
+# Operations that MPICH's main branch has on circulant graphs; an MPICH without them refuses the setting, and it is left out.
+CIRCULANT_GRAPHS = ("bcast", "reduce", "allreduce", "allgather")
 
 # What was found good for pipelines before any search; `ci/race tune` replaces it for a figure.
 GOOD = {
@@ -302,4 +377,4 @@ GOOD = {
 
 
 def named(program, op, names):
-    return [s for s in SETTINGS[program](op) if s.name in names]
+    return [s for s in settings(program, op) if s.name in names]

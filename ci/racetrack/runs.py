@@ -195,7 +195,7 @@ def tuned(figure, program, op):
     try:
         found = json.loads(TUNED.read_text())[figure.name.removesuffix(figures.COLD)][op][program]
     except (OSError, KeyError, ValueError):
-        found = rivals.GOOD.get(op, {}).get(program, [])
+        found = rivals.GOOD.get(op, {}).get(rivals.family(program), []) if program != "circulant" else []
     return rivals.named(program, op, found)
 
 
@@ -283,7 +283,7 @@ def race(figure, programs, priority=None, knobs=None):
     """Runs a figure; gives the lines of its CSV file and what else is to be known. `knobs`: for our runs."""
     priority, knobs = priority or due(figure), knobs or {}
     missing = [p for p in programs if p != "circulant" and not rivals.installed(p)]
-    if missing or (figure.rate and not rivals.installed("mpich")):  # whose mpiexec starts us
+    if missing or (figure.rate and not rivals.our_starter()):
         raise Trouble(f"not installed: {' '.join(missing) or 'mpich'}: ci/race install")
     for rival in programs:
         if rival != "circulant":
@@ -387,7 +387,7 @@ def try_all(track, program, op, race_):
     least = {}  # point -> (time, name)
     dists = tuple(d for d in race_.dists if d in ("irr3", "broadcast", "s1", "s4", "s6")) or race_.dists
     small = figures.Race((op,), tuple(s for s in race_.sizes if s >= 100_000) or race_.sizes, dists)
-    for setting in [DEFAULT, *rivals.SETTINGS[program](op)]:
+    for setting in [DEFAULT, *rivals.settings(program, op)]:
         rows, wrong = track.run(Batch(program, setting, small), 3, timeout_factor=0.5)
         for row in rows:
             # 3 %: the default, or what came first, unless it is clearly better
