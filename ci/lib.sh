@@ -66,6 +66,26 @@ attempt() {
 # sum: the line that `step` counts, and the script's exit code.
 sum() { say "$passed passed, $failed failed, $skipped skipped"; [ "$failed" = 0 ]; }
 
+# run_parts "ALL…" [PART…]: runs the functions of these names, by default all, and counts them.
+run_parts() {
+    local all part start status
+    read -r -a all <<<"$1"
+    shift
+    [ $# -gt 0 ] || set -- "${all[@]}"
+    for part; do
+        case " ${all[*]} " in *" $part "*) ;; *) die "no part $part: ${all[*]}" ;; esac
+        # not "(…) || …": that would switch errexit off inside
+        start=$SECONDS
+        set +e; (set -e; "$part"); status=$?; set -e
+        case $status in
+            0) passed=$((passed + 1)); say "ok     $((SECONDS - start)) s  $part" ;;
+            77) skipped=$((skipped + 1)) ;;
+            *) failed=$((failed + 1)); say "FAILED $((SECONDS - start)) s  $part" ;;
+        esac
+    done
+    sum
+}
+
 # --- a run of steps ------------------------------------------------------------------------------------------
 # begin [NAME…]; step NAME SECONDS COMMAND…; step …; finish
 # Names given to `begin` are the only steps that run. `beside NAME SECONDS COMMAND…` begins a step and lets it run beside

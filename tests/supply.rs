@@ -137,8 +137,26 @@ fn dependencies_have_allowed_licences_and_come_from_crates_io() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let metadata: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert!(metadata["packages"].as_array().unwrap().len() > 20);
-    let wrong = judge(&metadata, &deny_toml());
+    let mut wrong = judge(&metadata, &deny_toml());
+    wrong.extend(unfit_to_publish(&metadata));
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// What packages of ours that may be published lack: what crates.io and docs.rs show, and the oldest Rust.
+fn unfit_to_publish(metadata: &Value) -> Vec<String> {
+    let ours = metadata["packages"].as_array().unwrap().iter().filter(|p| p["source"].is_null());
+    // `publish = false` is an empty list.
+    let published = ours.filter(|p| p["publish"].is_null());
+    let lacking = |p: &Value| {
+        let empty = |key: &str| p[key].as_str().is_none_or(str::is_empty);
+        let none = |key: &str| p[key].as_array().is_none_or(Vec::is_empty);
+        let mut lacking = vec![];
+        lacking.extend(["description", "documentation", "license", "readme", "rust_version"].into_iter().filter(|k| empty(k)));
+        lacking.extend(["keywords", "categories"].into_iter().filter(|k| none(k)));
+        lacking.extend(p["metadata"]["docs"]["rs"].is_null().then_some("metadata.docs.rs"));
+        lacking.iter().map(|key| format!("{} has no {key}", p["name"])).collect::<Vec<_>>()
+    };
+    published.flat_map(lacking).collect()
 }
 
 #[test]
