@@ -191,7 +191,7 @@ fn calls_of_all_kinds_and_lengths_on_several_communicators() {
 
 /// Communicators that come and go, more of them than there are places.
 #[test]
-fn places_are_used_again() {
+fn slots_are_used_again() {
     all(3, |world, comm| {
         let mut kept = Vec::new();
         for round in 0..200u64 {
@@ -389,7 +389,7 @@ fn a_call_too_many_is_told() {
 }
 
 #[test]
-fn whoever_leaves_or_stays_away_is_named() {
+fn a_rank_that_leaves_or_stays_away_is_named() {
     // Its world is dropped in the midst.
     let results = run(vec![0; 4], &[], |_, comm| {
         for i in 0..1000 {

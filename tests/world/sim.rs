@@ -268,7 +268,7 @@ fn memory_that_cannot_be_registered_is_named_everywhere() {
 }
 
 #[test]
-fn who_was_away_hears_the_reason_and_later_calls_refer_to_it() {
+fn a_rank_that_was_away_hears_the_reason_and_later_calls_refer_to_it() {
     for deaths_refuse in [false, true] {
         let faults = sim::Faults { deaths_refuse, virtual_time: true, ..sim::Faults::default() };
         let results = run_wired(vec![0; 4], &faults, &[("deadline", "5")], |_, comm, net| {

@@ -58,7 +58,7 @@ fn main() {
         ("no_busy_waiting", no_busy_waiting, true),
         ("limits_of_open_files", limits_of_open_files, true),
         ("a_reader_that_leaves_ends_the_job", a_reader_that_leaves_ends_the_job, true),
-        ("the_others_are_told_who_died", the_others_are_told_who_died, true),
+        ("the_others_are_told_which_rank_died", the_others_are_told_which_rank_died, true),
         ("a_fence_ends_when_a_rank_died", a_fence_ends_when_a_rank_died, true),
         ("grace_then_term_then_kill", grace_then_term_then_kill, true),
         ("the_job_has_a_time_limit", the_job_has_a_time_limit, true),
@@ -358,7 +358,7 @@ fn a_reader_that_leaves_ends_the_job() {
     none_left(&job.mark);
 }
 
-fn the_others_are_told_who_died() {
+fn the_others_are_told_which_rank_died() {
     for (how, code, words) in [
         ("kill", 137, "gone 1: killed by signal 9 (SIGKILL)"),
         ("exit 3", 3, "gone 1: exited with code 3"),

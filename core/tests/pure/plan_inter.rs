@@ -152,7 +152,7 @@ fn inter_bcast_from_every_root() {
 }
 
 #[test]
-fn nobody_leaves_the_barrier_before_all_of_both_groups_are_in() {
+fn no_rank_leaves_the_barrier_before_all_of_both_groups_are_in() {
     let limits = WireLimits { max_put: 1, gather: 1, light: 0, ..WireLimits::PLAIN };
     for (first, second) in [(1, 1), (3, 6), (16, 4), (7, 26)] {
         for line in algorithms(Operation::InterBarrier) {

@@ -402,7 +402,7 @@ fn cast_to_several_ranks() {
 }
 
 #[test]
-fn trouble_at_one_rank_is_everybodys_and_leaves_nothing() {
+fn trouble_at_one_rank_is_told_to_all_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
     fs::write(d.join("f"), bytes(1, 50_000)).unwrap();

@@ -352,7 +352,7 @@ fn input_over_hosts() {
             "{hosts} {who}: {done:?}"
         );
     }
-    // A rank that does not want it holds up nobody.
+    // A rank that does not read it holds up no other.
     let mut job = on("a,b", &["-n", "3", "--stdin", "all", "sh", "-c", "[ $PMI_RANK = 1 ] && exit 0; wc -c"]);
     job.input(&bytes);
     let done = job.output();
