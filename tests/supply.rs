@@ -151,7 +151,11 @@ fn unfit_to_publish(metadata: &Value) -> Vec<String> {
         let empty = |key: &str| p[key].as_str().is_none_or(str::is_empty);
         let none = |key: &str| p[key].as_array().is_none_or(Vec::is_empty);
         let mut lacking = vec![];
-        lacking.extend(["description", "documentation", "license", "readme", "rust_version"].into_iter().filter(|k| empty(k)));
+        lacking.extend(
+            ["description", "documentation", "license", "readme", "rust_version"]
+                .into_iter()
+                .filter(|k| empty(k)),
+        );
         lacking.extend(["keywords", "categories"].into_iter().filter(|k| none(k)));
         lacking.extend(p["metadata"]["docs"]["rs"].is_null().then_some("metadata.docs.rs"));
         lacking.iter().map(|key| format!("{} has no {key}", p["name"])).collect::<Vec<_>>()

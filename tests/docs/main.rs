@@ -118,7 +118,9 @@ fn the_readme_lists_all_examples() {
     let mut sources = Vec::new();
     files("examples", ".rs", &mut sources);
     let readme = read("README.md");
-    let listed = |name: &str| readme.contains(&format!("| `{name}` | ")) || readme.contains(&format!("(examples/{name}.rs)"));
+    let listed = |name: &str| {
+        readme.contains(&format!("| `{name}` | ")) || readme.contains(&format!("(examples/{name}.rs)"))
+    };
     let names: Vec<&str> = sources.iter().filter_map(|file| file.file_stem()?.to_str()).collect();
     assert!(names.len() > 5, "{names:?}");
     let missing: Vec<&&str> = names.iter().filter(|name| !listed(name)).collect();

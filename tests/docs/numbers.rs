@@ -26,7 +26,13 @@ const LAUNCH: &str = "docs/launch.md";
 
 const FACTS: &[Fact] = &[
     // Choice and plans.
-    (DESIGN, "once, as the last {} choices are remembered", "core/src/select/choice.rs", "REMEMBERED", Number),
+    (
+        DESIGN,
+        "once, as the last {} choices are remembered",
+        "core/src/select/choice.rs",
+        "REMEMBERED",
+        Number,
+    ),
     (DESIGN, "into one run (at most {}, so that", "core/src/plan/lower", "COALESCE", Size),
     (DESIGN, "One-shot calls keep their last {} programs", "src/comm", "CACHED", Number),
     // The engine.
@@ -55,7 +61,13 @@ const FACTS: &[Fact] = &[
     (DESIGN, "A put of up to {} goes through the ring", "src/transport/shm", "INLINE", Size),
     (DESIGN, "copied in pieces of {} to the reader's own", "src/transport/shm", "TAKEN", Size),
     (DESIGN, "which stays in the cache, in parts of {},", "src/transport/shm/bounce.rs", "PART", Size),
-    (DESIGN, "an area in each member's shared memory with {} slots", "src/transport/shm", "USUAL_SLOTS", Word),
+    (
+        DESIGN,
+        "an area in each member's shared memory with {} slots",
+        "src/transport/shm",
+        "USUAL_SLOTS",
+        Word,
+    ),
     (DESIGN, "barrier, a bcast, reduce or allreduce of at most {},", "src/transport/shm", "LONGEST", Size),
     (DESIGN, "for each communicator, at most {} at once for a rank", "src/transport/shm", "BOARDS", Number),
     (DESIGN, "longest put that the rails offer is {},", "src/transport/rails.rs", "STRIPE", Size),
@@ -64,8 +76,20 @@ const FACTS: &[Fact] = &[
     (DESIGN, "{} times; then the engine moves everything else on", "src/comm", "LOOKS", Number),
     (DESIGN, "From {} of all ranks on, each folds its part", "src/comm", "PARTS", Size),
     // Launchers.
-    (DESIGN, "So an agent may owe the launcher's reader {} per stream", "launcher/src/output.rs", "WINDOW", Size),
-    (LAUNCH, "Connections that do not say the word within {} are closed", "src/launch", "INTRODUCTION_TIME", Time),
+    (
+        DESIGN,
+        "So an agent may owe the launcher's reader {} per stream",
+        "launcher/src/output.rs",
+        "WINDOW",
+        Size,
+    ),
+    (
+        LAUNCH,
+        "Connections that do not say the word within {} are closed",
+        "src/launch",
+        "INTRODUCTION_TIME",
+        Time,
+    ),
     (LAUNCH, "{} may be silent at a time;", "src/launch", "UNIDENTIFIED_MAX", Number),
     (LAUNCH, "{} and more the first rank reads", "src/comm", "MANY", Number),
 ];
@@ -93,7 +117,8 @@ fn settings_in_documents_exist() {
     let known: BTreeSet<&str> = SETTINGS.iter().map(|s| s.variable).chain(told.iter().copied()).collect();
     for document in documents {
         let text = read(&document);
-        let names = text.split(|c: char| c != '_' && !c.is_ascii_uppercase()).map(|w| w.trim_end_matches('_'));
+        let names =
+            text.split(|c: char| c != '_' && !c.is_ascii_uppercase()).map(|w| w.trim_end_matches('_'));
         // `circulant run` sets it for its ranks.
         let strange = names.filter(|w| w.starts_with("CIRCULANT_") && *w != "CIRCULANT_SIDE_FD");
         let strange: Vec<&str> = strange.filter(|w| !known.contains(w)).collect();
@@ -106,7 +131,12 @@ fn settings_in_documents_exist() {
 fn defaults_in_documents_are_those_of_the_table() {
     let default = |name: &str| SETTINGS.iter().find(|s| s.name == name).map(|s| s.default);
     let facts = [
-        ("warn-after", "60", "docs/troubleshooting.md", "has not come to bcast #7 for 60 s; …`), each minute"),
+        (
+            "warn-after",
+            "60",
+            "docs/troubleshooting.md",
+            "has not come to bcast #7 for 60 s; …`), each minute",
+        ),
         ("deadline", "off", DESIGN, "A wait for a living rank has no limit by default"),
         ("progress", "calls", DESIGN, "unless the setting `progress` is `thread`"),
         ("rails", "1", DESIGN, "One rail is the default"),
@@ -125,7 +155,11 @@ fn words(text: &str) -> String {
 /// The value of the constant `name`, which one file of `folder` has; of a duration in nanoseconds.
 fn value(folder: &str, name: &str) -> Result<u64, String> {
     let mut sources = Vec::new();
-    if folder.ends_with(".rs") { sources.push(folder.into()) } else { files(folder, ".rs", &mut sources) }
+    if folder.ends_with(".rs") {
+        sources.push(folder.into())
+    } else {
+        files(folder, ".rs", &mut sources)
+    }
     let begin = format!("const {name}: ");
     let found: Vec<String> = sources
         .iter()
@@ -138,7 +172,9 @@ fn value(folder: &str, name: &str) -> Result<u64, String> {
         })
         .collect();
     match &found[..] {
-        [expression] => evaluate(expression).ok_or_else(|| format!("{folder}: {name} = {expression}: no number")),
+        [expression] => {
+            evaluate(expression).ok_or_else(|| format!("{folder}: {name} = {expression}: no number"))
+        }
         _ => Err(format!("{folder} has {} constants called {name}", found.len())),
     }
 }

@@ -22,7 +22,7 @@ use circulant::transport::fabric::{Fabric, Options, quirks, survey};
 use circulant::transport::{Access, Borrow, MESSAGE_MAX, Posted, Registration, Source, Transport};
 use libtest_mimic::{Arguments, Trial};
 use memmap2::MmapMut;
-use node::{ARENA, Node, TIMEOUT, Random, all_poll, nodes, options, promises, put, say};
+use node::{ARENA, Node, Random, TIMEOUT, all_poll, nodes, options, promises, put, say};
 use processes::{a_killed_peer_is_no_hang, be_a_peer, closing_under_fire, two_processes_trade};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Peers in processes of their own: this binary again, told by its environment what to do.
 
-use crate::node::{Log, Node, TIMEOUT, Random, promises};
+use crate::node::{Log, Node, Random, TIMEOUT, promises};
 use circulant::ErrorKind;
 use circulant::transport::fabric::{remove_shm_of, sweep_stale_shm};
 use circulant::transport::{Borrow, MESSAGE_MAX, Posted, Remote, Source};

@@ -38,7 +38,9 @@ fn the_figure_in_the_documents_is_what_is_drawn() {
 
 #[test]
 fn wrong_words_are_refused() {
-    for words in [&["paper", "knuth"][..], &[], &["papers"], &["draw-schedule", "1"], &["draw-schedule", "9", "x"]] {
+    for words in
+        [&["paper", "knuth"][..], &[], &["papers"], &["draw-schedule", "1"], &["draw-schedule", "9", "x"]]
+    {
         let out = xtask(words);
         assert_eq!(out.status.code(), Some(2), "{words:?}");
         assert!(out.stdout.is_empty() && !out.stderr.is_empty(), "{words:?}");
