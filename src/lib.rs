@@ -80,7 +80,8 @@
 //! reached is an error, never several jobs of size 1. After [`World::finalize`] a process may make another world, with other
 //! settings. See `docs/launch.md`.
 //!
-//! All settings, their variables and defaults are one table: [`config::SETTINGS`]. With CIRCULANT_LOG=info rank 0 says on
+//! All settings, their variables and defaults are one table: [`config::SETTINGS`]; programs set them by methods of
+//! [`comm::Builder`]. A variable that begins with `CIRCULANT_` and is not known is an error. With CIRCULANT_LOG=info rank 0 says on
 //! standard error what it runs on, and how each kind of call first goes ([`trace`]).
 //!
 //! # Thread safety

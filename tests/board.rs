@@ -31,9 +31,9 @@ fn run<R: Send>(
             .map(|launch| {
                 let body = &body;
                 scope.spawn(move || {
-                    let mut builder = World::builder()?.launch(launch).set("provider", "shm")?;
+                    let mut builder = World::builder().launch(launch).set("provider", "shm");
                     for (name, value) in [("deadline", "20")].iter().chain(settings) {
-                        builder = builder.set(name, value)?;
+                        builder = builder.set(name, value);
                     }
                     let world = builder.init()?;
                     let result = body(&world, &world.comm())?;

@@ -39,10 +39,10 @@ fn parts(wire: Wire) -> Vec<Part> {
 }
 
 fn world((launch, wire): Part) -> Result<World> {
-    let builder = World::builder()?.set("deadline", "20")?.launch(launch);
+    let builder = World::builder().set("deadline", "20").launch(launch);
     match wire {
         Ok(wire) => builder.transport(wire).init(),
-        Err(provider) => builder.set("provider", provider)?.init(),
+        Err(provider) => builder.provider(provider).init(),
     }
 }
 

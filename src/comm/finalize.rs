@@ -3,6 +3,7 @@
 use super::call::{Begun, Spec};
 use super::world::{World, lock};
 use crate::buffer::{Binding, Bound};
+use crate::config::FOR_EVER;
 use crate::engine::{FINALIZE, Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::registry::Operation;
@@ -24,7 +25,7 @@ impl World {
         let mut held = self.comm.hold()?;
         held.engine.goodbye(deadline)?;
         if self.size() > 1 {
-            let patience = self.config.seconds("start-deadline")?.min(deadline);
+            let patience = self.config.start_deadline.unwrap_or(FOR_EVER).min(deadline);
             self.fence(patience, || held.engine.keep_going()).map_err(|e| held.engine.fail(e))?;
         }
         if let Err(e) = held.engine.close() {

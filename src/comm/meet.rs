@@ -5,17 +5,17 @@
 
 use super::whereabouts::{announce, settle};
 use super::world::{SharedLaunch, lock, to_u32};
-use crate::config::{Config, Library};
+use crate::config::{Config, Provider, Wait};
 use crate::engine::Directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
 use crate::schedule::Circulant;
-use crate::transport::fabric::{self, Interfaces, Networks};
+use crate::transport::Transport;
+use crate::transport::fabric::{self, Networks};
 use crate::transport::node::Node;
 use crate::transport::rails;
 use crate::transport::route::Route;
 use crate::transport::shm::{self, Shm};
-use crate::transport::{Transport, Wait};
 use std::time::Duration;
 
 /// The addresses that all ranks published at start-up.
@@ -149,13 +149,14 @@ pub(super) fn meet(
         return exchange(launch, "addr", loaded.map(|()| wire), patience);
     }
     // Rank 0's word, whatever became of our own settings: all must go the same way.
-    let provider = settings.lines().find_map(|l| l.strip_prefix("provider=")).unwrap_or("auto");
+    let provider = settings.lines().find_map(|l| l.strip_prefix("provider="));
+    let provider = provider.map_or(Provider::Auto, Provider::from);
     let mut networks = None;
     if announced {
         networks = Some(settle(launch, nodes, patience)?);
     }
     let map = nodes.clone().unwrap_or_default();
-    if let Route::Shm { only } = Route::of(provider, &map) {
+    if let Route::Shm { only } = Route::of(&provider, &map) {
         match by_shm(config, launch, &mut loaded, &map, only, patience)? {
             Some(met) => return Ok(met),
             None => tracing::debug!("the ranks of this node cannot map each other's memory"),
@@ -171,15 +172,15 @@ pub(super) fn meet(
     };
     let map = nodes.as_deref().unwrap_or(&[]);
     let alone = one_node(nodes);
-    match Route::of(provider, map) {
+    match Route::of(&provider, map) {
         Route::Both(provider) => {
             let shm = loaded.and_then(|()| open_shm(config, launch, map));
             let (shm, reach) = acquaint(launch, "near", map, shm, patience)?;
             let far = Far { provider, all_on_one_node: alone && networks.near, networks: &networks };
             // Asleep in libfabric it would not see what comes by shared memory.
-            let wait = wait(config).map(|w| w.filter(|w| *w != Wait::Block).or(Some(Wait::Yield)));
+            let wait = config.wait.filter(|w| *w != Wait::Block).or(Some(Wait::Yield));
             let size = launch.size();
-            let fabric = |shm| far.open(config, size, wait?).map(|f| Node::new(shm, f));
+            let fabric = |shm| far.open(config, size, wait).map(|f| Node::new(shm, f));
             let mut node = shm.and_then(fabric);
             // How far all of our node reach is known only after the exchange.
             let opened = node.as_ref().map(|n| (place(n), n.address())).map_err(ToString::to_string);
@@ -197,7 +198,7 @@ pub(super) fn meet(
                 Route::Shm { .. } => ("auto", false),
             };
             let far = Far { provider, all_on_one_node: near, networks: &networks };
-            let opened = loaded.and_then(|()| far.open(config, launch.size(), wait(config)?));
+            let opened = loaded.and_then(|()| far.open(config, launch.size(), config.wait));
             exchange(launch, "addr", opened, patience)
         }
     }
@@ -206,10 +207,8 @@ pub(super) fn meet(
 /// The same for a job of one rank. It needs no wire, but refuses a provider that does not exist, as several ranks do.
 pub(super) fn alone(config: &mut Config) -> Result<Met> {
     config.load()?;
-    let asked = config.text("provider");
-    let provider = asked.strip_suffix("+shm").unwrap_or(asked);
     let networks = Networks::default();
-    Far { provider, all_on_one_node: true, networks: &networks }.check(config)?;
+    Far { provider: config.provider.fabric(), all_on_one_node: true, networks: &networks }.check(config)?;
     Ok(Met::default())
 }
 
@@ -439,20 +438,7 @@ fn mates(nodes: &[u32], rank: u32) -> Vec<u32> {
 
 fn open_shm(config: &Config, launch: &dyn Launch, nodes: &[u32]) -> Result<Shm> {
     let rank = to_u32(launch.rank())?;
-    Shm::open(&shm::Options { rank, mates: &mates(nodes, rank), wait: wait(config)? })
-}
-
-fn wait(config: &Config) -> Result<Option<Wait>> {
-    match config.text("wait") {
-        "spin" => Ok(Some(Wait::Spin)),
-        "yield" => Ok(Some(Wait::Yield)),
-        "block" => Ok(Some(Wait::Block)),
-        "auto" => Ok(None),
-        other => {
-            let what = format!("CIRCULANT_WAIT: {other:?} is not spin, yield, block or auto");
-            Err(Error::new(ErrorKind::Config, what))
-        }
-    }
+    Shm::open(&shm::Options { rank, mates: &mates(nodes, rank), wait: config.wait })
 }
 
 /// An endpoint of libfabric to open.
@@ -465,24 +451,17 @@ struct Far<'a> {
 
 impl Far<'_> {
     fn open(&self, config: &Config, size: usize, wait: Option<Wait>) -> Result<Box<dyn Transport>> {
-        let interfaces: Interfaces = config.text("rails").parse()?;
-        rails::open(&self.options(config, &config.library("libfabric"), size, wait)?, &interfaces)
+        rails::open(&self.options(config, size, wait), &config.rails)
     }
 
     fn check(&self, config: &Config) -> Result<()> {
-        fabric::check(&self.options(config, &config.library("libfabric"), 1, None)?)
+        fabric::check(&self.options(config, 1, None))
     }
 
-    fn options<'c>(
-        &'c self,
-        config: &Config,
-        libfabric: &'c Library,
-        size: usize,
-        wait: Option<Wait>,
-    ) -> Result<fabric::Options<'c>> {
+    fn options<'c>(&'c self, config: &'c Config, size: usize, wait: Option<Wait>) -> fabric::Options<'c> {
         let Self { provider, all_on_one_node, networks } = *self;
-        let ports = config.range("ports")?;
-        Ok(fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric })
+        let (ports, libfabric) = (config.ports, &config.libfabric);
+        fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric }
     }
 }
 

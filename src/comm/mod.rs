@@ -26,6 +26,7 @@
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
 mod board;
+mod builder;
 mod call;
 mod cartesian;
 mod collectives;
@@ -53,6 +54,7 @@ mod watchdog;
 mod whereabouts;
 mod world;
 
+pub use builder::Builder;
 pub use cartesian::Cartesian;
 pub use collectives::{Layout, Scalar};
 pub use communicator::{Communicator, Options};
@@ -63,6 +65,6 @@ pub use neighborhood::Neighborhood;
 pub use persistent::{Persistent, Planned};
 pub use place::{Contribution, Destination, InPlace, Owned};
 pub use request::{Done, Pending, Request, wait_all, wait_any};
-pub use world::{Builder, Stats, World};
+pub use world::{Stats, World};
 
 pub use crate::buffer::Buf;

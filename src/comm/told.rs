@@ -1,18 +1,8 @@
 //! What a world tells of itself at start-up, where `CIRCULANT_LOG` asks for it.
 
 use super::world::{Shared, World};
-use crate::config::{unknown, variables};
-use crate::launch::environment;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::trace::Log;
-
-/// Warns of variables that look like settings and are none.
-pub(super) fn warn_of_unknown(log: &Log) {
-    log.warn_once(|| {
-        let found = unknown(variables(), &environment::VARIABLES);
-        found.iter().map(|u| format!("{u}; {}", u.help())).collect()
-    });
-}
 
 /// Tells our address and those of the ranks that we are connected to; one rank alone has none.
 pub(super) fn addresses(log: &Log, place: &str, neighbours: &[u32], places: &[String]) {

@@ -13,10 +13,10 @@ use super::progress::Progress;
 use super::told;
 use super::watchdog::{Watchdog, Watching};
 use crate::buffer::Arena;
-use crate::config::{Config, Library};
+use crate::config::{self, Config, FOR_EVER, Wait};
 use crate::engine::{Engine, Identity, Setup};
 use crate::error::{Error, ErrorKind, Result};
-use crate::launch::{self, Launch};
+use crate::launch::Launch;
 use crate::plan::registry::Operation;
 use crate::select::{self, Model, Probed, Selection, Tuning};
 use crate::trace::Log;
@@ -107,7 +107,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Settings can be changed in the program, before anything is connected:
 /// ```
 /// # use circulant::World;
-/// let world = World::builder()?.set("deadline", "2.5")?.init()?;
+/// # use std::time::Duration;
+/// let world = World::builder().deadline(Duration::from_secs(20)).init()?;
 /// world.comm().barrier()?;
 /// world.finalize()?;
 /// # Ok::<(), circulant::Error>(())
@@ -136,40 +137,7 @@ impl std::fmt::Debug for World {
     }
 }
 
-/// How to build a [`World`] otherwise than from the environment.
-pub struct Builder {
-    config: Config,
-    launch: Option<Box<dyn Launch>>,
-    transport: Option<Box<dyn Transport>>,
-}
-
-impl std::fmt::Debug for Builder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder")
-            .field("config", &self.config)
-            .field("launch", &self.launch)
-            .finish_non_exhaustive()
-    }
-}
-
 impl World {
-    /// Finds the launcher, connects to the circulant neighbours and tests the wire to each.
-    ///
-    /// # Errors
-    /// When the launcher cannot be reached, settings disagree, no provider works, or a neighbour does not
-    /// answer within CIRCULANT_START_DEADLINE.
-    pub fn init() -> Result<Self> {
-        Self::builder()?.init()
-    }
-
-    /// Settings from the environment, to be changed before [`Builder::init`].
-    ///
-    /// # Errors
-    /// When a variable cannot be understood.
-    pub fn builder() -> Result<Builder> {
-        Ok(Builder { config: Config::from_env()?, launch: None, transport: None })
-    }
-
     /// The communicator of all ranks.
     pub fn comm(&self) -> Communicator {
         self.comm.clone()
@@ -217,7 +185,7 @@ impl World {
         comm.bcast(&mut len, 0)?;
         text.resize(usize::try_from(len[0]).unwrap_or(usize::MAX), 0);
         comm.bcast(&mut text, 0)?;
-        self.config.set_tuning(String::from_utf8_lossy(&text));
+        self.config.set_tuning_text(String::from_utf8_lossy(&text));
         self.retune(None)?;
         comm.barrier()
     }
@@ -232,7 +200,7 @@ impl World {
     /// Takes the figures that hold for where the ranks are; measures them in haste if nobody knows them.
     fn settle(&mut self) -> Result<()> {
         let model = self.comm.hold()?.model;
-        let probing = self.config.choices()?.probe;
+        let probing = self.config.choices().probe;
         // The first rank on another node than rank 0; else it is rank 1.
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
@@ -247,12 +215,11 @@ impl World {
 
     /// The model from the settings and what was probed, at all ranks alike.
     fn retune(&mut self, probed: Option<Probed>) -> Result<()> {
-        let mut model = Model::new(&self.provider, &self.config.choices()?, probed)?;
+        let mut model = Model::new(&self.provider, &self.config.choices(), probed)?;
         if self.nodes.iter().all(|node| *node == self.nodes[0]) {
             model = model.on_one_node();
         }
-        let window = self.config.bytes("window")?;
-        self.comm.hold()?.retune(model, window);
+        self.comm.hold()?.retune(model, self.config.window);
         tracing::debug!(?model, "figures");
         Ok(())
     }
@@ -289,78 +256,16 @@ impl Drop for World {
     }
 }
 
-impl Builder {
-    /// Changes a setting by its name (see [`crate::config::SETTINGS`]).
-    ///
-    /// # Errors
-    /// When there is no such setting, or it names a library to load: that is for [`Builder::library`].
-    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
-        self.config.set(name, value)?;
-        Ok(self)
-    }
-
-    /// Loads this library for `libfabric`, `libpmix` or `libpmi`, which the environment else names.
-    ///
-    /// ```no_run
-    /// use circulant::{World, config::Library};
-    ///
-    /// // SAFETY: a libfabric of our own build.
-    /// let library = unsafe { Library::new("/opt/fabric/lib/libfabric.so.1") };
-    /// let world = World::builder()?.library("libfabric", library)?.init()?;
-    /// # world.finalize()?;
-    /// # Ok::<(), circulant::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// When it is another setting.
-    pub fn library(mut self, name: &str, library: Library) -> Result<Self> {
-        self.config.set_library(name, library)?;
-        Ok(self)
-    }
-
-    /// Uses this launcher instead of looking for one.
-    pub fn launch(mut self, launch: Box<dyn Launch>) -> Self {
-        self.launch = Some(launch);
-        self
-    }
-
-    /// Uses this endpoint instead of choosing one.
-    pub fn transport(mut self, transport: Box<dyn Transport>) -> Self {
-        self.transport = Some(transport);
-        self
-    }
-
-    /// Builds the world. Collective.
-    ///
-    /// # Errors
-    /// As [`World::init`].
-    pub fn init(self) -> Result<World> {
-        let launch = match self.launch {
-            Some(l) => l,
-            None => {
-                // Before a launcher's library or our own thread at its side makes that impossible.
-                if let Some(size) = launch::expected_size(&self.config) {
-                    fabric::prepare(size, self.config.range("ports").ok().flatten());
-                }
-                launch::detect(&self.config)?
-            }
-        };
-        let rank = launch.rank();
-        start(self.config, launch, self.transport).map_err(|e| e.at_rank(rank))
-    }
-}
-
-fn start(
+pub(super) fn start(
     mut config: Config,
     mut launch: Box<dyn Launch>,
     transport: Option<Box<dyn Transport>>,
 ) -> Result<World> {
     let (rank, size) = (launch.rank(), launch.size());
     let launcher = launch.name().to_owned();
-    let patience = config.seconds("start-deadline")?;
-    let deadline = config.seconds("deadline")?;
-    let log = Log::new(&config, rank)?;
-    told::warn_of_unknown(&log);
+    let patience = config.start_deadline.unwrap_or(FOR_EVER);
+    let deadline = config.deadline.unwrap_or(FOR_EVER);
+    let log = Log::new(config.log, rank);
     let mut nodes = launch.nodes().filter(|n| n.len() == size);
     let arena = Arena::default();
     let (rank32, size32) = (to_u32(rank)?, to_u32(size)?);
@@ -370,9 +275,9 @@ fn start(
     };
     let Met { endpoint, neighbours, addresses, places, place, absent, directory, cores } = met;
     let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
-    let choices = config.choices()?;
+    let choices = config.choices();
     let model = Model::new(&provider, &choices, None)?;
-    let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let blocks = config.blocks;
     let mut selection = Selection::new(&choices, &model)?;
     if let Some(nodes) = &nodes {
         selection.place(nodes);
@@ -389,15 +294,15 @@ fn start(
         rank: rank32,
         size: size32,
         neighbours,
-        flow: flow(&model, config.bytes("window")?),
-        warn_after: config.seconds("warn-after")?,
+        flow: flow(&model, config.window),
+        warn_after: config.warn_after.unwrap_or(FOR_EVER),
         names: Operation::name_of,
     };
     let launch: SharedLaunch = Arc::new(Mutex::new(launch));
     let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
     engine.locate(place, located);
-    engine.naps = config.text("wait") != "spin";
+    engine.naps = config.wait != Some(Wait::Spin);
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     engine.look_up_in(Box::new(Addresses { launch: Arc::clone(&launch), directory }));
     if let Some(e) = absent {
@@ -432,13 +337,9 @@ fn start(
     let seat = shared.world_seat(&members);
     let context = Context::new(0, members, rank32).on(seat);
     let comm = Communicator::new(Arc::new(Lock::new(shared)), context, Options::default())?;
-    let progress = match config.text("progress") {
-        "calls" => None,
-        "thread" => Some(Progress::start(&comm.lock)?),
-        other => {
-            let what = format!("CIRCULANT_PROGRESS: {other:?} is neither calls nor thread");
-            return Err(Error::new(ErrorKind::Config, what));
-        }
+    let progress = match config.progress {
+        config::Progress::Calls => None,
+        config::Progress::Thread => Some(Progress::start(&comm.lock)?),
     };
     let mut world =
         World { comm, launch, provider, launcher, nodes, config, _progress: progress, _watchdog: watchdog };

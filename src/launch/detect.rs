@@ -7,7 +7,7 @@ use super::pmi1::Pmi1;
 use super::pmix::Pmix;
 use super::single::Single;
 use super::{Launch, fd, session, side};
-use crate::config::{Config, Library};
+use crate::config::{Config, FOR_EVER, Launcher, Library};
 use crate::error::{Error, ErrorKind, Result};
 use std::io;
 use std::os::fd::RawFd;
@@ -32,45 +32,39 @@ type Found = Option<Box<dyn Launch>>;
 /// within the setting `start-deadline`, or its library is missing; when what an earlier call returned was not finalized.
 pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
     let variable = from_environment;
-    let patience = config.seconds("start-deadline")?;
-    let by = |way: &str| -> Result<Found> {
+    let timeout = config.start_deadline.unwrap_or(FOR_EVER);
+    let asked = config.launcher;
+    let by = |way: Launcher| -> Result<Found> {
         match way {
-            "pmi1" => pmi1(&variable, patience),
-            "pmix" => pmix(&variable, &config.library("libpmix"), patience),
-            "env" => env(&variable, patience),
-            _ => {
-                let forced = config.text("launcher") == "libpmi";
-                libpmi(&variable, &config.library("libpmi"), patience, forced)
-            }
+            Launcher::Pmi1 => pmi1(&variable, timeout),
+            Launcher::Pmix => pmix(&variable, &config.libpmix, timeout),
+            Launcher::Env => env(&variable, timeout),
+            Launcher::Libpmi => libpmi(&variable, &config.libpmi, timeout, asked == Launcher::Libpmi),
+            Launcher::Auto | Launcher::Single => Ok(None),
         }
     };
-    let wanted = config.text("launcher");
-    if wanted != "single"
-        && let Some(session) = session::next(wanted)?
+    if asked != Launcher::Single
+        && let Some(session) = session::next(asked)?
     {
         return Ok(session);
     }
-    match wanted {
-        "single" => Ok(Box::new(Single::new())),
-        "auto" => {
-            for way in ["pmi1", "pmix", "env", "libpmi"] {
+    match asked {
+        Launcher::Single => Ok(Box::new(Single::new())),
+        Launcher::Auto => {
+            for way in [Launcher::Pmi1, Launcher::Pmix, Launcher::Env, Launcher::Libpmi] {
                 if let Some(found) = by(way)? {
                     return Ok(found);
                 }
             }
             several(&variable).map_or_else(|| Ok(Box::new(Single::new()) as Box<dyn Launch>), Err)
         }
-        way @ ("pmi1" | "pmix" | "env" | "libpmi") => by(way)?.ok_or_else(|| not_there(way, &variable)),
-        other => {
-            Err(Error::new(ErrorKind::Config, format!("CIRCULANT_LAUNCHER: there is no launcher {other:?}"))
-                .help("it is auto, pmi1, pmix, env, libpmi or single"))
-        }
+        way => by(way)?.ok_or_else(|| not_there(way, &variable)),
     }
 }
 
 /// How many ranks the environment speaks of, if several, before [`detect`] asks the launcher. Starts nothing.
 pub fn expected_size(config: &Config) -> Option<usize> {
-    (config.text("launcher") != "single").then(|| expected(&from_environment))?
+    (config.launcher != Launcher::Single).then(|| expected(&from_environment))?
 }
 
 /// The value of a variable that is set to something.
@@ -99,7 +93,7 @@ fn pmix(variable: Variables<'_>, library: &Library, patience: Duration) -> Resul
     if variable("PMIX_NAMESPACE").is_none() || variable("PMIX_RANK").is_none() || server(variable).is_none() {
         return Ok(None);
     }
-    match session::first("pmix", || Pmix::join(library, patience)) {
+    match session::first(Launcher::Pmix, || Pmix::join(library, patience)) {
         Ok(pmix) => Ok(Some(pmix)),
         // Who is known to be alone can do without the library.
         Err(e) if e.kind() == ErrorKind::Library && several(variable).is_none() => Ok(None),
@@ -119,7 +113,7 @@ fn env(variable: Variables<'_>, patience: Duration) -> Result<Found> {
     if place.size == 1 {
         return Ok(Some(Box::new(Single::new())));
     }
-    session::first("env", || environment::join(&place, patience)).map(Some)
+    session::first(Launcher::Env, || environment::join(&place, patience)).map(Some)
 }
 
 /// The launcher's own libpmi: PALS, and Slurm without a plugin. Not where something else has spoken of PMI: then the
@@ -137,7 +131,7 @@ fn libpmi(variable: Variables<'_>, library: &Library, patience: Duration, forced
         return Ok(None);
     }
     let vendor = if pals { PALS } else { SLURM };
-    session::first("libpmi", || LibPmi::join(vendor, library, expected, patience)).map(Some)
+    session::first(Launcher::Libpmi, || LibPmi::join(vendor, library, expected, patience)).map(Some)
 }
 
 /// The PMI-1 client, where the environment leads to one.
@@ -153,13 +147,13 @@ fn pmi1(variable: Variables<'_>, patience: Duration) -> Result<Found> {
         let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
         let side = variable(side::VARIABLE);
         let join = || Pmi1::over_socket(stream, rank, size, side.as_deref(), patience);
-        return session::first("pmi1", join).map(Some);
+        return session::first(Launcher::Pmi1, join).map(Some);
     }
     let (Some(address), Some(id)) = (variable("PMI_PORT"), variable("PMI_ID")) else { return Ok(None) };
     if !id.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Error::new(ErrorKind::Launch, format!("PMI_ID is no identifier: {id:?}")));
     }
-    session::first("pmi1", || Pmi1::over_port(&address, &id, patience)).map(Some)
+    session::first(Launcher::Pmi1, || Pmi1::over_port(&address, &id, patience)).map(Some)
 }
 
 /// The socket that `PMI_FD` names, or why there is none.
@@ -255,16 +249,16 @@ fn reach(variable: Variables<'_>) -> String {
     }
 }
 
-fn not_there(way: &str, variable: Variables<'_>) -> Error {
+fn not_there(way: Launcher, variable: Variables<'_>) -> Error {
     let (why, help) = match way {
-        "pmix" => (reach(variable), "start it with mpirun, prterun or srun --mpi=pmix"),
-        "env" => (
+        Launcher::Pmix => (reach(variable), "start it with mpirun, prterun or srun --mpi=pmix"),
+        Launcher::Env => (
             "CIRCULANT_RANK is not set".to_owned(),
             "set CIRCULANT_RANK, CIRCULANT_SIZE and CIRCULANT_ROOT=host:port for each process",
         ),
         _ => (reach(variable), "start it with circulant run, mpiexec.hydra or srun --mpi=pmi2"),
     };
-    Error::new(ErrorKind::Launch, format!("CIRCULANT_LAUNCHER={way}, but {why}")).help(help)
+    Error::new(ErrorKind::Launch, format!("CIRCULANT_LAUNCHER={}, but {why}", way.name())).help(help)
 }
 
 #[cfg(test)]

@@ -20,9 +20,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// The variables that tell a process its place.
-pub const VARIABLES: [&str; 5] =
-    ["CIRCULANT_RANK", "CIRCULANT_SIZE", "CIRCULANT_ROOT", "CIRCULANT_JOB", "CIRCULANT_JOB_FILE"];
+pub use crate::config::LAUNCH_VARIABLES as VARIABLES;
 
 const NAME: &str = "env (CIRCULANT_ROOT)";
 

@@ -3,6 +3,7 @@
 //! launcher takes each key once.
 
 use super::{Gone, Launch, check_key, exit};
+use crate::config::Launcher;
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,8 +38,7 @@ enum State {
 #[derive(Debug)]
 struct Connection {
     client: Box<dyn Client>,
-    /// As the setting `launcher` calls it.
-    way: &'static str,
+    way: Launcher,
     /// How many sessions it has served, this one too.
     sessions: u32,
     /// We said goodbye.
@@ -56,7 +56,7 @@ fn state() -> MutexGuard<'static, State> {
 /// # Errors
 /// What `connect` says; when the process has joined already.
 pub(super) fn first<C: Client + 'static>(
-    way: &'static str,
+    way: Launcher,
     connect: impl FnOnce() -> Result<C>,
 ) -> Result<Box<dyn Launch>> {
     match &mut *state() {
@@ -75,20 +75,21 @@ pub(super) fn first<C: Client + 'static>(
     }
 }
 
-/// A further session, if there was one. `way`: the setting `launcher`.
+/// A further session, if there was one. `asked`: the setting `launcher`.
 ///
 /// # Errors
 /// When the one before has not ended, or not well; when it was by another way; when the launcher is gone.
-pub(super) fn next(way: &str) -> Result<Option<Box<dyn Launch>>> {
+pub(super) fn next(asked: Launcher) -> Result<Option<Box<dyn Launch>>> {
     let mut connection = {
         let mut state = state();
         match &mut *state {
             State::Apart => return Ok(None),
             State::Lent => return Err(busy()),
             State::Lost => return Err(lost()),
-            State::Kept(c) if !["auto", c.way].contains(&way) => {
+            State::Kept(c) if ![Launcher::Auto, c.way].contains(&asked) => {
+                let (asked, way) = (asked.name(), c.way.name());
                 let what =
-                    format!("CIRCULANT_LAUNCHER={way}, but this process has joined its job by {}", c.way);
+                    format!("CIRCULANT_LAUNCHER={asked}, but this process has joined its job by {way}");
                 return Err(Error::new(ErrorKind::Launch, what).help("a process is of one job only"));
             }
             State::Kept(_) => {}

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 
 /// Names the side channel: `<descriptor>:<name of the key-value space>`. The second part tells a rank's
 /// own channel from one inherited through another launcher.
-pub const VARIABLE: &str = "CIRCULANT_SIDE_FD";
+pub use crate::config::SIDE_VARIABLE as VARIABLE;
 
 /// A rank's end of the side channel.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ pub mod route;
 pub mod shm;
 pub mod sim;
 
+pub use crate::config::Wait;
 pub use clock::Clock;
 
 use crate::error::Result;
@@ -47,19 +48,6 @@ pub struct Limits {
     pub message: usize,
     /// What peers may do to a slice the library only borrows.
     pub borrow: Borrow,
-}
-
-/// What [`Transport::idle`] does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Wait {
-    /// Pauses: best when every rank has a core to itself.
-    Spin,
-    /// Gives the core away: good everywhere.
-    #[default]
-    Yield,
-    /// Sleeps until something comes after a few empty polls, where the provider can: for many ranks on few cores,
-    /// and for what else shares them.
-    Block,
 }
 
 /// How memory that the library does not own takes part.

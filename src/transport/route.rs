@@ -1,5 +1,6 @@
 //! Which wire a job takes: what the setting `provider` means for ranks on these nodes.
 
+use crate::config::Provider;
 use std::collections::HashSet;
 
 /// Which wire a job takes; the same at all ranks.
@@ -18,16 +19,16 @@ pub enum Route<'a> {
 
 impl<'a> Route<'a> {
     /// What `provider` means for ranks on these nodes, given as a number for each rank. Of no ranks: as on one node.
-    pub fn of(provider: &'a str, nodes: &[u32]) -> Self {
+    pub fn of(provider: &'a Provider, nodes: &[u32]) -> Self {
         let one_node = nodes.iter().all(|n| *n == nodes[0]);
         let mut seen = HashSet::new();
         let shared = !nodes.iter().all(|n| seen.insert(n));
-        match (provider, provider.strip_suffix("+shm")) {
-            ("auto", _) if one_node => Self::Shm { only: false },
-            ("auto", _) if shared => Self::Both(provider),
-            ("shm", _) => Self::Shm { only: true },
-            (_, Some(far)) => Self::Both(far),
-            _ => Self::Fabric(provider),
+        match provider {
+            Provider::Auto if one_node => Self::Shm { only: false },
+            Provider::Auto if shared => Self::Both(provider.fabric()),
+            Provider::Shm => Self::Shm { only: true },
+            Provider::Both(far) => Self::Both(far),
+            Provider::Auto | Provider::Fabric(_) => Self::Fabric(provider.fabric()),
         }
     }
 }
@@ -39,13 +40,12 @@ mod tests {
     #[test]
     fn the_wire_follows_from_provider_and_nodes() {
         let (one, two, apart) = (&[3, 3, 3][..], &[0, 0, 1][..], &[0, 1, 2][..]);
-        assert_eq!(Route::of("auto", one), Route::Shm { only: false });
-        assert_eq!(Route::of("auto", two), Route::Both("auto"));
-        assert_eq!(Route::of("auto", apart), Route::Fabric("auto"));
-        assert_eq!(Route::of("shm", two), Route::Shm { only: true });
-        for provider in ["tcp", "fi_shm", "net"] {
-            assert_eq!([one, two, apart].map(|n| Route::of(provider, n)), [Route::Fabric(provider); 3]);
-        }
-        assert_eq!([one, two, apart].map(|n| Route::of("tcp+shm", n)), [Route::Both("tcp"); 3]);
+        let [auto, shm, tcp, both] = ["auto", "shm", "tcp", "tcp+shm"].map(Provider::from);
+        assert_eq!(Route::of(&auto, one), Route::Shm { only: false });
+        assert_eq!(Route::of(&auto, two), Route::Both("auto"));
+        assert_eq!(Route::of(&auto, apart), Route::Fabric("auto"));
+        assert_eq!(Route::of(&shm, two), Route::Shm { only: true });
+        assert_eq!([one, two, apart].map(|n| Route::of(&tcp, n)), [Route::Fabric("tcp"); 3]);
+        assert_eq!([one, two, apart].map(|n| Route::of(&both, n)), [Route::Both("tcp"); 3]);
     }
 }

@@ -22,9 +22,9 @@ pub(crate) fn run_shared<R: Send>(
     body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
 ) -> Vec<Result<R>> {
     let start = |launch| {
-        let mut builder = World::builder()?.launch(launch).set("provider", "shm")?;
+        let mut builder = World::builder().launch(launch).set("provider", "shm");
         for (name, value) in settings {
-            builder = builder.set(name, value)?;
+            builder = builder.set(name, value);
         }
         let world = builder.init()?;
         let result = body(&world, &world.comm())?;
@@ -64,9 +64,9 @@ pub(crate) fn run_wired<R: Send>(
                 scope.spawn(move || {
                     let net = wire.net();
                     let mut builder =
-                        World::builder()?.launch(launch).transport(Box::new(wire)).set("deadline", "20")?;
+                        World::builder().launch(launch).transport(Box::new(wire)).set("deadline", "20");
                     for (name, value) in settings {
-                        builder = builder.set(name, value)?;
+                        builder = builder.set(name, value);
                     }
                     let world = builder.init()?;
                     let result = body(&world, &world.comm(), &net)?;

@@ -1,7 +1,7 @@
 //! The libfabric transport on real providers, and our own shared memory (`shm`): several endpoints in one process,
 //! one thread driving all.
 //!
-//! `CIRCULANT_LIBFABRIC` chooses the library (and FI_PROVIDER_PATH its plug-ins), `CIRCULANT_TEST_PROVIDERS`
+//! `CIRCULANT_LIBFABRIC` chooses the library (and FI_PROVIDER_PATH its plug-ins), `TEST_PROVIDERS`
 //! the providers, comma separated, in place of those that need no hardware.
 #![allow(
     clippy::unwrap_used,
@@ -66,13 +66,13 @@ const CASES: &[Case] = &[
 ];
 
 fn main() {
-    if let Ok(provider) = std::env::var("CIRCULANT_TEST_PEER") {
+    if let Ok(provider) = std::env::var("TEST_PEER") {
         return be_a_peer(&provider, rank());
     }
     let mut args = Arguments::from_args();
     // One thread: the presets can then be set, and libfabric's start is paid once.
     args.test_threads = Some(1);
-    let named = std::env::var("CIRCULANT_TEST_PROVIDERS").ok();
+    let named = std::env::var("TEST_PROVIDERS").ok();
     let providers: Vec<(String, bool)> = match &named {
         Some(list) => list.split(',').map(|p| (p.to_owned(), true)).collect(),
         None => PROVIDERS.iter().map(|(p, many)| ((*p).to_owned(), *many)).collect(),
@@ -102,7 +102,7 @@ fn main() {
 
 /// Which rank we play in a process of our own.
 fn rank() -> u32 {
-    std::env::var("CIRCULANT_TEST_RANK").unwrap().parse().unwrap()
+    std::env::var("TEST_RANK").unwrap().parse().unwrap()
 }
 
 /// A case fails by a panic.

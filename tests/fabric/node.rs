@@ -15,7 +15,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn options(provider: &str) -> Options<'_> {
     static LIBRARY: std::sync::OnceLock<Library> = std::sync::OnceLock::new();
-    let library = LIBRARY.get_or_init(|| Config::from_env().unwrap().library("libfabric"));
+    let library = LIBRARY.get_or_init(|| Config::from_env().libfabric.clone());
     Options { provider, all_on_one_node: true, size: 4, libfabric: library, ..Options::default() }
 }
 
@@ -25,11 +25,11 @@ pub(crate) struct Random(pub(crate) u64);
 impl Random {
     pub(crate) fn new() -> Self {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        let seed = match std::env::var("CIRCULANT_TEST_SEED") {
+        let seed = match std::env::var("TEST_SEED") {
             Ok(text) => text.parse().unwrap(),
             Err(_) => now.as_nanos() as u64 | 1,
         };
-        println!("seed {seed} (CIRCULANT_TEST_SEED)");
+        println!("seed {seed} (TEST_SEED)");
         Self(seed)
     }
     pub(crate) fn below(&mut self, n: usize) -> usize {

@@ -29,7 +29,7 @@ pub(crate) fn be_a_peer(provider: &str, rank: u32) {
     std::io::stdin().read_line(&mut line).unwrap();
     let (address, remote) = parse_card(&line);
     node.wire.connect(0, &address).unwrap();
-    match std::env::var("CIRCULANT_TEST_TASK").unwrap().as_str() {
+    match std::env::var("TEST_TASK").unwrap().as_str() {
         "wait" => {}
         "fire" => fire(&mut node, 0, remote),
         seed => {
@@ -160,9 +160,9 @@ impl Other {
         use std::io::Write;
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         let mut child = command
-            .env("CIRCULANT_TEST_PEER", provider)
-            .env("CIRCULANT_TEST_TASK", task)
-            .env("CIRCULANT_TEST_RANK", rank.to_string())
+            .env("TEST_PEER", provider)
+            .env("TEST_TASK", task)
+            .env("TEST_RANK", rank.to_string())
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()

@@ -16,10 +16,10 @@ fn run<R: Send>(
         let rank = |(rank, (wire, launch)): (usize, (sim::Sim, _))| {
             let body = &body;
             scope.spawn(move || {
-                let builder = World::builder()?.launch(launch).transport(Box::new(wire));
-                let mut builder = builder.set("deadline", "20")?.set("start-deadline", "20")?;
+                let builder = World::builder().launch(launch).transport(Box::new(wire));
+                let mut builder = builder.set("deadline", "20").set("start-deadline", "20");
                 for (name, value) in settings.iter().filter(|_| rank == 0) {
-                    builder = builder.set(name, value)?;
+                    builder = builder.set(name, value);
                 }
                 let world = builder.init()?;
                 let result = body(&world, &world.comm())?;

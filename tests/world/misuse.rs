@@ -3,6 +3,7 @@
 use crate::ranks;
 
 use circulant::comm::{Group, Layout};
+use circulant::config::Launcher;
 use circulant::ops::{self, Reducer};
 use circulant::plan::registry::{Arguments, Operation, algorithms};
 use circulant::transport::sim;
@@ -499,9 +500,10 @@ fn libraries_are_not_set_like_other_settings() {
         ("libpmix", "CIRCULANT_LIBPMIX"),
         ("libpmi", "CIRCULANT_LIBPMI"),
     ] {
-        let e = World::builder().unwrap().set(name, "/tmp/anything.so").expect_err(name);
+        let builder = World::builder().set(name, "/tmp/anything.so");
+        let e = builder.launcher(Launcher::Single).init().expect_err(name);
         assert_eq!(e.kind(), ErrorKind::Config);
-        for word in [variable, "Builder::library"] {
+        for word in [variable, &format!("Builder::{name}")] {
             assert!(e.to_string().contains(word), "{word:?} is missing in {e}");
         }
     }

@@ -17,9 +17,9 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     let ending = words.next().unwrap_or_else(|| "normal".to_owned());
     let code: i32 = words.next().map_or(Ok(0), |w| w.parse())?;
-    let mut launch = launch::detect(&Config::from_env()?)?;
+    let mut launch = launch::detect(&Config::from_env())?;
     pass_on(launch.as_mut())?;
-    let world = World::builder()?.launch(launch).init()?;
+    let world = World::builder().launch(launch).init()?;
     let comm = world.comm();
     check(&comm)?;
     let (rank, size) = (world.rank(), world.size());

@@ -81,8 +81,8 @@ const STEPS: [&str; 5] = ["join", "put address", "fence", "get neighbours", "sec
 
 fn exchange(begun: Instant) -> Result<Box<dyn Launch>> {
     let mut times = Vec::new();
-    let mut config = Config::from_env()?;
-    config.set("start-deadline", PATIENCE.as_secs().to_string())?;
+    let mut config = Config::from_env();
+    config.set("start-deadline", &PATIENCE.as_secs().to_string())?;
     let mut launch = timed(&mut times, || launch::detect(&config))?;
     let (rank, size) = (launch.rank(), launch.size());
     timed(&mut times, || launch.put(&format!("a-{rank}"), &[7; 60]))?;
@@ -139,10 +139,7 @@ fn main() -> Result<()> {
     let counts = Arc::new(Counts::default());
     let making = Instant::now();
     let counted = Counted { inner: launch, counts: Arc::clone(&counts) };
-    let world = World::builder()?
-        .set("start-deadline", &PATIENCE.as_secs().to_string())?
-        .launch(Box::new(counted))
-        .init()?;
+    let world = World::builder().start_deadline(PATIENCE).launch(Box::new(counted)).init()?;
     let took = making.elapsed().as_secs_f64();
     let mine: Vec<f64> = counts
         .0

@@ -21,7 +21,7 @@ mod wire;
 
 use circulant::config::{self, Config};
 use circulant::diagnostics::CountingAllocator;
-use circulant::trace::{self, Wanted};
+use circulant::trace;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use outcome::{Failure, Out};
@@ -82,12 +82,9 @@ fn main() -> ExitCode {
         None => Tool::try_parse_from(words),
     };
     let done = tool.map_err(usage).and_then(|tool| {
-        let wanted = logging()?;
+        logging()?;
         match tool {
-            Tool::Run(args) => {
-                warn_of_unknown(wanted.level);
-                Ok(run::main(args))
-            }
+            Tool::Run(args) => Ok(run::main(args)),
             Tool::Schedule(args) => Ok(schedule::run(&args).map(|()| ExitCode::SUCCESS)?),
             Tool::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Plot(args) => plot::run(&args).map(|()| ExitCode::SUCCESS),
@@ -132,15 +129,20 @@ fn usage(e: clap::Error) -> Failure {
     Failure::new(2, format!("{line}; --help says more"))
 }
 
+const LOG: &str = "CIRCULANT_LOG";
+
 /// Messages as CIRCULANT_LOG asks for them, of a level and more serious ones. Which ranks tell what the library does is the
 /// library's affair.
-fn logging() -> Result<Wanted, Failure> {
+fn logging() -> Result<(), Failure> {
     // Other settings that cannot be read are told of by those that need them.
-    let config = Config::from_env().unwrap_or_else(|_| Config::defaults());
-    let wanted = Wanted::of(&config)?;
-    let lines = tracing_subscriber::fmt().with_max_level(wanted.level).with_writer(std::io::stderr);
+    let text = std::env::var_os(LOG).unwrap_or_default();
+    if !text.is_empty() {
+        config::check_variable(LOG.as_ref(), &text)?;
+    }
+    let level = Config::from_env().log.level;
+    let lines = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
     lines.with_ansi(false).event_format(Lines).init();
-    Ok(wanted)
+    Ok(())
 }
 
 /// Messages in the form in which the library writes them where there is no subscriber.
@@ -160,12 +162,5 @@ where
         write!(writer, "circulant: {}: ", trace::name(*event.metadata().level()))?;
         context.field_format().format_fields(writer.by_ref(), event)?;
         writeln!(writer)
-    }
-}
-
-/// Warns of variables that look like settings and are none, before ranks are started.
-fn warn_of_unknown(level: tracing::level_filters::LevelFilter) {
-    for unknown in config::unknown(config::variables(), &circulant::launch::environment::VARIABLES) {
-        trace::warn(&format!("{unknown}; {}", unknown.help()), level);
     }
 }

@@ -95,12 +95,12 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
         let said = format!("root {} is out of range: there are ranks 0 to {}", args.root, args.p - 1);
         return Err(Failure::usage(said));
     }
-    let mut config = Config::from_env()?;
+    let mut config = Config::from_env();
     config.load()?;
     let machine = args.wire.machine(&config)?;
-    let selection = Selection::of(&config.choices()?, machine)?;
+    let selection = Selection::of(&config.choices(), machine)?;
     let mut out = Out::new();
-    let blocks = config.number("blocks")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let blocks = config.blocks;
     let sizes: Vec<u64> = match args.sweep {
         true => (3..=26).map(|k| 1 << k).collect(),
         false => vec![args.bytes],

@@ -1,7 +1,7 @@
 //! The wire that `sim` and `select` reckon with: flags, else the settings and the tuning file, else a table.
 
 use crate::outcome::Failure;
-use circulant::config::Config;
+use circulant::config::{Config, Provider};
 use circulant::plan::price::{Inner, Model, Wires};
 use circulant::plan::registry::cost::Machine;
 use circulant::select::{self, Tuning};
@@ -52,10 +52,11 @@ pub(crate) struct WireArgs {
 impl WireArgs {
     /// As prices see it. The files that `config` names must be loaded.
     pub(crate) fn machine(&self, config: &Config) -> Result<Machine, Failure> {
-        let tuning = Tuning::parse(config.tuning())?;
-        let asked = self.provider.as_deref().or(Some(config.text("provider")).filter(|p| *p != "auto"));
+        let tuning = Tuning::parse(config.tuning_text())?;
+        let set = (config.provider != Provider::Auto).then(|| config.provider.to_string());
+        let asked = self.provider.as_deref().or(set.as_deref());
         let provider = asked.or(tuning.text("measured.provider")).unwrap_or(FABRIC);
-        let known = select::machine(provider, &config.choices()?)?;
+        let known = select::machine(provider, &config.choices())?;
         let wire = Model {
             latency_ns: self.latency.unwrap_or(known.wire.latency_ns),
             overhead_ns: self.overhead.unwrap_or(known.wire.overhead_ns),
@@ -78,7 +79,7 @@ impl WireArgs {
 
     /// As the simulator sees it, with the settings of this process.
     pub(crate) fn wires(&self) -> Result<Wires, Failure> {
-        let mut config = Config::from_env()?;
+        let mut config = Config::from_env();
         config.load()?;
         let Machine { wire, near, .. } = self.machine(&config)?;
         let inner = self.ppn.map(|ranks| Inner {
@@ -134,7 +135,7 @@ mod tests {
         let args = Alone::try_parse_from(words).unwrap().wire;
         let mut config = Config::defaults();
         config.set("provider", provider).unwrap();
-        config.set_tuning(tuning);
+        config.set_tuning_text(tuning);
         let found = args.machine(&config).unwrap();
         [found.wire, found.near].map(|m| [m.latency_ns, m.overhead_ns, m.byte_ps, m.reduce_ps])
     }

@@ -55,7 +55,7 @@
 //!    costs ([`registry::cost`]) and, if it reduces, in what order it folds ([`registry::Order`]); and a line for
 //!    its [`interpret::Goal`] or [`interpret::Fold`] if the operation is new.
 //! 4. Nothing more if the operation is known: a test proves every line for all p to 128 (what is dear: to 40 and a third
-//!    of the rest, all with `CIRCULANT_PROOF=full`) and some larger, also
+//!    of the rest, all with `PLAN_PROOF=full`) and some larger, also
 //!    lowered for random wires, and holds it to its restrictions, rounds and volume: `core/tests/pure/plan_registry.rs`
 //!    (to all), `core/tests/pure/plan_moves.rs` (from all, each to each), `core/tests/pure/plan_reduce.rs` (what reduces),
 //!    `core/tests/pure/plan_inter.rs` (between two groups). A new operation needs a case in one of them; a default

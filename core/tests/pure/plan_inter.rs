@@ -1,6 +1,6 @@
 //! The registry's lines of the operations between two groups, proved for all pairs of group sizes up to 24 and some
 //! larger: every byte of the other group exactly once and none of the own, in the promised rounds and volume;
-//! and again lowered to wires of random limits, run in random order. `CIRCULANT_PROOF=full`: all pairs up to 64.
+//! and again lowered to wires of random limits, run in random order. `PLAN_PROOF=full`: all pairs up to 64.
 //! A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
 
 use crate::proof;

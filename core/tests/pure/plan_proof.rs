@@ -1,7 +1,7 @@
 //! The default plans, proved for every p up to 128 and some larger, with more block numbers than
 //! `plan_registry` tries: each byte exactly once, one-ported, in the promised rounds, and right under any
 //! legal order of deliveries; and again after lowering to what wires of different limits allow, run in random
-//! order. `CIRCULANT_PROOF=full`: every p up to 300 (minutes). A failing case prints its seed;
+//! order. `PLAN_PROOF=full`: every p up to 300 (minutes). A failing case prints its seed;
 //! `PLAN_PROOF_SEED` repeats it.
 
 use crate::proof;

@@ -1,7 +1,7 @@
 //! Every line of the registry that gathers at all or broadcasts, proved within its restrictions for all p ≤ 128
 //! and some larger: from random roots, with random counts (zeros and giants too); each byte exactly once, in the
 //! rounds and with the volume that the line promises; and again lowered to wires of random limits, run in random
-//! order. `CIRCULANT_PROOF=full`: more cases. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
+//! order. `PLAN_PROOF=full`: more cases. A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
 
 use crate::proof;
 

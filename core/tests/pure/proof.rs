@@ -1,6 +1,6 @@
 //! What the proofs of plans share: seeded randomness, all p on all cores, layouts and wires at random.
 //!
-//! A failing case prints its seed; `PLAN_PROOF_SEED` repeats it. `CIRCULANT_PROOF=full` proves more.
+//! A failing case prints its seed; `PLAN_PROOF_SEED` repeats it. `PLAN_PROOF=full` proves more.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use circulant_core::plan::Plan;
@@ -20,7 +20,7 @@ pub(crate) const SOME: [u32; 6] = [129, 255, 256, 257, 500, 1000];
 
 /// Whether all is to be proved, however long it takes.
 pub(crate) fn full() -> bool {
-    std::env::var("CIRCULANT_PROOF").is_ok_and(|what| what == "full")
+    std::env::var("PLAN_PROOF").is_ok_and(|what| what == "full")
 }
 
 /// Whether a proof that is dear among p ranks is made in this run: each up to 40, beside powers of two and beyond

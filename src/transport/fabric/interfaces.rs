@@ -2,37 +2,10 @@
 
 use super::library::{Info, Library, library};
 use super::select::{Candidate, best, choose, look};
-use super::{Fabric, Options};
+use super::{Fabric, Interfaces, Options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::random;
 use libfabric_sys as fi;
-
-/// Which interfaces to take, all of the same provider.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Interfaces {
-    /// The best.
-    Best,
-    /// So many of those that are as good as the best; `None`: all of them.
-    Several(Option<usize>),
-    /// Those of these names (of domains, as libfabric has them, or addresses), also one several times.
-    Named(Vec<String>),
-}
-
-impl std::str::FromStr for Interfaces {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-        match (text.parse(), text) {
-            (Ok(1), _) => Ok(Self::Best),
-            (Ok(n), _) if n > 0 => Ok(Self::Several(Some(n))),
-            (Err(_), "auto") => Ok(Self::Several(None)),
-            (Err(_), _) if names.iter().all(|name| !name.is_empty()) => Ok(Self::Named(names)),
-            _ => Err(Error::new(ErrorKind::Config, format!("CIRCULANT_RAILS: {text:?} names no interfaces"))
-                .help("a number from 1, auto, or names with commas between, such as eth0,eth1")),
-        }
-    }
-}
 
 /// (domain, address)
 type Place = (String, String);
@@ -109,22 +82,4 @@ impl Fabric {
 
 fn shown(c: &Candidate) -> String {
     if c.address.is_empty() { c.domain.clone() } else { format!("{} ({})", c.domain, c.address) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_names_and_all() {
-        let parsed = |text: &str| text.parse::<Interfaces>();
-        assert_eq!(parsed("1").unwrap(), Interfaces::Best);
-        assert_eq!(parsed("3").unwrap(), Interfaces::Several(Some(3)));
-        assert_eq!(parsed("auto").unwrap(), Interfaces::Several(None));
-        let names = ["eth0", "10.0.0.1"].map(str::to_owned).to_vec();
-        assert_eq!(parsed("eth0, 10.0.0.1").unwrap(), Interfaces::Named(names));
-        for wrong in ["0", "", "eth0,", ","] {
-            assert!(parsed(wrong).unwrap_err().to_string().contains("CIRCULANT_RAILS"), "{wrong}");
-        }
-    }
 }

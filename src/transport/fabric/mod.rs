@@ -20,8 +20,8 @@ mod slots;
 mod stale;
 
 pub use super::Wait;
+pub use crate::config::Interfaces;
 pub use endpoint::Fabric;
-pub use interfaces::Interfaces;
 pub use library::{Variable, prepare};
 pub use network::{Here, Interface, Networks, Subnet, interfaces};
 pub use quirks::presets;

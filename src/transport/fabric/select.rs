@@ -393,7 +393,7 @@ impl Default for Options<'_> {
     fn default() -> Self {
         static UNKNOWN: LazyLock<Networks> = LazyLock::new(Networks::default);
         static USUAL: LazyLock<config::Library> =
-            LazyLock::new(|| config::Config::defaults().library("libfabric"));
+            LazyLock::new(|| config::Config::defaults().libfabric.clone());
         Self {
             provider: "auto",
             all_on_one_node: false,

@@ -15,11 +15,11 @@ struct Random(u64);
 impl Random {
     fn new() -> Self {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        let seed = match std::env::var("CIRCULANT_TEST_SEED") {
+        let seed = match std::env::var("TEST_SEED") {
             Ok(text) => text.parse().unwrap(),
             Err(_) => u64::from(now.subsec_nanos()) << 20 | 1,
         };
-        println!("seed {seed} (CIRCULANT_TEST_SEED)");
+        println!("seed {seed} (TEST_SEED)");
         Self(seed)
     }
 

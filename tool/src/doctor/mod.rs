@@ -54,13 +54,10 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let mut report = Report::default();
     let mut rank = 0;
-    let config = Config::from_env().unwrap_or_else(|e| {
-        report.trouble_of(&e);
-        Config::defaults()
-    });
+    let config = Config::from_env();
     // As a world would, before the launcher's library starts threads.
     if let Some(size) = launch::expected_size(&config) {
-        prepare(size, config.range("ports").ok().flatten());
+        prepare(size, config.ports);
     }
     match launch::detect(&config) {
         Ok(launch) => {

@@ -11,11 +11,8 @@ const ROUNDS: usize = 10;
 /// Makes a world and uses it; tells the report what came of it.
 pub(super) fn check(launch: Box<dyn Launch>, patience: Duration, report: &mut Report) {
     let begun = Instant::now();
-    let made = World::builder().and_then(|b| {
-        let seconds = patience.as_secs_f64().to_string();
-        b.set("start-deadline", &seconds)?.set("deadline", &seconds)?.launch(launch).init()
-    });
-    let world = match made {
+    let builder = World::builder().start_deadline(patience).deadline(patience);
+    let world = match builder.launch(launch).init() {
         Ok(world) => world,
         Err(e) => return report.trouble_of(&e),
     };

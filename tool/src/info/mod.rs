@@ -12,7 +12,7 @@ pub(crate) use provider::Provider;
 pub(crate) use report::Report;
 
 use crate::outcome::{Failure, Out};
-use circulant::config::{Config, SETTINGS};
+use circulant::config::Config;
 use circulant::transport::fabric::{Options, Survey, survey};
 use circulant::transport::route::Route;
 use clap::Args;
@@ -71,13 +71,10 @@ impl Report {
             limits: Limits::read(),
             ..Self::default()
         };
-        let config = Config::from_env().unwrap_or_else(|e| {
-            report.problems.push(Problem::of(&e));
-            Config::defaults()
-        });
+        let config = Config::from_env();
         report.settings = settings(&config);
         report.ask_libfabric(&config);
-        report.wires = wires::wires(config.text("provider"), &report.providers, &wires::shared_memory());
+        report.wires = wires::wires(&config.provider, &report.providers, &wires::shared_memory());
         problems::find(&mut report, &config);
         report
     }
@@ -85,7 +82,7 @@ impl Report {
     /// Judges the providers for ranks on several nodes and on one.
     fn ask_libfabric(&mut self, config: &Config) {
         // Of ours it knows nothing.
-        let provider = match Route::of(config.text("provider"), &[0, 0, 1]) {
+        let provider = match Route::of(&config.provider, &[0, 0, 1]) {
             Route::Both(far) | Route::Fabric(far) => far,
             Route::Shm { .. } => "auto",
         };
@@ -95,7 +92,7 @@ impl Report {
                 all_on_one_node: one_node,
                 size: 2,
                 wait: None,
-                libfabric: &config.library("libfabric"),
+                libfabric: &config.libfabric,
                 ..Options::default()
             };
             match survey(&options) {
@@ -147,12 +144,12 @@ fn settings(config: &Config) -> Vec<Value> {
         true => "environment",
         false => "default",
     };
-    SETTINGS
-        .iter()
-        .map(|s| Value {
+    config
+        .texts()
+        .map(|(s, value)| Value {
             name: s.name,
             variable: s.variable,
-            value: config.text(s.name).to_owned(),
+            value,
             from: from(s.variable),
             default: s.default,
             text: s.text,

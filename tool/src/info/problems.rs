@@ -4,8 +4,7 @@ use super::problem::Problem;
 use super::report::Report;
 use super::wires::{self, Wire};
 use crate::units::{plural, size};
-use circulant::Error;
-use circulant::config::{self, Config};
+use circulant::config::{Config, Provider};
 
 /// Less shared memory than this does not carry a job of some ranks.
 const SHM_LOW: u64 = 128 << 20;
@@ -14,8 +13,7 @@ const MEMLOCK_LOW: u64 = 1 << 30;
 
 /// Adds what can be seen in `report`.
 pub(super) fn find(report: &mut Report, config: &Config) {
-    let mut found = settings(config);
-    found.extend(unknown(config::variables()));
+    let mut found: Vec<Problem> = config.faults().map(Problem::of).collect();
     if report.libfabric.is_some() {
         found.extend(choice(report, config));
     }
@@ -29,33 +27,11 @@ pub(super) fn find(report: &mut Report, config: &Config) {
     report.problems.extend(found);
 }
 
-/// Settings that every rank would refuse.
-fn settings(config: &Config) -> Vec<Problem> {
-    let mut found: Vec<Error> = Vec::new();
-    for name in ["deadline", "start-deadline"] {
-        found.extend(config.seconds(name).err());
-    }
-    for name in ["blocks", "latency", "overhead", "byte-time"] {
-        found.extend(config.number(name).err());
-    }
-    for name in ["window", "light"] {
-        found.extend(config.bytes(name).err());
-    }
-    found.extend(config.range("ports").err());
-    found.iter().map(Problem::of).collect()
-}
-
-/// Variables that look like ours and are not.
-fn unknown(variables: impl Iterator<Item = String>) -> Vec<Problem> {
-    let found = config::unknown(variables, &circulant::launch::environment::VARIABLES);
-    found.iter().map(|u| Problem::serious(u.to_string(), u.help())).collect()
-}
-
 /// Nothing to choose, for ranks in some places.
 fn choice(report: &Report, config: &Config) -> Vec<Problem> {
-    let provider = config.text("provider");
-    // Who names shm knows that it carries one node only.
-    let wanted = |w: &&Wire| provider != "shm" || w.ranks == wires::HERE;
+    let provider = &config.provider;
+    // The name says that it carries one node only.
+    let wanted = |w: &&Wire| *provider != Provider::Shm || w.ranks == wires::HERE;
     let lacking: Vec<&Wire> = report.wires.iter().filter(|w| w.wire.is_none()).filter(wanted).collect();
     let places: Vec<&str> = lacking.iter().map(|w| w.ranks).collect();
     if places.is_empty() {
@@ -63,7 +39,7 @@ fn choice(report: &Report, config: &Config) -> Vec<Problem> {
     }
     let what = format!("no wire for ranks {} (CIRCULANT_PROVIDER is {provider})", places.join(", or "));
     let remedy = match provider {
-        "auto" => "the table of providers says why; Debian's libfabric1 has what is needed for TCP",
+        Provider::Auto => "the table of providers says why; Debian's libfabric1 has what is needed for TCP",
         _ => "the tables of wires and providers say why; auto takes the best of all",
     };
     vec![Problem::serious(what, remedy)]
@@ -111,23 +87,23 @@ fn limits(report: &Report) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::provider::{Judgement, Library, Provider};
+    use super::super::provider::{Judgement, Library, Provider as Found};
     use super::*;
 
     fn report() -> Report {
         let chosen = Judgement { score: 100, chosen: true, rejected: None };
         let mut report = Report {
             libfabric: Some(Library::default()),
-            providers: vec![Provider {
+            providers: vec![Found {
                 provider: "verbs;ofi_rxm".to_owned(),
                 domain: "rxe0".to_owned(),
                 several_nodes: Some(chosen.clone()),
                 one_node: Some(chosen),
-                ..Provider::default()
+                ..Found::default()
             }],
             ..Report::default()
         };
-        report.wires = wires::wires("auto", &report.providers, &Ok(()));
+        report.wires = wires::wires(&Provider::Auto, &report.providers, &Ok(()));
         report.limits.cores = 4;
         report.limits.shm_free = Some(1 << 40);
         report
@@ -137,7 +113,6 @@ mod tests {
     fn a_good_machine_has_none() {
         assert_eq!(limits(&report()), []);
         assert_eq!(choice(&report(), &Config::defaults()), []);
-        assert_eq!(settings(&Config::defaults()), []);
     }
 
     #[test]
@@ -154,24 +129,25 @@ mod tests {
         r.providers[0].provider = "tcp".to_owned();
         assert_eq!(limits(&r).len(), 3, "memlock matters to verbs only");
         r.providers[0].several_nodes = None;
-        r.wires = wires::wires("auto", &r.providers, &Ok(()));
+        r.wires = wires::wires(&Provider::Auto, &r.providers, &Ok(()));
         let found = choice(&r, &Config::defaults());
         assert!(found.len() == 1 && found[0].what.contains("several nodes"), "{found:?}");
         let mut config = Config::defaults();
         config.set("provider", "shm").unwrap();
-        r.wires = wires::wires("shm", &r.providers, &Ok(()));
+        r.wires = wires::wires(&Provider::Shm, &r.providers, &Ok(()));
         assert_eq!(choice(&r, &config), []);
     }
 
     #[test]
-    fn wrong_settings_and_strange_variables_are_found() {
+    fn a_wrong_setting_is_a_problem() {
         let mut config = Config::defaults();
-        config.set("deadline", "soon").unwrap();
-        config.set("window", "wide").unwrap();
-        assert_eq!(settings(&config).len(), 2);
-        let names = ["CIRCULANT_PROVDER", "CIRCULANT_PROVIDER", "PATH"].map(str::to_owned);
-        let found = unknown(names.into_iter());
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].remedy, "did you mean CIRCULANT_PROVIDER?");
+        config.set_or_fail("deadline", "soon");
+        config.set_or_fail("windw", "64K");
+        let mut r = report();
+        find(&mut r, &config);
+        let said: Vec<&str> = r.problems.iter().map(|p| p.what.as_str()).collect();
+        for words in ["CIRCULANT_DEADLINE: \"soon\" is not", "did you mean \"window\"?"] {
+            assert!(said.iter().any(|what| what.contains(words)), "{words} is missing in {said:?}");
+        }
     }
 }

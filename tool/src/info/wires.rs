@@ -1,6 +1,7 @@
 //! Which wire ranks would take, by where they are, and why.
 
 use super::provider::{Judgement, Provider};
+use circulant::config::Provider as Asked;
 use circulant::transport::route::Route;
 use circulant::transport::shm;
 use serde::Serialize;
@@ -31,13 +32,13 @@ pub(super) fn shared_memory() -> Result<(), String> {
 }
 
 /// The wire for each place, of libfabric's providers as they were judged, and our own shared memory.
-pub(super) fn wires(provider: &str, providers: &[Provider], shared: &Result<(), String>) -> Vec<Wire> {
+pub(super) fn wires(provider: &Asked, providers: &[Provider], shared: &Result<(), String>) -> Vec<Wire> {
     let best = |place: fn(&Provider) -> Option<&Judgement>| {
         providers.iter().find(|p| Provider::chosen(place(p))).map(|p| p.provider.clone())
     };
     let (on_one, between) = (best(|p| p.one_node.as_ref()), best(|p| p.several_nodes.as_ref()));
     let asked = match provider {
-        "auto" => "auto".to_owned(),
+        Asked::Auto => "auto".to_owned(),
         _ => format!("CIRCULANT_PROVIDER is {provider}"),
     };
     let wire = |(ranks, nodes): (&'static str, &[u32])| {
@@ -75,7 +76,7 @@ mod tests {
             Provider { one_node: Some(chosen.clone()), ..one("fi_shm") },
             Provider { several_nodes: Some(chosen), ..one("tcp") },
         ];
-        let found = wires(provider, &providers, shared);
+        let found = wires(&Asked::from(provider), &providers, shared);
         assert!(found.iter().all(|w| !w.why.is_empty()));
         found.into_iter().map(|w| w.wire).collect::<Vec<_>>().try_into().unwrap()
     }

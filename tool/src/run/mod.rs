@@ -60,9 +60,9 @@ pub(crate) fn main(args: RunArgs) -> ExitCode {
 }
 
 fn options(args: RunArgs) -> Result<Options, Trouble> {
-    let patience = settings::check(&args.settings.0).map_err(|e| (2, e))?;
     let (hosts, starter) = places::hosts(&args)?;
     let apps = apps::apps(&args, &hosts)?;
+    let patience = settings::check(&args.settings.0, &apps).map_err(|e| (2, e))?;
     let ranks = apps.iter().map(|a| a.ranks).sum();
     let (bind, map) = (args.bind(), args.map());
     Ok(Options {

@@ -1,10 +1,12 @@
 //! A flag for each setting of the library.
 
-use circulant::config::{Config, SETTINGS};
-use circulant::transport::fabric::Interfaces;
-use circulant::{Error, ErrorKind, Result};
+use circulant::Result;
+use circulant::config::{Config, FOR_EVER, SETTINGS, check_variable};
+use circulant_launcher::App;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// The flags that were given, one for each line of the settings table, as variables for the ranks.
 #[derive(Debug)]
@@ -43,30 +45,20 @@ impl Args for SettingFlags {
     }
 }
 
-/// The settings that are looked at before any rank is.
-const CHECKED: [&str; 7] = ["deadline", "start-deadline", "rails", "ports", "blocks", "window", "light"];
-
-/// Refuses settings that every rank would refuse; gives how long start-up may take.
-pub(super) fn check(given: &[(String, OsString)]) -> Result<std::time::Duration> {
-    let mut config = Config::defaults();
-    if let Some(text) = std::env::var("CIRCULANT_START_DEADLINE").ok().filter(|t| !t.is_empty()) {
-        config.set("start-deadline", &text)?;
+/// Refuses what every rank would refuse: in the environment, in flags, in variables for `apps`. Gives how long start-up
+/// may take.
+pub(super) fn check(given: &[(String, OsString)], apps: &[App]) -> Result<Duration> {
+    let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    variables.extend(given.iter().map(|(name, value)| (name.into(), value.clone())));
+    let variables = variables.iter().map(|(name, value)| (name, value));
+    let of_apps = apps.iter().flat_map(|app| &app.environment).map(|(name, value)| (name, value));
+    for (name, value) in variables.chain(of_apps).filter(|(_, value)| !value.is_empty()) {
+        check_variable(name, value)?;
     }
-    for (variable, value) in given {
-        let text = value
-            .to_str()
-            .ok_or_else(|| Error::new(ErrorKind::Config, format!("{variable}: its value is not Unicode")))?;
-        if let Some(s) = SETTINGS.iter().find(|s| CHECKED.contains(&s.name) && s.variable == variable) {
-            config.set(s.name, text)?;
-        }
+    let mut config = Config::from_env();
+    let start_deadline = given.iter().find(|(name, _)| name == "CIRCULANT_START_DEADLINE");
+    if let Some(text) = start_deadline.and_then(|(_, value)| value.to_str()) {
+        config.set("start-deadline", text)?;
     }
-    for name in ["deadline", "start-deadline"] {
-        config.seconds(name)?;
-    }
-    config.text("rails").parse::<Interfaces>()?;
-    config.range("ports")?;
-    config.number("blocks")?;
-    config.bytes("window")?;
-    config.bytes("light")?;
-    config.seconds("start-deadline")
+    Ok(config.start_deadline.unwrap_or(FOR_EVER))
 }

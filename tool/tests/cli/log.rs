@@ -1,4 +1,4 @@
-//! What programs say on standard error: misspelt settings, and what CIRCULANT_LOG=info tells. The example `hello`, which
+//! What programs say on standard error: misspelt settings, which end them, and what CIRCULANT_LOG=info tells. The example `hello`, which
 //! installs no subscriber of its own, is the program.
 
 use std::path::PathBuf;
@@ -38,17 +38,71 @@ fn said(ranks: usize, settings: &[(&str, &str)]) -> String {
     said
 }
 
+/// What it said on standard error; it must fail.
+fn refused(ranks: usize, settings: &[(&str, &str)]) -> (Option<i32>, String) {
+    let out = run(ranks, settings);
+    assert!(!out.status.success(), "{settings:?}: {out:?}");
+    (out.status.code(), String::from_utf8(out.stderr).unwrap())
+}
+
 #[test]
-fn a_misspelt_setting_is_told_with_the_nearest() {
+fn a_misspelt_setting_is_an_error_that_names_the_nearest() {
     let typo = ("CIRCULANT_DEADLIEN", "5");
-    let warning = "CIRCULANT_DEADLIEN is set, and no setting has that name; did you mean CIRCULANT_DEADLINE?";
-    let alone = said(1, &[typo]);
-    assert_eq!(alone.matches(warning).count(), 1, "{alone}");
-    // By the launcher, and by rank 0; not by the other ranks.
-    let all = said(3, &[typo]);
-    assert_eq!(all.matches(warning).count(), 2, "{all}");
-    assert!(!said(1, &[typo, ("CIRCULANT_LOG", "error")]).contains("CIRCULANT_DEADLIEN"));
-    assert_eq!(said(3, &[]), "", "nothing is misspelt");
+    let what = "CIRCULANT_DEADLIEN is set, and no setting has that name; did you mean CIRCULANT_DEADLINE?";
+    let (_, alone) = refused(1, &[typo]);
+    assert!(alone.contains("no setting has that name") && alone.contains("CIRCULANT_DEADLINE?"), "{alone}");
+    // By the launcher, before it starts a rank.
+    let (code, all) = refused(3, &[typo]);
+    assert_eq!((code, all.lines().collect::<Vec<_>>()), (Some(2), vec![&*format!("circulant run: {what}")]));
+    let (code, all) = refused(3, &[("CIRCULANT_WAIT", "blokc")]);
+    assert!(code == Some(2) && all.contains("did you mean \"block\"?"), "{all}");
+    said(3, &[("CIRCULANT_DEADLIEN", ""), ("CIRCULANT_WAIT", "block")]);
+}
+
+/// The launcher looks at variables that it sets for ranks, too.
+#[test]
+fn a_misspelt_setting_of_some_ranks_is_refused() {
+    let mut command = Command::new("timeout");
+    let words = ["run", "-n", "1", "true", ":", "-n", "1", "-x", "CIRCULANT_DEADLIEN=5", "true"];
+    let out = command.args(["--kill-after=5", "240", TOOL]).args(words).output().unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.code() == Some(2) && said.contains("did you mean CIRCULANT_DEADLINE?"), "{said}");
+}
+
+/// What one rank alone cannot understand ends the start of all.
+#[test]
+fn a_misspelt_setting_of_one_rank_is_told_to_all() {
+    for (odd, what) in [
+        ("0", "CIRCULANT_DEADLIEN=5"),
+        ("1", "CIRCULANT_DEADLIEN=5"),
+        ("2", "CIRCULANT_WAIT=blokc"),
+        ("0", "CIRCULANT_BLOCKS=0"),
+    ] {
+        let script = format!("test $PMI_RANK = {odd} && export {what}; exec \"$0\"");
+        let mut command = Command::new("timeout");
+        command.args([
+            "--kill-after=5",
+            "240",
+            TOOL,
+            "run",
+            "-n",
+            "4",
+            "--all-errors",
+            "--label",
+            "sh",
+            "-c",
+            &script,
+        ]);
+        let out = command.arg(hello()).output().unwrap();
+        let said = String::from_utf8(out.stderr).unwrap();
+        let (variable, _) = what.split_once('=').unwrap();
+        assert!(out.status.code().is_some_and(|code| code != 0 && code != 124), "{said}");
+        for rank in 0..4 {
+            let of_rank = format!("[{rank}] ");
+            let told = said.lines().any(|line| line.starts_with(&of_rank) && line.contains(variable));
+            assert!(told, "rank {rank} was not told of {what} at rank {odd}: {said}");
+        }
+    }
 }
 
 #[test]

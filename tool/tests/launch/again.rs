@@ -44,8 +44,8 @@ pub(crate) fn play(part: &str) {
 }
 
 fn world(settings: &[(&str, &str)]) -> Result<World> {
-    let builder = World::builder()?.set("deadline", "40")?;
-    settings.iter().try_fold(builder, |b, (name, value)| b.set(name, value))?.init()
+    let builder = World::builder().set("deadline", "40");
+    settings.iter().fold(builder, |b, (name, value)| b.set(name, value)).init()
 }
 
 /// Makes a world, checks what it computes, and ends it.

@@ -74,14 +74,14 @@ fn agent_of_many() {
 }
 
 fn join() -> Box<dyn Launch> {
-    let mut me = detect(&Config::from_env().unwrap()).unwrap();
+    let mut me = detect(&Config::from_env()).unwrap();
     me.fence(LONG).unwrap();
     me
 }
 
 /// A world over libfabric, and what libfabric found in its environment.
 fn presets() {
-    let world = World::builder().unwrap().set("provider", "tcp").unwrap().init().unwrap();
+    let world = World::builder().provider("tcp").init().unwrap();
     let told: Vec<_> = circulant::transport::fabric::presets(world.size())
         .map(|(name, value)| format!("{name}={}", std::env::var(name).is_ok_and(|found| found == value)))
         .collect();
@@ -90,7 +90,7 @@ fn presets() {
 }
 
 fn find() {
-    let config = Config::from_env().unwrap();
+    let config = Config::from_env();
     match detect(&config) {
         Ok(mut me) => {
             println!("{} {} of {}", me.name(), me.rank(), me.size());
@@ -156,7 +156,7 @@ fn late_join() {
     }
     // Rank 1 is gone by now; were it not, the news would only come on another way.
     std::thread::sleep(Duration::from_millis(500));
-    let mut me = detect(&Config::from_env().unwrap()).unwrap();
+    let mut me = detect(&Config::from_env()).unwrap();
     let until = Instant::now() + LONG;
     while Instant::now() < until {
         if let Some(gone) = me.gone() {

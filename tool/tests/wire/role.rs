@@ -95,9 +95,9 @@ impl Launch for Nodes {
 fn nodes() -> Result<()> {
     let said = std::env::var("WIRE_TEST_NODES").unwrap();
     let nodes = (said != "unknown").then(|| said.bytes().map(|b| u32::from(b - b'0')).collect());
-    let launch = launch::detect(&Config::from_env()?)?;
+    let launch = launch::detect(&Config::from_env())?;
     let unseen = std::env::var("WIRE_TEST_UNSEEN").is_ok_and(|r| r == launch.rank().to_string());
-    let world = World::builder()?.launch(Box::new(Nodes(launch, nodes, unseen))).init()?;
+    let world = World::builder().launch(Box::new(Nodes(launch, nodes, unseen))).init()?;
     let comm = world.comm();
     exercise(&comm, 1)?;
     for case in &subset(comm.size(), seed()) {
@@ -296,7 +296,7 @@ fn no_access(memory: &[u8]) {
 
 fn other_wait() -> Result<()> {
     let odd = std::env::var("PMI_RANK").unwrap() == "2";
-    let world = World::builder()?.set("wait", if odd { "bogus" } else { "yield" })?.init()?;
+    let world = World::builder().set("wait", if odd { "bogus" } else { "yield" }).init()?;
     world.finalize()
 }
 
@@ -317,6 +317,6 @@ fn threadless() -> Result<()> {
 
 fn other_settings() -> Result<()> {
     let odd = std::env::var("PMI_RANK").unwrap() == "2";
-    let world = World::builder()?.set("blocks", if odd { "3" } else { "4" })?.init()?;
+    let world = World::builder().set("blocks", if odd { "3" } else { "4" }).init()?;
     world.finalize()
 }

@@ -1,0 +1,134 @@
+//! The table of settings, and the fields that come of it.
+
+use super::format::{self, Refused};
+use super::library::Library;
+use super::values::{Interfaces, Launcher, Logging, Progress, Provider, Wait};
+use crate::select::Probing;
+use std::time::Duration;
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Setting {
+    /// Short name, also of the flag (`--name`).
+    pub name: &'static str,
+    /// Environment variable.
+    pub variable: &'static str,
+    /// Default, as text.
+    pub default: &'static str,
+    /// Whose setting it is.
+    pub scope: Scope,
+    /// What it does, with its unit.
+    pub text: &'static str,
+}
+
+/// Whose a setting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scope {
+    /// Of all ranks: rank 0's value is taken, and another one is an error.
+    Agreed,
+    /// Of each rank.
+    Local,
+    /// Of each rank; it names a library to load, which no safe call can do.
+    Library,
+}
+
+/// Makes of each line a line of [`SETTINGS`], a field of [`Values`], and what reads and writes that field as text.
+macro_rules! settings {
+    ($($field:ident: $type:ty, $format:ident, $name:literal, $variable:literal, $default:literal, $scope:ident,
+        $text:literal;)*) => {
+        /// All settings.
+        pub const SETTINGS: &[Setting] = &[$(Setting {
+            name: $name,
+            variable: $variable,
+            default: $default,
+            scope: Scope::$scope,
+            text: $text,
+        }),*];
+
+        /// The values of all settings.
+        #[derive(Clone, Debug)]
+        #[non_exhaustive]
+        pub struct Values {
+            $(#[doc = $text] pub $field: $type,)*
+        }
+
+        impl Values {
+            /// The defaults.
+            pub(super) fn defaults() -> Self {
+                // A test parses every default.
+                Self { $($field: format::$format.parse($default).unwrap_or_default(),)* }
+            }
+
+            /// Takes what `text` says for the value of the setting called `name`.
+            pub(super) fn read(&mut self, name: &str, text: &str) -> Result<(), Refused> {
+                match name {
+                    $($name => self.$field = format::$format.parse(text)?,)*
+                    _ => {}
+                }
+                Ok(())
+            }
+
+            /// The value of the setting called `name` in its canonical form; of no setting nothing.
+            pub(super) fn text(&self, name: &str) -> String {
+                match name {
+                    $($name => format::$format.text(&self.$field),)*
+                    _ => String::new(),
+                }
+            }
+        }
+    };
+}
+
+// field: type, how it is written, name, variable, default, whose, text
+settings! {
+    provider: Provider, PROVIDER, "provider", "CIRCULANT_PROVIDER", "auto", Agreed,
+        "wire: auto, shm, tcp, rxm, verbs, sockets, udp, fi_shm or a libfabric name; with +shm: shm within nodes";
+    rails: Interfaces, INTERFACES, "rails", "CIRCULANT_RAILS", "1", Local,
+        "network interfaces to spread puts over: how many, auto (all as good as the best), or names: eth0,eth1";
+    ports: Option<(u16, u16)>, PORTS, "ports", "CIRCULANT_PORTS", "auto", Local,
+        "TCP ports to use, for firewalls: 20000-20999 (some for each rank of a node), or auto (the system chooses)";
+    deadline: Option<Duration>, SECONDS, "deadline", "CIRCULANT_DEADLINE", "off", Local,
+        "seconds that one call may take before it fails on every rank; off or 0: as long as it needs, while all ranks live";
+    warn_after: Option<Duration>, SECONDS, "warn-after", "CIRCULANT_WARN_AFTER", "60", Local,
+        "seconds after which a call that waits says on stderr for which ranks, and again each time; off or 0: never";
+    start_deadline: Option<Duration>, SECONDS, "start-deadline", "CIRCULANT_START_DEADLINE", "60", Local,
+        "seconds that start-up may take (launcher, connections, self-test), and the last step of finalize; off or 0: any time";
+    window: Option<u64>, BYTES, "window", "CIRCULANT_WINDOW", "auto", Agreed,
+        "bytes that a rank may have unacknowledged in one operation, a quarter of it in one that folds (K, M, G; Ki, Mi, Gi)";
+    blocks: Option<u32>, BLOCKS, "blocks", "CIRCULANT_BLOCKS", "auto", Agreed,
+        "blocks per message: a number, or auto (chosen from L, o, beta)";
+    algorithm: String, ALGORITHM, "algorithm", "CIRCULANT_ALGORITHM", "auto", Agreed,
+        "algorithm by its registry name for all that have it, or a list: bcast=chain,allreduce=ring; or auto";
+    selection: Option<String>, FILE, "selection", "CIRCULANT_SELECTION", "none", Agreed,
+        "file of rules for choosing algorithms, the same on all ranks: bcast bytes<=64K size<=16 -> binomial";
+    reproducible: bool, SWITCH, "reproducible", "CIRCULANT_REPRODUCIBLE", "no", Agreed,
+        "yes: reductions and scans fold in one order whatever the size, blocks and nodes (slower); no";
+    latency: Option<u64>, NUMBER, "latency", "CIRCULANT_LATENCY", "auto", Agreed,
+        "L in nanoseconds, for choosing the number of blocks";
+    overhead: Option<u64>, NUMBER, "overhead", "CIRCULANT_OVERHEAD", "auto", Agreed,
+        "o in nanoseconds per put";
+    byte_time: Option<u64>, NUMBER, "byte-time", "CIRCULANT_BYTE_TIME", "auto", Agreed,
+        "beta in picoseconds per byte";
+    light: Option<u64>, BYTES, "light", "CIRCULANT_LIGHT", "auto", Agreed,
+        "pieces below this many bytes share a put to a landing slot; 0 never";
+    wait: Option<Wait>, WAIT, "wait", "CIRCULANT_WAIT", "auto", Local,
+        "how to wait: spin, yield, block (asleep in the provider, where it can), or auto (by what is seen)";
+    tuning: Option<String>, FILE, "tuning", "CIRCULANT_TUNING", "none", Agreed,
+        "file of L, o, beta, gamma as circulant tune -o FILE measured them; rank 0 reads it, for all";
+    probe: Probing, PROBE, "probe", "CIRCULANT_PROBE", "auto", Agreed,
+        "measure L, o and beta at start-up: on, off, auto (between nodes and over libfabric, where neither settings nor a tuning file say them)";
+    progress: Progress, PROGRESS, "progress", "CIRCULANT_PROGRESS", "calls", Local,
+        "who moves requests on: calls (while any call is made), or thread (also between calls)";
+    libfabric: Library, LIBRARY, "libfabric", "CIRCULANT_LIBFABRIC", "libfabric.so.1", Library,
+        "path or name of the libfabric library to load";
+    launcher: Launcher, LAUNCHER, "launcher", "CIRCULANT_LAUNCHER", "auto", Local,
+        "where rank and size come from: auto, pmi1, pmix, env, libpmi, single";
+    libpmix: Library, LIBRARY, "libpmix", "CIRCULANT_LIBPMIX", "auto", Library,
+        "path or name of the PMIx library to load; auto: the launcher's own, else libpmix.so.2";
+    libpmi: Library, LIBRARY, "libpmi", "CIRCULANT_LIBPMI", "auto", Library,
+        "path or name of the PMI library of Slurm or PALS to load; auto: libpmi.so.0";
+    log: Logging, LOGGING, "log", "CIRCULANT_LOG", "warn", Local,
+        "messages on standard error: error, warn, info (provider, nodes, addresses, algorithms), debug, trace; with ,all of all ranks";
+}

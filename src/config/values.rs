@@ -1,0 +1,169 @@
+//! The types of settings that are neither numbers, texts nor switches.
+
+use std::fmt::{self, Display, Formatter};
+use tracing::level_filters::LevelFilter;
+
+/// What carries the puts of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Provider {
+    /// Our own shared memory within nodes, the best provider of libfabric between them.
+    #[default]
+    Auto,
+    /// Our own shared memory: all ranks share a node.
+    Shm,
+    /// Our own shared memory within nodes, this provider of libfabric between them: `tcp+shm`.
+    Both(String),
+    /// This provider of libfabric within nodes, too: a name that people type (`tcp`, `rxm`, `fi_shm`, `verbs`, …), or
+    /// libfabric's exact one.
+    Fabric(String),
+}
+
+impl Provider {
+    /// What libfabric is asked for, where it is asked.
+    pub fn fabric(&self) -> &str {
+        match self {
+            Self::Auto => AUTO,
+            Self::Shm => SHM,
+            Self::Both(name) | Self::Fabric(name) => name,
+        }
+    }
+}
+
+const AUTO: &str = "auto";
+const SHM: &str = "shm";
+const WITH_SHM: &str = "+shm";
+
+impl From<&str> for Provider {
+    fn from(name: &str) -> Self {
+        match (name, name.strip_suffix(WITH_SHM)) {
+            (AUTO, _) => Self::Auto,
+            (SHM, _) => Self::Shm,
+            (_, Some(far)) => Self::Both(far.to_owned()),
+            _ => Self::Fabric(name.to_owned()),
+        }
+    }
+}
+
+impl Display for Provider {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.fabric())?;
+        f.write_str(if matches!(self, Self::Both(_)) { WITH_SHM } else { "" })
+    }
+}
+
+/// Which network interfaces to take, all of the same provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Interfaces {
+    /// The best.
+    #[default]
+    Best,
+    /// So many of those that are as good as the best; `None`: all of them.
+    Several(Option<usize>),
+    /// Those of these names (of domains, as libfabric has them, or addresses), also one several times.
+    Named(Vec<String>),
+}
+
+impl Display for Interfaces {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Best => f.write_str("1"),
+            Self::Several(None) => f.write_str(AUTO),
+            Self::Several(Some(n)) => write!(f, "{n}"),
+            Self::Named(names) => f.write_str(&names.join(",")),
+        }
+    }
+}
+
+/// How a rank waits while nothing arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Pauses: best when every rank has a core to itself.
+    Spin,
+    /// Gives the core away: good everywhere.
+    #[default]
+    Yield,
+    /// Sleeps until something comes after a few empty polls, where the provider can: for many ranks on few cores,
+    /// and for what else shares them.
+    Block,
+}
+
+impl Wait {
+    /// The word that the setting takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spin => "spin",
+            Self::Yield => "yield",
+            Self::Block => "block",
+        }
+    }
+}
+
+/// When requests make progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// While a call of the world is made.
+    #[default]
+    Calls,
+    /// Also between calls, by a thread of the library.
+    Thread,
+}
+
+impl Progress {
+    /// The word that the setting takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Thread => "thread",
+        }
+    }
+}
+
+/// Where rank and size come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Launcher {
+    /// The first of those that follow of which the environment speaks.
+    #[default]
+    Auto,
+    /// PMI-1, by `PMI_FD` or `PMI_PORT`.
+    Pmi1,
+    /// PMIx.
+    Pmix,
+    /// Variables of our own.
+    Env,
+    /// The launcher's libpmi.
+    Libpmi,
+    /// None: the size is 1.
+    Single,
+}
+
+impl Launcher {
+    /// The word that the setting takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => AUTO,
+            Self::Pmi1 => "pmi1",
+            Self::Pmix => "pmix",
+            Self::Env => "env",
+            Self::Libpmi => "libpmi",
+            Self::Single => "single",
+        }
+    }
+}
+
+/// Which messages go to standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logging {
+    /// Messages of this level and of more serious ones.
+    pub level: LevelFilter,
+    /// Of all ranks; else only of rank 0.
+    pub all: bool,
+}
+
+impl Default for Logging {
+    fn default() -> Self {
+        Self { level: LevelFilter::WARN, all: false }
+    }
+}
