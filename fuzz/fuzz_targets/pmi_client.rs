@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 fuzz_target!(|data: &[u8]| {
-    let patience = Duration::from_secs(5);
+    let timeout = Duration::from_secs(5);
     let at = data.iter().position(|b| *b == 0xFF);
     let (said, aside) = at.map_or((data, &data[..0]), |at| (&data[..at], &data[at + 1..]));
     // What does not fit into a socket's buffer would wait for a reader.
@@ -28,12 +28,12 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let name = format!("{}:job", side.as_raw_fd());
-    let Ok(mut me) = Pmi1::over_socket(ours, 0, 3, Some(&name), patience) else { return };
+    let Ok(mut me) = Pmi1::over_socket(ours, 0, 3, Some(&name), timeout) else { return };
     if let Some(nodes) = me.nodes() {
         assert_eq!(nodes.len(), 3);
     }
     let _ = me.put("key", b"xyz");
-    let _ = me.fence(patience);
+    let _ = me.fence(timeout);
     let _ = me.get("key");
     while me.gone().is_some() {}
     let _ = me.finalize();

@@ -21,7 +21,7 @@ impl End {
                 (Some(signal), _) => Self::Signal(signal),
                 (None, code) => Self::Code(code.unwrap_or(1)),
             }),
-            // Somebody else reaped it: we shall never know.
+            // Another process reaped it: its status is lost.
             Err(_) => Some(Self::Code(1)),
         }
     }

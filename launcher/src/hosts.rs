@@ -2,8 +2,11 @@
 
 use circulant::error::{Error, ErrorKind, Result};
 
-/// More hosts, or ranks on one, than anybody has: a slip of the finger.
-const MOST: usize = 1 << 16;
+/// The most hosts of a job: more are a slip of the finger.
+const MAX_HOSTS: usize = 1 << 16;
+
+/// The most ranks on a host.
+const MAX_RANKS_PER_HOST: usize = 1 << 16;
 
 /// A host as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +28,10 @@ impl Host {
             return Err(wrong(format!("{name:?} is no name of a host")));
         }
         let number = |text: &str| match text.trim().parse::<usize>() {
-            Ok(n) if (1..=MOST).contains(&n) => Ok(n),
-            _ => Err(wrong(format!("host {name}: {text:?} is no number of ranks (1 to {MOST})"))),
+            Ok(n) if (1..=MAX_RANKS_PER_HOST).contains(&n) => Ok(n),
+            _ => {
+                Err(wrong(format!("host {name}: {text:?} is no number of ranks (1 to {MAX_RANKS_PER_HOST})")))
+            }
         };
         Ok(Self { name: name.to_owned(), slots: slots.map(number).transpose()? })
     }
@@ -107,15 +112,15 @@ fn merge(hosts: impl Iterator<Item = Result<Host>>) -> Result<Vec<Host>> {
                 let known: &mut Host = &mut all[at];
                 // Said twice without a number means two ranks, as in the files of batch systems.
                 let sum = known.slots.unwrap_or(1) + host.slots.unwrap_or(1);
-                known.slots = Some(sum.min(MOST));
+                known.slots = Some(sum.min(MAX_RANKS_PER_HOST));
             }
             None => {
                 index.insert(host.name.clone(), all.len());
                 all.push(host);
             }
         }
-        if all.len() > MOST {
-            return Err(wrong(format!("more than {MOST} hosts")));
+        if all.len() > MAX_HOSTS {
+            return Err(wrong(format!("more than {MAX_HOSTS} hosts")));
         }
     }
     if all.is_empty() {
@@ -129,7 +134,7 @@ fn merge(hosts: impl Iterator<Item = Result<Host>>) -> Result<Vec<Host>> {
 /// places, the hosts are filled again from the first.
 pub fn place(hosts: &[Host], ranks: usize, each: Option<usize>) -> Vec<usize> {
     let count = hosts.len().max(1);
-    let mut places = Vec::with_capacity(ranks.min(MOST));
+    let mut places = Vec::with_capacity(ranks.min(MAX_HOSTS));
     if each.is_none() && hosts.iter().all(|h| h.slots.is_none()) {
         for host in 0..count {
             // The first hosts take one more each where it does not come out even.
@@ -159,7 +164,7 @@ pub fn place_in_turns(hosts: &[Host], ranks: usize, each: Option<usize>) -> Vec<
     (0..most).flat_map(round).collect()
 }
 
-/// How many ranks the hosts take when nobody says how many there shall be.
+/// How many ranks the hosts take where no number of ranks is given.
 pub fn capacity(hosts: &[Host], each: Option<usize>) -> usize {
     hosts.iter().map(|h| each.or(h.slots).unwrap_or(1)).sum()
 }
@@ -230,19 +235,19 @@ fn expand(pattern: &str, names: &mut Vec<String>) -> Option<()> {
                 return None;
             }
             let (from, to): (usize, usize) = (low.parse().ok()?, high.parse().ok()?);
-            if from > to || to - from >= MOST {
+            if from > to || to - from >= MAX_HOSTS {
                 return None;
             }
             endings.extend((from..=to).map(|n| format!("{n:0width$}", width = low.len())));
         }
-        if endings.len().checked_mul(made.len())? > MOST {
+        if endings.len().checked_mul(made.len())? > MAX_HOSTS {
             return None;
         }
         made = made.iter().flat_map(|m| endings.iter().map(move |e| format!("{m}{head}{e}"))).collect();
         rest = after;
     }
     made.iter_mut().for_each(|m| m.push_str(rest));
-    if made.iter().any(|m| Host::new(m, None).is_err()) || names.len() + made.len() > MOST {
+    if made.iter().any(|m| Host::new(m, None).is_err()) || names.len() + made.len() > MAX_HOSTS {
         return None;
     }
     names.append(&mut made);
@@ -261,10 +266,11 @@ pub fn slurm_counts(text: &str) -> Result<Vec<usize>> {
             Some((number, times)) => (number, times.strip_suffix(')').ok_or_else(bad)?),
             None => (part, "1"),
         };
-        let parse =
-            |t: &str| t.trim().parse::<usize>().ok().filter(|n| (1..=MOST).contains(n)).ok_or_else(bad);
+        let parse = |t: &str| {
+            t.trim().parse::<usize>().ok().filter(|n| (1..=MAX_RANKS_PER_HOST).contains(n)).ok_or_else(bad)
+        };
         let (number, times) = (parse(number)?, parse(times)?);
-        if counts.len() + times > MOST {
+        if counts.len() + times > MAX_HOSTS {
             return Err(bad());
         }
         counts.extend(std::iter::repeat_n(number, times));

@@ -46,7 +46,7 @@ impl Reader {
 
     /// Reads the next.
     pub(super) fn go_on(&self) {
-        // After the end there is nobody to tell.
+        // After the end there is no reader to tell.
         let _ = self.go.send(());
     }
 }
@@ -100,7 +100,7 @@ impl Feeder {
         Ok(Self { pieces, taken })
     }
 
-    /// Whether somebody will take it.
+    /// Whether a rank will take it.
     pub(super) fn feed(&self, piece: Vec<u8>) -> bool {
         self.pieces.send(piece).is_ok()
     }

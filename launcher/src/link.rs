@@ -1,7 +1,7 @@
 //! A connection between launcher and agent: the two ends of what the starter (ssh) passes on. Never waits.
 
 use super::message::Frames;
-use super::poll::{Poll, Want};
+use super::poll::{Interest, Poll};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ impl Link {
     pub(super) fn new(input: OwnedFd, output: OwnedFd, poll: &Poll, token: u64) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&input, true)?;
         rustix::io::ioctl_fionbio(&output, true)?;
-        poll.add(&input, token, Want::Read)?;
+        poll.add(&input, token, Interest::Read)?;
         Ok(Self {
             input: input.into(),
             output: Some(output.into()),
@@ -71,7 +71,7 @@ impl Link {
         }
         let writing = !self.waiting.is_empty();
         if writing && !self.writing {
-            self.writing = poll.add(&*output, self.token + 1, Want::Write).is_ok();
+            self.writing = poll.add(&*output, self.token + 1, Interest::Write).is_ok();
         } else if self.writing && !writing {
             let _ = poll.remove(&*output);
             self.writing = false;

@@ -48,7 +48,7 @@ pub enum Down {
     Input(Vec<u8>),
     /// So many bytes of a stream of a host were written.
     Credit(usize, Sink, usize),
-    /// Nobody reads this stream any more.
+    /// This stream is not read any more.
     Shut(Sink),
 }
 
@@ -173,7 +173,7 @@ pub enum Greeting {
     Right,
     /// An agent's, but not of this job.
     Wrong,
-    /// What shells print when somebody logs in.
+    /// What shells print at a login.
     Noise,
 }
 

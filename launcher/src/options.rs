@@ -28,12 +28,12 @@ pub struct Options {
     /// How long the others may go on when a rank failed.
     pub grace: Duration,
     /// How long an agent may take to come up.
-    pub patience: Duration,
+    pub start_timeout: Duration,
     /// What ranks are bound to.
     pub bind: Bind,
     /// Where the next rank goes.
     pub map: Map,
-    /// Who reads standard input.
+    /// Which ranks read standard input.
     pub input: Input,
     /// How many agents a launcher or agent starts itself.
     pub fanout: usize,
@@ -55,7 +55,7 @@ impl Starter {
     pub(super) fn command(&self) -> Vec<OsString> {
         let words = |text: &str| text.split(' ').map(OsString::from).collect();
         match self {
-            // No questions: nobody could answer them for many hosts. A host that is dead is noticed in a minute.
+            // No questions: no user could answer them for many hosts. A host that is dead is noticed in a minute.
             Self::Ssh => words(
                 "ssh -x -T -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o ServerAliveCountMax=3",
             ),

@@ -4,7 +4,7 @@
 //! wrote, so that no more than [`WINDOW`] per agent is ever on its way.
 
 use super::message::Sink;
-use super::poll::{Poll, Want};
+use super::poll::{Interest, Poll};
 use super::report::{Fold, Reports};
 use circulant::launch::side::Report;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +28,7 @@ pub(super) type Piece = (usize, Vec<u8>);
 
 /// A thread that copies.
 #[derive(Debug)]
-pub(super) struct Pump {
+pub(super) struct Forwarder {
     shared: Arc<Shared>,
     /// A byte makes the thread look at what is shared.
     bell: UnixStream,
@@ -54,7 +54,7 @@ struct State {
     owed: usize,
     /// Take what is in the pipes now, then close them.
     close: bool,
-    /// Nobody reads us.
+    /// No process reads what we write.
     broken: bool,
     /// The thread has ended.
     done: bool,
@@ -67,7 +67,7 @@ impl Shared {
     }
 }
 
-/// How a pump is to copy.
+/// How output is forwarded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     /// Lines begin with the rank.
@@ -88,7 +88,7 @@ pub(super) struct Pipe {
     pub(super) fd: OwnedFd,
 }
 
-impl Pump {
+impl Forwarder {
     /// Starts copying from `pipes`. After the end of each `open[at]` is counted down and a byte is sent to
     /// `wake`, as it is whenever there is something for the main thread. The errors that ranks were told, by `reports`,
     /// are left out.
@@ -104,11 +104,11 @@ impl Pump {
         bell.set_nonblocking(true)?;
         rung.set_nonblocking(true)?;
         let poll = Poll::new()?;
-        poll.add(&rung, BELL, Want::Read)?;
+        poll.add(&rung, BELL, Interest::Read)?;
         let mut sources = BTreeMap::new();
         for pipe in pipes {
             rustix::io::ioctl_fionbio(&pipe.fd, true)?;
-            poll.add(&pipe.fd, pipe.at as u64, Want::Read)?;
+            poll.add(&pipe.fd, pipe.at as u64, Interest::Read)?;
             let (held, fold) = (Vec::new(), Fold::default());
             sources.insert(pipe.at, Source { rank: pipe.rank, pipe: pipe.fd.into(), held, fold });
         }
@@ -128,7 +128,7 @@ impl Pump {
         state.done && state.leaving.is_empty()
     }
 
-    /// Copies what is in the pipes now, then closes them even if somebody holds them open.
+    /// Copies what is in the pipes now, then closes them even if another process holds them open.
     pub(super) fn close_pipes(&self) {
         self.shared.lock().close = true;
         self.ring();
@@ -140,7 +140,7 @@ impl Pump {
         self.ring();
     }
 
-    /// A piece from an agent. False when nobody takes it.
+    /// A piece from an agent. False when it is not taken any more.
     pub(super) fn arrive(&self, piece: Piece) -> bool {
         let mut state = self.shared.lock();
         if state.done || state.broken {
@@ -209,7 +209,7 @@ struct Copier {
 impl Copier {
     fn run(mut self) {
         if self.work().is_err() {
-            // Nobody reads us. Closing the pipes tells the ranks when they next print.
+            // No process reads what we write. Closing the pipes tells the ranks when they next print.
             self.shared.lock().broken = true;
         }
         for at in self.sources.keys().copied().collect::<Vec<_>>() {
@@ -296,7 +296,7 @@ impl Copier {
     }
 }
 
-/// Where a pump's pieces go.
+/// Where a forwarder's pieces go.
 enum Way {
     Own(Sink),
     Up(Arc<Shared>, UnixStream),
@@ -401,7 +401,7 @@ fn write_all(sink: Sink, mut bytes: &[u8]) -> io::Result<()> {
         match rustix::io::write(fd, bytes) {
             Ok(len) => bytes = &bytes[len..],
             Err(rustix::io::Errno::INTR) => {}
-            // Somebody made it non-blocking: wait until it takes more.
+            // Another process made it non-blocking: wait until it takes more.
             Err(rustix::io::Errno::AGAIN) => {
                 let fd = fd.as_fd();
                 let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::OUT)];

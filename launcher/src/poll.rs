@@ -7,12 +7,12 @@ use std::time::Duration;
 
 /// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum Interest {
     Read,
     Write,
 }
 
-impl Want {
+impl Interest {
     fn flags(self) -> epoll::EventFlags {
         match self {
             Self::Read => epoll::EventFlags::IN,
@@ -30,12 +30,12 @@ impl Poll {
         Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
-    pub(super) fn add(&self, fd: impl AsFd, token: u64, want: Want) -> io::Result<()> {
-        Ok(epoll::add(&self.0, fd, epoll::EventData::new_u64(token), want.flags())?)
+    pub(super) fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.0, fd, epoll::EventData::new_u64(token), interest.flags())?)
     }
 
-    pub(super) fn change(&self, fd: impl AsFd, token: u64, want: Want) -> io::Result<()> {
-        Ok(epoll::modify(&self.0, fd, epoll::EventData::new_u64(token), want.flags())?)
+    pub(super) fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.0, fd, epoll::EventData::new_u64(token), interest.flags())?)
     }
 
     pub(super) fn remove(&self, fd: impl AsFd) -> io::Result<()> {

@@ -48,7 +48,7 @@ fn number<T: PartialEq>(all: &[T], item: &T) -> usize {
     all.iter().position(|i| i == item).unwrap_or(0)
 }
 
-/// Who reads the launcher's standard input.
+/// Which ranks read the launcher's standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Input {
     /// Rank 0.
@@ -56,7 +56,7 @@ pub enum Input {
     First,
     /// Every rank gets all of it.
     All,
-    /// Nobody.
+    /// None.
     None,
 }
 
@@ -89,9 +89,9 @@ pub struct Site {
 /// What an agent must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Version of who sends this; it must be the agent's own.
+    /// The sender's version; it must be the agent's own.
     pub version: String,
-    /// Known to nobody but the job's launcher and agents.
+    /// Known to the job's launcher and agents alone.
     pub secret: Vec<u8>,
     /// The name of the key-value space.
     pub name: String,
@@ -112,12 +112,12 @@ pub struct Setup {
     /// How many agents each starts itself.
     pub fanout: usize,
     /// How long, in milliseconds, an agent may take to come up.
-    pub patience: usize,
+    pub start_timeout: usize,
     /// What ranks are bound to.
     pub bind: Bind,
     /// In which order of objects.
     pub map: Map,
-    /// Who reads standard input.
+    /// Which ranks read standard input.
     pub input: Input,
     /// Whether output is passed on by whole lines.
     pub lines: bool,
@@ -147,7 +147,7 @@ impl Setup {
             .list(&self.starter, |f, s| f.os(s))
             .os(&self.agent)
             .number(self.fanout)
-            .number(self.patience)
+            .number(self.start_timeout)
             .number(number(&Bind::ALL, &self.bind))
             .number(number(&Map::ALL, &self.map))
             .number(match self.input {
@@ -182,7 +182,7 @@ impl Setup {
             starter: r.list(Read::os)?,
             agent: r.os()?,
             fanout: r.number()?,
-            patience: r.number()?,
+            start_timeout: r.number()?,
             bind: Bind::ALL.get(r.number()?).copied()?,
             map: Map::ALL.get(r.number()?).copied()?,
             input: [Input::First, Input::All, Input::None].get(r.number()?).copied()?,
@@ -192,7 +192,7 @@ impl Setup {
         setup.is_sound().then_some(setup)
     }
 
-    /// Whether what it says fits together, so that nobody need check it again.
+    /// Whether what it says fits together, so that it need not be checked again.
     fn is_sound(&self) -> bool {
         let known = self.apps.iter().try_fold(0usize, |sum, app| sum.checked_add(app.ranks));
         let fits = |s: &Site| s.ranks.iter().all(|&r| r < self.size);
@@ -200,8 +200,8 @@ impl Setup {
     }
 
     /// How long an agent may take to come up; never so long that a clock overflows.
-    pub(super) fn patience(&self) -> Duration {
-        Duration::from_millis((self.patience as u64).min(1 << 40))
+    pub(super) fn start_timeout(&self) -> Duration {
+        Duration::from_millis((self.start_timeout as u64).min(1 << 40))
     }
 
     /// The program of a rank, by its index.
@@ -216,7 +216,7 @@ impl Setup {
 }
 
 /// Shares `sites` out among at most `fanout` agents: each part's first is the agent that the sharer starts, the
-/// others are its affair.
+/// others it starts itself.
 pub fn branches<T: Clone>(sites: &[T], fanout: usize) -> Vec<Vec<T>> {
     let parts = sites.len().min(fanout.max(1));
     (0..parts).map(|i| sites[sites.len() * i / parts..sites.len() * (i + 1) / parts].to_vec()).collect()
@@ -257,7 +257,7 @@ impl Setup {
             starter: vec![text("ssh")],
             agent: text("circulant"),
             fanout: 32,
-            patience: 1000,
+            start_timeout: 1000,
             bind: Bind::Socket,
             map: Map::Numa,
             input: Input::All,

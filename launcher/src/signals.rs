@@ -1,6 +1,6 @@
 //! Signals to the launcher, as bytes in sockets.
 
-use super::poll::{Poll, Want};
+use super::poll::{Interest, Poll};
 use rustix::process::Signal;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -31,7 +31,7 @@ impl Signals {
             let (ours, theirs) = UnixStream::pair()?;
             ours.set_nonblocking(true)?;
             signals.handlers.push(signal_hook::low_level::pipe::register(signal.as_raw(), theirs)?);
-            poll.add(&ours, token, Want::Read)?;
+            poll.add(&ours, token, Interest::Read)?;
             signals.streams.push(Some(ours));
         }
         Ok(signals)

@@ -40,7 +40,7 @@ pub(super) struct Started {
     pub(super) side: UnixStream,
     pub(super) output: OwnedFd,
     pub(super) error: OwnedFd,
-    /// Where it is we who feed it.
+    /// Where we feed it.
     pub(super) stdin: Option<ChildStdin>,
 }
 
@@ -258,7 +258,7 @@ impl Watchdog {
 
     fn tell(&mut self, line: &str) {
         if let Some(pipe) = &mut self.pipe {
-            // If somebody killed the watchdog, the job goes on without.
+            // If the watchdog was killed, the job goes on without.
             let _ = pipe.write_all(format!("{line}\n").as_bytes());
         }
     }

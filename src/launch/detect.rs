@@ -1,7 +1,7 @@
 //! Which launcher started us. Never N silent jobs of size 1: a launcher that speaks of more ranks than one
 //! and cannot be reached is an error.
 
-use super::environment::{self, Place};
+use super::environment::{self, Assignment};
 use super::libpmi::{LibPmi, PALS, SLURM};
 use super::pmi1::Pmi1;
 use super::pmix::Pmix;
@@ -78,8 +78,8 @@ fn from_environment(name: &str) -> Option<String> {
 const UNTOLD: usize = 256;
 
 fn expected(variable: Variables<'_>) -> Option<usize> {
-    let place = variable(environment::VARIABLES[1]).and_then(|size| size.trim().parse().ok());
-    let told = place.or_else(|| sizes(variable).next().and_then(|(_, size)| usize::try_from(size).ok()));
+    let size = variable(environment::VARIABLES[1]).and_then(|size| size.trim().parse().ok());
+    let told = size.or_else(|| sizes(variable).next().and_then(|(_, size)| usize::try_from(size).ok()));
     match told {
         Some(size) => Some(size).filter(|&size| size > 1),
         None => PRESENCE.iter().any(|sign| variable(sign.0).is_some()).then_some(UNTOLD),
@@ -89,13 +89,13 @@ fn expected(variable: Variables<'_>) -> Option<usize> {
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The PMIx client, where the environment names a server.
-fn pmix(variable: Variables<'_>, library: &Library, patience: Duration) -> Result<Found> {
+fn pmix(variable: Variables<'_>, library: &Library, timeout: Duration) -> Result<Found> {
     if variable("PMIX_NAMESPACE").is_none() || variable("PMIX_RANK").is_none() || server(variable).is_none() {
         return Ok(None);
     }
-    match session::first(Launcher::Pmix, || Pmix::join(library, patience)) {
+    match session::first(Launcher::Pmix, || Pmix::join(library, timeout)) {
         Ok(pmix) => Ok(Some(pmix)),
-        // Who is known to be alone can do without the library.
+        // A process that is known to be alone can do without the library.
         Err(e) if e.kind() == ErrorKind::Library && several(variable).is_none() => Ok(None),
         Err(e) => Err(e),
     }
@@ -107,18 +107,18 @@ fn server(variable: Variables<'_>) -> Option<String> {
     versions.iter().find_map(|v| variable(&format!("PMIX_SERVER_URI{v}")))
 }
 
-/// The place that our own variables tell.
-fn env(variable: Variables<'_>, patience: Duration) -> Result<Found> {
-    let Some(place) = Place::of(variable)? else { return Ok(None) };
-    if place.size == 1 {
+/// What our own variables say.
+fn env(variable: Variables<'_>, timeout: Duration) -> Result<Found> {
+    let Some(assignment) = Assignment::of(variable)? else { return Ok(None) };
+    if assignment.size == 1 {
         return Ok(Some(Box::new(Single::new())));
     }
-    session::first(Launcher::Env, || environment::join(&place, patience)).map(Some)
+    session::first(Launcher::Env, || environment::join(&assignment, timeout)).map(Some)
 }
 
 /// The launcher's own libpmi: PALS, and Slurm without a plugin. Not where something else has spoken of PMI: then the
 /// variables looked at here may be those of an outer job. `forced`: whatever the variables say.
-fn libpmi(variable: Variables<'_>, library: &Library, patience: Duration, forced: bool) -> Result<Found> {
+fn libpmi(variable: Variables<'_>, library: &Library, timeout: Duration, forced: bool) -> Result<Found> {
     let pals = variable("PALS_RANKID").is_some();
     let slurm = variable("SLURM_PROCID").is_some() && variable("SLURM_SRUN_COMM_PORT").is_some();
     let expected = ["PALS_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"].into_iter().find_map(|name| {
@@ -131,11 +131,11 @@ fn libpmi(variable: Variables<'_>, library: &Library, patience: Duration, forced
         return Ok(None);
     }
     let vendor = if pals { PALS } else { SLURM };
-    session::first(Launcher::Libpmi, || LibPmi::join(vendor, library, expected, patience)).map(Some)
+    session::first(Launcher::Libpmi, || LibPmi::join(vendor, library, expected, timeout)).map(Some)
 }
 
 /// The PMI-1 client, where the environment leads to one.
-fn pmi1(variable: Variables<'_>, patience: Duration) -> Result<Found> {
+fn pmi1(variable: Variables<'_>, timeout: Duration) -> Result<Found> {
     if let Some(Ok(stream)) = pmi_fd(variable) {
         let number = |name: &str| {
             let text = variable(name);
@@ -146,14 +146,14 @@ fn pmi1(variable: Variables<'_>, patience: Duration) -> Result<Found> {
         };
         let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
         let side = variable(side::VARIABLE);
-        let join = || Pmi1::over_socket(stream, rank, size, side.as_deref(), patience);
+        let join = || Pmi1::over_socket(stream, rank, size, side.as_deref(), timeout);
         return session::first(Launcher::Pmi1, join).map(Some);
     }
     let (Some(address), Some(id)) = (variable("PMI_PORT"), variable("PMI_ID")) else { return Ok(None) };
     if !id.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Error::new(ErrorKind::Launch, format!("PMI_ID is no identifier: {id:?}")));
     }
-    session::first(Launcher::Pmi1, || Pmi1::over_port(&address, &id, patience)).map(Some)
+    session::first(Launcher::Pmi1, || Pmi1::over_port(&address, &id, timeout)).map(Some)
 }
 
 /// The socket that `PMI_FD` names, or why there is none.
@@ -171,7 +171,7 @@ struct Sign {
     size: &'static str,
     /// Counts only together with this one ("" = always): it is set in the ranks only.
     with: &'static str,
-    /// Who sets it.
+    /// The launcher that sets it.
     launcher: &'static str,
     /// What to do.
     help: &'static str,
@@ -224,7 +224,7 @@ fn several(variable: Variables<'_>) -> Option<Error> {
     let (what, launcher, help) = if let Some((s, size)) = found {
         (format!("{}={size}", s.size), s.launcher, s.help)
     } else {
-        // A size of 1 that somebody tells settles it.
+        // A launcher that tells a size of 1 settles it.
         let sign = PRESENCE.iter().find(|s| !known && variable(s.0).is_some())?;
         (sign.0.to_owned(), sign.1, sign.2)
     };

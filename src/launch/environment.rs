@@ -1,4 +1,4 @@
-//! No launcher at all: each process is told its place by variables, as in a loop over ssh, in containers or in
+//! No launcher at all: each process is told its rank by variables, as in a loop over ssh, in containers or in
 //! Kubernetes. Rank 0 keeps the addresses of all (root.rs), at `CIRCULANT_ROOT`.
 //!
 //! | variable | |
@@ -6,7 +6,7 @@
 //! | `CIRCULANT_RANK` | our rank, from 0 |
 //! | `CIRCULANT_SIZE` | the number of ranks |
 //! | `CIRCULANT_ROOT` | `host:port` (`[address]:port`) where rank 0 listens and all others find it |
-//! | `CIRCULANT_JOB` | any word, the same at all ranks; keeps strangers and other jobs out |
+//! | `CIRCULANT_JOB` | any word, the same at all ranks; keeps other jobs and other processes out |
 //! | `CIRCULANT_JOB_FILE` | a file in which that word stands, which only its owner may read; or a pipe: `/dev/fd/3` |
 //!
 //! Only where the root is on the loopback interface may there be no word.
@@ -24,9 +24,9 @@ pub use crate::config::LAUNCH_VARIABLES as VARIABLES;
 
 const NAME: &str = "env (CIRCULANT_ROOT)";
 
-/// What the variables say.
+/// What the variables say of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Assignment {
     pub(super) rank: usize,
     pub(super) size: usize,
     root: String,
@@ -39,8 +39,8 @@ const SIZE_MAX: usize = 1 << 16;
 /// The longest word of a job; a line of PMI-1 has room for it.
 const WORD_MAX: usize = 256;
 
-impl Place {
-    /// Our place; `None` when no variable tells it.
+impl Assignment {
+    /// Our rank and job; `None` when no variable tells them.
     ///
     /// # Errors
     /// When the variables are incomplete, or make no sense.
@@ -135,35 +135,37 @@ fn secret(path: &str) -> std::result::Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
-/// Joins, at rank 0 by opening the place where the others meet; within `patience`.
+/// Joins, at rank 0 by listening where the other ranks connect; within `timeout`.
 ///
 /// # Errors
 /// When the root's address cannot be opened or reached, or rank 0 knows another size, job or holder of our rank.
-pub(super) fn join(place: &Place, patience: Duration) -> Result<Pmi1> {
-    place.guarded()?;
-    let id = introduction(place.rank, place.size, &place.job);
-    if place.rank == 0 {
-        return Pmi1::to_rank_0(NAME, Box::new(open(place)?), &id, patience);
+pub(super) fn join(assignment: &Assignment, timeout: Duration) -> Result<Pmi1> {
+    assignment.guarded()?;
+    let id = introduction(assignment.rank, assignment.size, &assignment.job);
+    if assignment.rank == 0 {
+        return Pmi1::to_rank_0(NAME, Box::new(open(assignment)?), &id, timeout);
     }
-    let end = Instant::now() + patience;
+    let end = Instant::now() + timeout;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         // Rank 0 may start later, and its name may not be known before.
-        let why =
-            match connect_to(&place.root, left.min(Duration::from_secs(5)).max(Duration::from_millis(1))) {
-                Ok(stream) => match Pmi1::to_rank_0(NAME, Box::new(stream), &id, patience) {
-                    // Closed without a word: rank 0 has ended, or more connections came than it keeps open without an introduction.
-                    Err(e) if e.kind() == ErrorKind::PeerLost => e.message().to_owned(),
-                    done => return done,
-                },
-                Err(e) => e.to_string(),
-            };
+        let why = match connect_to(
+            &assignment.root,
+            left.min(Duration::from_secs(5)).max(Duration::from_millis(1)),
+        ) {
+            Ok(stream) => match Pmi1::to_rank_0(NAME, Box::new(stream), &id, timeout) {
+                // Closed without a word: rank 0 has ended, or more connections came than it keeps open without an introduction.
+                Err(e) if e.kind() == ErrorKind::PeerLost => e.message().to_owned(),
+                done => return done,
+            },
+            Err(e) => e.to_string(),
+        };
         if left.is_zero() {
-            let root = &place.root;
-            let within = patience.as_secs_f64();
+            let root = &assignment.root;
+            let within = timeout.as_secs_f64();
             let what = format!("rank 0 did not answer at CIRCULANT_ROOT={root} within {within} s: {why}");
             return Err(Error::new(ErrorKind::Launch, what)
-                .at_rank(place.rank)
+                .at_rank(assignment.rank)
                 .with_peer(0)
                 .help("is rank 0 started, and does a firewall let this port through?"));
         }
@@ -172,19 +174,19 @@ pub(super) fn join(place: &Place, patience: Duration) -> Result<Pmi1> {
 }
 
 /// Starts the thread that keeps the addresses; rank 0's own way to it.
-fn open(place: &Place) -> Result<UnixStream> {
+fn open(assignment: &Assignment) -> Result<UnixStream> {
     let trouble = |e: std::io::Error| {
-        let what = format!("rank 0 cannot listen at CIRCULANT_ROOT={}: {e}", place.root);
+        let what = format!("rank 0 cannot listen at CIRCULANT_ROOT={}: {e}", assignment.root);
         Error::new(ErrorKind::Launch, what)
             .at_rank(0)
             .help("take a free port of the machine where rank 0 runs")
     };
-    let listener = listen(&place.root).map_err(trouble)?;
-    if place.job.is_empty() && !listener.local_addr()?.ip().is_loopback() {
-        return Err(place.unguarded());
+    let listener = listen(&assignment.root).map_err(trouble)?;
+    if assignment.job.is_empty() && !listener.local_addr()?.ip().is_loopback() {
+        return Err(assignment.unguarded());
     }
     let (ours, theirs) = UnixStream::pair()?;
-    let root = Root::new(listener, theirs, place.size, &place.job)?;
+    let root = Root::new(listener, theirs, assignment.size, &assignment.job)?;
     std::thread::Builder::new().name("root".to_owned()).spawn(move || root.serve())?;
     Ok(ours)
 }
@@ -219,12 +221,12 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    fn place(rank: &str, size: &str, root: &str, job: &str) -> Result<Option<Place>> {
-        place_by([rank, size, root, job, ""])
+    fn assignment(rank: &str, size: &str, root: &str, job: &str) -> Result<Option<Assignment>> {
+        assignment_by([rank, size, root, job, ""])
     }
 
-    fn place_by(values: [&str; 5]) -> Result<Option<Place>> {
-        Place::of(&|name| {
+    fn assignment_by(values: [&str; 5]) -> Result<Option<Assignment>> {
+        Assignment::of(&|name| {
             let at = VARIABLES.iter().position(|v| *v == name)?;
             (!values[at].is_empty()).then(|| values[at].to_owned())
         })
@@ -238,11 +240,11 @@ mod tests {
 
     #[test]
     fn variables_are_all_or_none() {
-        assert_eq!(place("", "", "", "").unwrap(), None);
-        assert_eq!(place("", "", "", "job").unwrap(), None);
-        assert!(place("3", "4", "host:7000", "a-word").unwrap().is_some());
-        assert!(place("3", "4", "[::1]:7000", "").unwrap().is_some());
-        assert!(place("0", "1", "", "").unwrap().is_some());
+        assert_eq!(assignment("", "", "", "").unwrap(), None);
+        assert_eq!(assignment("", "", "", "job").unwrap(), None);
+        assert!(assignment("3", "4", "host:7000", "a-word").unwrap().is_some());
+        assert!(assignment("3", "4", "[::1]:7000", "").unwrap().is_some());
+        assert!(assignment("0", "1", "", "").unwrap().is_some());
         for (bad, word) in [
             (["3", "", "h:1", ""], "CIRCULANT_SIZE is not set"),
             (["", "4", "h:1", ""], "CIRCULANT_RANK is not set"),
@@ -256,7 +258,7 @@ mod tests {
             (["0", "2", ":7000", ""], "is not host:port"),
             (["0", "2", "h:1", "two words"], "one word"),
         ] {
-            let e = place(bad[0], bad[1], bad[2], bad[3]).unwrap_err().to_string();
+            let e = assignment(bad[0], bad[1], bad[2], bad[3]).unwrap_err().to_string();
             assert!(e.contains(word), "{bad:?}: {e}");
         }
     }
@@ -266,7 +268,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("word");
         let name = path.to_str().unwrap();
-        let by = |job: &str, file: &str| place_by(["1", "2", "h:7", job, file]).map(|p| p.unwrap().job);
+        let by = |job: &str, file: &str| assignment_by(["1", "2", "h:7", job, file]).map(|p| p.unwrap().job);
         let with = |text: &str, mode: u32| {
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -307,8 +309,8 @@ mod tests {
         let ranks: Vec<_> = (0..size)
             .map(|rank| {
                 let (part, root, job) = (part.clone(), root.clone(), job.to_owned());
-                let place = Place { rank, size, root, job };
-                std::thread::spawn(move || part(rank, join(&place, LONG).unwrap()))
+                let assignment = Assignment { rank, size, root, job };
+                std::thread::spawn(move || part(rank, join(&assignment, LONG).unwrap()))
             })
             .collect();
         ranks.into_iter().map(|r| r.join().unwrap()).collect()
@@ -365,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_told() {
+    fn a_rank_that_is_gone_is_reported() {
         let told = together(4, "", |rank, mut me| {
             me.fence(LONG).unwrap();
             match rank {
@@ -396,17 +398,17 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_liars_are_refused() {
+    fn connections_of_other_jobs_are_refused() {
         let root = free();
-        let at = |rank, size, job: &str| Place { rank, size, root: root.clone(), job: job.to_owned() };
+        let at = |rank, size, job: &str| Assignment { rank, size, root: root.clone(), job: job.to_owned() };
         let zero = at(0, 3, "mine");
         let mut me = join(&zero, LONG).unwrap();
-        for (place, words) in [
+        for (assignment, words) in [
             (at(1, 4, "mine"), "CIRCULANT_SIZE is 3 there and 4 here"),
             (at(1, 3, "other"), "another job"),
             (at(1, 3, ""), "another job"),
         ] {
-            let e = join(&place, LONG).unwrap_err().to_string();
+            let e = join(&assignment, LONG).unwrap_err().to_string();
             assert!(e.contains(words), "{e}");
         }
         let mut stranger = TcpStream::connect(&root).unwrap();
@@ -427,7 +429,7 @@ mod tests {
     #[test]
     fn silent_connections_do_not_keep_a_rank_out() {
         let root = free();
-        let at = |rank| Place { rank, size: 2, root: root.clone(), job: "mine".to_owned() };
+        let at = |rank| Assignment { rank, size: 2, root: root.clone(), job: "mine".to_owned() };
         let zero = join(&at(0), LONG).unwrap();
         let address: SocketAddr = root.parse().unwrap();
         // Beyond those that are let in and those that the system queues, none can connect.
@@ -441,16 +443,16 @@ mod tests {
     #[test]
     fn without_a_word_only_this_machine_may_be_asked() {
         for (rank, root) in [(0, "0.0.0.0:0"), (1, "192.0.2.1:7000")] {
-            let place = Place { rank, size: 2, root: root.to_owned(), job: String::new() };
-            let e = join(&place, Duration::from_millis(100)).map(|_| ()).unwrap_err().to_string();
+            let assignment = Assignment { rank, size: 2, root: root.to_owned(), job: String::new() };
+            let e = join(&assignment, Duration::from_millis(100)).map(|_| ()).unwrap_err().to_string();
             assert!(e.contains("CIRCULANT_JOB is not set"), "rank {rank} at {root}: {e}");
         }
     }
 
     #[test]
     fn without_rank_0_there_is_an_error() {
-        let place = Place { rank: 1, size: 2, root: free(), job: String::new() };
-        let e = join(&place, Duration::from_millis(100)).unwrap_err();
+        let assignment = Assignment { rank: 1, size: 2, root: free(), job: String::new() };
+        let e = join(&assignment, Duration::from_millis(100)).unwrap_err();
         assert!(e.to_string().contains("did not answer at CIRCULANT_ROOT="), "{e}");
         assert_eq!(e.peer(), Some(0));
     }

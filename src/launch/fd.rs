@@ -5,7 +5,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 /// A descriptor of our own for the socket with the number `fd`, which a launcher left open for us. The
-/// original stays open (whoever owns it may close it) but is no longer inherited by programs we start.
+/// original stays open (its owner may close it) but is no longer inherited by programs we start.
 ///
 /// # Errors
 /// When `fd` is not open, or not a socket.

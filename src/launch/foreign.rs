@@ -22,7 +22,7 @@ impl Library {
         for name in names {
             let Ok(file) = CString::new(name.as_str()) else { continue };
             // SAFETY: `file` is a C string. Loading runs the library's constructors; that it is what its name says, and
-            // nothing that does harm, is for the administrator of this machine, or for who names it in a setting.
+            // nothing that does harm, is for the administrator of this machine, or for the user who names it in a setting.
             let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | scope) };
             if !handle.is_null() {
                 return Ok(Self { handle, name: name.clone() });
@@ -142,7 +142,7 @@ type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Proc, usize) -> c_i
 type Version = unsafe extern "C" fn() -> *const c_char;
 type Words = unsafe extern "C" fn(c_int) -> *const c_char;
 
-/// libpmix, and who we are in its eyes.
+/// libpmix, and our name in its namespace.
 pub(super) struct PmixLibrary {
     me: Proc,
     finalize: Finalize,

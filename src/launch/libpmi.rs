@@ -1,5 +1,5 @@
 //! PMI by the launcher's own libpmi: Slurm without a plugin (`srun --mpi=none`), where the library talks to srun by
-//! itself, and HPE's PALS, whose wire is nobody's business. Values go in pieces, as on the wire.
+//! itself, and HPE's PALS, whose wire is not documented. Values go in pieces, as on the wire.
 
 use super::foreign::PmiLibrary;
 use super::session::Client;
@@ -53,7 +53,7 @@ impl LibPmi {
         vendor: Vendor,
         library: &Library,
         expected: Option<(usize, &str)>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self> {
         let names: Vec<String> = match library.name() {
             "auto" => vendor.files.iter().map(|f| (*f).to_owned()).collect(),
@@ -65,9 +65,9 @@ impl LibPmi {
                 format!("{} started several ranks{said}, but its libpmi is no help: {why}", vendor.launcher);
             Error::new(ErrorKind::Launch, what).help(vendor.help)
         };
-        let late = || format!("PMI_Init did not return within {} s", patience.as_secs_f64());
+        let late = || format!("PMI_Init did not return within {} s", timeout.as_secs_f64());
         let worker =
-            Worker::start(vendor.name, move || PmiLibrary::join(&names), patience, late).map_err(refused)?;
+            Worker::start(vendor.name, move || PmiLibrary::join(&names), timeout, late).map_err(refused)?;
         let mut pmi = Self { worker, size: 0 };
         let (file, (rank, size)) = pmi.worker.call("version", |p| (p.name().to_owned(), p.place()))?;
         let place = (usize::try_from(rank).ok(), usize::try_from(size).ok());

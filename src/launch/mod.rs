@@ -1,4 +1,4 @@
-//! Who am I, how many are we, where do we live: one small trait and its implementations.
+//! Rank, size and nodes of a job, and keys and values of its ranks: one small trait and its implementations.
 
 pub mod environment;
 pub mod libpmi;
@@ -47,7 +47,7 @@ pub trait Launch: Send + std::fmt::Debug {
     /// # Errors
     /// After `deadline`, or when the launcher is gone.
     fn fence(&mut self, deadline: Duration) -> Result<()>;
-    /// Reads what a rank put under `key` before the last fence. Never ask for a key nobody put.
+    /// Reads what a rank put under `key` before the last fence. Never ask for a key that no rank put.
     ///
     /// # Errors
     /// When the key is not there or the launcher is gone.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// How long a read sleeps before it looks at the side channel.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// More ranks than this, nobody has: the launcher is broken.
+/// More ranks than any machine has: the launcher is broken.
 const SIZE_MAX: usize = 1 << 24;
 
 /// What both kinds of connection can do.
@@ -55,14 +55,14 @@ pub struct Pmi1 {
     kvsname: String,
     nodes: Option<Vec<u32>>,
     /// How long the launcher may take to answer.
-    patience: Duration,
+    timeout: Duration,
     /// Why the connection can no longer be used.
     broken: Option<String>,
 }
 
 impl Pmi1 {
     /// Joins over the socket of `PMI_FD`, as `rank` of `size`. `side` is the value of the side channel's
-    /// variable; each answer must come within `patience`.
+    /// variable; each answer must come within `timeout`.
     ///
     /// # Errors
     /// When the launcher does not answer as it should.
@@ -71,22 +71,22 @@ impl Pmi1 {
         rank: usize,
         size: usize,
         side: Option<&str>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self> {
-        let mut pmi = Self::new("pmi1 (PMI_FD)", Box::new(stream), patience);
+        let mut pmi = Self::new("pmi1 (PMI_FD)", Box::new(stream), timeout);
         (pmi.rank, pmi.size) = (rank, size);
         pmi.join(side)?;
         Ok(pmi)
     }
 
-    /// Joins by connecting to `address` (`PMI_PORT`) and saying who we are (`PMI_ID`); the launcher then
+    /// Joins by connecting to `address` (`PMI_PORT`) and naming our rank (`PMI_ID`); the launcher then
     /// tells rank and size.
     ///
     /// # Errors
     /// When the address cannot be reached, or the launcher does not answer as it should.
-    pub fn over_port(address: &str, id: &str, patience: Duration) -> Result<Self> {
-        let stream = connect(address, patience)?;
-        Self::new("pmi1 (PMI_PORT)", Box::new(stream), patience).introduce(id)
+    pub fn over_port(address: &str, id: &str, timeout: Duration) -> Result<Self> {
+        let stream = connect(address, timeout)?;
+        Self::new("pmi1 (PMI_PORT)", Box::new(stream), timeout).introduce(id)
     }
 
     /// Joins over a connection to rank 0, which takes the launcher's part.
@@ -94,16 +94,16 @@ impl Pmi1 {
         name: &'static str,
         stream: Box<dyn Stream>,
         id: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self> {
-        let mut pmi = Self::new(name, stream, patience);
+        let mut pmi = Self::new(name, stream, timeout);
         pmi.told = Some(VecDeque::new());
         pmi.introduce(id)
     }
 
     fn introduce(self, id: &str) -> Result<Self> {
         let mut pmi = self;
-        let deadline = Instant::now() + pmi.patience;
+        let deadline = Instant::now() + pmi.timeout;
         pmi.send(&format!("cmd=initack pmiid={id}\n"), deadline)?;
         pmi.receive("initack", deadline, "initack")?;
         let number = |pmi: &mut Self, name: &str| {
@@ -119,7 +119,7 @@ impl Pmi1 {
         Ok(pmi)
     }
 
-    fn new(name: &'static str, stream: Box<dyn Stream>, patience: Duration) -> Self {
+    fn new(name: &'static str, stream: Box<dyn Stream>, timeout: Duration) -> Self {
         Self {
             name,
             stream,
@@ -130,7 +130,7 @@ impl Pmi1 {
             size: 0,
             kvsname: String::new(),
             nodes: None,
-            patience,
+            timeout,
             broken: None,
         }
     }
@@ -173,7 +173,7 @@ impl Pmi1 {
 
     /// Sends a request and waits for the line that answers it.
     fn ask(&mut self, request: &str, answer: &str) -> Result<Vec<u8>> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         self.send(request, deadline)?;
         self.receive(answer, deadline, request.trim_end())
     }
@@ -276,7 +276,7 @@ impl Pmi1 {
     fn overhear(&mut self) -> Option<Gone> {
         let told = self.told.as_ref()?;
         if told.is_empty() && self.broken.is_none() {
-            // What comes, or came right behind the last answer, cannot be but such lines: nobody asked.
+            // What comes, or came right behind the last answer, cannot be but such lines: nothing was asked.
             let read = if self.has_input() { self.read(Duration::from_millis(1), false).err() } else { None };
             while let Ok(Some(raw)) = self.lines.pop() {
                 if let Some(line) = Line::parse(&raw).filter(|l| l.command() == b"gone") {
@@ -428,16 +428,16 @@ impl Client for Pmi1 {
     }
 }
 
-fn connect(address: &str, patience: Duration) -> Result<TcpStream> {
-    connect_to(address, patience)
+fn connect(address: &str, timeout: Duration) -> Result<TcpStream> {
+    connect_to(address, timeout)
         .map_err(|e| Error::new(ErrorKind::Launch, format!("PMI_PORT={address} cannot be reached: {e}")))
 }
 
 /// A connection to `host:port`, by whichever of its addresses answers.
-pub(super) fn connect_to(address: &str, patience: Duration) -> std::io::Result<TcpStream> {
+pub(super) fn connect_to(address: &str, timeout: Duration) -> std::io::Result<TcpStream> {
     let mut last = std::io::Error::from(Io::AddrNotAvailable);
     for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, patience) {
+        match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
@@ -469,11 +469,11 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair()?;
         theirs.write_all(said)?;
         theirs.shutdown(std::net::Shutdown::Write)?;
-        let patience = Duration::from_secs(5);
-        let mut me = Pmi1::over_socket(ours, 0, 2, None, patience)?;
+        let timeout = Duration::from_secs(5);
+        let mut me = Pmi1::over_socket(ours, 0, 2, None, timeout)?;
         assert_eq!(me.nodes(), Some(vec![0, 1]));
         me.put("key", b"xyz")?;
-        me.fence(patience)?;
+        me.fence(timeout)?;
         assert_eq!(me.get("key")?, b"xyz");
         me.finalize()
     }

@@ -1,7 +1,7 @@
 //! PMIx, by loading its library: `srun --mpi=pmix`, `mpirun` of Open MPI, PRRTE's `prterun`.
 //!
-//! Used: init, put, commit, fence that collects (so that a get asks nobody far away), get, abort, finalize. Values go
-//! whole. A key that nobody put is never asked for: some servers would let us wait for ever.
+//! Used: init, put, commit, fence that collects (so that a get asks no other node), get, abort, finalize. Values go
+//! whole. A key that no rank put is never asked for: some servers would let us wait for ever.
 
 use super::foreign::{Found, NoPmix, PmixLibrary};
 use super::session::Client;
@@ -20,21 +20,20 @@ pub struct Pmix {
     together: bool,
 }
 
-/// More ranks than this, nobody has: the launcher is broken.
+/// More ranks than any machine has: the launcher is broken.
 const SIZE_MAX: usize = 1 << 24;
 
 impl Pmix {
     /// Joins the job that the environment tells, with the library `library` (a name or path; `auto`: the launcher's
-    /// own, if it says where that is, else libpmix.so.2). Each answer must come within `patience`.
+    /// own, if it says where that is, else libpmix.so.2). Each answer must come within `timeout`.
     ///
     /// # Errors
     /// When the library is missing, or does not reach its launcher.
-    pub fn join(library: &Library, patience: Duration) -> Result<Self> {
+    pub fn join(library: &Library, timeout: Duration) -> Result<Self> {
         let names = names(library.name(), std::env::var("PMIX_PREFIX").ok().as_deref());
-        let late =
-            || NoPmix::Refused(format!("PMIx_Init did not return within {} s", patience.as_secs_f64()));
+        let late = || NoPmix::Refused(format!("PMIx_Init did not return within {} s", timeout.as_secs_f64()));
         let worker =
-            Worker::start("pmix", move || PmixLibrary::join(&names), patience, late).map_err(refused)?;
+            Worker::start("pmix", move || PmixLibrary::join(&names), timeout, late).map_err(refused)?;
         let mut pmix = Self { worker, size: 0, together: false };
         let (file, version, rank) =
             pmix.worker.call("version", |p| (p.name().to_owned(), p.version(), p.rank()))?;
@@ -53,7 +52,7 @@ impl Pmix {
             let what = format!("the launcher says we are rank {rank} of {size}");
             return Err(pmix.worker.error(ErrorKind::Launch, &what));
         }
-        // The job's peers on this node. Who is where on other nodes we find out ourselves: launchers err there.
+        // The job's peers on this node. The nodes of the other ranks we find out ourselves: launchers err there.
         if let Ok(Found::Text(peers)) = pmix.ask("pmix.lpeers")? {
             pmix.together = covers(&peers, pmix.size);
         }

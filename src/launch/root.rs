@@ -29,7 +29,7 @@ const BACKLOG: i32 = 4096;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes of keys and values that one rank may put.
-const MOST: usize = 64 << 20;
+const MAX_PUT_BYTES: usize = 64 << 20;
 
 /// What a connection needs to be.
 trait Link: Read + Write + AsFd + Send {}
@@ -299,7 +299,7 @@ impl Root {
             return "cmd=put_result rc=-1 msg=duplicate_key".into();
         }
         let put = self.peers[i].put + key.len() + value.len();
-        if put > MOST {
+        if put > MAX_PUT_BYTES {
             return "cmd=put_result rc=-1 msg=too_much".into();
         }
         self.peers[i].put = put;
@@ -311,7 +311,7 @@ impl Root {
         let mut words = id.splitn(3, '/');
         let mut number = || words.next().and_then(|w| w.parse::<usize>().ok());
         let (rank, size) = (number(), number());
-        // The word first: who does not know it learns nothing.
+        // The word first: a process that does not know it learns nothing.
         if words.next() != Some(self.job.as_str()) {
             return self.refuse(i, "it keeps the addresses of another job (CIRCULANT_JOB)");
         }

@@ -48,7 +48,7 @@ impl Launch for Single {
     }
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
-        let missing = || Error::new(ErrorKind::Launch, format!("nobody put the key {key}"));
+        let missing = || Error::new(ErrorKind::Launch, format!("no rank put the key {key}"));
         self.values.get(key).cloned().ok_or_else(missing)
     }
 

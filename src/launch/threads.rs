@@ -122,7 +122,7 @@ impl Launch for Member {
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
         let value = self.state().values.get(key).cloned();
-        value.ok_or_else(|| self.error(ErrorKind::Launch, format!("nobody put the key {key}")))
+        value.ok_or_else(|| self.error(ErrorKind::Launch, format!("no rank put the key {key}")))
     }
 
     fn nodes(&self) -> Option<Vec<u32>> {

@@ -13,7 +13,7 @@ pub(super) struct Worker<L> {
     pub(super) name: String,
     /// Our rank, once it is known.
     pub(super) rank: usize,
-    patience: Duration,
+    timeout: Duration,
     /// Why no further call can be made.
     broken: Option<String>,
 }
@@ -25,14 +25,14 @@ impl<L> std::fmt::Debug for Worker<L> {
 }
 
 impl<L: 'static> Worker<L> {
-    /// Opens the library in a thread of its own, within `patience`, which [`Worker::call`] has, too.
+    /// Opens the library in a thread of its own, within `timeout`, which [`Worker::call`] has, too.
     ///
     /// # Errors
     /// What `open` says, or that it takes too long.
     pub(super) fn start<E: Send + 'static>(
         name: &str,
         open: impl FnOnce() -> Result<L, E> + Send + 'static,
-        patience: Duration,
+        timeout: Duration,
         late: impl FnOnce() -> E,
     ) -> Result<Self, E> {
         let (requests, todo) = channel::<Request<L>>();
@@ -42,21 +42,21 @@ impl<L: 'static> Worker<L> {
                 Ok(library) => library,
                 Err(e) => return drop(told.send(Err(e))),
             };
-            // Who waited too long has left.
+            // The caller has left after its timeout.
             if told.send(Ok(())).is_ok() {
                 todo.into_iter().for_each(|request| request(&mut library));
             }
         };
         // One that cannot be started drops `told`, as if it were late.
         let _ = std::thread::Builder::new().name("launcher".to_owned()).spawn(work);
-        match opened.recv_timeout(patience) {
-            Ok(Ok(())) => Ok(Self { requests, name: name.to_owned(), rank: 0, patience, broken: None }),
+        match opened.recv_timeout(timeout) {
+            Ok(Ok(())) => Ok(Self { requests, name: name.to_owned(), rank: 0, timeout, broken: None }),
             Ok(Err(e)) => Err(e),
             Err(_) => Err(late()),
         }
     }
 
-    /// [`Worker::within`] the patience that it was started with.
+    /// [`Worker::within`] the timeout that it was started with.
     ///
     /// # Errors
     /// As there.
@@ -65,7 +65,7 @@ impl<L: 'static> Worker<L> {
         what: &str,
         call: impl FnOnce(&mut L) -> T + Send + 'static,
     ) -> Result<T> {
-        self.within(self.patience, what, call)
+        self.within(self.timeout, what, call)
     }
 
     /// Makes a call. After one that was too late none can be made, as it may still be under way.

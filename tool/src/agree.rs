@@ -1,4 +1,4 @@
-//! When one rank fails, all fail, and say who. Local trouble (files, memory) is agreed upon after each phase
+//! When one rank fails, all fail, and name it. Local trouble (files, memory) is agreed upon after each phase
 //! by two allgathers of the library's own; trouble of the wire is the library's to spread.
 
 use crate::outcome::Failure;

@@ -131,8 +131,8 @@ fn usage(e: clap::Error) -> Failure {
 
 const LOG: &str = "CIRCULANT_LOG";
 
-/// Messages as CIRCULANT_LOG asks for them, of a level and more serious ones. Which ranks tell what the library does is the
-/// library's affair.
+/// Messages as CIRCULANT_LOG asks for them, of a level and more serious ones. Which ranks' messages are wanted the
+/// library decides.
 fn logging() -> Result<(), Failure> {
     // Other settings that cannot be read are told of by those that need them.
     let text = std::env::var_os(LOG).unwrap_or_default();

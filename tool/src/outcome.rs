@@ -1,4 +1,4 @@
-//! How the tool ends: one line per error, an exit code, and no panic when nobody reads the output.
+//! How the tool ends: one line per error, an exit code, and no panic when the output is not read.
 
 use circulant::{Error, ErrorKind, World};
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ impl Failure {
 
     /// Trouble with something that has a name, mostly a path.
     pub(crate) fn about(what: impl std::fmt::Display, e: &io::Error) -> Self {
-        // "No such file or directory (os error 2)" says the number to nobody.
+        // "No such file or directory (os error 2)" has a number that is of no use.
         let text = e.to_string();
         let text = text.split(" (os error").next().unwrap_or_default();
         Self::new(1, format!("{what}: {text}"))
@@ -95,7 +95,7 @@ impl Out {
         self.text(&format!("{line}\n"));
     }
 
-    /// Nobody reads any more: no use in going on.
+    /// The output is not read any more: no use in going on.
     pub(crate) fn closed(&self) -> bool {
         self.ended.is_some()
     }

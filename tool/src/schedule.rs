@@ -1,6 +1,6 @@
 //! `circulant schedule`: the schedules as the paper prints them, or for programs to read.
 //!
-//! Everything is computed row by row while it is written, so p is bounded by patience, not by memory.
+//! Everything is computed row by row while it is written, so p is bounded by time, not by memory.
 
 use std::io::{self, BufWriter, Write};
 
@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 /// Up to this many ranks a table has a column per rank, as in the paper; beyond, a line per rank.
 const MAX_COLUMNS: u32 = 40;
 
-/// Print who sends which block to whom in which round.
+/// Print the schedule: which block each rank sends to which in each round.
 ///
 /// Entry k of a rank's row is the block it receives or sends in
 /// round k of a phase of q = ⌈log2 P⌉ rounds: 0 and up are blocks that the root first sends in this phase,
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &ScheduleArgs) -> Result<()> {
         (Format::Table, None) => long_table(&mut out, &c),
     };
     match written.and_then(|()| out.flush()) {
-        // Whoever reads has enough (`| head`).
+        // The reader has enough (`| head`).
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }

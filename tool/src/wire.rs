@@ -8,7 +8,7 @@ use circulant::select::{self, Tuning};
 use clap::Args;
 
 /// Longest time that an argument may name: a thousand seconds.
-const MOST_NS: f64 = 1e12;
+const MAX_TIME_NS: f64 = 1e12;
 
 /// Where nothing says anything: a fabric at 100 Gbit/s, as the table has it under this name.
 const FABRIC: &str = "verbs";
@@ -93,7 +93,7 @@ impl WireArgs {
 }
 
 /// `1.5us`, `200ns`, `1ms`; a bare number is nanoseconds. In whole nanoseconds.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and MOST_NS
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and MAX_TIME_NS
 fn time_argument(text: &str) -> Result<u64, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
@@ -108,7 +108,7 @@ fn time_argument(text: &str) -> Result<u64, String> {
     if ns.is_nan() {
         return Err("it must be a time such as 1500, 1.5us, 300ns or 1ms (a bare number is ns)".to_owned());
     }
-    if ns > MOST_NS { Err("that is more than 1000 s".to_owned()) } else { Ok(ns.round() as u64) }
+    if ns > MAX_TIME_NS { Err("that is more than 1000 s".to_owned()) } else { Ok(ns.round() as u64) }
 }
 
 /// Nanoseconds per byte, in picoseconds.

@@ -51,12 +51,12 @@ pub(super) struct Branch {
 impl Branch {
     /// An agent on the first of `sites`, to be started by the command of `setup`.
     pub(super) fn start(setup: &Setup, sites: Vec<Site>, job: &Poll, token: u64) -> Self {
-        let patience = setup.patience();
+        let start_timeout = setup.start_timeout();
         let mut branch = Self {
             link: None,
             child: None,
             ended: None,
-            stage: Stage::Starting(Instant::now() + patience),
+            stage: Stage::Starting(Instant::now() + start_timeout),
             greeted: false,
             trouble: None,
             fenced: false,
@@ -124,7 +124,7 @@ impl Branch {
         }
     }
 
-    /// Nobody waits for it any more. It ends by itself when its connection does.
+    /// It is not waited for any more. It ends by itself when its connection does.
     pub(super) fn abandon(&mut self, poll: &Poll) {
         if let Some(mut link) = self.link.take() {
             link.close(poll);

@@ -29,7 +29,7 @@ pub(super) struct Control {
     pub(super) hosts: Vec<(usize, String)>,
     /// Whether hosts are worth a word.
     pub(super) many: bool,
-    /// Whether agents know that nobody reads this stream.
+    /// Whether agents know that this stream is not read.
     pub(super) shut: [bool; 2],
     pub(super) stage: Stage,
     pub(super) deadline: Option<Instant>,
@@ -85,7 +85,7 @@ impl Control {
         stage.into_iter().chain(self.deadline).chain(self.parting).min()
     }
 
-    pub(super) fn who(&self, rank: usize, pid: u32) -> String {
+    pub(super) fn name_of(&self, rank: usize, pid: u32) -> String {
         match self.hosts.get(rank).filter(|_| self.many) {
             Some((_, host)) => format!("rank {rank} (pid {pid} on {host})"),
             None => format!("rank {rank} (pid {pid})"),
@@ -98,7 +98,7 @@ impl Control {
 
     pub(super) fn accuse_leaver(&mut self) {
         if let Some((rank, pid)) = self.leaver.take() {
-            say(&format!("{} left with code 0 before it was done (no finalize)", self.who(rank, pid)));
+            say(&format!("{} left with code 0 before it was done (no finalize)", self.name_of(rank, pid)));
         }
     }
 

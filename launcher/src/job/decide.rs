@@ -1,4 +1,4 @@
-//! What the launcher decides: when the job has failed, who is told, and when patience ends.
+//! What the launcher decides: when the job has failed, which ranks are told, and when time is up.
 
 use super::control::{Control, Stage};
 use super::state::{Head, Job, KILL_TIME};
@@ -6,7 +6,7 @@ use super::summary;
 use crate::end::{End, code_of, ranks_text, signal_name};
 use crate::message::{Down, Ended, Up};
 use crate::options::EXIT_TIMEOUT;
-use crate::output::{Pump, say};
+use crate::output::{Forwarder, say};
 use circulant::launch::side::Report;
 use circulant::launch::wire::quote;
 use rustix::process::Signal;
@@ -42,7 +42,7 @@ impl Job {
                     let colon = if message.is_empty() { "" } else { ": " };
                     say(&format!(
                         "{} aborted the job with code {code}{colon}{message}",
-                        control.who(rank, pid)
+                        control.name_of(rank, pid)
                     ));
                     control.exit = Some(code_of(code));
                 }
@@ -60,7 +60,7 @@ impl Job {
                     let why = quote(why.as_bytes());
                     say(&format!(
                         "{} does not speak PMI-1: {}",
-                        control.who(rank, pid),
+                        control.name_of(rank, pid),
                         why.trim_matches('"')
                     ));
                     control.exit = Some(1);
@@ -69,9 +69,9 @@ impl Job {
             }
             Up::Output(rank, sink, bytes) => {
                 if control.host_of(rank) != usize::MAX
-                    && let Some(pump) = self.pumps.get(sink.index())
+                    && let Some(forwarder) = self.forwarders.get(sink.index())
                 {
-                    pump.arrive((rank, bytes));
+                    forwarder.arrive((rank, bytes));
                 }
             }
             Up::Lost(host, up, why) => self.host_lost(host, up, &why),
@@ -104,10 +104,10 @@ impl Job {
         if !end.is_success() && control.exit.is_none() {
             control.accuse_leaver();
             let was = if matches!(end, End::Signal(_)) { "was " } else { "" };
-            let who = control.who(ended.rank, ended.pid);
+            let name = control.name_of(ended.rank, ended.pid);
             let told_by = control.reports.iter().find(|r| r.0 == ended.rank).and_then(|r| r.1.told_by);
             let told = told_by.map_or(String::new(), |rank| format!(", told of an error by rank {rank}"));
-            control.failed(end.code(), &format!("{who} {was}{}{told}", end.words()));
+            control.failed(end.code(), &format!("{name} {was}{}{told}", end.words()));
         } else if end.is_success() && ended.inside && others && control.leaver.is_none() {
             control.leaver = Some((ended.rank, ended.pid));
             control.begin_grace();
@@ -174,7 +174,7 @@ impl Job {
         if kill {
             self.kill(Instant::now());
         }
-        // Only the output is left, and nobody takes it.
+        // Only the output is left, and it is not read.
         self.give_up |= over;
     }
 
@@ -212,7 +212,7 @@ impl Job {
     pub(super) fn watch_the_clock(&mut self, now: Instant) {
         let ended = self.is_ended();
         let left = self.branches.iter().any(|b| !b.is_gone());
-        let behind = self.pumps.iter().any(Pump::is_behind);
+        let behind = self.forwarders.iter().any(Forwarder::is_behind);
         let Head::Root(control) = &mut self.head else { return };
         // An agent may take its time only while its output is not taken.
         match control.parting {

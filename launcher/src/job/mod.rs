@@ -19,8 +19,8 @@ use crate::input;
 use crate::link::Link;
 use crate::message::{Down, Sink, Up};
 use crate::options::Options;
-use crate::output::{Manner, Pipe, Pump, say};
-use crate::poll::{Poll, Want};
+use crate::output::{Forwarder, Manner, Pipe, say};
+use crate::poll::{Interest, Poll};
 use crate::report::Reports;
 use crate::setup::{Bind, Input, Setup, Site};
 use crate::spawn::{self, Start};
@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(job.exit_code())
 }
 
-/// An agent's part of a job, of which `up` leads to whoever started it.
+/// An agent's part of a job, of which `up` leads to its parent, which started it.
 pub(super) fn agent(mut setup: Setup, up: Link, poll: Poll) -> Result<()> {
     let others = setup.sites.split_off(1);
     let host = setup.sites[0].index;
@@ -83,7 +83,7 @@ impl Job {
                 Err(e) => return Err(self.abandon(rank, &e)),
             };
             self.watchdog.guard(started.pid, rank);
-            let added = self.poll.add(&started.pmi, FIRST_RANK + at as u64, Want::Read);
+            let added = self.poll.add(&started.pmi, FIRST_RANK + at as u64, Interest::Read);
             outputs.push(Pipe { at, rank, fd: started.output });
             errors.push(Pipe { at, rank, fd: started.error });
             stdins.extend(started.stdin);
@@ -95,7 +95,7 @@ impl Job {
             }
         }
         self.reports = Arc::new(Reports::new(self.ranks.iter().map(|r| Arc::clone(&r.side))));
-        self.pump(outputs, errors, stdins).map_err(|e| self.abandon(self.setup.size - 1, &e))
+        self.forward_output(outputs, errors, stdins).map_err(|e| self.abandon(self.setup.size - 1, &e))
     }
 
     /// The processors of each rank here; nothing where they are not bound.
@@ -112,7 +112,7 @@ impl Job {
         bind::processors(&cores, self.setup.map, bind, ranks)
     }
 
-    fn pump(
+    fn forward_output(
         &mut self,
         outputs: Vec<Pipe>,
         errors: Vec<Pipe>,
@@ -125,7 +125,14 @@ impl Job {
             let open = Arc::clone(&self.open);
             let fold = self.setup.fold && sink == Sink::Error;
             let reports = fold.then(|| Arc::clone(&self.reports));
-            self.pumps.push(Pump::start(pipes, sink, manner, open, reports, self.wake.1.try_clone()?)?);
+            self.forwarders.push(Forwarder::start(
+                pipes,
+                sink,
+                manner,
+                open,
+                reports,
+                self.wake.1.try_clone()?,
+            )?);
         }
         if !stdins.is_empty() {
             self.feeder = Some(input::Feeder::start(stdins, self.wake.1.try_clone()?)?);
@@ -192,8 +199,8 @@ impl Job {
         if still {
             return false;
         }
-        self.pumps.iter().for_each(Pump::no_more);
-        if !self.pumps.iter().all(Pump::is_done) {
+        self.forwarders.iter().for_each(Forwarder::no_more);
+        if !self.forwarders.iter().all(Forwarder::is_done) {
             return false;
         }
         match &mut self.head {
@@ -247,14 +254,14 @@ impl Job {
             Down::Fence(pairs) => self.release(pairs),
             Down::Input(piece) => self.feed(piece),
             Down::Credit(host, sink, len) if host == self.setup.sites[0].index => {
-                if let Some(pump) = self.pumps.get(sink.index()) {
-                    pump.credit(len);
+                if let Some(forwarder) = self.forwarders.get(sink.index()) {
+                    forwarder.credit(len);
                 }
             }
             Down::Credit(..) => {}
             Down::Shut(sink) => {
-                if let Some(pump) = self.pumps.get(sink.index()).filter(|_| !self.is_root()) {
-                    pump.close_pipes();
+                if let Some(forwarder) = self.forwarders.get(sink.index()).filter(|_| !self.is_root()) {
+                    forwarder.close_pipes();
                 }
             }
         }
@@ -268,7 +275,7 @@ impl Job {
         match (signal, &self.head) {
             (Signal::CHILD, _) => self.children_changed = true,
             (_, Head::Root(_)) => self.user_signal(signal, count),
-            // An agent does what the launcher says; whoever wants to end it wants to end its ranks.
+            // An agent does what the launcher says; a signal to it is one to its ranks.
             (Signal::TERM | Signal::HUP, Head::Agent(_)) => self.give_up = true,
             _ => {}
         }
@@ -280,7 +287,7 @@ impl Job {
             return self.account_for_output();
         }
         for sink in [Sink::Output, Sink::Error] {
-            let leaving = self.pumps.get(sink.index()).map(Pump::take_leaving).unwrap_or_default();
+            let leaving = self.forwarders.get(sink.index()).map(Forwarder::take_leaving).unwrap_or_default();
             for (rank, bytes) in leaving {
                 self.event(Up::Output(rank, sink, bytes));
             }
@@ -301,8 +308,8 @@ impl Job {
             && !self.closed
             && now >= reaped + LINGER
         {
-            // Somebody outside the process groups holds the pipes.
-            self.pumps.iter().for_each(Pump::close_pipes);
+            // A process outside the process groups holds the pipes.
+            self.forwarders.iter().for_each(Forwarder::close_pipes);
             self.closed = true;
         }
         self.look_at_branches(now);

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// A longer mapping than this is not told: MPI libraries take values up to 1023 characters.
 const MAPPING_MAX: usize = 1000;
 
-/// Who runs where: what all must know, with our own site, and the other sites.
+/// Where each rank runs: what all must know, with our own site, and the other sites.
 pub(super) fn plan(options: &Options) -> Result<(Setup, Vec<Site>)> {
     let size = options.apps.iter().map(|a| a.ranks).sum();
     let ourselves = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -53,7 +53,7 @@ pub(super) fn plan(options: &Options) -> Result<(Setup, Vec<Site>)> {
         starter: Vec::new(),
         agent: OsString::new(),
         fanout: options.fanout.max(1),
-        patience: usize::try_from(options.patience.as_millis()).unwrap_or(usize::MAX),
+        start_timeout: usize::try_from(options.start_timeout.as_millis()).unwrap_or(usize::MAX),
         bind: options.bind,
         map: options.map,
         input: options.input,

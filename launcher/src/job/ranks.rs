@@ -5,7 +5,7 @@ use super::state::{FIRST_END, FIRST_RANK, Head, Job, LINGER};
 use crate::end::End;
 use crate::message::{Down, Ended, Pair, Up};
 use crate::pmi::Outcome;
-use crate::poll::Want;
+use crate::poll::Interest;
 use circulant::launch::side;
 use rustix::process::{PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io::{ErrorKind as Io, Read, Write};
@@ -17,7 +17,7 @@ const READS: usize = 16;
 
 impl Job {
     /// The number in the job of the `at`-th rank here, and its process.
-    fn who(&self, at: usize) -> (usize, u32) {
+    fn rank_and_pid(&self, at: usize) -> (usize, u32) {
         (self.setup.sites[0].ranks[at], self.ranks[at].pid.as_raw_nonzero().get().unsigned_abs())
     }
 
@@ -28,7 +28,7 @@ impl Job {
         }
     }
 
-    /// Over the side channel, to all that joined; who joins later hears it then. (Of many programs that join nothing,
+    /// Over the side channel, to all that joined; a rank that joins later gets it then. (Of many programs that join nothing,
     /// each end would mean a word to all others.) A rank that does not read it loses the news, not we our time.
     pub(super) fn tell_ranks(&mut self, gone: usize, how: &str) {
         let line = side::line(gone, how);
@@ -45,7 +45,7 @@ impl Job {
         let rank = &mut self.ranks[at];
         rank.process = pidfd_open(rank.pid, PidfdFlags::empty()).ok();
         if let Some(process) = &rank.process
-            && self.poll.add(process, FIRST_END + at as u64, Want::Read).is_err()
+            && self.poll.add(process, FIRST_END + at as u64, Interest::Read).is_err()
         {
             rank.process = None;
         }
@@ -75,7 +75,7 @@ impl Job {
             self.ending.push(at);
         }
         for (at, end) in ends {
-            let (rank, pid) = self.who(at);
+            let (rank, pid) = self.rank_and_pid(at);
             if let Some(report) = self.reports.of(at) {
                 self.event(Up::Report(rank, report.line()));
             }
@@ -123,7 +123,7 @@ impl Job {
                 Ok(None) => {}
                 Err(_) => return self.broke(at, "a line without end"),
             }
-            // Not for ever: others want to be heard, too. No whole line may be left behind here.
+            // Not for ever: other ranks are waited for, too. No whole line may be left behind here.
             reads += 1;
             more &= reads <= READS;
             let Some(stream) = self.ranks[at].pmi.as_mut().filter(|_| more) else { return };
@@ -154,7 +154,7 @@ impl Job {
                 self.advance_fence();
             }
             Outcome::Abort { code, message } => {
-                let (rank, pid) = self.who(at);
+                let (rank, pid) = self.rank_and_pid(at);
                 self.event(Up::Abort(rank, pid, code, message));
             }
             Outcome::Refuse(why) => self.broke(at, &why),
@@ -163,7 +163,7 @@ impl Job {
 
     fn broke(&mut self, at: usize, why: &str) {
         self.hang_up(at);
-        let (rank, pid) = self.who(at);
+        let (rank, pid) = self.rank_and_pid(at);
         self.event(Up::Broke(rank, pid, why.to_owned()));
     }
 
@@ -225,7 +225,7 @@ impl Job {
         let writing = !rank.output.is_empty();
         if writing != rank.writing {
             rank.writing = writing;
-            let _ = self.poll.change(&*stream, token, if writing { Want::Write } else { Want::Read });
+            let _ = self.poll.change(&*stream, token, if writing { Interest::Write } else { Interest::Read });
         }
         !writing
     }

@@ -6,9 +6,9 @@ use super::rank::Rank;
 use crate::input;
 use crate::link::Link;
 use crate::message::Pair;
-use crate::output::Pump;
+use crate::output::Forwarder;
 use crate::pmi::Pmi;
-use crate::poll::{Poll, Want};
+use crate::poll::{Interest, Poll};
 use crate::report::Reports;
 use crate::setup::Setup;
 use crate::signals::{self, Signals};
@@ -32,12 +32,12 @@ pub(super) const FIRST_RANK: u64 = 16;
 pub(super) const FIRST_END: u64 = 1 << 31;
 pub(super) const FIRST_BRANCH: u64 = 1 << 32;
 
-/// Who decides.
+/// The process that decides.
 #[derive(Debug)]
 pub(super) enum Head {
     /// We.
     Root(Box<Control>),
-    /// Whoever is at the other end.
+    /// The process at the other end.
     Agent(Link),
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Job {
     /// Threads write to the second when something changed; we read the first.
     pub(super) wake: (UnixStream, UnixStream),
     /// Of standard output and standard error.
-    pub(super) pumps: Vec<Pump>,
+    pub(super) forwarders: Vec<Forwarder>,
     /// The barrier's answer, when all ranks here are in it.
     pub(super) barrier: Option<Vec<u8>>,
     /// What agents below put before it.
@@ -96,7 +96,7 @@ impl Job {
         let wake = UnixStream::pair()?;
         wake.0.set_nonblocking(true)?;
         wake.1.set_nonblocking(true)?;
-        poll.add(&wake.0, WAKE, Want::Read)?;
+        poll.add(&wake.0, WAKE, Interest::Read)?;
         let here = &setup.sites[0].ranks;
         let apps: Vec<usize> = here.iter().map(|&r| setup.app_of(r)).collect();
         Ok(Self {
@@ -111,7 +111,7 @@ impl Job {
             reports: Arc::default(),
             branches: Vec::new(),
             wake,
-            pumps: Vec::new(),
+            forwarders: Vec::new(),
             barrier: None,
             gathered: Vec::new(),
             feeder: None,

@@ -1,4 +1,4 @@
-//! The agents that we started, and whoever started us.
+//! The agents that we started, and the one that started us.
 
 use super::branch::{Branch, PARTING, Stage, name};
 use super::state::{FIRST_BRANCH, Head, Job, UP};
@@ -162,7 +162,7 @@ impl Job {
             }
             match branch.stage {
                 Stage::Starting(_) => {
-                    let limit = self.setup.patience();
+                    let limit = self.setup.start_timeout();
                     self.lost(index, format!("its agent did not come up within {limit:?}"));
                 }
                 Stage::Closing(_) => self.lost_for_reason(index),
@@ -188,7 +188,7 @@ impl Job {
         branch.map_or_else(Vec::new, |b| crate::setup::below(&b.sites, host, self.setup.fanout))
     }
 
-    /// From whoever started us. Its silence is the end.
+    /// From the process that started us. Its silence is the end.
     pub(super) fn listen_up(&mut self, token: u64) {
         let Head::Agent(up) = &mut self.head else { return };
         if token != UP {
@@ -244,8 +244,8 @@ impl Job {
     /// The launcher's: tells agents what was written of what they sent.
     pub(super) fn account_for_output(&mut self) {
         for sink in [Sink::Output, Sink::Error] {
-            let Some(pump) = self.pumps.get(sink.index()) else { return };
-            let (written, broken) = (pump.take_written(), pump.is_broken());
+            let Some(forwarder) = self.forwarders.get(sink.index()) else { return };
+            let (written, broken) = (forwarder.take_written(), forwarder.is_broken());
             let Head::Root(control) = &mut self.head else { return };
             let mut sums = std::collections::BTreeMap::new();
             for (rank, len) in written {

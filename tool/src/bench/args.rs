@@ -12,7 +12,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Most repetitions that make sense; each keeps 16 bytes per rank at every rank.
-const MOST_REPS: u64 = 1_000_000;
+const MAX_REPETITIONS: u64 = 1_000_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "R", default_value_t = 0)]
     pub(crate) root: usize,
     /// Most repetitions per point
-    #[arg(short, long, value_name = "N", default_value_t = 35, value_parser = clap::value_parser!(u64).range(1..=MOST_REPS))]
+    #[arg(short, long, value_name = "N", default_value_t = 35, value_parser = clap::value_parser!(u64).range(1..=MAX_REPETITIONS))]
     pub(crate) reps: u64,
     /// Seconds that the repetitions of a point may take together; at least 3 are made
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = units::seconds_argument)]

@@ -64,7 +64,7 @@ struct Trial {
     before: Vec<u8>,
     /// What must stand at its beginning after it.
     after: Vec<u8>,
-    /// Who sent what: where it ends, and the rank.
+    /// Which rank sent what: where it ends, and the rank.
     owners: Vec<(usize, usize)>,
 }
 
@@ -160,7 +160,7 @@ mod tests {
     use super::super::dist::Dist;
     use super::super::operations::{How, OPERATIONS, Operation};
     use super::super::sample::write;
-    use super::super::shapes::Place;
+    use super::super::shapes::RankCall;
     use super::*;
     use circulant::ops::{Op, Type, reducer};
     use proptest::prelude::*;
@@ -168,14 +168,14 @@ mod tests {
     fn trial(op: &Operation, p: usize, rank: usize, bytes: u64, in_place: bool) -> Trial {
         let dist = Dist::find("linear");
         let (root, element, setting) = (1, 4, None);
-        let place = op.place(Place { p, rank, root, bytes, dist, setting, in_place, element });
+        let call = op.rank_call(RankCall { p, rank, root, bytes, dist, setting, in_place, element });
         let what = Use { op: op.reduces().then_some(Op::Sum), p };
         let sample = match op.reduces() {
             true => Sample { write: write::<f32>, element: 4, what },
             false => Sample { write: write::<u8>, element: 1, what },
         };
         let sum = reducer(Type::F32, Op::Sum).unwrap();
-        Trial::new(sample, &(op.shape)(&place), &sum, rank).unwrap()
+        Trial::new(sample, &(op.shape)(&call), &sum, rank).unwrap()
     }
 
     fn good(trial: &Trial) -> Vec<u8> {
@@ -218,7 +218,7 @@ mod tests {
             prop_assume!(op.sized && !matches!(op.how, How::Put(_)));
             let rank = r % p;
             let trial = trial(&op, p, rank, bytes, false);
-            // Who has it already, or nothing to get.
+            // A rank that has it already, or has nothing to get.
             prop_assume!(!trial.after.is_empty() && trial.after != trial.before);
             prop_assert_eq!(trial.after.len(), trial.before.len());
             let mut recv = good(&trial);

@@ -24,7 +24,7 @@ impl Cold {
     pub(crate) fn new(bytes: u64, ranks: u64) -> Self {
         let share = || 2 * largest(Path::new(CACHES)).unwrap_or(UNKNOWN) / ranks.max(1);
         let bytes = if bytes > 0 { bytes } else { share().max(LEAST) };
-        // Of ones: pages of zeros that nobody wrote are all the same one.
+        // Of ones: pages of zeros that were never written are all the same one.
         Self { words: vec![1; usize::try_from(bytes / 8).unwrap_or(usize::MAX)] }
     }
 

@@ -52,7 +52,7 @@ impl Dist {
         self.divide(total, p).0
     }
 
-    /// The shares, and who takes the rest.
+    /// The shares, and which rank takes the rest.
     #[allow(clippy::cast_possible_truncation)] // the rivals' benchmark cuts off the fraction
     #[allow(clippy::cast_sign_loss)] // weights are not negative
     fn divide(&self, total: u64, p: usize) -> (Vec<u64>, usize) {

@@ -2,7 +2,7 @@
 
 use super::calls::{Calls, Here, Maybe, Wide, calls};
 use super::order::Order;
-use super::shapes::{Lists, Outcome, Piece, Place, Shape};
+use super::shapes::{Lists, Outcome, Piece, RankCall, Shape};
 use crate::settings::SETTINGS;
 use crate::units::rounds;
 use circulant::comm::{Buf, Intercommunicator, Persistent, Request, Root};
@@ -10,25 +10,25 @@ use circulant::ops::Reducer;
 use circulant::{Error, ErrorKind, Result};
 
 /// What each rank contributes, in bytes; the ranks of A; and whether we are one.
-fn sides(place: &Place) -> (Vec<usize>, usize, bool) {
-    let setting = place.setting.unwrap_or(&SETTINGS[0]);
-    let p = u32::try_from(place.p).unwrap_or(u32::MAX);
+fn sides(call: &RankCall) -> (Vec<usize>, usize, bool) {
+    let setting = call.setting.unwrap_or(&SETTINGS[0]);
+    let p = u32::try_from(call.p).unwrap_or(u32::MAX);
     let first = setting.first(p);
-    let counts = setting.counts(place.bytes, first, p);
+    let counts = setting.counts(call.bytes, first, p);
     let counts = counts.into_iter().map(|n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
-    (counts, first as usize, place.rank < first as usize)
+    (counts, first as usize, call.rank < first as usize)
 }
 
 /// Rounds in which a rank can have heard from all of the larger group.
-fn least(place: &Place, first: usize) -> u32 {
-    rounds(first.max(place.p - first) + 1)
+fn least(call: &RankCall, first: usize) -> u32 {
+    rounds(first.max(call.p - first) + 1)
 }
 
-pub(crate) fn allgather(place: &Place) -> Shape {
-    let shape = allgatherv(place);
+pub(crate) fn allgather(call: &RankCall) -> Shape {
+    let shape = allgatherv(call);
     let of = |group: &Lists| group.counts.first().copied().unwrap_or(0);
     let (ours, theirs) = (of(&shape.sent), of(&shape.received));
-    let counts = match place.rank < shape.first {
+    let counts = match call.rank < shape.first {
         _ if ours == theirs => Vec::new(),
         true => vec![ours, theirs],
         false => vec![theirs, ours],
@@ -36,8 +36,8 @@ pub(crate) fn allgather(place: &Place) -> Shape {
     Shape { block: ours, counts, ..shape }
 }
 
-pub(crate) fn allgatherv(place: &Place) -> Shape {
-    let (counts, first, is_first) = sides(place);
+pub(crate) fn allgatherv(call: &RankCall) -> Shape {
+    let (counts, first, is_first) = sides(call);
     let (a, sum_a) = Lists::new(counts[..first].to_vec());
     let (b, sum_b) = Lists::new(counts[first..].to_vec());
     let (sent, received, total, other) = if is_first { (a, b, sum_b, first) } else { (b, a, sum_a, 0) };
@@ -45,12 +45,12 @@ pub(crate) fn allgatherv(place: &Place) -> Shape {
     let pieces = pieces.map(|(r, (&len, &start))| Piece { start, len, owner: other + r, from: 0 });
     Shape {
         first,
-        send: Some(counts[place.rank]),
+        send: Some(counts[call.rank]),
         recv: Some(total),
-        given: counts[place.rank],
+        given: counts[call.rank],
         result: Outcome::Pieces(pieces.collect()),
         volume: sum_a.max(sum_b) as u64,
-        rounds: least(place, first),
+        rounds: least(call, first),
         counts,
         sent,
         received,
@@ -58,20 +58,20 @@ pub(crate) fn allgatherv(place: &Place) -> Shape {
     }
 }
 
-pub(crate) fn bcast(place: &Place) -> Shape {
-    let (_, first, is_first) = sides(place);
-    let there = (place.root < first) != is_first;
-    let shape = Shape { first, at_home: !there, rounds: least(place, first), ..super::shapes::bcast(place) };
+pub(crate) fn bcast(call: &RankCall) -> Shape {
+    let (_, first, is_first) = sides(call);
+    let there = (call.root < first) != is_first;
+    let shape = Shape { first, at_home: !there, rounds: least(call, first), ..super::shapes::bcast(call) };
     // The root's group only takes note.
-    match there || place.rank == place.root {
+    match there || call.rank == call.root {
         true => shape,
         false => Shape { result: Outcome::default(), ..shape },
     }
 }
 
-pub(crate) fn barrier(place: &Place) -> Shape {
-    let first = sides(place).1;
-    Shape { first, rounds: least(place, first), ..super::shapes::barrier(place) }
+pub(crate) fn barrier(call: &RankCall) -> Shape {
+    let first = sides(call).1;
+    Shape { first, rounds: least(call, first), ..super::shapes::barrier(call) }
 }
 
 impl Wide for Intercommunicator {

@@ -30,7 +30,7 @@ use operations::{Dists, InPlace, Operation};
 use order::{MemoryKind, Mode};
 use overlap::Work;
 use points::{Lab, Point, Row};
-use shapes::Place;
+use shapes::RankCall;
 use std::time::Duration;
 use table::{Format, Setting, Table};
 
@@ -98,8 +98,8 @@ fn chosen(
     let Point { op, dist, setting, bytes, .. } = *point;
     // The root's view: what it can do all can do. A root that is out of range is refused elsewhere.
     let (root, in_place, element) = (args.root.min(p - 1), args.in_place, args.kind.size() as u64);
-    let place = op.place(Place { p, rank: root, root, bytes, dist, setting, in_place, element });
-    let mut arguments = (op.shape)(&place).arguments(&place);
+    let call = op.rank_call(RankCall { p, rank: root, root, bytes, dist, setting, in_place, element });
+    let mut arguments = (op.shape)(&call).arguments(&call);
     arguments.nodes = nodes.into();
     let mut list = Vec::new();
     for name in &args.algorithm {
@@ -285,7 +285,7 @@ impl<'a> Report<'a> {
         Self { args, setting, out, table, bar, rows: Vec::new() }
     }
 
-    /// Says what is measured now; whether anybody still wants to know.
+    /// Says what is measured now; whether the output is still read.
     fn next(&mut self, point: &Point) -> bool {
         self.bar.set_message(format!(
             "{} {} {} {}",

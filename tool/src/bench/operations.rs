@@ -3,7 +3,7 @@
 use super::calls;
 use super::groups;
 use super::job::{Start, bytes, typed};
-use super::shapes::{self, Place, Shape};
+use super::shapes::{self, RankCall, Shape};
 use circulant::plan::registry;
 
 /// One collective, as the benchmark sees it.
@@ -19,7 +19,7 @@ pub(crate) struct Operation {
     /// Whether there is an in-place form, and in which modes.
     pub(crate) in_place: InPlace,
     /// What each rank sends and receives.
-    pub(crate) shape: fn(&Place) -> Shape,
+    pub(crate) shape: fn(&RankCall) -> Shape,
     /// The reference, for people.
     pub(crate) reference: &'static str,
     pub(crate) how: How,
@@ -313,8 +313,8 @@ impl Operation {
     }
 
     /// What a rank sends and receives on elements of so many bytes, if it reduces.
-    pub(crate) fn place(&self, place: Place) -> Place {
-        Place { element: if self.reduces() { place.element } else { 1 }, ..place }
+    pub(crate) fn rank_call(&self, call: RankCall) -> RankCall {
+        RankCall { element: if self.reduces() { call.element } else { 1 }, ..call }
     }
 }
 
@@ -326,9 +326,9 @@ mod tests {
 
     fn shape(op: &str, p: usize, rank: usize, bytes: u64, dist: Option<&str>) -> Shape {
         let dist = dist.and_then(Dist::find);
-        let place = Place { p, rank, root: 1, bytes, dist, setting: None, in_place: false, element: 8 };
+        let call = RankCall { p, rank, root: 1, bytes, dist, setting: None, in_place: false, element: 8 };
         let op = Operation::find(op).unwrap();
-        (op.shape)(&op.place(place))
+        (op.shape)(&op.rank_call(call))
     }
 
     #[test]
@@ -350,9 +350,17 @@ mod tests {
         // 125 elements of 8 bytes among 4: 31 each; of less than an element there is one.
         // 32 ranks as 25 and 7; the 7 have the i-th share of 100 ints.
         let setting = crate::settings::Setting::find("s8");
-        let place =
-            Place { p: 32, rank: 3, root: 0, bytes: 400, dist: None, setting, in_place: false, element: 1 };
-        let s = groups::allgatherv(&place);
+        let call = RankCall {
+            p: 32,
+            rank: 3,
+            root: 0,
+            bytes: 400,
+            dist: None,
+            setting,
+            in_place: false,
+            element: 1,
+        };
+        let s = groups::allgatherv(&call);
         assert_eq!((s.first, s.send, &s.received.counts[..2]), (25, Some(64), &[56, 112][..]));
         let s = shape("reduce_scatter_block", 4, 3, 1000, None);
         assert_eq!((s.send, s.recv, s.volume), (Some(124), Some(31), 3 * 31 * 8));
@@ -370,7 +378,16 @@ mod tests {
                 let setting = crate::settings::Setting::find("s8");
                 let at = |rank| {
                     let (p, root, bytes, element) = (7, 1, 10_001, 4);
-                    (op.shape)(&op.place(Place { p, rank, root, bytes, dist, setting, in_place, element }))
+                    (op.shape)(&op.rank_call(RankCall {
+                        p,
+                        rank,
+                        root,
+                        bytes,
+                        dist,
+                        setting,
+                        in_place,
+                        element,
+                    }))
                 };
                 let given: Vec<usize> = (0..7).map(|r| at(r).given).collect();
                 for s in (0..7).map(at) {
@@ -382,7 +399,7 @@ mod tests {
                                 end += piece.len;
                                 assert!(piece.from + piece.len <= given[piece.owner], "{}: {s:?}", op.name);
                             }
-                            // Of the root's group nobody gets anything in a broadcast to the other.
+                            // No rank of the root's group gets anything in a broadcast to the other.
                             let idle = op.name == "inter_bcast" && pieces.is_empty();
                             assert!(idle || end == s.recv.unwrap_or(0), "{}", op.name);
                         }

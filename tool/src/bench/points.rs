@@ -8,7 +8,7 @@ use super::operations::{How, Operation};
 use super::order::{MemoryKind, Mode, Order};
 use super::overlap::{self, Work};
 use super::sample::Use;
-use super::shapes::{Place, Shape};
+use super::shapes::{RankCall, Shape};
 use crate::outcome::Failure;
 use crate::settings::Setting as Between;
 use crate::units;
@@ -52,12 +52,12 @@ pub(crate) struct Lab<'a> {
 
 impl Lab<'_> {
     /// What `point` is about at one rank.
-    pub(crate) fn place(&self, point: &Point) -> Place {
+    pub(crate) fn rank_call(&self, point: &Point) -> RankCall {
         let (p, rank) = (self.comm.size(), self.comm.rank());
         let element = self.kind.size() as u64;
         let Point { op, dist, setting, bytes, .. } = *point;
         let (root, in_place) = (self.root, self.in_place);
-        op.place(Place { p, rank, root, bytes, dist, setting, in_place, element })
+        op.rank_call(RankCall { p, rank, root, bytes, dist, setting, in_place, element })
     }
 }
 
@@ -136,8 +136,8 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
     if word == [0] {
         return Ok(None);
     }
-    let place = lab.place(point);
-    let shape = (point.op.shape)(&place);
+    let call = lab.rank_call(point);
+    let shape = (point.op.shape)(&call);
     let start = match point.op.how {
         How::Put(halves) => return raw(lab, point, &shape, halves).map(Some),
         How::Move(_, start) | How::Reduce(_, start) => start,

@@ -8,9 +8,9 @@ use circulant::comm::Layout;
 use circulant::plan::registry::Arguments;
 use std::ops::Range;
 
-/// Where a shape is asked for.
+/// One rank's call of an operation, which is measured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RankCall {
     pub(crate) p: usize,
     pub(crate) rank: usize,
     pub(crate) root: usize,
@@ -105,7 +105,7 @@ fn length(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-impl Place {
+impl RankCall {
     /// Whole elements of a vector, at least one.
     fn vector(&self) -> usize {
         match self.bytes {
@@ -144,156 +144,156 @@ impl Place {
 
 impl Shape {
     /// What algorithms are chosen by, for an operator that commutes.
-    pub(crate) fn arguments(&self, place: &Place) -> Arguments {
+    pub(crate) fn arguments(&self, call: &RankCall) -> Arguments {
         let lists = if self.received.counts.is_empty() { &self.sent } else { &self.received };
-        let bytes = |list: &[usize]| list.iter().map(|n| place.bytes_of(*n)).collect::<Vec<_>>();
+        let bytes = |list: &[usize]| list.iter().map(|n| call.bytes_of(*n)).collect::<Vec<_>>();
         Arguments {
-            size: u32::try_from(place.p).unwrap_or(u32::MAX),
+            size: u32::try_from(call.p).unwrap_or(u32::MAX),
             first: u32::try_from(self.first).unwrap_or(u32::MAX),
-            root: u32::try_from(place.root).unwrap_or(u32::MAX),
-            bytes: place.bytes_of(self.block),
+            root: u32::try_from(call.root).unwrap_or(u32::MAX),
+            bytes: call.bytes_of(self.block),
             counts: if self.counts.is_empty() { bytes(&lists.counts) } else { bytes(&self.counts) },
             displs: bytes(&lists.displs),
-            in_place: place.in_place,
-            element: place.element,
+            in_place: call.in_place,
+            element: call.element,
             commutative: true,
             ..Arguments::default()
         }
     }
 }
 
-pub(crate) fn barrier(place: &Place) -> Shape {
-    Shape { rounds: rounds(place.p), ..Shape::default() }
+pub(crate) fn barrier(call: &RankCall) -> Shape {
+    Shape { rounds: rounds(call.p), ..Shape::default() }
 }
 
 /// One put, or one there and one back.
-pub(crate) fn puts<const N: u32>(place: &Place) -> Shape {
-    Shape { volume: place.bytes * u64::from(N), rounds: N, ..Shape::default() }
+pub(crate) fn puts<const N: u32>(call: &RankCall) -> Shape {
+    Shape { volume: call.bytes * u64::from(N), rounds: N, ..Shape::default() }
 }
 
-pub(crate) fn bcast(place: &Place) -> Shape {
-    let len = length(place.bytes);
+pub(crate) fn bcast(call: &RankCall) -> Shape {
+    let len = length(call.bytes);
     Shape {
-        root: place.root,
+        root: call.root,
         recv: Some(len),
-        own: place.at_root().then_some(0),
+        own: call.at_root().then_some(0),
         given: len,
         block: len,
-        result: Outcome::Pieces(vec![Piece { start: 0, len, owner: place.root, from: 0 }]),
-        volume: place.bytes,
-        rounds: rounds(place.p),
+        result: Outcome::Pieces(vec![Piece { start: 0, len, owner: call.root, from: 0 }]),
+        volume: call.bytes,
+        rounds: rounds(call.p),
         ..Shape::default()
     }
 }
 
-pub(crate) fn allgather(place: &Place) -> Shape {
-    gathered(place, vec![place.block(); place.p], None)
+pub(crate) fn allgather(call: &RankCall) -> Shape {
+    gathered(call, vec![call.block(); call.p], None)
 }
 
-pub(crate) fn allgatherv(place: &Place) -> Shape {
-    gathered(place, place.counts(), None)
+pub(crate) fn allgatherv(call: &RankCall) -> Shape {
+    gathered(call, call.counts(), None)
 }
 
-pub(crate) fn gather(place: &Place) -> Shape {
-    gathered(place, vec![place.block(); place.p], Some(place.root))
+pub(crate) fn gather(call: &RankCall) -> Shape {
+    gathered(call, vec![call.block(); call.p], Some(call.root))
 }
 
-pub(crate) fn gatherv(place: &Place) -> Shape {
-    gathered(place, place.counts(), Some(place.root))
+pub(crate) fn gatherv(call: &RankCall) -> Shape {
+    gathered(call, call.counts(), Some(call.root))
 }
 
-fn gathered(place: &Place, counts: Vec<usize>, root: Option<usize>) -> Shape {
+fn gathered(call: &RankCall, counts: Vec<usize>, root: Option<usize>) -> Shape {
     let (received, total) = Lists::new(counts);
-    let mine = received.counts[place.rank];
-    let gets = root.is_none_or(|root| root == place.rank);
-    let in_place = place.in_place && gets;
+    let mine = received.counts[call.rank];
+    let gets = root.is_none_or(|root| root == call.rank);
+    let in_place = call.in_place && gets;
     let pieces = received.counts.iter().zip(&received.displs).enumerate();
     let pieces = pieces.map(|(owner, (&len, &start))| Piece { start, len, owner, from: 0 });
-    // The one who gets most has least to give; a root is who it is.
+    // The rank that gets most has least to give; a root is given.
     let least = root.map(|root| received.counts[root]).or(received.counts.iter().min().copied());
     Shape {
-        root: place.root,
+        root: call.root,
         send: (!in_place).then_some(mine),
         recv: Some(if gets { total } else { 0 }),
-        own: in_place.then(|| received.displs[place.rank]),
+        own: in_place.then(|| received.displs[call.rank]),
         given: mine,
         block: mine,
         result: Outcome::Pieces(if gets { pieces.collect() } else { Vec::new() }),
         volume: (total - least.unwrap_or(0)) as u64,
-        rounds: rounds(place.p),
+        rounds: rounds(call.p),
         received,
         ..Shape::default()
     }
 }
 
-pub(crate) fn scatter(place: &Place) -> Shape {
-    scattered(place, vec![place.block(); place.p])
+pub(crate) fn scatter(call: &RankCall) -> Shape {
+    scattered(call, vec![call.block(); call.p])
 }
 
-pub(crate) fn scatterv(place: &Place) -> Shape {
-    scattered(place, place.counts())
+pub(crate) fn scatterv(call: &RankCall) -> Shape {
+    scattered(call, call.counts())
 }
 
-fn scattered(place: &Place, counts: Vec<usize>) -> Shape {
+fn scattered(call: &RankCall, counts: Vec<usize>) -> Shape {
     let (sent, total) = Lists::new(counts);
-    let len = sent.counts[place.rank];
-    let in_place = place.in_place && place.at_root();
-    let piece = Piece { start: 0, len, owner: place.root, from: sent.displs[place.rank] };
-    let given = if place.at_root() { total } else { 0 };
+    let len = sent.counts[call.rank];
+    let in_place = call.in_place && call.at_root();
+    let piece = Piece { start: 0, len, owner: call.root, from: sent.displs[call.rank] };
+    let given = if call.at_root() { total } else { 0 };
     Shape {
-        root: place.root,
+        root: call.root,
         send: Some(given),
         recv: (!in_place).then_some(len),
         given,
         block: len,
         result: Outcome::Pieces(if in_place { Vec::new() } else { vec![piece] }),
-        volume: (total - sent.counts[place.root]) as u64,
-        rounds: rounds(place.p),
+        volume: (total - sent.counts[call.root]) as u64,
+        rounds: rounds(call.p),
         sent,
         ..Shape::default()
     }
 }
 
-pub(crate) fn alltoall(place: &Place) -> Shape {
-    let len = place.block();
-    let total = len * place.p;
-    let pieces = (0..place.p).map(|r| Piece { start: r * len, len, owner: r, from: place.rank * len });
+pub(crate) fn alltoall(call: &RankCall) -> Shape {
+    let len = call.block();
+    let total = len * call.p;
+    let pieces = (0..call.p).map(|r| Piece { start: r * len, len, owner: r, from: call.rank * len });
     Shape {
-        send: (!place.in_place).then_some(total),
+        send: (!call.in_place).then_some(total),
         recv: Some(total),
-        own: place.in_place.then_some(0),
+        own: call.in_place.then_some(0),
         given: total,
         block: len,
         result: Outcome::Pieces(pieces.collect()),
         volume: (total - len) as u64,
-        rounds: rounds(place.p),
+        rounds: rounds(call.p),
         ..Shape::default()
     }
 }
 
 /// Rank r's distribution begins with itself. In place what a pair exchanges must be equally long: r and s send
 /// each other share r + s.
-pub(crate) fn alltoallv(place: &Place) -> Shape {
-    let (p, shares) = (place.p, place.counts());
-    let share = |from: usize, to: usize| match place.in_place {
+pub(crate) fn alltoallv(call: &RankCall) -> Shape {
+    let (p, shares) = (call.p, call.counts());
+    let share = |from: usize, to: usize| match call.in_place {
         false => shares[(to + p - from) % p],
         true => shares[(to + from) % p],
     };
-    let (sent, total) = Lists::new((0..p).map(|to| share(place.rank, to)).collect());
-    let (received, _) = Lists::new((0..p).map(|from| share(from, place.rank)).collect());
+    let (sent, total) = Lists::new((0..p).map(|to| share(call.rank, to)).collect());
+    let (received, _) = Lists::new((0..p).map(|from| share(from, call.rank)).collect());
     let piece = |owner: usize| Piece {
         start: received.displs[owner],
         len: received.counts[owner],
         owner,
-        from: (0..place.rank).map(|to| share(owner, to)).sum(),
+        from: (0..call.rank).map(|to| share(owner, to)).sum(),
     };
     Shape {
-        send: (!place.in_place).then_some(total),
+        send: (!call.in_place).then_some(total),
         recv: Some(total),
-        own: place.in_place.then_some(0),
+        own: call.in_place.then_some(0),
         given: total,
         result: Outcome::Pieces((0..p).map(piece).collect()),
-        volume: (total - sent.counts[place.rank]) as u64,
+        volume: (total - sent.counts[call.rank]) as u64,
         rounds: rounds(p),
         sent,
         received,
@@ -302,74 +302,74 @@ pub(crate) fn alltoallv(place: &Place) -> Shape {
 }
 
 /// The bytes that some rank must at least reduce when `folds` vectors of so many bytes are folded by all ranks.
-fn fair(place: &Place, bytes: u64, folds: usize) -> u64 {
-    u64::try_from(u128::from(bytes) * folds as u128 / place.p as u128).unwrap_or(u64::MAX)
+fn fair(call: &RankCall, bytes: u64, folds: usize) -> u64 {
+    u64::try_from(u128::from(bytes) * folds as u128 / call.p as u128).unwrap_or(u64::MAX)
 }
 
 /// A vector at every rank, and the combination of those of `ranks`.
-fn folded(place: &Place, ranks: Range<usize>) -> Shape {
-    let len = place.vector();
-    let bytes = place.bytes_of(len);
+fn folded(call: &RankCall, ranks: Range<usize>) -> Shape {
+    let len = call.vector();
+    let bytes = call.bytes_of(len);
     Shape {
-        send: (!place.in_place).then_some(len),
+        send: (!call.in_place).then_some(len),
         recv: Some(len),
-        own: place.in_place.then_some(0),
+        own: call.in_place.then_some(0),
         given: len,
         block: len,
         result: Outcome::Fold { from: 0, len, ranks },
         volume: bytes,
-        folded: fair(place, bytes, place.p - 1),
-        rounds: rounds(place.p),
+        folded: fair(call, bytes, call.p - 1),
+        rounds: rounds(call.p),
         ..Shape::default()
     }
 }
 
-pub(crate) fn allreduce(place: &Place) -> Shape {
-    let all = folded(place, 0..place.p);
+pub(crate) fn allreduce(call: &RankCall) -> Shape {
+    let all = folded(call, 0..call.p);
     Shape { volume: 2 * all.folded, ..all }
 }
 
-pub(crate) fn scan(place: &Place) -> Shape {
-    folded(place, 0..place.rank + 1)
+pub(crate) fn scan(call: &RankCall) -> Shape {
+    folded(call, 0..call.rank + 1)
 }
 
-pub(crate) fn exscan(place: &Place) -> Shape {
-    let all = folded(place, 0..place.rank);
-    Shape { folded: fair(place, all.volume, place.p.saturating_sub(2)), ..all }
+pub(crate) fn exscan(call: &RankCall) -> Shape {
+    let all = folded(call, 0..call.rank);
+    Shape { folded: fair(call, all.volume, call.p.saturating_sub(2)), ..all }
 }
 
-pub(crate) fn reduce(place: &Place) -> Shape {
-    let at_root = Place { in_place: place.in_place && place.at_root(), ..*place };
-    let all = folded(&at_root, 0..place.p);
-    let shape = Shape { root: place.root, ..all };
-    match place.at_root() {
+pub(crate) fn reduce(call: &RankCall) -> Shape {
+    let at_root = RankCall { in_place: call.in_place && call.at_root(), ..*call };
+    let all = folded(&at_root, 0..call.p);
+    let shape = Shape { root: call.root, ..all };
+    match call.at_root() {
         true => shape,
         false => Shape { recv: Some(0), result: Outcome::default(), ..shape },
     }
 }
 
-pub(crate) fn reduce_scatter_block(place: &Place) -> Shape {
-    let block = place.block();
-    Shape { block, counts: Vec::new(), ..shared(place, vec![block; place.p]) }
+pub(crate) fn reduce_scatter_block(call: &RankCall) -> Shape {
+    let block = call.block();
+    Shape { block, counts: Vec::new(), ..shared(call, vec![block; call.p]) }
 }
 
-pub(crate) fn reduce_scatter(place: &Place) -> Shape {
-    shared(place, place.counts())
+pub(crate) fn reduce_scatter(call: &RankCall) -> Shape {
+    shared(call, call.counts())
 }
 
-fn shared(place: &Place, counts: Vec<usize>) -> Shape {
+fn shared(call: &RankCall, counts: Vec<usize>) -> Shape {
     let (displs, total) = starts(&counts);
-    let len = counts[place.rank];
-    let most = place.bytes_of(total - counts.iter().min().copied().unwrap_or(0));
+    let len = counts[call.rank];
+    let most = call.bytes_of(total - counts.iter().min().copied().unwrap_or(0));
     Shape {
-        send: (!place.in_place).then_some(total),
-        recv: Some(if place.in_place { total } else { len }),
-        own: place.in_place.then_some(0),
+        send: (!call.in_place).then_some(total),
+        recv: Some(if call.in_place { total } else { len }),
+        own: call.in_place.then_some(0),
         given: total,
-        result: Outcome::Fold { from: displs[place.rank], len, ranks: 0..place.p },
+        result: Outcome::Fold { from: displs[call.rank], len, ranks: 0..call.p },
         volume: most,
-        folded: fair(place, place.bytes_of(total), place.p - 1),
-        rounds: rounds(place.p),
+        folded: fair(call, call.bytes_of(total), call.p - 1),
+        rounds: rounds(call.p),
         counts,
         ..Shape::default()
     }

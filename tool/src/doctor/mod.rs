@@ -1,4 +1,4 @@
-//! `circulant doctor`: run alone or as the ranks of a job, says what each node is like, who reaches whom, whether the
+//! `circulant doctor`: run alone or as the ranks of a job, says what each node is like, which node reaches which, whether the
 //! wire works, and what to do about all that is wrong. It asks the launcher, not the wire, for what it tells: so it
 //! also speaks where the wire is broken. Every wait has an end.
 
@@ -13,7 +13,7 @@ use circulant::config::Config;
 use circulant::launch::{self, Launch};
 use circulant::transport::fabric::prepare;
 use clap::Args;
-use node::{Node, Seat};
+use node::{Node, RankInfo};
 use reach::Reached;
 use report::Report;
 use serde::Serialize;
@@ -35,7 +35,7 @@ Examples:
   mpiexec.hydra -hosts n0,n1 circulant doctor
   srun --mpi=pmi2 -N 2 circulant doctor --json";
 
-/// Examine the nodes of a job: launcher, addresses, who reaches whom, limits, the wire; and say what to do
+/// Examine the nodes of a job: launcher, addresses, which node reaches which, limits, the wire; and say what to do
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DoctorArgs {
@@ -44,7 +44,7 @@ pub(crate) struct DoctorArgs {
     json: bool,
     /// Seconds that each step may take, and a connection a tenth of it
     #[arg(long, value_name = "S", default_value = "20", value_parser = crate::units::seconds_argument)]
-    patience: f64,
+    timeout: f64,
     /// Do not make a world: only what the launcher and plain connections tell
     #[arg(long)]
     no_wire: bool,
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         }
         Err(e) => {
             report.trouble_of(&e);
-            report.alone(Node::look(&[Seat::look(0)]));
+            report.alone(Node::look(&[RankInfo::look(0)]));
         }
     }
     if rank != 0 {
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 /// The job as the launcher shows it, with an end to every wait.
 struct Job<'a> {
     launch: &'a mut dyn Launch,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Job<'_> {
@@ -97,7 +97,7 @@ impl Job<'_> {
     }
 
     fn fence(&mut self) -> circulant::Result<()> {
-        self.launch.fence(self.patience)
+        self.launch.fence(self.timeout)
     }
 
     /// What the rank told; `None` when it makes no sense.
@@ -110,16 +110,16 @@ impl Job<'_> {
 /// All that takes several ranks. What fails is told in the report of rank 0.
 fn examine(mut launch: Box<dyn Launch>, args: &DoctorArgs, report: &mut Report) {
     // Fences wait for the slowest rank, which may have to load libfabric on a busy core.
-    let patience = Duration::from_secs_f64(args.patience);
+    let timeout = Duration::from_secs_f64(args.timeout);
     report.launcher = Some(launch.name().to_owned());
     report.ranks = launch.size();
     report.launcher_nodes = launch.nodes();
-    let mut job = Job { launch: launch.as_mut(), patience };
+    let mut job = Job { launch: launch.as_mut(), timeout };
     match converse(&mut job, report) {
         Ok(()) => {}
         Err(e) => {
             if report.nodes.is_empty() {
-                report.alone(Node::look(&[Seat::look(job.launch.rank())]));
+                report.alone(Node::look(&[RankInfo::look(job.launch.rank())]));
             }
             return report.trouble_of(&e);
         }
@@ -130,26 +130,26 @@ fn examine(mut launch: Box<dyn Launch>, args: &DoctorArgs, report: &mut Report) 
         }
         return;
     }
-    wire::check(launch, patience, report);
+    wire::check(launch, timeout, report);
 }
 
 /// Rank 0 learns what all ranks, and one rank of each node, know.
 fn converse(job: &mut Job<'_>, report: &mut Report) -> circulant::Result<()> {
     let (rank, size) = (job.launch.rank(), job.launch.size());
-    job.tell("seat", &Seat::look(rank))?;
+    job.tell("rank", &RankInfo::look(rank))?;
     job.fence()?;
     if rank == 0 {
-        let mut seats = Vec::with_capacity(size);
+        let mut ranks = Vec::with_capacity(size);
         for r in 0..size {
-            let seat: Option<Seat> = job.hear("seat", r)?;
-            seats.push(seat.unwrap_or_else(|| Seat { rank: r, ..Seat::default() }));
+            let info: Option<RankInfo> = job.hear("rank", r)?;
+            ranks.push(info.unwrap_or_else(|| RankInfo { rank: r, ..RankInfo::default() }));
         }
-        let groups = node::group(seats);
+        let groups = node::group(ranks);
         job.tell("nodes", &groups)?;
         report.spaces = groups.iter().map(|g| g[0].space).collect();
     }
     job.fence()?;
-    let groups: Vec<Vec<Seat>> = job.hear("nodes", 0)?.unwrap_or_default();
+    let groups: Vec<Vec<RankInfo>> = job.hear("nodes", 0)?.unwrap_or_default();
     let leaders: Vec<usize> = groups.iter().filter_map(|g| g.first().map(|s| s.rank)).collect();
     // One rank of each node examines it, and listens.
     let mine = leaders.iter().position(|l| *l == rank);
@@ -171,10 +171,10 @@ fn converse(job: &mut Job<'_>, report: &mut Report) -> circulant::Result<()> {
         let space = groups[i][0].space;
         let far =
             others.into_iter().map(|(j, leader, n)| (j, leader, groups[j][0].space == space, n)).collect();
-        let reached: Vec<Reached> = reach::try_all(&own, far, job.patience / 10);
+        let reached: Vec<Reached> = reach::try_all(&own, far, job.timeout / 10);
         job.tell("reach", &reached)?;
     }
-    // Whoever listens does so until all have tried.
+    // Listeners stay open until all nodes have tried.
     job.fence()?;
     drop(listener);
     if rank == 0 {

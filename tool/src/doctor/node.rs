@@ -7,9 +7,9 @@ use circulant::transport::fabric::{Here, interfaces};
 use circulant::transport::shm;
 use serde::{Deserialize, Serialize};
 
-/// A rank.
+/// A rank, and where it runs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Seat {
+pub(super) struct RankInfo {
     pub(super) rank: usize,
     /// What tells its node, and its space of networks, from others.
     pub(super) node: u64,
@@ -19,7 +19,7 @@ pub(super) struct Seat {
     pub(super) cores: String,
 }
 
-impl Seat {
+impl RankInfo {
     pub(super) fn look(rank: usize) -> Self {
         let here = Here::look(shm::host());
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -35,12 +35,12 @@ impl Seat {
 }
 
 /// Ranks by node, in order of their first ranks. There is none without ranks.
-pub(super) fn group(seats: Vec<Seat>) -> Vec<Vec<Seat>> {
-    let mut groups: Vec<Vec<Seat>> = Vec::new();
-    for seat in seats {
-        match groups.iter_mut().find(|g| (g[0].node, g[0].space) == (seat.node, seat.space)) {
-            Some(group) => group.push(seat),
-            None => groups.push(vec![seat]),
+pub(super) fn group(ranks: Vec<RankInfo>) -> Vec<Vec<RankInfo>> {
+    let mut groups: Vec<Vec<RankInfo>> = Vec::new();
+    for rank in ranks {
+        match groups.iter_mut().find(|g| (g[0].node, g[0].space) == (rank.node, rank.space)) {
+            Some(group) => group.push(rank),
+            None => groups.push(vec![rank]),
         }
     }
     groups
@@ -75,7 +75,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn look(seats: &[Seat]) -> Self {
+    pub(super) fn look(ranks: &[RankInfo]) -> Self {
         let info = info::Report::make();
         let several = |p: &&info::Provider| {
             p.is_there() && p.several_nodes.as_ref().is_some_and(|j| j.rejected.is_none())
@@ -97,8 +97,8 @@ impl Node {
         });
         Self {
             host: info.host,
-            ranks: seats.iter().map(|s| s.rank).collect(),
-            bindings: seats.iter().map(|s| s.cores.clone()).collect(),
+            ranks: ranks.iter().map(|s| s.rank).collect(),
+            bindings: ranks.iter().map(|s| s.cores.clone()).collect(),
             libfabric: info.libfabric.map(|l| l.version),
             providers,
             addresses: addresses.collect(),
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn ranks_are_grouped_by_process_and_network_space() {
-        let seat = |rank, node, space| Seat { rank, node, space, ..Seat::default() };
-        let groups = group(vec![seat(0, 1, 1), seat(1, 2, 1), seat(2, 1, 1), seat(3, 1, 2)]);
+        let rank = |rank, node, space| RankInfo { rank, node, space, ..RankInfo::default() };
+        let groups = group(vec![rank(0, 1, 1), rank(1, 2, 1), rank(2, 1, 1), rank(3, 1, 2)]);
         let ranks: Vec<Vec<usize>> = groups.iter().map(|g| g.iter().map(|s| s.rank).collect()).collect();
         assert_eq!(ranks, [vec![0, 2], vec![1], vec![3]]);
     }

@@ -1,4 +1,4 @@
-//! Who reaches whom: plain TCP connections between one rank of each node, to all addresses.
+//! Which node reaches which: plain TCP connections between one rank of each node, to all addresses.
 
 use super::node::Node;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub(super) fn targets(i: usize, n: usize) -> Vec<usize> {
     distances.map(|d| (i + d) % n).collect()
 }
 
-/// Says who it is to all who connect, until it is dropped.
+/// Tells its rank to all that connect, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Listener {
     port: u16,
@@ -53,7 +53,7 @@ impl Listener {
             while !flag.load(Ordering::Relaxed) {
                 match listener.accept() {
                     Ok((mut stream, _)) => {
-                        // A few bytes find room in the socket; who does not read them is none of ours.
+                        // A few bytes find room in the socket; a peer that does not read them is none of ours.
                         let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
                         let _ = stream.write_all(&greeting(rank));
                     }
@@ -90,7 +90,7 @@ pub(super) type Target = (usize, usize, bool, Node);
 
 /// Tries all usable addresses of these nodes, all at the same time. From `own` come addresses of ours: one that
 /// another node has as well leads to ourselves.
-pub(super) fn try_all(own: &Node, nodes: Vec<Target>, patience: Duration) -> Vec<Reached> {
+pub(super) fn try_all(own: &Node, nodes: Vec<Target>, timeout: Duration) -> Vec<Reached> {
     let mut tries = Vec::new();
     for (node, leader, near, about) in nodes {
         let Some(port) = about.port else { continue };
@@ -104,13 +104,13 @@ pub(super) fn try_all(own: &Node, nodes: Vec<Target>, patience: Duration) -> Vec
         }
     }
     let mut reached = Vec::new();
-    // So many threads at once; a try takes its patience at most.
+    // So many threads at once; a try takes its timeout at most.
     for some in tries.chunks(64) {
         thread::scope(|scope| {
             let one = |&(node, leader, ip, port, ours): &(usize, usize, IpAddr, u16, bool)| {
                 let outcome = match ours {
                     true => Err("this node has the same address".to_owned()),
-                    false => attempt(SocketAddr::new(ip, port), leader, patience),
+                    false => attempt(SocketAddr::new(ip, port), leader, timeout),
                 };
                 Reached { node, ip, outcome }
             };
@@ -122,18 +122,18 @@ pub(super) fn try_all(own: &Node, nodes: Vec<Target>, patience: Duration) -> Vec
     reached
 }
 
-fn attempt(to: SocketAddr, leader: usize, patience: Duration) -> Result<f64, String> {
-    let patience = patience.max(Duration::from_millis(10));
+fn attempt(to: SocketAddr, leader: usize, timeout: Duration) -> Result<f64, String> {
+    let timeout = timeout.max(Duration::from_millis(10));
     let told = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
-            format!("no answer within {} s", patience.as_secs_f64())
+            format!("no answer within {} s", timeout.as_secs_f64())
         }
         std::io::ErrorKind::UnexpectedEof => "something else listens there".to_owned(),
         _ => e.to_string().split(" (os error").next().unwrap_or_default().to_lowercase(),
     };
     let begun = Instant::now();
-    let mut stream = TcpStream::connect_timeout(&to, patience).map_err(told)?;
-    stream.set_read_timeout(Some(patience)).map_err(told)?;
+    let mut stream = TcpStream::connect_timeout(&to, timeout).map_err(told)?;
+    stream.set_read_timeout(Some(timeout)).map_err(told)?;
     let mut said = [0; 16];
     stream.read_exact(&mut said).map_err(told)?;
     match said == greeting(leader) {
@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_is_looked_at() {
+    fn the_rank_that_answers_is_checked() {
         let listener = Listener::open(7).unwrap();
         let here = SocketAddr::new([127, 0, 0, 1].into(), listener.port());
-        let patience = Duration::from_secs(5);
-        assert!(attempt(here, 7, patience).unwrap() > 0.0);
-        assert_eq!(attempt(here, 8, patience), Err("another rank answers there".to_owned()));
+        let timeout = Duration::from_secs(5);
+        assert!(attempt(here, 7, timeout).unwrap() > 0.0);
+        assert_eq!(attempt(here, 8, timeout), Err("another rank answers there".to_owned()));
         drop(listener);
-        assert!(attempt(here, 7, patience).is_err());
+        assert!(attempt(here, 7, timeout).is_err());
         // One that takes connections and says nothing.
         let mute = TcpListener::bind("127.0.0.1:0").unwrap();
         let e = attempt(mute.local_addr().unwrap(), 7, Duration::from_millis(50)).unwrap_err();

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant, SystemTime};
 const ROUNDS: usize = 10;
 
 /// Makes a world and uses it; tells the report what came of it.
-pub(super) fn check(launch: Box<dyn Launch>, patience: Duration, report: &mut Report) {
+pub(super) fn check(launch: Box<dyn Launch>, timeout: Duration, report: &mut Report) {
     let begun = Instant::now();
-    let builder = World::builder().start_deadline(patience).deadline(patience);
+    let builder = World::builder().start_deadline(timeout).deadline(timeout);
     let world = match builder.launch(launch).init() {
         Ok(world) => world,
         Err(e) => return report.trouble_of(&e),
@@ -36,7 +36,7 @@ fn compare(world: &World) -> Result<Vec<(f64, f64)>> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut all = vec![0f64; world.size()];
         comm.allgather(&[now.as_secs_f64()], &mut all)?;
-        // Everybody has read the clock after we entered the barrier and before we had all readings.
+        // Each rank has read the clock after we entered the barrier and before we had all readings.
         let within = begun.elapsed().as_secs_f64();
         if best.as_ref().is_none_or(|(least, _)| within < *least) {
             best = Some((within, all.iter().map(|t| (t - all[0], within)).collect()));

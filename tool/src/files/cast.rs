@@ -250,7 +250,7 @@ fn copy(
         staged.settle();
     }
     let total = slowest(comm, start)?;
-    let place = Place { wire: &wire, volume: header.size, moved, total };
+    let timing = Timing { wire: &wire, volume: header.size, moved, total };
     let name = Path::new(OsStr::from_bytes(&header.name));
     let mut text = format!(
         "{} → {}: {} to {}, {}\n",
@@ -263,7 +263,7 @@ fn copy(
             n => format!("{n} copies"),
         },
     );
-    text += &place.report(comm, world);
+    text += &timing.report(comm, world);
     if let Some(digest) = digest {
         text += &format!("sha256 {digest}, equal at all copies\n");
     }
@@ -421,7 +421,7 @@ pub(crate) fn publish(
 }
 
 /// How long it took, beside the reference.
-pub(crate) struct Place<'a> {
+pub(crate) struct Timing<'a> {
     pub(crate) wire: &'a Wire,
     /// Bytes that the reference counts.
     pub(crate) volume: u64,
@@ -431,7 +431,7 @@ pub(crate) struct Place<'a> {
     pub(crate) total: f64,
 }
 
-impl Place<'_> {
+impl Timing<'_> {
     pub(crate) fn report(&self, comm: &Communicator, world: &World) -> String {
         let (moved, total) = (units::time(self.moved * 1e9), units::time(self.total * 1e9));
         let rate = match self.volume > 0 && self.moved > 0.0 {

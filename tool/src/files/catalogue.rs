@@ -1,4 +1,4 @@
-//! Which files the ranks bring along to `collect`: each rank's own, and everybody's list of all.
+//! Which files the ranks bring along to `collect`: each rank's own, and the list of all.
 
 use super::entry::{Entry, is_leaf};
 use super::staged::Template;

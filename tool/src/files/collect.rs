@@ -1,6 +1,6 @@
 //! `circulant collect`: files of all ranks to all ranks or nodes, by irregular allgathers.
 
-use super::cast::{How, Place, leads_node, progress, publish, slowest, token};
+use super::cast::{How, Timing, leads_node, progress, publish, slowest, token};
 use super::catalogue::{Contribution, catalogue};
 use super::entry::Entry;
 use super::staged::{Staged, Template, identity, is_first, vacant};
@@ -107,7 +107,7 @@ fn whole(args: &CollectArgs, world: &World) -> Result<String, Failure> {
         return Ok(String::new());
     }
     let smallest = plan.bytes.iter().min().copied().unwrap_or(0);
-    let place = Place { wire: &wire, volume: plan.total() - smallest, moved, total };
+    let timing = Timing { wire: &wire, volume: plan.total() - smallest, moved, total };
     let mut text = per_rank(&catalogue, &plan);
     text += &format!(
         "{} → {}: {} in {} to {}{}\n",
@@ -118,7 +118,7 @@ fn whole(args: &CollectArgs, world: &World) -> Result<String, Failure> {
         units::ranks_text(comm, world.nodes()),
         if verify { ", checksums equal" } else { "" },
     );
-    text += &place.report(comm, world);
+    text += &timing.report(comm, world);
     Ok(text)
 }
 
@@ -143,7 +143,7 @@ struct Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.made {
-            // Somebody else's files in it are a reason to leave it.
+            // It stays where other files are in it.
             let _ = fs::remove_dir(&self.path);
         }
     }
@@ -163,7 +163,7 @@ fn destination(world: &World, comm: &Communicator, dest: &Template) -> Result<Op
     let keys: Vec<Option<[u64; 4]>> = keys.into_iter().map(|k| (k[0] == 1).then_some(k)).collect();
     match mine {
         Some(mut folder) if !is_first(&keys, rank) => {
-            // Whoever fills it may not be the one who made it: it stays.
+            // Another process may fill it that did not make it: it stays.
             folder.made = false;
             Ok(None)
         }
@@ -195,7 +195,7 @@ fn stage(folder: &Path, all: &[Vec<Entry>], force: bool, token: &str) -> Result<
     Ok(staged)
 }
 
-/// Who contributes how much to which step: each rank the same share of its bytes to every step.
+/// How much each rank contributes to each step: each rank the same share of its bytes to every step.
 #[derive(Debug)]
 struct Shares {
     /// Of each rank.

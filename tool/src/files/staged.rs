@@ -205,7 +205,7 @@ impl Staged {
         done.map_err(|e| Failure::about(self.dest.display(), &e))
     }
 
-    /// Gives it its name in one step. Without `force` nothing is ever replaced, whoever else is at work.
+    /// Gives it its name in one step. Without `force` nothing is ever replaced, whatever other processes do.
     pub(crate) fn publish(&mut self, force: bool, token: &str) -> Result<(), Failure> {
         vacant(&self.dest, force)?;
         let done = match self.temp {
@@ -430,7 +430,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let file = dir.path().join("f");
             let mut s = staged(dir.path(), unnamed);
-            // Somebody was faster.
+            // Another process was faster.
             fs::write(&file, "old").unwrap();
             assert!(s.publish(false, "t-0").unwrap_err().text.contains("--force"));
             drop(s);

@@ -1,5 +1,5 @@
 //! Moving more than fits into memory: two buffers, of which one is on the wire while a second thread empties
-//! and fills the other. Local trouble is agreed upon every few steps, so that nobody streams in vain.
+//! and fills the other. Local trouble is agreed upon every few steps, so that no rank streams in vain.
 
 use crate::agree::agree;
 use crate::outcome::Failure;

@@ -23,7 +23,7 @@ use report::Value;
 
 const AFTER_HELP: &str = "\
 First stands the wire that ranks would take, by where they are. libfabric's providers are listed as they would be judged for ranks on several nodes, and for ranks that all run on this one, \
-with the settings of this environment. Nothing is changed and nobody is connected to.
+with the settings of this environment. Nothing is changed, and no rank or host is connected to.
 
 Examples:
   circulant info

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub(crate) struct Library {
     pub(crate) version: String,
     pub(super) path: String,
-    /// Its variables that matter, with who set them.
+    /// Its variables that matter, with what set them.
     pub(super) environment: Vec<String>,
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// More ranks than this in a job are a slip of the finger.
-const MOST: usize = 1 << 20;
+const MAX_RANKS: usize = 1 << 20;
 
 /// Subcommands that may stand for PROGRAM.
 pub(super) const OURS: [&str; 7] = ["bench", "tune", "cast", "collect", "info", "doctor", "schedule"];
@@ -77,7 +77,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "WHAT")]
     pub(super) bind_to: Option<Binding>,
     /// Which ranks read standard input
-    #[arg(long, value_name = "WHO", default_value = "0")]
+    #[arg(long, value_name = "WHICH", default_value = "0")]
     pub(super) stdin: Reads,
     /// Seconds that the whole job may take; then it is ended with exit code 124
     #[arg(long, value_name = "S", value_parser = positive_seconds)]
@@ -153,9 +153,9 @@ pub(super) fn wrong(message: impl Into<String>) -> Trouble {
 pub(super) fn ranks(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("there must be at least one rank".to_owned()),
-        Ok(n) if n <= MOST => Ok(n),
+        Ok(n) if n <= MAX_RANKS => Ok(n),
         _ if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => {
-            Err(format!("at most {MOST} ranks"))
+            Err(format!("at most {MAX_RANKS} ranks"))
         }
         _ => Err("it must be a whole number from 1".to_owned()),
     }

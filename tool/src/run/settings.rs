@@ -50,9 +50,8 @@ impl Args for SettingFlags {
 pub(super) fn check(given: &[(String, OsString)], apps: &[App]) -> Result<Duration> {
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     variables.extend(given.iter().map(|(name, value)| (name.into(), value.clone())));
-    let variables = variables.iter().map(|(name, value)| (name, value));
     let of_apps = apps.iter().flat_map(|app| &app.environment).map(|(name, value)| (name, value));
-    for (name, value) in variables.chain(of_apps).filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in variables.iter().chain(of_apps).filter(|(_, value)| !value.is_empty()) {
         check_variable(name, value)?;
     }
     let mut config = Config::from_env();

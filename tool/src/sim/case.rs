@@ -9,7 +9,7 @@ use circulant::plan::registry::{Arguments, Operation};
 use std::collections::BTreeMap;
 
 /// An irregular alltoall takes p² counts: beyond this they do not fit.
-pub(crate) const MOST_ROWS: u32 = 2048;
+pub(crate) const MAX_ALLTOALLV_RANKS: u32 = 2048;
 
 /// An operation on so many ranks and bytes.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Case {
     /// As `bench` counts them: see [`Case::arguments`].
     pub(crate) bytes: u64,
     pub(crate) dist: &'static Dist,
-    /// Between two groups: who contributes how much.
+    /// Between two groups: how much each rank contributes.
     pub(crate) setting: &'static Setting,
     /// Between two groups: the ranks of the first.
     pub(crate) first: Option<u32>,
@@ -108,8 +108,9 @@ impl Case {
             Allgather | Gather | Scatter | ReduceScatterBlock | Alltoall => {
                 a.bytes = block(self.bytes, self.p)
             }
-            Alltoallv if self.p > MOST_ROWS => {
-                let said = format!("alltoallv is simulated for up to {MOST_ROWS} ranks: it has p² counts");
+            Alltoallv if self.p > MAX_ALLTOALLV_RANKS => {
+                let said =
+                    format!("alltoallv is simulated for up to {MAX_ALLTOALLV_RANKS} ranks: it has p² counts");
                 return Err(Failure::usage(said));
             }
             Alltoallv => a.rows = self.rows(),
@@ -290,7 +291,7 @@ mod tests {
         let inner = Some(Inner { ranks: 3, latency_ns: 200, overhead_ns: 100, byte_ps: 100 });
         let nodes = Case { wires: Wires { model: MODEL, inner }, ..flat };
         assert_eq!(nodes.reference_ns(&flat.arguments().unwrap()), 5000.0 + 2.0 * 1100.0 + 2.0 * 300.0);
-        let far = case(Operation::Alltoallv, MOST_ROWS + 1, 10);
+        let far = case(Operation::Alltoallv, MAX_ALLTOALLV_RANKS + 1, 10);
         assert!(far.arguments().unwrap_err().text.contains("ranks"));
         assert!(DISTS.iter().all(|d| Case { dist: d, ..flat }.arguments().is_ok()));
     }

@@ -20,7 +20,7 @@ use report::{Format, Row};
 use std::path::PathBuf;
 
 /// Ranks that fit into a drawing of their transfers.
-const MOST_ROWS: u32 = 64;
+const MAX_TIMELINE_RANKS: u32 = 64;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +55,7 @@ pub(crate) struct SimArgs {
     /// How the bytes of an irregular operation are spread over the ranks
     #[arg(short, long, value_name = "NAME", value_parser = distribution)]
     dist: Option<&'static Dist>,
-    /// Who contributes how much between two groups, s1 to s4 for inter_allgather, s5 to s8 for inter_allgatherv
+    /// How much each rank contributes between two groups, s1 to s4 for inter_allgather, s5 to s8 for inter_allgatherv
     /// [default: s1 or s5]
     #[arg(long, value_name = "NAME", value_parser = setting)]
     setting: Option<&'static Setting>,
@@ -83,7 +83,7 @@ pub(crate) struct SimArgs {
     /// Draw time against size, both logarithmic, a line per algorithm, into this file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Draw who puts what to whom when, by the fastest algorithm, into this file
+    /// Draw the puts over time, by rank, by the fastest algorithm, into this file
     #[arg(long, value_name = "FILE.svg")]
     timeline: Option<PathBuf>,
 }
@@ -221,8 +221,8 @@ fn chosen(args: &SimArgs) -> Result<Vec<&'static Algorithm>, Failure> {
     if args.plot.is_some() && args.sizes.is_none() {
         return Err(Failure::usage("a plot is over sizes: --sizes 1K..64M, say"));
     }
-    if args.timeline.is_some() && args.p > MOST_ROWS {
-        return Err(Failure::usage(format!("a timeline has room for {MOST_ROWS} ranks")));
+    if args.timeline.is_some() && args.p > MAX_TIMELINE_RANKS {
+        return Err(Failure::usage(format!("a timeline has room for {MAX_TIMELINE_RANKS} ranks")));
     }
     match args.algorithm.as_str() {
         "all" => Ok(registry::algorithms(args.op).collect()),
@@ -245,9 +245,10 @@ fn between_groups(args: &SimArgs) -> Result<(), Failure> {
         Some(_) if !args.op.is_between_groups() => {
             Err(Failure::usage(format!("{} is not between two groups", args.op)))
         }
-        Some(first) if first >= args.p => {
-            Err(Failure::usage(format!("a group of {first} leaves nobody for the other of {} ranks", args.p)))
-        }
+        Some(first) if first >= args.p => Err(Failure::usage(format!(
+            "a group of {first} leaves no rank for the other of {} ranks",
+            args.p
+        ))),
         _ => Ok(()),
     }
 }

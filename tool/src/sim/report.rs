@@ -118,7 +118,7 @@ pub(crate) fn print(out: &mut Out, format: Format, case: &Case, budget: u64, row
     }
 }
 
-/// The name of what says who has how much.
+/// The name of what says how much each rank has.
 fn spread(case: &Case) -> Option<&'static str> {
     let of_setting = || set(case.operation).then_some(case.setting.name);
     irregular(case.operation).then_some(case.dist.name).or_else(of_setting)

@@ -17,13 +17,13 @@ const WIDTH: u64 = 1040;
 const ROW: u64 = 22;
 const BAR: u64 = 8;
 /// More lines than this hide what they should show.
-const MOST_LINES: usize = 400;
+const MAX_TRANSFER_LINES: usize = 400;
 /// More bars than this make a file that no viewer opens.
-const MOST_BARS: usize = 40_000;
+const MAX_BARS: usize = 40_000;
 
 /// Draws the transfers of `ran` into the SVG file `path`.
 pub(crate) fn draw(path: &Path, case: &Case, algorithm: &Algorithm, ran: &Ran) -> Result<(), Failure> {
-    if ran.transfers.len() > MOST_BARS {
+    if ran.transfers.len() > MAX_BARS {
         let said = format!(
             "{} puts are too many for a drawing; fewer --blocks or ranks make less",
             ran.transfers.len()
@@ -75,7 +75,7 @@ fn paint(svg: &mut String, case: &Case, algorithm: &Algorithm, ran: &Ran) -> std
         ran.puts
     )?;
     axis(svg, case, scale)?;
-    let lines = if ran.transfers.len() <= MOST_LINES { ran.transfers.as_slice() } else { &[] };
+    let lines = if ran.transfers.len() <= MAX_TRANSFER_LINES { ran.transfers.as_slice() } else { &[] };
     for t in lines {
         writeln!(
             svg,

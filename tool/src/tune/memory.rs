@@ -13,7 +13,7 @@ const COLD: usize = 64 << 20;
 /// A light piece, and how far apart such pieces lie.
 const PIECE: usize = 64;
 const STRIDE: usize = 4096;
-/// No piece above this ever shares a put: what is packed and unpacked delays who waits for it.
+/// No piece above this ever shares a put: what is packed and unpacked delays the rank that waits for it.
 const LIGHT_MAX: f64 = 4096.0;
 
 /// Measures, and derives which pieces are light on `wire`.

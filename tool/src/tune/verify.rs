@@ -78,8 +78,8 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
 /// The algorithm chosen, then the next by price.
 fn race(lab: &Lab<'_>, point: &Point, most: usize) -> Result<Vec<Row>, Failure> {
     let Some(registered) = point.op.registered() else { return Ok(Vec::new()) };
-    let place = lab.place(point);
-    let arguments = (point.op.shape)(&place).arguments(&place);
+    let call = lab.rank_call(point);
+    let arguments = (point.op.shape)(&call).arguments(&call);
     let candidates = lab.comm.candidates(registered, &arguments)?;
     let mut priced: Vec<(&'static Algorithm, f64)> =
         candidates.iter().filter_map(|c| Some((c.algorithm, c.cost.as_ref().ok()?.ns))).collect();

@@ -130,7 +130,7 @@ fn the_exit_code_says_whether_there_are_problems() {
 
 #[test]
 fn a_rank_that_does_not_answer_is_no_hang() {
-    let silent = "if [ $PMI_RANK = 1 ]; then kill -STOP $$; fi; exec \"$0\" doctor --patience 2";
+    let silent = "if [ $PMI_RANK = 1 ]; then kill -STOP $$; fi; exec \"$0\" doctor --timeout 2";
     let words = ["run", "-n", "2", "--grace", "1", "sh", "-c", silent, env!("CARGO_BIN_EXE_circulant")];
     let out = tool(&words, &[]);
     let (said, printed) = (text(&out.stderr), text(&out.stdout));
