@@ -7,8 +7,8 @@ mod calls;
 use std::hint::black_box;
 
 use calls::{LIMITS, MODEL, calls};
+use circulant::machine::Machine;
 use circulant::plan::lower::lower;
-use circulant::plan::registry::cost::Machine;
 use circulant::plan::registry::{Algorithm, algorithm};
 use circulant::select::{Selection, Settings};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};

@@ -1,11 +1,11 @@
 //! Calls of 1 MB in all whose set-up is looked at, by time (`benches/plan.rs`) and by instructions
 //! (`benches/cost/plan.rs`).
 
+use circulant::machine::LogGp;
 use circulant::plan::lower::WireLimits;
-use circulant::plan::price::Model;
 use circulant::plan::registry::{Arguments, Operation};
 
-pub(crate) const MODEL: Model = Model { latency_ns: 8_000, overhead_ns: 2_500, byte_ps: 350, reduce_ps: 100 };
+pub(crate) const MODEL: LogGp = LogGp { latency_ns: 8_000, overhead_ns: 2_500, byte_ps: 350, reduce_ps: 100 };
 pub(crate) const LIMITS: WireLimits =
     WireLimits { max_put: 1 << 30, gather: 4, light: 2500, ..WireLimits::PLAIN };
 

@@ -9,9 +9,9 @@ mod calls;
 use std::hint::black_box;
 
 use calls::{LIMITS, MODEL, calls};
+use circulant::machine::Machine;
 use circulant::plan::lower::lower;
 use circulant::plan::registry::algorithm;
-use circulant::plan::registry::cost::Machine;
 use circulant::select::{Selection, Settings};
 
 fn main() -> circulant::Result<()> {

@@ -6,6 +6,7 @@
 //! | [`plan`] | what every rank does in an operation, the algorithms, their proof by interpretation, and their simulation |
 //! | [`select`] | the choice of an algorithm and a number of blocks by a model of the network |
 //! | [`ops`] | element types, operators, and the loops that reduce |
+//! | [`machine`] | nodes and links by their parameters (LogGP), for the simulator and the choice |
 //! | [`error`] | the one error type |
 //!
 //! Nothing here does I/O, knows a clock or contains unsafe code; it builds for `wasm32-unknown-unknown`. The crate
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod machine;
 pub mod ops;
 pub mod plan;
 pub mod schedule;

@@ -233,10 +233,10 @@ impl Shared {
 
     /// Plans and lowers what is asked.
     fn make(&mut self, context: &Context, asked: Asked) -> Result<Prepared> {
-        let plan = (asked.algorithm.build)(&asked.arguments, self.model.wire())?;
+        let plan = (asked.algorithm.build)(&asked.arguments, self.figures.wire())?;
         let (max_put, gather) = self.engine.limits().map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
-        let model = self.model.wire();
-        let limits = WireLimits::new(max_put, gather.min(GATHER_MAX), self.model.light(), model);
+        let wire = self.figures.wire();
+        let limits = WireLimits::new(max_put, gather.min(GATHER_MAX), self.figures.light(), wire);
         let program = Arc::new(lower(plan.as_ref(), context.rank, &limits)?);
         let (land, work) = (program.land, program.work);
         let block = |s: &mut Self, n: u64| -> Result<Option<Block>> {

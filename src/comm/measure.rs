@@ -4,14 +4,13 @@ use super::communicator::{Communicator, Options};
 use super::world::Shared;
 use crate::engine::{Flow, Pair};
 use crate::error::{Result, argument};
+use crate::machine::{LogGp, Machine};
 use crate::ops;
-use crate::plan::price;
-use crate::plan::registry::cost::Machine;
 use crate::plan::registry::{Arguments, Operation};
-use crate::select::{Candidate, Model, Probed, Source};
+use crate::select::{Candidate, Figures, Source};
 use std::time::{Duration, Instant};
 
-/// A wire's figures: a put of m bytes arrives after o + L + βm.
+/// What was measured of a link: a put of m bytes arrives after o + L + βm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Wire {
     /// L: one-way latency of a small put beyond its overhead, in nanoseconds.
@@ -20,6 +19,16 @@ pub struct Wire {
     pub overhead_ns: f64,
     /// β: time per byte, in nanoseconds. NaN where it could not be seen: what else puts take varied by more.
     pub byte_ns: f64,
+}
+
+impl From<LogGp> for Wire {
+    fn from(link: LogGp) -> Self {
+        Self {
+            latency_ns: link.latency_ns as f64,
+            overhead_ns: link.overhead_ns as f64,
+            byte_ns: link.byte_ps as f64 / 1e3,
+        }
+    }
 }
 
 impl Communicator {
@@ -125,7 +134,7 @@ impl Communicator {
 
     /// L, o and β in haste, at start-up; β stays what `known` says where it cannot be seen. On a wire that
     /// is quick there is time for a second look, which the first, with everything cold, needs.
-    pub(super) fn probe(&self, pair: [usize; 2], known: &price::Model) -> Result<Probed> {
+    pub(super) fn probe(&self, pair: [usize; 2], known: &LogGp) -> Result<LogGp> {
         let (mut small, mut large) = (f64::INFINITY, f64::INFINITY);
         for (few, fewer) in [(8, 2), (30, 8)] {
             let times = self.alone(pair, |shared, pair, deadline| {
@@ -146,10 +155,11 @@ impl Communicator {
         let byte_ps = whole(1000.0 * (large - small) / PROBE_BYTES as f64);
         let byte_ps = if byte_ps > 0 { byte_ps } else { known.byte_ps };
         let overhead = self.block_overhead(byte_ps as f64 / 1000.0)?;
-        Ok(Probed {
+        Ok(LogGp {
             latency_ns: whole(small).saturating_sub(known.overhead_ns),
             overhead_ns: whole(overhead).max(known.overhead_ns),
             byte_ps,
+            reduce_ps: known.reduce_ps,
         })
     }
 
@@ -159,7 +169,7 @@ impl Communicator {
     /// Inside an operator.
     pub fn machine(&self) -> Result<(Machine, Source)> {
         let held = self.hold()?;
-        Ok((*held.selection.machine(), held.model.source()))
+        Ok((*held.selection.machine(), held.figures.source()))
     }
 
     /// What every algorithm would cost for a call on this communicator; the first is the one that would be taken if
@@ -217,19 +227,19 @@ impl Communicator {
 
 impl Shared {
     /// Takes other figures. All ranks do so with the same, between two barriers.
-    pub(super) fn retune(&mut self, model: Model, window: Option<u64>) {
-        self.model = model;
-        self.selection.retune(&model);
+    pub(super) fn retune(&mut self, figures: Figures, window: Option<u64>) {
+        self.figures = figures;
+        self.selection.retune(&figures);
         self.cache = super::call::Cache::default();
-        self.engine.set_flow(flow(&model, window));
+        self.engine.set_flow(flow(&figures, window));
     }
 }
 
 /// What a rank may have on its way; `window`: as the settings say.
-pub(super) fn flow(model: &Model, window: Option<u64>) -> Flow {
+pub(super) fn flow(figures: &Figures, window: Option<u64>) -> Flow {
     Flow {
-        window: window.unwrap_or_else(|| model.window()),
-        patience: Duration::from_nanos(model.patience_ns()),
+        window: window.unwrap_or_else(|| figures.window()),
+        patience: Duration::from_nanos(figures.in_order_ns()),
     }
 }
 

@@ -17,8 +17,9 @@ use crate::config::{self, Config, FOR_EVER, Wait};
 use crate::engine::{Engine, Identity, Setup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
+use crate::machine::LogGp;
 use crate::plan::registry::Operation;
-use crate::select::{self, Model, Probed, Selection, Tuning};
+use crate::select::{self, Figures, Selection, Tuning};
 use crate::trace::Log;
 use crate::transport::{Limits, Transport, fabric, shm};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +57,7 @@ pub(super) struct Shared {
     pub(super) engine: Engine,
     pub(super) arena: Arena,
     pub(super) cache: Cache,
-    pub(super) model: Model,
+    pub(super) figures: Figures,
     pub(super) deadline: Duration,
     /// The settings' choices, for calls whose options leave it open.
     pub(super) blocks: Option<u32>,
@@ -199,13 +200,13 @@ impl World {
 
     /// Takes the figures that hold for where the ranks are; measures them in haste if nobody knows them.
     fn settle(&mut self) -> Result<()> {
-        let model = self.comm.hold()?.model;
+        let figures = self.comm.hold()?.figures;
         let probing = self.config.choices().probe;
         // The first rank on another node than rank 0; else it is rank 1.
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
-        if self.size() > 1 && select::probes(&self.provider, probing, &model) {
-            probed = Some(self.aside(0)?.probe([0, other.unwrap_or(1)], model.wire())?);
+        if self.size() > 1 && select::probes(&self.provider, probing, &figures) {
+            probed = Some(self.aside(0)?.probe([0, other.unwrap_or(1)], figures.wire())?);
         }
         match probed.is_some() || other.is_none() {
             true => self.retune(probed),
@@ -213,14 +214,14 @@ impl World {
         }
     }
 
-    /// The model from the settings and what was probed, at all ranks alike.
-    fn retune(&mut self, probed: Option<Probed>) -> Result<()> {
-        let mut model = Model::new(&self.provider, &self.config.choices(), probed)?;
+    /// The figures from the settings and what was probed, at all ranks alike.
+    fn retune(&mut self, probed: Option<LogGp>) -> Result<()> {
+        let mut figures = Figures::new(&self.provider, &self.config.choices(), probed)?;
         if self.nodes.iter().all(|node| *node == self.nodes[0]) {
-            model = model.on_one_node();
+            figures = figures.on_one_node();
         }
-        self.comm.hold()?.retune(model, self.config.window);
-        tracing::debug!(?model, "figures");
+        self.comm.hold()?.retune(figures, self.config.window);
+        tracing::debug!(?figures);
         Ok(())
     }
 
@@ -276,9 +277,9 @@ pub(super) fn start(
     let Met { endpoint, neighbours, addresses, places, place, absent, directory, cores } = met;
     let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
     let choices = config.choices();
-    let model = Model::new(&provider, &choices, None)?;
+    let figures = Figures::new(&provider, &choices, None)?;
     let blocks = config.blocks;
-    let mut selection = Selection::new(&choices, &model)?;
+    let mut selection = Selection::new(&choices, &figures)?;
     if let Some(nodes) = &nodes {
         selection.place(nodes);
     }
@@ -294,7 +295,7 @@ pub(super) fn start(
         rank: rank32,
         size: size32,
         neighbours,
-        flow: flow(&model, config.window),
+        flow: flow(&figures, config.window),
         warn_after: config.warn_after.unwrap_or(FOR_EVER),
         names: Operation::name_of,
     };
@@ -324,7 +325,7 @@ pub(super) fn start(
         engine,
         arena,
         cache,
-        model,
+        figures,
         deadline,
         blocks,
         selection,

@@ -65,14 +65,15 @@ const NO_WIRE: &[&str] = &["libfabric_sys", "memmap2"];
 #[rustfmt::skip]
 const ROOMS: &[Room] = &[
     Room { name: "schedule", uses: &[], never: PURE, unsafety: Unsafe::Forbidden },
-    Room { name: "plan", uses: &["schedule", "error", "ops"], never: PURE, unsafety: Unsafe::Forbidden },
-    Room { name: "select", uses: &["plan", "error", "bytes"], never: PURE, unsafety: Unsafe::Forbidden },
+    Room { name: "plan", uses: &["schedule", "error", "machine", "ops"], never: PURE, unsafety: Unsafe::Forbidden },
+    Room { name: "machine", uses: &[], never: PURE, unsafety: Unsafe::Forbidden },
+    Room { name: "select", uses: &["plan", "error", "bytes", "machine"], never: PURE, unsafety: Unsafe::Forbidden },
     Room { name: "transport", uses: &["error", "config", "trace", "ops"], never: &["clap"], unsafety: Unsafe::Allowed },
     Room { name: "engine", uses: &["buffer", "transport", "plan", "error", "config", "trace", "ops"],
            never: &["libfabric_sys", "memmap2", "libc", "std::fs", "std::net", "std::process::Command"], unsafety: Unsafe::None },
     Room { name: "launch", uses: &["error", "config", "trace"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["exit.rs", "fd.rs", "foreign.rs"]) },
     Room { name: "buffer", uses: &["transport", "plan", "error", "config", "trace", "ops"], never: &["libfabric_sys"], unsafety: Unsafe::Allowed },
-    Room { name: "comm", uses: &["engine", "select", "launch", "buffer", "transport", "plan", "schedule", "error", "config", "trace", "ops"],
+    Room { name: "comm", uses: &["engine", "select", "machine", "launch", "buffer", "transport", "plan", "schedule", "error", "config", "trace", "ops"],
            never: &["libfabric_sys", "memmap2", "libc", "std::net", "std::process::Command"], unsafety: Unsafe::None },
     Room { name: "capi", uses: &["comm", "error", "config", "ops"], never: NO_WIRE, unsafety: Unsafe::Allowed },
     Room { name: "launcher", uses: &[], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["tie.rs"]) },

@@ -3,8 +3,8 @@
 use crate::ranks;
 
 use circulant::comm::{Intercommunicator, Root};
+use circulant::machine::LogGp;
 use circulant::plan::Kind;
-use circulant::plan::price::Model;
 use circulant::plan::registry::{Arguments, Operation, algorithms};
 use circulant::transport::sim;
 use circulant::{Communicator, ErrorKind, Options, Result};
@@ -215,7 +215,7 @@ fn the_eight_settings_move_the_bytes_that_the_plans_say() {
             displs: bytes(&displs),
             ..Arguments::default()
         };
-        let model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 100, reduce_ps: 100 };
+        let model = LogGp { latency_ns: 1000, overhead_ns: 100, byte_ps: 100, reduce_ps: 100 };
         let mut busiest = Vec::new();
         for name in ["root_gathering", "balanced"] {
             let line = algorithms(Operation::InterAllgatherv).find(|a| a.name == name).unwrap();

@@ -5,10 +5,9 @@ use crate::bench::dist::{DISTS, Dist};
 use crate::outcome::{Failure, Out};
 use crate::units::{self, align, figures, plural, time};
 use crate::wire::WireArgs;
-use circulant::comm::Wire;
 use circulant::config::Config;
-use circulant::plan::price::Model;
-use circulant::plan::registry::cost::{Cost, Machine};
+use circulant::machine::{LogGp, Machine};
+use circulant::plan::registry::cost::Cost;
 use circulant::plan::registry::{Algorithm, Arguments, Operation};
 use circulant::schedule::MAX_P;
 use circulant::select::{Candidate, Selection};
@@ -316,17 +315,11 @@ fn bytes_text(bytes: f64) -> String {
 }
 
 fn heading(args: &SelectArgs, machine: &Machine) -> String {
-    let wire = |model: &Model| {
-        units::wire_text(&Wire {
-            latency_ns: model.latency_ns as f64,
-            overhead_ns: model.overhead_ns as f64,
-            byte_ns: model.byte_ps as f64 / 1000.0,
-        })
-    };
+    let wire = |wire: LogGp| units::wire_text(&wire.into());
     let (ranks, within) = match args.wire.ppn {
         Some(k) => (
             format!("{}, {k} per node", plural(args.p.into(), "rank")),
-            format!("; within a node {}", wire(&machine.near)),
+            format!("; within a node {}", wire(machine.near)),
         ),
         None => (plural(args.p.into(), "rank"), String::new()),
     };
@@ -335,5 +328,5 @@ fn heading(args: &SelectArgs, machine: &Machine) -> String {
         _ => String::new(),
     };
     let gamma = machine.wire.reduce_ps as f64 / 1000.0;
-    format!("{}{what}, {ranks}; {}{within}; γ = {gamma:.3} ns/B", args.op, wire(&machine.wire))
+    format!("{}{what}, {ranks}; {}{within}; γ = {gamma:.3} ns/B", args.op, wire(machine.wire))
 }

@@ -2,8 +2,7 @@
 
 use crate::outcome::Failure;
 use circulant::config::{Config, Provider};
-use circulant::plan::price::{Inner, Model, Wires};
-use circulant::plan::registry::cost::Machine;
+use circulant::machine::{LogGp, Machine};
 use circulant::select::{self, Tuning};
 use clap::Args;
 
@@ -14,7 +13,7 @@ const MAX_TIME_NS: f64 = 1e12;
 const FABRIC: &str = "verbs";
 
 /// Within a node where nothing is known of it: a put is a description there, and its reader copies.
-const NODE: Model = Model { latency_ns: 300, overhead_ns: 100, byte_ps: 50, reduce_ps: 100 };
+const NODE: LogGp = LogGp { latency_ns: 300, overhead_ns: 100, byte_ps: 50, reduce_ps: 100 };
 
 /// The figures of the wire. What no flag says is from the settings (CIRCULANT_LATENCY, …), the tuning file, or a table by
 /// provider; without a provider it is a fabric at 100 Gbit/s.
@@ -57,18 +56,18 @@ impl WireArgs {
         let asked = self.provider.as_deref().or(set.as_deref());
         let provider = asked.or(tuning.text("measured.provider")).unwrap_or(FABRIC);
         let known = select::machine(provider, &config.choices())?;
-        let wire = Model {
+        let wire = LogGp {
             latency_ns: self.latency.unwrap_or(known.wire.latency_ns),
             overhead_ns: self.overhead.unwrap_or(known.wire.overhead_ns),
             byte_ps: self.byte_time.unwrap_or(known.wire.byte_ps),
             reduce_ps: self.reduce_time.unwrap_or(known.wire.reduce_ps),
         };
         let Some(per_node) = self.ppn else {
-            return Ok(Machine { wire, near: wire, per_node: 0, ..known });
+            return Ok(Machine { wire, near: wire, ..known });
         };
         let is_known = known.near != known.wire || known.readers;
         let near = if is_known { known.near } else { NODE };
-        let near = Model {
+        let near = LogGp {
             latency_ns: self.node_latency.unwrap_or(near.latency_ns),
             overhead_ns: self.node_overhead.unwrap_or(near.overhead_ns),
             byte_ps: self.node_byte_time.unwrap_or(near.byte_ps),
@@ -77,18 +76,11 @@ impl WireArgs {
         Ok(Machine { wire, near, per_node, ..known })
     }
 
-    /// As the simulator sees it, with the settings of this process.
-    pub(crate) fn wires(&self) -> Result<Wires, Failure> {
+    /// The same as the simulator takes it, with the settings of this process: within a node readers copy.
+    pub(crate) fn simulated(&self) -> Result<Machine, Failure> {
         let mut config = Config::from_env();
         config.load()?;
-        let Machine { wire, near, .. } = self.machine(&config)?;
-        let inner = self.ppn.map(|ranks| Inner {
-            ranks,
-            latency_ns: near.latency_ns,
-            overhead_ns: near.overhead_ns,
-            byte_ps: near.byte_ps,
-        });
-        Ok(Wires { model: wire, inner })
+        Ok(Machine { readers: true, ..self.machine(&config)? })
     }
 }
 

@@ -24,11 +24,12 @@ mod folds;
 mod parcels;
 mod rank;
 
-pub use parcels::COALESCE;
+pub(super) use parcels::coalesce;
+pub use parcels::{COALESCE, light_bytes};
 
-use super::price::Model;
 use super::{Place, Plan, Side};
 use crate::error::{Error, ErrorKind, Result};
+use crate::machine::LogGp;
 
 /// What the wire allows and what pieces are worth; equal on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,10 +58,10 @@ impl WireLimits {
     /// from L/o pieces on. A run of neighbours keeps back what has arrived while the wire carries the rest of it: that
     /// may take ten overheads. (16 ranks, 100 KB, L = 1 ms, β = 80 ns/B, o = 30 us, simulated: allgatherv of seven
     /// distributions in 10.3 to 11.8 ms; with runs of 32 KiB 10.6 to 13.3, sharing from two pieces on 11.2 to 17.7.)
-    pub fn new(max_put: u64, gather: usize, light: u64, model: &Model) -> Self {
+    pub fn new(max_put: u64, gather: usize, light: u64, model: &LogGp) -> Self {
         let overhead = model.overhead_ns.max(1);
         let few = usize::try_from(model.latency_ns.div_ceil(overhead)).unwrap_or(usize::MAX).max(2);
-        Self { max_put, gather, light, few, coalesce: model.coalesce() }
+        Self { max_put, gather, light, few, coalesce: coalesce(model) }
     }
 }
 
@@ -298,7 +299,7 @@ mod tests {
     #[test]
     fn what_is_joined_follows_from_the_wire() {
         let wire = |latency_ns, overhead_ns, byte_ps| {
-            let model = Model { latency_ns, overhead_ns, byte_ps, reduce_ps: 0 };
+            let model = LogGp { latency_ns, overhead_ns, byte_ps, reduce_ps: 0 };
             let limits = WireLimits::new(1 << 30, 4, 100, &model);
             (limits.few, limits.coalesce)
         };

@@ -5,10 +5,11 @@
 //! turn. A rank with a free link posts whatever is ready, lowest round first, just as the engine does;
 //! nothing else is waited for. Programs are priced, not plans, so lowering is priced too.
 //!
-//! Where several ranks share a node ([`Wires::inner`]) they share its link out and its link in. A rank still has
-//! one put under way at a time: it spends o on it, then waits for the node's link, which serves who came
-//! first. Within a node a put has an o, L and β of its own, and the reader copies: the sender spends o on it and is
-//! free again, and the bytes take the reader's time, one put after the other.
+//! Where several ranks share a node ([`Machine::per_node`]) they share its link out and its link in. A rank still has
+//! one put under way at a time: it spends o on it, then waits for the node's link, which serves in the order of
+//! arrival. Within a node a put has an o, L and β of its own. Where readers copy ([`Machine::readers`]) the sender spends o on it
+//! and is free again, and the bytes take the reader's time, one put after the other; else the sender's link within the
+//! node carries them.
 //!
 //! [`price`] is the whole of it for small p. For many ranks, or to look on, record a [`Tape`] and run a [`Clock`].
 
@@ -20,82 +21,9 @@ pub use clock::{Clock, Transfer};
 pub use tape::Tape;
 
 use super::Plan;
-use super::allgather::runs::MAX_CUT;
-use super::lower::{COALESCE, Program, WireLimits};
+use super::lower::{Program, WireLimits};
 use crate::error::Result;
-
-/// A wire by its parameters, as `bench put` measures them; equal on all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Model {
-    /// L: nanoseconds from the end of sending a byte to its arrival.
-    pub latency_ns: u64,
-    /// o: nanoseconds that a put costs besides its bytes.
-    pub overhead_ns: u64,
-    /// β: picoseconds per byte.
-    pub byte_ps: u64,
-    /// γ: picoseconds per byte that is combined into another.
-    pub reduce_ps: u64,
-}
-
-impl Model {
-    /// The reference time of a broadcast of `bytes` bytes among `size` ranks, C = β·m + q·(L + o), in
-    /// nanoseconds. Not a lower bound.
-    pub fn reference_ns(&self, size: u32, bytes: u64) -> u64 {
-        let q = u64::from(size.max(1).next_power_of_two().ilog2());
-        self.bytes_ps(bytes) / 1000 + q * (self.latency_ns + self.overhead_ns)
-    }
-
-    /// What the wire carries in ten overheads, at most [`COALESCE`]: runs of neighbours should be no longer.
-    pub(super) fn coalesce(&self) -> u64 {
-        (self.overhead_ns.max(1).saturating_mul(10_000) / self.byte_ps.max(1)).clamp(1, COALESCE)
-    }
-
-    /// Into how many pieces an allgather cuts a contribution of so many bytes: each of what the wire carries in a latency,
-    /// or a run, if that is longer. (16 ranks, 1 ms, 80 ns a byte, 62.5 KB each: 95.6 ms whole, 89 in four; C = 81.6.)
-    pub(super) fn cut(&self, bytes: u64) -> u32 {
-        let latency = self.latency_ns.saturating_mul(1000) / self.byte_ps.max(1);
-        let pieces = bytes / self.coalesce().max(latency).max(1);
-        u32::try_from(pieces).unwrap_or(u32::MAX).clamp(1, MAX_CUT)
-    }
-
-    fn bytes_ps(&self, bytes: u64) -> u64 {
-        bytes.saturating_mul(self.byte_ps)
-    }
-}
-
-/// What ranks on one node are to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Inner {
-    /// Ranks per node: 0 to K−1 are on the first one, and so on. At least 1.
-    pub ranks: u32,
-    /// Nanoseconds from a put to its being seen.
-    pub latency_ns: u64,
-    /// Nanoseconds that a put costs its sender.
-    pub overhead_ns: u64,
-    /// Picoseconds per byte.
-    pub byte_ps: u64,
-}
-
-/// All links: between nodes, and within one if there are several ranks on a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Wires {
-    /// Between nodes; γ holds within a node, too.
-    pub model: Model,
-    /// Within a node; `None`: every rank has a node to itself.
-    pub inner: Option<Inner>,
-}
-
-impl Wires {
-    /// Every rank on a node of its own.
-    pub const fn flat(model: Model) -> Self {
-        Self { model, inner: None }
-    }
-
-    /// The node of a rank.
-    pub fn node_of(&self, rank: u32) -> u32 {
-        self.inner.map_or(rank, |inner| rank / inner.ranks.max(1))
-    }
-}
+use crate::machine::{LogGp, Machine};
 
 /// Memory copies take this many picoseconds per byte.
 const COPY_PS: u64 = 100;
@@ -104,17 +32,17 @@ const COPY_PS: u64 = 100;
 ///
 /// # Errors
 /// If the plan cannot be lowered.
-pub fn price(plan: &dyn Plan, limits: &WireLimits, model: &Model) -> Result<u64> {
+pub fn price(plan: &dyn Plan, limits: &WireLimits, model: &LogGp) -> Result<u64> {
     Ok(time(Tape::record(plan, limits, |_, _| Ok(()))?, model))
 }
 
 /// Prices the programs of all ranks, in nanoseconds; `u64::MAX` if they have more than 2^32 ops.
-pub fn price_programs(programs: &[Program], model: &Model) -> u64 {
+pub fn price_programs(programs: &[Program], model: &LogGp) -> u64 {
     Tape::of(programs).map_or(u64::MAX, |tape| time(tape, model))
 }
 
-fn time(tape: Tape, model: &Model) -> u64 {
-    let mut clock = Clock::new(tape, Wires::flat(*model));
+fn time(tape: Tape, model: &LogGp) -> u64 {
+    let mut clock = Clock::new(tape, Machine::flat(*model));
     while clock.run(u64::MAX) {}
     clock.time_ns()
 }
@@ -126,7 +54,7 @@ mod tests {
     use crate::plan::bcast::circulant::Bcast;
 
     const LIMITS: WireLimits = WireLimits::PLAIN;
-    const MODEL: Model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
+    const MODEL: LogGp = LogGp { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
 
     #[test]
     fn one_block_to_one_rank_costs_what_the_model_says() {
@@ -166,10 +94,10 @@ mod tests {
     #[test]
     fn ranks_of_a_node_share_its_links() {
         use crate::plan::bcast::{linear::Star, tree::Tree};
-        let inner = Inner { ranks: 2, latency_ns: 200, overhead_ns: 100, byte_ps: 100 };
-        let wires = Wires { model: MODEL, inner: Some(inner) };
+        let near = LogGp { latency_ns: 200, overhead_ns: 100, byte_ps: 100, ..MODEL };
+        let machine = Machine::shared(MODEL, near, 2);
         let star = Tree::<Star>::new(4, 0, 1000).unwrap();
-        let mut clock = Clock::new(Tape::record(&star, &LIMITS, |_, _| Ok(())).unwrap(), wires);
+        let mut clock = Clock::new(Tape::record(&star, &LIMITS, |_, _| Ok(())).unwrap(), machine);
         clock.remember();
         while clock.run(1) {}
         assert!(clock.finished());
@@ -182,7 +110,7 @@ mod tests {
         assert_eq!(clock.time_ns(), 2300);
         // Both ranks of node 0 put to node 1 at once: the second waits for the links, not for o.
         let pairs = crate::plan::alltoall::direct::alltoall(4, 1000).unwrap();
-        let mut clock = Clock::new(Tape::record(&pairs, &LIMITS, |_, _| Ok(())).unwrap(), wires);
+        let mut clock = Clock::new(Tape::record(&pairs, &LIMITS, |_, _| Ok(())).unwrap(), machine);
         clock.remember();
         while clock.run(u64::MAX) {}
         // Four puts leave a node, one after the other; the last byte is there L later.
@@ -198,11 +126,11 @@ mod tests {
 
     #[test]
     fn one_rank_per_node_is_the_flat_wire() {
-        let inner = Inner { ranks: 1, latency_ns: 1, overhead_ns: 1, byte_ps: 1 };
+        let near = LogGp { latency_ns: 1, overhead_ns: 1, byte_ps: 1, ..MODEL };
         for p in [1, 2, 9, 20] {
             let plan = Bcast::new(p, 0, 10_000, 5).unwrap();
             let tape = Tape::record(&plan, &LIMITS, |_, _| Ok(())).unwrap();
-            let mut clock = Clock::new(tape, Wires { model: MODEL, inner: Some(inner) });
+            let mut clock = Clock::new(tape, Machine::shared(MODEL, near, 1));
             while clock.run(u64::MAX) {}
             assert_eq!(clock.time_ns(), price(&plan, &LIMITS, &MODEL).unwrap());
         }
@@ -212,7 +140,8 @@ mod tests {
     #[test]
     fn links_are_serial() {
         let plan = Bcast::new(17, 3, 100_000, 12).unwrap();
-        let mut clock = Clock::new(Tape::record(&plan, &LIMITS, |_, _| Ok(())).unwrap(), Wires::flat(MODEL));
+        let mut clock =
+            Clock::new(Tape::record(&plan, &LIMITS, |_, _| Ok(())).unwrap(), Machine::flat(MODEL));
         clock.remember();
         while clock.run(7) {}
         let transfers = clock.transfers();

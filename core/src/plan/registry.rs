@@ -17,16 +17,16 @@ mod reversed;
 
 use super::{Plan, allgather, allgatherv, alltoall, barrier, bcast};
 use crate::error::{Result, argument};
-use crate::plan::price::Model;
+use crate::machine::{LogGp, Machine};
 
 pub use operation::{Arguments, Operation};
 pub use order::Order;
 
-use cost::{Cost, Formula, Machine, Path};
+use cost::{Cost, Formula, Path};
 use line::{any, by_blocks, power_of_two, q};
 
 /// Builds a plan for all ranks; the same at every rank from the same arguments and model.
-pub type Build = fn(&Arguments, &Model) -> Result<Box<dyn Plan>>;
+pub type Build = fn(&Arguments, &LogGp) -> Result<Box<dyn Plan>>;
 
 /// One line of the registry.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ impl Algorithm {
     }
 
     /// The time of its critical path in nanoseconds.
-    pub fn time(&self, arguments: &Arguments, model: &Model) -> u64 {
+    pub fn time(&self, arguments: &Arguments, model: &LogGp) -> u64 {
         self.cost(arguments, &Machine::flat(*model)).nanoseconds()
     }
 }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn every_algorithm_keeps_its_promises() {
-        let model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
+        let model = LogGp { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
         // Those that reduce: core/tests/pure/plan_reduce.rs; between groups: core/tests/pure/plan_inter.rs.
         for algorithm in all().filter(|a| !a.operation.reduces() && !a.operation.is_between_groups()) {
             for size in [1u32, 2, 9, 33] {

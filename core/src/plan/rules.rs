@@ -1,4 +1,4 @@
-//! How many blocks: pure functions of the wire's [`Model`], the same on every rank (only + - * / and the
+//! How many blocks: pure functions of the wire's [`LogGp`], the same on every rank (only + - * / and the
 //! square root, which IEEE 754 rounds alike everywhere).
 //!
 //! How far from the best n they are, in the [pricing](super::price) (`core/tests/pure/plan_rules.rs`, all cases): time
@@ -22,8 +22,9 @@
 
 use super::MAX_COUNTERS;
 use super::allgatherv::circulant::Blocks;
-use super::price::Model;
+use super::lower::coalesce;
 use super::split::ALIGN;
+use crate::machine::LogGp;
 use crate::schedule::Circulant;
 
 /// Up to this many ranks the one-block broadcast is timed exactly, in O(p).
@@ -40,7 +41,7 @@ const EXACT: u32 = 1 << 16;
 /// where h is the most hops any rank is away at n = 1. So n ≈ √((q−1)βm/o), and 1 if T(1) is less: there
 /// a block has fewer hops to go. For many blocks the price of waiting for one that is still on its way
 /// adds to it, which smaller blocks make cheaper: the factor 0.8 + 0.8·n/(n+30) was fitted to it.
-pub fn bcast_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+pub fn bcast_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
     if size < 3 {
         return 1;
     }
@@ -78,20 +79,20 @@ pub(super) fn tree(graph: &Circulant, put: f64, latency: f64) -> (f64, f64) {
 }
 
 /// The number of blocks for a [chain](super::bcast::chain): √((p−2)βm/o), from T(n) = (n+p−2)(o + βm/n) + (p−1)L.
-pub fn chain_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+pub fn chain_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
     pipeline_blocks(size.saturating_sub(2), bytes, model)
 }
 
 /// The number of blocks for a pipeline in which the last block comes `more` rounds after it has left: √(`more`·βm/o), from
 /// T(n) = (n + `more`)(o + βm/n), latencies aside.
-pub(super) fn pipeline_blocks(more: u32, bytes: u64, model: &Model) -> u32 {
+pub(super) fn pipeline_blocks(more: u32, bytes: u64, model: &LogGp) -> u32 {
     let (wire, overhead) = wire(bytes, model);
     clamp((f64::from(more) * wire / overhead).sqrt(), bytes)
 }
 
 /// The number of blocks for a [round-robin](super::bcast::round_robin) broadcast: p−1 times the
 /// S = √(βm/((p−1)o)) of least (S+1)((p−1)o + βm/S).
-pub fn round_robin_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
+pub fn round_robin_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
     let (wire, overhead) = wire(bytes, model);
     let others = f64::from(size.saturating_sub(1).max(1));
     let most = f64::from(MAX_COUNTERS) / others;
@@ -102,7 +103,7 @@ pub fn round_robin_blocks(size: u32, bytes: u64, model: &Model) -> u32 {
 /// The block size of the [pipelined ring](super::allgatherv::pipelined_ring) in bytes, by formula (2) of the paper
 /// with α = o, as latencies overlap: B = √(mo/β / ((p+z)/2 − 1 + ⌊z/(p−z)⌋)), z of the p ranks without data;
 /// whole contributions if all are equal, and as in a [chain](chain_blocks) if there is but one.
-pub fn ring_block(counts: &[u64], model: &Model) -> u64 {
+pub fn ring_block(counts: &[u64], model: &LogGp) -> u64 {
     let (p, z) = (counts.len(), counts.iter().filter(|&&count| count == 0).count());
     let largest = counts.iter().copied().max().unwrap_or(0).max(1);
     if counts.iter().all(|&count| count == largest) || z == p {
@@ -127,7 +128,7 @@ pub fn ring_block(counts: &[u64], model: &Model) -> u64 {
 pub(super) const IN_TURNS: f64 = 1.25;
 
 /// βm and o in nanoseconds, o at least 1.
-fn wire(bytes: u64, model: &Model) -> (f64, f64) {
+fn wire(bytes: u64, model: &LogGp) -> (f64, f64) {
     (float(bytes) * float(model.byte_ps) / 1000.0, float(model.overhead_ns).max(1.0))
 }
 
@@ -148,7 +149,7 @@ fn wire(bytes: u64, model: &Model) -> (f64, f64) {
 ///
 /// In proportion is never much worse than n for all, and up to 1.8 times as fast: an owner of little
 /// spends no overhead on tiny pieces.
-pub fn allgatherv_blocks(counts: &[u64], model: &Model) -> Blocks {
+pub fn allgatherv_blocks(counts: &[u64], model: &LogGp) -> Blocks {
     let n = allgatherv_n(counts, model);
     if n == 1 {
         return Blocks::Equal(1);
@@ -158,7 +159,7 @@ pub fn allgatherv_blocks(counts: &[u64], model: &Model) -> Blocks {
 }
 
 /// The number of blocks for the longest contribution.
-pub(super) fn allgatherv_n(counts: &[u64], model: &Model) -> u32 {
+pub(super) fn allgatherv_n(counts: &[u64], model: &LogGp) -> u32 {
     let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
     let largest = counts.iter().copied().max().unwrap_or(0);
     if counts.iter().all(|&count| count == largest) {
@@ -182,7 +183,7 @@ fn share(count: u64, n: u32, largest: u64) -> u32 {
     (u128::from(count) * u128::from(n)).div_ceil(u128::from(largest)).max(1) as u32
 }
 
-fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
+fn search(counts: &[u64], largest: u64, model: &LogGp) -> u32 {
     let graph = Circulant::new(u32::try_from(counts.len()).unwrap_or(1));
     let q = f64::from(graph.q());
     let byte = float(model.byte_ps) / 1000.0;
@@ -216,7 +217,7 @@ fn search(counts: &[u64], largest: u64, model: &Model) -> u32 {
 
 /// The puts of a rank, about: pieces of owners with several blocks, and runs of the others. `None`: too
 /// many counters.
-pub(super) fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant, model: &Model) -> Option<f64> {
+pub(super) fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant, model: &LogGp) -> Option<f64> {
     puts_of(&alike(counts), n, largest, graph, model)
 }
 
@@ -227,7 +228,7 @@ fn alike(counts: &[u64]) -> Vec<(u64, u64)> {
     sorted.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect()
 }
 
-fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant, model: &Model) -> Option<f64> {
+fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant, model: &LogGp) -> Option<f64> {
     let (mut pieces, mut singles, mut bytes, mut ranks) = (0, 0, 0, 0);
     for &(count, owners) in alike {
         ranks += owners;
@@ -239,7 +240,7 @@ fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant, model:
             blocks => pieces += owners * u64::from(blocks),
         }
     }
-    let runs = u64::from(2 * graph.q()) + bytes / model.coalesce();
+    let runs = u64::from(2 * graph.q()) + bytes / coalesce(model);
     let counters = pieces + ranks;
     (counters <= u64::from(MAX_COUNTERS)).then_some(float(pieces + runs.min(singles)))
 }

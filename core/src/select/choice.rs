@@ -4,9 +4,10 @@
 //! at start-up, the figures of the wire, and the arguments that [`agreed`] leaves.
 
 use super::rules::{Rule, parse};
-use super::{Model, Settings};
+use super::{Figures, Settings};
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::plan::registry::cost::{Cost, Machine};
+use crate::machine::Machine;
+use crate::plan::registry::cost::Cost;
 use crate::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
 use std::cell::RefCell;
 
@@ -63,8 +64,8 @@ impl Selection {
     ///
     /// # Errors
     /// When a setting or a line of the file cannot be understood.
-    pub fn new(settings: &Settings, model: &Model) -> Result<Self> {
-        Self::of(settings, model.machine())
+    pub fn new(settings: &Settings, figures: &Figures) -> Result<Self> {
+        Self::of(settings, figures.machine())
     }
 
     /// The same on any machine.
@@ -82,9 +83,9 @@ impl Selection {
     }
 
     /// Takes other figures; the ranks stay where they are.
-    pub fn retune(&mut self, model: &Model) {
+    pub fn retune(&mut self, figures: &Figures) {
         let Machine { per_node, cores, .. } = self.machine;
-        self.machine = Machine { per_node, cores, ..model.machine() };
+        self.machine = Machine { per_node, cores, ..figures.machine() };
         self.memo.take();
     }
 
@@ -335,10 +336,9 @@ fn names(text: &str) -> Result<Vec<(Option<Operation>, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::price;
+    use crate::machine::LogGp;
 
-    const WIRE: price::Model =
-        price::Model { latency_ns: 50_000, overhead_ns: 5_000, byte_ps: 800, reduce_ps: 100 };
+    const WIRE: LogGp = LogGp { latency_ns: 50_000, overhead_ns: 5_000, byte_ps: 800, reduce_ps: 100 };
 
     fn selection(set: &[(&str, &str)]) -> Result<Selection> {
         let mut settings = Settings::default();

@@ -1,4 +1,4 @@
-//! Choosing: model parameters per provider, the window, and the [algorithm](Selection) of a call. The same
+//! Choosing: the figures of a provider's links, the window, and the [algorithm](Selection) of a call. The same
 //! decision on every rank, from what all ranks know alike.
 //!
 //! An algorithm is chosen by the first of these that says something: the call (`Options`), the setting
@@ -13,20 +13,20 @@ mod tuning;
 
 pub use choice::{Candidate, Selection};
 pub use settings::{Probing, Settings};
-pub use tuning::{BETWEEN, Link, Tuning, WITHIN};
+pub use tuning::{BETWEEN, Tuning, WITHIN};
 
 use crate::error::Result;
-use crate::plan::price;
-use crate::plan::registry::cost::Machine;
+use crate::machine::{LogGp, Machine};
+use crate::plan::lower::light_bytes;
 
-/// The wires as the rules see them. Each figure is from the first of these that has it: the settings, the
+/// The figures in use. Each is from the first of these that has it: the settings, the
 /// [tuning file](Tuning), the probe of start-up, the built-in table.
 #[derive(Clone, Copy, Debug)]
-pub struct Model {
-    /// What most messages go over: between nodes, or within the one that there is.
-    wire: price::Model,
+pub struct Figures {
+    /// Of what most messages go over: between nodes, or within the one that there is.
+    wire: LogGp,
     /// Within a node.
-    near: price::Model,
+    near: LogGp,
     light: u64,
     /// All ranks share memory of our own.
     readers: bool,
@@ -57,43 +57,67 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// L and o in ns and β in ps per byte, of the wire that a [`Model`] calls its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probed {
-    /// L.
-    pub latency_ns: u64,
-    /// o.
-    pub overhead_ns: u64,
-    /// β.
-    pub byte_ps: u64,
+/// Built-in figures of the providers whose names contain a pattern.
+struct BuiltIn {
+    pattern: &'static str,
+    wire: LogGp,
+    /// Whether they only stand in until something is measured.
+    guessed: bool,
 }
 
-/// Built-in figures: (provider pattern, L in ns, o in ns, β in ps per byte, whether that is only a guess). First match
-/// counts. What was measured is no guess; the figures of RDMA hardware are of the order of what vendors print.
-const BUILT_IN: &[(&str, u64, u64, u64, bool)] = &[
-    ("fi_shm", 800, 500, 110, false),
-    (SHM, 350, 75, 24, false),
-    ("verbs", 1500, 300, 80, true),
-    ("psm", 1500, 300, 80, true),
-    ("cxi", 1800, 300, 40, true),
-    ("efa", 12_000, 500, 80, true),
-    ("opx", 1500, 300, 80, true),
-    ("", 8_000, 2_500, 350, true),
-];
+/// γ in picoseconds per byte: one core reads, adds and writes vectors longer than its cache. Of the order of what
+/// `circulant tune` measures (docs/tuning.md: 120).
+const REDUCE_PS: u64 = 100;
 
-/// The built-in figures of our own shared memory, and what the name of a wire ends in whose ranks use it within a node.
+const fn built_in(pattern: &'static str, latency_ns: u64, overhead_ns: u64, byte_ps: u64) -> BuiltIn {
+    let wire = LogGp { latency_ns, overhead_ns, byte_ps, reduce_ps: REDUCE_PS };
+    BuiltIn { pattern, wire, guessed: false }
+}
+
+const fn guess(pattern: &'static str, latency_ns: u64, overhead_ns: u64, byte_ps: u64) -> BuiltIn {
+    BuiltIn { guessed: true, ..built_in(pattern, latency_ns, overhead_ns, byte_ps) }
+}
+
+/// Our own shared memory, as measured by two ranks on 2 cores (`circulant bench put`).
+const OWN_SHM: BuiltIn = built_in(SHM, 350, 75, 24);
+
+/// The first whose pattern is in the provider's name counts. Those of shared memory were measured so; those of RDMA hardware are of
+/// the order of what vendors print; the last one stands for all others, such as TCP.
+const BUILT_IN: &[BuiltIn] = &[
+    built_in("fi_shm", 800, 500, 110),
+    OWN_SHM,
+    guess("verbs", 1500, 300, 80),
+    guess("psm", 1500, 300, 80),
+    guess("cxi", 1800, 300, 40),
+    guess("efa", 12_000, 500, 80),
+    guess("opx", 1500, 300, 80),
+    OTHERS,
+];
+/// Providers that the table does not know, and TCP.
+const OTHERS: BuiltIn = guess("", 8_000, 2_500, 350);
+
+/// The name of our own shared memory, and what the name of a provider ends in whose ranks use it within a node.
 const SHM: &str = "shm";
 const AND_SHM: &str = "+shm";
 
-/// γ: one core's read-add-write of memory, in ps per byte.
-const REDUCE_PS: u64 = 100;
+/// Bytes that may be unacknowledged, at least: so many are no burden to any receiver.
+const WINDOW_MIN_BYTES: u64 = 64 << 10;
+/// As many as the link carries in so many latencies. (1 ms, 80 ns a byte, 16 ranks, 1 MB: a broadcast takes 97 ms with 10 to 40,
+/// 134 with 150; an irregular allgather 104, 92 and 90 with 10, 20 and 40; an allreduce 166 with 10, 237 with 20, so it takes a
+/// quarter.)
+const WINDOW_LATENCIES: u64 = 40;
+/// As many as the link carries in so many overheads: then acknowledging them costs little beside sending them, which is what
+/// counts where L is short. (8 ranks on loopback: 1 MiB is a tenth faster than 256 KiB.)
+const WINDOW_OVERHEADS: u64 = 160;
+/// For so many latencies puts of long operations keep their order: ranks come out of a barrier within a few.
+const IN_ORDER_LATENCIES: u64 = 8;
 
-impl Model {
+impl Figures {
     /// The figures for `provider` (`auto`: whatever the tuning file is of).
     ///
     /// # Errors
     /// When the tuning file is none.
-    pub fn new(provider: &str, settings: &Settings, probed: Option<Probed>) -> Result<Self> {
+    pub fn new(provider: &str, settings: &Settings, probed: Option<LogGp>) -> Result<Self> {
         // What is between the nodes counts more.
         let (provider, mixed) = match provider.strip_suffix(AND_SHM) {
             Some(far) => (far, true),
@@ -103,14 +127,10 @@ impl Model {
         // On nodes with several ranks it was measured over both wires.
         let measured = file.text("measured.provider").map(|own| own.strip_suffix(AND_SHM).unwrap_or(own));
         let is_ours = measured.is_some_and(|own| own == provider || provider == "auto");
+        let reduce_ps = file.number("memory.reduce-ps").unwrap_or(REDUCE_PS);
         let link = |section| file.link(section).filter(|_| is_ours);
-        let (_, latency_ns, overhead_ns, byte_ps, _) = built_in(provider);
-        let mut base = Link { latency_ns, overhead_ns, byte_ps };
-        let mut source = Source::BuiltIn;
-        if let Some(Probed { latency_ns, overhead_ns, byte_ps }) = probed {
-            base = Link { latency_ns, overhead_ns, byte_ps };
-            source = Source::Probe;
-        }
+        let mut source = if probed.is_some() { Source::Probe } else { Source::BuiltIn };
+        let base = probed.unwrap_or(find_built_in(provider).wire);
         let (between, within) = (link(BETWEEN), link(WITHIN));
         if between.or(within).is_some() {
             source = Source::File;
@@ -119,27 +139,21 @@ impl Model {
         if set.iter().all(Option::is_some) {
             source = Source::Settings;
         }
-        let reduce_ps = file.number("memory.reduce-ps").unwrap_or(REDUCE_PS);
-        let model = |link: Link| price::Model {
+        let with_settings = |link: LogGp| LogGp {
             latency_ns: set[0].unwrap_or(link.latency_ns),
             overhead_ns: set[1].unwrap_or(link.overhead_ns),
             byte_ps: set[2].unwrap_or(link.byte_ps),
             reduce_ps,
         };
         // A file of one node says nothing of others: what is probed or built in holds between them.
-        let wire = model(between.unwrap_or(base));
+        let wire = with_settings(between.unwrap_or(base));
         let near = match within {
-            Some(link) => model(link),
-            None if mixed => {
-                let (_, latency_ns, overhead_ns, byte_ps, _) = built_in(SHM);
-                price::Model { latency_ns, overhead_ns, byte_ps, reduce_ps }
-            }
+            Some(link) => with_settings(link),
+            None if mixed => LogGp { reduce_ps, ..OWN_SHM.wire },
             None => wire,
         };
         let measured = file.number("memory.light-bytes").filter(|_| is_ours && set[1].is_none());
-        // A shared put saves its pieces one overhead each and costs them a copy; at a nanosecond per byte for
-        // that, with the delay of unpacking in it, they break even at o nanoseconds' worth of bytes.
-        let light = settings.light_bytes.or(measured).unwrap_or(wire.overhead_ns.min(4096));
+        let light = settings.light_bytes.or(measured).unwrap_or(light_bytes(&wire));
         let readers = provider == SHM && !mixed;
         Ok(Self { wire, near, light, readers, source })
     }
@@ -149,9 +163,11 @@ impl Model {
         Self { wire: self.near, ..self }
     }
 
-    /// Both wires, for the prices.
+    /// Both wires, for the prices; where the ranks are is not known here. Readers copy only where all ranks share memory:
+    /// of a communicator within one node of several nobody knows.
     pub fn machine(&self) -> Machine {
-        Machine { near: self.near, readers: self.readers, ..Machine::flat(self.wire) }
+        let per_node = if self.readers { u32::MAX } else { 0 };
+        Machine { near: self.near, readers: self.readers, per_node, ..Machine::flat(self.wire) }
     }
 
     /// Where the figures come from.
@@ -159,27 +175,20 @@ impl Model {
         self.source
     }
 
-    /// Bytes that may be unacknowledged: forty times what fits into the wire, measured best on a slow, long one (1 ms,
-    /// 80 ns a byte, 16 ranks, 1 MB: a broadcast takes 97 ms with 10 to 40 times L/β, 134 with 150; an irregular allgather
-    /// 104, 92 and 90 with 10, 20 and 40; an allreduce 166 with 10, 237 with 20, so it takes a quarter); and so many that acknowledging them
-    /// costs little beside sending them, which is what counts on a short one (8 ranks on loopback: 1 MiB is a tenth
-    /// faster than 256 KiB).
-    ///
-    /// Where readers copy, a put is a description, and nothing fills up.
+    /// Bytes that may be unacknowledged. Where readers copy, a put is a description, and nothing fills up.
     pub fn window(&self) -> u64 {
         if self.readers {
             return u64::MAX >> 1;
         }
-        let byte_ps = self.wire.byte_ps.max(1);
-        let fits = |ns: u64| ns.saturating_mul(1000) / byte_ps;
-        fits(self.wire.latency_ns.saturating_mul(40))
-            .max(fits(self.wire.overhead_ns.saturating_mul(160)))
-            .max(1 << 16)
+        let fits = |ns: u64| ns.saturating_mul(1000) / self.wire.byte_ps.max(1);
+        fits(self.wire.latency_ns.saturating_mul(WINDOW_LATENCIES))
+            .max(fits(self.wire.overhead_ns.saturating_mul(WINDOW_OVERHEADS)))
+            .max(WINDOW_MIN_BYTES)
     }
 
-    /// How many nanoseconds puts of long operations keep their order. Ranks come out of a barrier within a few latencies.
-    pub fn patience_ns(&self) -> u64 {
-        self.wire.latency_ns.saturating_mul(8)
+    /// How many nanoseconds puts of long operations keep their order.
+    pub fn in_order_ns(&self) -> u64 {
+        self.wire.latency_ns.saturating_mul(IN_ORDER_LATENCIES)
     }
 
     /// Pieces below this many bytes share a put.
@@ -188,34 +197,34 @@ impl Model {
     }
 
     /// The figures, for the rules.
-    pub fn wire(&self) -> &price::Model {
+    pub fn wire(&self) -> &LogGp {
         &self.wire
     }
 }
 
-fn built_in(provider: &str) -> (&'static str, u64, u64, u64, bool) {
-    BUILT_IN.iter().find(|(p, ..)| provider.contains(p)).copied().unwrap_or(("", 0, 0, 0, true))
+fn find_built_in(provider: &str) -> &'static BuiltIn {
+    BUILT_IN.iter().find(|known| provider.contains(known.pattern)).unwrap_or(&OTHERS)
 }
 
-/// Whether to measure at start-up. The same at all ranks: from settings that were agreed, and from `model`.
-pub fn probes(provider: &str, probing: Probing, model: &Model) -> bool {
+/// Whether to measure at start-up. The same at all ranks: from settings that were agreed, and from `figures`.
+pub fn probes(provider: &str, probing: Probing, figures: &Figures) -> bool {
     match probing {
-        Probing::On => !matches!(model.source(), Source::File | Source::Settings),
+        Probing::On => !matches!(figures.source(), Source::File | Source::Settings),
         Probing::Off => false,
         Probing::Unmeasured => {
             let far = provider.strip_suffix(AND_SHM).unwrap_or(provider);
-            model.source() == Source::BuiltIn && built_in(far).4
+            figures.source() == Source::BuiltIn && find_built_in(far).guessed
         }
     }
 }
 
-/// The machine that a provider's name stands for, with each rank on a node of its own: the built-in figures, those
+/// The machine that a provider's name stands for, with each rank on a node of its own, or with all on one where they share memory: the built-in figures, those
 /// of the tuning file, and the settings over both.
 ///
 /// # Errors
 /// When the tuning file is none.
 pub fn machine(provider: &str, settings: &Settings) -> Result<Machine> {
-    Model::new(provider, settings, None).map(|model| model.machine())
+    Figures::new(provider, settings, None).map(|figures| figures.machine())
 }
 
 #[cfg(test)]
@@ -225,13 +234,14 @@ mod tests {
     const FILE: &str = "[measured]\nprovider = \"tcp\"\n[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\n\
                         byte-ps = 3\n[within-node]\nlatency-ns = 4\noverhead-ns = 5\nbyte-ps = 6\n\
                         [memory]\nreduce-ps = 7\nlight-bytes = 8";
-    const PROBED: Option<Probed> = Some(Probed { latency_ns: 11, overhead_ns: 13, byte_ps: 12 });
+    const PROBED: Option<LogGp> =
+        Some(LogGp { latency_ns: 11, overhead_ns: 13, byte_ps: 12, reduce_ps: REDUCE_PS });
 
     fn settings(file: &str) -> Settings {
         Settings { tuning: file.to_owned(), ..Settings::default() }
     }
 
-    fn model(provider: &str, file: &str, set: &[(&str, u64)], probed: Option<Probed>) -> Model {
+    fn model(provider: &str, file: &str, set: &[(&str, u64)], probed: Option<LogGp>) -> Figures {
         let mut settings = settings(file);
         for (name, value) in set {
             *match *name {
@@ -241,10 +251,10 @@ mod tests {
                 _ => &mut settings.light_bytes,
             } = Some(*value);
         }
-        Model::new(provider, &settings, probed).unwrap()
+        Figures::new(provider, &settings, probed).unwrap()
     }
 
-    fn figures(m: &Model) -> [u64; 9] {
+    fn figures(m: &Figures) -> [u64; 9] {
         let (w, n) = (m.wire, m.near);
         [
             w.latency_ns,
@@ -295,7 +305,7 @@ mod tests {
         // Measured on one node: between nodes it is the table's.
         let within = FILE.replace("[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\nbyte-ps = 3\n", "");
         assert_eq!(figures(&model("tcp", &within, &[], None))[..6], [8000, 2500, 350, 4, 5, 6]);
-        let e = Model::new("tcp", &settings("[memory]\nreduce = 4"), None).unwrap_err().to_string();
+        let e = Figures::new("tcp", &settings("[memory]\nreduce = 4"), None).unwrap_err().to_string();
         assert!(e.contains("CIRCULANT_TUNING: line 2"), "{e}");
     }
 
@@ -317,7 +327,7 @@ mod tests {
     fn the_probe_is_for_wires_that_were_not_measured() {
         use Probing::{Off, On, Unmeasured};
         let asked = |provider: &str, probing: Probing, file: &str| {
-            probes(provider, probing, &Model::new(provider, &settings(file), None).unwrap())
+            probes(provider, probing, &Figures::new(provider, &settings(file), None).unwrap())
         };
         for (provider, probe, file, wanted) in [
             ("tcp", Unmeasured, "", true),

@@ -11,24 +11,15 @@
 //! byte-ps = 350         # β
 //! ```
 
+use super::REDUCE_PS;
 use crate::error::{Error, ErrorKind, Result};
+use crate::machine::LogGp;
 use std::fmt;
 
 /// The section of the wire between nodes.
 pub const BETWEEN: &str = "between-nodes";
 /// The section of the wire within a node.
 pub const WITHIN: &str = "within-node";
-
-/// L, o and β of a wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// L in nanoseconds.
-    pub latency_ns: u64,
-    /// o in nanoseconds per put.
-    pub overhead_ns: u64,
-    /// β in picoseconds per byte.
-    pub byte_ps: u64,
-}
 
 /// A line that the file may have: section, key, whether it is text, what it means.
 type Line = (&'static str, &'static str, bool, &'static str);
@@ -53,10 +44,10 @@ const LINES: &[Line] = &[
     ("memory", "pack-ns", false, "to read: what a light piece costs to pack, besides its bytes"),
 ];
 
-/// Numbers beyond this are no times of any wire, and could overflow.
-const MOST: u64 = 1_000_000_000_000;
-/// Text beyond this is no name.
-const LONGEST: usize = 200;
+/// Numbers beyond this are no times of any link, in nanoseconds or picoseconds, and could overflow.
+const MAX_NUMBER: u64 = 1_000_000_000_000;
+/// Text of more characters is no name.
+const MAX_TEXT_CHARS: usize = 200;
 
 /// What a tuning file says. Names are `section.key`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,12 +130,12 @@ impl Tuning {
 
     /// Sets a number. Names that no file has are passed over.
     pub fn set(&mut self, name: &str, number: u64) {
-        self.put(name, false, Value::Number(number.min(MOST)));
+        self.put(name, false, Value::Number(number.min(MAX_NUMBER)));
     }
 
     /// Sets a text. Quotes and whatever else would not be read again are left out.
     pub fn set_text(&mut self, name: &str, text: &str) {
-        let plain: String = text.chars().filter(|c| is_plain(*c)).take(LONGEST).collect();
+        let plain: String = text.chars().filter(|c| is_plain(*c)).take(MAX_TEXT_CHARS).collect();
         self.put(name, true, Value::Text(plain));
     }
 
@@ -156,9 +147,9 @@ impl Tuning {
         self.values.sort_by_key(|(line, _)| LINES.iter().position(|l| l == line));
     }
 
-    /// Sets the figures of a wire: [`BETWEEN`] or [`WITHIN`].
-    pub fn set_link(&mut self, section: &str, link: Link) {
-        let Link { latency_ns, overhead_ns, byte_ps } = link;
+    /// Sets L, o and β of a link: [`BETWEEN`] or [`WITHIN`].
+    pub fn set_link(&mut self, section: &str, link: LogGp) {
+        let LogGp { latency_ns, overhead_ns, byte_ps, reduce_ps: _ } = link;
         for (key, value) in [("latency-ns", latency_ns), ("overhead-ns", overhead_ns), ("byte-ps", byte_ps)] {
             self.set(&format!("{section}.{key}"), value);
         }
@@ -180,13 +171,14 @@ impl Tuning {
         self.values.iter().find(|(l, _)| (l.0, l.1) == (section, key)).map(|(_, value)| value)
     }
 
-    /// The figures of a wire, [`BETWEEN`] or [`WITHIN`], if the file has them.
-    pub fn link(&self, section: &str) -> Option<Link> {
+    /// The figures of a link, [`BETWEEN`] or [`WITHIN`], if the file has L, o and β; γ as built in unless the file has it.
+    pub fn link(&self, section: &str) -> Option<LogGp> {
         let number = |key: &str| self.number(&format!("{section}.{key}"));
-        Some(Link {
+        Some(LogGp {
             latency_ns: number("latency-ns")?,
             overhead_ns: number("overhead-ns")?,
             byte_ps: number("byte-ps")?,
+            reduce_ps: self.number("memory.reduce-ps").unwrap_or(REDUCE_PS),
         })
     }
 }
@@ -239,14 +231,16 @@ fn read(line: &Line, value: &str) -> std::result::Result<Value, String> {
     let (_, key, is_text, _) = *line;
     if is_text {
         let inner = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        let inner = inner.filter(|text| text.chars().all(is_plain) && text.chars().count() <= LONGEST);
+        let inner = inner.filter(|text| text.chars().all(is_plain) && text.chars().count() <= MAX_TEXT_CHARS);
         return inner
             .map(|text| Value::Text(text.to_owned()))
             .ok_or_else(|| format!("{key} = {value} is no text in quotes"));
     }
     let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-    let number = value.parse().ok().filter(|n| digits && *n <= MOST);
-    number.map(Value::Number).ok_or_else(|| format!("{key} = {value} is no whole number from 0 to {MOST}"))
+    let number = value.parse().ok().filter(|n| digits && *n <= MAX_NUMBER);
+    number
+        .map(Value::Number)
+        .ok_or_else(|| format!("{key} = {value} is no whole number from 0 to {MAX_NUMBER}"))
 }
 
 #[cfg(test)]
@@ -254,7 +248,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LINK: Link = Link { latency_ns: 8000, overhead_ns: 2500, byte_ps: 350 };
+    const LINK: LogGp = LogGp { latency_ns: 8000, overhead_ns: 2500, byte_ps: 350, reduce_ps: REDUCE_PS };
 
     fn whole() -> Tuning {
         let mut t = Tuning::default();

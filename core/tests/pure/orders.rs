@@ -1,12 +1,12 @@
 //! What the registry says of the order in which an algorithm folds: the trees are computed symbolically, by running
 //! the plans on trees in place of numbers.
 
-use circulant_core::plan::price::Model;
+use circulant_core::machine::LogGp;
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, all};
 use circulant_core::plan::{Kind, Place, Plan, Region, Side, Step};
 use std::collections::HashMap;
 
-const MODEL: Model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
+const MODEL: LogGp = LogGp { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
 
 /// A tree, as a digest.
 type Tree = u64;

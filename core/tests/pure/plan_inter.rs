@@ -5,10 +5,11 @@
 
 use crate::proof;
 
+use circulant_core::machine::LogGp;
 use circulant_core::plan::inter::{Groups, exchange::Exchange, root_gathering::RootGathering};
 use circulant_core::plan::interpret::{Goal, check, prove, run_without};
 use circulant_core::plan::lower::WireLimits;
-use circulant_core::plan::price::{Model, price};
+use circulant_core::plan::price::price;
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithms, all};
 use circulant_core::plan::{Kind, Plan};
 use proof::{MODEL, Random, every_p, full, programs, q};
@@ -188,7 +189,7 @@ fn segments_are_exchanged_in_pairs() {
 /// messages and large groups; the concurrent version 3 times (equation (1)).
 #[test]
 fn the_gain_over_root_gathering_is_what_the_paper_predicts() {
-    let model = Model { latency_ns: 1, overhead_ns: 1, byte_ps: 1000, reduce_ps: 0 };
+    let model = LogGp { latency_ns: 1, overhead_ns: 1, byte_ps: 1000, reduce_ps: 0 };
     let limits = WireLimits { max_put: 1 << 40, gather: 1, light: 0, ..WireLimits::PLAIN };
     let rising = |a: u32, b: u32| (0..a).chain(0..b).map(|i| u64::from(i + 1) * 10_000).collect();
     let equal = |a: u32, b: u32, [k, l]: [u64; 2]| -> Vec<u64> {

@@ -5,11 +5,12 @@
 
 use crate::proof;
 
+use circulant_core::machine::LogGp;
 use circulant_core::plan::allgatherv::Contributions;
 use circulant_core::plan::allgatherv::pipelined_ring::{Allgatherv, by_node, spread};
 use circulant_core::plan::interpret::{Goal, check, prove};
 use circulant_core::plan::lower::WireLimits;
-use circulant_core::plan::price::{Model, price};
+use circulant_core::plan::price::price;
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm, all};
 use circulant_core::plan::{Kind, Plan, Step, Wait};
 use proof::{ALL, MODEL, Random, SOME, full, programs, seed};
@@ -227,7 +228,7 @@ fn spreading_the_ranks_without_data_saves_rounds() {
 #[test]
 fn block_numbers_by_rule_are_near_the_best() {
     let limits = WireLimits { max_put: 1 << 40, gather: 1, light: 0, ..WireLimits::PLAIN };
-    for model in [MODEL, Model { latency_ns: 100_000, overhead_ns: 5_000, byte_ps: 1000, reduce_ps: 100 }] {
+    for model in [MODEL, LogGp { latency_ns: 100_000, overhead_ns: 5_000, byte_ps: 1000, reduce_ps: 100 }] {
         for (name, size, bytes) in [
             ("chain", 9, 1 << 20),
             ("chain", 33, 1 << 16),

@@ -1,21 +1,22 @@
 //! How good the rules for the number of blocks are: their price beside the best n's, for wires of three
 //! kinds. `PLAN_RULES=full` prices the whole table (minutes) and prints it with `--nocapture`.
 
+use circulant_core::machine::LogGp;
 use circulant_core::plan::Plan;
 use circulant_core::plan::allgatherv::circulant::{Allgatherv, Blocks};
 use circulant_core::plan::bcast::circulant::Bcast;
 use circulant_core::plan::lower::WireLimits;
-use circulant_core::plan::price::{Model, price};
+use circulant_core::plan::price::price;
 use circulant_core::plan::rules::{allgatherv_blocks, bcast_blocks};
 
 const LIMITS: WireLimits = WireLimits { max_put: u64::MAX, gather: 4, light: 0, ..WireLimits::PLAIN };
 
 /// TCP on loopback, a fast fabric, and a slow emulated network at two speeds.
-const MODELS: [(&str, Model); 4] = [
-    ("tcp", Model { latency_ns: 8000, overhead_ns: 2000, byte_ps: 350, reduce_ps: 100 }),
-    ("fabric", Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 }),
-    ("emulated 80", Model { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 80_000, reduce_ps: 100 }),
-    ("emulated 160", Model { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 160_000, reduce_ps: 100 }),
+const MODELS: [(&str, LogGp); 4] = [
+    ("tcp", LogGp { latency_ns: 8000, overhead_ns: 2000, byte_ps: 350, reduce_ps: 100 }),
+    ("fabric", LogGp { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 }),
+    ("emulated 80", LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 80_000, reduce_ps: 100 }),
+    ("emulated 160", LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 160_000, reduce_ps: 100 }),
 ];
 
 const DISTRIBUTIONS: [&str; 6] = ["regular", "spike", "half", "linear", "geometric", "irr3"];
@@ -24,7 +25,7 @@ fn full() -> bool {
     std::env::var("PLAN_RULES").is_ok_and(|v| v == "full")
 }
 
-fn cost(plan: &dyn Plan, model: &Model) -> u64 {
+fn cost(plan: &dyn Plan, model: &LogGp) -> u64 {
     price(plan, &LIMITS, model).unwrap()
 }
 

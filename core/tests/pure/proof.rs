@@ -3,15 +3,15 @@
 //! A failing case prints its seed; `PLAN_PROOF_SEED` repeats it. `PLAN_PROOF=full` proves more.
 #![allow(dead_code, reason = "each test uses a part")]
 
+use circulant_core::machine::LogGp;
 use circulant_core::plan::Plan;
 use circulant_core::plan::lower::{COALESCE, Program, WireLimits, lower};
-use circulant_core::plan::price::Model;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
 /// A fast fabric.
-pub(crate) const MODEL: Model = Model { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
+pub(crate) const MODEL: LogGp = LogGp { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
 
 /// Every registry line is proved for every p up to this,
 pub(crate) const ALL: u32 = 128;

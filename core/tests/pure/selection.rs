@@ -2,9 +2,9 @@
 //! all; and that prices have no cliffs. `SELECTION=full` goes over the whole grid (half a minute) and prints it with
 //! `--nocapture`.
 
-use circulant_core::plan::lower::WireLimits;
-use circulant_core::plan::price::{Model, price};
-use circulant_core::plan::registry::cost::Machine;
+use circulant_core::machine::{LogGp, Machine};
+use circulant_core::plan::lower::{WireLimits, light_bytes};
+use circulant_core::plan::price::price;
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithms};
 use circulant_core::select::{Selection, Settings};
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// TCP, a slow network of long latency, and RDMA.
-const MODELS: [(&str, Model); 3] = [
-    ("tcp", Model { latency_ns: 50_000, overhead_ns: 5_000, byte_ps: 800, reduce_ps: 100 }),
-    ("lan", Model { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 8_000, reduce_ps: 100 }),
-    ("rdma", Model { latency_ns: 1_500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 }),
+const MODELS: [(&str, LogGp); 3] = [
+    ("tcp", LogGp { latency_ns: 50_000, overhead_ns: 5_000, byte_ps: 800, reduce_ps: 100 }),
+    ("lan", LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 8_000, reduce_ps: 100 }),
+    ("rdma", LogGp { latency_ns: 1_500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 }),
 ];
 const RANKS: [u32; 20] = [2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 36, 48, 63, 64];
 /// Of the vector, of a block, or on average of each rank's contribution.
@@ -26,8 +26,8 @@ fn full() -> bool {
 }
 
 /// As the engine lowers.
-fn limits(model: &Model) -> WireLimits {
-    WireLimits::new(1 << 40, 4, model.overhead_ns.min(4096), model)
+fn limits(model: &LogGp) -> WireLimits {
+    WireLimits::new(1 << 40, 4, light_bytes(model), model)
 }
 
 fn counts(distribution: &str, p: u32, bytes: u64) -> Vec<u64> {
@@ -65,11 +65,11 @@ fn arguments(operation: Operation, distribution: &str, p: u32, bytes: u64) -> Ar
     Arguments { counts, displs, ..a }
 }
 
-fn selection(model: Model) -> Selection {
+fn selection(model: LogGp) -> Selection {
     Selection::of(&Settings::default(), Machine::flat(model)).unwrap()
 }
 
-fn simulated(line: &Algorithm, a: &Arguments, model: &Model) -> u64 {
+fn simulated(line: &Algorithm, a: &Arguments, model: &LogGp) -> u64 {
     price(&*(line.build)(a, model).unwrap(), &limits(model), model).unwrap()
 }
 
@@ -89,7 +89,7 @@ fn judge(
     distribution: &str,
     p: u32,
     bytes: u64,
-    wire: &(&str, Model),
+    wire: &(&str, LogGp),
 ) -> (f64, String, Vec<f64>) {
     let a = arguments(op, distribution, p, bytes);
     let model = &wire.1;

@@ -1,17 +1,17 @@
 //! How good the selection is where ranks share nodes: the simulated time of the algorithm that the prices choose beside
 //! that of the best of all, with one slow link per node and cheap puts within. The last node may be short of ranks.
 
-use circulant_core::plan::lower::WireLimits;
-use circulant_core::plan::price::{Clock, Inner, Model, Tape, Wires};
-use circulant_core::plan::registry::cost::Machine;
+use circulant_core::machine::{LogGp, Machine};
+use circulant_core::plan::lower::{WireLimits, light_bytes};
+use circulant_core::plan::price::{Clock, Tape};
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithms};
 use circulant_core::select::{Selection, Settings};
 
-const NEAR: Model = Model { latency_ns: 300, overhead_ns: 100, byte_ps: 50, reduce_ps: 100 };
-const WIRES: [(&str, Model); 3] = [
-    ("tcp", Model { latency_ns: 50_000, overhead_ns: 5_000, byte_ps: 800, reduce_ps: 100 }),
-    ("lan", Model { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 8_000, reduce_ps: 100 }),
-    ("rdma", Model { latency_ns: 1_500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 }),
+const NEAR: LogGp = LogGp { latency_ns: 300, overhead_ns: 100, byte_ps: 50, reduce_ps: 100 };
+const WIRES: [(&str, LogGp); 3] = [
+    ("tcp", LogGp { latency_ns: 50_000, overhead_ns: 5_000, byte_ps: 800, reduce_ps: 100 }),
+    ("lan", LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 8_000, reduce_ps: 100 }),
+    ("rdma", LogGp { latency_ns: 1_500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 }),
 ];
 /// Ranks, and those per node: full nodes, and such that the last is short.
 const SHAPES: [(u32, u32); 5] = [(32, 4), (30, 4), (16, 8), (12, 2), (100, 16)];
@@ -60,12 +60,11 @@ fn arguments(operation: Operation, (p, per_node): (u32, u32), bytes: u64) -> Arg
     }
 }
 
-fn simulated(line: &Algorithm, a: &Arguments, model: Model, per_node: u32) -> u64 {
-    let Model { latency_ns, overhead_ns, byte_ps, .. } = NEAR;
-    let wires = Wires { model, inner: Some(Inner { ranks: per_node, latency_ns, overhead_ns, byte_ps }) };
-    let limits = WireLimits::new(1 << 40, 4, model.overhead_ns.min(4096), &model);
-    let plan = (line.build)(a, &model).unwrap();
-    let mut clock = Clock::new(Tape::record(&*plan, &limits, |_, _| Ok(())).unwrap(), wires);
+fn simulated(line: &Algorithm, a: &Arguments, machine: &Machine) -> u64 {
+    let wire = &machine.wire;
+    let limits = WireLimits::new(1 << 40, 4, light_bytes(wire), wire);
+    let plan = (line.build)(a, wire).unwrap();
+    let mut clock = Clock::new(Tape::record(&*plan, &limits, |_, _| Ok(())).unwrap(), *machine);
     while clock.run(u64::MAX) {}
     assert!(clock.finished());
     clock.time_ns()
@@ -77,7 +76,7 @@ fn the_choice_is_near_the_best_where_ranks_share_nodes() {
     for operation in OPERATIONS {
         for shape in SHAPES {
             for (name, wire) in WIRES {
-                let machine = Machine { near: NEAR, ..Machine::nodes(wire, shape.1) };
+                let machine = Machine::shared(wire, NEAR, shape.1);
                 let selection = Selection::of(&Settings::default(), machine).unwrap();
                 let lengths = if operation == Operation::Barrier { &BYTES[..1] } else { &BYTES[..] };
                 for &bytes in lengths {
@@ -88,7 +87,7 @@ fn the_choice_is_near_the_best_where_ranks_share_nodes() {
                     let fits = |line: &&Algorithm| (line.fits)(&a).is_ok() && priced(line);
                     let times = algorithms(operation).filter(fits);
                     let times: Vec<_> =
-                        times.map(|line| (line.name, simulated(line, &a, wire, shape.1))).collect();
+                        times.map(|line| (line.name, simulated(line, &a, &machine))).collect();
                     let time = times.iter().find(|time| time.0 == chosen.name).unwrap().1;
                     let best = times.iter().min_by_key(|time| time.1).unwrap();
                     let ratio = time as f64 / best.1 as f64;

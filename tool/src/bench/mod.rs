@@ -250,12 +250,7 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
 
 fn choices_by(lab: &Lab<'_>) -> String {
     let Ok((machine, source)) = lab.comm.machine() else { return String::new() };
-    let wire = circulant::comm::Wire {
-        latency_ns: machine.wire.latency_ns as f64,
-        overhead_ns: machine.wire.overhead_ns as f64,
-        byte_ns: machine.wire.byte_ps as f64 / 1e3,
-    };
-    format!("{} ({source})", crate::units::wire_text(&wire))
+    format!("{} ({source})", crate::units::wire_text(&machine.wire.into()))
 }
 
 /// What rank 0 shows.

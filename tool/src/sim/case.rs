@@ -3,8 +3,8 @@
 use crate::bench::dist::Dist;
 use crate::outcome::Failure;
 use crate::settings::Setting;
+use circulant::machine::Machine;
 use circulant::plan::alltoall::{Row, exchange_targets};
-use circulant::plan::price::Wires;
 use circulant::plan::registry::{Arguments, Operation};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) struct Case {
     pub(crate) first: Option<u32>,
     pub(crate) root: u32,
     pub(crate) blocks: Option<u32>,
-    pub(crate) wires: Wires,
+    pub(crate) machine: Machine,
 }
 
 /// Whether an operation has a count for every rank.
@@ -87,8 +87,8 @@ impl Case {
         if self.operation.is_between_groups() {
             a.first = self.first.unwrap_or_else(|| self.setting.first(self.p));
         }
-        if let Some(inner) = &self.wires.inner {
-            a.nodes = (0..self.p).map(|rank| rank / inner.ranks.max(1)).collect();
+        if self.machine.per_node > 0 {
+            a.nodes = (0..self.p).map(|rank| self.machine.node_of(rank)).collect();
         }
         match self.operation {
             Operation::Barrier | Operation::InterBarrier => a.bytes = 0,
@@ -142,18 +142,17 @@ impl Case {
     /// rounds in which news can reach all. Within nodes likewise, with their own figures. Not a bound: o and L
     /// may overlap with bytes.
     pub(crate) fn reference_ns(&self, arguments: &Arguments) -> f64 {
-        let model = &self.wires.model;
-        let per_node = self.wires.inner.map_or(1, |inner| inner.ranks.clamp(1, self.p.max(1)));
+        let Machine { wire, near, .. } = &self.machine;
+        let per_node = self.machine.most_on_a_node(self.p);
         let nodes = self.p.div_ceil(per_node);
-        let overhead = model.overhead_ns as f64;
         let hops = |ranks: u32| f64::from(ranks.max(1).next_power_of_two().ilog2());
-        let mut time = hops(nodes) * (model.latency_ns as f64 + overhead);
-        let mut wire = self.volume(arguments, per_node) * model.byte_ps as f64;
-        if let Some(inner) = &self.wires.inner {
-            time += hops(per_node) * (inner.latency_ns + inner.overhead_ns) as f64;
-            wire = wire.max(self.volume(arguments, 1) * inner.byte_ps as f64 * f64::from(per_node > 1));
+        let mut time = hops(nodes) * (wire.latency_ns + wire.overhead_ns) as f64;
+        let mut bytes = self.volume(arguments, per_node) * wire.byte_ps as f64;
+        if per_node > 1 {
+            time += hops(per_node) * (near.latency_ns + near.overhead_ns) as f64;
+            bytes = bytes.max(self.volume(arguments, 1) * near.byte_ps as f64);
         }
-        time + wire / 1000.0
+        time + bytes / 1000.0
     }
 
     /// The most bytes that a node of `k` ranks must get or give, whatever the algorithm.
@@ -228,17 +227,17 @@ fn starts(counts: &[u64]) -> Vec<u64> {
 mod tests {
     use super::*;
     use crate::bench::dist::DISTS;
-    use circulant::plan::price::{Inner, Model};
+    use circulant::machine::{LogGp, Machine};
     use circulant::plan::registry::algorithms;
 
-    const MODEL: Model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
+    const MODEL: LogGp = LogGp { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
 
     fn case(operation: Operation, p: u32, bytes: u64) -> Case {
         let dist = Dist::find("linear").unwrap();
         let setting =
             Setting::find(if operation == Operation::InterAllgather { "s3" } else { "s8" }).unwrap();
-        let wires = Wires::flat(MODEL);
-        Case { operation, p, bytes, dist, setting, first: None, root: p / 2, blocks: None, wires }
+        let machine = Machine::flat(MODEL);
+        Case { operation, p, bytes, dist, setting, first: None, root: p / 2, blocks: None, machine }
     }
 
     #[test]
@@ -288,8 +287,8 @@ mod tests {
     fn references() {
         let flat = case(Operation::Bcast, 9, 10_000);
         assert_eq!(flat.reference_ns(&flat.arguments().unwrap()), 5000.0 + 4.0 * 1100.0);
-        let inner = Some(Inner { ranks: 3, latency_ns: 200, overhead_ns: 100, byte_ps: 100 });
-        let nodes = Case { wires: Wires { model: MODEL, inner }, ..flat };
+        let near = LogGp { latency_ns: 200, overhead_ns: 100, byte_ps: 100, ..MODEL };
+        let nodes = Case { machine: Machine::shared(MODEL, near, 3), ..flat };
         assert_eq!(nodes.reference_ns(&flat.arguments().unwrap()), 5000.0 + 2.0 * 1100.0 + 2.0 * 300.0);
         let far = case(Operation::Alltoallv, MAX_ALLTOALLV_RANKS + 1, 10);
         assert!(far.arguments().unwrap_err().text.contains("ranks"));

@@ -11,7 +11,7 @@ use crate::settings::{SETTINGS, Setting};
 use crate::units;
 use crate::wire::WireArgs;
 use case::{Case, irregular, meaning, rooted, set};
-use circulant::plan::price::Wires;
+use circulant::machine::Machine;
 use circulant::plan::registry::{self, Algorithm, Operation};
 use circulant::schedule::MAX_P;
 use clap::Args;
@@ -146,13 +146,13 @@ fn sizes(text: &str) -> Result<Sizes, String> {
 /// Runs the subcommand.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     let algorithms = chosen(args)?;
-    let wires = args.wire.wires()?;
+    let machine = args.wire.simulated()?;
     let mut out = Out::new();
     let mut rows = Vec::new();
     let mut best: Option<(u64, &Algorithm, race::Ran)> = None;
     let sizes = args.sizes.map_or_else(|| vec![args.bytes.unwrap_or(0)], Sizes::all);
     for bytes in sizes {
-        let case = case(args, wires, bytes);
+        let case = case(args, machine, bytes);
         let arguments = case.arguments()?;
         for algorithm in &algorithms {
             let outcome = race::run(&case, &arguments, algorithm, args.budget, args.timeline.is_some())?;
@@ -169,14 +169,14 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
             }
         }
     }
-    report::print(&mut out, args.format, &case(args, wires, args.bytes.unwrap_or(0)), args.budget, &rows);
+    report::print(&mut out, args.format, &case(args, machine, args.bytes.unwrap_or(0)), args.budget, &rows);
     if let Some(path) = &args.plot {
-        report::plot(path, &case(args, wires, 0), &rows)?;
+        report::plot(path, &case(args, machine, 0), &rows)?;
     }
     if let Some(path) = &args.timeline {
         let (_, algorithm, ran) =
             best.ok_or_else(|| Failure::new(1, "no algorithm ran: there is nothing to draw"))?;
-        timeline::draw(path, &case(args, wires, args.bytes.unwrap_or(0)), algorithm, &ran)?;
+        timeline::draw(path, &case(args, machine, args.bytes.unwrap_or(0)), algorithm, &ran)?;
     }
     out.finish()
 }
@@ -186,7 +186,7 @@ fn moves_nothing(operation: Operation) -> bool {
     matches!(operation, Operation::Barrier | Operation::InterBarrier)
 }
 
-fn case(args: &SimArgs, wires: Wires, bytes: u64) -> Case {
+fn case(args: &SimArgs, machine: Machine, bytes: u64) -> Case {
     Case {
         operation: args.op,
         p: args.p,
@@ -196,7 +196,7 @@ fn case(args: &SimArgs, wires: Wires, bytes: u64) -> Case {
         first: args.first,
         root: args.root.unwrap_or(0),
         blocks: args.blocks,
-        wires,
+        machine,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::case::Case;
 use crate::outcome::Failure;
 use circulant::ErrorKind;
-use circulant::plan::lower::WireLimits;
+use circulant::plan::lower::{WireLimits, light_bytes};
 use circulant::plan::price::{Clock, Tape, Transfer};
 use circulant::plan::registry::{Algorithm, Arguments};
 use circulant::plan::{Kind, Plan};
@@ -54,7 +54,7 @@ pub(crate) fn run(
     if let Err(e) = (algorithm.fits)(arguments) {
         return Ok(Outcome::Unfit(e.to_string()));
     }
-    let plan = match (algorithm.build)(arguments, &case.wires.model) {
+    let plan = match (algorithm.build)(arguments, &case.machine.wire) {
         Ok(plan) => plan,
         Err(e) if e.kind() == ErrorKind::Argument => return Ok(Outcome::Unfit(e.to_string())),
         Err(e) => return Err(e.into()),
@@ -64,8 +64,8 @@ pub(crate) fn run(
         return Ok(Outcome::OutOfReach(expected));
     }
     let bar = Bar::new(algorithm.name);
-    let model = &case.wires.model;
-    let limits = WireLimits::new(u64::MAX, GATHER, model.overhead_ns.min(4096), model);
+    let model = &case.machine.wire;
+    let limits = WireLimits::new(u64::MAX, GATHER, light_bytes(model), model);
     let recorded = Tape::record(&*plan, &limits, |rank, tape| {
         bar.recorded(rank, plan.size());
         // The estimate is from samples; this is the truth.
@@ -80,7 +80,7 @@ pub(crate) fn run(
         Err(e) => return Err(e.into()),
     };
     let (puts, bytes) = (tape.puts(), tape.bytes());
-    let mut clock = Clock::new(tape, case.wires);
+    let mut clock = Clock::new(tape, case.machine);
     if remember {
         clock.remember();
     }
@@ -200,15 +200,15 @@ impl Pulse {
 mod tests {
     use super::*;
     use crate::bench::dist::Dist;
-    use circulant::plan::price::{Model, Wires};
+    use circulant::machine::{LogGp, Machine};
     use circulant::plan::registry::{Operation, algorithm, algorithms};
 
     fn case(operation: Operation, p: u32) -> Case {
-        let model = Model { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
+        let model = LogGp { latency_ns: 1000, overhead_ns: 100, byte_ps: 500, reduce_ps: 0 };
         let dist = Dist::find("irr3").unwrap();
         let setting = crate::settings::Setting::find("s7").unwrap();
-        let wires = Wires::flat(model);
-        Case { operation, p, bytes: 100_000, dist, setting, first: None, root: 3, blocks: None, wires }
+        let machine = Machine::flat(model);
+        Case { operation, p, bytes: 100_000, dist, setting, first: None, root: 3, blocks: None, machine }
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
                 let case = case(operation, p);
                 let arguments = case.arguments().unwrap();
                 for a in algorithms(operation).filter(|a| (a.fits)(&arguments).is_ok()) {
-                    let plan = (a.build)(&arguments, &case.wires.model).unwrap();
+                    let plan = (a.build)(&arguments, &case.machine.wire).unwrap();
                     let steps = (0..p).flat_map(|rank| plan.steps(rank));
                     let own = steps.filter(|s| !matches!(s.kind, Kind::Expect | Kind::ExpectNotify));
                     let ratio = estimate(&*plan, case.root, u64::MAX) / own.count() as f64;

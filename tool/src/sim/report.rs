@@ -6,7 +6,7 @@ use crate::bench::plot::{Frame, Series, chart};
 use crate::grid::grid;
 use crate::outcome::{Failure, Out};
 use crate::units::{self, ratio_text, size, time};
-use circulant::comm::Wire;
+use circulant::machine::Machine;
 use circulant::plan::registry::{Algorithm, Arguments};
 use serde::Serialize;
 use std::path::Path;
@@ -50,7 +50,7 @@ impl Row {
             op: case.operation.name(),
             dist: spread(case).unwrap_or("-"),
             p: case.p,
-            ppn: case.wires.inner.map_or(1, |inner| inner.ranks),
+            ppn: case.machine.most_on_a_node(case.p),
             bytes: case.bytes,
             algorithm: algorithm.name,
             ns: ran.map(|r| r.ns),
@@ -126,9 +126,10 @@ fn spread(case: &Case) -> Option<&'static str> {
 
 fn title(case: &Case) -> String {
     let ranks = units::plural(u64::from(case.p), "rank");
-    let nodes = match case.wires.inner {
-        Some(inner) => format!(", {} per node", inner.ranks),
-        None => String::new(),
+    let nodes = match case.machine.per_node {
+        0 => String::new(),
+        per_node if per_node >= case.p => ", on one node".to_owned(),
+        per_node => format!(", {per_node} per node"),
     };
     let dist = spread(case).map_or_else(String::new, |name| format!(" {name}"));
     let groups = match case.operation.is_between_groups() {
@@ -144,20 +145,13 @@ fn title(case: &Case) -> String {
 }
 
 fn wires(case: &Case) -> String {
-    let wire = |latency: u64, overhead: u64, byte_ps: u64| {
-        units::wire_text(&Wire {
-            latency_ns: latency as f64,
-            overhead_ns: overhead as f64,
-            byte_ns: byte_ps as f64 / 1000.0,
-        })
-    };
-    let model = &case.wires.model;
-    let mut text = wire(model.latency_ns, model.overhead_ns, model.byte_ps);
-    if let Some(inner) = &case.wires.inner {
-        text += &format!("; within a node {}", wire(inner.latency_ns, inner.overhead_ns, inner.byte_ps));
+    let Machine { wire, near, per_node, .. } = case.machine;
+    let mut text = units::wire_text(&wire.into());
+    if per_node > 0 {
+        text += &format!("; within a node {}", units::wire_text(&near.into()));
     }
     if case.operation.reduces() {
-        text += &format!("; γ = {:.3} ns/B", model.reduce_ps as f64 / 1000.0);
+        text += &format!("; γ = {:.3} ns/B", wire.reduce_ps as f64 / 1000.0);
     }
     text
 }

@@ -1,8 +1,9 @@
 //! What memory does: sums, copies, packing. The least of several times each, at one rank.
 
 use crate::outcome::Failure;
+use circulant::machine::LogGp;
 use circulant::ops::{Op, Reducer, Side, Type, reducer};
-use circulant::select::{Link, Tuning};
+use circulant::select::Tuning;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -17,7 +18,7 @@ const STRIDE: usize = 4096;
 const LIGHT_MAX: f64 = 4096.0;
 
 /// Measures, and derives which pieces are light on `wire`.
-pub(super) fn measure(wire: Option<&Link>, tuning: &mut Tuning) -> Result<(), Failure> {
+pub(super) fn measure(wire: Option<&LogGp>, tuning: &mut Tuning) -> Result<(), Failure> {
     // Not zeroed by the allocator: then all of it would be one page of zeros.
     let (mut a, b) = (vec![1u128; COLD / 16], vec![2u128; COLD / 16]);
     let (a, b): (&mut [u8], &[u8]) = (bytemuck::cast_slice_mut(&mut a), bytemuck::cast_slice(&b));
@@ -50,7 +51,7 @@ pub(super) fn measure(wire: Option<&Link>, tuning: &mut Tuning) -> Result<(), Fa
 
 /// The length of a piece that goes as well alone as with others in one put: that saves o, and costs packing and
 /// unpacking it, two copies of its bytes, and the time until the others' bytes have come with it.
-fn light(wire: &Link, packing: f64, copy: f64) -> u64 {
+fn light(wire: &LogGp, packing: f64, copy: f64) -> u64 {
     let saved = wire.overhead_ns as f64 - 2.0 * packing;
     let per_byte = 2.0 * copy + wire.byte_ps as f64 / 1e3;
     whole((saved / per_byte.max(1e-3)).clamp(0.0, LIGHT_MAX))
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_is_light_follows_from_the_wire() {
-        let wire = |overhead_ns, byte_ps| Link { latency_ns: 1, overhead_ns, byte_ps };
+        let wire = |overhead_ns, byte_ps| LogGp { latency_ns: 1, overhead_ns, byte_ps, reduce_ps: 0 };
         assert_eq!(light(&wire(300, 100), 50.0, 0.05), 1000);
         assert_eq!(light(&wire(20, 100), 50.0, 0.05), 0);
         assert_eq!(light(&wire(1 << 40, 0), 0.0, 0.0), 4096);

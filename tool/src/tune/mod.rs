@@ -12,8 +12,8 @@ use crate::outcome::{Failure, Out, leave};
 use crate::units;
 use circulant::World;
 use circulant::comm::Wire;
-use circulant::plan::price::Model;
-use circulant::select::{BETWEEN, Link, Tuning, WITHIN};
+use circulant::machine::LogGp;
+use circulant::select::{BETWEEN, Tuning, WITHIN};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Runs the subcommand.
@@ -56,7 +56,7 @@ fn all(args: &TuneArgs, world: &mut World) -> Result<(), Failure> {
 /// Ranks that choose by other figures would wait for each other for ever: it would be our fault.
 fn alike(world: &World) -> Result<(), Failure> {
     let (machine, _) = world.comm().machine()?;
-    let figures = |m: &Model| [m.latency_ns, m.overhead_ns, m.byte_ps, m.reduce_ps];
+    let figures = |l: &LogGp| [l.latency_ns, l.overhead_ns, l.byte_ps, l.reduce_ps];
     let mine = [figures(&machine.wire), figures(&machine.near)];
     let mut all = vec![[[0u64; 4]; 2]; world.size()];
     world.comm().allgather(&[mine], &mut all)?;
@@ -72,20 +72,15 @@ fn alike(world: &World) -> Result<(), Failure> {
 /// The figures of the prices, and where they come from.
 fn in_force(world: &World) -> String {
     let Ok((machine, source)) = world.comm().machine() else { return String::new() };
-    let line = |what: &str, model: &Model| {
-        let wire = Wire {
-            latency_ns: model.latency_ns as f64,
-            overhead_ns: model.overhead_ns as f64,
-            byte_ns: model.byte_ps as f64 / 1e3,
-        };
-        format!("{what}: {}, γ = {:.3} ns/B\n", units::wire_text(&wire), model.reduce_ps as f64 / 1e3)
+    let line = |what: &str, wire: LogGp| {
+        format!("{what}: {}, γ = {:.3} ns/B\n", units::wire_text(&wire.into()), wire.reduce_ps as f64 / 1e3)
     };
     let mut text = format!("provider {}; figures from {source}\n", world.provider());
     let nodes = world.nodes();
     if nodes.iter().any(|node| *node != nodes[0]) {
-        text += &line("between nodes", &machine.wire);
+        text += &line("between nodes", machine.wire);
     }
-    text + &line("within a node", &machine.near)
+    text + &line("within a node", machine.near)
 }
 
 /// Measures everything; whole at rank 0. Collective.
@@ -119,7 +114,7 @@ fn measure(world: &World) -> Result<Tuning, Failure> {
 }
 
 /// All ranks have the same figures, so they fail alike.
-fn link(wire: &Wire, [one, other]: [usize; 2]) -> Result<Link, Failure> {
+fn link(wire: &Wire, [one, other]: [usize; 2]) -> Result<LogGp, Failure> {
     if wire.byte_ns.is_nan() {
         let said = format!(
             "the times of puts between ranks {one} and {other} vary by more than their bytes cost: try again while the \
@@ -127,11 +122,13 @@ fn link(wire: &Wire, [one, other]: [usize; 2]) -> Result<Link, Failure> {
         );
         return Err(Failure::new(1, said).everywhere());
     }
-    Ok(Link {
+    Ok(LogGp {
         latency_ns: memory::whole(wire.latency_ns),
         overhead_ns: memory::whole(wire.overhead_ns),
         // A wire that costs nothing would make any number of bytes look alike.
         byte_ps: memory::whole(1e3 * wire.byte_ns).max(1),
+        // Measured by itself.
+        reduce_ps: 0,
     })
 }
 

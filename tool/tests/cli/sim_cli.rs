@@ -1,7 +1,8 @@
 //! `circulant sim`, run as a user runs it.
 
+use circulant::machine::LogGp;
 use circulant::plan::lower::WireLimits;
-use circulant::plan::price::{Model, price};
+use circulant::plan::price::price;
 use circulant::plan::registry::{Arguments, Operation, algorithm, algorithms};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -55,7 +56,7 @@ fn every_algorithm_of_every_operation_runs() {
 /// The tool's times are those of the library's pricing.
 #[test]
 fn times_are_the_library_s() {
-    let model = Model { latency_ns: 8000, overhead_ns: 2000, byte_ps: 350, reduce_ps: 100 };
+    let model = LogGp { latency_ns: 8000, overhead_ns: 2000, byte_ps: 350, reduce_ps: 100 };
     let limits = WireLimits { max_put: u64::MAX, gather: 4, light: 2000, ..WireLimits::PLAIN };
     let wire = "--latency 8us --overhead 2000 --byte-time 0.35";
     for name in ["circulant", "binomial", "chain", "round_robin"] {

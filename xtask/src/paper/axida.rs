@@ -3,11 +3,12 @@
 use super::ledger::Ledger;
 use super::sheet::{Sheet, Verdict};
 use circulant::Result;
+use circulant::machine::LogGp;
 use circulant::plan::Plan;
 use circulant::plan::bcast::tree::Tree;
 use circulant::plan::bcast::{binomial::Binomial, chain, round_robin, scatter_allgather};
 use circulant::plan::lower::WireLimits;
-use circulant::plan::price::{Model, price};
+use circulant::plan::price::price;
 
 /// As printed.
 const TABLE_2: [(u32, &str); 3] = [(3, "1.5"), (5, "1.25"), (7, "1.167")];
@@ -28,7 +29,7 @@ fn table_2(sheet: &mut Sheet<'_>) -> Result<()> {
         let bytes = u64::from(blocks) * 64;
         let plan = round_robin::Bcast::new(p, 0, bytes, blocks)?;
         let lock_step = Ledger::of(&plan).time(0.0, 1.0) / bytes as f64;
-        let model = Model { latency_ns: 0, overhead_ns: 0, byte_ps: 1000, reduce_ps: 0 };
+        let model = LogGp { latency_ns: 0, overhead_ns: 0, byte_ps: 1000, reduce_ps: 0 };
         let limits = WireLimits::PLAIN;
         let clock = price(&plan, &limits, &model)? as f64 / bytes as f64;
         let theirs = printed.unwrap_or("1");

@@ -3,9 +3,10 @@
 use super::ledger::Ledger;
 use super::sheet::{Sheet, Verdict};
 use circulant::Result;
+use circulant::machine::LogGp;
 use circulant::plan::Plan;
 use circulant::plan::lower::WireLimits;
-use circulant::plan::price::{Model, price};
+use circulant::plan::price::price;
 use circulant::plan::registry::{Arguments, Operation, algorithm};
 
 /// Nanoseconds of a start-up, and of a byte.
@@ -114,7 +115,7 @@ fn row(line: &Line, p: u32) -> Result<(Vec<String>, Verdict)> {
     let scattered = line.algorithm == "scatter_allgather";
     let bytes = if scattered { M * u64::from(p) } else { M };
     let arguments = Arguments { size: p, bytes, element: 8, commutative: true, ..Arguments::default() };
-    let model = Model { latency_ns: 0, overhead_ns: 1000, byte_ps: 10_000, reduce_ps: 0 };
+    let model = LogGp { latency_ns: 0, overhead_ns: 1000, byte_ps: 10_000, reduce_ps: 0 };
     let plan: Box<dyn Plan> = (algorithm(line.operation, line.algorithm)?.build)(&arguments, &model)?;
     let formula = (line.cost)(f64::from(p), bytes as f64);
     let rounds = Ledger::of(&*plan).time(START, BYTE);

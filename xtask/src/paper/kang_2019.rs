@@ -5,12 +5,13 @@ use super::sheet::{Sheet, Verdict};
 use crate::tool::settings::{SETTINGS, Setting};
 use crate::tool::units;
 use circulant::Result;
+use circulant::machine::LogGp;
 use circulant::plan::lower::WireLimits;
-use circulant::plan::price::{Model, price};
+use circulant::plan::price::price;
 use circulant::plan::registry::{Arguments, Operation, algorithm};
 
 /// Bytes only: what the gains converge to.
-const MODEL: Model = Model { latency_ns: 0, overhead_ns: 0, byte_ps: 1000, reduce_ps: 0 };
+const MODEL: LogGp = LogGp { latency_ns: 0, overhead_ns: 0, byte_ps: 1000, reduce_ps: 0 };
 
 /// Of the settings s1 to s8 in turn, as printed.
 const GAINS: [f64; 8] = [7.0, 4.84, 4.21, 6.68, 7.0, 7.0, 4.84, 4.84];
@@ -61,7 +62,7 @@ fn time(setting: &'static Setting, p: u32, bytes: u64, name: &str) -> Result<f64
         arguments.counts = vec![a[0], b[0]];
     }
     // Where a rule chooses blocks, a start-up costs something.
-    let rule = Model { overhead_ns: 1000, ..MODEL };
+    let rule = LogGp { overhead_ns: 1000, ..MODEL };
     let plan = (algorithm(operation, name)?.build)(&arguments, &rule)?;
     Ok(price(&*plan, &LIMITS, &MODEL)? as f64)
 }

@@ -15,8 +15,9 @@
 //! Part s of run i of round k bumps counter first(k) + 2i + s; joins come after these.
 
 use crate::error::{Result, argument};
+use crate::machine::LogGp;
 use crate::plan::allgatherv::circulant::irregular;
-use crate::plan::price::Model;
+use crate::plan::lower::coalesce;
 use crate::plan::registry::cost::Path;
 use crate::plan::registry::cost::spread::{circulant_widths, equal, skips};
 use crate::plan::registry::line::{by_blocks, line};
@@ -35,10 +36,10 @@ pub(in crate::plan) const LINE: Algorithm = line(
 .costs(cost);
 
 /// Of the same number of bytes each.
-pub(in crate::plan) fn build(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
+pub(in crate::plan) fn build(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
     if a.blocks.unwrap_or(1) == 1 {
-        let cut = model.cut(a.bytes);
-        return Ok(Box::new(Allgather::new(a.size, a.bytes, model.coalesce(), cut, a.in_place)?));
+        let (run, cut) = (coalesce(model), cut(model, a.bytes));
+        return Ok(Box::new(Allgather::new(a.size, a.bytes, run, cut, a.in_place)?));
     }
     let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
     let displs = (0..u64::from(a.size)).map(|j| j * (end / u64::from(a.size))).collect();
@@ -60,6 +61,14 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// The most pieces that a contribution is cut into: with four the link rests for a latency in the whole operation, no more.
 pub const MAX_CUT: u32 = 4;
+
+/// Into how many pieces a contribution of so many bytes is cut: each of what the link carries in a latency,
+/// or a run, if that is longer. (16 ranks, 1 ms, 80 ns a byte, 62.5 KB each: 95.6 ms whole, 89 in four; C = 81.6.)
+fn cut(wire: &LogGp, bytes: u64) -> u32 {
+    let latency = wire.latency_ns.saturating_mul(1000) / wire.byte_ps.max(1);
+    let pieces = bytes / coalesce(wire).max(latency).max(1);
+    u32::try_from(pieces).unwrap_or(u32::MAX).clamp(1, MAX_CUT)
+}
 
 /// An allgather of the same number of bytes of every rank, one block each.
 #[derive(Clone, Debug)]

@@ -12,8 +12,8 @@
 
 use super::extent;
 use crate::error::{Result, argument};
+use crate::machine::LogGp;
 use crate::plan::allgather::runs;
-use crate::plan::price::Model;
 use crate::plan::registry::cost::spread::{
     self, circulant_widths, heaviest, largest, regular, skips, unequal, volume,
 };
@@ -37,7 +37,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
 .costs(cost);
 
 /// Of equal counts, one after the other, and in one block each, by steps for runs instead of pieces.
-fn build(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
+fn build(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
     match regular(a).filter(|_| in_order(a)) {
         Some(regular) => runs::build(&Arguments { in_place: a.in_place, ..regular }, model),
         None => irregular(a, model),
@@ -54,7 +54,7 @@ fn in_order(a: &Arguments) -> bool {
 }
 
 /// In blocks, of any counts.
-pub(in crate::plan) fn irregular(a: &Arguments, model: &Model) -> Result<Box<dyn Plan>> {
+pub(in crate::plan) fn irregular(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
     let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
     Ok(Box::new(Allgatherv::new(&a.counts, &a.displs, &blocks, a.in_place)?))
 }

@@ -27,7 +27,7 @@
 
 use super::Contributions;
 use crate::error::{Result, argument};
-use crate::plan::price::Model;
+use crate::machine::LogGp;
 use crate::plan::registry::cost::spread::{largest, regular, volume};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::line;
@@ -70,7 +70,7 @@ fn block_of(counts: &[u64], n: u32) -> u64 {
     counts.iter().copied().max().unwrap_or(0).div_ceil(u64::from(n.max(1))).max(1)
 }
 
-fn build(a: &Arguments, data: Contributions, counts: &[u64], model: &Model) -> Result<Box<dyn Plan>> {
+fn build(a: &Arguments, data: Contributions, counts: &[u64], model: &LogGp) -> Result<Box<dyn Plan>> {
     let block = a.blocks.map_or_else(|| rules::ring_block(counts, model), |n| block_of(counts, n));
     if !a.nodes.is_empty() && a.nodes.len() != counts.len() {
         return Err(argument(format!("the nodes of {} ranks, of {}", a.nodes.len(), counts.len())));

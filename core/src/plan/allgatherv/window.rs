@@ -5,17 +5,17 @@
 
 use super::Contributions;
 use crate::error::Result;
-use crate::plan::price::Model;
+use crate::machine::LogGp;
 use crate::plan::registry::Arguments;
 use crate::plan::{Plan, Sizes, Step, Wait};
 
 /// What a line of an allgather builds: `bytes` bytes of each rank.
-pub(in crate::plan) fn regular<P: Pattern + 'static>(a: &Arguments, _: &Model) -> Result<Box<dyn Plan>> {
+pub(in crate::plan) fn regular<P: Pattern + 'static>(a: &Arguments, _: &LogGp) -> Result<Box<dyn Plan>> {
     Ok(Box::new(Windows::<P>::new(Contributions::equal(a.size, a.bytes, a.in_place)?)?))
 }
 
 /// What a line of an allgatherv builds.
-pub(in crate::plan) fn irregular<P: Pattern + 'static>(a: &Arguments, _: &Model) -> Result<Box<dyn Plan>> {
+pub(in crate::plan) fn irregular<P: Pattern + 'static>(a: &Arguments, _: &LogGp) -> Result<Box<dyn Plan>> {
     Ok(Box::new(Windows::<P>::new(Contributions::new(&a.counts, &a.displs, a.in_place)?)?))
 }
 

@@ -4,7 +4,7 @@
 
 use super::check;
 use crate::error::Result;
-use crate::plan::price::Model;
+use crate::machine::LogGp;
 use crate::plan::registry::Arguments;
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 
@@ -47,7 +47,7 @@ impl<S: Shape> Tree<S> {
 }
 
 /// What a line of the registry builds.
-pub(super) fn build<S: Shape + 'static>(a: &Arguments, _: &Model) -> Result<Box<dyn Plan>> {
+pub(super) fn build<S: Shape + 'static>(a: &Arguments, _: &LogGp) -> Result<Box<dyn Plan>> {
     Ok(Box::new(Tree::<S>::new(a.size, a.root, a.bytes)?))
 }
 

@@ -12,7 +12,7 @@
 
 use super::{absolute, check, check_blocks, relative};
 use crate::error::Result;
-use crate::plan::price::Model;
+use crate::machine::LogGp;
 use crate::plan::registry::cost::{Path, float, floor_log, powers};
 use crate::plan::registry::line::{any, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
@@ -31,7 +31,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
 .costs(cost);
 
 /// √(βm/o · 2⌊log2(p−1)⌋), from T(n) = (n + 2⌊log2(p−1)⌋)(o + βm/n) + hops·L.
-fn blocks(a: &Arguments, model: &Model) -> u32 {
+fn blocks(a: &Arguments, model: &LogGp) -> u32 {
     a.blocks.unwrap_or_else(|| rules::pipeline_blocks(2 * depth(a.size), a.bytes, model))
 }
 

@@ -1,8 +1,9 @@
 //! The virtual clock: runs a [`Tape`] on links that carry one put at a time.
 
+use super::COPY_PS;
 use super::queue::Queue;
 use super::tape::{Does, Tape};
-use super::{COPY_PS, Inner, Wires};
+use crate::machine::{LogGp, Machine};
 use crate::plan::NO_COUNTER;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -35,7 +36,7 @@ const COMPLETE: u64 = 2;
 #[derive(Debug)]
 pub struct Clock {
     tape: Tape,
-    wires: Wires,
+    machine: Machine,
     /// By picosecond, then by rank, what and entry, packed.
     events: Queue,
     /// By rank: what is ready to be posted; an entry's number is its order.
@@ -56,14 +57,14 @@ pub struct Clock {
 
 impl Clock {
     /// At time 0: all ranks enter.
-    pub fn new(tape: Tape, wires: Wires) -> Self {
+    pub fn new(tape: Tape, machine: Machine) -> Self {
         let size = tape.size();
         let ranks = size as usize;
-        let links = ranks + wires.node_of(size.saturating_sub(1)) as usize + 1;
+        let links = ranks + machine.node_of(size.saturating_sub(1)) as usize + 1;
         let counters = tape.waiting.len() - 1;
         let mut clock = Self {
             tape,
-            wires,
+            machine,
             events: Queue::new(),
             ready: vec![BinaryHeap::new(); ranks],
             sending: vec![false; ranks],
@@ -170,7 +171,7 @@ impl Clock {
                 self.event(until, rank, COMPLETE, entry);
             }
             Does::Reduce => {
-                let takes = op.len.saturating_mul(self.wires.model.reduce_ps);
+                let takes = op.len.saturating_mul(self.machine.wire.reduce_ps);
                 let until = &mut self.core_until[rank as usize];
                 *until = now.max(*until).saturating_add(takes);
                 let until = *until;
@@ -188,18 +189,13 @@ impl Clock {
         self.sending[rank as usize] = true;
         let op = &self.tape.entries[entry as usize];
         let link = self.link(rank, op.to, rank);
-        let overhead = self.within(link).map_or(self.wires.model.overhead_ns, |inner| inner.overhead_ns);
-        let posted = now.saturating_add(overhead * 1000);
-        // Within a node the reader copies.
-        let (leaves, left) = match self.within(link) {
-            Some(_) => (posted, posted),
-            None => {
-                let leaves = posted.max(self.out_until[link]);
-                (leaves, leaves.saturating_add(self.bytes(link, op.len)))
-            }
-        };
+        let wire = self.wire(link);
+        let posted = now.saturating_add(wire.overhead_ns * 1000);
+        let leaves = posted.max(self.out_until[link]);
+        let reader_copies = self.machine.readers && self.is_within(link);
+        let takes = if reader_copies { 0 } else { op.len.saturating_mul(wire.byte_ps) };
+        let (left, latency) = (leaves.saturating_add(takes), wire.latency_ns * 1000);
         self.out_until[link] = left;
-        let latency = self.latency(link);
         self.event(left, rank, FREE, 0);
         self.event(leaves.saturating_add(latency), rank, REACHES, entry);
     }
@@ -207,15 +203,16 @@ impl Clock {
     fn reaches(&mut self, now: u64, rank: u32, entry: u32) {
         let op = self.tape.entries[entry as usize];
         let link = self.link(rank, op.to, op.to);
-        let takes = self.bytes(link, op.len);
+        let wire = self.wire(link);
+        let takes = op.len.saturating_mul(wire.byte_ps);
         let first = now.max(self.in_until[link]);
         let last = first.saturating_add(takes);
         self.in_until[link] = last;
         self.event(last, rank, COMPLETE, entry);
-        if self.wires.node_of(rank) != self.wires.node_of(op.to) {
+        if self.machine.node_of(rank) != self.machine.node_of(op.to) {
             self.crossing += op.len;
         }
-        let left = now - self.latency(link);
+        let left = now - wire.latency_ns * 1000;
         if let Some(transfers) = &mut self.transfers {
             transfers.push(Transfer {
                 from: rank,
@@ -230,23 +227,18 @@ impl Clock {
 
     /// The link at `end` of a put from `from` to `to`: its own within the node, else the node's.
     fn link(&self, from: u32, to: u32, end: u32) -> usize {
-        let node = self.wires.node_of(end);
-        match self.wires.inner {
-            Some(_) if self.wires.node_of(from) == self.wires.node_of(to) => end as usize,
-            _ => self.ready.len() + node as usize,
+        match self.machine.node_of(from) == self.machine.node_of(to) {
+            true => end as usize,
+            false => self.ready.len() + self.machine.node_of(end) as usize,
         }
     }
 
-    fn within(&self, link: usize) -> Option<&Inner> {
-        self.wires.inner.as_ref().filter(|_| link < self.ready.len())
+    fn is_within(&self, link: usize) -> bool {
+        link < self.ready.len()
     }
 
-    fn latency(&self, link: usize) -> u64 {
-        self.within(link).map_or(self.wires.model.latency_ns, |inner| inner.latency_ns) * 1000
-    }
-
-    fn bytes(&self, link: usize, len: u64) -> u64 {
-        len.saturating_mul(self.within(link).map_or(self.wires.model.byte_ps, |inner| inner.byte_ps))
+    fn wire(&self, link: usize) -> LogGp {
+        if self.is_within(link) { self.machine.near } else { self.machine.wire }
     }
 
     fn bump(&mut self, now: u64, rank: u32, counter: u32) {

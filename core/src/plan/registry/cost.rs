@@ -13,7 +13,8 @@ pub(in crate::plan) mod folds;
 pub(super) mod nodes;
 pub(in crate::plan) mod spread;
 
-use crate::plan::price::Model;
+use crate::machine::{LogGp, Machine};
+use crate::plan::lower::{coalesce, light_bytes};
 
 /// Adds up the critical path of an algorithm.
 pub type Formula = fn(&super::Arguments, &mut Path<'_>);
@@ -28,54 +29,6 @@ const CROWDED_PUT_NS: f64 = 475.0;
 /// By how much bytes take longer there that are passed on often, as a share: who has them must have had its turn, and
 /// they are read out of another core's cache. Measured with 8 ranks on 2 cores: an allgather of 1 MB in 3 rounds by 0.75.
 const STALL: f64 = 0.6;
-
-/// The machine as the prices see it: a wire, and how many ranks share a node's link to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
-    /// The wire between nodes; γ of both.
-    pub wire: Model,
-    /// What ranks of one node talk over. The same as `wire` where one provider does both.
-    pub near: Model,
-    /// Ranks per node, in order of rank; they share β of `wire`. 0: each has a link of its own, wherever it is.
-    pub per_node: u32,
-    /// The receiver moves the bytes of a put, as in shared memory of our own: its sender only says where they are.
-    pub readers: bool,
-    /// Where readers move bytes: the cores that all ranks share; 0: one for each.
-    pub cores: u32,
-}
-
-impl Machine {
-    /// Ranks with a link each.
-    pub const fn flat(wire: Model) -> Self {
-        Self { wire, near: wire, per_node: 0, readers: false, cores: 0 }
-    }
-
-    /// `per_node` ranks to a link; within a node over the same wire.
-    pub const fn nodes(wire: Model, per_node: u32) -> Self {
-        Self { wire, near: wire, per_node, readers: false, cores: 0 }
-    }
-
-    /// How many of so many busy ranks share a core, where they do.
-    fn crowd(&self, busy: f64) -> f64 {
-        if self.readers && self.cores > 0 { (busy / f64::from(self.cores)).max(1.0) } else { 1.0 }
-    }
-
-    /// L in ns and β in ns per byte between ranks `distance` apart. If all of `size` ranks put that far at once, of a
-    /// node's ranks as many as the distance leave it, all together over one link.
-    fn link(&self, size: u32, distance: u32, all: bool) -> (f64, f64) {
-        let (far, near) = (&self.wire, &self.near);
-        let distance = distance.min(size.saturating_sub(distance)).max(1);
-        let beta = |model: &Model| float(model.byte_ps) / 1000.0;
-        if self.per_node == 0 {
-            (float(far.latency_ns), beta(far))
-        } else if size <= self.per_node {
-            (float(near.latency_ns), beta(near))
-        } else {
-            let share = if all { f64::from(distance.min(self.per_node)) } else { 1.0 };
-            (float(far.latency_ns.max(near.latency_ns)), (beta(far) * share).max(beta(near)))
-        }
-    }
-}
 
 /// A critical path, added up. Averages over ranks and rounds may not be whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -143,7 +96,7 @@ impl<'a> Path<'a> {
     }
 
     /// A part among `size` ranks that have a link of `wire` each.
-    pub fn among(&mut self, size: u32, wire: Model, part: impl FnOnce(&mut Path<'_>)) {
+    pub fn among(&mut self, size: u32, wire: LogGp, part: impl FnOnce(&mut Path<'_>)) {
         let machine = Machine::flat(wire);
         let mut path = Path::new(&machine, size);
         part(&mut path);
@@ -160,7 +113,7 @@ impl<'a> Path<'a> {
     }
 
     /// The wire's figures, for rules of n.
-    pub fn model(&self) -> &'a Model {
+    pub fn model(&self) -> &'a LogGp {
         &self.machine.wire
     }
 
@@ -173,7 +126,7 @@ impl<'a> Path<'a> {
     pub fn over(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
         let (mut latency, mut beta) = (0.0, 0.0);
         for &distance in distances {
-            let (l, b) = self.machine.link(self.size, distance, !self.alone);
+            let (l, b) = self.link(distance);
             (latency, beta) = (latency + l, beta + b);
         }
         let n = float(distances.len().max(1) as u64);
@@ -187,9 +140,36 @@ impl<'a> Path<'a> {
         self.cost.ns += hops * latency + puts * overhead * moving + bytes * beta / n * moving;
     }
 
+    /// L in ns and β in ns per byte between ranks `distance` apart. If all ranks put that far at once, of a node's ranks as
+    /// many as the distance leave it, all together over one link.
+    fn link(&self, distance: u32) -> (f64, f64) {
+        let Machine { wire, near, per_node, .. } = self.machine;
+        let distance = distance.min(self.size.saturating_sub(distance)).max(1);
+        let beta = |wire: &LogGp| float(wire.byte_ps) / 1000.0;
+        if *per_node == 0 {
+            (float(wire.latency_ns), beta(wire))
+        } else if self.size <= *per_node {
+            (float(near.latency_ns), beta(near))
+        } else {
+            let share = if self.alone { 1.0 } else { f64::from(distance.min(*per_node)) };
+            (float(wire.latency_ns.max(near.latency_ns)), (beta(wire) * share).max(beta(near)))
+        }
+    }
+
+    /// Whether all ranks share memory, so that a put is copied by its reader.
+    pub(in crate::plan) fn readers(&self) -> bool {
+        self.machine.readers && self.size <= self.machine.per_node
+    }
+
+    /// How many of so many busy ranks share a core, where they do.
+    fn per_core(&self, busy: f64) -> f64 {
+        let cores = self.machine.cores;
+        if self.readers() && cores > 0 { (busy / f64::from(cores)).max(1.0) } else { 1.0 }
+    }
+
     /// Ranks per core.
     fn crowd(&self) -> f64 {
-        self.machine.crowd(self.size.into())
+        self.per_core(self.size.into())
     }
 
     /// Those of them that move bytes at a time: down a tree twice as many in each round, on average.
@@ -198,7 +178,7 @@ impl<'a> Path<'a> {
         if !self.alone || rounds == 0 {
             return self.crowd();
         }
-        let busy = |k: u32| self.machine.crowd(f64::from((1u32 << k).min(self.size - (1 << k))));
+        let busy = |k: u32| self.per_core(f64::from((1u32 << k).min(self.size - (1 << k))));
         (0..rounds).map(busy).sum::<f64>() / f64::from(rounds)
     }
 
@@ -226,7 +206,7 @@ impl<'a> Path<'a> {
 
     /// As [`Path::to_all`], where one rank puts `out` bytes and another gets `got`: where readers copy, what is got counts.
     pub fn all_to_all(&mut self, hops: f64, puts: f64, out: f64, got: f64) {
-        self.to_all(hops, puts, if self.machine.readers { got } else { out.max(got) });
+        self.to_all(hops, puts, if self.readers() { got } else { out.max(got) });
     }
 
     /// Bytes change hands so often, though latencies do not add up.
@@ -236,19 +216,19 @@ impl<'a> Path<'a> {
 
     /// What follows is for memory that ranks share, and priceless elsewhere.
     pub fn for_readers(&mut self) {
-        if !self.machine.readers {
+        if !self.readers() {
             self.cost.ns = f64::INFINITY;
         }
     }
 
     /// Puts of one rank to as many others, one after the other, of `bytes` bytes together; and the arrival of the last.
     pub fn fan(&mut self, puts: f64, bytes: f64) {
-        if !self.machine.readers {
+        if !self.readers() {
             return self.alone(|path| path.to_all(puts.min(1.0), puts, bytes));
         }
         // Where readers copy, all do at the same time.
         let each = bytes / puts.max(1.0);
-        self.to_all(puts.min(1.0), puts / self.crowd(), each * self.machine.crowd(puts) / self.crowd());
+        self.to_all(puts.min(1.0), puts / self.crowd(), each * self.per_core(puts) / self.crowd());
     }
 
     /// Messages of `bytes` bytes that go round a ring, each in so many puts, in `hops` rounds. Of a node's ranks only the
@@ -303,7 +283,7 @@ impl<'a> Path<'a> {
 
     /// Pieces lighter than this share puts when lowered (the default of CIRCULANT_LIGHT).
     pub(in crate::plan) fn light(&self) -> f64 {
-        float(self.model().overhead_ns.min(4096))
+        float(light_bytes(self.model()))
     }
 
     /// Whether so many pieces of a message, of so many bytes each, share a put.
@@ -314,7 +294,7 @@ impl<'a> Path<'a> {
 
     /// The most bytes that lowering makes one run of.
     pub(in crate::plan) fn coalesce(&self) -> f64 {
-        float(self.model().coalesce())
+        float(coalesce(self.model()))
     }
 
     /// The runs of `pieces` neighbours of `bytes` bytes each.

@@ -4,11 +4,11 @@
 use super::line::line;
 use super::{Algorithm, Arguments, Operation};
 use crate::error::{Result, argument};
+use crate::machine::LogGp;
 use crate::plan::barrier::dissemination::Barrier;
 use crate::plan::bcast::circulant::Bcast;
 use crate::plan::bcast::{binomial, tree::Tree};
 use crate::plan::inter::{Groups, among::Among, exchange, exchange::Exchange, root_gathering::RootGathering};
-use crate::plan::price::Model;
 use crate::plan::topology::log2_ceil;
 use crate::plan::{Plan, rules};
 
@@ -165,7 +165,7 @@ fn concurrent_rounds(a: &Arguments, n: u32) -> u32 {
     groups(a).map_or(0, |groups| RootGathering::rounds_of(groups, Some(n)))
 }
 
-fn concurrent(a: &Arguments, model: &Model) -> Built {
+fn concurrent(a: &Arguments, model: &LogGp) -> Built {
     let blocks = |size, bytes| a.blocks.unwrap_or_else(|| rules::bcast_blocks(size, bytes, model));
     Ok(Box::new(RootGathering::concurrent(groups(a)?, &a.counts, &a.displs, blocks)?))
 }

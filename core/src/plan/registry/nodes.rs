@@ -6,12 +6,12 @@ use super::line::line;
 use super::reductions::{commutes, reduce_blocks};
 use super::{Algorithm, Arguments, Operation, moves, order, q};
 use crate::error::{Result, argument};
+use crate::machine::LogGp;
 use crate::plan::allgatherv::circulant::Blocks;
 use crate::plan::node::{
     Nodes, alltoall::Lanes, barrier::Barrier, fold::Fold, scan, scan::Scan, spread::Spread, tree::NodeTree,
 };
 use crate::plan::partial::Pieces;
-use crate::plan::price::Model;
 use crate::plan::tree::Tree;
 use crate::plan::{Plan, rules};
 
@@ -410,7 +410,7 @@ pub(super) fn volume(line: &Algorithm, a: &Arguments) -> Option<u64> {
 }
 
 /// As for a broadcast on a wire on which a byte also takes its combination.
-pub(super) fn fold_blocks(a: &Arguments, model: &Model) -> u32 {
+pub(super) fn fold_blocks(a: &Arguments, model: &LogGp) -> u32 {
     let by_rule = |nodes: Nodes| {
         let a = Arguments { size: nodes.count(), ..a.clone() };
         reduce_blocks(&a, &with_fan(&nodes, model))
@@ -419,16 +419,16 @@ pub(super) fn fold_blocks(a: &Arguments, model: &Model) -> u32 {
 }
 
 /// As among the nodes, where a block also costs its carrier the puts within the node.
-pub(super) fn bcast_blocks(a: &Arguments, model: &Model) -> u32 {
+pub(super) fn bcast_blocks(a: &Arguments, model: &LogGp) -> u32 {
     let by_rule = |nodes: Nodes| rules::bcast_blocks(nodes.count(), a.bytes, &with_fan(&nodes, model));
     a.blocks.unwrap_or_else(|| nodes(a).map_or(1, by_rule))
 }
 
 /// The wire with the puts within a node in o. What such a put costs is not known here: an eighth of one between
 /// nodes.
-pub(super) fn with_fan(nodes: &Nodes, model: &Model) -> Model {
+pub(super) fn with_fan(nodes: &Nodes, model: &LogGp) -> LogGp {
     let fan = model.overhead_ns.saturating_mul(u64::from(nodes.most() - 1)) / 8;
-    Model { overhead_ns: model.overhead_ns.saturating_add(fan), ..*model }
+    LogGp { overhead_ns: model.overhead_ns.saturating_add(fan), ..*model }
 }
 
 /// An allgather as an allgatherv.
@@ -439,7 +439,7 @@ pub(super) fn equal(a: &Arguments) -> Result<Arguments> {
 }
 
 /// The numbers of blocks of lists of counts by node.
-pub(super) fn blocks(a: &Arguments, nodes: &Nodes, counts: &[u64], model: &Model) -> Blocks {
+pub(super) fn blocks(a: &Arguments, nodes: &Nodes, counts: &[u64], model: &LogGp) -> Blocks {
     let by_rule = || rules::allgatherv_blocks(counts, &with_fan(nodes, model));
     a.blocks.map_or_else(by_rule, Blocks::Equal)
 }
@@ -452,13 +452,13 @@ pub(super) fn by_node(nodes: &Nodes, counts: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-fn allgatherv(a: &Arguments, model: &Model) -> Built {
+fn allgatherv(a: &Arguments, model: &LogGp) -> Built {
     let nodes = nodes(a)?;
     let blocks = blocks(a, &nodes, &by_node(&nodes, &a.counts), model);
     Ok(Box::new(Spread::allgatherv(nodes, &a.counts, &a.displs, &blocks, a.in_place)?))
 }
 
-fn allgatherv_lanes(a: &Arguments, model: &Model) -> Built {
+fn allgatherv_lanes(a: &Arguments, model: &LogGp) -> Built {
     let nodes = even(a)?;
     let of_lane = {
         let nodes = nodes.clone();

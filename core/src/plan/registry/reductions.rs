@@ -7,9 +7,9 @@ use super::cost::folds;
 use super::line::line;
 use super::{Algorithm, Arguments, Operation, order, q};
 use crate::error::{Result, argument};
+use crate::machine::LogGp;
 use crate::plan::allreduce::{doubling::Doubling, scattered::Scattered};
 use crate::plan::partial::Pieces;
-use crate::plan::price::Model;
 use crate::plan::reduce::{circulant::Reduce, gathered::Gathered, tree};
 use crate::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
 use crate::plan::scan::{pipeline::Pipeline, prefix::Prefix};
@@ -297,20 +297,20 @@ fn commutative(a: &Arguments) -> Result<()> {
 
 type Built = Result<Box<dyn Plan>>;
 
-fn reduce(a: &Arguments, model: &Model) -> Built {
+fn reduce(a: &Arguments, model: &LogGp) -> Built {
     commutes(a, "circulant")?;
     let n = reduce_blocks(a, model);
     Ok(Box::new(Reduce::new(a.size, a.root, a.bytes, a.element, n, a.in_place)?))
 }
 
 /// As for a broadcast on a wire on which a byte also takes its combination.
-pub(super) fn reduce_blocks(a: &Arguments, model: &Model) -> u32 {
-    let model = Model { byte_ps: model.byte_ps.saturating_add(model.reduce_ps), ..*model };
+pub(super) fn reduce_blocks(a: &Arguments, model: &LogGp) -> u32 {
+    let model = LogGp { byte_ps: model.byte_ps.saturating_add(model.reduce_ps), ..*model };
     a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, &model).min(MAX_COUNTERS / 4))
 }
 
 /// n minimises (p−2+n)·(o + βm/n).
-pub(super) fn pipeline_blocks(a: &Arguments, model: &Model) -> u32 {
+pub(super) fn pipeline_blocks(a: &Arguments, model: &LogGp) -> u32 {
     let by_rule = || {
         let wire = u128::from(a.bytes) * u128::from(model.byte_ps) / 1000;
         let n = (u128::from(a.size.saturating_sub(2)) * wire / u128::from(model.overhead_ns.max(1))).isqrt();
@@ -320,7 +320,7 @@ pub(super) fn pipeline_blocks(a: &Arguments, model: &Model) -> u32 {
     a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(1))
 }
 
-fn pipeline(a: &Arguments, model: &Model, inclusive: bool) -> Built {
+fn pipeline(a: &Arguments, model: &LogGp, inclusive: bool) -> Built {
     let n = pipeline_blocks(a, model);
     Ok(Box::new(Pipeline::new(a.size, a.bytes, a.element, n, a.in_place, inclusive)?))
 }

@@ -60,7 +60,7 @@ pub(in crate::plan::registry) fn reduce_ordered(a: &Arguments, path: &mut Path<'
 /// Messages of many pieces are combined only when they are there, and the next round waits for that, at one rank earlier than
 /// at another: links carry those of two rounds in turns. Seen where each rank has a node to itself. (1 MB: 1.7 C among 16 ranks, 1.5 to 2.3 among 36.)
 pub(in crate::plan) fn in_turns(path: &Path<'_>) -> f64 {
-    let alone = path.machine.per_node < 2 && !path.machine.readers;
+    let alone = path.machine.per_node < 2;
     if alone { rules::IN_TURNS } else { 1.0 }
 }
 

@@ -1,19 +1,19 @@
 //! Costs of what knows nodes: a plan among carriers, of which each put is followed by those within the node, and the
 //! way within the first and the last node.
 
-use super::{Machine, Path, blocks, float, folds, spread};
+use super::{Path, blocks, float, folds, spread};
+use crate::machine::{LogGp, Machine};
 use crate::plan::allgatherv::circulant as allgatherv;
 use crate::plan::barrier::dissemination;
 use crate::plan::node::{Nodes, fold::ALONE};
-use crate::plan::price::Model;
 use crate::plan::registry::{Arguments, nodes as lines, q};
 
 /// The wire between carriers: each put is followed by one to every other rank of the node.
-fn wire(machine: &Machine, nodes: &Nodes) -> Model {
+fn wire(machine: &Machine, nodes: &Nodes) -> LogGp {
     let fan = machine.near.overhead_ns.saturating_mul(u64::from(nodes.most() - 1));
     // A block must not only come over the wire but be read within the node as fast.
     let byte_ps = machine.wire.byte_ps.max(machine.near.byte_ps);
-    Model { overhead_ns: machine.wire.overhead_ns.saturating_add(fan), byte_ps, ..machine.wire }
+    LogGp { overhead_ns: machine.wire.overhead_ns.saturating_add(fan), byte_ps, ..machine.wire }
 }
 
 fn others(nodes: &Nodes) -> f64 {
@@ -51,9 +51,9 @@ pub(in crate::plan::registry) fn bcast_lanes(a: &Arguments, path: &mut Path<'_>)
 
 /// The wire where so many bytes of others are on it while a put is made.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
-fn hidden(wire: Model, bytes: f64) -> Model {
+fn hidden(wire: LogGp, bytes: f64) -> LogGp {
     let others = (bytes * float(wire.byte_ps) / 1000.0) as u64;
-    Model { overhead_ns: wire.overhead_ns.saturating_sub(others), ..wire }
+    LogGp { overhead_ns: wire.overhead_ns.saturating_sub(others), ..wire }
 }
 
 fn spread_blocks(a: &Arguments, nodes: &Nodes, n: u32, path: &mut Path<'_>) {
@@ -167,7 +167,7 @@ fn among_lanes(
     let most = u64::from(nodes.most());
     let wire = path.machine.wire;
     let block = float(a.bytes) / f64::from(n) / f64::from(nodes.most());
-    let wire = hidden(Model { reduce_ps: wire.reduce_ps / most, ..wire }, block * others(nodes));
+    let wire = hidden(LogGp { reduce_ps: wire.reduce_ps / most, ..wire }, block * others(nodes));
     let among = Arguments { size: nodes.count(), blocks: Some(n), ..a.clone() };
     path.among(nodes.count(), wire, |path| formula(&among, path));
 }
@@ -214,7 +214,7 @@ pub(in crate::plan::registry) fn reduce_scatter(a: &Arguments, path: &mut Path<'
     path.reduce(others(&nodes) * share);
     let among = Arguments { size: nodes.count(), counts: lines::by_node(&nodes, &a.counts), ..a.clone() };
     let wire = path.machine.wire;
-    let wire = Model { reduce_ps: wire.reduce_ps / least, ..wire };
+    let wire = LogGp { reduce_ps: wire.reduce_ps / least, ..wire };
     path.among(nodes.count(), wire, |path| folds::scatter_among(&among, path));
     if nodes.least() < nodes.most() {
         path.near(1.0, others(&nodes), share / f64::from(nodes.count()));
