@@ -148,6 +148,14 @@ impl Config {
         self.faults().next().map_or(Ok(()), |e| Err(e.clone()))
     }
 
+    /// Whether the setting `name` was understood.
+    ///
+    /// # Errors
+    /// When it was not.
+    pub fn check_one(&self, name: &str) -> Result<()> {
+        self.faults.iter().find(|(of, _)| of == name).map_or(Ok(()), |(_, e)| Err(e.clone()))
+    }
+
     /// All settings, each with its value in canonical form.
     pub fn texts(&self) -> impl Iterator<Item = (&'static Setting, String)> {
         SETTINGS.iter().map(|s| (s, self.values.text(s.name)))

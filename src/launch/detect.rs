@@ -28,9 +28,10 @@ type Found = Option<Box<dyn Launch>>;
 /// A foreign launcher is told goodbye when the process ends in order, ours after each world.
 ///
 /// # Errors
-/// When the environment says that we are one of several ranks but the launcher cannot be reached; when it does not answer
+/// When the setting `launcher` was not understood; when the environment says that we are one of several ranks but the launcher cannot be reached; when it does not answer
 /// within the setting `start-deadline`, or its library is missing; when what an earlier call returned was not finalized.
 pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
+    config.check_one("launcher")?;
     let variable = from_environment;
     let timeout = config.start_deadline.unwrap_or(FOR_EVER);
     let asked = config.launcher;

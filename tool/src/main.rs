@@ -19,7 +19,7 @@ mod tune;
 mod units;
 mod wire;
 
-use circulant::config::{self, Config};
+use circulant::config::Config;
 use circulant::diagnostics::CountingAllocator;
 use circulant::trace;
 use clap::error::ErrorKind;
@@ -129,18 +129,13 @@ fn usage(e: clap::Error) -> Failure {
     Failure::new(2, format!("{line}; --help says more"))
 }
 
-const LOG: &str = "CIRCULANT_LOG";
-
 /// Messages as CIRCULANT_LOG asks for them, of a level and more serious ones. Which ranks' messages are wanted the
 /// library decides.
 fn logging() -> Result<(), Failure> {
     // Other settings that cannot be read are told of by those that need them.
-    let text = std::env::var_os(LOG).unwrap_or_default();
-    if !text.is_empty() {
-        config::check_variable(LOG.as_ref(), &text)?;
-    }
-    let level = Config::from_env().log.level;
-    let lines = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    let config = Config::from_env();
+    config.check_one("log")?;
+    let lines = tracing_subscriber::fmt().with_max_level(config.log.level).with_writer(std::io::stderr);
     lines.with_ansi(false).event_format(Lines).init();
     Ok(())
 }
