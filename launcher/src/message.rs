@@ -86,9 +86,9 @@ pub struct Ended {
     pub pid: u32,
     /// Its exit code, or the signal (and true).
     pub how: (i32, bool),
-    /// Whether it had joined and not said goodbye.
+    /// Whether it had called init and not finalize.
     pub inside: bool,
-    /// Whether it had said goodbye.
+    /// Whether it had called finalize.
     pub finalized: bool,
 }
 

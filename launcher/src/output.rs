@@ -20,8 +20,8 @@ const HELD_MAX: usize = 64 * 1024;
 /// How much of an agent's output the launcher may owe to the reader, per stream.
 const WINDOW: usize = 1 << 20;
 
-/// The token of the bell.
-const BELL: u64 = u64::MAX;
+/// The token of what wakes the thread.
+const WAKE: u64 = u64::MAX;
 
 /// What a rank printed.
 pub(super) type Piece = (usize, Vec<u8>);
@@ -31,7 +31,7 @@ pub(super) type Piece = (usize, Vec<u8>);
 pub(super) struct Forwarder {
     shared: Arc<Shared>,
     /// A byte makes the thread look at what is shared.
-    bell: UnixStream,
+    waker: UnixStream,
 }
 
 #[derive(Debug, Default)]
@@ -100,11 +100,11 @@ impl Forwarder {
         reports: Option<Arc<Reports>>,
         wake: UnixStream,
     ) -> io::Result<Self> {
-        let (bell, rung) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        rung.set_nonblocking(true)?;
+        let (waker, wakes) = UnixStream::pair()?;
+        waker.set_nonblocking(true)?;
+        wakes.set_nonblocking(true)?;
         let poll = Poll::new()?;
-        poll.add(&rung, BELL, Interest::Read)?;
+        poll.add(&wakes, WAKE, Interest::Read)?;
         let mut sources = BTreeMap::new();
         for pipe in pipes {
             rustix::io::ioctl_fionbio(&pipe.fd, true)?;
@@ -117,9 +117,10 @@ impl Forwarder {
         shared.lock().no_more = !manner.arrivals;
         let way = if manner.up { Way::Up(Arc::clone(&shared), wake.try_clone()?) } else { Way::Own(sink) };
         let writer = Writer { way, label: manner.label, hold: manner.lines, inside: None };
-        let copier = Copier { poll, rung, sources, writer, reports, open, wake, shared: Arc::clone(&shared) };
+        let copier =
+            Copier { poll, wakes, sources, writer, reports, open, wake, shared: Arc::clone(&shared) };
         std::thread::Builder::new().name("output".to_owned()).spawn(move || copier.run())?;
-        Ok(Self { shared, bell })
+        Ok(Self { shared, waker })
     }
 
     /// Whether everything is copied and all pipes are closed.
@@ -182,8 +183,8 @@ impl Forwarder {
 
     fn ring(&self) {
         self.shared.changed.notify_all();
-        // A bell that is full rings already.
-        let _ = (&self.bell).write(b"r");
+        // One that is full wakes already.
+        let _ = (&self.waker).write(b"w");
     }
 }
 
@@ -197,7 +198,7 @@ struct Source {
 
 struct Copier {
     poll: Poll,
-    rung: UnixStream,
+    wakes: UnixStream,
     sources: BTreeMap<usize, Source>,
     writer: Writer,
     reports: Option<Arc<Reports>>,
@@ -239,9 +240,9 @@ impl Copier {
             if self.is_idle() {
                 for token in self.poll.wait(None)? {
                     match usize::try_from(token) {
-                        Ok(at) if token != BELL => self.copy(at, &mut buffer, false)?,
+                        Ok(at) if token != WAKE => self.copy(at, &mut buffer, false)?,
                         // The main thread has gone on without us.
-                        _ if matches!(self.rung.read(&mut buffer), Ok(0)) => return Ok(()),
+                        _ if matches!(self.wakes.read(&mut buffer), Ok(0)) => return Ok(()),
                         _ => {}
                     }
                 }

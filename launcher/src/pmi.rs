@@ -101,12 +101,12 @@ impl Pmi {
         &self.name
     }
 
-    /// Whether the member `rank` said hello and not goodbye.
+    /// Whether the member `rank` called init and not finalize.
     pub fn is_inside(&self, rank: usize) -> bool {
         self.members[rank].joined && !self.members[rank].finalized
     }
 
-    /// Whether `rank` said goodbye.
+    /// Whether `rank` called finalize.
     pub fn is_finalized(&self, rank: usize) -> bool {
         self.members[rank].finalized
     }
@@ -155,7 +155,7 @@ impl Pmi {
         if line.number("pmi_version") != Some(1) {
             return reply("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1");
         }
-        // Also one that said goodbye comes back so, for another world.
+        // Also one that called finalize comes back so, for another world.
         (self.members[rank].joined, self.members[rank].finalized) = (true, false);
         reply("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
     }

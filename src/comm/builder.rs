@@ -58,7 +58,7 @@ impl Builder {
     /// Changes a setting by its name (see [`crate::config::SETTINGS`]), as the environment does: for tools and tests. A name
     /// that no setting has, a value that it cannot have, and a library to load are errors of [`Builder::init`].
     pub fn set(mut self, name: &str, value: &str) -> Self {
-        self.config.set_or_fail(name, value);
+        self.config.set_deferred(name, value);
         self
     }
 

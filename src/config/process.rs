@@ -91,8 +91,8 @@ impl Config {
         }
     }
 
-    /// As [`Config::set`]; an error is one when a world begins.
-    pub fn set_or_fail(&mut self, name: &str, text: &str) {
+    /// As [`Config::set`], with an error kept for when a world begins ([`Config::check`]).
+    pub fn set_deferred(&mut self, name: &str, text: &str) {
         if let Err(e) = self.set(name, text) {
             self.faults.push((name.to_owned(), e));
         }
@@ -151,9 +151,11 @@ impl Config {
     /// Whether the setting `name` was understood.
     ///
     /// # Errors
-    /// When it was not.
+    /// When it was not, or when there is no such setting.
     pub fn check_one(&self, name: &str) -> Result<()> {
-        self.faults.iter().find(|(of, _)| of == name).map_or(Ok(()), |(_, e)| Err(e.clone()))
+        let setting = setting(name)?;
+        let fault = self.faults.iter().find(|(of, _)| of == setting.name);
+        fault.map_or(Ok(()), |(_, e)| Err(e.clone()))
     }
 
     /// All settings, each with its value in canonical form.

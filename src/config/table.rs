@@ -16,13 +16,13 @@ pub struct Setting {
     pub variable: &'static str,
     /// Default, as text.
     pub default: &'static str,
-    /// Whose setting it is.
+    /// Which ranks it holds for.
     pub scope: Scope,
     /// What it does, with its unit.
     pub text: &'static str,
 }
 
-/// Whose a setting is.
+/// Which ranks a setting holds for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {
@@ -81,7 +81,7 @@ macro_rules! settings {
     };
 }
 
-// field: type, how it is written, name, variable, default, whose, text
+// field: type, format, name, variable, default, scope, text
 settings! {
     provider: Provider, PROVIDER, "provider", "CIRCULANT_PROVIDER", "auto", Agreed,
         "wire: auto, shm, tcp, rxm, verbs, sockets, udp, fi_shm or a libfabric name; with +shm: shm within nodes";
@@ -96,7 +96,7 @@ settings! {
     start_deadline: Option<Duration>, SECONDS, "start-deadline", "CIRCULANT_START_DEADLINE", "60", Local,
         "seconds that start-up may take (launcher, connections, self-test), and the last step of finalize; off or 0: any time";
     window: Option<u64>, BYTES, "window", "CIRCULANT_WINDOW", "auto", Agreed,
-        "bytes that a rank may have unacknowledged in one operation, a quarter of it in one that folds (K, M, G; Ki, Mi, Gi)";
+        "bytes that a rank may have unacknowledged in one operation, a quarter of it in a reduction (K, M, G; Ki, Mi, Gi)";
     blocks: Option<u32>, BLOCKS, "blocks", "CIRCULANT_BLOCKS", "auto", Agreed,
         "blocks per message: a number, or auto (chosen from L, o, beta)";
     algorithm: String, ALGORITHM, "algorithm", "CIRCULANT_ALGORITHM", "auto", Agreed,
@@ -104,7 +104,7 @@ settings! {
     selection: Option<String>, FILE, "selection", "CIRCULANT_SELECTION", "none", Agreed,
         "file of rules for choosing algorithms, the same on all ranks: bcast bytes<=64K size<=16 -> binomial";
     reproducible: bool, SWITCH, "reproducible", "CIRCULANT_REPRODUCIBLE", "no", Agreed,
-        "yes: reductions and scans fold in one order whatever the size, blocks and nodes (slower); no";
+        "yes: reductions and scans combine in one order whatever the size, blocks and nodes (slower); no";
     latency: Option<u64>, NUMBER, "latency", "CIRCULANT_LATENCY", "auto", Agreed,
         "L in nanoseconds, for choosing the number of blocks";
     overhead: Option<u64>, NUMBER, "overhead", "CIRCULANT_OVERHEAD", "auto", Agreed,
@@ -120,7 +120,7 @@ settings! {
     probe: Probing, PROBE, "probe", "CIRCULANT_PROBE", "auto", Agreed,
         "measure L, o and beta at start-up: on, off, auto (between nodes and over libfabric, where neither settings nor a tuning file say them)";
     progress: Progress, PROGRESS, "progress", "CIRCULANT_PROGRESS", "calls", Local,
-        "who moves requests on: calls (while any call is made), or thread (also between calls)";
+        "when requests make progress: calls (while any call is made), or thread (also between calls)";
     libfabric: Library, LIBRARY, "libfabric", "CIRCULANT_LIBFABRIC", "libfabric.so.1", Library,
         "path or name of the libfabric library to load";
     launcher: Launcher, LAUNCHER, "launcher", "CIRCULANT_LAUNCHER", "auto", Local,

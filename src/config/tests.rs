@@ -126,10 +126,10 @@ fn what_is_wrong_is_named_with_what_is_right() {
 #[test]
 fn a_fault_lasts_until_the_setting_has_a_value() {
     let mut c = Config::defaults();
-    c.set_or_fail("wait", "bogus");
-    c.set_or_fail("wiat", "spin");
+    c.set_deferred("wait", "bogus");
+    c.set_deferred("wiat", "spin");
     assert_eq!((c.faults().count(), c.wait), (2, None));
-    c.set_or_fail("wait", "spin");
+    c.set_deferred("wait", "spin");
     assert_eq!((c.faults().count(), c.wait), (1, Some(Wait::Spin)));
     assert!(c.check().is_err() && c.load().is_err() && c.adopt("").is_err());
 }

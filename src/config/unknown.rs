@@ -11,7 +11,7 @@ const PREFIX: &str = "CIRCULANT_";
 pub const LAUNCH_VARIABLES: [&str; 5] =
     ["CIRCULANT_RANK", "CIRCULANT_SIZE", "CIRCULANT_ROOT", "CIRCULANT_JOB", "CIRCULANT_JOB_FILE"];
 
-/// Set by `circulant run` for its ranks: the number of a descriptor.
+/// Set by `circulant run` for its ranks: the side channel ([`crate::launch::side`]).
 pub const SIDE_VARIABLE: &str = "CIRCULANT_SIDE_FD";
 
 /// The error of a variable that looks like a setting and is none.

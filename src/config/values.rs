@@ -20,7 +20,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// What libfabric is asked for, where it is asked.
+    /// The name that libfabric is asked for.
     pub fn fabric(&self) -> &str {
         match self {
             Self::Auto => AUTO,

@@ -25,7 +25,7 @@ type Found = Option<Box<dyn Launch>>;
 ///
 /// A process joins once and keeps the connection. What this returns is for one world: after its [`Launch::finalize`] the next
 /// call returns another one, over the same connection, whose keys are its own. All ranks make as many, in the same order.
-/// A foreign launcher is told goodbye when the process ends in order, ours after each world.
+/// With a foreign launcher finalize comes when the process ends in order, with ours after each world.
 ///
 /// # Errors
 /// When the setting `launcher` was not understood; when the environment says that we are one of several ranks but the launcher cannot be reached; when it does not answer

@@ -369,7 +369,7 @@ impl PmiLibrary {
             [size, rank, get_name(kvsname.as_mut_ptr(), ROOM)]
         };
         if let Some(code) = codes.into_iter().find(|c| *c != SUCCESS) {
-            return Err(format!("{} does not say who we are: error {code}", pmi.name));
+            return Err(format!("{} does not tell our rank: error {code}", pmi.name));
         }
         // SAFETY: the array's last character is still the NUL that it was made with.
         pmi.kvsname = unsafe { CStr::from_ptr(kvsname.as_ptr()) }.to_owned();

@@ -64,7 +64,7 @@ pub trait Launch: Send + std::fmt::Debug {
     }
     /// Asks the launcher to end the whole job with `code`.
     fn abort(&mut self, code: i32, message: &str);
-    /// Says goodbye, or that this world is over where others may follow ([`detect()`]).
+    /// Leaves the job, or ends this world where others may follow ([`detect()`]).
     ///
     /// # Errors
     /// When the launcher is gone.

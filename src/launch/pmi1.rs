@@ -412,7 +412,7 @@ impl Launch for Pmi1 {
 
 impl Client for Pmi1 {
     fn leave(&mut self) -> Result<bool> {
-        // Others take a goodbye for the last, and close the connection.
+        // Other launchers close the connection after a finalize.
         if self.is_ours() {
             return self.finalize().map(|()| true);
         }
@@ -499,7 +499,7 @@ mod tests {
         assert!(live(&text(&lines)).unwrap_err().to_string().contains("nothing under the key"));
     }
 
-    /// A launcher that closes the connection after a goodbye must not get one between two worlds.
+    /// A launcher that closes the connection after a finalize must not get one between two worlds.
     #[test]
     fn a_foreign_launcher_is_not_told_of_the_end_of_a_world() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

@@ -1,7 +1,7 @@
 //! The key-value space of ranks that no launcher started: a thread of rank 0, to which all others connect.
 //!
 //! It speaks PMI-1 as a launcher does that is reached by PMI_PORT, with two lines more: `refused value=<why>` in answer to
-//! an introduction, and `gone rank=<r> value=<how>` to all when a rank ends without a goodbye.
+//! an introduction, and `gone rank=<r> value=<how>` to all when a rank ends without finalize.
 
 use super::wire::{Line, Lines, quote};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -46,9 +46,9 @@ struct Peer {
     since: Instant,
     put: usize,
     inside: bool,
-    /// It is no part of a world: it said goodbye, or its end is known.
+    /// It is no part of a world: it called finalize, or its end is known.
     leaving: bool,
-    /// It said goodbye, and waits for ours.
+    /// It called finalize, and waits for the answer.
     waits: bool,
     /// To be closed once `out` is written.
     closing: bool,
@@ -108,7 +108,7 @@ impl Root {
             for i in 0..self.peers.len() {
                 self.read(i);
             }
-            // Twice, as the last goodbye waits until those to the others are sent. Rank 0 comes last: when its process ends, so do we.
+            // Twice, as the last answer to a finalize waits until those to the others are sent. Rank 0 comes last: when its process ends, so do we.
             for _ in 0..2 {
                 self.settle();
                 self.peers.iter_mut().rev().for_each(Peer::write);
@@ -228,7 +228,7 @@ impl Root {
         }
     }
 
-    /// A connection is at its end; one of a rank that said no goodbye is told to all.
+    /// A connection is at its end; one of a rank that did not call finalize is reported to all.
     fn lose(&mut self, i: usize, how: &str) {
         let peer = &mut self.peers[i];
         peer.dead = true;
@@ -257,7 +257,7 @@ impl Root {
         if self.peers[i].rank.is_none() {
             return match line.command() {
                 b"initack" => self.introduce(i, line.text("pmiid").unwrap_or("")),
-                _ => self.refuse(i, "first say who you are"),
+                _ => self.refuse(i, "introduce yourself first"),
             };
         }
         let said = match line.command() {
@@ -359,7 +359,7 @@ impl Root {
         }
     }
 
-    /// Opens the fence when all are inside, and answers goodbyes: rank 0's last, as its process takes us along.
+    /// Opens the fence when all are inside, and answers each finalize: rank 0's last, as this thread ends with its process.
     fn settle(&mut self) {
         if self.peers.iter().filter(|p| p.inside).count() == self.size {
             for peer in &mut self.peers {
@@ -367,7 +367,7 @@ impl Root {
                 peer.say(b"cmd=barrier_out rc=0");
             }
         }
-        // Each rank but 0 has ended as many worlds, and its goodbye is on its way.
+        // Each rank but 0 has ended as many worlds, and its finalize is on its way.
         let sent = self.peers.iter().all(|p| p.rank.unwrap_or(0) == 0 || p.out.is_empty() && !p.waits);
         let last = sent && self.worlds.iter().all(|worlds| *worlds >= self.worlds[0]);
         for peer in self.peers.iter_mut().filter(|p| p.waits) {

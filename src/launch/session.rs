@@ -1,4 +1,4 @@
-//! One world after the other in one process. A launcher lets in each rank once, and most take a goodbye for the last: so the
+//! One world after the other in one process. A launcher takes each rank in once, and with most a finalize is the last: so the
 //! process keeps its connection, and lends it to one [`Session`] at a time. The keys of each have its number in front, as a
 //! launcher takes each key once.
 
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 /// A connection to a launcher that can serve several sessions.
 pub(super) trait Client: Launch {
-    /// Ends a session. Says goodbye where the launcher lets us in again (`true`); else that is left for the end of the
+    /// Ends a session. Finalizes where the launcher takes this rank in again (`true`); else that is left for the end of the
     /// process ([`Launch::finalize`]).
     ///
     /// # Errors
     /// When the connection is of no more use.
     fn leave(&mut self) -> Result<bool>;
-    /// Begins another one, after a goodbye.
+    /// Begins another one, after a finalize.
     ///
     /// # Errors
     /// When the launcher is gone.
@@ -41,7 +41,7 @@ struct Connection {
     way: Launcher,
     /// How many sessions it has served, this one too.
     sessions: u32,
-    /// We said goodbye.
+    /// Finalize was called.
     away: bool,
 }
 
@@ -122,8 +122,8 @@ fn lost() -> Error {
     Error::new(ErrorKind::Launch, what).help("end the process, and start the job anew")
 }
 
-/// Says goodbye, unless a world failed or is still there: then the launcher shall not take this for the end of a good rank.
-fn say_goodbye() {
+/// Finalizes, unless a world failed or is still there: then the launcher shall not take this for the end of a good rank.
+fn finalize_at_exit() {
     // If another thread has the lock, it begins or ends a session, and the process ends in the middle of that.
     let Ok(mut state) = STATE.try_lock() else { return };
     let State::Kept(mut connection) = std::mem::replace(&mut *state, State::Lost) else { return };
@@ -224,7 +224,7 @@ impl Launch for Session {
         let Some(mut connection) = self.connection.take() else { return Ok(()) };
         let left = match connection.client.leave() {
             // Where nothing can be done at exit, it is said now, and was the last session.
-            Ok(false) if !exit::at_exit(say_goodbye) => connection.client.finalize().map(|()| true),
+            Ok(false) if !exit::at_exit(finalize_at_exit) => connection.client.finalize().map(|()| true),
             other => other,
         };
         match left {

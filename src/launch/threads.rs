@@ -152,7 +152,7 @@ impl Launch for Member {
 impl Drop for Member {
     fn drop(&mut self) {
         if !self.finalized {
-            self.leave("ended without saying goodbye".to_owned());
+            self.leave("ended without finalize".to_owned());
         }
     }
 }

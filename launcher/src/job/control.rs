@@ -34,7 +34,7 @@ pub(super) struct Control {
     pub(super) stage: Stage,
     pub(super) deadline: Option<Instant>,
     pub(super) exit: Option<u8>,
-    /// A rank (and its process) that left with code 0 but without a goodbye; no failure unless the others do
+    /// A rank (and its process) that ended with code 0 but without finalize; no failure unless the others do
     /// not end either.
     pub(super) leaver: Option<(usize, u32)>,
     pub(super) interrupted: bool,

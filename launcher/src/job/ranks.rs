@@ -66,7 +66,7 @@ impl Job {
         // Of those that ended since the last look, one killed by a signal is the more likely culprit.
         ends.sort_by_key(|&(at, end)| (!matches!(end, End::Signal(_)), at));
         for &(at, _) in &ends {
-            // Its last words (goodbye, abort) come before its end.
+            // Its last messages (finalize, abort) come before its end.
             self.talk(at);
             if let Some(process) = self.ranks[at].process.take() {
                 let _ = self.poll.remove(&process);

@@ -84,7 +84,7 @@ pub(super) struct Job {
     pub(super) reaped: Option<Instant>,
     /// Whether the pipes of ranks that left something behind were closed.
     pub(super) closed: bool,
-    /// Said goodbye to the launcher.
+    /// Told the launcher that all is done.
     pub(super) done: bool,
     /// Do not wait for anything any more.
     pub(super) give_up: bool,

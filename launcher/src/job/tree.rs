@@ -98,7 +98,7 @@ impl Job {
         }
     }
 
-    /// The connection ended without a goodbye. Its starter's end may tell why.
+    /// The connection ended before all was done. Its starter's end may tell why.
     fn hung_up(&mut self, index: usize) {
         let branch = &mut self.branches[index];
         if let Some(mut link) = branch.link.take() {

@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn a_wrong_setting_is_a_problem() {
         let mut config = Config::defaults();
-        config.set_or_fail("deadline", "soon");
-        config.set_or_fail("windw", "64K");
+        config.set_deferred("deadline", "soon");
+        config.set_deferred("windw", "64K");
         let mut r = report();
         find(&mut r, &config);
         let said: Vec<&str> = r.problems.iter().map(|p| p.what.as_str()).collect();
