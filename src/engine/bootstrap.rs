@@ -4,9 +4,10 @@
 //! everybody polls. Each hello grants a few bytes; the answer is a put of a known pattern with a notify
 //! word: a provider whose words do not arrive, or arrive before their data, is found out here.
 
-use super::core::{Core, TOKEN_TEST};
+use super::core::{Core, Hello, TOKEN_TEST};
+use super::driver::Engine;
+use super::locations::{Places, REACH};
 use super::message::{Message, WORD_TEST};
-use super::{Engine, core::Hello};
 use crate::buffer::{Arena, Binding, Block, Destination, Grant, put};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::Segment;
@@ -27,45 +28,6 @@ pub(crate) struct Identity {
     /// Digest of all that ranks must agree on.
     pub(crate) agreed: u64,
 }
-
-/// Hosts and addresses for people: ours, and those of neighbours.
-#[derive(Debug, Default)]
-pub(super) struct Places {
-    own: String,
-    others: HashMap<u32, String>,
-}
-
-impl Places {
-    /// A rank, with its host and address where they are known.
-    fn name(&self, rank: u32, own: bool) -> String {
-        let place = if own { Some(&self.own) } else { self.others.get(&rank) };
-        match place {
-            Some(place) if !place.is_empty() => format!("rank {rank} (on {place})"),
-            _ => format!("rank {rank}"),
-        }
-    }
-
-    /// The error, with both ends of the connection in it.
-    fn named_in(&self, e: Error, rank: u32) -> Error {
-        let peer = e.peer().and_then(|p| u32::try_from(p).ok()).filter(|p| self.others.contains_key(p));
-        let of_wire = matches!(e.kind(), ErrorKind::Transport | ErrorKind::PeerLost);
-        let Some(peer) = peer.filter(|_| of_wire && e.rank().is_none_or(|r| r == rank as usize)) else {
-            return e;
-        };
-        let (us, them) = (self.name(rank, true), self.name(peer, false));
-        let told = format!("{} (between {us} and {them})", e.message());
-        let mut named = Error::new(e.kind(), told).with_peer(peer as usize);
-        if let Some(help) = e.remedy() {
-            named = named.help(help);
-        }
-        named.help(REACH)
-    }
-}
-
-/// What to do where ranks do not reach each other.
-const REACH: &str = "circulant doctor, started in the same way, tells who reaches whom; open the firewall between these \
-    addresses (CIRCULANT_PORTS gives a range), name the interface of the right network (CIRCULANT_RAILS=eth0), or raise \
-    CIRCULANT_START_DEADLINE";
 
 fn pattern(from: u32, to: u32) -> [u8; TEST] {
     let seed = from.wrapping_mul(31) ^ to.wrapping_mul(7);

@@ -9,59 +9,24 @@
 //! sender without credit then asks for it ([`Message::Want`]), so credits delay an operation but never hold it up:
 //! also where ranks enter the operations of two communicators in different orders.
 
-use super::Engine;
 use super::core::Core;
-use super::message::{CallId, Message, Reader, Writer};
+use super::credits::CREDITS;
+use super::driver::Engine;
+use super::message::{HEAD, Head, Message};
 use super::task::Task;
-use crate::buffer::{self, Grant};
+use crate::buffer;
 use crate::error::{ErrorKind, Result};
-use crate::plan::{Place, Region};
 use crate::transport::{Limits, MESSAGE_MAX, Posted};
-use std::collections::HashMap;
 
-/// Eager messages that one rank may have on their way to, or kept at, a neighbour of the circulant graph.
-pub(super) const CREDITS: u32 = super::bound(12, 4);
-/// Credits at one rank that all ranks share which are no neighbours, each at most [`CREDITS`]. This bounds the memory for messages
-/// whose call is not entered yet to 128 MiB (at [`MESSAGE_MAX`] bytes each) for any number of ranks. With more than 16 384 ranks
-/// only neighbours send eagerly; the others ask for the open word first.
-const SHARED: u32 = super::bound(1 << 14, 64);
-/// The first byte of eager data; the codes of [`Message`] are others.
-const CODE: u8 = 64;
-/// Bytes before the data.
-const HEAD: usize = 39;
 /// The most data in one message.
 const MOST: usize = MESSAGE_MAX - HEAD;
 /// The most data that goes this way where messages are as long as they can be.
 const EAGER: usize = 8000;
-/// Of a put to a rank that will open: the longer ones wait for that.
-const SHORT: u64 = 4096;
 const _: () = assert!(MOST >= EAGER);
-
-/// What stands before the data: which bytes of which call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub call: CallId,
-    pub code: u8,
-    pub hash: u64,
-    pub counter: u32,
-    /// In the receiver's memory.
-    pub target: Place,
-}
 
 /// The most bytes that go eagerly on a wire; the same on all ranks, as the limits are.
 pub(super) fn most(limits: Option<&Limits>) -> u64 {
     limits.map_or(0, |l| l.message.saturating_sub(HEAD).min(EAGER) as u64)
-}
-
-/// Who may send how much more.
-#[derive(Debug)]
-pub(super) struct Credits {
-    /// What a rank that is no neighbour may send.
-    others: u32,
-    /// By rank: messages of ours that it has not given back.
-    spent: HashMap<u32, u32>,
-    /// By rank: messages of its that we have not given back.
-    owed: HashMap<u32, u32>,
 }
 
 impl Core {
@@ -93,85 +58,6 @@ impl Core {
         if let Some(messages) = self.credits.used(peer, portion) {
             self.queue_for(slot, peer, Message::Credit { messages });
         }
-    }
-}
-
-impl Credits {
-    /// Of a world of `size` ranks.
-    pub(super) fn new(size: u32) -> Self {
-        let others = (SHARED / size.max(1)).min(CREDITS);
-        Self { others, spent: HashMap::new(), owed: HashMap::new() }
-    }
-
-    fn spend(&mut self, peer: u32) {
-        *self.spent.entry(peer).or_default() += 1;
-    }
-
-    /// `peer` gave `n` back.
-    pub(super) fn back(&mut self, peer: u32, n: u32) {
-        if let Some(spent) = self.spent.get_mut(&peer) {
-            *spent = spent.saturating_sub(n);
-        }
-    }
-
-    /// A message of `peer` is used up; says how many to give back now, in portions of `portion`.
-    fn used(&mut self, peer: u32, portion: u32) -> Option<u32> {
-        let owed = self.owed.entry(peer).or_default();
-        *owed += 1;
-        (*owed >= portion).then(|| std::mem::take(owed))
-    }
-}
-
-impl Head {
-    fn write(&self, from: u32, out: &mut [u8; MESSAGE_MAX]) {
-        let mut w = Writer { out, at: 0 };
-        w.u8(CODE);
-        w.u32(from);
-        w.call(self.call);
-        w.u8(self.code);
-        w.u64(self.hash);
-        w.u32(self.counter);
-        w.u8(match self.target.region {
-            Region::Land => 1,
-            _ => 0,
-        });
-        w.u64(self.target.offset);
-        debug_assert_eq!(w.at, HEAD);
-    }
-
-    /// Sender, head and data, if this is eager data at all.
-    pub(super) fn read(bytes: &[u8]) -> Option<(u32, Self, &[u8])> {
-        let mut r = Reader(bytes);
-        if r.u8()? != CODE {
-            return None;
-        }
-        let from = r.u32()?;
-        let (call, code, hash, counter) = (r.call()?, r.u8()?, r.u64()?, r.u32()?);
-        let region = match r.u8()? {
-            0 => Region::Output,
-            1 => Region::Land,
-            _ => return None,
-        };
-        let target = Place::new(region, r.u64()?);
-        Some((from, Self { call, code, hash, counter, target }, r.0))
-    }
-}
-
-impl Task {
-    /// Whether all bytes to (`out`) or from peer `index` go eagerly, so that no open word is sent.
-    pub(super) fn unopened(&self, index: usize, out: bool) -> bool {
-        let peer = &self.program.peers[index];
-        (if out { peer.bytes_out } else { peer.bytes_in }) <= self.eager
-    }
-
-    /// Whether an open word of peer `index` will come that none of our puts has waited for.
-    pub(super) fn opens_late(&self, index: usize) -> bool {
-        self.program.peers[index].we_put && self.peers[index].open.is_none() && !self.unopened(index, true)
-    }
-
-    /// The longest put that goes to peer `index` before that has opened.
-    pub(super) fn early(&self, index: usize) -> u64 {
-        if self.unopened(index, true) { self.eager } else { self.eager.min(SHORT) }
     }
 }
 
@@ -264,7 +150,7 @@ impl Core {
         if let (Some(i), true, Ok(())) = (awaited, fits, &outcome) {
             self.counts.arrivals += 1;
             self.counts.copied_bytes += data.len() as u64;
-            owed = task.came(head.counter, i, self.setup.acknowledge_at(&task));
+            owed = task.came(head.counter, i, self.setup.acknowledge_at(task.reducer.is_some()));
         }
         self.put_task(slot, task);
         if let Some(bytes) = owed {
@@ -281,46 +167,18 @@ impl Core {
     /// A peer without credit wants the open word that it would not get.
     pub(super) fn open_to(&mut self, from: u32, slot: u8, index: usize) {
         let Some(task) = self.task_ref(slot) else { return };
-        let open = open_word(task, slot, index);
+        let open = task.open_word(slot, index);
         self.queue_for(slot, from, open);
     }
-}
-
-/// The open word of the operation in `slot` for peer `index`.
-pub(super) fn open_word(task: &Task, slot: u8, index: usize) -> Message {
-    let (call, code, peer) = (task.meta.call, task.meta.code, &task.peers[index]);
-    let hash = super::core::salted(task.meta.hash, peer.received);
-    if task.persistent {
-        return Message::Start { call, slot, code, hash };
-    }
-    let from = |grant: Grant, at: u64| Grant { address: grant.address.wrapping_add(at), ..grant };
-    let [output, land] = peer.landing;
-    let output = from(task.binding.output.grant(), output);
-    let land = from(task.binding.land.grant(), land);
-    Message::Open { call, slot, code, hash, output, land }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::core::Queued;
-    use super::super::{Flow, Setup};
+    use super::super::credits::{Credits, SHARED};
+    use super::super::setup::{Flow, Setup};
     use super::*;
-    use proptest::prelude::*;
     use std::time::Duration;
-
-    #[test]
-    fn heads_come_back() {
-        for region in [Region::Output, Region::Land] {
-            let call = CallId { comm: 9 << 33, sequence: 8 };
-            let target = Place::new(region, 1 << 40);
-            let head = Head { call, code: 3, hash: 77, counter: 12, target };
-            let mut buffer = [0; MESSAGE_MAX];
-            head.write(5, &mut buffer);
-            buffer[HEAD..HEAD + 3].copy_from_slice(b"abc");
-            assert_eq!(Head::read(&buffer[..HEAD + 3]), Some((5, head, &b"abc"[..])));
-            assert_eq!(Head::read(&buffer[..HEAD - 1]), None);
-        }
-    }
 
     #[test]
     fn credits_run_out_and_come_back() {
@@ -352,13 +210,6 @@ mod tests {
         assert!(sent == 0 && ours.has_credit(7));
         for size in [1, 2, 1000, 1 << 20, u32::MAX] {
             assert!(u64::from(Credits::new(size).others) * u64::from(size) <= u64::from(SHARED));
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = Head::read(&bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How errors travel, and how a rank learns that another one is gone.
 
-use super::Engine;
 use super::core::Suspect;
+use super::driver::Engine;
 use super::message::{CallId, HELP, Message, NONE, kind_code};
 use super::time::{Linger, Since};
 use crate::buffer::Wire;

@@ -5,18 +5,21 @@
 //! the limits: 240 operations in flight per rank, 2^24 counters per operation, communicators without end.
 //! Messages are fixed little-endian records; a record that does not parse is an error, never a panic.
 
-use super::eager::Head;
 use crate::buffer::Grant;
 use crate::error::ErrorKind;
+use crate::plan::{Place, Region};
+use crate::transport::MESSAGE_MAX;
 
 /// Operation slots are below this; the words above belong to start-up and measuring.
 pub(crate) const SLOTS: usize = IN_FLIGHT as usize;
-/// The same number.
-pub(super) const IN_FLIGHT: u32 = super::bound(240, 12);
+/// The same number. Unit tests are compiled with few, so that they reach them.
+pub(super) const IN_FLIGHT: u32 = if cfg!(test) { 12 } else { 240 };
 /// Word of the self-test puts at start-up (the low bits hold the sender's index, for the error text).
 pub(crate) const WORD_TEST: u32 = 0xF0 << 24;
 /// Word of the raw puts that measure the wire.
 pub(crate) const WORD_RAW: u32 = 0xF1 << 24;
+/// The code of the last call of all, which is no operation.
+pub(crate) const FINALIZE: u8 = u8::MAX;
 /// "No rank" and "no operation" in a message.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -53,6 +56,69 @@ pub(crate) struct Status {
 pub(crate) struct Mark {
     pub code: u8,
     pub call: CallId,
+}
+
+/// The first byte of eager data; the codes of [`Message`] are others.
+const EAGER_CODE: u8 = 64;
+/// Bytes before the data.
+pub(super) const HEAD: usize = 39;
+
+/// What stands before the data: which bytes of which call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub call: CallId,
+    pub code: u8,
+    pub hash: u64,
+    pub counter: u32,
+    /// In the receiver's memory.
+    pub target: Place,
+}
+
+impl Head {
+    /// Writes it as `from`'s: the first [`HEAD`] bytes of the message.
+    pub(super) fn write(&self, from: u32, out: &mut [u8; MESSAGE_MAX]) {
+        let mut w = Writer { out, at: 0 };
+        w.u8(EAGER_CODE);
+        w.u32(from);
+        w.call(self.call);
+        w.u8(self.code);
+        w.u64(self.hash);
+        w.u32(self.counter);
+        w.u8(match self.target.region {
+            Region::Land => 1,
+            _ => 0,
+        });
+        w.u64(self.target.offset);
+        debug_assert_eq!(w.at, HEAD);
+    }
+
+    /// Sender, head and data, if this is eager data at all.
+    pub(super) fn read(bytes: &[u8]) -> Option<(u32, Self, &[u8])> {
+        let mut r = Reader(bytes);
+        if r.u8()? != EAGER_CODE {
+            return None;
+        }
+        let from = r.u32()?;
+        let (call, code, hash, counter) = (r.call()?, r.u8()?, r.u64()?, r.u32()?);
+        let region = match r.u8()? {
+            0 => Region::Output,
+            1 => Region::Land,
+            _ => return None,
+        };
+        let target = Place::new(region, r.u64()?);
+        Some((from, Self { call, code, hash, counter, target }, r.0))
+    }
+}
+
+/// A hash of the arguments, for a pair of ranks of which one sends `bytes` bytes to the other (0 where all that
+/// the ranks agree on is in the hash already).
+pub(super) fn salted(hash: u64, bytes: u64) -> u64 {
+    hash ^ bytes.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// A hash with what goes to a peer and what comes from it, where only the two know that: what the sender of a notify expects.
+pub(super) fn mutual(hash: u64, to: u64, from: u64) -> u64 {
+    salted(hash, to) ^ from.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
 }
 
 /// A control message. `from` is always the world rank of the direct sender.
@@ -96,9 +162,9 @@ pub(super) const TEXT_MAX: usize = 6000;
 /// Stands between an error's message and its remedy.
 pub(crate) const HELP: char = '\u{1f}';
 
-pub(super) struct Writer<'a> {
-    pub(super) out: &'a mut [u8; crate::transport::MESSAGE_MAX],
-    pub(super) at: usize,
+struct Writer<'a> {
+    out: &'a mut [u8; MESSAGE_MAX],
+    at: usize,
 }
 
 impl Writer<'_> {
@@ -106,16 +172,16 @@ impl Writer<'_> {
         self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
     }
-    pub(super) fn u8(&mut self, v: u8) {
+    fn u8(&mut self, v: u8) {
         self.raw(&[v]);
     }
-    pub(super) fn u32(&mut self, v: u32) {
+    fn u32(&mut self, v: u32) {
         self.raw(&v.to_le_bytes());
     }
-    pub(super) fn u64(&mut self, v: u64) {
+    fn u64(&mut self, v: u64) {
         self.raw(&v.to_le_bytes());
     }
-    pub(super) fn call(&mut self, c: CallId) {
+    fn call(&mut self, c: CallId) {
         self.u64(c.comm);
         self.u32(c.sequence);
     }
@@ -129,7 +195,7 @@ impl Writer<'_> {
     }
 }
 
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -137,16 +203,16 @@ impl<'a> Reader<'a> {
         self.0 = rest;
         Some(*head)
     }
-    pub(super) fn u8(&mut self) -> Option<u8> {
+    fn u8(&mut self) -> Option<u8> {
         self.take::<1>().map(|b| b[0])
     }
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    fn u32(&mut self) -> Option<u32> {
         self.take().map(u32::from_le_bytes)
     }
-    pub(super) fn u64(&mut self) -> Option<u64> {
+    fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
-    pub(super) fn call(&mut self) -> Option<CallId> {
+    fn call(&mut self) -> Option<CallId> {
         Some(CallId { comm: self.u64()?, sequence: self.u32()? })
     }
     fn grant(&mut self) -> Option<Grant> {
@@ -159,7 +225,7 @@ impl<'a> Reader<'a> {
 
 impl Message {
     /// Writes the message as `from`'s; returns its length.
-    pub(crate) fn encode(&self, from: u32, out: &mut [u8; crate::transport::MESSAGE_MAX]) -> usize {
+    pub(crate) fn encode(&self, from: u32, out: &mut [u8; MESSAGE_MAX]) -> usize {
         let mut w = Writer { out, at: 0 };
         w.u8(self.code());
         w.u32(from);
@@ -302,9 +368,9 @@ impl Message {
 /// What a message says it still says when it is sent on. (A text may be cut; what is no text is replaced.)
 #[cfg(any(fuzzing, test))]
 pub fn fuzz_message(bytes: &[u8]) {
-    let _ = super::eager::Head::read(bytes);
+    let _ = Head::read(bytes);
     let Some((from, message)) = Message::decode(bytes) else { return };
-    let mut out = [0; crate::transport::MESSAGE_MAX];
+    let mut out = [0; MESSAGE_MAX];
     let len = message.encode(from, &mut out);
     let again = Message::decode(&out[..len]);
     assert!(matches!(message, Message::Abort { .. }) || again == Some((from, message)));
@@ -377,7 +443,7 @@ mod tests {
     #[test]
     fn messages_come_back() {
         for m in samples() {
-            let mut buffer = [0; crate::transport::MESSAGE_MAX];
+            let mut buffer = [0; MESSAGE_MAX];
             let n = m.encode(31, &mut buffer);
             let (from, back) = Message::decode(&buffer[..n]).unwrap();
             assert_eq!(from, 31);
@@ -394,6 +460,20 @@ mod tests {
             );
             let text = matches!(m, Message::Abort { .. } | Message::Differ { .. });
             assert!(Message::decode(&buffer[..n - 1]).is_none() || text);
+        }
+    }
+
+    #[test]
+    fn heads_come_back() {
+        for region in [Region::Output, Region::Land] {
+            let call = CallId { comm: 9 << 33, sequence: 8 };
+            let target = Place::new(region, 1 << 40);
+            let head = Head { call, code: 3, hash: 77, counter: 12, target };
+            let mut buffer = [0; MESSAGE_MAX];
+            head.write(5, &mut buffer);
+            buffer[HEAD..HEAD + 3].copy_from_slice(b"abc");
+            assert_eq!(Head::read(&buffer[..HEAD + 3]), Some((5, head, &b"abc"[..])));
+            assert_eq!(Head::read(&buffer[..HEAD - 1]), None);
         }
     }
 

@@ -1,9 +1,8 @@
 //! Posting: any ready step may go, lowest round first.
 
-use super::Engine;
-use super::core::mutual;
+use super::driver::Engine;
 use super::flow;
-use super::message::{Message, word};
+use super::message::{Message, mutual, word};
 use super::task::Task;
 use crate::buffer::{Destination, copy, put, reduce};
 use crate::error::{Error, ErrorKind, Result};

@@ -2,8 +2,10 @@
 //! measures, and the reference that every collective is held against.
 
 use super::core::TOKEN_RAW;
+use super::driver::Engine;
 use super::message::{Message, WORD_RAW};
-use super::{Engine, Meta, Waiting};
+use super::task::Meta;
+use super::waiting::Waiting;
 use crate::buffer::{Arena, Binding, Destination, Grant, put};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::Segment;

@@ -1,82 +1,15 @@
 //! Calls that need no task: their data goes by a board, in the call itself. The engine keeps the books of them, so that
 //! ranks that are in other calls find that out, and looks after everything else while such a call waits.
 
-use super::dispute::Description;
+use super::core::Core;
+use super::counts::Counts;
+use super::driver::Engine;
 use super::message::{CallId, Mark, Message};
-use super::{Counts, Engine, Meta, Waiting};
+use super::short_log::{Brief, REMEMBERED};
+use super::task::Meta;
+use super::waiting::Waiting;
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ops::Element;
-
-/// How many such calls are remembered, to compare with what others do instead.
-const REMEMBERED: usize = 64;
-
-/// The arguments of a short call, without lists.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Brief {
-    pub(crate) element: Element,
-    /// Bytes of each rank; `None` where ranks have counts.
-    pub(crate) bytes: Option<usize>,
-    pub(crate) root: Option<usize>,
-}
-
-impl Brief {
-    /// The lines of it: see [`Description`].
-    pub(crate) fn describe(&self) -> Description {
-        let mut text = Description::new(self.element);
-        if let Some(root) = self.root {
-            text.line("root", root);
-        }
-        if let Some(bytes) = self.bytes {
-            text.line("length", bytes / self.element.size().max(1));
-        }
-        text
-    }
-}
-
-/// One short call.
-#[derive(Clone, Copy, Debug, Default)]
-struct Small {
-    call: CallId,
-    code: u8,
-    hash: u64,
-    brief: Brief,
-}
-
-/// The last calls of this kind, begun or completed.
-#[derive(Debug)]
-pub(super) struct Smalls {
-    list: [Small; REMEMBERED],
-    begun: usize,
-}
-
-impl Default for Smalls {
-    fn default() -> Self {
-        Self { list: [Small::default(); REMEMBERED], begun: 0 }
-    }
-}
-
-impl Smalls {
-    /// Operation and hash of a call, if it was one of ours.
-    pub(super) fn find(&self, call: CallId) -> Option<(u8, u64)> {
-        self.known(call).map(|small| (small.code, small.hash))
-    }
-
-    fn known(&self, call: CallId) -> Option<&Small> {
-        self.list.iter().find(|small| small.call == call && small.code != 0)
-    }
-
-    /// The arguments of a call in words, as far as they are kept.
-    pub(super) fn description(&self, call: CallId) -> Option<String> {
-        Some(self.known(call)?.brief.describe().done())
-    }
-
-    /// Whether it is the last of ours.
-    pub(super) fn is_current(&self, call: CallId) -> bool {
-        let last = self.list[self.begun.wrapping_sub(1) % REMEMBERED];
-        last.code != 0 && last.call == call
-    }
-}
 
 impl Engine {
     /// We are in this call from now on. Now and then, and while other operations are under way, everything is
@@ -89,11 +22,8 @@ impl Engine {
         let status = &mut self.core.status;
         status.entered = Mark { code: meta.code, call: meta.call };
         status.hash = meta.hash;
-        let smalls = &mut self.core.smalls;
-        let Meta { call, code, hash, .. } = *meta;
-        smalls.list[smalls.begun % REMEMBERED] = Small { call, code, hash, brief };
-        smalls.begun = smalls.begun.wrapping_add(1);
-        if smalls.begun.is_multiple_of(REMEMBERED) || self.is_busy() {
+        let begun = self.core.smalls.begin(meta.call, meta.code, meta.hash, brief);
+        if begun.is_multiple_of(REMEMBERED) || self.is_busy() {
             self.step(&mut Waiting::new(*meta, FOR_EVER))?;
         }
         Ok(())
@@ -150,7 +80,7 @@ impl Engine {
     }
 }
 
-impl super::core::Core {
+impl Core {
     /// `from` waits for us in `call`.
     pub(super) fn late(&mut self, from: u32, call: CallId, code: u8, hash: u64) {
         if let Some((c, h)) = self.known(call) {
@@ -170,9 +100,7 @@ impl super::core::Core {
             self.queue(from, answer);
         }
     }
-}
 
-impl super::core::Core {
     /// Whether `call`, of a communicator of ours, has not begun here.
     fn is_to_come(&self, call: CallId) -> bool {
         let group = self.groups.get(&call.comm).and_then(std::sync::Weak::upgrade);

@@ -10,11 +10,15 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::dispute::Describe;
-use super::flow::{Flow, Pace};
-use super::message::CallId;
+use super::description::Describe;
+use super::message::{CallId, Message, salted};
+use super::pace::Pace;
+use super::setup::Flow;
 use super::time::Since;
 use crate::transport::Clock;
+
+/// Of a put to a rank that will open: the longer ones wait for that.
+const SHORT: u64 = 4096;
 
 /// What is known of one peer during one run.
 #[derive(Clone, Debug)]
@@ -300,5 +304,35 @@ impl Task {
             }
         }
         None
+    }
+
+    /// Whether all bytes to (`out`) or from peer `index` go eagerly, so that no open word is sent.
+    pub(super) fn unopened(&self, index: usize, out: bool) -> bool {
+        let peer = &self.program.peers[index];
+        (if out { peer.bytes_out } else { peer.bytes_in }) <= self.eager
+    }
+
+    /// Whether an open word of peer `index` will come that none of our puts has waited for.
+    pub(super) fn opens_late(&self, index: usize) -> bool {
+        self.program.peers[index].we_put && self.peers[index].open.is_none() && !self.unopened(index, true)
+    }
+
+    /// The longest put that goes to peer `index` before that has opened.
+    pub(super) fn early(&self, index: usize) -> u64 {
+        if self.unopened(index, true) { self.eager } else { self.eager.min(SHORT) }
+    }
+
+    /// The open word of the operation in `slot` for peer `index`.
+    pub(super) fn open_word(&self, slot: u8, index: usize) -> Message {
+        let (call, code, peer) = (self.meta.call, self.meta.code, &self.peers[index]);
+        let hash = salted(self.meta.hash, peer.received);
+        if self.persistent {
+            return Message::Start { call, slot, code, hash };
+        }
+        let from = |grant: Grant, at: u64| Grant { address: grant.address.wrapping_add(at), ..grant };
+        let [output, land] = peer.landing;
+        let output = from(self.binding.output.grant(), output);
+        let land = from(self.binding.land.grant(), land);
+        Message::Open { call, slot, code, hash, output, land }
     }
 }

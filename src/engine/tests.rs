@@ -1,16 +1,18 @@
 //! The engine against peers that lie, direct algorithms on a narrow window, and calls that fail.
 
-use super::message::{CallId, Mark, Message, Status, WORD_RAW, WORD_TEST, word};
-use super::*;
-use crate::buffer::{Arena, Block, Grant, Loan, lend};
+use super::message::{CallId, Mark, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_code, word};
+use super::{Directory, Engine, Flow, Liveness, Meta, ProcessState, Setup, Task, Waiting};
+use crate::buffer::{Arena, Binding, Block, Grant, Loan, Wire, lend};
 use crate::config::FOR_EVER;
+use crate::error::{Error, ErrorKind, Result};
 use crate::plan::allgatherv::circulant::{Allgatherv, Blocks};
 use crate::plan::lower::{WireLimits, lower};
 use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
-use crate::transport::sim;
+use crate::transport::{Borrow, Clock, Sink, sim};
 use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 mod closing;
 mod late;
@@ -364,7 +366,7 @@ proptest! {
                     let started = engine.start(t, meta(sequence), binding);
                     // A lie may be a grant, and here nothing is there to put by.
                     let no_wire = |e: &Error| e.kind() == ErrorKind::Transport;
-                    let refused = slots == message::SLOTS || started.as_ref().is_err_and(no_wire);
+                    let refused = slots == SLOTS || started.as_ref().is_err_and(no_wire);
                     prop_assert!(started.is_ok() || refused, "{started:?}");
                 }
                 Event::Pump => {

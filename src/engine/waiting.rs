@@ -5,10 +5,11 @@
 //! that do not match), and says on stderr for which ranks it waits.
 
 use super::core::Core;
-use super::message::{CallId, Mark, Message, Status};
-use super::task::Task;
+use super::driver::Engine;
+use super::message::{CallId, FINALIZE, Mark, Message, Status};
+use super::setup::ProcessState;
+use super::task::{Meta, Task};
 use super::time::Alarms;
-use super::{Engine, Meta, ProcessState};
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
@@ -338,7 +339,7 @@ impl Engine {
     fn name_of_call(&self, mark: Mark) -> String {
         match mark.code {
             0 => "nothing yet".to_owned(),
-            super::FINALIZE => "finalize".to_owned(),
+            FINALIZE => "finalize".to_owned(),
             code => {
                 let CallId { comm, sequence } = mark.call;
                 let of = match comm {

@@ -163,7 +163,7 @@ fn news_that_comes_in_time_is_the_reason() {
         let abort = Message::Abort {
             origin: 1,
             culprit: NONE,
-            kind: message::kind_code(ErrorKind::Argument),
+            kind: kind_code(ErrorKind::Argument),
             mark: Mark::default(),
             round: NONE,
             text: "root 9 is out of range".to_owned(),

@@ -1,0 +1,48 @@
+//! Credits: how many eager messages a rank may have on their way to, or kept at, each other rank.
+
+use std::collections::HashMap;
+
+/// Eager messages that one rank may have on their way to, or kept at, a neighbour of the circulant graph.
+pub(super) const CREDITS: u32 = if cfg!(test) { 4 } else { 12 };
+/// Credits at one rank that all ranks share which are no neighbours, each at most [`CREDITS`]. This bounds the memory for messages
+/// whose call is not entered yet to 128 MiB (at `MESSAGE_MAX` bytes each) for any number of ranks. With more than 16 384 ranks
+/// only neighbours send eagerly; the others ask for the open word first.
+pub(super) const SHARED: u32 = if cfg!(test) { 64 } else { 1 << 14 };
+
+/// Who may send how much more.
+#[derive(Debug)]
+pub(super) struct Credits {
+    /// What a rank that is no neighbour may send.
+    pub(super) others: u32,
+    /// By rank: messages of ours that it has not given back.
+    pub(super) spent: HashMap<u32, u32>,
+    /// By rank: messages of its that we have not given back.
+    pub(super) owed: HashMap<u32, u32>,
+}
+
+impl Credits {
+    /// Of a world of `size` ranks.
+    pub(super) fn new(size: u32) -> Self {
+        let others = (SHARED / size.max(1)).min(CREDITS);
+        Self { others, spent: HashMap::new(), owed: HashMap::new() }
+    }
+
+    /// A message to `peer` has left.
+    pub(super) fn spend(&mut self, peer: u32) {
+        *self.spent.entry(peer).or_default() += 1;
+    }
+
+    /// `peer` gave `n` back.
+    pub(super) fn back(&mut self, peer: u32, n: u32) {
+        if let Some(spent) = self.spent.get_mut(&peer) {
+            *spent = spent.saturating_sub(n);
+        }
+    }
+
+    /// A message of `peer` is used up; says how many to give back now, in portions of `portion`.
+    pub(super) fn used(&mut self, peer: u32, portion: u32) -> Option<u32> {
+        let owed = self.owed.entry(peer).or_default();
+        *owed += 1;
+        (*owed >= portion).then(|| std::mem::take(owed))
+    }
+}

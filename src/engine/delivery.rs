@@ -1,0 +1,274 @@
+//! What arrivals and messages do to the engine's state.
+
+use super::core::{Core, Hello, Suspect, TOKEN_RAW, TOKEN_TEST};
+use super::credits::CREDITS;
+use super::message::{
+    CallId, HELP, Head, IN_FLIGHT, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, mutual,
+    salted, split,
+};
+use super::time::Since;
+use crate::error::{Error, ErrorKind};
+use crate::transport::{Sink, Taking};
+
+/// A barrier is the operation with the most messages from one rank to another: one per round, and ranks are numbered by 32 bits.
+const ROUNDS: u32 = 64;
+/// Messages that one rank may have sent for calls that we have not entered: what it may send on credit, and of each operation that
+/// it has in flight the open word or the request for ours, and its notifies. More of them is no correct rank's doing.
+const AHEAD: u32 = CREDITS + IN_FLIGHT * (ROUNDS + 2);
+
+impl Core {
+    /// An open word or a notify, for a call that we are in, have left, or have not entered yet.
+    pub(super) fn for_call(&mut self, from: u32, message: Message) {
+        let (Message::Open { call, code, hash, .. }
+        | Message::Start { call, code, hash, .. }
+        | Message::Notify { call, code, hash, .. }
+        | Message::Want { call, code, hash }
+        | Message::Data { head: Head { call, code, hash, .. }, .. }) = message
+        else {
+            return;
+        };
+        let slot = self.slot_of(call);
+        if let (Some(_), Message::Data { head, data }) = (slot, &message) {
+            self.place(from, *head, data);
+            if let Message::Data { data, .. } = message {
+                self.spare.push(data);
+            }
+            return;
+        }
+        let Some(slot) = slot else { return self.for_no_task(from, call, (code, hash), message) };
+        let Some(task) = self.tasks[usize::from(slot)].as_mut() else { return };
+        let index = task.peer_index(from);
+        let mut expected = task.meta.hash;
+        if let (Some(i), Message::Open { .. } | Message::Start { .. }) = (index, &message) {
+            // Who opens to us gets something from us.
+            expected = salted(expected, task.peers[i].sent);
+        }
+        if let (Some(i), Message::Notify { .. }) = (index, &message) {
+            expected = mutual(expected, task.peers[i].received, task.peers[i].sent);
+        }
+        if (task.meta.code, expected) != (code, hash) {
+            let mine = task.meta.code;
+            self.disagree(from, call, code, mine);
+            return;
+        }
+        match (index, message) {
+            (Some(i), Message::Open { slot, output, land, .. }) => {
+                task.peers[i].open = Some((slot, output, land));
+            }
+            (Some(i), Message::Start { slot, .. }) if task.peers[i].known.is_some() => {
+                task.peers[i].open = task.peers[i].known.map(|(output, land)| (slot, output, land));
+            }
+            (Some(i), Message::Notify { counter, .. }) if task.awaits(counter) == Some(i) => {
+                self.counts.arrivals += 1;
+                task.arrived(counter);
+            }
+            (Some(i), Message::Want { .. }) => self.open_to(from, slot, i),
+            _ => self.strange(from),
+        }
+    }
+
+    /// A message for a call that we are not in: one that we have left, or have not entered yet.
+    fn for_no_task(&mut self, from: u32, call: CallId, theirs: (u8, u64), message: Message) {
+        if let Some(ours) = self.known(call) {
+            if let Message::Open { .. } | Message::Start { .. } = message {
+                self.history.opened(call);
+            }
+            if ours != theirs {
+                self.disagree(from, call, theirs.0, ours.0);
+            }
+        } else if self.bank.kept_from(from) < AHEAD {
+            self.bank.keep(from, call, message);
+        } else {
+            self.break_with(ErrorKind::Mismatch, from, format!("rank {from} is {AHEAD} messages ahead"));
+        }
+    }
+
+    /// A message that does not go with our part of the operation.
+    pub(super) fn strange(&mut self, from: u32) {
+        let what = format!("rank {from} takes part in this operation in another way than we do");
+        self.break_with(ErrorKind::Mismatch, from, what);
+    }
+
+    /// Holds what `origin` says to be in against our own call of the same number. Open words do that at once,
+    /// but nobody opens to a rank that puts: two ranks that both take themselves for the root hear nothing.
+    fn compare(&mut self, origin: u32, theirs: Status) {
+        let (call, code) = (theirs.entered.call, theirs.entered.code);
+        let Some((mine, hash)) = self.known(call) else { return };
+        if theirs.hash != 0 && (mine, hash) != (code, theirs.hash) {
+            self.disagree(origin, call, code, mine);
+        }
+    }
+
+    fn break_with(&mut self, kind: ErrorKind, peer: u32, what: String) {
+        if self.broken.is_none() {
+            let e = Error::new(kind, what);
+            self.broken = Some(if peer == NONE { e } else { e.with_peer(peer as usize) });
+        }
+    }
+
+    fn unexpected(&mut self, word: u32, what: &str) {
+        self.break_with(ErrorKind::Transport, NONE, format!("data arrived {what} (word {word:#x})"));
+    }
+
+    fn acknowledged(&mut self, from: u32, call: CallId, bytes: u64) {
+        // An operation may finish here before its last acknowledgements come: nothing to do then.
+        let Some(slot) = self.slot_of(call) else { return };
+        let Some(task) = self.tasks[usize::from(slot)].as_mut() else { return };
+        if let Some(i) = task.peer_index(from) {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            task.peers[i].outstanding = task.peers[i].outstanding.saturating_sub(bytes);
+            task.outstanding = task.outstanding.saturating_sub(bytes);
+        }
+    }
+
+    fn aborted(&mut self, message: Message) {
+        let Message::Abort { origin, culprit, kind, mark, round, ref text } = message else { return };
+        if self.failure.is_some() {
+            return;
+        }
+        let (text, help) = text.split_once(HELP).unwrap_or((text, ""));
+        let mut e = Error::new(kind_of(kind), text).at_rank(self.setup.rank as usize);
+        if mark.code != 0 {
+            e = e.in_operation(self.name_of(mark.code), u64::from(mark.call.sequence));
+        }
+        if culprit != NONE {
+            e = e.with_peer(culprit as usize);
+        }
+        if round != NONE {
+            e = e.in_round(round);
+        }
+        let e = e.reported_by(origin as usize);
+        self.failure = Some(if help.is_empty() { e } else { e.help(help) });
+        self.relay = Some(message);
+    }
+
+    /// Questions and answers: each is passed on once, and everybody answers to all.
+    pub(super) fn gossip(&mut self, from: u32, message: &Message) {
+        match *message {
+            Message::Query { round, .. } if round > self.query_round => {
+                self.query_round = round;
+                self.queried = Some(Since::default());
+                self.flood(message, from);
+                let mine = Message::Status { origin: self.setup.rank, round, status: self.status };
+                self.flood(&mine, NONE);
+            }
+            Message::Status { origin, round, status }
+                if origin < self.setup.size
+                    && origin != self.setup.rank
+                    && self.statuses.get(&origin).is_none_or(|(known, _)| *known < round) =>
+            {
+                self.statuses.insert(origin, (round, status));
+                self.flood(message, from);
+                self.compare(origin, status);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Sink for Core {
+    fn arrival(&mut self, word: u32) {
+        let (slot, counter) = split(word);
+        if usize::from(slot) >= SLOTS {
+            match word & 0xFF00_0000 {
+                WORD_TEST if self.is_neighbour(counter) => {
+                    self.tested.insert(counter);
+                }
+                WORD_RAW => self.raw_arrivals += 1,
+                _ => self.unexpected(word, "for nobody"),
+            }
+            return;
+        }
+        self.counts.arrivals += 1;
+        let Some(task) = self.tasks[usize::from(slot)].as_mut() else {
+            return self.unexpected(word, "for no operation");
+        };
+        let Some(peer) = task.awaits(counter) else {
+            return self.unexpected(word, "where none was awaited");
+        };
+        if let Some(bytes) = task.came(counter, peer, self.setup.acknowledge_at(task.reducer.is_some())) {
+            let (to, ack) = (task.peers[peer].world_rank, Message::Ack { call: task.meta.call, bytes });
+            self.queue_for(slot, to, ack);
+        }
+    }
+
+    fn taking(&mut self, word: u32, len: u64) -> Taking {
+        let (slot, counter) = split(word);
+        let task = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut());
+        task.map_or(Taking::Land, |task| task.taking(counter, len))
+    }
+
+    fn take(&mut self, word: u32, offset: u64, bytes: &[u8]) {
+        let (slot, counter) = split(word);
+        let Some(task) = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut()) else { return };
+        match task.take(counter, offset, bytes) {
+            Ok(()) => self.counts.reduced_bytes += bytes.len() as u64,
+            Err(e) => self.broken = self.broken.take().or(Some(e)),
+        }
+    }
+
+    fn done(&mut self, token: u64) {
+        self.puts_left += 1;
+        match token {
+            TOKEN_TEST => self.tests_sent += 1,
+            TOKEN_RAW => self.raw_done += 1,
+            _ => {
+                let slot = usize::try_from(token >> 32).unwrap_or(SLOTS);
+                if let Some(task) = self.tasks.get_mut(slot).and_then(|t| t.as_mut()) {
+                    task.ops_left = task.ops_left.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, bytes: &[u8]) {
+        if let Some((from, head, data)) = Head::read(bytes) {
+            return self.eager(from, head, data);
+        }
+        let Some((from, message)) = Message::decode(bytes) else {
+            return self.break_with(
+                ErrorKind::Transport,
+                NONE,
+                format!("a message of {} bytes makes no sense", bytes.len()),
+            );
+        };
+        match message {
+            Message::Open { .. } | Message::Start { .. } | Message::Notify { .. } | Message::Want { .. } => {
+                self.for_call(from, message)
+            }
+            Message::Credit { messages } => self.credits.back(from, messages),
+            Message::Late { call, code, hash } => self.late(from, call, code, hash),
+            Message::Differ { call, code, text } => self.differ(from, call, code, text),
+            Message::Ack { call, bytes } => self.acknowledged(from, call, bytes),
+            Message::Abort { .. } => self.aborted(message),
+            Message::Query { .. } | Message::Status { .. } => self.gossip(from, &message),
+            Message::Hello { test, pid, host, agreed } if self.is_neighbour(from) => {
+                self.hellos.insert(from, Hello { test, pid, host, agreed });
+            }
+            Message::Raw { grant } => self.raw_grant = Some(grant),
+            Message::Bye if self.is_neighbour(from) => {
+                self.byes.insert(from);
+            }
+            Message::Hello { .. } | Message::Bye | Message::Data { .. } => self.break_with(
+                ErrorKind::Transport,
+                from,
+                format!("rank {from} is no neighbour and speaks as one"),
+            ),
+        }
+    }
+
+    fn lost(&mut self, peer: Option<u32>, why: &str) {
+        let rank = peer.unwrap_or(NONE);
+        match &mut self.suspect {
+            None => {
+                let since = Since::default();
+                self.suspect = Some(Suspect { rank, since, why: why.to_owned(), ended: false });
+            }
+            Some(s) if s.rank == NONE && rank != NONE => {
+                s.rank = rank;
+                why.clone_into(&mut s.why);
+            }
+            Some(_) => {}
+        }
+    }
+}

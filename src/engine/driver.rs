@@ -1,0 +1,231 @@
+//! The driver of the engine: it has the transport and the clock, sends what the state wants sent, and moves everything on.
+
+use super::beat::Beat;
+use super::core::{Core, Queued};
+use super::counts::Counts;
+use super::message::{CallId, Mark, Message};
+use super::setup::{Directory, Flow, Group, Liveness, Setup};
+use super::task::Task;
+use crate::buffer::ForkMark;
+use crate::error::{Error, ErrorKind, Result};
+use crate::transport::{Clock, Limits, MESSAGE_MAX, Posted, Sink, Transport};
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+/// The engine of one world.
+pub(crate) struct Engine {
+    pub(super) transport: Option<Box<dyn Transport>>,
+    pub(super) limits: Option<Limits>,
+    pub(super) liveness: Option<Box<dyn Liveness>>,
+    pub(super) directory: Option<Box<dyn Directory>>,
+    /// World ranks that the transport can reach: the neighbours, and who was needed since.
+    pub(super) connected: HashSet<u32>,
+    pub(super) beat: Arc<Beat>,
+    pub(super) core: Core,
+    pub(super) mark: ForkMark,
+    /// Wait by sleeping: for ranks that must not disturb a measurement on shared cores.
+    pub(crate) lazy: bool,
+    /// Where messages are written.
+    pub(super) scratch: Box<[u8; MESSAGE_MAX]>,
+    /// Nap in long waits; not for who wants to spin.
+    pub(crate) naps: bool,
+    /// The time is read, and rests are taken, by this alone.
+    pub(super) clock: Clock,
+    /// Since when nothing has moved.
+    pub(super) quiet: Option<Instant>,
+    /// Several threads use this engine.
+    pub(crate) crowded: bool,
+    /// The endpoint could not be closed: peers may still reach memory of ours.
+    pub(super) unclosed: bool,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("limits", &self.limits)
+            .field("core", &self.core)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many waiting messages are tried each time.
+const FLUSH: usize = 64;
+
+impl Engine {
+    /// An engine on `transport`; `None` for a world of one rank.
+    pub(crate) fn new(setup: Setup, transport: Option<Box<dyn Transport>>) -> Self {
+        let limits = transport.as_ref().map(|t| t.limits().clone());
+        let clock = transport.as_ref().map_or_else(Clock::default, |t| t.clock());
+        Self {
+            transport,
+            limits,
+            liveness: None,
+            directory: None,
+            connected: HashSet::new(),
+            beat: Arc::default(),
+            core: Core::new(setup),
+            mark: ForkMark::new(),
+            lazy: false,
+            scratch: Box::new([0; MESSAGE_MAX]),
+            naps: false,
+            clock,
+            quiet: None,
+            crowded: false,
+            unclosed: false,
+        }
+    }
+
+    /// Watches ranks from outside the wire from now on.
+    pub(crate) fn watch(&mut self, liveness: Box<dyn Liveness>) {
+        self.liveness = Some(liveness);
+    }
+
+    /// The engine's pulse, for a watchdog.
+    pub(crate) fn pulse(&self) -> Arc<Beat> {
+        Arc::clone(&self.beat)
+    }
+
+    /// Where to look up ranks that are no neighbours.
+    pub(crate) fn look_up_in(&mut self, directory: Box<dyn Directory>) {
+        self.directory = Some(directory);
+    }
+
+    pub(super) fn reach_rank(&mut self, rank: u32) -> Result<()> {
+        if self.connected.contains(&rank) {
+            return Ok(());
+        }
+        let (Some(directory), Some(transport)) = (&mut self.directory, &mut self.transport) else {
+            return Err(Error::new(ErrorKind::Transport, format!("rank {rank} is not connected")));
+        };
+        transport.connect(rank, &directory.address(rank)?)?;
+        self.connected.insert(rank);
+        Ok(())
+    }
+
+    /// From now on. No operation may be in flight.
+    pub(crate) fn set_flow(&mut self, flow: Flow) {
+        self.core.setup.flow = flow;
+    }
+
+    /// The number of ranks of the world.
+    pub(crate) fn size(&self) -> u32 {
+        self.core.setup.size
+    }
+
+    /// The wire's limits; `None` for a world of one rank.
+    pub(crate) fn limits(&self) -> Option<&Limits> {
+        self.limits.as_ref()
+    }
+
+    /// What was done so far.
+    pub(crate) fn stats(&self) -> Counts {
+        self.core.counts
+    }
+
+    /// Knows the communicator `comm` from now on, as long as it lives.
+    pub(crate) fn register(&mut self, comm: u64, group: Weak<dyn Group>) {
+        self.core.register(comm, group);
+    }
+
+    /// No call begins any more: a rank that waits for us in one that we have not begun waits in vain.
+    pub(crate) fn finalizing(&mut self) {
+        self.core.finalizing = true;
+    }
+
+    /// From here on we are in this call, for all who ask.
+    pub(crate) fn calls(&mut self, code: u8, call: CallId) {
+        self.core.status.entered = Mark { code, call };
+        self.core.status.hash = 0;
+    }
+
+    /// Refuses work in a world that has ended. Who hears of the end by this passes the news on.
+    pub(crate) fn healthy(&mut self) -> Result<()> {
+        if self.mark.forked() {
+            return Err(ForkMark::refusal());
+        }
+        if self.core.relay.is_some() {
+            return Err(self.fail_as_told());
+        }
+        self.core.healthy()
+    }
+
+    /// Moves everything on that can move; returns how much did. That puts of ours have left does not count: whoever waits
+    /// looks for that by itself, and can rest at once.
+    ///
+    /// # Errors
+    /// When the transport fails, or a peer does not speak our language.
+    pub(crate) fn progress(&mut self) -> Result<usize> {
+        let Some(transport) = &mut self.transport else {
+            return self.pump();
+        };
+        let events = transport.poll(&mut self.core)?;
+        let events = events - std::mem::take(&mut self.core.puts_left).min(events);
+        if self.core.dispute.is_some() {
+            self.core.raise_disputes(self.clock.now());
+        }
+        if let Some(e) = self.core.broken.take() {
+            return Err(e);
+        }
+        let sent = self.flush()?;
+        Ok(events + sent + self.pump()?)
+    }
+
+    /// Sends what the core wants sent, as far as the transport takes it.
+    pub(super) fn flush(&mut self) -> Result<usize> {
+        let mut sent = 0;
+        // Each message is tried once a round: one that a dead or slow peer blocks must not block the others.
+        // Not more than some, lest gossip among thousands that one peer does not take costs as much each time.
+        for _ in 0..self.core.outbox.len().min(FLUSH) {
+            let Some(Queued { to, slot, message }) = self.core.outbox.pop_front() else { break };
+            // Those in a call on a board need not be connected.
+            if matches!(message, Message::Late { .. }) && self.reach_rank(to).is_err() {
+                continue;
+            }
+            match self.try_send(to, &message)? {
+                Posted::Again => self.core.outbox.push_back(Queued { to, slot, message }),
+                Posted::Yes => {
+                    self.core.left(slot);
+                    sent += 1;
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sends now, if the transport takes it. What is for a lost peer is dropped: it may only have closed after an
+    /// error of which we are about to hear, so that it is lost is no error yet.
+    pub(super) fn try_send(&mut self, to: u32, message: &Message) -> Result<Posted> {
+        let Some(transport) = &mut self.transport else { return Ok(Posted::Yes) };
+        let n = message.encode(self.core.setup.rank, &mut self.scratch);
+        match transport.message(to, &self.scratch[..n]) {
+            Ok(posted) => {
+                self.core.counts.messages += u64::from(posted == Posted::Yes);
+                Ok(posted)
+            }
+            Err(e) if e.kind() == ErrorKind::PeerLost => {
+                self.core.lost(Some(to), e.message());
+                Ok(Posted::Yes)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sends now or queues a message of no operation.
+    pub(super) fn send(&mut self, to: u32, message: &Message) -> Result<()> {
+        if self.try_send(to, message)? == Posted::Again {
+            self.core.queue(to, message.clone());
+        }
+        Ok(())
+    }
+
+    /// Sends now or queues a message of `task`, whose slot is `slot`: it does not end before the message has left.
+    pub(super) fn send_for(&mut self, slot: u8, task: &mut Task, to: u32, message: &Message) -> Result<()> {
+        if self.try_send(to, message)? == Posted::Again {
+            task.unsent += 1;
+            let message = message.clone();
+            self.core.outbox.push_back(Queued { to, slot: Some(slot), message });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! Operations from entering to leaving, and persistent ones from binding on.
+
+use super::core::Core;
+use super::driver::Engine;
+use super::eager;
+use super::task::{Meta, Task};
+use super::waiting::Waiting;
+use crate::buffer::Binding;
+use crate::error::Result;
+
+impl Engine {
+    /// Enters an operation: opens it to its in-neighbours and starts what can start. Returns its slot.
+    ///
+    /// # Errors
+    /// When the world is broken or too many operations are in flight.
+    pub(crate) fn start(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
+        task.reset(meta, binding, &self.core.setup.flow);
+        task.eager = if task.pairwise { 0 } else { eager::most(self.limits.as_ref()) };
+        self.enter(task).map_err(|e| self.fail(e))
+    }
+
+    /// Makes the peers of a task reachable. Each of them does the same, for the same operation.
+    fn reach(&mut self, task: &Task) -> Result<()> {
+        task.peers.iter().try_for_each(|peer| self.reach_rank(peer.world_rank))
+    }
+
+    fn enter(&mut self, task: Box<Task>) -> Result<u8> {
+        let _inside = self.beat.enter();
+        self.healthy()?;
+        self.reach(&task)?;
+        let mut task = task;
+        let slot = self.core.free_slot()?;
+        let Meta { call, code, hash, .. } = task.meta;
+        self.calls(code, call);
+        self.core.status.hash = hash;
+        for i in 0..task.peers.len() {
+            if task.program.peers[i].puts_to_us && !task.unopened(i, false) {
+                let (to, open) = (task.peers[i].world_rank, task.open_word(slot, i));
+                self.send_for(slot, &mut task, to, &open)?;
+            }
+        }
+        self.core.enter(slot, task);
+        self.pump()?;
+        Ok(slot)
+    }
+
+    /// Begins to exchange addresses and keys, once for an operation to be started many times with this binding.
+    /// Returns its slot.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub(crate) fn bind(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
+        task.rest(meta, binding);
+        task.eager = 0;
+        self.enter(task).map_err(|e| self.fail(e))
+    }
+
+    /// Goes on with what [`Engine::bind`] began: once round; returns the task when all peers are known. Who waits
+    /// calls this again and again, and may let others use the engine in between.
+    ///
+    /// # Errors
+    /// As [`Engine::turn`].
+    pub(crate) fn bound(&mut self, slot: u8, waiting: &mut Waiting) -> Result<Option<Box<Task>>> {
+        let open = |core: &Core| core.task_ref(slot).is_none_or(Task::all_open);
+        if !open(&self.core) {
+            self.healthy()?;
+            if let Some(rest) = self.step(waiting)?
+                && !open(&self.core)
+            {
+                self.rest(rest);
+            }
+            if !open(&self.core) {
+                return Ok(None);
+            }
+        }
+        let mut task = self.leave(slot)?;
+        for peer in &mut task.peers {
+            peer.known = peer.open.map(|(_, output, land)| (output, land));
+        }
+        task.persistent = true;
+        Ok(Some(task))
+    }
+
+    /// Whether the operation in `slot` has finished here. Progresses once; `waiting` is kept from one
+    /// question to the next, so that asking for ever has a deadline, too: it begins anew with all that moves in operations.
+    ///
+    /// # Errors
+    /// As [`Engine::turn`].
+    pub(crate) fn test(&mut self, slot: u8, waiting: &mut Waiting) -> Result<bool> {
+        self.healthy()?;
+        if !self.core.finished(slot) {
+            waiting.begin_anew_if(self.core.counts.moves());
+            self.step(waiting)?;
+        }
+        Ok(self.core.finished(slot))
+    }
+
+    /// Waits for the operation in `slot`: once round; says whether it has finished here. Who waits calls this
+    /// again and again, and may let others use the engine in between.
+    ///
+    /// # Errors
+    /// After the deadline, or when the world breaks meanwhile: the endpoint is then closed.
+    pub(crate) fn turn(&mut self, slot: u8, waiting: &mut Waiting) -> Result<bool> {
+        if self.core.finished(slot) {
+            return Ok(true);
+        }
+        self.healthy()?;
+        if let Some(rest) = self.step(waiting)?
+            && !self.core.finished(slot)
+        {
+            self.rest(rest);
+        }
+        Ok(self.core.finished(slot))
+    }
+
+    /// Takes the task of an operation that has finished out of its slot.
+    ///
+    /// # Errors
+    /// When there is none: the world has broken.
+    pub(crate) fn leave(&mut self, slot: u8) -> Result<Box<Task>> {
+        if self.core.task_ref(slot).is_none() {
+            self.healthy()?;
+        }
+        self.core.leave(slot)
+    }
+
+    /// Moves on whatever is in flight, for all who wait; says whether anything is.
+    ///
+    /// # Errors
+    /// When the world breaks.
+    pub(crate) fn nudge(&mut self) -> Result<bool> {
+        if self.core.failure.is_some() || self.core.idle() {
+            return Ok(false);
+        }
+        let _inside = self.beat.enter();
+        self.progress().map_err(|e| self.fail(e))?;
+        Ok(true)
+    }
+}

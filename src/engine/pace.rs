@@ -1,0 +1,64 @@
+//! How far a rank runs ahead of what it gets.
+
+use super::setup::Flow;
+use crate::plan::NO_COUNTER;
+use crate::plan::lower::Program;
+
+/// So many rounds any operation may run ahead.
+const AHEAD: u64 = 8;
+
+/// How far a rank runs ahead of what it gets, in an operation that folds. There every rank has much that it may send from the start,
+/// and what nobody needs yet takes the link from what others wait for: a reduce of 1 MB (16 ranks, 1 ms, 80 ns a byte, 116
+/// blocks) takes 126 ms without this, 102 with 8 rounds ahead, 115 with 4. But the wire has to be filled, four times.
+///
+/// Nobody waits for ever: what is missing of a round was put in that round, and of all puts that wait one of the lowest
+/// round has everything before it.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// By round: arrivals; and how many of them have yet to come.
+    due: Box<[u32]>,
+    left: Box<[u32]>,
+    /// The first round of which some have yet to come.
+    low: u32,
+    /// Rounds; `None`: as far as it can.
+    ahead: Option<u32>,
+}
+
+impl Pace {
+    pub(super) fn new(program: &Program) -> Self {
+        let awaited = || program.expected.iter().filter(|e| e.peer != NO_COUNTER);
+        let rounds = awaited().map(|e| e.round as usize + 1).max().unwrap_or(0);
+        let mut due = vec![0; rounds].into_boxed_slice();
+        awaited().for_each(|e| due[e.round as usize] += e.arrivals);
+        Self { left: due.clone(), due, low: 0, ahead: None }
+    }
+
+    /// From the start, with puts of `put` bytes; or without any limit.
+    pub(super) fn reset(&mut self, flow: &Flow, folds: bool, put: u64) {
+        let ahead = AHEAD.max(flow.window / 10 / put.max(1));
+        self.ahead = folds.then(|| u32::try_from(ahead).unwrap_or(u32::MAX));
+        self.left.copy_from_slice(&self.due);
+        self.low = 0;
+        self.advance();
+    }
+
+    /// Something of this round came.
+    pub(super) fn came(&mut self, round: u32) {
+        if let (Some(_), Some(left)) = (self.ahead, self.left.get_mut(round as usize)) {
+            *left = left.saturating_sub(1);
+            self.advance();
+        }
+    }
+
+    fn advance(&mut self) {
+        while self.left.get(self.low as usize) == Some(&0) {
+            self.low += 1;
+        }
+    }
+
+    /// Whether puts of `round` have to wait.
+    pub(super) fn holds(&self, round: u32) -> bool {
+        let all = self.low as usize == self.left.len();
+        self.ahead.is_some_and(|ahead| !all && round > self.low.saturating_add(ahead))
+    }
+}

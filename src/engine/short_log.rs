@@ -1,0 +1,82 @@
+//! The last short calls, which have no task: what they were, to compare with what other ranks do.
+
+use super::description::Description;
+use super::message::CallId;
+use crate::ops::Element;
+
+/// How many such calls are remembered, to compare with what others do instead.
+pub(super) const REMEMBERED: usize = 64;
+
+/// The arguments of a short call, without lists.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Brief {
+    pub(crate) element: Element,
+    /// Bytes of each rank; `None` where ranks have counts.
+    pub(crate) bytes: Option<usize>,
+    pub(crate) root: Option<usize>,
+}
+
+impl Brief {
+    /// The lines of it: see [`Description`].
+    pub(crate) fn describe(&self) -> Description {
+        let mut text = Description::new(self.element);
+        if let Some(root) = self.root {
+            text.line("root", root);
+        }
+        if let Some(bytes) = self.bytes {
+            text.line("length", bytes / self.element.size().max(1));
+        }
+        text
+    }
+}
+
+/// One short call.
+#[derive(Clone, Copy, Debug, Default)]
+struct Small {
+    call: CallId,
+    code: u8,
+    hash: u64,
+    brief: Brief,
+}
+
+/// The last calls of this kind, begun or completed.
+#[derive(Debug)]
+pub(super) struct Smalls {
+    list: [Small; REMEMBERED],
+    begun: usize,
+}
+
+impl Default for Smalls {
+    fn default() -> Self {
+        Self { list: [Small::default(); REMEMBERED], begun: 0 }
+    }
+}
+
+impl Smalls {
+    /// A call begins. Returns how many have begun.
+    pub(super) fn begin(&mut self, call: CallId, code: u8, hash: u64, brief: Brief) -> usize {
+        self.list[self.begun % REMEMBERED] = Small { call, code, hash, brief };
+        self.begun = self.begun.wrapping_add(1);
+        self.begun
+    }
+
+    /// Operation and hash of a call, if it was one of ours.
+    pub(super) fn find(&self, call: CallId) -> Option<(u8, u64)> {
+        self.known(call).map(|small| (small.code, small.hash))
+    }
+
+    fn known(&self, call: CallId) -> Option<&Small> {
+        self.list.iter().find(|small| small.call == call && small.code != 0)
+    }
+
+    /// The arguments of a call in words, as far as they are kept.
+    pub(super) fn description(&self, call: CallId) -> Option<String> {
+        Some(self.known(call)?.brief.describe().done())
+    }
+
+    /// Whether it is the last of ours.
+    pub(super) fn is_current(&self, call: CallId) -> bool {
+        let last = self.list[self.begun.wrapping_sub(1) % REMEMBERED];
+        last.code != 0 && last.call == call
+    }
+}
