@@ -267,7 +267,7 @@ impl Shared {
             });
         }
         let asked = Arc::new(asked);
-        task.asked = Some(Arc::clone(&asked) as _);
+        task.arguments = Some(Arc::clone(&asked) as _);
         Ok(Prepared { asked, task: Some(task), meta, memory, used: 0 })
     }
 

@@ -239,7 +239,7 @@ impl Shared {
 pub(super) fn flow(figures: &Figures, window: Option<u64>) -> Flow {
     Flow {
         window: window.unwrap_or_else(|| figures.window()),
-        patience: Duration::from_nanos(figures.in_order_ns()),
+        order_timeout: Duration::from_nanos(figures.in_order_ns()),
     }
 }
 

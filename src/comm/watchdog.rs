@@ -4,7 +4,7 @@
 
 use super::liveness::process_state;
 use super::thread::OwnThread;
-use crate::engine::{Beat, Liveness, ProcessState};
+use crate::engine::{Heartbeat, Liveness, ProcessState};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const GONE: u32 = 8;
 /// What the watchdog says of its own process.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    pub(super) beat: Arc<Beat>,
+    pub(super) beat: Arc<Heartbeat>,
     pub(super) liveness: Box<dyn Liveness>,
     /// (rank, process) of the neighbours on this host.
     pub(super) same_host: Vec<(u32, u32)>,
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    fn watch(beat: &Arc<Beat>) -> Watching {
+    fn watch(beat: &Arc<Heartbeat>) -> Watching {
         let (beat, liveness) = (Arc::clone(beat), Box::new(Rank3));
         let deadline = Duration::from_secs(30);
         Watchdog { beat, liveness, same_host: Vec::new(), rank: 1, provider: "fi_shm".to_owned(), deadline }
@@ -130,7 +130,7 @@ mod tests {
         if std::env::var_os(INSIDE).is_some() {
             let beat = Arc::default();
             let _watching = watch(&beat);
-            let _inside = Beat::enter(&beat);
+            let _inside = Heartbeat::enter(&beat);
             std::thread::sleep(Duration::from_secs(20));
             return;
         }
@@ -144,12 +144,12 @@ mod tests {
 
     /// After how many looks a process is stuck that begins a new call every `each` looks.
     fn stuck_after(each: usize, patience: u32, liveness: &mut dyn Liveness) -> Option<usize> {
-        let (beat, mut looks): (Arc<Beat>, _) = (Arc::default(), Looks::default());
+        let (beat, mut looks): (Arc<Heartbeat>, _) = (Arc::default(), Looks::default());
         let mut inside = None;
         (0..1000).find(|look| {
             if look % each == 0 {
                 drop(inside.take());
-                inside = Some(Beat::enter(&beat));
+                inside = Some(Heartbeat::enter(&beat));
             }
             looks.stuck(beat.inside(), patience, liveness)
         })

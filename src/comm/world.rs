@@ -315,7 +315,7 @@ pub(super) fn start(
     let hangs = provider != "shm" && fabric::quirks::quirk(&provider).shared_locks;
     let watchdog = hangs.then(|| {
         let liveness = Box::new(Watch::new(Arc::clone(&launch), &same_host));
-        let beat = engine.pulse();
+        let beat = engine.heartbeat();
         Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start()
     });
     let nodes: Arc<[u32]> = nodes.unwrap_or_default().into();

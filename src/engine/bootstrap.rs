@@ -1,12 +1,12 @@
 //! Start-up on the wire: connect the neighbours, and test on the way that notified puts work.
 //!
-//! Connections are lazy and need both sides to progress, so everybody says hello to all neighbours while
-//! everybody polls. Each hello grants a few bytes; the answer is a put of a known pattern with a notify
+//! Connections are lazy and need both sides to progress, so each rank says hello to all its neighbours while
+//! it polls. Each hello grants a few bytes; the answer is a put of a known pattern with a notify
 //! word: a provider whose words do not arrive, or arrive before their data, is found out here.
 
 use super::core::{Core, Hello, TOKEN_TEST};
 use super::driver::Engine;
-use super::locations::{Places, REACH};
+use super::locations::{Locations, REACH};
 use super::message::{Message, WORD_TEST};
 use crate::buffer::{Arena, Binding, Block, Destination, Grant, put};
 use crate::error::{Error, ErrorKind, Result};
@@ -17,9 +17,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// Bytes of one self-test put.
-const TEST: usize = 64;
+const TEST_PUT_BYTES: usize = 64;
 
-/// Who we are, for neighbours to check.
+/// What neighbours check of this rank at start-up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     pub(crate) pid: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Identity {
     pub(crate) agreed: u64,
 }
 
-fn pattern(from: u32, to: u32) -> [u8; TEST] {
+fn pattern(from: u32, to: u32) -> [u8; TEST_PUT_BYTES] {
     let seed = from.wrapping_mul(31) ^ to.wrapping_mul(7);
     std::array::from_fn(|i| seed.to_le_bytes()[i % 4] ^ i.to_le_bytes()[0])
 }
@@ -37,14 +37,14 @@ fn pattern(from: u32, to: u32) -> [u8; TEST] {
 impl Engine {
     /// Says where we and our neighbours are, for errors.
     pub(crate) fn locate(&mut self, own: String, others: HashMap<u32, String>) {
-        self.core.places = Places { own, others };
+        self.core.locations = Locations { own, others };
     }
 
     /// Connects to the neighbours at `addresses` (in the order of the setup) and tests the wire to each.
     /// Returns the (rank, process) of those on our host.
     ///
     /// # Errors
-    /// After `deadline`, naming who did not answer; when a test put does not arrive or arrives damaged; when
+    /// After `deadline`, naming a rank that did not answer; when a test put does not arrive or arrives damaged; when
     /// a neighbour runs with other settings.
     pub(crate) fn connect(
         &mut self,
@@ -55,27 +55,30 @@ impl Engine {
     ) -> Result<Vec<(u32, u32)>> {
         let neighbours = self.core.setup.neighbours.clone();
         let n = neighbours.len();
-        self.core.expect_early(&neighbours);
+        self.core.reserve_eager(&neighbours);
         let Some(transport) = self.transport.as_deref_mut() else { return Ok(Vec::new()) };
         for (peer, address) in neighbours.iter().zip(addresses) {
             transport.connect(*peer, address)?;
             self.connected.insert(*peer);
         }
         // The first half receives, the second half is what we send.
-        let block = arena.alloc(2 * n * TEST, Some(transport))?;
-        let whole = block.bound(2 * n * TEST);
+        let block = arena.alloc(2 * n * TEST_PUT_BYTES, Some(transport))?;
+        let whole = block.bound(2 * n * TEST_PUT_BYTES);
         self.write_patterns(&block, &neighbours);
         for (i, peer) in neighbours.iter().enumerate() {
-            let test = Grant { address: whole.grant().address + (i * TEST) as u64, key: whole.grant().key };
+            let test = Grant {
+                address: whole.grant().address + (i * TEST_PUT_BYTES) as u64,
+                key: whole.grant().key,
+            };
             let hello = Message::Hello { test, pid: me.pid, host: me.host, agreed: me.agreed };
             self.core.queue(*peer, hello);
         }
         let binding = Binding { output: whole, ..Binding::NONE };
         self.exchange(&neighbours, &binding, deadline)
-            .map_err(|e| self.core.places.named_in(e, self.core.setup.rank))?;
-        let mut seen = vec![0; n * TEST];
+            .map_err(|e| self.core.locations.named_in(e, self.core.setup.rank))?;
+        let mut seen = vec![0; n * TEST_PUT_BYTES];
         block.read(&mut seen);
-        for (peer, got) in neighbours.iter().zip(seen.chunks(TEST)) {
+        for (peer, got) in neighbours.iter().zip(seen.chunks(TEST_PUT_BYTES)) {
             if got != pattern(*peer, self.core.setup.rank) {
                 return Err(
                     self.broken_wire(*peer, "its self-test put was announced before its bytes were there")
@@ -104,7 +107,7 @@ impl Engine {
     pub(crate) fn tell(&mut self, addresses: &[Vec<u8>], error: Error) -> Error {
         for (peer, address) in self.core.setup.neighbours.iter().zip(addresses) {
             if let Some(t) = &mut self.transport {
-                // Who cannot be reached cannot be told.
+                // A neighbour that cannot be reached cannot be told.
                 let _ = t.connect(*peer, address);
             }
         }
@@ -114,7 +117,7 @@ impl Engine {
     fn write_patterns(&self, block: &Block, neighbours: &[u32]) {
         let n = neighbours.len();
         for (i, peer) in neighbours.iter().enumerate() {
-            block.write_at((n + i) * TEST, &pattern(self.core.setup.rank, *peer));
+            block.write_at((n + i) * TEST_PUT_BYTES, &pattern(self.core.setup.rank, *peer));
         }
     }
 
@@ -138,7 +141,7 @@ impl Engine {
                 return Ok(());
             }
             if self.core.failure.is_some() {
-                return Err(self.fail_as_told());
+                return Err(self.fail_as_reported());
             }
             let now = self.clock.now();
             if now > give_up {
@@ -155,14 +158,15 @@ impl Engine {
 
     fn test_put(&mut self, peer: u32, hello: Hello, binding: &Binding, index: usize) -> Result<bool> {
         let Some(transport) = self.transport.as_deref_mut() else { return Ok(true) };
-        let place = Place::new(Region::Output, (index * TEST) as u64);
+        let place = Place::new(Region::Output, (index * TEST_PUT_BYTES) as u64);
         let to = Destination {
             peer,
             address: hello.test.address,
             key: hello.test.key,
             word: WORD_TEST | (self.core.setup.rank & 0x00FF_FFFF),
         };
-        let posted = put(transport, binding, &[Segment { place, len: TEST as u64 }], to, TOKEN_TEST)?;
+        let posted =
+            put(transport, binding, &[Segment { place, len: TEST_PUT_BYTES as u64 }], to, TOKEN_TEST)?;
         Ok(posted == Posted::Yes)
     }
 
@@ -170,8 +174,8 @@ impl Engine {
         let core: &Core = &self.core;
         let mute = neighbours.iter().find(|p| !core.hellos.contains_key(p));
         let untested = neighbours.iter().find(|p| !core.tested.contains(p));
-        let named = |p: &u32| self.core.places.name(*p, false);
-        let us = self.core.places.name(core.setup.rank, true);
+        let named = |p: &u32| self.core.locations.name(*p, false);
+        let us = self.core.locations.name(core.setup.rank, true);
         let (peer, what) = match (mute, untested) {
             (Some(p), _) => (Some(*p), format!("{} could not be reached from {us}", named(p))),
             (None, Some(p)) => {

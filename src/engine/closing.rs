@@ -23,13 +23,13 @@ impl Engine {
         let what = Meta { name: "finalize", ..Meta::default() };
         // Requests that were forgotten: their puts are still on their way.
         self.wait_for(&mut Waiting::new(what, deadline), &mut Core::idle)?;
-        self.core.flood(&Message::Bye, NONE);
+        self.core.propagate(&Message::Bye, NONE);
         self.wait_for(&mut Waiting::new(what, deadline), &mut |core| {
             core.byes.len() >= core.setup.neighbours.len() && core.outbox.is_empty()
         })
     }
 
-    /// Moves on what the provider still has, without caring for trouble: everybody has said goodbye.
+    /// Moves on what the provider still has, and ignores errors: all ranks have said goodbye.
     pub(crate) fn keep_going(&mut self) {
         if let Some(t) = &mut self.transport {
             let _ = t.poll(&mut self.core);
@@ -37,12 +37,12 @@ impl Engine {
         self.clock.sleep(Duration::from_micros(200));
     }
 
-    /// Closes the endpoint in peace.
+    /// Closes the endpoint after an orderly end.
     ///
     /// # Errors
-    /// When the provider cannot promise that nobody touches our memory any more.
+    /// When the provider cannot promise that no peer accesses our memory any more.
     pub(crate) fn close(&mut self) -> Result<()> {
-        let _inside = self.beat.enter();
+        let _inside = self.heartbeat.enter();
         self.core.end(|| Error::new(ErrorKind::Aborted, "the world was finalized"));
         let Some(mut t) = self.transport.take() else { return Ok(()) };
         let closed = t.close();
@@ -50,7 +50,7 @@ impl Engine {
         closed
     }
 
-    /// Ends the world without a word, unless [`Engine::close`] has tried to.
+    /// Ends the world without a message, unless [`Engine::close`] has tried to.
     pub(crate) fn vanish(&mut self) {
         if !self.unclosed {
             self.shut();
@@ -75,7 +75,7 @@ impl Wire for Engine {
     }
 
     fn shut(&mut self) {
-        let _inside = self.beat.enter();
+        let _inside = self.heartbeat.enter();
         self.core.end(|| Error::new(ErrorKind::Aborted, "the world was shut"));
         if self.mark.forked() {
             // Closing would end the parent's connections, which are the same ones.

@@ -1,15 +1,15 @@
 //! The engine's state, apart from the transport.
 
-use super::bank::Bank;
 use super::counts::Counts;
 use super::credits::Credits;
 use super::history::History;
-use super::locations::Places;
+use super::locations::Locations;
 use super::message::{CallId, FINALIZE, Mark, Message, SLOTS, Status};
 use super::setup::{Group, Setup};
-use super::short_log::Smalls;
+use super::short_log::ShortLog;
 use super::task::Task;
 use super::time::Since;
+use super::unexpected::Unexpected;
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -22,42 +22,42 @@ pub(crate) struct Core {
     /// Slots in use, in order of entering.
     pub(super) active: Vec<u8>,
     next_slot: u8,
-    pub(super) bank: Bank,
-    /// Memory for eager data that comes early.
-    pub(super) spare: Vec<Vec<u8>>,
+    pub(super) unexpected: Unexpected,
+    /// Buffers for unexpected eager messages.
+    pub(super) spare_buffers: Vec<Vec<u8>>,
     pub(super) credits: Credits,
     pub(super) history: History,
-    pub(super) smalls: Smalls,
+    pub(super) short_log: ShortLog,
     pub(super) outbox: VecDeque<Queued>,
     pub(super) status: Status,
-    /// What the others said to be doing, and in answer to which round of questions.
+    /// The status that each other rank reported, and in answer to which round of queries.
     pub(super) statuses: HashMap<u32, (u32, Status)>,
-    /// The newest round of questions, since when it runs, and the one whose answers we want.
+    /// The newest round of status queries, since when it runs, and the round whose answers this rank waits for.
     pub(super) query_round: u32,
     pub(super) queried: Option<Since>,
     pub(super) asked_round: u32,
     /// The error that ended the world, and the abort to relay.
     pub(super) failure: Option<Error>,
     pub(super) relay: Option<Message>,
-    /// Trouble found while delivering, to be raised by `progress`.
+    /// An error found while delivering, to be raised by `progress`.
     pub(super) broken: Option<Error>,
     pub(super) suspect: Option<Suspect>,
     pub(super) hellos: HashMap<u32, Hello>,
-    pub(super) places: Places,
+    pub(super) locations: Locations,
     pub(super) tested: HashSet<u32>,
     pub(super) tests_sent: usize,
     pub(super) raw_grant: Option<Grant>,
     pub(super) raw_arrivals: u64,
     pub(super) raw_done: u64,
     pub(super) raw_posted: u64,
-    /// Puts of ours that left, since somebody last looked.
+    /// Puts of ours that left, since `progress` last looked.
     pub(super) puts_left: usize,
     /// The transport refused a put: it has to be asked again.
     pub(super) refused: bool,
     pub(super) byes: HashSet<u32>,
-    /// A call that is not like another rank's; and what that rank asks of a short one.
-    pub(super) dispute: Option<Dispute>,
-    pub(super) question: Option<Question>,
+    /// A call whose arguments differ from another rank's; and what that rank asks of a short one.
+    pub(super) mismatch: Option<Mismatch>,
+    pub(super) arguments_request: Option<ArgumentsRequest>,
     /// Communicators by number, as long as they live.
     pub(super) groups: HashMap<u64, Weak<dyn Group>>,
     /// So many of them lived when the others were last forgotten.
@@ -71,12 +71,12 @@ pub(crate) struct Core {
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) to: u32,
-    /// The operation that does not end before.
+    /// The operation that does not end before it is sent.
     pub(super) slot: Option<u8>,
     pub(super) message: Message,
 }
 
-/// A peer that seems lost.
+/// A peer that may be lost.
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     /// `NONE` when the transport does not know.
@@ -96,16 +96,16 @@ pub(crate) struct Hello {
     pub(crate) agreed: u64,
 }
 
-/// A call of ours and of another rank that do not match, until we know why.
+/// A call of ours and of another rank that do not match, until it is known in which argument.
 #[derive(Debug)]
-pub(super) struct Dispute {
+pub(super) struct Mismatch {
     pub(super) since: Since,
     pub(super) error: Error,
 }
 
 /// What another rank asks of a short call that we are in: only the call itself knows its arguments.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct ArgumentsRequest {
     pub(super) from: u32,
     pub(super) call: CallId,
     pub(super) code: u8,
@@ -136,11 +136,11 @@ impl Core {
             tasks: (0..SLOTS).map(|_| None).collect(),
             active: Vec::with_capacity(SLOTS),
             next_slot: 0,
-            bank: Bank::default(),
-            spare: Vec::new(),
+            unexpected: Unexpected::default(),
+            spare_buffers: Vec::new(),
             credits,
             history: History::default(),
-            smalls: Smalls::default(),
+            short_log: ShortLog::default(),
             outbox: VecDeque::with_capacity(256),
             status: Status::default(),
             statuses: HashMap::new(),
@@ -152,7 +152,7 @@ impl Core {
             broken: None,
             suspect: None,
             hellos: HashMap::new(),
-            places: Places::default(),
+            locations: Locations::default(),
             tested: HashSet::new(),
             tests_sent: 0,
             raw_grant: None,
@@ -162,8 +162,8 @@ impl Core {
             puts_left: 0,
             refused: false,
             byes: HashSet::new(),
-            dispute: None,
-            question: None,
+            mismatch: None,
+            arguments_request: None,
             groups: HashMap::new(),
             living: 0,
             finalizing: false,
@@ -193,7 +193,7 @@ impl Core {
         self.failure.get_or_insert_with(why);
         self.active.clear();
         self.tasks.iter_mut().for_each(|t| *t = None);
-        self.bank.clear();
+        self.unexpected.clear();
         self.outbox.clear();
     }
 
@@ -250,7 +250,7 @@ impl Core {
         let call = task.meta.call;
         self.tasks[usize::from(slot)] = Some(task);
         self.active.push(slot);
-        while let Some((from, message)) = self.bank.take(call) {
+        while let Some((from, message)) = self.unexpected.take(call) {
             self.for_call(from, message);
         }
     }
@@ -281,11 +281,11 @@ impl Core {
         if let Some(task) = self.slot_of(call).and_then(|slot| self.task_ref(slot)) {
             return Some((task.meta.code, task.meta.hash));
         }
-        self.history.find(call).or_else(|| self.smalls.find(call))
+        self.history.find(call).or_else(|| self.short_log.find(call))
     }
 
     /// To all neighbours but one.
-    pub(super) fn flood(&mut self, message: &Message, except: u32) {
+    pub(super) fn propagate(&mut self, message: &Message, except: u32) {
         for i in 0..self.setup.neighbours.len() {
             let to = self.setup.neighbours[i];
             if to != except {

@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-/// Eager messages that one rank may have on their way to, or kept at, a neighbour of the circulant graph.
+/// Eager messages (of up to `MESSAGE_MAX` bytes) that one rank may have on their way to, or kept at, a neighbour of the circulant graph.
 pub(super) const CREDITS: u32 = if cfg!(test) { 4 } else { 12 };
-/// Credits at one rank that all ranks share which are no neighbours, each at most [`CREDITS`]. This bounds the memory for messages
+/// Eager messages that one rank accepts from all ranks that are no neighbours, each at most [`CREDITS`]. This bounds the memory for messages
 /// whose call is not entered yet to 128 MiB (at `MESSAGE_MAX` bytes each) for any number of ranks. With more than 16 384 ranks
-/// only neighbours send eagerly; the others ask for the open word first.
-pub(super) const SHARED: u32 = if cfg!(test) { 64 } else { 1 << 14 };
+/// only neighbours send eagerly; the others ask for the ready message first.
+pub(super) const SHARED_CREDITS: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
-/// Who may send how much more.
+/// Eager messages in flight, by rank.
 #[derive(Debug)]
 pub(super) struct Credits {
-    /// What a rank that is no neighbour may send.
+    /// Eager messages that a rank that is no neighbour may have in flight here.
     pub(super) others: u32,
     /// By rank: messages of ours that it has not given back.
     pub(super) spent: HashMap<u32, u32>,
@@ -23,7 +23,7 @@ pub(super) struct Credits {
 impl Credits {
     /// Of a world of `size` ranks.
     pub(super) fn new(size: u32) -> Self {
-        let others = (SHARED / size.max(1)).min(CREDITS);
+        let others = (SHARED_CREDITS / size.max(1)).min(CREDITS);
         Self { others, spent: HashMap::new(), owed: HashMap::new() }
     }
 
@@ -33,7 +33,7 @@ impl Credits {
     }
 
     /// `peer` gave `n` back.
-    pub(super) fn back(&mut self, peer: u32, n: u32) {
+    pub(super) fn returned(&mut self, peer: u32, n: u32) {
         if let Some(spent) = self.spent.get_mut(&peer) {
             *spent = spent.saturating_sub(n);
         }

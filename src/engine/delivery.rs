@@ -3,35 +3,36 @@
 use super::core::{Core, Hello, Suspect, TOKEN_RAW, TOKEN_TEST};
 use super::credits::CREDITS;
 use super::message::{
-    CallId, HELP, Head, IN_FLIGHT, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of, mutual,
-    salted, split,
+    CallId, EagerHeader, HELP, IN_FLIGHT, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of,
+    notify_hash, pair_hash, split,
 };
 use super::time::Since;
 use crate::error::{Error, ErrorKind};
 use crate::transport::{Sink, Taking};
 
-/// A barrier is the operation with the most messages from one rank to another: one per round, and ranks are numbered by 32 bits.
-const ROUNDS: u32 = 64;
+/// Messages from one rank to another in an operation, beside eager data, at most: a barrier has one per round, and ranks are
+/// numbered by 32 bits.
+const MAX_NOTIFIES_PER_OPERATION: u32 = 64;
 /// Messages that one rank may have sent for calls that we have not entered: what it may send on credit, and of each operation that
-/// it has in flight the open word or the request for ours, and its notifies. More of them is no correct rank's doing.
-const AHEAD: u32 = CREDITS + IN_FLIGHT * (ROUNDS + 2);
+/// it has in flight the ready message or the request for ours, and its notifies. No correct rank sends more.
+const MAX_UNEXPECTED_MESSAGES: u32 = CREDITS + IN_FLIGHT * (MAX_NOTIFIES_PER_OPERATION + 2);
 
 impl Core {
-    /// An open word or a notify, for a call that we are in, have left, or have not entered yet.
+    /// A message for a call that we are in, have left, or have not entered yet.
     pub(super) fn for_call(&mut self, from: u32, message: Message) {
-        let (Message::Open { call, code, hash, .. }
-        | Message::Start { call, code, hash, .. }
+        let (Message::Ready { call, code, hash, .. }
+        | Message::ReadyAgain { call, code, hash, .. }
         | Message::Notify { call, code, hash, .. }
-        | Message::Want { call, code, hash }
-        | Message::Data { head: Head { call, code, hash, .. }, .. }) = message
+        | Message::ReadyRequest { call, code, hash }
+        | Message::Eager { head: EagerHeader { call, code, hash, .. }, .. }) = message
         else {
             return;
         };
         let slot = self.slot_of(call);
-        if let (Some(_), Message::Data { head, data }) = (slot, &message) {
-            self.place(from, *head, data);
-            if let Message::Data { data, .. } = message {
-                self.spare.push(data);
+        if let (Some(_), Message::Eager { head, data }) = (slot, &message) {
+            self.deliver_eager(from, *head, data);
+            if let Message::Eager { data, .. } = message {
+                self.spare_buffers.push(data);
             }
             return;
         }
@@ -39,12 +40,12 @@ impl Core {
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else { return };
         let index = task.peer_index(from);
         let mut expected = task.meta.hash;
-        if let (Some(i), Message::Open { .. } | Message::Start { .. }) = (index, &message) {
-            // Who opens to us gets something from us.
-            expected = salted(expected, task.peers[i].sent);
+        if let (Some(i), Message::Ready { .. } | Message::ReadyAgain { .. }) = (index, &message) {
+            // A rank that is ready for our puts gets bytes from us.
+            expected = pair_hash(expected, task.peers[i].sent);
         }
         if let (Some(i), Message::Notify { .. }) = (index, &message) {
-            expected = mutual(expected, task.peers[i].received, task.peers[i].sent);
+            expected = notify_hash(expected, task.peers[i].received, task.peers[i].sent);
         }
         if (task.meta.code, expected) != (code, hash) {
             let mine = task.meta.code;
@@ -52,45 +53,49 @@ impl Core {
             return;
         }
         match (index, message) {
-            (Some(i), Message::Open { slot, output, land, .. }) => {
-                task.peers[i].open = Some((slot, output, land));
+            (Some(i), Message::Ready { slot, output, land, .. }) => {
+                task.peers[i].ready = Some((slot, output, land));
             }
-            (Some(i), Message::Start { slot, .. }) if task.peers[i].known.is_some() => {
-                task.peers[i].open = task.peers[i].known.map(|(output, land)| (slot, output, land));
+            (Some(i), Message::ReadyAgain { slot, .. }) if task.peers[i].known.is_some() => {
+                task.peers[i].ready = task.peers[i].known.map(|(output, land)| (slot, output, land));
             }
             (Some(i), Message::Notify { counter, .. }) if task.awaits(counter) == Some(i) => {
                 self.counts.arrivals += 1;
                 task.arrived(counter);
             }
-            (Some(i), Message::Want { .. }) => self.open_to(from, slot, i),
-            _ => self.strange(from),
+            (Some(i), Message::ReadyRequest { .. }) => self.send_ready(from, slot, i),
+            _ => self.inconsistent(from),
         }
     }
 
     /// A message for a call that we are not in: one that we have left, or have not entered yet.
     fn for_no_task(&mut self, from: u32, call: CallId, theirs: (u8, u64), message: Message) {
         if let Some(ours) = self.known(call) {
-            if let Message::Open { .. } | Message::Start { .. } = message {
-                self.history.opened(call);
+            if let Message::Ready { .. } | Message::ReadyAgain { .. } = message {
+                self.history.ready_came(call);
             }
             if ours != theirs {
                 self.disagree(from, call, theirs.0, ours.0);
             }
-        } else if self.bank.kept_from(from) < AHEAD {
-            self.bank.keep(from, call, message);
+        } else if self.unexpected.kept_from(from) < MAX_UNEXPECTED_MESSAGES {
+            self.unexpected.keep(from, call, message);
         } else {
-            self.break_with(ErrorKind::Mismatch, from, format!("rank {from} is {AHEAD} messages ahead"));
+            self.break_with(
+                ErrorKind::Mismatch,
+                from,
+                format!("rank {from} is {MAX_UNEXPECTED_MESSAGES} messages ahead"),
+            );
         }
     }
 
-    /// A message that does not go with our part of the operation.
-    pub(super) fn strange(&mut self, from: u32) {
+    /// A message that does not fit our part of the operation.
+    pub(super) fn inconsistent(&mut self, from: u32) {
         let what = format!("rank {from} takes part in this operation in another way than we do");
         self.break_with(ErrorKind::Mismatch, from, what);
     }
 
-    /// Holds what `origin` says to be in against our own call of the same number. Open words do that at once,
-    /// but nobody opens to a rank that puts: two ranks that both take themselves for the root hear nothing.
+    /// Compares the call that `origin` reports with our own call of the same number. Ready messages do that at once,
+    /// but no rank sends one to a rank that only puts: two ranks that both act as the root hear nothing.
     fn compare(&mut self, origin: u32, theirs: Status) {
         let (call, code) = (theirs.entered.call, theirs.entered.code);
         let Some((mine, hash)) = self.known(call) else { return };
@@ -106,7 +111,7 @@ impl Core {
         }
     }
 
-    fn unexpected(&mut self, word: u32, what: &str) {
+    fn stray_word(&mut self, word: u32, what: &str) {
         self.break_with(ErrorKind::Transport, NONE, format!("data arrived {what} (word {word:#x})"));
     }
 
@@ -142,15 +147,15 @@ impl Core {
         self.relay = Some(message);
     }
 
-    /// Questions and answers: each is passed on once, and everybody answers to all.
-    pub(super) fn gossip(&mut self, from: u32, message: &Message) {
+    /// Status queries and answers: each is propagated once, and each rank answers to all.
+    pub(super) fn propagate_status(&mut self, from: u32, message: &Message) {
         match *message {
             Message::Query { round, .. } if round > self.query_round => {
                 self.query_round = round;
                 self.queried = Some(Since::default());
-                self.flood(message, from);
+                self.propagate(message, from);
                 let mine = Message::Status { origin: self.setup.rank, round, status: self.status };
-                self.flood(&mine, NONE);
+                self.propagate(&mine, NONE);
             }
             Message::Status { origin, round, status }
                 if origin < self.setup.size
@@ -158,7 +163,7 @@ impl Core {
                     && self.statuses.get(&origin).is_none_or(|(known, _)| *known < round) =>
             {
                 self.statuses.insert(origin, (round, status));
-                self.flood(message, from);
+                self.propagate(message, from);
                 self.compare(origin, status);
             }
             _ => {}
@@ -175,18 +180,19 @@ impl Sink for Core {
                     self.tested.insert(counter);
                 }
                 WORD_RAW => self.raw_arrivals += 1,
-                _ => self.unexpected(word, "for nobody"),
+                _ => self.stray_word(word, "for no operation of any rank"),
             }
             return;
         }
         self.counts.arrivals += 1;
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else {
-            return self.unexpected(word, "for no operation");
+            return self.stray_word(word, "for no operation");
         };
         let Some(peer) = task.awaits(counter) else {
-            return self.unexpected(word, "where none was awaited");
+            return self.stray_word(word, "where none was awaited");
         };
-        if let Some(bytes) = task.came(counter, peer, self.setup.acknowledge_at(task.reducer.is_some())) {
+        if let Some(bytes) = task.delivered(counter, peer, self.setup.acknowledge_at(task.reducer.is_some()))
+        {
             let (to, ack) = (task.peers[peer].world_rank, Message::Ack { call: task.meta.call, bytes });
             self.queue_for(slot, to, ack);
         }
@@ -195,13 +201,13 @@ impl Sink for Core {
     fn taking(&mut self, word: u32, len: u64) -> Taking {
         let (slot, counter) = split(word);
         let task = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut());
-        task.map_or(Taking::Land, |task| task.taking(counter, len))
+        task.map_or(Taking::Land, |task| task.delivery(counter, len))
     }
 
     fn take(&mut self, word: u32, offset: u64, bytes: &[u8]) {
         let (slot, counter) = split(word);
         let Some(task) = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut()) else { return };
-        match task.take(counter, offset, bytes) {
+        match task.consume(counter, offset, bytes) {
             Ok(()) => self.counts.reduced_bytes += bytes.len() as u64,
             Err(e) => self.broken = self.broken.take().or(Some(e)),
         }
@@ -222,8 +228,8 @@ impl Sink for Core {
     }
 
     fn message(&mut self, bytes: &[u8]) {
-        if let Some((from, head, data)) = Head::read(bytes) {
-            return self.eager(from, head, data);
+        if let Some((from, head, data)) = EagerHeader::read(bytes) {
+            return self.eager_arrived(from, head, data);
         }
         let Some((from, message)) = Message::decode(bytes) else {
             return self.break_with(
@@ -233,15 +239,16 @@ impl Sink for Core {
             );
         };
         match message {
-            Message::Open { .. } | Message::Start { .. } | Message::Notify { .. } | Message::Want { .. } => {
-                self.for_call(from, message)
-            }
-            Message::Credit { messages } => self.credits.back(from, messages),
-            Message::Late { call, code, hash } => self.late(from, call, code, hash),
-            Message::Differ { call, code, text } => self.differ(from, call, code, text),
+            Message::Ready { .. }
+            | Message::ReadyAgain { .. }
+            | Message::Notify { .. }
+            | Message::ReadyRequest { .. } => self.for_call(from, message),
+            Message::Credit { messages } => self.credits.returned(from, messages),
+            Message::Awaited { call, code, hash } => self.awaited_in(from, call, code, hash),
+            Message::Mismatch { call, code, text } => self.compare_arguments(from, call, code, text),
             Message::Ack { call, bytes } => self.acknowledged(from, call, bytes),
             Message::Abort { .. } => self.aborted(message),
-            Message::Query { .. } | Message::Status { .. } => self.gossip(from, &message),
+            Message::Query { .. } | Message::Status { .. } => self.propagate_status(from, &message),
             Message::Hello { test, pid, host, agreed } if self.is_neighbour(from) => {
                 self.hellos.insert(from, Hello { test, pid, host, agreed });
             }
@@ -249,7 +256,7 @@ impl Sink for Core {
             Message::Bye if self.is_neighbour(from) => {
                 self.byes.insert(from);
             }
-            Message::Hello { .. } | Message::Bye | Message::Data { .. } => self.break_with(
+            Message::Hello { .. } | Message::Bye | Message::Eager { .. } => self.break_with(
                 ErrorKind::Transport,
                 from,
                 format!("rank {from} is no neighbour and speaks as one"),

@@ -1,8 +1,8 @@
-//! The driver of the engine: it has the transport and the clock, sends what the state wants sent, and moves everything on.
+//! The driver: it owns the transport and the clock, sends what the protocol state has queued, and makes progress.
 
-use super::beat::Beat;
 use super::core::{Core, Queued};
 use super::counts::Counts;
+use super::heartbeat::Heartbeat;
 use super::message::{CallId, Mark, Message};
 use super::setup::{Directory, Flow, Group, Liveness, Setup};
 use super::task::Task;
@@ -19,18 +19,18 @@ pub(crate) struct Engine {
     pub(super) limits: Option<Limits>,
     pub(super) liveness: Option<Box<dyn Liveness>>,
     pub(super) directory: Option<Box<dyn Directory>>,
-    /// World ranks that the transport can reach: the neighbours, and who was needed since.
+    /// World ranks that the transport can reach: the neighbours, and others since they were needed.
     pub(super) connected: HashSet<u32>,
-    pub(super) beat: Arc<Beat>,
+    pub(super) heartbeat: Arc<Heartbeat>,
     pub(super) core: Core,
     pub(super) mark: ForkMark,
     /// Wait by sleeping: for ranks that must not disturb a measurement on shared cores.
     pub(crate) lazy: bool,
     /// Where messages are written.
     pub(super) scratch: Box<[u8; MESSAGE_MAX]>,
-    /// Nap in long waits; not for who wants to spin.
+    /// Nap in long waits; off where a rank is to poll.
     pub(crate) naps: bool,
-    /// The time is read, and rests are taken, by this alone.
+    /// The only source of time, and of sleep, in the engine.
     pub(super) clock: Clock,
     /// Since when nothing has moved.
     pub(super) quiet: Option<Instant>,
@@ -49,8 +49,8 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// How many waiting messages are tried each time.
-const FLUSH: usize = 64;
+/// Queued messages that one round of progress tries to send.
+const FLUSH_MESSAGES: usize = 64;
 
 impl Engine {
     /// An engine on `transport`; `None` for a world of one rank.
@@ -63,7 +63,7 @@ impl Engine {
             liveness: None,
             directory: None,
             connected: HashSet::new(),
-            beat: Arc::default(),
+            heartbeat: Arc::default(),
             core: Core::new(setup),
             mark: ForkMark::new(),
             lazy: false,
@@ -81,9 +81,9 @@ impl Engine {
         self.liveness = Some(liveness);
     }
 
-    /// The engine's pulse, for a watchdog.
-    pub(crate) fn pulse(&self) -> Arc<Beat> {
-        Arc::clone(&self.beat)
+    /// The engine's heartbeat, for a watchdog.
+    pub(crate) fn heartbeat(&self) -> Arc<Heartbeat> {
+        Arc::clone(&self.heartbeat)
     }
 
     /// Where to look up ranks that are no neighbours.
@@ -133,53 +133,54 @@ impl Engine {
         self.core.finalizing = true;
     }
 
-    /// From here on we are in this call, for all who ask.
+    /// Enters a call: its number and operation, for status queries.
     pub(crate) fn calls(&mut self, code: u8, call: CallId) {
         self.core.status.entered = Mark { code, call };
         self.core.status.hash = 0;
     }
 
-    /// Refuses work in a world that has ended. Who hears of the end by this passes the news on.
+    /// Refuses work in a world that has ended. A rank that learns of the end here propagates it first.
     pub(crate) fn healthy(&mut self) -> Result<()> {
         if self.mark.forked() {
             return Err(ForkMark::refusal());
         }
         if self.core.relay.is_some() {
-            return Err(self.fail_as_told());
+            return Err(self.fail_as_reported());
         }
         self.core.healthy()
     }
 
-    /// Moves everything on that can move; returns how much did. That puts of ours have left does not count: whoever waits
-    /// looks for that by itself, and can rest at once.
+    /// Moves everything on that can move; returns how much did. Local completions of puts do not count: a wait
+    /// looks for these by itself, and can rest at once.
     ///
     /// # Errors
     /// When the transport fails, or a peer does not speak our language.
     pub(crate) fn progress(&mut self) -> Result<usize> {
         let Some(transport) = &mut self.transport else {
-            return self.pump();
+            return self.post_ready();
         };
         let events = transport.poll(&mut self.core)?;
         let events = events - std::mem::take(&mut self.core.puts_left).min(events);
-        if self.core.dispute.is_some() {
-            self.core.raise_disputes(self.clock.now());
+        if self.core.mismatch.is_some() {
+            self.core.raise_mismatch(self.clock.now());
         }
         if let Some(e) = self.core.broken.take() {
             return Err(e);
         }
         let sent = self.flush()?;
-        Ok(events + sent + self.pump()?)
+        Ok(events + sent + self.post_ready()?)
     }
 
-    /// Sends what the core wants sent, as far as the transport takes it.
+    /// Sends queued messages, as far as the transport takes them.
     pub(super) fn flush(&mut self) -> Result<usize> {
         let mut sent = 0;
-        // Each message is tried once a round: one that a dead or slow peer blocks must not block the others.
-        // Not more than some, lest gossip among thousands that one peer does not take costs as much each time.
-        for _ in 0..self.core.outbox.len().min(FLUSH) {
+        // Each message is tried once a round: one that a dead or slow peer blocks does not block the others.
+        // At most FLUSH_MESSAGES of them: status messages among thousands of ranks that one peer does not take would cost as
+        // much each time.
+        for _ in 0..self.core.outbox.len().min(FLUSH_MESSAGES) {
             let Some(Queued { to, slot, message }) = self.core.outbox.pop_front() else { break };
-            // Those in a call on a board need not be connected.
-            if matches!(message, Message::Late { .. }) && self.reach_rank(to).is_err() {
+            // A short call needs no connection.
+            if matches!(message, Message::Awaited { .. }) && self.reach_rank(to).is_err() {
                 continue;
             }
             match self.try_send(to, &message)? {

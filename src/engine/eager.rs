@@ -1,45 +1,46 @@
-//! Eager data: short puts as messages, which need no open word.
+//! The eager protocol: short puts as messages, which need no ready message.
 //!
-//! A put waits for its target's open word, which costs a latency and a message. What fits into a message goes as one
-//! instead, while no open word has come: into one of [`CREDITS`] receive buffers that every rank grants to every
-//! other at start-up. A receiver that is in the call copies it to its place at once; else it is kept until the call is
-//! entered. Credits come back by the half dozen.
+//! A put by rendezvous waits for its target's ready message, which costs a latency and a message. A put that fits into a message
+//! goes as one instead while no ready message has come: into one of [`CREDITS`] receive buffers that every rank grants to
+//! every other at start-up. A receiver that is in the call copies it to its target at once; else it is an unexpected message and
+//! is kept until the call is entered. Credits are returned in portions of half of all.
 //!
-//! Where all bytes from one rank to another in an operation fit into one message, no open word is sent at all. A
-//! sender without credit then asks for it ([`Message::Want`]), so credits delay an operation but never hold it up:
+//! Where all bytes from one rank to another in an operation fit into one message, no ready message is sent at all. A
+//! sender without credit then asks for one ([`Message::ReadyRequest`]), so credits delay an operation but never hold it up:
 //! also where ranks enter the operations of two communicators in different orders.
 
 use super::core::Core;
 use super::credits::CREDITS;
 use super::driver::Engine;
-use super::message::{HEAD, Head, Message};
+use super::message::{EAGER_HEADER_BYTES, EagerHeader, Message};
 use super::task::Task;
 use crate::buffer;
 use crate::error::{ErrorKind, Result};
 use crate::transport::{Limits, MESSAGE_MAX, Posted};
 
-/// The most data in one message.
-const MOST: usize = MESSAGE_MAX - HEAD;
-/// The most data that goes this way where messages are as long as they can be.
-const EAGER: usize = 8000;
-const _: () = assert!(MOST >= EAGER);
+/// Bytes of data in one eager message, at most.
+const MAX_EAGER_DATA_BYTES: usize = MESSAGE_MAX - EAGER_HEADER_BYTES;
+/// Bytes that one rank puts to another in an operation that go eagerly, at most: what a message of [`MESSAGE_MAX`] bytes holds,
+/// rounded down.
+const EAGER_LIMIT_BYTES: usize = 8000;
+const _: () = assert!(MAX_EAGER_DATA_BYTES >= EAGER_LIMIT_BYTES);
 
-/// The most bytes that go eagerly on a wire; the same on all ranks, as the limits are.
-pub(super) fn most(limits: Option<&Limits>) -> u64 {
-    limits.map_or(0, |l| l.message.saturating_sub(HEAD).min(EAGER) as u64)
+/// Bytes that go eagerly on a wire, at most; the same on all ranks, as the limits are.
+pub(super) fn limit(limits: Option<&Limits>) -> u64 {
+    limits.map_or(0, |l| l.message.saturating_sub(EAGER_HEADER_BYTES).min(EAGER_LIMIT_BYTES) as u64)
 }
 
 impl Core {
-    /// Room for what these ranks may send before we enter their calls, so that no call allocates it. Pages of it
+    /// Reserves buffers for unexpected messages of these ranks, so that no call allocates them. Pages of them
     /// that are never needed are never touched.
-    pub(super) fn expect_early(&mut self, from: &[u32]) {
+    pub(super) fn reserve_eager(&mut self, from: &[u32]) {
         for peer in from {
             self.credits.spent.insert(*peer, 0);
             self.credits.owed.insert(*peer, 0);
         }
         let kept = from.len() * CREDITS as usize;
-        self.spare.resize_with(kept, || Vec::with_capacity(MOST));
-        self.bank.reserve(kept);
+        self.spare_buffers.resize_with(kept, || Vec::with_capacity(MAX_EAGER_DATA_BYTES));
+        self.unexpected.reserve(kept);
     }
 
     /// Eager messages that `peer` and this rank may have on their way to each other: the same at both.
@@ -53,7 +54,7 @@ impl Core {
     }
 
     /// An eager message of `peer` is used up: gives credit back, in portions of half of all, before the operation in `slot` ends.
-    fn give_back(&mut self, slot: u8, peer: u32) {
+    fn return_credit(&mut self, slot: u8, peer: u32) {
         let portion = (self.credit_of(peer) / 2).max(1);
         if let Some(messages) = self.credits.used(peer, portion) {
             self.queue_for(slot, peer, Message::Credit { messages });
@@ -62,19 +63,20 @@ impl Core {
 }
 
 impl Engine {
-    /// Sends the first ready put to a peer that has not opened as a message.
+    /// Sends the first postable put to a peer that is not ready as a message.
     ///
     /// # Errors
     /// When a segment lies outside its region, or the transport fails.
-    pub(super) fn post_early(&mut self, task: &mut Task, peer: usize, index: u32) -> Result<Posted> {
+    pub(super) fn post_eager(&mut self, task: &mut Task, peer: usize, index: u32) -> Result<Posted> {
         let op = task.program.ops[index as usize];
         let to = task.peers[peer].world_rank;
         let m = &task.meta;
-        let head = Head { call: m.call, code: m.code, hash: m.hash, counter: op.bump, target: op.target };
+        let head =
+            EagerHeader { call: m.call, code: m.code, hash: m.hash, counter: op.bump, target: op.target };
         let buffer = &mut *self.scratch;
         head.write(self.core.setup.rank, buffer);
         let first = op.first_segment as usize;
-        let mut at = HEAD;
+        let mut at = EAGER_HEADER_BYTES;
         for s in &task.program.segments[first..first + op.segments as usize] {
             let len = usize::try_from(s.len).unwrap_or(usize::MAX).min(MESSAGE_MAX - at);
             buffer::read(&task.binding, s.place, &mut buffer[at..at + len])?;
@@ -91,7 +93,7 @@ impl Engine {
             Err(e) => return Err(e.with_peer(to as usize).in_round(op.round)),
         };
         if posted == Posted::Yes {
-            task.went(peer, op.len);
+            task.posted(peer, op.len);
             task.ops_left = task.ops_left.saturating_sub(1);
             self.core.credits.spend(to);
             self.core.counts.puts += 1;
@@ -101,40 +103,42 @@ impl Engine {
         Ok(posted)
     }
 
-    /// Asks those for their open word that send none by themselves, and to whom we have no credit left.
-    pub(super) fn want(&mut self, slot: u8, task: &mut Task) -> Result<()> {
+    /// Asks peers for their ready message that send none by themselves and for which no credit is left.
+    pub(super) fn request_ready(&mut self, slot: u8, task: &mut Task) -> Result<()> {
         for i in 0..task.peers.len() {
             let peer = &task.peers[i];
-            if peer.open.is_some() || peer.wanted || peer.ready.is_empty() || !task.unopened(i, true) {
+            if peer.ready.is_some() || peer.requested || peer.postable.is_empty() || !task.all_eager(i, true)
+            {
                 continue;
             }
             if self.core.has_credit(peer.world_rank) {
                 continue;
             }
-            let want = Message::Want { call: task.meta.call, code: task.meta.code, hash: task.meta.hash };
+            let request =
+                Message::ReadyRequest { call: task.meta.call, code: task.meta.code, hash: task.meta.hash };
             let to = peer.world_rank;
-            task.peers[i].wanted = true;
-            self.send_for(slot, task, to, &want)?;
+            task.peers[i].requested = true;
+            self.send_for(slot, task, to, &request)?;
         }
         Ok(())
     }
 }
 
 impl Core {
-    /// Eager data came.
-    pub(super) fn eager(&mut self, from: u32, head: Head, data: &[u8]) {
+    /// An eager message came.
+    pub(super) fn eager_arrived(&mut self, from: u32, head: EagerHeader, data: &[u8]) {
         if self.slot_of(head.call).is_some() {
-            return self.place(from, head, data);
+            return self.deliver_eager(from, head, data);
         }
-        // Kept; what is there is reused, so that a rank that is always late allocates nothing in the end.
-        let mut kept = self.spare.pop().unwrap_or_default();
+        // Unexpected: kept. Buffers are reused, so that a rank that is always late allocates nothing in the end.
+        let mut kept = self.spare_buffers.pop().unwrap_or_default();
         kept.clear();
         kept.extend_from_slice(data);
-        self.for_call(from, Message::Data { head, data: kept });
+        self.for_call(from, Message::Eager { head, data: kept });
     }
 
-    /// Puts eager data of a call that we are in where it belongs.
-    pub(super) fn place(&mut self, from: u32, head: Head, data: &[u8]) {
+    /// Copies the data of an eager message of a call that we are in to its target.
+    pub(super) fn deliver_eager(&mut self, from: u32, head: EagerHeader, data: &[u8]) {
         let task = self.slot_of(head.call).and_then(|s| self.take_task(s).map(|t| (s, t)));
         let Some((slot, mut task)) = task else { return };
         let (mine, hash) = (task.meta.code, task.meta.hash);
@@ -150,7 +154,7 @@ impl Core {
         if let (Some(i), true, Ok(())) = (awaited, fits, &outcome) {
             self.counts.arrivals += 1;
             self.counts.copied_bytes += data.len() as u64;
-            owed = task.came(head.counter, i, self.setup.acknowledge_at(task.reducer.is_some()));
+            owed = task.delivered(head.counter, i, self.setup.acknowledge_at(task.reducer.is_some()));
         }
         self.put_task(slot, task);
         if let Some(bytes) = owed {
@@ -158,24 +162,24 @@ impl Core {
         }
         match outcome {
             Ok(()) if fits => {}
-            Ok(()) => self.strange(from),
+            Ok(()) => self.inconsistent(from),
             Err(e) => self.broken = self.broken.take().or(Some(e.with_peer(from as usize))),
         }
-        self.give_back(slot, from);
+        self.return_credit(slot, from);
     }
 
-    /// A peer without credit wants the open word that it would not get.
-    pub(super) fn open_to(&mut self, from: u32, slot: u8, index: usize) {
+    /// A peer without credit asks for the ready message that it would not get.
+    pub(super) fn send_ready(&mut self, from: u32, slot: u8, index: usize) {
         let Some(task) = self.task_ref(slot) else { return };
-        let open = task.open_word(slot, index);
-        self.queue_for(slot, from, open);
+        let ready = task.ready_message(slot, index);
+        self.queue_for(slot, from, ready);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::core::Queued;
-    use super::super::credits::{Credits, SHARED};
+    use super::super::credits::{Credits, SHARED_CREDITS};
     use super::super::setup::{Flow, Setup};
     use super::*;
     use std::time::Duration;
@@ -186,7 +190,7 @@ mod tests {
             rank,
             size: 50,
             neighbours: vec![neighbour],
-            flow: Flow { window: 1, patience: Duration::ZERO },
+            flow: Flow { window: 1, order_timeout: Duration::ZERO },
             warn_after: Duration::ZERO,
             names: |_| "test",
         };
@@ -199,17 +203,17 @@ mod tests {
         assert_eq!(sent, CREDITS);
         assert!(ours.has_credit(8) && ours.credit_of(8) < CREDITS);
         for _ in 0..sent {
-            theirs.give_back(0, 3);
+            theirs.return_credit(0, 3);
         }
         while let Some(Queued { to: 3, message: Message::Credit { messages }, .. }) =
             theirs.outbox.pop_front()
         {
-            ours.credits.back(7, messages);
+            ours.credits.returned(7, messages);
             sent -= messages;
         }
         assert!(sent == 0 && ours.has_credit(7));
         for size in [1, 2, 1000, 1 << 20, u32::MAX] {
-            assert!(u64::from(Credits::new(size).others) * u64::from(size) <= u64::from(SHARED));
+            assert!(u64::from(Credits::new(size).others) * u64::from(size) <= u64::from(SHARED_CREDITS));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How errors travel, and how a rank learns that another one is gone.
+//! Error propagation, and how a rank learns that another one is gone.
 
 use super::core::Suspect;
 use super::driver::Engine;
@@ -8,23 +8,23 @@ use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// A peer that is lost for us may only have closed because of an error elsewhere: the news of that is
-/// given this long to come before we name the peer.
+/// A peer that is lost for us may only have closed because of an error elsewhere: that error
+/// is given this long to come before the peer is named. Longer than ranks talk on after an error (`LINGER`, 0.4 s).
 const SUSPICION: Duration = Duration::from_millis(600);
-/// Answers to a question of this age are as good as new ones.
-const FRESH: Duration = Duration::from_secs(1);
+/// A status query is not repeated within this time of the last one, of any rank.
+const QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Ends the world because of `error`, met here: tells everybody, then closes the endpoint. Returns the
-    /// error with our whereabouts.
+    /// Ends the world because of `error`, met here: propagates it, then closes the endpoint. Returns the
+    /// error with rank, operation and provider.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
-        let _inside = self.beat.enter();
+        let _inside = self.heartbeat.enter();
         if self.mark.forked() {
             self.shut();
             return error;
         }
         if self.core.failure.is_some() {
-            return self.fail_as_told();
+            return self.fail_as_reported();
         }
         let mut error = error.at_rank(self.core.setup.rank as usize);
         let now = self.core.status.entered;
@@ -47,7 +47,7 @@ impl Engine {
         };
         self.core.failure = Some(error.clone());
         self.core.outbox.clear();
-        self.core.flood(&abort, NONE);
+        self.core.propagate(&abort, NONE);
         if let Some(liveness) = &mut self.liveness {
             liveness.report(&error);
         }
@@ -57,10 +57,10 @@ impl Engine {
     }
 
     /// Ends the world because another rank said so: passes it on, then closes.
-    pub(super) fn fail_as_told(&mut self) -> Error {
+    pub(super) fn fail_as_reported(&mut self) -> Error {
         if let Some(relay) = self.core.relay.take() {
             self.core.outbox.clear();
-            self.core.flood(&relay, NONE);
+            self.core.propagate(&relay, NONE);
             self.linger();
         }
         self.shut();
@@ -82,7 +82,7 @@ impl Engine {
         self.fail(error)
     }
 
-    /// Goes on talking for a moment; trouble is ignored, we are leaving.
+    /// Goes on sending for a moment; errors are ignored, as the world ends.
     fn linger(&mut self) {
         let mut linger = Linger::new(self.clock.now());
         loop {
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// Is anybody gone? Launcher first, then what the transport noticed.
+    /// Whether a rank is gone. Launcher first, then what the transport noticed.
     pub(super) fn check_liveness(&mut self, now: Instant) -> Option<Error> {
         if let Some((rank, how)) = self.liveness.as_mut().and_then(|l| l.gone()) {
             let by_signal = how.contains("signal");
@@ -130,12 +130,12 @@ impl Engine {
         Some(e.help("look for what that rank printed before it ended"))
     }
 
-    /// Asks every rank what it is doing.
-    pub(super) fn ask_everybody(&mut self, now: Instant) {
-        // Who waits, waits mostly for the same as others: one question among thousands of ranks is enough.
-        if self.core.queried.as_mut().is_none_or(|since| since.lasts(now) > FRESH) {
+    /// Asks every rank for its status.
+    pub(super) fn query_all(&mut self, now: Instant) {
+        // Ranks mostly wait for the same: one query among thousands of ranks is enough.
+        if self.core.queried.as_mut().is_none_or(|since| since.lasts(now) > QUERY_INTERVAL) {
             let (origin, round) = (self.core.setup.rank, self.core.query_round.saturating_add(1));
-            self.core.gossip(origin, &Message::Query { origin, round });
+            self.core.propagate_status(origin, &Message::Query { origin, round });
         }
         self.core.asked_round = self.core.query_round;
     }

@@ -1,4 +1,4 @@
-//! Calls that this rank has left: what they were, and whose open words for them are still on their way.
+//! Calls that this rank has left: what they were, and how many ready messages for them are still on their way.
 
 use super::description::Describe;
 use super::message::CallId;
@@ -8,32 +8,32 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// How many calls left are remembered, to compare arguments with ranks that enter late.
-const REMEMBERED: usize = if cfg!(test) { 2 } else { 64 };
+const REMEMBERED_CALLS: usize = if cfg!(test) { 2 } else { 64 };
 
 /// An operation's code and the hash of its arguments.
-pub(super) type What = (u8, u64);
+pub(super) type Signature = (u8, u64);
 
 /// One call that was left.
 #[derive(Debug)]
-struct Left {
+struct LeftCall {
     call: CallId,
-    what: What,
-    asked: Option<Arc<dyn Describe>>,
+    what: Signature,
+    arguments: Option<Arc<dyn Describe>>,
     reducer: Option<Reducer>,
 }
 
 /// The calls that were left.
 #[derive(Debug)]
 pub(super) struct History {
-    last: VecDeque<Left>,
-    /// Calls whose puts all left before some target had opened: what each was, and how many open words will come.
+    last: VecDeque<LeftCall>,
+    /// Calls whose puts were all sent before some target was ready: what each was, and how many ready messages will come.
     /// A sender gets that far ahead only on credit, so credits bound these.
-    due: HashMap<CallId, (What, u32)>,
+    due: HashMap<CallId, (Signature, u32)>,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { last: VecDeque::with_capacity(REMEMBERED + 1), due: HashMap::with_capacity(64) }
+        Self { last: VecDeque::with_capacity(REMEMBERED_CALLS + 1), due: HashMap::with_capacity(64) }
     }
 }
 
@@ -41,35 +41,35 @@ impl History {
     /// The call of `task` is left now.
     pub(super) fn leave(&mut self, task: &Task) {
         let (call, what) = (task.meta.call, (task.meta.code, task.meta.hash));
-        if self.last.len() == REMEMBERED {
+        if self.last.len() == REMEMBERED_CALLS {
             self.last.pop_front();
         }
-        let (asked, reducer) = (task.asked.clone(), task.reducer.clone());
-        self.last.push_back(Left { call, what, asked, reducer });
-        let late = (0..task.peers.len()).filter(|i| task.opens_late(*i)).count();
+        let (arguments, reducer) = (task.arguments.clone(), task.reducer.clone());
+        self.last.push_back(LeftCall { call, what, arguments, reducer });
+        let late = (0..task.peers.len()).filter(|i| task.ready_comes_late(*i)).count();
         if let Ok(late @ 1..) = u32::try_from(late) {
             self.due.insert(call, (what, late));
         }
     }
 
     /// What `call` was, if it is remembered.
-    pub(super) fn find(&self, call: CallId) -> Option<What> {
+    pub(super) fn find(&self, call: CallId) -> Option<Signature> {
         let due = self.due.get(&call).map(|(what, _)| *what);
         due.or_else(|| Some(self.left(call)?.what))
     }
 
-    fn left(&self, call: CallId) -> Option<&Left> {
+    fn left(&self, call: CallId) -> Option<&LeftCall> {
         self.last.iter().find(|left| left.call == call)
     }
 
     /// The arguments of `call` in words, if it is one of the last.
     pub(super) fn description(&self, call: CallId) -> Option<String> {
         let left = self.left(call)?;
-        Some(left.asked.as_ref()?.describe(left.reducer.as_ref()))
+        Some(left.arguments.as_ref()?.describe(left.reducer.as_ref()))
     }
 
-    /// An open word for `call` came.
-    pub(super) fn opened(&mut self, call: CallId) {
+    /// A ready message for `call` came.
+    pub(super) fn ready_came(&mut self, call: CallId) {
         if let Some((_, left)) = self.due.get_mut(&call) {
             *left -= 1;
             if *left == 0 {

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 /// Hosts and addresses for people: ours, and those of neighbours.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct Locations {
     pub(super) own: String,
     pub(super) others: HashMap<u32, String>,
 }
 
-impl Places {
+impl Locations {
     /// A rank, with its host and address where they are known.
     pub(super) fn name(&self, rank: u32, own: bool) -> String {
         let place = if own { Some(&self.own) } else { self.others.get(&rank) };
@@ -38,6 +38,6 @@ impl Places {
 }
 
 /// What to do where ranks do not reach each other.
-pub(super) const REACH: &str = "circulant doctor, started in the same way, tells who reaches whom; open the firewall between these \
+pub(super) const REACH: &str = "circulant doctor, started in the same way, tells which ranks reach each other; open the firewall between these \
     addresses (CIRCULANT_PORTS gives a range), name the interface of the right network (CIRCULANT_RAILS=eth0), or raise \
     CIRCULANT_START_DEADLINE";

@@ -1,7 +1,7 @@
 //! What travels beside the data: the notify word of a put, and the control messages.
 //!
 //! The word has 32 bits, all that verbs and EFA carry: the *receiver's* slot of the operation in the top
-//! 8 (told in its open word, so slots are nobody else's business) and the counter in the low 24. Hence
+//! 8 (told in its ready message, so a rank numbers its slots alone) and the counter in the low 24. Hence
 //! the limits: 240 operations in flight per rank, 2^24 counters per operation, communicators without end.
 //! Messages are fixed little-endian records; a record that does not parse is an error, never a panic.
 
@@ -58,14 +58,14 @@ pub(crate) struct Mark {
     pub call: CallId,
 }
 
-/// The first byte of eager data; the codes of [`Message`] are others.
+/// The first byte of an eager message; the codes of [`Message`] are others.
 const EAGER_CODE: u8 = 64;
-/// Bytes before the data.
-pub(super) const HEAD: usize = 39;
+/// Bytes before the data of an eager message.
+pub(super) const EAGER_HEADER_BYTES: usize = 39;
 
-/// What stands before the data: which bytes of which call.
+/// The header of an eager message: which bytes of which call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct EagerHeader {
     pub call: CallId,
     pub code: u8,
     pub hash: u64,
@@ -74,8 +74,8 @@ pub(crate) struct Head {
     pub target: Place,
 }
 
-impl Head {
-    /// Writes it as `from`'s: the first [`HEAD`] bytes of the message.
+impl EagerHeader {
+    /// Writes it as `from`'s: the first [`EAGER_HEADER_BYTES`] bytes of the message.
     pub(super) fn write(&self, from: u32, out: &mut [u8; MESSAGE_MAX]) {
         let mut w = Writer { out, at: 0 };
         w.u8(EAGER_CODE);
@@ -89,10 +89,10 @@ impl Head {
             _ => 0,
         });
         w.u64(self.target.offset);
-        debug_assert_eq!(w.at, HEAD);
+        debug_assert_eq!(w.at, EAGER_HEADER_BYTES);
     }
 
-    /// Sender, head and data, if this is eager data at all.
+    /// Sender, head and data, if this is an eager message at all.
     pub(super) fn read(bytes: &[u8]) -> Option<(u32, Self, &[u8])> {
         let mut r = Reader(bytes);
         if r.u8()? != EAGER_CODE {
@@ -112,13 +112,13 @@ impl Head {
 
 /// A hash of the arguments, for a pair of ranks of which one sends `bytes` bytes to the other (0 where all that
 /// the ranks agree on is in the hash already).
-pub(super) fn salted(hash: u64, bytes: u64) -> u64 {
+pub(super) fn pair_hash(hash: u64, bytes: u64) -> u64 {
     hash ^ bytes.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// A hash with what goes to a peer and what comes from it, where only the two know that: what the sender of a notify expects.
-pub(super) fn mutual(hash: u64, to: u64, from: u64) -> u64 {
-    salted(hash, to) ^ from.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
+pub(super) fn notify_hash(hash: u64, to: u64, from: u64) -> u64 {
+    pair_hash(hash, to) ^ from.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
 }
 
 /// A control message. `from` is always the world rank of the direct sender.
@@ -126,35 +126,35 @@ pub(super) fn mutual(hash: u64, to: u64, from: u64) -> u64 {
 pub(crate) enum Message {
     /// Start-up: where you may put your self-test, and what I am.
     Hello { test: Grant, pid: u32, host: u64, agreed: u64 },
-    /// "I have entered: put into my output and landing memory, name it by my slot."
-    Open { call: CallId, slot: u8, code: u8, hash: u64, output: Grant, land: Grant },
-    /// As `Open`, of a persistent operation: its addresses and keys were told when it was bound.
-    Start { call: CallId, slot: u8, code: u8, hash: u64 },
+    /// Ready to receive: put into my output and landing memory, with my slot in the word.
+    Ready { call: CallId, slot: u8, code: u8, hash: u64, output: Grant, land: Grant },
+    /// As `Ready`, of a persistent operation: its addresses and keys were told when it was bound.
+    ReadyAgain { call: CallId, slot: u8, code: u8, hash: u64 },
     /// A bump without data; may come before its receiver has entered.
     Notify { call: CallId, code: u8, hash: u64, counter: u32 },
     /// `bytes` of yours have arrived in this operation.
     Ack { call: CallId, bytes: u64 },
-    /// The world is broken: by whom, who says so, and in which words.
+    /// The world has ended with an error: its culprit, the rank that reports it, and the text.
     /// The text may have a remedy after [`HELP`].
     Abort { origin: u32, culprit: u32, kind: u8, mark: Mark, round: u32, text: String },
-    /// Tell everybody what you are doing.
+    /// Tell all ranks your status.
     Query { origin: u32, round: u32 },
-    /// What `origin` is doing, in answer to query `round`.
+    /// The status of `origin`, in answer to query `round`.
     Status { origin: u32, round: u32, status: Status },
     /// Here is memory for raw puts.
     Raw { grant: Grant },
     /// I am leaving and will send nothing more.
     Bye,
-    /// Eager data for a call that was not entered yet, kept. Never sent like this.
-    Data { head: Head, data: Vec<u8> },
-    /// I have no credit for eager data: open to me.
-    Want { call: CallId, code: u8, hash: u64 },
-    /// So many eager messages of yours are used up.
+    /// An unexpected eager message, as it is kept. Never sent like this.
+    Eager { head: EagerHeader, data: Vec<u8> },
+    /// I have no credit for eager messages: send me the ready message.
+    ReadyRequest { call: CallId, code: u8, hash: u64 },
+    /// So many eager messages of yours are consumed: their credit is yours again.
     Credit { messages: u32 },
     /// I wait for you in this call.
-    Late { call: CallId, code: u8, hash: u64 },
-    /// My call is not like yours: this is what I called.
-    Differ { call: CallId, code: u8, text: String },
+    Awaited { call: CallId, code: u8, hash: u64 },
+    /// My call does not match yours: these are my arguments.
+    Mismatch { call: CallId, code: u8, text: String },
 }
 
 /// Bytes of text in a message: any error in full, and the arguments of a call.
@@ -236,7 +236,7 @@ impl Message {
                 w.u64(*host);
                 w.u64(*agreed);
             }
-            Self::Open { call, slot, code, hash, output, land } => {
+            Self::Ready { call, slot, code, hash, output, land } => {
                 w.call(*call);
                 w.u8(*slot);
                 w.u8(*code);
@@ -244,7 +244,7 @@ impl Message {
                 w.grant(*output);
                 w.grant(*land);
             }
-            Self::Start { call, slot, code, hash } => {
+            Self::ReadyAgain { call, slot, code, hash } => {
                 w.call(*call);
                 w.u8(*slot);
                 w.u8(*code);
@@ -280,18 +280,18 @@ impl Message {
                 w.mark(status.completed);
             }
             Self::Raw { grant } => w.grant(*grant),
-            Self::Want { call, code, hash } | Self::Late { call, code, hash } => {
+            Self::ReadyRequest { call, code, hash } | Self::Awaited { call, code, hash } => {
                 w.call(*call);
                 w.u8(*code);
                 w.u64(*hash);
             }
             Self::Credit { messages } => w.u32(*messages),
-            Self::Differ { call, code, text } => {
+            Self::Mismatch { call, code, text } => {
                 w.call(*call);
                 w.u8(*code);
                 w.raw(clipped(text).as_bytes());
             }
-            Self::Bye | Self::Data { .. } => {}
+            Self::Bye | Self::Eager { .. } => {}
         }
         w.at
     }
@@ -299,7 +299,7 @@ impl Message {
     fn code(&self) -> u8 {
         match self {
             Self::Hello { .. } => 1,
-            Self::Open { .. } => 2,
+            Self::Ready { .. } => 2,
             Self::Notify { .. } => 3,
             Self::Ack { .. } => 4,
             Self::Abort { .. } => 5,
@@ -307,13 +307,13 @@ impl Message {
             Self::Status { .. } => 7,
             Self::Raw { .. } => 8,
             Self::Bye => 9,
-            Self::Start { .. } => 10,
-            Self::Want { .. } => 11,
+            Self::ReadyAgain { .. } => 10,
+            Self::ReadyRequest { .. } => 11,
             Self::Credit { .. } => 12,
-            Self::Late { .. } => 13,
-            Self::Differ { .. } => 14,
-            // What nobody understands.
-            Self::Data { .. } => 0,
+            Self::Awaited { .. } => 13,
+            Self::Mismatch { .. } => 14,
+            // A code that no receiver accepts.
+            Self::Eager { .. } => 0,
         }
     }
 
@@ -324,7 +324,7 @@ impl Message {
         let from = r.u32()?;
         let message = match code {
             1 => Self::Hello { test: r.grant()?, pid: r.u32()?, host: r.u64()?, agreed: r.u64()? },
-            2 => Self::Open {
+            2 => Self::Ready {
                 call: r.call()?,
                 slot: r.u8()?,
                 code: r.u8()?,
@@ -350,11 +350,11 @@ impl Message {
             },
             8 => Self::Raw { grant: r.grant()? },
             9 => Self::Bye,
-            10 => Self::Start { call: r.call()?, slot: r.u8()?, code: r.u8()?, hash: r.u64()? },
-            11 => Self::Want { call: r.call()?, code: r.u8()?, hash: r.u64()? },
+            10 => Self::ReadyAgain { call: r.call()?, slot: r.u8()?, code: r.u8()?, hash: r.u64()? },
+            11 => Self::ReadyRequest { call: r.call()?, code: r.u8()?, hash: r.u64()? },
             12 => Self::Credit { messages: r.u32()? },
-            13 => Self::Late { call: r.call()?, code: r.u8()?, hash: r.u64()? },
-            14 => Self::Differ {
+            13 => Self::Awaited { call: r.call()?, code: r.u8()?, hash: r.u64()? },
+            14 => Self::Mismatch {
                 call: r.call()?,
                 code: r.u8()?,
                 text: String::from_utf8_lossy(std::mem::take(&mut r.0)).into_owned(),
@@ -368,7 +368,7 @@ impl Message {
 /// What a message says it still says when it is sent on. (A text may be cut; what is no text is replaced.)
 #[cfg(any(fuzzing, test))]
 pub fn fuzz_message(bytes: &[u8]) {
-    let _ = Head::read(bytes);
+    let _ = EagerHeader::read(bytes);
     let Some((from, message)) = Message::decode(bytes) else { return };
     let mut out = [0; MESSAGE_MAX];
     let len = message.encode(from, &mut out);
@@ -418,8 +418,8 @@ mod tests {
         let mark = Mark { code: 3, call };
         vec![
             Message::Hello { test: g, pid: 9, host: 11, agreed: 12 },
-            Message::Open { call, slot: 5, code: 1, hash: 99, output: g, land: g },
-            Message::Start { call, slot: 5, code: 1, hash: 99 },
+            Message::Ready { call, slot: 5, code: 1, hash: 99, output: g, land: g },
+            Message::ReadyAgain { call, slot: 5, code: 1, hash: 99 },
             Message::Notify { call, code: 4, hash: 98, counter: 6 },
             Message::Ack { call, bytes: 1 << 40 },
             Message::Abort {
@@ -433,10 +433,10 @@ mod tests {
             },
             Message::Raw { grant: g },
             Message::Bye,
-            Message::Want { call, code: 4, hash: 98 },
+            Message::ReadyRequest { call, code: 4, hash: 98 },
             Message::Credit { messages: 6 },
-            Message::Late { call, code: 4, hash: 98 },
-            Message::Differ { call, code: 4, text: "length=3\n".repeat(500) },
+            Message::Awaited { call, code: 4, hash: 98 },
+            Message::Mismatch { call, code: 4, text: "length=3\n".repeat(500) },
         ]
     }
 
@@ -455,10 +455,10 @@ mod tests {
             }
             assert_eq!(
                 n > 64,
-                matches!(m, Message::Abort { .. } | Message::Differ { .. }),
+                matches!(m, Message::Abort { .. } | Message::Mismatch { .. }),
                 "hot messages fit the smallest inject size"
             );
-            let text = matches!(m, Message::Abort { .. } | Message::Differ { .. });
+            let text = matches!(m, Message::Abort { .. } | Message::Mismatch { .. });
             assert!(Message::decode(&buffer[..n - 1]).is_none() || text);
         }
     }
@@ -468,12 +468,12 @@ mod tests {
         for region in [Region::Output, Region::Land] {
             let call = CallId { comm: 9 << 33, sequence: 8 };
             let target = Place::new(region, 1 << 40);
-            let head = Head { call, code: 3, hash: 77, counter: 12, target };
+            let head = EagerHeader { call, code: 3, hash: 77, counter: 12, target };
             let mut buffer = [0; MESSAGE_MAX];
             head.write(5, &mut buffer);
-            buffer[HEAD..HEAD + 3].copy_from_slice(b"abc");
-            assert_eq!(Head::read(&buffer[..HEAD + 3]), Some((5, head, &b"abc"[..])));
-            assert_eq!(Head::read(&buffer[..HEAD - 1]), None);
+            buffer[EAGER_HEADER_BYTES..EAGER_HEADER_BYTES + 3].copy_from_slice(b"abc");
+            assert_eq!(EagerHeader::read(&buffer[..EAGER_HEADER_BYTES + 3]), Some((5, head, &b"abc"[..])));
+            assert_eq!(EagerHeader::read(&buffer[..EAGER_HEADER_BYTES - 1]), None);
         }
     }
 

@@ -1,51 +1,61 @@
 //! Runs any plan on any transport: data-driven, never in lock-step, every wait under a deadline.
 //!
-//! Entering an operation sends one *open word* to each rank that will put to us; it carries our slot, where
-//! to put, and a hash of the arguments. From then on only data dependencies count: an arrival bumps a
-//! counter, a counter that reaches its mark makes steps ready, and any ready step may go as soon as its
-//! target has opened and the window on unacknowledged bytes allows; the lowest round goes first.
+//! A rank that enters an operation sends a *ready message* (ready to receive) to each rank that will put to it; it carries the
+//! slot, the target addresses and a hash of the arguments. From then on only data dependencies count: an arrival increments a
+//! counter, a counter that reaches its threshold makes steps ready, and any ready step may be posted as soon as its
+//! target is ready and the window on unacknowledged bytes allows; the lowest round goes first. Short puts go eagerly, as
+//! messages, before the target is ready (`eager.rs`).
 //!
-//! Any error is final for the world: it is flooded along the neighbours with the culprit's name, the
-//! endpoint is closed (so that nobody can touch borrowed memory any more), and every later call fails.
+//! Any error is final for the world: it is propagated along the neighbours with the culprit's rank, the
+//! endpoint is closed (so that no peer can access borrowed memory any more), and every later call fails.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `setup.rs` | what the owner gives to the engine |
+//! | `message.rs` | the wire format |
+//! | `task.rs`, `pace.rs`, `combine_on_arrival.rs` | one operation in flight |
+//! | `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs` | parts of the state |
+//! | `core.rs`, `delivery.rs`, `mismatch.rs` | the protocol state, and what arrivals do to it: no clock, no transport |
+//! | `driver.rs`, `waiting.rs`, `failure.rs` | transport, clock, waits, errors |
+//! | `posting.rs`, `flow.rs`, `eager.rs` | which put goes next, and how |
+//! | `operations.rs`, `short.rs`, `bootstrap.rs`, `closing.rs`, `raw.rs` | what callers start |
 
-mod bank;
-
-mod bank;
-mod beat;
 mod bootstrap;
 mod closing;
+mod combine_on_arrival;
 mod core;
 mod counts;
 mod credits;
 mod delivery;
 mod description;
-mod dispute;
 mod driver;
 mod eager;
 mod failure;
 mod flow;
+mod heartbeat;
 mod history;
 mod locations;
 pub(crate) mod message;
+mod mismatch;
 mod operations;
 mod pace;
-mod pump;
+mod posting;
 mod raw;
 mod setup;
+mod short;
 mod short_log;
-mod small;
-mod taking;
 mod task;
 #[cfg(test)]
 mod tests;
 mod time;
+mod unexpected;
 mod waiting;
 
-pub(crate) use beat::Beat;
 pub(crate) use bootstrap::Identity;
 pub(crate) use counts::Counts;
 pub(crate) use description::{Describe, Description};
 pub(crate) use driver::Engine;
+pub(crate) use heartbeat::Heartbeat;
 pub(crate) use message::{CallId, FINALIZE};
 pub(crate) use raw::Pair;
 pub(crate) use setup::{Directory, Flow, Group, Liveness, ProcessState, Setup};

@@ -9,13 +9,13 @@ use crate::buffer::Binding;
 use crate::error::Result;
 
 impl Engine {
-    /// Enters an operation: opens it to its in-neighbours and starts what can start. Returns its slot.
+    /// Enters an operation: sends ready messages to the ranks that put to us and starts what can start. Returns its slot.
     ///
     /// # Errors
     /// When the world is broken or too many operations are in flight.
     pub(crate) fn start(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
         task.reset(meta, binding, &self.core.setup.flow);
-        task.eager = if task.pairwise { 0 } else { eager::most(self.limits.as_ref()) };
+        task.eager_limit = if task.pairwise { 0 } else { eager::limit(self.limits.as_ref()) };
         self.enter(task).map_err(|e| self.fail(e))
     }
 
@@ -25,7 +25,7 @@ impl Engine {
     }
 
     fn enter(&mut self, task: Box<Task>) -> Result<u8> {
-        let _inside = self.beat.enter();
+        let _inside = self.heartbeat.enter();
         self.healthy()?;
         self.reach(&task)?;
         let mut task = task;
@@ -34,13 +34,13 @@ impl Engine {
         self.calls(code, call);
         self.core.status.hash = hash;
         for i in 0..task.peers.len() {
-            if task.program.peers[i].puts_to_us && !task.unopened(i, false) {
-                let (to, open) = (task.peers[i].world_rank, task.open_word(slot, i));
-                self.send_for(slot, &mut task, to, &open)?;
+            if task.program.peers[i].puts_to_us && !task.all_eager(i, false) {
+                let (to, ready) = (task.peers[i].world_rank, task.ready_message(slot, i));
+                self.send_for(slot, &mut task, to, &ready)?;
             }
         }
         self.core.enter(slot, task);
-        self.pump()?;
+        self.post_ready()?;
         Ok(slot)
     }
 
@@ -50,32 +50,32 @@ impl Engine {
     /// # Errors
     /// As [`Engine::start`].
     pub(crate) fn bind(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
-        task.rest(meta, binding);
-        task.eager = 0;
+        task.clear(meta, binding);
+        task.eager_limit = 0;
         self.enter(task).map_err(|e| self.fail(e))
     }
 
-    /// Goes on with what [`Engine::bind`] began: once round; returns the task when all peers are known. Who waits
-    /// calls this again and again, and may let others use the engine in between.
+    /// Goes on with what [`Engine::bind`] began: once round; returns the task when all peers are known. A wait
+    /// calls this again and again, and may release the engine in between.
     ///
     /// # Errors
     /// As [`Engine::turn`].
     pub(crate) fn bound(&mut self, slot: u8, waiting: &mut Waiting) -> Result<Option<Box<Task>>> {
-        let open = |core: &Core| core.task_ref(slot).is_none_or(Task::all_open);
-        if !open(&self.core) {
+        let ready = |core: &Core| core.task_ref(slot).is_none_or(Task::all_ready);
+        if !ready(&self.core) {
             self.healthy()?;
             if let Some(rest) = self.step(waiting)?
-                && !open(&self.core)
+                && !ready(&self.core)
             {
                 self.rest(rest);
             }
-            if !open(&self.core) {
+            if !ready(&self.core) {
                 return Ok(None);
             }
         }
         let mut task = self.leave(slot)?;
         for peer in &mut task.peers {
-            peer.known = peer.open.map(|(_, output, land)| (output, land));
+            peer.known = peer.ready.map(|(_, output, land)| (output, land));
         }
         task.persistent = true;
         Ok(Some(task))
@@ -95,8 +95,8 @@ impl Engine {
         Ok(self.core.finished(slot))
     }
 
-    /// Waits for the operation in `slot`: once round; says whether it has finished here. Who waits calls this
-    /// again and again, and may let others use the engine in between.
+    /// Waits for the operation in `slot`: once round; says whether it has finished here. A wait calls this
+    /// again and again, and may release the engine in between.
     ///
     /// # Errors
     /// After the deadline, or when the world breaks meanwhile: the endpoint is then closed.
@@ -124,7 +124,7 @@ impl Engine {
         self.core.leave(slot)
     }
 
-    /// Moves on whatever is in flight, for all who wait; says whether anything is.
+    /// Progresses whatever is in flight; says whether anything is.
     ///
     /// # Errors
     /// When the world breaks.
@@ -132,7 +132,7 @@ impl Engine {
         if self.core.failure.is_some() || self.core.idle() {
             return Ok(false);
         }
-        let _inside = self.beat.enter();
+        let _inside = self.heartbeat.enter();
         self.progress().map_err(|e| self.fail(e))?;
         Ok(true)
     }

@@ -1,17 +1,17 @@
-//! How far a rank runs ahead of what it gets.
+//! Pacing: how far a rank sends ahead of what it receives.
 
 use super::setup::Flow;
 use crate::plan::NO_COUNTER;
 use crate::plan::lower::Program;
 
-/// So many rounds any operation may run ahead.
-const AHEAD: u64 = 8;
+/// Rounds that any operation may send ahead of what it receives (measured: see [`Pace`]).
+const ROUNDS_AHEAD: u64 = 8;
 
-/// How far a rank runs ahead of what it gets, in an operation that folds. There every rank has much that it may send from the start,
-/// and what nobody needs yet takes the link from what others wait for: a reduce of 1 MB (16 ranks, 1 ms, 80 ns a byte, 116
+/// How far a rank sends ahead of what it receives, in an operation that reduces. There every rank has much that it may send from the start,
+/// and data that no rank needs yet takes the link from data that others wait for: a reduce of 1 MB (16 ranks, 1 ms, 80 ns a byte, 116
 /// blocks) takes 126 ms without this, 102 with 8 rounds ahead, 115 with 4. But the wire has to be filled, four times.
 ///
-/// Nobody waits for ever: what is missing of a round was put in that round, and of all puts that wait one of the lowest
+/// No rank waits for ever: what is missing of a round was put in that round, and of all puts that wait one of the lowest
 /// round has everything before it.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -33,9 +33,9 @@ impl Pace {
         Self { left: due.clone(), due, low: 0, ahead: None }
     }
 
-    /// From the start, with puts of `put` bytes; or without any limit.
+    /// Starts again, with puts of `put` bytes on average; without any limit unless the operation reduces.
     pub(super) fn reset(&mut self, flow: &Flow, folds: bool, put: u64) {
-        let ahead = AHEAD.max(flow.window / 10 / put.max(1));
+        let ahead = ROUNDS_AHEAD.max(flow.window / 10 / put.max(1));
         self.ahead = folds.then(|| u32::try_from(ahead).unwrap_or(u32::MAX));
         self.left.copy_from_slice(&self.due);
         self.low = 0;

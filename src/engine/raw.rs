@@ -1,4 +1,4 @@
-//! The raw wire between two ranks: puts without schedule, open words or flow control. What `bench put`
+//! The raw wire between two ranks: puts without schedule, ready messages or flow control. What `bench put`
 //! measures, and the reference that every collective is held against.
 
 use super::core::TOKEN_RAW;
@@ -13,7 +13,7 @@ use crate::plan::{Place, Region};
 use crate::transport::Posted;
 use std::time::Duration;
 
-/// Who measures with whom, as one of them sees it.
+/// Two ranks that measure, as one of them sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     /// The other one's world rank.
@@ -23,7 +23,7 @@ pub(crate) struct Pair {
 }
 
 impl Engine {
-    /// Half round trips of a put of `bytes` between the two of a pair (both call this, nobody else).
+    /// Half round trips of a put of `bytes` between the two of a pair (both call this, no other rank).
     ///
     /// # Errors
     /// After `deadline`, or when the wire fails.

@@ -1,4 +1,4 @@
-//! What the engine is given by its owner: its setup, and whom it asks for what it cannot know.
+//! What the owner gives to the engine: its setup, and traits by which the engine asks for what it cannot know.
 
 use crate::error::{Error, Result};
 use std::time::Duration;
@@ -46,15 +46,15 @@ pub(crate) trait Directory: Send + std::fmt::Debug {
     fn address(&mut self, rank: u32) -> Result<Vec<u8>>;
 }
 
-/// What a rank may have on its way.
+/// Flow control: what a rank may have in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     /// Bytes that may be unacknowledged in one operation.
     pub(crate) window: u64,
-    /// How long puts wait for those before them, whose targets have not entered the operation. Who posts to whom has entered
-    /// posts in the order of entering, all ranks in the same one, and link after link becomes the only one in use: an
+    /// How long puts wait for puts before them, whose targets have not entered the operation. Without that ranks post in the order
+    /// in which their targets enter, which is the same at all ranks, and one link after the other is the only one in use: an
     /// alltoall of 1 MB (16 ranks, 1 ms, 80 ns a byte) takes 138 ms then, in order 86.
-    pub(crate) patience: Duration,
+    pub(crate) order_timeout: Duration,
 }
 
 /// What the engine is told when it is made.
@@ -77,8 +77,8 @@ impl Setup {
         u64::from(self.size.next_power_of_two().trailing_zeros()).max(1)
     }
 
-    /// The same at all ranks of an operation. What is folded on its way goes on only when all of it is there: of that less
-    /// should be under way.
+    /// The same at all ranks of an operation. Data to be reduced goes on only when all of it is there: of that less
+    /// should be in flight.
     pub(super) fn window(&self, folds: bool) -> u64 {
         self.flow.window / if folds { 4 } else { 1 }
     }

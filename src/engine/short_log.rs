@@ -5,7 +5,7 @@ use super::message::CallId;
 use crate::ops::Element;
 
 /// How many such calls are remembered, to compare with what others do instead.
-pub(super) const REMEMBERED: usize = 64;
+pub(super) const REMEMBERED_CALLS: usize = 64;
 
 /// The arguments of a short call, without lists.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +32,7 @@ impl Brief {
 
 /// One short call.
 #[derive(Clone, Copy, Debug, Default)]
-struct Small {
+struct ShortCall {
     call: CallId,
     code: u8,
     hash: u64,
@@ -41,32 +41,32 @@ struct Small {
 
 /// The last calls of this kind, begun or completed.
 #[derive(Debug)]
-pub(super) struct Smalls {
-    list: [Small; REMEMBERED],
+pub(super) struct ShortLog {
+    list: [ShortCall; REMEMBERED_CALLS],
     begun: usize,
 }
 
-impl Default for Smalls {
+impl Default for ShortLog {
     fn default() -> Self {
-        Self { list: [Small::default(); REMEMBERED], begun: 0 }
+        Self { list: [ShortCall::default(); REMEMBERED_CALLS], begun: 0 }
     }
 }
 
-impl Smalls {
+impl ShortLog {
     /// A call begins. Returns how many have begun.
     pub(super) fn begin(&mut self, call: CallId, code: u8, hash: u64, brief: Brief) -> usize {
-        self.list[self.begun % REMEMBERED] = Small { call, code, hash, brief };
+        self.list[self.begun % REMEMBERED_CALLS] = ShortCall { call, code, hash, brief };
         self.begun = self.begun.wrapping_add(1);
         self.begun
     }
 
     /// Operation and hash of a call, if it was one of ours.
     pub(super) fn find(&self, call: CallId) -> Option<(u8, u64)> {
-        self.known(call).map(|small| (small.code, small.hash))
+        self.known(call).map(|short| (short.code, short.hash))
     }
 
-    fn known(&self, call: CallId) -> Option<&Small> {
-        self.list.iter().find(|small| small.call == call && small.code != 0)
+    fn known(&self, call: CallId) -> Option<&ShortCall> {
+        self.list.iter().find(|short| short.call == call && short.code != 0)
     }
 
     /// The arguments of a call in words, as far as they are kept.
@@ -76,7 +76,7 @@ impl Smalls {
 
     /// Whether it is the last of ours.
     pub(super) fn is_current(&self, call: CallId) -> bool {
-        let last = self.list[self.begun.wrapping_sub(1) % REMEMBERED];
+        let last = self.list[self.begun.wrapping_sub(1) % REMEMBERED_CALLS];
         last.code != 0 && last.call == call
     }
 }

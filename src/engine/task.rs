@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::description::Describe;
-use super::message::{CallId, Message, salted};
+use super::message::{CallId, Message, pair_hash};
 use super::pace::Pace;
 use super::setup::Flow;
 use super::time::Since;
 use crate::transport::Clock;
 
-/// Of a put to a rank that will open: the longer ones wait for that.
-const SHORT: u64 = 4096;
+/// Bytes of one put that go eagerly to a rank from which a ready message is on its way, at most: longer puts wait for that.
+const EAGER_BEFORE_READY_BYTES: u64 = 4096;
 
 /// What is known of one peer during one run.
 #[derive(Clone, Debug)]
@@ -29,20 +29,20 @@ pub(crate) struct PeerState {
     pub landing: [u64; 2],
     pub received: u64,
     pub sent: u64,
-    /// Its open word: slot, output and landing memory. None: may not put yet.
-    pub open: Option<(u8, Grant, Grant)>,
+    /// Its ready message: slot, output and landing memory. None: no put by rendezvous yet.
+    pub ready: Option<(u8, Grant, Grant)>,
     /// Of a persistent operation: output and landing memory, told when it was bound.
     pub known: Option<(Grant, Grant)>,
     /// Bytes of ours that it has not acknowledged; below 0 when a receiver credited puts before they came.
     pub outstanding: i64,
     /// Bytes of its that we have not acknowledged.
     pub owed: u64,
-    /// We have asked for its open word.
-    pub wanted: bool,
+    /// We have asked for its ready message.
+    pub requested: bool,
     /// The transport took nothing for it the last time.
     pub stalled: bool,
     /// Ops that may go as soon as the peer and the window allow; lowest first.
-    pub ready: BinaryHeap<Reverse<u32>>,
+    pub postable: BinaryHeap<Reverse<u32>>,
 }
 
 /// Which call this is and what it is called.
@@ -61,14 +61,14 @@ pub(crate) struct Task {
     pub program: Arc<Program>,
     pub meta: Meta,
     pub binding: Binding,
-    /// What was asked for, for ranks that asked for something else.
-    pub asked: Option<Arc<dyn Describe>>,
+    /// The arguments in words, for ranks that called with others.
+    pub arguments: Option<Arc<dyn Describe>>,
     /// What reduces; none in operations that do not.
     pub reducer: Option<Reducer>,
     pub counters: Vec<u32>,
     pub waits_left: Vec<u32>,
-    /// By op, where the program folds: the transport hands, or has handed, its source to it piece by piece.
-    pub taken: Vec<bool>,
+    /// By op, in operations that reduce: its source is combined on arrival, piece by piece.
+    pub combined: Vec<bool>,
     pub peers: Vec<PeerState>,
     /// Copies and notifies that may go.
     pub local: BinaryHeap<Reverse<u32>>,
@@ -76,14 +76,14 @@ pub(crate) struct Task {
     pub ops_left: usize,
     /// Messages of this operation that the transport has yet to take.
     pub unsent: usize,
-    /// Bytes of ours that nobody has acknowledged (the sum over the peers).
+    /// Bytes of ours that are not acknowledged yet (the sum over the peers).
     pub outstanding: i64,
     /// Peers know where to put from an earlier binding.
     pub persistent: bool,
     /// Each pair of ranks has told each other more than all know.
     pub pairwise: bool,
-    /// Puts of at most this many bytes may go before the peer has opened.
-    pub eager: u64,
+    /// Where a rank puts no more than this many bytes to a peer, they go eagerly.
+    pub eager_limit: u64,
     /// All puts, and their bytes.
     pub puts: u64,
     pub volume: u64,
@@ -112,23 +112,23 @@ impl Task {
             landing: [0; 2],
             received: 0,
             sent: 0,
-            open: None,
+            ready: None,
             known: None,
             outstanding: 0,
             owed: 0,
-            wanted: false,
+            requested: false,
             stalled: false,
-            ready: BinaryHeap::with_capacity(*n),
+            postable: BinaryHeap::with_capacity(*n),
         });
         Box::new(Self {
             peers: peers.collect(),
             meta: Meta::default(),
             binding: Binding::NONE,
-            asked: None,
+            arguments: None,
             reducer: None,
             counters: vec![0; program.counters()],
             waits_left: vec![0; program.ops.len()],
-            taken: vec![false; if program.folds.is_empty() { 0 } else { program.ops.len() }],
+            combined: vec![false; if program.folds.is_empty() { 0 } else { program.ops.len() }],
             local: BinaryHeap::with_capacity(local),
             arrivals_left: 0,
             ops_left: 0,
@@ -136,7 +136,7 @@ impl Task {
             outstanding: 0,
             persistent: false,
             pairwise: false,
-            eager: 0,
+            eager_limit: 0,
             puts,
             volume,
             pace: Pace::new(&program),
@@ -155,28 +155,28 @@ impl Task {
     }
 
     /// New memory and a new name, and nothing to do.
-    pub(crate) fn rest(&mut self, meta: Meta, binding: Binding) {
+    pub(crate) fn clear(&mut self, meta: Meta, binding: Binding) {
         self.meta = meta;
         self.binding = binding;
         self.counters.fill(0);
-        self.taken.fill(false);
+        self.combined.fill(false);
         self.arrivals_left = 0;
         self.ops_left = 0;
         self.unsent = 0;
         self.outstanding = 0;
         self.local.clear();
         for p in &mut self.peers {
-            p.open = None;
-            p.wanted = false;
+            p.ready = None;
+            p.requested = false;
             p.outstanding = 0;
             p.owed = 0;
-            p.ready.clear();
+            p.postable.clear();
         }
     }
 
     /// Ready to run from the start, with new memory and a new name.
     pub(crate) fn reset(&mut self, meta: Meta, binding: Binding, flow: &Flow) {
-        self.rest(meta, binding);
+        self.clear(meta, binding);
         self.ordered = (self.volume > flow.window / 4).then(Since::default);
         self.arrivals_left = self.program.arrivals;
         self.pace.reset(flow, self.reducer.is_some(), self.volume / self.puts.max(1));
@@ -193,7 +193,7 @@ impl Task {
     fn enqueue(&mut self, op: u32) {
         let o = &self.program.ops[op as usize];
         match o.kind {
-            OpKind::Put => self.peers[o.peer as usize].ready.push(Reverse(op)),
+            OpKind::Put => self.peers[o.peer as usize].postable.push(Reverse(op)),
             OpKind::Notify | OpKind::Copy | OpKind::Reduce(_) => self.local.push(Reverse(op)),
         }
     }
@@ -213,7 +213,7 @@ impl Task {
     }
 
     /// Data of peer `peer` came with `counter`. Returns how many bytes to acknowledge, if these are enough by now.
-    pub(crate) fn came(&mut self, counter: u32, peer: usize, enough: u64) -> Option<u64> {
+    pub(crate) fn delivered(&mut self, counter: u32, peer: usize, enough: u64) -> Option<u64> {
         self.arrived(counter);
         // The puts of one counter may be of different lengths: the first credits them all, because credit that
         // lags behind what arrived could hold the sender back for good.
@@ -225,10 +225,10 @@ impl Task {
     }
 
     /// A put of `len` bytes is on its way to peer `peer`.
-    pub(crate) fn went(&mut self, peer: usize, len: u64) {
+    pub(crate) fn posted(&mut self, peer: usize, len: u64) {
         let len = i64::try_from(len).unwrap_or(i64::MAX);
         let peer = &mut self.peers[peer];
-        peer.ready.pop();
+        peer.postable.pop();
         peer.outstanding = peer.outstanding.saturating_add(len);
         self.outstanding = self.outstanding.saturating_add(len);
     }
@@ -259,9 +259,9 @@ impl Task {
     }
 
     /// Whether puts still wait for those before them, whose targets have not entered.
-    pub(super) fn keeps_order(&mut self, patience: Duration, clock: &Clock) -> bool {
+    pub(super) fn keeps_order(&mut self, timeout: Duration, clock: &Clock) -> bool {
         let Some(mut since) = self.ordered else { return false };
-        if self.all_open() || since.lasts(clock.now()) >= patience {
+        if self.all_ready() || since.lasts(clock.now()) >= timeout {
             self.ordered = None;
             return false;
         }
@@ -269,9 +269,9 @@ impl Task {
         true
     }
 
-    /// Whether everybody that we put to has opened.
-    pub(crate) fn all_open(&self) -> bool {
-        self.peers.iter().zip(&self.program.peers).all(|(p, q)| !q.we_put || p.open.is_some())
+    /// Whether all peers that we put to are ready.
+    pub(crate) fn all_ready(&self) -> bool {
+        self.peers.iter().zip(&self.program.peers).all(|(p, q)| !q.we_put || p.ready.is_some())
     }
 
     /// The peer with this world rank.
@@ -293,9 +293,9 @@ impl Task {
             return Some((peer, e.round, format!("{} bytes of round {} did not come", e.len, e.round)));
         }
         for (i, peer) in self.peers.iter().enumerate() {
-            if let Some(Reverse(op)) = peer.ready.peek() {
+            if let Some(Reverse(op)) = peer.postable.peek() {
                 let round = p.ops[*op as usize].round;
-                let what = if peer.open.is_none() && p.peers[i].we_put {
+                let what = if peer.ready.is_none() && p.peers[i].we_put {
                     "it has not entered the operation"
                 } else {
                     "it does not acknowledge what was sent"
@@ -306,33 +306,37 @@ impl Task {
         None
     }
 
-    /// Whether all bytes to (`out`) or from peer `index` go eagerly, so that no open word is sent.
-    pub(super) fn unopened(&self, index: usize, out: bool) -> bool {
+    /// Whether all bytes to (`out`) or from peer `index` go eagerly, so that no ready message is sent.
+    pub(super) fn all_eager(&self, index: usize, out: bool) -> bool {
         let peer = &self.program.peers[index];
-        (if out { peer.bytes_out } else { peer.bytes_in }) <= self.eager
+        (if out { peer.bytes_out } else { peer.bytes_in }) <= self.eager_limit
     }
 
-    /// Whether an open word of peer `index` will come that none of our puts has waited for.
-    pub(super) fn opens_late(&self, index: usize) -> bool {
-        self.program.peers[index].we_put && self.peers[index].open.is_none() && !self.unopened(index, true)
+    /// Whether a ready message of peer `index` will come that none of our puts has waited for.
+    pub(super) fn ready_comes_late(&self, index: usize) -> bool {
+        self.program.peers[index].we_put && self.peers[index].ready.is_none() && !self.all_eager(index, true)
     }
 
-    /// The longest put that goes to peer `index` before that has opened.
-    pub(super) fn early(&self, index: usize) -> u64 {
-        if self.unopened(index, true) { self.eager } else { self.eager.min(SHORT) }
+    /// Bytes of the longest put that goes to peer `index` before that is ready.
+    pub(super) fn eager_limit(&self, index: usize) -> u64 {
+        if self.all_eager(index, true) {
+            self.eager_limit
+        } else {
+            self.eager_limit.min(EAGER_BEFORE_READY_BYTES)
+        }
     }
 
-    /// The open word of the operation in `slot` for peer `index`.
-    pub(super) fn open_word(&self, slot: u8, index: usize) -> Message {
+    /// The ready message of the operation in `slot` for peer `index`.
+    pub(super) fn ready_message(&self, slot: u8, index: usize) -> Message {
         let (call, code, peer) = (self.meta.call, self.meta.code, &self.peers[index]);
-        let hash = salted(self.meta.hash, peer.received);
+        let hash = pair_hash(self.meta.hash, peer.received);
         if self.persistent {
-            return Message::Start { call, slot, code, hash };
+            return Message::ReadyAgain { call, slot, code, hash };
         }
         let from = |grant: Grant, at: u64| Grant { address: grant.address.wrapping_add(at), ..grant };
         let [output, land] = peer.landing;
         let output = from(self.binding.output.grant(), output);
         let land = from(self.binding.land.grant(), land);
-        Message::Open { call, slot, code, hash, output, land }
+        Message::Ready { call, slot, code, hash, output, land }
     }
 }

@@ -21,7 +21,7 @@ mod waits;
 const CODE: u8 = 1;
 
 fn engines(size: u32, window: u64, borrow: Borrow) -> Vec<Engine> {
-    engines_of(size, Flow { window, patience: Duration::from_millis(1) }, borrow)
+    engines_of(size, Flow { window, order_timeout: Duration::from_millis(1) }, borrow)
 }
 
 fn engines_of(size: u32, flow: Flow, borrow: Borrow) -> Vec<Engine> {
@@ -77,7 +77,7 @@ fn task(engine: &mut Engine, arena: &Arena, plan: &dyn Plan, light: u64) -> (Box
     (Task::new(Arc::new(program), |r| r), binding, blocks)
 }
 
-/// Everybody puts some small pieces to everybody: more targets than the circulant graph has.
+/// Every rank puts some small pieces to every other: more targets than the circulant graph has.
 #[derive(Debug)]
 struct Direct(u32);
 const PIECES: u32 = 10;
@@ -151,10 +151,10 @@ fn goes_on((engine, slot, _): &mut Entered) -> bool {
     engine.test(*slot, &mut Waiting::new(meta(0), Duration::from_secs(3600))).unwrap()
 }
 
-/// Rank 1 enters late, who comes first in rank 0's order.
+/// Rank 1 enters late; it comes first in rank 0's order.
 #[test]
 fn puts_wait_in_order_for_a_rank_that_is_late() {
-    let flow = Flow { window: 1000, patience: Duration::from_secs(3600) };
+    let flow = Flow { window: 1000, order_timeout: Duration::from_secs(3600) };
     let mut rest = engines_of(3, flow, Borrow::Direct).into_iter();
     let mut next = || rest.next().unwrap();
     let (first, late, third) = (next(), next(), next());
@@ -198,7 +198,7 @@ fn a_process_that_ended_is_named_however_often_that_is_said() {
     }
     let mut engine = engines(3, 1000, Borrow::Direct).remove(0);
     engine.watch(Box::new(Ended));
-    // Somebody's connection broke, in consequence.
+    // Another connection broke, in consequence.
     engine.core.lost(Some(1), "reset");
     let start = engine.clock.now();
     let named = (0..200).find_map(|i| engine.check_liveness(start + i * Duration::from_millis(10))).unwrap();
@@ -235,7 +235,7 @@ fn what_failed_is_closed_named_and_never_touched_again() {
             // Words that come late find no operation, and there is nothing left to do.
             engine.core.arrival(word(0, 0));
             let grant = Grant::default();
-            let open = Message::Open {
+            let ready = Message::Ready {
                 call: meta(4).call,
                 slot: 0,
                 code: CODE,
@@ -244,9 +244,9 @@ fn what_failed_is_closed_named_and_never_touched_again() {
                 land: grant,
             };
             let mut buffer = [0; crate::transport::MESSAGE_MAX];
-            let n = open.encode(1, &mut buffer);
+            let n = ready.encode(1, &mut buffer);
             engine.core.message(&buffer[..n]);
-            assert_eq!(engine.pump().unwrap(), 0);
+            assert_eq!(engine.post_ready().unwrap(), 0);
             if borrow == Borrow::Staged {
                 // A late put may still land where we staged: that is not handed out again.
                 let next = arena.alloc(5000, None).unwrap().bound(1).grant();
@@ -265,7 +265,7 @@ enum Event {
     Bytes(Vec<u8>),
     Lost(Option<u32>),
     Start(u32),
-    Pump,
+    Post,
     Ask,
     TimeOut,
 }
@@ -285,9 +285,9 @@ fn messages() -> impl Strategy<Value = Message> {
             agreed
         }),
         (call(), any::<u8>(), code(), hash(), grant(), grant()).prop_map(
-            |(call, slot, code, hash, output, land)| Message::Open { call, slot, code, hash, output, land }
+            |(call, slot, code, hash, output, land)| Message::Ready { call, slot, code, hash, output, land }
         ),
-        (call(), any::<u8>(), code(), hash()).prop_map(|(call, slot, code, hash)| Message::Start {
+        (call(), any::<u8>(), code(), hash()).prop_map(|(call, slot, code, hash)| Message::ReadyAgain {
             call,
             slot,
             code,
@@ -330,7 +330,7 @@ fn events() -> impl Strategy<Value = Event> {
         1 => proptest::collection::vec(any::<u8>(), 0..80).prop_map(Event::Bytes),
         1 => proptest::option::of(any::<u32>()).prop_map(Event::Lost),
         3 => (0..4u32).prop_map(Event::Start),
-        3 => Just(Event::Pump),
+        3 => Just(Event::Post),
         1 => Just(Event::Ask),
         1 => Just(Event::TimeOut),
     ]
@@ -369,13 +369,13 @@ proptest! {
                     let refused = slots == SLOTS || started.as_ref().is_err_and(no_wire);
                     prop_assert!(started.is_ok() || refused, "{started:?}");
                 }
-                Event::Pump => {
+                Event::Post => {
                     let _ = engine.flush();
-                    let _ = engine.pump();
+                    let _ = engine.post_ready();
                 }
                 Event::Ask => {
                     engine.core.queried = None;
-                    engine.ask_everybody(engine.clock.now());
+                    engine.query_all(engine.clock.now());
                 }
                 Event::TimeOut => {
                     let text = engine.timed_out(&Waiting::new(Meta::default(), Duration::from_secs(1))).to_string();

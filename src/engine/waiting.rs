@@ -24,8 +24,8 @@ pub(super) const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// Sleeping in the transport takes no longer, where an event ends it and where not only that can be waited for.
 pub(super) const LONG_REST: Duration = Duration::from_millis(4);
 const SHORT_REST: Duration = Duration::from_millis(1);
-/// How many different states of ranks a message lists.
-const STATES: usize = 8;
+/// Different states of ranks that an error or a warning lists, at most.
+const MAX_STATES_LISTED: usize = 8;
 
 /// One wait: for what, how long, since when.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ struct Looks {
     alarms: Alarms,
 }
 
-/// Nothing moved, for as long as `quiet` says. Whoever waits may rest, but not longer than `longest`.
+/// Nothing moved, for as long as `quiet` says. The wait may rest, but not longer than `longest`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
     pub(super) longest: Duration,
@@ -85,13 +85,13 @@ impl Waiting {
 impl Engine {
     /// Progresses once and, when nothing moved, looks whether to go on waiting; says how to rest then.
     pub(super) fn step(&mut self, waiting: &mut Waiting) -> Result<Option<Rest>> {
-        let _inside = self.beat.enter();
+        let _inside = self.heartbeat.enter();
         let moved = match self.progress() {
             Ok(moved) => moved > 0,
             Err(e) => return Err(self.fail(waiting.named(e))),
         };
         if self.core.failure.is_some() {
-            return Err(self.fail_as_told());
+            return Err(self.fail_as_reported());
         }
         if moved || waiting.polls == 0 {
             self.quiet = None;
@@ -132,7 +132,7 @@ impl Engine {
             self.tell_awaited(waiting);
         }
         if due.ask {
-            self.ask_everybody(now);
+            self.query_all(now);
         }
         if due.give_up {
             let e = self.timed_out(waiting);
@@ -152,7 +152,7 @@ impl Engine {
         } else if nap >= SHORTEST_NAP {
             self.clock.sleep(nap.min(LONGEST_NAP));
         } else {
-            // What a transport has refused, or other threads want, is no event to wake up for.
+            // What a transport has refused, or other threads wait for, is no event to wake up for.
             let pending = self.crowded || self.core.refused || !self.core.outbox.is_empty();
             self.idle(longest.min(if pending { SHORT_REST } else { LONG_REST }));
         }
@@ -192,7 +192,7 @@ impl Engine {
         let m = &waiting.what;
         let peer = waiting.peer.or_else(|| Some(self.awaited(m.call)?.missing()?.0));
         if let (Some(peer), 1..) = (peer, m.code) {
-            self.core.queue(peer, Message::Late { call: m.call, code: m.code, hash: m.hash });
+            self.core.queue(peer, Message::Awaited { call: m.call, code: m.code, hash: m.hash });
         }
     }
 
@@ -228,10 +228,10 @@ impl Engine {
             text.push_str(&format!("; {} {verb} not answer: stopped, hung or not in a call", ranks(&silent)));
         }
         // Those furthest behind come first.
-        for (status, list) in states.iter().take(STATES) {
+        for (status, list) in states.iter().take(MAX_STATES_LISTED) {
             text.push_str(&format!("; {}", self.state_of(list, status)));
         }
-        if states.len() > STATES {
+        if states.len() > MAX_STATES_LISTED {
             text.push_str("; the others are elsewhere");
         }
         let mut e = Error::new(ErrorKind::Timeout, text)
@@ -273,7 +273,7 @@ impl Engine {
             1 => format!("rank {} has not come to {call} for {} s", late[0], since.as_secs()),
             _ => format!("{} have not come to {call} for {} s", ranks(&late), since.as_secs()),
         };
-        for (status, list) in elsewhere.iter().take(STATES) {
+        for (status, list) in elsewhere.iter().take(MAX_STATES_LISTED) {
             text.push_str(&format!("; {}", self.state_of(list, status)));
         }
         if let Some(first) = silent.first() {

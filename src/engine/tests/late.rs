@@ -3,8 +3,8 @@
 use super::*;
 use crate::engine::credits::CREDITS;
 
-/// Rank 0 sends `pieces` pieces to rank 1, each short enough to go before rank 1 has opened; together they are too long for
-/// that, so rank 1 opens by itself.
+/// Rank 0 sends `pieces` pieces to rank 1, each short enough to go eagerly; together they are too long for
+/// that, so rank 1 sends a ready message.
 #[derive(Debug)]
 struct Stream {
     pieces: u32,
@@ -125,11 +125,11 @@ impl Running {
 }
 
 #[test]
-fn open_words_for_calls_that_were_left_are_not_kept() {
+fn ready_messages_for_calls_that_were_left_are_not_kept() {
     let mut world = engines(2, 1 << 20, Borrow::Direct);
     let arenas = arenas(&world);
     let (plan, alone) = (Stream { pieces: CREDITS.min(5) }, Direct(1));
-    assert!(u64::from(plan.pieces) * STREAMED > 8000, "rank 1 opens by itself");
+    assert!(u64::from(plan.pieces) * STREAMED > 8000, "rank 1 sends a ready message");
     let mut elsewhere = 0;
     // Miri takes its time.
     for i in 0..if cfg!(miri) { 4 } else { 200 } {
@@ -141,11 +141,11 @@ fn open_words_for_calls_that_were_left_are_not_kept() {
         }
         enter(&mut world[1], &arenas[1], &plan, call(1, i)).complete(&mut world[1]);
         world[0].progress().unwrap();
-        assert_eq!((world[0].core.bank.len(), world[0].core.history.due()), (0, 0));
+        assert_eq!((world[0].core.unexpected.len(), world[0].core.history.due()), (0, 0));
     }
 }
 
-/// A late open word of another call than ours is still noticed.
+/// A late ready message of another call than ours is still noticed.
 #[test]
 fn a_call_that_was_left_long_ago_is_compared() {
     let mut world = engines(2, 1 << 20, Borrow::Direct);
@@ -172,7 +172,7 @@ fn a_call_that_was_left_long_ago_is_compared() {
 #[test]
 fn a_root_may_come_late_to_gathers_of_many() {
     let (p, calls) = if cfg!(miri) { (20, 5) } else { (40, 10) };
-    let flow = Flow { window: 1 << 20, patience: Duration::from_millis(1) };
+    let flow = Flow { window: 1 << 20, order_timeout: Duration::from_millis(1) };
     let mut world = engines_on(p, flow, &sim::Faults::default(), false);
     let (arenas, plan) = (arenas(&world), FanIn(p));
     let mut others: Vec<Vec<Running>> = Vec::new();
@@ -185,7 +185,7 @@ fn a_root_may_come_late_to_gathers_of_many() {
             running.iter_mut().for_each(|r| _ = r.is_over(engine));
         }
     }
-    let early = world[0].core.bank.len();
+    let early = world[0].core.unexpected.len();
     assert!(early >= (p - 1) as usize, "{early} messages");
     for i in 0..calls {
         let mut root = enter(&mut world[0], &arenas[0], &plan, call(1, i));
@@ -199,7 +199,7 @@ fn a_root_may_come_late_to_gathers_of_many() {
         }
         world[0].leave(root.slot).unwrap();
     }
-    assert_eq!(world[0].core.bank.len(), 0);
+    assert_eq!(world[0].core.unexpected.len(), 0);
 }
 
 /// A rank that has ended its barrier and makes no call has nothing left that others wait for.
@@ -209,7 +209,7 @@ fn an_operation_ends_when_its_messages_have_left() {
     let (seeds, refuse) = if cfg!(miri) { (1, 100) } else { (12, 246) };
     for seed in 0..seeds {
         let faults = sim::Faults { seed, refuse, ..sim::Faults::default() };
-        let flow = Flow { window: 100, patience: Duration::from_millis(1) };
+        let flow = Flow { window: 100, order_timeout: Duration::from_millis(1) };
         let barrier = crate::plan::barrier::dissemination::Barrier::new(p).unwrap();
         let plans: [&dyn Plan; 2] = [&barrier, &Direct(p)];
         for plan in plans {
@@ -258,7 +258,7 @@ fn a_wait_says_for_whom() {
         enter(&mut world[i], &arenas[i], &barrier, call(1, 7));
     }
     let now = world[1].clock.now();
-    world[1].ask_everybody(now);
+    world[1].query_all(now);
     for _ in 0..10 {
         world[1].progress().unwrap();
         world[2].progress().unwrap();
@@ -282,7 +282,7 @@ fn a_wait_says_for_whom() {
         engine.core.queried = None;
     }
     let now = world[1].clock.now();
-    world[1].ask_everybody(now);
+    world[1].query_all(now);
     for _ in 0..10 {
         world.iter_mut().for_each(|engine| _ = engine.progress().unwrap());
     }

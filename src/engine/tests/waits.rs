@@ -180,11 +180,11 @@ fn news_that_comes_in_time_is_the_reason() {
 fn a_disagreement_is_raised_without_an_answer() {
     let (mut waits, mut other) = alone(FOR_EVER);
     waits.until(SECOND);
-    other.send(0, &Message::Late { call: meta(CALL).call, code: CODE, hash: 8 }).unwrap();
+    other.send(0, &Message::Awaited { call: meta(CALL).call, code: CODE, hash: 8 }).unwrap();
     let (e, after) = waits.ends();
     assert_eq!(e.kind(), ErrorKind::Mismatch, "{e}");
-    let patience = after - TALKS - SECOND;
-    assert!(SECOND <= patience && patience <= SECOND + COARSE, "{patience:?}");
+    let answered = after - TALKS - SECOND;
+    assert!(SECOND <= answered && answered <= SECOND + COARSE, "{answered:?}");
 }
 
 /// Where all others have closed there is nothing to wait for; where messages cannot leave, not for long.

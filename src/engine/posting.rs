@@ -2,7 +2,7 @@
 
 use super::driver::Engine;
 use super::flow;
-use super::message::{Message, mutual, word};
+use super::message::{Message, notify_hash, word};
 use super::task::Task;
 use crate::buffer::{Destination, copy, put, reduce};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,37 +13,37 @@ use std::cmp::Reverse;
 
 impl Engine {
     /// Starts everything that can start, in all operations; returns how much did.
-    pub(super) fn pump(&mut self) -> Result<usize> {
+    pub(super) fn post_ready(&mut self) -> Result<usize> {
         let mut moved = 0;
         self.core.refused = false;
         for i in 0..self.core.active.len() {
             let slot = self.core.active[i];
             let Some(mut task) = self.core.take_task(slot) else { continue };
-            let result = self.pump_task(slot, &mut task);
+            let result = self.post_task(slot, &mut task);
             self.core.put_task(slot, task);
             moved += result?;
         }
         Ok(moved)
     }
 
-    fn pump_task(&mut self, slot: u8, task: &mut Task) -> Result<usize> {
+    fn post_task(&mut self, slot: u8, task: &mut Task) -> Result<usize> {
         let mut moved = 0;
         for peer in &mut task.peers {
             peer.stalled = false;
         }
-        let ordered = task.keeps_order(self.core.setup.flow.patience, &self.clock);
+        let ordered = task.keeps_order(self.core.setup.flow.order_timeout, &self.clock);
         loop {
             while let Some(Reverse(op)) = task.local.pop() {
                 self.run_local(slot, task, op)?;
                 moved += 1;
             }
             let Some((peer, op)) = flow::next(task, &self.core, ordered) else {
-                self.want(slot, task)?;
+                self.request_ready(slot, task)?;
                 return Ok(moved);
             };
-            let posted = match task.peers[peer].open {
+            let posted = match task.peers[peer].ready {
                 Some(_) => self.post(slot, task, peer)?,
-                None => self.post_early(task, peer, op)?,
+                None => self.post_eager(task, peer, op)?,
             };
             match posted {
                 Posted::Yes => moved += 1,
@@ -61,7 +61,7 @@ impl Engine {
         if op.kind == OpKind::Notify {
             let m = &task.meta;
             let peer = &task.peers[op.peer as usize];
-            let (to, hash) = (peer.world_rank, mutual(m.hash, peer.sent, peer.received));
+            let (to, hash) = (peer.world_rank, notify_hash(m.hash, peer.sent, peer.received));
             let notify = Message::Notify { call: m.call, code: m.code, hash, counter: op.bump };
             self.send_for(slot, task, to, &notify)?;
             task.ops_left = task.ops_left.saturating_sub(1);
@@ -69,8 +69,8 @@ impl Engine {
         }
         let segments = task.program.segments.get(op.first_segment as usize..).unwrap_or_default();
         let mut target = op.target;
-        // What was taken as it came is done.
-        let left = if task.taken.get(index as usize) == Some(&true) { 0 } else { op.segments };
+        // What was combined on arrival is done.
+        let left = if task.combined.get(index as usize) == Some(&true) { 0 } else { op.segments };
         for s in &segments[..left as usize] {
             match (op.kind, &task.reducer) {
                 (OpKind::Reduce(side), Some(reducer)) => {
@@ -99,7 +99,7 @@ impl Engine {
         };
         let state = &task.peers[peer];
         let (Some(Reverse(index)), Some((their_slot, output, land))) =
-            (state.ready.peek().copied(), state.open)
+            (state.postable.peek().copied(), state.ready)
         else {
             return Ok(Posted::Again);
         };
@@ -133,7 +133,7 @@ impl Engine {
             Err(e) => return Err(e.with_peer(to.peer as usize).in_round(op.round)),
         };
         if posted == Posted::Yes {
-            task.went(peer, op.len);
+            task.posted(peer, op.len);
             self.core.counts.puts += 1;
             self.core.counts.put_bytes += op.len;
         }

@@ -1,4 +1,4 @@
-//! Messages for calls that are not entered yet, kept by call.
+//! Unexpected messages: those for calls that are not entered yet, kept by call.
 
 use super::message::{CallId, Message};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ const END: u32 = u32::MAX;
 /// What is kept. Lists of one call's messages run through one table, so that a rank that is always late allocates nothing in
 /// the end.
 #[derive(Debug, Default)]
-pub(super) struct Bank {
+pub(super) struct Unexpected {
     table: Vec<Entry>,
     /// The list of unused entries.
     free: Option<u32>,
@@ -31,7 +31,7 @@ struct List {
     last: u32,
 }
 
-impl Bank {
+impl Unexpected {
     /// Reserves room for this number of messages, so that keeping them allocates nothing.
     pub(super) fn reserve(&mut self, messages: usize) {
         self.table.reserve(messages);
@@ -114,26 +114,26 @@ mod tests {
         fn messages_come_out_by_call_in_their_order(
             steps in proptest::collection::vec((any::<bool>(), 0..5u32, 0..3u32), 1..200),
         ) {
-            let (mut bank, mut plain) = (Bank::default(), HashMap::<CallId, VecDeque<(u32, u32)>>::new());
+            let (mut kept, mut plain) = (Unexpected::default(), HashMap::<CallId, VecDeque<(u32, u32)>>::new());
             let mut most = 0;
             for (i, (keeps, sequence, from)) in (0..).zip(steps) {
                 let call = CallId { comm: 1, sequence };
                 if keeps {
-                    bank.keep(from, call, Message::Credit { messages: i });
+                    kept.keep(from, call, Message::Credit { messages: i });
                     plain.entry(call).or_default().push_back((from, i));
                 } else {
                     let wanted = plain.get_mut(&call).and_then(VecDeque::pop_front);
                     let wanted = wanted.map(|(from, messages)| (from, Message::Credit { messages }));
-                    prop_assert_eq!(bank.take(call), wanted);
+                    prop_assert_eq!(kept.take(call), wanted);
                 }
                 let all: Vec<u32> = plain.values().flatten().map(|(from, _)| *from).collect();
-                prop_assert_eq!(bank.len(), all.len());
+                prop_assert_eq!(kept.len(), all.len());
                 for from in 0..3 {
                     let count = all.iter().filter(|f| **f == from).count();
-                    prop_assert_eq!(bank.kept_from(from) as usize, count);
+                    prop_assert_eq!(kept.kept_from(from) as usize, count);
                 }
                 most = most.max(all.len());
-                prop_assert!(bank.table.len() <= most, "entries are used again");
+                prop_assert!(kept.table.len() <= most, "entries are used again");
             }
         }
     }

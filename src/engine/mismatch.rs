@@ -1,45 +1,45 @@
-//! Ranks that disagree on the arguments of a call, and how they find out in which.
+//! Mismatch: ranks that call with different arguments, and how they find out which argument differs.
 //!
 //! Calls are compared by a hash. Where the hashes differ, the rank that noticed sends what it called in words to the other one,
 //! which compares that with its own words and ends the world with an error that names the argument and both values. If no answer
 //! comes within a second (the other rank has left the call, and has forgotten it), the error does without.
 
-use super::core::{Core, Dispute, Question};
+use super::core::{ArgumentsRequest, Core, Mismatch};
 use super::description::differences;
 use super::message::{CallId, Message};
 use super::time::Since;
 use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The other rank has so much time to compare, if it is in any call.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The other rank has this long to compare its arguments; then the error is raised without them.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Core {
     /// `from` called something else than we in `call`: operation `theirs`, ours is `mine`.
     pub(super) fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
-        if self.broken.is_some() || self.dispute.is_some() {
+        if self.broken.is_some() || self.mismatch.is_some() {
             return;
         }
-        let error = self.mismatch(from, call, (theirs, mine), "");
+        let error = self.mismatch_error(from, call, (theirs, mine), "");
         if theirs != mine {
             self.broken = Some(error);
             return;
         }
-        self.dispute = Some(Dispute { since: Since::default(), error });
+        self.mismatch = Some(Mismatch { since: Since::default(), error });
         match self.description(call) {
-            Some(text) if !self.is_in_small(call) => {
-                self.queue(from, Message::Differ { call, code: mine, text })
+            Some(text) if !self.in_short_call(call) => {
+                self.queue(from, Message::Mismatch { call, code: mine, text })
             }
-            _ => self.question = Some(Question { from, call, code: mine, theirs: None }),
+            _ => self.arguments_request = Some(ArgumentsRequest { from, call, code: mine, theirs: None }),
         }
     }
 
     /// Whether we are in this short call: it can say more of itself than is kept.
-    fn is_in_small(&self, call: CallId) -> bool {
-        self.smalls.is_current(call) && self.status.completed.call != call
+    fn in_short_call(&self, call: CallId) -> bool {
+        self.short_log.is_current(call) && self.status.completed.call != call
     }
 
-    fn mismatch(&self, from: u32, call: CallId, (theirs, mine): (u8, u8), how: &str) -> Error {
+    fn mismatch_error(&self, from: u32, call: CallId, (theirs, mine): (u8, u8), how: &str) -> Error {
         let (n, me) = (call.sequence, self.setup.rank);
         let (theirs_name, name) = (self.name_of(theirs), self.name_of(mine));
         let what = match (theirs == mine, how) {
@@ -58,46 +58,48 @@ impl Core {
     fn description(&self, call: CallId) -> Option<String> {
         let running = self.slot_of(call).and_then(|slot| self.task_ref(slot));
         match running {
-            Some(task) => Some(task.asked.as_ref()?.describe(task.reducer.as_ref())),
-            None => self.history.description(call).or_else(|| self.smalls.description(call)),
+            Some(task) => Some(task.arguments.as_ref()?.describe(task.reducer.as_ref())),
+            None => self.history.description(call).or_else(|| self.short_log.description(call)),
         }
     }
 
     /// `from` sees that its call is not like ours, and says what it called.
-    pub(super) fn differ(&mut self, from: u32, call: CallId, code: u8, text: String) {
+    pub(super) fn compare_arguments(&mut self, from: u32, call: CallId, code: u8, text: String) {
         match self.description(call) {
-            _ if self.is_in_small(call) => {
-                self.question = Some(Question { from, call, code, theirs: Some(text) })
+            _ if self.in_short_call(call) => {
+                self.arguments_request = Some(ArgumentsRequest { from, call, code, theirs: Some(text) })
             }
-            Some(ours) => self.compare_words(from, call, code, &text, &ours),
+            Some(ours) => self.compare_descriptions(from, call, code, &text, &ours),
             None => {}
         }
     }
 
-    fn compare_words(&mut self, from: u32, call: CallId, code: u8, theirs: &str, ours: &str) {
+    fn compare_descriptions(&mut self, from: u32, call: CallId, code: u8, theirs: &str, ours: &str) {
         let how = differences(theirs, ours);
-        let error = self.mismatch(from, call, (code, code), &how);
+        let error = self.mismatch_error(from, call, (code, code), &how);
         self.broken.get_or_insert(error);
     }
 
     /// Whether a short call is asked for its arguments.
     pub(super) fn is_asked(&self, call: CallId) -> bool {
-        self.question.as_ref().is_some_and(|q| q.call == call)
+        self.arguments_request.as_ref().is_some_and(|q| q.call == call)
     }
 
     /// What the short call says of itself when it is asked.
     pub(super) fn answer(&mut self, ours: String) {
-        let Some(Question { from, call, code, theirs }) = self.question.take() else { return };
+        let Some(ArgumentsRequest { from, call, code, theirs }) = self.arguments_request.take() else {
+            return;
+        };
         match theirs {
-            Some(theirs) => self.compare_words(from, call, code, &theirs, &ours),
-            None => self.queue(from, Message::Differ { call, code, text: ours }),
+            Some(theirs) => self.compare_descriptions(from, call, code, &theirs, &ours),
+            None => self.queue(from, Message::Mismatch { call, code, text: ours }),
         }
     }
 
-    /// Raises a disagreement whose other side has not answered.
-    pub(super) fn raise_disputes(&mut self, now: Instant) {
-        if self.dispute.as_mut().is_some_and(|d| d.since.lasts(now) > PATIENCE) {
-            self.broken = self.broken.take().or(self.dispute.take().map(|d| d.error));
+    /// Raises a mismatch that the other rank has not explained in time.
+    pub(super) fn raise_mismatch(&mut self, now: Instant) {
+        if self.mismatch.as_mut().is_some_and(|d| d.since.lasts(now) > ANSWER_TIMEOUT) {
+            self.broken = self.broken.take().or(self.mismatch.take().map(|d| d.error));
         }
     }
 }

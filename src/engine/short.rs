@@ -1,11 +1,11 @@
-//! Calls that need no task: their data goes by a board, in the call itself. The engine keeps the books of them, so that
-//! ranks that are in other calls find that out, and looks after everything else while such a call waits.
+//! Short calls: their data goes through slots of shared memory, in the call itself, so they need no task. The engine records
+//! them, so that ranks in other calls detect the mismatch, and progresses everything else while such a call waits.
 
 use super::core::Core;
 use super::counts::Counts;
 use super::driver::Engine;
 use super::message::{CallId, Mark, Message};
-use super::short_log::{Brief, REMEMBERED};
+use super::short_log::{Brief, REMEMBERED_CALLS};
 use super::task::Meta;
 use super::waiting::Waiting;
 use crate::config::FOR_EVER;
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 impl Engine {
     /// We are in this call from now on. Now and then, and while other operations are under way, everything is
-    /// moved on: a call that need not wait must not keep the world waiting.
+    /// moved on: a rank that never waits must not hold up the others.
     ///
     /// # Errors
     /// When the world has ended.
@@ -22,8 +22,8 @@ impl Engine {
         let status = &mut self.core.status;
         status.entered = Mark { code: meta.code, call: meta.call };
         status.hash = meta.hash;
-        let begun = self.core.smalls.begin(meta.call, meta.code, meta.hash, brief);
-        if begun.is_multiple_of(REMEMBERED) || self.is_busy() {
+        let begun = self.core.short_log.begin(meta.call, meta.code, meta.hash, brief);
+        if begun.is_multiple_of(REMEMBERED_CALLS) || self.is_busy() {
             self.step(&mut Waiting::new(*meta, FOR_EVER))?;
         }
         Ok(())
@@ -82,7 +82,7 @@ impl Engine {
 
 impl Core {
     /// `from` waits for us in `call`.
-    pub(super) fn late(&mut self, from: u32, call: CallId, code: u8, hash: u64) {
+    pub(super) fn awaited_in(&mut self, from: u32, call: CallId, code: u8, hash: u64) {
         if let Some((c, h)) = self.known(call) {
             if (c, h) != (code, hash) {
                 self.disagree(from, call, code, c);
@@ -96,7 +96,7 @@ impl Core {
         let Mark { code, call: ours } = self.status.entered;
         let behind = ours.sequence.wrapping_sub(call.sequence) > u32::MAX / 2;
         if ours.comm == call.comm && code != 0 && behind && self.status.hash != 0 {
-            let answer = Message::Late { call: ours, code, hash: self.status.hash };
+            let answer = Message::Awaited { call: ours, code, hash: self.status.hash };
             self.queue(from, answer);
         }
     }
