@@ -56,6 +56,22 @@ impl Communicator {
         .map(Option::unwrap_or_default)
     }
 
+    /// Windows of `count` puts of `bytes` from each rank i below p/2 to rank i + p/2, all pairs at the same time, `reps` of them:
+    /// how long each took until all its puts had arrived, at the senders; at the others, times that do not count. The raw
+    /// wire, by the protocol of osu_mbw_mr. Collective; with an odd number of ranks the last one sleeps meanwhile.
+    ///
+    /// # Errors
+    /// As [`Communicator::bcast`].
+    pub fn window_times(&self, bytes: usize, count: u32, reps: usize) -> Result<Vec<Duration>> {
+        let (pairs, rank) = (self.size() / 2, self.rank());
+        let other = if rank < pairs { rank + pairs } else { rank - pairs };
+        let other = (pairs > 0 && other < 2 * pairs && rank < 2 * pairs).then_some(other);
+        let windows = self.beside(other, rank < pairs, |shared, pair, deadline| {
+            shared.engine.windows(&shared.arena, pair, bytes, count, reps, deadline)
+        })?;
+        Ok(windows.unwrap_or_default().iter().map(|w| w.answered).collect())
+    }
+
     /// Measures L, o and β between ranks 0 and 1; all ranks get the same figures. Collective. With one rank
     /// all are 0.
     ///
@@ -199,16 +215,26 @@ impl Communicator {
             let what = format!("ranks {first} and {second} are no pair of {} ranks", self.size());
             return Err(argument(what));
         }
-        self.barrier()?;
         let other = match self.rank() {
             rank if rank == first => Some(second),
             rank if rank == second => Some(first),
             _ => None,
         };
+        self.beside(other, self.rank() == first, body)
+    }
+
+    /// Runs `body` with rank `other`, which does the same, between two barriers; a rank without another sleeps meanwhile.
+    fn beside<R>(
+        &self,
+        other: Option<usize>,
+        leads: bool,
+        body: impl FnOnce(&mut Shared, Pair, Duration) -> Result<R>,
+    ) -> Result<Option<R>> {
+        self.barrier()?;
         let result = match other {
             Some(other) => {
                 let other = u32::try_from(other).unwrap_or(u32::MAX);
-                let pair = Pair { peer: self.context.members.world_rank(other), leads: self.rank() == first };
+                let pair = Pair { peer: self.context.members.world_rank(other), leads };
                 let mut guard = self.hold()?;
                 let shared = &mut *guard;
                 let deadline = self.deadline().unwrap_or(shared.deadline);

@@ -22,6 +22,20 @@ pub(crate) struct Pair {
     pub(crate) leads: bool,
 }
 
+/// Times of one window of puts, since its first put was begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// When the last put was posted.
+    pub(crate) posted: Duration,
+    /// When the answer came: all puts have arrived.
+    pub(crate) answered: Duration,
+}
+
+/// Bytes of the put that answers a window.
+const ANSWER_BYTES: usize = 8;
+/// Windows of which [`Engine::post_cost`] takes the best.
+const POST_COST_WINDOWS: usize = 8;
+
 impl Engine {
     /// Half round trips of a put of `bytes` between the two of a pair (both call this, no other rank).
     ///
@@ -53,7 +67,7 @@ impl Engine {
         Ok(times)
     }
 
-    /// Time per put that the sender is busy: `count` small puts posted back to back by the leader.
+    /// Time per put that the sender is busy: `count` small puts posted back to back by the leader, the best of several times.
     ///
     /// # Errors
     /// As [`Engine::ping_pong`].
@@ -61,33 +75,50 @@ impl Engine {
         &mut self,
         arena: &Arena,
         pair: Pair,
-        count: usize,
+        count: u32,
         deadline: Duration,
     ) -> Result<Duration> {
-        const SMALL: usize = 8;
-        let (peer, grant, binding, block) = self.raw_open(arena, pair, SMALL, deadline)?;
-        let mut best = Duration::MAX;
-        for _ in 0..8 {
+        let windows = self.windows(arena, pair, ANSWER_BYTES, count, POST_COST_WINDOWS, deadline)?;
+        Ok(windows.iter().map(|w| w.posted / count.max(1)).min().unwrap_or_default())
+    }
+
+    /// Windows of `count` puts of `bytes` by the leader of a pair, `reps` of them. The other rank answers each by one short put
+    /// when all have arrived, and the next begins with the answer, as in osu_mbw_mr. Times count at the leader.
+    ///
+    /// # Errors
+    /// As [`Engine::ping_pong`].
+    pub(crate) fn windows(
+        &mut self,
+        arena: &Arena,
+        pair: Pair,
+        bytes: usize,
+        count: u32,
+        reps: usize,
+        deadline: Duration,
+    ) -> Result<Vec<Window>> {
+        let (peer, grant, binding, block) = self.raw_open(arena, pair, bytes.max(ANSWER_BYTES), deadline)?;
+        let mut times = Vec::with_capacity(reps);
+        for _ in 0..reps {
+            let start = self.clock.now();
+            let mut posted = start;
             if pair.leads {
-                let start = self.clock.now();
                 for _ in 0..count {
-                    self.raw_put(peer, grant, &binding, SMALL, deadline)?;
+                    self.raw_put(peer, grant, &binding, bytes, deadline)?;
                 }
-                best = best.min(
-                    self.clock.now().duration_since(start) / u32::try_from(count.max(1)).unwrap_or(u32::MAX),
-                );
-                // One put back says that all have arrived.
-                self.raw_wait(SMALL, deadline)?;
+                posted = self.clock.now();
+                self.raw_wait(ANSWER_BYTES, deadline)?;
             } else {
                 for _ in 0..count {
-                    self.raw_wait(SMALL, deadline)?;
+                    self.raw_wait(bytes, deadline)?;
                 }
-                self.raw_put(peer, grant, &binding, SMALL, deadline)?;
+                self.raw_put(peer, grant, &binding, ANSWER_BYTES, deadline)?;
             }
+            let answered = self.clock.now();
+            times.push(Window { posted: posted - start, answered: answered - start });
         }
         self.raw_drain(deadline)?;
         drop(block);
-        Ok(best)
+        Ok(times)
     }
 
     fn raw_open(
@@ -129,7 +160,8 @@ impl Engine {
     ) -> Result<()> {
         let pieces = self.raw_pieces(bytes);
         let step = (bytes as u64).div_ceil(pieces);
-        let give_up = self.clock.now() + deadline.min(crate::config::FOR_EVER);
+        // Set when a put is refused: one that is taken at once reads no clock.
+        let mut give_up = None;
         for i in 0..pieces {
             let offset = i * step;
             let len = step.min(bytes as u64 - offset);
@@ -144,7 +176,8 @@ impl Engine {
                     break;
                 }
                 self.progress()?;
-                if self.clock.now() > give_up {
+                let now = self.clock.now();
+                if now > *give_up.get_or_insert(now + deadline.min(crate::config::FOR_EVER)) {
                     let e =
                         Error::new(ErrorKind::Timeout, "the wire takes no raw put").with_peer(peer as usize);
                     return Err(self.fail(e));

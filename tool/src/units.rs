@@ -48,6 +48,11 @@ pub(crate) fn time(ns: f64) -> String {
     scaled(ns, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")])
 }
 
+/// `850`, `1.05 M`.
+pub(crate) fn number(n: f64) -> String {
+    scaled(n, &[(1.0, ""), (1e3, "K"), (1e6, "M"), (1e9, "G")]).trim_end().to_owned()
+}
+
 /// `156 MB/s`.
 pub(crate) fn rate(bytes_per_second: f64) -> String {
     scaled(bytes_per_second, &[(1.0, "B/s"), (1e3, "KB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")])

@@ -23,6 +23,7 @@ Examples:
   circulant run -n 8 bench alltoall,scan --mode request --check
   circulant run -n 8 bench allreduce --mode request --overlap
   circulant run -n 2 bench put,bcast --bytes 4,1K,1M,16M
+  circulant run -n 4 bench rate --bytes 8
   circulant run -n 8 bench bcast --format csv --label tcp > tcp.csv
   srun -n 64 circulant bench bcast --blocks 12 --time 5";
 
@@ -37,6 +38,7 @@ Examples:
 /// alone is a lower bound for one port per rank; C, their sum, is not. algbw and busbw are the algorithm and bus
 /// bandwidth of nccl-tests (its doc/PERFORMANCE.md), from the median: size/t, and V/t, which is 2(P−1)/P of it for
 /// allreduce, (P−1)/P for allgather, reduce_scatter, alltoall, gather and scatter, all of it for bcast and reduce.
+/// rate is the message rate of the raw wire as osu_mbw_mr measures it; its bandwidths are those of all pairs together.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = after_long_help())]
 pub(crate) struct BenchArgs {

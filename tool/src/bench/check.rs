@@ -158,7 +158,7 @@ fn difference(is: &[u8], want: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::dist::Dist;
-    use super::super::operations::{How, OPERATIONS, Operation};
+    use super::super::operations::{OPERATIONS, Operation};
     use super::super::sample::write;
     use super::super::shapes::RankCall;
     use super::*;
@@ -192,7 +192,7 @@ mod tests {
             op in prop::sample::select(&OPERATIONS[..]), p in 2usize..9, r in 0usize..9, bytes in 1u64..3000,
             in_place: bool, at in 0usize..4000, flip in 1u8..=255,
         ) {
-            prop_assume!(op.sized && !matches!(op.how, How::Put(_)));
+            prop_assume!(op.sized && op.registered().is_some());
             let trial = trial(&op, p, r % p, bytes, in_place);
             let mut recv = good(&trial);
             prop_assert_eq!(trial.judge(&recv, GUARD), Ok(()));
@@ -215,7 +215,7 @@ mod tests {
         fn what_never_came_is_wrong(
             op in prop::sample::select(&OPERATIONS[..]), p in 2usize..9, r in 0usize..9, bytes in 1u64..3000,
         ) {
-            prop_assume!(op.sized && !matches!(op.how, How::Put(_)));
+            prop_assume!(op.sized && op.registered().is_some());
             let rank = r % p;
             let trial = trial(&op, p, rank, bytes, false);
             // A rank that has it already, or has nothing to get.

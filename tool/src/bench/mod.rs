@@ -136,7 +136,7 @@ fn refuse(args: &BenchArgs, p: usize) -> Result<(), Failure> {
     }
     let ops = args.operations(p);
     if p == 1 && ops.iter().any(|o| o.registered().is_none()) {
-        return Err(Failure::usage("put and pingpong need two ranks: circulant run -n 2 bench put"));
+        return Err(Failure::usage("put, pingpong and rate need two ranks: circulant run -n 2 bench put"));
     }
     if p == 1 && ops.iter().any(|o| o.between()) {
         return Err(Failure::usage("two groups need two ranks: circulant run -n 2 bench inter_allgather"));

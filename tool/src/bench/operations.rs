@@ -56,6 +56,8 @@ pub(crate) enum How {
     Reduce(registry::Operation, Start),
     /// The raw wire between ranks 0 and 1; so many halves of a round trip.
     Put(u32),
+    /// Windows of puts on the raw wire, from each rank i below p/2 to rank i + p/2.
+    Rate,
 }
 
 const VECTOR: &str = "the vector, in whole elements, at least one";
@@ -77,8 +79,8 @@ const BASE: Operation = Operation {
 };
 
 /// All operations.
-pub(crate) const OPERATIONS: [Operation; 23] = {
-    use How::{Move, Put, Reduce};
+pub(crate) const OPERATIONS: [Operation; 24] = {
+    use How::{Move, Put, Rate, Reduce};
     use registry::Operation as Op;
     [
         Operation {
@@ -283,6 +285,16 @@ pub(crate) const OPERATIONS: [Operation; 23] = {
             how: Put(2),
             ..BASE
         },
+        Operation {
+            name: "rate",
+            sizes: "one put; the time is that of a window of 64 from each rank i below P/2 to rank i + P/2, until a short \
+                    put answers that all have arrived, as in osu_mbw_mr: their number over the median is the message rate",
+            in_place: InPlace::Never,
+            shape: shapes::window,
+            reference: "64βm + 2(L+o)",
+            how: Rate,
+            ..BASE
+        },
     ]
 };
 
@@ -303,7 +315,7 @@ impl Operation {
     pub(crate) fn registered(&self) -> Option<registry::Operation> {
         match self.how {
             How::Move(op, _) | How::Reduce(op, _) => Some(op),
-            How::Put(_) => None,
+            How::Put(_) | How::Rate => None,
         }
     }
 

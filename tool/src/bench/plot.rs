@@ -294,6 +294,7 @@ mod tests {
             ratio: None,
             algbw_gbs: None,
             busbw_gbs: None,
+            messages_per_s: None,
             overlap_percent: None,
             stats: None,
         }

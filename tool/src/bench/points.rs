@@ -8,7 +8,7 @@ use super::operations::{How, Operation};
 use super::order::{MemoryKind, Mode, Order};
 use super::overlap::{self, Work};
 use super::sample::Use;
-use super::shapes::{RankCall, Shape};
+use super::shapes::{RankCall, Shape, WINDOW_PUTS};
 use crate::outcome::Failure;
 use crate::settings::Setting as Between;
 use crate::units;
@@ -105,6 +105,9 @@ pub(crate) struct Row {
     /// V over the median: with the V of the reference this is nccl-tests' algorithm bandwidth times 2(P−1)/P for
     /// allreduce, (P−1)/P for allgather, reduce_scatter, alltoall, gather and scatter, 1 for bcast and reduce.
     pub(crate) busbw_gbs: Option<f64>,
+    /// Messages per second of all pairs together, from the median; of `rate` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) messages_per_s: Option<f64>,
     /// Of the call beside computing, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) overlap_percent: Option<f64>,
@@ -140,6 +143,7 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
     let shape = (point.op.shape)(&call);
     let start = match point.op.how {
         How::Put(halves) => return raw(lab, point, &shape, halves).map(Some),
+        How::Rate => return message_rate(lab, point, &shape).map(Some),
         How::Move(_, start) | How::Reduce(_, start) => start,
     };
     let algorithm = point.algorithm.map(|a| a.name.to_owned());
@@ -276,6 +280,7 @@ fn row(lab: &Lab<'_>, point: &Point, shape: &Shape, times: &Times, stats: Option
         ratio: units::ratio(min, reference),
         algbw_gbs: bandwidth(point.bytes, median),
         busbw_gbs: bandwidth(if lab.comm.size() > 1 { shape.volume } else { 0 }, median),
+        messages_per_s: None,
         overlap_percent: None,
         stats,
     }
@@ -310,7 +315,7 @@ pub(crate) fn fold_ns(comm: &Communicator, reducer: &Reducer) -> Result<f64, Fai
 
 /// The raw wire, so many halves of a round trip. Rank 0 alone has times; the others' rows are never shown.
 fn raw(lab: &Lab<'_>, point: &Point, shape: &Shape, halves: u32) -> Result<Row, Failure> {
-    let bytes = usize::try_from(point.bytes).map_err(|_| Failure::usage("that is too much to put"))?;
+    let bytes = put_bytes(point)?;
     let first = lab.comm.put_times(bytes, 1)?;
     let mut one = [first.first().map_or(0.0, |t| t.as_secs_f64())];
     lab.comm.bcast(&mut one, 0)?;
@@ -323,6 +328,45 @@ fn raw(lab: &Lab<'_>, point: &Point, shape: &Shape, halves: u32) -> Result<Row, 
     let row = row(lab, point, shape, &Times { p: 1, all }, None);
     let reference = reference(lab, shape);
     Ok(Row { reference_us: reference / 1e3, ratio: units::ratio(row.min_us * 1e3, reference), ..row })
+}
+
+/// Windows of puts between all pairs at once; a window lasts as long as that of the slowest pair.
+fn message_rate(lab: &Lab<'_>, point: &Point, shape: &Shape) -> Result<Row, Failure> {
+    let bytes = put_bytes(point)?;
+    let (p, pairs) = (lab.comm.size(), lab.comm.size() / 2);
+    let windows = |reps: usize| -> Result<Vec<[u64; 2]>, Failure> {
+        let mut mine: Vec<[u64; 2]> = lab
+            .comm
+            .window_times(bytes, WINDOW_PUTS, reps)?
+            .iter()
+            .map(|t| [0, u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)])
+            .collect();
+        mine.resize(reps, [0; 2]);
+        let mut all = vec![[0u64; 2]; reps * p];
+        lab.comm.allgather(&mine, &mut all)?;
+        // The times of the senders count.
+        all.truncate(reps * pairs);
+        Ok(all)
+    };
+    let one = windows(1)?.iter().map(|[_, end]| *end).max().unwrap_or(0);
+    let all = windows(repetitions(lab.time, one as f64 * 1e-9, lab.reps))?;
+    let row = row(lab, point, shape, &Times { p: pairs, all }, None);
+    let (messages, median_ns) = (pairs as u64 * u64::from(WINDOW_PUTS), row.median_us * 1e3);
+    let reference = reference(lab, shape);
+    let bandwidth = bandwidth(point.bytes * messages, median_ns);
+    Ok(Row {
+        reference_us: reference / 1e3,
+        ratio: units::ratio(row.min_us * 1e3, reference),
+        algbw_gbs: bandwidth,
+        busbw_gbs: bandwidth,
+        messages_per_s: (median_ns > 0.0).then(|| messages as f64 / median_ns * 1e9),
+        ..row
+    })
+}
+
+/// Bytes of one put on the raw wire.
+fn put_bytes(point: &Point) -> Result<usize, Failure> {
+    usize::try_from(point.bytes).map_err(|_| Failure::usage("that is too much to put"))
 }
 
 /// Counts one operation: the largest of three runs at each rank, then maximum and sum over the ranks.

@@ -171,6 +171,14 @@ pub(crate) fn puts<const N: u32>(call: &RankCall) -> Shape {
     Shape { volume: call.bytes * u64::from(N), rounds: N, ..Shape::default() }
 }
 
+/// Puts in a window of `rate`: the default of osu_mbw_mr.
+pub(crate) const WINDOW_PUTS: u32 = 64;
+
+/// A window of puts and its answer.
+pub(crate) fn window(call: &RankCall) -> Shape {
+    Shape { volume: call.bytes * u64::from(WINDOW_PUTS), rounds: 2, ..Shape::default() }
+}
+
 pub(crate) fn bcast(call: &RankCall) -> Shape {
     let len = length(call.bytes);
     Shape {

@@ -1,9 +1,10 @@
 //! Rows as a table for people, as CSV in the rivals' format, or as JSON.
 
-use super::operations::Operation;
+use super::operations::{How, Operation};
 use super::points::{Counted, Figure, Point, Row};
+use super::shapes::WINDOW_PUTS;
 use crate::outcome::Out;
-use crate::units::{align, rate, ratio_text, size, time};
+use crate::units::{align, number, rate, ratio_text, size, time};
 use serde::Serialize;
 
 /// How rows are printed.
@@ -55,6 +56,8 @@ pub(crate) struct Table {
     widths: Vec<usize>,
     /// Whether there is a column of algorithms: where one was named.
     algorithms: bool,
+    /// Whether there is one of message rates: where they are measured.
+    rates: bool,
     /// Whether there is one of overlap.
     overlap: bool,
 }
@@ -77,6 +80,11 @@ impl Table {
             widths.insert(1, widest(&|p| p.algorithm_name().to_owned()));
         }
         widths.extend([7, 7, 7, 7, 6, 9, 9, 4]);
+        let rates = points.iter().any(|p| matches!(p.op.how, How::Rate));
+        if rates {
+            columns.push(("messages/s", false));
+            widths.push(10);
+        }
         if overlap {
             columns.push(("overlap", false));
             widths.push(7);
@@ -88,7 +96,7 @@ impl Table {
         for (w, (head, _)) in widths.iter_mut().zip(&columns) {
             *w = (*w).max(head.chars().count());
         }
-        Self { columns, widths, algorithms, overlap }
+        Self { columns, widths, algorithms, rates, overlap }
     }
 
     pub(crate) fn head(&self) -> String {
@@ -113,6 +121,9 @@ impl Table {
         ];
         if self.algorithms {
             cells.insert(1, row.algorithm.to_owned());
+        }
+        if self.rates {
+            cells.push(row.messages_per_s.map_or_else(|| "-".to_owned(), number));
         }
         if self.overlap {
             cells.push(
@@ -231,6 +242,11 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
         s.reps.min(super::points::LEAST_REPS as u64),
         s.reps
     );
+    if rows.iter().any(|row| row.messages_per_s.is_some()) {
+        text += &format!(
+            "messages/s: puts of all pairs of ranks i and i + P/2 together, in windows of {WINDOW_PUTS}, from the median\n"
+        );
+    }
     if overlap {
         text += "overlap: of the call beside a computation that takes as long, 100·(1 − (t_total − t_compute)/t_pure)\n";
     }
@@ -257,6 +273,7 @@ mod tests {
                 algorithm: None,
             },
             Point { op: op("barrier"), dist: None, setting: None, bytes: 0, algorithm: None },
+            Point { op: op("rate"), dist: None, setting: None, bytes: 8, algorithm: None },
         ]
     }
 
@@ -284,6 +301,7 @@ mod tests {
             ratio,
             algbw_gbs: Some(bytes as f64 / us / 1e3),
             busbw_gbs: None,
+            messages_per_s: (op == "rate").then_some(us * 1e5),
             overlap_percent: Some(us % 100.0),
             stats,
         }
@@ -298,6 +316,7 @@ mod tests {
             for us in [0.0, 0.0123, 1.0, 999.6, 123_456.7, 7.3e9] {
                 lines.push(table.row(&example("bcast", 1_000_000, us)));
                 lines.push(table.row(&example("allgatherv", 4, us)));
+                lines.push(table.row(&example("rate", 8, us)));
             }
             let widths: Vec<usize> = lines.iter().map(|l| l.chars().count()).collect();
             assert!(widths.iter().all(|w| *w == widths[0]), "{lines:#?}");

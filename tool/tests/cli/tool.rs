@@ -128,6 +128,34 @@ fn bench_shows_algorithm_and_bus_bandwidth() {
     );
 }
 
+/// By the protocol of osu_mbw_mr: all pairs of ranks i and i + P/2 at once; of an odd number of ranks one is in no pair.
+#[test]
+fn bench_tells_the_message_rate_of_all_pairs() {
+    let dir = tempfile::tempdir().unwrap();
+    for (provider, n) in [("shm", 4), ("tcp", 3), ("tcp", 4)] {
+        let words = format!("run -n {n} --provider {provider} --deadline 60 bench rate,put");
+        let list = rows(dir.path(), &format!("{words} --bytes 0,8,100K"));
+        assert_eq!(list.len(), 6);
+        for row in list {
+            let rate = row["messages_per_s"].as_f64();
+            assert_eq!(rate.is_some(), row["op"] == "rate", "{row}");
+            let Some(rate) = rate else { continue };
+            let (bytes, median) = (row["bytes"].as_f64().unwrap(), row["median_us"].as_f64().unwrap());
+            let messages = f64::from(n / 2) * 64.0;
+            assert!((rate - messages / median * 1e6).abs() <= 1e-9 * rate, "{row}");
+            let bandwidth = row["algbw_gbs"].as_f64().unwrap_or_default();
+            assert!((bandwidth - rate * bytes / 1e9).abs() <= 1e-9 * bandwidth, "{row}");
+        }
+        let table = good(dir.path(), &format!("{words} --bytes 8 --reps 3 --time 0.01"));
+        let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+        assert_eq!(head.last(), Some(&"messages/s"), "{table}");
+        assert!(
+            table.contains("messages/s: puts of all pairs") && table.contains("windows of 64"),
+            "{table}"
+        );
+    }
+}
+
 #[test]
 fn bench_tells_how_much_of_a_call_passes_beside_computing() {
     let dir = tempfile::tempdir().unwrap();
