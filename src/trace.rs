@@ -93,10 +93,10 @@ mod tests {
     fn each_way_of_a_call_is_told_once() {
         let wanted = Logging { level: LevelFilter::INFO, all: false };
         let mut log = Log::new(wanted, 0);
-        log.call("bcast", "board", || panic!("that was no call of the program"));
+        log.call("bcast", "short", || panic!("that was no call of the program"));
         log.tell_of_calls();
         let mut told = 0;
-        for way in ["board", "circulant", "board", "circulant"] {
+        for way in ["short", "circulant", "short", "circulant"] {
             log.call("bcast", way, || {
                 told += 1;
                 String::new()
@@ -105,6 +105,6 @@ mod tests {
         assert_eq!(told, 2);
         let mut other = Log::new(wanted, 1);
         other.tell_of_calls();
-        other.call("bcast", "board", || panic!("rank 1 speaks"));
+        other.call("bcast", "short", || panic!("rank 1 speaks"));
     }
 }

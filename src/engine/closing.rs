@@ -10,6 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Borrow, Transport};
 use std::time::Duration;
 
+/// How often the provider is polled while the last goodbyes leave.
+const GOODBYE_POLL_INTERVAL: Duration = Duration::from_micros(200);
+
 impl Engine {
     /// Says goodbye to all neighbours and waits for theirs: after this no data is left in sockets.
     ///
@@ -34,7 +37,7 @@ impl Engine {
         if let Some(t) = &mut self.transport {
             let _ = t.poll(&mut self.core);
         }
-        self.clock.sleep(Duration::from_micros(200));
+        self.clock.sleep(GOODBYE_POLL_INTERVAL);
     }
 
     /// Closes the endpoint after an orderly end.

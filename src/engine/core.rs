@@ -52,7 +52,7 @@ pub(crate) struct Core {
     pub(super) raw_posted: u64,
     /// Puts of ours that left, since `progress` last looked.
     pub(super) puts_left: usize,
-    /// The transport refused a put: it has to be asked again.
+    /// The transport refused a put, which is to be posted again.
     pub(super) refused: bool,
     pub(super) byes: HashSet<u32>,
     /// A call whose arguments differ from another rank's; and what that rank asks of a short one.
@@ -83,7 +83,7 @@ pub(super) struct Suspect {
     pub(super) rank: u32,
     pub(super) since: Since,
     pub(super) why: String,
-    /// Its process ended, as others than the transport say.
+    /// Its process ended, by the launcher or the process watch.
     pub(super) ended: bool,
 }
 
@@ -245,7 +245,7 @@ impl Core {
         self.active.iter().all(|slot| self.finished(*slot))
     }
 
-    /// Puts a reset task into its slot and gives it what came before it was entered.
+    /// Puts a reset task into its slot and delivers the unexpected messages that are kept for it.
     pub(super) fn enter(&mut self, slot: u8, task: Box<Task>) {
         let call = task.meta.call;
         self.tasks[usize::from(slot)] = Some(task);

@@ -1,17 +1,17 @@
-//! The arguments of a call in words, and what differs between those of two ranks.
+//! The arguments of a call as text, and the differences between those of two ranks.
 
-use super::message::TEXT_MAX;
+use super::message::MAX_TEXT_BYTES;
 use crate::ops::{Element, Reducer};
 use std::fmt::{Debug, Display};
 
-/// So many differences are named.
-const NAMED: usize = 3;
-/// Marks a list that was cut.
+/// Differences that an error names, at most.
+const MAX_DIFFERENCES_NAMED: usize = 3;
+/// Stands at the end of a list that was cut.
 const CUT: &str = "…";
-/// What is sent of a list, in bytes.
-const LIST_MAX: usize = TEXT_MAX / 3;
+/// Bytes of a list that are sent, at most.
+const MAX_LIST_BYTES: usize = MAX_TEXT_BYTES / 3;
 
-/// The arguments of a call, in words.
+/// The arguments of a call, as text.
 pub(crate) trait Describe: Debug + Send + Sync {
     /// One line for each argument that ranks must agree on: see [`Description`].
     fn describe(&self, reducer: Option<&Reducer>) -> String;
@@ -40,7 +40,7 @@ impl Description {
             return;
         }
         for value in values {
-            if text.len() > LIST_MAX {
+            if text.len() > MAX_LIST_BYTES {
                 text.push_str(CUT);
                 break;
             }
@@ -51,7 +51,7 @@ impl Description {
 
     /// Whether there is room for more lines of what only two ranks agree on; what is sent is cut.
     pub(crate) fn room(&self) -> bool {
-        self.0.len() < LIST_MAX
+        self.0.len() < MAX_LIST_BYTES
     }
 
     pub(crate) fn done(self) -> String {
@@ -77,7 +77,7 @@ pub(super) fn differences(first: &str, second: &str) -> String {
             Some(r) if a[r] != CUT && b[r] != CUT => format!("{name} of rank {r}: {} and {}", a[r], b[r]),
             _ => format!("{name} of some rank"),
         });
-        if found.len() == NAMED {
+        if found.len() == MAX_DIFFERENCES_NAMED {
             break;
         }
     }
@@ -113,7 +113,7 @@ mod tests {
     fn long_lists_are_cut() {
         let (mut many, element) = (vec![1_000_000; 100_000], Element::of::<u8>());
         let ours = described(element, 1, &many);
-        assert!(ours.len() < TEXT_MAX);
+        assert!(ours.len() < MAX_TEXT_BYTES);
         many[99_999] = 1;
         assert_eq!(differences(&described(element, 1, &many), &ours), "", "beyond what is sent");
         many[5] = 7;

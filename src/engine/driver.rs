@@ -154,7 +154,7 @@ impl Engine {
     /// looks for these by itself, and can rest at once.
     ///
     /// # Errors
-    /// When the transport fails, or a peer does not speak our language.
+    /// When the transport fails, or a peer sends what is no message.
     pub(crate) fn progress(&mut self) -> Result<usize> {
         let Some(transport) = &mut self.transport else {
             return self.post_ready();
@@ -195,7 +195,7 @@ impl Engine {
     }
 
     /// Sends now, if the transport takes it. What is for a lost peer is dropped: it may only have closed after an
-    /// error of which we are about to hear, so that it is lost is no error yet.
+    /// error whose report is still on its way, so a lost peer is no error yet.
     pub(super) fn try_send(&mut self, to: u32, message: &Message) -> Result<Posted> {
         let Some(transport) = &mut self.transport else { return Ok(Posted::Yes) };
         let n = message.encode(self.core.setup.rank, &mut self.scratch);

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
 /// A peer that is lost for us may only have closed because of an error elsewhere: that error
-/// is given this long to come before the peer is named. Longer than ranks talk on after an error (`LINGER`, 0.4 s).
+/// is given this long to come before the peer is named. Longer than a rank lingers after an error (`LINGER`, 0.4 s).
 const SUSPICION: Duration = Duration::from_millis(600);
 /// A status query is not repeated within this time of the last one, of any rank.
 const QUERY_INTERVAL: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ impl Engine {
         error
     }
 
-    /// Ends the world because another rank said so: passes it on, then closes.
+    /// Ends the world because of an error that another rank reports: propagates it, then closes.
     pub(super) fn fail_as_reported(&mut self) -> Error {
         if let Some(relay) = self.core.relay.take() {
             self.core.outbox.clear();
@@ -110,7 +110,7 @@ impl Engine {
             if by_signal {
                 return Some(e);
             }
-            // The first that ended stays the one to blame, and the time runs on: this news comes again and again.
+            // The first that ended stays the one to blame, and the time runs on: the launcher reports each end again and again.
             let known = self.core.suspect.as_ref();
             if known.is_none_or(|s| !s.ended) {
                 let since = known.map_or(Since::default(), |s| s.since);

@@ -38,7 +38,7 @@ impl Default for History {
 }
 
 impl History {
-    /// The call of `task` is left now.
+    /// Records the call of `task`, which is left now.
     pub(super) fn leave(&mut self, task: &Task) {
         let (call, what) = (task.meta.call, (task.meta.code, task.meta.hash));
         if self.last.len() == REMEMBERED_CALLS {
@@ -62,7 +62,7 @@ impl History {
         self.last.iter().find(|left| left.call == call)
     }
 
-    /// The arguments of `call` in words, if it is one of the last.
+    /// The arguments of `call` as text, if it is one of the last.
     pub(super) fn description(&self, call: CallId) -> Option<String> {
         let left = self.left(call)?;
         Some(left.arguments.as_ref()?.describe(left.reducer.as_ref()))

@@ -1,7 +1,7 @@
 //! What travels beside the data: the notify word of a put, and the control messages.
 //!
 //! The word has 32 bits, all that verbs and EFA carry: the *receiver's* slot of the operation in the top
-//! 8 (told in its ready message, so a rank numbers its slots alone) and the counter in the low 24. Hence
+//! 8 (it is in the ready message, so a rank numbers its slots alone) and the counter in the low 24. Hence
 //! the limits: 240 operations in flight per rank, 2^24 counters per operation, communicators without end.
 //! Messages are fixed little-endian records; a record that does not parse is an error, never a panic.
 
@@ -23,7 +23,7 @@ pub(crate) const FINALIZE: u8 = u8::MAX;
 /// "No rank" and "no operation" in a message.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The word that bumps `counter` of the operation in `slot`.
+/// The word that increments `counter` of the operation in `slot`.
 pub(crate) fn word(slot: u8, counter: u32) -> u32 {
     u32::from(slot) << 24 | counter
 }
@@ -128,9 +128,9 @@ pub(crate) enum Message {
     Hello { test: Grant, pid: u32, host: u64, agreed: u64 },
     /// Ready to receive: put into my output and landing memory, with my slot in the word.
     Ready { call: CallId, slot: u8, code: u8, hash: u64, output: Grant, land: Grant },
-    /// As `Ready`, of a persistent operation: its addresses and keys were told when it was bound.
+    /// As `Ready`, of a persistent operation: its addresses and keys were exchanged when it was bound.
     ReadyAgain { call: CallId, slot: u8, code: u8, hash: u64 },
-    /// A bump without data; may come before its receiver has entered.
+    /// An increment without data; may come before its receiver has entered.
     Notify { call: CallId, code: u8, hash: u64, counter: u32 },
     /// `bytes` of yours have arrived in this operation.
     Ack { call: CallId, bytes: u64 },
@@ -157,8 +157,8 @@ pub(crate) enum Message {
     Mismatch { call: CallId, code: u8, text: String },
 }
 
-/// Bytes of text in a message: any error in full, and the arguments of a call.
-pub(super) const TEXT_MAX: usize = 6000;
+/// Bytes of text in a message, at most: any error in full, and the arguments of a call.
+pub(super) const MAX_TEXT_BYTES: usize = 6000;
 /// Stands between an error's message and its remedy.
 pub(crate) const HELP: char = '\u{1f}';
 
@@ -365,7 +365,7 @@ impl Message {
     }
 }
 
-/// What a message says it still says when it is sent on. (A text may be cut; what is no text is replaced.)
+/// A message that is decoded and encoded again is the same. (A text may be cut; bytes that are no text are replaced.)
 #[cfg(any(fuzzing, test))]
 pub fn fuzz_message(bytes: &[u8]) {
     let _ = EagerHeader::read(bytes);
@@ -377,7 +377,7 @@ pub fn fuzz_message(bytes: &[u8]) {
 }
 
 fn clipped(text: &str) -> &str {
-    let mut end = text.len().min(TEXT_MAX);
+    let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -449,7 +449,7 @@ mod tests {
             assert_eq!(from, 31);
             match (&m, &back) {
                 (Message::Abort { text: a, .. }, Message::Abort { text: b, .. }) => {
-                    assert!(a.starts_with(b.as_str()) && b.len() > TEXT_MAX - 4);
+                    assert!(a.starts_with(b.as_str()) && b.len() > MAX_TEXT_BYTES - 4);
                 }
                 _ => assert_eq!(m, back),
             }
@@ -486,7 +486,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = Message::decode(&bytes);
+            let _ = (Message::decode(&bytes), EagerHeader::read(&bytes));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Mismatch: ranks that call with different arguments, and how they find out which argument differs.
 //!
-//! Calls are compared by a hash. Where the hashes differ, the rank that noticed sends what it called in words to the other one,
-//! which compares that with its own words and ends the world with an error that names the argument and both values. If no answer
+//! Calls are compared by a hash. Where the hashes differ, the rank that noticed sends its arguments as text to the other one,
+//! which compares them with its own and ends the world with an error that names the argument and both values. If no answer
 //! comes within a second (the other rank has left the call, and has forgotten it), the error does without.
 
 use super::core::{ArgumentsRequest, Core, Mismatch};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// `from` called something else than we in `call`: operation `theirs`, ours is `mine`.
+    /// `from` called with other arguments than we in `call`: operation `theirs`, ours is `mine`.
     pub(super) fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
         if self.broken.is_some() || self.mismatch.is_some() {
             return;
@@ -34,7 +34,7 @@ impl Core {
         }
     }
 
-    /// Whether we are in this short call: it can say more of itself than is kept.
+    /// Whether we are in this short call: it can tell more of its arguments than is kept.
     fn in_short_call(&self, call: CallId) -> bool {
         self.short_log.is_current(call) && self.status.completed.call != call
     }
@@ -63,7 +63,7 @@ impl Core {
         }
     }
 
-    /// `from` sees that its call is not like ours, and says what it called.
+    /// `from` found that its call does not match ours, and sends its arguments.
     pub(super) fn compare_arguments(&mut self, from: u32, call: CallId, code: u8, text: String) {
         match self.description(call) {
             _ if self.in_short_call(call) => {
@@ -80,12 +80,12 @@ impl Core {
         self.broken.get_or_insert(error);
     }
 
-    /// Whether a short call is asked for its arguments.
+    /// Whether the arguments of this short call are requested.
     pub(super) fn is_asked(&self, call: CallId) -> bool {
         self.arguments_request.as_ref().is_some_and(|q| q.call == call)
     }
 
-    /// What the short call says of itself when it is asked.
+    /// The arguments of the short call, in answer to the request.
     pub(super) fn answer(&mut self, ours: String) {
         let Some(ArgumentsRequest { from, call, code, theirs }) = self.arguments_request.take() else {
             return;

@@ -57,7 +57,7 @@ pub(crate) use description::{Describe, Description};
 pub(crate) use driver::Engine;
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use message::{CallId, FINALIZE};
-pub(crate) use raw::{Pair, Window};
+pub(crate) use raw::Pair;
 pub(crate) use setup::{Directory, Flow, Group, Liveness, ProcessState, Setup};
 pub(crate) use short_log::Brief;
 pub(crate) use task::{Meta, Task};

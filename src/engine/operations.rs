@@ -55,7 +55,7 @@ impl Engine {
         self.enter(task).map_err(|e| self.fail(e))
     }
 
-    /// Goes on with what [`Engine::bind`] began: once round; returns the task when all peers are known. A wait
+    /// Goes on with what [`Engine::bind`] began: makes progress once; returns the task when all peers are known. A wait
     /// calls this again and again, and may release the engine in between.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// Whether the operation in `slot` has finished here. Progresses once; `waiting` is kept from one
-    /// question to the next, so that asking for ever has a deadline, too: it begins anew with all that moves in operations.
+    /// question to the next, so that polling has a deadline, too: it starts again whenever an operation makes progress.
     ///
     /// # Errors
     /// As [`Engine::turn`].
@@ -95,7 +95,7 @@ impl Engine {
         Ok(self.core.finished(slot))
     }
 
-    /// Waits for the operation in `slot`: once round; says whether it has finished here. A wait calls this
+    /// Waits for the operation in `slot`: makes progress once; says whether it has finished here. A wait calls this
     /// again and again, and may release the engine in between.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub(crate) trait Liveness: Send + std::fmt::Debug {
     }
 }
 
-/// What the system says of a process.
+/// The state of a process, as the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProcessState {
     /// It runs or sleeps.
@@ -57,7 +57,7 @@ pub(crate) struct Flow {
     pub(crate) order_timeout: Duration,
 }
 
-/// What the engine is told when it is made.
+/// What the engine is made with.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) rank: u32,
@@ -65,7 +65,7 @@ pub(crate) struct Setup {
     /// World ranks of the circulant neighbours, sorted, without us.
     pub(crate) neighbours: Vec<u32>,
     pub(crate) flow: Flow,
-    /// A wait that lasts longer says for whom, each time it has lasted so much longer.
+    /// A wait that lasts longer warns for which ranks it waits, at this interval.
     pub(crate) warn_after: Duration,
     /// Names of operations by code, for messages about other ranks.
     pub(crate) names: fn(u8) -> &'static str,

@@ -12,7 +12,7 @@ use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Engine {
-    /// We are in this call from now on. Now and then, and while other operations are under way, everything is
+    /// Enters a short call. Every 64 calls, and while other operations are under way, everything is
     /// moved on: a rank that never waits must not hold up the others.
     ///
     /// # Errors
@@ -68,13 +68,13 @@ impl Engine {
         self.core.disagree(from, call, theirs.unwrap_or(mine), mine);
     }
 
-    /// Whether this short call is asked for its arguments, by [`Engine::answer`].
+    /// Whether the arguments of this short call are requested, for [`Engine::answer`].
     #[inline]
     pub(crate) fn is_asked(&self, call: CallId) -> bool {
         self.core.is_asked(call)
     }
 
-    /// What a short call says of itself when it is asked.
+    /// The arguments of a short call, in answer to a request.
     pub(crate) fn answer(&mut self, arguments: String) {
         self.core.answer(arguments);
     }

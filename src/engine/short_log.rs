@@ -69,7 +69,7 @@ impl ShortLog {
         self.list.iter().find(|short| short.call == call && short.code != 0)
     }
 
-    /// The arguments of a call in words, as far as they are kept.
+    /// The arguments of a call as text, as far as they are kept.
     pub(super) fn description(&self, call: CallId) -> Option<String> {
         Some(self.known(call)?.brief.describe().done())
     }

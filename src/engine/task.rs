@@ -25,13 +25,13 @@ const EAGER_BEFORE_READY_BYTES: u64 = 4096;
 pub(crate) struct PeerState {
     pub world_rank: u32,
     /// Where its bytes go, from the beginning of our output and of our landing memory; and how many it sends and gets (or
-    /// any number that stands for that at both). All 0 where the plan says so itself.
+    /// any number that stands for that at both). All 0 where the plan has them.
     pub landing: [u64; 2],
     pub received: u64,
     pub sent: u64,
     /// Its ready message: slot, output and landing memory. None: no put by rendezvous yet.
     pub ready: Option<(u8, Grant, Grant)>,
-    /// Of a persistent operation: output and landing memory, told when it was bound.
+    /// Of a persistent operation: output and landing memory, from when it was bound.
     pub known: Option<(Grant, Grant)>,
     /// Bytes of ours that it has not acknowledged; below 0 when a receiver credited puts before they came.
     pub outstanding: i64,
@@ -39,7 +39,7 @@ pub(crate) struct PeerState {
     pub owed: u64,
     /// We have asked for its ready message.
     pub requested: bool,
-    /// The transport took nothing for it the last time.
+    /// The transport refused the last put to it.
     pub stalled: bool,
     /// Ops that may go as soon as the peer and the window allow; lowest first.
     pub postable: BinaryHeap<Reverse<u32>>,
@@ -61,9 +61,9 @@ pub(crate) struct Task {
     pub program: Arc<Program>,
     pub meta: Meta,
     pub binding: Binding,
-    /// The arguments in words, for ranks that called with others.
+    /// The arguments as text, for ranks that called with others.
     pub arguments: Option<Arc<dyn Describe>>,
-    /// What reduces; none in operations that do not.
+    /// The operator; none in operations that do not reduce.
     pub reducer: Option<Reducer>,
     pub counters: Vec<u32>,
     pub waits_left: Vec<u32>,
@@ -80,7 +80,7 @@ pub(crate) struct Task {
     pub outstanding: i64,
     /// Peers know where to put from an earlier binding.
     pub persistent: bool,
-    /// Each pair of ranks has told each other more than all know.
+    /// Ready messages carry what only the two ranks of a pair know (alltoallv).
     pub pairwise: bool,
     /// Where a rank puts no more than this many bytes to a peer, they go eagerly.
     pub eager_limit: u64,
@@ -154,7 +154,7 @@ impl Task {
         }
     }
 
-    /// New memory and a new name, and nothing to do.
+    /// New memory and a new call, with no op ready.
     pub(crate) fn clear(&mut self, meta: Meta, binding: Binding) {
         self.meta = meta;
         self.binding = binding;
@@ -174,7 +174,7 @@ impl Task {
         }
     }
 
-    /// Ready to run from the start, with new memory and a new name.
+    /// New memory and a new call, ready to run.
     pub(crate) fn reset(&mut self, meta: Meta, binding: Binding, flow: &Flow) {
         self.clear(meta, binding);
         self.ordered = (self.volume > flow.window / 4).then(Since::default);
@@ -198,21 +198,21 @@ impl Task {
         }
     }
 
-    /// The index of the peer that has yet to bump `counter`, if one has.
+    /// The index of the peer that has yet to increment `counter`, if one has.
     pub(crate) fn awaits(&self, counter: u32) -> Option<usize> {
         let expected = self.program.expected.get(counter as usize)?;
         let more = self.counters[counter as usize] < expected.arrivals && self.arrivals_left > 0;
         (expected.peer != NO_COUNTER && more).then_some(expected.peer as usize)
     }
 
-    /// A peer bumped `counter`, which awaited that.
+    /// A peer incremented `counter`, as expected.
     pub(crate) fn arrived(&mut self, counter: u32) {
         self.arrivals_left = self.arrivals_left.saturating_sub(1);
         self.pace.came(self.program.expected[counter as usize].round);
         self.bump(counter);
     }
 
-    /// Data of peer `peer` came with `counter`. Returns how many bytes to acknowledge, if these are enough by now.
+    /// Data of peer `peer` arrived with `counter`. Returns how many bytes to acknowledge, if these are enough by now.
     pub(crate) fn delivered(&mut self, counter: u32, peer: usize, enough: u64) -> Option<u64> {
         self.arrived(counter);
         // The puts of one counter may be of different lengths: the first credits them all, because credit that
@@ -224,7 +224,7 @@ impl Task {
         (peer.owed >= enough).then(|| std::mem::take(&mut peer.owed))
     }
 
-    /// A put of `len` bytes is on its way to peer `peer`.
+    /// A put of `len` bytes to peer `peer` is posted.
     pub(crate) fn posted(&mut self, peer: usize, len: u64) {
         let len = i64::try_from(len).unwrap_or(i64::MAX);
         let peer = &mut self.peers[peer];

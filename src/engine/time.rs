@@ -1,22 +1,22 @@
-//! What is due when. No clock is read here: the time is handed in, and the next time of interest handed out.
+//! Timers of waits. No clock is read here: the time is a parameter, and the next time of interest a result.
 
 use crate::config::FOR_EVER;
 use std::time::{Duration, Instant};
 
-/// After so long a rank that waits for another tells it so, for the first time; then at intervals. The other one compares the
-/// call with its own.
+/// When a rank that waits for another tells it in which call, for the first time; then the interval. The other rank compares
+/// the call with its own.
 const TELL_AFTER: Duration = Duration::from_millis(200);
 const TELL_EVERY: Duration = Duration::from_secs(5);
-/// After so long all ranks are asked what they do: ranks whose calls do not match may all be waiting.
-const ASK_AFTER: Duration = Duration::from_secs(10);
-/// Answers get so much time before they are needed.
-const ANSWERS: Duration = Duration::from_secs(1);
-/// How long a rank that is about to close goes on talking, so that the others learn why.
+/// When a rank that waits sends a status query to all ranks: ranks whose calls do not match may all be waiting.
+const QUERY_AFTER: Duration = Duration::from_secs(10);
+/// How long before they are used the answers to a status query are requested.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+/// How long at most a rank lingers before it closes, so that its messages leave and the others learn of the error.
 const LINGER: Duration = Duration::from_millis(400);
-/// After the last message went out, how long the provider gets to move it.
+/// After the last message was posted, how long the provider gets to deliver it.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// How long something lasts. It begins when it is asked for the first time: what notes news reads no clock.
+/// Time since an event, counted from the first look at it: code that records events reads no clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Since(Option<Instant>);
 
@@ -26,7 +26,7 @@ impl Since {
     }
 }
 
-/// What a wait does besides progress, and when.
+/// The timers of one wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alarms {
     deadline: Duration,
@@ -38,28 +38,28 @@ pub(super) struct Alarms {
     give_up: Instant,
 }
 
-/// What is due; in this order.
+/// Timers that have expired; to be served in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due {
-    /// To tell the rank that we wait for.
+    /// Tell the rank that we wait for.
     pub(super) tell: bool,
-    /// To ask all.
+    /// Send a status query to all.
     pub(super) ask: bool,
-    /// To end the wait.
+    /// End the wait.
     pub(super) give_up: bool,
-    /// To say for which ranks we wait, and that for so long.
+    /// Warn for which ranks we wait, and that for so long.
     pub(super) warn: Option<Duration>,
 }
 
 impl Alarms {
-    /// Those of a wait that begins `now`.
+    /// The timers of a wait that begins `now`.
     pub(super) fn new(now: Instant, deadline: Duration, warn_after: Duration) -> Self {
         let mut alarms = Self {
             deadline,
             warn_after,
             since: now,
             tell_at: now + (deadline / 8).min(TELL_AFTER),
-            ask_at: now + ASK_AFTER,
+            ask_at: now + QUERY_AFTER,
             warn_at: now + warn_after,
             give_up: now + deadline,
         };
@@ -72,7 +72,7 @@ impl Alarms {
         self.tell_at.min(self.ask_at).min(self.warn_at).min(self.give_up)
     }
 
-    /// What is due by `now`. Time that was slept through is not made up for.
+    /// The timers that have expired by `now`. Intervals that were slept through are not made up for.
     pub(super) fn due(&mut self, now: Instant) -> Due {
         let mut due = Due { tell: now >= self.tell_at, ask: now >= self.ask_at, ..Due::default() };
         if due.tell {
@@ -90,23 +90,23 @@ impl Alarms {
         due
     }
 
-    /// When to ask, for answers to be there when they are next needed.
+    /// When to send the query, for answers to be there when they are next used.
     fn before_use(&self) -> Instant {
-        let before = |at: Instant| at - (at.duration_since(self.since) / 4).min(ANSWERS);
+        let before = |at: Instant| at - (at.duration_since(self.since) / 4).min(ANSWER_TIME);
         before(self.warn_at).min(before(self.give_up))
     }
 
-    /// All are asked now: what is said of their answers waits for these.
+    /// The query is sent now: what uses the answers waits for them.
     fn asked(&mut self, now: Instant) {
-        let soonest = now + (self.deadline / 4).min(ANSWERS);
+        let soonest = now + (self.deadline / 4).min(ANSWER_TIME);
         self.warn_at = self.warn_at.max(soonest);
         self.give_up = self.give_up.max(soonest);
-        let used_soon = self.warn_at.min(self.give_up) <= now + 2 * ANSWERS;
+        let used_soon = self.warn_at.min(self.give_up) <= now + 2 * ANSWER_TIME;
         self.ask_at = if used_soon { now + FOR_EVER } else { self.before_use() };
     }
 }
 
-/// The time in which a rank that is about to close goes on talking.
+/// The time that a rank lingers before it closes.
 #[derive(Debug)]
 pub(super) struct Linger {
     end: Instant,
@@ -198,8 +198,8 @@ mod tests {
         let start = Instant::now();
         let (mut alarms, late) = (Alarms::new(start, 20 * SECOND, MINUTE), start + 30 * SECOND);
         assert_eq!(alarms.due(late), Due { tell: true, ask: true, ..Due::default() });
-        assert_eq!(alarms.next(), late + ANSWERS);
-        assert!(alarms.due(late + ANSWERS).give_up);
+        assert_eq!(alarms.next(), late + ANSWER_TIME);
+        assert!(alarms.due(late + ANSWER_TIME).give_up);
     }
 
     /// A year of warnings, then a sleep until all of 100 years are over.
@@ -233,7 +233,7 @@ mod tests {
                 break now;
             }
         };
-        assert_eq!(last, [FOR_EVER - MINUTE + ANSWERS]);
+        assert_eq!(last, [FOR_EVER - MINUTE + ANSWER_TIME]);
         assert_eq!(end, start + FOR_EVER);
     }
 

@@ -1,8 +1,8 @@
-//! One wait: what it looks for besides progress, what it says while it lasts, and how it ends.
+//! Waits: progress until a condition holds, and what is checked and reported meanwhile.
 //!
 //! Silence is not death. A wait lasts until what it waits for comes, a rank is known to be gone, the world ends, or a deadline
-//! passes where one is set. Meanwhile it tells the rank that it waits for, asks all ranks what they do (which also finds calls
-//! that do not match), and says on stderr for which ranks it waits.
+//! passes where one is set. Meanwhile it tells the rank that it waits for, queries the status of all ranks (which also finds calls
+//! that do not match), and warns on stderr for which ranks it waits.
 
 use super::core::Core;
 use super::driver::Engine;
@@ -15,6 +15,8 @@ use crate::error::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 use tracing::level_filters::LevelFilter;
 
+/// While polls make progress, one of so many reads the clock.
+const POLLS_PER_CLOCK: u32 = 256;
 /// How often the slow checks (processes, launcher) are made while waiting.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
 /// Naps are not shorter, as falling asleep and waking up take 50 µs and more: waits below 50 ms have none.
@@ -66,7 +68,7 @@ impl Waiting {
         self.polls
     }
 
-    /// The deadline begins anew if operations have moved since this was last said: messages about waiting are no progress.
+    /// The deadline starts again if operations have made progress since the last call: messages about waiting are no progress.
     pub(super) fn begin_anew_if(&mut self, moves: u64) {
         if moves != self.moves {
             self.moves = moves;
@@ -98,7 +100,7 @@ impl Engine {
         }
         waiting.polls = waiting.polls.wrapping_add(1);
         // A stream of events must not outrun the deadline, but each need not cost a look at the clock.
-        if moved && !waiting.polls.is_multiple_of(256) {
+        if moved && !waiting.polls.is_multiple_of(POLLS_PER_CLOCK) {
             return Ok(None);
         }
         let now = self.clock.now();
@@ -121,7 +123,7 @@ impl Engine {
         }
         looks.check_at = now + LIVENESS_EVERY;
         if let Some(since) = &mut self.core.queried {
-            // Also where others ask: from here on the answers grow old.
+            // Also where other ranks query: from here on the answers age.
             since.lasts(now);
         }
         let (due, next) = (looks.alarms.due(now), looks.alarms.next());
@@ -187,7 +189,7 @@ impl Engine {
     }
 
     /// Tells the rank that we wait for in which call: it may be in another call of that number, or in one before that we have
-    /// left, and would not hear of it.
+    /// left, and would not notice.
     fn tell_awaited(&mut self, waiting: &Waiting) {
         let m = &waiting.what;
         let peer = waiting.peer.or_else(|| Some(self.awaited(m.call)?.missing()?.0));
@@ -201,7 +203,7 @@ impl Engine {
         self.core.task_ref(self.core.slot_of(call)?)
     }
 
-    /// The error of a wait that lasted too long: what is missing, and what every rank says to be doing.
+    /// The error of a wait that lasted too long: what is missing, and the status of every rank.
     pub(super) fn timed_out(&self, waiting: &Waiting) -> Error {
         let core = &self.core;
         let mut text = format!("nothing more came within {} s", waiting.deadline.as_secs_f64());
@@ -245,14 +247,14 @@ impl Engine {
         e
     }
 
-    /// Says on stderr for which ranks we wait, if no lower rank says it.
+    /// Warns on stderr for which ranks we wait, if no lower rank does.
     fn warn(&mut self, waiting: &Waiting, since: Duration) {
         if let Some(text) = self.warning(waiting, since) {
             crate::trace::warn(&text, LevelFilter::WARN);
         }
     }
 
-    /// What to say of a wait that lasts; `None` where a lower rank waits in the same call, and says it.
+    /// The warning of a wait that lasts; `None` where a lower rank waits in the same call, and warns.
     pub(super) fn warning(&mut self, waiting: &Waiting, since: Duration) -> Option<String> {
         let what = &waiting.what;
         if what.code == 0 {
