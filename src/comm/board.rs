@@ -13,7 +13,7 @@ use super::context::Context;
 use super::desk::{Desk, EARLIER};
 use super::lock::Held;
 use crate::buffer::Wire;
-use crate::engine::{Brief, CallId, Counts, Meta, Waiting};
+use crate::engine::{CallId, Counts, Meta, ShortArguments, Waiting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::{Element, Reducer, Side};
 use crate::plan::registry::Operation;
@@ -84,7 +84,7 @@ impl Blocks<'_> {
 
 impl<'a> Small<'a> {
     /// What it is, but for lists.
-    fn brief(&self, element: Element) -> Brief {
+    fn brief(&self, element: Element) -> ShortArguments {
         let (bytes, root) = match self {
             Self::Barrier => (None, None),
             Self::Bcast { root, data } => (Some(data.len()), Some(*root)),
@@ -92,7 +92,7 @@ impl<'a> Small<'a> {
             Self::Gather { .. } => (None, None),
             Self::Fold { root, send, recv, .. } => (Some(send.map_or(recv.len(), <[u8]>::len)), *root),
         };
-        Brief { element, bytes, root }
+        ShortArguments { element, bytes, root }
     }
 
     /// Counts and displacements.
@@ -133,7 +133,7 @@ struct Run<'a, 'b> {
     index: usize,
     meta: Meta,
     /// The call's arguments, for ranks that made another one.
-    brief: Brief,
+    brief: ShortArguments,
     lists: Option<(&'a [usize], &'a [usize])>,
     number: u64,
     ours: Post,
@@ -270,7 +270,7 @@ impl Communicator {
         let brief = call.brief(element);
         let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1 };
         let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
-        held.engine.enter_small(&meta, brief)?;
+        held.engine.enter_short(&meta, brief)?;
         let gone = || Error::new(ErrorKind::Aborted, "the board is gone");
         let desk = held.desks.get(index).ok_or_else(gone)?;
         let (number, ours) = desk.enter(meta.call.sequence, code, hash);
@@ -283,7 +283,7 @@ impl Communicator {
                 if let Some(desk) = held.desks.get(index) {
                     desk.leave(number);
                 }
-                held.engine.leave_small(&meta, &done);
+                held.engine.leave_short(&meta, &done);
                 Ok(())
             }
             Err(e) => Err(Wire::fail(held, e.in_operation(name, u64::from(meta.call.sequence)))),
@@ -428,7 +428,7 @@ impl Run<'_, '_> {
         let ago = u32::try_from(ago).unwrap_or(0);
         let call = CallId { comm, sequence: sequence.wrapping_sub(ago) };
         let from = self.world_rank(member);
-        self.held.engine.differs(from, call, known, code);
+        self.held.engine.mismatched(from, call, known, code);
         // The error comes when it is known what differs, or after a while without.
         loop {
             if let Err(e) = self.move_on(from) {
@@ -440,9 +440,9 @@ impl Run<'_, '_> {
     /// Moves on everything else, once round, and answers a rank that asks what this call is.
     fn move_on(&mut self, peer: u32) -> Result<()> {
         self.held.engine.await_peer(&mut self.waiting, peer)?;
-        if self.held.engine.is_asked(self.meta.call) {
+        if self.held.engine.arguments_requested(self.meta.call) {
             let text = self.describe();
-            self.held.engine.answer(text);
+            self.held.engine.send_arguments(text);
         }
         self.held.breathe();
         Ok(())

@@ -49,7 +49,7 @@ impl Core {
         }
         if (task.meta.code, expected) != (code, hash) {
             let mine = task.meta.code;
-            self.disagree(from, call, code, mine);
+            self.mismatched(from, call, code, mine);
             return;
         }
         match (index, message) {
@@ -75,7 +75,7 @@ impl Core {
                 self.history.ready_came(call);
             }
             if ours != theirs {
-                self.disagree(from, call, theirs.0, ours.0);
+                self.mismatched(from, call, theirs.0, ours.0);
             }
         } else if self.unexpected.kept_from(from) < MAX_UNEXPECTED_MESSAGES {
             self.unexpected.keep(from, call, message);
@@ -100,7 +100,7 @@ impl Core {
         let (call, code) = (theirs.entered.call, theirs.entered.code);
         let Some((mine, hash)) = self.known(call) else { return };
         if theirs.hash != 0 && (mine, hash) != (code, theirs.hash) {
-            self.disagree(origin, call, code, mine);
+            self.mismatched(origin, call, code, mine);
         }
     }
 

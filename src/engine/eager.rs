@@ -144,7 +144,7 @@ impl Core {
         let (mine, hash) = (task.meta.code, task.meta.hash);
         if (mine, hash) != (head.code, head.hash) {
             self.put_task(slot, task);
-            return self.disagree(from, head.call, head.code, mine);
+            return self.mismatched(from, head.call, head.code, mine);
         }
         let awaited = task.awaits(head.counter);
         let fits = awaited.is_some_and(|i| task.peers[i].world_rank == from)

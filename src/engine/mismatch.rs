@@ -16,7 +16,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Core {
     /// `from` called with other arguments than we in `call`: operation `theirs`, ours is `mine`.
-    pub(super) fn disagree(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
+    pub(super) fn mismatched(&mut self, from: u32, call: CallId, theirs: u8, mine: u8) {
         if self.broken.is_some() || self.mismatch.is_some() {
             return;
         }
@@ -81,12 +81,12 @@ impl Core {
     }
 
     /// Whether the arguments of this short call are requested.
-    pub(super) fn is_asked(&self, call: CallId) -> bool {
+    pub(super) fn arguments_requested(&self, call: CallId) -> bool {
         self.arguments_request.as_ref().is_some_and(|q| q.call == call)
     }
 
     /// The arguments of the short call, in answer to the request.
-    pub(super) fn answer(&mut self, ours: String) {
+    pub(super) fn send_arguments(&mut self, ours: String) {
         let Some(ArgumentsRequest { from, call, code, theirs }) = self.arguments_request.take() else {
             return;
         };

@@ -59,6 +59,6 @@ pub(crate) use heartbeat::Heartbeat;
 pub(crate) use message::{CallId, FINALIZE};
 pub(crate) use raw::Pair;
 pub(crate) use setup::{Directory, Flow, Group, Liveness, ProcessState, Setup};
-pub(crate) use short_log::Brief;
+pub(crate) use short_log::ShortArguments;
 pub(crate) use task::{Meta, Task};
 pub(crate) use waiting::Waiting;

@@ -5,7 +5,7 @@ use super::core::Core;
 use super::counts::Counts;
 use super::driver::Engine;
 use super::message::{CallId, Mark, Message};
-use super::short_log::{Brief, REMEMBERED_CALLS};
+use super::short_log::{REMEMBERED_CALLS, ShortArguments};
 use super::task::Meta;
 use super::waiting::Waiting;
 use crate::config::FOR_EVER;
@@ -18,11 +18,11 @@ impl Engine {
     /// # Errors
     /// When the world has ended.
     #[inline]
-    pub(crate) fn enter_small(&mut self, meta: &Meta, brief: Brief) -> Result<()> {
+    pub(crate) fn enter_short(&mut self, meta: &Meta, arguments: ShortArguments) -> Result<()> {
         let status = &mut self.core.status;
         status.entered = Mark { code: meta.code, call: meta.call };
         status.hash = meta.hash;
-        let begun = self.core.short_log.begin(meta.call, meta.code, meta.hash, brief);
+        let begun = self.core.short_log.begin(meta.call, meta.code, meta.hash, arguments);
         if begun.is_multiple_of(REMEMBERED_CALLS) || self.is_busy() {
             self.step(&mut Waiting::new(*meta, FOR_EVER))?;
         }
@@ -37,7 +37,7 @@ impl Engine {
 
     /// The call is completed; this is what it did.
     #[inline]
-    pub(crate) fn leave_small(&mut self, meta: &Meta, done: &Counts) {
+    pub(crate) fn leave_short(&mut self, meta: &Meta, done: &Counts) {
         self.core.status.completed = Mark { code: meta.code, call: meta.call };
         let counts = &mut self.core.counts;
         counts.puts += done.puts;
@@ -64,19 +64,19 @@ impl Engine {
 
     /// `from` did something else in `call` than we: operation `theirs`, if that is known; ours is `mine`. The error comes out of
     /// what waits.
-    pub(crate) fn differs(&mut self, from: u32, call: CallId, theirs: Option<u8>, mine: u8) {
-        self.core.disagree(from, call, theirs.unwrap_or(mine), mine);
+    pub(crate) fn mismatched(&mut self, from: u32, call: CallId, theirs: Option<u8>, mine: u8) {
+        self.core.mismatched(from, call, theirs.unwrap_or(mine), mine);
     }
 
-    /// Whether the arguments of this short call are requested, for [`Engine::answer`].
+    /// Whether the arguments of this short call are requested, for [`Engine::send_arguments`].
     #[inline]
-    pub(crate) fn is_asked(&self, call: CallId) -> bool {
-        self.core.is_asked(call)
+    pub(crate) fn arguments_requested(&self, call: CallId) -> bool {
+        self.core.arguments_requested(call)
     }
 
     /// The arguments of a short call, in answer to a request.
-    pub(crate) fn answer(&mut self, arguments: String) {
-        self.core.answer(arguments);
+    pub(crate) fn send_arguments(&mut self, arguments: String) {
+        self.core.send_arguments(arguments);
     }
 }
 
@@ -85,7 +85,7 @@ impl Core {
     pub(super) fn awaited_in(&mut self, from: u32, call: CallId, code: u8, hash: u64) {
         if let Some((c, h)) = self.known(call) {
             if (c, h) != (code, hash) {
-                self.disagree(from, call, code, c);
+                self.mismatched(from, call, code, c);
             }
             return;
         }

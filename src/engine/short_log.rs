@@ -9,14 +9,14 @@ pub(super) const REMEMBERED_CALLS: usize = 64;
 
 /// The arguments of a short call, without lists.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Brief {
+pub(crate) struct ShortArguments {
     pub(crate) element: Element,
     /// Bytes of each rank; `None` where ranks have counts.
     pub(crate) bytes: Option<usize>,
     pub(crate) root: Option<usize>,
 }
 
-impl Brief {
+impl ShortArguments {
     /// The lines of it: see [`Description`].
     pub(crate) fn describe(&self) -> Description {
         let mut text = Description::new(self.element);
@@ -36,7 +36,7 @@ struct ShortCall {
     call: CallId,
     code: u8,
     hash: u64,
-    brief: Brief,
+    arguments: ShortArguments,
 }
 
 /// The last calls of this kind, begun or completed.
@@ -54,8 +54,8 @@ impl Default for ShortLog {
 
 impl ShortLog {
     /// A call begins. Returns how many have begun.
-    pub(super) fn begin(&mut self, call: CallId, code: u8, hash: u64, brief: Brief) -> usize {
-        self.list[self.begun % REMEMBERED_CALLS] = ShortCall { call, code, hash, brief };
+    pub(super) fn begin(&mut self, call: CallId, code: u8, hash: u64, arguments: ShortArguments) -> usize {
+        self.list[self.begun % REMEMBERED_CALLS] = ShortCall { call, code, hash, arguments };
         self.begun = self.begun.wrapping_add(1);
         self.begun
     }
@@ -71,7 +71,7 @@ impl ShortLog {
 
     /// The arguments of a call as text, as far as they are kept.
     pub(super) fn description(&self, call: CallId) -> Option<String> {
-        Some(self.known(call)?.brief.describe().done())
+        Some(self.known(call)?.arguments.describe().done())
     }
 
     /// Whether it is the last of ours.
