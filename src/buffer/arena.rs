@@ -19,7 +19,7 @@ const PAGE: usize = 4096;
 const HUGE: usize = if cfg!(miri) { PAGE } else { 2 << 20 };
 const CHUNK: usize = if cfg!(miri) { 16 * PAGE } else { 8 << 20 };
 /// No allocation is longer, with room for alignment.
-const MOST: usize = isize::MAX as usize - HUGE;
+const MAX_CHUNK_BYTES: usize = isize::MAX as usize - HUGE;
 /// The largest alignment of elements.
 pub(crate) const ALIGN: usize = PAGE;
 
@@ -106,7 +106,8 @@ impl Arena {
             Some(hit) => hit,
             None => {
                 let size = len.max(CHUNK).checked_next_multiple_of(HUGE);
-                let size = size.filter(|n| *n <= MOST).ok_or_else(|| no_memory(bytes, "too large"))?;
+                let size =
+                    size.filter(|n| *n <= MAX_CHUNK_BYTES).ok_or_else(|| no_memory(bytes, "too large"))?;
                 let chunk = Arc::new(Chunk::map(size, transport)?);
                 state.chunks.push((Arc::clone(&chunk), vec![(0, size)]));
                 state.take(len).ok_or_else(|| no_memory(bytes, "the new chunk has no room"))?
@@ -424,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_mapping_that_is_too_short_is_an_error() {
-        let mut short = Short(Shm::open(&Options { rank: 0, mates: &[0], wait: None }).unwrap());
+        let mut short = Short(Shm::open(&Options { rank: 0, locals: &[0], wait: None }).unwrap());
         let arena = Arena::default();
         let e = arena.alloc(CHUNK, Some(&mut short)).unwrap_err();
         assert!(e.to_string().contains("4096 bytes was shared"), "{e}");

@@ -1,4 +1,4 @@
-//! Short blocking calls of ranks that share a node, by a [`Board`]: all that a call needs is written and read by those
+//! Short blocking calls of ranks that share a node, by a [`CallSlots`]: all that a call needs is written and read by those
 //! who are in it. No plan, no message, no allocation.
 //!
 //! Whether a call goes this way depends on what all ranks know alike: operation, bytes, communicator, options, settings.
@@ -17,7 +17,7 @@ use crate::engine::{CallId, Counts, Meta, ShortArguments, Waiting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::{Element, Reducer, Side};
 use crate::plan::registry::Operation;
-use crate::transport::shm::{Board, LONGEST, Look, Post, copy_slice};
+use crate::transport::shm::{CallSlots, Look, MAX_POST_BYTES, Post, copy_slice};
 
 /// Looks between two turns of everything else, while a wait is short.
 const LOOKS: u32 = 128;
@@ -193,7 +193,11 @@ impl Communicator {
         let unit = element.size();
         let longest = *counts.iter().max()?;
         // What is long, or wrong, or looks so, is the others' affair.
-        if counts.len() != self.size() || displs.len() != self.size() || longest > LONGEST || unit > LONGEST {
+        if counts.len() != self.size()
+            || displs.len() != self.size()
+            || longest > MAX_POST_BYTES
+            || unit > MAX_POST_BYTES
+        {
             return None;
         }
         if send.is_some_and(|s| s.len() != counts[self.rank()] * unit) {
@@ -239,7 +243,7 @@ impl Communicator {
         call: Small<'_>,
     ) -> Option<Result<()>> {
         let index = self.context.seat()?.index;
-        if longest > LONGEST
+        if longest > MAX_POST_BYTES
             || self.options.algorithm.as_deref().is_some_and(|name| name != "auto")
             || self.options.blocks.is_some()
         {
@@ -363,7 +367,7 @@ impl Run<'_, '_> {
         if !self.threads
             && let Ok(desk) = self.desk()
         {
-            desk.board.met(number);
+            desk.board.all_entered(number);
         }
     }
 
@@ -453,7 +457,7 @@ impl Run<'_, '_> {
     }
 
     /// Looks for `member` a few times, each time giving the core away; then moves on everything else, once round.
-    fn turn(&mut self, member: usize, mut ready: impl FnMut(&mut Board) -> bool) -> Result<()> {
+    fn turn(&mut self, member: usize, mut ready: impl FnMut(&mut CallSlots) -> bool) -> Result<()> {
         let engine = &self.held.engine;
         if !engine.is_busy() && !engine.lazy && self.waiting.turns() < SHORT {
             for i in 0..LOOKS {
@@ -493,7 +497,7 @@ impl Run<'_, '_> {
         let (mine, size) = (self.context.rank as usize, self.context.size as usize);
         // Away while we wait, as others may need it: each call has its own then.
         let mut partials = std::mem::take(&mut self.held.desks.partials);
-        let needed = LONGEST * (size.ilog2() as usize + 1);
+        let needed = MAX_POST_BYTES * (size.ilog2() as usize + 1);
         if partials.len() < needed {
             partials.resize(needed, 0);
         }
@@ -537,17 +541,17 @@ impl Levels<'_> {
         let len = self.first.len();
         match level {
             0 => self.first,
-            _ => &mut self.others[(level - 1) * LONGEST..][..len],
+            _ => &mut self.others[(level - 1) * MAX_POST_BYTES..][..len],
         }
     }
 
     /// Takes the one at `level` into the one below.
     fn join(&mut self, level: usize, by: &Reducer) -> Result<()> {
         let len = self.first.len();
-        let (below, source) = self.others.split_at_mut((level - 1) * LONGEST);
+        let (below, source) = self.others.split_at_mut((level - 1) * MAX_POST_BYTES);
         let target = match level {
             1 => &mut *self.first,
-            _ => &mut below[(level - 2) * LONGEST..][..len],
+            _ => &mut below[(level - 2) * MAX_POST_BYTES..][..len],
         };
         by.reduce(target, &source[..len], Side::SourceRight)
     }

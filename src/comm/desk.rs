@@ -5,7 +5,7 @@ use super::context::Members;
 use super::world::Shared;
 use crate::buffer::Wire;
 use crate::plan::registry::Operation;
-use crate::transport::shm::{Board, LONGEST, Look, Post, SLOTS};
+use crate::transport::shm::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
 use std::sync::{Arc, Weak};
 
 /// The most members: each reads all others' flags.
@@ -25,7 +25,7 @@ pub(super) struct Desks {
 /// One communicator's board, and what was done there.
 #[derive(Debug)]
 pub(super) struct Desk {
-    pub(super) board: Board,
+    pub(super) board: CallSlots,
     /// The operations that nobody has named an algorithm for, by code.
     free: u32,
     calls: Calls,
@@ -97,8 +97,8 @@ impl Desks {
         }
     }
 
-    fn add(&mut self, board: Board, free: u32) -> Seat {
-        let most = LONGEST * (board.size().ilog2() as usize + 2);
+    fn add(&mut self, board: CallSlots, free: u32) -> Seat {
+        let most = MAX_POST_BYTES * (board.size().ilog2() as usize + 2);
         if self.partials.len() < most {
             self.partials.resize(most, 0);
         }
@@ -173,20 +173,20 @@ impl Shared {
     /// A place for a board to come, which the other members must be told of; 0: there is none.
     pub(super) fn ticket(&mut self) -> u64 {
         self.desks.tidy();
-        self.engine.transport().and_then(|t| t.boards()?.ticket()).unwrap_or(0)
+        self.engine.transport().and_then(|t| t.slots()?.ticket()).unwrap_or(0)
     }
 
     /// The board for these members, by world rank and ticket; ours is given back if there is to be none. The same at all
     /// of them.
     pub(super) fn seat(&mut self, mine: u64, members: &[(u32, u64)]) -> Option<Seat> {
         let fits = (2..=MEMBERS).contains(&members.len()) && members.iter().all(|(_, ticket)| *ticket != 0);
-        let boards = self.engine.transport().and_then(|t| t.boards());
-        let board = boards.and_then(|boards| {
-            let board = if fits { boards.board(members) } else { None };
-            if board.is_none() {
-                boards.take_back(mine);
+        let pool = self.engine.transport().and_then(|t| t.slots());
+        let board = pool.and_then(|pool| {
+            let slots = if fits { pool.open(members) } else { None };
+            if slots.is_none() {
+                pool.take_back(mine);
             }
-            board
+            slots
         })?;
         let free = match self.blocks {
             Some(_) => 0,

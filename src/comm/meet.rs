@@ -438,7 +438,7 @@ fn mates(nodes: &[u32], rank: u32) -> Vec<u32> {
 
 fn open_shm(config: &Config, launch: &dyn Launch, nodes: &[u32]) -> Result<Shm> {
     let rank = to_u32(launch.rank())?;
-    Shm::open(&shm::Options { rank, mates: &mates(nodes, rank), wait: config.wait })
+    Shm::open(&shm::Options { rank, locals: &mates(nodes, rank), wait: config.wait })
 }
 
 /// An endpoint of libfabric to open.

@@ -5,7 +5,7 @@ use super::task::Task;
 use crate::buffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::{NO_OP, OpKind};
-use crate::transport::Taking;
+use crate::transport::Delivery;
 
 impl Task {
     /// The reduction that consumes what arrives with `counter`.
@@ -14,16 +14,16 @@ impl Task {
     }
 
     /// Where the bytes of a put go: one of `len` bytes with `counter`.
-    pub(super) fn delivery(&mut self, counter: u32, len: u64) -> Taking {
-        let (Some(op), Some(reducer)) = (self.reduction(counter), &self.reducer) else { return Taking::Land };
+    pub(super) fn delivery(&mut self, counter: u32, len: u64) -> Delivery {
+        let (Some(op), Some(reducer)) = (self.reduction(counter), &self.reducer) else { return Delivery::Land };
         if self.program.ops[op as usize].len != len || self.awaits(counter).is_none() {
-            return Taking::Land;
+            return Delivery::Land;
         }
         // The arrival itself is one of its waits.
         if self.waits_left[op as usize] > 1 {
-            return Taking::Later;
+            return Delivery::Later;
         }
-        Taking::Pieces(reducer.element())
+        Delivery::Pieces(reducer.element())
     }
 
     /// Combines a piece of a put that [`Task::delivery`] asks for in pieces.

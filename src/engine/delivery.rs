@@ -8,7 +8,7 @@ use super::message::{
 };
 use super::time::Since;
 use crate::error::{Error, ErrorKind};
-use crate::transport::{Sink, Taking};
+use crate::transport::{Sink, Delivery};
 
 /// Messages from one rank to another in an operation, beside eager data, at most: a barrier has one per round, and ranks are
 /// numbered by 32 bits.
@@ -198,13 +198,13 @@ impl Sink for Core {
         }
     }
 
-    fn taking(&mut self, word: u32, len: u64) -> Taking {
+    fn delivery(&mut self, word: u32, len: u64) -> Delivery {
         let (slot, counter) = split(word);
         let task = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut());
-        task.map_or(Taking::Land, |task| task.delivery(counter, len))
+        task.map_or(Delivery::Land, |task| task.delivery(counter, len))
     }
 
-    fn take(&mut self, word: u32, offset: u64, bytes: &[u8]) {
+    fn consume(&mut self, word: u32, offset: u64, bytes: &[u8]) {
         let (slot, counter) = split(word);
         let Some(task) = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut()) else { return };
         match task.consume(counter, offset, bytes) {

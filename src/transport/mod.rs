@@ -105,26 +105,26 @@ pub enum Posted {
 
 /// What becomes of the bytes of a put whose receiver moves them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taking {
+pub enum Delivery {
     /// They are written where the put says.
     Land,
-    /// They need not be written anywhere: [`Sink::take`] wants them, in pieces of whole elements of so many bytes.
+    /// They are handed to [`Sink::consume`] and written nowhere, in pieces of whole elements of so many bytes.
     Pieces(usize),
-    /// As before, but not yet: something else must come first. Whoever cannot wait may let them land.
+    /// As before, but not yet: something else must come first. A transport that cannot wait writes them.
     Later,
 }
 
 /// Where a transport delivers what happened.
 pub trait Sink {
-    /// A peer's put landed here, completely, or was [taken](Sink::take); `word` is what the peer gave it.
+    /// A peer's put landed here, completely, or was [consumed](Sink::consume); `word` is what the peer gave it.
     fn arrival(&mut self, word: u32);
-    /// Asked before the first byte of a put of `len` bytes is moved: what shall become of them.
-    fn taking(&mut self, _word: u32, _len: u64) -> Taking {
-        Taking::Land
+    /// What shall become of a put of `len` bytes; asked before the first of them is moved.
+    fn delivery(&mut self, _word: u32, _len: u64) -> Delivery {
+        Delivery::Land
     }
     /// Bytes of the put with this word, `offset` bytes from its start, in order; the arrival follows the last. They are
-    /// what the peer put, whatever becomes of it: a transport that finds out later does not hand them over.
-    fn take(&mut self, _word: u32, _offset: u64, _bytes: &[u8]) {}
+    /// what the peer put: bytes that may have changed since, as their owner has closed, are not handed over.
+    fn consume(&mut self, _word: u32, _offset: u64, _bytes: &[u8]) {}
     /// Our put `token` needs its source no longer.
     fn done(&mut self, token: u64);
     /// A control message came in.
@@ -150,7 +150,7 @@ pub trait Sink {
 /// - [`Sink::done`] is said once for each put that was [taken](Posted::Yes), and not before its sources are read for the last
 ///   time.
 /// - [`Sink::arrival`] is said once for each put of a peer, when all its bytes are written, or were handed over by
-///   [`Sink::take`], and this thread sees them; nothing of that put is written afterwards.
+///   [`Sink::consume`], and this thread sees them; nothing of that put is written afterwards.
 /// - [`Transport::share`] gives a mapping of at least as many bytes as it was asked for, which can be read and written as long
 ///   as the mapping lives and which nobody writes but by puts.
 ///
@@ -273,8 +273,8 @@ pub unsafe trait Transport: Send {
         Clock::default()
     }
 
-    /// Boards with ranks of our node, where there are such.
-    fn boards(&mut self) -> Option<&mut shm::Boards> {
+    /// SlotPool with ranks of our node, where there are such.
+    fn slots(&mut self) -> Option<&mut shm::SlotPool> {
         None
     }
 

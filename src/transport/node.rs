@@ -3,7 +3,7 @@
 //! A range is registered with both, and libfabric's name for it does for both: whoever puts need not know by which way
 //! it goes. Limits are the stricter ones of the two.
 
-use super::shm::{Boards, Mapping, Shm};
+use super::shm::{Mapping, Shm, SlotPool};
 use super::{Access, Limits, Posted, Registration, Remote, Sink, Source, Transport};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
@@ -55,7 +55,7 @@ impl Node {
     }
 
     fn is_near(&self, peer: u32) -> bool {
-        self.near && self.shm.mates().binary_search(&peer).is_ok()
+        self.near && self.shm.locals().binary_search(&peer).is_ok()
     }
 
     fn both(&self, registration: Registration) -> Result<(Registration, Registration)> {
@@ -208,8 +208,8 @@ unsafe impl Transport for Node {
         self.fabric.idle(longest);
     }
 
-    fn boards(&mut self) -> Option<&mut Boards> {
-        if self.near { self.shm.boards() } else { None }
+    fn slots(&mut self) -> Option<&mut SlotPool> {
+        if self.near { self.shm.slots() } else { None }
     }
 
     fn close(&mut self) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result, argument};
 use std::time::Duration;
 
 /// The most rails.
-pub const MOST: usize = 8;
+pub const MAX_RAILS: usize = 8;
 /// Longer puts are parted: on a wire of 100 Gbit/s it takes 10 µs, which is some ten times what posting one costs.
 const STRIPE: u64 = 128 << 10;
 /// What a put without data counts for beside its bytes.
@@ -29,10 +29,10 @@ pub struct Rails {
     /// Keys are the provider's: see [`pack`].
     packed: bool,
     /// The registrations of a range with all rails, by our own number.
-    ranges: Vec<Option<[Registration; MOST]>>,
+    ranges: Vec<Option<[Registration; MAX_RAILS]>>,
     free: Vec<u32>,
     /// Bytes that each rail has carried.
-    carried: [u64; MOST],
+    carried: [u64; MAX_RAILS],
 }
 
 /// An endpoint on each of these interfaces, together; of one interface just that.
@@ -58,7 +58,7 @@ impl Rails {
     fn new(rails: Vec<Fabric>) -> Result<Self> {
         let mut limits = rails[0].limits().clone();
         let packed = rails[0].chooses_keys();
-        let most = if packed { 2 } else { MOST };
+        let most = if packed { 2 } else { MAX_RAILS };
         if rails.len() > most {
             let (n, of) = (rails.len(), &limits.provider);
             return Err(Error::new(
@@ -77,11 +77,11 @@ impl Rails {
             }
         }
         limits.provider = format!("{}*{}", limits.provider, rails.len());
-        Ok(Self { rails, limits, packed, ranges: Vec::new(), free: Vec::new(), carried: [0; MOST] })
+        Ok(Self { rails, limits, packed, ranges: Vec::new(), free: Vec::new(), carried: [0; MAX_RAILS] })
     }
 
     /// The rails' registrations of one of ours.
-    fn each(&self, registration: Registration) -> Result<[Registration; MOST]> {
+    fn each(&self, registration: Registration) -> Result<[Registration; MAX_RAILS]> {
         self.ranges
             .get(registration.0 as usize)
             .copied()
@@ -176,8 +176,8 @@ unsafe impl Transport for Rails {
             // SAFETY: passed on.
             done.push(unsafe { rail.register(ptr, len, access) });
         }
-        let mut list = [Registration(u32::MAX); MOST];
-        let mut remotes = [Remote::default(); MOST];
+        let mut list = [Registration(u32::MAX); MAX_RAILS];
+        let mut remotes = [Remote::default(); MAX_RAILS];
         let mut outcome = Ok(());
         for (i, one) in done.iter().enumerate() {
             match one {
@@ -227,7 +227,7 @@ unsafe impl Transport for Rails {
         token: u64,
     ) -> Result<Posted> {
         const EMPTY: Source = Source { ptr: std::ptr::null(), len: 0, registration: Registration(u32::MAX) };
-        let (mut list, mut ranges, mut count) = ([EMPTY; GATHER], [[Registration(0); MOST]; GATHER], 0);
+        let (mut list, mut ranges, mut count) = ([EMPTY; GATHER], [[Registration(0); MAX_RAILS]; GATHER], 0);
         for s in sources.iter().filter(|s| s.len > 0) {
             if count == self.limits.gather {
                 let (n, most) = (sources.len(), self.limits.gather);

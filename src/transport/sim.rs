@@ -59,7 +59,7 @@ impl Default for Faults {
 }
 
 #[derive(Debug)]
-enum Delivery {
+enum Transfer {
     Put { address: u64, key: u64, bytes: Vec<u8>, word: u32 },
     Message(Vec<u8>),
 }
@@ -67,7 +67,7 @@ enum Delivery {
 #[derive(Debug, Default)]
 struct Mailbox {
     /// (polls still to wait, what)
-    queue: Vec<(u32, Delivery)>,
+    queue: Vec<(u32, Transfer)>,
     dead: bool,
 }
 
@@ -183,7 +183,7 @@ impl Sim {
         u32::try_from((z ^ (z >> 31)) % u64::from(below.max(1))).unwrap_or(0)
     }
 
-    fn deliver(&mut self, peer: u32, what: Delivery) -> Result<Posted> {
+    fn deliver(&mut self, peer: u32, what: Transfer) -> Result<Posted> {
         if !self.open || lock(&self.net.boxes[self.rank]).dead {
             return Err(Error::new(ErrorKind::Transport, "the endpoint is closed"));
         }
@@ -209,7 +209,7 @@ impl Sim {
     }
 
     /// One delivery that is due.
-    fn take(&mut self) -> Option<Delivery> {
+    fn take(&mut self) -> Option<Transfer> {
         let pick = self.random(u32::MAX) as usize;
         let mut mailbox = lock(&self.net.boxes[self.rank]);
         if mailbox.dead {
@@ -314,7 +314,7 @@ unsafe impl Transport for Sim {
             // not written now.
             bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(s.ptr, s.len) });
         }
-        let posted = self.deliver(peer, Delivery::Put { address, key, bytes, word })?;
+        let posted = self.deliver(peer, Transfer::Put { address, key, bytes, word })?;
         if posted == Posted::Yes {
             self.done.push(token);
         }
@@ -325,7 +325,7 @@ unsafe impl Transport for Sim {
         if bytes.len() > MESSAGE_MAX {
             return Err(Error::new(ErrorKind::Transport, format!("a message of {} bytes", bytes.len())));
         }
-        self.deliver(peer, Delivery::Message(bytes.to_vec()))
+        self.deliver(peer, Transfer::Message(bytes.to_vec()))
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
@@ -344,8 +344,8 @@ unsafe impl Transport for Sim {
         while let Some(delivery) = self.take() {
             events += 1;
             match delivery {
-                Delivery::Message(bytes) => sink.message(&bytes),
-                Delivery::Put { address, key, bytes, word } => {
+                Transfer::Message(bytes) => sink.message(&bytes),
+                Transfer::Put { address, key, bytes, word } => {
                     self.land(address, key, &bytes)?;
                     sink.arrival(word);
                 }

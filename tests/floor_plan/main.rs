@@ -302,7 +302,7 @@ fn the_engine_has_no_time_but_its_clocks() {
 
 /// What users reach of `transport::shm`: its protocols are kept by this crate alone, so nothing of them is public.
 const SHM_PUBLIC: &[&str] = &[
-    "src/transport/shm/board.rs: pub struct Boards {",
+    "src/transport/shm/call_slots.rs: pub struct SlotPool {",
     // With cfg(fuzzing) only.
     "src/transport/shm/fuzzing.rs: pub fn fuzz_address(bytes: &[u8]) {",
     "src/transport/shm/fuzzing.rs: pub fn fuzz_ring(bytes: &[u8]) {",
@@ -312,8 +312,8 @@ const SHM_PUBLIC: &[&str] = &[
     "src/transport/shm/host.rs: pub fn host() -> u64 {",
     "src/transport/shm/mapping.rs: pub struct Mapping {",
     "src/transport/shm/mod.rs: pub fn available() -> Result<()> {",
-    "src/transport/shm/mod.rs: pub unsafe fn endpoint(rank: u32, mates: &[u32]) -> Result<Box<dyn Transport>> {",
-    "src/transport/shm/mod.rs: pub use board::Boards;",
+    "src/transport/shm/mod.rs: pub unsafe fn endpoint(rank: u32, locals: &[u32]) -> Result<Box<dyn Transport>> {",
+    "src/transport/shm/mod.rs: pub use call_slots::SlotPool;",
     "src/transport/shm/mod.rs: pub use endpoint::{available, endpoint};",
     "src/transport/shm/mod.rs: pub use host::host;",
     "src/transport/shm/mod.rs: pub use mapping::Mapping;",
@@ -330,7 +330,7 @@ fn users_reach_nothing_of_the_shared_memory_protocols() {
     let sources = rust_files("src/transport/shm");
     let all: Vec<_> =
         sources.iter().flat_map(|f| public(&shown(f), &std::fs::read_to_string(f).unwrap())).collect();
-    assert!(sources.len() > 10 && all.iter().any(|l| l.contains("Boards")), "{} files", sources.len());
+    assert!(sources.len() > 10 && all.iter().any(|l| l.contains("SlotPool")), "{} files", sources.len());
     let wrong: Vec<_> = all.into_iter().filter(|l| !SHM_PUBLIC.contains(&l.as_str())).collect();
     nothing(&wrong);
 }

@@ -1,10 +1,10 @@
 //! The endpoint: posting, polling, closing.
 
+use super::idle::{IdlePolicy, Next};
 use super::library::{Info, Library, library};
 use super::limits::{GATHER, limits, too_long, too_many};
 use super::memory::{Keys, Memory, flags};
 use super::objects::Objects;
-use super::patience::{Next, Patience};
 use super::peers::{Peer, Peers};
 use super::quirks::{FI_SHM, Quirk, quirk};
 use super::slots::{Kind, Slots};
@@ -48,7 +48,7 @@ pub struct Fabric {
     injected: VecDeque<u64>,
     /// The registration of the message buffers, where the provider wants one.
     descriptor: *mut c_void,
-    patience: Patience,
+    idle_policy: IdlePolicy,
     /// What a blocking wait read: delivered by the next poll.
     woken: Option<fi::fi_cq_data_entry>,
     closed: bool,
@@ -107,7 +107,7 @@ impl Fabric {
             None => quirk.sleeps,
         };
         let objects = Objects::open(lib, &info, sleeps)?;
-        let patience = Patience::new(options.wait, objects.blocks);
+        let idle_policy = IdlePolicy::new(options.wait, objects.blocks);
         // From here on drop closes.
         let mut this = Self {
             lib,
@@ -120,7 +120,7 @@ impl Fabric {
             unposted: Vec::with_capacity(RECEIVES),
             injected: VecDeque::with_capacity(PUTS),
             descriptor: std::ptr::null_mut(),
-            patience,
+            idle_policy,
             woken: None,
             closed: false,
             abandoned: false,
@@ -571,7 +571,7 @@ unsafe impl Transport for Fabric {
                 }
             }
         }
-        self.patience.polled(happened);
+        self.idle_policy.polled(happened);
         Ok(happened)
     }
 
@@ -580,9 +580,9 @@ unsafe impl Transport for Fabric {
             return std::thread::sleep(Duration::from_micros(self.quirk.nap_us.into()).min(longest));
         }
         // Both are short however long one may wait.
-        match self.patience.next() {
+        match self.idle_policy.next() {
             Next::Pause => std::hint::spin_loop(),
-            Next::Yield => self.patience.give_way(),
+            Next::Yield => self.idle_policy.give_way(),
             Next::Sleep => self.block(longest),
         }
     }

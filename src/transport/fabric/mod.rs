@@ -6,13 +6,13 @@
 //! what they promise is in [`quirks`].
 
 mod endpoint;
+mod idle;
 mod interfaces;
 mod library;
 mod limits;
 mod memory;
 mod network;
 mod objects;
-mod patience;
 mod peers;
 pub mod quirks;
 mod select;

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// More addresses of one rank than this are not told.
-const MOST: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 /// An address of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Here {
     pub fn look(host: u64) -> Self {
         let usable = interfaces().into_iter().filter(|i| i.objection.is_none());
         let told = usable.map(|i| Told { ip: i.ip, prefix: i.prefix, speed: i.speed, default: i.default });
-        Self { host, space: space(), addresses: told.take(MOST).collect() }
+        Self { host, space: space(), addresses: told.take(MAX_ADDRESSES).collect() }
     }
 
     /// To publish.
@@ -111,7 +111,7 @@ impl Here {
             addresses.push(Told { ip, prefix: *prefix, speed, default });
             rest = more;
         }
-        let whole = rest.is_empty() && addresses.len() <= MOST;
+        let whole = rest.is_empty() && addresses.len() <= MAX_ADDRESSES;
         let (host, space) = (u64::from_le_bytes(*host), u64::from_le_bytes(*space));
         whole.then_some(Self { host, space, addresses })
     }
@@ -176,7 +176,7 @@ impl Networks {
         let most = found.first().map_or(0, |f| f.1);
         let whole = most == nodes.len();
         let kept = found.iter().filter(|f| if whole { f.1 == most } else { f.1 > 1 });
-        Self { near: nodes.len() <= 1, only_v6, subnets: kept.map(|f| f.0).take(MOST).collect() }
+        Self { near: nodes.len() <= 1, only_v6, subnets: kept.map(|f| f.0).take(MAX_ADDRESSES).collect() }
     }
 
     /// The place of the network that `ip` belongs to.

@@ -14,7 +14,7 @@ pub(super) const PART: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 /// Pieces begin at multiples of this.
 const ALIGN: usize = 64;
 /// Fewer ranks of a node than this get as many entries for pieces as this many.
-const RANKS_LEAST: usize = if cfg!(test) { 1 } else { 64 };
+const MIN_RANKS: usize = if cfg!(test) { 1 } else { 64 };
 
 /// A piece of the chunk, until its reader has read it.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl Bounce {
     /// Of the endpoint `owner`, for pieces that as many as `ranks` read.
     pub(super) fn new(owner: u64, ranks: usize) -> std::io::Result<Self> {
         let (file, map) = memfd::fresh("bounce", owner, SIZE)?;
-        let most = ranks.max(RANKS_LEAST) * (SIZE / PART);
+        let most = ranks.max(MIN_RANKS) * (SIZE / PART);
         Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(most) })
     }
 
@@ -110,7 +110,7 @@ mod tests {
     /// However many ranks a node has, they can all read the same, and the next piece while they do.
     #[test]
     fn there_is_room_for_all_ranks_of_a_node() {
-        let many = super::super::segment::RANKS_MAX;
+        let many = super::super::segment::MAX_RANKS;
         for ranks in
             [1, 2, 63, 64, 65, 1024, 1025, 1026, 2000, many].into_iter().filter(|n| *n < 70 || !cfg!(miri))
         {

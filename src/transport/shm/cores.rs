@@ -50,7 +50,7 @@ impl Mark {
 impl Cores {
     /// Moves to another core, which we may use, if one of the first `before` ranks of `all` is on ours, and none of them
     /// all on it. Where we may run stays as it was.
-    pub(super) fn part(&mut self, mine: Mark, before: usize, all: impl Iterator<Item = u64> + Clone) {
+    pub(super) fn separate(&mut self, mine: Mark, before: usize, all: impl Iterator<Item = u64> + Clone) {
         let met = |core| move |word| mine.meets(word, core);
         let shared = all.clone().take(before).any(met(usize::from(mine.core)));
         if !shared || self.moved.is_some_and(|at| mine.at < at + SETTLED) {
@@ -91,18 +91,18 @@ mod tests {
         let mine = Mark::new().unwrap();
         let on = |core: u16, at: u64| Mark { core, at }.word();
         // Others elsewhere, or here long ago.
-        us.part(mine, 3, [on(mine.core + 1, mine.at), on(mine.core, mine.at - 2 * FRESH), 0].into_iter());
+        us.separate(mine, 3, [on(mine.core + 1, mine.at), on(mine.core, mine.at - 2 * FRESH), 0].into_iter());
         assert_eq!(us.moved, None);
-        us.part(mine, 0, [on(mine.core, mine.at)].into_iter());
+        us.separate(mine, 0, [on(mine.core, mine.at)].into_iter());
         assert_eq!(us.moved, None);
-        us.part(mine, 1, [on(mine.core, mine.at + 1)].into_iter());
+        us.separate(mine, 1, [on(mine.core, mine.at + 1)].into_iter());
         assert_eq!((us.moved, cores()), (Some(mine.at), before));
         // It stays for a while.
         let later = |ms| Mark { at: mine.at + ms, ..mine };
-        us.part(later(SETTLED - 1), 2, [later(0).word(), later(SETTLED).word()].into_iter());
+        us.separate(later(SETTLED - 1), 2, [later(0).word(), later(SETTLED).word()].into_iter());
         assert_eq!(us.moved, Some(mine.at));
         // Nowhere to go.
-        us.part(later(SETTLED), usize::MAX, (0..u16::MAX).map(|core| on(core, mine.at + SETTLED)));
+        us.separate(later(SETTLED), usize::MAX, (0..u16::MAX).map(|core| on(core, mine.at + SETTLED)));
         assert_eq!((us.moved, cores()), (Some(mine.at + SETTLED), before));
     }
 }

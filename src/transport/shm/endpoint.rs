@@ -2,16 +2,16 @@
 
 mod private;
 
-use super::board::Boards;
 use super::bounce::Bounce;
+use super::call_slots::SlotPool;
 use super::host::{Options, random};
-use super::inbound::{Desk, Flood, Inbound, SHARE, Scratch, Step};
+use super::inbound::{FETCH_SHARE_BYTES, Inbound, ReadContext, Scratch, Step, TargetRecency};
 use super::mapping::Mapping;
 use super::memfd;
 use super::memory::{Memory, PRIVATE};
 use super::peer::{Peer, gone, senseless};
 use super::ring::{self, Kind, Reader, Record};
-use super::segment::{self, Address, RANKS_MAX, Segment};
+use super::segment::{self, Address, MAX_RANKS, Segment};
 use super::stream::{Listener, Streams};
 use super::{
     Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
@@ -25,15 +25,15 @@ use std::time::{Duration, Instant};
 /// Puts of at most this many bytes go through the ring: there each cache line is passed on twice.
 const INLINE: usize = 256;
 /// Messages of at most this many bytes go before they are asked for: longer ones are better read where they are.
-const EAGER: usize = 4096 + 64;
+const EAGER_LIMIT_BYTES: usize = 4096 + 64;
 /// Segments of one put.
 pub(super) const GATHER: usize = 16;
 /// Puts through rings that are not yet said to be done.
 const INJECTED: usize = if cfg!(test) { 4 } else { 1024 };
 /// Idle turns before a rank gives its core away, where nobody else wants it.
-const SPINS: u32 = 100;
+const IDLE_SPINS: u32 = 100;
 /// Who gets the core back later than this has given it to somebody.
-const SHARED: Duration = Duration::from_micros(1);
+const CONTENDED: Duration = Duration::from_micros(1);
 /// Puts whose turn has not come land after so many polls that found nothing else.
 const DEFERRED: u32 = 8;
 /// Every so many polls that found nothing, we look whether a peer has closed.
@@ -42,7 +42,7 @@ const LOOK: u32 = 64;
 /// The shared memory of one rank; see the [module](super).
 pub(crate) struct Shm {
     rank: u32,
-    mates: Vec<u32>,
+    locals: Vec<u32>,
     mine: usize,
     limits: Limits,
     address: Address,
@@ -66,15 +66,15 @@ pub(crate) struct Shm {
     scratch: Box<Scratch>,
     /// Polls in a row that found nothing but puts whose turn has not come.
     deferred: u32,
-    flood: Flood,
+    recency: TargetRecency,
     posted: usize,
     empties: u32,
     idles: u32,
     /// Idle turns to spend with pauses now: none where the core is wanted, perhaps by whom we wait for.
-    patience: u32,
+    idle_spins: u32,
     wait: Wait,
     closed: bool,
-    boards: Boards,
+    slots: SlotPool,
     /// What peers map; after all that points into it.
     segment: Segment,
     _file: Arc<File>,
@@ -99,23 +99,23 @@ impl Shm {
     /// Makes the memory that the other ranks of the node map.
     ///
     /// # Errors
-    /// When the system has none, or we are not among the mates.
+    /// When the system has none, or we are not among the locals.
     pub(crate) fn open(options: &Options<'_>) -> Result<Self> {
-        let (rank, mates) = (options.rank, options.mates.to_vec());
-        let Ok(mine) = mates.binary_search(&rank) else {
+        let (rank, locals) = (options.rank, options.locals.to_vec());
+        let Ok(mine) = locals.binary_search(&rank) else {
             return Err(argument(format!("rank {rank} is not on its own node")));
         };
-        if mates.len() > RANKS_MAX {
-            return Err(argument(format!("{} ranks on one node are too many", mates.len())));
+        if locals.len() > MAX_RANKS {
+            return Err(argument(format!("{} ranks on one node are too many", locals.len())));
         }
-        let ranks = mates.len();
+        let ranks = locals.len();
         let nonce = random()?;
         let (segment, file) = Segment::create(ranks, nonce)?;
         let address = Address {
             nonce,
             pid: std::process::id(),
             fd: segment::number(&file),
-            // At most RANKS_MAX.
+            // At most MAX_RANKS.
             ranks: u32::try_from(ranks).unwrap_or(0),
             index: u32::try_from(mine).unwrap_or(0),
         };
@@ -124,7 +124,7 @@ impl Shm {
             max_put: 1 << 46,
             gather: GATHER,
             inject: INLINE,
-            message: EAGER,
+            message: EAGER_LIMIT_BYTES,
             borrow: Borrow::Direct,
         };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -147,23 +147,23 @@ impl Shm {
             streams: Streams::new(ranks),
             scratch: Scratch::new(),
             deferred: 0,
-            flood: Flood::default(),
+            recency: TargetRecency::default(),
             posted: 0,
             empties: 0,
             idles: 0,
-            patience: SPINS,
+            idle_spins: IDLE_SPINS,
             wait,
             closed: false,
-            boards: Boards::new(&mates, mine, &segment, Arc::clone(&file), wait == Wait::Spin),
+            slots: SlotPool::new(&locals, mine, &segment, Arc::clone(&file), wait == Wait::Spin),
             segment,
-            mates,
+            locals,
             _file: file,
         })
     }
 
     /// The ranks of our node, with us.
-    pub(crate) fn mates(&self) -> &[u32] {
-        &self.mates
+    pub(crate) fn locals(&self) -> &[u32] {
+        &self.locals
     }
 
     /// Maps the memory of `peer`, which published `address`, for [`Transport::connect`] to come.
@@ -203,11 +203,11 @@ impl Shm {
     /// The place of `rank` in the node.
     fn place(&self, rank: u32) -> Option<usize> {
         // Mostly they are consecutive.
-        let first = *self.mates.first()?;
+        let first = *self.locals.first()?;
         let guess = rank.checked_sub(first)? as usize;
-        match self.mates.get(guess) {
+        match self.locals.get(guess) {
             Some(r) if *r == rank => Some(guess),
-            _ => self.mates.binary_search(&rank).ok(),
+            _ => self.locals.binary_search(&rank).ok(),
         }
     }
 
@@ -237,7 +237,7 @@ impl Shm {
                         address.pid
                     ))
                 })?;
-                self.boards.add(i, &mapped.segment);
+                self.slots.add(i, &mapped.segment);
                 self.peers[i] = Some(Box::new(mapped));
             }
         }
@@ -296,7 +296,7 @@ impl Shm {
             self.known[i] |= fresh;
             for bit in (0..64).filter(|b| fresh >> b & 1 != 0) {
                 let place = i * 64 + bit;
-                if place < self.mates.len() {
+                if place < self.locals.len() {
                     // SAFETY: the segment outlives the reader, in this value, and each ring gets one reader, now.
                     let reader = Reader::new(unsafe { self.segment.ring(place) });
                     self.inbound[place] = Some(Box::new(Inbound::new(reader)));
@@ -312,7 +312,7 @@ impl Shm {
         // The other rings, which what waits may wait for, have nothing more: not for ever, lest two such puts wait for what
         // stands behind them.
         let hurry = self.deferred >= DEFERRED;
-        let mut left = SHARE;
+        let mut left = FETCH_SHARE_BYTES;
         for _ in 0..self.writers.len() {
             if self.turn >= self.writers.len() {
                 self.turn = 0;
@@ -322,15 +322,15 @@ impl Shm {
             self.turn += 1;
             while let Some(inbound) = self.inbound[place].as_deref_mut().filter(|i| !i.broken) {
                 let peer = self.peers[place].as_deref_mut();
-                let mut desk = Desk {
+                let mut context = ReadContext {
                     memory: &self.memory,
                     scratch: &mut self.scratch,
                     left,
                     hurry,
-                    flood: &mut self.flood,
+                    recency: &mut self.recency,
                 };
-                let step = inbound.step(&mut desk, peer, sink);
-                left = desk.left;
+                let step = inbound.step(&mut context, peer, sink);
+                left = context.left;
                 match step {
                     Step::Empty => break,
                     Step::Moved => moved += 1,
@@ -352,7 +352,7 @@ impl Shm {
     }
 
     fn introduced(&mut self, place: usize, address: Address, sink: &mut dyn Sink) {
-        if let Err(e) = self.attach(self.mates[place], &address.encode()) {
+        if let Err(e) = self.attach(self.locals[place], &address.encode()) {
             if let Some(inbound) = &mut self.inbound[place] {
                 inbound.broken = true;
             }
@@ -367,7 +367,7 @@ impl Shm {
             }
             peer.lost = true;
         }
-        sink.lost(Some(self.mates[place]), why);
+        sink.lost(Some(self.locals[place]), why);
     }
 
     /// Says which puts of ours were read.
@@ -562,17 +562,17 @@ unsafe impl Transport for Shm {
 
     fn idle(&mut self, _longest: Duration) {
         // Both are short however long one may wait.
-        if self.wait == Wait::Spin && self.idles < self.patience {
+        if self.wait == Wait::Spin && self.idles < self.idle_spins {
             self.idles += 1;
             return std::hint::spin_loop();
         }
         let start = Instant::now();
         std::thread::yield_now();
-        self.patience = if start.elapsed() > SHARED { 0 } else { SPINS };
+        self.idle_spins = if start.elapsed() > CONTENDED { 0 } else { IDLE_SPINS };
     }
 
-    fn boards(&mut self) -> Option<&mut Boards> {
-        (!self.closed).then_some(&mut self.boards)
+    fn slots(&mut self) -> Option<&mut SlotPool> {
+        (!self.closed).then_some(&mut self.slots)
     }
 
     fn close(&mut self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Rings and addresses from elsewhere, for fuzz targets.
 
-use super::inbound::{Desk, Flood, Inbound, Scratch};
+use super::inbound::{Inbound, ReadContext, Scratch, TargetRecency};
 use super::memory::Memory;
 use super::ring::{self, Kind, Reader, SEGMENT};
 use super::segment::Address;
@@ -77,16 +77,16 @@ pub fn fuzz_ring(bytes: &[u8]) {
             reader.take();
         }
         let mut inbound = Inbound::new(Reader::new(rings[1]));
-        let (mut scratch, mut flood) = (Scratch::new(), Flood::default());
+        let (mut scratch, mut recency) = (Scratch::new(), TargetRecency::default());
         for _ in 0..64 {
-            let mut desk = Desk {
+            let mut context = ReadContext {
                 memory: &memory,
                 scratch: &mut scratch,
                 left: 1 << 20,
                 hurry: true,
-                flood: &mut flood,
+                recency: &mut recency,
             };
-            inbound.step(&mut desk, None, &mut Nothing);
+            inbound.step(&mut context, None, &mut Nothing);
             if inbound.broken {
                 break;
             }

@@ -11,7 +11,7 @@ pub(crate) struct Options<'a> {
     /// Our rank.
     pub(crate) rank: u32,
     /// The ranks of our node, sorted, with us.
-    pub(crate) mates: &'a [u32],
+    pub(crate) locals: &'a [u32],
     /// How to wait; `None`: spin for a while if there are enough cores.
     pub(crate) wait: Option<Wait>,
 }

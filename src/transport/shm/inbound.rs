@@ -4,66 +4,67 @@ use super::memory::Memory;
 use super::peer::{Peer, Piece};
 use super::ring::{Corrupt, Kind, Part, Reader, Record};
 use super::segment::{ADDRESS, Address};
-use crate::transport::{MESSAGE_MAX, Sink, Taking};
+use crate::transport::{Delivery, MESSAGE_MAX, Sink};
 
-/// So many bytes are fetched before others get their turn.
-pub(super) const SHARE: usize = 128 << 10;
+/// Bytes that are fetched in one poll.
+pub(super) const FETCH_SHARE_BYTES: usize = 128 << 10;
 /// The longest copy in one go: deadlines are looked at between two.
-const PIECE: usize = 1 << 20;
+const MAX_COPY_BYTES: usize = 1 << 20;
 /// Bytes that are handed over at a time: they are read again at once, from a core's own cache.
-const TAKEN: usize = 32 << 10;
+const MAX_PIECE_BYTES: usize = 32 << 10;
 
 /// Where pieces of a put stand while they are handed over.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Scratch([u8; TAKEN]);
+pub(super) struct Scratch([u8; MAX_PIECE_BYTES]);
 
 impl Scratch {
     pub(super) fn new() -> Box<Self> {
-        Box::new(Self([0; TAKEN]))
+        Box::new(Self([0; MAX_PIECE_BYTES]))
     }
 }
 
-/// What a ring is read with.
-pub(super) struct Desk<'a> {
+/// What a ring is read with, for a turn.
+pub(super) struct ReadContext<'a> {
     pub(super) memory: &'a Memory,
     pub(super) scratch: &'a mut Scratch,
     /// Bytes to be fetched before others get their turn.
     pub(super) left: usize,
     /// What cannot be taken yet is to land.
     pub(super) hurry: bool,
-    pub(super) flood: &'a mut Flood,
+    pub(super) recency: &'a mut TargetRecency,
 }
 
-/// What landed since bytes last came to the same place: as long as a cache holds it, it stays there.
+/// How much was written to memory since each target was last written to: while that is less than a cache holds, the
+/// target is still in the cache.
 #[derive(Debug)]
-pub(super) struct Flood {
-    /// Bytes that have landed.
+pub(super) struct TargetRecency {
+    /// Bytes that have been written so far.
     total: u64,
-    /// By place, a few of which share an entry: what had landed when a put to it last came, and 1.
-    last: Box<[u64; PLACES]>,
+    /// By a hash of the target: `total` when a put to it last came, and 1.
+    last: Box<[u64; TARGETS]>,
 }
 
-/// Places that are told apart.
-const PLACES: usize = 1024;
+/// Entries of [`TargetRecency`]: targets beyond share them.
+const TARGETS: usize = 1024;
 /// Shorter puts stay in the cache anyhow.
-const LONG: u64 = 16 << 10;
+const MIN_TRACKED_BYTES: u64 = 16 << 10;
 
-impl Default for Flood {
+impl Default for TargetRecency {
     fn default() -> Self {
-        Self { total: 0, last: Box::new([0; PLACES]) }
+        Self { total: 0, last: Box::new([0; TARGETS]) }
     }
 }
 
-impl Flood {
-    /// A put of `len` bytes begins to land; gives how many came with it and since one last came there.
-    fn rises(&mut self, (key, address): (u64, u64), len: u64) -> u64 {
+impl TargetRecency {
+    /// A put of `len` bytes to this target begins: the bytes that were written since one last came there, with its own.
+    fn footprint(&mut self, (key, address): (u64, u64), len: u64) -> u64 {
         self.total = self.total.wrapping_add(len); // a peer may say anything
-        if len < LONG {
+        if len < MIN_TRACKED_BYTES {
             return len;
         }
         let [.., high, higher] = (key ^ address).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes();
-        let last = &mut self.last[usize::from(u16::from_le_bytes([high, higher])) % PLACES];
+        let last = &mut self.last[usize::from(u16::from_le_bytes([high, higher])) % TARGETS];
         let before = std::mem::replace(last, self.total.wrapping_add(1));
         if before == 0 { len } else { self.total.wrapping_add(1).wrapping_sub(before) }
     }
@@ -79,9 +80,9 @@ pub(super) struct Inbound {
     segment: usize,
     offset: u64,
     total: u64,
-    /// What becomes of it, once that is known; and how many bytes land with it.
-    taking: Option<Taking>,
-    flood: u64,
+    /// What becomes of it, once that is known; and its [footprint](TargetRecency::footprint).
+    delivery: Option<Delivery>,
+    footprint: u64,
     /// Nothing of it is read any more.
     pub(super) broken: bool,
 }
@@ -114,21 +115,26 @@ impl Inbound {
             segment: 0,
             offset: 0,
             total: 0,
-            taking: None,
-            flood: 0,
+            delivery: None,
+            footprint: 0,
             broken: false,
         }
     }
 
     /// Deals with the oldest record, or with a piece of it.
-    pub(super) fn step(&mut self, desk: &mut Desk<'_>, peer: Option<&mut Peer>, sink: &mut dyn Sink) -> Step {
+    pub(super) fn step(
+        &mut self,
+        context: &mut ReadContext<'_>,
+        peer: Option<&mut Peer>,
+        sink: &mut dyn Sink,
+    ) -> Step {
         let step = match self.reader.next() {
             Ok(None) => return Step::Empty,
             Ok(Some(record)) => match record.kind {
                 Kind::Message => self.message(&record, sink),
-                Kind::Inline => self.inline(&record, desk.memory, sink),
+                Kind::Inline => self.inline(&record, context.memory, sink),
                 Kind::Fetch | Kind::Part => match peer {
-                    Some(peer) => self.put(&record, desk, peer, sink),
+                    Some(peer) => self.put(&record, context, peer, sink),
                     None => Err(Corrupt.into()),
                 },
                 Kind::Hello => self.hello(&record),
@@ -178,9 +184,9 @@ impl Inbound {
         &mut self,
         record: &Record,
         part: Option<Part>,
-        desk: &mut Desk<'_>,
+        context: &mut ReadContext<'_>,
         sink: &mut dyn Sink,
-    ) -> Result<Option<Taking>, Corrupt> {
+    ) -> Result<Option<Delivery>, Corrupt> {
         let (mut len, mut first) = (0u64, 0);
         for i in 0..if part.is_some() { 1 } else { record.segments } {
             first = self.reader.segment(record, i)?[2];
@@ -190,41 +196,41 @@ impl Inbound {
         // An element must not end up in two segments, nor in two parts, which but for the last are alike.
         let whole = part.is_some() || record.segments == 1;
         let cut = |element: usize| first < len && !first.is_multiple_of(element as u64);
-        match if whole { sink.taking(record.word, len) } else { Taking::Land } {
-            Taking::Later if !desk.hurry => return Ok(None),
-            Taking::Pieces(element) if (1..=TAKEN).contains(&element) && !cut(element) => {
-                self.taking = Some(Taking::Pieces(element));
+        match if whole { sink.delivery(record.word, len) } else { Delivery::Land } {
+            Delivery::Later if !context.hurry => return Ok(None),
+            Delivery::Pieces(element) if (1..=MAX_PIECE_BYTES).contains(&element) && !cut(element) => {
+                self.delivery = Some(Delivery::Pieces(element));
             }
             _ => {
-                self.flood = desk.flood.rises((record.key, record.address), len);
-                self.taking = Some(Taking::Land);
+                self.footprint = context.recency.footprint((record.key, record.address), len);
+                self.delivery = Some(Delivery::Land);
             }
         }
-        Ok(self.taking)
+        Ok(self.delivery)
     }
 
     /// A piece of a put, or of a part of one, whose bytes we move.
     fn put(
         &mut self,
         record: &Record,
-        desk: &mut Desk<'_>,
+        context: &mut ReadContext<'_>,
         peer: &mut Peer,
         sink: &mut dyn Sink,
     ) -> Result<Step, Step> {
         let part = if record.kind == Kind::Part { Some(self.reader.part(record)?) } else { None };
         let segments = if part.is_some() { 1 } else { record.segments };
-        let taking = match self.taking {
-            Some(taking) => taking,
-            None => match self.decide(record, part, desk, sink)? {
-                Some(taking) => taking,
+        let delivery = match self.delivery {
+            Some(delivery) => delivery,
+            None => match self.decide(record, part, context, sink)? {
+                Some(delivery) => delivery,
                 None => return Ok(Step::Later),
             },
         };
         // Of a peer that has closed nothing counts any more; what it said before it did comes behind.
         let mut closed = peer.segment.closed();
-        let mut go_on = PIECE;
+        let mut go_on = MAX_COPY_BYTES;
         while !closed && self.segment < segments {
-            if go_on == 0 || desk.left == 0 && taking != Taking::Land {
+            if go_on == 0 || context.left == 0 && delivery != Delivery::Land {
                 return Ok(Step::Moved);
             }
             // All of it is checked, each time: the peer could change it under us.
@@ -238,24 +244,28 @@ impl Inbound {
                 (self.segment, self.offset) = (self.segment + 1, 0);
                 continue;
             }
-            let most = if let Taking::Pieces(element) = taking { TAKEN / element * element } else { go_on };
+            let most = if let Delivery::Pieces(element) = delivery {
+                MAX_PIECE_BYTES / element * element
+            } else {
+                go_on
+            };
             let n = most.min(usize::try_from(rest).unwrap_or(usize::MAX));
             let address = record.address.wrapping_add(self.total);
-            let to = desk.memory.target(record.key, address, n).ok_or_else(|| stray(len))?;
+            let to = context.memory.target(record.key, address, n).ok_or_else(|| stray(len))?;
             let [a, b, c, d, e, f, g, h] = chunk.to_le_bytes();
             let piece = Piece {
                 chunk: u32::from_le_bytes([e, f, g, h]),
                 fd: u32::from_le_bytes([a, b, c, d]),
                 at: at.checked_add(self.offset).ok_or(Corrupt)?,
                 len: n,
-                of: self.flood,
+                footprint: self.footprint,
             };
-            let read = if taking == Taking::Land {
+            let read = if delivery == Delivery::Land {
                 // SAFETY: the range is registered, so it can be written, and its owner keeps its hands off (`register`).
                 unsafe { peer.fetch(piece, to) }
             } else {
-                // SAFETY: `n` is at most TAKEN, and the scratch is ours.
-                unsafe { peer.fetch(Piece { of: 0, ..piece }, desk.scratch.0.as_mut_ptr()) }
+                // SAFETY: `n` is at most MAX_PIECE_BYTES, and the scratch is ours.
+                unsafe { peer.fetch(Piece { footprint: 0, ..piece }, context.scratch.0.as_mut_ptr()) }
             };
             if let Err(e) = read {
                 if !peer.segment.closed() {
@@ -264,23 +274,23 @@ impl Inbound {
                 closed = true;
                 break;
             }
-            if taking != Taking::Land {
+            if delivery != Delivery::Land {
                 if !peer.valid() {
                     closed = true;
                     break;
                 }
-                sink.take(record.word, self.total, &desk.scratch.0[..n]);
+                sink.consume(record.word, self.total, &context.scratch.0[..n]);
             }
             self.offset += n as u64;
             self.total += n as u64;
             go_on = go_on.saturating_sub(n);
-            desk.left = desk.left.saturating_sub(n);
+            context.left = context.left.saturating_sub(n);
         }
         closed = closed || !peer.valid();
         let more = part.is_some_and(|p| self.total < p.total) && !closed;
         (self.segment, self.offset) = (0, 0);
         if !more {
-            (self.total, self.taking) = (0, None);
+            (self.total, self.delivery) = (0, None);
         }
         self.reader.take();
         if !closed && !more {
@@ -298,21 +308,21 @@ fn stray(len: u64) -> Step {
 mod tests {
     use super::*;
 
-    /// Each place counts from its own last time: one that never comes again makes no flood of what follows.
+    /// Each target counts from its own last time: one that is never written again does not lengthen the others' footprints.
     #[test]
-    fn a_place_that_is_left_makes_no_flood() {
-        let mut flood = Flood::default();
-        assert_eq!(flood.rises((1, 5 << 20), 1 << 20), 1 << 20);
+    fn a_target_that_is_left_does_not_count_for_others() {
+        let mut recency = TargetRecency::default();
+        assert_eq!(recency.footprint((1, 5 << 20), 1 << 20), 1 << 20);
         for round in 0..1000 {
-            let floods = [0u64, 1, 2].map(|i| flood.rises((7, i << 20), 100_000));
+            let footprints = [0u64, 1, 2].map(|i| recency.footprint((7, i << 20), 100_000));
             if round > 0 {
-                assert_eq!(floods, [300_000; 3], "round {round}");
+                assert_eq!(footprints, [300_000; 3], "round {round}");
             }
         }
-        assert!(flood.rises((1, 5 << 20), 1 << 20) > 300_000_000);
+        assert!(recency.footprint((1, 5 << 20), 1 << 20) > 300_000_000);
         // What is as long as a cache, in blocks, is far from the same block of the call before.
-        let mut blocks = || (0..256).map(|i| flood.rises((9, i << 18), 1 << 18)).min();
+        let mut blocks = || (0..256).map(|i| recency.footprint((9, i << 18), 1 << 18)).min();
         blocks();
-        assert!(blocks() > Some(48 << 20), "but for places that share an entry");
+        assert!(blocks() > Some(48 << 20), "but for targets that share an entry");
     }
 }

@@ -19,14 +19,14 @@
 //!
 //! What a rank wrote to others' rings stays there when it ends, so that they hear its last words.
 //!
-//! The protocols of rings and boards are kept by this crate alone, so users reach none of them:
+//! The protocols of rings and call slots are kept by this crate alone, so users reach none of them:
 //! ```compile_fail
-//! fn board(boards: &mut circulant::transport::shm::Boards) {
-//!     let _ = boards.ticket();
+//! fn slots(pool: &mut circulant::transport::shm::SlotPool) {
+//!     let _ = pool.ticket();
 //! }
 //! ```
 //! ```compile_fail
-//! use circulant::transport::shm::Board;
+//! use circulant::transport::shm::CallSlots;
 //! ```
 //! ```compile_fail
 //! fn bytes(mapping: &circulant::transport::shm::Mapping) -> *mut u8 {
@@ -40,8 +40,8 @@
 //! let _ = circulant::transport::shm::endpoint(0, &[0]);
 //! ```
 
-mod board;
 mod bounce;
+mod call_slots;
 mod copy;
 mod cores;
 mod endpoint;
@@ -70,8 +70,8 @@ mod stream;
 mod tests;
 mod words;
 
-pub use board::Boards;
-pub(crate) use board::{Board, LONGEST, Look, Post, SLOTS};
+pub use call_slots::SlotPool;
+pub(crate) use call_slots::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
 pub(crate) use copy::{copy, copy_slice};
 pub(crate) use endpoint::Shm;
 #[cfg(any(fuzzing, all(test, not(loom))))]
@@ -90,17 +90,17 @@ use crate::error::Result;
 /// # Errors
 /// When the system has none for us, and what to do.
 pub fn available() -> Result<()> {
-    Shm::open(&Options { rank: 0, mates: &[0, 1], wait: None })?.close()
+    Shm::open(&Options { rank: 0, locals: &[0, 1], wait: None })?.close()
 }
 
-/// An endpoint of `rank`, whose node has the ranks `mates`, sorted.
+/// An endpoint of `rank`, whose node has the ranks `locals`, sorted.
 ///
 /// # Safety
 /// Among processes that connect to each other's endpoints there is one for each rank, and all are of one
 /// version of this library.
 ///
 /// # Errors
-/// When the system has no memory for it, or the rank is not among the mates.
-pub unsafe fn endpoint(rank: u32, mates: &[u32]) -> Result<Box<dyn Transport>> {
-    Ok(Box::new(Shm::open(&Options { rank, mates, wait: None })?))
+/// When the system has no memory for it, or the rank is not among the locals.
+pub unsafe fn endpoint(rank: u32, locals: &[u32]) -> Result<Box<dyn Transport>> {
+    Ok(Box::new(Shm::open(&Options { rank, locals, wait: None })?))
 }

@@ -1,7 +1,7 @@
-//! Rings, boards and the end of a segment under loom: all orders of what a few threads do, and all values that they may see.
+//! Rings, call slots and the end of a segment under loom: all orders of what a few threads do, and all values that they may see.
 //! `ci/loom` runs this.
 
-use super::board::{Board, LONGEST, Look, PLACE, Place, Post};
+use super::call_slots::{AREA_BYTES, CallSlots, Look, MAX_POST_BYTES, MemberArea, Post};
 use super::mapping::Mapping;
 use super::ring::{Kind, Reader, Record, Writer};
 use super::words::{self, AtomicU32, AtomicU64, Ordering};
@@ -147,14 +147,14 @@ fn ring() {
     });
 }
 
-/// Members of a board, in two slots: each posts in `calls` calls, or (`one_way`) the first alone; and each who did not post
+/// Members with two slots each: each posts in `calls` calls, or (`one_way`) the first alone; and each but one that posts
 /// alone reads what the one before it posted, or the first.
-fn board(members: usize, calls: u64, interruptions: usize, one_way: bool) {
+fn call_slots(members: usize, calls: u64, interruptions: usize, one_way: bool) {
     model(interruptions, move || {
-        let areas: Vec<_> = (0..members).map(|_| Cells::new(PLACE)).collect();
+        let areas: Vec<_> = (0..members).map(|_| Cells::new(AREA_BYTES)).collect();
         let join = |mine: usize| {
-            let places = areas.iter().map(|cells| Place::new(Area(cells.clone()), 1)).collect();
-            let mut board = Board::new(places, mine, 0, std::sync::Arc::default(), false);
+            let areas = areas.iter().map(|cells| MemberArea::new(Area(cells.clone()), 1)).collect();
+            let mut slots = CallSlots::new(areas, mine, 0, std::sync::Arc::default(), false);
             let (posts, reads) = (!one_way || mine == 0, !one_way || mine > 0);
             let other = if one_way { 0 } else { (mine + members - 1) % members };
             move || {
@@ -162,23 +162,23 @@ fn board(members: usize, calls: u64, interruptions: usize, one_way: bool) {
                     let what = |member: usize| u8::try_from(call * 16 + member as u64).unwrap();
                     let post = Post { code: 1, hash: call + 1, past: 7 };
                     if posts {
-                        while board.room(call).is_err() {
+                        while slots.room(call).is_err() {
                             thread::yield_now();
                         }
-                        board.post(call, post, Some(&[what(mine)]));
+                        slots.post(call, post, Some(&[what(mine)]));
                     }
                     if reads {
-                        while board.look(other, call) == Look::Nothing {
+                        while slots.look(other, call) == Look::Nothing {
                             thread::yield_now();
                         }
-                        assert_eq!(board.look(other, call), Look::Posted(post));
+                        assert_eq!(slots.look(other, call), Look::Posted(post));
                         let mut out = [0];
-                        board.read(other, call, 0, &mut out);
+                        slots.read(other, call, 0, &mut out);
                         assert_eq!(out, [what(other)]);
                     }
-                    board.pass(call + 1);
+                    slots.pass(call + 1);
                 }
-                assert!(LONGEST >= 1);
+                assert!(MAX_POST_BYTES >= 1);
             }
         };
         let threads: Vec<_> = (1..members).map(|mine| thread::spawn(join(mine))).collect();
@@ -188,19 +188,19 @@ fn board(members: usize, calls: u64, interruptions: usize, one_way: bool) {
 }
 
 #[test]
-fn board_of_two() {
-    board(2, 3, 2, false);
+fn slots_of_two() {
+    call_slots(2, 3, 2, false);
 }
 
 /// Nothing but what readers say that they have passed orders their reads before the next writes.
 #[test]
-fn board_from_one_to_one() {
-    board(2, 3, 2, true);
+fn slots_from_one_to_one() {
+    call_slots(2, 3, 2, true);
 }
 
 #[test]
-fn board_from_one_to_two() {
-    board(3, 1, 1, true);
+fn slots_from_one_to_two() {
+    call_slots(3, 1, 1, true);
 }
 
 /// Who reads what an owner changed after it had closed finds that out. (Its bytes are atomics here: that they are read while

@@ -25,7 +25,7 @@ pub(super) struct Peer {
     pub(super) posted: VecDeque<(u64, u64)>,
     /// Its arena's chunks by number, as far as we have read from them.
     chunks: Vec<Option<Mapping>>,
-    /// So many bytes go round the cache.
+    /// From this footprint on copies go round the cache.
     long: u64,
 }
 
@@ -39,8 +39,8 @@ pub(super) struct Piece {
     /// Offset in it.
     pub(super) at: u64,
     pub(super) len: usize,
-    /// Bytes that land with it.
-    pub(super) of: u64,
+    /// Bytes that were written since its target was last written to, with its own.
+    pub(super) footprint: u64,
 }
 
 impl Peer {
@@ -79,7 +79,7 @@ impl Peer {
     /// # Safety
     /// `piece.len` bytes at `to` can be written, and are not touched otherwise meanwhile.
     pub(super) unsafe fn fetch(&mut self, piece: Piece, to: *mut u8) -> io::Result<()> {
-        let long = piece.of >= self.long;
+        let long = piece.footprint >= self.long;
         let map = self.chunk(piece.chunk, piece.fd)?;
         let inside =
             usize::try_from(piece.at).ok().filter(|at| *at <= map.len() && piece.len <= map.len() - at);

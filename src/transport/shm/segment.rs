@@ -1,7 +1,7 @@
-//! The memory that a rank shows its node: a header, one ring for each rank of the node to write to, and places for
-//! boards, which no page stands behind before they are used.
+//! The memory that a rank shows its node: a header, one ring for each rank of the node to write to, and areas of
+//! [call slots](super::call_slots), which have no pages before they are used.
 
-use super::board::{BOARDS, PLACE};
+use super::call_slots::{AREA_BYTES, MAX_CALL_SLOTS};
 use super::mapping::Mapping;
 use super::memfd;
 use super::ring;
@@ -19,8 +19,8 @@ const NONCE: usize = 8;
 const CLOSED: usize = 128;
 const CONTACTS: usize = 256;
 const RINGS: usize = 4096;
-/// The most ranks of a node: as many bits as there is room for.
-pub(super) const RANKS_MAX: usize = (RINGS - CONTACTS) * 8;
+/// The most ranks of a node: as many as the header has bits for.
+pub(super) const MAX_RANKS: usize = (RINGS - CONTACTS) * 8;
 
 /// Bytes of one ring for records, where `ranks` share a node: all rings of a rank together stay small.
 pub(super) fn capacity(ranks: usize) -> usize {
@@ -78,19 +78,19 @@ pub(super) struct Segment {
     ranks: usize,
 }
 
-/// Where the places begin.
-fn places(ranks: usize) -> usize {
+/// Where the areas begin.
+fn areas(ranks: usize) -> usize {
     (RINGS + ranks * ring::footprint(capacity(ranks))).next_multiple_of(4096)
 }
 
 /// Bytes of the whole.
 fn length(ranks: usize) -> usize {
-    places(ranks) + BOARDS * PLACE
+    areas(ranks) + MAX_CALL_SLOTS * AREA_BYTES
 }
 
 impl Segment {
     /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open. The header and the first
-    /// place are there; rings and other places get their memory when they are first used.
+    /// area have their memory; rings and other areas get theirs when they are first used.
     pub(super) fn create(ranks: usize, nonce: u64) -> Result<(Self, Arc<File>)> {
         let refused = |e: std::io::Error| {
             Error::new(ErrorKind::System, format!("no shared memory of {} bytes: {e}", length(ranks)))
@@ -99,21 +99,21 @@ impl Segment {
         };
         let file = memfd::create("rings", nonce, length(ranks)).map_err(refused)?;
         memfd::allocate(&file, 0, RINGS).map_err(refused)?;
-        memfd::allocate(&file, places(ranks), PLACE).map_err(refused)?;
+        memfd::allocate(&file, areas(ranks), AREA_BYTES).map_err(refused)?;
         let map = Arc::new(Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?);
-        map.populate_range(0, places(ranks).min(1 << 20));
+        map.populate_range(0, areas(ranks).min(1 << 20));
         let this = Self { map, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
         Ok((this, Arc::new(file)))
     }
 
-    /// The memory at `address`. Whoever can map it and finds the nonce there is on the same node.
+    /// The memory at `address`. A process that can map it and finds the nonce there is on the same node.
     pub(super) fn open(address: &Address) -> std::io::Result<Self> {
         let ranks = address.ranks as usize;
         let map = Arc::new(memfd::open(address.pid, address.fd, address.nonce, true)?);
         let wrong = |what: &str| Err(std::io::Error::other(what.to_owned()));
-        if ranks == 0 || ranks > RANKS_MAX || map.len() != length(ranks) {
+        if ranks == 0 || ranks > MAX_RANKS || map.len() != length(ranks) {
             return wrong("it is of another size");
         }
         let this = Self { map, ranks };
@@ -126,9 +126,9 @@ impl Segment {
         Ok(this)
     }
 
-    /// The memory, and where its places for boards begin.
-    pub(super) fn places(&self) -> (Arc<Mapping>, usize) {
-        (Arc::clone(&self.map), places(self.ranks))
+    /// The memory, and where its areas begin.
+    pub(super) fn areas(&self) -> (Arc<Mapping>, usize) {
+        (Arc::clone(&self.map), areas(self.ranks))
     }
 
     fn count(&self, at: usize) -> &AtomicU64 {

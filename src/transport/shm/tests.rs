@@ -7,7 +7,9 @@ use super::Mapping;
 use super::bounce::PART;
 use super::ring::{Kind, Record, SEGMENT};
 use super::{Options, Shm};
-use crate::transport::{Access, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Taking, Transport};
+use crate::transport::{
+    Access, Delivery, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport,
+};
 
 /// Small, and the same for the same seed, which is printed.
 struct Random(u64);
@@ -44,7 +46,7 @@ struct Log {
     messages: Vec<Vec<u8>>,
     lost: Vec<(Option<u32>, String)>,
     /// What becomes of puts, by their words: all others land.
-    wanted: Vec<(u32, Taking)>,
+    wanted: Vec<(u32, Delivery)>,
     /// What was taken of them: word, offset and bytes.
     taken: Vec<(u32, u64, Vec<u8>)>,
 }
@@ -53,10 +55,10 @@ impl Sink for Log {
     fn arrival(&mut self, word: u32) {
         self.arrivals.push(word);
     }
-    fn taking(&mut self, word: u32, _len: u64) -> Taking {
-        self.wanted.iter().find(|(w, _)| *w == word).map_or(Taking::Land, |(_, taking)| *taking)
+    fn delivery(&mut self, word: u32, _len: u64) -> Delivery {
+        self.wanted.iter().find(|(w, _)| *w == word).map_or(Delivery::Land, |(_, delivery)| *delivery)
     }
-    fn take(&mut self, word: u32, offset: u64, bytes: &[u8]) {
+    fn consume(&mut self, word: u32, offset: u64, bytes: &[u8]) {
         self.taken.push((word, offset, bytes.to_vec()));
     }
     fn done(&mut self, token: u64) {
@@ -116,21 +118,21 @@ impl Rank {
 
 fn ranks(n: u32) -> Vec<Rank> {
     // Not from 0 and not all: those of one node.
-    let mates: Vec<u32> = (0..n).map(|i| 10 + 3 * i).collect();
-    let mut ranks: Vec<Rank> = mates.iter().map(|rank| open(*rank, &mates)).collect();
+    let locals: Vec<u32> = (0..n).map(|i| 10 + 3 * i).collect();
+    let mut ranks: Vec<Rank> = locals.iter().map(|rank| open(*rank, &locals)).collect();
     let addresses: Vec<_> = ranks.iter().map(|r| r.wire.address()).collect();
     for rank in &mut ranks {
-        for (mate, address) in mates.iter().zip(&addresses) {
-            rank.wire.reach(*mate, address).unwrap();
-            rank.wire.connect(*mate, address).unwrap();
-            assert!(rank.wire.connect(*mate, address).is_err(), "twice");
+        for (local, address) in locals.iter().zip(&addresses) {
+            rank.wire.reach(*local, address).unwrap();
+            rank.wire.connect(*local, address).unwrap();
+            assert!(rank.wire.connect(*local, address).is_err(), "twice");
         }
     }
     ranks
 }
 
-fn open(rank: u32, mates: &[u32]) -> Rank {
-    let mut wire = Shm::open(&Options { rank, mates, wait: None }).unwrap();
+fn open(rank: u32, locals: &[u32]) -> Rank {
+    let mut wire = Shm::open(&Options { rank, locals, wait: None }).unwrap();
     let (file, map) = wire.share(LEN).unwrap();
     let map = Bytes(map);
     // SAFETY: the map lives until the endpoint is closed; references into it live between polls only.
@@ -201,7 +203,7 @@ fn plain_memory_is_passed_on_in_parts() {
         let (r, _) =
             unsafe { ranks[0].wire.register(plain.as_ptr().cast_mut(), len, Access::Source) }.unwrap();
         let source = |at: usize, n| Source { ptr: plain[at..].as_ptr(), len: n, registration: r };
-        ranks[2].log.wanted = vec![(1, Taking::Pieces(element))];
+        ranks[2].log.wanted = vec![(1, Delivery::Pieces(element))];
         ranks[2].map.fill(3);
         for (to, peer) in [(1, 13), (2, 16), (3, 19), (4, 22)] {
             let remote = ranks[to].remote;
@@ -287,7 +289,7 @@ fn what_is_taken_does_not_land() {
         let bytes = random.bytes(len);
         ranks[0].map[64..64 + len].copy_from_slice(&bytes);
         ranks[1].map.fill(3);
-        ranks[1].log.wanted = vec![(1, Taking::Pieces(element))];
+        ranks[1].log.wanted = vec![(1, Delivery::Pieces(element))];
         let (source, remote) = (ranks[0].source(64, len), ranks[1].remote);
         assert_eq!(ranks[0].put(13, &[source], remote, 1), Posted::Yes);
         for _ in 0..100 {
@@ -309,7 +311,7 @@ fn what_is_taken_does_not_land() {
 #[test]
 fn what_is_wanted_later_waits_but_not_for_ever() {
     let mut ranks = ranks(3);
-    ranks[2].log.wanted = vec![(1, Taking::Later)];
+    ranks[2].log.wanted = vec![(1, Delivery::Later)];
     let remote = ranks[2].remote;
     for (from, word) in [(0, 1), (0, 2), (1, 3)] {
         ranks[from].map.fill(4 + u8::try_from(from).unwrap());
@@ -325,11 +327,11 @@ fn what_is_wanted_later_waits_but_not_for_ever() {
     assert_eq!(ranks[2].log.arrivals, [3, 1, 2]);
     assert!(ranks[2].log.taken.is_empty() && ranks[2].map[4096..12_288].iter().all(|b| *b == 4));
     // And once it is its turn, it is taken.
-    ranks[2].log.wanted = vec![(5, Taking::Later)];
+    ranks[2].log.wanted = vec![(5, Delivery::Later)];
     let source = ranks[0].source(0, 4096);
     assert_eq!(ranks[0].put(16, &[source], remote, 5), Posted::Yes);
     ranks[2].poll();
-    ranks[2].log.wanted = vec![(5, Taking::Pieces(8))];
+    ranks[2].log.wanted = vec![(5, Delivery::Pieces(8))];
     ranks[2].poll();
     assert_eq!((ranks[2].log.arrivals.len(), ranks[2].log.taken.len()), (4, 1));
 }
@@ -339,7 +341,7 @@ fn what_is_wanted_later_waits_but_not_for_ever() {
 #[cfg_attr(miri, ignore = "there a poll takes all that fits in the memory")]
 fn nothing_is_taken_of_who_has_closed() {
     let mut ranks = ranks(2);
-    ranks[1].log.wanted = vec![(1, Taking::Pieces(8))];
+    ranks[1].log.wanted = vec![(1, Delivery::Pieces(8))];
     let (source, remote) = (ranks[0].source(0, 1 << 20), ranks[1].remote);
     assert_eq!(ranks[0].put(13, &[source], remote, 1), Posted::Yes);
     ranks[1].poll();
@@ -464,9 +466,9 @@ fn messages_that_are_too_long_are_refused_at_both_ends() {
 
 #[test]
 fn the_memory_of_others_is_not_taken_for_a_peers() {
-    let mates = [0, 1, 2];
-    let mut a = open(0, &mates);
-    let (b, c) = (open(1, &mates), open(2, &mates));
+    let locals = [0, 1, 2];
+    let mut a = open(0, &locals);
+    let (b, c) = (open(1, &locals), open(2, &locals));
     assert!(a.wire.connect(1, &c.wire.address()).unwrap_err().to_string().contains("rank 2 of the node"));
     assert!(a.wire.connect(7, &b.wire.address()).is_err());
     let mut other = b.wire.address();
@@ -475,14 +477,14 @@ fn the_memory_of_others_is_not_taken_for_a_peers() {
     assert!(e.to_string().contains("another endpoint's"), "{e}");
     assert!(a.wire.reach(1, &other).is_err());
     a.wire.connect(1, &b.wire.address()).unwrap();
-    assert!(Shm::open(&Options { rank: 5, mates: &mates, wait: None }).is_err());
+    assert!(Shm::open(&Options { rank: 5, locals: &locals, wait: None }).is_err());
 }
 
 /// A ring has one writer: a second endpoint of the same rank of the node is refused.
 #[test]
 fn a_ring_has_one_writer() {
-    let mates = [0, 1];
-    let (mut a, mut again, b) = (open(0, &mates), open(0, &mates), open(1, &mates));
+    let locals = [0, 1];
+    let (mut a, mut again, b) = (open(0, &locals), open(0, &locals), open(1, &locals));
     a.wire.connect(1, &b.wire.address()).unwrap();
     let e = again.wire.connect(1, &b.wire.address()).unwrap_err();
     assert!(e.to_string().contains("another endpoint"), "{e}");

@@ -20,7 +20,7 @@ impl Shm {
         reader: Listener,
     ) -> Result<()> {
         if self.bounce.is_none() {
-            let made = Bounce::new(self.address.nonce, self.mates.len()).map_err(|e| {
+            let made = Bounce::new(self.address.nonce, self.locals.len()).map_err(|e| {
                 Error::new(ErrorKind::System, format!("no memory to share for puts from plain memory: {e}"))
                     .over("shm")
                     .help(memfd::remedy(&e))

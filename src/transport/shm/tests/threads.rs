@@ -1,9 +1,9 @@
-//! The ends of rings, boards and endpoints on threads of their own, so that Miri and sanitizers see who orders what.
+//! The ends of rings, call slots and endpoints on threads of their own, so that Miri and sanitizers see who orders what.
 
 use super::rings::{memory, record};
 use super::{LEN, Rank, ranks};
-use crate::transport::shm::board::tests::{board, two};
-use crate::transport::shm::board::{LONGEST, Look, Post, SLOTS};
+use crate::transport::shm::call_slots::tests::{open, two};
+use crate::transport::shm::call_slots::{Look, MAX_POST_BYTES, Post, SLOTS};
 use crate::transport::shm::ring::{Kind, Reader, Writer};
 use crate::transport::{Access, Posted, Source, Transport};
 use std::thread;
@@ -40,43 +40,44 @@ fn a_ring_between_threads() {
     });
 }
 
-/// Each posts and reads the other's, then its part; now and then one posts what nobody waits for, and runs ahead.
+/// Each posts and reads the other's, then its part; now and then one posts what no other waits for, and runs ahead.
 #[test]
-fn a_board_between_threads() {
-    let mut boards = two();
-    let members = board(&mut boards);
+fn call_slots_between_threads() {
+    let mut pools = two();
+    let members = open(&mut pools);
     thread::scope(|s| {
         // The second of them is the first member.
-        for (me, mut board) in members.into_iter().rev().enumerate() {
+        for (me, mut slots) in members.into_iter().rev().enumerate() {
             s.spawn(move || {
                 let value = |member: usize, call: u64| (call * 2 + member as u64).to_le_bytes()[0];
                 for call in 0..ROUNDS {
-                    while board.room(call).is_err() {
+                    while slots.room(call).is_err() {
                         thread::yield_now();
                     }
-                    let len = usize::try_from(call * 7).unwrap() % if cfg!(miri) { 64 } else { LONGEST };
+                    let len =
+                        usize::try_from(call * 7).unwrap() % if cfg!(miri) { 64 } else { MAX_POST_BYTES };
                     let post = Post { code: 1, hash: call, past: 0 };
-                    board.post(call, post, Some(&vec![value(me, call); len]));
+                    slots.post(call, post, Some(&vec![value(me, call); len]));
                     // In every third call only the second reads, so the first may be slots ahead.
                     if me == 1 || call % 3 > 0 {
-                        while board.look(1 - me, call) == Look::Nothing {
+                        while slots.look(1 - me, call) == Look::Nothing {
                             thread::yield_now();
                         }
-                        assert_eq!(board.look(1 - me, call), Look::Posted(post));
+                        assert_eq!(slots.look(1 - me, call), Look::Posted(post));
                         let mut out = vec![0; len];
-                        board.read(1 - me, call, 0, &mut out);
+                        slots.read(1 - me, call, 0, &mut out);
                         assert_eq!(out, vec![value(1 - me, call); len]);
                     }
                     if call % 3 > 0 {
-                        board.share(call, &[value(me, call) ^ 1; 9]);
-                        while !board.has_shared(1 - me, call) {
+                        slots.share(call, &[value(me, call) ^ 1; 9]);
+                        while !slots.has_shared(1 - me, call) {
                             thread::yield_now();
                         }
                         let mut out = [0; 9];
-                        board.read_part(1 - me, call, &mut out);
+                        slots.read_part(1 - me, call, &mut out);
                         assert_eq!(out, [value(1 - me, call) ^ 1; 9]);
                     }
-                    board.pass(call + 1);
+                    slots.pass(call + 1);
                 }
                 assert!(ROUNDS > 4 * SLOTS as u64);
             });

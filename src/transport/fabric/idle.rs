@@ -22,7 +22,7 @@ pub(super) enum Next {
 
 /// How one endpoint waits.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct IdlePolicy {
     /// `None`: by what is seen.
     wait: Option<Wait>,
     /// Empty polls since something happened.
@@ -33,7 +33,7 @@ pub(super) struct Patience {
     contended: u32,
 }
 
-impl Patience {
+impl IdlePolicy {
     /// `asked`: what the user wants; `sleeps`: whether the provider can sleep and wakes up.
     pub(super) fn new(asked: Option<Wait>, sleeps: bool) -> Self {
         let wait = match asked {
@@ -87,7 +87,7 @@ impl Patience {
 mod tests {
     use super::*;
 
-    fn empty_polls(p: &mut Patience, n: u32) -> Next {
+    fn empty_polls(p: &mut IdlePolicy, n: u32) -> Next {
         for _ in 0..n {
             p.polled(0);
         }
@@ -97,16 +97,16 @@ mod tests {
     #[test]
     fn who_cannot_sleep_does_not() {
         for asked in [None, Some(Wait::Block)] {
-            let mut p = Patience::new(asked, false);
+            let mut p = IdlePolicy::new(asked, false);
             assert_eq!(empty_polls(&mut p, 1000), Next::Yield);
         }
     }
 
     #[test]
     fn what_was_asked_for_is_done() {
-        assert_eq!(empty_polls(&mut Patience::new(Some(Wait::Spin), true), 1000), Next::Pause);
-        assert_eq!(empty_polls(&mut Patience::new(Some(Wait::Yield), true), 1000), Next::Yield);
-        let mut block = Patience::new(Some(Wait::Block), true);
+        assert_eq!(empty_polls(&mut IdlePolicy::new(Some(Wait::Spin), true), 1000), Next::Pause);
+        assert_eq!(empty_polls(&mut IdlePolicy::new(Some(Wait::Yield), true), 1000), Next::Yield);
+        let mut block = IdlePolicy::new(Some(Wait::Block), true);
         assert_eq!(empty_polls(&mut block, EMPTY), Next::Yield);
         assert_eq!(empty_polls(&mut block, 1), Next::Sleep);
         block.polled(3);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn by_itself_it_sleeps_after_a_while_and_soon_on_a_contended_core() {
-        let mut p = Patience::new(None, true);
+        let mut p = IdlePolicy::new(None, true);
         assert_eq!(empty_polls(&mut p, 100), Next::Yield);
         p.since = Instant::now().checked_sub(SPIN);
         assert_eq!(p.next(), Next::Sleep);
