@@ -135,6 +135,7 @@ pub mod trace;
 pub mod transport;
 
 pub(crate) mod buffer;
+pub(crate) mod memory;
 
 /// The crate of [`Pod`](bytemuck::Pod), [`Zeroable`](bytemuck::Zeroable) and casts between slices, of the version
 /// that is used here. Derive `Pod` with `#[bytemuck(crate = "circulant::bytemuck")]` on the type if your package does not depend on it.

@@ -6,7 +6,7 @@
 
 use crate::buffer::{Bound, ForkMark, Grant};
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::transport::shm::{Mapping, copy};
+use crate::memory::{Mapping, copy};
 use crate::transport::{Access, Registration, Remote, Transport};
 use bytemuck::Pod;
 use memmap2::{Advice, MmapMut, MmapOptions};

@@ -1,10 +1,10 @@
 //! Regions bound to memory for one operation: the addresses that the engine may use, with their bounds.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::copy as copy_bytes;
 use crate::ops::{Reducer, Side};
 use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
-use crate::transport::shm::copy as copy_bytes;
 use crate::transport::{Posted, Registration, Source, Transport};
 
 /// How a peer names memory of ours: the address of its first byte and the provider's key.

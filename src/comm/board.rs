@@ -15,9 +15,10 @@ use super::lock::Held;
 use crate::buffer::Wire;
 use crate::engine::{CallId, Counts, Meta, ShortArguments, Waiting};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::copy_slice;
 use crate::ops::{Element, Reducer, Side};
 use crate::plan::registry::Operation;
-use crate::transport::shm::{CallSlots, Look, MAX_POST_BYTES, Post, copy_slice};
+use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post};
 
 /// Looks between two turns of everything else, while a wait is short.
 const LOOKS: u32 = 128;

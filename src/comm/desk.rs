@@ -5,7 +5,7 @@ use super::context::Members;
 use super::world::Shared;
 use crate::buffer::Wire;
 use crate::plan::registry::Operation;
-use crate::transport::shm::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
+use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
 use std::sync::{Arc, Weak};
 
 /// The most members: each reads all others' flags.

@@ -6,8 +6,8 @@ use super::communicator::Communicator;
 use crate::buffer::{Arena, Binding, Bound, Buf, Wire};
 use crate::engine::{Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
+use crate::memory::copy_slice;
 use crate::plan::registry::Operation;
-use crate::transport::shm::copy_slice;
 use bytemuck::Pod;
 
 /// Owned, so that nothing dangles when it is leaked.

@@ -5,7 +5,9 @@
 //! contiguous target, its notify word has 32 bits, and a single put may be no longer than
 //! [`Limits::max_put`]. Arrivals are counted, never ordered.
 
+pub(crate) mod call_slots;
 mod clock;
+mod cores;
 pub mod fabric;
 pub(crate) mod node;
 pub mod rails;
@@ -14,6 +16,8 @@ pub mod shm;
 pub mod sim;
 
 pub use crate::config::Wait;
+pub use crate::memory::Mapping;
+pub use call_slots::SlotPool;
 pub use clock::Clock;
 
 use crate::error::Result;
@@ -204,7 +208,7 @@ pub unsafe trait Transport: Send {
 
     /// A file of `len` zeroed bytes and its mapping here, all present, to be given to [`Transport::register_shared`],
     /// where peers can make use of that.
-    fn share(&self, _len: usize) -> Option<(File, shm::Mapping)> {
+    fn share(&self, _len: usize) -> Option<(File, Mapping)> {
         None
     }
 
@@ -273,8 +277,8 @@ pub unsafe trait Transport: Send {
         Clock::default()
     }
 
-    /// SlotPool with ranks of our node, where there are such.
-    fn slots(&mut self) -> Option<&mut shm::SlotPool> {
+    /// The slots for short calls of node-local ranks, where there are such.
+    fn slots(&mut self) -> Option<&mut SlotPool> {
         None
     }
 

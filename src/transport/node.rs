@@ -3,8 +3,8 @@
 //! A range is registered with both, and libfabric's name for it does for both: whoever puts need not know by which way
 //! it goes. Limits are the stricter ones of the two.
 
-use super::shm::{Mapping, Shm, SlotPool};
-use super::{Access, Limits, Posted, Registration, Remote, Sink, Source, Transport};
+use super::shm::Shm;
+use super::{Access, Limits, Mapping, Posted, Registration, Remote, Sink, SlotPool, Source, Transport};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
 use std::time::Duration;

@@ -68,12 +68,12 @@ const ROOMS: &[Room] = &[
     Room { name: "plan", uses: &["schedule", "error", "machine", "ops"], never: PURE, unsafety: Unsafe::Forbidden },
     Room { name: "machine", uses: &[], never: PURE, unsafety: Unsafe::Forbidden },
     Room { name: "select", uses: &["plan", "error", "bytes", "machine"], never: PURE, unsafety: Unsafe::Forbidden },
-    Room { name: "transport", uses: &["error", "config", "trace", "ops"], never: &["clap"], unsafety: Unsafe::Allowed },
+    Room { name: "transport", uses: &["memory", "error", "config", "trace", "ops"], never: &["clap"], unsafety: Unsafe::Allowed },
     Room { name: "engine", uses: &["buffer", "transport", "plan", "error", "config", "trace", "ops"],
            never: &["libfabric_sys", "memmap2", "libc", "std::fs", "std::net", "std::process::Command"], unsafety: Unsafe::None },
     Room { name: "launch", uses: &["error", "config", "trace"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["exit.rs", "fd.rs", "foreign.rs"]) },
-    Room { name: "buffer", uses: &["transport", "plan", "error", "config", "trace", "ops"], never: &["libfabric_sys"], unsafety: Unsafe::Allowed },
-    Room { name: "comm", uses: &["engine", "select", "machine", "launch", "buffer", "transport", "plan", "schedule", "error", "config", "trace", "ops"],
+    Room { name: "buffer", uses: &["transport", "memory", "plan", "error", "config", "trace", "ops"], never: &["libfabric_sys"], unsafety: Unsafe::Allowed },
+    Room { name: "comm", uses: &["engine", "select", "machine", "launch", "buffer", "transport", "memory", "plan", "schedule", "error", "config", "trace", "ops"],
            never: &["libfabric_sys", "memmap2", "libc", "std::net", "std::process::Command"], unsafety: Unsafe::None },
     Room { name: "capi", uses: &["comm", "error", "config", "ops"], never: NO_WIRE, unsafety: Unsafe::Allowed },
     Room { name: "launcher", uses: &[], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["tie.rs"]) },
@@ -81,6 +81,7 @@ const ROOMS: &[Room] = &[
     Room { name: "xtask", uses: &[], never: NO_WIRE, unsafety: Unsafe::None },
     // leaves
     Room { name: "error", uses: &[], never: NO_WIRE, unsafety: Unsafe::None },
+    Room { name: "memory", uses: &[], never: &["libfabric_sys", "std::net", "tracing"], unsafety: Unsafe::Allowed },
     Room { name: "bytes", uses: &[], never: PURE, unsafety: Unsafe::None },
     Room { name: "config", uses: &["error", "select"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["library.rs"]) },
     Room { name: "trace", uses: &["error", "config"], never: NO_WIRE, unsafety: Unsafe::None },
@@ -300,23 +301,22 @@ fn the_engine_has_no_time_but_its_clocks() {
     assert_eq!(reads_the_time("x", "let end = Instant::now() + LONG;\nself.clock.now()").len(), 1);
 }
 
-/// What users reach of `transport::shm`: its protocols are kept by this crate alone, so nothing of them is public.
+/// What users reach of shared memory: its protocols are kept by this crate alone, so nothing of them is public.
 const SHM_PUBLIC: &[&str] = &[
-    "src/transport/shm/call_slots.rs: pub struct SlotPool {",
+    "src/memory/mod.rs: pub use mapping::Mapping;",
+    // Under Miri `heap.rs` stands for `mapping.rs`.
+    "src/memory/heap.rs: pub struct Mapping(Arc<Heap>);",
+    "src/memory/mapping.rs: pub struct Mapping {",
+    "src/transport/call_slots.rs: pub struct SlotPool {",
     // With cfg(fuzzing) only.
     "src/transport/shm/fuzzing.rs: pub fn fuzz_address(bytes: &[u8]) {",
     "src/transport/shm/fuzzing.rs: pub fn fuzz_ring(bytes: &[u8]) {",
     "src/transport/shm/mod.rs: pub use fuzzing::{fuzz_address, fuzz_ring};",
-    // Under Miri `heap.rs` stands for `mapping.rs`.
-    "src/transport/shm/heap.rs: pub struct Mapping(Arc<Heap>);",
     "src/transport/shm/host.rs: pub fn host() -> u64 {",
-    "src/transport/shm/mapping.rs: pub struct Mapping {",
     "src/transport/shm/mod.rs: pub fn available() -> Result<()> {",
     "src/transport/shm/mod.rs: pub unsafe fn endpoint(rank: u32, locals: &[u32]) -> Result<Box<dyn Transport>> {",
-    "src/transport/shm/mod.rs: pub use call_slots::SlotPool;",
     "src/transport/shm/mod.rs: pub use endpoint::{available, endpoint};",
     "src/transport/shm/mod.rs: pub use host::host;",
-    "src/transport/shm/mod.rs: pub use mapping::Mapping;",
 ];
 
 /// The lines of `source` that begin a public item, or a public part of one.
@@ -327,7 +327,9 @@ fn public(name: &str, source: &str) -> Vec<String> {
 
 #[test]
 fn users_reach_nothing_of_the_shared_memory_protocols() {
-    let sources = rust_files("src/transport/shm");
+    let mut sources = rust_files("src/transport/shm");
+    sources.extend(rust_files("src/memory"));
+    sources.push(root().join("src/transport/call_slots.rs"));
     let all: Vec<_> =
         sources.iter().flat_map(|f| public(&shown(f), &std::fs::read_to_string(f).unwrap())).collect();
     assert!(sources.len() > 10 && all.iter().any(|l| l.contains("SlotPool")), "{} files", sources.len());

@@ -1,9 +1,7 @@
 //! A shared chunk through which puts from memory of our own go, part by part: copied twice, but the first time for all
 //! readers at once, and neither time page by page as the kernel does where a reader attaches to our memory.
 
-use super::copy;
-use super::mapping::Mapping;
-use super::memfd;
+use crate::memory::{Mapping, copy};
 use std::collections::VecDeque;
 use std::fs::File;
 
@@ -42,7 +40,7 @@ pub(super) struct Bounce {
 impl Bounce {
     /// Of the endpoint `owner`, for pieces that as many as `ranks` read.
     pub(super) fn new(owner: u64, ranks: usize) -> std::io::Result<Self> {
-        let (file, map) = memfd::fresh("bounce", owner, SIZE)?;
+        let (file, map) = Mapping::fresh("bounce", owner, SIZE)?;
         let most = ranks.max(MIN_RANKS) * (SIZE / PART);
         Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(most) })
     }
@@ -67,7 +65,7 @@ impl Bounce {
         debug_assert!(offset + len <= SIZE);
         // SAFETY: inside the mapping (the caller's promise); its readers read only what was described to them, and
         // a range is described and given back before it is taken again.
-        unsafe { copy::copy(from, self.map.as_mut_ptr().add(offset), len) };
+        unsafe { copy(from, self.map.as_mut_ptr().add(offset), len) };
     }
 
     /// Takes the piece of `len` bytes that [`Bounce::room`] gave, for the reader at `place` whose record ends at `end`.

@@ -3,11 +3,8 @@
 mod private;
 
 use super::bounce::Bounce;
-use super::call_slots::SlotPool;
 use super::host::{Options, random};
 use super::inbound::{FETCH_SHARE_BYTES, Inbound, ReadContext, Scratch, Step, TargetRecency};
-use super::mapping::Mapping;
-use super::memfd;
 use super::memory::{Memory, PRIVATE};
 use super::peer::{Peer, gone, senseless};
 use super::ring::{self, Kind, Reader, Record};
@@ -17,6 +14,8 @@ use super::{
     Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
+use crate::memory::{Mapping, memfd};
+use crate::transport::call_slots::SlotPool;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
@@ -154,7 +153,7 @@ impl Shm {
             idle_spins: IDLE_SPINS,
             wait,
             closed: false,
-            slots: SlotPool::new(&locals, mine, &segment, Arc::clone(&file), wait == Wait::Spin),
+            slots: SlotPool::new(&locals, mine, segment.areas(), Arc::clone(&file), wait == Wait::Spin),
             segment,
             locals,
             _file: file,
@@ -237,7 +236,7 @@ impl Shm {
                         address.pid
                     ))
                 })?;
-                self.slots.add(i, &mapped.segment);
+                self.slots.add(i, mapped.segment.areas());
                 self.peers[i] = Some(Box::new(mapped));
             }
         }
@@ -455,7 +454,7 @@ unsafe impl Transport for Shm {
         if self.closed {
             return None;
         }
-        memfd::fresh("arena", self.address.nonce, len)
+        Mapping::fresh("arena", self.address.nonce, len)
             .map_err(|e| tracing::debug!("an arena of {len} bytes is not shared: {e}"))
             .ok()
     }

@@ -21,15 +21,15 @@
 //!
 //! The protocols of rings and call slots are kept by this crate alone, so users reach none of them:
 //! ```compile_fail
-//! fn slots(pool: &mut circulant::transport::shm::SlotPool) {
+//! fn slots(pool: &mut circulant::transport::SlotPool) {
 //!     let _ = pool.ticket();
 //! }
 //! ```
 //! ```compile_fail
-//! use circulant::transport::shm::CallSlots;
+//! use circulant::transport::call_slots::CallSlots;
 //! ```
 //! ```compile_fail
-//! fn bytes(mapping: &circulant::transport::shm::Mapping) -> *mut u8 {
+//! fn bytes(mapping: &circulant::transport::Mapping) -> *mut u8 {
 //!     mapping.as_mut_ptr()
 //! }
 //! ```
@@ -41,23 +41,11 @@
 //! ```
 
 mod bounce;
-mod call_slots;
-mod copy;
-mod cores;
 mod endpoint;
 #[cfg(any(fuzzing, all(test, not(loom))))]
 mod fuzzing;
 mod host;
 mod inbound;
-#[cfg(not(miri))]
-mod mapping;
-#[cfg(miri)]
-#[path = "heap.rs"]
-mod mapping;
-#[cfg(miri)]
-use mapping as memfd;
-#[cfg(not(miri))]
-mod memfd;
 mod memory;
 #[cfg(loom)]
 mod models;
@@ -68,17 +56,12 @@ mod stream;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
-mod words;
 
-pub use call_slots::SlotPool;
-pub(crate) use call_slots::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
-pub(crate) use copy::{copy, copy_slice};
 pub(crate) use endpoint::Shm;
 #[cfg(any(fuzzing, all(test, not(loom))))]
 pub use fuzzing::{fuzz_address, fuzz_ring};
 pub use host::host;
 pub(crate) use host::{Options, name};
-pub use mapping::Mapping;
 
 use super::{
     Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,

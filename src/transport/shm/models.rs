@@ -1,67 +1,12 @@
 //! Rings, call slots and the end of a segment under loom: all orders of what a few threads do, and all values that they may see.
 //! `ci/loom` runs this.
 
-use super::call_slots::{AREA_BYTES, CallSlots, Look, MAX_POST_BYTES, MemberArea, Post};
-use super::mapping::Mapping;
 use super::ring::{Kind, Reader, Record, Writer};
-use super::words::{self, AtomicU32, AtomicU64, Ordering};
-use loom::cell::UnsafeCell;
+use crate::memory::cells::{Area, Cells};
+use crate::memory::words::{self, AtomicU32, AtomicU64, Ordering};
+use crate::transport::call_slots::{AREA_BYTES, CallSlots, Look, MAX_POST_BYTES, MemberArea, Post};
 use loom::sync::Arc;
 use loom::thread;
-
-/// Memory: words and bytes, eight to a cell.
-pub(super) struct Cells(Vec<(AtomicU64, UnsafeCell<[u8; 8]>)>);
-
-// SAFETY: loom reports whoever touches a cell while another writes it.
-unsafe impl Send for Cells {}
-// SAFETY: as above.
-unsafe impl Sync for Cells {}
-
-impl Cells {
-    fn new(len: usize) -> Arc<Self> {
-        let cell = |_| (AtomicU64::new(0), UnsafeCell::new([0; 8]));
-        Arc::new(Self((0..len.div_ceil(8)).map(cell).collect()))
-    }
-
-    fn read(&self, at: usize, to: *mut u8, len: usize) {
-        for i in 0..len {
-            let (cell, byte) = ((at + i) / 8, (at + i) % 8);
-            // SAFETY: the callers' promise; loom finds out who else touches the cell.
-            self.0[cell].1.with(|p| unsafe { to.add(i).write((*p)[byte]) });
-        }
-    }
-
-    fn write(&self, at: usize, from: *const u8, len: usize) {
-        for i in 0..len {
-            let (cell, byte) = ((at + i) / 8, (at + i) % 8);
-            // SAFETY: the callers' promise; loom finds out who else touches the cell.
-            self.0[cell].1.with_mut(|p| unsafe { (*p)[byte] = from.add(i).read() });
-        }
-    }
-}
-
-/// What stands for a part of a mapping.
-pub(super) struct Area(Arc<Cells>);
-
-impl Area {
-    pub(super) fn new(_map: &std::sync::Arc<Mapping>, _at: usize, _len: usize) -> Option<Self> {
-        None
-    }
-
-    pub(super) unsafe fn word(&self, at: usize) -> &AtomicU64 {
-        &self.0.0[at / 8].0
-    }
-
-    pub(super) unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
-        self.0.read(at, to, len);
-    }
-
-    pub(super) unsafe fn write(&self, at: usize, from: *const u8, len: usize) {
-        self.0.write(at, from, len);
-    }
-
-    pub(super) fn populate(&self, _at: usize, _len: usize) {}
-}
 
 /// What stands for the memory of a ring.
 #[derive(Clone)]
@@ -85,7 +30,7 @@ impl Memory {
     }
 
     pub(super) fn count(&self, at: usize) -> &AtomicU64 {
-        &self.cells.0[at / 8].0
+        self.cells.word(at)
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -203,7 +148,7 @@ fn slots_from_one_to_two() {
     call_slots(3, 1, 1, true);
 }
 
-/// Who reads what an owner changed after it had closed finds that out. (Its bytes are atomics here: that they are read while
+/// A reader of what an owner changed after it had closed finds that out. (Its bytes are atomics here: that they are read while
 /// they change is the point.)
 #[test]
 fn close() {

@@ -1,12 +1,10 @@
 //! A rank of our node: its memory, the ring that we write there, and reading from its sources.
 
-use super::copy;
-use super::mapping::Mapping;
-use super::memfd;
 use super::memory::CHUNKS_MAX;
 use super::ring::Writer;
 use super::segment::{Address, Segment};
 use crate::error::{Error, ErrorKind};
+use crate::memory::{self, Mapping};
 use std::collections::VecDeque;
 use std::io;
 
@@ -61,7 +59,7 @@ impl Peer {
             lost: false,
             posted: VecDeque::with_capacity(most),
             chunks: Vec::with_capacity(256),
-            long: copy::threshold(address.ranks as usize) as u64,
+            long: memory::long_copy_bytes(address.ranks as usize) as u64,
         })
     }
 
@@ -84,12 +82,12 @@ impl Peer {
         let inside =
             usize::try_from(piece.at).ok().filter(|at| *at <= map.len() && piece.len <= map.len() - at);
         let Some(at) = inside else { return Err(io::Error::other("its put names bytes outside its chunk")) };
-        // SAFETY: inside the mapping (checked), which no peer can cut short (sealed, `memfd::open`). Its owner may be
+        // SAFETY: inside the mapping (checked), which no peer can cut short (sealed, `memfd::file`). Its owner may be
         // writing there if it has closed: then these bytes are of no use, which `valid` finds out afterwards.
         unsafe {
             match long {
-                true => copy::around_the_cache(map.as_mut_ptr().add(at), to, piece.len),
-                false => copy::copy(map.as_mut_ptr().add(at), to, piece.len),
+                true => memory::copy_around_cache(map.as_mut_ptr().add(at), to, piece.len),
+                false => memory::copy(map.as_mut_ptr().add(at), to, piece.len),
             }
         }
         Ok(())
@@ -107,7 +105,7 @@ impl Peer {
         match slot {
             Some(map) => Ok(map),
             None => {
-                let map = memfd::open(self.address.pid, fd, self.address.nonce, false)?;
+                let map = Mapping::open(self.address.pid, fd, self.address.nonce, false)?;
                 // Advice: else each page is a fault when it is first read.
                 map.populate_for_reading();
                 Ok(slot.insert(map))

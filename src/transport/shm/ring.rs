@@ -5,8 +5,8 @@
 //! What the other side wrote is not trusted: every number is checked before it is used, on a copy of it.
 
 #[cfg(not(loom))]
-use super::words::AtomicU64;
-use super::words::Ordering;
+use crate::memory::words::AtomicU64;
+use crate::memory::words::Ordering;
 
 /// Where things stand in a ring, in bytes from its start.
 const HEAD: usize = 0;

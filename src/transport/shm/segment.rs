@@ -1,12 +1,10 @@
 //! The memory that a rank shows its node: a header, one ring for each rank of the node to write to, and areas of
-//! [call slots](super::call_slots), which have no pages before they are used.
+//! [call slots](crate::transport::call_slots), which have no pages before they are used.
 
-use super::call_slots::{AREA_BYTES, MAX_CALL_SLOTS};
-use super::mapping::Mapping;
-use super::memfd;
 use super::ring;
-use super::words;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Mapping, memfd, words};
+use crate::transport::call_slots::{AREA_BYTES, AREAS_BYTES};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -85,7 +83,7 @@ fn areas(ranks: usize) -> usize {
 
 /// Bytes of the whole.
 fn length(ranks: usize) -> usize {
-    areas(ranks) + MAX_CALL_SLOTS * AREA_BYTES
+    areas(ranks) + AREAS_BYTES
 }
 
 impl Segment {
@@ -111,7 +109,7 @@ impl Segment {
     /// The memory at `address`. A process that can map it and finds the nonce there is on the same node.
     pub(super) fn open(address: &Address) -> std::io::Result<Self> {
         let ranks = address.ranks as usize;
-        let map = Arc::new(memfd::open(address.pid, address.fd, address.nonce, true)?);
+        let map = Arc::new(Mapping::open(address.pid, address.fd, address.nonce, true)?);
         let wrong = |what: &str| Err(std::io::Error::other(what.to_owned()));
         if ranks == 0 || ranks > MAX_RANKS || map.len() != length(ranks) {
             return wrong("it is of another size");

@@ -3,10 +3,10 @@
 mod rings;
 mod threads;
 
-use super::Mapping;
 use super::bounce::PART;
 use super::ring::{Kind, Record, SEGMENT};
 use super::{Options, Shm};
+use crate::memory::Mapping;
 use crate::transport::{
     Access, Delivery, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport,
 };

@@ -1,8 +1,8 @@
 //! Puts from memory of this process alone: copied to a shared chunk for their readers.
 
 use super::{Error, ErrorKind, Result, Shm, Sink, Wait};
+use crate::memory::memfd;
 use crate::transport::shm::bounce::{Bounce, PART};
-use crate::transport::shm::memfd;
 use crate::transport::shm::memory::BOUNCE;
 use crate::transport::shm::ring::{self, Kind, Record};
 use crate::transport::shm::segment;

@@ -2,8 +2,8 @@
 
 use super::rings::{memory, record};
 use super::{LEN, Rank, ranks};
-use crate::transport::shm::call_slots::tests::{open, two};
-use crate::transport::shm::call_slots::{Look, MAX_POST_BYTES, Post, SLOTS};
+use crate::transport::call_slots::tests::{open, two};
+use crate::transport::call_slots::{Look, MAX_POST_BYTES, Post, SLOTS};
 use crate::transport::shm::ring::{Kind, Reader, Writer};
 use crate::transport::{Access, Posted, Source, Transport};
 use std::thread;

@@ -7,18 +7,21 @@
 //! mappings begin at borders of huge pages.
 
 use super::memfd;
-use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fs::fstat;
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Bytes of a huge page. Where it has another size, alignment to this does no harm.
-pub(super) const HUGE: usize = 2 << 20;
-const PAGE: usize = 4096;
-/// So many bytes are made huge pages at a time.
-const AT_ONCE: usize = 64 << 20;
-/// A kernel that takes longer for them is moving other pages out of the way: no more of them then.
-const SLOW: Duration = Duration::from_millis(200);
+/// Bytes of a huge page on x86-64 and most others. Where it has another size, alignment to this does no harm.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Bytes of a page. Where pages are larger, what is rounded to this is advice, or rounded by the kernel.
+const PAGE_BYTES: usize = 4096;
+/// Bytes that one call asks huge pages for: the kernel interrupts all processors once per call.
+const COLLAPSE_BYTES: usize = 64 << 20;
+/// A call that takes longer than this moves other pages out of the way: no huge pages are asked for after it. A call takes 19 ms
+/// where pages are free (64 MB, Linux 6.1 in a virtual machine of 2 cores).
+const SLOW_COLLAPSE: Duration = Duration::from_millis(200);
 
 /// A mapping of a whole file, shared with all who map it. It ends when this is dropped.
 #[derive(Debug)]
@@ -27,23 +30,23 @@ pub struct Mapping {
     len: usize,
 }
 
-// SAFETY: an address and a length, of memory that is there until the value is dropped; whoever touches it does so by raw
-// pointers, by rules of their own.
+// SAFETY: an address and a length, of memory that is there until the value is dropped; it is touched by raw
+// pointers only, by rules that each user states.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `len` bytes of a file.
-    pub(super) fn new(file: BorrowedFd<'_>, len: usize, write: bool) -> io::Result<Self> {
+    pub(crate) fn new(file: BorrowedFd<'_>, len: usize, write: bool) -> io::Result<Self> {
         if len == 0 {
             return Err(io::Error::other("a mapping of no bytes"));
         }
-        let aligned = if len >= HUGE { HUGE } else { PAGE };
-        let whole = len.checked_next_multiple_of(PAGE).and_then(|n| n.checked_add(aligned));
+        let aligned = if len >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { PAGE_BYTES };
+        let whole = len.checked_next_multiple_of(PAGE_BYTES).and_then(|n| n.checked_add(aligned));
         let whole = whole.ok_or_else(|| io::Error::other("a mapping beyond all memory"))?;
         let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new range of addresses, which nobody can touch.
+        // SAFETY: a new range of addresses, without access.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, reserve, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -55,16 +58,31 @@ impl Mapping {
         // SAFETY: replaces a part of the range above, which is ours alone: `base` is less than `aligned` bytes behind its start.
         let mapped = unsafe { libc::mmap(base.cast(), len, access, flags, file.as_raw_fd(), 0) };
         let failed = (mapped == libc::MAP_FAILED).then(io::Error::last_os_error);
-        let end = base.wrapping_add(len.next_multiple_of(PAGE));
+        let end = base.wrapping_add(len.next_multiple_of(PAGE_BYTES));
         let rest = [(start, base), (if failed.is_some() { base } else { end }, start.wrapping_add(whole))];
         for (from, to) in rest.into_iter().filter(|(from, to)| from < to) {
-            // SAFETY: what is left of the range above, which nobody uses.
+            // SAFETY: what is left of the range above, which has no users.
             unsafe { libc::munmap(from.cast(), to.addr() - from.addr()) };
         }
         match failed {
             Some(e) => Err(e),
             None => Ok(Self { base, len }),
         }
+    }
+
+    /// Maps the whole [file](memfd::file) that process `pid` has open as `fd`, if it is of the endpoint `owner`.
+    pub(crate) fn open(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<Self> {
+        let file = memfd::file(pid, fd, owner, write)?;
+        let len = usize::try_from(fstat(&file)?.st_size).map_err(io::Error::other)?;
+        Self::new(file.as_fd(), len, write)
+    }
+
+    /// A file of our own, the endpoint `owner`, of `len` zeroed bytes, and its mapping, with all pages present.
+    pub(crate) fn fresh(name: &str, owner: u64, len: usize) -> io::Result<(File, Self)> {
+        let file = memfd::create(name, owner, len)?;
+        let map = Self::new(file.as_fd(), len, true)?;
+        map.populate(&file, true)?;
+        Ok((file, map))
     }
 
     /// Its first byte.
@@ -77,12 +95,12 @@ impl Mapping {
         self.len
     }
 
-    /// Makes all pages of a fresh file present, which nobody else may know yet; huge ones if `huge` says so and there are
+    /// Makes all pages of a fresh file present, which no other process knows yet; huge ones if `huge` says so and there are
     /// some.
     ///
     /// # Errors
     /// When there is no memory for them.
-    pub(super) fn populate(&self, file: &File, huge: bool) -> io::Result<()> {
+    fn populate(&self, file: &File, huge: bool) -> io::Result<()> {
         if huge {
             self.make_huge(file)?;
         }
@@ -92,7 +110,7 @@ impl Mapping {
         if e.raw_os_error() != Some(libc::EINVAL) {
             return Err(e);
         }
-        (0..self.len).step_by(PAGE).for_each(|at| self.touch(at));
+        (0..self.len).step_by(PAGE_BYTES).for_each(|at| self.touch(at));
         Ok(())
     }
 
@@ -100,16 +118,15 @@ impl Mapping {
     fn make_huge(&self, file: &File) -> io::Result<()> {
         // Advice: small pages do, too.
         let _ = self.advise(0, self.len, libc::MADV_HUGEPAGE);
-        let whole = self.len / HUGE * HUGE;
-        // Many at once: the kernel interrupts all processors once per call.
-        for at in (0..whole).step_by(AT_ONCE) {
-            let n = AT_ONCE.min(whole - at);
-            for page in (at..at + n).step_by(HUGE) {
-                memfd::allocate(file, page, PAGE)?;
+        let whole = self.len / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        for at in (0..whole).step_by(COLLAPSE_BYTES) {
+            let n = COLLAPSE_BYTES.min(whole - at);
+            for page in (at..at + n).step_by(HUGE_PAGE_BYTES) {
+                memfd::allocate(file, page, PAGE_BYTES)?;
                 self.touch(page);
             }
             let begun = Instant::now();
-            if self.advise(at, n, libc::MADV_COLLAPSE).is_err() || begun.elapsed() > SLOW {
+            if self.advise(at, n, libc::MADV_COLLAPSE).is_err() || begun.elapsed() > SLOW_COLLAPSE {
                 break;
             }
         }
@@ -119,18 +136,18 @@ impl Mapping {
     /// Writes to the page at `at` of a fresh file, for which there is memory.
     fn touch(&self, at: usize) {
         debug_assert!(at < self.len);
-        // SAFETY: inside the mapping, which may be written; nobody else knows it.
+        // SAFETY: inside the mapping, which may be written; no other process knows it.
         unsafe { self.base.add(at).write_volatile(0) };
     }
 
     /// Makes the pages of `len` bytes from `at` present, as advice: a page that is not is met when it is first used.
-    pub(super) fn populate_range(&self, at: usize, len: usize) {
+    pub(crate) fn populate_range(&self, at: usize, len: usize) {
         let at = at.min(self.len);
         let _ = self.advise(at, len.min(self.len - at), libc::MADV_POPULATE_WRITE);
     }
 
     /// Makes all pages present for reading.
-    pub(super) fn populate_for_reading(&self) {
+    pub(crate) fn populate_for_reading(&self) {
         let _ = self.advise(0, self.len, libc::MADV_POPULATE_READ);
     }
 
@@ -146,7 +163,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, which nobody uses any more: its users hold this value.
+        // SAFETY: the whole mapping, which has no users any more: they hold this value.
         unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }
@@ -154,13 +171,12 @@ impl Drop for Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
 
-    /// Bytes of the mapping on huge pages, by the kernel's books.
+    /// Bytes of the mapping on huge pages, as the kernel counts them.
     fn huge_bytes(map: &Mapping) -> usize {
-        let books = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let mut lines =
-            books.lines().skip_while(|l| !l.starts_with(&format!("{:x}-", map.as_mut_ptr().addr())));
+            smaps.lines().skip_while(|l| !l.starts_with(&format!("{:x}-", map.as_mut_ptr().addr())));
         let line = lines.find(|l| l.starts_with("ShmemPmdMapped:")).unwrap();
         let kilobytes: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         kilobytes << 10
@@ -168,16 +184,23 @@ mod tests {
 
     #[test]
     fn all_see_the_same_bytes_on_any_pages() {
-        for len in [1, PAGE, HUGE - 1, HUGE, 2 * HUGE, 2 * HUGE + 5] {
+        for len in [
+            1,
+            PAGE_BYTES,
+            HUGE_PAGE_BYTES - 1,
+            HUGE_PAGE_BYTES,
+            2 * HUGE_PAGE_BYTES,
+            2 * HUGE_PAGE_BYTES + 5,
+        ] {
             for huge in [false, true] {
                 let file = memfd::create("test", 7, len).unwrap();
                 let map = Mapping::new(file.as_fd(), len, true).unwrap();
                 map.populate(&file, huge).unwrap();
-                assert!(len < HUGE || map.as_mut_ptr().addr().is_multiple_of(HUGE));
+                assert!(len < HUGE_PAGE_BYTES || map.as_mut_ptr().addr().is_multiple_of(HUGE_PAGE_BYTES));
                 let other = Mapping::new(file.as_fd(), len, false).unwrap();
                 other.populate_for_reading();
                 for at in [0, len / 2, len - 1] {
-                    // SAFETY: inside both mappings, which nobody else knows.
+                    // SAFETY: inside both mappings, which no other thread knows.
                     unsafe {
                         assert_eq!(map.as_mut_ptr().add(at).read_volatile(), 0);
                         map.as_mut_ptr().add(at).write_volatile(7);
@@ -189,7 +212,7 @@ mod tests {
                 assert!(huge_bytes(&map) <= len && huge_bytes(&other) <= huge_bytes(&map));
             }
         }
-        let file = memfd::create("test", 7, PAGE).unwrap();
+        let file = memfd::create("test", 7, PAGE_BYTES).unwrap();
         Mapping::new(file.as_fd(), 0, true).unwrap_err();
         Mapping::new(file.as_fd(), usize::MAX, true).unwrap_err();
     }

@@ -15,8 +15,8 @@ struct Heap {
     owner: u64,
 }
 
-// SAFETY: an address, of memory that is there until the value is dropped; whoever touches it does so by raw pointers, by
-// rules of their own.
+// SAFETY: an address, of memory that is there until the value is dropped; it is touched by raw pointers only, by
+// rules that each user states.
 unsafe impl Send for Heap {}
 // SAFETY: as above.
 unsafe impl Sync for Heap {}
@@ -35,9 +35,23 @@ static FILES: Mutex<BTreeMap<u32, Arc<Heap>>> = Mutex::new(BTreeMap::new());
 pub struct Mapping(Arc<Heap>);
 
 impl Mapping {
-    pub(super) fn new(file: BorrowedFd<'_>, len: usize, _write: bool) -> io::Result<Self> {
+    pub(crate) fn new(file: BorrowedFd<'_>, len: usize, _write: bool) -> io::Result<Self> {
         let map = find(file.as_raw_fd().cast_unsigned())?;
         if map.layout.size() == len { Ok(Self(map)) } else { Err(io::Error::other("of another size")) }
+    }
+
+    pub(crate) fn open(pid: u32, fd: u32, owner: u64, _write: bool) -> io::Result<Self> {
+        let map = find(fd)?;
+        match map.owner == owner && pid == std::process::id() {
+            true => Ok(Self(map)),
+            false => Err(io::Error::other("the file is another endpoint's")),
+        }
+    }
+
+    pub(crate) fn fresh(name: &str, owner: u64, len: usize) -> io::Result<(File, Self)> {
+        let file = create(name, owner, len)?;
+        let map = Self(find(file.as_raw_fd().cast_unsigned())?);
+        Ok((file, map))
     }
 
     pub(crate) fn as_mut_ptr(&self) -> *mut u8 {
@@ -48,9 +62,9 @@ impl Mapping {
         self.0.layout.size()
     }
 
-    pub(super) fn populate_range(&self, _at: usize, _len: usize) {}
+    pub(crate) fn populate_range(&self, _at: usize, _len: usize) {}
 
-    pub(super) fn populate_for_reading(&self) {}
+    pub(crate) fn populate_for_reading(&self) {}
 }
 
 fn find(fd: u32) -> io::Result<Arc<Heap>> {
@@ -58,7 +72,7 @@ fn find(fd: u32) -> io::Result<Arc<Heap>> {
     files.get(&fd).cloned().ok_or_else(|| io::Error::other("no such file"))
 }
 
-pub(super) fn create(_name: &str, owner: u64, len: usize) -> io::Result<File> {
+pub(crate) fn create(_name: &str, owner: u64, len: usize) -> io::Result<File> {
     let layout = Layout::from_size_align(len.max(1), 4096).map_err(io::Error::other)?;
     // SAFETY: the layout has a size.
     let base = unsafe { alloc_zeroed(layout) };
@@ -72,29 +86,15 @@ pub(super) fn create(_name: &str, owner: u64, len: usize) -> io::Result<File> {
     Ok(file)
 }
 
-pub(super) fn allocate(_file: &File, _at: usize, _len: usize) -> io::Result<()> {
+pub(crate) fn allocate(_file: &File, _at: usize, _len: usize) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn remedy(_e: &io::Error) -> &'static str {
+pub(crate) fn remedy(_e: &io::Error) -> &'static str {
     ""
 }
 
-pub(super) fn file(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<File> {
-    open(pid, fd, owner, write)?;
+pub(crate) fn file(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<File> {
+    Mapping::open(pid, fd, owner, write)?;
     File::open("/dev/null")
-}
-
-pub(super) fn open(pid: u32, fd: u32, owner: u64, _write: bool) -> io::Result<Mapping> {
-    let map = find(fd)?;
-    match map.owner == owner && pid == std::process::id() {
-        true => Ok(Mapping(map)),
-        false => Err(io::Error::other("the file is another endpoint's")),
-    }
-}
-
-pub(super) fn fresh(name: &str, owner: u64, len: usize) -> io::Result<(File, Mapping)> {
-    let file = create(name, owner, len)?;
-    let map = Mapping(find(file.as_raw_fd().cast_unsigned())?);
-    Ok((file, map))
 }

@@ -1,25 +1,24 @@
-//! Memory that other processes can map: files without a name, which end with the last who has them open. Nothing
+//! Memory that other processes can map: files without a name, which end when the last process closes them. Nothing
 //! is left behind, however a process ends.
 //!
-//! *Whose it is* stands in the file's label, which the kernel shows and nobody can change: the nonce of the endpoint that
+//! *Whose it is* stands in the file's label, which the kernel shows and cannot be changed: the nonce of the endpoint that
 //! made it. A process number and a descriptor may be another's by the time that they are used.
 //!
 //! *No page is touched that the kernel might refuse*, as this would be a signal (SIGBUS): memory is [allocated](allocate)
 //! first, where a refusal is an error.
 
-use super::mapping::Mapping;
 use rustix::fs::{
     CWD, FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals,
-    fstat, ftruncate, memfd_create, readlinkat_raw,
+    ftruncate, memfd_create, readlinkat_raw,
 };
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 
 /// A file of `len` zeroed bytes that can neither grow nor shrink any more, of the endpoint `owner`.
-pub(super) fn create(name: &str, owner: u64, len: usize) -> io::Result<File> {
+pub(crate) fn create(name: &str, owner: u64, len: usize) -> io::Result<File> {
     // To go beyond this is a signal (SIGXFSZ).
     if let Some(most) = getrlimit(Resource::Fsize).current.filter(|most| *most < len as u64) {
         let why = format!("the limit on the size of files (ulimit -f) is {most} bytes");
@@ -32,8 +31,8 @@ pub(super) fn create(name: &str, owner: u64, len: usize) -> io::Result<File> {
     Ok(File::from(fd))
 }
 
-/// Gets memory for `len` bytes of a file from `at` on. What stands there stays.
-pub(super) fn allocate(file: &File, at: usize, len: usize) -> io::Result<()> {
+/// Gets memory for `len` bytes of a file from `at` on. What the file holds there stays.
+pub(crate) fn allocate(file: &File, at: usize, len: usize) -> io::Result<()> {
     loop {
         match fallocate(file, FallocateFlags::empty(), at as u64, len as u64) {
             Err(Errno::INTR) => {}
@@ -45,7 +44,7 @@ pub(super) fn allocate(file: &File, at: usize, len: usize) -> io::Result<()> {
 }
 
 /// What to do when shared memory was refused.
-pub(super) fn remedy(e: &io::Error) -> &'static str {
+pub(crate) fn remedy(e: &io::Error) -> &'static str {
     match e.raw_os_error().map(Errno::from_raw_os_error) {
         _ if e.kind() == io::ErrorKind::FileTooLarge => "ulimit -f unlimited",
         Some(Errno::MFILE | Errno::NFILE) => "raise the limit on open files (ulimit -n)",
@@ -58,11 +57,11 @@ pub(super) fn remedy(e: &io::Error) -> &'static str {
 
 /// The file that process `pid` has open as `fd`, if it is of the endpoint `owner`. Only one that cannot shrink will do:
 /// bytes that a peer cuts off would end our process when we touch them.
-pub(super) fn file(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<File> {
+pub(crate) fn file(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<File> {
     // On the stack: chunks are opened when first read from, in the midst of operations that allocate nothing.
     let mut space = [0; 40];
     let path = text(&mut space, format_args!("/proc/{pid}/fd/{fd}"))?;
-    // Whatever stands there instead, opening it must not wait.
+    // Whatever is there instead, opening it must not wait.
     let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let flags = flags | if write { OFlags::RDWR } else { OFlags::RDONLY };
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -92,19 +91,4 @@ fn text<'a>(space: &'a mut [u8], words: std::fmt::Arguments<'_>) -> io::Result<&
     rest.write_fmt(words)?;
     let used = all - rest.len();
     Ok(&space[..used])
-}
-
-/// Maps the [`file()`].
-pub(super) fn open(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<Mapping> {
-    let file = file(pid, fd, owner, write)?;
-    let len = usize::try_from(fstat(&file)?.st_size).map_err(io::Error::other)?;
-    Mapping::new(file.as_fd(), len, write)
-}
-
-/// Such a file of our own, the endpoint `owner`, mapped here, with all its pages present.
-pub(super) fn fresh(name: &str, owner: u64, len: usize) -> io::Result<(File, Mapping)> {
-    let file = create(name, owner, len)?;
-    let map = Mapping::new(file.as_fd(), len, true)?;
-    map.populate(&file, true)?;
-    Ok((file, map))
 }

@@ -2,34 +2,34 @@
 //! word that is an atomic, and eight bytes whose every access loom checks.
 
 #[cfg(not(loom))]
-pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
-pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(loom))]
 use super::mapping::Mapping;
 #[cfg(not(loom))]
 use std::sync::Arc;
 
-/// Sets the flag of who changes its memory from now on.
-pub(super) fn close(flag: &AtomicU32) {
+/// Sets the flag of a process that changes its memory from now on.
+pub(crate) fn close(flag: &AtomicU32) {
     flag.store(1, Ordering::SeqCst);
     // What this process does to its memory after we return comes after the flag, for every reader.
     fence(Ordering::SeqCst);
 }
 
 /// Whether what was read before this call is as it was before the [close].
-pub(super) fn was_open(flag: &AtomicU32) -> bool {
-    // All reads above come before the look at the flag. The owner sets it, and orders that, before it changes memory: who
-    // read changed bytes sees the flag.
+pub(crate) fn was_open(flag: &AtomicU32) -> bool {
+    // All reads above come before the look at the flag. The owner sets it, and orders that, before it changes memory: a
+    // reader of changed bytes sees the flag.
     fence(Ordering::SeqCst);
     flag.load(Ordering::Relaxed) == 0
 }
 
 /// A part of a mapping.
 #[cfg(not(loom))]
-pub(super) struct Area {
+pub(crate) struct Area {
     map: Arc<Mapping>,
     at: usize,
 }
@@ -37,7 +37,7 @@ pub(super) struct Area {
 #[cfg(not(loom))]
 impl Area {
     /// `len` bytes of the mapping from `at` on, which begin at a multiple of 8.
-    pub(super) fn new(map: &Arc<Mapping>, at: usize, len: usize) -> Option<Self> {
+    pub(crate) fn new(map: &Arc<Mapping>, at: usize, len: usize) -> Option<Self> {
         let inside = at.is_multiple_of(8) && at.checked_add(len).is_some_and(|end| end <= map.len());
         inside.then(|| Self { map: Arc::clone(map), at })
     }
@@ -46,7 +46,7 @@ impl Area {
     ///
     /// # Safety
     /// It lies inside, `at` is a multiple of 8, and all processes touch it as an atomic only.
-    pub(super) unsafe fn word(&self, at: usize) -> &AtomicU64 {
+    pub(crate) unsafe fn word(&self, at: usize) -> &AtomicU64 {
         // SAFETY: inside the mapping (`new`, the caller's promise), which begins at a page and lives as long as `self`.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(self.at + at).cast()) }
     }
@@ -54,8 +54,8 @@ impl Area {
     /// Copies `len` bytes at `at` to `to`.
     ///
     /// # Safety
-    /// They lie inside, nobody writes them meanwhile, and `to` is good for as many.
-    pub(super) unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
+    /// They lie inside, no process writes them meanwhile, and `to` is good for as many.
+    pub(crate) unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
         // SAFETY: inside the mapping (`new`, the caller's promise).
         unsafe { super::copy(self.map.as_mut_ptr().add(self.at + at), to, len) };
     }
@@ -63,17 +63,17 @@ impl Area {
     /// Copies `len` bytes at `from` to `at`.
     ///
     /// # Safety
-    /// They lie inside, nobody touches them meanwhile, and `from` is good for as many.
-    pub(super) unsafe fn write(&self, at: usize, from: *const u8, len: usize) {
+    /// They lie inside, no process touches them meanwhile, and `from` is good for as many.
+    pub(crate) unsafe fn write(&self, at: usize, from: *const u8, len: usize) {
         // SAFETY: inside the mapping (`new`, the caller's promise).
         unsafe { super::copy(from, self.map.as_mut_ptr().add(self.at + at), len) };
     }
 
     /// Makes the pages of `len` bytes from `at` present, as advice.
-    pub(super) fn populate(&self, at: usize, len: usize) {
+    pub(crate) fn populate(&self, at: usize, len: usize) {
         self.map.populate_range((self.at + at) & !4095, len);
     }
 }
 
 #[cfg(loom)]
-pub(super) use super::models::Area;
+pub(crate) use super::cells::Area;

@@ -11,10 +11,8 @@
 //! a call in which all wait for all has passed the calls before it.
 
 use super::cores::{Cores, Mark};
-use super::mapping::Mapping;
-use super::memfd;
-use super::segment::Segment;
-use super::words::{Area, AtomicU64, Ordering};
+use crate::memory::words::{Area, AtomicU64, Ordering};
+use crate::memory::{Mapping, memfd};
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -55,6 +53,8 @@ const SLOT_BYTES: usize = PART_BYTES + MAX_PART_BYTES;
 const PRESENT_BYTES: usize = 4096;
 /// Bytes of an area: whole pages.
 pub(super) const AREA_BYTES: usize = area_bytes(SLOTS);
+/// Bytes of all areas of a rank.
+pub(super) const AREAS_BYTES: usize = MAX_CALL_SLOTS * AREA_BYTES;
 
 const fn area_bytes(slots: usize) -> usize {
     (FIRST + slots * SLOT_BYTES).next_multiple_of(4096)
@@ -93,8 +93,8 @@ pub(crate) enum Look {
     Later,
 }
 
-/// A rank's memory, and where its areas begin.
-type Memory = (Arc<Mapping>, usize);
+/// A rank's shared memory, and where its [`AREAS_BYTES`] begin.
+pub(super) type Memory = (Arc<Mapping>, usize);
 
 /// The areas of this rank and of the other ranks of its node, from which [`CallSlots`] are made.
 #[derive(Debug)]
@@ -152,18 +152,18 @@ fn split(ticket: u64) -> (usize, u64) {
 }
 
 impl SlotPool {
-    /// Of the `mine`-th of the node-local ranks, whose memory is `segment`. `spins`: there is a core for each.
-    pub(super) fn new(locals: &[u32], mine: usize, segment: &Segment, file: Arc<File>, spins: bool) -> Self {
+    /// Of the `mine`-th of the node-local ranks, whose memory this is, of `file`. `spins`: there is a core for each.
+    pub(super) fn new(locals: &[u32], mine: usize, memory: Memory, file: Arc<File>, spins: bool) -> Self {
         let locals = locals.iter().map(|rank| (*rank, None)).collect();
         let free = Arc::new(AtomicU32::new(u32::MAX));
         let mut this = Self { locals, mine, file, free, given: [0; MAX_CALL_SLOTS], generation: 0, spins };
-        this.add(mine, segment);
+        this.add(mine, memory);
         this
     }
 
-    /// The memory of the rank `index` of the node is mapped.
-    pub(super) fn add(&mut self, index: usize, segment: &Segment) {
-        self.locals[index].1 = Some(segment.areas());
+    /// The memory of the `index`-th of the node-local ranks is mapped.
+    pub(super) fn add(&mut self, index: usize, memory: Memory) {
+        self.locals[index].1 = Some(memory);
     }
 
     /// Reserves and clears an area of ours for a new communicator: the number to tell its other members, never 0. The first
@@ -446,16 +446,21 @@ impl Drop for CallSlots {
 #[cfg(not(loom))]
 pub(super) mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     /// Two ranks of one node, in one process.
     pub(in super::super) fn two() -> [SlotPool; 2] {
-        let segments = [5, 6].map(|nonce| Segment::create(2, nonce).unwrap());
-        let mut pools = [0, 1].map(|i| {
-            let (segment, file) = &segments[i];
-            SlotPool::new(&[3, 7], i, segment, Arc::clone(file), false)
+        let memories = [5, 6].map(|owner| {
+            let file = memfd::create("test", owner, AREAS_BYTES).unwrap();
+            let map = Mapping::new(file.as_fd(), AREAS_BYTES, true).unwrap();
+            ((Arc::new(map), 0), Arc::new(file))
         });
-        pools[0].add(1, &segments[1].0);
-        pools[1].add(0, &segments[0].0);
+        let mut pools = [0, 1].map(|i| {
+            let (memory, file) = memories[i].clone();
+            SlotPool::new(&[3, 7], i, memory, file, false)
+        });
+        pools[0].add(1, memories[1].0.clone());
+        pools[1].add(0, memories[0].0.clone());
         pools
     }
 
@@ -470,7 +475,7 @@ pub(super) mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "areas are smaller there")]
     fn the_document_says_how_long_an_area_is() {
-        let document = include_str!("../../../docs/design.md");
+        let document = include_str!("../../docs/design.md");
         let said = format!(
             "{} KiB for each communicator, at most {MAX_CALL_SLOTS} at once",
             area_bytes(USUAL_SLOTS) >> 10
