@@ -275,7 +275,8 @@ pub(super) fn start(
         _ => meet(&mut config, launch.as_mut(), transport, &mut nodes, patience)?,
     };
     let Met { endpoint, neighbours, addresses, places, place, absent, directory, cores } = met;
-    let provider = endpoint.as_ref().map_or("self", |e| &e.limits().provider).to_owned();
+    let provider = endpoint.as_ref().map_or("self".to_owned(), |e| e.limits().wire());
+    let shared_locks = endpoint.as_ref().is_some_and(|e| e.limits().shared_locks);
     let choices = config.choices();
     let figures = Figures::new(&provider, &choices, None)?;
     let blocks = config.blocks;
@@ -311,9 +312,7 @@ pub(super) fn start(
     }
     let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
-    // The `shm` in that table is libfabric's, which is called fi_shm here. Ours has no locks.
-    let hangs = provider != "shm" && fabric::quirks::quirk(&provider).shared_locks;
-    let watchdog = hangs.then(|| {
+    let watchdog = shared_locks.then(|| {
         let liveness = Box::new(Watch::new(Arc::clone(&launch), &same_host));
         let beat = engine.heartbeat();
         Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start()
@@ -366,7 +365,7 @@ fn identity(config: &Config, limits: Option<&Limits>) -> Identity {
     let mut agreed = config.agreed();
     if let Some(l) = limits {
         // What is done with borrowed slices is each rank's own affair, and may differ between nodes.
-        agreed.push_str(&format!("{} {} {} {}", l.provider, l.max_put, l.gather, l.message));
+        agreed.push_str(&format!("{} {} {} {}", l.wire(), l.max_put, l.gather, l.message));
     }
     Identity { pid: std::process::id(), host: shm::host(), agreed: super::call::digest(agreed.as_bytes()) }
 }

@@ -12,7 +12,7 @@ use crate::buffer::{Arena, Binding, Block, Destination, Grant, put};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
-use crate::transport::Posted;
+use crate::transport::{Limits, Posted};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -192,7 +192,7 @@ impl Engine {
     }
 
     fn broken_wire(&self, peer: u32, what: &str) -> Error {
-        let provider = self.limits.as_ref().map_or(String::new(), |l| l.provider.clone());
+        let provider = self.limits.as_ref().map_or(String::new(), Limits::wire);
         Error::new(ErrorKind::Transport, format!("the wire to rank {peer} failed its test: {what}"))
             .with_peer(peer as usize)
             .over(provider)

@@ -6,6 +6,7 @@ use super::message::{CallId, HELP, Message, NONE, kind_code};
 use super::time::{Linger, Since};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
+use crate::transport::Limits;
 use std::time::{Duration, Instant};
 
 /// A peer that is lost for us may only have closed because of an error elsewhere: that error
@@ -32,7 +33,7 @@ impl Engine {
             error = error.in_operation(self.core.name_of(now.code), u64::from(now.call.sequence));
         }
         if let Some(limits) = &self.limits {
-            error = error.over(limits.provider.clone());
+            error = error.over(limits.wire());
         }
         let abort = Message::Abort {
             origin: self.core.setup.rank,
@@ -64,7 +65,7 @@ impl Engine {
             self.linger();
         }
         self.shut();
-        let provider = self.limits.as_ref().map(|l| l.provider.clone());
+        let provider = self.limits.as_ref().map(Limits::wire);
         let error = match (&self.core.failure, provider) {
             (Some(e), Some(provider)) => e.clone().over(provider),
             (Some(e), None) => e.clone(),

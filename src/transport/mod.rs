@@ -36,12 +36,17 @@ fn random() -> u64 {
 /// The longest message that every transport carries.
 pub const MESSAGE_MAX: usize = 8000 + 64;
 
-/// What an endpoint can do, as queried from it. Ranks must agree on these (compared at start-up).
+/// What an endpoint can do, as queried from it. What decides how ranks talk to each other (name, longest put, gather list,
+/// longest message) must be the same at all, which start-up compares.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The provider's exact name, as libfabric prints it (`net`, `tcp;ofi_rxm`, `sim`, …).
+    /// The provider's exact name, as libfabric prints it (`net`, `tcp;ofi_rxm`), `*n` behind it where it has n interfaces; `shm`;
+    /// `sim`. For people, and for figures that were measured: what a transport can do is in the other fields.
     pub provider: String,
+    /// Node-local ranks talk over shared memory of our own, and all others over the provider: several ranks of a node on two
+    /// wires.
+    pub shm_within_nodes: bool,
     /// The longest single put, in bytes.
     pub max_put: u64,
     /// How many local segments one put may gather (≥ 1).
@@ -52,6 +57,72 @@ pub struct Limits {
     pub message: usize,
     /// What peers may do to a slice the library only borrows.
     pub borrow: Borrow,
+    /// What copies the bytes of a put (where there are two wires: between nodes).
+    pub copier: Copier,
+    /// Peers name the bytes of a target by an offset: [`Remote::base`] is a number from which they count. Else it is the address of
+    /// the first byte.
+    pub offsets: bool,
+    /// The provider chooses the keys of targets, of 32 bits. Else the endpoint does, of up to 64.
+    pub chooses_keys: bool,
+    /// The kinds of memory that can be registered.
+    pub memory: &'static [MemoryKind],
+    /// Whether [`Transport::idle`] may sleep until something arrives, and an arrival ends that.
+    pub wakes: bool,
+    /// Ranks share locks inside the provider: one that dies with a lock held stops the others in a call.
+    pub shared_locks: bool,
+}
+
+impl Limits {
+    /// Of a transport of which nothing else is known: what is asked of every one, and what is safe with all.
+    pub fn new(provider: impl Into<String>) -> Self {
+        Self {
+            provider: provider.into(),
+            shm_within_nodes: false,
+            max_put: u64::MAX,
+            gather: 1,
+            inject: 0,
+            message: MESSAGE_MAX,
+            borrow: Borrow::Staged,
+            copier: Copier::Sender,
+            offsets: false,
+            chooses_keys: false,
+            memory: &[MemoryKind::Host],
+            wakes: false,
+            shared_locks: false,
+        }
+    }
+
+    /// The name of the wire, for people: the provider, and `+shm` where node-local ranks talk over shared memory.
+    pub fn wire(&self) -> String {
+        let within = if self.shm_within_nodes { "+shm" } else { "" };
+        format!("{}{within}", self.provider)
+    }
+}
+
+/// What copies the bytes of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Copier {
+    /// The sender's core, or its kernel: a put costs the sender its bytes.
+    Sender,
+    /// The reader's core, when it polls: a put is a description, and the copies of a broadcast are its readers'.
+    Reader,
+    /// The network's hardware: a put costs no core its bytes.
+    Hardware,
+}
+
+/// What memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryKind {
+    /// A process's memory, which its cores load from and store to.
+    Host,
+}
+
+/// What was `asked` for (`None`: nothing), without sleeping: for several wires as one, as an endpoint that sleeps does not see
+/// what arrives at the others.
+pub(crate) fn awake(asked: Option<Wait>) -> Option<Wait> {
+    asked.filter(|wait| *wait != Wait::Block).or(Some(Wait::Yield))
 }
 
 /// How memory that the library does not own takes part.
@@ -76,8 +147,8 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Registration(pub u32);
 
-/// What a peer must know to put into a registered range: the address of its first byte (0 where the
-/// provider wants offsets) and its key. Of a [source](Access::Source) it means nothing.
+/// What a peer must know to put into a registered range: the address of its first byte (or from where
+/// [offsets](Limits::offsets) count) and its key. Of a [source](Access::Source) it means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Remote {
     /// Address to use for byte 0 of the range.

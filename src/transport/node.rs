@@ -39,12 +39,14 @@ impl Node {
     pub(crate) fn new(shm: Shm, fabric: Box<dyn Transport>) -> Self {
         let (a, b) = (shm.limits(), fabric.limits());
         let limits = Limits {
-            provider: format!("{}+{}", b.provider, a.provider),
+            shm_within_nodes: true,
             max_put: a.max_put.min(b.max_put),
             gather: a.gather.min(b.gather).min(GATHER),
             inject: a.inject.min(b.inject),
             message: a.message.min(b.message),
-            borrow: b.borrow,
+            wakes: false,
+            // What a put between nodes is; and both register a range under the provider's name.
+            ..b.clone()
         };
         Self { shm, fabric, limits, ranges: Vec::new(), free: Vec::new(), near: false, polls: 0 }
     }
@@ -215,5 +217,25 @@ unsafe impl Transport for Node {
     fn close(&mut self) -> Result<()> {
         let near = self.shm.close();
         self.fabric.close().and(near)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::shm::Options;
+    use super::super::{Borrow, Copier, sim};
+    use super::*;
+
+    #[test]
+    fn its_limits_are_those_of_both_and_it_does_not_sleep() {
+        let faults = sim::Faults { max_put: 1000, gather: 64, borrow: Borrow::Staged, ..Default::default() };
+        let far = sim::group(1, &faults).remove(0);
+        let near = Shm::open(&Options { rank: 0, locals: &[0, 1], wait: None }).unwrap();
+        let (shm, node) = (near.limits().clone(), Node::new(near, Box::new(far)));
+        let l = node.limits();
+        assert_eq!((l.wire().as_str(), l.provider.as_str(), l.shm_within_nodes), ("sim+shm", "sim", true));
+        assert_eq!((l.max_put, l.gather, l.message), (1000, GATHER, shm.message));
+        assert_eq!((l.borrow, l.copier, l.offsets, l.wakes), (Borrow::Staged, Copier::Sender, true, false));
+        assert_eq!((shm.wire().as_str(), shm.copier), ("shm", Copier::Reader));
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! [`Limits::max_put`] is short, so that also a message in one piece goes over all rails.
 
-use super::fabric::{Fabric, Interfaces, Options, Wait};
-use super::{Access, Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport};
+use super::fabric::{Fabric, Interfaces, Options};
+use super::{Access, Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport, awake};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::time::Duration;
 
@@ -26,8 +26,6 @@ const GATHER: usize = 16;
 pub struct Rails {
     rails: Vec<Fabric>,
     limits: Limits,
-    /// Keys are the provider's: see [`pack`].
-    packed: bool,
     /// The registrations of a range with all rails, by our own number.
     ranges: Vec<Option<[Registration; MAX_RAILS]>>,
     free: Vec<u32>,
@@ -40,11 +38,9 @@ pub struct Rails {
 /// # Errors
 /// As [`Fabric::open`]; and when there are no such interfaces, or more than the provider's keys allow.
 pub fn open(options: &Options<'_>, interfaces: &Interfaces) -> Result<Box<dyn Transport>> {
-    let options = match (interfaces, options.wait) {
-        (Interfaces::Best, _) => return Ok(Box::new(Fabric::open(options)?)),
-        // Asleep in one rail nobody hears the others.
-        (_, None | Some(Wait::Block)) => Options { wait: Some(Wait::Yield), ..*options },
-        _ => *options,
+    let options = match interfaces {
+        Interfaces::Best => return Ok(Box::new(Fabric::open(options)?)),
+        _ => Options { wait: awake(options.wait), ..*options },
     };
     let mut rails = Fabric::open_on(&options, interfaces)?;
     match rails.len() {
@@ -57,8 +53,7 @@ impl Rails {
     /// Of endpoints of one provider that nobody has used yet.
     fn new(rails: Vec<Fabric>) -> Result<Self> {
         let mut limits = rails[0].limits().clone();
-        let packed = rails[0].chooses_keys();
-        let most = if packed { 2 } else { MAX_RAILS };
+        let most = if limits.chooses_keys { 2 } else { MAX_RAILS };
         if rails.len() > most {
             let (n, of) = (rails.len(), &limits.provider);
             return Err(Error::new(
@@ -77,7 +72,8 @@ impl Rails {
             }
         }
         limits.provider = format!("{}*{}", limits.provider, rails.len());
-        Ok(Self { rails, limits, packed, ranges: Vec::new(), free: Vec::new(), carried: [0; MAX_RAILS] })
+        limits.wakes = false;
+        Ok(Self { rails, limits, ranges: Vec::new(), free: Vec::new(), carried: [0; MAX_RAILS] })
     }
 
     /// The rails' registrations of one of ours.
@@ -98,7 +94,7 @@ impl Rails {
     fn name(&self, remotes: &[Remote]) -> Result<Remote> {
         let first = remotes[0];
         let alike = remotes.iter().all(|r| r.base == first.base);
-        let key = match self.packed {
+        let key = match self.limits.chooses_keys {
             true => pack(remotes),
             false => remotes.iter().all(|r| r.key == first.key).then_some(first.key),
         };
@@ -114,7 +110,7 @@ impl Rails {
     }
 }
 
-/// Two keys of 32 bits as one.
+/// Two keys of 32 bits, which the provider chose, as one.
 fn pack(remotes: &[Remote]) -> Option<u64> {
     let [a, b] = remotes else { return None };
     (a.key >> 32 == 0 && b.key >> 32 == 0).then_some(b.key << 32 | a.key)
@@ -242,7 +238,7 @@ unsafe impl Transport for Rails {
             for (s, own) in list.iter_mut().zip(&ranges).take(count) {
                 s.registration = own[i];
             }
-            let key = if self.packed { unpack(key, i) } else { key };
+            let key = if self.limits.chooses_keys { unpack(key, i) } else { key };
             // SAFETY: passed on; the registrations are those of the same ranges.
             if unsafe { self.rails[i].put(peer, &list[..count], address, key, word, token)? } == Posted::Yes {
                 self.carried[i] += bytes;

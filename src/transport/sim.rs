@@ -147,12 +147,12 @@ impl Sim {
     fn new(net: &Arc<Net>, rank: usize) -> Self {
         let f = &net.faults;
         let limits = Limits {
-            provider: "sim".to_owned(),
             max_put: f.max_put,
             gather: f.gather,
             inject: 64,
-            message: MESSAGE_MAX,
             borrow: f.borrow,
+            offsets: true,
+            ..Limits::new("sim")
         };
         Self {
             net: Arc::clone(net),

@@ -19,7 +19,9 @@ mod processes;
 use allocations::nothing_is_allocated;
 use circulant::ErrorKind;
 use circulant::transport::fabric::{Fabric, Options, quirks, survey};
-use circulant::transport::{Access, Borrow, MESSAGE_MAX, Posted, Registration, Source, Transport};
+use circulant::transport::{
+    Access, Borrow, Copier, MESSAGE_MAX, MemoryKind, Posted, Registration, Source, Transport,
+};
 use libtest_mimic::{Arguments, Trial};
 use memmap2::MmapMut;
 use node::{ARENA, Node, Random, TIMEOUT, all_poll, nodes, options, promises, put, say};
@@ -50,6 +52,7 @@ const CASES: &[Case] = &[
     ("gathers_up_to_the_limit", gathers_up_to_the_limit, Much),
     ("sources_may_be_read_only", sources_may_be_read_only, Little),
     ("names_differ_between_endpoints", names_differ_between_endpoints, Little),
+    ("limits_say_what_it_does", limits_say_what_it_does, Little),
     ("words_arrive_once", words_arrive_once, Little),
     ("puts_to_oneself", puts_to_oneself, Little),
     ("messages_both_ways", messages_both_ways, BothWays),
@@ -191,6 +194,17 @@ fn names_differ_between_endpoints(provider: &str) {
     let nodes = nodes(provider, 4);
     let keys: BTreeSet<u64> = nodes.iter().map(|n| n.remote.key).collect();
     assert_eq!(keys.len(), nodes.len(), "{keys:x?}");
+}
+
+fn limits_say_what_it_does(provider: &str) {
+    let nodes = nodes(provider, 1);
+    let (node, limits) = (&nodes[0], nodes[0].wire.limits());
+    assert_eq!(node.remote.base == node.arena as u64, !limits.offsets, "{limits:?}");
+    assert_eq!(limits.copier == Copier::Reader, provider == "shm", "{limits:?}");
+    assert_eq!(limits.shared_locks, provider == "fi_shm", "{limits:?}");
+    // Asleep at one of several interfaces it does not see the others.
+    assert!(!limits.wakes || !["shm", "rails"].contains(&provider), "{limits:?}");
+    assert_eq!((limits.memory, limits.shm_within_nodes), (&[MemoryKind::Host][..], false));
 }
 
 fn words_arrive_once(provider: &str) {

@@ -6,7 +6,7 @@ use super::limits::{GATHER, limits, too_long, too_many};
 use super::memory::{Keys, Memory, flags};
 use super::objects::Objects;
 use super::peers::{Peer, Peers};
-use super::quirks::{FI_SHM, Quirk, quirk};
+use super::quirks::{Quirk, quirk};
 use super::slots::{Kind, Slots};
 use super::{
     Access, Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait,
@@ -92,14 +92,9 @@ impl Fabric {
         self.quirk
     }
 
-    /// Keys of memory are the provider's to choose.
-    pub(in crate::transport) fn chooses_keys(&self) -> bool {
-        self.memory.chooses_keys()
-    }
-
     /// Of an interface. Endpoints with the same `seed` choose the same keys.
     pub(super) fn of(lib: &'static Library, info: Info, options: &Options<'_>, seed: u64) -> Result<Self> {
-        let (limits, mode, key) = limits(lib, &info);
+        let (mut limits, mode, key) = limits(lib, &info);
         let buffers = MmapRaw::from(MmapMut::map_anon(DOORBELL + PAGE)?);
         let quirk = quirk(&limits.provider);
         let sleeps = match options.wait {
@@ -107,6 +102,7 @@ impl Fabric {
             None => quirk.sleeps,
         };
         let objects = Objects::open(lib, &info, sleeps)?;
+        limits.wakes = objects.blocks;
         let idle_policy = IdlePolicy::new(options.wait, objects.blocks);
         // From here on drop closes.
         let mut this = Self {
@@ -338,7 +334,7 @@ impl Fabric {
                 if let Err(e) = self.objects.close_rest(self.lib) {
                     tracing::debug!("{e}");
                 }
-                if self.limits.provider == FI_SHM {
+                if self.quirk.leaves_file {
                     self.peers.unlink_own();
                 }
                 Ok(())

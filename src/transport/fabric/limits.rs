@@ -1,15 +1,17 @@
 //! What an endpoint can do, as libfabric says it and we believe it.
 
 use super::library::{Info, Library};
-use super::quirks::{FI_SHM, quirk};
+use super::quirks::{Class, our_name, quirk};
 use super::{Limits, MESSAGE_MAX};
 use crate::error::{Error, argument};
-use crate::transport::Borrow;
+use crate::transport::{Borrow, Copier};
+use libfabric_sys as fi;
 
 /// The longest gather list used, whatever a provider offers.
 pub(super) const GATHER: usize = 16;
 
-/// The limits of the provider that `info` describes, its modes of registration, and the bytes of a key.
+/// The limits of the provider that `info` describes (but for [`Limits::wakes`]), its modes of registration, and the bytes of a
+/// key.
 pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
     let i = info.get();
     // SAFETY: fi_getinfo's entries have all their attributes; the provider's name is a C string.
@@ -26,9 +28,19 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
     let quirk = quirk(&name);
     let borrow = if quirk.caches && !lib.uncached() { Borrow::Staged } else { quirk.borrow };
     let gather = gather.clamp(1, GATHER.min(quirk.gather));
-    let name = if name == "shm" { FI_SHM.to_owned() } else { name };
-    let message = quirk.message.min(MESSAGE_MAX);
-    (Limits { provider: name, max_put, gather, inject, message, borrow }, mode, key)
+    let limits = Limits {
+        max_put,
+        gather,
+        inject,
+        message: quirk.message.min(MESSAGE_MAX),
+        borrow,
+        copier: if quirk.class == Class::Rdma { Copier::Hardware } else { Copier::Sender },
+        offsets: mode & fi::FI_MR_VIRT_ADDR == 0,
+        chooses_keys: mode & fi::FI_MR_PROV_KEY != 0,
+        shared_locks: quirk.shared_locks,
+        ..Limits::new(our_name(&name))
+    };
+    (limits, mode, key)
 }
 
 #[cold]

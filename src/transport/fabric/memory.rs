@@ -187,11 +187,6 @@ impl Memory {
         self.mode & fi::FI_MR_ENDPOINT != 0
     }
 
-    /// Keys are the provider's to choose.
-    pub(super) fn chooses_keys(&self) -> bool {
-        self.mode & fi::FI_MR_PROV_KEY != 0
-    }
-
     /// The provider wants registered memory also at the near end.
     pub(super) fn local(&self) -> bool {
         self.mode & fi::FI_MR_LOCAL != 0

@@ -66,6 +66,8 @@ pub struct Quirk {
     pub refuses: Option<&'static str>,
     /// Ranks share locks: one that dies with a lock held stops the others inside the provider.
     pub shared_locks: bool,
+    /// Its endpoint is a file in /dev/shm, which it may leave behind.
+    pub leaves_file: bool,
     /// A wait may sleep in the provider, which wakes it up when something comes.
     pub sleeps: bool,
     /// Microseconds to sleep when there is nothing to do, so that the provider's own thread gets a core; 0:
@@ -111,6 +113,7 @@ const COMMON: Quirk = Quirk {
     quiet_close: false,
     refuses: None,
     shared_locks: false,
+    leaves_file: false,
     sleeps: false,
     nap_us: 0,
     note: "",
@@ -158,6 +161,7 @@ pub const QUIRKS: &[Quirk] = &[
         class: Class::SharedMemory,
         reports_death: false,
         shared_locks: true,
+        leaves_file: true,
         note: "peers copy across processes whenever they like and keys are not checked: borrows are staged",
         ..COMMON
     },
@@ -226,7 +230,12 @@ pub const ALIASES: &[(&str, &[&str])] = &[
     ("udp", &["udp;ofi_rxd"]),
 ];
 
-/// The entry of `provider`; for one not in the table, the careful default.
+/// What a provider is called here that libfabric calls `provider`.
+pub(super) fn our_name(provider: &str) -> &str {
+    if provider == "shm" { FI_SHM } else { provider }
+}
+
+/// The entry of `provider`, by libfabric's name or [ours](our_name); for one not in the table, the careful default.
 pub fn quirk(provider: &str) -> Quirk {
     let provider = if provider == FI_SHM { "shm" } else { provider };
     QUIRKS.iter().copied().find(|q| q.provider == provider).unwrap_or(COMMON)

@@ -11,7 +11,7 @@ use super::ring::{self, Kind, Reader, Record};
 use super::segment::{self, Address, MAX_RANKS, Segment};
 use super::stream::{Listener, Streams};
 use super::{
-    Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::memory::{Mapping, memfd};
@@ -119,12 +119,13 @@ impl Shm {
             index: u32::try_from(mine).unwrap_or(0),
         };
         let limits = Limits {
-            provider: "shm".to_owned(),
             max_put: 1 << 46,
             gather: GATHER,
             inject: INLINE,
             message: EAGER_LIMIT_BYTES,
             borrow: Borrow::Direct,
+            copier: Copier::Reader,
+            ..Limits::new("shm")
         };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let spin = if ranks <= cores { Wait::Spin } else { Wait::Yield };

@@ -64,7 +64,7 @@ pub use host::host;
 pub(crate) use host::{Options, name};
 
 use super::{
-    Access, Borrow, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
 };
 use crate::error::Result;
 

@@ -5,6 +5,7 @@ use super::report::Report;
 use super::wires::{self, Wire};
 use crate::units::{plural, size};
 use circulant::config::{Config, Provider};
+use circulant::transport::fabric::quirks::{Class, quirk};
 
 /// Less shared memory than this does not carry a job of some ranks.
 const SHM_LOW: u64 = 128 << 20;
@@ -48,8 +49,8 @@ fn choice(report: &Report, config: &Config) -> Vec<Problem> {
 fn limits(report: &Report) -> Vec<Problem> {
     let l = &report.limits;
     let mut found = Vec::new();
-    let verbs = report.providers.iter().any(|p| p.is_there() && p.provider.starts_with("verbs"));
-    if let Some(memlock) = l.memlock.filter(|m| *m < MEMLOCK_LOW && verbs) {
+    let rdma = report.providers.iter().any(|p| p.is_there() && quirk(&p.provider).class == Class::Rdma);
+    if let Some(memlock) = l.memlock.filter(|m| *m < MEMLOCK_LOW && rdma) {
         found.push(Problem::serious(
             format!("only {} of memory may be locked; RDMA hardware needs the registered memory locked", size(memlock)),
             "ulimit -l unlimited (for all users: a line \"* - memlock unlimited\" in /etc/security/limits.conf)",
