@@ -14,14 +14,16 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-const PAGE: usize = 4096;
-// Miri knows no advice about pages, and takes its time.
-const HUGE: usize = if cfg!(miri) { PAGE } else { 2 << 20 };
-const CHUNK: usize = if cfg!(miri) { 16 * PAGE } else { 8 << 20 };
-/// No allocation is longer, with room for alignment.
-const MAX_CHUNK_BYTES: usize = isize::MAX as usize - HUGE;
+/// Bytes of a page: blocks begin at multiples of this.
+const PAGE_BYTES: usize = 4096;
+/// Bytes of a huge page, on x86-64 and most others. (Miri knows no advice about pages, and is slow.)
+const HUGE_PAGE_BYTES: usize = if cfg!(miri) { PAGE_BYTES } else { 2 << 20 };
+/// Bytes of a chunk, at least: registering and populating one is worth it for many buffers.
+const MIN_CHUNK_BYTES: usize = if cfg!(miri) { 16 * PAGE_BYTES } else { 8 << 20 };
+/// The longest chunk: what a slice can be, less room for alignment.
+const MAX_CHUNK_BYTES: usize = isize::MAX as usize - HUGE_PAGE_BYTES;
 /// The largest alignment of elements.
-pub(crate) const ALIGN: usize = PAGE;
+pub(crate) const MAX_ALIGN_BYTES: usize = PAGE_BYTES;
 
 /// One mapping. It stays mapped as long as a [`Block`] of it, or the arena, lives.
 #[derive(Debug)]
@@ -92,7 +94,8 @@ impl Arena {
         bytes: usize,
         transport: Option<&mut (dyn Transport + 'static)>,
     ) -> Result<Block> {
-        let len = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(|| no_memory(bytes, "too large"))?;
+        let len =
+            bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or_else(|| no_memory(bytes, "too large"))?;
         let mut state = self.state();
         if state.mark.forked() {
             return Err(Error::new(
@@ -105,7 +108,7 @@ impl Arena {
         let (chunk, offset) = match found {
             Some(hit) => hit,
             None => {
-                let size = len.max(CHUNK).checked_next_multiple_of(HUGE);
+                let size = len.max(MIN_CHUNK_BYTES).checked_next_multiple_of(HUGE_PAGE_BYTES);
                 let size =
                     size.filter(|n| *n <= MAX_CHUNK_BYTES).ok_or_else(|| no_memory(bytes, "too large"))?;
                 let chunk = Arc::new(Chunk::map(size, transport)?);
@@ -170,7 +173,7 @@ impl Chunk {
             return Ok(Self { _map: map, base, len, registration, remote });
         };
         if let Some((file, map)) = transport.share(len) {
-            // A shorter one would be a transport's mistake, and other people's memory.
+            // A shorter one would be a transport's mistake, and what is behind it is not ours.
             if map.len() < len {
                 let what = format!("a mapping of {} bytes was shared in place of {len}", map.len());
                 return Err(Error::new(ErrorKind::Transport, what));
@@ -194,9 +197,9 @@ impl Chunk {
 
 /// `len` bytes of this process alone, all present, on huge pages where there are some; and where they begin.
 fn own(len: usize) -> Result<(Kept, *mut u8)> {
-    let map = MmapOptions::new().len(len + HUGE).map_anon();
+    let map = MmapOptions::new().len(len + HUGE_PAGE_BYTES).map_anon();
     let mut map = map.map_err(|e| no_memory(len, &e.to_string()))?;
-    let skip = map.as_mut_ptr().align_offset(HUGE);
+    let skip = map.as_mut_ptr().align_offset(HUGE_PAGE_BYTES);
     if cfg!(miri) {
         let base = map.as_mut_ptr().wrapping_add(skip);
         return Ok((Kept::Own { _map: map }, base));
@@ -208,7 +211,7 @@ fn own(len: usize) -> Result<(Kept, *mut u8)> {
         if e.raw_os_error() != Some(libc::EINVAL) {
             return Err(no_memory(len, &e.to_string()));
         }
-        for page in (skip..skip + len).step_by(PAGE) {
+        for page in (skip..skip + len).step_by(PAGE_BYTES) {
             map[page] = 0;
         }
     }
@@ -287,7 +290,7 @@ impl<T: Pod> std::fmt::Debug for Buf<T> {
 
 impl<T: Pod> Buf<T> {
     pub(crate) fn new(block: Block, len: usize) -> Self {
-        assert!(len * size_of::<T>() <= block.len && align_of::<T>() <= ALIGN);
+        assert!(len * size_of::<T>() <= block.len && align_of::<T>() <= MAX_ALIGN_BYTES);
         Self { block, len, _elements: PhantomData }
     }
 
@@ -359,16 +362,16 @@ mod tests {
         let b = Buf::<u64>::new(arena.alloc(80, None).unwrap(), 10);
         assert!(b.iter().all(|x| *x == 0));
         let a_ptr = a.as_ptr() as usize;
-        assert_eq!(a_ptr % PAGE, 0);
+        assert_eq!(a_ptr % PAGE_BYTES, 0);
         assert!(arena.locate(a.as_ptr().cast(), 4000).is_some());
         assert!(arena.locate([0u8; 4].as_ptr(), 4).is_none());
         drop(a);
         drop(b);
         // All joined again: a block of the whole chunk fits without a second chunk, and is zeroed.
-        let c = Buf::<u8>::new(arena.alloc(CHUNK, None).unwrap(), CHUNK);
+        let c = Buf::<u8>::new(arena.alloc(MIN_CHUNK_BYTES, None).unwrap(), MIN_CHUNK_BYTES);
         assert!(c.iter().all(|x| *x == 0));
         assert_eq!(arena.state().chunks.len(), 1);
-        let d = arena.alloc(CHUNK + 1, None).unwrap();
+        let d = arena.alloc(MIN_CHUNK_BYTES + 1, None).unwrap();
         assert_eq!(arena.state().chunks.len(), 2);
         drop((c, d));
     }
@@ -392,7 +395,7 @@ mod tests {
             unsafe { self.0.register(at, len, access) }
         }
         fn share(&self, _len: usize) -> Option<(File, Mapping)> {
-            self.0.share(PAGE)
+            self.0.share(PAGE_BYTES)
         }
         fn deregister(&mut self, registration: Registration) -> Result<()> {
             self.0.deregister(registration)
@@ -427,7 +430,7 @@ mod tests {
     fn a_mapping_that_is_too_short_is_an_error() {
         let mut short = Short(Shm::open(&Options { rank: 0, locals: &[0], wait: None }).unwrap());
         let arena = Arena::default();
-        let e = arena.alloc(CHUNK, Some(&mut short)).unwrap_err();
+        let e = arena.alloc(MIN_CHUNK_BYTES, Some(&mut short)).unwrap_err();
         assert!(e.to_string().contains("4096 bytes was shared"), "{e}");
     }
 

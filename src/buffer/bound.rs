@@ -152,7 +152,7 @@ pub(crate) fn reduce(
     }
     // SAFETY: both ranges lie inside bound regions (checked above), which `Bound::new`'s contract keeps valid
     // and free of references while the operation runs, and they are disjoint (checked above). No peer writes
-    // to either meanwhile: by law 2a of plans whoever would is ordered before or after this step.
+    // to either meanwhile: by law 2a of plans a put that would is ordered before or after this step.
     let (target, source) =
         unsafe { (std::slice::from_raw_parts_mut(to, n), std::slice::from_raw_parts(from, n)) };
     reducer.reduce(target, source, side)
@@ -180,8 +180,8 @@ pub(crate) fn fold(
     reducer.reduce(target, bytes, side)
 }
 
-/// The most segments one put may have; lowering is never told more.
-pub(crate) const GATHER_MAX: usize = 16;
+/// The most segments of one put; lowering is given no more.
+pub(crate) const MAX_GATHER: usize = 16;
 
 /// Where a put goes.
 #[derive(Clone, Copy, Debug)]
@@ -204,8 +204,8 @@ pub(crate) fn put(
     token: u64,
 ) -> Result<Posted> {
     const EMPTY: Source = Source { ptr: std::ptr::null(), len: 0, registration: Registration(u32::MAX) };
-    let mut sources = [EMPTY; GATHER_MAX];
-    if segments.len() > GATHER_MAX {
+    let mut sources = [EMPTY; MAX_GATHER];
+    if segments.len() > MAX_GATHER {
         return Err(Error::new(ErrorKind::Transport, format!("{} segments in one put", segments.len())));
     }
     for (source, s) in sources.iter_mut().zip(segments) {

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::transport::{Access, Borrow, Registration, Transport};
 use std::mem::ManuallyDrop;
 
-/// Who drives the transport while memory is lent; a world of one rank has no transport.
+/// What drives the transport while memory is lent; a world of one rank has no transport.
 pub(crate) trait Wire {
     /// The endpoint, if there is one and it is open.
     fn transport(&mut self) -> Option<&mut (dyn Transport + 'static)>;
@@ -16,7 +16,7 @@ pub(crate) trait Wire {
     /// Ends all traffic for good because of `error` (idempotent), and says what the error is then called.
     /// When it cannot promise that, it does not return.
     fn fail(&mut self, error: Error) -> Error;
-    /// As [`Wire::fail`], without a word to anybody.
+    /// As [`Wire::fail`], without a message to other ranks.
     fn shut(&mut self);
     /// Says how many bytes were copied for the loan.
     fn copied(&mut self, bytes: usize);
@@ -72,7 +72,7 @@ pub(crate) fn lend<W: Wire, R>(
         // Leaked unless the body succeeds: a late writer may still reach it.
         let mut block = ManuallyDrop::new(arena.alloc(len, Some(transport))?);
         if fill {
-            // SAFETY: the caller's slice, alive until we return; nobody else touches it while it is staged.
+            // SAFETY: the caller's slice, alive until we return; no other thread touches it while it is staged.
             block.write(unsafe { std::slice::from_raw_parts(ptr, len) });
             wire.copied(len);
         }
@@ -98,7 +98,7 @@ pub(crate) fn lend<W: Wire, R>(
     })
 }
 
-/// Runs `body`; after an error or a panic in it nobody can reach what was lent.
+/// Runs `body`; after an error or a panic in it no peer can reach what was lent.
 fn guarded<W: Wire, R>(wire: &mut W, body: impl FnOnce(&mut W) -> Result<R>) -> Result<R> {
     let mut guard = ShutOnUnwind { wire, armed: true };
     let result = body(guard.wire).map_err(|e| guard.wire.fail(e));

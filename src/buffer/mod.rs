@@ -1,8 +1,8 @@
 //! Memory: the registered arena, regions bound to an operation, and closure-scoped loans of user slices.
-//! The only `unsafe` above the transports lives here.
+//! The only `unsafe` code above the transports is here.
 //!
 //! The rule that everything here serves: when a call on borrowed memory returns, also with an error,
-//! nobody can still write into that memory or read from it on our behalf.
+//! no peer can still write to that memory, or read from it through our endpoint.
 
 mod arena;
 mod bound;
@@ -11,9 +11,9 @@ mod fork;
 mod lend;
 
 pub use arena::Buf;
-pub(crate) use arena::{ALIGN, Arena, Block};
+pub(crate) use arena::{Arena, Block, MAX_ALIGN_BYTES};
 pub(crate) use bound::{
-    Binding, Bound, Destination, GATHER_MAX, Grant, copy, fold, put, read, reduce, write,
+    Binding, Bound, Destination, Grant, MAX_GATHER, copy, fold, put, read, reduce, write,
 };
 pub use count::{CountingAllocator, allocations, live_allocations};
 pub(crate) use fork::ForkMark;

@@ -4,7 +4,7 @@ use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::lock::Held;
 use super::world::Shared;
-use crate::buffer::{Binding, Block, Bound, GATHER_MAX, Loan, Wire, lend};
+use crate::buffer::{Binding, Block, Bound, Loan, MAX_GATHER, Wire, lend};
 use crate::engine::{CallId, Describe, Description, Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::ops::{Element, Reducer};
@@ -236,7 +236,7 @@ impl Shared {
         let plan = (asked.algorithm.build)(&asked.arguments, self.figures.wire())?;
         let (max_put, gather) = self.engine.limits().map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
         let wire = self.figures.wire();
-        let limits = WireLimits::new(max_put, gather.min(GATHER_MAX), self.figures.light(), wire);
+        let limits = WireLimits::new(max_put, gather.min(MAX_GATHER), self.figures.light(), wire);
         let program = Arc::new(lower(plan.as_ref(), context.rank, &limits)?);
         let (land, work) = (program.land, program.work);
         let block = |s: &mut Self, n: u64| -> Result<Option<Block>> {

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::lock::{Held, Lock};
-use crate::buffer::{ALIGN, Buf, Wire};
+use crate::buffer::{Buf, MAX_ALIGN_BYTES, Wire};
 use crate::engine::Group;
 use crate::error::{Result, argument};
 use bytemuck::Pod;
@@ -82,9 +82,9 @@ impl Communicator {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| argument(format!("{len} elements do not fit into memory")))?;
-        if align_of::<T>() > ALIGN {
+        if align_of::<T>() > MAX_ALIGN_BYTES {
             return Err(argument(format!(
-                "elements aligned to {} bytes: buffers are to {ALIGN}",
+                "elements aligned to {} bytes: buffers are to {MAX_ALIGN_BYTES}",
                 align_of::<T>()
             )));
         }

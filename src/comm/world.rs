@@ -21,7 +21,7 @@ use crate::machine::LogGp;
 use crate::plan::registry::Operation;
 use crate::select::{self, Figures, Selection, Tuning};
 use crate::trace::Log;
-use crate::transport::{Limits, Transport, fabric, shm};
+use crate::transport::{Limits, Transport, shm};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

@@ -15,7 +15,9 @@ impl Task {
 
     /// Where the bytes of a put go: one of `len` bytes with `counter`.
     pub(super) fn delivery(&mut self, counter: u32, len: u64) -> Delivery {
-        let (Some(op), Some(reducer)) = (self.reduction(counter), &self.reducer) else { return Delivery::Land };
+        let (Some(op), Some(reducer)) = (self.reduction(counter), &self.reducer) else {
+            return Delivery::Land;
+        };
         if self.program.ops[op as usize].len != len || self.awaits(counter).is_none() {
             return Delivery::Land;
         }

@@ -8,7 +8,7 @@ use super::message::{
 };
 use super::time::Since;
 use crate::error::{Error, ErrorKind};
-use crate::transport::{Sink, Delivery};
+use crate::transport::{Delivery, Sink};
 
 /// Messages from one rank to another in an operation, beside eager data, at most: a barrier has one per round, and ranks are
 /// numbered by 32 bits.

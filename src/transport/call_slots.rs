@@ -12,8 +12,6 @@
 
 use super::cores::{Cores, Mark};
 use crate::memory::words::{Area, AtomicU64, Ordering};
-use crate::memory::{Mapping, memfd};
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
@@ -31,9 +29,6 @@ const MAX_PART_BYTES: usize = MAX_POST_BYTES / 2 + 128;
 pub(crate) const SLOTS: usize = if cfg!(test) { 2 } else { USUAL_SLOTS };
 /// The same outside of unit tests.
 const USUAL_SLOTS: usize = 8;
-/// Areas of one rank: communicators with slots that it can be a member of at a time.
-pub(super) const MAX_CALL_SLOTS: usize = 32;
-
 /// Offsets in an area, of words on cache lines of their own.
 const GENERATION: usize = 0;
 /// The member's core when it last shared one with another thread, as a [`Mark`].
@@ -53,9 +48,6 @@ const SLOT_BYTES: usize = PART_BYTES + MAX_PART_BYTES;
 const PRESENT_BYTES: usize = 4096;
 /// Bytes of an area: whole pages.
 pub(super) const AREA_BYTES: usize = area_bytes(SLOTS);
-/// Bytes of all areas of a rank.
-pub(super) const AREAS_BYTES: usize = MAX_CALL_SLOTS * AREA_BYTES;
-
 const fn area_bytes(slots: usize) -> usize {
     (FIRST + slots * SLOT_BYTES).next_multiple_of(4096)
 }
@@ -93,25 +85,6 @@ pub(crate) enum Look {
     Later,
 }
 
-/// A rank's shared memory, and where its [`AREAS_BYTES`] begin.
-pub(super) type Memory = (Arc<Mapping>, usize);
-
-/// The areas of this rank and of the other ranks of its node, from which [`CallSlots`] are made.
-#[derive(Debug)]
-pub struct SlotPool {
-    /// The node-local ranks, and the memory of those that are mapped here, with where its areas begin.
-    locals: Vec<(u32, Option<Memory>)>,
-    mine: usize,
-    /// The file of our own, whose areas get their memory when they are used.
-    file: Arc<File>,
-    /// Our areas that are free, as bits.
-    free: Arc<AtomicU32>,
-    /// By area: the ticket for which no slots were opened yet, or 0.
-    given: [u64; MAX_CALL_SLOTS],
-    generation: u64,
-    spins: bool,
-}
-
 /// One member's part of the slots.
 pub(super) struct MemberArea {
     memory: Area,
@@ -146,90 +119,19 @@ impl std::fmt::Debug for CallSlots {
     }
 }
 
-/// The parts of a ticket: the area in the low byte, its generation above.
-fn split(ticket: u64) -> (usize, u64) {
-    (usize::from(ticket.to_le_bytes()[0]), ticket >> 8)
-}
-
-impl SlotPool {
-    /// Of the `mine`-th of the node-local ranks, whose memory this is, of `file`. `spins`: there is a core for each.
-    pub(super) fn new(locals: &[u32], mine: usize, memory: Memory, file: Arc<File>, spins: bool) -> Self {
-        let locals = locals.iter().map(|rank| (*rank, None)).collect();
-        let free = Arc::new(AtomicU32::new(u32::MAX));
-        let mut this = Self { locals, mine, file, free, given: [0; MAX_CALL_SLOTS], generation: 0, spins };
-        this.add(mine, memory);
-        this
-    }
-
-    /// The memory of the `index`-th of the node-local ranks is mapped.
-    pub(super) fn add(&mut self, index: usize, memory: Memory) {
-        self.locals[index].1 = Some(memory);
-    }
-
-    /// Reserves and clears an area of ours for a new communicator: the number to tell its other members, never 0. The first
-    /// is the same at all ranks. None when all areas are in use, or there is no memory for one more (never for the first).
-    pub(crate) fn ticket(&mut self) -> Option<u64> {
-        let index = self.free.load(Ordering::Acquire).trailing_zeros();
-        let generation = self.generation + 1;
-        let area = self.area(self.mine, index as usize, generation)?;
-        let first = self.locals[self.mine].1.as_ref()?.1;
-        if let Err(e) = memfd::allocate(&self.file, first + index as usize * AREA_BYTES, AREA_BYTES) {
-            tracing::debug!("no memory for the slots of one more communicator: {e}");
-            return None;
-        }
-        (0..SLOTS as u64).for_each(|i| area.memory.populate(slot(i), PRESENT_BYTES));
-        self.free.fetch_and(!(1 << index), Ordering::Relaxed);
-        self.generation = generation;
-        // Other ranks see this when they have the ticket.
-        [PASSED, CORE].iter().for_each(|at| area.count(*at).store(0, Ordering::Relaxed));
-        for (slot, word) in (0..SLOTS as u64).flat_map(|i| [(i, FLAG), (i, SHARED_FLAG)]) {
-            area.slot(slot, word).store(0, Ordering::Relaxed);
-        }
-        area.count(GENERATION).store(generation, Ordering::Release);
-        let ticket = generation << 8 | u64::from(index);
-        self.given[index as usize] = ticket;
-        Some(ticket)
-    }
-
-    /// Frees the area of a ticket for which no slots were opened.
-    pub(crate) fn take_back(&mut self, ticket: u64) {
-        // 0 is no ticket.
-        let (index, _) = split(ticket);
-        if ticket != 0 && self.given.get(index) == Some(&ticket) {
-            self.given[index] = 0;
-            self.free.fetch_or(1 << index, Ordering::Relaxed);
-        }
-    }
-
-    /// The slots of these members, by rank and ticket, of which we are one. None if not all are on our node, which each of
-    /// them finds alike; and none if our ticket was used before, as an area has one writer.
-    pub(crate) fn open(&mut self, members: &[(u32, u64)]) -> Option<CallSlots> {
-        let (ours, _) = self.locals[self.mine];
-        let mine = members.iter().position(|(rank, _)| *rank == ours)?;
-        let (index, ticket) = (split(members[mine].1).0, members[mine].1);
-        if ticket == 0 || self.given.get(index) != Some(&ticket) {
-            return None;
-        }
-        let area = |(rank, ticket): &(u32, u64)| {
-            let (index, generation) = split(*ticket);
-            self.area(self.locals.binary_search_by_key(rank, |(r, _)| *r).ok()?, index, generation)
-        };
-        let areas: Vec<MemberArea> = members.iter().map(area).collect::<Option<_>>()?;
-        self.given[index] = 0;
-        let free = Arc::clone(&self.free);
-        Some(CallSlots::new(areas, mine, index, free, self.spins))
-    }
-
-    fn area(&self, local: usize, index: usize, generation: u64) -> Option<MemberArea> {
-        let (map, first) = self.locals.get(local)?.1.as_ref()?;
-        let memory = Area::new(map, first + index * AREA_BYTES, AREA_BYTES)?;
-        (index < MAX_CALL_SLOTS).then(|| MemberArea::new(memory, generation))
-    }
-}
-
 impl MemberArea {
     pub(super) fn new(memory: Area, generation: u64) -> Self {
         Self { memory, generation }
+    }
+
+    /// Clears it for new slots. Other ranks see this when they have its ticket.
+    pub(super) fn clear(&self) {
+        (0..SLOTS as u64).for_each(|i| self.memory.populate(slot(i), PRESENT_BYTES));
+        [PASSED, CORE].iter().for_each(|at| self.count(*at).store(0, Ordering::Relaxed));
+        for (slot, word) in (0..SLOTS as u64).flat_map(|i| [(i, FLAG), (i, SHARED_FLAG)]) {
+            self.slot(slot, word).store(0, Ordering::Relaxed);
+        }
+        self.count(GENERATION).store(self.generation, Ordering::Release);
     }
 
     fn count(&self, at: usize) -> &AtomicU64 {
@@ -379,7 +281,7 @@ impl CallSlots {
         );
         // SAFETY: the slot has MAX_POST_BYTES, and `out` is ours. The member does not write them until we have passed this call;
         // should it, we read other bytes.
-        unsafe { self.areas[member].area.read(slot(sequence) + BYTES + at, out.as_mut_ptr(), out.len()) };
+        unsafe { self.areas[member].memory.read(slot(sequence) + BYTES + at, out.as_mut_ptr(), out.len()) };
     }
 
     /// Shows `part`, our part of a result, in a call in which we have posted.
@@ -444,31 +346,10 @@ impl Drop for CallSlots {
 
 #[cfg(test)]
 #[cfg(not(loom))]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use std::os::fd::AsFd;
-
-    /// Two ranks of one node, in one process.
-    pub(in super::super) fn two() -> [SlotPool; 2] {
-        let memories = [5, 6].map(|owner| {
-            let file = memfd::create("test", owner, AREAS_BYTES).unwrap();
-            let map = Mapping::new(file.as_fd(), AREAS_BYTES, true).unwrap();
-            ((Arc::new(map), 0), Arc::new(file))
-        });
-        let mut pools = [0, 1].map(|i| {
-            let (memory, file) = memories[i].clone();
-            SlotPool::new(&[3, 7], i, memory, file, false)
-        });
-        pools[0].add(1, memories[1].0.clone());
-        pools[1].add(0, memories[0].0.clone());
-        pools
-    }
-
-    pub(in super::super) fn open(pools: &mut [SlotPool; 2]) -> [CallSlots; 2] {
-        let tickets = pools.each_mut().map(|b| b.ticket().unwrap());
-        // The second rank first.
-        pools.each_mut().map(|b| b.open(&[(7, tickets[1]), (3, tickets[0])]).unwrap())
-    }
+    use crate::transport::slot_pool::MAX_CALL_SLOTS;
+    use crate::transport::slot_pool::tests::{open, two};
 
     const POST: Post = Post { code: 3, hash: 99, past: 98 };
 
@@ -535,37 +416,6 @@ pub(super) mod tests {
         }
     }
 
-    /// A ticket opens slots once: two values would write to the same slots while others read them.
-    #[test]
-    fn a_ticket_opens_slots_once() {
-        let mut pools = two();
-        let tickets = pools.each_mut().map(|b| b.ticket().unwrap());
-        let members = [(3, tickets[0]), (7, tickets[1])];
-        let first = pools[0].open(&members).unwrap();
-        assert!(pools[0].open(&members).is_none(), "a second time");
-        drop(first);
-        assert!(pools[0].open(&members).is_none(), "the ticket of slots that were dropped");
-        pools[1].take_back(tickets[1]);
-        assert!(pools[1].open(&members).is_none(), "a ticket that was taken back");
-        assert!(pools[0].open(&[(3, 1 << 8 | 5), (7, tickets[1])]).is_none(), "a ticket never given");
-    }
-
-    /// A ticket that is out of use frees no area that other slots have now.
-    #[test]
-    fn an_old_ticket_frees_nothing() {
-        let mut pools = two();
-        let old = pools[0].ticket().unwrap();
-        pools[0].take_back(old);
-        let new = pools[0].ticket().unwrap();
-        let free = pools[0].free.load(Ordering::Relaxed);
-        pools[0].take_back(old);
-        assert_eq!(pools[0].free.load(Ordering::Relaxed), free);
-        let theirs = pools[1].ticket().unwrap();
-        let _slots = pools[0].open(&[(3, new), (7, theirs)]).unwrap();
-        pools[0].take_back(new);
-        assert_eq!(pools[0].free.load(Ordering::Relaxed), free, "its slots are in use");
-    }
-
     #[test]
     fn areas_come_back_when_no_member_reads_them() {
         let mut pools = two();
@@ -589,9 +439,6 @@ pub(super) mod tests {
         let [a, _b] = pools.each_mut().map(|b| b.open(&[(3, again), (7, ticket)]).unwrap());
         assert_eq!([0, 1].map(|m| a.look(m, 0)), [Look::Nothing; 2]);
         pools[0].take_back(again);
-        let free = pools[0].free.load(Ordering::Relaxed);
-        pools[0].take_back(0);
-        assert_eq!(pools[0].free.load(Ordering::Relaxed), free, "no ticket frees nothing");
         assert!(pools[0].open(&[(3, again), (8, ticket)]).is_none(), "rank 8 is elsewhere");
         assert!(pools[0].open(&[(3, again), (7, 0xFF)]).is_none(), "there is no such area");
     }

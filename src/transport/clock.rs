@@ -35,7 +35,7 @@ enum Thread {
 }
 
 impl State {
-    /// When all threads sleep, the time is that of the first who wakes up.
+    /// When all threads sleep, the time becomes that of the first that wakes up.
     fn advance(&mut self) {
         let ends = self.threads.iter().filter_map(|thread| match thread {
             Thread::SleepsUntil(end) => Some(*end),
@@ -58,7 +58,7 @@ impl State {
 
 impl Clock {
     /// The clocks of so many threads in one virtual time. It stands still while one of them runs, and goes on to the first
-    /// end of a sleep when all of them sleep. (A thread that blocks elsewhere runs: who sleeps meanwhile does so in real
+    /// end of a sleep when all of them sleep. (A thread that blocks elsewhere runs: another that sleeps meanwhile does so in real
     /// time, and takes the virtual time along.)
     #[must_use]
     pub fn group(threads: usize) -> Vec<Self> {
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(hours, expected);
     }
 
-    /// Who waits for a thread by other means than this clock is not stuck.
+    /// A thread that waits for another by other means than this clock is not stuck.
     #[test]
     fn a_thread_that_blocks_elsewhere_does_not_stop_the_time() {
         let clocks = Clock::group(2);

@@ -1,10 +1,10 @@
 //! Ranks that have come together on one core although there is one for each. Each gives the core away to the other,
-//! so to the system neither looks as if it wanted another core, and they stay there for seconds, at many times the latency.
+//! so the scheduler sees no reason to move one, and they stay there for seconds, at many times the latency.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A rank does not move again for so many milliseconds.
-const SETTLED: u64 = 20;
+/// A rank does not move again for so many milliseconds: longer than a mark is fresh.
+const SETTLED_MS: u64 = 20;
 
 /// When we moved last.
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ pub(super) struct Mark {
     at: u64,
 }
 
-/// Who was seen longer ago may be elsewhere by now.
-const FRESH: u64 = 10;
+/// A rank whose mark is older, in milliseconds, may be on another core by now.
+const FRESH_MS: u64 = 10;
 
 impl Mark {
     /// Of this thread, now.
@@ -40,20 +40,20 @@ impl Mark {
         (self.at + 1) << 16 | u64::from(self.core)
     }
 
-    /// Whether the rank that said `word` was on `core` at nearly the same time.
-    fn meets(self, word: u64, core: usize) -> bool {
+    /// Whether the rank with the mark `word` was on `core` at nearly the same time.
+    fn shares(self, word: u64, core: usize) -> bool {
         let [a, b, ..] = word.to_le_bytes();
-        (word >> 16).abs_diff(self.at + 1) <= FRESH && usize::from(u16::from_le_bytes([a, b])) == core
+        (word >> 16).abs_diff(self.at + 1) <= FRESH_MS && usize::from(u16::from_le_bytes([a, b])) == core
     }
 }
 
 impl Cores {
-    /// Moves to another core, which we may use, if one of the first `before` ranks of `all` is on ours, and none of them
-    /// all on it. Where we may run stays as it was.
+    /// Moves to another core that we may use and no rank of `all` is on, if one of the first `before` of them is on ours. Where we
+    /// may run stays as it was.
     pub(super) fn separate(&mut self, mine: Mark, before: usize, all: impl Iterator<Item = u64> + Clone) {
-        let met = |core| move |word| mine.meets(word, core);
-        let shared = all.clone().take(before).any(met(usize::from(mine.core)));
-        if !shared || self.moved.is_some_and(|at| mine.at < at + SETTLED) {
+        let on = |core| move |word| mine.shares(word, core);
+        let shared = all.clone().take(before).any(on(usize::from(mine.core)));
+        if !shared || self.moved.is_some_and(|at| mine.at < at + SETTLED_MS) {
             return;
         }
         self.moved = Some(mine.at);
@@ -67,7 +67,7 @@ impl Cores {
         // SAFETY: the number is one that the set has.
         let may = |core: usize| unsafe { libc::CPU_ISSET(core, &allowed) };
         let most = usize::try_from(libc::CPU_SETSIZE).unwrap_or(0);
-        let Some(core) = (0..most).find(|core| may(*core) && !all.clone().any(met(*core))) else { return };
+        let Some(core) = (0..most).find(|core| may(*core) && !all.clone().any(on(*core))) else { return };
         // SAFETY: of plain integers.
         let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
@@ -91,7 +91,11 @@ mod tests {
         let mine = Mark::new().unwrap();
         let on = |core: u16, at: u64| Mark { core, at }.word();
         // Others elsewhere, or here long ago.
-        us.separate(mine, 3, [on(mine.core + 1, mine.at), on(mine.core, mine.at - 2 * FRESH), 0].into_iter());
+        us.separate(
+            mine,
+            3,
+            [on(mine.core + 1, mine.at), on(mine.core, mine.at - 2 * FRESH_MS), 0].into_iter(),
+        );
         assert_eq!(us.moved, None);
         us.separate(mine, 0, [on(mine.core, mine.at)].into_iter());
         assert_eq!(us.moved, None);
@@ -99,10 +103,10 @@ mod tests {
         assert_eq!((us.moved, cores()), (Some(mine.at), before));
         // It stays for a while.
         let later = |ms| Mark { at: mine.at + ms, ..mine };
-        us.separate(later(SETTLED - 1), 2, [later(0).word(), later(SETTLED).word()].into_iter());
+        us.separate(later(SETTLED_MS - 1), 2, [later(0).word(), later(SETTLED_MS).word()].into_iter());
         assert_eq!(us.moved, Some(mine.at));
         // Nowhere to go.
-        us.separate(later(SETTLED), usize::MAX, (0..u16::MAX).map(|core| on(core, mine.at + SETTLED)));
-        assert_eq!((us.moved, cores()), (Some(mine.at + SETTLED), before));
+        us.separate(later(SETTLED_MS), usize::MAX, (0..u16::MAX).map(|core| on(core, mine.at + SETTLED_MS)));
+        assert_eq!((us.moved, cores()), (Some(mine.at + SETTLED_MS), before));
     }
 }

@@ -14,11 +14,12 @@ pub mod rails;
 pub mod route;
 pub mod shm;
 pub mod sim;
+mod slot_pool;
 
 pub use crate::config::Wait;
 pub use crate::memory::Mapping;
-pub use call_slots::SlotPool;
 pub use clock::Clock;
+pub use slot_pool::SlotPool;
 
 use crate::error::Result;
 use std::collections::hash_map::RandomState;
@@ -26,7 +27,7 @@ use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
-/// A number that nobody guesses and no other endpoint has. Names of memory begin there, so that a name means nothing at an
+/// A number that cannot be guessed and no other endpoint has. Names of memory begin there, so that a name means nothing at an
 /// endpoint that did not give it.
 fn random() -> u64 {
     // Keyed by the system's randomness, and another one each time.
@@ -204,7 +205,7 @@ pub trait Sink {
     fn done(&mut self, token: u64);
     /// A control message came in.
     fn message(&mut self, bytes: &[u8]);
-    /// Talking to `peer` failed for good (`None`: the provider does not say to whom).
+    /// Talking to `peer` failed for good (`None`: the provider does not say to which).
     fn lost(&mut self, peer: Option<u32>, why: &str);
 }
 
@@ -214,20 +215,20 @@ pub trait Sink {
 ///
 /// # Safety
 /// The library lends slices of its callers to an endpoint, and gives them back when the endpoint says that they are free. So
-/// whoever implements it promises, whatever peers send and whatever fails:
+/// an implementation promises, whatever peers send and whatever fails:
 ///
 /// - Memory is written only where a peer puts it: wholly inside a range that is registered as a [target](Access::Target),
 ///   under the name that [`Transport::register`] returned, and from within [`Transport::poll`] or by hardware (or a peer) that
 ///   is told of that range alone. Memory is read only inside registered ranges, for puts that were taken.
-/// - When [`Transport::deregister`] has returned without error nobody reads or writes that range through this endpoint; when
-///   [`Transport::close`] has, nobody does with any range, for good. With an error, what was registered stays so. (A peer that
+/// - When [`Transport::deregister`] has returned without error, that range is not read or written through this endpoint; when
+///   [`Transport::close`] has, no range is, for good. With an error, what was registered stays so. (A peer that
 ///   maps a shared file may go on reading there; it must find out, and discard what it read.)
 /// - [`Sink::done`] is said once for each put that was [taken](Posted::Yes), and not before its sources are read for the last
 ///   time.
 /// - [`Sink::arrival`] is said once for each put of a peer, when all its bytes are written, or were handed over by
 ///   [`Sink::consume`], and this thread sees them; nothing of that put is written afterwards.
 /// - [`Transport::share`] gives a mapping of at least as many bytes as it was asked for, which can be read and written as long
-///   as the mapping lives and which nobody writes but by puts.
+///   as the mapping lives and which no process writes but by puts.
 ///
 /// ```compile_fail,E0200
 /// # use circulant::{Result, transport::*};
@@ -353,7 +354,7 @@ pub unsafe trait Transport: Send {
         None
     }
 
-    /// Ends all traffic. When this returns without error nobody can read or write registered memory
+    /// Ends all traffic. When this returns without error, registered memory cannot be read or written
     /// through this endpoint any more, whatever peers do.
     ///
     /// # Errors

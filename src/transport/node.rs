@@ -1,7 +1,7 @@
 //! Two wires as one: peers on our node by shared memory, all others by libfabric.
 //!
-//! A range is registered with both, and libfabric's name for it does for both: whoever puts need not know by which way
-//! it goes. Limits are the stricter ones of the two.
+//! A range is registered with both, and libfabric's name for it does for both: a peer that puts need not know by which
+//! wire it goes. Limits are the stricter ones of the two.
 
 use super::shm::Shm;
 use super::{Access, Limits, Mapping, Posted, Registration, Remote, Sink, SlotPool, Source, Transport};
@@ -10,10 +10,9 @@ use std::fs::File;
 use std::time::Duration;
 
 /// The longest gather list that is passed on.
-const GATHER: usize = 16;
-/// While shared memory has something to say, libfabric is asked every so many polls: an empty answer costs it a
-/// system call.
-const SELDOM: u32 = 8;
+const MAX_GATHER: usize = 16;
+/// While shared memory delivers something, libfabric is polled once in so many polls: an empty poll of it is a system call.
+const FABRIC_POLL_INTERVAL: u32 = 8;
 
 /// See the [module](self).
 pub(crate) struct Node {
@@ -35,13 +34,13 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// Of two endpoints that nobody has used yet.
+    /// Of two endpoints that were not used yet.
     pub(crate) fn new(shm: Shm, fabric: Box<dyn Transport>) -> Self {
         let (a, b) = (shm.limits(), fabric.limits());
         let limits = Limits {
             shm_within_nodes: true,
             max_put: a.max_put.min(b.max_put),
-            gather: a.gather.min(b.gather).min(GATHER),
+            gather: a.gather.min(b.gather).min(MAX_GATHER),
             inject: a.inject.min(b.inject),
             message: a.message.min(b.message),
             wakes: false,
@@ -171,7 +170,7 @@ unsafe impl Transport for Node {
     ) -> Result<Posted> {
         const EMPTY: Source = Source { ptr: std::ptr::null(), len: 0, registration: Registration(u32::MAX) };
         let near = self.is_near(peer);
-        let (mut list, mut count) = ([EMPTY; GATHER], 0);
+        let (mut list, mut count) = ([EMPTY; MAX_GATHER], 0);
         for s in sources.iter().filter(|s| s.len > 0) {
             if count == self.limits.gather {
                 let most = self.limits.gather;
@@ -200,7 +199,7 @@ unsafe impl Transport for Node {
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         let moved = self.shm.poll(sink)?;
         self.polls = self.polls.wrapping_add(1);
-        if moved > 0 && !self.polls.is_multiple_of(SELDOM) {
+        if moved > 0 && !self.polls.is_multiple_of(FABRIC_POLL_INTERVAL) {
             return Ok(moved);
         }
         Ok(moved + self.fabric.poll(sink)?)
@@ -234,7 +233,7 @@ mod tests {
         let (shm, node) = (near.limits().clone(), Node::new(near, Box::new(far)));
         let l = node.limits();
         assert_eq!((l.wire().as_str(), l.provider.as_str(), l.shm_within_nodes), ("sim+shm", "sim", true));
-        assert_eq!((l.max_put, l.gather, l.message), (1000, GATHER, shm.message));
+        assert_eq!((l.max_put, l.gather, l.message), (1000, MAX_GATHER, shm.message));
         assert_eq!((l.borrow, l.copier, l.offsets, l.wakes), (Borrow::Staged, Copier::Sender, true, false));
         assert_eq!((shm.wire().as_str(), shm.copier), ("shm", Copier::Reader));
     }

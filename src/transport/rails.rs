@@ -14,12 +14,12 @@ use std::time::Duration;
 
 /// The most rails.
 pub const MAX_RAILS: usize = 8;
-/// Longer puts are parted: on a wire of 100 Gbit/s it takes 10 µs, which is some ten times what posting one costs.
-const STRIPE: u64 = 128 << 10;
-/// What a put without data counts for beside its bytes.
-const HEADER: u64 = 64;
+/// The longest put, in bytes: on a wire of 100 Gbit/s it takes 10 µs, which is some ten times what posting one costs.
+const STRIPE_BYTES: u64 = 128 << 10;
+/// What a put counts for beside its bytes, in bytes: a header, as one of 64 bytes takes on most wires.
+const HEADER_BYTES: u64 = 64;
 /// The longest gather list that is passed on.
-const GATHER: usize = 16;
+const MAX_GATHER: usize = 16;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub fn open(options: &Options<'_>, interfaces: &Interfaces) -> Result<Box<dyn Tr
 }
 
 impl Rails {
-    /// Of endpoints of one provider that nobody has used yet.
+    /// Of endpoints of one provider that were not used yet.
     fn new(rails: Vec<Fabric>) -> Result<Self> {
         let mut limits = rails[0].limits().clone();
         let most = if limits.chooses_keys { 2 } else { MAX_RAILS };
@@ -63,8 +63,8 @@ impl Rails {
             .help("CIRCULANT_RAILS=2 takes two"));
         }
         for other in rails.iter().map(Transport::limits) {
-            limits.max_put = limits.max_put.min(other.max_put).min(STRIPE);
-            limits.gather = limits.gather.min(other.gather).min(GATHER);
+            limits.max_put = limits.max_put.min(other.max_put).min(STRIPE_BYTES);
+            limits.gather = limits.gather.min(other.gather).min(MAX_GATHER);
             limits.inject = limits.inject.min(other.inject);
             limits.message = limits.message.min(other.message);
             if other.borrow == Borrow::Staged {
@@ -223,7 +223,8 @@ unsafe impl Transport for Rails {
         token: u64,
     ) -> Result<Posted> {
         const EMPTY: Source = Source { ptr: std::ptr::null(), len: 0, registration: Registration(u32::MAX) };
-        let (mut list, mut ranges, mut count) = ([EMPTY; GATHER], [[Registration(0); MAX_RAILS]; GATHER], 0);
+        let (mut list, mut ranges, mut count) =
+            ([EMPTY; MAX_GATHER], [[Registration(0); MAX_RAILS]; MAX_GATHER], 0);
         for s in sources.iter().filter(|s| s.len > 0) {
             if count == self.limits.gather {
                 let (n, most) = (sources.len(), self.limits.gather);
@@ -232,7 +233,7 @@ unsafe impl Transport for Rails {
             (list[count], ranges[count]) = (*s, self.each(s.registration)?);
             count += 1;
         }
-        let bytes = list[..count].iter().fold(HEADER, |sum, s| sum.saturating_add(s.len as u64));
+        let bytes = list[..count].iter().fold(HEADER_BYTES, |sum, s| sum.saturating_add(s.len as u64));
         let mut tried = 0;
         while let Some(i) = self.next(tried) {
             for (s, own) in list.iter_mut().zip(&ranges).take(count) {

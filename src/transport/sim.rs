@@ -241,7 +241,7 @@ impl Sim {
         };
         let to = std::ptr::with_exposed_provenance_mut(at);
         // SAFETY: the range lies in a target that `register`'s caller keeps valid and untouched until it is
-        // deregistered, which happens on this thread only; nobody else writes through this endpoint.
+        // deregistered, which happens on this thread only; no other thread writes through this endpoint.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, n) };
         Ok(())
     }

@@ -307,7 +307,7 @@ const SHM_PUBLIC: &[&str] = &[
     // Under Miri `heap.rs` stands for `mapping.rs`.
     "src/memory/heap.rs: pub struct Mapping(Arc<Heap>);",
     "src/memory/mapping.rs: pub struct Mapping {",
-    "src/transport/call_slots.rs: pub struct SlotPool {",
+    "src/transport/slot_pool.rs: pub struct SlotPool {",
     // With cfg(fuzzing) only.
     "src/transport/shm/fuzzing.rs: pub fn fuzz_address(bytes: &[u8]) {",
     "src/transport/shm/fuzzing.rs: pub fn fuzz_ring(bytes: &[u8]) {",
@@ -329,7 +329,7 @@ fn public(name: &str, source: &str) -> Vec<String> {
 fn users_reach_nothing_of_the_shared_memory_protocols() {
     let mut sources = rust_files("src/transport/shm");
     sources.extend(rust_files("src/memory"));
-    sources.push(root().join("src/transport/call_slots.rs"));
+    sources.extend(["call_slots", "slot_pool"].map(|f| root().join(format!("src/transport/{f}.rs"))));
     let all: Vec<_> =
         sources.iter().flat_map(|f| public(&shown(f), &std::fs::read_to_string(f).unwrap())).collect();
     assert!(sources.len() > 10 && all.iter().any(|l| l.contains("SlotPool")), "{} files", sources.len());

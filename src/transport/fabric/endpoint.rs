@@ -2,11 +2,11 @@
 
 use super::idle::{IdlePolicy, Next};
 use super::library::{Info, Library, library};
-use super::limits::{GATHER, limits, too_long, too_many};
-use super::memory::{Keys, Memory, flags};
+use super::limits::{MAX_GATHER, limits, too_long, too_many};
 use super::objects::Objects;
 use super::peers::{Peer, Peers};
 use super::quirks::{Quirk, quirk};
+use super::registrations::{Keys, Registrations, flags};
 use super::slots::{Kind, Slots};
 use super::{
     Access, Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait,
@@ -22,16 +22,23 @@ use std::time::Duration;
 
 /// Posted receives, each of [`MESSAGE_MAX`] bytes.
 const RECEIVES: usize = 64;
-/// Messages too long to inject that can be on their way at once.
-const MESSAGES: usize = 64;
-/// Puts on their way at once. Some providers take any number, into memory of their own.
-const PUTS: usize = 1024;
-/// Completions read in one go, and goes per poll.
-const BATCH: usize = 16;
-const GOES: usize = 8;
-/// The page behind the message buffers, where puts without data go.
-const DOORBELL: usize = (RECEIVES + MESSAGES) * MESSAGE_MAX;
-const PAGE: usize = 4096;
+/// Messages too long to inject that can be under way at once.
+const MAX_MESSAGES: usize = 64;
+/// Puts that can be under way at once. Some providers take any number, into memory of their own.
+const MAX_PUTS: usize = 1024;
+/// Completions that one call of fi_cq_read reads, and calls per poll.
+const MAX_COMPLETIONS: usize = 16;
+const MAX_READS: usize = 8;
+/// Where puts without data go: a page behind the message buffers.
+const DOORBELL_OFFSET: usize = (RECEIVES + MAX_MESSAGES) * MESSAGE_MAX;
+const PAGE_BYTES: usize = 4096;
+
+/// Error codes that say that a peer is gone; ENOENT is what sockets says.
+#[rustfmt::skip]
+const GONE: [i32; 12] = [
+    libc::ECONNREFUSED, libc::ECONNRESET, libc::ECONNABORTED, libc::ENOTCONN, libc::EPIPE, libc::ESHUTDOWN, libc::EHOSTUNREACH,
+    libc::EHOSTDOWN, libc::ENETUNREACH, libc::ETIMEDOUT, libc::ECANCELED, libc::ENOENT,
+];
 
 /// A libfabric endpoint; see the [module](super).
 pub struct Fabric {
@@ -39,7 +46,7 @@ pub struct Fabric {
     limits: Limits,
     quirk: Quirk,
     objects: Objects,
-    memory: Memory,
+    registrations: Registrations,
     peers: Peers,
     address: Vec<u8>,
     /// Receives to post again, when the provider would not take them at once.
@@ -95,7 +102,7 @@ impl Fabric {
     /// Of an interface. Endpoints with the same `seed` choose the same keys.
     pub(super) fn of(lib: &'static Library, info: Info, options: &Options<'_>, seed: u64) -> Result<Self> {
         let (mut limits, mode, key) = limits(lib, &info);
-        let buffers = MmapRaw::from(MmapMut::map_anon(DOORBELL + PAGE)?);
+        let buffers = MmapRaw::from(MmapMut::map_anon(DOORBELL_OFFSET + PAGE_BYTES)?);
         let quirk = quirk(&limits.provider);
         let sleeps = match options.wait {
             Some(asked) => asked == Wait::Block,
@@ -110,17 +117,17 @@ impl Fabric {
             quirk,
             limits,
             objects,
-            memory: Memory::new(mode, Keys::new(seed, key)),
+            registrations: Registrations::new(mode, Keys::new(seed, key)),
             peers: Peers::default(),
             address: Vec::new(),
             unposted: Vec::with_capacity(RECEIVES),
-            injected: VecDeque::with_capacity(PUTS),
+            injected: VecDeque::with_capacity(MAX_PUTS),
             descriptor: std::ptr::null_mut(),
             idle_policy,
             woken: None,
             closed: false,
             abandoned: false,
-            slots: ManuallyDrop::new(Slots::new(RECEIVES, MESSAGES, PUTS)),
+            slots: ManuallyDrop::new(Slots::new(RECEIVES, MAX_MESSAGES, MAX_PUTS)),
             buffers: ManuallyDrop::new(buffers),
             _info: info,
         };
@@ -131,19 +138,28 @@ impl Fabric {
     /// Registers our own buffers, posts the receives, finds out the address.
     fn prepare(&mut self) -> Result<()> {
         let start = self.buffers.as_mut_ptr();
-        if self.memory.local() {
+        if self.registrations.local() {
             // SAFETY: the mapping lives until the endpoint is closed, and is touched by raw pointers only.
             let (r, _) = unsafe {
                 let access = fi::FI_SEND | fi::FI_RECV;
-                self.memory.register(&self.objects, self.lib, start, DOORBELL, access)?
+                self.registrations.register(&self.objects, self.lib, start, DOORBELL_OFFSET, access)?
             };
-            self.descriptor =
-                self.memory.descriptor(&Source { ptr: start, len: DOORBELL, registration: r })?;
+            self.descriptor = self.registrations.descriptor(&Source {
+                ptr: start,
+                len: DOORBELL_OFFSET,
+                registration: r,
+            })?;
         }
         // SAFETY: as above; a page of its own, so that its key opens nothing else.
         let (_, doorbell) = unsafe {
             let access = flags(Access::Target);
-            self.memory.register(&self.objects, self.lib, start.add(DOORBELL), PAGE, access)?
+            self.registrations.register(
+                &self.objects,
+                self.lib,
+                start.add(DOORBELL_OFFSET),
+                PAGE_BYTES,
+                access,
+            )?
         };
         let name = self.objects.name(self.lib)?;
         self.peers = Peers::new(&self.limits.provider, self._info.get().addr_format, name.len());
@@ -155,7 +171,7 @@ impl Fabric {
     }
 
     fn buffer(&self, slot: usize) -> *mut u8 {
-        debug_assert!(slot < RECEIVES + MESSAGES);
+        debug_assert!(slot < RECEIVES + MAX_MESSAGES);
         self.buffers.as_mut_ptr().wrapping_add(slot * MESSAGE_MAX)
     }
 
@@ -198,22 +214,8 @@ impl Fabric {
             c => {
                 let c = c as i64;
                 let e = self.lib.error(what, c);
-                let gone = [
-                    libc::ECONNREFUSED,
-                    libc::ECONNRESET,
-                    libc::ECONNABORTED,
-                    libc::ENOTCONN,
-                    libc::EPIPE,
-                    libc::ESHUTDOWN,
-                    libc::EHOSTUNREACH,
-                    libc::EHOSTDOWN,
-                    libc::ENETUNREACH,
-                    libc::ETIMEDOUT,
-                    libc::ECANCELED,
-                    libc::ENOENT, // what sockets says
-                ];
                 let kind =
-                    if gone.iter().any(|g| c == -i64::from(*g)) { ErrorKind::PeerLost } else { e.kind() };
+                    if GONE.iter().any(|g| c == -i64::from(*g)) { ErrorKind::PeerLost } else { e.kind() };
                 Err(Error::new(kind, e.message())
                     .with_peer(peer as usize)
                     .over(self.limits.provider.as_str()))
@@ -224,7 +226,7 @@ impl Fabric {
     /// # Safety
     /// `entries` were filled by fi_cq_read.
     unsafe fn completed(&mut self, entry: &fi::fi_cq_data_entry, sink: &mut dyn Sink) -> Result<()> {
-        // First, and on this flag only: some providers set FI_REMOTE_CQ_DATA on the sender's side too.
+        // First, and on this flag only: some providers set FI_REMOTE_CQ_DATA at the sender, too.
         if entry.flags & fi::FI_REMOTE_WRITE != 0 {
             #[allow(clippy::cast_possible_truncation)] // the sender gave 32 bits
             sink.arrival(entry.data as u32);
@@ -241,7 +243,7 @@ impl Fabric {
             Kind::Receive => {
                 let len = entry.len.min(MESSAGE_MAX);
                 // SAFETY: the receive of this slot has completed, so its first `len` bytes are written
-                // and nobody writes there until it is posted again, below.
+                // and the provider writes there only when it is posted again, below.
                 sink.message(unsafe { std::slice::from_raw_parts(self.buffer(slot), len) });
                 self.post_receive(slot)?;
             }
@@ -270,7 +272,7 @@ impl Fabric {
     /// Reads the error entries that the completion queue holds.
     fn read_errors(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         let mut count = 0;
-        while count < PUTS {
+        while count < MAX_PUTS {
             // SAFETY: all-zero is a valid entry (integers and null pointers), and says that no memory for
             // the provider's error data is offered.
             let mut error: fi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
@@ -311,26 +313,27 @@ impl Fabric {
         }
         let mut outcome = Ok(());
         if self.quirk.quiet_close && !self.slots.idle() {
-            // After a failure: with its memory gone nobody reaches us, and whoever looked for completions now would
-            // have the provider go on with puts from registrations that have ended. So the rest stays open.
-            outcome = self.memory.close(self.lib);
+            // After a failure: without registrations no peer reaches our memory, and to read completions now would have the
+            // provider go on with puts from registrations that have ended. So the rest stays open.
+            outcome = self.registrations.close(self.lib);
             self.closed = outcome.is_ok();
             self.abandoned = true;
             return outcome.map_err(|e| self.still_open(e));
         }
-        if self.memory.endpoint_bound() || self.quirk.quiet_close {
+        if self.registrations.endpoint_bound() || self.quirk.quiet_close {
             // Bound to the endpoint, which then cannot go first; or so that peers' puts stop completing here.
-            outcome = self.memory.close(self.lib);
+            outcome = self.registrations.close(self.lib);
         }
         if self.quirk.quiet_close {
             self.objects.drain();
         }
-        outcome =
-            outcome.and(self.objects.close_endpoint(self.lib)).and_then(|()| self.memory.close(self.lib));
+        outcome = outcome
+            .and(self.objects.close_endpoint(self.lib))
+            .and_then(|()| self.registrations.close(self.lib));
         match outcome {
             Ok(()) => {
                 self.closed = true;
-                // Nobody can reach memory through what remains; a complaint about it is only worth a line.
+                // No peer can reach memory through what remains; an error of it is only logged.
                 if let Err(e) = self.objects.close_rest(self.lib) {
                     tracing::debug!("{e}");
                 }
@@ -411,13 +414,15 @@ unsafe impl Transport for Fabric {
     ) -> Result<(Registration, Remote)> {
         self.check_open()?;
         // SAFETY: passed on.
-        unsafe { self.memory.register(&self.objects, self.lib, ptr, len, flags(access)) }
+        unsafe { self.registrations.register(&self.objects, self.lib, ptr, len, flags(access)) }
             .map_err(|e| e.over(self.limits.provider.as_str()))
     }
 
     fn deregister(&mut self, registration: Registration) -> Result<()> {
         self.check_open()?;
-        self.memory.deregister(self.lib, registration).map_err(|e| e.over(self.limits.provider.as_str()))
+        self.registrations
+            .deregister(self.lib, registration)
+            .map_err(|e| e.over(self.limits.provider.as_str()))
     }
 
     unsafe fn put(
@@ -431,15 +436,15 @@ unsafe impl Transport for Fabric {
     ) -> Result<Posted> {
         self.check_open()?;
         let to = self.peers.get(peer)?;
-        let mut list = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; GATHER];
-        let mut descriptors = [std::ptr::null_mut::<c_void>(); GATHER];
+        let mut list = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_GATHER];
+        let mut descriptors = [std::ptr::null_mut::<c_void>(); MAX_GATHER];
         let (mut count, mut total) = (0, 0usize);
         for s in sources.iter().filter(|s| s.len > 0) {
             // Providers answer a list that is too long with a hang or a crash.
             if count == self.limits.gather {
                 return Err(too_many(sources.len(), self.limits.gather));
             }
-            descriptors[count] = self.memory.descriptor(s)?;
+            descriptors[count] = self.registrations.descriptor(s)?;
             list[count] = libc::iovec { iov_base: s.ptr.cast_mut().cast(), iov_len: s.len };
             total = total.saturating_add(s.len);
             count += 1;
@@ -448,7 +453,7 @@ unsafe impl Transport for Fabric {
             return Err(too_long(total as u64, self.limits.max_put));
         }
         let (address, key) = if count == 0 {
-            list[0].iov_base = self.buffers.as_mut_ptr().wrapping_add(DOORBELL).cast();
+            list[0].iov_base = self.buffers.as_mut_ptr().wrapping_add(DOORBELL_OFFSET).cast();
             (to.doorbell.base, to.doorbell.key)
         } else {
             (address, key)
@@ -513,7 +518,7 @@ unsafe impl Transport for Fabric {
         }
         let Some(slot) = self.slots.take(Kind::Message, peer, 0) else { return Ok(Posted::Again) };
         let buffer = self.buffer(slot);
-        // SAFETY: the slot was free, so nobody reads its buffer of MESSAGE_MAX bytes; from then on only the
+        // SAFETY: the slot was free, so the provider does not use its buffer of MESSAGE_MAX bytes; from then on only the
         // provider does, until the completion gives the slot back. Both live until the endpoint is closed.
         let code = unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer, bytes.len());
@@ -542,10 +547,10 @@ unsafe impl Transport for Fabric {
                 self.post_receive(slot as usize)?;
             }
         }
-        let mut entries = [const { MaybeUninit::<fi::fi_cq_data_entry>::uninit() }; BATCH];
-        for _ in 0..GOES {
-            // SAFETY: the queue is open, of FI_CQ_FORMAT_DATA, and there is room for BATCH entries of it.
-            let n = unsafe { fi::fi_cq_read(self.objects.cq, entries.as_mut_ptr().cast(), BATCH) };
+        let mut entries = [const { MaybeUninit::<fi::fi_cq_data_entry>::uninit() }; MAX_COMPLETIONS];
+        for _ in 0..MAX_READS {
+            // SAFETY: the queue is open, of FI_CQ_FORMAT_DATA, and there is room for MAX_COMPLETIONS entries of it.
+            let n = unsafe { fi::fi_cq_read(self.objects.cq, entries.as_mut_ptr().cast(), MAX_COMPLETIONS) };
             match n {
                 1.. => {
                     let n = n.cast_unsigned();
@@ -554,7 +559,7 @@ unsafe impl Transport for Fabric {
                         unsafe { self.completed(entry.assume_init_ref(), sink)? };
                     }
                     happened += n;
-                    if n < BATCH {
+                    if n < MAX_COMPLETIONS {
                         break;
                     }
                 }
@@ -578,7 +583,7 @@ unsafe impl Transport for Fabric {
         // Both are short however long one may wait.
         match self.idle_policy.next() {
             Next::Pause => std::hint::spin_loop(),
-            Next::Yield => self.idle_policy.give_way(),
+            Next::Yield => self.idle_policy.yield_core(),
             Next::Sleep => self.block(longest),
         }
     }

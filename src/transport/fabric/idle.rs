@@ -1,18 +1,18 @@
-//! What to do when nothing has come: poll on, give the core away, or sleep.
+//! What to do after a poll that found nothing: poll on, yield the core, or sleep.
 
 use super::Wait;
 use std::time::{Duration, Instant};
 
-/// Polls that may find nothing before a wait sleeps that was told to.
-const EMPTY: u32 = 2;
-/// By itself a wait sleeps after so long; waking up costs about a tenth of it.
-const SPIN: Duration = Duration::from_micros(50);
-/// When giving the core away takes this long, others have work for it.
+/// Empty polls before a wait sleeps that the settings want to ([`Wait::Block`]).
+const POLLS_BEFORE_SLEEP: u32 = 2;
+/// How long a wait polls before it sleeps where the settings say nothing; to wake up costs about a tenth of this.
+const POLL_BEFORE_SLEEP: Duration = Duration::from_micros(50);
+/// A yield that takes longer than this let another thread run.
 const CONTENDED: Duration = Duration::from_micros(5);
-/// So many sleeps long a core is taken for contended.
-const MEMORY: u32 = 64;
+/// Sleeps for which a core that was contended is taken to be so still.
+const CONTENDED_SLEEPS: u32 = 64;
 
-/// What a poll in vain is followed by.
+/// What follows an empty poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Pause,
@@ -58,19 +58,19 @@ impl IdlePolicy {
         match self.wait {
             Some(Wait::Spin) => Next::Pause,
             Some(Wait::Yield) => Next::Yield,
-            Some(Wait::Block) if self.empty > EMPTY => Next::Sleep,
+            Some(Wait::Block) if self.empty > POLLS_BEFORE_SLEEP => Next::Sleep,
             Some(Wait::Block) => Next::Yield,
             None if self.contended > 0 => {
                 self.contended -= 1;
                 Next::Sleep
             }
-            None if self.since.is_some_and(|s| s.elapsed() >= SPIN) => Next::Sleep,
+            None if self.since.is_some_and(|s| s.elapsed() >= POLL_BEFORE_SLEEP) => Next::Sleep,
             None => Next::Yield,
         }
     }
 
-    /// Gives the core away, and sees how long it was gone.
-    pub(super) fn give_way(&mut self) {
+    /// Yields the core, and measures how long that took.
+    pub(super) fn yield_core(&mut self) {
         if self.wait.is_some() {
             return std::thread::yield_now();
         }
@@ -78,7 +78,7 @@ impl IdlePolicy {
         self.since.get_or_insert(before);
         std::thread::yield_now();
         if before.elapsed() >= CONTENDED {
-            self.contended = MEMORY;
+            self.contended = CONTENDED_SLEEPS;
         }
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_sleep_does_not() {
+    fn an_endpoint_that_cannot_sleep_does_not() {
         for asked in [None, Some(Wait::Block)] {
             let mut p = IdlePolicy::new(asked, false);
             assert_eq!(empty_polls(&mut p, 1000), Next::Yield);
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(empty_polls(&mut IdlePolicy::new(Some(Wait::Spin), true), 1000), Next::Pause);
         assert_eq!(empty_polls(&mut IdlePolicy::new(Some(Wait::Yield), true), 1000), Next::Yield);
         let mut block = IdlePolicy::new(Some(Wait::Block), true);
-        assert_eq!(empty_polls(&mut block, EMPTY), Next::Yield);
+        assert_eq!(empty_polls(&mut block, POLLS_BEFORE_SLEEP), Next::Yield);
         assert_eq!(empty_polls(&mut block, 1), Next::Sleep);
         block.polled(3);
         assert_eq!(block.next(), Next::Yield);
@@ -117,7 +117,7 @@ mod tests {
     fn by_itself_it_sleeps_after_a_while_and_soon_on_a_contended_core() {
         let mut p = IdlePolicy::new(None, true);
         assert_eq!(empty_polls(&mut p, 100), Next::Yield);
-        p.since = Instant::now().checked_sub(SPIN);
+        p.since = Instant::now().checked_sub(POLL_BEFORE_SLEEP);
         assert_eq!(p.next(), Next::Sleep);
         p.polled(1);
         assert_eq!(p.next(), Next::Yield);

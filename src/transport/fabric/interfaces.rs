@@ -7,10 +7,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::transport::random;
 use libfabric_sys as fi;
 
-/// (domain, address)
-type Place = (String, String);
+/// The domain and the address of an interface.
+type DomainAndAddress = (String, String);
 
-fn place(c: &Candidate) -> Place {
+fn domain_and_address(c: &Candidate) -> DomainAndAddress {
     (c.domain.clone(), c.address.clone())
 }
 
@@ -24,14 +24,14 @@ impl Fabric {
         let (first, _) = choose(lib, options)?;
         let found = look(lib, options, true);
         let usable = |c: &Candidate| c.provider == first.provider && c.rejected.is_none();
-        let mut places: Vec<Place> = Vec::new();
+        let mut found_at: Vec<DomainAndAddress> = Vec::new();
         let alike = found.iter().map(|(c, _)| c).filter(|c| usable(c) && c.score == first.score);
         let mut alike: Vec<&Candidate> = alike.collect();
         // In the agreed order, so that the first rail of all leads to the same network, and so on.
         alike.sort_by_key(|c| c.network.unwrap_or(usize::MAX));
-        for place in alike.into_iter().map(place) {
-            if !places.contains(&place) {
-                places.push(place);
+        for interface in alike.into_iter().map(domain_and_address) {
+            if !found_at.contains(&interface) {
+                found_at.push(interface);
             }
         }
         let lacks = |what: String| {
@@ -41,38 +41,40 @@ impl Fabric {
                 .help(format!("it can be had on {}; circulant info tells more", there.join(", ")))
         };
         let wanted = match interfaces {
-            Interfaces::Best => places.into_iter().take(1).collect(),
-            Interfaces::Several(None) => places,
-            Interfaces::Several(Some(n)) if *n > places.len() => {
+            Interfaces::Best => found_at.into_iter().take(1).collect(),
+            Interfaces::Several(None) => found_at,
+            Interfaces::Several(Some(n)) if *n > found_at.len() => {
                 return Err(lacks(format!(
                     "{n} interfaces are wanted, and {} are as good as the best",
-                    places.len()
+                    found_at.len()
                 )));
             }
-            Interfaces::Several(Some(n)) => places.into_iter().take(*n).collect(),
+            Interfaces::Several(Some(n)) => found_at.into_iter().take(*n).collect(),
             Interfaces::Named(names) => {
                 let mut wanted = Vec::new();
                 for name in names {
                     let named = |c: &&Candidate| usable(c) && (c.domain == *name || c.address == *name);
                     let best = found.iter().map(|(c, _)| c).filter(named).max_by_key(|c| c.score);
-                    wanted.push(place(best.ok_or_else(|| lacks(format!("there is no interface {name:?}")))?));
+                    wanted.push(domain_and_address(
+                        best.ok_or_else(|| lacks(format!("there is no interface {name:?}")))?,
+                    ));
                 }
                 wanted
             }
         };
         let seed = random();
-        wanted.iter().map(|place| Self::open_at(lib, options, &first.provider, place, seed)).collect()
+        wanted.iter().map(|at| Self::open_at(lib, options, &first.provider, at, seed)).collect()
     }
 
     fn open_at(
         lib: &'static Library,
         options: &Options<'_>,
         provider: &str,
-        at: &Place,
+        at: &DomainAndAddress,
         seed: u64,
     ) -> Result<Self> {
         let mut found = look(lib, options, true);
-        found.retain(|(c, _)| c.provider == provider && place(c) == *at);
+        found.retain(|(c, _)| c.provider == provider && domain_and_address(c) == *at);
         let info: Option<Info> = best(&found).and_then(|i| found.swap_remove(i).1);
         let gone = || Error::new(ErrorKind::Transport, format!("interface {} is gone", at.0)).over(provider);
         let _preserved = fi::Preserved::take();

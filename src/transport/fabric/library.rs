@@ -6,12 +6,12 @@ use libfabric_sys::{Api, fi_info};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// One environment variable that matters to libfabric, and who set it.
+/// One environment variable that matters to libfabric, and what set it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// Its value; `None` when nobody set it.
+    /// Its value; `None` when it is not set.
     pub value: Option<String>,
     /// It was set by us, not by the user.
     pub ours: bool,
@@ -90,7 +90,7 @@ fn preset(size: usize, ports: Option<(u16, u16)>) -> Vec<Variable> {
         .collect()
 }
 
-/// Whether this process has just one thread; no, when that cannot be told.
+/// Whether this process has just one thread; no, when that cannot be found out.
 fn only_thread() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
 }
@@ -128,7 +128,7 @@ impl Info {
     /// Takes over `entry`, a single entry.
     ///
     /// # Safety
-    /// `entry` is null or a whole entry (all attributes present) made by `api`'s library, owned by nobody
+    /// `entry` is null or a whole entry (all attributes present) made by `api`'s library, owned by nothing
     /// else.
     pub(super) unsafe fn own(entry: *mut fi_info, api: &'static Api) -> Option<Self> {
         (!entry.is_null()).then_some(Self { entry, api })

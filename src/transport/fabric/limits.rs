@@ -7,8 +7,8 @@ use crate::error::{Error, argument};
 use crate::transport::{Borrow, Copier};
 use libfabric_sys as fi;
 
-/// The longest gather list used, whatever a provider offers.
-pub(super) const GATHER: usize = 16;
+/// The longest gather list that is used, whatever a provider offers.
+pub(super) const MAX_GATHER: usize = 16;
 
 /// The limits of the provider that `info` describes (but for [`Limits::wakes`]), its modes of registration, and the bytes of a
 /// key.
@@ -27,7 +27,7 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
     };
     let quirk = quirk(&name);
     let borrow = if quirk.caches && !lib.uncached() { Borrow::Staged } else { quirk.borrow };
-    let gather = gather.clamp(1, GATHER.min(quirk.gather));
+    let gather = gather.clamp(1, MAX_GATHER.min(quirk.gather));
     let limits = Limits {
         max_put,
         gather,

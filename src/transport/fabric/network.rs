@@ -1,11 +1,11 @@
 //! Which address a rank listens on, so that all others reach it. A rank says where it runs and which addresses it has
 //! ([`Here`]); rank 0 looks at what all have said and names the networks to take ([`Networks`]). An endpoint has one
-//! address, so this must be agreed: two ranks that each take the network they like best may not meet.
+//! address, so this must be agreed: two ranks that each take the network that they find best may not reach each other.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// More addresses of one rank than this are not told.
+/// The most addresses of a rank that are published.
 const MAX_ADDRESSES: usize = 16;
 
 /// An address of this node.
@@ -60,7 +60,7 @@ impl std::fmt::Display for Subnet {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct Published {
     ip: IpAddr,
     prefix: u8,
     speed: u32,
@@ -74,15 +74,16 @@ pub struct Here {
     pub host: u64,
     /// Machine and space of networks: those of equal ones share the loopback interface.
     pub space: u64,
-    addresses: Vec<Told>,
+    addresses: Vec<Published>,
 }
 
 impl Here {
     /// This process; `host` is what tells its node from others.
     pub fn look(host: u64) -> Self {
         let usable = interfaces().into_iter().filter(|i| i.objection.is_none());
-        let told = usable.map(|i| Told { ip: i.ip, prefix: i.prefix, speed: i.speed, default: i.default });
-        Self { host, space: space(), addresses: told.take(MAX_ADDRESSES).collect() }
+        let published =
+            usable.map(|i| Published { ip: i.ip, prefix: i.prefix, speed: i.speed, default: i.default });
+        Self { host, space: space(), addresses: published.take(MAX_ADDRESSES).collect() }
     }
 
     /// To publish.
@@ -108,7 +109,7 @@ impl Here {
             let (speed, more) = more.split_first_chunk::<4>()?;
             let (ip, more) = address(kind & 0x7F, more)?;
             let (speed, default) = (u32::from_le_bytes(*speed), kind & 0x80 != 0);
-            addresses.push(Told { ip, prefix: *prefix, speed, default });
+            addresses.push(Published { ip, prefix: *prefix, speed, default });
             rest = more;
         }
         let whole = rest.is_empty() && addresses.len() <= MAX_ADDRESSES;
@@ -152,7 +153,7 @@ impl Networks {
         for a in nodes.iter().flat_map(|h| &h.addresses) {
             *holders.entry(a.ip).or_default() += 1;
         }
-        let own = |h: &Here, v4: bool| -> Vec<Told> {
+        let own = |h: &Here, v4: bool| -> Vec<Published> {
             h.addresses.iter().filter(|a| a.ip.is_ipv4() == v4 && holders[&a.ip] == 1).copied().collect()
         };
         let everywhere = |v4| nodes.iter().all(|h| !own(h, v4).is_empty());
@@ -179,7 +180,7 @@ impl Networks {
         Self { near: nodes.len() <= 1, only_v6, subnets: kept.map(|f| f.0).take(MAX_ADDRESSES).collect() }
     }
 
-    /// The place of the network that `ip` belongs to.
+    /// The index of the network that `ip` belongs to.
     pub fn place(&self, ip: IpAddr) -> Option<usize> {
         self.subnets.iter().position(|s| s.contains(ip))
     }
@@ -350,11 +351,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn here(space: u64, addresses: &[&str]) -> Here {
-        let told = |text: &&str| {
+        let published = |text: &&str| {
             let (ip, prefix) = text.split_once('/').unwrap();
-            Told { ip: ip.parse().unwrap(), prefix: prefix.parse().unwrap(), speed: 0, default: false }
+            Published { ip: ip.parse().unwrap(), prefix: prefix.parse().unwrap(), speed: 0, default: false }
         };
-        Here { host: space, space, addresses: addresses.iter().map(told).collect() }
+        Here { host: space, space, addresses: addresses.iter().map(published).collect() }
     }
 
     fn agreed(all: &[Here]) -> (bool, bool, Vec<String>) {
@@ -449,9 +450,9 @@ mod tests {
             v4 in proptest::collection::vec((any::<u32>(), 0u8..33, any::<u32>(), any::<bool>()), 0..8),
             v6 in proptest::collection::vec((any::<u128>(), 0u8..129, any::<u32>(), any::<bool>()), 0..8),
         ) {
-            let told = |ip, (prefix, speed, default)| Told { ip, prefix, speed, default };
-            let mut addresses: Vec<Told> = v4.iter().map(|a| told(Ipv4Addr::from(a.0).into(), (a.1, a.2, a.3))).collect();
-            addresses.extend(v6.iter().map(|a| told(Ipv6Addr::from(a.0).into(), (a.1, a.2, a.3))));
+            let published = |ip, (prefix, speed, default)| Published { ip, prefix, speed, default };
+            let mut addresses: Vec<Published> = v4.iter().map(|a| published(Ipv4Addr::from(a.0).into(), (a.1, a.2, a.3))).collect();
+            addresses.extend(v6.iter().map(|a| published(Ipv6Addr::from(a.0).into(), (a.1, a.2, a.3))));
             let here = Here { host: 7, space: 9, addresses };
             prop_assert_eq!(Here::decode(&here.encode()), Some(here.clone()));
             let agreed = Networks::agree(&[here]);

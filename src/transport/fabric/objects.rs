@@ -7,7 +7,7 @@ use std::mem::{MaybeUninit, zeroed};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-/// Nothing completing for so long is taken for the end of it, at close.
+/// At close, completions are taken to have ended when none came for so long.
 const QUIET: Duration = Duration::from_millis(2);
 
 /// Fabric, domain, address vector, completion queue, endpoint; null where not open.
@@ -143,7 +143,7 @@ impl Objects {
     }
 }
 
-/// Says what to do about the failures that people will meet.
+/// Says what to do about failures that are likely.
 fn advise(e: Error, what: &str, code: i32) -> Error {
     match (what, code) {
         ("fi_enable" | "fi_endpoint", code) if code == -fi::FI_EINVAL => e.help(

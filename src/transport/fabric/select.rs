@@ -42,7 +42,7 @@ pub struct Candidate {
     pub gather: usize,
     /// Bytes copied when posted.
     pub inject: usize,
-    /// The place of its network among those that ranks have agreed on.
+    /// The index of its network among those that ranks have agreed on.
     pub network: Option<usize>,
 }
 
@@ -54,11 +54,11 @@ pub struct Survey {
     pub version: String,
     /// The file it was loaded from.
     pub path: std::path::PathBuf,
-    /// libfabric's variables that were looked after.
+    /// libfabric's variables that matter, as they were found.
     pub environment: Vec<Variable>,
     /// What libfabric offers, in the order of preference among providers.
     pub candidates: Vec<Candidate>,
-    /// The place in `candidates` of the one that [`super::Fabric::open`] takes; `None` when none will do.
+    /// The index in `candidates` of the one that [`super::Fabric::open`] takes; `None` when none will do.
     pub chosen: Option<usize>,
 }
 
@@ -147,9 +147,9 @@ pub(super) fn look(
 ) -> Vec<(Candidate, Option<Info>)> {
     let mut found = Vec::new();
     let interfaces = network::interfaces();
-    for (place, name) in names(options.provider).into_iter().enumerate() {
+    for (rank, name) in names(options.provider).into_iter().enumerate() {
         let quirk = quirk(name);
-        let base = score(quirk.class) - i32::try_from(place).unwrap_or(i32::MAX / 2);
+        let base = score(quirk.class) - i32::try_from(rank).unwrap_or(i32::MAX / 2);
         let before = found.len();
         let mut why = NOT_THERE.to_owned();
         match ask(lib, name, &quirk, options) {
@@ -213,7 +213,7 @@ fn list(
     node: Option<&CStr>,
     flags: u64,
 ) -> Result<Vec<Info>, String> {
-    // SAFETY: fresh from the library and nobody else's.
+    // SAFETY: fresh from the library, and ours alone.
     let hints = unsafe { Info::own(lib.api.allocinfo(), lib.api) }.ok_or("no memory")?;
     // SAFETY: fi_allocinfo gives an entry with all attributes present and zero, which only `hints` owns. The
     // provider's name is allocated by malloc, as fi_freeinfo, which frees it, expects.

@@ -107,7 +107,7 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // SAFETY: from Box::leak in `new`. Whoever drops this has closed the endpoint (or leaks it), so the
+        // SAFETY: from Box::leak in `new`. The endpoint that drops this has closed (or it leaks this), so the
         // provider uses no context any more.
         drop(unsafe { Box::from_raw(self.contexts.as_ptr()) });
     }

@@ -2,25 +2,25 @@
 
 use std::path::Path;
 
-const PLACE: &str = "/dev/shm";
+const FOLDER: &str = "/dev/shm";
 
 /// Removes the files of this user's processes that are gone; returns how many.
 ///
 /// Processes are told by their number, so this is not for a /dev/shm shared between containers that each
 /// number their own: there use [`remove_shm_of`].
 pub fn sweep_stale_shm() -> usize {
-    sweep(Path::new(PLACE), gone)
+    sweep(Path::new(FOLDER), gone)
 }
 
 /// Removes the files of the process `pid`, which has ended; returns how many. For launchers, which know.
 pub fn remove_shm_of(pid: u32) -> usize {
-    sweep(Path::new(PLACE), |p| p == pid)
+    sweep(Path::new(FOLDER), |p| p == pid)
 }
 
-fn sweep(place: &Path, stale: impl Fn(u32) -> bool) -> usize {
+fn sweep(folder: &Path, stale: impl Fn(u32) -> bool) -> usize {
     // SAFETY: geteuid has no preconditions and always succeeds.
     let me = unsafe { libc::geteuid() };
-    let Ok(entries) = std::fs::read_dir(place) else { return 0 };
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     entries
         .flatten()
         .filter(|entry| {
@@ -45,7 +45,7 @@ fn parse(name: &str) -> Option<(u32, u32)> {
 
 fn gone(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
-    // SAFETY: signal 0 is sent to nobody; it only asks whether the process is there.
+    // SAFETY: signal 0 is not sent; it only asks whether the process is there.
     let there = pid > 0 && unsafe { libc::kill(pid, 0) } == 0;
     !there && pid > 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }

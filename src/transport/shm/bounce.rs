@@ -5,13 +5,13 @@ use crate::memory::{Mapping, copy};
 use std::collections::VecDeque;
 use std::fs::File;
 
-/// Bytes of the chunk: it stays in the cache.
-const SIZE: usize = 16 * PART;
-/// The longest part.
-pub(super) const PART: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
-/// Pieces begin at multiples of this.
-const ALIGN: usize = 64;
-/// Fewer ranks of a node than this get as many entries for pieces as this many.
+/// Bytes of the chunk: so few that it stays in the cache.
+const CHUNK_BYTES: usize = 16 * MAX_PART_BYTES;
+/// The longest part of a put that goes through the chunk in one piece.
+pub(super) const MAX_PART_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
+/// Pieces begin at multiples of this: a cache line.
+const ALIGN_BYTES: usize = 64;
+/// There are entries for the pieces of at least so many ranks.
 const MIN_RANKS: usize = if cfg!(test) { 1 } else { 64 };
 
 /// A piece of the chunk, until its reader has read it.
@@ -19,8 +19,8 @@ const MIN_RANKS: usize = if cfg!(test) { 1 } else { 64 };
 struct Piece {
     /// Bytes of the chunk up to its end, padding included.
     len: usize,
-    /// Who reads it, and where its record ends in the ring.
-    place: usize,
+    /// The reader, as an index among the node-local ranks, and where its record ends in the ring.
+    local: usize,
     end: u64,
 }
 
@@ -40,21 +40,26 @@ pub(super) struct Bounce {
 impl Bounce {
     /// Of the endpoint `owner`, for pieces that as many as `ranks` read.
     pub(super) fn new(owner: u64, ranks: usize) -> std::io::Result<Self> {
-        let (file, map) = Mapping::fresh("bounce", owner, SIZE)?;
-        let most = ranks.max(MIN_RANKS) * (SIZE / PART);
+        let (file, map) = Mapping::fresh("bounce", owner, CHUNK_BYTES)?;
+        let most = ranks.max(MIN_RANKS) * (CHUNK_BYTES / MAX_PART_BYTES);
         Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(most) })
     }
 
     /// Where a piece of `len` bytes would begin, if there is room for it and `readers` now.
     pub(super) fn room(&self, len: usize, readers: usize) -> Option<usize> {
-        let (start, whole) = self.place(len)?;
-        (self.used + whole <= SIZE && self.pieces.len() + readers <= self.pieces.capacity()).then_some(start)
+        let (start, whole) = self.next_range(len)?;
+        (self.used + whole <= CHUNK_BYTES && self.pieces.len() + readers <= self.pieces.capacity())
+            .then_some(start)
     }
 
     /// Start of the piece, and its bytes with the padding before it.
-    fn place(&self, len: usize) -> Option<(usize, usize)> {
-        let size = len.checked_next_multiple_of(ALIGN).filter(|n| *n <= PART)?;
-        Some(if self.next + size <= SIZE { (self.next, size) } else { (0, SIZE - self.next + size) })
+    fn next_range(&self, len: usize) -> Option<(usize, usize)> {
+        let size = len.checked_next_multiple_of(ALIGN_BYTES).filter(|n| *n <= MAX_PART_BYTES)?;
+        Some(if self.next + size <= CHUNK_BYTES {
+            (self.next, size)
+        } else {
+            (0, CHUNK_BYTES - self.next + size)
+        })
     }
 
     /// Copies `len` bytes to `offset` of the chunk.
@@ -62,33 +67,33 @@ impl Bounce {
     /// # Safety
     /// The range lies in what [`Bounce::room`] just gave, and `from` can be read.
     pub(super) unsafe fn write(&self, offset: usize, from: *const u8, len: usize) {
-        debug_assert!(offset + len <= SIZE);
+        debug_assert!(offset + len <= CHUNK_BYTES);
         // SAFETY: inside the mapping (the caller's promise); its readers read only what was described to them, and
         // a range is described and given back before it is taken again.
         unsafe { copy(from, self.map.as_mut_ptr().add(offset), len) };
     }
 
-    /// Takes the piece of `len` bytes that [`Bounce::room`] gave, for the reader at `place` whose record ends at `end`.
-    pub(super) fn take(&mut self, len: usize, place: usize, end: u64) {
-        let Some((start, whole)) = self.place(len) else { return };
+    /// Takes the piece of `len` bytes that [`Bounce::room`] gave, for the reader at `local` whose record ends at `end`.
+    pub(super) fn take(&mut self, len: usize, local: usize, end: u64) {
+        let Some((start, whole)) = self.next_range(len) else { return };
         self.used += whole;
-        self.next = start + len.next_multiple_of(ALIGN);
-        self.pieces.push_back(Piece { len: whole, place, end });
+        self.next = start + len.next_multiple_of(ALIGN_BYTES);
+        self.pieces.push_back(Piece { len: whole, local, end });
     }
 
     /// The newest piece has another reader.
-    pub(super) fn also(&mut self, place: usize, end: u64) {
+    pub(super) fn also(&mut self, local: usize, end: u64) {
         if let Some(newest) = self.pieces.back_mut() {
             // They are given back in turn, so the last reader's entry stands for its bytes.
             let len = std::mem::take(&mut newest.len);
-            self.pieces.push_back(Piece { len, place, end });
+            self.pieces.push_back(Piece { len, local, end });
         }
     }
 
-    /// Gives back the oldest pieces that were read: `read(place)` says up to where.
+    /// Gives back the oldest pieces that were read: `read(local)` says up to where.
     pub(super) fn give_back(&mut self, mut read: impl FnMut(usize) -> Option<u64>) {
         while let Some(p) = self.pieces.front().copied() {
-            if read(p.place).is_none_or(|tail| tail < p.end) {
+            if read(p.local).is_none_or(|tail| tail < p.end) {
                 return;
             }
             self.used -= p.len;
@@ -113,10 +118,10 @@ mod tests {
             [1, 2, 63, 64, 65, 1024, 1025, 1026, 2000, many].into_iter().filter(|n| *n < 70 || !cfg!(miri))
         {
             let mut bounce = Bounce::new(7, ranks).unwrap();
-            for turn in 0..SIZE / PART {
-                assert!(bounce.room(PART, ranks).is_some(), "{ranks} ranks, piece {turn}");
-                bounce.take(PART, 0, 1);
-                (1..ranks).for_each(|place| bounce.also(place, 1));
+            for turn in 0..CHUNK_BYTES / MAX_PART_BYTES {
+                assert!(bounce.room(MAX_PART_BYTES, ranks).is_some(), "{ranks} ranks, piece {turn}");
+                bounce.take(MAX_PART_BYTES, 0, 1);
+                (1..ranks).for_each(|local| bounce.also(local, 1));
             }
             assert_eq!(bounce.room(1, ranks), None, "the chunk is full");
             bounce.give_back(|_| Some(1));
@@ -131,10 +136,10 @@ mod tests {
         let (mut seed, mut refused) = (12345u64, 0);
         for i in 1..if cfg!(miri) { 200 } else { 20_000u64 } {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let len = 1 + usize::try_from(seed >> 33).unwrap() % PART;
+            let len = 1 + usize::try_from(seed >> 33).unwrap() % MAX_PART_BYTES;
             match bounce.room(len, 1) {
                 Some(start) => {
-                    assert!(start + len <= SIZE);
+                    assert!(start + len <= CHUNK_BYTES);
                     for (s, n, _) in &live {
                         assert!(start + len <= *s || s + n <= start, "{i}: {start} {len} meets {s} {n}");
                     }
@@ -145,7 +150,7 @@ mod tests {
                     refused += 1;
                     // Half of them were read.
                     let upto = live[live.len() / 2].2;
-                    bounce.give_back(|place| (place == 3).then_some(upto));
+                    bounce.give_back(|local| (local == 3).then_some(upto));
                     live.retain(|(_, _, end)| *end > upto);
                 }
             }
@@ -154,13 +159,13 @@ mod tests {
         bounce.give_back(|_| Some(u64::MAX));
         assert_eq!((bounce.used, bounce.pieces.len()), (0, 0));
         // Two read the same copy: it stays until both have.
-        bounce.take(PART - 24, 3, 1);
+        bounce.take(MAX_PART_BYTES - 24, 3, 1);
         bounce.also(4, 1);
-        bounce.give_back(|place| (place == 3).then_some(9));
-        assert_eq!(bounce.used, PART);
+        bounce.give_back(|local| (local == 3).then_some(9));
+        assert_eq!(bounce.used, MAX_PART_BYTES);
         bounce.give_back(|_| Some(9));
         assert_eq!(bounce.used, 0);
-        assert!(bounce.room(PART + 1, 1).is_none() && bounce.room(usize::MAX, 1).is_none());
+        assert!(bounce.room(MAX_PART_BYTES + 1, 1).is_none() && bounce.room(usize::MAX, 1).is_none());
         let most = bounce.pieces.capacity();
         assert!(bounce.room(1, most).is_some() && bounce.room(1, most + 1).is_none());
     }

@@ -5,38 +5,37 @@ mod private;
 use super::bounce::Bounce;
 use super::host::{Options, random};
 use super::inbound::{FETCH_SHARE_BYTES, Inbound, ReadContext, Scratch, Step, TargetRecency};
-use super::memory::{Memory, PRIVATE};
 use super::peer::{Peer, gone, senseless};
+use super::registrations::{PRIVATE, Registrations};
 use super::ring::{self, Kind, Reader, Record};
 use super::segment::{self, Address, MAX_RANKS, Segment};
-use super::stream::{Listener, Streams};
-use super::{
-    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
-};
+use super::stream::{MAX_GATHER, StreamReader, Streams};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::memory::{Mapping, memfd};
-use crate::transport::call_slots::SlotPool;
+use crate::transport::slot_pool::SlotPool;
+use crate::transport::{
+    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Puts of at most this many bytes go through the ring: there each cache line is passed on twice.
-const INLINE: usize = 256;
-/// Messages of at most this many bytes go before they are asked for: longer ones are better read where they are.
+/// The longest put whose bytes go through the ring: each cache line passes from core to core twice there. (1000 bytes so: 0.96 µs;
+/// read where they are: 0.50; 2 cores, Xeon.)
+const MAX_INLINE_BYTES: usize = 256;
+/// The longest eager message: longer ones are better read where they are. With room for the engine's header beside 4 KiB.
 const EAGER_LIMIT_BYTES: usize = 4096 + 64;
-/// Segments of one put.
-pub(super) const GATHER: usize = 16;
-/// Puts through rings that are not yet said to be done.
-const INJECTED: usize = if cfg!(test) { 4 } else { 1024 };
-/// Idle turns before a rank gives its core away, where nobody else wants it.
+/// Puts through rings that are not yet said to be done, at most.
+const MAX_INJECTED: usize = if cfg!(test) { 4 } else { 1024 };
+/// Pauses before a rank yields its core, where no other thread wants it.
 const IDLE_SPINS: u32 = 100;
-/// Who gets the core back later than this has given it to somebody.
+/// A yield that takes longer than this let another thread run.
 const CONTENDED: Duration = Duration::from_micros(1);
-/// Puts whose turn has not come land after so many polls that found nothing else.
-const DEFERRED: u32 = 8;
-/// Every so many polls that found nothing, we look whether a peer has closed.
-const LOOK: u32 = 64;
+/// Polls that found nothing but puts to be combined [later](Delivery::Later), after which these are written to their targets.
+const MAX_DEFERRED_POLLS: u32 = 8;
+/// Empty polls between two looks whether a peer has closed: one cache line for each.
+const CLOSED_CHECK_POLLS: u32 = 64;
 
 /// The shared memory of one rank; see the [module](super).
 pub(crate) struct Shm {
@@ -45,31 +44,31 @@ pub(crate) struct Shm {
     mine: usize,
     limits: Limits,
     address: Address,
-    memory: Memory,
-    /// By place in the node.
+    registrations: Registrations,
+    /// By index among the node-local ranks.
     peers: Vec<Option<Box<Peer>>>,
     inbound: Vec<Option<Box<Inbound>>>,
-    /// Who writes to us, in the order in which they first did, and who has what to read from us.
+    /// The ranks that write to us, in the order in which they first did, and those that we write to.
     writers: Vec<usize>,
     readers: Vec<usize>,
-    /// The contacts that are known.
+    /// The ranks that write to us, as bits.
     known: Vec<u64>,
-    /// Whose turn it is.
+    /// The index in `writers` of the rank whose ring is read next.
     turn: usize,
     injected: VecDeque<u64>,
     /// For puts from memory that is not shared; made when it is first needed.
     bounce: Option<Bounce>,
-    /// Those puts, until all their bytes are on their way.
+    /// Those puts, until all their bytes are sent.
     streams: Streams,
-    /// For bytes that are handed over and do not land.
+    /// For bytes that are consumed and written to no target.
     scratch: Box<Scratch>,
-    /// Polls in a row that found nothing but puts whose turn has not come.
+    /// Polls in a row that found nothing but puts to be combined later.
     deferred: u32,
     recency: TargetRecency,
     posted: usize,
     empties: u32,
     idles: u32,
-    /// Idle turns to spend with pauses now: none where the core is wanted, perhaps by whom we wait for.
+    /// Pauses before the core is yielded: none while another thread wants it, perhaps the rank that we wait for.
     idle_spins: u32,
     wait: Wait,
     closed: bool,
@@ -87,7 +86,7 @@ impl std::fmt::Debug for Shm {
 
 /// The sources of one put.
 struct Gathered {
-    pieces: [(*const u8, usize); GATHER],
+    pieces: [(*const u8, usize); MAX_GATHER],
     count: usize,
     total: usize,
     /// Some of them are in memory of this process alone.
@@ -98,7 +97,7 @@ impl Shm {
     /// Makes the memory that the other ranks of the node map.
     ///
     /// # Errors
-    /// When the system has none, or we are not among the locals.
+    /// When the system has none, or we are not among the node-local ranks.
     pub(crate) fn open(options: &Options<'_>) -> Result<Self> {
         let (rank, locals) = (options.rank, options.locals.to_vec());
         let Ok(mine) = locals.binary_search(&rank) else {
@@ -120,8 +119,8 @@ impl Shm {
         };
         let limits = Limits {
             max_put: 1 << 46,
-            gather: GATHER,
-            inject: INLINE,
+            gather: MAX_GATHER,
+            inject: MAX_INLINE_BYTES,
             message: EAGER_LIMIT_BYTES,
             borrow: Borrow::Direct,
             copier: Copier::Reader,
@@ -135,14 +134,14 @@ impl Shm {
             mine,
             limits,
             address,
-            memory: Memory::default(),
+            registrations: Registrations::default(),
             peers: (0..ranks).map(|_| None).collect(),
             inbound: (0..ranks).map(|_| None).collect(),
             writers: Vec::with_capacity(ranks),
             readers: Vec::with_capacity(ranks),
             known: vec![0; ranks.div_ceil(64)],
             turn: 0,
-            injected: VecDeque::with_capacity(INJECTED),
+            injected: VecDeque::with_capacity(MAX_INJECTED),
             bounce: None,
             streams: Streams::new(ranks),
             scratch: Scratch::new(),
@@ -161,7 +160,7 @@ impl Shm {
         })
     }
 
-    /// The ranks of our node, with us.
+    /// The node-local ranks, this one included.
     pub(crate) fn locals(&self) -> &[u32] {
         &self.locals
     }
@@ -190,7 +189,7 @@ impl Shm {
         file: Option<File>,
     ) -> Result<Registration> {
         self.check_open()?;
-        self.memory.register(ptr, len, access, Some(remote), file).map(|(r, _)| r)
+        self.registrations.register(ptr, len, access, Some(remote), file).map(|(r, _)| r)
     }
 
     fn check_open(&self) -> Result<()> {
@@ -200,8 +199,8 @@ impl Shm {
         Ok(())
     }
 
-    /// The place of `rank` in the node.
-    fn place(&self, rank: u32) -> Option<usize> {
+    /// The index of `rank` among the node-local ranks.
+    fn local_index(&self, rank: u32) -> Option<usize> {
         // Mostly they are consecutive.
         let first = *self.locals.first()?;
         let guess = rank.checked_sub(first)? as usize;
@@ -219,7 +218,7 @@ impl Shm {
             return Err(wrong("its address is not one of shared memory".to_owned())
                 .help("set CIRCULANT_PROVIDER to the same name on all ranks"));
         };
-        let Some(i) = self.place(peer) else {
+        let Some(i) = self.local_index(peer) else {
             return Err(wrong(format!("rank {peer} is not on the node of rank {}", self.rank)));
         };
         if address.index as usize != i {
@@ -246,8 +245,8 @@ impl Shm {
 
     /// The peer to write to.
     fn connected(&mut self, rank: u32) -> Result<&mut Peer> {
-        let place = self.place(rank);
-        match place.and_then(|i| self.peers.get_mut(i)).and_then(Option::as_deref_mut) {
+        let local = self.local_index(rank);
+        match local.and_then(|i| self.peers.get_mut(i)).and_then(Option::as_deref_mut) {
             Some(peer) if peer.connected => {
                 if peer.segment.closed() || peer.lost {
                     return Err(gone(rank));
@@ -267,13 +266,13 @@ impl Shm {
     /// What a put of `sources` is made of.
     fn gather(&self, sources: &[Source]) -> Result<Gathered> {
         let mut all =
-            Gathered { pieces: [(std::ptr::null(), 0); GATHER], count: 0, total: 0, private: false };
+            Gathered { pieces: [(std::ptr::null(), 0); MAX_GATHER], count: 0, total: 0, private: false };
         for s in sources.iter().filter(|s| s.len > 0) {
-            if all.count == GATHER {
+            if all.count == MAX_GATHER {
                 let n = sources.len();
-                return Err(argument(format!("a put of {n} segments exceeds this provider's {GATHER}")));
+                return Err(argument(format!("a put of {n} segments exceeds this provider's {MAX_GATHER}")));
             }
-            let (chunk, ..) = self.memory.locate(s)?;
+            let (chunk, ..) = self.registrations.locate(s)?;
             all.private |= chunk == PRIVATE;
             all.pieces[all.count] = (s.ptr, s.len);
             all.total = all.total.saturating_add(s.len);
@@ -286,8 +285,8 @@ impl Shm {
         Ok(all)
     }
 
-    /// Takes up those who write to us for the first time.
-    fn meet(&mut self) {
+    /// Makes readers for the rings of ranks that write to us for the first time.
+    fn add_writers(&mut self) {
         for i in 0..self.known.len() {
             let fresh = self.segment.contacts(i) & !self.known[i];
             if fresh == 0 {
@@ -295,12 +294,12 @@ impl Shm {
             }
             self.known[i] |= fresh;
             for bit in (0..64).filter(|b| fresh >> b & 1 != 0) {
-                let place = i * 64 + bit;
-                if place < self.locals.len() {
+                let local = i * 64 + bit;
+                if local < self.locals.len() {
                     // SAFETY: the segment outlives the reader, in this value, and each ring gets one reader, now.
-                    let reader = Reader::new(unsafe { self.segment.ring(place) });
-                    self.inbound[place] = Some(Box::new(Inbound::new(reader)));
-                    self.writers.push(place);
+                    let reader = Reader::new(unsafe { self.segment.ring(local) });
+                    self.inbound[local] = Some(Box::new(Inbound::new(reader)));
+                    self.writers.push(local);
                 }
             }
         }
@@ -309,21 +308,21 @@ impl Shm {
     /// Reads what has come, a share of it.
     fn receive(&mut self, sink: &mut dyn Sink) -> usize {
         let (mut moved, mut later) = (0, false);
-        // The other rings, which what waits may wait for, have nothing more: not for ever, lest two such puts wait for what
-        // stands behind them.
-        let hurry = self.deferred >= DEFERRED;
+        // A put that must wait may wait for one in another ring. That ends when no other ring has anything: two such puts could
+        // wait for what is behind each other.
+        let hurry = self.deferred >= MAX_DEFERRED_POLLS;
         let mut left = FETCH_SHARE_BYTES;
         for _ in 0..self.writers.len() {
             if self.turn >= self.writers.len() {
                 self.turn = 0;
             }
-            let place = self.writers[self.turn];
-            // Whoever is left off goes last the next time, lest one with much to say keeps the others waiting.
+            let local = self.writers[self.turn];
+            // The ring where this poll stops is read last in the next, so that a busy one does not starve the others.
             self.turn += 1;
-            while let Some(inbound) = self.inbound[place].as_deref_mut().filter(|i| !i.broken) {
-                let peer = self.peers[place].as_deref_mut();
+            while let Some(inbound) = self.inbound[local].as_deref_mut().filter(|i| !i.broken) {
+                let peer = self.peers[local].as_deref_mut();
                 let mut context = ReadContext {
-                    memory: &self.memory,
+                    registrations: &self.registrations,
                     scratch: &mut self.scratch,
                     left,
                     hurry,
@@ -338,8 +337,8 @@ impl Shm {
                         later = true;
                         break;
                     }
-                    Step::Hello(address) => self.introduced(place, address, sink),
-                    Step::Trouble(why) => self.lose(place, &why, sink),
+                    Step::Hello(address) => self.introduced(local, address, sink),
+                    Step::Trouble(why) => self.lose(local, &why, sink),
                 }
                 if left == 0 {
                     self.deferred = 0;
@@ -351,35 +350,35 @@ impl Shm {
         moved
     }
 
-    fn introduced(&mut self, place: usize, address: Address, sink: &mut dyn Sink) {
-        if let Err(e) = self.attach(self.locals[place], &address.encode()) {
-            if let Some(inbound) = &mut self.inbound[place] {
+    fn introduced(&mut self, local: usize, address: Address, sink: &mut dyn Sink) {
+        if let Err(e) = self.attach(self.locals[local], &address.encode()) {
+            if let Some(inbound) = &mut self.inbound[local] {
                 inbound.broken = true;
             }
-            self.lose(place, e.message(), sink);
+            self.lose(local, e.message(), sink);
         }
     }
 
-    fn lose(&mut self, place: usize, why: &str, sink: &mut dyn Sink) {
-        if let Some(peer) = &mut self.peers[place] {
+    fn lose(&mut self, local: usize, why: &str, sink: &mut dyn Sink) {
+        if let Some(peer) = &mut self.peers[local] {
             if peer.lost {
                 return;
             }
             peer.lost = true;
         }
-        sink.lost(Some(self.locals[place]), why);
+        sink.lost(Some(self.locals[local]), why);
     }
 
     /// Says which puts of ours were read.
     fn completed(&mut self, sink: &mut dyn Sink) -> usize {
         let mut done = 0;
         for n in 0..self.readers.len() {
-            let place = self.readers[n];
-            let Some(peer) = self.peers[place].as_deref_mut().filter(|p| !p.posted.is_empty()) else {
+            let local = self.readers[n];
+            let Some(peer) = self.peers[local].as_deref_mut().filter(|p| !p.posted.is_empty()) else {
                 continue;
             };
             let Ok(tail) = peer.writer.tail() else {
-                self.lose(place, "what it wrote to shared memory makes no sense", sink);
+                self.lose(local, "what it wrote to shared memory makes no sense", sink);
                 continue;
             };
             while let Some((_, token)) = peer.posted.front().copied().filter(|(end, _)| *end <= tail) {
@@ -394,9 +393,9 @@ impl Shm {
 
     /// Tells of peers that closed and have nothing more to say.
     fn look_for_closed(&mut self, sink: &mut dyn Sink) {
-        for place in 0..self.peers.len() {
-            if self.peers[place].as_ref().is_some_and(|p| p.connected && !p.lost && p.segment.closed()) {
-                self.lose(place, "it closed its endpoint", sink);
+        for local in 0..self.peers.len() {
+            if self.peers[local].as_ref().is_some_and(|p| p.connected && !p.lost && p.segment.closed()) {
+                self.lose(local, "it closed its endpoint", sink);
             }
         }
     }
@@ -408,7 +407,7 @@ impl Drop for Shm {
     }
 }
 
-// SAFETY: this process alone writes to its memory, in `poll`, where a target is registered (`memory`), and a closed endpoint polls no
+// SAFETY: this process alone writes to its memory, in `poll`, where a target is registered (`registrations`), and a closed endpoint polls no
 // more. A peer that reads from it looks at the `closed` flag afterwards, and discards what it read from memory that was given
 // back; see the module. Puts are done when their reader has moved on, or their bytes are copied.
 unsafe impl Transport for Shm {
@@ -448,7 +447,7 @@ unsafe impl Transport for Shm {
         access: Access,
     ) -> Result<(Registration, Remote)> {
         self.check_open()?;
-        self.memory.register(ptr, len, access, None, None)
+        self.registrations.register(ptr, len, access, None, None)
     }
 
     fn share(&self, len: usize) -> Option<(File, Mapping)> {
@@ -467,12 +466,12 @@ unsafe impl Transport for Shm {
         file: File,
     ) -> Result<(Registration, Remote)> {
         self.check_open()?;
-        self.memory.register(ptr, len, Access::Target, None, Some(file))
+        self.registrations.register(ptr, len, Access::Target, None, Some(file))
     }
 
     fn deregister(&mut self, registration: Registration) -> Result<()> {
         self.check_open()?;
-        self.memory.deregister(registration)
+        self.registrations.deregister(registration)
     }
 
     unsafe fn put(
@@ -488,7 +487,7 @@ unsafe impl Transport for Shm {
         let Gathered { pieces, count, total, private } = self.gather(sources)?;
         let full = self.injected.len() == self.injected.capacity();
         let p = self.connected(peer)?;
-        if total <= INLINE {
+        if total <= MAX_INLINE_BYTES {
             let record = Record { kind: Kind::Inline, segments: 0, len: total, word, key, address };
             if full || !p.writer.push(&record, &pieces[..count]).map_err(|_| senseless(peer))? {
                 return Ok(Posted::Again);
@@ -496,19 +495,19 @@ unsafe impl Transport for Shm {
             self.injected.push_back(token);
             return Ok(Posted::Yes);
         }
-        let Some(place) = self.place(peer).filter(|place| !self.streams.busy(*place)) else {
+        let Some(local) = self.local_index(peer).filter(|local| !self.streams.busy(*local)) else {
             return Ok(Posted::Again);
         };
         if private {
             let record = Record { kind: Kind::Part, segments: 2, len: 0, word, key, address };
-            self.put_private(&pieces[..count], total, Listener { place, record, token })?;
+            self.put_private(&pieces[..count], total, StreamReader { local, record, token })?;
             return Ok(Posted::Yes);
         }
         let record = Record { kind: Kind::Fetch, segments: count, len: 0, word, key, address };
         // As peers find them.
-        let mut segments = [[0u64; 3]; GATHER];
+        let mut segments = [[0u64; 3]; MAX_GATHER];
         for (segment, s) in segments.iter_mut().zip(sources.iter().filter(|s| s.len > 0)) {
-            let (chunk, fd, at) = self.memory.locate(s)?;
+            let (chunk, fd, at) = self.registrations.locate(s)?;
             *segment = [u64::from(chunk) << 32 | u64::from(fd), at, s.len as u64];
         }
         let p = self.connected(peer)?;
@@ -544,7 +543,7 @@ unsafe impl Transport for Shm {
         if !self.streams.queue.is_empty() {
             happened += self.advance(sink);
         }
-        self.meet();
+        self.add_writers();
         happened += self.receive(sink);
         if self.posted > 0 {
             happened += self.completed(sink);
@@ -554,7 +553,7 @@ unsafe impl Transport for Shm {
             return Ok(happened);
         }
         self.empties = self.empties.wrapping_add(1);
-        if self.empties.is_multiple_of(LOOK) {
+        if self.empties.is_multiple_of(CLOSED_CHECK_POLLS) {
             self.look_for_closed(sink);
         }
         Ok(0)
@@ -578,7 +577,7 @@ unsafe impl Transport for Shm {
     fn close(&mut self) -> Result<()> {
         self.closed = true;
         self.segment.close();
-        self.memory.clear();
+        self.registrations.clear();
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Rings and addresses from elsewhere, for fuzz targets.
 
 use super::inbound::{Inbound, ReadContext, Scratch, TargetRecency};
-use super::memory::Memory;
+use super::registrations::Registrations;
 use super::ring::{self, Kind, Reader, SEGMENT};
 use super::segment::Address;
 use crate::transport::{Access, Sink};
@@ -38,14 +38,14 @@ pub fn fuzz_ring(bytes: &[u8]) {
     let (first, changes) = bytes.split_at(bytes.len() / 2);
     let space = Space(std::array::from_fn(|i| AtomicU8::new(first.get(i).copied().unwrap_or(0))));
     let mut target = vec![0u8; 256];
-    let mut memory = Memory::default();
+    let mut memory = Registrations::default();
     let Ok((_, remote)) = memory.register(target.as_mut_ptr(), target.len(), Access::Target, None, None)
     else {
         return;
     };
     let base = space.0.as_ptr().cast_mut().cast::<u8>();
     // SAFETY: the space has that length and alignment, and outlives the readers; the bytes are atomics, so they may change.
-    let rings = [(); 2].map(|()| unsafe { ring::Memory::new(base, CAPACITY) });
+    let rings = [(); 2].map(|()| unsafe { ring::RingMemory::new(base, CAPACITY) });
     // A record of the right shape now and then, where it will be read first: its key and address.
     for (at, word) in [(ring::footprint(0) + 16, remote.key), (ring::footprint(0) + 24, remote.base)] {
         if first.len() % 2 == 0 {
@@ -80,7 +80,7 @@ pub fn fuzz_ring(bytes: &[u8]) {
         let (mut scratch, mut recency) = (Scratch::new(), TargetRecency::default());
         for _ in 0..64 {
             let mut context = ReadContext {
-                memory: &memory,
+                registrations: &memory,
                 scratch: &mut scratch,
                 left: 1 << 20,
                 hurry: true,

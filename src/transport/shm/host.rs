@@ -1,7 +1,7 @@
-//! Who we are, what we share with whom, and how we wait.
+//! How an endpoint is opened, and what tells machines and endpoints apart.
 
-use super::Wait;
 use crate::error::Result;
+use crate::transport::Wait;
 use std::fs::File;
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use std::io::Read;
 pub(crate) struct Options<'a> {
     /// Our rank.
     pub(crate) rank: u32,
-    /// The ranks of our node, sorted, with us.
+    /// The node-local ranks, sorted, this one included.
     pub(crate) locals: &'a [u32],
     /// How to wait; `None`: spin for a while if there are enough cores.
     pub(crate) wait: Option<Wait>,
@@ -36,7 +36,7 @@ pub(crate) fn name() -> String {
     }
 }
 
-/// A number that nobody guesses.
+/// A number that cannot be guessed.
 pub(super) fn random() -> Result<u64> {
     let mut bytes = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -1,7 +1,7 @@
 //! What one peer writes to us: its records, put by put.
 
-use super::memory::Memory;
 use super::peer::{Peer, Piece};
+use super::registrations::Registrations;
 use super::ring::{Corrupt, Kind, Part, Reader, Record};
 use super::segment::{ADDRESS, Address};
 use crate::transport::{Delivery, MESSAGE_MAX, Sink};
@@ -26,7 +26,7 @@ impl Scratch {
 
 /// What a ring is read with, for a turn.
 pub(super) struct ReadContext<'a> {
-    pub(super) memory: &'a Memory,
+    pub(super) registrations: &'a Registrations,
     pub(super) scratch: &'a mut Scratch,
     /// Bytes to be fetched before others get their turn.
     pub(super) left: usize,
@@ -74,7 +74,7 @@ impl TargetRecency {
 #[derive(Debug)]
 pub(super) struct Inbound {
     reader: Reader,
-    /// A message, before it is passed on: nobody else may write to what is passed on.
+    /// A message, before it is passed on: no other process can write to what is passed on.
     message: Box<[u8; MESSAGE_MAX]>,
     /// The put that is being fetched: segments done, bytes done of the next one, and of all.
     segment: usize,
@@ -95,7 +95,7 @@ pub(super) enum Step {
     Moved,
     /// Its bytes are wanted, but not yet.
     Later,
-    /// The peer said who it is.
+    /// The peer gave its address: the first record of a ring.
     Hello(Address),
     /// It cannot go on.
     Trouble(String),
@@ -132,7 +132,7 @@ impl Inbound {
             Ok(None) => return Step::Empty,
             Ok(Some(record)) => match record.kind {
                 Kind::Message => self.message(&record, sink),
-                Kind::Inline => self.inline(&record, context.memory, sink),
+                Kind::Inline => self.inline(&record, context.registrations, sink),
                 Kind::Fetch | Kind::Part => match peer {
                     Some(peer) => self.put(&record, context, peer, sink),
                     None => Err(Corrupt.into()),
@@ -166,12 +166,17 @@ impl Inbound {
         Ok(Step::Moved)
     }
 
-    fn inline(&mut self, record: &Record, memory: &Memory, sink: &mut dyn Sink) -> Result<Step, Step> {
+    fn inline(
+        &mut self,
+        record: &Record,
+        registrations: &Registrations,
+        sink: &mut dyn Sink,
+    ) -> Result<Step, Step> {
         if record.len > 0 {
-            let Some(to) = memory.target(record.key, record.address, record.len) else {
+            let Some(to) = registrations.target(record.key, record.address, record.len) else {
                 return Err(stray(record.len as u64));
             };
-            // SAFETY: the range is registered, so it can be written, and its owner keeps its hands off (`register`).
+            // SAFETY: the range is registered, so it can be written, and its owner does not touch it (`register`).
             unsafe { self.reader.body(record, 0, to, record.len)? };
         }
         self.reader.take();
@@ -233,53 +238,15 @@ impl Inbound {
             if go_on == 0 || context.left == 0 && delivery != Delivery::Land {
                 return Ok(Step::Moved);
             }
-            // All of it is checked, each time: the peer could change it under us.
-            let [chunk, at, len] = self.reader.segment(record, self.segment)?;
-            let rest = len.checked_sub(self.offset).ok_or(Corrupt)?;
-            let next = |p: Part| p.offset.checked_add(self.offset) == Some(self.total);
-            if part.is_some_and(|p| !next(p) || p.total.checked_sub(self.total).is_none_or(|n| n < rest)) {
-                return Err(Corrupt.into());
-            }
-            if rest == 0 {
-                (self.segment, self.offset) = (self.segment + 1, 0);
-                continue;
-            }
-            let most = if let Delivery::Pieces(element) = delivery {
-                MAX_PIECE_BYTES / element * element
-            } else {
-                go_on
+            let most = match delivery {
+                Delivery::Pieces(element) => MAX_PIECE_BYTES / element * element,
+                _ => go_on,
             };
-            let n = most.min(usize::try_from(rest).unwrap_or(usize::MAX));
-            let address = record.address.wrapping_add(self.total);
-            let to = context.memory.target(record.key, address, n).ok_or_else(|| stray(len))?;
-            let [a, b, c, d, e, f, g, h] = chunk.to_le_bytes();
-            let piece = Piece {
-                chunk: u32::from_le_bytes([e, f, g, h]),
-                fd: u32::from_le_bytes([a, b, c, d]),
-                at: at.checked_add(self.offset).ok_or(Corrupt)?,
-                len: n,
-                footprint: self.footprint,
-            };
-            let read = if delivery == Delivery::Land {
-                // SAFETY: the range is registered, so it can be written, and its owner keeps its hands off (`register`).
-                unsafe { peer.fetch(piece, to) }
-            } else {
-                // SAFETY: `n` is at most MAX_PIECE_BYTES, and the scratch is ours.
-                unsafe { peer.fetch(Piece { footprint: 0, ..piece }, context.scratch.0.as_mut_ptr()) }
-            };
-            if let Err(e) = read {
-                if !peer.segment.closed() {
-                    return Err(Step::Trouble(format!("its put cannot be read: {e}")));
-                }
-                closed = true;
+            let Some(next) = self.next_piece(record, part, context.registrations, most)? else { continue };
+            let n = next.0.len;
+            closed = !self.fetch(record, delivery, next, context, peer, sink)?;
+            if closed {
                 break;
-            }
-            if delivery != Delivery::Land {
-                if !peer.valid() {
-                    closed = true;
-                    break;
-                }
-                sink.consume(record.word, self.total, &context.scratch.0[..n]);
             }
             self.offset += n as u64;
             self.total += n as u64;
@@ -297,6 +264,73 @@ impl Inbound {
             sink.arrival(record.word);
         }
         Ok(Step::Moved)
+    }
+
+    /// The next piece of the put, at most `most` bytes, and where it goes; `None` at the end of a segment.
+    #[inline]
+    fn next_piece(
+        &mut self,
+        record: &Record,
+        part: Option<Part>,
+        registrations: &Registrations,
+        most: usize,
+    ) -> Result<Option<(Piece, *mut u8)>, Step> {
+        // All of it is checked, each time: the peer could change it under us.
+        let [chunk, at, len] = self.reader.segment(record, self.segment)?;
+        let rest = len.checked_sub(self.offset).ok_or(Corrupt)?;
+        let next = |p: Part| p.offset.checked_add(self.offset) == Some(self.total);
+        if part.is_some_and(|p| !next(p) || p.total.checked_sub(self.total).is_none_or(|n| n < rest)) {
+            return Err(Corrupt.into());
+        }
+        if rest == 0 {
+            (self.segment, self.offset) = (self.segment + 1, 0);
+            return Ok(None);
+        }
+        let n = most.min(usize::try_from(rest).unwrap_or(usize::MAX));
+        let address = record.address.wrapping_add(self.total);
+        let to = registrations.target(record.key, address, n).ok_or_else(|| stray(len))?;
+        let [a, b, c, d, e, f, g, h] = chunk.to_le_bytes();
+        let piece = Piece {
+            chunk: u32::from_le_bytes([e, f, g, h]),
+            fd: u32::from_le_bytes([a, b, c, d]),
+            at: at.checked_add(self.offset).ok_or(Corrupt)?,
+            len: n,
+            footprint: self.footprint,
+        };
+        Ok(Some((piece, to)))
+    }
+
+    /// Reads a piece, to its target or for the sink; whether its bytes are what the peer put: it had not closed.
+    #[inline]
+    fn fetch(
+        &self,
+        record: &Record,
+        delivery: Delivery,
+        (piece, to): (Piece, *mut u8),
+        context: &mut ReadContext<'_>,
+        peer: &mut Peer,
+        sink: &mut dyn Sink,
+    ) -> Result<bool, Step> {
+        let read = if delivery == Delivery::Land {
+            // SAFETY: the range is registered, so it can be written, and its owner does not touch it (`register`).
+            unsafe { peer.fetch(piece, to) }
+        } else {
+            // SAFETY: `piece.len` is at most MAX_PIECE_BYTES, and the scratch is ours.
+            unsafe { peer.fetch(Piece { footprint: 0, ..piece }, context.scratch.0.as_mut_ptr()) }
+        };
+        if let Err(e) = read {
+            return match peer.segment.closed() {
+                true => Ok(false),
+                false => Err(Step::Trouble(format!("its put cannot be read: {e}"))),
+            };
+        }
+        if delivery != Delivery::Land {
+            if !peer.valid() {
+                return Ok(false);
+            }
+            sink.consume(record.word, self.total, &context.scratch.0[..piece.len]);
+        }
+        Ok(true)
     }
 }
 

@@ -5,13 +5,13 @@
 //! when it polls: from the peer's arena, whose chunks are shared files that it maps when it first reads from them
 //! (`peer`); for memory that is the peer's alone, from a chunk into which the peer copies it part by part, once for all
 //! its readers (`bounce`, `stream`). So a broadcast's copies spread over the
-//! cores of those who read, and nobody but a process itself ever writes to its memory outside the rings.
+//! readers' cores, and a process alone writes to its memory outside the rings.
 //!
-//! *A wrong put is an error.* The reader finds key and address in its own table (`memory`) and checks every bound;
+//! *A wrong put is an error.* The reader finds key and address in its own table (`registrations`) and checks every bound;
 //! whatever else stands in a ring is checked likewise before it is used, and a ring that makes no sense is never
 //! read again.
 //!
-//! *Who returns from [`Transport::close`] may do with its memory what it likes.* No peer writes there. A peer may still
+//! *A process may do with its memory what it likes when [`Transport::close`] has returned.* No peer writes there. A peer may still
 //! *read* there: it copies, and then looks at the `closed` flag, which the owner has set before it returned. The orders
 //! are those of a sequence lock: the owner sets the flag, then a fence, then it changes memory; the reader reads, then
 //! a fence, then the flag. If it read anything changed, it sees the flag, and the put does not count: no arrival, what
@@ -46,11 +46,13 @@ mod endpoint;
 mod fuzzing;
 mod host;
 mod inbound;
-mod memory;
 #[cfg(loom)]
 mod models;
 mod peer;
+mod registrations;
 mod ring;
+#[cfg(loom)]
+mod ring_cells;
 mod segment;
 mod stream;
 #[cfg(test)]
@@ -63,10 +65,8 @@ pub use fuzzing::{fuzz_address, fuzz_ring};
 pub use host::host;
 pub(crate) use host::{Options, name};
 
-use super::{
-    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
-};
 use crate::error::Result;
+use crate::transport::Transport;
 
 /// Whether shared memory can be had here. That other processes can map it shows only when there are some.
 ///
@@ -76,14 +76,14 @@ pub fn available() -> Result<()> {
     Shm::open(&Options { rank: 0, locals: &[0, 1], wait: None })?.close()
 }
 
-/// An endpoint of `rank`, whose node has the ranks `locals`, sorted.
+/// An endpoint of `rank`, whose node-local ranks are `locals`, sorted, this one included.
 ///
 /// # Safety
 /// Among processes that connect to each other's endpoints there is one for each rank, and all are of one
 /// version of this library.
 ///
 /// # Errors
-/// When the system has no memory for it, or the rank is not among the locals.
+/// When the system has no memory for it, or the rank is not among the node-local ones.
 pub unsafe fn endpoint(rank: u32, locals: &[u32]) -> Result<Box<dyn Transport>> {
     Ok(Box::new(Shm::open(&Options { rank, locals, wait: None })?))
 }

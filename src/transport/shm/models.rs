@@ -1,54 +1,12 @@
 //! Rings, call slots and the end of a segment under loom: all orders of what a few threads do, and all values that they may see.
 //! `ci/loom` runs this.
 
-use super::ring::{Kind, Reader, Record, Writer};
+use super::ring::{Kind, Reader, Record, RingMemory, Writer};
 use crate::memory::cells::{Area, Cells};
 use crate::memory::words::{self, AtomicU32, AtomicU64, Ordering};
 use crate::transport::call_slots::{AREA_BYTES, CallSlots, Look, MAX_POST_BYTES, MemberArea, Post};
 use loom::sync::Arc;
 use loom::thread;
-
-/// What stands for the memory of a ring.
-#[derive(Clone)]
-pub(super) struct Memory {
-    cells: Arc<Cells>,
-    capacity: usize,
-}
-
-impl std::fmt::Debug for Memory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Memory").finish_non_exhaustive()
-    }
-}
-
-/// Of a ring: where its bytes begin.
-const DATA: usize = 256;
-
-impl Memory {
-    pub(super) unsafe fn new(_base: *mut u8, capacity: usize) -> Self {
-        Self { cells: Cells::new(DATA + capacity), capacity }
-    }
-
-    pub(super) fn count(&self, at: usize) -> &AtomicU64 {
-        self.cells.word(at)
-    }
-
-    pub(super) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    pub(super) fn place(&self, position: u64) -> usize {
-        usize::try_from(position % self.capacity as u64).unwrap_or(0)
-    }
-
-    pub(super) unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
-        self.cells.read(DATA + at, to, len);
-    }
-
-    pub(super) unsafe fn write(&self, at: usize, from: *const u8, len: usize) {
-        self.cells.write(DATA + at, from, len);
-    }
-}
 
 /// So often one thread may be interrupted by another where it need not wait.
 fn model(interruptions: usize, body: impl Fn() + Send + Sync + 'static) {
@@ -64,7 +22,7 @@ fn ring() {
     const MESSAGES: u8 = 4;
     model(2, || {
         // SAFETY: a model has cells of its own.
-        let memory = unsafe { Memory::new(std::ptr::null_mut(), 64) };
+        let memory = unsafe { RingMemory::new(std::ptr::null_mut(), 64) };
         let (mut writer, mut reader) = (Writer::new(memory.clone()), Reader::new(memory));
         let writing = thread::spawn(move || {
             for i in 0..MESSAGES {

@@ -1,6 +1,6 @@
 //! A rank of our node: its memory, the ring that we write there, and reading from its sources.
 
-use super::memory::CHUNKS_MAX;
+use super::registrations::MAX_CHUNKS;
 use super::ring::Writer;
 use super::segment::{Address, Segment};
 use crate::error::{Error, ErrorKind};
@@ -42,7 +42,7 @@ pub(super) struct Piece {
 }
 
 impl Peer {
-    /// Maps the memory at `address`. `mine` is our place in it, `most` how many puts it can have to read.
+    /// Maps the memory at `address`. `mine` is our index among its node-local ranks, `most` how many puts it can have to read.
     pub(super) fn open(address: Address, mine: usize, most: usize) -> io::Result<Self> {
         let segment = Segment::open(&address)?;
         if mine >= address.ranks as usize {
@@ -63,7 +63,7 @@ impl Peer {
         })
     }
 
-    /// Makes the ring that we write to ours; `mine` is our place in it.
+    /// Makes the ring that we write to ours; `mine` is our index among the node-local ranks.
     pub(super) fn claim(&mut self, mine: usize) -> io::Result<()> {
         self.segment.allocate_ring(&self.address, mine)?;
         match self.segment.contact(mine) {
@@ -94,7 +94,7 @@ impl Peer {
     }
 
     fn chunk(&mut self, number: u32, fd: u32) -> io::Result<&Mapping> {
-        if number >= CHUNKS_MAX {
+        if number >= MAX_CHUNKS {
             return Err(io::Error::other("its put names a chunk that cannot be"));
         }
         let i = number as usize;

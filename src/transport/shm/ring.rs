@@ -74,18 +74,18 @@ pub(super) struct Record {
 pub(super) struct Corrupt;
 
 #[cfg(loom)]
-pub(super) use super::models::Memory;
+pub(super) use super::ring_cells::RingMemory;
 
 /// The memory of one ring.
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Memory {
+pub(super) struct RingMemory {
     base: *mut u8,
     capacity: usize,
 }
 
 #[cfg(not(loom))]
-impl Memory {
+impl RingMemory {
     /// A ring at `base` for `capacity` bytes, a power of two.
     ///
     /// # Safety
@@ -101,7 +101,7 @@ impl Memory {
         unsafe { AtomicU64::from_ptr(self.base.add(at).cast()) }
     }
 
-    fn place(&self, position: u64) -> usize {
+    fn offset(&self, position: u64) -> usize {
         // Below the capacity, so it fits.
         usize::try_from(position & (self.capacity as u64 - 1)).unwrap_or(0)
     }
@@ -129,7 +129,7 @@ impl Memory {
 /// The writing end.
 #[derive(Debug)]
 pub(super) struct Writer {
-    memory: Memory,
+    memory: RingMemory,
     head: u64,
     /// The reader's tail as last seen.
     tail: u64,
@@ -139,8 +139,8 @@ pub(super) struct Writer {
 unsafe impl Send for Writer {}
 
 impl Writer {
-    /// The writer of a ring that nobody has written to.
-    pub(super) fn new(memory: Memory) -> Self {
+    /// The writer of a ring that was never written.
+    pub(super) fn new(memory: RingMemory) -> Self {
         Self { memory, head: 0, tail: 0 }
     }
 
@@ -178,7 +178,7 @@ impl Writer {
         let fixed = fixed(record.kind);
         let body: usize = pieces.iter().map(|p| p.1).sum();
         let size = (fixed + body).next_multiple_of(UNIT);
-        let at = self.memory.place(self.head);
+        let at = self.memory.offset(self.head);
         let rest = self.memory.capacity() - at;
         let pad = if size > rest { rest } else { 0 };
         if size > longest(self.memory.capacity()) || !self.has_room(pad + size)? {
@@ -190,7 +190,7 @@ impl Writer {
             unsafe { self.memory.write(at, word.to_ne_bytes().as_ptr(), UNIT) };
             self.head += pad as u64;
         }
-        let mut at = self.memory.place(self.head);
+        let mut at = self.memory.offset(self.head);
         let words = [
             (size as u64) << 32 | (record.segments as u64) << 8 | record.kind as u64,
             (record.len as u64) << 32 | u64::from(record.word),
@@ -198,7 +198,7 @@ impl Writer {
             record.address,
         ];
         // SAFETY: `size` bytes are free from `at` on and do not wrap (above); the fixed part and the pieces fit into it.
-        // The pieces can be read by the promise of whoever put them.
+        // The pieces can be read: their put's caller promises that.
         unsafe {
             self.memory.write(at, words.as_ptr().cast(), fixed);
             at += fixed;
@@ -229,7 +229,7 @@ const fn fixed(kind: Kind) -> usize {
 /// The reading end.
 #[derive(Debug)]
 pub(super) struct Reader {
-    memory: Memory,
+    memory: RingMemory,
     tail: u64,
     /// The writer's head as last seen.
     head: u64,
@@ -244,8 +244,8 @@ unsafe impl Send for Reader {}
 pub(super) const SEGMENT: usize = 3 * UNIT;
 
 impl Reader {
-    /// The reader of a ring that nobody has read.
-    pub(super) fn new(memory: Memory) -> Self {
+    /// The reader of a ring that was never read.
+    pub(super) fn new(memory: RingMemory) -> Self {
         Self { memory, tail: 0, head: 0, size: 0 }
     }
 
@@ -271,7 +271,7 @@ impl Reader {
 
     /// The record at the tail; `None` for padding.
     fn header(&mut self) -> Result<Option<Record>, Corrupt> {
-        let at = self.memory.place(self.tail);
+        let at = self.memory.offset(self.tail);
         let left = (self.memory.capacity() - at).min(usize::try_from(self.head - self.tail).unwrap_or(0));
         if left < UNIT {
             return Err(Corrupt);
@@ -322,7 +322,7 @@ impl Reader {
             return Err(Corrupt);
         }
         // SAFETY: inside the record, which `header` found to lie inside the ring.
-        unsafe { self.memory.read(self.memory.place(self.tail) + start, to, len) };
+        unsafe { self.memory.read(self.memory.offset(self.tail) + start, to, len) };
         Ok(())
     }
 

@@ -4,7 +4,8 @@
 use super::ring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Mapping, memfd, words};
-use crate::transport::call_slots::{AREA_BYTES, AREAS_BYTES};
+use crate::transport::call_slots::AREA_BYTES;
+use crate::transport::slot_pool::AREAS_BYTES;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -61,10 +62,10 @@ impl Address {
         for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(from.try_into().ok()?);
         }
-        let [tag, nonce, process, place] = words;
+        let [tag, nonce, process, local] = words;
         let halves =
             |w: u64| (u32::try_from(w >> 32).unwrap_or(0), u32::try_from(w & 0xFFFF_FFFF).unwrap_or(0));
-        let ((pid, fd), (ranks, index)) = (halves(process), halves(place));
+        let ((pid, fd), (ranks, index)) = (halves(process), halves(local));
         (tag == u64::from_le_bytes(*TAG)).then_some(Self { nonce, pid, fd, ranks, index })
     }
 }
@@ -184,12 +185,12 @@ impl Segment {
     ///
     /// # Safety
     /// This value lives as long as the ring is used, and of each end there is one in this process.
-    pub(super) unsafe fn ring(&self, index: usize) -> ring::Memory {
+    pub(super) unsafe fn ring(&self, index: usize) -> ring::RingMemory {
         assert!(index < self.ranks);
         let capacity = capacity(self.ranks);
         let base = self.map.as_mut_ptr().wrapping_add(RINGS + index * ring::footprint(capacity));
         // SAFETY: inside the mapping, whose length was checked; its start and all lengths are multiples of 64.
-        unsafe { ring::Memory::new(base, capacity) }
+        unsafe { ring::RingMemory::new(base, capacity) }
     }
 }
 

@@ -1,14 +1,16 @@
 //! Puts from memory of this process alone, on their way to their readers part by part.
 
-use super::endpoint::GATHER;
 use super::ring::Record;
 use std::collections::VecDeque;
 
-/// Who reads what is put.
+/// The most segments of one put.
+pub(super) const MAX_GATHER: usize = 16;
+
+/// A reader of what is put.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Listener {
-    /// Its place in the node.
-    pub(super) place: usize,
+pub(super) struct StreamReader {
+    /// Its index among the node-local ranks.
+    pub(super) local: usize,
     pub(super) record: Record,
     pub(super) token: u64,
 }
@@ -18,7 +20,7 @@ pub(super) struct Listener {
 pub(super) struct Stream {
     /// Address and length, in order.
     pub(super) pieces: Vec<(usize, usize)>,
-    pub(super) readers: Vec<Listener>,
+    pub(super) readers: Vec<StreamReader>,
     pub(super) total: usize,
     /// So much of it is on its way: none while readers may join.
     pub(super) sent: usize,
@@ -44,7 +46,7 @@ pub(super) struct Streams {
     pub(super) queue: VecDeque<Stream>,
     /// Those that were, to be used again.
     spare: Vec<Stream>,
-    /// By place: it reads a stream. Records of others would come between its parts.
+    /// By index among the node-local ranks: it reads a stream. Records of other puts would come between its parts.
     busy: Vec<bool>,
 }
 
@@ -53,23 +55,23 @@ impl Streams {
         Self { queue: VecDeque::new(), spare: Vec::new(), busy: vec![false; ranks] }
     }
 
-    pub(super) fn busy(&self, place: usize) -> bool {
-        self.busy.get(place).copied().unwrap_or(false)
+    pub(super) fn busy(&self, local: usize) -> bool {
+        self.busy.get(local).copied().unwrap_or(false)
     }
 
-    /// Puts the pieces, `total` bytes, to one more reader, who is not busy.
-    pub(super) fn add(&mut self, pieces: &[(*const u8, usize)], total: usize, reader: Listener) {
+    /// Puts the pieces, `total` bytes, to one more reader, which is not busy.
+    pub(super) fn add(&mut self, pieces: &[(*const u8, usize)], total: usize, reader: StreamReader) {
         let same = |s: &Stream| {
             s.sent == 0
                 && s.pieces.len() == pieces.len()
                 && s.pieces.iter().zip(pieces).all(|(a, b)| *a == (b.0.addr(), b.1))
         };
-        self.busy[reader.place] = true;
+        self.busy[reader.local] = true;
         if let Some(stream) = self.queue.iter_mut().rev().find(|s| same(s)) {
             return stream.readers.push(reader);
         }
         let mut stream = self.spare.pop().unwrap_or_else(|| Stream {
-            pieces: Vec::with_capacity(GATHER),
+            pieces: Vec::with_capacity(MAX_GATHER),
             readers: Vec::new(),
             total: 0,
             sent: 0,
@@ -81,14 +83,14 @@ impl Streams {
     }
 
     /// One reader less.
-    pub(super) fn leave(&mut self, place: usize) {
-        self.busy[place] = false;
+    pub(super) fn leave(&mut self, local: usize) {
+        self.busy[local] = false;
     }
 
     /// Takes a stream back that is at its end.
     pub(super) fn end(&mut self, mut stream: Stream) {
         for reader in stream.readers.drain(..) {
-            self.busy[reader.place] = false;
+            self.busy[reader.local] = false;
         }
         stream.pieces.clear();
         self.spare.push(stream);

@@ -3,7 +3,7 @@
 mod rings;
 mod threads;
 
-use super::bounce::PART;
+use super::bounce::MAX_PART_BYTES;
 use super::ring::{Kind, Record, SEGMENT};
 use super::{Options, Shm};
 use crate::memory::Mapping;
@@ -234,7 +234,8 @@ fn plain_memory_is_passed_on_in_parts() {
             let taken: Vec<u8> = ranks[to].log.taken.iter().flat_map(|t| t.2.iter().copied()).collect();
             let there = if taken.is_empty() { &ranks[to].map[..len] } else { &taken[..] };
             assert!(there == plain, "{to} {len}");
-            let takes = to == 2 && len > 256 && (PART.is_multiple_of(element) || len < PART);
+            let takes =
+                to == 2 && len > 256 && (MAX_PART_BYTES.is_multiple_of(element) || len < MAX_PART_BYTES);
             assert_eq!(!taken.is_empty(), takes, "{to} {len}");
             assert!(ranks[to].log.taken.iter().all(|t| t.2.len() % element == 0));
         }
@@ -354,7 +355,7 @@ fn nothing_is_taken_of_who_has_closed() {
     assert_eq!((ranks[1].log.taken.len(), ranks[1].log.arrivals.len()), (before, 0));
 }
 
-/// One copy of plain memory serves all who are put to at once; who is put to after a poll gets what stands there then.
+/// One copy of plain memory serves all ranks that are put to at once; one that is put to after a poll gets what the memory holds then.
 #[test]
 fn one_copy_serves_several_readers() {
     let mut ranks = ranks(4);
@@ -371,7 +372,7 @@ fn one_copy_serves_several_readers() {
         while ranks[0].log.done.len() < 3 * (usize::from(round) + 1) {
             ranks[0].poll();
         }
-        // It may change before anybody has read it.
+        // It may change before any rank has read it.
         plain.fill(0xFF);
         let slowest = usize::from(round) % 3 + 1;
         for to in [slowest % 3 + 1, (slowest + 1) % 3 + 1, slowest] {
@@ -513,9 +514,9 @@ fn chunks_of_others_are_not_taken_for_a_peers() {
 fn more_chunks_than_can_be_mapped_do_no_harm() {
     let mut ranks = ranks(2);
     let mut maps = Vec::new();
-    for i in 0..2 * super::memory::CHUNKS_MAX {
+    for i in 0..2 * super::registrations::MAX_CHUNKS {
         let (file, map) = ranks[0].wire.share(8192).unwrap();
-        // SAFETY: the mapping has that length, and nobody else knows it yet.
+        // SAFETY: the mapping has that length, and no other thread knows it yet.
         unsafe { map.as_mut_ptr().write_bytes(u8::try_from(i).unwrap(), 8192) };
         // SAFETY: the mapping lives until the endpoint is closed, and is read only.
         let (registration, _) =

@@ -1,23 +1,25 @@
 //! Puts from memory of this process alone: copied to a shared chunk for their readers.
 
-use super::{Error, ErrorKind, Result, Shm, Sink, Wait};
+use super::Shm;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::memfd;
-use crate::transport::shm::bounce::{Bounce, PART};
-use crate::transport::shm::memory::BOUNCE;
+use crate::transport::shm::bounce::{Bounce, MAX_PART_BYTES};
+use crate::transport::shm::registrations::BOUNCE;
 use crate::transport::shm::ring::{self, Kind, Record};
 use crate::transport::shm::segment;
-use crate::transport::shm::stream::{Listener, Stream};
+use crate::transport::shm::stream::{Stream, StreamReader};
+use crate::transport::{Sink, Wait};
 
-/// Bytes that are copied before we read again.
-const SHARE: usize = 16 * PART;
+/// Bytes that are copied to the bounce chunk in one poll: what it holds.
+const STREAM_SHARE_BYTES: usize = 16 * MAX_PART_BYTES;
 
 impl Shm {
-    /// Puts `total` bytes in `pieces` of this process's memory to one who is not busy reading such.
+    /// Puts `total` bytes in `pieces` of this process's memory to a rank that reads no other such put.
     pub(super) fn put_private(
         &mut self,
         pieces: &[(*const u8, usize)],
         total: usize,
-        reader: Listener,
+        reader: StreamReader,
     ) -> Result<()> {
         if self.bounce.is_none() {
             let made = Bounce::new(self.address.nonce, self.locals.len()).map_err(|e| {
@@ -33,7 +35,7 @@ impl Shm {
 
     /// Sends the streams on, as far as there is room.
     pub(super) fn advance(&mut self, sink: &mut dyn Sink) -> usize {
-        let (mut left, mut happened) = (SHARE, 0);
+        let (mut left, mut happened) = (STREAM_SHARE_BYTES, 0);
         for _ in 0..self.streams.queue.len() {
             let Some(mut stream) = self.streams.queue.pop_front() else { break };
             let before = left;
@@ -49,23 +51,23 @@ impl Shm {
 
     /// Sends one stream on for a turn; whether that was the end of it.
     fn feed(&mut self, stream: &mut Stream, left: &mut usize, sink: &mut dyn Sink) -> bool {
-        // Who has gone is told of elsewhere; the others go on.
+        // That a reader is gone is reported elsewhere; the others go on.
         stream.readers.retain(|r| {
-            let here = self.peers[r.place].as_ref().is_some_and(|p| !p.lost && !p.segment.closed());
+            let here = self.peers[r.local].as_ref().is_some_and(|p| !p.lost && !p.segment.closed());
             if !here {
-                self.streams.leave(r.place);
+                self.streams.leave(r.local);
             }
             here
         });
         while *left > 0 && stream.sent < stream.total && !stream.readers.is_empty() {
-            // Who has a core of its own reads one part while we copy the next; else there is less to tell of long ones.
-            let part = if self.wait == Wait::Spin { PART / 2 } else { PART };
+            // A reader with a core of its own reads one part while we copy the next; else longer parts need fewer records.
+            let part = if self.wait == Wait::Spin { MAX_PART_BYTES / 2 } else { MAX_PART_BYTES };
             let n = part.min(stream.total - stream.sent);
             match self.part(stream, n) {
                 Ok(true) => *left = left.saturating_sub(n),
                 Ok(false) => return false,
-                Err(place) => {
-                    self.lose(place, "what it wrote to shared memory makes no sense", sink);
+                Err(local) => {
+                    self.lose(local, "what it wrote to shared memory makes no sense", sink);
                     return false;
                 }
             }
@@ -77,11 +79,11 @@ impl Shm {
         ended
     }
 
-    /// Copies the next `n` bytes, if there is room, and tells all readers; or who writes nonsense.
+    /// Copies the next `n` bytes, if there is room, and writes a record to all readers; or gives a peer that wrote nonsense.
     fn part(&mut self, stream: &mut Stream, n: usize) -> std::result::Result<bool, usize> {
         for r in &stream.readers {
-            let Some(p) = &mut self.peers[r.place] else { return Err(r.place) };
-            if !p.writer.has_room_for(ring::FIXED + 2 * ring::SEGMENT).map_err(|_| r.place)? {
+            let Some(p) = &mut self.peers[r.local] else { return Err(r.local) };
+            if !p.writer.has_room_for(ring::FIXED + 2 * ring::SEGMENT).map_err(|_| r.local)? {
                 return Ok(false);
             }
         }
@@ -102,13 +104,13 @@ impl Shm {
         let body = [(list.as_ptr().cast(), 2 * ring::SEGMENT)];
         let mut first = true;
         for r in &stream.readers {
-            let Some(p) = &mut self.peers[r.place] else { return Err(r.place) };
+            let Some(p) = &mut self.peers[r.local] else { return Err(r.local) };
             let record = Record { kind: Kind::Part, segments: 2, ..r.record };
             // There was room (above).
-            p.writer.push(&record, &body).map_err(|_| r.place)?;
+            p.writer.push(&record, &body).map_err(|_| r.local)?;
             match std::mem::take(&mut first) {
-                true => bounce.take(n, r.place, p.writer.head()),
-                false => bounce.also(r.place, p.writer.head()),
+                true => bounce.take(n, r.local, p.writer.head()),
+                false => bounce.also(r.local, p.writer.head()),
             }
         }
         stream.sent += n;
@@ -119,9 +121,9 @@ impl Shm {
     fn bounce_room(&mut self, len: usize, readers: usize) -> Option<usize> {
         let bounce = self.bounce.as_mut()?;
         let peers = &mut self.peers;
-        bounce.give_back(|place| {
-            let peer = peers[place].as_mut()?;
-            // Who has closed reads no more, and must not hold up the others.
+        bounce.give_back(|local| {
+            let peer = peers[local].as_mut()?;
+            // A peer that has closed reads no more, so its pieces are free.
             if peer.segment.closed() { Some(u64::MAX) } else { peer.writer.tail().ok() }
         });
         bounce.room(len, readers)

@@ -1,16 +1,16 @@
 //! Rings in memory of this process; some of the writers misbehave.
 
 use super::Random;
-use crate::transport::shm::ring::{self, Corrupt, FIXED, Kind, Memory, Reader, Record, SEGMENT, Writer};
+use crate::transport::shm::ring::{self, Corrupt, FIXED, Kind, Reader, Record, RingMemory, SEGMENT, Writer};
 use memmap2::{MmapMut, MmapRaw};
 
 const CAPACITY: usize = 4096;
 
 /// A ring in memory of its own.
-pub(super) fn memory() -> (MmapRaw, Memory) {
+pub(super) fn memory() -> (MmapRaw, RingMemory) {
     let map = MmapRaw::from(MmapMut::map_anon(ring::footprint(CAPACITY)).unwrap());
     // SAFETY: the caller keeps the mapping, whose heap address stays, as long as the ring; tests have one of each end.
-    let ring = unsafe { Memory::new(map.as_mut_ptr(), CAPACITY) };
+    let ring = unsafe { RingMemory::new(map.as_mut_ptr(), CAPACITY) };
     (map, ring)
 }
 

@@ -1,10 +1,10 @@
-//! The ends of rings, call slots and endpoints on threads of their own, so that Miri and sanitizers see who orders what.
+//! The ends of rings, call slots and endpoints on threads of their own, so that Miri and sanitizers see what orders their accesses.
 
 use super::rings::{memory, record};
 use super::{LEN, Rank, ranks};
-use crate::transport::call_slots::tests::{open, two};
 use crate::transport::call_slots::{Look, MAX_POST_BYTES, Post, SLOTS};
 use crate::transport::shm::ring::{Kind, Reader, Writer};
+use crate::transport::slot_pool::tests::{open, two};
 use crate::transport::{Access, Posted, Source, Transport};
 use std::thread;
 

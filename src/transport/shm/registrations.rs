@@ -10,7 +10,7 @@ pub(super) const PRIVATE: u32 = u32::MAX;
 /// The number of the chunk through which such bytes go.
 pub(super) const BOUNCE: u32 = 0;
 /// Chunks that a peer keeps mapped. What is registered beyond goes as private memory does.
-pub(super) const CHUNKS_MAX: u32 = if cfg!(test) { 6 } else { 1 << 16 };
+pub(super) const MAX_CHUNKS: u32 = if cfg!(test) { 6 } else { 1 << 16 };
 
 #[derive(Debug)]
 struct Range {
@@ -32,7 +32,7 @@ struct Key {
 
 /// All ranges.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct Registrations {
     ranges: Vec<Option<Range>>,
     free: Vec<u32>,
     /// Sorted by key.
@@ -43,7 +43,7 @@ pub(super) struct Memory {
     chunks: u32,
 }
 
-impl Default for Memory {
+impl Default for Registrations {
     fn default() -> Self {
         let (ranges, free, keys) = (Vec::new(), Vec::new(), Vec::new());
         // So far from the end that they never get there.
@@ -51,7 +51,7 @@ impl Default for Memory {
     }
 }
 
-impl Memory {
+impl Registrations {
     /// Registers `len` bytes at `start`, which peers call by `remote`, or by a key of our own.
     pub(super) fn register(
         &mut self,
@@ -94,7 +94,7 @@ impl Memory {
     /// A number for a chunk, which no other has had.
     fn number(&mut self) -> Option<u32> {
         let number = self.chunks + 1;
-        (number < CHUNKS_MAX).then(|| {
+        (number < MAX_CHUNKS).then(|| {
             self.chunks = number;
             number
         })
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn targets_are_checked_to_the_byte() {
-        let mut memory = Memory::default();
+        let mut memory = Registrations::default();
         let mut bytes = [0u8; 100];
         let start = bytes.as_mut_ptr();
         let (a, remote) = memory.register(start, 100, Access::Target, None, None).unwrap();
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_range_can_go_by_another_name() {
-        let mut memory = Memory::default();
+        let mut memory = Registrations::default();
         let mut bytes = [0u8; 100];
         let name = Remote { base: 0, key: 0xABCD };
         let (_, remote) = memory.register(bytes.as_mut_ptr(), 100, Access::Target, Some(name), None).unwrap();
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn nobody_puts_to_what_is_only_read() {
-        let mut memory = Memory::default();
+        let mut memory = Registrations::default();
         let bytes = [0u8; 100];
         let (source, remote) =
             memory.register(bytes.as_ptr().cast_mut(), 100, Access::Source, None, None).unwrap();

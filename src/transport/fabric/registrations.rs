@@ -16,7 +16,7 @@ struct Range {
 }
 
 /// All ranges, by number.
-pub(super) struct Memory {
+pub(super) struct Registrations {
     ranges: Vec<Option<Range>>,
     free: Vec<u32>,
     keys: Keys,
@@ -34,7 +34,7 @@ impl Keys {
     /// From where `seed` says, in as many bytes as a key may have. (The target address could begin anywhere, too; but of
     /// fi_mr_reg's offset libfabric says that it must be 0.)
     pub(super) fn new(seed: u64, bytes: usize) -> Self {
-        // The highest bit stays 0: all ones are FI_KEY_NOTAVAIL. Who does not say how many bytes takes 4.
+        // The highest bit stays 0: all ones are FI_KEY_NOTAVAIL. A provider that does not say how many bytes takes 4.
         let bits = if bytes == 0 { 31 } else { 8 * bytes.min(8) - 1 };
         let most = u64::MAX >> (64 - bits);
         Self { next: seed & most, most }
@@ -47,7 +47,7 @@ impl Keys {
     }
 }
 
-impl Memory {
+impl Registrations {
     /// `mode` is what the provider asks for: a set of FI_MR bits.
     pub(super) fn new(mode: u64, keys: Keys) -> Self {
         Self { ranges: Vec::new(), free: Vec::new(), keys, mode }
@@ -87,7 +87,7 @@ impl Memory {
             }
             // SAFETY: just registered.
             if let Err(e) = unsafe { self.enable(objects, lib, &range) } {
-                // SAFETY: as above, and nobody has heard of it yet.
+                // SAFETY: as above, and no peer knows its key yet.
                 unsafe { fi::fi_close(&raw mut (*range.mr).fid) };
                 return Err(e);
             }
@@ -165,8 +165,8 @@ impl Memory {
 
     /// The descriptor to put `source` with: null where providers want none.
     ///
-    /// Checked also where the provider would not care, lest a source that was never registered is found
-    /// out only on hardware.
+    /// Checked also where the provider does not need it, so that a source that was never registered is not found out on
+    /// hardware only.
     pub(super) fn descriptor(&self, source: &Source) -> Result<*mut c_void> {
         let range = self.ranges.get(source.registration.0 as usize).and_then(Option::as_ref);
         let start = source.ptr.addr();
