@@ -237,32 +237,37 @@ fn size(sizes: &Sizes, region: Region) -> u64 {
 }
 
 impl Proof<'_> {
-    /// Whether `later` waits for `earlier`, by whatever chain.
-    fn waits(&mut self, later: u32, earlier: u32) -> bool {
+    /// Whether `later` waits for each event of `earlier`, by whatever chain.
+    fn ordered(&mut self, rank: u32, later: u32, mut earlier: Vec<u32>) -> Result<(), Violation> {
+        // Neighbouring cells mostly have the same readers and writer: one walk back finds all of them.
+        earlier.sort_unstable_by_key(|&event| self.at[event as usize]);
+        earlier.dedup();
+        earlier.retain(|&event| event != later);
         self.question += 1;
         // Nearest first: mostly the wait is direct, or goes through a join or two.
         let mut open = VecDeque::from([later]);
-        while let Some(event) = open.pop_front() {
+        while let Some(&first) = earlier.first() {
+            let Some(event) = open.pop_front() else {
+                let (a, b) = (&self.events.list[first as usize], &self.events.list[later as usize]);
+                return violated(format!("at rank {rank} nothing orders {a:?} before {b:?}"));
+            };
             for &before in &self.events.list[event as usize].after {
-                if before == earlier {
-                    return true;
+                let (met, at) = (&mut self.met[before as usize], self.at[before as usize]);
+                if *met == self.question || at < self.at[first as usize] {
+                    continue;
                 }
-                let met = &mut self.met[before as usize];
-                if self.at[before as usize] > self.at[earlier as usize] && *met != self.question {
-                    *met = self.question;
-                    open.push_back(before);
+                *met = self.question;
+                open.push_back(before);
+                let found = earlier.binary_search_by_key(&at, |&event| self.at[event as usize]);
+                if let Ok(found) = found {
+                    earlier.remove(found);
+                    if earlier.is_empty() {
+                        break;
+                    }
                 }
             }
         }
-        false
-    }
-
-    fn ordered(&mut self, rank: u32, later: u32, earlier: u32) -> Result<(), Violation> {
-        if later == earlier || self.waits(later, earlier) {
-            return Ok(());
-        }
-        let (a, b) = (&self.events.list[earlier as usize], &self.events.list[later as usize]);
-        violated(format!("at rank {rank} nothing orders {a:?} before {b:?}"))
+        Ok(())
     }
 
     /// Reads a range: its cells' bytes (length, which elements) and words.
@@ -273,7 +278,7 @@ impl Proof<'_> {
         place: Place,
         len: u64,
     ) -> Result<Vec<(u64, u64, Rc<Word>)>, Violation> {
-        let (mut out, mut at) = (Vec::new(), place.offset);
+        let (mut out, mut writers, mut at) = (Vec::new(), Vec::new(), place.offset);
         if place
             .offset
             .checked_add(len)
@@ -290,10 +295,9 @@ impl Proof<'_> {
                 cell.readers.push(event);
             }
             out.push((cell.len, cell.from, Rc::clone(&cell.word)));
-            if let Some(writer) = cell.writer {
-                self.ordered(rank, event, writer)?;
-            }
+            writers.extend(cell.writer);
         }
+        self.ordered(rank, event, writers)?;
         if at != place.offset + len {
             let event = &self.events.list[event as usize];
             return violated(format!("rank {rank}: at {place:?} + {len} is nothing to read: {event:?}"));
@@ -315,12 +319,12 @@ impl Proof<'_> {
         if end.is_none() || place.region == Region::Input {
             return violated(format!("rank {rank} is written {len} bytes at {place:?}"));
         }
+        let mut earlier = Vec::new();
         for key in self.memory[rank as usize].keys(place, len) {
             let Some(cell) = self.memory[rank as usize].cells.remove(&(place.region, key)) else { continue };
-            for earlier in cell.readers.into_iter().chain(cell.writer) {
-                self.ordered(rank, event, earlier)?;
-            }
+            earlier.extend(cell.readers.into_iter().chain(cell.writer));
         }
+        self.ordered(rank, event, earlier)?;
         let mut at = place.offset;
         for (len, from, word) in cells {
             let cell = Cell { len, from, word, writer: Some(event), readers: Vec::new() };
