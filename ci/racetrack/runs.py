@@ -195,7 +195,7 @@ def tuned(figure, program, op):
     try:
         found = json.loads(TUNED.read_text())[figure.name.removesuffix(figures.COLD)][op][program]
     except (OSError, KeyError, ValueError):
-        found = rivals.GOOD.get(op, {}).get(rivals.family(program), []) if program != "circulant" else []
+        found = rivals.GOOD.get(op, {}).get(program, [])
     return rivals.named(program, op, found)
 
 
