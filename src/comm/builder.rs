@@ -1,6 +1,6 @@
 //! How a world begins: settings of the environment and of the program, a launcher, an endpoint.
 
-use super::world::{World, start};
+use super::world::World;
 use crate::config::{Config, Interfaces, Launcher, Library, Progress, Provider, Wait};
 use crate::error::Result;
 use crate::launch::{self, Launch};
@@ -200,7 +200,7 @@ impl Builder {
             }
         };
         let rank = launch.rank();
-        start(self.config, launch, self.transport).map_err(|e| e.at_rank(rank))
+        World::start(self.config, launch, self.transport).map_err(|e| e.at_rank(rank))
     }
 }
 

@@ -1,16 +1,16 @@
-//! One call: what was asked, its lowered program (kept for the next time), its memory, its run.
+//! One call: its arguments checked, its program taken from the cache or made, its run.
 
 use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::lock::Held;
-use super::world::Shared;
+use super::program::{Asked, Prepared};
+use super::shared::Shared;
 use crate::buffer::{Binding, Block, Bound, Loan, MAX_GATHER, Wire, lend};
-use crate::engine::{CallId, Describe, Description, Meta, Task, Waiting};
+use crate::engine::{CallId, Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::ops::{Element, Reducer};
 use crate::plan::lower::{WireLimits, lower};
-use crate::plan::registry::{Algorithm, Arguments, Operation};
-use std::collections::BTreeMap;
+use crate::plan::registry::{Arguments, Operation};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,141 +33,6 @@ impl Spec {
     }
 }
 
-/// What is asked for.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
-    comm: u64,
-    operation: Operation,
-    element: Element,
-    algorithm: &'static Algorithm,
-    arguments: Arguments,
-}
-
-impl PartialEq for Asked {
-    fn eq(&self, other: &Self) -> bool {
-        self.comm == other.comm
-            && self.operation == other.operation
-            && self.element == other.element
-            && std::ptr::eq(self.algorithm, other.algorithm)
-            && self.arguments == other.arguments
-    }
-}
-
-/// A request lowered for this rank, ready to run.
-pub(super) struct Prepared {
-    asked: Arc<Asked>,
-    /// Away while it runs.
-    pub(super) task: Option<Box<Task>>,
-    pub(super) meta: Meta,
-    /// Landing and scratch memory of the program.
-    memory: [Option<Block>; 2],
-    used: u64,
-}
-
-/// Lowered programs by what was asked; the least recently used goes first. Those in use are out.
-#[derive(Default)]
-pub(super) struct Cache {
-    entries: Vec<Prepared>,
-    clock: u64,
-}
-
-/// How many programs are kept.
-const CACHED: usize = 32;
-
-impl Asked {
-    /// FNV-1a over everything that ranks must agree on.
-    fn hash(&self, rounds: u32) -> u64 {
-        use Operation::{Alltoallv, Gather, Gatherv, Reduce, Scatter, Scatterv};
-        let a = &self.arguments;
-        let mut h = Fnv::new();
-        h.word(u64::from(self.operation.code()));
-        h.word(self.element.code());
-        h.word(digest(self.algorithm.name.as_bytes()));
-        // Of one root's own buffer the others know nothing.
-        let rooted = matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce | Alltoallv);
-        let in_place = u64::from(a.in_place && !rooted);
-        for word in [u64::from(rounds), u64::from(a.root), u64::from(a.first), a.bytes, in_place] {
-            h.word(word);
-        }
-        a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
-        a.nodes.iter().for_each(|w| h.word(u64::from(*w)));
-        h.0
-    }
-}
-
-impl Asked {
-    /// What only two ranks need to agree on, from one to the other: bytes, of all edges together.
-    fn pairs(&self) -> BTreeMap<(u32, u32), u64> {
-        let mut pairs = BTreeMap::new();
-        for (&rank, row) in &self.arguments.rows {
-            let sent = (0..).zip(&row.sendcounts).map(|(to, n): (u32, _)| ((rank, to), *n));
-            let received = (0..).zip(&row.recvcounts).map(|(from, n): (u32, _)| ((from, rank), *n));
-            pairs.extend(sent.chain(received));
-        }
-        for (&rank, edges) in &self.arguments.graph.edges {
-            let sent = edges.destinations.iter().map(|d| ((rank, d.peer), d.len));
-            for (pair, len) in sent.chain(edges.sources.iter().map(|s| ((s.peer, rank), s.len))) {
-                *pairs.entry(pair).or_default() += len;
-            }
-        }
-        pairs
-    }
-}
-
-impl Describe for Asked {
-    fn describe(&self, reducer: Option<&Reducer>) -> String {
-        use Operation::{Bcast, Gather, Gatherv, InterBcast, Reduce, Scatter, Scatterv};
-        let (a, size) = (&self.arguments, self.element.size().max(1) as u64);
-        let mut text = Description::new(self.element);
-        if matches!(self.operation, Bcast | Gather | Gatherv | InterBcast | Reduce | Scatter | Scatterv) {
-            text.line("root", a.root);
-        }
-        if a.first > 0 {
-            text.line("size of the first group", a.first);
-        }
-        if a.counts.is_empty() && a.rows.is_empty() && a.graph.multiplicity == 0 {
-            text.line("length", a.bytes / size);
-        }
-        text.list("count", a.counts.iter().map(|n| n / size));
-        text.list("displacement", a.displs.iter().map(|n| n / size));
-        for ((from, to), bytes) in self.pairs() {
-            if !text.room() {
-                break;
-            }
-            text.line(&format!("elements from rank {from} to rank {to}:"), bytes / size);
-        }
-        if let Some(reducer) = reducer {
-            text.line("operator", reducer.name());
-        }
-        if !matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce) {
-            text.line("in place", if a.in_place { "yes" } else { "no" });
-        }
-        text.line("blocks", a.blocks.map_or("auto".to_owned(), |n| n.to_string()));
-        text.line("algorithm", self.algorithm.name);
-        text.done()
-    }
-}
-
-/// FNV-1a by words.
-pub(super) struct Fnv(pub(super) u64);
-
-impl Fnv {
-    pub(super) fn new() -> Self {
-        Self(0xCBF2_9CE4_8422_2325)
-    }
-    pub(super) fn word(&mut self, w: u64) {
-        // Whole words instead of bytes, with a rotation to spread them.
-        self.0 = (self.0 ^ w).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(29);
-    }
-}
-
-/// A 64-bit digest of bytes.
-pub(super) fn digest(bytes: &[u8]) -> u64 {
-    let mut h = Fnv::new();
-    bytes.iter().for_each(|b| h.word(u64::from(*b)));
-    h.0
-}
-
 impl Shared {
     /// The lowered program of a call, from the cache or made now.
     pub(super) fn prepare(
@@ -183,11 +48,10 @@ impl Shared {
         }
         let name = options.algorithm.as_deref();
         let algorithm = self.selection.choose(operation, &arguments, name, options.reproducible)?;
-        self.tell_of_plan(operation, algorithm, &arguments);
+        self.log_plan(operation, algorithm, &arguments);
         let asked = Asked { comm: context.id, operation, element, algorithm, arguments };
-        self.cache.clock += 1;
-        match self.cache.entries.iter().position(|e| *e.asked == asked) {
-            Some(i) => Ok(self.cache.entries.swap_remove(i)),
+        match self.cache.take(&asked) {
+            Some(prepared) => Ok(prepared),
             None => self.make(context, asked),
         }
     }
@@ -219,18 +83,6 @@ impl Shared {
         if nodes.iter().all(|n| *n == nodes[0]) { Arc::default() } else { nodes }
     }
 
-    /// Keeps a program that has run for the next call like it.
-    pub(super) fn keep(&mut self, mut prepared: Prepared) {
-        prepared.used = self.cache.clock;
-        let entries = &mut self.cache.entries;
-        if entries.len() >= CACHED
-            && let Some(oldest) = (0..entries.len()).min_by_key(|i| entries[*i].used)
-        {
-            entries.swap_remove(oldest);
-        }
-        entries.push(prepared);
-    }
-
     /// Plans and lowers what is asked.
     fn make(&mut self, context: &Context, asked: Asked) -> Result<Prepared> {
         let plan = (asked.algorithm.build)(&asked.arguments, self.figures.wire())?;
@@ -254,7 +106,7 @@ impl Shared {
         };
         let mut task = Task::new(program, |r| context.members.world_rank(r));
         if let Some(row) = asked.arguments.rows.get(&context.rank) {
-            // Nobody else knows it: the open words tell each peer where to put, and how much.
+            // No other rank knows it: ready-to-receive messages tell each peer where to put, and how much.
             task.pairwise(|peer| {
                 let peer = peer as usize;
                 ([row.rdispls[peer], 0], row.recvcounts[peer], row.sendcounts[peer])
@@ -266,12 +118,10 @@ impl Shared {
                 ([output, land], received, edges.sent(peer))
             });
         }
-        let asked = Arc::new(asked);
-        task.arguments = Some(Arc::clone(&asked) as _);
-        Ok(Prepared { asked, task: Some(task), meta, memory, used: 0 })
+        Ok(Prepared::new(asked, task, meta, memory))
     }
 
-    /// Refuses a call before any data moves: the others learn it too, instead of waiting for us.
+    /// Refuses a call before any data moves. The error is propagated to the other ranks, which would wait for us.
     pub(super) fn refuse(&mut self, operation: Operation, call: CallId, e: Error) -> Error {
         self.engine.fail_in(operation.code(), call, e)
     }
@@ -287,7 +137,7 @@ pub(super) struct Begun {
 }
 
 impl Communicator {
-    /// Gives the call its number and plans it. Errors of the arguments are told to all.
+    /// Gives the call its number and plans it. Errors of the arguments are propagated to all ranks.
     pub(super) fn begin(
         &self,
         held: &mut Held<'_>,
@@ -333,7 +183,7 @@ impl Communicator {
             let slot = held.engine.start(task, meta, Binding { input, output, work, land })?;
             let mut waiting = Waiting::new(meta, deadline);
             while !held.engine.turn(slot, &mut waiting)? {
-                held.breathe();
+                held.yield_lock();
             }
             held.engine.leave(slot)
         };
@@ -348,24 +198,10 @@ impl Communicator {
         match done {
             Ok(task) => {
                 prepared.task = Some(task);
-                held.keep(prepared);
+                held.cache.keep(prepared);
                 Ok(())
             }
             Err(e) => Err(held.fail(at(e))),
         }
     }
-}
-
-impl Prepared {
-    pub(super) fn land(&self) -> Bound {
-        whole(self.memory[0].as_ref())
-    }
-
-    pub(super) fn work(&self) -> Bound {
-        whole(self.memory[1].as_ref())
-    }
-}
-
-fn whole(block: Option<&Block>) -> Bound {
-    block.map_or(Bound::NONE, |b| b.bound(usize::MAX))
 }

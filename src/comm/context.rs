@@ -1,36 +1,10 @@
-//! What makes a communicator: its number, its ranks, our place among them, and how many calls it has seen.
+//! What makes a communicator: its number, its ranks, our rank in it, and how many calls it has seen.
 
-use super::desk::Seat;
+use super::members::Members;
+use super::short::ShortHandle;
 use crate::engine::{CallId, Group};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// The ranks of a communicator as ranks of the world.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Members {
-    /// All of them.
-    World(u32),
-    /// These, in this order.
-    List(Vec<u32>),
-}
-
-impl Members {
-    pub(super) fn size(&self) -> u32 {
-        match self {
-            Self::World(size) => *size,
-            // A list is never longer than the world.
-            Self::List(list) => u32::try_from(list.len()).unwrap_or(u32::MAX),
-        }
-    }
-
-    /// The world rank of rank `rank`.
-    pub(super) fn world_rank(&self, rank: u32) -> u32 {
-        match self {
-            Self::World(_) => rank,
-            Self::List(list) => list.get(rank as usize).copied().unwrap_or(u32::MAX),
-        }
-    }
-}
 
 /// What all clones of one communicator share.
 #[derive(Debug)]
@@ -46,8 +20,8 @@ pub(super) struct Context {
     calls: AtomicU32,
     /// The node of each rank, once asked for.
     nodes: OnceLock<Arc<[u32]>>,
-    /// Its board, if all its ranks share memory.
-    seat: Option<Seat>,
+    /// Its short calls, if all its ranks share memory.
+    short: Option<ShortHandle>,
 }
 
 impl Context {
@@ -61,17 +35,17 @@ impl Context {
             first: 0,
             calls: AtomicU32::new(0),
             nodes: OnceLock::new(),
-            seat: None,
+            short: None,
         }
     }
 
-    /// The same with a board.
-    pub(super) fn on(self, seat: Option<Seat>) -> Self {
-        Self { seat, ..self }
+    /// The same with short calls.
+    pub(super) fn with_short_calls(self, short: Option<ShortHandle>) -> Self {
+        Self { short, ..self }
     }
 
-    pub(super) fn seat(&self) -> Option<&Seat> {
-        self.seat.as_ref()
+    pub(super) fn short_calls(&self) -> Option<&ShortHandle> {
+        self.short.as_ref()
     }
 
     /// The same between two groups, of which the first has `first` ranks.

@@ -1,16 +1,14 @@
-//! The last call of a world: all ranks meet once more, and none closes before no data of it is on its way.
+//! The last call of a world: a barrier of all ranks, after which none closes before no data of it is on its way.
 
 use super::call::{Begun, Spec};
-use super::world::{World, lock};
+use super::launcher::lock;
+use super::world::{Internal, World};
 use crate::buffer::{Binding, Bound};
 use crate::config::FOR_EVER;
 use crate::engine::{FINALIZE, Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::registry::Operation;
 use std::time::Duration;
-
-/// The purpose of the communicator of this call.
-const PURPOSE: u64 = 2;
 
 impl World {
     /// Waits until all ranks came here, requests that were forgotten have ended too, and no data is left in sockets; then closes.
@@ -21,12 +19,12 @@ impl World {
     /// When a rank is gone, or does not come within CIRCULANT_DEADLINE, where that is set; when the provider or the launcher
     /// fails.
     pub fn finalize(self) -> Result<()> {
-        let deadline = self.meet_all()?;
+        let deadline = self.last_barrier()?;
         let mut held = self.comm.hold()?;
         held.engine.goodbye(deadline)?;
         if self.size() > 1 {
-            let patience = self.config.start_deadline.unwrap_or(FOR_EVER).min(deadline);
-            self.fence(patience, || held.engine.keep_going()).map_err(|e| held.engine.fail(e))?;
+            let timeout = self.config.start_deadline.unwrap_or(FOR_EVER).min(deadline);
+            self.fence(timeout, || held.engine.keep_going()).map_err(|e| held.engine.fail(e))?;
         }
         if let Err(e) = held.engine.close() {
             // Peers may still reach it.
@@ -38,8 +36,8 @@ impl World {
     }
 
     /// A barrier under the name of this call. Returns its deadline.
-    fn meet_all(&self) -> Result<Duration> {
-        let comm = self.aside(PURPOSE)?;
+    fn last_barrier(&self) -> Result<Duration> {
+        let comm = self.internal(Internal::Finalize)?;
         let mut held = comm.hold()?;
         held.engine.finalizing();
         let begun = comm.begin(&mut held, Operation::Barrier, Ok(Spec::default()))?;
@@ -51,18 +49,18 @@ impl World {
         let slot = held.engine.start(task, meta, binding)?;
         let mut waiting = Waiting::new(meta, deadline);
         while !held.engine.turn(slot, &mut waiting)? {
-            held.breathe();
+            held.yield_lock();
         }
         held.engine.leave(slot)?;
         Ok(deadline)
     }
 
-    /// No rank closes before all have read the last goodbye. Ours may need our help to leave, so `keep_going` is called while
+    /// No rank closes before all have read the last message. Ours may need progress to leave, so `keep_going` is called while
     /// a thread waits for the launcher.
-    fn fence(&self, patience: Duration, mut keep_going: impl FnMut()) -> Result<()> {
+    fn fence(&self, timeout: Duration, mut keep_going: impl FnMut()) -> Result<()> {
         std::thread::scope(|scope| {
             let builder = std::thread::Builder::new().name("circulant-fence".to_owned());
-            let fence = builder.spawn_scoped(scope, || lock(&self.launch).fence(patience)).map_err(|e| {
+            let fence = builder.spawn_scoped(scope, || lock(&self.launch).fence(timeout)).map_err(|e| {
                 let what = format!("finalize needs a thread and cannot start one: {e}");
                 Error::new(ErrorKind::System, what).help("raise the limit on processes (ulimit -u)")
             })?;

@@ -49,7 +49,7 @@ impl Group {
         self.0.iter().map(|r| *r as usize).collect()
     }
 
-    /// The place of a world rank in the group.
+    /// The position of a world rank in the group.
     pub fn position(&self, world_rank: usize) -> Option<usize> {
         self.0.iter().position(|r| *r as usize == world_rank)
     }

@@ -1,13 +1,13 @@
-//! Who is gone: what the launcher says, and the processes of neighbours on our own host.
+//! Which ranks are gone: what the launcher says, and the processes of neighbours on our own host.
 
-use super::world::{SharedLaunch, lock};
+use super::launcher::{SharedLaunch, lock};
 use crate::engine::{Liveness, ProcessState};
 use crate::error::Error;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Watches the launcher's word and the neighbours' processes. Asking allocates nothing.
+/// Watches what the launcher says and the neighbours' processes. Asking allocates nothing.
 #[derive(Debug)]
 pub(super) struct Watch {
     launch: SharedLaunch,
@@ -65,7 +65,7 @@ impl Liveness for Watch {
     }
 
     fn report(&mut self, error: &Error) {
-        // While the world says goodbye, a fence has it.
+        // In finalize a fence holds it.
         if let Ok(mut launch) = self.launch.try_lock() {
             launch.report(error);
         }

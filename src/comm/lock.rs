@@ -1,6 +1,6 @@
 //! The lock around a world's engine, and how a call that waits lets other threads use it meanwhile.
 
-use super::world::Shared;
+use super::shared::Shared;
 use crate::buffer::{ForkMark, Wire};
 use crate::error::{Error, Result, argument};
 use crate::transport::{Borrow, Transport};
@@ -29,7 +29,7 @@ fn this_thread() -> usize {
 /// The lock, held.
 pub(super) struct Held<'a> {
     lock: &'a Lock,
-    /// Absent only inside [`Held::breathe`].
+    /// Absent only inside [`Held::yield_lock`].
     guard: Option<MutexGuard<'a, Shared>>,
 }
 
@@ -51,12 +51,12 @@ impl Lock {
     pub(super) fn hold(&self) -> Result<Held<'_>> {
         match self.shared.try_lock() {
             Ok(guard) => Ok(self.held(guard)),
-            Err(_) => self.hold_later(),
+            Err(_) => self.hold_slowly(),
         }
     }
 
     #[cold]
-    fn hold_later(&self) -> Result<Held<'_>> {
+    fn hold_slowly(&self) -> Result<Held<'_>> {
         if self.mark.forked() {
             return Err(ForkMark::refusal());
         }
@@ -98,20 +98,20 @@ impl Lock {
     }
 }
 
-/// How often a thread steps back for one that wants the lock: an unlocked mutex goes to whoever is quickest.
-const COURTESY: usize = 100;
+/// How often a thread yields its core for one that wants the lock: an unlocked mutex goes to the first thread that tries.
+const MAX_LOCK_YIELDS: usize = 100;
 
 impl Held<'_> {
-    /// Lets a waiting thread have its turn: two threads may be in calls of different communicators, in
+    /// Releases the lock for a moment if another thread waits for it: two threads may be in calls of different communicators, in
     /// another order than those of another rank.
-    pub(super) fn breathe(&mut self) {
+    pub(super) fn yield_lock(&mut self) {
         let others = self.lock.waiting.load(Ordering::Relaxed);
         if others == 0 {
             return;
         }
         self.lock.owner.store(0, Ordering::Relaxed);
         self.guard = None;
-        for _ in 0..COURTESY {
+        for _ in 0..MAX_LOCK_YIELDS {
             std::thread::yield_now();
             if self.lock.waiting.load(Ordering::Relaxed) != others {
                 break;
@@ -133,14 +133,14 @@ impl Deref for Held<'_> {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {
-        let Some(shared) = &self.guard else { unreachable!("held, but while breathing") };
+        let Some(shared) = &self.guard else { unreachable!("held, but while it is yielded") };
         shared
     }
 }
 
 impl DerefMut for Held<'_> {
     fn deref_mut(&mut self) -> &mut Shared {
-        let Some(shared) = &mut self.guard else { unreachable!("held, but while breathing") };
+        let Some(shared) = &mut self.guard else { unreachable!("held, but while it is yielded") };
         shared
     }
 }

@@ -1,7 +1,8 @@
 //! The raw wire, as measured between two ranks, and the figures that choices are made by.
 
 use super::communicator::{Communicator, Options};
-use super::world::Shared;
+use super::program::Cache;
+use super::shared::Shared;
 use crate::engine::{Flow, Pair};
 use crate::error::{Result, argument};
 use crate::machine::{LogGp, Machine};
@@ -256,7 +257,7 @@ impl Shared {
     pub(super) fn retune(&mut self, figures: Figures, window: Option<u64>) {
         self.figures = figures;
         self.selection.retune(&figures);
-        self.cache = super::call::Cache::default();
+        self.cache = Cache::default();
         self.engine.set_flow(flow(&figures, window));
     }
 }

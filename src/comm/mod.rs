@@ -25,33 +25,36 @@
 //! An error is final for the world: every rank gets
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
-mod board;
 mod builder;
 mod call;
 mod cartesian;
 mod collectives;
 mod communicator;
 mod context;
-mod desk;
 mod directory;
 mod finalize;
-mod flight;
 mod group;
+mod hash;
 mod inter;
+mod launcher;
 mod liveness;
 mod lock;
 mod measure;
-mod meet;
+mod members;
 mod neighborhood;
+mod owned;
 mod persistent;
 mod place;
+mod program;
 mod progress;
 mod request;
+mod shared;
+mod short;
 mod split;
+mod startup_log;
 mod thread;
-mod told;
 mod watchdog;
-mod whereabouts;
+mod wireup;
 mod world;
 
 pub use builder::Builder;

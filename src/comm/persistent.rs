@@ -2,7 +2,7 @@
 
 use super::call::Spec;
 use super::communicator::Communicator;
-use super::flight::Flight;
+use super::owned::OwnedCollective;
 use crate::buffer::Buf;
 use crate::error::Result;
 use crate::plan::registry::Operation;
@@ -29,7 +29,7 @@ use bytemuck::Pod;
 /// # Ok::<(), circulant::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Persistent<T: Pod>(Flight<T>);
+pub struct Persistent<T: Pod>(OwnedCollective<T>);
 
 impl<T: Pod> Persistent<T> {
     pub(super) fn new(
@@ -38,7 +38,7 @@ impl<T: Pod> Persistent<T> {
         spec: Result<Spec>,
         buffers: (Option<Buf<T>>, Buf<T>),
     ) -> Result<Self> {
-        Flight::new(comm, operation, spec, buffers, true).map(Self)
+        OwnedCollective::new(comm, operation, spec, buffers, true).map(Self)
     }
 
     /// Starts it: one word to each rank that puts to us, no address, key or count, and no allocation. All
@@ -114,7 +114,7 @@ impl<T: Pod> Persistent<T> {
     /// ```
     pub fn buffers(&mut self) -> Result<(&mut [T], &mut [T])> {
         self.0.idle()?;
-        let Flight { input, output, .. } = &mut self.0;
+        let OwnedCollective { input, output, .. } = &mut self.0;
         Ok((input.as_deref_mut().unwrap_or_default(), output.as_deref_mut().unwrap_or_default()))
     }
 

@@ -1,4 +1,4 @@
-//! Progress between calls: an optional thread that moves on what is in flight.
+//! Progress between calls: an optional thread that makes progress on what is under way.
 
 use super::lock::Lock;
 use super::thread::OwnThread;
@@ -6,8 +6,8 @@ use crate::error::{Error, ErrorKind, Result};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long the thread leaves the engine alone when nothing is in flight, or a call has it.
-const PAUSE: Duration = Duration::from_micros(100);
+/// How long the thread leaves the engine alone when nothing is under way, or a call has it.
+const IDLE_PAUSE: Duration = Duration::from_micros(100);
 
 /// The thread. It ends when the world does.
 #[derive(Debug)]
@@ -32,13 +32,13 @@ impl Progress {
 fn run(lock: &Weak<Lock>, life: &Weak<()>) {
     while life.strong_count() > 0 {
         let Some(lock) = lock.upgrade() else { return };
-        // Errors end the world; whoever waits gets them.
+        // An error ends the world; the calls that wait return it.
         let busy = lock.try_hold().is_some_and(|mut held| held.engine.nudge().unwrap_or(false));
         drop(lock);
         if busy {
             std::thread::yield_now();
         } else {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(IDLE_PAUSE);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::call::Spec;
 use super::communicator::Communicator;
-use super::flight::Flight;
+use super::owned::OwnedCollective;
 use super::persistent::Persistent;
 use crate::buffer::Buf;
 use crate::error::Result;
@@ -35,7 +35,7 @@ use bytemuck::Pod;
 /// ```
 #[derive(Debug)]
 #[must_use = "dropping a request waits for it"]
-pub struct Request<T: Pod>(Flight<T>);
+pub struct Request<T: Pod>(OwnedCollective<T>);
 
 /// The buffers of a request that has finished.
 #[derive(Debug)]
@@ -54,9 +54,9 @@ impl<T: Pod> Request<T> {
         spec: Result<Spec>,
         buffers: (Option<Buf<T>>, Buf<T>),
     ) -> Result<Self> {
-        let mut flight = Flight::new(comm, operation, spec, buffers, false)?;
-        flight.start(false)?;
-        Ok(Self(flight))
+        let mut collective = OwnedCollective::new(comm, operation, spec, buffers, false)?;
+        collective.start(false)?;
+        Ok(Self(collective))
     }
 
     /// Whether it has finished here; moves on everything that is in flight, once.

@@ -1,13 +1,14 @@
 //! New communicators out of old ones.
 
-use super::call::digest;
 use super::communicator::Communicator;
-use super::context::{Context, Members};
+use super::context::Context;
 use super::group::Group;
+use super::hash::digest;
+use super::members::Members;
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::sync::Arc;
 
-/// What a rank tells the others when a communicator is split.
+/// What a rank contributes when a communicator is split.
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 struct Wish {
@@ -17,7 +18,7 @@ struct Wish {
     key: i64,
     /// The new communicator's number if this rank will be its rank 0: unlike any that it named before.
     led: u64,
-    /// Its place for a board; 0: it has none.
+    /// Of its slots for short calls; 0: it has none.
     ticket: u64,
 }
 
@@ -101,15 +102,15 @@ impl Communicator {
     /// As [`Communicator::create`]; all ranks of the group must also agree on `salt`.
     pub(super) fn create_agreed(&self, group: &Group, salt: u64) -> Result<Option<Self>> {
         let (mine, ours) = (self.group(), self.context.members.world_rank(self.context.rank));
-        let place = group.members().iter().position(|r| *r == ours);
+        let position = group.members().iter().position(|r| *r == ours);
         if let Some(r) = group.difference(&mine).members().first() {
             let e = argument(format!("rank {r} of the group is not in this communicator"));
             return Err(self.refuse_here(e));
         }
-        // What the group is makes the colour, our place in it the key.
+        // The group makes the colour, our position in it the key.
         let agreed = (digest(bytemuck::cast_slice(group.members())) ^ salt) >> 1;
-        let colour = place.map(|_| i64::try_from(agreed).unwrap_or(0));
-        let key = place.and_then(|p| i64::try_from(p).ok()).unwrap_or(0);
+        let colour = position.map(|_| i64::try_from(agreed).unwrap_or(0));
+        let key = position.and_then(|p| i64::try_from(p).ok()).unwrap_or(0);
         let made = self.split(colour, key)?;
         if let Some(made) = &made
             && made.size() != group.size()
@@ -123,7 +124,7 @@ impl Communicator {
         Ok(made)
     }
 
-    /// Tells all ranks of an error that no single operation has met.
+    /// Propagates an error that belongs to no operation to all ranks.
     pub(super) fn refuse_here(&self, e: Error) -> Error {
         match self.hold() {
             Ok(mut held) => held.engine.fail(e),
@@ -132,7 +133,7 @@ impl Communicator {
     }
 
     /// The communicator of these ranks (of ours), of which the first has led `led` others before, with our ticket and
-    /// theirs for a board.
+    /// theirs for short calls.
     fn found(&self, ranks: &[u32], led: u64, (ticket, tickets): (u64, &[u64])) -> Result<Self> {
         let list: Vec<u32> = ranks.iter().map(|r| self.context.members.world_rank(*r)).collect();
         let Some(rank) = ranks.iter().position(|r| *r == self.context.rank) else {
@@ -142,14 +143,15 @@ impl Communicator {
         // A rank that is not in order costs a list; all in order is the world again.
         let mut held = self.hold()?;
         let size = held.engine.size();
-        let places: Vec<(u32, u64)> = list.iter().copied().zip(tickets.iter().copied()).collect();
-        let seat = held.seat(ticket, &places);
+        let tickets: Vec<(u32, u64)> = list.iter().copied().zip(tickets.iter().copied()).collect();
+        let short_calls = held.add_short_calls(ticket, &tickets);
         drop(held);
         let members = match list.iter().zip(0..).all(|(r, i)| *r == i) && list.len() == size as usize {
             true => Members::World(size),
             false => Members::List(list),
         };
-        let context = Context::new(id, members, u32::try_from(rank).unwrap_or(u32::MAX)).on(seat);
+        let context =
+            Context::new(id, members, u32::try_from(rank).unwrap_or(u32::MAX)).with_short_calls(short_calls);
         Self::new(Arc::clone(&self.lock), context, self.options.clone())
     }
 }

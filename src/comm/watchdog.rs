@@ -1,6 +1,6 @@
 //! A last resort for providers that can hang in a call: libfabric's shared memory keeps spin locks in memory
 //! that ranks share, and a rank that dies or stops while it holds one stops its neighbours inside libfabric,
-//! where no deadline of ours is looked at. A thread notices that, says who is gone, and ends the process.
+//! where no deadline of ours is looked at. A thread notices that, says which rank is gone, and ends the process.
 
 use super::liveness::process_state;
 use super::thread::OwnThread;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How often it looks. It counts looks, not time: who was stopped himself must not be taken for stuck.
-const TICK: Duration = Duration::from_millis(250);
-/// Stuck in one call for so many looks, with a rank known to be gone.
-const GONE: u32 = 8;
+/// How often it looks. It counts looks, not time: a process that was stopped itself must not be taken for stuck.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// A process in one call for so many looks, while a rank is known to be gone, is stuck: after 2 s.
+const MIN_STUCK_LOOKS: u32 = 8;
 
 /// What the watchdog says of its own process.
 #[derive(Debug)]
@@ -36,14 +36,14 @@ struct Looks {
 
 impl Looks {
     /// One look: `inside` numbers the call that the engine is in, if it is in one. Says whether the process is stuck, which it
-    /// also is after `patience` looks with all ranks there.
-    fn stuck(&mut self, inside: Option<u64>, patience: u32, liveness: &mut dyn Liveness) -> bool {
+    /// also is after `max_looks` looks with all ranks there.
+    fn stuck(&mut self, inside: Option<u64>, max_looks: u32, liveness: &mut dyn Liveness) -> bool {
         self.same = if inside.is_some() && inside == self.last { self.same.saturating_add(1) } else { 0 };
         self.last = inside;
-        if self.same == GONE && self.gone.is_none() {
+        if self.same == MIN_STUCK_LOOKS && self.gone.is_none() {
             self.gone = liveness.gone();
         }
-        (self.same >= GONE && self.gone.is_some()) || self.same >= patience
+        (self.same >= MIN_STUCK_LOOKS && self.gone.is_some()) || self.same >= max_looks
     }
 }
 
@@ -68,11 +68,12 @@ impl Watchdog {
     }
 
     fn watch(mut self, ended: &Receiver<()>) {
-        let patience =
-            u32::try_from(self.deadline.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX).max(GONE);
+        let max_looks = u32::try_from(self.deadline.as_millis() / LOOK_INTERVAL.as_millis())
+            .unwrap_or(u32::MAX)
+            .max(MIN_STUCK_LOOKS);
         let mut looks = Looks::default();
-        while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-            if looks.stuck(self.beat.inside(), patience, self.liveness.as_mut()) {
+        while ended.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            if looks.stuck(self.beat.inside(), max_looks, self.liveness.as_mut()) {
                 self.end(looks.gone.as_ref());
             }
         }
@@ -86,13 +87,13 @@ impl Watchdog {
 
     fn end(&self, gone: Option<&(u32, String)>) -> ! {
         // A stopped rank first: one that is gone may only have been ended by its own watchdog because of that.
-        let who = match (self.stopped(), gone) {
+        let cause = match (self.stopped(), gone) {
             (Some(rank), _) => format!("rank {rank} is stopped"),
             (None, Some((rank, how))) => format!("rank {rank} is gone ({how})"),
             (None, None) => "a peer died or stopped".to_owned(),
         };
         eprintln!(
-            "circulant: rank {}: {who} and provider {} does not come back from a call: it waits for a lock that is \
+            "circulant: rank {}: {cause} and provider {} does not come back from a call: it waits for a lock that is \
              never given back; ending this process (CIRCULANT_PROVIDER=tcp has no such locks)",
             self.rank, self.provider
         );
@@ -143,7 +144,7 @@ mod tests {
     }
 
     /// After how many looks a process is stuck that begins a new call every `each` looks.
-    fn stuck_after(each: usize, patience: u32, liveness: &mut dyn Liveness) -> Option<usize> {
+    fn stuck_after(each: usize, max_looks: u32, liveness: &mut dyn Liveness) -> Option<usize> {
         let (beat, mut looks): (Arc<Heartbeat>, _) = (Arc::default(), Looks::default());
         let mut inside = None;
         (0..1000).find(|look| {
@@ -151,7 +152,7 @@ mod tests {
                 drop(inside.take());
                 inside = Some(Heartbeat::enter(&beat));
             }
-            looks.stuck(beat.inside(), patience, liveness)
+            looks.stuck(beat.inside(), max_looks, liveness)
         })
     }
 
@@ -164,7 +165,7 @@ mod tests {
                 None
             }
         }
-        let looks = GONE as usize;
+        let looks = MIN_STUCK_LOOKS as usize;
         assert_eq!(stuck_after(1, u32::MAX, &mut Rank3), None, "calls come and go");
         assert_eq!(stuck_after(looks, u32::MAX, &mut Rank3), None, "the last look is of the next call");
         assert_eq!(stuck_after(1000, u32::MAX, &mut Rank3), Some(looks));

@@ -1,29 +1,23 @@
 //! Start-up and shutdown: launcher, settings, wire, neighbours.
 
-use super::call::Cache;
 use super::communicator::{Communicator, Options};
-use super::context::{Context, Members};
-use super::desk::Desks;
+use super::context::Context;
 use super::directory::Table;
-use super::liveness::Watch;
+use super::launcher::{SharedLaunch, lock};
 use super::lock::Lock;
-use super::measure::flow;
-use super::meet::{Addresses, Met, alone, meet};
+use super::members::{Members, to_u32};
 use super::progress::Progress;
-use super::told;
-use super::watchdog::{Watchdog, Watching};
-use crate::buffer::Arena;
-use crate::config::{self, Config, FOR_EVER, Wait};
-use crate::engine::{Engine, Identity, Setup};
-use crate::error::{Error, ErrorKind, Result};
+use super::startup_log;
+use super::watchdog::Watching;
+use super::wireup::{Connected, connect, wire_up};
+use crate::config::{self, Config, FOR_EVER};
+use crate::error::Result;
 use crate::launch::Launch;
 use crate::machine::LogGp;
-use crate::plan::registry::Operation;
-use crate::select::{self, Figures, Selection, Tuning};
+use crate::select::{self, Figures, Tuning};
 use crate::trace::Log;
-use crate::transport::{Limits, Transport, shm};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use crate::transport::{Transport, shm};
+use std::sync::Arc;
 
 /// What one process has done on the wire since its world began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +31,7 @@ pub struct Stats {
     pub put_bytes: u64,
     /// Puts and notifies that arrived here.
     pub arrivals: u64,
-    /// Control messages sent (open words, notifies, acknowledgements).
+    /// Control messages sent (ready-to-receive messages, notifies, acknowledgements).
     pub messages: u64,
     /// Bytes that our own code copied (staging, packing, own contribution, puts that went as messages).
     pub copied_bytes: u64,
@@ -49,40 +43,6 @@ pub struct Stats {
     pub operations: u64,
 }
 
-/// A launcher shared between the world and its process watch.
-pub(super) type SharedLaunch = Arc<Mutex<Box<dyn Launch>>>;
-
-/// What all handles of one world share.
-pub(super) struct Shared {
-    pub(super) engine: Engine,
-    pub(super) arena: Arena,
-    pub(super) cache: Cache,
-    pub(super) figures: Figures,
-    pub(super) deadline: Duration,
-    /// The settings' choices, for calls whose options leave it open.
-    pub(super) blocks: Option<u32>,
-    pub(super) selection: Selection,
-    /// The node index of every rank of the world, once it is known.
-    pub(super) nodes: Arc<[u32]>,
-    /// How many communicators we have begun to make.
-    pub(super) led: u32,
-    pub(super) desks: Desks,
-    /// What this rank says on standard error.
-    pub(super) log: Log,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Programs and counters would fill pages.
-        f.debug_struct("Shared").field("engine", &self.engine).finish_non_exhaustive()
-    }
-}
-
-/// Takes a lock whose holder cannot have left it half changed.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// All ranks of the job, connected. Dropping it without [`World::finalize`] ends this rank's part at once,
 /// which the others see as an error.
 ///
@@ -92,7 +52,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// communicators ([`Communicator::dup`], [`Communicator::split`]). After one that failed, or was dropped, [`World::init`] is an
 /// error: for the launcher and the other ranks this one is gone.
 ///
-/// A foreign launcher is told goodbye when the process ends in order: when `main` returns, or by [`std::process::exit`]. One
+/// A foreign launcher is told of the end when the process ends in order: when `main` returns, or by [`std::process::exit`]. One
 /// that ends by `_exit` or `abort`, or becomes another program by `exec`, is taken by it for a rank that failed. Our own
 /// (`circulant run`, and ranks that no launcher started) is told at the end of each world.
 ///
@@ -138,7 +98,76 @@ impl std::fmt::Debug for World {
     }
 }
 
+/// What a communicator of the library's own is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Internal {
+    Probe,
+    Addresses,
+    Finalize,
+}
+
 impl World {
+    /// Wires up and connects.
+    pub(super) fn start(
+        mut config: Config,
+        mut launch: Box<dyn Launch>,
+        transport: Option<Box<dyn Transport>>,
+    ) -> Result<Self> {
+        let (rank, size) = (to_u32(launch.rank())?, to_u32(launch.size())?);
+        let launcher = launch.name().to_owned();
+        let timeout = config.start_deadline.unwrap_or(FOR_EVER);
+        let log = Log::new(config.log, launch.rank());
+        let wired = wire_up(&mut config, launch.as_mut(), transport, timeout)?;
+        let Connected { mut shared, launch, provider, address, watchdog } =
+            connect(&config, launch, wired, &log, timeout)?;
+        let (nodes, members) = (Arc::clone(&shared.nodes), Members::World(size));
+        let short_calls = shared.add_world_short_calls(&members);
+        let context = Context::new(0, members, rank).with_short_calls(short_calls);
+        let comm = Communicator::new(Arc::new(Lock::new(shared)), context, Options::default())?;
+        let progress = match config.progress {
+            config::Progress::Calls => None,
+            config::Progress::Thread => Some(Progress::start(&comm.lock)?),
+        };
+        let mut world = Self {
+            comm,
+            launch,
+            provider,
+            launcher,
+            nodes,
+            config,
+            _progress: progress,
+            _watchdog: watchdog,
+        };
+        world.complete(address)?;
+        startup_log::world(
+            &log,
+            &world.comm,
+            &world.config,
+            [&world.provider, &world.launcher],
+            &world.nodes,
+        );
+        tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
+        Ok(world)
+    }
+
+    /// What ranks tell each other once they are connected: the addresses of all, if there are ranks that do not know `address`,
+    /// ours; and nodes and figures where these are not known.
+    fn complete(&mut self, address: Option<Vec<u8>>) -> Result<()> {
+        if self.size() > 1 {
+            self.comm.barrier()?;
+        }
+        if let Some(address) = address {
+            let table = Table::gather(&self.internal(Internal::Addresses)?, &address)?;
+            self.comm.hold()?.engine.look_up_in(Box::new(table));
+        }
+        if self.nodes.is_empty() {
+            self.nodes = nodes_by_host(&self.comm, shm::host())?.into();
+            self.comm.hold()?.nodes = Arc::clone(&self.nodes);
+            self.comm.hold()?.selection.place(&self.nodes);
+        }
+        self.settle()
+    }
+
     /// The communicator of all ranks.
     pub fn comm(&self) -> Communicator {
         self.comm.clone()
@@ -170,10 +199,6 @@ impl World {
         &self.nodes
     }
 
-    pub(super) fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// Chooses by what rank 0's `tuning` says from now on, as if CIRCULANT_TUNING had named such a file. Collective;
     /// no request may be under way.
     ///
@@ -191,14 +216,14 @@ impl World {
         comm.barrier()
     }
 
-    /// All ranks once more, for calls that are not counted among the user's; one for each `purpose`.
-    pub(super) fn aside(&self, purpose: u64) -> Result<Communicator> {
+    /// All ranks once more, for calls that are not counted among the user's.
+    pub(super) fn internal(&self, purpose: Internal) -> Result<Communicator> {
         let whole = &self.comm.context;
-        let context = Context::new(u64::MAX - purpose, whole.members.clone(), whole.rank);
+        let context = Context::new(u64::MAX - purpose as u64, whole.members.clone(), whole.rank);
         Communicator::new(Arc::clone(&self.comm.lock), context, Options::default())
     }
 
-    /// Takes the figures that hold for where the ranks are; measures them in haste if nobody knows them.
+    /// Takes the figures that hold for where the ranks are; probes the wire if no table knows them.
     fn settle(&mut self) -> Result<()> {
         let figures = self.comm.hold()?.figures;
         let probing = self.config.choices().probe;
@@ -206,7 +231,7 @@ impl World {
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
         if self.size() > 1 && select::probes(&self.provider, probing, &figures) {
-            probed = Some(self.aside(0)?.probe([0, other.unwrap_or(1)], figures.wire())?);
+            probed = Some(self.internal(Internal::Probe)?.probe([0, other.unwrap_or(1)], figures.wire())?);
         }
         match probed.is_some() || other.is_none() {
             true => self.retune(probed),
@@ -257,119 +282,6 @@ impl Drop for World {
     }
 }
 
-pub(super) fn start(
-    mut config: Config,
-    mut launch: Box<dyn Launch>,
-    transport: Option<Box<dyn Transport>>,
-) -> Result<World> {
-    let (rank, size) = (launch.rank(), launch.size());
-    let launcher = launch.name().to_owned();
-    let patience = config.start_deadline.unwrap_or(FOR_EVER);
-    let deadline = config.deadline.unwrap_or(FOR_EVER);
-    let log = Log::new(config.log, rank);
-    let mut nodes = launch.nodes().filter(|n| n.len() == size);
-    let arena = Arena::default();
-    let (rank32, size32) = (to_u32(rank)?, to_u32(size)?);
-    let met = match size {
-        1 => alone(&mut config)?,
-        _ => meet(&mut config, launch.as_mut(), transport, &mut nodes, patience)?,
-    };
-    let Met { endpoint, neighbours, addresses, places, place, absent, directory, cores } = met;
-    let provider = endpoint.as_ref().map_or("self".to_owned(), |e| e.limits().wire());
-    let shared_locks = endpoint.as_ref().is_some_and(|e| e.limits().shared_locks);
-    let choices = config.choices();
-    let figures = Figures::new(&provider, &choices, None)?;
-    let blocks = config.blocks;
-    let mut selection = Selection::new(&choices, &figures)?;
-    if let Some(nodes) = &nodes {
-        selection.place(nodes);
-    }
-    if nodes.as_ref().is_some_and(|nodes| nodes.iter().all(|node| *node == nodes[0])) {
-        selection.share(cores);
-    }
-    told::addresses(&log, &place, &neighbours, &places);
-    let located = neighbours.iter().copied().zip(places).collect();
-    // Others are strangers until all have told each other where they are.
-    let strangers = neighbours.len() + 1 < size;
-    let address = endpoint.as_ref().filter(|_| strangers).map(|e| e.address());
-    let setup = Setup {
-        rank: rank32,
-        size: size32,
-        neighbours,
-        flow: flow(&figures, config.window),
-        warn_after: config.warn_after.unwrap_or(FOR_EVER),
-        names: Operation::name_of,
-    };
-    let launch: SharedLaunch = Arc::new(Mutex::new(launch));
-    let identity = identity(&config, endpoint.as_deref().map(Transport::limits));
-    let mut engine = Engine::new(setup, endpoint);
-    engine.locate(place, located);
-    engine.naps = config.wait != Some(Wait::Spin);
-    engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
-    engine.look_up_in(Box::new(Addresses { launch: Arc::clone(&launch), directory }));
-    if let Some(e) = absent {
-        return Err(engine.tell(&addresses, e));
-    }
-    let same_host = engine.connect(&addresses, identity, &arena, patience).map_err(|e| engine.fail(e))?;
-    engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
-    let watchdog = shared_locks.then(|| {
-        let liveness = Box::new(Watch::new(Arc::clone(&launch), &same_host));
-        let beat = engine.heartbeat();
-        Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start()
-    });
-    let nodes: Arc<[u32]> = nodes.unwrap_or_default().into();
-    let cache = Cache::default();
-    let (led, desks) = (0, Desks::default());
-    let mut shared = Shared {
-        engine,
-        arena,
-        cache,
-        figures,
-        deadline,
-        blocks,
-        selection,
-        nodes: nodes.clone(),
-        led,
-        desks,
-        log: log.clone(),
-    };
-    let members = Members::World(size32);
-    let seat = shared.world_seat(&members);
-    let context = Context::new(0, members, rank32).on(seat);
-    let comm = Communicator::new(Arc::new(Lock::new(shared)), context, Options::default())?;
-    let progress = match config.progress {
-        config::Progress::Calls => None,
-        config::Progress::Thread => Some(Progress::start(&comm.lock)?),
-    };
-    let mut world =
-        World { comm, launch, provider, launcher, nodes, config, _progress: progress, _watchdog: watchdog };
-    if size > 1 {
-        world.comm().barrier()?;
-    }
-    if let Some(address) = address {
-        let table = Table::gather(&world.aside(1)?, &address)?;
-        world.comm.hold()?.engine.look_up_in(Box::new(table));
-    }
-    if world.nodes.is_empty() {
-        world.nodes = nodes_by_host(&world.comm(), identity.host)?.into();
-        world.comm.hold()?.nodes = Arc::clone(&world.nodes);
-        world.comm.hold()?.selection.place(&world.nodes);
-    }
-    world.settle()?;
-    told::world(&log, &world);
-    tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
-    Ok(world)
-}
-
-fn identity(config: &Config, limits: Option<&Limits>) -> Identity {
-    let mut agreed = config.agreed();
-    if let Some(l) = limits {
-        // What is done with borrowed slices is each rank's own affair, and may differ between nodes.
-        agreed.push_str(&format!("{} {} {} {}", l.wire(), l.max_put, l.gather, l.message));
-    }
-    Identity { pid: std::process::id(), host: shm::host(), agreed: super::call::digest(agreed.as_bytes()) }
-}
-
 /// Node indices in order of first appearance, from what identifies each rank's host.
 fn nodes_by_host(comm: &Communicator, host: u64) -> Result<Vec<u32>> {
     let mut hosts = vec![0u64; comm.size()];
@@ -382,8 +294,4 @@ fn nodes_by_host(comm: &Communicator, host: u64) -> Result<Vec<u32>> {
             *seen.entry(*h).or_insert(next)
         })
         .collect())
-}
-
-pub(super) fn to_u32(n: usize) -> Result<u32> {
-    u32::try_from(n).map_err(|_| Error::new(ErrorKind::Launch, format!("{n} ranks are too many")))
 }

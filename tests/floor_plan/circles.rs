@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 const WITHOUT_CIRCLES: &[&str] = &[
     "launcher/src",
     "src/buffer",
+    "src/comm",
     "src/config",
     "src/engine",
     "src/memory",

@@ -35,7 +35,7 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn bcast<T: Pod>(&self, buf: &mut [T], root: usize) -> Result<()> {
-        if let Some(done) = self.small_bcast(Element::of::<T>(), bytemuck::cast_slice_mut(buf), root) {
+        if let Some(done) = self.short_bcast(Element::of::<T>(), bytemuck::cast_slice_mut(buf), root) {
             return done;
         }
         let spec = self.bcast_spec::<T>(buf.len(), root);
@@ -70,7 +70,7 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn barrier(&self) -> Result<()> {
-        if let Some(done) = self.small_barrier() {
+        if let Some(done) = self.short_barrier() {
             return done;
         }
         self.run(Operation::Barrier, Ok(Spec::default()), None, None)

@@ -30,7 +30,7 @@ impl Communicator {
     pub fn allgather<T: Pod>(&self, send: impl Contribution<T>, recv: &mut [T]) -> Result<()> {
         let send = send.slice();
         let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-        if let Some(done) = self.small_allgather(Element::of::<T>(), given, all) {
+        if let Some(done) = self.short_allgather(Element::of::<T>(), given, all) {
             return done;
         }
         let spec = self.allgather_spec::<T>(send.map(<[T]>::len), recv.len());
@@ -85,7 +85,7 @@ impl Communicator {
     ) -> Result<()> {
         let send = send.slice();
         let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-        if let Some(done) = self.small_allgatherv(Element::of::<T>(), given, all, (counts, displs)) {
+        if let Some(done) = self.short_allgatherv(Element::of::<T>(), given, all, (counts, displs)) {
             return done;
         }
         let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), counts, displs);

@@ -42,7 +42,7 @@ impl Communicator {
         let (send, by) = (send.slice(), op.into_reducer());
         if let Ok(by) = &by {
             let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-            if let Some(done) = self.small_fold(Some(root), given, all, by) {
+            if let Some(done) = self.short_fold(Some(root), given, all, by) {
                 return done;
             }
         }
@@ -115,7 +115,7 @@ impl Communicator {
         let (send, by) = (send.slice(), op.into_reducer());
         if let Ok(by) = &by {
             let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-            if let Some(done) = self.small_fold(None, given, all, by) {
+            if let Some(done) = self.short_fold(None, given, all, by) {
                 return done;
             }
         }

@@ -1,66 +1,92 @@
-//! Where the ranks are: which of them share a node, and over which networks nodes reach each other. Each rank tells
-//! where it is; rank 0 reads that and tells all what follows. So a rank asks the launcher for one value, not for p.
+//! Rank locations: which ranks share a node, and over which networks nodes reach each other. Each rank publishes where it
+//! is; rank 0 reads that and publishes what follows. So a rank asks the launcher for one value, not for p.
 
-use super::world::to_u32;
+use super::exchange::Exchange;
+use crate::comm::members::to_u32;
 use crate::error::{Error, ErrorKind, Result};
-use crate::launch::Launch;
 use crate::transport::fabric::{Here, Networks};
 use crate::transport::shm;
 use std::collections::HashMap;
-use std::time::Duration;
 
-/// Publishes where we are; to be followed by a fence, and [`settle`].
-pub(super) fn announce(launch: &mut dyn Launch) -> Result<()> {
-    launch.put(&format!("here-{}", launch.rank()), &Here::look(shm::host()).encode())
+/// Where the ranks are.
+pub(super) struct Locations {
+    /// The node of each rank.
+    pub(super) nodes: Vec<u32>,
+    /// `None`: not asked for yet, as the launcher says that all ranks share a node.
+    pub(super) networks: Option<Networks>,
 }
 
-/// What follows from where all are. Ranks that a launcher takes for mates, but which are in containers of their own, come
-/// to stand on nodes of their own.
-pub(super) fn settle(
-    launch: &mut dyn Launch,
-    nodes: &mut Option<Vec<u32>>,
-    patience: Duration,
-) -> Result<Networks> {
-    if launch.rank() == 0 {
-        let all: Result<Vec<Here>> = (0..launch.size())
-            .map(|rank| Ok(Here::decode(&launch.get(&format!("here-{rank}"))?).unwrap_or_default()))
-            .collect();
-        let all = all?;
-        let refined = refine(nodes.as_deref(), &all)?;
-        let networks = Networks::agree(&all).encode();
-        // Some dozen networks at most.
-        let mut value = u16::try_from(networks.len()).unwrap_or(0).to_le_bytes().to_vec();
-        value.extend(networks);
-        // As launchers give a map as a rule, it is told only where it is another.
-        if nodes.as_deref() != Some(&refined[..]) {
-            value.extend(packed(&refined));
-        }
-        launch.put("networks", &value)?;
+/// Publishes where we are; to be followed by a fence, and [`agree`].
+pub(super) fn publish(exchange: &mut Exchange<'_>) -> Result<()> {
+    exchange.put_own("here", &Here::look(shm::host()).encode())
+}
+
+/// What follows from where all ranks are; passes a fence. Ranks that the launcher (which says `nodes`) puts on one node, but
+/// which are in containers of their own, get nodes of their own.
+pub(super) fn agree(exchange: &mut Exchange<'_>, nodes: Option<Vec<u32>>) -> Result<Locations> {
+    if exchange.rank == 0 {
+        let value = from_all(exchange, nodes.as_deref())?;
+        exchange.put("networks", &value)?;
     }
-    launch.fence(patience)?;
-    let value = launch.get("networks")?;
-    let wrong =
-        || Error::new(ErrorKind::Launch, "what rank 0 published about networks makes no sense").with_peer(0);
+    exchange.fence()?;
+    let value = exchange.get("networks")?;
+    let unreadable =
+        || Error::new(ErrorKind::Launch, "what rank 0 published of networks cannot be read").with_peer(0);
     let parts = value.split_first_chunk::<2>();
     let (networks, map) = parts
         .and_then(|(len, rest)| rest.split_at_checked(usize::from(u16::from_le_bytes(*len))))
-        .ok_or_else(wrong)?;
-    if !map.is_empty() {
-        *nodes = Some(unpacked(map, launch.size()).ok_or_else(wrong)?);
+        .ok_or_else(unreadable)?;
+    let nodes = match map.is_empty() {
+        true => nodes.unwrap_or_default(),
+        false => unpacked(map, exchange.size as usize).ok_or_else(unreadable)?,
+    };
+    let networks = Networks::decode(networks).ok_or_else(unreadable)?;
+    Ok(Locations { nodes, networks: Some(networks) })
+}
+
+/// Rank 0 reads where all are: the length of the networks, the networks, the node of each rank.
+fn from_all(exchange: &mut Exchange<'_>, nodes: Option<&[u32]>) -> Result<Vec<u8>> {
+    let all: Result<Vec<Here>> = (0..exchange.size)
+        .map(|rank| Ok(Here::decode(&exchange.get_of("here", rank)?).unwrap_or_default()))
+        .collect();
+    let all = all?;
+    let refined = refine(nodes, &all)?;
+    let networks = Networks::agree(&all).encode();
+    // Some dozen networks at most.
+    let mut value = u16::try_from(networks.len()).unwrap_or(0).to_le_bytes().to_vec();
+    value.extend(networks);
+    // As launchers give a map as a rule, one is published only where it differs.
+    if nodes != Some(&refined[..]) {
+        value.extend(packed(&refined));
     }
-    Networks::decode(networks).ok_or_else(wrong)
+    Ok(value)
+}
+
+impl Locations {
+    /// With the networks; where they have not been asked for, passes two fences.
+    pub(super) fn with_networks(self, exchange: &mut Exchange<'_>) -> Result<(Vec<u32>, Networks)> {
+        match self.networks {
+            Some(networks) => Ok((self.nodes, networks)),
+            None => {
+                publish(exchange)?;
+                exchange.fence()?;
+                let Self { nodes, networks } = agree(exchange, Some(self.nodes))?;
+                Ok((nodes, networks.unwrap_or_default()))
+            }
+        }
+    }
 }
 
 /// The node of each rank, numbered in order of first appearance: those that a launcher puts on one node and that are in
 /// one space of processes.
 fn refine(nodes: Option<&[u32]>, all: &[Here]) -> Result<Vec<u32>> {
     let mut seen = HashMap::new();
-    let mut place = |key| -> Result<u32> {
+    let mut number = |key| -> Result<u32> {
         let next = to_u32(seen.len())?;
         Ok(*seen.entry(key).or_insert(next))
     };
     let node = |rank: usize| nodes.and_then(|n| n.get(rank)).copied().unwrap_or(0);
-    let refined: Result<Vec<u32>> = all.iter().enumerate().map(|(r, h)| place((node(r), h.host))).collect();
+    let refined: Result<Vec<u32>> = all.iter().enumerate().map(|(r, h)| number((node(r), h.host))).collect();
     let refined = refined?;
     // The launcher's numbers, if they say the same.
     let same = |nodes: &[u32]| {

@@ -1,38 +1,34 @@
-//! The boards of a world's communicators, and what was done on each: numbers of calls, hashes, the last calls.
+//! The short calls of a world's communicators: their slots, and what was done in them (numbers of calls, hashes, the last
+//! calls).
 
-use super::call::Fnv;
-use super::context::Members;
-use super::world::Shared;
-use crate::buffer::Wire;
+use crate::comm::hash::Fnv;
 use crate::plan::registry::Operation;
 use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
 use std::sync::{Arc, Weak};
 
-/// The most members: each reads all others' flags.
-const MEMBERS: usize = 64;
-/// In the code of a post: another thread of that rank is in an earlier call on this board, and may still read what stands there.
-/// Codes of operations are below.
+/// In the code of a post: another thread of that rank is in an earlier short call of this communicator, and may still read
+/// that call's slots. Codes of operations are below.
 pub(super) const EARLIER: u8 = 0x80;
 
-/// The boards of a world's communicators.
+/// The short calls of a world's communicators.
 #[derive(Debug, Default)]
-pub(super) struct Desks {
-    list: Vec<Option<Desk>>,
+pub(in crate::comm) struct ShortCalls {
+    list: Vec<Option<ShortState>>,
     /// For folds: a partial result for each bit of a number of ranks, and one more.
     pub(super) partials: Vec<u8>,
 }
 
-/// One communicator's board, and what was done there.
+/// One communicator's slots, and what was done in them.
 #[derive(Debug)]
-pub(super) struct Desk {
-    pub(super) board: CallSlots,
-    /// The operations that nobody has named an algorithm for, by code.
-    free: u32,
+pub(super) struct ShortState {
+    pub(super) slots: CallSlots,
+    /// The operations that take this way, as a set of their codes.
+    operations: u32,
     calls: Calls,
     owner: Weak<()>,
 }
 
-/// The calls made on one board.
+/// The short calls of one communicator.
 #[derive(Debug)]
 struct Calls {
     /// Hash of all calls so far.
@@ -68,7 +64,7 @@ impl Calls {
         (number, post)
     }
 
-    /// A call ends; returns the lowest that one of ours may still be in.
+    /// A call ends; returns the lowest that a thread of ours may still be in.
     #[inline]
     fn leave(&mut self, number: u64) -> u64 {
         if let [_] = self.inside[..] {
@@ -80,30 +76,31 @@ impl Calls {
     }
 }
 
-/// How a communicator knows its desk.
+/// How a communicator finds its state among [`ShortCalls`].
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(in crate::comm) struct ShortHandle {
     pub(super) index: usize,
     _owner: Arc<()>,
 }
 
-impl Desks {
-    /// Those that nobody needs any more go.
-    fn tidy(&mut self) {
-        for desk in &mut self.list {
-            if desk.as_ref().is_some_and(|d| d.owner.strong_count() == 0 && d.board.is_quiet()) {
-                *desk = None;
+impl ShortCalls {
+    /// Frees the slots of communicators that are gone.
+    pub(super) fn tidy(&mut self) {
+        for state in &mut self.list {
+            if state.as_ref().is_some_and(|s| s.owner.strong_count() == 0 && s.slots.is_quiet()) {
+                *state = None;
             }
         }
     }
 
-    fn add(&mut self, board: CallSlots, free: u32) -> Seat {
-        let most = MAX_POST_BYTES * (board.size().ilog2() as usize + 2);
-        if self.partials.len() < most {
-            self.partials.resize(most, 0);
+    /// Takes in a communicator's slots, for `operations` (a set of codes).
+    pub(super) fn add(&mut self, slots: CallSlots, operations: u32) -> ShortHandle {
+        let partials_bytes = MAX_POST_BYTES * (slots.size().ilog2() as usize + 2);
+        if self.partials.len() < partials_bytes {
+            self.partials.resize(partials_bytes, 0);
         }
         let owner = Arc::new(());
-        let desk = Desk { board, free, calls: Calls::default(), owner: Arc::downgrade(&owner) };
+        let state = ShortState { slots, operations, calls: Calls::default(), owner: Arc::downgrade(&owner) };
         let index = match self.list.iter().position(Option::is_none) {
             Some(index) => index,
             None => {
@@ -111,19 +108,19 @@ impl Desks {
                 self.list.len() - 1
             }
         };
-        self.list[index] = Some(desk);
-        Seat { index, _owner: owner }
+        self.list[index] = Some(state);
+        ShortHandle { index, _owner: owner }
     }
 
-    pub(super) fn get(&mut self, index: usize) -> Option<&mut Desk> {
+    pub(super) fn get(&mut self, index: usize) -> Option<&mut ShortState> {
         self.list.get_mut(index)?.as_mut()
     }
 }
 
-impl Desk {
-    /// Whether calls of this operation may come here.
+impl ShortState {
+    /// Whether calls of this operation may take this way.
     pub(super) fn takes(&self, operation: Operation) -> bool {
-        self.free >> operation.code() & 1 != 0
+        self.operations >> operation.code() & 1 != 0
     }
 
     /// As [`Calls::enter`].
@@ -131,16 +128,16 @@ impl Desk {
         self.calls.enter(sequence, code, hash)
     }
 
-    /// Shows `post`, and `bytes` if others are to read it, in call `number`.
+    /// Shows `post`, and `bytes` if others are to read them, in call `number`.
     pub(super) fn post(&mut self, number: u64, post: Post, bytes: Option<&[u8]>) {
         let earlier = self.calls.inside.iter().any(|n| *n < number);
         let code = if earlier { post.code | EARLIER } else { post.code };
-        self.board.post(number, Post { code, ..post }, bytes);
+        self.slots.post(number, Post { code, ..post }, bytes);
     }
 
     pub(super) fn leave(&mut self, number: u64) {
         let next = self.calls.leave(number);
-        self.board.pass(next);
+        self.slots.pass(next);
     }
 
     /// The first call known in which `member`, whose post in call `number` is not like ours, did something else: by how
@@ -156,7 +153,7 @@ impl Desk {
             let mut calls: Vec<_> = self.calls.log.iter().filter(|(n, _, _)| *n < number).collect();
             calls.sort_unstable();
             for (n, code, hash) in calls {
-                match self.board.look(member, *n) {
+                match self.slots.look(member, *n) {
                     Look::Posted(p) if (p.code & !EARLIER, p.hash) == (*code, *hash) => {}
                     Look::Posted(p) => return (number - n, *code, Some(p.code & !EARLIER)),
                     // Nothing at all: it did not come here with it.
@@ -168,53 +165,6 @@ impl Desk {
         (0, ours.code, Some(theirs.code))
     }
 }
-
-impl Shared {
-    /// A place for a board to come, which the other members must be told of; 0: there is none.
-    pub(super) fn ticket(&mut self) -> u64 {
-        self.desks.tidy();
-        self.engine.transport().and_then(|t| t.slots()?.ticket()).unwrap_or(0)
-    }
-
-    /// The board for these members, by world rank and ticket; ours is given back if there is to be none. The same at all
-    /// of them.
-    pub(super) fn seat(&mut self, mine: u64, members: &[(u32, u64)]) -> Option<Seat> {
-        let fits = (2..=MEMBERS).contains(&members.len()) && members.iter().all(|(_, ticket)| *ticket != 0);
-        let pool = self.engine.transport().and_then(|t| t.slots());
-        let board = pool.and_then(|pool| {
-            let slots = if fits { pool.open(members) } else { None };
-            if slots.is_none() {
-                pool.take_back(mine);
-            }
-            slots
-        })?;
-        let free = match self.blocks {
-            Some(_) => 0,
-            None => BY_BOARD
-                .iter()
-                .filter(|op| !self.selection.names(**op))
-                .fold(0, |bits, op| bits | 1 << op.code()),
-        };
-        Some(self.desks.add(board, free))
-    }
-
-    /// The board of the world.
-    pub(super) fn world_seat(&mut self, members: &Members) -> Option<Seat> {
-        let ticket = self.ticket();
-        let members: Vec<_> = (0..members.size()).map(|r| (members.world_rank(r), ticket)).collect();
-        self.seat(ticket, &members)
-    }
-}
-
-/// The operations that boards know.
-const BY_BOARD: [Operation; 6] = [
-    Operation::Barrier,
-    Operation::Bcast,
-    Operation::Allgather,
-    Operation::Allgatherv,
-    Operation::Reduce,
-    Operation::Allreduce,
-];
 
 #[cfg(test)]
 mod tests {

@@ -1,16 +1,20 @@
-//! Short blocking calls of ranks that share a node, by a [`CallSlots`]: all that a call needs is written and read by those
-//! who are in it. No plan, no message, no allocation.
+//! Short calls: blocking calls of node-local ranks through slots of shared memory. A rank posts its bytes with a flag in
+//! its own slot (gather), and reads those of the other ranks that it needs (release). No plan, no message, no allocation.
 //!
 //! Whether a call goes this way depends on what all ranks know alike: operation, bytes, communicator, options, settings.
 //! What is folded is folded in the order of ranks and in the tree of the algorithm `ordered`.
 //!
-//! Each post says which call it is of, with a hash of its arguments and one of all calls on the board before. So ranks
-//! that disagree find out when one reads the other's post: in this call, or in the next in which it does.
+//! Each post says which call it is of, with a hash of its arguments and one of all short calls of this communicator before.
+//! So ranks that disagree find out when one reads the other's post: in this call, or in the next in which it does.
 
-use super::call::Fnv;
+mod setup;
+mod state;
+
+pub(super) use state::{ShortCalls, ShortHandle};
+
 use super::communicator::Communicator;
 use super::context::Context;
-use super::desk::{Desk, EARLIER};
+use super::hash::Fnv;
 use super::lock::Held;
 use crate::buffer::Wire;
 use crate::engine::{CallId, Counts, Meta, ShortArguments, Waiting};
@@ -19,18 +23,20 @@ use crate::memory::copy_slice;
 use crate::ops::{Element, Reducer, Side};
 use crate::plan::registry::Operation;
 use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post};
+use state::{EARLIER, ShortState};
 
-/// Looks between two turns of everything else, while a wait is short.
-const LOOKS: u32 = 128;
-/// So many turns are a short wait.
-const SHORT: u32 = 16;
-/// From so many bytes of all ranks on, each folds a part for all of them, instead of everything for itself.
-const PARTS: usize = 16 << 10;
-/// Larger elements are not dealt out: a part could be more than there is room for.
-const ELEMENT: usize = 64;
+/// Looks at a flag between two turns of the engine, while a wait is short.
+const FLAG_SPINS: u32 = 128;
+/// A wait of fewer turns of the engine is short.
+const SHORT_WAIT_TURNS: u32 = 16;
+/// From so many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
+/// cores fold 16 KB in 24 us so).
+const SPLIT_FOLD_BYTES: usize = 16 << 10;
+/// Folds of larger elements are not split: a part could be more than there is room for.
+const MAX_SPLIT_ELEMENT_BYTES: usize = 64;
 
-/// What a call does on the board.
-enum Small<'a> {
+/// A short call, with its buffers.
+enum ShortCall<'a> {
     Barrier,
     Bcast {
         root: usize,
@@ -83,7 +89,7 @@ impl Blocks<'_> {
     }
 }
 
-impl<'a> Small<'a> {
+impl<'a> ShortCall<'a> {
     /// What it is, but for lists.
     fn brief(&self, element: Element) -> ShortArguments {
         let (bytes, root) = match self {
@@ -145,24 +151,24 @@ struct Run<'a, 'b> {
 }
 
 impl Communicator {
-    /// A barrier on the board; `None`: not here.
+    /// A barrier as a short call; `None`: it is none.
     #[inline]
-    pub(super) fn small_barrier(&self) -> Option<Result<()>> {
-        self.small(Operation::Barrier, Element::default(), 0, Small::Barrier)
+    pub(super) fn short_barrier(&self) -> Option<Result<()>> {
+        self.short(Operation::Barrier, Element::default(), 0, ShortCall::Barrier)
     }
 
-    /// As [`Communicator::small_barrier`], a broadcast.
+    /// As [`Communicator::short_barrier`], a broadcast.
     #[inline]
-    pub(super) fn small_bcast(&self, element: Element, data: &mut [u8], root: usize) -> Option<Result<()>> {
+    pub(super) fn short_bcast(&self, element: Element, data: &mut [u8], root: usize) -> Option<Result<()>> {
         if root >= self.size() {
             return None;
         }
-        self.small(Operation::Bcast, element, data.len(), Small::Bcast { root, data })
+        self.short(Operation::Bcast, element, data.len(), ShortCall::Bcast { root, data })
     }
 
-    /// As [`Communicator::small_barrier`], an allgather.
+    /// As [`Communicator::short_barrier`], an allgather.
     #[inline]
-    pub(super) fn small_allgather(
+    pub(super) fn short_allgather(
         &self,
         element: Element,
         send: Option<&[u8]>,
@@ -174,26 +180,26 @@ impl Communicator {
         if !whole || send.is_some_and(|s| s.len() != len) {
             return None;
         }
-        self.small(
+        self.short(
             Operation::Allgather,
             element,
             len,
-            Small::Gather { send, recv, blocks: Blocks::Equal(len) },
+            ShortCall::Gather { send, recv, blocks: Blocks::Equal(len) },
         )
     }
 
-    /// As [`Communicator::small_barrier`], an allgatherv.
-    pub(super) fn small_allgatherv(
+    /// As [`Communicator::short_barrier`], an allgatherv.
+    pub(super) fn short_allgatherv(
         &self,
         element: Element,
         send: Option<&[u8]>,
         recv: &mut [u8],
         (counts, displs): (&[usize], &[usize]),
     ) -> Option<Result<()>> {
-        self.context.seat()?;
+        self.context.short_calls()?;
         let unit = element.size();
         let longest = *counts.iter().max()?;
-        // What is long, or wrong, or looks so, is the others' affair.
+        // Long contributions, and arguments that may be wrong, go by plan, which checks them.
         if counts.len() != self.size()
             || displs.len() != self.size()
             || longest > MAX_POST_BYTES
@@ -212,12 +218,12 @@ impl Communicator {
             end = displ + count;
         }
         let blocks = Blocks::Ragged { unit, counts, displs };
-        self.small(Operation::Allgatherv, element, longest * unit, Small::Gather { send, recv, blocks })
+        self.short(Operation::Allgatherv, element, longest * unit, ShortCall::Gather { send, recv, blocks })
     }
 
-    /// As [`Communicator::small_barrier`], a reduction to `root`, or to all.
+    /// As [`Communicator::short_barrier`], a reduction to `root`, or to all.
     #[inline]
-    pub(super) fn small_fold(
+    pub(super) fn short_fold(
         &self,
         root: Option<usize>,
         send: Option<&[u8]>,
@@ -231,19 +237,19 @@ impl Communicator {
             return None;
         }
         let operation = if root.is_some() { Operation::Reduce } else { Operation::Allreduce };
-        self.small(operation, by.element_type(), len, Small::Fold { root, send, recv, by })
+        self.short(operation, by.element_type(), len, ShortCall::Fold { root, send, recv, by })
     }
 
-    /// Runs the call on the board, if this communicator has one and the call belongs there. All ranks must decide
-    /// alike: nothing that one knows for itself may count.
-    fn small(
+    /// Runs the call, if this communicator has short calls and it is one of them. All ranks must decide alike: nothing that
+    /// only one knows may count.
+    fn short(
         &self,
         operation: Operation,
         element: Element,
         longest: usize,
-        call: Small<'_>,
+        call: ShortCall<'_>,
     ) -> Option<Result<()>> {
-        let index = self.context.seat()?.index;
+        let index = self.context.short_calls()?.index;
         if longest > MAX_POST_BYTES
             || self.options.algorithm.as_deref().is_some_and(|name| name != "auto")
             || self.options.blocks.is_some()
@@ -254,19 +260,19 @@ impl Communicator {
             Ok(held) => held,
             Err(e) => return Some(Err(e)),
         };
-        if !held.desks.get(index)?.takes(operation) {
+        if !held.short_calls.get(index)?.takes(operation) {
             return None;
         }
-        held.tell_of_board(operation, longest);
-        Some(self.on_board(&mut held, index, (operation, element), call))
+        held.log_short_call(operation, longest);
+        Some(self.run_short(&mut held, index, (operation, element), call))
     }
 
-    fn on_board(
+    fn run_short(
         &self,
         held: &mut Held<'_>,
         index: usize,
         (operation, element): (Operation, Element),
-        call: Small<'_>,
+        call: ShortCall<'_>,
     ) -> Result<()> {
         held.engine.healthy()?;
         let context = &*self.context;
@@ -276,17 +282,16 @@ impl Communicator {
         let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1 };
         let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
         held.engine.enter_short(&meta, brief)?;
-        let gone = || Error::new(ErrorKind::Aborted, "the board is gone");
-        let desk = held.desks.get(index).ok_or_else(gone)?;
-        let (number, ours) = desk.enter(meta.call.sequence, code, hash);
+        let state = held.short_calls.get(index).ok_or_else(gone)?;
+        let (number, ours) = state.enter(meta.call.sequence, code, hash);
         let (threads, done) = (false, Counts::default());
         let lists = call.lists();
         let mut run = Run { held, context, index, meta, brief, lists, number, ours, threads, waiting, done };
         match run.call(call) {
             Ok(()) => {
                 let Run { held, done, .. } = run;
-                if let Some(desk) = held.desks.get(index) {
-                    desk.leave(number);
+                if let Some(state) = held.short_calls.get(index) {
+                    state.leave(number);
                 }
                 held.engine.leave_short(&meta, &done);
                 Ok(())
@@ -296,25 +301,29 @@ impl Communicator {
     }
 }
 
-/// Tells hashes of these calls from those of others.
+fn gone() -> Error {
+    Error::new(ErrorKind::Aborted, "the communicator's slots are gone")
+}
+
+/// Tells hashes of short calls from those of plans. Any number does.
 const SALT: u64 = 0x626F_6172_6421_7E3B;
 
 impl Run<'_, '_> {
-    fn call(&mut self, call: Small<'_>) -> Result<()> {
+    fn call(&mut self, call: ShortCall<'_>) -> Result<()> {
         let (mine, size) = (self.context.rank as usize, self.context.size as usize);
         match call {
-            Small::Barrier => {
+            ShortCall::Barrier => {
                 self.post(Some(&[]))?;
                 self.all(mine, size, |_, _| Ok(()))?;
                 self.met();
             }
-            Small::Bcast { root, data } if root == mine => self.post(Some(data))?,
-            Small::Bcast { root, data } => {
+            ShortCall::Bcast { root, data } if root == mine => self.post(Some(data))?,
+            ShortCall::Bcast { root, data } => {
                 self.post(None)?;
                 self.await_post(root)?;
                 self.read(root, data)?;
             }
-            Small::Gather { send, recv, blocks } => {
+            ShortCall::Gather { send, recv, blocks } => {
                 let ours = blocks.of(mine);
                 self.post(Some(send.unwrap_or_else(|| &recv[ours.clone()])))?;
                 if let Some(send) = send {
@@ -324,37 +333,40 @@ impl Run<'_, '_> {
                 self.all(mine, size, |run, member| run.read(member, &mut recv[blocks.of(member)]))?;
                 self.met();
             }
-            Small::Fold { root: None, send, recv, by } => {
+            ShortCall::Fold { root: None, send, recv, by } => {
                 self.post(Some(send.unwrap_or(recv)))?;
-                if recv.len() * size > PARTS && by.element() <= ELEMENT {
+                if recv.len() * size > SPLIT_FOLD_BYTES && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     self.fold_parts(recv, by)?;
                 } else {
                     self.fold(0, recv, by)?;
                 }
                 self.met();
             }
-            Small::Fold { root: Some(root), send, recv, by } if root == mine => {
+            ShortCall::Fold { root: Some(root), send, recv, by } if root == mine => {
                 self.post(Some(send.unwrap_or(recv)))?;
                 self.fold(0, recv, by)?;
             }
-            Small::Fold { send, .. } => self.post(send)?,
+            ShortCall::Fold { send, .. } => self.post(send)?,
         }
         Ok(())
     }
 
-    fn desk(&mut self) -> Result<&mut Desk> {
-        let gone = || Error::new(ErrorKind::Aborted, "the board is gone");
-        self.held.desks.get(self.index).ok_or_else(gone)
+    fn state(&mut self) -> Result<&mut ShortState> {
+        self.held.short_calls.get(self.index).ok_or_else(gone)
+    }
+
+    fn slots(&mut self) -> Result<&mut CallSlots> {
+        Ok(&mut self.state()?.slots)
     }
 
     /// Shows what the call is, and bytes if others are to read it.
     fn post(&mut self, bytes: Option<&[u8]>) -> Result<()> {
         let number = self.number;
-        while let Err(member) = self.desk()?.board.room(number) {
-            self.turn(member, |board| board.room(number).is_ok())?;
+        while let Err(member) = self.slots()?.room(number) {
+            self.turn(member, |slots| slots.room(number).is_ok())?;
         }
         let ours = self.ours;
-        self.desk()?.post(number, ours, bytes);
+        self.state()?.post(number, ours, bytes);
         if let Some(bytes) = bytes {
             self.done.puts += 1;
             self.done.put_bytes += bytes.len() as u64;
@@ -362,13 +374,13 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// All others have come to this call, so none reads what stands in earlier ones, but where several threads are in calls.
+    /// All others have entered this call, so none reads slots of earlier ones, but where several threads are in calls.
     fn met(&mut self) {
         let number = self.number;
         if !self.threads
-            && let Ok(desk) = self.desk()
+            && let Ok(slots) = self.slots()
         {
-            desk.board.all_entered(number);
+            slots.all_entered(number);
         }
     }
 
@@ -385,10 +397,10 @@ impl Run<'_, '_> {
         })
     }
 
-    /// What `member` has posted, as we know.
+    /// Reads what `member` has posted.
     fn read(&mut self, member: usize, out: &mut [u8]) -> Result<()> {
         let number = self.number;
-        self.desk()?.board.read(member, number, 0, out);
+        self.slots()?.read(member, number, 0, out);
         self.done.copied_bytes += out.len() as u64;
         Ok(())
     }
@@ -398,13 +410,13 @@ impl Run<'_, '_> {
     fn await_post(&mut self, member: usize) -> Result<()> {
         let (number, ours) = (self.number, self.ours);
         let theirs = loop {
-            match self.desk()?.board.watch(member, number) {
+            match self.slots()?.watch(member, number) {
                 Look::Posted(theirs) => break theirs,
-                // As if it had not come at all: nobody goes so far without us.
+                // As if it had not posted in this call: no rank gets so far ahead without us.
                 Look::Later => break Post { code: ours.code, hash: !ours.hash, past: ours.past },
                 Look::Nothing => {}
             }
-            self.turn(member, |board| board.look(member, number) != Look::Nothing)?;
+            self.turn(member, |slots| slots.look(member, number) != Look::Nothing)?;
         };
         self.done.arrivals += 1;
         self.threads |= theirs.code & EARLIER != 0;
@@ -418,8 +430,8 @@ impl Run<'_, '_> {
         let mut text = self.brief.describe();
         if let Some((counts, displs)) = self.lists {
             text.list("count", counts.iter().map(|n| *n as u64));
-            let place = |(displ, count): (&usize, &usize)| if *count == 0 { 0 } else { *displ as u64 };
-            text.list("displacement", displs.iter().zip(counts).map(place));
+            let shown = |(displ, count): (&usize, &usize)| if *count == 0 { 0 } else { *displ as u64 };
+            text.list("displacement", displs.iter().zip(counts).map(shown));
         }
         text.done()
     }
@@ -428,7 +440,7 @@ impl Run<'_, '_> {
     fn disagreement(&mut self, member: usize, theirs: Post) -> Error {
         let (number, ours) = (self.number, self.ours);
         let (ago, code, known) =
-            self.desk().map_or((0, ours.code, None), |d| d.differs(member, number, ours, theirs));
+            self.state().map_or((0, ours.code, None), |s| s.differs(member, number, ours, theirs));
         let CallId { comm, sequence } = self.meta.call;
         let ago = u32::try_from(ago).unwrap_or(0);
         let call = CallId { comm, sequence: sequence.wrapping_sub(ago) };
@@ -436,20 +448,20 @@ impl Run<'_, '_> {
         self.held.engine.mismatched(from, call, known, code);
         // The error comes when it is known what differs, or after a while without.
         loop {
-            if let Err(e) = self.move_on(from) {
+            if let Err(e) = self.progress(from) {
                 return e;
             }
         }
     }
 
-    /// Moves on everything else, once round, and answers a rank that asks what this call is.
-    fn move_on(&mut self, peer: u32) -> Result<()> {
+    /// Makes progress elsewhere, once, and answers a rank that asks what this call is.
+    fn progress(&mut self, peer: u32) -> Result<()> {
         self.held.engine.await_peer(&mut self.waiting, peer)?;
         if self.held.engine.arguments_requested(self.meta.call) {
             let text = self.describe();
             self.held.engine.send_arguments(text);
         }
-        self.held.breathe();
+        self.held.yield_lock();
         Ok(())
     }
 
@@ -457,19 +469,19 @@ impl Run<'_, '_> {
         self.context.members.world_rank(u32::try_from(member).unwrap_or(u32::MAX))
     }
 
-    /// Looks for `member` a few times, each time giving the core away; then moves on everything else, once round.
+    /// Looks for `member` a few times, each time giving the core away; then makes progress elsewhere, once.
     fn turn(&mut self, member: usize, mut ready: impl FnMut(&mut CallSlots) -> bool) -> Result<()> {
         let engine = &self.held.engine;
-        if !engine.is_busy() && !engine.lazy && self.waiting.turns() < SHORT {
-            for i in 0..LOOKS {
-                self.desk()?.board.idle(i);
-                if ready(&mut self.desk()?.board) {
+        if !engine.is_busy() && !engine.lazy && self.waiting.turns() < SHORT_WAIT_TURNS {
+            for i in 0..FLAG_SPINS {
+                self.slots()?.idle(i);
+                if ready(self.slots()?) {
                     return Ok(());
                 }
             }
         }
         let peer = self.world_rank(member);
-        self.move_on(peer)
+        self.progress(peer)
     }
 
     /// A reduce-scatter and an allgather: our part of the result, then those of the others.
@@ -479,14 +491,14 @@ impl Run<'_, '_> {
         let part = |member: usize| elements * member / size * len..elements * (member + 1) / size * len;
         let ours = part(mine);
         self.fold(ours.start, &mut recv[ours.clone()], by)?;
-        self.desk()?.board.share(number, &recv[ours]);
+        self.slots()?.share(number, &recv[ours]);
         for member in (1..size).map(|i| (mine + i) % size) {
-            while !self.desk()?.board.has_shared(member, number) {
-                self.turn(member, |board| board.has_shared(member, number))?;
+            while !self.slots()?.has_shared(member, number) {
+                self.turn(member, |slots| slots.has_shared(member, number))?;
             }
             let theirs = part(member);
             self.done.copied_bytes += theirs.len() as u64;
-            self.desk()?.board.read_part(member, number, &mut recv[theirs]);
+            self.slots()?.read_part(member, number, &mut recv[theirs]);
         }
         Ok(())
     }
@@ -496,8 +508,8 @@ impl Run<'_, '_> {
     /// right. The first partial result stands in `recv`.
     fn fold(&mut self, at: usize, recv: &mut [u8], by: &Reducer) -> Result<()> {
         let (mine, size) = (self.context.rank as usize, self.context.size as usize);
-        // Away while we wait, as others may need it: each call has its own then.
-        let mut partials = std::mem::take(&mut self.held.desks.partials);
+        // Taken while we wait, as other threads may need them: each call has its own then.
+        let mut partials = std::mem::take(&mut self.held.short_calls.partials);
         let needed = MAX_POST_BYTES * (size.ilog2() as usize + 1);
         if partials.len() < needed {
             partials.resize(needed, 0);
@@ -510,7 +522,7 @@ impl Run<'_, '_> {
                 }
                 let number = self.number;
                 // A copy: operators never see memory that others could write.
-                self.desk()?.board.read(member, number, at, levels.at(top));
+                self.slots()?.read(member, number, at, levels.at(top));
                 top += 1;
                 for _ in 0..member.trailing_ones() {
                     top -= 1;
@@ -524,7 +536,7 @@ impl Run<'_, '_> {
             Ok(())
         };
         let done = all();
-        self.held.desks.partials = partials;
+        self.held.short_calls.partials = partials;
         self.done.reduced_bytes += ((size - 1) * recv.len()) as u64;
         self.done.copied_bytes += (size * recv.len()) as u64;
         done

@@ -1,8 +1,9 @@
 //! A collective that owns its buffers: what [`Request`](super::Request) and [`Persistent`](super::Persistent)
 //! have in common.
 
-use super::call::{Begun, Prepared, Spec};
+use super::call::{Begun, Spec};
 use super::communicator::Communicator;
+use super::program::Prepared;
 use crate::buffer::{Arena, Binding, Bound, Buf, Wire};
 use crate::engine::{Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
@@ -11,7 +12,7 @@ use crate::plan::registry::Operation;
 use bytemuck::Pod;
 
 /// Owned, so that nothing dangles when it is leaked.
-pub(super) struct Flight<T: Pod> {
+pub(super) struct OwnedCollective<T: Pod> {
     pub(super) comm: Communicator,
     operation: Operation,
     /// Given back to the cache by a request that has ended.
@@ -65,9 +66,9 @@ fn regions<T: Pod>(
     })
 }
 
-impl<T: Pod> std::fmt::Debug for Flight<T> {
+impl<T: Pod> std::fmt::Debug for OwnedCollective<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Flight")
+        f.debug_struct("OwnedCollective")
             .field("operation", &self.operation)
             .field("running", &self.running.is_some())
             .field("output", &self.output)
@@ -75,7 +76,7 @@ impl<T: Pod> std::fmt::Debug for Flight<T> {
     }
 }
 
-impl<T: Pod> Flight<T> {
+impl<T: Pod> OwnedCollective<T> {
     /// Plans it; `bind` also tells the peers where its memory is, once for all starts.
     pub(super) fn new(
         comm: &Communicator,
@@ -111,7 +112,7 @@ impl<T: Pod> Flight<T> {
                 task = loop {
                     match held.engine.bound(slot, &mut waiting).map_err(|e| held.engine.fail(at(e)))? {
                         Some(task) => break task,
-                        None => held.breathe(),
+                        None => held.yield_lock(),
                     }
                 };
             }
@@ -162,7 +163,7 @@ impl<T: Pod> Flight<T> {
         let deadline = self.comm.deadline().unwrap_or(held.deadline);
         let mut waiting = Waiting::new(self.meta, deadline);
         while !held.engine.turn(slot, &mut waiting)? {
-            held.breathe();
+            held.yield_lock();
         }
         let task = held.engine.leave(slot)?;
         drop(held);
@@ -185,7 +186,7 @@ impl<T: Pod> Flight<T> {
             && prepared.task.as_ref().is_some_and(|t| !t.persistent)
             && let Ok(mut held) = self.comm.hold()
         {
-            held.keep(prepared);
+            held.cache.keep(prepared);
         }
     }
 
@@ -206,7 +207,7 @@ impl<T: Pod> Flight<T> {
     }
 }
 
-impl<T: Pod> Drop for Flight<T> {
+impl<T: Pod> Drop for OwnedCollective<T> {
     fn drop(&mut self) {
         // Peers may still write into our buffers: finish, or close the endpoint, before they are freed.
         if self.running.is_none() || self.wait().is_ok() {

@@ -1,45 +1,49 @@
-//! What a world tells of itself at start-up, where `CIRCULANT_LOG` asks for it.
+//! What a world logs at start-up and at the first calls of each kind, where `CIRCULANT_LOG` asks for it.
 
-use super::world::{Shared, World};
+use super::communicator::Communicator;
+use super::shared::Shared;
+use crate::config::Config;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::trace::Log;
 
-/// Tells our address and those of the ranks that we are connected to; one rank alone has none.
-pub(super) fn addresses(log: &Log, place: &str, neighbours: &[u32], places: &[String]) {
+/// Logs our address and those of the ranks that we are connected to; one rank alone has none.
+pub(super) fn addresses(log: &Log, own: &str, neighbours: &[u32], shown: &[String]) {
     if neighbours.is_empty() {
         return;
     }
     log.info(|| {
         let others: Vec<String> =
-            neighbours.iter().zip(places).map(|(rank, place)| format!("rank {rank} at {place}")).collect();
-        format!("at {place}; connected to {}", others.join(", "))
+            neighbours.iter().zip(shown).map(|(rank, at)| format!("rank {rank} at {at}")).collect();
+        format!("at {own}; connected to {}", others.join(", "))
     });
 }
 
-/// Tells what the world is made of, and from now on how its calls go.
-pub(super) fn world(log: &Log, world: &World) {
-    let nodes = world.nodes();
+/// Logs what the world is made of, and from now on which way its calls take.
+pub(super) fn world(
+    log: &Log,
+    comm: &Communicator,
+    config: &Config,
+    [provider, launcher]: [&str; 2],
+    nodes: &[u32],
+) {
     let count = nodes.iter().max().map_or(1, |node| node + 1);
     log.info(|| {
         format!(
-            "circulant {}, {} on {}, provider {}, launcher {}",
+            "circulant {}, {} on {}, provider {provider}, launcher {launcher}",
             env!("CARGO_PKG_VERSION"),
-            plural(world.size() as u64, "rank"),
+            plural(comm.size() as u64, "rank"),
             plural(count.into(), "node"),
-            world.provider(),
-            world.launcher()
         )
     });
     log.info(|| format!("ranks by node: {}", ranks_by_node(nodes, count)));
     log.info(|| {
-        let set: Vec<String> =
-            world.config().changed().map(|(s, value)| format!("{}={value}", s.variable)).collect();
+        let set: Vec<String> = config.changed().map(|(s, value)| format!("{}={value}", s.variable)).collect();
         match set.is_empty() {
             true => "all settings are the defaults".to_owned(),
             false => format!("settings that are not the defaults: {}", set.join(" ")),
         }
     });
-    if let Ok((machine, source)) = world.comm().machine() {
+    if let Ok((machine, source)) = comm.machine() {
         let model = &machine.wire;
         log.info(|| {
             format!(
@@ -48,14 +52,14 @@ pub(super) fn world(log: &Log, world: &World) {
             )
         });
     }
-    if let Ok(mut held) = world.comm().hold() {
+    if let Ok(mut held) = comm.hold() {
         held.log.tell_of_calls();
     }
 }
 
 impl Shared {
-    /// Tells how a call that is planned goes, the first time that its operation goes by this algorithm.
-    pub(super) fn tell_of_plan(
+    /// Logs how a planned call runs, the first time that its operation takes this algorithm.
+    pub(super) fn log_plan(
         &mut self,
         operation: Operation,
         algorithm: &'static Algorithm,
@@ -71,9 +75,9 @@ impl Shared {
         });
     }
 
-    /// The same of a call on the board of a node.
-    pub(super) fn tell_of_board(&mut self, operation: Operation, longest: usize) {
-        self.log.call(operation.name(), "the board of the node", || format!(" ({longest} bytes of a rank)"));
+    /// The same of a short call.
+    pub(super) fn log_short_call(&mut self, operation: Operation, longest: usize) {
+        self.log.call(operation.name(), "a short call", || format!(" ({longest} bytes of a rank)"));
     }
 }
 
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_told_in_runs() {
+    fn nodes_are_logged_in_runs() {
         assert_eq!(ranks_by_node(&[0, 0, 1, 0, 1, 1], 2), "0: 0-1 3, 1: 2 4-5");
         let many: Vec<u32> = (0..40).collect();
         assert!(ranks_by_node(&many, 40).ends_with("15: 15, and 24 more"));

@@ -1,0 +1,166 @@
+//! Lowered programs, kept by what was asked for the next call like it.
+
+use super::hash::{Fnv, digest};
+use crate::buffer::{Block, Bound};
+use crate::engine::{Describe, Description, Meta, Task};
+use crate::ops::{Element, Reducer};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a call asks for: calls that ask for the same run the same program.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) comm: u64,
+    pub(super) operation: Operation,
+    pub(super) element: Element,
+    pub(super) algorithm: &'static Algorithm,
+    pub(super) arguments: Arguments,
+}
+
+impl PartialEq for Asked {
+    fn eq(&self, other: &Self) -> bool {
+        self.comm == other.comm
+            && self.operation == other.operation
+            && self.element == other.element
+            && std::ptr::eq(self.algorithm, other.algorithm)
+            && self.arguments == other.arguments
+    }
+}
+
+impl Asked {
+    /// FNV-1a over everything that ranks must agree on.
+    pub(super) fn hash(&self, rounds: u32) -> u64 {
+        use Operation::{Alltoallv, Gather, Gatherv, Reduce, Scatter, Scatterv};
+        let a = &self.arguments;
+        let mut h = Fnv::new();
+        h.word(u64::from(self.operation.code()));
+        h.word(self.element.code());
+        h.word(digest(self.algorithm.name.as_bytes()));
+        // Of one root's own buffer the others know nothing.
+        let rooted = matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce | Alltoallv);
+        let in_place = u64::from(a.in_place && !rooted);
+        for word in [u64::from(rounds), u64::from(a.root), u64::from(a.first), a.bytes, in_place] {
+            h.word(word);
+        }
+        a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
+        a.nodes.iter().for_each(|w| h.word(u64::from(*w)));
+        h.0
+    }
+
+    /// What only two ranks need to agree on, from one to the other: bytes, of all edges together.
+    fn pairs(&self) -> BTreeMap<(u32, u32), u64> {
+        let mut pairs = BTreeMap::new();
+        for (&rank, row) in &self.arguments.rows {
+            let sent = (0..).zip(&row.sendcounts).map(|(to, n): (u32, _)| ((rank, to), *n));
+            let received = (0..).zip(&row.recvcounts).map(|(from, n): (u32, _)| ((from, rank), *n));
+            pairs.extend(sent.chain(received));
+        }
+        for (&rank, edges) in &self.arguments.graph.edges {
+            let sent = edges.destinations.iter().map(|d| ((rank, d.peer), d.len));
+            for (pair, len) in sent.chain(edges.sources.iter().map(|s| ((s.peer, rank), s.len))) {
+                *pairs.entry(pair).or_default() += len;
+            }
+        }
+        pairs
+    }
+}
+
+impl Describe for Asked {
+    fn describe(&self, reducer: Option<&Reducer>) -> String {
+        use Operation::{Bcast, Gather, Gatherv, InterBcast, Reduce, Scatter, Scatterv};
+        let (a, size) = (&self.arguments, self.element.size().max(1) as u64);
+        let mut text = Description::new(self.element);
+        if matches!(self.operation, Bcast | Gather | Gatherv | InterBcast | Reduce | Scatter | Scatterv) {
+            text.line("root", a.root);
+        }
+        if a.first > 0 {
+            text.line("size of the first group", a.first);
+        }
+        if a.counts.is_empty() && a.rows.is_empty() && a.graph.multiplicity == 0 {
+            text.line("length", a.bytes / size);
+        }
+        text.list("count", a.counts.iter().map(|n| n / size));
+        text.list("displacement", a.displs.iter().map(|n| n / size));
+        for ((from, to), bytes) in self.pairs() {
+            if !text.room() {
+                break;
+            }
+            text.line(&format!("elements from rank {from} to rank {to}:"), bytes / size);
+        }
+        if let Some(reducer) = reducer {
+            text.line("operator", reducer.name());
+        }
+        if !matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce) {
+            text.line("in place", if a.in_place { "yes" } else { "no" });
+        }
+        text.line("blocks", a.blocks.map_or("auto".to_owned(), |n| n.to_string()));
+        text.line("algorithm", self.algorithm.name);
+        text.done()
+    }
+}
+
+/// A request lowered for this rank, ready to run.
+pub(super) struct Prepared {
+    asked: Arc<Asked>,
+    /// Away while it runs.
+    pub(super) task: Option<Box<Task>>,
+    pub(super) meta: Meta,
+    /// Landing and scratch memory of the program.
+    memory: [Option<Block>; 2],
+    /// The cache's clock when it last ran.
+    used: u64,
+}
+
+impl Prepared {
+    pub(super) fn new(asked: Asked, mut task: Box<Task>, meta: Meta, memory: [Option<Block>; 2]) -> Self {
+        let asked = Arc::new(asked);
+        task.arguments = Some(Arc::clone(&asked) as _);
+        Self { asked, task: Some(task), meta, memory, used: 0 }
+    }
+
+    /// Memory that peers put into.
+    pub(super) fn land(&self) -> Bound {
+        whole(self.memory[0].as_ref())
+    }
+
+    /// Scratch memory.
+    pub(super) fn work(&self) -> Bound {
+        whole(self.memory[1].as_ref())
+    }
+}
+
+/// How many programs are kept.
+const MAX_CACHED_PROGRAMS: usize = 32;
+
+/// Lowered programs by what was asked; the least recently used goes first. Those in use are out.
+#[derive(Default)]
+pub(super) struct Cache {
+    entries: Vec<Prepared>,
+    /// Calls so far.
+    clock: u64,
+}
+
+impl Cache {
+    /// The program for such a call, if it is there.
+    pub(super) fn take(&mut self, asked: &Asked) -> Option<Prepared> {
+        self.clock += 1;
+        let i = self.entries.iter().position(|e| *e.asked == *asked)?;
+        Some(self.entries.swap_remove(i))
+    }
+
+    /// Keeps a program that has run.
+    pub(super) fn keep(&mut self, mut prepared: Prepared) {
+        prepared.used = self.clock;
+        if self.entries.len() >= MAX_CACHED_PROGRAMS
+            && let Some(oldest) = (0..self.entries.len()).min_by_key(|i| self.entries[*i].used)
+        {
+            self.entries.swap_remove(oldest);
+        }
+        self.entries.push(prepared);
+    }
+}
+
+fn whole(block: Option<&Block>) -> Bound {
+    block.map_or(Bound::NONE, |b| b.bound(usize::MAX))
+}

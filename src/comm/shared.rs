@@ -1,0 +1,36 @@
+//! What all handles of one world share, one thread at a time.
+
+use super::program::Cache;
+use super::short::ShortCalls;
+use crate::buffer::Arena;
+use crate::engine::Engine;
+use crate::select::{Figures, Selection};
+use crate::trace::Log;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What all handles of one world share.
+pub(super) struct Shared {
+    pub(super) engine: Engine,
+    pub(super) arena: Arena,
+    pub(super) cache: Cache,
+    pub(super) figures: Figures,
+    pub(super) deadline: Duration,
+    /// The settings' choices, for calls whose options leave it open.
+    pub(super) blocks: Option<u32>,
+    pub(super) selection: Selection,
+    /// The node index of every rank of the world, once it is known.
+    pub(super) nodes: Arc<[u32]>,
+    /// How many communicators we have begun to make.
+    pub(super) led: u32,
+    pub(super) short_calls: ShortCalls,
+    /// What this rank says on standard error.
+    pub(super) log: Log,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Programs and counters would fill pages.
+        f.debug_struct("Shared").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}

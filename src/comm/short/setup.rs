@@ -1,0 +1,63 @@
+//! Which communicators have short calls, and their slots.
+
+use super::state::ShortHandle;
+use crate::buffer::Wire;
+use crate::comm::members::Members;
+use crate::comm::shared::Shared;
+use crate::plan::registry::Operation;
+
+/// The most ranks of a communicator with short calls: each reads the flags of all others.
+const MAX_MEMBERS: usize = 64;
+
+/// The operations that have a short form.
+const SHORT_OPERATIONS: [Operation; 6] = [
+    Operation::Barrier,
+    Operation::Bcast,
+    Operation::Allgather,
+    Operation::Allgatherv,
+    Operation::Reduce,
+    Operation::Allreduce,
+];
+
+impl Shared {
+    /// Slots of ours for a communicator to come, as a ticket that the other members must be told; 0: there are none.
+    pub(in crate::comm) fn ticket(&mut self) -> u64 {
+        self.short_calls.tidy();
+        self.engine.transport().and_then(|t| t.slots()?.ticket()).unwrap_or(0)
+    }
+
+    /// Short calls of these members, by world rank and ticket, the same at all of them. Where there are to be none, our
+    /// slots (`mine`) are given back.
+    pub(in crate::comm) fn add_short_calls(
+        &mut self,
+        mine: u64,
+        members: &[(u32, u64)],
+    ) -> Option<ShortHandle> {
+        let fits =
+            (2..=MAX_MEMBERS).contains(&members.len()) && members.iter().all(|(_, ticket)| *ticket != 0);
+        let pool = self.engine.transport().and_then(|t| t.slots());
+        let slots = pool.and_then(|pool| {
+            let slots = if fits { pool.open(members) } else { None };
+            if slots.is_none() {
+                pool.take_back(mine);
+            }
+            slots
+        })?;
+        // Blocks and algorithms that the settings name are those of plans.
+        let operations = match self.blocks {
+            Some(_) => 0,
+            None => SHORT_OPERATIONS
+                .iter()
+                .filter(|op| !self.selection.names(**op))
+                .fold(0, |set, op| set | 1 << op.code()),
+        };
+        Some(self.short_calls.add(slots, operations))
+    }
+
+    /// The same for all ranks, which give the same ticket when they start.
+    pub(in crate::comm) fn add_world_short_calls(&mut self, members: &Members) -> Option<ShortHandle> {
+        let ticket = self.ticket();
+        let members: Vec<_> = (0..members.size()).map(|r| (members.world_rank(r), ticket)).collect();
+        self.add_short_calls(ticket, &members)
+    }
+}

@@ -1,0 +1,145 @@
+//! The last step of wire-up: the engine, connected to the neighbours.
+
+use super::addresses::{Addresses, Published};
+use super::endpoint::Opened;
+use super::locals::one_node;
+use crate::buffer::Arena;
+use crate::comm::hash::digest;
+use crate::comm::launcher::SharedLaunch;
+use crate::comm::liveness::Watch;
+use crate::comm::measure::flow;
+use crate::comm::members::to_u32;
+use crate::comm::program::Cache;
+use crate::comm::shared::Shared;
+use crate::comm::short::ShortCalls;
+use crate::comm::startup_log;
+use crate::comm::watchdog::{Watchdog, Watching};
+use crate::config::{Config, FOR_EVER, Wait};
+use crate::engine::{Engine, Identity, Setup};
+use crate::error::Result;
+use crate::launch::Launch;
+use crate::plan::registry::Operation;
+use crate::select::{Figures, Selection};
+use crate::trace::Log;
+use crate::transport::{Limits, Transport, shm};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// An endpoint, the neighbours' addresses, and the node of each rank where it is known.
+pub(in crate::comm) struct Wired {
+    pub(super) opened: Opened,
+    pub(super) nodes: Option<Vec<u32>>,
+}
+
+/// A rank that is connected to its neighbours, and has tested the wire to each.
+pub(in crate::comm) struct Connected {
+    pub(in crate::comm) shared: Shared,
+    pub(in crate::comm) launch: SharedLaunch,
+    pub(in crate::comm) provider: String,
+    /// Our own address, if there are ranks that do not know it yet.
+    pub(in crate::comm) address: Option<Vec<u8>>,
+    pub(in crate::comm) watchdog: Option<Watching>,
+}
+
+/// The figures of this provider, and the choice of algorithms by them.
+fn choice(
+    config: &Config,
+    provider: &str,
+    nodes: Option<&[u32]>,
+    cores: u32,
+) -> Result<(Figures, Selection)> {
+    let choices = config.choices();
+    let figures = Figures::new(provider, &choices, None)?;
+    let mut selection = Selection::new(&choices, &figures)?;
+    if let Some(nodes) = nodes {
+        selection.place(nodes);
+        if one_node(nodes) {
+            selection.share(cores);
+        }
+    }
+    Ok((figures, selection))
+}
+
+/// Connects to the neighbours.
+///
+/// # Errors
+/// When a neighbour could not open its endpoint, does not answer within `timeout`, or disagrees about settings.
+pub(in crate::comm) fn connect(
+    config: &Config,
+    launch: Box<dyn Launch>,
+    Wired { opened, nodes }: Wired,
+    log: &Log,
+    timeout: Duration,
+) -> Result<Connected> {
+    let Opened { endpoint, addresses, cores } = opened;
+    let (rank, size) = (launch.rank(), launch.size());
+    let provider = endpoint.as_ref().map_or("self".to_owned(), |e| e.limits().wire());
+    let shared_locks = endpoint.as_ref().is_some_and(|e| e.limits().shared_locks);
+    let (figures, selection) = choice(config, &provider, nodes.as_deref(), cores)?;
+    let known_to_all = addresses.neighbours.len() + 1 == size;
+    let address = endpoint.as_ref().filter(|_| !known_to_all).map(|e| e.address());
+    let setup = Setup {
+        rank: to_u32(rank)?,
+        size: to_u32(size)?,
+        neighbours: addresses.neighbours.clone(),
+        flow: flow(&figures, config.window),
+        warn_after: config.warn_after.unwrap_or(FOR_EVER),
+        names: Operation::name_of,
+    };
+    let (launch, arena): (SharedLaunch, _) = (Arc::new(Mutex::new(launch)), Arena::default());
+    startup_log::addresses(log, &addresses.own_shown, &addresses.neighbours, &addresses.shown);
+    let identity = identity(config, endpoint.as_deref().map(Transport::limits));
+    let mut engine = Engine::new(setup, endpoint);
+    engine.naps = config.wait != Some(Wait::Spin);
+    engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
+    let same_host = introduce(&mut engine, addresses, &launch, identity, (&arena, timeout))?;
+    engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
+    let deadline = config.deadline.unwrap_or(FOR_EVER);
+    let watchdog = shared_locks.then(|| {
+        let liveness = Box::new(Watch::new(Arc::clone(&launch), &same_host));
+        let beat = engine.heartbeat();
+        Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start()
+    });
+    let shared = Shared {
+        engine,
+        arena,
+        cache: Cache::default(),
+        figures,
+        deadline,
+        blocks: config.blocks,
+        selection,
+        nodes: nodes.unwrap_or_default().into(),
+        led: 0,
+        short_calls: ShortCalls::default(),
+        log: log.clone(),
+    };
+    Ok(Connected { shared, launch, provider, address, watchdog })
+}
+
+/// Tells the engine where the other ranks are, and connects it to the neighbours. Returns the (rank, process) of those on our
+/// host.
+fn introduce(
+    engine: &mut Engine,
+    all: Addresses,
+    launch: &SharedLaunch,
+    identity: Identity,
+    (arena, timeout): (&Arena, Duration),
+) -> Result<Vec<(u32, u32)>> {
+    let Addresses { neighbours, addresses, shown, own_shown, absent, directory } = all;
+    engine.locate(own_shown, neighbours.into_iter().zip(shown).collect());
+    engine.look_up_in(Box::new(Published { launch: Arc::clone(launch), directory }));
+    if let Some(e) = absent {
+        return Err(engine.tell(&addresses, e));
+    }
+    engine.connect(&addresses, identity, arena, timeout).map_err(|e| engine.fail(e))
+}
+
+/// What neighbours check of each other.
+fn identity(config: &Config, limits: Option<&Limits>) -> Identity {
+    let mut agreed = config.agreed();
+    if let Some(l) = limits {
+        // What is done with borrowed slices is up to each rank, and may differ between nodes.
+        agreed.push_str(&format!("{} {} {} {}", l.wire(), l.max_put, l.gather, l.message));
+    }
+    Identity { pid: std::process::id(), host: shm::host(), agreed: digest(agreed.as_bytes()) }
+}

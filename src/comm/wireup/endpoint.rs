@@ -1,0 +1,127 @@
+//! The endpoint of each route, with the addresses of the neighbours'.
+
+use super::addresses::{self, Addresses, NodeWide};
+use super::card;
+use super::exchange::Exchange;
+use super::locals::one_node;
+use super::memory::{self, Mapped};
+use crate::config::{Config, Wait};
+use crate::error::{Error, ErrorKind, Result};
+use crate::transport::Transport;
+use crate::transport::fabric::{self, Networks};
+use crate::transport::node::Node;
+use crate::transport::rails;
+
+/// An endpoint, and the neighbours' addresses.
+#[derive(Default)]
+pub(super) struct Opened {
+    pub(super) endpoint: Option<Box<dyn Transport>>,
+    pub(super) addresses: Addresses,
+    /// The cores that each rank of our node may use at least; 0: that was not asked.
+    pub(super) cores: u32,
+}
+
+/// What comes of a route that needs not do.
+pub(super) enum Attempt {
+    Opened(Opened),
+    /// Some ranks cannot map others' memory, and another route will do; whether we are ready for it.
+    Unreached(Result<()>),
+}
+
+/// An endpoint that the program has given, or one of libfabric.
+pub(super) fn plain(exchange: &mut Exchange<'_>, endpoint: Result<Box<dyn Transport>>) -> Result<Opened> {
+    let value = card::value(endpoint.as_ref().map(AsRef::as_ref), false);
+    let exchanged = addresses::exchange(exchange, "addr", &value, None);
+    let endpoint = Some(endpoint?);
+    exchanged.map(|(addresses, NodeWide { cores, .. })| Opened { endpoint, addresses, cores })
+}
+
+/// Shared memory among all ranks; `only`: no other route will do.
+pub(super) fn shm(
+    exchange: &mut Exchange<'_>,
+    config: &Config,
+    ready: Result<()>,
+    nodes: &[u32],
+    only: bool,
+) -> Result<Attempt> {
+    let ready = ready.and_then(|()| match one_node(nodes) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Config, "provider shm carries only ranks of one node")
+            .help("CIRCULANT_PROVIDER=auto, or tcp+shm and the like, take another wire between nodes")),
+    });
+    let Mapped { shm, reaches_locals } = memory::map(exchange, "shm", nodes, ready, config.wait)?;
+    let value = card::value(shm.as_ref().map(|shm| shm as &dyn Transport), reaches_locals);
+    let (addresses, NodeWide { reached, cores }) =
+        addresses::exchange(exchange, "shm-addr", &value, Some(nodes))?;
+    if !reached && !only {
+        return Ok(Attempt::Unreached(shm.map(drop)));
+    }
+    let endpoint: Option<Box<dyn Transport>> = Some(Box::new(shm?));
+    match reached {
+        true => Ok(Attempt::Opened(Opened { endpoint, addresses, cores })),
+        false => {
+            let what = "the ranks of this node cannot map each other's memory through /proc";
+            Err(Error::new(ErrorKind::System, what).over("shm").help(
+                "containers must share a space of process numbers; or choose another CIRCULANT_PROVIDER",
+            ))
+        }
+    }
+}
+
+/// Shared memory within nodes, and an endpoint of libfabric between them.
+pub(super) fn both(
+    exchange: &mut Exchange<'_>,
+    config: &Config,
+    ready: Result<()>,
+    nodes: &[u32],
+    far: &Far<'_>,
+) -> Result<Opened> {
+    let Mapped { shm, reaches_locals } = memory::map(exchange, "near", nodes, ready, config.wait)?;
+    // Asleep in libfabric a rank would not see what comes by shared memory.
+    let wait = crate::transport::awake(config.wait);
+    let size = exchange.size as usize;
+    let node = shm.and_then(|shm| Ok(Node::new(shm, far.open(config, size, wait)?)));
+    let value = card::value(node.as_ref().map(|node| node as &dyn Transport), reaches_locals);
+    let (addresses, NodeWide { reached, cores }) =
+        addresses::exchange(exchange, "addr", &value, Some(nodes))?;
+    let mut node = node?;
+    // Known only after the exchange.
+    node.settle(reached);
+    Ok(Opened { endpoint: Some(Box::new(node)), addresses, cores })
+}
+
+/// An endpoint of libfabric between all ranks.
+pub(super) fn fabric(
+    exchange: &mut Exchange<'_>,
+    config: &Config,
+    ready: Result<()>,
+    far: &Far<'_>,
+) -> Result<Opened> {
+    let size = exchange.size as usize;
+    plain(exchange, ready.and_then(|()| far.open(config, size, config.wait)))
+}
+
+/// An endpoint of libfabric to open.
+pub(super) struct Far<'a> {
+    pub(super) provider: &'a str,
+    /// All ranks share this node, its loopback interface, and libfabric's shared memory.
+    pub(super) all_on_one_node: bool,
+    pub(super) networks: &'a Networks,
+}
+
+impl Far<'_> {
+    fn open(&self, config: &Config, size: usize, wait: Option<Wait>) -> Result<Box<dyn Transport>> {
+        rails::open(&self.options(config, size, wait), &config.rails)
+    }
+
+    /// Whether there is such a provider.
+    pub(super) fn check(&self, config: &Config) -> Result<()> {
+        fabric::check(&self.options(config, 1, None))
+    }
+
+    fn options<'c>(&'c self, config: &'c Config, size: usize, wait: Option<Wait>) -> fabric::Options<'c> {
+        let Self { provider, all_on_one_node, networks } = *self;
+        let (ports, libfabric) = (config.ports, &config.libfabric);
+        fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric }
+    }
+}

@@ -1,0 +1,85 @@
+//! The launcher's key-value store as wire-up uses it: what each rank publishes, and what follows from the values of all
+//! ranks of a node.
+
+use super::locals::{largest_node, locals};
+use crate::comm::members::to_u32;
+use crate::error::{Error, ErrorKind, Result};
+use crate::launch::Launch;
+use std::time::Duration;
+
+/// Ranks of one node from which on one of them reads for all: fewer ranks read each other's values sooner than they pass
+/// one more fence.
+const MIN_READER_NODE_RANKS: usize = 16;
+
+/// The key-value store, and what a rank knows of the job.
+pub(super) struct Exchange<'a> {
+    launch: &'a mut dyn Launch,
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    /// For each fence.
+    timeout: Duration,
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(launch: &'a mut dyn Launch, timeout: Duration) -> Result<Self> {
+        let (rank, size) = (to_u32(launch.rank())?, to_u32(launch.size())?);
+        Ok(Self { launch, rank, size, timeout })
+    }
+
+    /// Publishes a value of rank 0's.
+    pub(super) fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        self.launch.put(key, value)
+    }
+
+    /// Reads a value of rank 0's.
+    pub(super) fn get(&mut self, key: &str) -> Result<Vec<u8>> {
+        self.launch.get(key)
+    }
+
+    /// Publishes our value of a key that every rank has.
+    pub(super) fn put_own(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        self.launch.put(&format!("{key}-{}", self.rank), value)
+    }
+
+    /// The value of rank `rank` of such a key.
+    pub(super) fn get_of(&mut self, key: &str, rank: u32) -> Result<Vec<u8>> {
+        self.launch.get(&format!("{key}-{rank}"))
+    }
+
+    pub(super) fn fence(&mut self) -> Result<()> {
+        self.launch.fence(self.timeout)
+    }
+
+    /// What follows from the values that the ranks of our node have published as `key`. Of large nodes the first rank reads
+    /// them and publishes what follows: else m ranks would ask for m values each.
+    pub(super) fn of_node(
+        &mut self,
+        key: &str,
+        nodes: &[u32],
+        follows: impl Fn(&[(u32, Vec<u8>)]) -> Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        let locals = locals(nodes, self.rank);
+        // All ranks of the job pass as many fences.
+        if largest_node(nodes) < MIN_READER_NODE_RANKS {
+            return Ok(follows(&self.get_all(key, &locals)?));
+        }
+        let first = locals.first().copied().unwrap_or(self.rank);
+        if first == self.rank {
+            let found = follows(&self.get_all(key, &locals)?);
+            self.put_own(&format!("{key}-of"), &found)?;
+        }
+        self.fence()?;
+        self.get_of(&format!("{key}-of"), first)
+    }
+
+    fn get_all(&mut self, key: &str, ranks: &[u32]) -> Result<Vec<(u32, Vec<u8>)>> {
+        ranks.iter().map(|rank| Ok((*rank, self.get_of(key, *rank)?))).collect()
+    }
+}
+
+/// The error of a value that the first rank of our node has published, and that cannot be read.
+#[cold]
+pub(super) fn unreadable(key: &str) -> Error {
+    let what = format!("what the first rank of this node published of {key:?} cannot be read");
+    Error::new(ErrorKind::Launch, what)
+}

@@ -1,0 +1,111 @@
+//! Wire-up: how ranks that know only their launcher come to be connected, as a sequence of values of which each is made
+//! from the one before:
+//!
+//! ```text
+//! settings agreed -> rank locations -> route -> endpoint -> addresses -> connected
+//! ```
+//!
+//! Between these steps are fences of the launcher. All ranks pass the same fences, also those that have failed already: a
+//! rank carries its first error along (the `Result` in a value), publishes it in place of its address, and its neighbours,
+//! which read it there, propagate it to all.
+
+mod addresses;
+mod card;
+mod connect;
+mod endpoint;
+mod exchange;
+mod locals;
+mod locations;
+mod memory;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub(super) use connect::{Connected, connect};
+
+use crate::config::{Config, Provider};
+use crate::error::Result;
+use crate::launch::Launch;
+use crate::transport::Transport;
+use crate::transport::fabric::Networks;
+use crate::transport::route::Route;
+use connect::Wired;
+use endpoint::{Attempt, Far, Opened};
+use exchange::Exchange;
+use locals::one_node;
+use locations::Locations;
+use settings::Agreed;
+use std::time::Duration;
+
+/// From the launcher to an endpoint, or to the one that is given, and the neighbours' addresses.
+pub(super) fn wire_up(
+    config: &mut Config,
+    launch: &mut dyn Launch,
+    given: Option<Box<dyn Transport>>,
+    timeout: Duration,
+) -> Result<Wired> {
+    let known = launch.nodes().filter(|nodes| nodes.len() == launch.size());
+    if launch.size() == 1 {
+        check_alone(config)?;
+        return Ok(Wired { opened: Opened::default(), nodes: known });
+    }
+    let mut exchange = Exchange::new(launch, timeout)?;
+    // Where the launcher knows that all ranks share a node, the rest is asked for only when it is needed.
+    let one_node = known.as_deref().is_some_and(one_node);
+    let asks = given.is_none() && !one_node;
+    if asks {
+        locations::publish(&mut exchange)?;
+    }
+    let Agreed { provider, ready } = settings::agree(&mut exchange, config)?;
+    if let Some(endpoint) = given {
+        let opened = endpoint::plain(&mut exchange, ready.map(|()| endpoint))?;
+        return Ok(Wired { opened, nodes: known });
+    }
+    let locations = match asks {
+        true => locations::agree(&mut exchange, known)?,
+        false => Locations { nodes: known.unwrap_or_default(), networks: None },
+    };
+    over_route(&mut exchange, config, &provider, ready, locations)
+}
+
+/// The endpoint of the route that `provider` means for ranks there.
+fn over_route(
+    exchange: &mut Exchange<'_>,
+    config: &Config,
+    provider: &Provider,
+    mut ready: Result<()>,
+    locations: Locations,
+) -> Result<Wired> {
+    if let Route::Shm { only } = Route::of(provider, &locations.nodes) {
+        match endpoint::shm(exchange, config, ready, &locations.nodes, only)? {
+            Attempt::Opened(opened) => return Ok(Wired { opened, nodes: Some(locations.nodes) }),
+            Attempt::Unreached(still) => ready = still,
+        }
+        tracing::debug!("the ranks of this node cannot map each other's memory");
+    }
+    // These may tell ranks in containers apart, which the launcher puts on one node.
+    let (nodes, networks) = locations.with_networks(exchange)?;
+    let all_on_one_node = one_node(&nodes) && networks.near;
+    let networks = &networks;
+    let opened = match Route::of(provider, &nodes) {
+        Route::Both(provider) => {
+            endpoint::both(exchange, config, ready, &nodes, &Far { provider, all_on_one_node, networks })
+        }
+        Route::Fabric(provider) => {
+            endpoint::fabric(exchange, config, ready, &Far { provider, all_on_one_node, networks })
+        }
+        // Between ranks of a node that cannot map each other's memory, libfabric's shared memory would fail, too.
+        Route::Shm { .. } => {
+            let far = Far { provider: "auto", all_on_one_node: false, networks };
+            endpoint::fabric(exchange, config, ready, &far)
+        }
+    }?;
+    Ok(Wired { opened, nodes: Some(nodes) })
+}
+
+/// A job of one rank needs no endpoint, but refuses a provider that does not exist, as several ranks do.
+fn check_alone(config: &mut Config) -> Result<()> {
+    config.load()?;
+    let (provider, networks) = (config.provider.fabric(), &Networks::default());
+    Far { provider, all_on_one_node: true, networks }.check(config)
+}
