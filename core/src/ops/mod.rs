@@ -46,6 +46,7 @@ mod located;
 mod operator;
 mod reducer;
 mod table;
+mod types;
 
 pub use builtin::{Band, Bor, Bxor, Land, Lor, Lxor, Max, Maxloc, Min, Minloc, Prod, Sum};
 pub use half::{bf16, f16};
@@ -53,4 +54,5 @@ pub use located::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
 pub use num_complex::Complex;
 pub use operator::{Operator, Side, User, user};
 pub use reducer::{IntoReducer, Reducer};
-pub use table::{Element, Op, Type, pairs, reducer};
+pub use table::{pairs, reducer};
+pub use types::{Element, Op, Type};

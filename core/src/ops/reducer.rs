@@ -1,8 +1,8 @@
 //! An operator on a type, with both erased: what the engine runs on bytes.
 
 use super::operator::{Operator, Side, User};
-use super::table::Element;
-use super::{builtin, table};
+use super::types::Element;
+use super::{builtin, types};
 use crate::error::{Error, Result, argument};
 use bytemuck::{Pod, cast_slice_mut, try_cast_slice, try_cast_slice_mut};
 use std::any::{Any, TypeId};
@@ -34,8 +34,8 @@ pub struct Reducer(Arc<dyn Kernel>);
 impl Reducer {
     /// `operator` on elements of type `T`.
     pub fn new<T: Pod, O: Operator<T> + 'static>(operator: O) -> Self {
-        let kind = table::type_name::<T>();
-        let origin = if table::is_built_in::<O>() { "built in" } else { "user" };
+        let kind = types::type_name::<T>();
+        let origin = if types::is_built_in::<O>() { "built in" } else { "user" };
         let text = format!(
             "{kind}/{}/{origin}/{}/{}",
             size_of::<T>(),
@@ -179,7 +179,7 @@ impl<T: Pod, F: Fn(T, T) -> T + Send + Sync + 'static> IntoReducer<T> for User<F
 
 impl<T: Pod> IntoReducer<T> for Reducer {
     fn into_reducer(self) -> Result<Reducer> {
-        let (mine, theirs) = (table::type_name::<T>(), self.type_name());
+        let (mine, theirs) = (types::type_name::<T>(), self.type_name());
         if (mine, size_of::<T>()) == (theirs, self.element()) {
             return Ok(self);
         }
