@@ -32,7 +32,7 @@ pub enum ErrorKind {
     System,
 }
 
-/// An error with its whereabouts. Printed as one line, with the remedy after a semicolon; as `main` prints an error that it
+/// An error and where it happened. Printed as one line, with the remedy after a semicolon; as `main` prints an error that it
 /// returns (by its `Debug`), with the remedy in a line of its own.
 #[derive(Clone, thiserror::Error)]
 pub struct Error(Box<Inner>);
@@ -101,7 +101,7 @@ impl Error {
         self.0.help.as_deref()
     }
 
-    /// What happened, without the whereabouts.
+    /// What happened, without where it happened.
     pub fn message(&self) -> &str {
         &self.0.message
     }

@@ -10,7 +10,7 @@ use super::request::Request;
 use crate::buffer::Buf;
 use crate::error::{Result, argument};
 use crate::ops::Max;
-use crate::plan::alltoall::neighbors::{Destination, Edges, Graph, Source};
+use crate::plan::alltoall::graph::{Destination, Edges, Graph, Source};
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 use std::collections::BTreeMap;

@@ -31,7 +31,8 @@ pub use fold::{Fold, check_fold, prove_fold};
 pub use plan::{Report, prove};
 pub use program::{check, run_without};
 
-use super::alltoall::{Row, neighbors::Graph};
+use super::alltoall::Row;
+use super::alltoall::graph::{Edges, Graph};
 use super::{Place, Region};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -168,7 +169,7 @@ impl Goal {
     /// An alltoallv along a graph; the edges of all ranks. In place, blocks are sent from the output, and stay there.
     pub fn neighbors(graph: &Graph, in_place: bool) -> Self {
         let region = if in_place { Region::Output } else { Region::Input };
-        let at = |(&rank, edges): (&u32, &super::alltoall::neighbors::Edges)| {
+        let at = |(&rank, edges): (&u32, &Edges)| {
             let came = (0..).zip(&edges.sources).map(|(slot, s): (u32, _)| {
                 let sender = graph.edges[&s.peer].destinations.iter();
                 let at = sender.clone().find(|d| (d.peer, d.slot) == (rank, slot)).map_or(0, |d| d.at);

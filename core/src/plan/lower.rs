@@ -9,7 +9,7 @@
 //! 2. **Share.** Runs lighter than [`WireLimits::light`], if the message has at least [`WireLimits::few`], are gathered
 //!    (at most [`WireLimits::gather`] to a put; with a gather limit of 1 they are packed first) into one
 //!    put to a landing slot at the receiver, which unpacks them. A rank that forwards such a piece
-//!    takes it from the slot, so that unpacking delays nobody.
+//!    takes it from the slot, so that unpacking delays no rank.
 //! 3. **Single.** Every other run is a put of its own, or several if it is longer than
 //!    [`WireLimits::max_put`].
 //!
@@ -18,172 +18,22 @@
 //! bumps one counter, that of its first piece, as often as there are puts; waits for any of its
 //! pieces become waits for that.
 //!
-//! Joins (copies of no bytes) are dissolved: whoever waits for one waits for what it waits for.
+//! Joins (copies of no bytes) are dissolved: what waits for one waits for what it waits for.
 
 mod folds;
+mod limits;
 mod parcels;
+mod program;
 mod rank;
 
-pub(super) use parcels::coalesce;
-pub use parcels::{COALESCE, light_bytes};
+pub(super) use limits::coalesce;
+pub use limits::{COALESCE, WireLimits, light_bytes};
+pub use program::{Expected, NO_OP, Op, OpKind, Peer, Program, Segment};
 
-use super::{Place, Plan, Side};
-use crate::error::{Error, ErrorKind, Result};
-use crate::machine::LogGp;
+use super::Plan;
+use crate::error::Result;
+use program::broken;
 
-/// What the wire allows and what pieces are worth; equal on all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WireLimits {
-    /// The longest single put in bytes (≥ 1).
-    pub max_put: u64,
-    /// Local segments per put (≥ 1).
-    pub gather: usize,
-    /// Pieces of fewer bytes than this, of one round and to one peer, share a put to a landing slot; 0 puts every piece by
-    /// itself.
-    pub light: u64,
-    /// At least so many do, and never one alone: fewer puts are not worth a wait for the last piece.
-    pub few: usize,
-    /// Neighbouring pieces are made one put up to this many bytes.
-    pub coalesce: u64,
-}
-
-impl WireLimits {
-    /// Puts of any length from one segment, none shared.
-    pub const PLAIN: Self = Self { max_put: u64::MAX, gather: 1, light: 0, few: 2, coalesce: COALESCE };
-
-    /// What is worth joining on a wire like `model`, whose puts are of at most `max_put` bytes from at most `gather`
-    /// segments; pieces below `light` bytes are light.
-    ///
-    /// To share a put, pieces wait for the last of them, which may be a latency behind the others: that is worth it
-    /// from L/o pieces on. A run of neighbours keeps back what has arrived while the wire carries the rest of it: that
-    /// may take ten overheads. (16 ranks, 100 KB, L = 1 ms, β = 80 ns/B, o = 30 us, simulated: allgatherv of seven
-    /// distributions in 10.3 to 11.8 ms; with runs of 32 KiB 10.6 to 13.3, sharing from two pieces on 11.2 to 17.7.)
-    pub fn new(max_put: u64, gather: usize, light: u64, model: &LogGp) -> Self {
-        let overhead = model.overhead_ns.max(1);
-        let few = usize::try_from(model.latency_ns.div_ceil(overhead)).unwrap_or(usize::MAX).max(2);
-        Self { max_put, gather, light, few, coalesce: coalesce(model) }
-    }
-}
-
-/// A contiguous run of local memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Where.
-    pub place: Place,
-    /// How many bytes.
-    pub len: u64,
-}
-
-/// What the engine does for one operation of a [`Program`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpKind {
-    /// Gather `segments` into one put to `target` at the peer.
-    Put,
-    /// Bump the peer's counter.
-    Notify,
-    /// Move the one segment to `target` here.
-    Copy,
-    /// Combine the one segment into `target` here.
-    Reduce(Side),
-}
-
-impl OpKind {
-    /// Whether it happens in our own memory: no peer, and our own counter is bumped.
-    pub const fn is_local(self) -> bool {
-        matches!(self, Self::Copy | Self::Reduce(_))
-    }
-}
-
-/// One posted piece of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Op {
-    /// What.
-    pub kind: OpKind,
-    /// Index into [`Program::peers`] (0 and unused for copies and reduces).
-    pub peer: u32,
-    /// First of its segments in [`Program::segments`].
-    pub first_segment: u32,
-    /// How many segments it has.
-    pub segments: u32,
-    /// Where it goes.
-    pub target: Place,
-    /// Bytes in all its segments.
-    pub len: u64,
-    /// Its round: lower ones go first.
-    pub round: u32,
-    /// How many entries of the waiter table must fire before it may go.
-    pub waits: u32,
-    /// The counter that it bumps (at the peer, or here for copies), or [`NO_COUNTER`](super::NO_COUNTER).
-    pub bump: u32,
-}
-
-/// What is known of a counter that a peer bumps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
-    /// Index into [`Program::peers`], or [`NO_COUNTER`](super::NO_COUNTER) when the counter is bumped locally only.
-    pub peer: u32,
-    /// How many times the peer bumps it (puts after splitting).
-    pub arrivals: u32,
-    /// Bytes that arrive with it, all together.
-    pub len: u64,
-    /// The round in which they come.
-    pub round: u32,
-}
-
-/// A rank that this rank puts to, notifies, or expects something from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its rank in the communicator.
-    pub rank: u32,
-    /// Whether it puts data into our memory: it needs our open word.
-    pub puts_to_us: bool,
-    /// Whether we put data into its memory: we need its open word.
-    pub we_put: bool,
-    /// Bytes that it puts to us, all together.
-    pub bytes_in: u64,
-    /// Bytes that we put to it, all together.
-    pub bytes_out: u64,
-}
-
-/// No op at all.
-pub const NO_OP: u32 = u32::MAX;
-
-/// One rank's part of a plan, ready to run: everything the engine needs and nothing it must compute.
-///
-/// Ops are sorted by (round, order of the plan). Waiters of counter c are
-/// `waiters[waiter_start[c]..waiter_start[c + 1]]`: pairs (count, op): when c reaches `count`, one of the
-/// waits of `op` is over.
-#[derive(Clone, Debug, Default)]
-pub struct Program {
-    /// The ops.
-    pub ops: Vec<Op>,
-    /// Gather lists of the ops.
-    pub segments: Vec<Segment>,
-    /// The peers, each once, sorted by rank.
-    pub peers: Vec<Peer>,
-    /// By counter: what bumps it.
-    pub expected: Vec<Expected>,
-    /// Offsets into `waiters`; one more entry than there are counters.
-    pub waiter_start: Vec<u32>,
-    /// (count, op) pairs.
-    pub waiters: Vec<(u32, u32)>,
-    /// By counter: the op that combines what arrives with it into something else, if that is one put and nobody else
-    /// reads it where it lands; else [`NO_OP`]. Empty where there is none.
-    pub folds: Vec<u32>,
-    /// Arrivals (puts and notifies) in all: the receiving side is finished when it counted these.
-    pub arrivals: u64,
-    /// Memory that the program needs beyond the caller's, after lowering.
-    pub work: u64,
-    /// Landing memory, likewise.
-    pub land: u64,
-}
-
-impl Program {
-    /// How many counters there are.
-    pub fn counters(&self) -> usize {
-        self.expected.len()
-    }
-}
 /// What `rank` has to do for `plan` on a wire with these limits.
 ///
 /// # Errors
@@ -198,13 +48,10 @@ pub fn lower(plan: &dyn Plan, rank: u32, limits: &WireLimits) -> Result<Program>
     rank::lower(plan, rank, *limits)
 }
 
-fn broken(what: &str) -> Error {
-    Error::new(ErrorKind::Argument, format!("cannot lower the plan: {what}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::LogGp;
     use crate::plan::allgather::circulant::Allgather;
     use crate::plan::allgatherv::circulant::{Allgatherv, Blocks};
     use crate::plan::barrier::dissemination::Barrier;

@@ -1,7 +1,7 @@
-//! Algorithms as data: which bytes go to whom, after what, in which round.
+//! Algorithms as data: which bytes go to which rank, after what, in which round.
 //!
-//! A [`Plan`] is pure: for every rank a lazy iterator of [`Step`]s with O(log p) state, the same whoever
-//! asks. [`interpret`] proves a plan right for all ranks and all orders of delivery, [`price`] says what
+//! A [`Plan`] is pure: for every rank a lazy iterator of [`Step`]s with O(log p) state, the same at every
+//! rank. [`interpret`] proves a plan right for all ranks and all orders of delivery, [`price`] says what
 //! it costs on a wire, [`rules`] choose its number of blocks, [`registry`] lists it, and [`lower()`] makes
 //! one rank's part a [`lower::Program`] that the engine runs. A round is the proof's clock and a step's
 //! priority; it is never waited for.
@@ -14,9 +14,9 @@
 //!    [`Kind::ExpectNotify`]: same round, source, target, length and counter, in the same order. Both
 //!    sides compute them on their own; nothing is negotiated.
 //! 2. No byte is written twice, and none that was there at the start. So what is right stays right,
-//!    and nobody needs to be asked before a put. (Plans that reduce: see below.)
+//!    and no rank need ask before a put. (Plans that reduce: see below.)
 //! 3. A step waits for everything that it reads. It never relies on two puts arriving in order.
-//! 4. A counter is bumped by one peer, or by local copies only; whoever waits for several bumps waits
+//! 4. A counter is bumped by one peer, or by local copies only; a step that waits for several bumps waits
 //!    for all of them.
 //! 5. Steps come with ascending rounds, and what a step waits for comes from an earlier round (or, if it
 //!    is local, earlier in the list). In one round a rank puts to one peer and gets from one peer; local steps
@@ -51,9 +51,9 @@
 //!    sender puts to a receiver in a round, and call it from both sides: that is how mirrors stay
 //!    mirrors. Take the block's or the owner's number for its counter; where one wait must stand for
 //!    many, chain them with [`Step::join`].
-//! 3. A line in a list of [`registry`], or a new file with a list there, which is one line more; with what it
-//!    costs ([`registry::cost`]) and, if it reduces, in what order it folds ([`registry::Order`]); and a line for
-//!    its [`interpret::Goal`] or [`interpret::Fold`] if the operation is new.
+//! 3. In the same file its line: its name, texts and restrictions, the constructor, what it costs ([`registry::cost`]) and, if it
+//!    reduces, in what order it folds ([`registry::Order`]); and a word in `ALGORITHMS` of its operation's `mod.rs`.
+//!    A new operation also takes an [`interpret::Goal`] or [`interpret::Fold`].
 //! 4. Nothing more if the operation is known: a test proves every line for all p to 128 (what is dear: to 40 and a third
 //!    of the rest, all with `PLAN_PROOF=full`) and some larger, also
 //!    lowered for random wires, and holds it to its restrictions, rounds and volume: `core/tests/pure/plan_registry.rs`
@@ -174,7 +174,7 @@ impl Wait {
 
 /// One step of one rank.
 ///
-/// Each counter is bumped by one peer only (or only locally), so an arrival's counter tells whom it is
+/// Each counter is bumped by one peer only (or only locally), so an arrival's counter tells which rank it is
 /// from. Counter numbers are the *bumped* rank's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
@@ -296,7 +296,7 @@ pub trait Plan: Send + Sync + std::fmt::Debug {
     fn sizes(&self, rank: u32) -> Sizes;
     /// The steps of `rank`, rounds ascending.
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_>;
-    /// Appends the steps of `rank` to a list; where they are many a plan can do it with less ado than step by step.
+    /// Appends the steps of `rank` to a list; where they are many a plan can do it faster than step by step.
     fn append(&self, rank: u32, out: &mut Vec<Step>) {
         out.extend(self.steps(rank));
     }

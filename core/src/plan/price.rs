@@ -25,9 +25,6 @@ use super::lower::{Program, WireLimits};
 use crate::error::Result;
 use crate::machine::{LogGp, Machine};
 
-/// Memory copies take this many picoseconds per byte.
-const COPY_PS: u64 = 100;
-
 /// Prices `plan` after lowering it to `limits`: the time until the last rank is done, in nanoseconds.
 ///
 /// # Errors

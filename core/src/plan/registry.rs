@@ -1,106 +1,35 @@
-//! The registry: every algorithm as data. A new one is a file of its own, with its line, and a word in its operation's list;
-//! [`all`] goes through the lists. (Broadcasts, allgathers, alltoalls and
-//! barriers are written so; the lines of the others still stand in `registry/`.)
+//! The registry: every algorithm as data. A new one is a file of its own, with its line, and a word in its operation's list.
 
+mod algorithm;
+mod arguments;
 pub mod cost;
-mod moves;
-mod operation;
-mod order;
-mod reductions;
-
-mod cube;
-mod direct;
-mod inter;
 pub(in crate::plan) mod line;
-mod nodes;
-mod reversed;
+mod operation;
+pub(in crate::plan) mod order;
 
-use super::{Plan, allgather, allgatherv, alltoall, barrier, bcast};
-use crate::error::{Result, argument};
-use crate::machine::{LogGp, Machine};
-
-pub use operation::{Arguments, Operation};
+pub use algorithm::{Algorithm, Build};
+pub use arguments::Arguments;
+pub use operation::Operation;
 pub use order::Order;
 
-use cost::{Cost, Formula, Path};
-use line::{any, by_blocks, power_of_two, q};
+use super::{allgather, allgatherv, allreduce, alltoall, barrier, bcast, gather, inter};
+use super::{reduce, reduce_scatter, scan, scatter};
+use crate::error::{Result, argument};
 
-/// Builds a plan for all ranks; the same at every rank from the same arguments and model.
-pub type Build = fn(&Arguments, &LogGp) -> Result<Box<dyn Plan>>;
-
-/// One line of the registry.
-#[derive(Clone, Copy, Debug)]
-pub struct Algorithm {
-    /// What it does.
-    pub operation: Operation,
-    /// Its name; unique within the operation. Of equally cheap ones the first of an operation is taken.
-    pub name: &'static str,
-    /// When it can be used, for people.
-    pub restrictions: &'static str,
-    /// Communication rounds, as a formula in p, n and q = ⌈log2 p⌉.
-    pub rounds: &'static str,
-    /// Bytes that a rank receives, as a formula.
-    pub volume: &'static str,
-    /// The source.
-    pub source: &'static str,
-    /// Whether it can do this: what [`Algorithm::restrictions`] says, for machines.
-    pub fits: fn(&Arguments) -> Result<()>,
-    /// The number of rounds with `n` blocks (of the longest contribution): a bound; exact if no block is empty, unless
-    /// [`Algorithm::rounds`] begins with `<=`.
-    pub rounds_of: fn(&Arguments, n: u32) -> u32,
-    /// The constructor.
-    pub build: Build,
-    /// What it costs; without one it is priced by its rounds and its volume.
-    pub cost: Option<Formula>,
-    /// Bytes that the rank which receives most receives, at most; without one it is the least that the operation needs.
-    pub received: Option<fn(&Arguments) -> u64>,
-    /// In what order it folds (operations that reduce).
-    pub order: Option<Order>,
-}
-
-impl Algorithm {
-    /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
-    pub fn volume_of(&self, arguments: &Arguments) -> u64 {
-        let special = self.received.map(|received| received(arguments));
-        let special = special.or_else(|| nodes::volume(self, arguments));
-        let special = special.or_else(|| moves::relayed(self, arguments));
-        let special = special.or_else(|| inter::rooted(self, arguments));
-        special.unwrap_or_else(|| arguments.volume(self.operation))
-    }
-
-    /// Its critical path, without making a plan.
-    pub fn cost(&self, arguments: &Arguments, machine: &Machine) -> Cost {
-        let mut path = Path::new(machine, arguments.size);
-        match self.cost {
-            Some(formula) => formula(arguments, &mut path),
-            None => path.by_rounds(self, arguments),
-        }
-        path.cost()
-    }
-
-    /// The time of its critical path in nanoseconds.
-    pub fn time(&self, arguments: &Arguments, model: &LogGp) -> u64 {
-        self.cost(arguments, &Machine::flat(*model)).nanoseconds()
-    }
-}
-
-/// The lists. An operation's lines need not stand together; the first of them is its default.
+/// The lists. The first algorithm of an operation is its default.
 const LISTS: &[&[Algorithm]] = &[
     bcast::ALGORITHMS,
     allgather::ALGORITHMS,
     allgatherv::ALGORITHMS,
     barrier::ALGORITHMS,
-    moves::GATHER,
-    moves::GATHERV,
-    moves::SCATTER,
-    moves::SCATTERV,
+    gather::ALGORITHMS,
+    scatter::ALGORITHMS,
     alltoall::ALGORITHMS,
-    reductions::LINES,
-    reversed::LINES,
-    cube::LINES,
-    inter::LINES,
-    nodes::LINES,
-    direct::LINES,
+    reduce::ALGORITHMS,
+    allreduce::ALGORITHMS,
+    reduce_scatter::ALGORITHMS,
+    scan::ALGORITHMS,
+    inter::ALGORITHMS,
 ];
 
 /// All algorithms.
@@ -128,6 +57,7 @@ pub fn algorithm(operation: Operation, name: &str) -> Result<&'static Algorithm>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::LogGp;
     use crate::plan::interpret::{Goal, prove};
 
     #[test]

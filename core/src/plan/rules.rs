@@ -21,7 +21,7 @@
 //! many small ones (`spike`) on a wire of very long latency would like more blocks still.
 
 use super::MAX_COUNTERS;
-use super::allgatherv::circulant::Blocks;
+use super::allgatherv::Blocks;
 use super::lower::coalesce;
 use super::split::ALIGN;
 use crate::machine::LogGp;

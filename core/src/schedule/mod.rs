@@ -1,4 +1,4 @@
-//! Who sends which block to whom in which round: the round-optimal n-block broadcast schedules on
+//! Which rank sends which block to which rank in which round: the round-optimal n-block broadcast schedules on
 //! circulant graphs, each rank's share found in O(log p) time and space without communication.
 //!
 //! Source: Träff, "(Poly)Logarithmic Time Construction of Round-optimal n-Block Broadcast Schedules for
@@ -42,13 +42,13 @@
 //!
 //! 1. (i) What r sends is what its partner expects: send\[r\]\[k\] = recv\[(r + skips\[k\]) mod p\]\[k\].
 //! 2. (ii) A rank r > 0 gets its base block b in round K of its home range, and in the other rounds each of
-//!    −q..0 but b − q once. The root's row is a permutation of −q..0 (nobody ever sends to the root).
+//!    −q..0 but b − q once. The root's row is a permutation of −q..0 (no rank ever sends to the root).
 //! 3. (iii) A rank r > 0 sends only what it has: b − q, or what came in an earlier round of this phase. The
 //!    root sends block k in round k.
 //!
 //! For at the start of a phase r has every block older than the phase before, and of that phase exactly
-//! its base block. So n blocks reach everybody in n−1+q rounds, each block each rank exactly once, for
-//! every n: nobody could do it in fewer.
+//! its base block. So n blocks reach all ranks in n−1+q rounds, each block each rank exactly once, for
+//! every n: fewer are impossible.
 //!
 //! Nothing here allocates, does I/O or knows a collective.
 #![forbid(unsafe_code)]

@@ -14,7 +14,7 @@ use super::skips::{Entries, last_phase, this_phase};
 impl Circulant {
     /// The receive schedule of rank `r`: entry k is the block that arrives in round k of a phase.
     ///
-    /// The root's row is computed like any other; nobody ever sends to it. O(q), no allocation.
+    /// The root's row is computed like any other; no rank ever sends to it. O(q), no allocation.
     ///
     /// # Panics
     /// If `r` ≥ p.

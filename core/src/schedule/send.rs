@@ -7,8 +7,8 @@ impl Circulant {
     /// The send schedule of rank `r`: entry k is the block that it sends in round k of a phase.
     ///
     /// It is what the receiver expects, `recv((r + skip(k)) mod p)[k]`, found by a rule that needs
-    /// few receivers' schedules: about one on average, never more than 5 as far as anyone has counted. O(q),
-    /// no allocation. Whoever has the whole [`recv_table`](Self::recv_table) reads the sends from it.
+    /// few receivers' schedules: about one on average, never more than 5 as far as has been counted. O(q),
+    /// no allocation. A caller that has the whole [`recv_table`](Self::recv_table) reads the sends from it.
     ///
     /// # Panics
     /// If `r` ≥ p.

@@ -68,7 +68,7 @@ impl Circulant {
         self.skips()[k as usize]
     }
 
-    /// Whom `r` sends to in round `k` of a phase.
+    /// The rank that `r` sends to in round `k` of a phase.
     ///
     /// # Panics
     /// If `r` ≥ p or `k` > q.
@@ -78,7 +78,7 @@ impl Circulant {
         if to < self.p { to } else { to - self.p }
     }
 
-    /// Whom `r` receives from in round `k` of a phase.
+    /// The rank that `r` receives from in round `k` of a phase.
     ///
     /// # Panics
     /// If `r` ≥ p or `k` > q.

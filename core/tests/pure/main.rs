@@ -7,6 +7,7 @@
     reason = "tests may panic"
 )]
 
+mod formulas;
 mod ops;
 mod orders;
 mod plan_inter;

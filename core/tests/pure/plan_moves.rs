@@ -6,12 +6,13 @@
 
 use crate::proof;
 
-use circulant_core::plan::alltoall::neighbors::{Destination, Edges, Graph, Neighbors, Source};
+use circulant_core::plan::alltoall::graph::{Destination, Edges, Graph, Source};
+use circulant_core::plan::alltoall::neighbors::Neighbors;
 use circulant_core::plan::alltoall::{Row, bruck, circulant as circulants, direct, exchange_targets, ring};
 use circulant_core::plan::gather::Gather;
 use circulant_core::plan::interpret::{Goal, check, prove};
 use circulant_core::plan::lower::{COALESCE, OpKind, WireLimits, lower};
-use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithms};
+use circulant_core::plan::registry::{self, Algorithm, Arguments, Operation};
 use circulant_core::plan::scatter::Scatter;
 use circulant_core::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
 use circulant_core::plan::{Kind, Plan, Step, Wait};
@@ -99,7 +100,7 @@ fn rooted(operation: Operation, goal: fn(u32, &[u64], &[u64], bool) -> Goal) {
     let irregular = operation.name().ends_with('v');
     every_p(operation.name(), |size, random| {
         for root in roots(size, random) {
-            for algorithm in algorithms(operation) {
+            for algorithm in proof::algorithms(operation) {
                 let bytes = random.one_of(&[0, 1, 8, 100, 10_000]);
                 let around = random.one_of(&[1, 40, 3000]);
                 let counts = if irregular { random.counts(size, around) } else { vec![bytes; size as usize] };
@@ -154,7 +155,7 @@ fn alltoall() {
         if !today(size, random) {
             return;
         }
-        for algorithm in algorithms(Operation::Alltoall) {
+        for algorithm in proof::algorithms(Operation::Alltoall) {
             if heavy(algorithm, size, random) {
                 continue;
             }
@@ -178,7 +179,7 @@ fn alltoallv() {
         if !today(size, random) {
             return;
         }
-        for algorithm in algorithms(Operation::Alltoallv) {
+        for algorithm in proof::algorithms(Operation::Alltoallv) {
             if heavy(algorithm, size, random) {
                 continue;
             }
@@ -391,7 +392,7 @@ fn bad_arguments_are_errors() {
     Gather::irregular(tree(), &[1, 2], &[0, 1], false).unwrap_err();
     Gather::irregular(tree(), &[2; 4], &[0, 1, 4, 6], false).unwrap_err();
     Scatter::irregular(tree(), &[1; 4], &[0, 1, 2, u64::MAX], false).unwrap_err();
-    for lines in [Operation::Alltoall, Operation::Alltoallv].map(algorithms) {
+    for lines in [Operation::Alltoall, Operation::Alltoallv].map(registry::algorithms) {
         for line in lines {
             for (size, bytes) in [(0, 1), (u32::MAX, 1), (4, u64::MAX / 2)] {
                 let rows = BTreeMap::from([(0, Row::default())]);
@@ -447,20 +448,20 @@ fn graph(p: u32, in_place: bool, random: &mut Random) -> Graph {
         graph.multiplicity = graph.multiplicity.max(edges.multiplicity(rank)).max(1);
     }
     graph.edges = edges;
-    graph.meet();
+    graph.exchange_targets();
     graph
 }
 
 /// Along graphs: a rank puts to its neighbours only, has a counter for each of its sources, and needs to know its own edges only.
 #[test]
 fn alltoallv_along_graphs() {
-    let algorithm = algorithms(Operation::Alltoallv).find(|a| a.name == "neighbors").unwrap();
+    let algorithm = registry::algorithm(Operation::Alltoallv, "neighbors").unwrap();
     every_p("alltoallv_along_graphs", |size, random| {
         for in_place in [false, true] {
             let graph = graph(size, in_place, random);
             let goal = Goal::neighbors(&graph, in_place);
             let arguments = Arguments { size, graph: graph.clone(), in_place, ..Arguments::default() };
-            for other in algorithms(Operation::Alltoallv).filter(|a| a.name != "neighbors") {
+            for other in registry::algorithms(Operation::Alltoallv).filter(|a| a.name != "neighbors") {
                 let e = (other.build)(&arguments, &MODEL).unwrap_err();
                 assert!(e.to_string().contains("along a graph"), "{e}");
             }

@@ -5,7 +5,7 @@ use crate::buffer::Buf;
 use crate::comm::place::{Contribution, Destination as Receives, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
-use crate::plan::alltoall::neighbors::{Destination, Edges, Graph, Source};
+use crate::plan::alltoall::graph::{Destination, Edges, Graph, Source};
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 use std::collections::BTreeMap;

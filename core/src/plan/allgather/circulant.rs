@@ -9,8 +9,8 @@
 //! Counter k counts the arrivals of round k, counter q our own copy to the output, and q+1+k is the join
 //! of that copy with the arrivals of rounds 0..=k.
 
+use super::check::check;
 use crate::error::Result;
-use crate::plan::registry::cost::folds::in_turns;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_q, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
@@ -29,7 +29,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
 /// q rounds in lock-step, of two runs where they wrap and are not light; on real links in turns. (1 MB among 16 ranks without latency: 109
 /// ms; piece by piece 77, round a ring 75.)
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    let (graph, bytes) = (Circulant::new(a.size.max(1)), in_turns(path) * float(a.bytes));
+    let (graph, bytes) = (Circulant::new(a.size.max(1)), path.in_turns() * float(a.bytes));
     for k in 0..graph.q() {
         let width = f64::from(graph.skip(k + 1) - graph.skip(k));
         let wraps = width > 1.0 && !path.shared(2.0, width / 2.0 * bytes);
@@ -46,12 +46,12 @@ pub struct Allgather {
 }
 
 impl Allgather {
-    /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of everyone's output.
+    /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of every rank's output.
     ///
     /// # Errors
     /// If there are 0 or more than [`MAX_P`](crate::schedule::MAX_P) ranks, or the output is beyond 2^64 bytes.
     pub fn new(size: u32, count: u64, in_place: bool) -> Result<Self> {
-        super::check(size, count)?;
+        check(size, count)?;
         Ok(Self { graph: Circulant::new(size), count, in_place })
     }
 

@@ -14,57 +14,20 @@
 //!
 //! Part s of run i of round k bumps counter first(k) + 2i + s; joins come after these.
 
+use super::check::check;
 use crate::error::{Result, argument};
 use crate::machine::LogGp;
-use crate::plan::allgatherv::circulant::irregular;
 use crate::plan::lower::coalesce;
-use crate::plan::registry::cost::Path;
-use crate::plan::registry::cost::spread::{circulant_widths, equal, skips};
-use crate::plan::registry::line::{by_blocks, line};
-use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
 use std::ops::Range;
-
-pub(in crate::plan) const LINE: Algorithm = line(
-    Operation::Allgather,
-    "pieces",
-    ["any p, n", "n-1+q", "m - m/p", "Träff 2022, Algorithm 9, with equal counts"],
-    by_blocks,
-    build,
-)
-.costs(cost);
-
-/// Of the same number of bytes each.
-pub(in crate::plan) fn build(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
-    if a.blocks.unwrap_or(1) == 1 {
-        let (run, cut) = (coalesce(model), cut(model, a.bytes));
-        return Ok(Box::new(Allgather::new(a.size, a.bytes, run, cut, a.in_place)?));
-    }
-    let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
-    let displs = (0..u64::from(a.size)).map(|j| j * (end / u64::from(a.size))).collect();
-    let counts = vec![a.bytes; a.size as usize];
-    irregular(&Arguments { counts, displs, ..a.clone() }, model)
-}
-
-/// As an allgatherv of one block each. What cutting long contributions costs is not counted: nor is what it saves, as
-/// links of the model do not carry the puts to several peers in turns.
-pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
-    let n = a.blocks.unwrap_or(1);
-    path.blocks(n);
-    equal(a, circulant_widths(a.size), path);
-    if n > 1 {
-        let more = f64::from(n - 1) * f64::from(a.size - 1);
-        path.over(&skips(a.size), 0.0, more, 0.0);
-    }
-}
 
 /// The most pieces that a contribution is cut into: with four the link rests for a latency in the whole operation, no more.
 pub const MAX_CUT: u32 = 4;
 
 /// Into how many pieces a contribution of so many bytes is cut: each of what the link carries in a latency,
 /// or a run, if that is longer. (16 ranks, 1 ms, 80 ns a byte, 62.5 KB each: 95.6 ms whole, 89 in four; C = 81.6.)
-fn cut(wire: &LogGp, bytes: u64) -> u32 {
+pub(in crate::plan) fn cut(wire: &LogGp, bytes: u64) -> u32 {
     let latency = wire.latency_ns.saturating_mul(1000) / wire.byte_ps.max(1);
     let pieces = bytes / coalesce(wire).max(latency).max(1);
     u32::try_from(pieces).unwrap_or(u32::MAX).clamp(1, MAX_CUT)
@@ -94,14 +57,14 @@ struct Part {
 }
 
 impl Allgather {
-    /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of everyone's output, in runs of at most `run`
+    /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of every rank's output, in runs of at most `run`
     /// bytes (at least one piece), see [`WireLimits::coalesce`](crate::plan::lower::WireLimits::coalesce). Each contribution is
     /// cut into `cut` pieces; 1 to [`MAX_CUT`].
     ///
     /// # Errors
     /// If there are 0 or more than [`MAX_P`](crate::schedule::MAX_P) ranks, more than [`MAX_COUNTERS`] runs, or an output beyond 2^64 bytes.
     pub fn new(size: u32, count: u64, run: u64, cut: u32, in_place: bool) -> Result<Self> {
-        super::check(size, count)?;
+        check(size, count)?;
         let graph = Circulant::new(size);
         // Distances are numbers of 32 bits.
         let cut = cut.min(u32::MAX / size).clamp(1, MAX_CUT);

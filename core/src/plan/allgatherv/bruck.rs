@@ -4,9 +4,8 @@
 //! to r−2^k. The original collects in a rotated buffer and turns it at the end; one-sided puts go where
 //! they belong at once.
 
-use super::window::{self, Message, Pattern, Windows};
+use super::window::{self, Message, Pattern, Windows, as_allgather, equal, unequal};
 use crate::error::Result;
-use crate::plan::registry::cost::spread::{equal, regular, unequal};
 use crate::plan::registry::cost::{Path, powers};
 use crate::plan::registry::line::{by_q, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
@@ -35,7 +34,7 @@ pub(super) fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
 }
 
 pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
-    match regular(a) {
+    match as_allgather(a) {
         Some(a) => regular_cost(&a, path),
         None => unequal(a, doubling_widths(a.size), path),
     }

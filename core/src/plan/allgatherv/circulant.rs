@@ -5,19 +5,20 @@
 //! first(j) + b.
 //!
 //! Owners may have different numbers of blocks: owner j's broadcast takes n_j−1+q rounds, fewer than the
-//! longest one's. Its round i must be round k = i mod q of the graph like everyone's, and all
+//! longest one's. Its round i must be round k = i mod q of the graph like those of all, and all
 //! broadcasts end with a phase; so they end together, and owner j begins n−n_j rounds late: its block
 //! number in a round is that of the n-block schedule less n−n_j, and negative ones are not sent. (Late
 //! is right also as a priority: long broadcasts need the early rounds, short ones fill the gaps.)
 
-use super::extent;
+pub use super::contributions::Blocks;
+use super::contributions::extent;
+use super::window::{as_allgather, circulant_widths, equal, heaviest, largest, unequal, volume};
 use crate::error::{Result, argument};
 use crate::machine::LogGp;
-use crate::plan::allgather::runs;
-use crate::plan::registry::cost::spread::{
-    self, circulant_widths, heaviest, largest, regular, skips, unequal, volume,
-};
-use crate::plan::registry::cost::{Path, float};
+use crate::plan::allgather::runs::{Allgather as Runs, cut};
+use crate::plan::bcast::circulant::walk;
+use crate::plan::lower::coalesce;
+use crate::plan::registry::cost::{Path, float, skips};
 use crate::plan::registry::line::{by_blocks, line, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::rules;
@@ -28,6 +29,15 @@ use std::ops::Range;
 use std::rc::Rc;
 
 pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allgather,
+    "pieces",
+    ["any p, n", "n-1+q", "m - m/p", "Träff 2022, Algorithm 9, with equal counts"],
+    by_blocks,
+    regular,
+)
+.costs(regular_cost);
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
     "circulant",
     ["any p, n, counts; all ranks know all counts", "n-1+q", "m - m_r", "Träff 2022, Algorithm 9"],
@@ -36,10 +46,22 @@ pub(in crate::plan) const LINE: Algorithm = line(
 )
 .costs(cost);
 
-/// Of equal counts, one after the other, and in one block each, by steps for runs instead of pieces.
+/// Of equal contributions, in one block each by steps for runs instead of pieces.
+fn regular(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
+    if a.blocks.unwrap_or(1) == 1 {
+        let (run, cut) = (coalesce(model), cut(model, a.bytes));
+        return Ok(Box::new(Runs::new(a.size, a.bytes, run, cut, a.in_place)?));
+    }
+    let end = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
+    let displs = (0..u64::from(a.size)).map(|j| j * (end / u64::from(a.size))).collect();
+    let counts = vec![a.bytes; a.size as usize];
+    irregular(&Arguments { counts, displs, ..a.clone() }, model)
+}
+
+/// Equal counts, one after the other, are those of an allgather.
 fn build(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
-    match regular(a).filter(|_| in_order(a)) {
-        Some(regular) => runs::build(&Arguments { in_place: a.in_place, ..regular }, model),
+    match as_allgather(a).filter(|_| in_order(a)) {
+        Some(equal) => regular(&Arguments { in_place: a.in_place, ..equal }, model),
         None => irregular(a, model),
     }
 }
@@ -54,9 +76,21 @@ fn in_order(a: &Arguments) -> bool {
 }
 
 /// In blocks, of any counts.
-pub(in crate::plan) fn irregular(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
+fn irregular(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
     let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
     Ok(Box::new(Allgatherv::new(&a.counts, &a.displs, &blocks, a.in_place)?))
+}
+
+/// As an allgatherv of one block each. What cutting long contributions costs is not counted: nor is what it saves, as
+/// links of the model do not carry the puts to several peers in turns.
+fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
+    let n = a.blocks.unwrap_or(1);
+    path.blocks(n);
+    equal(a, circulant_widths(a.size), path);
+    if n > 1 {
+        let more = f64::from(n - 1) * f64::from(a.size - 1);
+        path.over(&skips(a.size), 0.0, more, 0.0);
+    }
 }
 
 /// One block: as the windows say. More: what the rule for n counts, see [`rules::allgatherv_blocks`].
@@ -64,14 +98,14 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     if a.counts.len() < 2 {
         return;
     }
-    if let Some(a) = regular(a) {
-        return runs::cost(&a, path);
+    if let Some(a) = as_allgather(a) {
+        return regular_cost(&a, path);
     }
     let owners = a.counts.iter().filter(|count| **count > 0).count();
     let widths = circulant_widths(a.size);
     let n = a.blocks.unwrap_or_else(|| rules::allgatherv_n(&a.counts, path.model()));
     if owners == 1 {
-        return spread::circulant(a, n, largest(a), path);
+        return walk(a.size, n, largest(a), path);
     }
     path.blocks(n);
     if n == 1 {
@@ -110,15 +144,6 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
 /// Where one of so many owners has several blocks, a table of all schedules is made: a rank and its peers would ask for
 /// that many.
 const TABLE: usize = 8;
-
-/// How many blocks each owner's contribution is cut into.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Blocks {
-    /// The same number for all.
-    Equal(u32),
-    /// A number for each owner.
-    PerOwner(Vec<u32>),
-}
 
 /// An allgatherv by p simultaneous n-block broadcasts.
 #[derive(Clone, Debug)]
@@ -159,7 +184,7 @@ struct Owner {
 }
 
 impl Allgatherv {
-    /// Gathers `counts[j]` bytes of every rank j at `displs[j]` of everyone's output.
+    /// Gathers `counts[j]` bytes of every rank j at `displs[j]` of every rank's output.
     ///
     /// # Errors
     /// If counts and displacements do not fit each other (see [`extent`]), a number of blocks is 0 or

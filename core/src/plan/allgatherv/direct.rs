@@ -1,11 +1,45 @@
 //! The direct allgather: in round t rank r puts its contribution to r+t+1, right to its place.
 //!
-//! p−1 rounds, m−m_r bytes to rank r, any p; nothing is passed on. Where readers copy, as in shared memory, nobody waits
-//! for anybody but the owners of what it reads. That every rank begins with another one keeps two from reading
+//! p−1 rounds, m−m_r bytes to rank r, any p; nothing is passed on. Where readers copy, as in shared memory, a rank waits
+//! for none but the owners of what it reads. That every rank begins with another one keeps two from reading
 //! one at the same time.
 
-use super::window::{Message, Pattern, Windows};
+use super::window::{self, Message, Pattern, Windows};
 use crate::error::Result;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{by_p, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allgather,
+    "direct",
+    ["any p; n = 1", "p-1", "m - m/p", "folklore"],
+    by_p,
+    window::regular::<Direct>,
+)
+.costs(cost);
+
+pub(in crate::plan) const IRREGULAR: Algorithm = line(
+    Operation::Allgatherv,
+    "direct",
+    ["any p; n = 1", "p-1", "m - m_r", "folklore"],
+    by_p,
+    window::irregular::<Direct>,
+)
+.costs(irregular_cost);
+
+/// One hop; every rank gets all but its own.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    path.to_all(a.others().min(1.0), a.others(), a.others() * float(a.bytes));
+}
+
+/// As above; the rank that has most puts it to all.
+fn irregular_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (others, total) = (a.others(), a.counts.iter().sum::<u64>());
+    let (most, least) = (a.counts.iter().max(), a.counts.iter().min());
+    let got = total - least.copied().unwrap_or(0);
+    path.all_to_all(others.min(1.0), others, others * float(most.copied().unwrap_or(0)), float(got));
+}
 
 /// A direct allgatherv.
 pub type Allgatherv = Windows<Direct>;

@@ -3,9 +3,8 @@
 //! m−m_r bytes to rank r; p = a·b.
 
 use super::ring::Ring;
-use super::window::{self, Message, Pattern, Windows};
+use super::window::{self, Message, Pattern, Windows, as_allgather, heaviest, largest};
 use crate::error::Result;
-use crate::plan::registry::cost::spread::{heaviest, largest, regular};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{composite, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
@@ -37,7 +36,7 @@ fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
 }
 
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    if let Some(a) = regular(a) {
+    if let Some(a) = as_allgather(a) {
         return regular_cost(&a, path);
     }
     let (rows, columns) = sides(a.size).unwrap_or((1, a.size));

@@ -1,6 +1,6 @@
 //! The pipelined ring for irregular allgathers (Träff, Ripke, Siebert, Balaji, Thakur, Gropp, A Pipelined
-//! Algorithm for Large, Irregular All-gather Problems, 2010), complete: b − min b_i rounds if everyone
-//! contributes, m−m_r bytes to rank r, any p.
+//! Algorithm for Large, Irregular All-gather Problems, 2010), complete: b − min b_i rounds if all ranks
+//! contribute, m−m_r bytes to rank r, any p.
 //!
 //! Contributions are cut into blocks of B bytes, the last one shorter: b_i = ⌈m_i/B⌉, b their sum. Every rank
 //! puts its own blocks to the next rank of the ring, one in a round, and then passes on what comes, in the
@@ -9,7 +9,7 @@
 //!
 //! # When
 //!
-//! The y-th block that position i sends waits for no-one as long as blocks came in time: it leaves in round
+//! The y-th block that position i sends does not wait as long as blocks came in time: it leaves in round
 //! y. Where ranks without data precede in the ring, it leaves later: with S(h) the number of blocks of
 //! positions i, i−1, …, i−h+1, a block that began h positions back can not be here before round h, and after
 //! it there are y − S(h) to send. So the y-th block leaves in round
@@ -25,10 +25,10 @@
 //! others (section 2.3: all the delays that a rank's own blocks can hide are hidden), [`by_node`] keeps the
 //! ranks of a node together (figure 1), so that one rank of each sends to and one receives from another node.
 
-use super::Contributions;
+use super::contributions::Contributions;
+use super::window::{as_allgather, largest, volume};
 use crate::error::{Result, argument};
 use crate::machine::LogGp;
-use crate::plan::registry::cost::spread::{largest, regular, volume};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::line;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
@@ -103,7 +103,7 @@ fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// Every block of every owner passes a link once; the first p−1 hops are not hidden.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    if let Some(a) = regular(a) {
+    if let Some(a) = as_allgather(a) {
         return regular_cost(&a, path);
     }
     let most = a.counts.iter().copied().max().unwrap_or(0);

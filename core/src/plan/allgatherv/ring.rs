@@ -4,9 +4,8 @@
 //! In round t rank r passes the contribution of owner r−t on to r+1. With unequal contributions a round lasts
 //! as long as its largest; [`pipelined_ring`](super::pipelined_ring) mends that.
 
-use super::window::{self, Message, Pattern, Windows};
+use super::window::{self, Message, Pattern, Windows, largest};
 use crate::error::Result;
-use crate::plan::registry::cost::spread::largest;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};

@@ -3,11 +3,14 @@
 //! An algorithm of this kind is a [`Pattern`]. Every contribution is a put of its own into the final memory
 //! and waits for itself alone; an owner's number is its counter. (Lowering joins small neighbours.)
 
-use super::Contributions;
+use super::contributions::Contributions;
 use crate::error::Result;
 use crate::machine::LogGp;
 use crate::plan::registry::Arguments;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::rules;
 use crate::plan::{Plan, Sizes, Step, Wait};
+use crate::schedule::Circulant;
 
 /// What a line of an allgather builds: `bytes` bytes of each rank.
 pub(in crate::plan) fn regular<P: Pattern + 'static>(a: &Arguments, _: &LogGp) -> Result<Box<dyn Plan>> {
@@ -19,7 +22,7 @@ pub(in crate::plan) fn irregular<P: Pattern + 'static>(a: &Arguments, _: &LogGp)
     Ok(Box::new(Windows::<P>::new(Contributions::new(&a.counts, &a.displs, a.in_place)?)?))
 }
 
-/// Who sends whose contributions to whom, in which round.
+/// Which rank sends which contributions to which rank, in which round.
 pub trait Pattern: Send + Sync + std::fmt::Debug + Sized {
     /// The registry's name.
     const NAME: &'static str;
@@ -32,7 +35,7 @@ pub trait Pattern: Send + Sync + std::fmt::Debug + Sized {
     fn rounds(&self) -> u32;
     /// What `sender` sends in `round`.
     fn message(&self, sender: u32, round: u32) -> Message;
-    /// Who sends to `receiver` in `round`.
+    /// The rank that sends to `receiver` in `round`.
     fn from(&self, receiver: u32, round: u32) -> u32;
 }
 
@@ -110,4 +113,91 @@ impl<P: Pattern> Plan for Windows<P> {
         let rounds = (0..self.rounds()).flat_map(move |round| self.round(rank, round));
         Box::new(rounds.chain(self.data.own(rank, self.rounds())))
     }
+}
+
+/// Rounds whose pieces go on as soon as they are here: a round ends a hop after the one that brought the last of
+/// what it sends, or when the link has carried all until then.
+struct Rounds {
+    /// By round: the distance, the owners of a message, its bytes where it has most.
+    rounds: Vec<(u32, u32, f64)>,
+    /// The longest contribution.
+    largest: f64,
+}
+
+impl Rounds {
+    fn walk(&self, path: &mut Path<'_>) {
+        let (owners, total) = self.rounds.iter().fold((0.0, 0.0), |(n, b), r| (n + f64::from(r.1), b + r.2));
+        let mean = total / f64::max(owners, 1.0);
+        let start = path.clone();
+        let (mut puts, mut bytes, mut distances) = (0.0, 0.0, Vec::new());
+        // By round: the owners held after it, and its end.
+        let (mut held, mut ends) = (1, Vec::<(u32, Path<'_>)>::new());
+        for &(distance, width, most) in &self.rounds {
+            let runs = path.runs(width.into(), mean);
+            let runs = if path.shared(runs, mean) { (runs / 4.0).max(1.0) } else { runs };
+            (puts, bytes) = (puts + runs, bytes + most);
+            distances.push(distance);
+            let brought = ends.iter().find(|end| end.0 >= width).map(|end| end.1.clone());
+            let mut end = brought.filter(|_| width > 1).unwrap_or_else(|| start.clone());
+            let run = path.coalesce().min(most).max(self.largest.min(most));
+            end.longer(
+                |path| path.hop(distance, 1.0, run),
+                |path| {
+                    *path = start.clone();
+                    path.over(&distances, 1.0, puts, bytes);
+                },
+            );
+            path.longer(|_| (), |path| *path = end.clone());
+            held += width;
+            ends.push((held, path.clone()));
+        }
+        path.relayed(f64::from(u32::try_from(self.rounds.len()).unwrap_or(u32::MAX)));
+    }
+}
+
+pub(super) fn equal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
+    let bytes = float(a.bytes);
+    let rounds = widths.into_iter().map(|(distance, width)| (distance, width, f64::from(width) * bytes));
+    Rounds { rounds: rounds.collect(), largest: bytes }.walk(path);
+}
+
+/// By round of the circulant graph: its skip and the owners of a message.
+pub(in crate::plan) fn circulant_widths(size: u32) -> Vec<(u32, u32)> {
+    let graph = Circulant::new(size.max(1));
+    (0..graph.q()).map(|k| (graph.skip(k), graph.skip(k + 1) - graph.skip(k))).collect()
+}
+
+pub(super) fn largest(a: &Arguments) -> f64 {
+    float(a.counts.iter().copied().max().unwrap_or(0))
+}
+
+pub(super) fn volume(a: &Arguments) -> f64 {
+    float(a.counts.iter().sum::<u64>() - a.counts.iter().min().copied().unwrap_or(0))
+}
+
+/// The arguments of the allgather that it is where all counts are equal: no count need be looked at then.
+pub(super) fn as_allgather(a: &Arguments) -> Option<Arguments> {
+    let bytes = *a.counts.first()?;
+    let equal = a.counts.iter().all(|count| *count == bytes);
+    equal.then(|| Arguments { size: a.size, bytes, blocks: a.blocks, ..Arguments::default() })
+}
+
+pub(super) fn unequal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
+    if a.counts.iter().all(|count| *count == a.counts[0]) {
+        return overlapping(a, widths, path);
+    }
+    // In the simulator rounds of unequal messages overlap; on real links all of them are late, see IN_TURNS.
+    for (distance, width) in widths {
+        path.hop(distance, 1.0, rules::IN_TURNS * float(heaviest(&a.counts, width)));
+    }
+}
+
+pub(in crate::plan) fn overlapping(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
+    let rounds = widths.into_iter().map(|(d, width)| (d, width, float(heaviest(&a.counts, width)))).collect();
+    Rounds { rounds, largest: largest(a) }.walk(path);
+}
+
+/// The most bytes that `width` consecutive owners have.
+pub(super) fn heaviest(counts: &[u64], width: u32) -> u64 {
+    rules::heaviest_window(counts, width as usize)
 }

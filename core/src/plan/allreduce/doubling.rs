@@ -7,7 +7,37 @@
 
 use crate::error::Result;
 use crate::plan::partial::{Held, Sketch, check};
+use crate::plan::registry::cost::{NOT_HIDDEN, Path, float, floor_log, powers};
+use crate::plan::registry::line::line;
+use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Allreduce,
+    "doubling",
+    [
+        "any p; keeps the order of ranks",
+        "floor(log2 p), +2 if p is no power of 2",
+        "(rounds, -1 if +2)*m",
+        "recursive doubling",
+    ],
+    |a, _| Doubling::rounds_of(a.size),
+    |a, _| Ok(Box::new(Doubling::new(a.size, a.bytes, a.element, a.in_place)?)),
+)
+.receives(|a| {
+    let rounds = u64::from(Doubling::rounds_of(a.size));
+    (rounds - u64::from(!a.size.is_power_of_two())) * a.bytes
+})
+.costs(cost)
+.ordered(order::PAIRS);
+
+/// Partners exchange whole vectors; with a fold before and a hop after if p is not a power of two.
+pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let (rounds, bytes) = (f64::from(floor_log(a.size)), float(a.bytes));
+    let (more, last) = if a.size.is_power_of_two() { (0.0, 0.0) } else { (1.0, NOT_HIDDEN) };
+    path.over(&powers(a.size), rounds + more, rounds + more + last, (rounds + more + last) * bytes);
+    path.reduce((rounds + more) * bytes);
+}
 
 /// An allreduce of any associative operator.
 #[derive(Clone, Copy, Debug)]

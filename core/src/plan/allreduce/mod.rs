@@ -6,3 +6,22 @@
 
 pub mod doubling;
 pub mod scattered;
+
+use crate::plan::node::allreduce as nodes;
+use crate::plan::reduce::tree;
+use crate::plan::reduce_scatter::direct;
+use crate::plan::registry::Algorithm;
+use crate::plan::scan::prefix;
+
+/// The algorithms; the first is the default, and of equally cheap ones the first is taken.
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
+    scattered::CIRCULANT,
+    prefix::CENSUS,
+    doubling::LINE,
+    scattered::RING,
+    tree::ALLREDUCE,
+    nodes::LEADERS,
+    nodes::LANES,
+    nodes::DOUBLING,
+    direct::ALLREDUCE,
+];

@@ -8,9 +8,55 @@
 
 use crate::error::Result;
 use crate::plan::partial::{Held, Pieces, Sketch, check};
-use crate::plan::reduce_scatter::core::{Core, Places, Way};
+use crate::plan::reduce_scatter::core::{self, Buffers, Core, Way};
+use crate::plan::registry::cost::{Path, skips};
+use crate::plan::registry::line::{by_2q, by_p, commutative, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
+
+const ANY: &str = "any p; commutative";
+const VOLUME: &str = "<= 2(p-1)*ceil(m/p)";
+
+pub(in crate::plan) const CIRCULANT: Algorithm =
+    line(Operation::Allreduce, "circulant", [ANY, "2q", VOLUME, core::CIRCULANT], by_2q, |a, _| {
+        build(a, Way::Circulant)
+    })
+    .commutative()
+    .receives(core::pieces_twice)
+    .costs(|a, path| circulant_cost(a, path.in_turns(), path))
+    .ordered(order::PIECEWISE);
+
+pub(in crate::plan) const RING: Algorithm = line(
+    Operation::Allreduce,
+    "ring",
+    [ANY, "2(p-1)", VOLUME, core::RING],
+    |a, n| 2 * by_p(a, n),
+    |a, _| build(a, Way::Ring),
+)
+.commutative()
+.receives(core::pieces_twice)
+.costs(ring_cost)
+.ordered(order::ROUND);
+
+fn build(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
+    commutative(a)?;
+    Ok(Box::new(Scattered::new(a.size, a.bytes, a.element, a.in_place, way)?))
+}
+
+/// The two halves, of which the first takes links so many times as long as its bytes.
+pub(in crate::plan) fn circulant_cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
+    core::cost(a, turns, path);
+    let (some, piece) = core::pieces(a);
+    let rounds = f64::from(q(a.size));
+    path.over(&skips(a.size), rounds, rounds, a.others().min(some) * piece);
+}
+
+fn ring_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (hops, piece) = (a.others(), core::pieces(a).1);
+    path.ring(2.0 * hops, 1.0, piece);
+    path.reduce(hops * piece);
+}
 
 /// An allreduce of a commutative operator.
 #[derive(Clone, Debug)]
@@ -32,7 +78,7 @@ impl Scattered {
         Ok(Self { core: Core { graph: Circulant::new(size), pieces, way }, in_place, apart: in_place })
     }
 
-    /// The same, of contributions in the input, but the output is written only with results: who has something else
+    /// The same, of contributions in the input, but the output is written only with results: a caller that has something else
     /// in it that all results depend on may rely on that.
     ///
     /// # Errors
@@ -101,7 +147,7 @@ impl Scattered {
     }
 }
 
-impl Places for Scattered {
+impl Buffers for Scattered {
     fn contribution(&self, _rank: u32) -> Place {
         Place::new(if self.in_place { Region::Output } else { Region::Input }, 0)
     }

@@ -3,10 +3,9 @@
 //! p−1 rounds and p−1 blocks, the least possible volume; any p and any counts. That every rank starts
 //! with another partner keeps two from putting to one at the same time.
 
-use super::exchange::{Exchange, Order};
-use super::{Matrix, Row, complete};
+use super::exchange::{Exchange, Order, complete};
+use super::matrix::{Matrix, Row};
 use crate::error::Result;
-use crate::plan::registry::cost::blocks::others;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
@@ -33,12 +32,12 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 
 /// One put per block.
 pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(others(a).min(1.0), others(a), others(a) * float(a.bytes));
+    path.to_all(a.others().min(1.0), a.others(), a.others() * float(a.bytes));
 }
 
 /// Its bytes are not known alike on all ranks.
 pub(super) fn irregular_cost(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(others(a).min(1.0), others(a), 0.0);
+    path.to_all(a.others().min(1.0), a.others(), 0.0);
 }
 
 /// Blocks of `count` bytes among `size` ranks.

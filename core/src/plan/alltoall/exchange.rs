@@ -1,10 +1,20 @@
 //! Alltoall by one put per block, right between the users' buffers, with one partner per round: what
 //! [`direct`](super::direct) and [`pairwise`](super::pairwise) share. Counter i−1 is that of round i.
 
-use super::Matrix;
+use super::matrix::Matrix;
+use crate::error::{Result, argument};
+use crate::plan::registry::Arguments;
 use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 
-/// Who exchanges with whom in round i.
+/// Blocks from any rank to any, not along a graph.
+pub(super) fn complete(a: &Arguments) -> Result<()> {
+    match a.graph.multiplicity {
+        0 => Ok(()),
+        _ => Err(argument("this alltoallv goes along a graph").help("only `neighbors` knows graphs")),
+    }
+}
+
+/// Which ranks exchange in round i.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// r puts to r+i.
@@ -25,7 +35,7 @@ impl Exchange {
         Self { matrix, order }
     }
 
-    /// Whom `rank` puts to and gets from in round `i` ≥ 1.
+    /// The ranks that `rank` puts to and gets from in round `i` ≥ 1.
     fn partners(&self, rank: u32, i: u32) -> (u32, u32) {
         let left = self.size() - i;
         match self.order {

@@ -4,9 +4,9 @@
 //! p−1 rounds and p−1 blocks, the least possible volume; p a power of two, any counts. Both directions
 //! of a link between two ranks are busy in the same round.
 
-use super::exchange::{Exchange, Order};
-use super::{Matrix, Row};
-use super::{complete, direct};
+use super::direct;
+use super::exchange::{Exchange, Order, complete};
+use super::matrix::{Matrix, Row};
 use crate::error::{Result, argument};
 use crate::plan::registry::line::{by_p, line, power_of_two as powers_only};
 use crate::plan::registry::{Algorithm, Operation};

@@ -10,7 +10,7 @@
 //! copies that bump counter R + round, of R rounds; at the receiver what has reached its destination is
 //! copied out. A message of one block goes right to its place.
 
-use super::check_size;
+use super::matrix::check_size;
 use crate::error::{Result, argument};
 use crate::plan::registry::Arguments;
 use crate::plan::registry::cost::{Path, float};

@@ -6,7 +6,6 @@
 
 use super::relay::{Builder, Group, Relay};
 use crate::error::Result;
-use crate::plan::registry::cost::blocks::others;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
@@ -22,7 +21,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
 .costs(cost);
 
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    let hops = others(a);
+    let hops = a.others();
     path.over(&[1], hops, hops, hops * f64::from(a.size) / 2.0 * float(a.bytes));
 }
 

@@ -6,8 +6,7 @@
 //! 0..=k have all arrived.
 
 use crate::error::{Result, argument};
-use crate::plan::registry::cost::Path;
-use crate::plan::registry::cost::spread::skips;
+use crate::plan::registry::cost::{Path, skips};
 use crate::plan::registry::line::{by_q, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::{Plan, Sizes, Step, Wait};

@@ -1,7 +1,9 @@
 //! Barrier: no rank leaves before all ranks have entered.
 
 pub mod dissemination;
+
+use crate::plan::node;
 use crate::plan::registry::Algorithm;
 
 /// The algorithms; the first is the default, and of equally cheap ones the first is taken.
-pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[dissemination::LINE];
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[dissemination::LINE, node::barrier::LINE];

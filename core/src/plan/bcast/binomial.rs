@@ -4,8 +4,8 @@
 //! The rank at distance r from the root with lowest set bit 2^k is the root of the subtree of distances r ..
 //! min(r+2^k, p); it gets the message from distance r−2^k in round q−1−k.
 
+use super::rooted::{absolute, relative};
 use super::tree::{Shape, Tree, build};
-use super::{absolute, relative};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float, floor_log, powers};
 use crate::plan::registry::line::{by_q, line, q};

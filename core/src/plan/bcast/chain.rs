@@ -3,9 +3,9 @@
 //! The rank at distance r from the root passes block b on to distance r+1 in round r+b. A block's number is
 //! its counter.
 
-use super::{absolute, check, check_blocks, relative};
+use super::rooted::{absolute, check, check_blocks, relative};
 use crate::error::Result;
-use crate::plan::registry::cost::{Path, spread};
+use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::line;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::rules;
@@ -24,9 +24,15 @@ pub(in crate::plan) const LINE: Algorithm = line(
 )
 .costs(cost);
 
+/// n blocks, and p−2 hops until they come to the last.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
     let n = a.blocks.unwrap_or_else(|| rules::chain_blocks(a.size, a.bytes, path.model()));
-    spread::chain_of(a, n, path);
+    let (hops, block) = (a.others(), float(a.bytes) / f64::from(n));
+    if a.size > 1 {
+        path.blocks(n);
+        let puts = hops + f64::from(n) - 1.0;
+        path.over(&[1], hops, puts, puts * block);
+    }
 }
 
 /// A broadcast down a chain in n blocks.

@@ -1,10 +1,10 @@
 //! The n-block broadcast in n−1+q rounds (Träff 2022, Algorithm 6), as puts into the final memory.
 //!
 //! Every rank but the root gets every block exactly once, so a block's number is its counter, a put
-//! waits for its own block only, and after n arrivals nobody will write here again.
+//! waits for its own block only, and after n arrivals nothing is written here again.
 
 use crate::error::{Result, argument};
-use crate::plan::registry::cost::{Path, float, spread};
+use crate::plan::registry::cost::{Path, float, skips};
 use crate::plan::registry::line::{by_blocks, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::rules;
@@ -26,7 +26,31 @@ pub(in crate::plan) const LINE: Algorithm = line(
 
 fn cost(a: &Arguments, path: &mut Path<'_>) {
     let n = a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, path.model()));
-    spread::circulant(a, n, float(a.bytes), path);
+    walk(a.size, n, float(a.bytes), path);
+}
+
+/// n−1+q rounds of o + βm/n and a latency per hop; one block goes down a tree of its own.
+pub(in crate::plan) fn walk(size: u32, n: u32, bytes: f64, path: &mut Path<'_>) {
+    path.blocks(n);
+    let (hops, rounds) = shape(size, n, bytes, path);
+    let more = if n > 1 && size > 1 { 1.0 } else { 0.0 };
+    path.over(&skips(size), hops + more, rounds, rounds * bytes / f64::from(n));
+}
+
+/// The most hops of a block, and the puts that follow each other: of one block those of the slowest rank.
+pub(in crate::plan) fn shape(size: u32, n: u32, bytes: f64, path: &Path<'_>) -> (f64, f64) {
+    if size <= 1 {
+        return (0.0, 0.0);
+    }
+    let (graph, model) = (Circulant::new(size), path.model());
+    let latency = float(model.latency_ns);
+    let put = float(model.overhead_ns) + bytes / f64::from(n) * float(model.byte_ps) / 1000.0;
+    let (time, hops) = rules::tree(&graph, put.max(1.0), latency);
+    if n == 1 {
+        return (hops, ((time - hops * latency) / put.max(1.0)).max(0.0));
+    }
+    // Among three ranks the only block that is passed on late is the last but one.
+    (hops, f64::from(n) - 1.0 + f64::from(graph.q()) - if size == 3 { 1.0 } else { 0.0 })
 }
 
 /// A broadcast of `bytes` bytes in n blocks from one root.

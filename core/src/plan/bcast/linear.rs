@@ -1,9 +1,9 @@
-//! The root puts to everyone by itself, one after another (folklore): p−1 rounds, m bytes to every rank, any p.
+//! The root puts to every rank by itself, one after another (folklore): p−1 rounds, m bytes to every rank, any p.
 //!
 //! One-ported, so the root's put to distance r is round r−1; nothing is passed on.
 
+use super::rooted::{absolute, relative};
 use super::tree::{Shape, Tree, build};
-use super::{absolute, relative};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};

@@ -2,13 +2,13 @@
 //! S segments another p−1 (p even) or p (p odd); m bytes to every rank, any p.
 //!
 //! A segment is p−1 blocks, block d−1 of it for the rank at distance d from the root. The root scatters
-//! segment 0; then in iteration K everyone meets everyone in a tournament (the circle method; the root is the
-//! player that stays): two destinations swap their blocks of segment K, and the root gives whom it meets its
+//! segment 0; then in iteration K every rank is paired with every other as in a tournament (the circle method; the root is the
+//! player that stays): two destinations swap their blocks of segment K, and the root gives its partner its
 //! block of segment K+1. If p is odd, a virtual player sits out. A block's number is its counter.
 //!
 //! The circulant broadcast needs n−1+q rounds for the same n = S(p−1) blocks; this is for comparison.
 
-use super::{absolute, check, check_blocks, relative};
+use super::rooted::{absolute, check, check_blocks, relative};
 use crate::error::{Result, argument};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::line;
@@ -63,7 +63,7 @@ pub fn segments(size: u32, blocks: u32) -> u32 {
 }
 
 /// The number of rounds for S segments among p ranks. Among two or three, the last tournament has but 0 or 1
-/// rounds in which anyone meets.
+/// rounds in which any two are partners.
 pub fn rounds(size: u32, segments: u32) -> u32 {
     let tournament = if size.is_multiple_of(2) { size - 1 } else { size };
     match size {
@@ -96,20 +96,20 @@ impl Bcast {
         self.size - 1 + self.size % 2
     }
 
-    /// Whom distance `r` meets in round `t` of a tournament, unless that is the virtual player.
+    /// The partner of distance `r` in round `t` of a tournament, unless that is the virtual player.
     fn partner(&self, r: u32, t: u32) -> Option<u32> {
         let m = u64::from(self.meetings());
-        let met = match u64::from(r).checked_sub(1) {
+        let partner = match u64::from(r).checked_sub(1) {
             None => t + 1,
-            Some(seat) => match (2 * u64::from(t) + m - seat) % m {
-                other if other == seat => 0,
+            Some(player) => match (2 * u64::from(t) + m - player) % m {
+                other if other == player => 0,
                 other => u32::try_from(other).ok()? + 1,
             },
         };
-        (met < self.size).then_some(met)
+        (partner < self.size).then_some(partner)
     }
 
-    /// What distance `from` puts to distance `to` when they meet in iteration `k`: block, place, length.
+    /// What distance `from` puts to distance `to` when they are partners in iteration `k`: block, place, length.
     fn message(&self, k: u32, from: u32, to: u32) -> Option<(u32, Place, u64)> {
         let (segment, whose) = if from == 0 { (k + 1, to) } else { (k, from) };
         if to == 0 || segment == self.segments {
@@ -125,15 +125,15 @@ impl Bcast {
         (len > 0).then_some((b, Place::new(Region::Output, offset), len))
     }
 
-    /// The steps of distance `r` when it puts `out` to, and gets `incoming` from, distance `met`.
-    fn meet(
+    /// The steps of distance `r` when it puts `out` to, and gets `incoming` from, distance `partner`.
+    fn exchange(
         &self,
         round: u32,
         r: u32,
-        met: u32,
+        partner: u32,
         [out, incoming]: [Option<(u32, Place, u64)>; 2],
     ) -> impl Iterator<Item = Step> + use<> {
-        let peer = absolute(met, self.root, self.size);
+        let peer = absolute(partner, self.root, self.size);
         let put = out.map(|(b, place, len)| {
             let wait = if r == 0 { Wait::NONE } else { Wait::once(b) };
             Step::put(round, peer, place, place, len, wait, b)
@@ -172,17 +172,17 @@ impl Plan for Bcast {
         let scattered = if r == 0 { 1..self.size } else { r..r + 1 };
         let scatter = scattered.flat_map(move |d| {
             let block = self.block(0, d);
-            let (met, message) = if r == 0 { (d, [block, None]) } else { (0, [None, block]) };
-            self.meet(d - 1, r, met, message)
+            let (partner, message) = if r == 0 { (d, [block, None]) } else { (0, [None, block]) };
+            self.exchange(d - 1, r, partner, message)
         });
         let all = (0..self.segments).flat_map(|k| (0..self.meetings()).map(move |t| (k, t)));
         let tournaments = all.flat_map(move |(k, t)| {
             // Among three ranks the last tournament is its last round, the only one with a meeting.
             let skipped = if self.size == 3 && k + 1 == self.segments { t.min(2) } else { 0 };
             let round = first + k * self.meetings() + t - skipped;
-            let met = self.partner(r, t);
-            met.into_iter().flat_map(move |met| {
-                self.meet(round, r, met, [self.message(k, r, met), self.message(k, met, r)])
+            let partner = self.partner(r, t);
+            partner.into_iter().flat_map(move |partner| {
+                self.exchange(round, r, partner, [self.message(k, r, partner), self.message(k, partner, r)])
             })
         });
         Box::new(scatter.chain(tournaments))

@@ -11,10 +11,10 @@
 //! join of all that comes before them.
 
 use super::binomial::Binomial;
+use super::rooted::{absolute, check, relative};
 use super::tree::Shape;
-use super::{absolute, check, relative};
 use crate::error::Result;
-use crate::plan::registry::cost::{Path, float, floor_log, powers, spread};
+use crate::plan::registry::cost::{Path, float, floor_log, powers, skips};
 use crate::plan::registry::line::{line, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::split::Split;
@@ -35,7 +35,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
     let rest = bytes - bytes / f64::from(a.size.max(1));
     path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rest));
-    path.over(&spread::skips(a.size), (rounds - 1.0).max(0.0), rounds, rest);
+    path.over(&skips(a.size), (rounds - 1.0).max(0.0), rounds, rest);
 }
 
 /// A broadcast by scatter and allgather.

@@ -1,14 +1,14 @@
-//! Broadcasts of the whole message down a tree: everyone but the root gets it in one put from its parent.
+//! Broadcasts of the whole message down a tree: every rank but the root gets it in one put from its parent.
 //!
 //! An algorithm of this kind is a [`Shape`]; counter 0 is the message's arrival.
 
-use super::check;
+use super::rooted::check;
 use crate::error::Result;
 use crate::machine::LogGp;
 use crate::plan::registry::Arguments;
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 
-/// Who puts to whom, in which round.
+/// Which rank puts to which, in which round.
 pub trait Shape: Send + Sync + std::fmt::Debug + Sized {
     /// The registry's name.
     const NAME: &'static str;

@@ -10,7 +10,7 @@
 //! So that a rank receives from one and sends to one in a round, edges have colours, and in round t those of colour t mod 2
 //! are used: the two edges into a rank differ, and so do the two out of it. See `colour`.
 
-use super::{absolute, check, check_blocks, relative};
+use super::rooted::{absolute, check, check_blocks, relative};
 use crate::error::Result;
 use crate::machine::LogGp;
 use crate::plan::registry::cost::{Path, float, floor_log, powers};

@@ -10,7 +10,7 @@
 //! # Rounds
 //!
 //! A range's bytes of one contribution are a *segment*. Numbered along the string, the segments of a sender
-//! are consecutive, and so are those of a receiver. So if nobody has more than D of them, segment t can go in
+//! are consecutive, and so are those of a receiver. So if no rank has more than D of them, segment t can go in
 //! round t mod D: no two of a sender or of a receiver meet there, and fewer than D rounds are impossible.
 //! (The paper lets receivers order their senders instead; one-sided puts need no such order.) The allgathers
 //! take ⌈log2⌉ of the group's size more, on the circulant graph (Träff 2022, Algorithm 7).
@@ -19,11 +19,74 @@
 //! allgather a rank of Algorithm 1 passes on whole contributions, as the ranges are then of unequal length
 //! if the groups' sizes do not divide each other.
 
-use super::{Groups, Stream};
-use crate::error::{Result, argument};
+use super::groups::{Groups, Stream, equal};
+use super::line::{ANY, as_irregular, each, fits, groups};
+use crate::error::Result;
+use crate::plan::registry::line::line;
+use crate::plan::registry::{Algorithm, Arguments, Build, Operation};
 use crate::plan::split::Split;
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
+
+pub(in crate::plan) const SEGMENTED: Algorithm = line(
+    Operation::InterAllgather,
+    "segmented",
+    [ANY, "ceil(max(a,b)/min(a,b)) + max(q_A, q_B)", VOLUME, "Kang et al. 2019, Algorithm 1"],
+    |a, _| {
+        let sizes = groups(a).map_or([1, 1], Groups::sizes);
+        sizes[0].max(sizes[1]).div_ceil(sizes[0].min(sizes[1])) + larger(a)
+    },
+    |a, _| Ok(Box::new(Exchange::segmented(groups(a)?, each(a)?)?)),
+)
+.only(fits)
+.receives(received);
+
+pub(in crate::plan) const BALANCED: Algorithm =
+    of_segments(Operation::InterAllgather, |a, _| balanced(&as_irregular(a)?)).receives(received);
+
+pub(in crate::plan) const BALANCED_IRREGULAR: Algorithm =
+    of_segments(Operation::InterAllgatherv, |a, _| balanced(a)).receives(larger_string);
+
+const VOLUME: &str = "max(m_A, m_B)";
+
+const fn of_segments(operation: Operation, build: Build) -> Algorithm {
+    let rounds = "D + max(q_A, q_B), D = most segments of a rank";
+    let texts = [ANY, rounds, VOLUME, "Kang et al. 2019, Algorithm 2"];
+    line(operation, "balanced", texts, balanced_rounds, build).only(fits)
+}
+
+fn balanced(a: &Arguments) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Exchange::balanced(groups(a)?, &a.counts, &a.displs)?))
+}
+
+/// The bytes that one group contributes, of the group that contributes more.
+fn larger_string(a: &Arguments) -> u64 {
+    let (first, second) = a.counts.split_at((a.first as usize).min(a.counts.len()));
+    first.iter().sum::<u64>().max(second.iter().sum())
+}
+
+fn received(a: &Arguments) -> u64 {
+    as_irregular(a).map_or(0, |a| larger_string(&a))
+}
+
+/// D and the allgather.
+fn balanced_rounds(a: &Arguments, _: u32) -> u32 {
+    // Where contributions go does not matter.
+    let packed = |counts: &[u64]| -> Vec<u64> {
+        let before = |at: &mut u64, count: &u64| Some(std::mem::replace(at, at.saturating_add(*count)));
+        counts.iter().scan(0, before).collect()
+    };
+    let plan = || match a.counts.len() == a.size as usize {
+        true => Exchange::balanced(groups(a)?, &a.counts, &packed(&a.counts)),
+        false => as_irregular(a).and_then(|a| Exchange::balanced(groups(&a)?, &a.counts, &a.displs)),
+    };
+    plan().map_or(0, |plan| plan.degree()) + larger(a)
+}
+
+/// max(q_A, q_B).
+fn larger(a: &Arguments) -> u32 {
+    groups(a).map_or(0, Groups::q)
+}
 
 /// An allgather(v) between two groups.
 #[derive(Clone, Debug)]
@@ -167,19 +230,6 @@ impl Exchange {
         });
         puts.chain(expects)
     }
-}
-
-/// The counts and displacements of all ranks, where each group's are equal.
-pub(crate) fn equal(groups: Groups, count: [u64; 2]) -> Result<(Vec<u64>, Vec<u64>)> {
-    let (mut counts, mut displs) = (Vec::new(), Vec::new());
-    for (count, ranks) in count.into_iter().zip(groups.sizes()) {
-        if count.checked_mul(ranks.into()).is_none() {
-            return Err(argument(format!("{ranks} contributions of {count} bytes are beyond 2^64 bytes")));
-        }
-        counts.extend((0..ranks).map(|_| count));
-        displs.extend((0..u64::from(ranks)).map(|j| j * count));
-    }
-    Ok((counts, displs))
 }
 
 /// Where subgroup `j` of `parts` begins among `ranks` ranks; the first ones have one rank more.

@@ -11,14 +11,68 @@
 //! The gather goes up a binomial tree, one message per edge, through [`Region::Land`]: a string in the order
 //! of ranks. From the roots' puts on everything is in its final place.
 
-use super::{Groups, Stream};
+use super::groups::{Groups, Stream};
+use super::line::{ANY, as_irregular, fits, groups};
 use crate::error::{Result, argument};
+use crate::machine::LogGp;
 use crate::plan::bcast::circulant::Bcast;
 use crate::plan::partial::{Sketch, plus};
+use crate::plan::registry::line::line;
+use crate::plan::registry::{Algorithm, Arguments, Build, Operation};
+use crate::plan::rules;
 use crate::plan::split::Split;
 use crate::plan::tree::{Branch, Tree, binomial::Binomial};
 use crate::plan::{Kind, MAX_COUNTERS, Place, Plan, Region, Sizes, Step, Wait};
 use std::ops::Range;
+
+const VOLUME: &str = "m_A + m_B - the smaller root's";
+
+pub(in crate::plan) const SEQUENTIAL: Algorithm =
+    one_by_one(Operation::InterAllgather, |a, _| sequential(&as_irregular(a)?)).receives(received);
+
+pub(in crate::plan) const SEQUENTIAL_IRREGULAR: Algorithm =
+    one_by_one(Operation::InterAllgatherv, |a, _| sequential(a)).receives(received_by_root);
+
+pub(in crate::plan) const CONCURRENT: Algorithm =
+    at_once(Operation::InterAllgather, |a, model| concurrent(&as_irregular(a)?, model)).receives(received);
+
+pub(in crate::plan) const CONCURRENT_IRREGULAR: Algorithm =
+    at_once(Operation::InterAllgatherv, concurrent).receives(received_by_root);
+
+const fn one_by_one(operation: Operation, build: Build) -> Algorithm {
+    let rounds = "max(q_A, q_B) + 2 + q_A + a-1 + q_B + b-1";
+    let texts = [ANY, rounds, VOLUME, "Kang et al. 2019, equation (2)"];
+    let rounds: fn(&Arguments, u32) -> u32 =
+        |a, _| groups(a).map_or(0, |groups| RootGathering::rounds_of(groups, None));
+    line(operation, "root_gathering", texts, rounds, build).only(fits)
+}
+
+const fn at_once(operation: Operation, build: Build) -> Algorithm {
+    let rounds = "2 max(q_A, q_B) + n; larger group 1: 1";
+    let texts = ["any two groups, n", rounds, VOLUME, "Kang et al. 2019, equation (1)"];
+    let rounds: fn(&Arguments, u32) -> u32 =
+        |a, n| groups(a).map_or(0, |groups| RootGathering::rounds_of(groups, Some(n)));
+    line(operation, "root_gathering_concurrent", texts, rounds, build).only(fits)
+}
+
+fn sequential(a: &Arguments) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(RootGathering::sequential(groups(a)?, &a.counts, &a.displs)?))
+}
+
+fn concurrent(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
+    let blocks = |size, bytes| a.blocks.unwrap_or_else(|| rules::bcast_blocks(size, bytes, model));
+    Ok(Box::new(RootGathering::concurrent(groups(a)?, &a.counts, &a.displs, blocks)?))
+}
+
+/// What a root receives: all but its own.
+fn received_by_root(a: &Arguments) -> u64 {
+    let own = a.counts.first().min(a.counts.get(a.first as usize)).copied().unwrap_or(0);
+    a.counts.iter().sum::<u64>() - own
+}
+
+fn received(a: &Arguments) -> u64 {
+    as_irregular(a).map_or(0, |a| received_by_root(&a))
+}
 
 /// The counters: k is the gather's arrival from the child of round k, then the other root's string, then
 /// the scatter, and then the blocks of the broadcast.
@@ -195,7 +249,7 @@ fn swap(s: &mut Sketch, stream: &Stream, rank: u32, round: u32, waits: &[Wait]) 
 }
 
 /// A broadcast in the receiving group: the root scatters pieces down a binomial tree, which go round a
-/// ring. The root has everything, and whoever got a piece in the scatter isn't sent it again.
+/// ring. The root has everything, and a rank that got a piece in the scatter isn't sent it again.
 fn scatter_ring(s: &mut Sketch, stream: &Stream, rank: u32, round: u32, swapped: Wait) {
     let Some(tree) = tree(&stream.to) else { return };
     let (base, me, ranks) = (stream.to.start, rank - stream.to.start, tree.size());

@@ -1,4 +1,4 @@
-//! What happens when all ranks' steps or programs run, as a graph: who waits for whom.
+//! What happens when all ranks' steps or programs run, as a graph: what waits for what.
 
 use super::{Violation, violated};
 use crate::plan::lower::{OpKind, Program};
@@ -125,7 +125,7 @@ impl Events {
         }
         for (key, list) in &sent {
             if met.get(key).copied().unwrap_or(0) != list.len() {
-                return violated(format!("nobody expects {list:?}"));
+                return violated(format!("no rank expects {list:?}"));
             }
         }
         all.one_bumper(&bumps)?;

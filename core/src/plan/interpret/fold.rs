@@ -149,7 +149,7 @@ struct Cell {
     from: u64,
     word: Rc<Word>,
     writer: Option<u32>,
-    /// Who has read it since.
+    /// What has read it since.
     readers: Vec<u32>,
 }
 

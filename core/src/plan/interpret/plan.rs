@@ -75,9 +75,9 @@ struct Rank<'a> {
 #[derive(Clone, Copy)]
 struct Counter {
     bumps: u32,
-    /// Who bumps it.
+    /// The rank that bumps it.
     by: u32,
-    /// Someone waited for all its bumps: there may be no more.
+    /// A step waited for all its bumps: there may be no more.
     closed: bool,
     place: Place,
     len: u64,
@@ -125,7 +125,7 @@ impl<'a> Rank<'a> {
             return violated(format!("counter {counter} is beyond the last"));
         };
         if c.closed {
-            return violated(format!("counter {counter} is bumped after someone took it for complete"));
+            return violated(format!("counter {counter} is bumped after a step took it for complete"));
         }
         if c.bumps > 0 && c.by != by {
             return violated(format!("counter {counter} is bumped by {} and {by}", c.by));
@@ -261,7 +261,7 @@ impl Proof<'_> {
         for (rank, state) in (0..).zip(ranks) {
             let (inbox, met) = (std::mem::take(&mut state.inbox), std::mem::take(&mut state.met));
             if let Some(step) = inbox.get(met) {
-                return violated(format!("nobody sends what rank {rank} expects: {step:?}"));
+                return violated(format!("no rank sends what rank {rank} expects: {step:?}"));
             }
             for step in &inbox {
                 state.bump(step.peer, step.bump, step.target, step.len)?;

@@ -66,10 +66,10 @@ fn a_broken_broadcast_is_found_out() {
         (|steps| first(steps, Kind::Put).source.offset += 1, "does not wait"),
         (|steps| first(steps, Kind::Put).bump += 1, "not the mirror"),
         (|steps| first(steps, Kind::Expect).len -= 1, "not the mirror"),
-        (|steps| remove(steps, Kind::Put), "nobody sends"),
+        (|steps| remove(steps, Kind::Put), "no rank sends"),
         (|steps| remove(steps, Kind::Expect), "mirror"),
-        (|steps| steps.insert(0, steps[0]), "nobody sends"),
-        (|steps| first(steps, Kind::Put).round = 99, "nobody sends"),
+        (|steps| steps.insert(0, steps[0]), "no rank sends"),
+        (|steps| first(steps, Kind::Put).round = 99, "no rank sends"),
         (|steps| first(steps, Kind::Put).peer = 4, "two peers"),
     ];
     for (how, what) in cases {

@@ -1,7 +1,7 @@
-//! Which arrivals are combined into something by one reduce and read by nobody else. A transport that reads them
+//! Which arrivals are combined into something by one reduce and read by no other operation. A transport that reads them
 //! piece by piece can hand the pieces to that reduce, and land nothing.
 
-use super::{Expected, NO_OP, Op, OpKind, Segment};
+use super::program::{Expected, NO_OP, Op, OpKind, Segment};
 use crate::plan::{Place, Region};
 
 /// By counter: the reduce that takes in what arrives with it, or [`NO_OP`]. `waiters` are (counter, count, op), and

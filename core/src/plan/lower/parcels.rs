@@ -1,39 +1,14 @@
 //! Which pieces of a message travel together: a question that sender and receiver must answer alike.
 
-use super::WireLimits;
-use crate::machine::LogGp;
+use super::limits::WireLimits;
 use crate::plan::{Plan, Step};
 use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::ops::Range;
 
-/// Neighbouring pieces are made one put up to at most this many bytes. In the pricing 8 to 64 KiB are about equally
-/// good, from TCP to fast fabrics; shorter runs pay too many overheads, and longer ones hold back what
-/// has arrived (up to half as slow again).
-pub const COALESCE: u64 = 32 << 10;
-
-/// A run of neighbours keeps back what has arrived while the link carries the rest of it: that may take so many overheads
-/// ([`WireLimits::new`] says what was simulated).
-const COALESCE_OVERHEADS: u64 = 10;
-
-/// The longest run of neighbours on such a link in bytes, at most [`COALESCE`].
-pub(in crate::plan) fn coalesce(wire: &LogGp) -> u64 {
-    let run_ns = wire.overhead_ns.max(1).saturating_mul(COALESCE_OVERHEADS);
-    (run_ns.saturating_mul(1000) / wire.byte_ps.max(1)).clamp(1, COALESCE)
-}
-
-/// No longer piece ever shares a put, in bytes: packing and unpacking delay the ranks that wait for it.
-const LIGHT_MAX_BYTES: u64 = 4096;
-
-/// Pieces of fewer bytes share a put unless a setting or a file says otherwise. A shared put saves its pieces one overhead
-/// each and costs them a copy; at a nanosecond per byte for that, with the delay of unpacking in it, they break even at o
-/// nanoseconds' worth of bytes.
-pub fn light_bytes(wire: &LogGp) -> u64 {
-    wire.overhead_ns.min(LIGHT_MAX_BYTES)
-}
-
 /// Landing slots and packed pieces begin at multiples of this many bytes.
 const SLOT_ALIGN: u64 = 64;
+
 /// A part of a message that becomes puts of its own.
 pub(super) enum Parcel {
     /// Adjacent steps, contiguous on both sides.

@@ -1,8 +1,9 @@
 //! The lowering of one rank's steps: first what arrives and what stands for it, then what to post.
 
 use super::folds::folds;
+use super::limits::WireLimits;
 use super::parcels::{Parcel, Slots, align, length, parcels, same_message};
-use super::{Expected, Op, OpKind, Peer, Program, Segment, WireLimits, broken};
+use super::program::{Expected, Op, OpKind, Peer, Program, Segment, broken};
 use crate::error::Result;
 use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Step, Wait};
 use std::collections::{BTreeMap, HashMap};
@@ -36,7 +37,7 @@ struct Slot {
     round: u32,
     /// What to copy where, once it is here.
     runs: Vec<(Place, Place, u64)>,
-    /// The counter that says it is unpacked, if anyone asked.
+    /// The counter that says it is unpacked, if any step asked.
     unpacked: Option<u32>,
 }
 
@@ -466,7 +467,7 @@ impl<'a> Lowering<'a> {
         Ok((counter, index(self.slots[slot].runs.len())?))
     }
 
-    /// The copies out of the landing slots: last of all, but where someone waits for them.
+    /// The copies out of the landing slots: last of all, but where a step waits for them.
     fn unpack(&mut self) -> Result<()> {
         let last = self.plan.rounds();
         for slot in std::mem::take(&mut self.slots) {
@@ -521,7 +522,7 @@ impl<'a> Lowering<'a> {
         }
         let starts = Starts::of(&waiters, self.expected.len(), |&(counter, ..)| counter);
         starts.sort(&mut waiters, |&(counter, ..)| counter);
-        // Counters that nobody bumps or waits for (dissolved joins) are cut off at the end.
+        // Counters that nothing bumps or waits for (dissolved joins) are cut off at the end.
         let bumped = ops.iter().filter(|op| op.kind.is_local() && op.bump != NO_COUNTER);
         let used = bumped.map(|op| op.bump as usize + 1).max().unwrap_or(0);
         let heard = self.expected.iter().rposition(|e| e.arrivals > 0).map_or(0, |c| c + 1);

@@ -14,10 +14,50 @@
 //! ranks in their order. Counters: i for the arrivals from i+1 positions further on, then one per node for those from
 //! it; that of the own node for the copies of own blocks.
 
+use super::line::{LEADERS, leaders, nodes, others};
 use super::{Nodes, count, sketched};
 use crate::error::{Result, argument};
 use crate::plan::partial::Sketch;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::line;
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Region, Sizes, Step, Wait};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Alltoall,
+    "lanes",
+    [
+        LEADERS,
+        "<= S-1 + (N-1)*ceil(S/s), s ranks on the smallest node",
+        "s(p-1), and s(S-1) for each rank that one handles",
+        "Träff and Hunold 2020, arXiv 1910.13373",
+    ],
+    |a, _| nodes(a).map_or(0, |nodes| Lanes::rounds_of(&nodes)),
+    |a, _| Ok(Box::new(Lanes::new(nodes(a)?, a.bytes)?)),
+)
+.only(leaders)
+.receives(|a| nodes(a).map_or(0, |nodes| Lanes::most(&nodes) * a.bytes))
+.costs(cost);
+
+/// Within nodes all that a rank handles; then bundles of a node's blocks, of which a rank starts one while those of others
+/// are on the link.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = nodes(a) else { return };
+    let (bytes, most) = (float(a.bytes), f64::from(nodes.most()));
+    let away = f64::from(a.size - nodes.most());
+    let handled = away / most;
+    let pieces = if bytes < path.light() { 1.0 } else { 1.0 + handled };
+    path.near(1.0, others(&nodes) * pieces, others(&nodes) * (1.0 + handled) * bytes);
+    path.copy(bytes);
+    let wire = path.machine().wire;
+    let puts = handled.ceil();
+    path.among(nodes.count(), wire, |path| {
+        path.longer(
+            |path| path.over(&[1], 1.0, puts, puts * most * bytes),
+            |path| path.over(&[1], 1.0, 1.0, most * away * bytes),
+        );
+    });
+}
 
 /// An alltoall through lanes.
 #[derive(Debug)]
@@ -60,9 +100,9 @@ impl Lanes {
     /// The blocks that the rank which receives most receives.
     pub fn most(nodes: &Nodes) -> u64 {
         let of = |rank: u32| {
-            let mates = nodes.members(nodes.of(rank)).len() as u64 - 1;
+            let locals = nodes.members(nodes.of(rank)).len() as u64 - 1;
             let handled = handled(nodes, rank).count() as u64;
-            mates * (1 + handled) + u64::from(nodes.size()) - 1 - mates
+            locals * (1 + handled) + u64::from(nodes.size()) - 1 - locals
         };
         (0..nodes.size()).map(of).max().unwrap_or(0)
     }

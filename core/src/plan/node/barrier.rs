@@ -5,9 +5,33 @@
 //! are first those of its node's ranks, then those of the rounds among leaders, and then joins.
 
 use super::Nodes;
+use super::line::{LEADERS, leaders, nodes, others};
+use crate::plan::barrier::dissemination;
 use crate::plan::partial::Sketch;
+use crate::plan::registry::cost::Path;
+use crate::plan::registry::line::{line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::{Plan, Sizes, Step, Wait};
 use crate::schedule::Circulant;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Barrier,
+    "node_dissemination",
+    [LEADERS, "q_N + 2(S-1)", "0", "dissemination among the nodes' leaders"],
+    |a, _| nodes(a).map_or(0, |nodes| q(nodes.count()) + 2 * (nodes.most() - 1)),
+    |a, _| Ok(Box::new(Barrier::new(nodes(a)?))),
+)
+.only(leaders)
+.costs(cost);
+
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = nodes(a) else { return };
+    let wire = path.machine().wire;
+    path.near(1.0, 1.0, 0.0);
+    let leaders = Arguments { size: nodes.count(), ..Arguments::default() };
+    path.among(nodes.count(), wire, |path| dissemination::cost(&leaders, path));
+    path.near(1.0, others(&nodes), 0.0);
+}
 
 /// A barrier among all ranks of these nodes.
 #[derive(Debug)]

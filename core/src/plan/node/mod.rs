@@ -16,10 +16,17 @@
 //! - [`spread`]: broadcast, allgather and allgatherv; [`fold`]: reduce, allreduce and reduce_scatter(_block); [`barrier`];
 //!   [`tree`]: scatter(v); [`alltoall`]; [`scan`]: scan and exscan.
 
+pub(in crate::plan) mod allgather;
+pub(in crate::plan) mod allreduce;
 pub mod alltoall;
 pub mod barrier;
+pub(in crate::plan) mod bcast;
 pub mod fold;
+mod line;
+pub(in crate::plan) mod reduce;
+pub(in crate::plan) mod reduce_scatter;
 pub mod scan;
+pub(in crate::plan) mod scatter;
 pub mod spread;
 pub mod tree;
 

@@ -2,7 +2,7 @@
 //!
 //! Each node scans by itself. Its last rank, the carrier, then has what all of the node's ranks contribute together; the
 //! carriers hold an exclusive scan of that on the circulant graph, and each puts what it gets, the fold of all nodes
-//! before, to the others of its node, where everyone combines it with what it has.
+//! before, to the others of its node, where every rank combines it with what it has.
 //!
 //! Every node but the first gets the vector ⌈log2 N⌉ times at most, whatever its number of ranks, and there are as many
 //! latencies between nodes; by doubled distances it is ⌈log2 p⌉, and for each rank of the node.
@@ -15,12 +15,54 @@
 //! it is not combined with what was before where it lies, but in the output. Counters: those within the node, one for what
 //! the carrier puts, those among nodes.
 
+use super::line::{nodes, others};
 use super::{Nodes, count, sketched};
 use crate::error::{Result, argument};
 use crate::plan::partial::{Held, Sketch, plus};
-use crate::plan::scan::prefix::Prefix;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{line, q};
+use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
+use crate::plan::scan::prefix::{Prefix, exscan_cost};
 use crate::plan::{Kind, NO_COUNTER, Place, Plan, Region, Side, Sizes, Step, Wait};
 use std::collections::BTreeMap;
+
+pub(in crate::plan) const SCAN: Algorithm =
+    of(Operation::Scan, "doubling, and Träff 2022, Algorithm 8, made acyclic", |a, _| build(a, true));
+
+pub(in crate::plan) const EXSCAN: Algorithm =
+    of(Operation::Exscan, "Träff 2022, Algorithm 8, made acyclic", |a, _| build(a, false));
+
+const fn of(operation: Operation, source: &'static str, build: Build) -> Algorithm {
+    let restrictions =
+        "several nodes, several ranks on some, which follow each other; keeps the order of ranks";
+    let texts = [restrictions, "<= q_S + q_N + S + 1", "<= (q_S+q_N+1)m", source];
+    line(operation, "node_circulant", texts, most_rounds, build)
+        .only(|a| in_order(&nodes(a)?))
+        .receives(|a| nodes(a).map_or(0, |nodes| u64::from(q(nodes.most()) + q(nodes.count()) + 1) * a.bytes))
+        .costs(cost)
+        .ordered(order::NODES_IN_ORDER)
+}
+
+fn build(a: &Arguments, inclusive: bool) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Scan::new(nodes(a)?, (a.bytes, a.element), a.in_place, inclusive)?))
+}
+
+fn most_rounds(a: &Arguments, _: u32) -> u32 {
+    nodes(a).map_or(0, |nodes| q(nodes.most()) + q(nodes.count()) + nodes.most() + 1)
+}
+
+/// Scans within nodes, the total of a node, the exscan among carriers, and what comes of it to all ranks.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let Ok(nodes) = nodes(a) else { return };
+    let (rounds, bytes) = (f64::from(q(nodes.most())), float(a.bytes));
+    path.near(rounds, rounds, rounds * bytes);
+    path.reduce((rounds + 1.0) * bytes);
+    path.copy(bytes);
+    let among = Arguments { size: nodes.count(), ..a.clone() };
+    let wire = path.machine().wire;
+    path.among(nodes.count(), wire, |path| exscan_cost(&among, path));
+    path.near(1.0, others(&nodes), bytes);
+}
 
 /// A scan or exscan through carriers.
 #[derive(Debug)]

@@ -10,11 +10,11 @@
 //!
 //! First a rank puts its contribution to the others of its node, one position further in each round. To the carrier it
 //! goes in pieces cut where the plan cuts its blocks, each a counter; others need nothing but the bytes. Round i of
-//! the plan then is round A + iS, S the ranks of the largest node, and what a carrier meets there for the first time
+//! the plan then is round A + iS, S the ranks of the largest node, and what a carrier first gets or has there
 //! (it arrives, or is of its own node and is put) goes to the x-th rank behind the carrier in round A + (i+1)S + x:
 //! after what is passed on to other nodes in the plan's next round.
 //!
-//! Counters: below M, the ranks of the largest node, that of the position of a sender of the node to whom nobody waits;
+//! Counters: below M, the ranks of the largest node, that of the position of a sender of the node that no rank waits for;
 //! then those of the pieces that come to a carrier, then those of its plan among nodes.
 
 use super::{Nodes, count, sketched};
@@ -34,7 +34,7 @@ pub struct Spread {
     lanes: Vec<Lane>,
     /// Contributions lie in the output.
     in_place: bool,
-    /// Who puts a contribution to the others of its node: its owner, or the carriers.
+    /// Which rank puts a contribution to the others of its node: its owner, or the carriers.
     by_owner: bool,
     /// By rank: the bytes it contributes, and where they go; nothing for a broadcast.
     own: Vec<(u64, u64)>,
@@ -124,7 +124,7 @@ impl Lane {
 
 /// What a carrier passes on within its node.
 struct Fan {
-    /// The round of the plan among nodes in which it is met.
+    /// The round of the plan among nodes in which it is first used.
     round: u32,
     piece: Part,
     wait: Wait,
@@ -264,7 +264,7 @@ impl Spread {
     /// The steps of a carrier among carriers, and what it passes on.
     fn carry(&self, lane: &Lane, node: u32, s: &mut Sketch) -> Vec<Fan> {
         let (me, base) = (lane.carriers[node as usize], self.base(lane, node));
-        // The node's own pieces, what to wait for, and whether they were met.
+        // The node's own pieces, what to wait for, and whether they were seen.
         let arrived = |(piece, counter): (Part, u32)| match piece.owner == me {
             true => (piece, Wait::NONE, false),
             false => (piece, Wait::once(counter), false),
@@ -289,9 +289,9 @@ impl Spread {
                         let end = piece.start + piece.len;
                         let first = own.partition_point(|(own, ..)| own.start + own.len <= piece.start);
                         let mut waits = waits.to_vec();
-                        for (own, wait, met) in own[first..].iter_mut().take_while(|own| own.0.start < end) {
+                        for (own, wait, seen) in own[first..].iter_mut().take_while(|own| own.0.start < end) {
                             waits.push(*wait);
-                            if !std::mem::replace(met, true) {
+                            if !std::mem::replace(seen, true) {
                                 fans.push(Fan { round: step.round, piece: *own, wait: *wait });
                             }
                         }

@@ -1,12 +1,14 @@
 //! The virtual clock: runs a [`Tape`] on links that carry one put at a time.
 
-use super::COPY_PS;
 use super::queue::Queue;
 use super::tape::{Does, Tape};
 use crate::machine::{LogGp, Machine};
 use crate::plan::NO_COUNTER;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// Memory copies take this many picoseconds per byte.
+const COPY_PS: u64 = 100;
 
 /// One put as it happened, in picoseconds from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

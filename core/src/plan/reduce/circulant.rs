@@ -9,9 +9,60 @@
 //! R+i says that what came in round i is added, of R rounds.
 
 use crate::error::{Result, argument};
+use crate::machine::LogGp;
+use crate::plan::bcast::circulant::shape;
 use crate::plan::partial::{Pieces, check, slot_align};
+use crate::plan::registry::cost::{Path, float, skips};
+use crate::plan::registry::line::{by_blocks, commutative, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation, order};
+use crate::plan::rules;
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Side, Sizes, Step, Wait};
 use crate::schedule::{Circulant, Entries, block};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Reduce,
+    "circulant",
+    ["any p; commutative", "n-1+q", "<= (n-1+q)*ceil(m/n)", "Träff 2022, Algorithm 6 reversed"],
+    by_blocks,
+    |a, model| {
+        commutative(a)?;
+        Ok(Box::new(Reduce::new(a.size, a.root, a.bytes, a.element, blocks(a, model), a.in_place)?))
+    },
+)
+.commutative()
+.receives(received)
+.costs(cost)
+.ordered(order::BLOCKWISE);
+
+/// The number of blocks: as for a broadcast on a wire on which a byte also takes its combination.
+pub(in crate::plan) fn blocks(a: &Arguments, model: &LogGp) -> u32 {
+    let model = LogGp { byte_ps: model.byte_ps.saturating_add(model.reduce_ps), ..*model };
+    a.blocks.unwrap_or_else(|| rules::bcast_blocks(a.size, a.bytes, &model).min(MAX_COUNTERS / 4))
+}
+
+/// All blocks once, and q−1 of them again.
+fn received(a: &Arguments) -> u64 {
+    let n = a.blocks.unwrap_or(1);
+    let block = Pieces::even(a.bytes, a.element, n).largest();
+    if a.size == 1 { 0 } else { (u64::from(n) - 1 + u64::from(q(a.size))) * block }
+}
+
+/// The broadcast backwards: the pace is that of the slower of putting and combining, and a block is combined at
+/// every hop.
+pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let (n, bytes) = (blocks(a, path.model()), float(a.bytes));
+    path.blocks(n);
+    let (hops, rounds) = shape(a.size, n, bytes, path);
+    let block = bytes / f64::from(n);
+    let more = if n > 1 && a.size > 1 { 1.0 } else { 0.0 };
+    path.over(&skips(a.size), hops + more, 0.0, 0.0);
+    path.reduce(if n > 1 { hops } else { rounds.min(hops + 1.0) } * block);
+    let put = |path: &mut Path<'_>| path.over(&skips(a.size), 0.0, rounds, rounds * block);
+    match n {
+        1 => put(path),
+        _ => path.longer(put, |path| path.reduce(rounds * block)),
+    }
+}
 
 /// A reduce of n blocks of a commutative operator.
 #[derive(Clone, Debug)]

@@ -5,9 +5,35 @@
 
 use crate::error::{Result, argument};
 use crate::plan::partial::{Pieces, Sketch, check, plus};
-use crate::plan::reduce_scatter::core::{Core, Places, Way};
+use crate::plan::reduce_scatter::core::{self, Buffers, Core, Way};
+use crate::plan::registry::cost::{Path, floor_log, powers};
+use crate::plan::registry::line::{by_2q, commutative, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::Reduce,
+    "gathered",
+    ["any p; commutative", "2q", "<= 2(p-1)*ceil(m/p)", core::CIRCULANT],
+    by_2q,
+    |a, _| {
+        commutative(a)?;
+        Ok(Box::new(Gathered::new(a.size, a.root, a.bytes, a.element, a.in_place)?))
+    },
+)
+.commutative()
+.receives(core::pieces_twice)
+.costs(cost)
+.ordered(order::PIECEWISE);
+
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    core::cost(a, path.in_turns(), path);
+    let (some, piece) = core::pieces(a);
+    path.alone(|path| {
+        path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), a.others().min(some) * piece)
+    });
+}
 
 /// A reduce by reduce-scatter and gather.
 #[derive(Clone, Debug)]
@@ -41,8 +67,8 @@ impl Gathered {
     }
 
     fn rank(&self, member: u32) -> u32 {
-        let room = self.size() - self.root;
-        if member < room { member + self.root } else { member - room }
+        let left = self.size() - self.root;
+        if member < left { member + self.root } else { member - left }
     }
 
     /// What `member` sends to its parent: (source, target, length).
@@ -91,7 +117,7 @@ impl Gathered {
     }
 }
 
-impl Places for Gathered {
+impl Buffers for Gathered {
     fn contribution(&self, rank: u32) -> Place {
         let in_output = self.in_place && rank == self.root;
         Place::new(if in_output { Region::Output } else { Region::Input }, 0)

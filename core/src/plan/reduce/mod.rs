@@ -6,3 +6,18 @@
 pub mod circulant;
 pub mod gathered;
 pub mod tree;
+
+use crate::plan::node::reduce as nodes;
+use crate::plan::reduce_scatter::direct;
+use crate::plan::registry::Algorithm;
+
+/// The algorithms; the first is the default, and of equally cheap ones the first is taken.
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
+    circulant::LINE,
+    tree::BINOMIAL,
+    gathered::LINE,
+    tree::ORDERED,
+    nodes::LEADERS,
+    nodes::LANES,
+    direct::REDUCE,
+];

@@ -9,7 +9,94 @@
 
 use crate::error::{Result, argument};
 use crate::plan::partial::{Held, Pieces, Sketch, check, plus};
+use crate::plan::registry::cost::{NOT_HIDDEN, Path, float, floor_log, powers};
+use crate::plan::registry::line::{by_2q, by_q, commutative, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
 use crate::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
+
+pub(in crate::plan) const BINOMIAL: Algorithm =
+    line(Operation::Reduce, "binomial", ["any p; commutative", "q", "q*m", SOURCE], by_q, |a, _| {
+        commutative(a)?;
+        build(a, Kind::Binomial(a.root))
+    })
+    .commutative()
+    .costs(|a, path| up(a.size, float(a.bytes), path))
+    .ordered(order::FROM_ROOT);
+
+pub(in crate::plan) const ORDERED: Algorithm = ordered(
+    Operation::Reduce,
+    "q+1 (root 0: q)",
+    |a, _| q(a.size) + 1,
+    |a, _| build(a, Kind::Ordered(a.root)),
+)
+.costs(reduce_cost);
+
+pub(in crate::plan) const ALLREDUCE: Algorithm =
+    ordered(Operation::Allreduce, "2q", by_2q, |a, _| build(a, Kind::All)).costs(allreduce_cost);
+
+pub(in crate::plan) const REDUCE_SCATTER: Algorithm =
+    ordered(Operation::ReduceScatter, "2q", by_2q, |a, _| {
+        let pieces = Pieces::given(&a.counts)?;
+        let a = Arguments { size: pieces.parts(), bytes: pieces.bytes(), ..a.clone() };
+        build(&a, Kind::Scatter(pieces))
+    })
+    .costs(scatter_cost);
+
+pub(in crate::plan) const REDUCE_SCATTER_BLOCK: Algorithm =
+    ordered(Operation::ReduceScatterBlock, "2q", by_2q, |a, _| {
+        let bytes = a.bytes.checked_mul(a.size.into()).ok_or_else(|| argument("beyond 2^64 bytes"))?;
+        let pieces = Pieces::Equal { count: a.bytes, parts: a.size };
+        build(&Arguments { bytes, ..a.clone() }, Kind::Scatter(pieces))
+    })
+    .costs(scatter_cost);
+
+const SOURCE: &str = "binomial tree";
+
+/// A line of what keeps the order of ranks.
+const fn ordered(
+    operation: Operation,
+    rounds: &'static str,
+    rounds_of: fn(&Arguments, u32) -> u32,
+    build: Build,
+) -> Algorithm {
+    let texts = ["any p; keeps the order of ranks", rounds, "q*m", SOURCE];
+    line(operation, "ordered", texts, rounds_of, build).ordered(order::CANONICAL)
+}
+
+fn build(a: &Arguments, kind: Kind) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Tree::new(a.size, a.bytes, a.element, a.in_place, kind)?))
+}
+
+/// Whole vectors up the tree, each combined before it goes on.
+fn up(size: u32, bytes: f64, path: &mut Path<'_>) {
+    let hops = f64::from(floor_log(size));
+    // Just above a power of two the root's last message comes early, but takes its time.
+    let more = if size.is_power_of_two() { 0.0 } else { NOT_HIDDEN };
+    path.alone(|path| path.over(&powers(size), hops, hops + more, (hops + more) * bytes));
+    path.reduce((hops + more) * bytes);
+}
+
+fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
+    up(a.size, float(a.bytes), path);
+    if a.root > 0 {
+        path.hop(a.root, 1.0, float(a.bytes));
+    }
+}
+
+fn allreduce_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
+    up(a.size, bytes, path);
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * bytes));
+}
+
+fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (total, own) = match a.counts.first() {
+        Some(first) => (float(a.counts.iter().sum()), float(*first)),
+        None => (float(a.bytes) * f64::from(a.size), float(a.bytes)),
+    };
+    up(a.size, total, path);
+    path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), total - own));
+}
 
 /// What the tree is for.
 #[derive(Clone, Debug)]
@@ -67,8 +154,8 @@ impl Tree {
     }
 
     fn rank(&self, member: u32) -> u32 {
-        let room = self.size - member;
-        if self.base() < room { member + self.base() } else { self.base() - room }
+        let left = self.size - member;
+        if self.base() < left { member + self.base() } else { self.base() - left }
     }
 
     /// Whether the contribution of `rank` lies in its output.

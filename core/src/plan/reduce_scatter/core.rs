@@ -6,16 +6,45 @@
 //! r+skips\[k\], where they become parts of blocks 0 .. skips\[k+1\]−skips\[k\]. What was sent is never
 //! touched again. The first message lands in a slot that takes in our own contribution, and then all
 //! later ones: it is the accumulator, of at most p/2 pieces. (If p is odd, the last block of round
-//! q−2 is not in it: nobody ever adds to it, and it is sent as it was contributed.)
+//! q−2 is not in it: no rank ever adds to it, and it is sent as it was contributed.)
 //!
 //! **Ring**, p−1 rounds: the partial of piece b starts at rank b+1 and comes round to b.
 //!
 //! Association and order of the ranks differ from piece to piece, but there is one result: the same bits
-//! for everyone who gets it, and for every run with the same p and pieces.
+//! for every rank that gets it, and for every run with the same p and pieces.
 
 use crate::plan::partial::{Held, Pieces, Sketch, plus, slot_align};
+use crate::plan::registry::Arguments;
+use crate::plan::registry::cost::{Path, float};
 use crate::plan::{Place, Region, Side, Wait};
 use crate::schedule::Circulant;
+
+/// Sources of the two.
+pub(in crate::plan) const CIRCULANT: &str = "arXiv 2410.14234; Träff 2022, Algorithm 7 reversed";
+pub(in crate::plan) const RING: &str = "ring";
+
+/// What a vector is cut into among all ranks: how many pieces have bytes, and how long the longest is.
+pub(in crate::plan) fn pieces(a: &Arguments) -> (f64, f64) {
+    let largest = Pieces::even(a.bytes, a.element, a.size.max(1)).largest();
+    let some = a.bytes.div_ceil(largest.max(1)).min(a.size.into());
+    (float(some), float(largest))
+}
+
+/// Bytes received where a piece of each other rank comes to be folded, and folded.
+pub(in crate::plan) fn pieces_twice(a: &Arguments) -> u64 {
+    2 * u64::from(a.size.saturating_sub(1)) * Pieces::even(a.bytes, a.element, a.size.max(1)).largest()
+}
+
+/// The circulant reduce-scatter of [`pieces`], where links take so many times as long as the bytes.
+pub(in crate::plan) fn cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
+    let (some, piece) = pieces(a);
+    let graph = Circulant::new(a.size.max(1));
+    for k in (0..graph.q()).rev() {
+        let width = f64::from(graph.skip(k + 1) - graph.skip(k)).min(some);
+        path.hop(graph.skip(k), 1.0, turns * width * piece);
+        path.reduce(width * piece);
+    }
+}
 
 /// In which rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +63,9 @@ pub(crate) struct Core {
     pub(crate) way: Way,
 }
 
-/// What one rank is told about all: where contributions lie, and where a rank's result shall land
-/// (`None`: anywhere in its `Land`, if it cannot be where it belongs).
-pub(crate) trait Places {
+/// Where the ranks' contributions lie, and where a rank's result shall land (`None`: anywhere in its `Land`, if it cannot be
+/// where it belongs).
+pub(crate) trait Buffers {
     /// Where the contribution of `rank` lies.
     fn contribution(&self, rank: u32) -> Place;
     /// Where its result shall land.
@@ -72,19 +101,19 @@ impl Core {
 
     /// Writes the steps of `rank` from round 0 on, with counters from 0 on, after `ready`; gives its
     /// piece. With one rank that is the contribution.
-    pub(crate) fn write(&self, s: &mut Sketch, rank: u32, places: &dyn Places, ready: Wait) -> Held {
-        let own = Held { place: plus(places.contribution(rank), self.pieces.start(rank)), ready };
+    pub(crate) fn write(&self, s: &mut Sketch, rank: u32, buffers: &dyn Buffers, ready: Wait) -> Held {
+        let own = Held { place: plus(buffers.contribution(rank), self.pieces.start(rank)), ready };
         match self.way {
             _ if self.p() == 1 => own,
-            Way::Circulant => self.circulant(s, rank, places, ready),
-            Way::Ring => self.ring(s, rank, places, ready),
+            Way::Circulant => self.circulant(s, rank, buffers, ready),
+            Way::Ring => self.ring(s, rank, buffers, ready),
         }
     }
 
     /// The slot of round `k`.
-    fn slot(&self, rank: u32, k: u32, places: &dyn Places) -> Place {
+    fn slot(&self, rank: u32, k: u32, buffers: &dyn Buffers) -> Place {
         if k == 0
-            && let Some(result) = places.result(rank)
+            && let Some(result) = buffers.result(rank)
         {
             return result;
         }
@@ -93,44 +122,44 @@ impl Core {
     }
 
     /// The runs that `sender` puts in round `k`: (source, target, length).
-    fn message(&self, sender: u32, k: u32, places: &dyn Places) -> Vec<(Place, Place, u64)> {
+    fn message(&self, sender: u32, k: u32, buffers: &dyn Buffers) -> Vec<(Place, Place, u64)> {
         let (to, top) = (self.graph.to(sender, k), self.graph.q() - 1);
         let (skip, width) = (self.graph.skip(k), self.width(k));
         // So many of the blocks are in the accumulator.
         let summed = if k == top { 0 } else { (skip + width).min(self.width(top)).saturating_sub(skip) };
-        let mut target = self.slot(to, k, places);
+        let mut target = self.slot(to, k, buffers);
         let mut out = Vec::with_capacity(3);
         let len = self.pieces.span(to, summed);
         if len > 0 {
-            let source = plus(self.slot(sender, top, places), self.pieces.span(sender, skip));
+            let source = plus(self.slot(sender, top, buffers), self.pieces.span(sender, skip));
             out.push((source, target, len));
             target = plus(target, len);
         }
         for (offset, len) in self.pieces.runs((to + summed) % self.p(), width - summed) {
-            out.push((plus(places.contribution(sender), offset), target, len));
+            out.push((plus(buffers.contribution(sender), offset), target, len));
             target = plus(target, len);
         }
         out
     }
 
-    fn circulant(&self, s: &mut Sketch, rank: u32, places: &dyn Places, ready: Wait) -> Held {
+    fn circulant(&self, s: &mut Sketch, rank: u32, buffers: &dyn Buffers, ready: Wait) -> Held {
         let top = self.graph.q() - 1;
-        let sum = self.slot(rank, top, places);
-        let contribution = places.contribution(rank);
+        let sum = self.slot(rank, top, buffers);
+        let contribution = buffers.contribution(rank);
         let mut done = ready;
         let mut result = sum;
         for (round, k) in (0..).zip((0..=top).rev()) {
-            for (source, target, len) in self.message(rank, k, places) {
+            for (source, target, len) in self.message(rank, k, buffers) {
                 s.put(round, self.graph.to(rank, k), source, target, len, &[done], round);
             }
             let from = self.graph.from(rank, k);
-            let message = self.message(from, k, places);
+            let message = self.message(from, k, buffers);
             for &(source, target, len) in &message {
                 s.expect(round, from, source, target, len, round);
             }
             let Ok(at_least @ 1..) = u32::try_from(message.len()) else { continue };
             let arrived = Wait { counter: round, at_least };
-            let slot = self.slot(rank, k, places);
+            let slot = self.slot(rank, k, buffers);
             let side = Side::SourceLeft;
             if k == top {
                 let (mut target, mut parts) = (slot, Vec::with_capacity(2));
@@ -141,7 +170,7 @@ impl Core {
                 }
                 done = s.one(round + 1, &parts);
             } else {
-                let (source, target) = match places.result(rank) {
+                let (source, target) = match buffers.result(rank) {
                     Some(_) if k == 0 => (sum, slot),
                     _ => (slot, sum),
                 };
@@ -154,29 +183,29 @@ impl Core {
     }
 
     /// What `sender` puts in round `j` of the ring: (piece, source, target).
-    fn link(&self, sender: u32, j: u32, places: &dyn Places) -> (u32, Place, Place) {
+    fn link(&self, sender: u32, j: u32, buffers: &dyn Buffers) -> (u32, Place, Place) {
         let p = self.p();
         let piece = (sender + 2 * p - 1 - j) % p;
         let at = self.pieces.start(piece);
         let land = Place::new(Region::Land, at);
-        let source = if j == 0 { plus(places.contribution(sender), at) } else { land };
-        let result = places.result(piece).filter(|_| piece == (sender + 1) % p);
+        let source = if j == 0 { plus(buffers.contribution(sender), at) } else { land };
+        let result = buffers.result(piece).filter(|_| piece == (sender + 1) % p);
         (piece, source, result.unwrap_or(land))
     }
 
-    fn ring(&self, s: &mut Sketch, rank: u32, places: &dyn Places, ready: Wait) -> Held {
+    fn ring(&self, s: &mut Sketch, rank: u32, buffers: &dyn Buffers, ready: Wait) -> Held {
         let p = self.p();
         let (to, from) = ((rank + 1) % p, (rank + p - 1) % p);
         let mut held = Held { place: Place::new(Region::Land, 0), ready };
         for j in 0..p - 1 {
-            let (piece, source, target) = self.link(rank, j, places);
+            let (piece, source, target) = self.link(rank, j, buffers);
             s.put(j, to, source, target, self.pieces.len(piece), &[held.ready], j);
-            let (piece, source, target) = self.link(from, j, places);
+            let (piece, source, target) = self.link(from, j, buffers);
             let len = self.pieces.len(piece);
             s.expect(j, from, source, target, len, j);
             held = Held { place: target, ready: Wait::NONE };
             if len > 0 {
-                let own = plus(places.contribution(rank), self.pieces.start(piece));
+                let own = plus(buffers.contribution(rank), self.pieces.start(piece));
                 let waits = [Wait::once(j), ready];
                 held.ready = s.reduce(j + 1, Side::SourceRight, own, target, len, &waits);
             }

@@ -1,5 +1,5 @@
-//! Reductions without intermediaries: rank r takes piece r of everybody's contribution and folds it, block by block.
-//! Then, for an allreduce, everybody takes everybody's piece; for a reduce, the root does.
+//! Reductions without intermediaries: rank r takes piece r of all contributions and folds it, block by block.
+//! Then, for an allreduce, every rank takes all pieces; for a reduce, the root does.
 //!
 //! p−1 rounds per block, and as many again for what follows; m − m/p bytes to each rank, the least possible, and
 //! nothing is passed on. On a network that is an allreduce in two hops. In memory that ranks share a put is a description
@@ -9,19 +9,112 @@
 //! The order is that of distances: r's own contribution with that of r+1, then r+2, … round to r−1. It is the same for
 //! every block of a piece, and there is one result.
 
+use super::core::pieces_twice;
+use super::plain::pieces_once;
 use crate::error::{Result, argument};
 use crate::plan::partial::{Pieces, Sketch, check, plus, slot_align};
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{commutative, line};
+use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Side, Sizes, Step, Wait};
 
-/// Bytes of a block, unless somebody says how many blocks: it, its sum and what is being read fit into a core's own cache.
+pub(in crate::plan) const ALLREDUCE: Algorithm =
+    twice(Operation::Allreduce, |a, _| build(a, Results::Everywhere)).costs(allreduce_cost);
+
+pub(in crate::plan) const REDUCE: Algorithm =
+    twice(Operation::Reduce, |a, _| build(a, Results::At(a.root))).costs(reduce_cost);
+
+pub(in crate::plan) const REDUCE_SCATTER: Algorithm = once(Operation::ReduceScatter, "(p-1)*m_r", |a, _| {
+    commutative(a)?;
+    Ok(Box::new(Direct::scatter(&a.counts, a.element, a.blocks, a.in_place)?))
+})
+.receives(|a| u64::from(a.size.saturating_sub(1)) * a.counts.iter().copied().max().unwrap_or(0));
+
+pub(in crate::plan) const REDUCE_SCATTER_BLOCK: Algorithm =
+    once(Operation::ReduceScatterBlock, "m - m/p", |a, _| {
+        commutative(a)?;
+        Ok(Box::new(Direct::scatter_block(a.size, a.bytes, a.element, a.blocks, a.in_place)?))
+    })
+    .receives(pieces_once);
+
+/// The line of a reduce-scatter.
+const fn once(operation: Operation, volume: &'static str, build: Build) -> Algorithm {
+    let texts = ["any p, n; commutative", "n(p-1)", volume, "folklore"];
+    line(operation, "direct", texts, rounds, build).commutative().costs(scatter_cost).ordered(order::ROUND)
+}
+
+/// The line of what follows a reduce-scatter by as many puts.
+const fn twice(operation: Operation, build: Build) -> Algorithm {
+    let texts = ["any p, n; commutative", "2n(p-1)", "<= 2(p-1)*ceil(m/p)", "folklore"];
+    line(operation, "direct", texts, |a, n| rounds(a, n).saturating_mul(2), build)
+        .commutative()
+        .receives(pieces_twice)
+        .ordered(order::ROUND)
+}
+
+fn rounds(a: &Arguments, n: u32) -> u32 {
+    n.saturating_mul(a.size.saturating_sub(1))
+}
+
+fn build(a: &Arguments, results: Results) -> Result<Box<dyn Plan>> {
+    commutative(a)?;
+    if a.size == 0 {
+        return Err(argument("a reduction among no ranks"));
+    }
+    Ok(Box::new(Direct::new(a.size, results, a.bytes, a.element, a.blocks, a.in_place)?))
+}
+
+/// Every rank folds what it gets, block by block, while more comes.
+fn fold(a: &Arguments, largest: u64, path: &mut Path<'_>) -> (f64, f64) {
+    let (n, others) = (blocks(largest, a.blocks), a.others());
+    path.blocks(n);
+    let (puts, bytes) = (others * f64::from(n), others * float(largest));
+    path.longer(
+        |path| {
+            path.to_all(others.min(1.0), puts, bytes);
+            path.reduce(float(largest) / f64::from(n));
+        },
+        |path| {
+            path.to_all(others.min(1.0), others.min(1.0), 0.0);
+            path.reduce(bytes);
+        },
+    );
+    (puts, bytes)
+}
+
+fn allreduce_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (puts, bytes) = fold(a, largest(a), path);
+    path.to_all(a.others().min(1.0), puts, bytes);
+}
+
+/// The root gets from one after the other.
+fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
+    path.for_readers();
+    let (puts, bytes) = fold(a, largest(a), path);
+    path.alone(|path| path.to_all(a.others().min(1.0), puts, bytes));
+}
+
+fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
+    // Of unequal pieces the largest would be waited for; and two ranks have no way round to save.
+    if a.size == 2 || a.counts.iter().any(|count| *count != a.counts[0]) {
+        path.for_readers();
+    }
+    fold(a, a.counts.iter().copied().max().unwrap_or(a.bytes), path);
+}
+
+fn largest(a: &Arguments) -> u64 {
+    Pieces::even(a.bytes, a.element, a.size.max(1)).largest()
+}
+
+/// Bytes of a block, unless a number of blocks is given: it, its sum and what is being read fit into a core's own cache.
 const BLOCK: u64 = 128 << 10;
 
-/// Who gets results.
+/// Which ranks get results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Results {
     /// Every rank its piece (reduce_scatter).
     Scattered,
-    /// Everybody all of it (allreduce).
+    /// Every rank all of it (allreduce).
     Everywhere,
     /// This rank all of it (reduce).
     At(u32),
@@ -192,7 +285,7 @@ impl Direct {
         done
     }
 
-    /// Passes block `b` of all pieces on to who wants them.
+    /// Passes block `b` of all pieces on to the ranks that get them.
     fn pass(&self, s: &mut Sketch, rank: u32, b: u32, done: Wait) {
         let first = self.half() + b * (self.size - 1);
         let whole = |owner: u32| {

@@ -8,3 +8,22 @@ pub mod core;
 pub mod direct;
 pub mod plain;
 pub mod reversed;
+
+use crate::plan::node::reduce_scatter as nodes;
+use crate::plan::reduce::tree;
+use crate::plan::registry::Algorithm;
+
+/// The algorithms; the first of an operation is its default, and of equally cheap ones the first is taken.
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
+    plain::CIRCULANT,
+    plain::RING,
+    tree::REDUCE_SCATTER,
+    reversed::LINE,
+    nodes::LANES,
+    direct::REDUCE_SCATTER,
+    plain::BLOCK_CIRCULANT,
+    plain::BLOCK_RING,
+    tree::REDUCE_SCATTER_BLOCK,
+    nodes::BLOCK_LANES,
+    direct::REDUCE_SCATTER_BLOCK,
+];

@@ -2,11 +2,93 @@
 //!
 //! In place the contribution is copied first: peers put the result where it lay.
 
-use super::core::{Core, Places, Way};
+use super::core::{self, Buffers, Core, Way};
 use crate::error::Result;
 use crate::plan::partial::{Pieces, Sketch, check};
-use crate::plan::{Place, Plan, Region, Sizes, Step};
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{by_p, by_q, commutative, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation, order};
+use crate::plan::{Place, Plan, Region, Sizes, Step, rules};
 use crate::schedule::Circulant;
+
+const ANY: &str = "any p; commutative";
+
+pub(in crate::plan) const CIRCULANT: Algorithm =
+    line(Operation::ReduceScatter, "circulant", [ANY, "q", "<= q*m", core::CIRCULANT], by_q, |a, _| {
+        irregular(a, Way::Circulant)
+    })
+    .commutative()
+    .costs(|a, path| irregular_cost(a, path.in_turns(), path))
+    .ordered(order::PIECEWISE);
+
+pub(in crate::plan) const RING: Algorithm =
+    line(Operation::ReduceScatter, "ring", [ANY, "p-1", "m - min m_r", core::RING], by_p, |a, _| {
+        irregular(a, Way::Ring)
+    })
+    .commutative()
+    .receives(|a| a.counts.iter().sum::<u64>() - a.counts.iter().min().copied().unwrap_or(0))
+    .costs(ring_cost)
+    .ordered(order::ROUND);
+
+pub(in crate::plan) const BLOCK_CIRCULANT: Algorithm =
+    line(Operation::ReduceScatterBlock, "circulant", [ANY, "q", "m - m/p", core::CIRCULANT], by_q, |a, _| {
+        regular(a, Way::Circulant)
+    })
+    .commutative()
+    .receives(pieces_once)
+    .costs(block_cost)
+    .ordered(order::PIECEWISE);
+
+pub(in crate::plan) const BLOCK_RING: Algorithm =
+    line(Operation::ReduceScatterBlock, "ring", [ANY, "p-1", "m - m/p", core::RING], by_p, |a, _| {
+        regular(a, Way::Ring)
+    })
+    .commutative()
+    .receives(pieces_once)
+    .costs(ring_cost)
+    .ordered(order::ROUND);
+
+fn irregular(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
+    commutative(a)?;
+    Ok(Box::new(ReduceScatter::new(&a.counts, a.element, a.in_place, way)?))
+}
+
+fn regular(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
+    commutative(a)?;
+    Ok(Box::new(ReduceScatter::block(a.size, a.bytes, a.element, a.in_place, way)?))
+}
+
+/// A piece of each other rank.
+pub(super) fn pieces_once(a: &Arguments) -> u64 {
+    u64::from(a.size.saturating_sub(1)) * a.bytes
+}
+
+/// In each round the heaviest message of all, where links take so many times as long as the bytes.
+pub(in crate::plan) fn irregular_cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
+    let graph = Circulant::new(a.size.max(1));
+    for k in (0..graph.q()).rev() {
+        let width = graph.skip(k + 1) - graph.skip(k);
+        let bytes = float(rules::heaviest_window(&a.counts, width as usize));
+        path.hop(graph.skip(k), 1.0, turns * bytes);
+        path.reduce(bytes);
+    }
+}
+
+fn ring_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (hops, bytes) = (a.others(), float(a.counts.iter().copied().max().unwrap_or(a.bytes)));
+    path.ring(hops, 1.0, bytes);
+    path.reduce(hops * bytes);
+}
+
+fn block_cost(a: &Arguments, path: &mut Path<'_>) {
+    let graph = Circulant::new(a.size.max(1));
+    for k in (0..graph.q()).rev() {
+        let width = graph.skip(k + 1) - graph.skip(k);
+        let bytes = f64::from(width) * float(a.bytes);
+        path.hop(graph.skip(k), 1.0, path.in_turns() * bytes);
+        path.reduce(bytes);
+    }
+}
 
 /// A reduce-scatter, regular or not.
 #[derive(Clone, Debug)]
@@ -58,7 +140,7 @@ impl ReduceScatter {
     }
 }
 
-impl Places for ReduceScatter {
+impl Buffers for ReduceScatter {
     fn contribution(&self, _rank: u32) -> Place {
         Place::new(if self.in_place { Region::Work } else { Region::Input }, 0)
     }

@@ -12,10 +12,59 @@
 //! is sent on; the owner adds up in its output.
 
 use crate::error::{Result, argument};
-use crate::plan::allgatherv::circulant::{Blocks, columns};
+use crate::plan::allgatherv::circulant::{self, Blocks, columns};
+use crate::plan::allgatherv::window;
 use crate::plan::partial::{Held, Pieces, Sketch, check};
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{by_blocks, commutative, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation, order};
+use crate::plan::rules;
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Side, Sizes, Step, Wait};
 use crate::schedule::{Circulant, Round, block};
+
+pub(in crate::plan) const LINE: Algorithm = line(
+    Operation::ReduceScatter,
+    "reversed",
+    ["any p; commutative", "n-1+q", "<= (n-1+q) * sum of ceil(m_j/n)", "Träff 2022, Algorithm 9 reversed"],
+    by_blocks,
+    |a, model| {
+        commutative(a)?;
+        let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
+        Ok(Box::new(Reversed::new(&a.counts, a.element, &blocks, a.in_place)?))
+    },
+)
+.commutative()
+.receives(|a| Reversed::most(&a.counts, a.element, a.blocks.unwrap_or(1)))
+.costs(cost)
+.ordered(order::PIECEWISE_BLOCKS);
+
+/// The allgatherv backwards, with as many blocks: the pace is that of the slower of putting and combining, and a block
+/// is combined at every hop.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    if a.counts.len() < 2 {
+        return;
+    }
+    let n = a.blocks.unwrap_or_else(|| rules::allgatherv_n(&a.counts, path.model()));
+    let (total, rounds) = (float(a.counts.iter().sum()), f64::from(q(a.size)));
+    // What travels as one run is combined when all of it has come.
+    let last = match n {
+        1 => total / (total / rounds / path.coalesce()).max(1.0),
+        _ => rounds * float(a.counts.iter().copied().max().unwrap_or(0)) / f64::from(n),
+    };
+    path.longer(
+        |path| {
+            match n {
+                1 => {
+                    path.blocks(1);
+                    window::overlapping(a, window::circulant_widths(a.size), path);
+                }
+                _ => circulant::cost(a, path),
+            }
+            path.reduce(last.min(total));
+        },
+        |path| path.reduce(total),
+    );
+}
 
 /// A reduce-scatter in blocks.
 #[derive(Clone, Debug)]

@@ -1,19 +1,23 @@
 //! How a line is written: what every line has, and then what it is restricted to, costs, receives and folds like. It stands
 //! in the algorithm's own file.
 
+use super::algorithm::{Algorithm, Build};
+use super::arguments::Arguments;
 use super::cost::Formula;
-use super::{Algorithm, Arguments, Build, Operation, Order};
-use crate::error::Result;
+use super::operation::Operation;
+use super::order::Order;
+use crate::error::{Result, argument};
+pub(in crate::plan) use crate::plan::topology::log2_ceil as q;
 use crate::plan::topology::{dimension, sides};
-
-/// ⌈log2 p⌉.
-pub(in crate::plan) fn q(size: u32) -> u32 {
-    size.max(1).next_power_of_two().ilog2()
-}
 
 /// q rounds.
 pub(in crate::plan) fn by_q(a: &Arguments, _: u32) -> u32 {
     q(a.size)
+}
+
+/// 2q rounds.
+pub(in crate::plan) fn by_2q(a: &Arguments, _: u32) -> u32 {
+    2 * q(a.size)
 }
 
 /// p−1 rounds.
@@ -39,6 +43,15 @@ pub(in crate::plan) fn power_of_two(a: &Arguments) -> Result<()> {
 /// Fits a·b ranks, a, b > 1.
 pub(in crate::plan) fn composite(a: &Arguments) -> Result<()> {
     sides(a.size).map(|_| ())
+}
+
+/// Fits operators that commute.
+pub(in crate::plan) fn commutative(a: &Arguments) -> Result<()> {
+    if a.commutative {
+        return Ok(());
+    }
+    Err(argument("the operator does not commute")
+        .help("choose `ordered`, or declare the operator commutative"))
 }
 
 /// A line without machine-checked restrictions, priced by its rounds and its volume. The texts are
@@ -70,6 +83,11 @@ impl Algorithm {
     /// The same line, only for what fits.
     pub(in crate::plan) const fn only(self, fits: fn(&Arguments) -> Result<()>) -> Self {
         Self { fits, ..self }
+    }
+
+    /// The same line, only for operators that commute.
+    pub(in crate::plan) const fn commutative(self) -> Self {
+        self.only(commutative)
     }
 
     /// The same line with this formula.

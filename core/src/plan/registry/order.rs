@@ -22,21 +22,22 @@ const fn canonical(text: &'static str) -> Order {
     Order { text, identical: true, same_for: "p", canonical: true }
 }
 
-pub(super) const CANONICAL: Order = canonical("ranks ascending, binomial tree on rank 0");
-pub(super) const SCAN: Order = canonical("ranks ascending, by doubled distances");
-pub(super) const EXSCAN: Order = canonical("ranks ascending, by skips");
-pub(super) const LEFT: Order = order("ranks ascending, from the left", "p");
-pub(super) const THREES: Order = order("ranks ascending, by distances 1, 2, 3, 6, …", "p");
-pub(super) const PAIRS: Order = order("ranks ascending, by doubled distances", "p");
-pub(super) const FROM_ROOT: Order = order("ranks from the root, binomial tree", "p, root");
-pub(super) const BLOCKWISE: Order = order("of each block its own tree", "p, root, counts, n");
-pub(super) const PIECEWISE_BLOCKS: Order = order("of each block its own tree", "p, counts, n");
-pub(super) const NODEWISE_BLOCKS: Order =
+pub(in crate::plan) const CANONICAL: Order = canonical("ranks ascending, binomial tree on rank 0");
+pub(in crate::plan) const SCAN: Order = canonical("ranks ascending, by doubled distances");
+pub(in crate::plan) const EXSCAN: Order = canonical("ranks ascending, by skips");
+pub(in crate::plan) const LEFT: Order = order("ranks ascending, from the left", "p");
+pub(in crate::plan) const THREES: Order = order("ranks ascending, by distances 1, 2, 3, 6, …", "p");
+pub(in crate::plan) const PAIRS: Order = order("ranks ascending, by doubled distances", "p");
+pub(in crate::plan) const FROM_ROOT: Order = order("ranks from the root, binomial tree", "p, root");
+pub(in crate::plan) const BLOCKWISE: Order = order("of each block its own tree", "p, root, counts, n");
+pub(in crate::plan) const PIECEWISE_BLOCKS: Order = order("of each block its own tree", "p, counts, n");
+pub(in crate::plan) const NODEWISE_BLOCKS: Order =
     order("node by node, of each block its own tree", "p, nodes, root, counts, n");
-pub(super) const NODEWISE: Order = order("node by node, of each piece its own tree", "p, nodes, counts");
-pub(super) const NODES_IN_ORDER: Order = order("ranks ascending, node by node", "p, nodes");
-pub(super) const PIECEWISE: Order = order("of each piece its own tree", "p, counts");
-pub(super) const ROUND: Order =
+pub(in crate::plan) const NODEWISE: Order =
+    order("node by node, of each piece its own tree", "p, nodes, counts");
+pub(in crate::plan) const NODES_IN_ORDER: Order = order("ranks ascending, node by node", "p, nodes");
+pub(in crate::plan) const PIECEWISE: Order = order("of each piece its own tree", "p, counts");
+pub(in crate::plan) const ROUND: Order =
     order("of each piece, round the ring from the rank behind its owner", "p, counts");
-pub(super) const CYCLIC: Order =
+pub(in crate::plan) const CYCLIC: Order =
     Order { identical: false, ..order("at rank r: r, r+1, …, p−1, 0, …, r−1, by skips", "p") };

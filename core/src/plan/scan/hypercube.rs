@@ -10,8 +10,23 @@
 
 use crate::error::Result;
 use crate::plan::partial::{Held, Sketch, check};
+use crate::plan::registry::line::{by_q, line, power_of_two};
+use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
 use crate::plan::topology::dimension;
 use crate::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
+
+pub(in crate::plan) const SCAN: Algorithm = of(Operation::Scan, |a, _| build(a, true));
+pub(in crate::plan) const EXSCAN: Algorithm = of(Operation::Exscan, |a, _| build(a, false));
+
+const fn of(operation: Operation, build: Build) -> Algorithm {
+    let source = "Grama et al., section 4.3, PREFIX_SUMS_HCUBE";
+    let texts = ["p a power of two; keeps the order of ranks", "q", "q*m", source];
+    line(operation, "hypercube", texts, by_q, build).only(power_of_two).ordered(order::PAIRS)
+}
+
+fn build(a: &Arguments, inclusive: bool) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Hypercube::new(a.size, a.bytes, a.element, a.in_place, inclusive)?))
+}
 
 /// A scan or exscan on a hypercube.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +65,7 @@ impl Hypercube {
         let (own, output) = (s.own(bytes, self.in_place), Place::new(Region::Output, 0));
         let (mut total, mut prefix) = (own, None);
         if self.inclusive {
-            // In place it lies there already; but nobody may write there before it was copied.
+            // In place it lies there already; but no peer may write there before it was copied.
             let copied = if self.in_place { own.ready } else { s.copy(0, own.place, output, bytes, &[]) };
             prefix = Some(copied);
         }

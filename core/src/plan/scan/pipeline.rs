@@ -5,8 +5,62 @@
 //! says that the block to send is ready, 2n+b that our part of it is copied.
 
 use crate::error::{Result, argument};
+use crate::machine::LogGp;
 use crate::plan::partial::{Pieces, check, plus};
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::line;
+use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Side, Sizes, Step, Wait};
+
+pub(in crate::plan) const SCAN: Algorithm = of(Operation::Scan, |a, model| build(a, model, true));
+pub(in crate::plan) const EXSCAN: Algorithm = of(Operation::Exscan, |a, model| build(a, model, false));
+
+const fn of(operation: Operation, build: Build) -> Algorithm {
+    let texts = ["any p; keeps the order of ranks", "p-2+n", "m", "linear pipeline"];
+    line(operation, "pipeline", texts, |a, n| Pipeline::rounds_of(a.size, n), build)
+        .receives(|a| if a.size > 1 { a.bytes } else { 0 })
+        .costs(cost)
+        .ordered(order::LEFT)
+}
+
+fn build(a: &Arguments, model: &LogGp, inclusive: bool) -> Result<Box<dyn Plan>> {
+    let n = blocks(a, model);
+    Ok(Box::new(Pipeline::new(a.size, a.bytes, a.element, n, a.in_place, inclusive)?))
+}
+
+/// Bytes of a block at least, where the number of blocks is not given: a cache line.
+const MIN_BLOCK_BYTES: u64 = 64;
+/// Blocks at most, where their number is not given; each takes three counters of [`MAX_COUNTERS`].
+const MAX_BLOCKS: u64 = 1 << 16;
+
+/// n minimises (p−2+n)·(o + βm/n).
+fn blocks(a: &Arguments, model: &LogGp) -> u32 {
+    let by_rule = || {
+        let wire = u128::from(a.bytes) * u128::from(model.byte_ps) / 1000;
+        let n = (u128::from(a.size.saturating_sub(2)) * wire / u128::from(model.overhead_ns.max(1))).isqrt();
+        let most = (a.bytes / MIN_BLOCK_BYTES).clamp(1, MAX_BLOCKS);
+        u64::try_from(n).map_or(most, |n| n.clamp(1, most))
+    };
+    a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(1))
+}
+
+/// Down the line, block by block.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let (hops, n) = (a.others(), blocks(a, path.model()));
+    if a.size < 2 {
+        return;
+    }
+    path.blocks(n);
+    let (block, rest) = (float(a.bytes) / f64::from(n), f64::from(n) - 1.0);
+    // Of a node's ranks only the last puts to another.
+    let per_node = path.machine().per_node;
+    let shared = per_node > 1 && a.size > per_node;
+    let far = if shared { hops / f64::from(per_node) } else { hops };
+    path.over(&[1], far, far, far * block);
+    path.near(hops - far, hops - far, (hops - far) * block);
+    path.reduce(hops * block);
+    path.longer(|path| path.over(&[1], 0.0, rest, rest * block), |path| path.reduce(rest * block));
+}
 
 /// A pipelined scan or exscan.
 #[derive(Clone, Debug)]

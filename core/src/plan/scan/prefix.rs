@@ -17,8 +17,93 @@
 
 use crate::error::Result;
 use crate::plan::partial::{Held, Sketch, check};
+use crate::plan::registry::cost::{NOT_HIDDEN, Path, float, powers};
+use crate::plan::registry::line::{by_q, commutative, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
 use crate::schedule::Circulant;
+
+const ANY: &str = "any p; keeps the order of ranks";
+
+pub(in crate::plan) const CENSUS: Algorithm = line(
+    Operation::Allreduce,
+    "census",
+    ["any p; commutative", "q", "q*m", "Träff 2022, Algorithm 8"],
+    by_q,
+    |a, _| {
+        commutative(a)?;
+        Ok(Box::new(Prefix::census(a.size, a.bytes, a.element, a.in_place)?))
+    },
+)
+.commutative()
+.costs(|a, path| circulant_cost(a, true, path))
+.ordered(order::CYCLIC);
+
+pub(in crate::plan) const DOUBLING: Algorithm =
+    line(Operation::Scan, "doubling", [ANY, "q", "q*m", "Hillis and Steele 1986"], by_q, |a, _| {
+        Ok(Box::new(Prefix::doubling(a.size, a.bytes, a.element, a.in_place)?))
+    })
+    .costs(doubling_cost)
+    .ordered(order::SCAN);
+
+pub(in crate::plan) const CIRCULANT: Algorithm = line(
+    Operation::Exscan,
+    "circulant",
+    [ANY, "q", "<= q*m", "Träff 2022, Algorithm 8, made acyclic"],
+    by_q,
+    |a, _| Ok(Box::new(Prefix::circulant(a.size, a.bytes, a.element, a.in_place)?)),
+)
+.costs(exscan_cost)
+.ordered(order::EXSCAN);
+
+pub(in crate::plan) const ONE_TWO_THREE: Algorithm = line(
+    Operation::Exscan,
+    "one-two-three",
+    [ANY, "ceil(log2(p-1) + log2(4/3))", "<= rounds*m", "arXiv 2507.04785"],
+    |a, _| Prefix::one_two_three_rounds(a.size),
+    |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element, a.in_place)?)),
+)
+.receives(|a| u64::from(Prefix::one_two_three_rounds(a.size)) * a.bytes)
+.costs(one_two_three_cost)
+.ordered(order::THREES);
+
+pub(in crate::plan) fn exscan_cost(a: &Arguments, path: &mut Path<'_>) {
+    circulant_cost(a, false, path);
+}
+
+/// q rounds of whole vectors, combined with what came and, in some, with our own before they are sent.
+fn circulant_cost(a: &Arguments, cyclic: bool, path: &mut Path<'_>) {
+    let graph = Circulant::new(a.size.max(1));
+    let bytes = float(a.bytes);
+    let mut folds = 0.0;
+    for k in 0..graph.q() {
+        let (skip, next) = (graph.skip(k), graph.skip(k + 1));
+        path.hop(skip, 1.0, bytes);
+        let with = 2 * skip <= next;
+        folds += if k > 0 { 1.0 + f64::from(u8::from(with)) } else { 0.0 };
+    }
+    path.reduce((folds + if cyclic && a.size > 1 { 1.0 } else { 0.0 }) * bytes);
+}
+
+/// The last round's senders are the ranks that were ready early.
+fn doubling_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (rounds, bytes) = (q(a.size), float(a.bytes));
+    if rounds == 0 {
+        return;
+    }
+    let last = 1 + q(a.size - (1 << (rounds - 1)));
+    let hops = f64::from(last.max(rounds - 1));
+    let busy = if hops < f64::from(rounds) { hops + NOT_HIDDEN } else { hops };
+    path.over(&powers(a.size), hops, hops, busy * bytes);
+    path.reduce(busy * bytes);
+}
+
+fn one_two_three_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (rounds, bytes) = (f64::from(Prefix::one_two_three_rounds(a.size)), float(a.bytes));
+    let more = if rounds > 2.0 { NOT_HIDDEN } else { 0.0 };
+    path.over(&powers(a.size), (rounds - 1.0).max(rounds.min(1.0)), rounds, (rounds + more) * bytes);
+    path.reduce((rounds + more) * bytes);
+}
 
 /// A scan, exscan or census.
 #[derive(Clone, Debug)]
@@ -112,7 +197,7 @@ impl Prefix {
         rounds
     }
 
-    /// Whom `rank` sends to in round `j`.
+    /// The rank that `rank` sends to in round `j`.
     fn to(&self, rank: u32, j: u32) -> Option<u32> {
         let to = u64::from(rank) + u64::from(self.rounds[j as usize].0);
         let p = u64::from(self.size);
@@ -121,7 +206,7 @@ impl Prefix {
         u32::try_from(to).ok().filter(|&to| sends && to < self.size)
     }
 
-    /// Whom `rank` receives from in round `j`.
+    /// The rank that `rank` receives from in round `j`.
     fn from(&self, rank: u32, j: u32) -> Option<u32> {
         let distance = self.rounds[j as usize].0;
         let from =

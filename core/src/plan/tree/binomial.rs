@@ -4,8 +4,83 @@
 //! the end) and hands it to i−2^k in round k. q rounds, and the root gets every block once: both optimal.
 //! A block takes at most as many hops as its position has bits. O(log p) state.
 
+use super::cost::{down, up};
 use super::{Branch, Tree, rooted};
 use crate::error::Result;
+use crate::plan::gather::plan as gather;
+use crate::plan::registry::cost::{Path, float, floor_log, powers};
+use crate::plan::registry::line::{by_q, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::scatter::plan as scatter;
+
+const NAME: &str = "binomial";
+const SOURCE: &str = "Grama et al., section 4.4";
+const ANY: &str = "any p, root";
+const COUNTS: &str = "any p, root, counts; all ranks know all counts";
+
+pub(in crate::plan) const GATHER: Algorithm =
+    line(Operation::Gather, NAME, [ANY, "q", "m - m/p", SOURCE], by_q, |a, _| gather::regular(a, tree(a)?))
+        .costs(gather_cost);
+
+pub(in crate::plan) const GATHERV: Algorithm =
+    line(Operation::Gatherv, NAME, [COUNTS, "q", "m - m_root", SOURCE], by_q, |a, _| {
+        gather::irregular(a, tree(a)?)
+    })
+    .costs(|a, path| {
+        if let Ok(tree) = tree(a) {
+            up(a, &*tree, path)
+        }
+    });
+
+pub(in crate::plan) const SCATTER: Algorithm =
+    line(Operation::Scatter, NAME, [ANY, "q", "largest subtree", SOURCE], by_q, |a, _| {
+        scatter::regular(a, tree(a)?)
+    })
+    .receives(|a| tree(a).map_or(0, |tree| scatter::largest_subtree(&*tree, |_| a.bytes)))
+    .costs(scatter_cost);
+
+pub(in crate::plan) const SCATTERV: Algorithm =
+    line(Operation::Scatterv, NAME, [COUNTS, "q", "largest subtree", SOURCE], by_q, |a, _| {
+        scatter::irregular(a, tree(a)?)
+    })
+    .receives(|a| tree(a).map_or(0, |tree| scatter::largest_subtree(&*tree, |rank| a.counts[rank as usize])))
+    .costs(|a, path| {
+        if let Ok(tree) = tree(a) {
+            down(a, &*tree, path)
+        }
+    });
+
+/// The tree of these arguments.
+pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
+    Ok(Box::new(Binomial::new(a.size, a.root)?))
+}
+
+/// A run goes on when it is here: a round waits for the last half of its message.
+fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (bytes, one) = (float(a.bytes), a.others().min(1.0));
+    let by_rounds = |path: &mut Path<'_>| {
+        for d in powers(a.size).into_iter().take(floor_log(a.size).max(1) as usize) {
+            path.hop(d, 1.0, f64::from((d / 2).max(1)) * bytes);
+        }
+        path.over(&[1], 0.0, 0.0, one * bytes);
+    };
+    path.alone(|path| {
+        path.longer(by_rounds, |path| path.over(&powers(a.size), one, one, a.others() * bytes))
+    });
+}
+
+/// Halves, quarters, …: all but one block in the end, by q hops.
+pub(in crate::plan) fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (rounds, bytes) = (f64::from(q(a.size)), float(a.bytes));
+    // Heavy runs of a message are puts of their own.
+    let runs = if path.shared(rounds, bytes) { 0.0 } else { rounds * (rounds - 1.0) / 2.0 };
+    let joined = path.runs(a.others(), bytes);
+    let turns = path.in_turns();
+    path.alone(|path| {
+        let puts = rounds + runs.min(joined);
+        path.over(&powers(a.size), floor_log(a.size).into(), puts, turns * a.others() * bytes)
+    });
+}
 
 /// A binomial tree.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +108,7 @@ impl Binomial {
 
 impl Tree for Binomial {
     fn name(&self) -> &'static str {
-        "binomial"
+        NAME
     }
 
     fn size(&self) -> u32 {

@@ -6,6 +6,7 @@
 
 pub mod binomial;
 pub(super) mod blocks;
+mod cost;
 pub mod size_aware;
 pub mod star;
 

@@ -10,8 +10,46 @@
 //!
 //! All ranks know all counts and compute the tree on their own, in O(p).
 
+use super::cost::{down, up};
 use super::{Branch, Tree, rooted};
 use crate::error::{Result, argument};
+use crate::plan::gather::plan as gather;
+use crate::plan::registry::cost::Path;
+use crate::plan::registry::line::{by_q, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::scatter::plan as scatter;
+
+const NAME: &str = "size-aware";
+const SOURCE: &str = "Träff 2017, arXiv 1702.05967";
+const COUNTS: &str = "any p, root, counts; all ranks know all counts";
+
+pub(in crate::plan) const GATHERV: Algorithm =
+    line(Operation::Gatherv, NAME, [COUNTS, "q", "m - m_root", SOURCE], by_q, |a, _| {
+        gather::irregular(a, tree(a)?)
+    })
+    .costs(|a, path| {
+        if let Ok(tree) = tree(a) {
+            up(a, &*tree, path)
+        }
+    });
+
+pub(in crate::plan) const SCATTERV: Algorithm =
+    line(Operation::Scatterv, NAME, [COUNTS, "q", "largest subtree", SOURCE], by_q, |a, _| {
+        scatter::irregular(a, tree(a)?)
+    })
+    .receives(|a| tree(a).map_or(0, |tree| scatter::largest_subtree(&*tree, |rank| a.counts[rank as usize])))
+    .costs(scatterv_cost);
+
+/// The tree of these arguments.
+pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
+    Ok(Box::new(SizeAware::new(&a.counts, a.root)?))
+}
+
+pub(in crate::plan) fn scatterv_cost(a: &Arguments, path: &mut Path<'_>) {
+    if let Ok(tree) = tree(a) {
+        down(a, &*tree, path);
+    }
+}
 
 /// A tree fitted to the counts. Positions are ranks.
 #[derive(Clone, Debug)]
@@ -61,7 +99,7 @@ impl SizeAware {
 
 impl Tree for SizeAware {
     fn name(&self) -> &'static str {
-        "size-aware"
+        NAME
     }
 
     fn size(&self) -> u32 {

@@ -4,8 +4,61 @@
 //! is forwarded. The root's link is the bottleneck of any tree; this one wastes none of it when blocks
 //! are heavy against the overhead of a put.
 
+use super::cost::foreign;
 use super::{Branch, Tree, rooted};
 use crate::error::Result;
+use crate::plan::gather::plan as gather;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::line::{by_p, line};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::scatter::plan as scatter;
+
+const NAME: &str = "direct";
+const SOURCE: &str = "one put per block";
+const ANY: &str = "any p, root";
+const COUNTS: &str = "any p, root, counts; all ranks know all counts";
+
+pub(in crate::plan) const GATHER: Algorithm =
+    line(Operation::Gather, NAME, [ANY, "p-1", "m - m/p", SOURCE], by_p, |a, _| gather::regular(a, tree(a)?))
+        .costs(gather_cost);
+
+pub(in crate::plan) const GATHERV: Algorithm =
+    line(Operation::Gatherv, NAME, [COUNTS, "p-1", "m - m_root", SOURCE], by_p, |a, _| {
+        gather::irregular(a, tree(a)?)
+    })
+    .costs(gatherv_cost);
+
+pub(in crate::plan) const SCATTER: Algorithm =
+    line(Operation::Scatter, NAME, [ANY, "p-1", "m/p", SOURCE], by_p, |a, _| scatter::regular(a, tree(a)?))
+        .costs(|a, path| path.fan(a.others(), a.others() * float(a.bytes)));
+
+pub(in crate::plan) const SCATTERV: Algorithm =
+    line(Operation::Scatterv, NAME, [COUNTS, "p-1", "m_r", SOURCE], by_p, |a, _| {
+        scatter::irregular(a, tree(a)?)
+    })
+    .costs(scatterv_cost);
+
+/// The star of these arguments.
+pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
+    Ok(Box::new(Star::new(a.size, a.root)?))
+}
+
+/// All put at once: the root's link in is what counts.
+fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
+    let one = a.others().min(1.0);
+    path.alone(|path| path.to_all(one, one, a.others() * float(a.bytes)));
+}
+
+fn gatherv_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (n, bytes) = foreign(a);
+    path.alone(|path| path.to_all(n.min(1.0), n.min(1.0), bytes));
+}
+
+/// The root puts to all, one after the other.
+pub(in crate::plan) fn scatterv_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (n, bytes) = foreign(a);
+    path.fan(n, bytes);
+}
 
 /// All ranks around one.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +80,7 @@ impl Star {
 
 impl Tree for Star {
     fn name(&self) -> &'static str {
-        "direct"
+        NAME
     }
 
     fn size(&self) -> u32 {

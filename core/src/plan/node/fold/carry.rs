@@ -1,26 +1,10 @@
 //! Among nodes: the steps of the carriers, and what they pass on.
 
+use super::pass::{Fan, Pass};
 use super::{Fold, Goal, Lane};
 use crate::plan::partial::{Sketch, plus};
 use crate::plan::{Kind, NO_COUNTER, Place, Region, Step, Wait};
 use std::collections::BTreeMap;
-
-/// What a carrier has of the result for others of its node: the round of the plan among nodes, a range of the share, what
-/// to wait for.
-pub(super) struct Fan {
-    round: u32,
-    range: (u64, u64),
-    pub(super) wait: Wait,
-}
-
-/// A part of that on its way to one of them.
-pub(super) struct Pass {
-    pub(super) round: u32,
-    pub(super) to: u32,
-    pub(super) source: Place,
-    pub(super) target: Place,
-    pub(super) len: u64,
-}
 
 impl Fold {
     /// The steps of a carrier among carriers, with what it waits for of its node's partial; gives what it has of the
@@ -34,7 +18,7 @@ impl Fold {
     ) -> Vec<Fan> {
         let base = self.base(lane);
         let mut bumps = vec![0u32; lane.plan.counters(node) as usize];
-        let (mut fans, mut met) = (Vec::new(), Vec::new());
+        let (mut fans, mut seen) = (Vec::new(), Vec::new());
         let mut last = BTreeMap::new();
         let ready: Vec<(u64, u64, Wait)> = ready
             .iter()
@@ -70,7 +54,7 @@ impl Fold {
                 if moves && self.goal == Goal::All {
                     // What is put and did not come is the carrier's own piece.
                     let wait = if arrives { Wait::once(bump) } else { s.one(round, &waits) };
-                    let new = unmet(&mut met, range).into_iter();
+                    let new = unseen(&mut seen, range).into_iter();
                     fans.extend(new.map(|range| Fan { round: step.round, range, wait }));
                 } else if !moves || arrives && self.goal == Goal::Late {
                     last.insert(range, Wait::once(bump));
@@ -128,11 +112,11 @@ fn shifted(wait: Wait, base: u32) -> Wait {
     }
 }
 
-/// The parts of a range that were not met before; they are from now on.
-fn unmet(met: &mut Vec<(u64, u64)>, (mut at, end): (u64, u64)) -> Vec<(u64, u64)> {
+/// The parts of a range that were not seen before; they are from now on.
+fn unseen(seen: &mut Vec<(u64, u64)>, (mut at, end): (u64, u64)) -> Vec<(u64, u64)> {
     let mut new = Vec::new();
     let start = at;
-    for &(begin, till) in met.iter().filter(|m| m.1 > start && m.0 < end) {
+    for &(begin, till) in seen.iter().filter(|m| m.1 > start && m.0 < end) {
         if begin > at {
             new.push((at, begin));
         }
@@ -141,7 +125,7 @@ fn unmet(met: &mut Vec<(u64, u64)>, (mut at, end): (u64, u64)) -> Vec<(u64, u64)
     if at < end {
         new.push((at, end));
     }
-    met.extend(&new);
-    met.sort_unstable();
+    seen.extend(&new);
+    seen.sort_unstable();
     new
 }

@@ -6,7 +6,7 @@ use crate::plan::{Place, Region, Side, Wait};
 use std::collections::BTreeMap;
 
 impl Fold {
-    /// Who adds up a piece on a node.
+    /// The rank that adds up a piece on a node.
     fn handler(&self, lane: &Lane, node: u32, piece: u32) -> u32 {
         match self.in_turn {
             true => self.nodes.neighbour(lane.carriers[node as usize], piece % self.ranks(node)),
@@ -130,7 +130,7 @@ impl Fold {
             false => self.nodes.distance(carrier, rank)..self.nodes.distance(carrier, rank) + 1,
         };
         for distance in distances {
-            // Handlers count the others from behind themselves: who puts to the rank that far before it.
+            // Handlers count the others from behind themselves: each puts to the rank that far before it.
             let to = self.nodes.neighbour(rank, self.ranks(node) - distance);
             let put = |rank: u32, piece: u32| {
                 let source = self.contribution(rank, lane.at(piece));

@@ -4,7 +4,7 @@
 //! The vector is cut into the pieces of the plan among nodes (if it is short, it is one). First the ranks of a node add up: each piece at its
 //! *handler*, where those of the others land and are combined with its own, in the order of their distance. A
 //! lane's handler is its carrier; for leaders the node's ranks take turns, piece by piece, and put what is complete
-//! to the leader. So nobody combines much more than a vector. What is complete is the contribution of the node in the
+//! to the leader. So no rank combines much more than a vector. What is complete is the contribution of the node in the
 //! plan among nodes, piece by piece; and of an allreduce every carrier passes on what it gets, as in
 //! [`spread`](super::spread). Of a reduce in lanes the carriers on the root's node put their shares to the root.
 //! The share of a lane of a reduce-scatter is the pieces of its ranks, wherever they lie in the vector: there the carrier
@@ -17,16 +17,17 @@
 //! among nodes needs.
 //!
 //! In place the contributions lie in the output, to which results come: each depends on what was read there. A rank
-//! that is alone on its node copies its contribution to `Work` first, as everybody does for a reduce-scatter.
+//! that is alone on its node copies its contribution to `Work` first, as all ranks do for a reduce-scatter.
 //!
 //! # Rounds
 //!
 //! S−1 for contributions, S−1 for partials to leaders, then as [`spread`](super::spread) S for a round among nodes, and
-//! S−1 for shares to the root. Counters: below M, the ranks of the largest node, that of the position of a sender to
-//! whom nobody waits; those of contributions, by distance and piece; of partials; of shares; of the plan among nodes.
+//! S−1 for shares to the root. Counters: below M, the ranks of the largest node, that of the position of a sender that
+//! no rank waits for; those of contributions, by distance and piece; of partials; of shares; of the plan among nodes.
 
 mod carry;
 mod home;
+mod pass;
 
 use super::{Nodes, count, sketched};
 use crate::error::{Result, argument};
@@ -35,7 +36,7 @@ use crate::plan::partial::{Pieces, Sketch, check};
 use crate::plan::reduce::circulant::Reduce;
 use crate::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Wait};
-use carry::Pass;
+use pass::Pass;
 use std::collections::BTreeMap;
 
 /// A reduce, an allreduce or a reduce-scatter through carriers.
@@ -68,7 +69,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// A lane of a range of the vector, for all who get the result.
+    /// A lane of a range of the vector, for all ranks that get the result.
     fn range(carriers: Vec<u32>, plan: impl Plan + 'static, begin: u64, pieces: Pieces) -> Self {
         Self { carriers, plan: Box::new(plan), begin, pieces, places: None, ends: Vec::new() }
     }
@@ -86,7 +87,7 @@ impl Lane {
     }
 }
 
-/// Who gets what of the result.
+/// Which ranks get what of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
     /// One rank all.

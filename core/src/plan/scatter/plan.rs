@@ -1,21 +1,34 @@
-//! Scatter: the root's blocks, one to every rank, all of the same length or (scatterv) each of its own.
+//! The scatter along a tree.
 //!
-//! [`Region::Input`] is the root's buffer, nothing elsewhere; [`Region::Output`] is where a rank's block
-//! goes (in place: the root's own stays where it is).
-//!
-//! One plan for every [`Tree`], the mirror image of [`gather`](super::gather): a rank gets the blocks of
+//! One plan for every [`Tree`], the mirror image of [`gather`](crate::plan::gather): a rank gets the blocks of
 //! its subtree in `Land`, in the order of positions, in pieces: its own block and each child's run, and
 //! hands each run on as soon as it is there. Lowering joins light neighbours to one put. Leaves get their
 //! block right where it belongs.
 //!
 //! Counter 0 counts our own block's arrival, 1+k that of the run for the child of round k.
 
-use super::tree::{
-    Branch, Tree,
-    blocks::{Blocks, Piece},
-};
-use super::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 use crate::error::Result;
+use crate::plan::registry::Arguments;
+use crate::plan::tree::blocks::{Blocks, Piece};
+use crate::plan::tree::{Branch, Tree};
+use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
+
+/// What the line of a scatter builds along a tree.
+pub(in crate::plan) fn regular(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Scatter::new(tree, a.bytes, a.in_place)?))
+}
+
+/// What the line of a scatterv builds along a tree.
+pub(in crate::plan) fn irregular(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Scatter::irregular(tree, &a.counts, &a.displs, a.in_place)?))
+}
+
+/// The bytes of the largest subtree below the root: what the rank which receives most receives.
+pub(in crate::plan) fn largest_subtree(tree: &dyn Tree, bytes: impl Fn(u32) -> u64) -> u64 {
+    let subtrees = tree.children(tree.root()).into_iter();
+    let bytes = |b: Branch| (b.first..b.first + b.width).map(|position| bytes(tree.rank(position))).sum();
+    subtrees.map(bytes).max().unwrap_or(0)
+}
 
 /// A scatter along a tree.
 #[derive(Debug)]
@@ -37,7 +50,7 @@ impl Scatter {
     /// Scatters `counts[j]` bytes from `displs[j]` of the root's input to every rank j.
     ///
     /// # Errors
-    /// If counts and displacements do not fit the tree or [each other](super::allgatherv::extent).
+    /// If counts and displacements do not fit the tree or [each other](crate::plan::allgatherv::extent).
     pub fn irregular(tree: Box<dyn Tree>, counts: &[u64], displs: &[u64], in_place: bool) -> Result<Self> {
         Ok(Self(Blocks::irregular(tree, (counts, displs), in_place, REGIONS)?))
     }

@@ -1,7 +1,4 @@
-//! Gather: every rank's block at the root, all of the same length or (gatherv) each of its own.
-//!
-//! [`Region::Input`] is a rank's block (in place: the root's lies in its `Output` already);
-//! [`Region::Output`] is the root's buffer, nothing elsewhere.
+//! The gather along a tree.
 //!
 //! One plan for every [`Tree`]: a rank collects its subtree in `Land`, in the order of positions, and
 //! puts it to its parent piece by piece: its own block and each child's run, each as soon as it is
@@ -11,12 +8,21 @@
 //!
 //! Counter 0 counts our own block's copy to `Land`, 1+k what comes from the child of round k.
 
-use super::tree::{
-    Branch, Tree,
-    blocks::{Blocks, Piece},
-};
-use super::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 use crate::error::Result;
+use crate::plan::registry::Arguments;
+use crate::plan::tree::blocks::{Blocks, Piece};
+use crate::plan::tree::{Branch, Tree};
+use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
+
+/// What the line of a gather builds along a tree.
+pub(in crate::plan) fn regular(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Gather::new(tree, a.bytes, a.in_place)?))
+}
+
+/// What the line of a gatherv builds along a tree.
+pub(in crate::plan) fn irregular(a: &Arguments, tree: Box<dyn Tree>) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(Gather::irregular(tree, &a.counts, &a.displs, a.in_place)?))
+}
 
 /// A gather along a tree.
 #[derive(Debug)]
@@ -38,7 +44,7 @@ impl Gather {
     /// Gathers `counts[j]` bytes of every rank j at `displs[j]` of the root's output.
     ///
     /// # Errors
-    /// If counts and displacements do not fit the tree or [each other](super::allgatherv::extent).
+    /// If counts and displacements do not fit the tree or [each other](crate::plan::allgatherv::extent).
     pub fn irregular(tree: Box<dyn Tree>, counts: &[u64], displs: &[u64], in_place: bool) -> Result<Self> {
         Ok(Self(Blocks::irregular(tree, (counts, displs), in_place, REGIONS)?))
     }

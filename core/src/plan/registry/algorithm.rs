@@ -1,0 +1,75 @@
+//! One line of the registry: what an algorithm is.
+
+use super::arguments::Arguments;
+use super::cost::{Cost, Formula, Path, float};
+use super::operation::Operation;
+use super::order::Order;
+use crate::error::Result;
+use crate::machine::{LogGp, Machine};
+use crate::plan::Plan;
+
+/// Builds a plan for all ranks; the same at every rank from the same arguments and model.
+pub type Build = fn(&Arguments, &LogGp) -> Result<Box<dyn Plan>>;
+
+/// One line of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Algorithm {
+    /// What it does.
+    pub operation: Operation,
+    /// Its name; unique within the operation. Of equally cheap ones the first of an operation is taken.
+    pub name: &'static str,
+    /// When it can be used, for people.
+    pub restrictions: &'static str,
+    /// Communication rounds, as a formula in p, n and q = ⌈log2 p⌉.
+    pub rounds: &'static str,
+    /// Bytes that a rank receives, as a formula.
+    pub volume: &'static str,
+    /// The source.
+    pub source: &'static str,
+    /// Whether it can do this: what [`Algorithm::restrictions`] says, for machines.
+    pub fits: fn(&Arguments) -> Result<()>,
+    /// The number of rounds with `n` blocks (of the longest contribution): a bound; exact if no block is empty, unless
+    /// [`Algorithm::rounds`] begins with `<=`.
+    pub rounds_of: fn(&Arguments, n: u32) -> u32,
+    /// The constructor.
+    pub build: Build,
+    /// What it costs; without one it is priced by its rounds and its volume.
+    pub cost: Option<Formula>,
+    /// Bytes that the rank which receives most receives, at most; without one it is the least that the operation needs.
+    pub received: Option<fn(&Arguments) -> u64>,
+    /// In what order it folds (operations that reduce).
+    pub order: Option<Order>,
+}
+
+impl Algorithm {
+    /// Bytes that the rank which receives most receives (at most, where the formula says ≤).
+    pub fn volume_of(&self, arguments: &Arguments) -> u64 {
+        self.received.map_or_else(|| arguments.volume(self.operation), |received| received(arguments))
+    }
+
+    /// Its critical path, without making a plan.
+    pub fn cost(&self, arguments: &Arguments, machine: &Machine) -> Cost {
+        let mut path = Path::new(machine, arguments.size);
+        match self.cost {
+            Some(formula) => formula(arguments, &mut path),
+            None => self.by_rounds(arguments, &mut path),
+        }
+        path.cost()
+    }
+
+    /// What a line without a formula costs: its rounds in lock-step, and its volume.
+    fn by_rounds(&self, a: &Arguments, path: &mut Path<'_>) {
+        let n = a.blocks.unwrap_or(1);
+        path.blocks(n);
+        let (rounds, bytes) = (f64::from((self.rounds_of)(a, n)), float(self.volume_of(a)));
+        path.to_all(rounds, rounds, bytes);
+        if self.operation.reduces() {
+            path.reduce(bytes);
+        }
+    }
+
+    /// The time of its critical path in nanoseconds.
+    pub fn time(&self, arguments: &Arguments, model: &LogGp) -> u64 {
+        self.cost(arguments, &Machine::flat(*model)).nanoseconds()
+    }
+}
