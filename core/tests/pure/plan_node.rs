@@ -5,14 +5,14 @@
 
 use crate::proof;
 
-use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithms};
+use circulant_core::plan::registry::{Algorithm, Arguments, Operation};
 use circulant_core::plan::{Kind, Plan};
 use proof::{MODEL, Random};
 use std::collections::BTreeMap;
 
 /// The lines that know nodes.
 fn lines(operation: Operation) -> impl Iterator<Item = &'static Algorithm> {
-    algorithms(operation).filter(|line| line.restrictions.contains("several nodes"))
+    proof::algorithms(operation).filter(|line| line.restrictions.contains("several nodes"))
 }
 
 /// By node: the bytes that come from other nodes, and those that go to others.

@@ -11,7 +11,7 @@ use circulant_core::plan::allgatherv::pipelined_ring::{Allgatherv, by_node, spre
 use circulant_core::plan::interpret::{Goal, check, prove};
 use circulant_core::plan::lower::WireLimits;
 use circulant_core::plan::price::price;
-use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm, all};
+use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm};
 use circulant_core::plan::{Kind, Plan, Step, Wait};
 use proof::{ALL, MODEL, Random, SOME, full, programs, seed};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +21,7 @@ const OPERATIONS: [Operation; 4] =
     [Operation::Bcast, Operation::Allgather, Operation::Allgatherv, Operation::Barrier];
 
 fn lines() -> impl Iterator<Item = &'static Algorithm> {
-    all().filter(|line| OPERATIONS.contains(&line.operation))
+    proof::all().filter(|line| OPERATIONS.contains(&line.operation))
 }
 
 /// Runs `body` for every p up to 128 and some more.

@@ -6,6 +6,7 @@
 use circulant_core::machine::LogGp;
 use circulant_core::plan::Plan;
 use circulant_core::plan::lower::{COALESCE, Program, WireLimits, lower};
+use circulant_core::plan::registry::{self, Algorithm, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
@@ -28,6 +29,24 @@ pub(crate) fn full() -> bool {
 pub(crate) fn today(p: u32, random: &mut Random) -> bool {
     let special = p <= 40 || p > ALL || p.is_power_of_two() || (p + 1).is_power_of_two();
     special || full() || random.yes(3)
+}
+
+/// The lines whose proofs this run makes: all, or those of `PROOF_OF`, an operation (`bcast`) or one of its algorithms
+/// (`bcast/two_tree`).
+pub(crate) fn all() -> impl Iterator<Item = &'static Algorithm> {
+    let wanted = std::env::var("PROOF_OF").ok();
+    let is_wanted = move |line: &&Algorithm| {
+        let (operation, name) = (line.operation.name(), line.name);
+        wanted.as_ref().is_none_or(|text| text == operation || *text == format!("{operation}/{name}"))
+    };
+    let mut lines = registry::all().filter(is_wanted).peekable();
+    assert!(lines.peek().is_some(), "PROOF_OF names no algorithm: say OPERATION or OPERATION/ALGORITHM");
+    lines
+}
+
+/// Those of an operation.
+pub(crate) fn algorithms(operation: Operation) -> impl Iterator<Item = &'static Algorithm> {
+    all().filter(move |line| line.operation == operation)
 }
 
 pub(crate) fn seed() -> u64 {
