@@ -14,7 +14,7 @@ use crate::config::{self, Config, FOR_EVER};
 use crate::error::Result;
 use crate::launch::Launch;
 use crate::machine::LogGp;
-use crate::select::{self, Figures, Tuning};
+use crate::select::{self, Figures, Tuning, Wires};
 use crate::trace::Log;
 use crate::transport::{Transport, shm};
 use std::sync::Arc;
@@ -78,6 +78,7 @@ pub struct World {
     pub(super) comm: Communicator,
     pub(super) launch: SharedLaunch,
     provider: String,
+    wires: Wires,
     launcher: String,
     nodes: Arc<[u32]>,
     pub(super) config: Config,
@@ -118,7 +119,7 @@ impl World {
         let timeout = config.start_deadline.unwrap_or(FOR_EVER);
         let log = Log::new(config.log, launch.rank());
         let wired = wire_up(&mut config, launch.as_mut(), transport, timeout)?;
-        let Connected { mut shared, launch, provider, address, watchdog } =
+        let Connected { mut shared, launch, provider, wires, address, watchdog } =
             connect(&config, launch, wired, &log, timeout)?;
         let (nodes, members) = (Arc::clone(&shared.nodes), Members::World(size));
         let short_calls = shared.add_world_short_calls(&members);
@@ -132,6 +133,7 @@ impl World {
             comm,
             launch,
             provider,
+            wires,
             launcher,
             nodes,
             config,
@@ -230,7 +232,7 @@ impl World {
         // The first rank on another node than rank 0; else it is rank 1.
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
-        if self.size() > 1 && select::probes(&self.provider, probing, &figures) {
+        if self.size() > 1 && select::probes(&self.wires, probing, &figures) {
             probed = Some(self.internal(Internal::Probe)?.probe([0, other.unwrap_or(1)], figures.wire())?);
         }
         match probed.is_some() || other.is_none() {
@@ -241,7 +243,7 @@ impl World {
 
     /// The figures from the settings and what was probed, at all ranks alike.
     fn retune(&mut self, probed: Option<LogGp>) -> Result<()> {
-        let mut figures = Figures::new(&self.provider, &self.config.choices(), probed)?;
+        let mut figures = Figures::new(&self.wires, &self.config.choices(), probed)?;
         if self.nodes.iter().all(|node| *node == self.nodes[0]) {
             figures = figures.on_one_node();
         }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod circles;
+mod providers;
 mod scan;
 
 use scan::{Named, Scan, scan};

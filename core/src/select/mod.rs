@@ -10,14 +10,17 @@ mod choice;
 mod rules;
 mod settings;
 mod tuning;
+mod wires;
 
 pub use choice::{Candidate, Selection};
 pub use settings::{Probing, Settings};
 pub use tuning::{BETWEEN, Tuning, WITHIN};
+pub use wires::Wires;
 
 use crate::error::Result;
 use crate::machine::{LogGp, Machine};
 use crate::plan::lower::light_bytes;
+use wires::{OWN_SHM, REDUCE_PS};
 
 /// The figures in use. Each is from the first of these that has it: the settings, the
 /// [tuning file](Tuning), the probe of start-up, the built-in table.
@@ -57,49 +60,6 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Built-in figures of the providers whose names contain a pattern.
-struct BuiltIn {
-    pattern: &'static str,
-    wire: LogGp,
-    /// Whether they only stand in until something is measured.
-    guessed: bool,
-}
-
-/// γ in picoseconds per byte: one core reads, adds and writes vectors longer than its cache. Of the order of what
-/// `circulant tune` measures (docs/tuning.md: 120).
-const REDUCE_PS: u64 = 100;
-
-const fn built_in(pattern: &'static str, latency_ns: u64, overhead_ns: u64, byte_ps: u64) -> BuiltIn {
-    let wire = LogGp { latency_ns, overhead_ns, byte_ps, reduce_ps: REDUCE_PS };
-    BuiltIn { pattern, wire, guessed: false }
-}
-
-const fn guess(pattern: &'static str, latency_ns: u64, overhead_ns: u64, byte_ps: u64) -> BuiltIn {
-    BuiltIn { guessed: true, ..built_in(pattern, latency_ns, overhead_ns, byte_ps) }
-}
-
-/// Our own shared memory, as measured by two ranks on 2 cores (`circulant bench put`).
-const OWN_SHM: BuiltIn = built_in(SHM, 350, 75, 24);
-
-/// The first whose pattern is in the provider's name counts. Those of shared memory were measured so; those of RDMA hardware are of
-/// the order of what vendors print; the last one stands for all others, such as TCP.
-const BUILT_IN: &[BuiltIn] = &[
-    built_in("fi_shm", 800, 500, 110),
-    OWN_SHM,
-    guess("verbs", 1500, 300, 80),
-    guess("psm", 1500, 300, 80),
-    guess("cxi", 1800, 300, 40),
-    guess("efa", 12_000, 500, 80),
-    guess("opx", 1500, 300, 80),
-    OTHERS,
-];
-/// Providers that the table does not know, and TCP.
-const OTHERS: BuiltIn = guess("", 8_000, 2_500, 350);
-
-/// The name of our own shared memory, and what the name of a provider ends in whose ranks use it within a node.
-const SHM: &str = "shm";
-const AND_SHM: &str = "+shm";
-
 /// Bytes that may be unacknowledged, at least: so many are no burden to any receiver.
 const WINDOW_MIN_BYTES: u64 = 64 << 10;
 /// As many as the link carries in so many latencies. (1 ms, 80 ns a byte, 16 ranks, 1 MB: a broadcast takes 97 ms with 10 to 40,
@@ -113,24 +73,17 @@ const WINDOW_OVERHEADS: u64 = 160;
 const IN_ORDER_LATENCIES: u64 = 8;
 
 impl Figures {
-    /// The figures for `provider` (`auto`: whatever the tuning file is of).
+    /// The figures of `wires`.
     ///
     /// # Errors
     /// When the tuning file is none.
-    pub fn new(provider: &str, settings: &Settings, probed: Option<LogGp>) -> Result<Self> {
-        // What is between the nodes counts more.
-        let (provider, mixed) = match provider.strip_suffix(AND_SHM) {
-            Some(far) => (far, true),
-            None => (provider, false),
-        };
+    pub fn new(wires: &Wires, settings: &Settings, probed: Option<LogGp>) -> Result<Self> {
         let file = Tuning::parse(&settings.tuning)?;
-        // On nodes with several ranks it was measured over both wires.
-        let measured = file.text("measured.provider").map(|own| own.strip_suffix(AND_SHM).unwrap_or(own));
-        let is_ours = measured.is_some_and(|own| own == provider || provider == "auto");
+        let is_ours = file.text("measured.provider").is_some_and(|measured| wires.are_those_of(measured));
         let reduce_ps = file.number("memory.reduce-ps").unwrap_or(REDUCE_PS);
         let link = |section| file.link(section).filter(|_| is_ours);
         let mut source = if probed.is_some() { Source::Probe } else { Source::BuiltIn };
-        let base = probed.unwrap_or(find_built_in(provider).wire);
+        let base = probed.unwrap_or(wires.built_in().wire);
         let (between, within) = (link(BETWEEN), link(WITHIN));
         if between.or(within).is_some() {
             source = Source::File;
@@ -149,13 +102,12 @@ impl Figures {
         let wire = with_settings(between.unwrap_or(base));
         let near = match within {
             Some(link) => with_settings(link),
-            None if mixed => LogGp { reduce_ps, ..OWN_SHM.wire },
+            None if wires.shm_within_nodes => LogGp { reduce_ps, ..OWN_SHM.wire },
             None => wire,
         };
         let measured = file.number("memory.light-bytes").filter(|_| is_ours && set[1].is_none());
         let light = settings.light_bytes.or(measured).unwrap_or(light_bytes(&wire));
-        let readers = provider == SHM && !mixed;
-        Ok(Self { wire, near, light, readers, source })
+        Ok(Self { wire, near, light, readers: wires.readers, source })
     }
 
     /// The same for ranks that are all on one node.
@@ -202,29 +154,22 @@ impl Figures {
     }
 }
 
-fn find_built_in(provider: &str) -> &'static BuiltIn {
-    BUILT_IN.iter().find(|known| provider.contains(known.pattern)).unwrap_or(&OTHERS)
-}
-
 /// Whether to measure at start-up. The same at all ranks: from settings that were agreed, and from `figures`.
-pub fn probes(provider: &str, probing: Probing, figures: &Figures) -> bool {
+pub fn probes(wires: &Wires, probing: Probing, figures: &Figures) -> bool {
     match probing {
         Probing::On => !matches!(figures.source(), Source::File | Source::Settings),
         Probing::Off => false,
-        Probing::Unmeasured => {
-            let far = provider.strip_suffix(AND_SHM).unwrap_or(provider);
-            figures.source() == Source::BuiltIn && find_built_in(far).guessed
-        }
+        Probing::Unmeasured => figures.source() == Source::BuiltIn && wires.built_in().guessed,
     }
 }
 
-/// The machine that a provider's name stands for, with each rank on a node of its own, or with all on one where they share memory: the built-in figures, those
+/// The machine that a [wire's name](Wires::named) stands for, with each rank on a node of its own, or with all on one where they share memory: the built-in figures, those
 /// of the tuning file, and the settings over both.
 ///
 /// # Errors
 /// When the tuning file is none.
-pub fn machine(provider: &str, settings: &Settings) -> Result<Machine> {
-    Figures::new(provider, settings, None).map(|figures| figures.machine())
+pub fn machine(wire: &str, settings: &Settings) -> Result<Machine> {
+    Figures::new(&Wires::named(wire), settings, None).map(|figures| figures.machine())
 }
 
 #[cfg(test)]
@@ -251,7 +196,7 @@ mod tests {
                 _ => &mut settings.light_bytes,
             } = Some(*value);
         }
-        Figures::new(provider, &settings, probed).unwrap()
+        Figures::new(&Wires::named(provider), &settings, probed).unwrap()
     }
 
     fn figures(m: &Figures) -> [u64; 9] {
@@ -305,7 +250,9 @@ mod tests {
         // Measured on one node: between nodes it is the table's.
         let within = FILE.replace("[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\nbyte-ps = 3\n", "");
         assert_eq!(figures(&model("tcp", &within, &[], None))[..6], [8000, 2500, 350, 4, 5, 6]);
-        let e = Figures::new("tcp", &settings("[memory]\nreduce = 4"), None).unwrap_err().to_string();
+        let e = Figures::new(&Wires::named("tcp"), &settings("[memory]\nreduce = 4"), None)
+            .unwrap_err()
+            .to_string();
         assert!(e.contains("CIRCULANT_TUNING: line 2"), "{e}");
     }
 
@@ -327,7 +274,8 @@ mod tests {
     fn the_probe_is_for_wires_that_were_not_measured() {
         use Probing::{Off, On, Unmeasured};
         let asked = |provider: &str, probing: Probing, file: &str| {
-            probes(provider, probing, &Figures::new(provider, &settings(file), None).unwrap())
+            let wires = Wires::named(provider);
+            probes(&wires, probing, &Figures::new(&wires, &settings(file), None).unwrap())
         };
         for (provider, probe, file, wanted) in [
             ("tcp", Unmeasured, "", true),

@@ -19,9 +19,9 @@ use crate::engine::{Engine, Identity, Setup};
 use crate::error::Result;
 use crate::launch::Launch;
 use crate::plan::registry::Operation;
-use crate::select::{Figures, Selection};
+use crate::select::{Figures, Selection, Wires};
 use crate::trace::Log;
-use crate::transport::{Limits, Transport, shm};
+use crate::transport::{Copier, Limits, Transport, shm};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,20 +36,21 @@ pub(in crate::comm) struct Connected {
     pub(in crate::comm) shared: Shared,
     pub(in crate::comm) launch: SharedLaunch,
     pub(in crate::comm) provider: String,
+    pub(in crate::comm) wires: Wires,
     /// Our own address, if there are ranks that do not know it yet.
     pub(in crate::comm) address: Option<Vec<u8>>,
     pub(in crate::comm) watchdog: Option<Watching>,
 }
 
-/// The figures of this provider, and the choice of algorithms by them.
+/// The figures of these wires, and the choice of algorithms by them.
 fn choice(
     config: &Config,
-    provider: &str,
+    wires: &Wires,
     nodes: Option<&[u32]>,
     cores: u32,
 ) -> Result<(Figures, Selection)> {
     let choices = config.choices();
-    let figures = Figures::new(provider, &choices, None)?;
+    let figures = Figures::new(wires, &choices, None)?;
     let mut selection = Selection::new(&choices, &figures)?;
     if let Some(nodes) = nodes {
         selection.place(nodes);
@@ -58,6 +59,15 @@ fn choice(
         }
     }
     Ok((figures, selection))
+}
+
+/// What figures depend on.
+fn wires(limits: &Limits) -> Wires {
+    Wires {
+        provider: limits.provider.clone(),
+        shm_within_nodes: limits.shm_within_nodes,
+        readers: limits.copier == Copier::Reader,
+    }
 }
 
 /// Connects to the neighbours.
@@ -74,8 +84,9 @@ pub(in crate::comm) fn connect(
     let Opened { endpoint, addresses, cores } = opened;
     let (rank, size) = (launch.rank(), launch.size());
     let provider = endpoint.as_ref().map_or("self".to_owned(), |e| e.limits().wire());
+    let wires = endpoint.as_ref().map_or_else(|| Wires::named(&provider), |e| wires(e.limits()));
     let shared_locks = endpoint.as_ref().is_some_and(|e| e.limits().shared_locks);
-    let (figures, selection) = choice(config, &provider, nodes.as_deref(), cores)?;
+    let (figures, selection) = choice(config, &wires, nodes.as_deref(), cores)?;
     let known_to_all = addresses.neighbours.len() + 1 == size;
     let address = endpoint.as_ref().filter(|_| !known_to_all).map(|e| e.address());
     let setup = Setup {
@@ -113,7 +124,7 @@ pub(in crate::comm) fn connect(
         short_calls: ShortCalls::default(),
         log: log.clone(),
     };
-    Ok(Connected { shared, launch, provider, address, watchdog })
+    Ok(Connected { shared, launch, provider, wires, address, watchdog })
 }
 
 /// Tells the engine where the other ranks are, and connects it to the neighbours. Returns the (rank, process) of those on our
