@@ -2,7 +2,7 @@
 
 use crate::outcome::Failure;
 use circulant::config::{Config, Provider};
-use circulant::machine::{LogGp, Machine};
+use circulant::machine::{Cores, LogGp, Machine};
 use circulant::select::{self, Tuning};
 use clap::Args;
 
@@ -46,6 +46,9 @@ pub(crate) struct WireArgs {
     /// β between ranks of one node [default: the tuning file's, or 0.05]
     #[arg(long, value_name = "NS", value_parser = rate_argument, requires = "ppn", help_heading = "The wire")]
     node_byte_time: Option<u64>,
+    /// Cores of a node that its ranks share, over shared memory [default: each rank has one to itself]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "ppn", help_heading = "The wire")]
+    cores: Option<u32>,
 }
 
 impl WireArgs {
@@ -73,14 +76,16 @@ impl WireArgs {
             byte_ps: self.node_byte_time.unwrap_or(near.byte_ps),
             reduce_ps: wire.reduce_ps,
         };
-        Ok(Machine { wire, near, per_node, ..known })
+        let cores = self.cores.map_or(Cores::OWN, Cores::shared);
+        Ok(Machine { wire, near, per_node, cores, ..known })
     }
 
-    /// The same as the simulator takes it, with the settings of this process: within a node readers copy.
+    /// The same as the simulator takes it, with the settings of this process: within a node readers copy, and
+    /// links carry puts whole.
     pub(crate) fn simulated(&self) -> Result<Machine, Failure> {
         let mut config = Config::from_env();
         config.load()?;
-        Ok(Machine { readers: true, ..self.machine(&config)? })
+        Ok(Machine { readers: true, turn_bytes: u64::MAX, ..self.machine(&config)? })
     }
 }
 

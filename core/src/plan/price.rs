@@ -11,11 +11,17 @@
 //! and is free again, and the bytes take the reader's time, one put after the other; else the sender's link within the
 //! node carries them.
 //!
+//! A link carries puts whole, or those to several peers in turns ([`Machine::turn_bytes`]). Where ranks of a node share
+//! cores ([`Machine::cores`]), puts, readers' copies and reductions of a rank take its core, which
+//! goes round its ranks.
+//!
 //! [`price`] is the whole of it for small p. For many ranks, or to look on, record a [`Tape`] and run a [`Clock`].
 
 mod clock;
+mod cores;
 mod queue;
 mod tape;
+mod turns;
 
 pub use clock::{Clock, Transfer};
 pub use tape::Tape;
@@ -47,6 +53,7 @@ fn time(tape: Tape, model: &LogGp) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Cores;
     use crate::plan::barrier::dissemination::Barrier;
     use crate::plan::bcast::circulant::Bcast;
 
@@ -119,6 +126,57 @@ mod tests {
             assert!(serial(crossing().filter(|t| t.to / 2 == node).map(|t| t.arrives).collect()));
         }
         assert_eq!(crossing().count(), 8);
+    }
+
+    /// When the put to each rank arrives, in nanoseconds, and the end of all.
+    fn arrivals(plan: &dyn Plan, machine: Machine) -> (Vec<(u32, u64)>, u64) {
+        let mut clock = Clock::new(Tape::record(plan, &LIMITS, |_, _| Ok(())).unwrap(), machine);
+        clock.remember();
+        while clock.run(u64::MAX) {}
+        assert!(clock.finished());
+        let last = |to| clock.transfers().iter().filter(|t| t.to == to).map(|t| t.arrives.1 / 1000).max();
+        ((0..plan.size()).filter_map(|to| Some((to, last(to)?))).collect(), clock.time_ns())
+    }
+
+    /// Rank 0 puts 1000 bytes each to 1 and 2. Whole: 100 + 500 and 100 + 500 more, and L. In turns of 400 bytes both have left at
+    /// the end only.
+    #[test]
+    fn a_link_carries_puts_to_several_peers_in_turns() {
+        use crate::plan::bcast::{linear::Star, tree::Tree};
+        let star = Tree::<Star>::new(3, 0, 1000).unwrap();
+        let whole = Machine::flat(MODEL);
+        assert_eq!(arrivals(&star, whole), (vec![(1, 1600), (2, 2200)], 2200));
+        let in_turns = Machine { turn_bytes: 400, ..whole };
+        assert_eq!(arrivals(&star, in_turns), (vec![(1, 2100), (2, 2200)], 2200));
+    }
+
+    /// One core for three ranks. Rank 0 has posted both puts after 200 ns and goes to sleep; the first is there at 300, when the core
+    /// has passed two ranks and is two turns of 50 from rank 1; that reads for 100, and it is a turn to rank 2.
+    #[test]
+    fn ranks_that_share_a_core_have_turns() {
+        use crate::plan::bcast::{linear::Star, tree::Tree};
+        let star = Tree::<Star>::new(3, 0, 1000).unwrap();
+        let near = LogGp { latency_ns: 200, overhead_ns: 100, byte_ps: 100, ..MODEL };
+        let own = Machine::shared(MODEL, near, 3);
+        assert_eq!(arrivals(&star, own), (vec![(1, 400), (2, 500)], 500));
+        let cores = |per_node, put_ns| Cores { per_node, turn_ns: 50, put_ns, relay_percent: 0 };
+        let three = Machine { cores: cores(3, 0), ..own };
+        assert_eq!(arrivals(&star, three), arrivals(&star, own));
+        let one = Machine { cores: cores(1, 0), ..own };
+        assert_eq!(arrivals(&star, one), (vec![(1, 500), (2, 650)], 650));
+        // Where ranks take turns a put costs more; the core comes to rank 1 just when its bytes are there.
+        let one = Machine { cores: cores(1, 25), ..own };
+        assert_eq!(arrivals(&star, one), (vec![(1, 425), (2, 600)], 600));
+    }
+
+    /// Down a chain of three ranks: the second put is of bytes that came from another rank.
+    #[test]
+    fn bytes_that_are_passed_on_take_longer_where_cores_are_shared() {
+        let chain = crate::plan::bcast::chain::Bcast::new(3, 0, 1000, 1).unwrap();
+        let near = LogGp { latency_ns: 200, overhead_ns: 100, byte_ps: 100, ..MODEL };
+        let cores = Cores { per_node: 3, turn_ns: 50, put_ns: 25, relay_percent: 50 };
+        let machine = Machine { cores, ..Machine::shared(MODEL, near, 3) };
+        assert_eq!(arrivals(&chain, machine), (vec![(1, 400), (2, 400 + 300 + 150)], 850));
     }
 
     #[test]

@@ -27,8 +27,24 @@ use super::split::ALIGN;
 use crate::machine::LogGp;
 use crate::schedule::Circulant;
 
+// Factors were fitted to the simulator; the table above says how good they are.
+
 /// Up to this many ranks the one-block broadcast is timed exactly, in O(p).
-const EXACT: u32 = 1 << 16;
+const EXACT_TREE_MAX_RANKS: u32 = 1 << 16;
+
+/// Blocks of a broadcast by √((q−1)βm/o): few, as a share of it; how much more there are of many; and of how many half as
+/// much more.
+const FEW_BLOCKS: f64 = 0.8;
+const MANY_BLOCKS_MORE: f64 = 0.8;
+const MANY_BLOCKS: f64 = 30.0;
+
+/// How much of an allgatherv's excess and of its rounds of the longest contribution, divided by n, a link is busy with.
+const EXCESS_LEFT: f64 = 0.3;
+/// How much of the shorter of a block's way and a link's work is not hidden by the longer.
+pub(super) const NOT_HIDDEN: f64 = 0.5;
+/// The search for n ends at this many blocks of the longest contribution, and goes on by 1/8 of n.
+const MAX_SEARCHED_BLOCKS: u64 = 4096;
+const SEARCH_STEPS: u32 = 8;
 
 /// The number of blocks for a broadcast of `bytes` bytes among `size` ranks.
 ///
@@ -51,7 +67,7 @@ pub fn bcast_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
     let overhead = float(model.overhead_ns).max(1.0);
     let wire = float(bytes) * float(model.byte_ps) / 1000.0;
     let plain = ((q - 1.0) * wire / overhead).sqrt();
-    let n = clamp(plain * (0.8 + 0.8 * plain / (plain + 30.0)), bytes);
+    let n = clamp(plain * (FEW_BLOCKS + MANY_BLOCKS_MORE * plain / (plain + MANY_BLOCKS)), bytes);
     let (tree, hops) = tree(&graph, overhead + wire, latency);
     // Among three ranks the only block that is passed on late is the last but one.
     let rounds = f64::from(n) - 1.0 + q - if size == 3 { 1.0 } else { 0.0 };
@@ -62,7 +78,7 @@ pub fn bcast_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
 /// The time of the broadcast in one block, where a put takes `put` and L besides; and its most hops.
 pub(super) fn tree(graph: &Circulant, put: f64, latency: f64) -> (f64, f64) {
     let (p, q) = (graph.p(), graph.q());
-    if p > EXACT {
+    if p > EXACT_TREE_MAX_RANKS {
         return (f64::from(q) * (put + latency), f64::from(q));
     }
     // Rank r of the tree: (when it has the block, how many hops away it is, how many puts it made).
@@ -123,8 +139,9 @@ pub fn ring_block(counts: &[u64], model: &LogGp) -> u64 {
     block.next_multiple_of(ALIGN).max(fewest).min(largest)
 }
 
-/// How much longer rounds of unequal messages take than their bytes in a row: the puts of several rounds are ready at
-/// once, and the link carries them in turns. (16 ranks on an emulated network, 100 KB and 1 MB: 1.1 to 1.5.)
+/// How much longer rounds of unequal messages take than their bytes in a row where links carry puts in turns
+/// ([`Machine::turn_bytes`](crate::machine::Machine::turn_bytes)): those of several rounds are ready at once. (16 ranks on an
+/// emulated network of 100 Mbit/s, 100 KB and 1 MB: 1.1 to 1.5; the simulator, `core/tests/pure/selection.rs`: 1.05 to 1.47.)
 pub(super) const IN_TURNS: f64 = 1.25;
 
 /// βm and o in nanoseconds, o at least 1.
@@ -191,7 +208,7 @@ fn search(counts: &[u64], largest: u64, model: &LogGp) -> u32 {
     let volume = byte * float(counts.iter().sum::<u64>() - counts.iter().min().copied().unwrap_or(0));
     let rounds = byte * q * float(largest);
     let (latency, overhead) = (float(model.latency_ns), float(model.overhead_ns));
-    let most = (largest / ALIGN).clamp(1, 4096);
+    let most = (largest / ALIGN).clamp(1, MAX_SEARCHED_BLOCKS);
     let alike = alike(counts);
     if alike.len() == 1 {
         return 1;
@@ -204,13 +221,13 @@ fn search(counts: &[u64], largest: u64, model: &LogGp) -> u32 {
             q * (latency + overhead) + IN_TURNS * (volume + excess)
         } else {
             let way = (q + 1.0) * latency + q * overhead + rounds / blocks;
-            let work = latency + (q + puts) * overhead + volume + 0.3 * (excess + rounds) / blocks;
-            way.max(work) + 0.5 * way.min(work)
+            let work = latency + (q + puts) * overhead + volume + EXCESS_LEFT * (excess + rounds) / blocks;
+            way.max(work) + NOT_HIDDEN * way.min(work)
         };
         if time < best.0 {
             best = (time, n);
         }
-        n += (n / 8).max(1);
+        n += (n / SEARCH_STEPS).max(1);
     }
     best.1
 }

@@ -6,13 +6,13 @@
 use super::rules::{Rule, parse};
 use super::{Figures, Settings};
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::machine::Machine;
+use crate::machine::{Cores, Machine};
 use crate::plan::registry::cost::Cost;
 use crate::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
 use std::cell::RefCell;
 
-/// An algorithm that comes earlier in the registry is kept unless another is cheaper than this: its peers
-/// are the neighbours of start-up, it has fewer restrictions, and prices are not that exact.
+/// An algorithm that comes earlier in the registry is kept unless it costs more than so many times another: its peers
+/// are the neighbours of start-up, it has fewer restrictions, and prices are not that exact (core/tests/pure/selection.rs).
 const MARGIN: f64 = 1.03;
 
 /// How many choices are remembered.
@@ -21,7 +21,7 @@ const REMEMBERED: usize = 32;
 /// Why an algorithm has no price.
 const SHARED_ONLY: &str = "is chosen only where all ranks share memory of our own";
 
-/// As many counts, in all.
+/// As many counts, in all choices that are remembered.
 const REMEMBERED_COUNTS: usize = 1 << 21;
 
 /// Chooses algorithms. The same arguments on every rank give the same choice on every rank.
@@ -89,9 +89,9 @@ impl Selection {
         self.memo.take();
     }
 
-    /// Tells how many cores all ranks share, as all know alike; 0: nobody knows.
+    /// Tells how many cores all ranks share, as all know alike; 0: no rank knows.
     pub fn share(&mut self, cores: u32) {
-        self.machine.cores = cores;
+        self.machine.cores = Cores::shared(cores);
         self.memo.take();
     }
 

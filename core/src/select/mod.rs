@@ -119,7 +119,7 @@ impl Figures {
     /// of a communicator within one node of several nobody knows.
     pub fn machine(&self) -> Machine {
         let per_node = if self.readers { u32::MAX } else { 0 };
-        Machine { near: self.near, readers: self.readers, per_node, ..Machine::flat(self.wire) }
+        Machine { near: self.near, readers: self.readers, per_node, ..Machine::flat(self.wire).in_turns() }
     }
 
     /// Where the figures come from.

@@ -4,7 +4,7 @@
 
 use circulant_core::machine::{LogGp, Machine};
 use circulant_core::plan::lower::{WireLimits, light_bytes};
-use circulant_core::plan::price::price;
+use circulant_core::plan::price::{Clock, Tape};
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithms};
 use circulant_core::select::{Selection, Settings};
 use std::collections::BTreeMap;
@@ -65,12 +65,23 @@ fn arguments(operation: Operation, distribution: &str, p: u32, bytes: u64) -> Ar
     Arguments { counts, displs, ..a }
 }
 
-fn selection(model: LogGp) -> Selection {
-    Selection::of(&Settings::default(), Machine::flat(model)).unwrap()
+/// A rank per node; links carry puts in turns, as those that the library runs on.
+fn machine(model: LogGp) -> Machine {
+    Machine::flat(model).in_turns()
 }
 
-fn simulated(line: &Algorithm, a: &Arguments, model: &LogGp) -> u64 {
-    price(&*(line.build)(a, model).unwrap(), &limits(model), model).unwrap()
+fn selection(model: LogGp) -> Selection {
+    Selection::of(&Settings::default(), machine(model)).unwrap()
+}
+
+/// The time of an algorithm on the simulator's clock.
+pub(crate) fn simulated(line: &Algorithm, a: &Arguments, machine: &Machine) -> u64 {
+    let plan = (line.build)(a, &machine.wire).unwrap();
+    let tape = Tape::record(&*plan, &limits(&machine.wire), |_, _| Ok(())).unwrap();
+    let mut clock = Clock::new(tape, *machine);
+    while clock.run(u64::MAX) {}
+    assert!(clock.finished());
+    clock.time_ns()
 }
 
 #[derive(Default)]
@@ -92,17 +103,17 @@ fn judge(
     wire: &(&str, LogGp),
 ) -> (f64, String, Vec<f64>) {
     let a = arguments(op, distribution, p, bytes);
-    let model = &wire.1;
+    let machine = machine(wire.1);
     // O(p²) steps on each of p ranks.
     let out_of_reach = |line: &Algorithm| op == Operation::Alltoall && line.name == "ring" && p > 36;
     // What is for shared memory has no price here.
-    let priced = |line: &Algorithm| line.cost(&a, &Machine::flat(*model)).ns.is_finite();
+    let priced = |line: &Algorithm| line.cost(&a, &machine).ns.is_finite();
     let fits = |line: &&Algorithm| (line.fits)(&a).is_ok() && priced(line) && !out_of_reach(line);
     let times: Vec<_> =
-        algorithms(op).filter(fits).map(|line| (line.name, simulated(line, &a, model))).collect();
+        algorithms(op).filter(fits).map(|line| (line.name, simulated(line, &a, &machine))).collect();
     let accuracy = algorithms(op).filter(fits).zip(&times).filter(|(_, time)| time.1 > 0);
-    let accuracy = accuracy.map(|(line, time)| line.time(&a, model) as f64 / time.1 as f64).collect();
-    let chosen = selection(*model).choose(op, &a, None, false).unwrap().name;
+    let accuracy = accuracy.map(|(line, time)| line.cost(&a, &machine).ns / time.1 as f64).collect();
+    let chosen = selection(wire.1).choose(op, &a, None, false).unwrap().name;
     let time = times.iter().find(|t| t.0 == chosen).unwrap().1;
     let best = times.iter().min_by_key(|t| t.1).unwrap();
     let ratio = time.max(1) as f64 / best.1.max(1) as f64;
@@ -155,7 +166,7 @@ fn the_choice_is_near_the_best_of_the_simulator() {
         let share = 100.0 * score.good as f64 / score.cases as f64;
         println!("{name:24} {share:5.1} % within a tenth; worst {:.2} ({})", score.worst, score.at);
         assert!(
-            share >= 90.0 && score.worst < 2.0,
+            share >= 90.0 && score.worst < 2.1,
             "{name}: {share:.1} %, {:.2} ({})",
             score.worst,
             score.at
@@ -175,7 +186,7 @@ fn the_choice_is_near_the_best_of_the_simulator() {
         all.len()
     );
     assert!(share >= 97.0, "{share:.1} %");
-    // One block of unequal contributions is priced a quarter over the simulator: real links carry puts in turns.
+    // Circulant reductions of equal pieces are priced a quarter over the simulator: they were measured so.
     assert!(at(5) > 0.8 && at(95) < 1.3 && (at(50) - 1.0).abs() < 0.03);
 }
 

@@ -43,12 +43,7 @@ pub(in crate::comm) struct Connected {
 }
 
 /// The figures of these wires, and the choice of algorithms by them.
-fn choice(
-    config: &Config,
-    wires: &Wires,
-    nodes: Option<&[u32]>,
-    cores: u32,
-) -> Result<(Figures, Selection)> {
+fn choice(config: &Config, wires: &Wires, nodes: Option<&[u32]>, cores: u32) -> Result<(Figures, Selection)> {
     let choices = config.choices();
     let figures = Figures::new(wires, &choices, None)?;
     let mut selection = Selection::new(&choices, &figures)?;

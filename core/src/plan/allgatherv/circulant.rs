@@ -132,10 +132,10 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     path.longer(
         |path| {
             way(path, 1.0);
-            work(path, 0.5);
+            work(path, rules::NOT_HIDDEN);
         },
         |path| {
-            way(path, 0.5);
+            way(path, rules::NOT_HIDDEN);
             work(path, 1.0);
         },
     );

@@ -184,17 +184,24 @@ pub(super) fn as_allgather(a: &Arguments) -> Option<Arguments> {
 
 pub(super) fn unequal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
     if a.counts.iter().all(|count| *count == a.counts[0]) {
-        return overlapping(a, widths, path);
+        return overlapping(a, widths, 1.0, path);
     }
-    // In the simulator rounds of unequal messages overlap; on real links all of them are late, see IN_TURNS.
     for (distance, width) in widths {
-        path.hop(distance, 1.0, rules::IN_TURNS * float(heaviest(&a.counts, width)));
+        path.hop(distance, 1.0, path.turns() * float(heaviest(&a.counts, width)));
     }
 }
 
-pub(in crate::plan) fn overlapping(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
-    let rounds = widths.into_iter().map(|(d, width)| (d, width, float(heaviest(&a.counts, width)))).collect();
+fn overlapping(a: &Arguments, widths: Vec<(u32, u32)>, turns: f64, path: &mut Path<'_>) {
+    let bytes = |width| turns * float(heaviest(&a.counts, width));
+    let rounds = widths.into_iter().map(|(distance, width)| (distance, width, bytes(width))).collect();
     Rounds { rounds, largest: largest(a) }.walk(path);
+}
+
+/// The rounds of the circulant graph backwards, in one block: what comes for one round is combined before the next is sent.
+pub(in crate::plan) fn backwards(a: &Arguments, path: &mut Path<'_>) {
+    // The heaviest of unequal windows are more than any rank has to wait for, which is as much.
+    let turns = if as_allgather(a).is_some() { path.turns() } else { 1.0 };
+    overlapping(a, circulant_widths(a.size), turns, path);
 }
 
 /// The most bytes that `width` consecutive owners have.

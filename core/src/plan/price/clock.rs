@@ -1,14 +1,13 @@
 //! The virtual clock: runs a [`Tape`] on links that carry one put at a time.
 
+use super::cores::Cores;
 use super::queue::Queue;
 use super::tape::{Does, Tape};
-use crate::machine::{LogGp, Machine};
+use super::turns::{Turn, Turns};
+use crate::machine::{COPY_PS, LogGp, Machine};
 use crate::plan::NO_COUNTER;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-/// Memory copies take this many picoseconds per byte.
-const COPY_PS: u64 = 100;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// One put as it happened, in picoseconds from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +32,8 @@ const FREE: u64 = 0;
 const REACHES: u64 = 1;
 /// A put, copy or reduce is complete.
 const COMPLETE: u64 = 2;
+/// A core that ranks share has done something for one.
+const WORKED: u64 = 3;
 
 /// Runs the programs of a [`Tape`].
 #[derive(Debug)]
@@ -50,6 +51,11 @@ pub struct Clock {
     in_until: Vec<u64>,
     /// By rank: when its core is free to reduce.
     core_until: Vec<u64>,
+    /// Where links carry puts in turns.
+    turns: Option<Turns>,
+    /// Where ranks share cores; and by rank what it is to do when it has one, besides putting.
+    cores: Option<Cores>,
+    todo: Vec<VecDeque<u32>>,
     counts: Vec<u32>,
     done: u64,
     end: u64,
@@ -64,6 +70,9 @@ impl Clock {
         let ranks = size as usize;
         let links = ranks + machine.node_of(size.saturating_sub(1)) as usize + 1;
         let counters = tape.waiting.len() - 1;
+        let cores = Cores::new(&machine, size);
+        // Where ranks share cores, these are what delays puts.
+        let turns = if cores.is_none() { Turns::new(&machine, &tape) } else { None };
         let mut clock = Self {
             tape,
             machine,
@@ -73,6 +82,9 @@ impl Clock {
             out_until: vec![0; links],
             in_until: vec![0; links],
             core_until: vec![0; ranks],
+            turns,
+            todo: vec![VecDeque::new(); if cores.is_some() { ranks } else { 0 }],
+            cores,
             counts: vec![0; counters],
             done: 0,
             end: 0,
@@ -149,14 +161,17 @@ impl Clock {
                 self.send(now, rank);
             }
             REACHES => self.reaches(now, rank, entry),
-            _ => {
-                self.done += 1;
-                let op = &self.tape.entries[entry as usize];
-                let (to, bump) = (op.to, op.bump);
-                self.bump(now, to, bump);
-                self.send(now, to);
-            }
+            COMPLETE => self.complete(now, entry),
+            _ => self.worked(now, rank, entry),
         }
+    }
+
+    fn complete(&mut self, now: u64, entry: u32) {
+        self.done += 1;
+        let op = &self.tape.entries[entry as usize];
+        let (to, bump) = (op.to, op.bump);
+        self.bump(now, to, bump);
+        self.send(now, to);
     }
 
     fn event(&mut self, at: u64, rank: u32, what: u64, entry: u32) {
@@ -167,7 +182,11 @@ impl Clock {
     fn is_ready(&mut self, now: u64, rank: u32, entry: u32) {
         let op = &self.tape.entries[entry as usize];
         match op.does() {
-            Does::Put => self.ready[rank as usize].push(Reverse(entry)),
+            Does::Put | Does::Relay => match &mut self.turns {
+                Some(turns) => turns.is_ready(rank, op.to, entry),
+                None => self.ready[rank as usize].push(Reverse(entry)),
+            },
+            Does::Copy | Does::Reduce if self.cores.is_some() => self.todo[rank as usize].push_back(entry),
             Does::Copy => {
                 let until = now.saturating_add(op.len.saturating_mul(COPY_PS));
                 self.event(until, rank, COMPLETE, entry);
@@ -182,49 +201,131 @@ impl Clock {
         }
     }
 
-    /// A rank whose last put has left posts the next one that is ready.
+    /// A rank whose last put has left posts the next one that is ready. Where ranks share cores it waits for its own.
     fn send(&mut self, now: u64, rank: u32) {
+        if let Some(cores) = &mut self.cores {
+            if is_work(&self.ready, &self.todo, rank)
+                && let Some(at) = cores.claim(now, rank)
+            {
+                self.work(at, rank);
+            }
+            return;
+        }
         if self.sending[rank as usize] {
             return;
         }
-        let Some(Reverse(entry)) = self.ready[rank as usize].pop() else { return };
+        let Some(Turn { entry, bytes, is_first }) = self.next_put(rank) else { return };
         self.sending[rank as usize] = true;
-        let op = &self.tape.entries[entry as usize];
-        let link = self.link(rank, op.to, rank);
-        let wire = self.wire(link);
-        let posted = now.saturating_add(wire.overhead_ns * 1000);
-        let leaves = posted.max(self.out_until[link]);
-        let reader_copies = self.machine.readers && self.is_within(link);
-        let takes = if reader_copies { 0 } else { op.len.saturating_mul(wire.byte_ps) };
-        let (left, latency) = (leaves.saturating_add(takes), wire.latency_ns * 1000);
-        self.out_until[link] = left;
+        let link = self.link(rank, self.tape.entries[entry as usize].to, rank);
+        let overhead_ns = if is_first { self.wire(link).overhead_ns } else { 0 };
+        let left = self.leaves(now.saturating_add(overhead_ns * 1000), rank, entry, bytes);
         self.event(left, rank, FREE, 0);
-        self.event(leaves.saturating_add(latency), rank, REACHES, entry);
     }
 
+    /// Bytes of a put go to the link out; when they have left.
+    fn leaves(&mut self, posted: u64, rank: u32, entry: u32, bytes: u64) -> u64 {
+        let link = self.link(rank, self.tape.entries[entry as usize].to, rank);
+        let wire = self.wire(link);
+        let leaves = posted.max(self.out_until[link]);
+        let takes = if self.reader_copies(link) { 0 } else { bytes.saturating_mul(wire.byte_ps) };
+        let left = leaves.saturating_add(takes);
+        self.out_until[link] = left;
+        self.event(leaves.saturating_add(wire.latency_ns * 1000), rank, REACHES, entry);
+        left
+    }
+
+    /// What a rank puts next.
+    fn next_put(&mut self, rank: u32) -> Option<Turn> {
+        match &mut self.turns {
+            Some(turns) => turns.next(rank),
+            None => {
+                let Reverse(entry) = self.ready[rank as usize].pop()?;
+                Some(Turn { entry, bytes: self.tape.entries[entry as usize].len, is_first: true })
+            }
+        }
+    }
+
+    /// Bytes of a put are at the link in; or, where its reader copies and has a core to share, known to it.
     fn reaches(&mut self, now: u64, rank: u32, entry: u32) {
         let op = self.tape.entries[entry as usize];
         let link = self.link(rank, op.to, op.to);
+        if self.cores.is_some() && self.reader_copies(link) {
+            self.todo[op.to as usize].push_back(entry);
+            return self.send(now, op.to);
+        }
+        let (bytes, is_last) = match &mut self.turns {
+            Some(turns) => turns.come(entry),
+            None => (op.len, true),
+        };
         let wire = self.wire(link);
-        let takes = op.len.saturating_mul(wire.byte_ps);
+        let takes = bytes.saturating_mul(wire.byte_ps);
         let first = now.max(self.in_until[link]);
         let last = first.saturating_add(takes);
         self.in_until[link] = last;
-        self.event(last, rank, COMPLETE, entry);
-        if self.machine.node_of(rank) != self.machine.node_of(op.to) {
-            self.crossing += op.len;
+        if is_last {
+            self.event(last, rank, COMPLETE, entry);
         }
         let left = now - wire.latency_ns * 1000;
-        if let Some(transfers) = &mut self.transfers {
-            transfers.push(Transfer {
-                from: rank,
-                to: op.to,
-                round: op.round,
-                len: op.len,
-                leaves: (left, left.saturating_add(takes)),
-                arrives: (first, last),
-            });
+        self.moved(rank, entry, bytes, (left, left.saturating_add(takes)), (first, last));
+    }
+
+    fn moved(&mut self, rank: u32, entry: u32, len: u64, leaves: (u64, u64), arrives: (u64, u64)) {
+        let op = &self.tape.entries[entry as usize];
+        if self.machine.node_of(rank) != self.machine.node_of(op.to) {
+            self.crossing += len;
         }
+        if let Some(transfers) = &mut self.transfers {
+            transfers.push(Transfer { from: rank, to: op.to, round: op.round, len, leaves, arrives });
+        }
+    }
+
+    /// The core of `rank` begins what that has to do next, or passes to another rank. Puts come first.
+    fn work(&mut self, mut now: u64, mut rank: u32) {
+        loop {
+            let put = self.ready[rank as usize].pop().map(|Reverse(entry)| entry);
+            if let Some(entry) = put.or_else(|| self.todo[rank as usize].pop_front()) {
+                let takes = self.work_ps(rank, entry);
+                return self.event(now.saturating_add(takes), rank, WORKED, entry);
+            }
+            let Some(cores) = &mut self.cores else { return };
+            let next = cores.pass(now, rank, |rank| is_work(&self.ready, &self.todo, rank));
+            let Some(next) = next else { return };
+            (rank, now) = next;
+        }
+    }
+
+    /// How long an entry takes the core of `rank`: a put of its own, or one to it that it copies; a copy, a reduction.
+    fn work_ps(&self, rank: u32, entry: u32) -> u64 {
+        let op = &self.tape.entries[entry as usize];
+        let (wire, costs) = (self.machine.near, &self.machine.cores);
+        match op.does() {
+            Does::Copy => op.len.saturating_mul(wire.byte_ps),
+            Does::Reduce => op.len.saturating_mul(self.machine.wire.reduce_ps),
+            _ if op.to != rank => {
+                let more = if self.cores.as_ref().is_some_and(|cores| cores.has_others(rank)) {
+                    costs.put_ns
+                } else {
+                    0
+                };
+                (self.wire(self.link(rank, op.to, rank)).overhead_ns + more) * 1000
+            }
+            Does::Put => op.len.saturating_mul(wire.byte_ps),
+            Does::Relay => op.len.saturating_mul(wire.byte_ps) / 100 * (100 + costs.relay_percent),
+        }
+    }
+
+    fn worked(&mut self, now: u64, rank: u32, entry: u32) {
+        let op = self.tape.entries[entry as usize];
+        if op.to != rank {
+            self.leaves(now, rank, entry, op.len);
+        } else {
+            if matches!(op.does(), Does::Put | Does::Relay) {
+                let (from, took) = (self.tape.rank_of(entry), (now - self.work_ps(rank, entry), now));
+                self.moved(from, entry, op.len, took, took);
+            }
+            self.complete(now, entry);
+        }
+        self.work(now, rank);
     }
 
     /// The link at `end` of a put from `from` to `to`: its own within the node, else the node's.
@@ -237,6 +338,10 @@ impl Clock {
 
     fn is_within(&self, link: usize) -> bool {
         link < self.ready.len()
+    }
+
+    fn reader_copies(&self, link: usize) -> bool {
+        self.machine.readers && self.is_within(link)
     }
 
     fn wire(&self, link: usize) -> LogGp {
@@ -257,4 +362,9 @@ impl Clock {
             }
         }
     }
+}
+
+/// Whether a rank that shares its core has anything to do.
+fn is_work(ready: &[BinaryHeap<Reverse<u32>>], todo: &[VecDeque<u32>], rank: u32) -> bool {
+    !ready[rank as usize].is_empty() || !todo[rank as usize].is_empty()
 }

@@ -10,6 +10,8 @@ pub(super) enum Does {
     Put,
     Copy,
     Reduce,
+    /// A put of what came from others.
+    Relay,
 }
 
 /// An op without its memory: where the bytes lie makes no difference to the clock.
@@ -39,7 +41,8 @@ impl Entry {
         match self.packed & 3 {
             0 => Does::Put,
             1 => Does::Copy,
-            _ => Does::Reduce,
+            2 => Does::Reduce,
+            _ => Does::Relay,
         }
     }
 }
@@ -102,11 +105,13 @@ impl Tape {
         self.counters.push(counter);
         for op in &program.ops {
             let (does, to) = match op.kind {
-                OpKind::Put | OpKind::Notify => (0, program.peers[op.peer as usize].rank),
+                OpKind::Put | OpKind::Notify => {
+                    (if op.waits == 0 { 0 } else { 3 }, program.peers[op.peer as usize].rank)
+                }
                 OpKind::Copy => (1, rank),
                 OpKind::Reduce(_) => (2, rank),
             };
-            if does == 0 {
+            if !op.kind.is_local() {
                 self.puts += 1;
                 self.bytes += op.len;
             }
@@ -150,6 +155,11 @@ impl Tape {
     /// Bytes in all puts.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The rank whose program has this entry.
+    pub(super) fn rank_of(&self, entry: u32) -> u32 {
+        u32::try_from(self.starts.partition_point(|start| *start <= entry) - 1).unwrap_or(u32::MAX)
     }
 
     pub(super) fn ops_of(&self, rank: u32) -> std::ops::Range<u32> {

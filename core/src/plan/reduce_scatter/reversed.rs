@@ -51,12 +51,12 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
         1 => total / (total / rounds / path.coalesce()).max(1.0),
         _ => rounds * float(a.counts.iter().copied().max().unwrap_or(0)) / f64::from(n),
     };
-    path.longer(
+    path.beside(
         |path| {
             match n {
                 1 => {
                     path.blocks(1);
-                    window::overlapping(a, window::circulant_widths(a.size), path);
+                    window::backwards(a, path);
                 }
                 _ => circulant::cost(a, path),
             }

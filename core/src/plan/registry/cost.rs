@@ -8,7 +8,7 @@
 //! Only + − × ÷, maxima and square roots on numbers that all ranks know alike: the same bits on every rank.
 
 use super::arguments::Arguments;
-use crate::machine::{LogGp, Machine};
+use crate::machine::{COPY_PS, LogGp, Machine};
 use crate::plan::lower::{coalesce, light_bytes};
 use crate::plan::rules;
 use crate::plan::topology::log2_ceil;
@@ -22,16 +22,8 @@ pub type Formula = fn(&Arguments, &mut Path<'_>);
 /// doubling), 0.83 (one-two-three); `core/tests/pure/formulas.rs` holds the formulas to it.
 pub(in crate::plan) const NOT_HIDDEN: f64 = 0.8;
 
-/// Memory copies, in nanoseconds per byte, as the simulator has it.
-pub(in crate::plan) const COPY_NS: f64 = 0.1;
-
-/// What it takes a rank that shares its core to give it away and get it back, per other rank, in nanoseconds.
-const TURN_NS: f64 = 500.0;
-/// What a put costs there besides o: its open word, and the caches that others have used meanwhile.
-const CROWDED_PUT_NS: f64 = 475.0;
-/// By how much bytes take longer there that are passed on often, as a share: who has them must have had its turn, and
-/// they are read out of another core's cache. Measured with 8 ranks on 2 cores: an allgather of 1 MB in 3 rounds by 0.75.
-const STALL: f64 = 0.6;
+/// Of so many distances between ranks at most the mean is taken for that of all: a fair sample.
+const SAMPLED_DISTANCES: u64 = 64;
 
 /// A critical path, added up. Averages over ranks and rounds may not be whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,6 +59,8 @@ pub struct Path<'a> {
     size: u32,
     /// One rank of a node puts at a time.
     alone: bool,
+    /// One rank moves all bytes.
+    one: bool,
     /// How often bytes change hands, where that is not what takes the time.
     relays: f64,
     cost: Cost,
@@ -75,7 +69,14 @@ pub struct Path<'a> {
 impl<'a> Path<'a> {
     /// An empty path among `size` ranks.
     pub fn new(machine: &'a Machine, size: u32) -> Self {
-        Self { machine, size, alone: false, relays: 1.0, cost: Cost { blocks: 1, ..Cost::default() } }
+        Self {
+            machine,
+            size,
+            alone: false,
+            one: false,
+            relays: 1.0,
+            cost: Cost { blocks: 1, ..Cost::default() },
+        }
     }
 
     /// The sum.
@@ -83,7 +84,8 @@ impl<'a> Path<'a> {
         let mut cost = self.cost;
         if self.crowd() > 1.0 {
             let beta = float(self.machine.wire.byte_ps) / 1000.0 * self.crowd();
-            cost.ns += STALL * (1.0 - 1.0 / cost.hops.max(self.relays)) * cost.bytes * beta;
+            let relayed = 1.0 - 1.0 / cost.hops.max(self.relays);
+            cost.ns += float(self.machine.cores.relay_percent) / 100.0 * relayed * cost.bytes * beta;
         }
         cost
     }
@@ -100,7 +102,7 @@ impl<'a> Path<'a> {
 
     /// A part among `size` ranks that have a link of `wire` each.
     pub fn among(&mut self, size: u32, wire: LogGp, part: impl FnOnce(&mut Path<'_>)) {
-        let machine = Machine::flat(wire);
+        let machine = Machine { turn_bytes: self.machine.turn_bytes, ..Machine::flat(wire) };
         let mut path = Path::new(&machine, size);
         part(&mut path);
         let cost = path.cost();
@@ -134,8 +136,7 @@ impl<'a> Path<'a> {
     /// the next round waits for that, at one rank earlier than at another, and links carry those of two rounds in turns. Seen where
     /// each rank has a node to itself. (1 MB: 1.7 C among 16 ranks, 1.5 to 2.3 among 36.)
     pub(in crate::plan) fn in_turns(&self) -> f64 {
-        let alone = self.machine.per_node < 2;
-        if alone { rules::IN_TURNS } else { 1.0 }
+        if self.machine.per_node < 2 { self.turns() } else { 1.0 }
     }
 
     /// Says how many blocks there are.
@@ -156,8 +157,9 @@ impl<'a> Path<'a> {
         self.cost.puts += puts;
         self.cost.bytes += bytes;
         let (crowd, moving) = (self.crowd(), self.moving());
-        let latency = latency / n + (crowd - 1.0) * TURN_NS;
-        let overhead = if crowd > 1.0 { overhead + CROWDED_PUT_NS } else { overhead };
+        let cores = &self.machine.cores;
+        let latency = latency / n + (crowd - 1.0) * float(cores.turn_ns);
+        let overhead = if crowd > 1.0 { overhead + float(cores.put_ns) } else { overhead };
         self.cost.ns += hops * latency + puts * overhead * moving + bytes * beta / n * moving;
     }
 
@@ -184,7 +186,7 @@ impl<'a> Path<'a> {
 
     /// How many of so many busy ranks share a core, where they do.
     fn per_core(&self, busy: f64) -> f64 {
-        let cores = self.machine.cores;
+        let cores = self.machine.cores.per_node;
         if self.readers() && cores > 0 { (busy / f64::from(cores)).max(1.0) } else { 1.0 }
     }
 
@@ -195,6 +197,9 @@ impl<'a> Path<'a> {
 
     /// Those of them that move bytes at a time: down a tree twice as many in each round, on average.
     fn moving(&self) -> f64 {
+        if self.one {
+            return 1.0;
+        }
         let rounds = log2_ceil(self.size);
         if !self.alone || rounds == 0 {
             return self.crowd();
@@ -216,11 +221,22 @@ impl<'a> Path<'a> {
         self.alone = before;
     }
 
+    /// A part in which one rank gets all bytes: where readers copy it does so by itself.
+    pub fn to_one(&mut self, part: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.one, true);
+        self.alone(part);
+        self.one = before;
+    }
+
+    /// By how much rounds of unequal messages take longer than their bytes.
+    pub(in crate::plan) fn turns(&self) -> f64 {
+        if self.machine.turn_bytes < u64::MAX { rules::IN_TURNS } else { 1.0 }
+    }
+
     /// Puts to all others, or from them: all distances alike.
     pub fn to_all(&mut self, hops: f64, puts: f64, bytes: f64) {
         let p = u64::from(self.size);
-        // Up to 64 distances are a fair sample of all.
-        let step = p.div_ceil(64).max(1);
+        let step = p.div_ceil(SAMPLED_DISTANCES).max(1);
         let distances: Vec<u32> = (1..self.size).step_by(usize::try_from(step).unwrap_or(1)).collect();
         self.over(&distances, hops, puts, bytes);
     }
@@ -278,7 +294,7 @@ impl<'a> Path<'a> {
     /// Copies bytes.
     pub fn copy(&mut self, bytes: f64) {
         self.cost.copied += bytes;
-        self.cost.ns += bytes * COPY_NS * self.moving();
+        self.cost.ns += bytes * copy_ns() * self.moving();
     }
 
     /// Goes both ways from here and keeps the longer.
@@ -289,6 +305,15 @@ impl<'a> Path<'a> {
         if second.cost.ns > self.cost.ns {
             *self = second;
         }
+    }
+
+    /// Puts, and what is combined meanwhile: the longer of the two; where readers copy and share cores, one after the other.
+    pub fn beside(&mut self, puts: impl FnOnce(&mut Self), combined: impl FnOnce(&mut Self)) {
+        if !self.readers() || self.machine.cores.per_node == 0 {
+            return self.longer(puts, combined);
+        }
+        puts(self);
+        combined(self);
     }
 
     /// Pieces lighter than this share puts when lowered (the default of CIRCULANT_LIGHT).
@@ -312,6 +337,11 @@ impl<'a> Path<'a> {
         let joined = (self.coalesce() / bytes.max(1.0)).max(1.0);
         (pieces / joined.min(pieces.max(1.0))).max(1.0)
     }
+}
+
+/// A copy, in nanoseconds per byte.
+pub(in crate::plan) fn copy_ns() -> f64 {
+    float(COPY_PS) / 1000.0
 }
 
 /// ⌊log2 p⌋.

@@ -64,6 +64,7 @@ fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
         }
         path.over(&[1], 0.0, 0.0, one * bytes);
     };
+    path.relayed(q(a.size).into());
     path.alone(|path| {
         path.longer(by_rounds, |path| path.over(&powers(a.size), one, one, a.others() * bytes))
     });

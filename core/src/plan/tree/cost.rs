@@ -2,7 +2,8 @@
 
 use super::Tree;
 use crate::plan::registry::Arguments;
-use crate::plan::registry::cost::{COPY_NS, Path, float, powers};
+use crate::plan::registry::cost::{Path, copy_ns, float, powers};
+use crate::plan::registry::line::q;
 
 /// How many ranks but the root have bytes, and how many bytes.
 pub(super) fn foreign(a: &Arguments) -> (f64, f64) {
@@ -25,7 +26,7 @@ impl Way {
         self.hops * float(model.latency_ns)
             + self.puts * float(model.overhead_ns)
             + self.bytes * float(model.byte_ps) / 1000.0
-            + self.copied * COPY_NS
+            + self.copied * copy_ns()
     }
 
     fn walk(self, path: &mut Path<'_>) {
@@ -35,12 +36,12 @@ impl Way {
     }
 }
 
-/// Down a tree: every edge in turn, the last round's first; a rank that passes blocks on copies its own in the end.
+/// Down a tree: every edge in turn, the last round's first, on a link that carries them in turns; a rank that passes blocks on copies its own in the end.
 pub(super) fn down(a: &Arguments, tree: &dyn Tree, path: &mut Path<'_>) {
     if a.counts.len() != a.size as usize {
         return;
     }
-    let sums = sums(a, tree);
+    let (sums, turns) = (sums(a, tree), path.in_turns());
     let mut slowest = Way::default();
     let mut todo = vec![(tree.root(), Way::default())];
     while let Some((rank, came)) = todo.pop() {
@@ -48,7 +49,7 @@ pub(super) fn down(a: &Arguments, tree: &dyn Tree, path: &mut Path<'_>) {
         for child in tree.children(rank).into_iter().rev() {
             let bytes = float(sums[(child.first + child.width) as usize] - sums[child.first as usize]);
             if bytes > 0.0 {
-                way = Way { puts: way.puts + 1.0, bytes: way.bytes + bytes, ..way };
+                way = Way { puts: way.puts + 1.0, bytes: way.bytes + turns * bytes, ..way };
                 todo.push((child.peer, Way { hops: way.hops + 1.0, ..way }));
             }
         }
@@ -70,6 +71,7 @@ pub(super) fn up(a: &Arguments, tree: &dyn Tree, path: &mut Path<'_>) {
     }
     let sums = sums(a, tree);
     let (n, bytes) = foreign(a);
+    path.relayed(q(a.size).into());
     let mut slowest = Way { hops: n.min(1.0), puts: n.min(1.0), bytes, copied: 0.0 };
     let mut todo = vec![(tree.root(), Way::default())];
     while let Some((rank, way)) = todo.pop() {

@@ -46,12 +46,12 @@ pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
 /// All put at once: the root's link in is what counts.
 fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
     let one = a.others().min(1.0);
-    path.alone(|path| path.to_all(one, one, a.others() * float(a.bytes)));
+    path.to_one(|path| path.to_all(one, one, a.others() * float(a.bytes)));
 }
 
 fn gatherv_cost(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
-    path.alone(|path| path.to_all(n.min(1.0), n.min(1.0), bytes));
+    path.to_one(|path| path.to_all(n.min(1.0), n.min(1.0), bytes));
 }
 
 /// The root puts to all, one after the other.
