@@ -34,7 +34,7 @@ const FACTS: &[Fact] = &[
         Number,
     ),
     (DESIGN, "into one run (at most {}, so that", "core/src/plan/lower", "COALESCE", Size),
-    (DESIGN, "One-shot calls keep their last {} programs", "src/comm", "CACHED", Number),
+    (DESIGN, "One-shot calls keep their last {} programs", "src/comm", "MAX_CACHED_PROGRAMS", Number),
     // The engine.
     (DESIGN, "Limits: {} operations in flight", "src/engine", "IN_FLIGHT", Number),
     (DESIGN, "(slots from {} up belong to start-up", "src/engine", "IN_FLIGHT", Number),
@@ -90,9 +90,9 @@ const FACTS: &[Fact] = &[
     ),
     (DESIGN, "longest put that the rails offer is {},", "src/transport/rails.rs", "STRIPE_BYTES", Size),
     // Short calls.
-    (DESIGN, "of at most {} ranks of one node, is no plan", "src/comm", "MEMBERS", Number),
-    (DESIGN, "{} times; then the engine moves everything else on", "src/comm", "LOOKS", Number),
-    (DESIGN, "From {} of all ranks on, each folds its part", "src/comm", "PARTS", Size),
+    (DESIGN, "of at most {} ranks of one node, is no plan", "src/comm", "MAX_MEMBERS", Number),
+    (DESIGN, "{} times; then the engine moves everything else on", "src/comm", "FLAG_SPINS", Number),
+    (DESIGN, "From {} of all ranks on, each folds its part", "src/comm", "SPLIT_FOLD_BYTES", Size),
     // Launchers.
     (
         DESIGN,
@@ -109,7 +109,7 @@ const FACTS: &[Fact] = &[
         Time,
     ),
     (LAUNCH, "{} may be silent at a time;", "src/launch", "UNIDENTIFIED_MAX", Number),
-    (LAUNCH, "{} and more the first rank reads", "src/comm", "MANY", Number),
+    (LAUNCH, "{} and more the first rank reads", "src/comm", "MIN_READER_NODE_RANKS", Number),
 ];
 
 #[test]
