@@ -2,7 +2,7 @@
 //!
 //! The collectives of MPI between the processes of a job, for any number of processes p and any root. A broadcast
 //! goes in n blocks along the schedules of Träff's circulant
-//! graphs and reaches everybody in n−1+⌈log2 p⌉ rounds, fewer than which nobody could do, each block each
+//! graphs and reaches all ranks in n−1+⌈log2 p⌉ rounds, the fewest possible, each block each
 //! rank exactly once, straight into its final memory. The wire is [libfabric](https://ofiwg.github.io/libfabric/):
 //! RDMA hardware, shared memory, or TCP.
 //!
@@ -97,7 +97,7 @@
 //! A process that is forked without exec can't use its parent's world.
 //!
 //! # Memory safety
-//! The public interface is safe. When a call on borrowed memory returns, also with an error, nobody can still
+//! The public interface is safe. When a call on borrowed memory returns, also with an error, no rank can still
 //! write into that memory or read from it on our behalf. After success that holds because everything was
 //! counted; after an error because the endpoint is closed before the call returns; where closing would not be
 //! enough (a provider whose peers copy across processes, such as `fi_shm`) borrowed slices are staged through
@@ -107,7 +107,7 @@
 //! goes as a [`comm::Scalar`], whose bytes are checked; a slice of them is sent as bytes (`bytemuck::cast_slice::<bool, u8>`)
 //! and received as bytes, with [`ops::Land`] and [`ops::Lor`] of `u8` for *and* and *or*, as in `examples/flags.rs`.
 //!
-//! Nothing protects against a malicious rank: while an operation is open, whoever was told the key of a buffer
+//! Nothing protects against a malicious rank: while an operation is open, a rank that was told the key of a buffer
 //! can write to any byte of that registered memory.
 //!
 //! # Errors and cleanup
@@ -144,7 +144,7 @@ pub use circulant_core::{error, machine, ops, plan, schedule, select};
 pub use comm::{Buf, Communicator, InPlace, Options, Request, World};
 pub use error::{Error, ErrorKind, Result};
 
-/// Counters for those who want to see rather than believe.
+/// Counters, to show what a call does.
 pub mod diagnostics {
     pub use crate::buffer::{CountingAllocator, allocations, live_allocations};
 }

@@ -23,7 +23,7 @@ const COLLAPSE_BYTES: usize = 64 << 20;
 /// where pages are free (64 MB, Linux 6.1 in a virtual machine of 2 cores).
 const SLOW_COLLAPSE: Duration = Duration::from_millis(200);
 
-/// A mapping of a whole file, shared with all who map it. It ends when this is dropped.
+/// A mapping of a whole file, shared with all processes that map it. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Mapping {
     base: *mut u8,

@@ -93,7 +93,7 @@ mod tests {
         spans.windows(2).all(|w| w[0].1 <= w[1].0)
     }
 
-    /// Two nodes of two ranks; rank 0 puts 1000 bytes to all others: to 1 within the node, who copies while 0 goes on, to 2 and 3 over its
+    /// Two nodes of two ranks; rank 0 puts 1000 bytes to all others: to 1 within the node, which copies while 0 goes on, to 2 and 3 over its
     /// link out. With one link in for both, 3 gets its bytes after 2.
     #[test]
     fn ranks_of_a_node_share_its_links() {

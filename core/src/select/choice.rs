@@ -176,7 +176,7 @@ impl Selection {
         &self.machine
     }
 
-    /// An algorithm that somebody named.
+    /// An algorithm that a setting or the call names.
     fn named(
         &self,
         operation: Operation,
@@ -253,7 +253,7 @@ fn cheapest(
     machine: &Machine,
     reproducible: bool,
 ) -> Result<&'static Algorithm> {
-    // Nobody expects that ranks get different bits of one sum: who names such an algorithm may have it.
+    // Ranks that get different bits of one sum are a surprise: such an algorithm is taken only where it is named.
     let alike = |a: &Algorithm| arguments.exact || a.order.is_none_or(|order| order.identical);
     let fits = |a: &&'static Algorithm| alike(a) && refused(a, arguments, reproducible).is_none();
     let priced = || algorithms(operation).filter(fits).map(|a| (a, a.cost(arguments, machine).ns));

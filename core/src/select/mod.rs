@@ -116,7 +116,7 @@ impl Figures {
     }
 
     /// Both wires, for the prices; where the ranks are is not known here. Readers copy only where all ranks share memory:
-    /// of a communicator within one node of several nobody knows.
+    /// of a communicator within one node of several that is not known.
     pub fn machine(&self) -> Machine {
         let per_node = if self.readers { u32::MAX } else { 0 };
         Machine { near: self.near, readers: self.readers, per_node, ..Machine::flat(self.wire).in_turns() }

@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// One put as it happened, in picoseconds from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Who put it.
+    /// The rank that put it.
     pub from: u32,
     /// To whom.
     pub to: u32,

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Events: a time, and at equal times a number that says who comes first.
+/// Events: a time, and at equal times a number that says which comes first.
 #[derive(Debug)]
 pub(super) struct Queue {
     now: u64,

@@ -120,7 +120,7 @@ impl Fold {
         (0..lane.pieces.parts()).filter(its).collect()
     }
 
-    /// Contributions go to handlers, who add up, when this rank's is `there`; gives what to wait for, by piece.
+    /// Contributions go to handlers, which add up, when this rank's is `there`; gives what to wait for, by piece.
     pub(super) fn gather(&self, lane: &Lane, rank: u32, there: Wait, s: &mut Sketch) -> BTreeMap<u32, Wait> {
         let node = self.nodes.of(rank);
         let carrier = lane.carriers[node as usize];
