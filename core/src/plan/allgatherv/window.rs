@@ -115,6 +115,10 @@ impl<P: Pattern> Plan for Windows<P> {
     }
 }
 
+/// So many light pieces share a put, on average: those that are here when it goes. Set so that prices follow the simulator
+/// (`core/tests/pure/selection.rs`).
+const SHARED_PIECES_PER_PUT: f64 = 4.0;
+
 /// Rounds whose pieces go on as soon as they are here: a round ends a hop after the one that brought the last of
 /// what it sends, or when the link has carried all until then.
 struct Rounds {
@@ -134,7 +138,7 @@ impl Rounds {
         let (mut held, mut ends) = (1, Vec::<(u32, Path<'_>)>::new());
         for &(distance, width, most) in &self.rounds {
             let runs = path.runs(width.into(), mean);
-            let runs = if path.shared(runs, mean) { (runs / 4.0).max(1.0) } else { runs };
+            let runs = if path.shared(runs, mean) { (runs / SHARED_PIECES_PER_PUT).max(1.0) } else { runs };
             (puts, bytes) = (puts + runs, bytes + most);
             distances.push(distance);
             let brought = ends.iter().find(|end| end.0 >= width).map(|end| end.1.clone());

@@ -35,6 +35,10 @@ fn blocks(a: &Arguments, model: &LogGp) -> u32 {
     a.blocks.unwrap_or_else(|| rules::pipeline_blocks(2 * depth(a.size), a.bytes, model))
 }
 
+/// Puts that a block waits for at a level, on average: that to the first child of a tree goes at once, that to the second
+/// after it.
+const PUTS_PER_LEVEL: f64 = 1.5;
+
 /// A block takes a hop per level; of those that follow each other, the last leaves the root in round n−1, and is passed on in
 /// the next round or in the one after that.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
@@ -44,7 +48,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     let n = blocks(a, path.model());
     path.blocks(n);
     let levels = f64::from(floor_log(a.size - 1));
-    let puts = f64::from(n) + 1.5 * levels;
+    let puts = f64::from(n) + PUTS_PER_LEVEL * levels;
     path.over(&powers(a.size), 1.0 + levels, puts, puts * float(a.bytes) / f64::from(n));
 }
 
