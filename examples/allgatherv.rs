@@ -2,24 +2,24 @@
 //! `circulant run -n 4 target/debug/examples/allgatherv`.
 
 use circulant::World;
+use circulant::comm::Partition;
 
 fn main() -> circulant::Result<()> {
     let world = World::init()?;
     let comm = world.comm();
     let (rank, size) = (comm.rank(), comm.size());
 
-    // Counts and displacements must be the same everywhere. Here they are exchanged; where every rank can
+    // Counts must be the same everywhere. Here they are exchanged; where every rank can
     // work them out for itself, that is not needed.
     let mine = rank * rank;
-    let mut counts = vec![0; size];
-    comm.allgather(&[mine], &mut counts)?;
-    let displs: Vec<usize> = counts.iter().scan(0, |end, n| Some(std::mem::replace(end, *end + n))).collect();
+    let parts = Partition::contiguous(comm.allgather_one(mine)?)?;
 
     let mut send = comm.alloc::<u32>(mine)?;
     send.fill(u32::try_from(rank).unwrap_or(u32::MAX));
-    let mut recv = comm.alloc::<u32>(counts.iter().sum())?;
-    comm.allgatherv(&send, &mut recv, &counts, &displs)?;
+    let mut recv = comm.alloc::<u32>(parts.extent())?;
+    comm.allgatherv(&send, &mut recv, &parts)?;
 
-    println!("rank {rank}: counts {counts:?}, got {:?}", &recv[..]);
+    let largest = &recv[parts.range(size - 1)];
+    println!("rank {rank}: counts {:?}, got {:?}, of them {largest:?} of the last rank", parts.counts(), &recv[..]);
     world.finalize()
 }

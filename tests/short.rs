@@ -126,8 +126,8 @@ fn one(comm: &Communicator, random: &mut Random, call: usize) -> Result<()> {
             let mut all = vec![5; counts.iter().sum::<usize>() + p];
             all[displs[r]..][..counts[r]].copy_from_slice(&given(call, r, counts[r]));
             match in_place {
-                true => comm.allgatherv(InPlace, &mut all, &counts, &displs)?,
-                false => comm.allgatherv(&given(call, r, counts[r]), &mut all, &counts, &displs)?,
+                true => comm.allgatherv(InPlace, &mut all, (&counts, &displs))?,
+                false => comm.allgatherv(&given(call, r, counts[r]), &mut all, (&counts, &displs))?,
             }
             for j in 0..p {
                 assert!(all[displs[j]..][..counts[j]] == given(call, j, counts[j]), "allgatherv, {what}");
@@ -239,7 +239,7 @@ fn a_short_call_sends_nothing_and_allocates_nothing() {
                 comm.reduce(&[1u64], &mut word[..1], ops::Sum, 2)?;
                 comm.allreduce(InPlace, &mut block, ops::Sum)?;
                 comm.allgather(&word, &mut all)?;
-                comm.allgatherv(&word, &mut all, &counts, &displs)?;
+                comm.allgatherv(&word, &mut all, (&counts, &displs))?;
                 comm.barrier()?;
             }
             Ok(())
@@ -323,7 +323,7 @@ const DIFFERENT: &[(&str, Wrong)] = &[
     ("allgather", |c, odd| {
         c.allgather(&vec![1u8; 1 + usize::from(odd)], &mut vec![0; 3 + 3 * usize::from(odd)])
     }),
-    ("allgatherv", |c, odd| c.allgatherv(&[1u8], &mut [0; 4], &[1; 3], &[0, 1, 2 + usize::from(odd)])),
+    ("allgatherv", |c, odd| c.allgatherv(&[1u8], &mut [0; 4], (&[1; 3], &[0, 1, 2 + usize::from(odd)]))),
     ("reduce", |c, odd| c.reduce(&vec![1u64; 1 + usize::from(odd)], &mut [0], ops::Sum, 0)),
     ("reduce", |c, odd| c.reduce(&[1u64], &mut [0], ops::Sum, usize::from(odd))),
     ("allreduce", |c, odd| c.allreduce(InPlace, &mut vec![1u64; 1 + usize::from(odd)], ops::Sum)),

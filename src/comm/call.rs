@@ -33,6 +33,9 @@ impl Spec {
     }
 }
 
+/// The one algorithm that knows graphs.
+const GRAPH_ALGORITHM: &str = "neighbors";
+
 impl Shared {
     /// The lowered program of a call, from the cache or made now.
     pub(super) fn prepare(
@@ -46,7 +49,10 @@ impl Shared {
         if arguments.blocks == Some(0) {
             return Err(argument("0 blocks"));
         }
-        let name = options.algorithm.as_deref();
+        let name = match arguments.graph.multiplicity {
+            0 => options.algorithm.as_deref(),
+            _ => Some(GRAPH_ALGORITHM),
+        };
         let algorithm = self.selection.choose(operation, &arguments, name, options.reproducible)?;
         self.log_plan(operation, algorithm, &arguments);
         let asked = Asked { comm: context.id, operation, element, algorithm, arguments };

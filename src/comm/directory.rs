@@ -32,9 +32,8 @@ impl Table {
                 end
             })
             .collect();
-        let displacements: Vec<usize> = ends.iter().zip(&counts).map(|(end, n)| end - n).collect();
         let mut bytes = vec![0u8; end];
-        comm.allgatherv(own, &mut bytes, &counts, &displacements)?;
+        comm.allgatherv(own, &mut bytes, &counts)?;
         Ok(Self { bytes, ends })
     }
 }

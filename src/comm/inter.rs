@@ -5,6 +5,7 @@ use super::collectives::{bytes_of, own_count, ragged};
 use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::group::Group;
+use super::partition::{Parts, lists};
 use super::persistent::Persistent;
 use super::request::Request;
 use crate::buffer::Buf;
@@ -160,21 +161,20 @@ impl Intercommunicator {
     }
 
     /// Gathers the contributions of the other group's ranks into `recv`, each of its own length; the other group
-    /// gets ours. `sent` are the counts of our own group's ranks and where they go in the receive buffers of the
-    /// *other* group; `received` the counts of the other group's ranks and where they go in ours (in elements). All
-    /// ranks know all of these alike; for the other group they are the other way round. Elements of `recv` that no
-    /// rank contributes to stay as they are.
+    /// gets ours. `sent` are the parts of our own group's ranks in the receive buffers of the *other* group; `received` those of the
+    /// other group's ranks in ours. All ranks know both alike; for the other group they are the other way round. Elements of `recv`
+    /// that are in no part stay as they are.
     ///
     /// # Errors
     /// As [`Communicator::allgatherv`].
     pub fn allgatherv<T: Pod>(
         &self,
         send: &[T],
-        sent: (&[usize], &[usize]),
+        sent: impl Parts,
         recv: &mut [T],
-        received: (&[usize], &[usize]),
+        received: impl Parts,
     ) -> Result<()> {
-        let spec = self.allgatherv_spec::<T>(send.len(), sent, recv.len(), received);
+        let spec = self.allgatherv_spec::<T>(send.len(), &sent, recv.len(), &received);
         let (send, recv) = (bytemuck::cast_slice(send), bytemuck::cast_slice_mut(recv));
         self.union.run(Operation::InterAllgatherv, spec, Some(send), Some(recv))
     }
@@ -186,11 +186,11 @@ impl Intercommunicator {
     pub fn iallgatherv<T: Pod>(
         &self,
         send: Buf<T>,
-        sent: (&[usize], &[usize]),
+        sent: impl Parts,
         recv: Buf<T>,
-        received: (&[usize], &[usize]),
+        received: impl Parts,
     ) -> Result<Request<T>> {
-        let spec = self.allgatherv_spec::<T>(send.len(), sent, recv.len(), received);
+        let spec = self.allgatherv_spec::<T>(send.len(), &sent, recv.len(), &received);
         Request::new(&self.union, Operation::InterAllgatherv, spec, (Some(send), recv))
     }
 
@@ -201,24 +201,25 @@ impl Intercommunicator {
     pub fn allgatherv_init<T: Pod>(
         &self,
         send: Buf<T>,
-        sent: (&[usize], &[usize]),
+        sent: impl Parts,
         recv: Buf<T>,
-        received: (&[usize], &[usize]),
+        received: impl Parts,
     ) -> Result<Persistent<T>> {
-        let spec = self.allgatherv_spec::<T>(send.len(), sent, recv.len(), received);
+        let spec = self.allgatherv_spec::<T>(send.len(), &sent, recv.len(), &received);
         Persistent::new(&self.union, Operation::InterAllgatherv, spec, (Some(send), recv))
     }
 
     fn allgatherv_spec<T: Pod>(
         &self,
         send: usize,
-        sent: (&[usize], &[usize]),
+        sent: &impl Parts,
         recv: usize,
-        received: (&[usize], &[usize]),
+        received: &impl Parts,
     ) -> Result<Spec> {
+        let (sent, received) = (lists(sent), lists(received));
         own_count("send", send, self.rank(), sent.0)?;
-        let ours = ragged::<T>("the other group's recv", None, self.size(), sent.0, sent.1)?;
-        let theirs = ragged::<T>("recv", Some(recv), self.remote_size(), received.0, received.1)?;
+        let ours = ragged::<T>("the other group's recv", None, self.size(), (sent.0, &sent.1))?;
+        let theirs = ragged::<T>("recv", Some(recv), self.remote_size(), (received.0, &received.1))?;
         let (first, second) = if self.is_first() { (ours, theirs) } else { (theirs, ours) };
         let (counts, displs) = ([first.0, second.0].concat(), [first.1, second.1].concat());
         Ok(Spec {

@@ -3,7 +3,8 @@
 use super::call::Spec;
 use super::cartesian::Cartesian;
 use super::collectives::bytes_of;
-use super::communicator::{Communicator, Options};
+use super::communicator::Communicator;
+use super::partition::{Parts, lists};
 use super::persistent::Persistent;
 use super::place::{Contribution, Owned};
 use super::request::Request;
@@ -15,9 +16,6 @@ use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The one algorithm that knows graphs.
-const ALGORITHM: &str = "neighbors";
 
 /// What this rank is next to: the sources that it receives from and the destinations that it sends to, in an order that its
 /// buffers follow. From [`Communicator::dist_graph`] or [`Communicator::cartesian`]. Cheap to clone.
@@ -59,9 +57,6 @@ struct Lists {
     /// The most edges between two ranks.
     multiplicity: u32,
 }
-
-/// Counts and displacements of blocks, in elements.
-type Blocks<'a> = (&'a [usize], &'a [usize]);
 
 impl Communicator {
     /// The neighbourhood of a graph of which each rank gives its own edges: the ranks that it receives from, and those that it
@@ -168,7 +163,7 @@ impl Communicator {
             at[*peer] += 1;
         }
         let mut theirs = vec![0u32; by.len()];
-        self.alltoallv(&ours, (out, &starts(out)), &mut theirs, (into, &starts(into)))?;
+        self.alltoallv(&ours, out, &mut theirs, into)?;
         let mut at = starts(into);
         let next = |peer: &usize| {
             let number = theirs[at[*peer]];
@@ -178,13 +173,8 @@ impl Communicator {
         Ok(by.iter().map(next).collect())
     }
 
-    /// The same communicator for calls along a graph.
-    pub(super) fn along_graph(&self) -> Self {
-        self.with(Options { algorithm: Some(ALGORITHM.to_owned()), ..self.options.clone() })
-    }
-
     fn neighborhood(&self, lists: Lists) -> Neighborhood {
-        Neighborhood { comm: self.along_graph(), edges: Arc::new(lists) }
+        Neighborhood { comm: self.clone(), edges: Arc::new(lists) }
     }
 }
 
@@ -237,8 +227,8 @@ impl Neighborhood {
         (self.allgather_spec::<T>(send.len(), recv.len()), (Some(send), recv))
     });
 
-    /// As [`Neighborhood::neighbor_allgather`], with `counts[i]` elements of source i, which go to `recv[displs[i]..]`. Elements
-    /// of `recv` between blocks stay as they are.
+    /// As [`Neighborhood::neighbor_allgather`], with contributions of any length: that of source i goes to part i of `recv`. Elements
+    /// of `recv` that are in no part stay as they are.
     ///
     /// # Errors
     /// As [`Communicator::alltoallv`].
@@ -246,15 +236,14 @@ impl Neighborhood {
         &self,
         send: &[T],
         recv: &mut [T],
-        counts: &[usize],
-        displs: &[usize],
+        parts: impl Parts,
     ) -> Result<()> {
-        self.run(self.allgatherv_spec::<T>(send.len(), recv.len(), (counts, displs)), Some(send), recv)
+        self.run(self.allgatherv_spec::<T>(send.len(), recv.len(), &parts), Some(send), recv)
     }
 
     owned!("neighbor_allgatherv", ineighbor_allgatherv, neighbor_allgatherv_init
-    (self, send: Buf<T>, recv: Buf<T>, counts: &[usize], displs: &[usize]) => {
-        (self.allgatherv_spec::<T>(send.len(), recv.len(), (counts, displs)), (Some(send), recv))
+    (self, send: Buf<T>, recv: Buf<T>, parts: impl Parts) => {
+        (self.allgatherv_spec::<T>(send.len(), recv.len(), &parts), (Some(send), recv))
     });
 
     /// Sends the i-th of as many equal parts of `send` as there are destinations to destination i, and gets one part of `recv` of
@@ -270,9 +259,8 @@ impl Neighborhood {
         (self.alltoall_spec::<T>(send.len(), recv.len()), (Some(send), recv))
     });
 
-    /// Sends `sent.0[i]` elements from `send[sent.1[i]..]` to destination i (counts and displacements), and gets `received.0[i]`
-    /// elements of source i into `recv[received.1[i]..]`. Elements of `recv` between blocks stay as they are; blocks that are sent
-    /// may overlap.
+    /// Sends part i of `send`, as `sent` says, to destination i, and gets what source i sends into part i of `recv`, as `received`
+    /// says. Elements of `recv` that are in no part stay as they are; parts that are sent may overlap.
     ///
     /// In place blocks are sent from `recv` itself: a field and its halo in one buffer, without a copy. What is sent there must not be
     /// received there, too.
@@ -300,18 +288,18 @@ impl Neighborhood {
     pub fn neighbor_alltoallv<T: Pod>(
         &self,
         send: impl Contribution<T>,
-        sent: (&[usize], &[usize]),
+        sent: impl Parts,
         recv: &mut [T],
-        received: (&[usize], &[usize]),
+        received: impl Parts,
     ) -> Result<()> {
         let send = send.slice();
-        self.run(self.alltoallv_spec::<T>((send.map(<[T]>::len), sent), (recv.len(), received)), send, recv)
+        self.run(self.alltoallv_spec::<T>((send.map(<[T]>::len), &sent), (recv.len(), &received)), send, recv)
     }
 
     owned!("neighbor_alltoallv", ineighbor_alltoallv, neighbor_alltoallv_init
-    (self, send: impl Owned<T>, sent: (&[usize], &[usize]), recv: Buf<T>, received: (&[usize], &[usize])) => {
+    (self, send: impl Owned<T>, sent: impl Parts, recv: Buf<T>, received: impl Parts) => {
         let send = send.buffer();
-        (self.alltoallv_spec::<T>((send.as_ref().map(|s| s.len()), sent), (recv.len(), received)), (send, recv))
+        (self.alltoallv_spec::<T>((send.as_ref().map(|s| s.len()), &sent), (recv.len(), &received)), (send, recv))
     });
 
     fn run<T: Pod>(&self, spec: Result<Spec>, send: Option<&[T]>, recv: &mut [T]) -> Result<()> {
@@ -320,25 +308,24 @@ impl Neighborhood {
     }
 
     fn allgather_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
-        let (counts, displs) = equal("recv", recv, "sources", self.sources().len())?;
-        self.allgatherv_spec::<T>(send, recv, (&counts, &displs))
+        self.allgatherv_spec::<T>(send, recv, &&equal("recv", recv, "sources", self.sources().len())?)
     }
 
-    fn allgatherv_spec<T: Pod>(&self, send: usize, recv: usize, received: Blocks<'_>) -> Result<Spec> {
+    fn allgatherv_spec<T: Pod>(&self, send: usize, recv: usize, received: &impl Parts) -> Result<Spec> {
         let all = self.destinations().len();
-        self.alltoallv_spec::<T>((Some(send), (&vec![send; all], &vec![0; all])), (recv, received))
+        self.alltoallv_spec::<T>((Some(send), &(&vec![send; all], &vec![0; all])), (recv, received))
     }
 
     fn alltoall_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
-        let (sent, at) = equal("send", send, "destinations", self.destinations().len())?;
-        let (received, to) = equal("recv", recv, "sources", self.sources().len())?;
-        self.alltoallv_spec::<T>((Some(send), (&sent, &at)), (recv, (&received, &to)))
+        let sent = equal("send", send, "destinations", self.destinations().len())?;
+        let received = equal("recv", recv, "sources", self.sources().len())?;
+        self.alltoallv_spec::<T>((Some(send), &&sent), (recv, &&received))
     }
 
     fn alltoallv_spec<T: Pod>(
         &self,
-        (send, sent): (Option<usize>, Blocks<'_>),
-        (recv, received): (usize, Blocks<'_>),
+        (send, sent): (Option<usize>, &impl Parts),
+        (recv, received): (usize, &impl Parts),
     ) -> Result<Spec> {
         let in_place = send.is_none();
         let from = if in_place { "recv" } else { "send" };
@@ -363,23 +350,23 @@ impl Neighborhood {
     }
 }
 
-/// Equal parts of a buffer, one after the other.
-fn equal(name: &str, len: usize, what: &str, parts: usize) -> Result<(Vec<usize>, Vec<usize>)> {
+/// The counts of equal parts of a buffer.
+fn equal(name: &str, len: usize, what: &str, parts: usize) -> Result<Vec<usize>> {
     if !len.is_multiple_of(parts) {
         return Err(argument(format!(
             "{name} has {len} elements, which cannot be shared equally by {parts} {what}"
         )));
     }
-    let count = len.checked_div(parts).unwrap_or(0);
-    Ok((vec![count; parts], (0..parts).map(|i| i * count).collect()))
+    Ok(vec![len.checked_div(parts).unwrap_or(0); parts])
 }
 
 /// Checks the blocks of neighbours against the buffer; makes bytes of them: (length, place).
 fn blocks<T>(
     (name, room): (&str, usize),
     (what, neighbors): (&str, &[Option<usize>]),
-    (counts, displs): Blocks<'_>,
+    parts: &impl Parts,
 ) -> Result<Vec<(u64, u64)>> {
+    let (counts, displs) = lists(parts);
     if (counts.len(), displs.len()) != (neighbors.len(), neighbors.len()) {
         let (counts, displs, all) = (counts.len(), displs.len(), neighbors.len());
         return Err(argument(format!("{counts} counts and {displs} displacements for {all} {what}s")));
@@ -395,5 +382,5 @@ fn blocks<T>(
         }
         Ok((bytes_of::<T>(*count), bytes_of::<T>(*displ)))
     };
-    counts.iter().zip(displs).enumerate().map(block).collect()
+    counts.iter().zip(&*displs).enumerate().map(block).collect()
 }

@@ -10,7 +10,7 @@ pub(crate) mod element;
 #[path = "reference.rs"]
 pub(crate) mod reference;
 
-use circulant::comm::{Layout, Pending, Persistent, Request};
+use circulant::comm::{Pending, Persistent, Request};
 use circulant::plan::registry::Operation;
 use circulant::{Buf, Communicator, InPlace, Options, Result};
 use element::Element;
@@ -51,15 +51,15 @@ fn call<T: Element>(
         O::Barrier => comm.barrier(),
         O::Bcast => comm.bcast(out, c.root),
         O::Allgather => either!(allgather(out)),
-        O::Allgatherv => either!(allgatherv(out, &counts[1], &displs[1])),
+        O::Allgatherv => either!(allgatherv(out, (&counts[1], &displs[1]))),
         O::Gather => either!(gather(out, c.root)),
-        O::Gatherv => either!(gatherv(out, &counts[1], &displs[1], c.root)),
+        O::Gatherv => either!(gatherv(out, (&counts[1], &displs[1]), c.root)),
         O::Scatter if c.in_place_at(comm.rank()) => comm.scatter(given, InPlace, c.root),
         O::Scatter => comm.scatter(given, out, c.root),
         O::Scatterv if c.in_place_at(comm.rank()) => {
-            comm.scatterv(given, &counts[0], &displs[0], InPlace, c.root)
+            comm.scatterv(given, (&counts[0], &displs[0]), InPlace, c.root)
         }
-        O::Scatterv => comm.scatterv(given, &counts[0], &displs[0], out, c.root),
+        O::Scatterv => comm.scatterv(given, (&counts[0], &displs[0]), out, c.root),
         O::Alltoall => either!(alltoall(out)),
         O::Alltoallv => either!(alltoallv((&counts[0], &displs[0]), out, (&counts[1], &displs[1]))),
         O::Reduce => either!(reduce(out, &c.reducer::<T>(), c.root)),
@@ -106,9 +106,9 @@ macro_rules! owned_calls {
 
 owned_calls! { begin -> Request: [
     Allgather iallgather (out);
-    Allgatherv iallgatherv (out, &x.counts[1], &x.displs[1]);
+    Allgatherv iallgatherv (out, (&x.counts[1], &x.displs[1]));
     Gather igather (out, c.root);
-    Gatherv igatherv (out, &x.counts[1], &x.displs[1], c.root);
+    Gatherv igatherv (out, (&x.counts[1], &x.displs[1]), c.root);
     Reduce ireduce (out, op(), c.root);
     Allreduce iallreduce (out, op());
     ReduceScatter ireduce_scatter (out, &x.counts[0], op());
@@ -119,7 +119,7 @@ owned_calls! { begin -> Request: [
     Alltoallv ialltoallv ((&x.counts[0], &x.displs[0]), out, (&x.counts[1], &x.displs[1]));
     ] [
     Scatter iscatter (input, out);
-    Scatterv iscatterv (input, out, &x.counts[0], &x.displs[0]);
+    Scatterv iscatterv (input, out, (&x.counts[0], &x.displs[0]));
     ] [
     Bcast ibcast (out, c.root);
     ] comm c x op out input
@@ -127,9 +127,9 @@ owned_calls! { begin -> Request: [
 
 owned_calls! { init -> Persistent: [
     Allgather allgather_init (out);
-    Allgatherv allgatherv_init (out, &x.counts[1], &x.displs[1]);
+    Allgatherv allgatherv_init (out, (&x.counts[1], &x.displs[1]));
     Gather gather_init (out, c.root);
-    Gatherv gatherv_init (out, &x.counts[1], &x.displs[1], c.root);
+    Gatherv gatherv_init (out, (&x.counts[1], &x.displs[1]), c.root);
     Reduce reduce_init (out, op(), c.root);
     Allreduce allreduce_init (out, op());
     ReduceScatter reduce_scatter_init (out, &x.counts[0], op());
@@ -140,7 +140,7 @@ owned_calls! { init -> Persistent: [
     Alltoallv alltoallv_init ((&x.counts[0], &x.displs[0]), out, (&x.counts[1], &x.displs[1]));
     ] [
     Scatter scatter_init (input, out);
-    Scatterv scatterv_init (input, out, &x.counts[0], &x.displs[0]);
+    Scatterv scatterv_init (input, out, (&x.counts[0], &x.displs[0]));
     ] [
     Bcast bcast_init (out, c.root);
     ] comm c x op out input
@@ -148,10 +148,6 @@ owned_calls! { init -> Persistent: [
 
 fn full<T: Element>(comm: &Communicator, input: Option<Buf<T>>) -> Result<Buf<T>> {
     input.map_or_else(|| comm.alloc(0), Ok)
-}
-
-fn layouts(counts: &[usize], displs: &[usize]) -> Vec<Layout> {
-    counts.iter().zip(displs).map(|(len, offset)| Layout { offset: *offset, len: *len }).collect()
 }
 
 /// What is under way.
@@ -259,9 +255,6 @@ fn selected(comm: &Communicator, c: &Case) -> Communicator {
 
 /// Runs the case and compares what it left with the reference.
 pub(crate) fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
-    if c.layouts {
-        return with_layouts(comm, c, &Parts::<T>::of(c, comm.rank(), comm.size()).bytes());
-    }
     if c.owned() {
         let mut flying = Begun::<T>::new(comm, c)?;
         if flying.again()? {
@@ -302,40 +295,5 @@ fn same_bits(comm: &Communicator, c: &Case, found: &[u8]) -> Result<()> {
     let mut all = vec![0u64; comm.size()];
     comm.allgather(&[digest], &mut all)?;
     assert!(all.iter().all(|d| *d == digest), "ranks differ: {all:x?} in {c:?}");
-    Ok(())
-}
-
-/// An alltoallv as an alltoallw.
-fn with_layouts(comm: &Communicator, c: &Case, x: &Parts<u8>) -> Result<()> {
-    let at = format!("{} of {}, by layouts", comm.rank(), comm.size());
-    let [sent, received] = [0, 1].map(|i| layouts(&x.counts[i], &x.displs[i]));
-    let comm = &selected(comm, c);
-    let mut out = buffer(comm, &x.before)?;
-    let input = x.input.as_ref().map(|i| buffer(comm, i)).transpose()?;
-    match (c.mode, input) {
-        (Mode::Slices | Mode::Arena, Some(input)) => comm.alltoallw(&input, &sent, &mut out, &received)?,
-        (Mode::Slices | Mode::Arena, None) => comm.alltoallw(InPlace, &sent, &mut out, &received)?,
-        (Mode::Request | Mode::Polled, input) => {
-            let request = match input {
-                Some(input) => comm.ialltoallw(input, &sent, out, &received)?,
-                None => comm.ialltoallw(InPlace, &sent, out, &received)?,
-            };
-            out = request.wait()?.recv;
-        }
-        (Mode::Persistent, input) => {
-            let mut often = match input {
-                Some(input) => comm.alltoallw_init(input, &sent, out, &received)?,
-                None => comm.alltoallw_init(InPlace, &sent, out, &received)?,
-            };
-            for _ in 0..2 {
-                often.output()?.copy_from_slice(&x.before);
-                often.start()?;
-                often.wait()?;
-                right(c, x, often.output()?, &at);
-            }
-            return Ok(());
-        }
-    }
-    right(c, x, &out, &at);
     Ok(())
 }

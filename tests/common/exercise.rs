@@ -37,7 +37,7 @@ pub(crate) fn exercise(comm: &Communicator, seed: u64) -> Result<()> {
                 .collect();
             let send: Vec<u32> = (0..counts[r]).map(|i| value(r, i)).collect();
             let mut recv = vec![99u32; at];
-            comm.allgatherv(&send, &mut recv, &counts, &displs)?;
+            comm.allgatherv(&send, &mut recv, (&counts, &displs))?;
             let mut want = vec![99u32; at];
             for j in 0..p {
                 (0..counts[j]).for_each(|i| want[displs[j] + i] = value(j, i));
@@ -45,7 +45,7 @@ pub(crate) fn exercise(comm: &Communicator, seed: u64) -> Result<()> {
             assert_eq!(recv, want, "allgatherv at {r} of {p}");
             recv.fill(99);
             (0..counts[r]).for_each(|i| recv[displs[r] + i] = value(r, i));
-            comm.allgatherv(circulant::InPlace, &mut recv, &counts, &displs)?;
+            comm.allgatherv(circulant::InPlace, &mut recv, (&counts, &displs))?;
             assert_eq!(recv, want, "allgatherv in place at {r} of {p}");
         }
         let send: Vec<u32> = (0..len).map(|i| value(r, i)).collect();
@@ -89,11 +89,11 @@ fn rooted(comm: &Communicator, len: usize, root: usize) -> Result<()> {
     let counts: Vec<usize> = all.iter().map(|j| count(*j)).collect();
     let displs: Vec<usize> = all.iter().map(|j| (0..*j).map(count).sum()).collect();
     let mut recv = vec![0; counts.iter().sum()];
-    comm.gatherv_rooted(&mine, &mut recv, &counts, &displs, root)?;
+    comm.gatherv_rooted(&mine, &mut recv, (&counts, &displs), root)?;
     let want: Vec<u32> = all.iter().flat_map(|j| (0..count(*j)).map(|i| value(*j, i))).collect();
     assert_eq!(recv, want, "gatherv_rooted at {r} of {p}");
     let mut back = vec![0; mine.len()];
-    comm.scatterv_rooted(&recv, &counts, &displs, &mut back, root)?;
+    comm.scatterv_rooted(&recv, (&counts, &displs), &mut back, root)?;
     assert_eq!(back, mine, "scatterv_rooted at {r} of {p}");
     Ok(())
 }

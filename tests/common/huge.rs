@@ -105,7 +105,7 @@ fn allgatherv(comm: &Communicator) -> Result<()> {
     let mut own = Repeated::new(if comm.rank() == 0 { &[4 * GIB, 200 * MIB] } else { &[16 * MIB] });
     let salts: &[u64] = if comm.rank() == 0 { &[3, 4] } else { &[5] };
     salts.iter().enumerate().for_each(|(part, salt)| own.fill(part, *salt));
-    comm.allgatherv(&*own.slice::<u16>(), all.slice::<u16>(), &counts, &[0, counts[0]])?;
+    comm.allgatherv(&*own.slice::<u16>(), all.slice::<u16>(), (&counts, &[0, counts[0]]))?;
     (0..3).for_each(|part| all.has(part, 3 + part as u64, "allgatherv"));
     Ok(())
 }

@@ -75,8 +75,6 @@ pub(crate) struct Case {
     pub(crate) fill: Fill,
     pub(crate) mode: Mode,
     pub(crate) in_place: bool,
-    /// alltoallw instead of alltoallv.
-    pub(crate) layouts: bool,
     pub(crate) root: usize,
     /// Elements per rank; irregular operations make different counts of it.
     pub(crate) len: usize,
@@ -316,21 +314,5 @@ impl<T: Element> Parts<T> {
             self.operands.as_ref().is_some_and(|all| found[i].near(&of(all), op))
         };
         (0..self.after.len()).find(|i| !same(*i) && !near(*i))
-    }
-
-    /// The same call on bytes.
-    pub(crate) fn bytes(&self) -> Parts<u8> {
-        let flat = |v: &Vec<T>| bytemuck::cast_slice(v).to_vec();
-        let scaled = |lists: &[Vec<usize>; 2]| {
-            lists.each_ref().map(|l| l.iter().map(|n| n * size_of::<T>()).collect())
-        };
-        Parts {
-            input: self.input.as_ref().map(flat),
-            before: flat(&self.before),
-            after: flat(&self.after),
-            operands: None,
-            counts: scaled(&self.counts),
-            displs: scaled(&self.displs),
-        }
     }
 }

@@ -133,7 +133,7 @@ impl Matrix {
         }
     }
 
-    fn entries(&self, values: &[usize], seed: u64) -> Vec<Entry> {
+    fn entry(&self, values: &[usize], seed: u64) -> Entry {
         let algorithm = self.algorithms[values[0]];
         let (p, data) = (SIZES[values[1]], self.data[values[2]]);
         let len = match LENGTHS[values[6]] {
@@ -147,18 +147,12 @@ impl Matrix {
             fill: FILLS[values[5]],
             mode: MODES[values[3]],
             in_place: values[4] == 1,
-            layouts: false,
             root: [0, p - 1, p / 2][values[8]],
             len,
             blocks: BLOCKS[values[7]],
             seed,
         };
-        let mut cases = vec![case.clone()];
-        if cases[0].operation == Operation::Alltoallv {
-            let wide: Vec<Case> = cases.iter().map(|c| Case { layouts: true, ..c.clone() }).collect();
-            cases.extend(wide);
-        }
-        cases.into_iter().map(|case| Entry { p, wire: values[9], case }).collect()
+        Entry { p, wire: values[9], case }
     }
 }
 
@@ -240,7 +234,7 @@ fn whole(matrix: &Matrix, random: &mut Random) -> Vec<Entry> {
                     }
                 }
                 if matrix.possible(0, a, 1, values[1]) && matrix.possible(0, a, 2, values[2]) {
-                    entries.extend(matrix.entries(&values, random.next()));
+                    entries.push(matrix.entry(&values, random.next()));
                 }
             }
         };
@@ -263,7 +257,7 @@ fn the_matrix() {
         let possible = |f, v, g, w| matrix.possible(f, v, g, w);
         let cases = cover(&matrix.sizes, possible, &mut random);
         assert!(covers(&matrix.sizes, possible, &cases));
-        cases.iter().flat_map(|values| matrix.entries(values, random.next())).collect()
+        cases.iter().map(|values| matrix.entry(values, random.next())).collect()
     };
     println!("{} cases of {all}", entries.len());
     run_all(&entries, seed);

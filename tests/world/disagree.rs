@@ -74,7 +74,7 @@ fn counts() {
             let counts = [unit, 2 * unit, 3 * unit, last];
             let displs = [0, unit, 3 * unit, 6 * unit];
             let mine = vec![1u64; counts[comm.rank()]];
-            comm.allgatherv(&mine, &mut vec![0; 6 * unit + last], &counts, &displs)
+            comm.allgatherv(&mine, &mut vec![0; 6 * unit + last], (&counts, &displs))
         };
         let words = [&*(4 * unit).to_string(), &*(4 * unit - 1).to_string()];
         differ("count of rank 3:", words, |comm| gather(comm, 4 * unit), |comm| gather(comm, 4 * unit - 1));

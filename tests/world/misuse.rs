@@ -2,7 +2,7 @@
 
 use crate::ranks;
 
-use circulant::comm::{Group, Layout};
+use circulant::comm::Group;
 use circulant::config::Launcher;
 use circulant::ops::{self, Reducer};
 use circulant::plan::registry::{Arguments, Operation, algorithms};
@@ -150,20 +150,20 @@ const BAD: &[(&str, Wrong, &str)] = &[
         |c, bad| if bad { c.gather(InPlace, &mut [0u8; P], 0) } else { c.gather(&[1u8], &mut [0; P], 0) },
         "only the root can be in place",
     ),
-    ("gatherv", |c, bad| c.gatherv(&[1u8], &mut [0; P], &[1; P][bad as usize..], &[0, 1, 2], 0), "2 counts"),
+    ("gatherv", |c, bad| c.gatherv(&[1u8], &mut [0; P], (&[1; P][bad as usize..], &[0, 1, 2]), 0), "2 counts"),
     (
         "gatherv",
-        |c, bad| c.gatherv(&[1u8], &mut [0; P], &[1; P], if bad { &[0, 0, 0] } else { &[0, 1, 2] }, 1),
+        |c, bad| c.gatherv(&[1u8], &mut [0; P], (&[1; P], if bad { &[0, 0, 0] } else { &[0, 1, 2] }), 1),
         "overlap",
     ),
     (
         "gatherv",
-        |c, bad| c.gatherv(&[1u8], &mut [0; P], &[1; P], if bad { &[0, 1, 3] } else { &[0, 1, 2] }, 1),
+        |c, bad| c.gatherv(&[1u8], &mut [0; P], (&[1; P], if bad { &[0, 1, 3] } else { &[0, 1, 2] }), 1),
         "do not fit into recv",
     ),
     (
         "gatherv",
-        |c, bad| c.gatherv(&vec![1u8; 1 + bad as usize], &mut [0; P], &[1; P], &[0, 1, 2], 0),
+        |c, bad| c.gatherv(&vec![1u8; 1 + bad as usize], &mut [0; P], &[1; P], 0),
         "counts[1] says 1",
     ),
     ("scatter", |c, bad| c.scatter(&[1u8; P], &mut [0], if bad { 4 } else { 0 }), "root 4 is out of range"),
@@ -175,12 +175,12 @@ const BAD: &[(&str, Wrong, &str)] = &[
     ),
     (
         "scatterv",
-        |c, bad| c.scatterv(&[1u8; P], &[1; P], &[0, 1, 2], &mut vec![0; 1 + bad as usize], 0),
+        |c, bad| c.scatterv(&[1u8; P], &[1; P], &mut vec![0; 1 + bad as usize], 0),
         "counts[1] says 1",
     ),
     (
         "scatterv",
-        |c, bad| c.scatterv(&[1u8; P], &[1; P], &[0, 1, if bad { usize::MAX } else { 2 }], &mut [0], 0),
+        |c, bad| c.scatterv(&[1u8; P], (&[1; P], &[0, 1, if bad { usize::MAX } else { 2 }]), &mut [0], 0),
         "more than memory",
     ),
     ("allgather", |c, bad| c.allgather(&[1u8], &mut vec![0; P + bad as usize]), "recv has 4 elements"),
@@ -191,23 +191,23 @@ const BAD: &[(&str, Wrong, &str)] = &[
     ),
     (
         "allgatherv",
-        |c, bad| c.allgatherv(&[1u8], &mut [0; P], &[1; P], if bad { &[0, 1, 1] } else { &[0, 1, 2] }),
+        |c, bad| c.allgatherv(&[1u8], &mut [0; P], (&[1; P], if bad { &[0, 1, 1] } else { &[0, 1, 2] })),
         "overlap",
     ),
     (
         "allgatherv",
-        |c, bad| c.allgatherv(&[1u8], &mut [0; P], &[1; P], &[0, 1, if bad { 9 } else { 2 }]),
+        |c, bad| c.allgatherv(&[1u8], &mut [0; P], (&[1; P], &[0, 1, if bad { 9 } else { 2 }])),
         "do not fit into recv",
     ),
     (
         "allgatherv",
-        |c, bad| c.allgatherv(&[1u8], &mut [0; P], &[1, 1, if bad { usize::MAX } else { 1 }], &[0, 1, 2]),
+        |c, bad| c.allgatherv(&[1u8], &mut [0; P], &[1, 1, if bad { usize::MAX } else { 1 }]),
         "do not fit into recv",
     ),
     (
         "iallgatherv",
         |c, bad| {
-            c.iallgatherv(c.alloc::<u8>(1)?, c.alloc(P)?, &[1; P][bad as usize..], &[0, 1, 2])?
+            c.iallgatherv(c.alloc::<u8>(1)?, c.alloc(P)?, (&[1; P][bad as usize..], &[0, 1, 2]))?
                 .wait()
                 .map(drop)
         },
@@ -238,12 +238,17 @@ const BAD: &[(&str, Wrong, &str)] = &[
         "overlap",
     ),
     (
-        "alltoallw",
-        |c, bad| {
-            let right = [0, 1, 2].map(|offset| Layout { offset, len: 1 });
-            c.alltoallw(&[1; P], &right, &mut vec![0; P - bad as usize], &right)
-        },
+        "alltoallv",
+        |c, bad| c.alltoallv(&[1u8; P], &[1; P], &mut vec![0; P - bad as usize], &[1; P]),
         "do not fit into recv",
+    ),
+    (
+        "reduce_scatter",
+        |c, bad| {
+            let displs = if bad { &[0, 2, 1] } else { &[0, 1, 2] };
+            c.reduce_scatter(&[1u64; P], &mut [0], (&[1; P], displs), ops::Sum)
+        },
+        "part 1 does not begin where",
     ),
     (
         "reduce",
@@ -368,11 +373,11 @@ const DIFFERENT: &[(&str, Wrong)] = &[
     ("bcast", |c, odd| c.bcast(&mut vec![0u8; 4 + odd as usize], 0)),
     ("bcast", |c, odd| c.bcast(&mut [0u8; 4], odd as usize)),
     ("gather", |c, odd| c.gather(&vec![1u8; 1 + odd as usize], &mut [0; P], 0)),
-    ("gatherv", |c, odd| c.gatherv(&[1u8], &mut [0; P + 1], &[1; P], &[0, 1, 2 + odd as usize], 0)),
+    ("gatherv", |c, odd| c.gatherv(&[1u8], &mut [0; P + 1], (&[1; P], &[0, 1, 2 + odd as usize]), 0)),
     ("scatter", |c, odd| c.scatter(&[1u8; P], &mut vec![0u8; 1 + odd as usize], 0)),
-    ("scatterv", |c, odd| c.scatterv(&[1u8; P + 1], &[1, 1, 1 + odd as usize], &[0, 1, 2], &mut [0], 0)),
+    ("scatterv", |c, odd| c.scatterv(&[1u8; P + 1], &[1, 1, 1 + odd as usize], &mut [0], 0)),
     ("allgather", |c, odd| c.allgather(&vec![1u8; 1 + odd as usize], &mut vec![0; P * (1 + odd as usize)])),
-    ("allgatherv", |c, odd| c.allgatherv(&[1u8], &mut [0; P + 1], &[1; P], &[0, 1, 2 + odd as usize])),
+    ("allgatherv", |c, odd| c.allgatherv(&[1u8], &mut [0; P + 1], (&[1; P], &[0, 1, 2 + odd as usize]))),
     ("alltoall", |c, odd| {
         c.alltoall(&vec![1u8; P * (1 + odd as usize)], &mut vec![0; P * (1 + odd as usize)])
     }),

@@ -191,16 +191,16 @@ fn irregular(near: &Neighborhood, comm: &Communicator, into: &[(usize, usize)]) 
     let mine: Vec<u64> = block(me, 0, me).collect();
     let (to, room) = places(&counts, 0);
     let mut recv = vec![OLD; room];
-    near.neighbor_allgatherv(&mine, &mut recv, &counts, &to)?;
+    near.neighbor_allgatherv(&mine, &mut recv, (&counts, &to))?;
     let mut wanted = vec![OLD; room];
     for (rank, at) in counts.iter().zip(&to) {
         wanted[*at..][..*rank].copy_from_slice(&block(*rank, 0, *rank).collect::<Vec<_>>());
     }
     assert_eq!(recv, wanted);
     let (one, other) = (comm.alloc_from(&mine)?, comm.alloc_from(&vec![OLD; room])?);
-    assert_eq!(near.ineighbor_allgatherv(one, other, &counts, &to)?.wait()?.recv[..], wanted);
+    assert_eq!(near.ineighbor_allgatherv(one, other, (&counts, &to))?.wait()?.recv[..], wanted);
     let (one, other) = (comm.alloc_from(&mine)?, comm.alloc_from(&vec![OLD; room])?);
-    let mut often = near.neighbor_allgatherv_init(one, other, &counts, &to)?;
+    let mut often = near.neighbor_allgatherv_init(one, other, (&counts, &to))?;
     often.start()?;
     often.wait()?;
     assert_eq!(often.output()?, wanted);
@@ -282,11 +282,11 @@ fn bad_arguments_are_errors() {
             "send has 3 elements, which cannot be shared",
         ),
         (
-            |near| near.neighbor_allgatherv(&[1], &mut [0; 2], &[1], &[0]),
+            |near| near.neighbor_allgatherv(&[1], &mut [0; 2], &[1]),
             "1 counts and 1 displacements for 2",
         ),
         (
-            |near| near.neighbor_allgatherv(&[1], &mut [0; 2], &[1, 1], &[0, 2]),
+            |near| near.neighbor_allgatherv(&[1], &mut [0; 2], (&[1, 1], &[0, 2])),
             "the 1 elements of source 1 at 2 do not fit into recv, which has 2",
         ),
         (

@@ -35,13 +35,13 @@ fn both(comm: &Communicator, root: usize) -> Result<()> {
     let old = vec![77; all.len()];
 
     let mut recv = old.clone();
-    comm.gatherv_rooted(&mine, &mut recv, &counts, &displs, root)?;
+    comm.gatherv_rooted(&mine, &mut recv, (&counts, &displs), root)?;
     assert_eq!(recv, all);
     let request =
-        comm.igatherv_rooted(comm.alloc_from(&mine)?, comm.alloc_from(&old)?, &counts, &displs, root)?;
+        comm.igatherv_rooted(comm.alloc_from(&mine)?, comm.alloc_from(&old)?, (&counts, &displs), root)?;
     assert_eq!(request.wait()?.recv[..], all);
     let mut often =
-        comm.gatherv_rooted_init(comm.alloc_from(&mine)?, comm.alloc_from(&old)?, &counts, &displs, root)?;
+        comm.gatherv_rooted_init(comm.alloc_from(&mine)?, comm.alloc_from(&old)?, (&counts, &displs), root)?;
     for _ in 0..3 {
         often.start()?;
         often.wait()?;
@@ -51,22 +51,22 @@ fn both(comm: &Communicator, root: usize) -> Result<()> {
     if at_root {
         let mut recv = old.clone();
         recv[displs[me]..][..mine.len()].copy_from_slice(&mine);
-        comm.gatherv_rooted(InPlace, &mut recv, &counts, &displs, root)?;
+        comm.gatherv_rooted(InPlace, &mut recv, (&counts, &displs), root)?;
         assert_eq!(recv, all);
-        comm.scatterv_rooted(&all, &counts, &displs, InPlace, root)?;
+        comm.scatterv_rooted(&all, (&counts, &displs), InPlace, root)?;
     } else {
-        comm.gatherv_rooted(&mine, &mut [], &[], &[], root)?;
+        comm.gatherv_rooted(&mine, &mut [], &[], root)?;
         let mut recv = vec![0; mine.len()];
-        comm.scatterv_rooted(&[], &[], &[], &mut recv, root)?;
+        comm.scatterv_rooted(&[], &[], &mut recv, root)?;
         assert_eq!(recv, mine);
     }
     let mut recv = vec![0; mine.len()];
-    comm.scatterv_rooted(&all, &counts, &displs, &mut recv, root)?;
+    comm.scatterv_rooted(&all, (&counts, &displs), &mut recv, root)?;
     assert_eq!(recv, mine);
     let empty = || comm.alloc::<u64>(mine.len());
-    let request = comm.iscatterv_rooted(comm.alloc_from(&all)?, &counts, &displs, empty()?, root)?;
+    let request = comm.iscatterv_rooted(comm.alloc_from(&all)?, (&counts, &displs), empty()?, root)?;
     assert_eq!(request.wait()?.recv[..], mine);
-    let mut often = comm.scatterv_rooted_init(comm.alloc_from(&all)?, &counts, &displs, empty()?, root)?;
+    let mut often = comm.scatterv_rooted_init(comm.alloc_from(&all)?, (&counts, &displs), empty()?, root)?;
     for _ in 0..3 {
         often.start()?;
         often.wait()?;
@@ -98,7 +98,7 @@ fn a_late_root_is_waited_for() {
         }
         for _ in 0..2000 {
             let (counts, displs) = if comm.rank() == 0 { ([0; 3], [0; 3]) } else { ([9; 3], [9; 3]) };
-            comm.gatherv_rooted::<u64>(&[], &mut [], &counts, &displs, 0)?;
+            comm.gatherv_rooted::<u64>(&[], &mut [], (&counts, &displs), 0)?;
         }
         Ok(())
     });
@@ -117,8 +117,8 @@ fn root_and_rank_that_disagree_learn_both_numbers() {
                 let mut big = vec![7u64; if comm.rank() == 0 { there + 1 } else { 0 }];
                 let mut recv = mine.clone();
                 let result = match scatter {
-                    true => comm.scatterv_rooted(&big, &counts, &displs, &mut recv, 0),
-                    false => comm.gatherv_rooted(&mine, &mut big, &counts, &displs, 0),
+                    true => comm.scatterv_rooted(&big, (&counts, &displs), &mut recv, 0),
+                    false => comm.gatherv_rooted(&mine, &mut big, (&counts, &displs), 0),
                 };
                 let untouched = if scatter {
                     comm.rank() < 2 || recv == mine

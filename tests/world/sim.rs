@@ -62,8 +62,7 @@ fn persistent_operations_repeat() {
             let mut gather = comm.allgatherv_init(
                 comm.alloc::<u32>(counts[r])?,
                 comm.alloc::<u32>(total)?,
-                &counts,
-                &displs,
+                (&counts, &displs),
             )?;
             let planned = bcast.planned();
             for round in 0..10usize {
@@ -140,13 +139,13 @@ fn bad_arguments_reach_every_rank() {
     }
     let results = run(3, &sim::Faults::default(), &[], |_, comm| {
         let (counts, displs) = ([4, 4, 4], [0, 3, 8]);
-        comm.allgatherv(&[0u8; 4], &mut [0u8; 12], &counts, &displs)
+        comm.allgatherv(&[0u8; 4], &mut [0u8; 12], (&counts, &displs))
     });
     for r in results {
         assert!(r.unwrap_err().to_string().contains("overlap"));
     }
     let results = run(3, &sim::Faults::default(), &[], |_, comm| {
-        comm.allgatherv(&[0u8; 4], &mut [0u8; 11], &[4, 4, 4], &[0, 4, 8])
+        comm.allgatherv(&[0u8; 4], &mut [0u8; 11], &[4, 4, 4])
     });
     for r in results {
         assert!(r.unwrap_err().to_string().contains("do not fit into recv"));
@@ -237,7 +236,7 @@ fn absurd_sizes_are_errors() {
         comm.bcast(&mut [(); 9], 1)?;
         let n = if comm.rank() == 0 { 2 } else { 0 };
         let mut recv = [0u64; 2];
-        comm.allgatherv(&vec![7u64; n], &mut recv, &[2, 0], &[0, usize::MAX])?;
+        comm.allgatherv(&vec![7u64; n], &mut recv, (&[2, 0], &[0, usize::MAX]))?;
         assert_eq!(recv, [7, 7]);
         Ok(())
     }) {

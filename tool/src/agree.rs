@@ -25,7 +25,7 @@ pub(crate) fn agree<T>(comm: &Communicator, mine: Result<T, Failure>) -> Result<
     let lengths: Vec<usize> = all.chunks_exact(2).map(|s| (s[1] as usize).min(TEXT_MAX)).collect();
     let (starts, total) = starts(&lengths);
     let mut texts = vec![0u8; total];
-    comm.allgatherv(text, &mut texts, &lengths, &starts)?;
+    comm.allgatherv(text, &mut texts, (&lengths, &starts))?;
     let codes: Vec<u32> = all.chunks_exact(2).map(|s| s[0]).collect();
     Err(verdict(&codes, &lengths, &texts))
 }

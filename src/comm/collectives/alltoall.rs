@@ -1,7 +1,8 @@
-//! Alltoall, alltoallv and alltoallw.
+//! Alltoall and alltoallv.
 
 use super::{Spec, bytes_of, part, ragged};
 use crate::buffer::Buf;
+use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::{Result, argument};
@@ -9,15 +10,6 @@ use crate::plan::alltoall::Row;
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 use std::collections::BTreeMap;
-
-/// A rank's block in a buffer of bytes, for [`Communicator::alltoallw`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Layout {
-    /// Where it begins, in bytes.
-    pub offset: usize,
-    /// How many bytes it has.
-    pub len: usize,
-}
 
 impl Communicator {
     /// Sends the r-th of `size()` equal parts of `send` to each rank r, and gets those for us into `recv`, in rank
@@ -60,82 +52,74 @@ impl Communicator {
         Ok(Spec { arguments: Arguments { bytes, ..Arguments::default() }, ..Spec::of::<T>() })
     }
 
-    /// Sends `send_counts[r]` elements from `send[send_displs[r]..]` to each rank r, and gets `recv_counts[r]` of
-    /// it into `recv[recv_displs[r]..]`. Nobody needs to know another rank's lists: the open words tell
-    /// each peer where its block goes and how long it is. Elements of `recv` between blocks stay as they are. In
-    /// place `recv` is sent, by way of a copy, and the send lists are not looked at: the same go as come.
+    /// Sends part r of `send`, as `sent` says, to each rank r, and gets what it sends us into part r of `recv`, as `received` says.
+    /// No rank needs to know another rank's counts: the ready messages tell each peer where its block goes and how long it is.
+    /// Elements of `recv` that are in no part stay as they are. In place `recv` is sent, by way of a copy, and `sent` is not looked
+    /// at: the same parts go as come. On bytes it is MPI's alltoallw, too.
     ///
     /// # Errors
     /// As [`Communicator::bcast`]; when counts and displacements do not fit the buffers, when received blocks
     /// overlap, and when a rank sends a number of elements that its peer does not expect (but one that is expected
     /// to send and has nothing shows by the deadline only).
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let (r, p) = (comm.rank(), comm.size());
+    /// // Rank r sends r numbers to each rank, so it gets s numbers of rank s.
+    /// let (sent, received) = (vec![r; p], (0..p).collect::<Vec<_>>());
+    /// let mut recv = vec![0; received.iter().sum()];
+    /// comm.alltoallv(&vec![r; r * p], &sent, &mut recv, &received)?;
+    /// assert!(p < 2 || recv.last() == Some(&(p - 1)));
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
     pub fn alltoallv<T: Pod>(
         &self,
         send: impl Contribution<T>,
-        (send_counts, send_displs): (&[usize], &[usize]),
+        sent: impl Parts,
         recv: &mut [T],
-        (recv_counts, recv_displs): (&[usize], &[usize]),
+        received: impl Parts,
     ) -> Result<()> {
         let Some(send) = send.slice() else {
-            let copy = self.alloc_from(recv)?;
-            let there = (recv_counts, recv_displs);
-            return self.alltoallv(&copy, there, recv, there);
+            let (copy, (counts, displs)) = (self.alloc_from(recv)?, lists(&received));
+            return self.alltoallv(&copy, (counts, &*displs), recv, (counts, &*displs));
         };
-        let spec = self.alltoallv_spec::<T>(
-            (send.len(), send_counts, send_displs),
-            (recv.len(), recv_counts, recv_displs),
-        );
+        let spec = self.alltoallv_spec::<T>(Some(send.len()), &sent, recv.len(), &received);
         let recv = bytemuck::cast_slice_mut(recv);
         self.run(Operation::Alltoallv, spec, Some(bytemuck::cast_slice(send)), Some(recv))
     }
 
     owned!("alltoallv", ialltoallv, alltoallv_init <T>
-    (self, send: impl Owned<T>, sent: (&[usize], &[usize]), recv: Buf<T>, received: (&[usize], &[usize])) => {
-        let (send, there) = (send.buffer(), (recv.len(), received.0, received.1));
-        let sent = send.as_ref().map_or(there, |s| (s.len(), sent.0, sent.1));
-        (Operation::Alltoallv, self.alltoallv_spec::<T>(sent, there), (send, recv))
+    (self, send: impl Owned<T>, sent: impl Parts, recv: Buf<T>, received: impl Parts) => {
+        let send = send.buffer();
+        let spec = self.alltoallv_spec::<T>(send.as_ref().map(|s| s.len()), &sent, recv.len(), &received);
+        (Operation::Alltoallv, spec, (send, recv))
     });
 
-    /// As [`Communicator::alltoallv`] on bytes, each block with its own [`Layout`], so that blocks of
-    /// different types can travel together.
-    ///
-    /// # Errors
-    /// As [`Communicator::alltoallv`].
-    pub fn alltoallw(
-        &self,
-        send: impl Contribution<u8>,
-        send_layouts: &[Layout],
-        recv: &mut [u8],
-        recv_layouts: &[Layout],
-    ) -> Result<()> {
-        let (sent, received) = (lists(send_layouts), lists(recv_layouts));
-        self.alltoallv(send, (&sent.0, &sent.1), recv, (&received.0, &received.1))
-    }
-
-    owned!("alltoallw", ialltoallw, alltoallw_init
-    (self, send: impl Owned<u8>, sent: &[Layout], recv: Buf<u8>, received: &[Layout]): u8 => {
-        let (send, sent, received) = (send.buffer(), lists(sent), lists(received));
-        let there = (recv.len(), &received.0[..], &received.1[..]);
-        let sent = send.as_ref().map_or(there, |s| (s.len(), &sent.0, &sent.1));
-        (Operation::Alltoallv, self.alltoallv_spec::<u8>(sent, there), (send, recv))
-    });
-
+    /// In place what comes says what goes, too.
     fn alltoallv_spec<T: Pod>(
         &self,
-        (send, send_counts, send_displs): (usize, &[usize], &[usize]),
-        (recv, recv_counts, recv_displs): (usize, &[usize], &[usize]),
+        send: Option<usize>,
+        sent: &impl Parts,
+        recv: usize,
+        received: &impl Parts,
     ) -> Result<Spec> {
-        let (sendcounts, sdispls) = ragged::<T>("send", Some(send), self.size(), send_counts, send_displs)?;
-        let (recvcounts, rdispls) = ragged::<T>("recv", Some(recv), self.size(), recv_counts, recv_displs)?;
-        // The peers' open words have the offsets; our own block goes where we say.
-        let mut targets = vec![0; self.size()];
+        let (size, (counts, displs)) = (self.size(), lists(received));
+        let (recvcounts, rdispls) = ragged::<T>("recv", Some(recv), size, (counts, &displs))?;
+        let (sendcounts, sdispls) = match send {
+            None => (recvcounts.clone(), rdispls.clone()),
+            Some(len) => {
+                let (counts, displs) = lists(sent);
+                ragged::<T>("send", Some(len), size, (counts, &displs))?
+            }
+        };
+        // The peers' ready messages have the offsets; our own block goes where we say.
+        let mut targets = vec![0; size];
         targets[self.rank()] = rdispls[self.rank()];
         let row = Row { sendcounts, sdispls, recvcounts, rdispls, targets };
         let rows = BTreeMap::from([(self.context.rank, row)]);
         Ok(Spec { arguments: Arguments { rows, ..Arguments::default() }, fill: true, ..Spec::of::<T>() })
     }
-}
-
-fn lists(layouts: &[Layout]) -> (Vec<usize>, Vec<usize>) {
-    layouts.iter().map(|l| (l.len, l.offset)).unzip()
 }

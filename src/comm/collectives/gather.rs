@@ -2,10 +2,12 @@
 
 use super::{Spec, bytes_of, own_count, part, ragged, whole};
 use crate::buffer::Buf;
+use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
 use crate::ops::Element;
+use crate::plan::alltoall::graph::{Destination, Edges, Source};
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 
@@ -52,26 +54,27 @@ impl Communicator {
         Ok(Spec { arguments, fill: in_place, ..Spec::of::<T>() })
     }
 
-    /// Gathers `counts[r]` elements of each rank r to `recv[displs[r]..]` at all ranks, by p simultaneous
-    /// broadcasts in n−1+⌈log2 p⌉ rounds (Träff 2022, Algorithm 9). Elements of `recv` that no rank
-    /// contributes to stay as they are. In place our contribution stands in `recv[displs[rank]..]` already.
+    /// Gathers the `send` of each rank r to part r of `recv` at all ranks, by p simultaneous
+    /// broadcasts in n−1+⌈log2 p⌉ rounds (Träff 2022, Algorithm 9). Elements of `recv` that are in no part
+    /// stay as they are. In place our contribution stands in our part of `recv` already.
     ///
-    /// `counts` and `displs` (in elements) must be equal on all ranks; `send.len()` is our own count.
+    /// `parts` must be equal on all ranks; `send.len()` is the count of our own.
     ///
     /// # Errors
     /// As [`Communicator::bcast`]; and when counts and displacements do not fit the buffers or overlap.
     ///
     /// # Examples
     /// ```
+    /// use circulant::comm::Partition;
+    ///
     /// let world = circulant::World::init()?;
     /// let comm = world.comm();
     /// // Rank r contributes r + 1 numbers, each equal to r, one behind the other.
-    /// let counts: Vec<usize> = (1..=comm.size()).collect();
-    /// let displs: Vec<usize> = (0..comm.size()).map(|r| r * (r + 1) / 2).collect();
-    /// let send = vec![comm.rank() as u32; counts[comm.rank()]];
-    /// let mut recv = comm.alloc::<u32>(counts.iter().sum())?;
-    /// comm.allgatherv(&send, &mut recv, &counts, &displs)?;
-    /// assert_eq!(recv[displs[comm.size() - 1]], comm.size() as u32 - 1);
+    /// let parts = Partition::contiguous((1..=comm.size()).collect::<Vec<_>>())?;
+    /// let send = vec![comm.rank() as u32; comm.rank() + 1];
+    /// let mut recv = comm.alloc::<u32>(parts.extent())?;
+    /// comm.allgatherv(&send, &mut recv, &parts)?;
+    /// assert!((0..comm.size()).all(|r| recv[parts.range(r)].iter().all(|x| *x == r as u32)));
     /// # drop(recv);
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
@@ -80,23 +83,22 @@ impl Communicator {
         &self,
         send: impl Contribution<T>,
         recv: &mut [T],
-        counts: &[usize],
-        displs: &[usize],
+        parts: impl Parts,
     ) -> Result<()> {
-        let send = send.slice();
+        let (send, (counts, displs)) = (send.slice(), lists(&parts));
         let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-        if let Some(done) = self.short_allgatherv(Element::of::<T>(), given, all, (counts, displs)) {
+        if let Some(done) = self.short_allgatherv(Element::of::<T>(), given, all, (counts, &displs)) {
             return done;
         }
-        let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), counts, displs);
+        let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), (counts, &displs));
         let recv = bytemuck::cast_slice_mut(recv);
         self.run(Operation::Allgatherv, spec, send.map(bytemuck::cast_slice), Some(recv))
     }
 
     owned!("allgatherv", iallgatherv, allgatherv_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, counts: &[usize], displs: &[usize]) => {
-        let send = send.buffer();
-        let spec = self.allgatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), counts, displs);
+    (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts) => {
+        let (send, (counts, displs)) = (send.buffer(), lists(&parts));
+        let spec = self.allgatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), (counts, &displs));
         (Operation::Allgatherv, spec, (send, recv))
     });
 
@@ -104,10 +106,9 @@ impl Communicator {
         &self,
         send: Option<usize>,
         recv: usize,
-        counts: &[usize],
-        displs: &[usize],
+        (counts, displs): (&[usize], &[usize]),
     ) -> Result<Spec> {
-        let (bytes, places) = ragged::<T>("recv", Some(recv), self.size(), counts, displs)?;
+        let (bytes, places) = ragged::<T>("recv", Some(recv), self.size(), (counts, displs))?;
         send.map_or(Ok(()), |len| own_count("send", len, self.rank(), counts))?;
         let in_place = send.is_none();
         let arguments = Arguments { counts: bytes, displs: places, in_place, ..Arguments::default() };
@@ -157,9 +158,10 @@ impl Communicator {
         Ok(Spec { arguments, fill: in_place, ..Spec::of::<T>() })
     }
 
-    /// Gathers `counts[r]` elements of each rank r to `recv[displs[r]..]` at `root`. `recv` matters there only;
-    /// `counts` and `displs` (in elements) must be given at all ranks and equal there: unlike MPI's, because all know
-    /// the tree, whose shape follows the counts. Where only the root knows them: [`Communicator::gatherv_rooted`]. In place (the root only) its contribution stands in `recv`.
+    /// Gathers the `send` of each rank r to part r of `recv` at `root`. `recv` matters there only;
+    /// `parts` must be given at all ranks and equal there: unlike MPI's, because all know
+    /// the tree, whose shape follows the counts. Where only the root knows them: [`Communicator::gatherv_rooted`]. In place (the root
+    /// only) its contribution stands in `recv`.
     ///
     /// # Errors
     /// As [`Communicator::gather`]; and when counts and displacements do not fit the buffers or overlap.
@@ -167,20 +169,19 @@ impl Communicator {
         &self,
         send: impl Contribution<T>,
         recv: &mut [T],
-        counts: &[usize],
-        displs: &[usize],
+        parts: impl Parts,
         root: usize,
     ) -> Result<()> {
         let send = send.slice();
-        let spec = self.gatherv_spec::<T>(send.map(<[T]>::len), recv.len(), counts, displs, root);
+        let spec = self.gatherv_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, root);
         let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
         self.run(Operation::Gatherv, spec, send.map(bytemuck::cast_slice), recv)
     }
 
     owned!("gatherv", igatherv, gatherv_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, counts: &[usize], displs: &[usize], root: usize) => {
+    (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts, root: usize) => {
         let send = send.buffer();
-        let spec = self.gatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), counts, displs, root);
+        let spec = self.gatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), &parts, root);
         (Operation::Gatherv, spec, (send, recv))
     });
 
@@ -188,25 +189,83 @@ impl Communicator {
         &self,
         send: Option<usize>,
         recv: usize,
-        counts: &[usize],
-        displs: &[usize],
+        parts: &impl Parts,
         root: usize,
     ) -> Result<Spec> {
+        let (counts, displs) = lists(parts);
         let rank = self.root(root)?;
         let in_place = self.at_root_only(send.is_none(), root)?;
         let room = (self.rank() == root).then_some(recv);
-        let (bytes, places) = ragged::<T>("recv", room, self.size(), counts, displs)?;
+        let (bytes, places) = ragged::<T>("recv", room, self.size(), (counts, &displs))?;
         send.map_or(Ok(()), |len| own_count("send", len, self.rank(), counts))?;
         let arguments =
             Arguments { root: rank, counts: bytes, displs: places, in_place, ..Arguments::default() };
         Ok(Spec { arguments, fill: true, ..Spec::of::<T>() })
     }
 
-    /// Says `in_place` unless it is not the root that is.
-    pub(super) fn at_root_only(&self, in_place: bool, root: usize) -> Result<bool> {
-        if in_place && self.rank() != root {
-            return Err(crate::error::argument("only the root can be in place here"));
+    /// As [`Communicator::gatherv`], with counts known at the root only, as `MPI_Gatherv` has it: `parts` matter there only, and may
+    /// be empty elsewhere. Every rank puts to the root by itself, as without the counts there is no tree:
+    /// where all know them, `gatherv` is the quicker one for many short contributions.
+    ///
+    /// # Errors
+    /// As [`Communicator::gatherv`]. A rank that sends another number of elements than the root expects is an error that names both
+    /// numbers, before any of them is sent.
+    ///
+    /// # Examples
+    /// ```
+    /// use circulant::comm::Partition;
+    ///
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let mine = vec![comm.rank() as u32; comm.rank() + 1];
+    /// // The root must get to know the counts in some way.
+    /// let parts = Partition::contiguous(comm.gather_one(mine.len(), 0)?.unwrap_or_default())?;
+    /// let mut all = vec![0; parts.extent()];
+    /// comm.gatherv_rooted(&mine, &mut all, &parts, 0)?;
+    /// assert!(comm.rank() > 0 || all.last() == Some(&(comm.size() as u32 - 1)));
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn gatherv_rooted<T: Pod>(
+        &self,
+        send: impl Contribution<T>,
+        recv: &mut [T],
+        parts: impl Parts,
+        root: usize,
+    ) -> Result<()> {
+        let send = send.slice();
+        let spec = self.gatherv_rooted_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, root);
+        let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
+        self.run(Operation::Alltoallv, spec, send.map(bytemuck::cast_slice), recv)
+    }
+
+    owned!("gatherv_rooted", igatherv_rooted, gatherv_rooted_init <T>
+    (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts, root: usize) => {
+        let send = send.buffer();
+        let spec = self.gatherv_rooted_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), &parts, root);
+        (Operation::Alltoallv, spec, (send, recv))
+    });
+
+    /// An exchange along a star: an edge from each rank to the root.
+    fn gatherv_rooted_spec<T: Pod>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        parts: &impl Parts,
+        root: usize,
+    ) -> Result<Spec> {
+        let (at, me) = (self.root(root)?, self.context.rank);
+        let in_place = self.at_root_only(send.is_none(), root)?;
+        let len = bytes_of::<T>(send.unwrap_or(0));
+        let mut edges = Edges::default();
+        if !in_place {
+            edges.destinations.push(Destination { peer: at, slot: me, len, at: 0, target: 0 });
         }
-        Ok(in_place)
+        if self.rank() == root {
+            let blocks = self.blocks_at_root::<T>("recv", recv, parts, ("send", send))?;
+            let source = |(peer, (len, at))| Source { peer, slot: 0, len, at };
+            edges.sources = (0..).zip(blocks).map(source).collect();
+        }
+        Ok(self.star::<T>(at, edges))
     }
 }

@@ -5,10 +5,13 @@
 
 use super::call::Spec;
 use super::communicator::Communicator;
+use super::partition::{Parts, lists};
 use crate::error::{Result, argument};
 use crate::ops::{IntoReducer, Reducer};
+use crate::plan::alltoall::graph::{Edges, Graph};
 use crate::plan::registry::Arguments;
 use bytemuck::Pod;
+use std::collections::BTreeMap;
 
 /// The two calls of an operation that own their buffers, from one description: what makes the operation, the
 /// spec and the buffers of the arguments.
@@ -53,12 +56,10 @@ mod alltoall;
 mod bcast;
 mod gather;
 mod reduce;
-mod rooted;
 mod scalar;
 mod scan;
 mod scatter;
 
-pub use alltoall::Layout;
 pub use scalar::Scalar;
 
 /// Lengths in bytes; everything that is passed lies in memory, so nothing overflows.
@@ -88,8 +89,7 @@ pub(super) fn ragged<T>(
     name: &str,
     room: Option<usize>,
     ranks: usize,
-    counts: &[usize],
-    displs: &[usize],
+    (counts, displs): (&[usize], &[usize]),
 ) -> Result<(Vec<u64>, Vec<u64>)> {
     if counts.len() != ranks || displs.len() != ranks {
         return Err(argument(format!(
@@ -142,5 +142,37 @@ impl Communicator {
                 self.size() - 1
             ))),
         }
+    }
+
+    /// Says `in_place` unless it is not the root that is.
+    fn at_root_only(&self, in_place: bool, root: usize) -> Result<bool> {
+        if in_place && self.rank() != root {
+            return Err(argument("only the root can be in place here"));
+        }
+        Ok(in_place)
+    }
+
+    /// The blocks of all ranks in the buffer of the root, as (length, place) in bytes, and that `own`, its other buffer, is as long as
+    /// its own block. In place, without `own`, that block stays where it is: none goes there.
+    fn blocks_at_root<T>(
+        &self,
+        name: &str,
+        room: usize,
+        parts: &impl Parts,
+        (other, own): (&str, Option<usize>),
+    ) -> Result<Vec<(u64, u64)>> {
+        let (counts, displs) = lists(parts);
+        let (mut lengths, places) = ragged::<T>(name, Some(room), self.size(), (counts, &displs))?;
+        match own {
+            Some(len) => own_count(other, len, self.rank(), counts)?,
+            None => lengths[self.rank()] = 0,
+        }
+        Ok(lengths.into_iter().zip(places).collect())
+    }
+
+    /// The spec of an exchange between the root and all ranks, of which only the root knows all counts.
+    fn star<T: Pod>(&self, root: u32, edges: Edges) -> Spec {
+        let graph = Graph { multiplicity: 1, edges: BTreeMap::from([(self.context.rank, edges)]) };
+        Spec { arguments: Arguments { root, graph, ..Arguments::default() }, fill: true, ..Spec::of::<T>() }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Spec, bytes_of, own_count, part, reducing, whole};
 use crate::buffer::Buf;
+use crate::comm::partition::Parts;
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::{Result, argument};
@@ -192,28 +193,28 @@ impl Communicator {
         reducing(op, arguments, in_place)
     }
 
-    /// As [`Communicator::reduce_scatter_block`] with parts of `counts[r]` elements; `counts` is equal on all
-    /// ranks, `send` has their sum, `recv` has `counts[rank]` (in place: their sum).
+    /// As [`Communicator::reduce_scatter_block`] with these parts, one behind the other and equal on all ranks; `send` has all of
+    /// them, `recv` has our own (in place: all).
     ///
     /// # Errors
-    /// As [`Communicator::reduce`].
+    /// As [`Communicator::reduce`]; and when the parts do not stand one behind the other.
     pub fn reduce_scatter<T: Pod>(
         &self,
         send: impl Contribution<T>,
         recv: &mut [T],
-        counts: &[usize],
+        parts: impl Parts,
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
-        let spec = self.parts_spec(send.map(<[T]>::len), recv.len(), counts, op);
+        let spec = self.parts_spec(send.map(<[T]>::len), recv.len(), &parts, op);
         let recv = bytemuck::cast_slice_mut(recv);
         self.run(Operation::ReduceScatter, spec, send.map(bytemuck::cast_slice), Some(recv))
     }
 
     owned!("reduce_scatter", ireduce_scatter, reduce_scatter_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, counts: &[usize], op: impl IntoReducer<T>) => {
+    (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts, op: impl IntoReducer<T>) => {
         let send = send.buffer();
-        let spec = self.parts_spec(send.as_ref().map(|s| s.len()), recv.len(), counts, op);
+        let spec = self.parts_spec(send.as_ref().map(|s| s.len()), recv.len(), &parts, op);
         (Operation::ReduceScatter, spec, (send, recv))
     });
 
@@ -221,13 +222,21 @@ impl Communicator {
         &self,
         send: Option<usize>,
         recv: usize,
-        counts: &[usize],
+        parts: &impl Parts,
         op: impl IntoReducer<T>,
     ) -> Result<Spec> {
+        let counts = parts.counts();
         if counts.len() != self.size() {
             return Err(argument(format!("{} counts for {} ranks", counts.len(), self.size())));
         }
-        let total = counts.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
+        let mut total = Some(0usize);
+        for (r, count) in counts.iter().enumerate() {
+            let displ = parts.displs().map_or(total, |displs| displs.get(r).copied());
+            if *count > 0 && displ != total {
+                return Err(argument(format!("part {r} does not begin where the one before it ends")));
+            }
+            total = total.and_then(|sum| sum.checked_add(*count));
+        }
         let held = send.unwrap_or(recv);
         if total != Some(held) {
             let what = if send.is_some() { "send" } else { "recv" };

@@ -2,9 +2,11 @@
 
 use super::{Spec, bytes_of, own_count, part, ragged, whole};
 use crate::buffer::Buf;
+use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Destination, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
+use crate::plan::alltoall::graph::{self, Edges, Source};
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 
@@ -52,48 +54,95 @@ impl Communicator {
         Ok(Spec { arguments, ..Spec::of::<T>() })
     }
 
-    /// Scatters `counts[r]` elements from `send[displs[r]..]` of `root` to each rank r. `send` matters there only;
-    /// `counts` and `displs` (in elements) must be given at all ranks and equal there, as for
-    /// [`Communicator::gatherv`]. `recv.len()` is our own count. In place (the root only) its part stays in `send`.
+    /// Scatters part r of the `send` of `root` to each rank r. `send` matters there only; `parts` must be given at all ranks and
+    /// equal there, as for [`Communicator::gatherv`]. `recv.len()` is the count of our own. In place (the root only) its part stays
+    /// in `send`.
     ///
     /// # Errors
     /// As [`Communicator::scatter`]; and when counts and displacements do not fit the buffers.
     pub fn scatterv<T: Pod>(
         &self,
         send: &[T],
-        counts: &[usize],
-        displs: &[usize],
+        parts: impl Parts,
         mut recv: impl Destination<T>,
         root: usize,
     ) -> Result<()> {
         let recv = recv.slice();
-        let spec = self.scatterv_spec::<T>(send.len(), counts, displs, recv.as_ref().map(|r| r.len()), root);
+        let spec = self.scatterv_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
         let send = (self.rank() == root).then(|| bytemuck::cast_slice(send));
         self.run(Operation::Scatterv, spec, send, recv.map(bytemuck::cast_slice_mut))
     }
 
     owned!("scatterv", iscatterv, scatterv_init <T>
-    (self, send: Buf<T>, counts: &[usize], displs: &[usize], recv: impl Owned<T>, root: usize) => {
+    (self, send: Buf<T>, parts: impl Parts, recv: impl Owned<T>, root: usize) => {
         let recv = recv.buffer();
-        let spec = self.scatterv_spec::<T>(send.len(), counts, displs, recv.as_ref().map(|r| r.len()), root);
+        let spec = self.scatterv_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
         (Operation::Scatterv, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
     });
 
     fn scatterv_spec<T: Pod>(
         &self,
         send: usize,
-        counts: &[usize],
-        displs: &[usize],
+        parts: &impl Parts,
         recv: Option<usize>,
         root: usize,
     ) -> Result<Spec> {
+        let (counts, displs) = lists(parts);
         let rank = self.root(root)?;
         let in_place = self.at_root_only(recv.is_none(), root)?;
         let room = (self.rank() == root).then_some(send);
-        let (bytes, places) = ragged::<T>("send", room, self.size(), counts, displs)?;
+        let (bytes, places) = ragged::<T>("send", room, self.size(), (counts, &displs))?;
         recv.map_or(Ok(()), |len| own_count("recv", len, self.rank(), counts))?;
         let arguments =
             Arguments { root: rank, counts: bytes, displs: places, in_place, ..Arguments::default() };
         Ok(Spec { arguments, ..Spec::of::<T>() })
+    }
+
+    /// As [`Communicator::scatterv`], with counts known at the root only, as `MPI_Scatterv` has it: `parts` matter there only, and
+    /// may be empty elsewhere. The root puts to every rank by itself, as for [`Communicator::gatherv_rooted`].
+    ///
+    /// # Errors
+    /// As [`Communicator::scatterv`]. A rank whose `recv` has another number of elements than the root sends is an error that names both
+    /// numbers, before any of them is sent.
+    pub fn scatterv_rooted<T: Pod>(
+        &self,
+        send: &[T],
+        parts: impl Parts,
+        mut recv: impl Destination<T>,
+        root: usize,
+    ) -> Result<()> {
+        let recv = recv.slice();
+        let spec = self.scatterv_rooted_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
+        let send = (self.rank() == root).then(|| bytemuck::cast_slice(send));
+        self.run(Operation::Alltoallv, spec, send, recv.map(bytemuck::cast_slice_mut))
+    }
+
+    owned!("scatterv_rooted", iscatterv_rooted, scatterv_rooted_init <T>
+    (self, send: Buf<T>, parts: impl Parts, recv: impl Owned<T>, root: usize) => {
+        let recv = recv.buffer();
+        let spec = self.scatterv_rooted_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
+        (Operation::Alltoallv, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
+    });
+
+    /// An exchange along a star: an edge from the root to each rank.
+    fn scatterv_rooted_spec<T: Pod>(
+        &self,
+        send: usize,
+        parts: &impl Parts,
+        recv: Option<usize>,
+        root: usize,
+    ) -> Result<Spec> {
+        let (at, me) = (self.root(root)?, self.context.rank);
+        self.at_root_only(recv.is_none(), root)?;
+        // In place nothing goes from the root to itself.
+        let len = bytes_of::<T>(recv.unwrap_or(0));
+        let mut edges =
+            Edges { sources: vec![Source { peer: at, slot: me, len, at: 0 }], ..Edges::default() };
+        if self.rank() == root {
+            let blocks = self.blocks_at_root::<T>("send", send, parts, ("recv", recv))?;
+            let destination = |(peer, (len, at))| graph::Destination { peer, slot: 0, len, at, target: 0 };
+            edges.destinations = (0..).zip(blocks).map(destination).collect();
+        }
+        Ok(self.star::<T>(at, edges))
     }
 }

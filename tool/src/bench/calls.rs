@@ -139,21 +139,18 @@ calls! { Communicator (c, x, op, send, recv):
     Bcast <T> [bcast, ibcast, bcast_init] (recv.here(c)?, x.root),
     Allgather <T> [allgather, iallgather, allgather_init] (send, recv.here(c)?),
     Allgatherv <T> [allgatherv, iallgatherv, allgatherv_init]
-        (send, recv.here(c)?, &x.received.counts, &x.received.displs),
+        (send, recv.here(c)?, x.received.parts()),
     Gather <T> [gather, igather, gather_init] (send, recv.here(c)?, x.root),
     Gatherv <T> [gatherv, igatherv, gatherv_init]
-        (send, recv.here(c)?, &x.received.counts, &x.received.displs, x.root),
+        (send, recv.here(c)?, x.received.parts(), x.root),
     Scatter <T> [scatter, iscatter, scatter_init] (send.here(c)?, recv, x.root),
     Scatterv <T> [scatterv, iscatterv, scatterv_init]
-        (send.here(c)?, &x.sent.counts, &x.sent.displs, recv, x.root),
+        (send.here(c)?, x.sent.parts(), recv, x.root),
     Alltoall <T> [alltoall, ialltoall, alltoall_init]
         (send, recv.here(c)?; send.here(c)?, recv.here(c)?),
     Alltoallv <T> [alltoallv, ialltoallv, alltoallv_init]
-        (send, x.sent.lists(), recv.here(c)?, x.received.lists();
-         send.here(c)?, x.sent.lists(), recv.here(c)?, x.received.lists()),
-    Alltoallw u8 [alltoallw, ialltoallw, alltoallw_init]
-        (send, &x.sent.layouts, recv.here(c)?, &x.received.layouts;
-         send.here(c)?, &x.sent.layouts, recv.here(c)?, &x.received.layouts),
+        (send, x.sent.parts(), recv.here(c)?, x.received.parts();
+         send.here(c)?, x.sent.parts(), recv.here(c)?, x.received.parts()),
     Reduce <T> [reduce, ireduce, reduce_init] (send, recv.here(c)?, op, x.root),
     Allreduce <T> [allreduce, iallreduce, allreduce_init] (send, recv.here(c)?, op),
     ReduceScatterBlock <T> [reduce_scatter_block, ireduce_scatter_block, reduce_scatter_block_init]

@@ -99,5 +99,5 @@ calls! { Intercommunicator (c, x, op, send, recv):
     Bcast <T> [bcast, ibcast, bcast_init] (recv.here(c)?, root(x)),
     Allgather <T> [allgather, iallgather, allgather_init] (send.here(c)?, recv.here(c)?),
     Allgatherv <T> [allgatherv, iallgatherv, allgatherv_init]
-        (send.here(c)?, x.sent.lists(), recv.here(c)?, x.received.lists()),
+        (send.here(c)?, x.sent.parts(), recv.here(c)?, x.received.parts()),
 }

@@ -166,7 +166,7 @@ pub(crate) const OPERATIONS: [Operation; 24] = {
             in_place: InPlace::Blocking,
             shape: shapes::alltoallv,
             reference: "β(m − own block) + q(L+o)",
-            how: Move(Op::Alltoallv, bytes::<calls::Alltoallw>),
+            how: Move(Op::Alltoallv, bytes::<calls::Alltoallv>),
             ..BASE
         },
         Operation {
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(shape("allgather", 4, 0, 0, None).recv, Some(0));
         assert_eq!(shape("allgather", 4, 0, 1003, None).send, Some(250));
         let s = shape("allgatherv", 3, 2, 400, Some("irr3"));
-        assert_eq!(s.received.lists(), (&[0, 132, 268][..], &[0, 0, 132][..]));
+        assert_eq!(s.received.parts(), (&[0, 132, 268][..], &[0, 0, 132][..]));
         assert_eq!((s.send, s.volume), (Some(268), 400));
         assert_eq!(shape("barrier", 9, 0, 0, None).rounds, 4);
         // 125 elements of 8 bytes among 4: 31 each; of less than an element there is one.

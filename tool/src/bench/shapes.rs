@@ -4,7 +4,6 @@ use super::dist::{DISTS, Dist};
 use crate::agree::starts;
 use crate::settings::Setting as Between;
 use crate::units::rounds;
-use circulant::comm::Layout;
 use circulant::plan::registry::Arguments;
 use std::ops::Range;
 
@@ -58,17 +57,15 @@ pub(crate) struct Shape {
 pub(crate) struct Lists {
     pub(crate) counts: Vec<usize>,
     pub(crate) displs: Vec<usize>,
-    pub(crate) layouts: Vec<Layout>,
 }
 
 impl Lists {
     pub(crate) fn new(counts: Vec<usize>) -> (Self, usize) {
         let (displs, total) = starts(&counts);
-        let layouts = counts.iter().zip(&displs).map(|(&len, &offset)| Layout { offset, len }).collect();
-        (Self { counts, displs, layouts }, total)
+        (Self { counts, displs }, total)
     }
 
-    pub(crate) fn lists(&self) -> (&[usize], &[usize]) {
+    pub(crate) fn parts(&self) -> (&[usize], &[usize]) {
         (&self.counts, &self.displs)
     }
 }

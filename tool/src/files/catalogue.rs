@@ -122,7 +122,7 @@ pub(crate) fn catalogue(comm: &Communicator, mine: &[Entry]) -> Result<Vec<Vec<E
     let lengths: Vec<usize> = lengths.iter().map(|n| usize::try_from(*n).unwrap_or(usize::MAX)).collect();
     let (at, total) = starts(&lengths);
     let mut all = vec![0u8; total];
-    comm.allgatherv(&packed, &mut all, &lengths, &at)?;
+    comm.allgatherv(&packed, &mut all, (&lengths, &at))?;
     let read = |rank: usize| Entry::unpack(&all[at[rank]..at[rank] + lengths[rank]]);
     let entries: Option<Vec<_>> = (0..comm.size()).map(read).collect();
     let entries =

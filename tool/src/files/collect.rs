@@ -89,7 +89,7 @@ fn whole(args: &CollectArgs, world: &World) -> Result<String, Failure> {
     let start = Instant::now();
     stream::run(comm, plan.steps, buffers, &mut local, |step, buffer| {
         let (counts, displs, total) = plan.step(step);
-        comm.allgatherv(circulant::InPlace, &mut buffer[..total], &counts, &displs)?;
+        comm.allgatherv(circulant::InPlace, &mut buffer[..total], (&counts, &displs))?;
         bar.inc(total as u64);
         Ok(())
     })?;

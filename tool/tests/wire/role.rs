@@ -21,7 +21,7 @@ pub(crate) fn play(role: &str) {
         "costs" => costs(),
         "disagree" => plain(|comm| comm.bcast(&mut vec![0u8; if comm.rank() == 2 { 999 } else { 1000 }], 0)),
         "bad-root" => plain(|comm| comm.bcast(&mut [0u8; 10], if comm.rank() == 2 { 9 } else { 0 })),
-        "overlap" => plain(|comm| comm.allgatherv(&[0u8; 4], &mut [0u8; 12], &[4, 4, 4], &[0, 3, 8])),
+        "overlap" => plain(|comm| comm.allgatherv(&[0u8; 4], &mut [0u8; 12], (&[4, 4, 4], &[0, 3, 8]))),
         "forever" => plain(forever),
         "short" => plain(short),
         "quit" => plain(quit),
@@ -203,7 +203,7 @@ fn costs() -> Result<()> {
     let displs: Vec<usize> = (0..p).map(|j| counts[..j].iter().sum()).collect();
     let total: usize = counts.iter().sum();
     let mut gather =
-        comm.allgatherv_init(comm.alloc::<u8>(counts[r])?, comm.alloc::<u8>(total)?, &counts, &displs)?;
+        comm.allgatherv_init(comm.alloc::<u8>(counts[r])?, comm.alloc::<u8>(total)?, (&counts, &displs))?;
     let planned = [bcast.planned(), gather.planned()];
     for round in 0..6usize {
         gather.input()?.fill(round as u8 + r as u8);
