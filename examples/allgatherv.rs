@@ -20,6 +20,10 @@ fn main() -> circulant::Result<()> {
     comm.allgatherv(&send, &mut recv, &parts)?;
 
     let largest = &recv[parts.range(size - 1)];
-    println!("rank {rank}: counts {:?}, got {:?}, of them {largest:?} of the last rank", parts.counts(), &recv[..]);
+    println!(
+        "rank {rank}: counts {:?}, got {:?}, of them {largest:?} of the last rank",
+        parts.counts(),
+        &recv[..]
+    );
     world.finalize()
 }

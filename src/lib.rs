@@ -32,7 +32,8 @@
 //! # Operations
 //! Methods of [`Communicator`]; those of one element at each rank are there as values, too, with `_one` behind their names
 //! ([`allreduce_one`](Communicator::allreduce_one), [`bcast_one`](Communicator::bcast_one), …). Each is there in three forms: blocking (`bcast`), non-blocking (`ibcast`, which
-//! returns a [`Request`]) and persistent (`bcast_init`, which returns a [`comm::Persistent`]).
+//! returns a [`Request`]; on borrowed slices in a [`scope`](Communicator::scope)) and persistent (`bcast_init`, which returns a
+//! [`comm::Persistent`]).
 //!
 //! | operation | in place ([`InPlace`]) |
 //! |---|---|
@@ -143,6 +144,7 @@ pub(crate) mod memory;
 /// that is used here. Derive `Pod` with `#[bytemuck(crate = "circulant::bytemuck")]` on the type if your package does not depend on it.
 pub use bytemuck;
 pub use circulant_core::{error, machine, ops, plan, schedule, select};
+pub use comm::measure;
 pub use comm::{Buf, Communicator, InPlace, Options, Request, World};
 pub use error::{Error, ErrorKind, Result};
 

@@ -275,8 +275,7 @@ fn folds_have_the_bits_of_ordered() {
                 let len = [77, 2999][call / 2 % 2];
                 let mine: Vec<f32> =
                     given(call, comm.rank(), len).iter().map(|v| (*v >> 20) as f32 * 1e-3).collect();
-                let options =
-                    |algorithm: &str| Options { algorithm: Some(algorithm.to_owned()), ..Options::default() };
+                let options = |algorithm: &str| Options::new().algorithm(algorithm);
                 let (mut a, mut b) = (vec![0f32; len], vec![0f32; len]);
                 comm.allreduce(&mine, &mut a, ops::Sum)?;
                 comm.with(options("ordered")).allreduce(&mine, &mut b, ops::Sum)?;
@@ -313,12 +312,12 @@ const DIFFERENT: &[(&str, Wrong)] = &[
     ("bcast", |c, odd| c.bcast(&mut vec![0u8; if odd { 4 } else { 100_000 }], 0)),
     ("bcast", |c, odd| c.bcast(&mut vec![0u8; if odd { 4 } else { 100_000 }], 1)),
     ("bcast", |c, odd| {
-        let algorithm = odd.then(|| "binomial".to_owned());
-        c.with(Options { algorithm, ..Options::default() }).bcast(&mut [0u8; 4], 0)
+        let algorithm = odd.then_some("binomial");
+        c.with(Options::new().algorithm(algorithm)).bcast(&mut [0u8; 4], 0)
     }),
     ("bcast", |c, odd| {
-        let algorithm = odd.then(|| "binomial".to_owned());
-        c.with(Options { algorithm, ..Options::default() }).bcast(&mut [0u8; 4], 1)
+        let algorithm = odd.then_some("binomial");
+        c.with(Options::new().algorithm(algorithm)).bcast(&mut [0u8; 4], 1)
     }),
     ("allgather", |c, odd| {
         c.allgather(&vec![1u8; 1 + usize::from(odd)], &mut vec![0; 3 + 3 * usize::from(odd)])
@@ -480,7 +479,7 @@ fn named_algorithms_go_their_own_way() {
     // One post; or two messages.
     assert_eq!(sends(&[], Options::default()), 1);
     assert!(sends(&[("algorithm", "bcast=binomial")], Options::default()) >= 2);
-    assert!(sends(&[], Options { algorithm: Some("linear".to_owned()), ..Options::default() }) >= 2);
-    assert!(sends(&[], Options { blocks: Some(1), ..Options::default() }) >= 2);
+    assert!(sends(&[], Options::new().algorithm("linear")) >= 2);
+    assert!(sends(&[], Options::new().blocks(1)) >= 2);
     assert!(sends(&[("blocks", "2")], Options::default()) >= 2);
 }

@@ -137,7 +137,7 @@ fn a_thread_moves_requests_on() {
             data.fill(7);
         }
         // By a chain, so that all but the last pass it on.
-        let options = circulant::Options { algorithm: Some("chain".into()), ..Default::default() };
+        let options = circulant::Options::new().algorithm("chain");
         let before = world.stats();
         let mut request = comm.with(options).ibcast(data, 2)?;
         begun.wait();

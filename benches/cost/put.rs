@@ -13,8 +13,7 @@ fn main() -> circulant::Result<()> {
         std::process::exit(2);
     };
     let world = World::init()?;
-    let options =
-        Options { algorithm: Some("circulant".to_owned()), blocks: Some(blocks), ..Options::default() };
+    let options = Options::new().algorithm("circulant").blocks(blocks);
     let comm = world.comm().with(options);
     let mut bcast = comm.bcast_init(comm.alloc::<u8>(BYTES)?, 0)?;
     for _ in 0..reps {

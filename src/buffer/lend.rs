@@ -2,7 +2,7 @@
 //!
 //! A closure, never a guard: a guard could be forgotten while a peer still writes.
 
-use crate::buffer::{Arena, Bound, Grant};
+use crate::buffer::{Arena, Block, Bound, Grant};
 use crate::error::{Error, Result};
 use crate::transport::{Access, Borrow, Registration, Transport};
 use std::mem::ManuallyDrop;
@@ -36,6 +36,111 @@ pub(crate) enum Loan<'a> {
     },
 }
 
+impl Loan<'_> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Shared(bytes) => bytes.is_empty(),
+            Self::Unique { bytes, .. } => bytes.is_empty(),
+        }
+    }
+}
+
+/// A slice that is lent: bound as the wire needs it, until [`Lent::end`]. Without that its registration stays, and a staged copy is
+/// leaked, as a late writer may still reach it.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    bound: Bound,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// Nothing is to be undone: it is empty or in the arena, or there is no transport.
+    Plain,
+    Registered(Registration),
+    /// Through memory of ours, from where what has come is copied to the slice.
+    Staged {
+        block: ManuallyDrop<Block>,
+        ptr: *mut u8,
+        len: usize,
+        access: Access,
+    },
+}
+
+impl Lent {
+    /// Lends it.
+    ///
+    /// # Safety
+    /// Until [`Lent::end`] has returned without error, or the endpoint was closed, the memory stays borrowed as the loan says, and a
+    /// unique loan is touched through the bound only.
+    ///
+    /// # Errors
+    /// When the memory cannot be registered or staged: nothing is lent then.
+    pub(super) unsafe fn new<W: Wire>(wire: &mut W, arena: &Arena, loan: Loan<'_>) -> Result<Self> {
+        // A shared loan is bound as a source only: its pointer is never written through.
+        let (ptr, len, fill, access) = match loan {
+            Loan::Shared(s) => (s.as_ptr().cast_mut(), s.len(), true, Access::Source),
+            Loan::Unique { bytes, fill } => (bytes.as_mut_ptr(), bytes.len(), fill, Access::Target),
+        };
+        if len == 0 {
+            return Ok(Self { bound: Bound::NONE, how: How::Plain });
+        }
+        if let Some((registration, grant)) = arena.locate(ptr, len) {
+            // SAFETY: by our contract the memory is borrowed until this loan has ended, and the arena stays registered.
+            let bound = unsafe { Bound::new(ptr, len, registration, grant) };
+            return Ok(Self { bound, how: How::Plain });
+        }
+        let mode = wire.borrow_mode();
+        let Some(transport) = wire.transport() else {
+            // SAFETY: as above; no transport, so only our own copies touch it.
+            let bound = unsafe { Bound::new(ptr, len, Registration(u32::MAX), Grant::default()) };
+            return Ok(Self { bound, how: How::Plain });
+        };
+        if mode == Borrow::Staged {
+            let mut block = ManuallyDrop::new(arena.alloc(len, Some(transport))?);
+            if fill {
+                // SAFETY: the borrowed slice; nothing else touches it while it is staged.
+                block.write(unsafe { std::slice::from_raw_parts(ptr, len) });
+                wire.copied(len);
+            }
+            return Ok(Self { bound: block.bound(len), how: How::Staged { block, ptr, len, access } });
+        }
+        // SAFETY: by our contract the range stays valid until it is deregistered, or the endpoint is closed.
+        let (registration, remote) = unsafe { transport.register(ptr, len, access)? };
+        // SAFETY: as above.
+        let bound =
+            unsafe { Bound::new(ptr, len, registration, Grant { address: remote.base, key: remote.key }) };
+        Ok(Self { bound, how: How::Registered(registration) })
+    }
+
+    /// The memory, for an operation that ends before the loan does.
+    pub(super) fn bound(&self) -> Bound {
+        self.bound
+    }
+
+    /// Ends the loan. No operation uses it any more, and the endpoint is as it was when it began.
+    ///
+    /// # Errors
+    /// When the provider does not deregister it: the endpoint must be closed then.
+    pub(crate) fn end<W: Wire>(self, wire: &mut W) -> Result<()> {
+        match self.how {
+            How::Plain => Ok(()),
+            How::Registered(registration) => {
+                wire.transport().map_or(Ok(()), |transport| transport.deregister(registration))
+            }
+            How::Staged { block, ptr, len, access } => {
+                let block = ManuallyDrop::into_inner(block);
+                if access == Access::Target {
+                    // SAFETY: the slice was lent to us to be written, by the contract of `new` until now.
+                    block.read(unsafe { std::slice::from_raw_parts_mut(ptr, len) });
+                    wire.copied(len);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Runs `body` with the loan bound, and ends all access to it before returning, whatever happened: by
 /// deregistering it after success, by closing the endpoint after an error or a panic.
 ///
@@ -48,58 +153,20 @@ pub(crate) fn lend<W: Wire, R>(
     loan: Loan<'_>,
     body: impl FnOnce(&mut W, Bound) -> Result<R>,
 ) -> Result<R> {
-    // A shared loan is bound as a source only: its pointer is never written through.
-    let (ptr, len, fill, access) = match loan {
-        Loan::Shared(s) => (s.as_ptr().cast_mut(), s.len(), true, Access::Source),
-        Loan::Unique { bytes, fill } => (bytes.as_mut_ptr(), bytes.len(), fill, Access::Target),
-    };
-    if len == 0 {
+    if loan.is_empty() {
         return body(wire, Bound::NONE);
     }
-    if let Some((registration, grant)) = arena.locate(ptr, len) {
-        // SAFETY: the caller's borrow lives until we return, and until then it is touched through this bound
-        // only. The arena stays registered; unless the body succeeds `guarded` closes the endpoint.
-        let bound = unsafe { Bound::new(ptr, len, registration, grant) };
-        return guarded(wire, |wire| body(wire, bound));
-    }
-    let mode = wire.borrow_mode();
-    let Some(transport) = wire.transport() else {
-        // SAFETY: no transport, so only our own copies touch it, within the caller's borrow.
-        let bound = unsafe { Bound::new(ptr, len, Registration(u32::MAX), Grant::default()) };
-        return guarded(wire, |wire| body(wire, bound));
-    };
-    if mode == Borrow::Staged {
-        // Leaked unless the body succeeds: a late writer may still reach it.
-        let mut block = ManuallyDrop::new(arena.alloc(len, Some(transport))?);
-        if fill {
-            // SAFETY: the caller's slice, alive until we return; no other thread touches it while it is staged.
-            block.write(unsafe { std::slice::from_raw_parts(ptr, len) });
-            wire.copied(len);
-        }
-        let value = guarded(wire, |wire| body(wire, block.bound(len)))?;
-        if access == Access::Target {
-            // SAFETY: as above, and lent to us to be written.
-            block.read(unsafe { std::slice::from_raw_parts_mut(ptr, len) });
-            wire.copied(len);
-        }
-        drop(ManuallyDrop::into_inner(block));
-        return Ok(value);
-    }
-    // SAFETY: the caller's borrow covers the range until we return; before that it is deregistered, or the
-    // endpoint is closed.
-    let (registration, remote) = unsafe { transport.register(ptr, len, access)? };
-    // SAFETY: as above.
-    let bound =
-        unsafe { Bound::new(ptr, len, registration, Grant { address: remote.base, key: remote.key }) };
+    // SAFETY: the caller's borrow lives until we return. Before that the loan has ended, or `guarded` has closed the endpoint.
+    let lent = unsafe { Lent::new(wire, arena, loan)? };
     guarded(wire, |wire| {
-        let value = body(wire, bound)?;
-        wire.transport().map_or(Ok(()), |t| t.deregister(registration))?;
+        let value = body(wire, lent.bound)?;
+        lent.end(wire)?;
         Ok(value)
     })
 }
 
 /// Runs `body`; after an error or a panic in it no peer can reach what was lent.
-fn guarded<W: Wire, R>(wire: &mut W, body: impl FnOnce(&mut W) -> Result<R>) -> Result<R> {
+pub(super) fn guarded<W: Wire, R>(wire: &mut W, body: impl FnOnce(&mut W) -> Result<R>) -> Result<R> {
     let mut guard = ShutOnUnwind { wire, armed: true };
     let result = body(guard.wire).map_err(|e| guard.wire.fail(e));
     guard.armed = false;

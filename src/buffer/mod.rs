@@ -9,6 +9,7 @@ mod bound;
 mod count;
 mod fork;
 mod lend;
+mod scope;
 
 pub use arena::Buf;
 pub(crate) use arena::{Arena, Block, MAX_ALIGN_BYTES};
@@ -17,4 +18,5 @@ pub(crate) use bound::{
 };
 pub use count::{CountingAllocator, allocations, live_allocations};
 pub(crate) use fork::ForkMark;
-pub(crate) use lend::{Loan, Wire, lend};
+pub(crate) use lend::{Lent, Loan, Wire, lend};
+pub(crate) use scope::{Borrowed, Loans, OnLoan, scope};

@@ -1,5 +1,6 @@
 //! One call: its arguments checked, its program taken from the cache or made, its run.
 
+use super::collective::Collective;
 use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::lock::Held;
@@ -9,8 +10,10 @@ use crate::buffer::{Binding, Block, Bound, Loan, MAX_GATHER, Wire, lend};
 use crate::engine::{CallId, Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::ops::{Element, Reducer};
+use crate::plan::Region;
 use crate::plan::lower::{WireLimits, lower};
 use crate::plan::registry::{Arguments, Operation};
+use bytemuck::Pod;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +27,8 @@ pub(super) struct Spec {
     pub(super) element: Element,
     /// What is in the output before matters: a staged copy must know it.
     pub(super) fill: bool,
+    /// The buffer that has no part in the operation at this rank, whatever was passed.
+    pub(super) unused: Option<Region>,
 }
 
 impl Spec {
@@ -41,10 +46,11 @@ impl Shared {
     pub(super) fn prepare(
         &mut self,
         context: &Context,
-        operation: Operation,
+        call: Collective,
         (arguments, element): (Arguments, Element),
         options: &Options,
     ) -> Result<Prepared> {
+        let operation = call.operation();
         let arguments = self.completed(context, operation, arguments, options);
         if arguments.blocks == Some(0) {
             return Err(argument("0 blocks"));
@@ -54,8 +60,8 @@ impl Shared {
             _ => Some(GRAPH_ALGORITHM),
         };
         let algorithm = self.selection.choose(operation, &arguments, name, options.reproducible)?;
-        self.log_plan(operation, algorithm, &arguments);
-        let asked = Asked { comm: context.id, operation, element, algorithm, arguments };
+        self.log_plan(call, algorithm, &arguments);
+        let asked = Asked { comm: context.id, call, element, algorithm, arguments };
         match self.cache.take(&asked) {
             Some(prepared) => Ok(prepared),
             None => self.make(context, asked),
@@ -104,8 +110,8 @@ impl Shared {
         };
         let memory = [block(self, land)?, block(self, work)?];
         let meta = Meta {
-            name: asked.operation.name(),
-            code: asked.operation.code(),
+            name: asked.call.name(),
+            code: asked.call.code(),
             call: CallId::default(),
             hash: asked.hash(plan.rounds()),
             rounds: plan.rounds(),
@@ -128,7 +134,7 @@ impl Shared {
     }
 
     /// Refuses a call before any data moves. The error is propagated to the other ranks, which would wait for us.
-    pub(super) fn refuse(&mut self, operation: Operation, call: CallId, e: Error) -> Error {
+    pub(super) fn refuse(&mut self, operation: Collective, call: CallId, e: Error) -> Error {
         self.engine.fail_in(operation.code(), call, e)
     }
 }
@@ -147,7 +153,7 @@ impl Communicator {
     pub(super) fn begin(
         &self,
         held: &mut Held<'_>,
-        operation: Operation,
+        operation: Collective,
         spec: Result<Spec>,
     ) -> Result<Begun> {
         held.engine.healthy()?;
@@ -168,14 +174,30 @@ impl Communicator {
         Ok(Begun { prepared, meta, reducer, fill, deadline })
     }
 
-    /// Runs a call on lent memory to its end.
-    pub(super) fn run(
+    /// Runs a call on lent slices to its end; one that its spec says is unused is left alone.
+    pub(super) fn run<T: Pod>(
         &self,
-        operation: Operation,
+        operation: impl Into<Collective>,
+        spec: Result<Spec>,
+        input: Option<&[T]>,
+        output: Option<&mut [T]>,
+    ) -> Result<()> {
+        let output = output.map(bytemuck::cast_slice_mut);
+        self.run_on_bytes(operation.into(), spec, input.map(bytemuck::cast_slice), output)
+    }
+
+    fn run_on_bytes(
+        &self,
+        operation: Collective,
         spec: Result<Spec>,
         input: Option<&[u8]>,
         output: Option<&mut [u8]>,
     ) -> Result<()> {
+        let (input, output) = match spec.as_ref().ok().and_then(|spec| spec.unused) {
+            Some(Region::Input) => (None, output),
+            Some(Region::Output) => (input, None),
+            _ => (input, output),
+        };
         let mut held = self.hold()?;
         let Begun { mut prepared, meta, reducer, fill, deadline } = self.begin(&mut held, operation, spec)?;
         let at = |e: Error| e.in_operation(operation.name(), u64::from(meta.call.sequence));

@@ -20,7 +20,7 @@ impl Table {
     /// # Errors
     /// As [`Communicator::allgather`].
     pub(super) fn gather(comm: &Communicator, own: &[u8]) -> Result<Self> {
-        let comm = comm.with(Options { algorithm: Some("circulant".to_owned()), ..Options::default() });
+        let comm = comm.with(Options::new().algorithm("circulant"));
         let mut lengths = vec![0u32; comm.size()];
         comm.allgather(&[to_u32(own.len())?], &mut lengths)?;
         let counts: Vec<usize> = lengths.iter().map(|n| *n as usize).collect();

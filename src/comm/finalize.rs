@@ -40,7 +40,7 @@ impl World {
         let comm = self.internal(Internal::Finalize)?;
         let mut held = comm.hold()?;
         held.engine.finalizing();
-        let begun = comm.begin(&mut held, Operation::Barrier, Ok(Spec::default()))?;
+        let begun = comm.begin(&mut held, Operation::Barrier.into(), Ok(Spec::default()))?;
         let Begun { mut prepared, meta, deadline, .. } = begun;
         let meta = Meta { name: "finalize", code: FINALIZE, ..meta };
         let Some(task) = prepared.task.take() else { return Ok(deadline) };

@@ -10,6 +10,7 @@ use super::persistent::Persistent;
 use super::request::Request;
 use crate::buffer::Buf;
 use crate::error::{Result, argument};
+use crate::plan::Region;
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 use std::sync::Arc;
@@ -74,6 +75,10 @@ impl Communicator {
 }
 
 impl Intercommunicator {
+    pub(super) fn union(&self) -> &Communicator {
+        &self.union
+    }
+
     fn first(&self) -> usize {
         self.union.context.first as usize
     }
@@ -126,7 +131,6 @@ impl Intercommunicator {
     /// As [`Communicator::allgather`].
     pub fn allgather<T: Pod>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
         let spec = self.allgather_spec::<T>(send.len(), recv.len());
-        let (send, recv) = (bytemuck::cast_slice(send), bytemuck::cast_slice_mut(recv));
         self.union.run(Operation::InterAllgather, spec, Some(send), Some(recv))
     }
 
@@ -148,7 +152,7 @@ impl Intercommunicator {
         Persistent::new(&self.union, Operation::InterAllgather, spec, (Some(send), recv))
     }
 
-    fn allgather_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
+    pub(super) fn allgather_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
         let theirs = self.remote_size();
         if !recv.is_multiple_of(theirs) {
             return Err(argument(format!(
@@ -175,7 +179,6 @@ impl Intercommunicator {
         received: impl Parts,
     ) -> Result<()> {
         let spec = self.allgatherv_spec::<T>(send.len(), &sent, recv.len(), &received);
-        let (send, recv) = (bytemuck::cast_slice(send), bytemuck::cast_slice_mut(recv));
         self.union.run(Operation::InterAllgatherv, spec, Some(send), Some(recv))
     }
 
@@ -209,7 +212,7 @@ impl Intercommunicator {
         Persistent::new(&self.union, Operation::InterAllgatherv, spec, (Some(send), recv))
     }
 
-    fn allgatherv_spec<T: Pod>(
+    pub(super) fn allgatherv_spec<T: Pod>(
         &self,
         send: usize,
         sent: &impl Parts,
@@ -235,9 +238,8 @@ impl Intercommunicator {
     /// # Errors
     /// As [`Communicator::bcast`].
     pub fn bcast<T: Pod>(&self, buf: &mut [T], root: Root) -> Result<()> {
-        let (spec, takes_part) = self.bcast_spec::<T>(buf.len(), root);
-        let buf = takes_part.then(|| bytemuck::cast_slice_mut(buf));
-        self.union.run(Operation::InterBcast, spec, None, buf)
+        let spec = self.bcast_spec::<T>(buf.len(), root);
+        self.union.run(Operation::InterBcast, spec, None, Some(buf))
     }
 
     /// [`Intercommunicator::bcast`] that returns at once.
@@ -245,7 +247,7 @@ impl Intercommunicator {
     /// # Errors
     /// As the blocking call.
     pub fn ibcast<T: Pod>(&self, buf: Buf<T>, root: Root) -> Result<Request<T>> {
-        let (spec, _) = self.bcast_spec::<T>(buf.len(), root);
+        let spec = self.bcast_spec::<T>(buf.len(), root);
         Request::new(&self.union, Operation::InterBcast, spec, (None, buf))
     }
 
@@ -254,28 +256,25 @@ impl Intercommunicator {
     /// # Errors
     /// As the blocking call.
     pub fn bcast_init<T: Pod>(&self, buf: Buf<T>, root: Root) -> Result<Persistent<T>> {
-        let (spec, _) = self.bcast_spec::<T>(buf.len(), root);
+        let spec = self.bcast_spec::<T>(buf.len(), root);
         Persistent::new(&self.union, Operation::InterBcast, spec, (None, buf))
     }
 
-    /// The spec, and whether `buf` matters here.
-    fn bcast_spec<T: Pod>(&self, len: usize, root: Root) -> (Result<Spec>, bool) {
+    pub(super) fn bcast_spec<T: Pod>(&self, len: usize, root: Root) -> Result<Spec> {
         let (rank, size, of_first) = match root {
             Root::Here(rank) => (rank, self.size(), self.is_first()),
             Root::There(rank) => (rank, self.remote_size(), !self.is_first()),
         };
         if rank >= size {
-            return (
-                Err(argument(format!("root {rank} is out of range: its group has {size} ranks"))),
-                false,
-            );
+            return Err(argument(format!("root {rank} is out of range: its group has {size} ranks")));
         }
         let sends = root == Root::Here(self.rank());
         // A rank of a group, and groups of ranks, count to less than 2^32.
         let root_in_union = u32::try_from(if of_first { rank } else { self.first() + rank }).unwrap_or(0);
         let arguments = Arguments { root: root_in_union, bytes: bytes_of::<T>(len), ..Arguments::default() };
-        let spec = Spec { arguments, fill: sends, ..Spec::of::<T>() };
-        (Ok(spec), sends || matches!(root, Root::There(_)))
+        let takes_part = sends || matches!(root, Root::There(_));
+        let unused = (!takes_part).then_some(Region::Output);
+        Ok(Spec { arguments, fill: sends, unused, ..Spec::of::<T>() })
     }
 
     /// Returns when all ranks of the other group have entered (and of our own).
@@ -283,7 +282,7 @@ impl Intercommunicator {
     /// # Errors
     /// As [`Communicator::barrier`].
     pub fn barrier(&self) -> Result<()> {
-        self.union.run(Operation::InterBarrier, Ok(Spec::default()), None, None)
+        self.union.run::<u8>(Operation::InterBarrier, Ok(Spec::default()), None, None)
     }
 
     /// [`Intercommunicator::barrier`] that returns at once.

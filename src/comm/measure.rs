@@ -1,6 +1,7 @@
-//! The raw wire, as measured between two ranks, and the figures that choices are made by.
+//! Figures of the wire and of the machine: the raw wire as measured between two ranks, what choices are made by, and what algorithms would
+//! cost on a communicator. For tools; programs need none of it.
 
-use super::communicator::{Communicator, Options};
+use super::communicator::Communicator;
 use super::program::Cache;
 use super::shared::Shared;
 use crate::engine::{Flow, Pair};
@@ -32,224 +33,229 @@ impl From<LogGp> for Wire {
     }
 }
 
-impl Communicator {
-    /// Half round trips of a put of `bytes` between ranks 0 and 1, `reps` of them (at ranks 0 and 1; empty
-    /// elsewhere). The raw wire: no schedule, no open words, no flow control. Collective; the other ranks
-    /// sleep meanwhile.
-    ///
-    /// # Errors
-    /// As [`Communicator::bcast`].
-    pub fn put_times(&self, bytes: usize, reps: usize) -> Result<Vec<Duration>> {
-        if self.size() < 2 {
-            return Ok(Vec::new());
+/// Half round trips of a put of `bytes` between ranks 0 and 1, `reps` of them (at ranks 0 and 1; empty
+/// elsewhere). The raw wire: no schedule, no open words, no flow control. Collective; the other ranks
+/// sleep meanwhile.
+///
+/// # Errors
+/// As [`Communicator::bcast`].
+pub fn put_times(comm: &Communicator, bytes: usize, reps: usize) -> Result<Vec<Duration>> {
+    if comm.size() < 2 {
+        return Ok(Vec::new());
+    }
+    put_times_between(comm, [0, 1], bytes, reps)
+}
+
+/// The same between any two ranks; both get their own times.
+///
+/// # Errors
+/// As [`Communicator::bcast`], and when the ranks are not two of this communicator's.
+pub fn put_times_between(
+    comm: &Communicator,
+    pair: [usize; 2],
+    bytes: usize,
+    reps: usize,
+) -> Result<Vec<Duration>> {
+    alone(comm, pair, |shared, pair, deadline| {
+        shared.engine.ping_pong(&shared.arena, pair, bytes, reps, deadline)
+    })
+    .map(Option::unwrap_or_default)
+}
+
+/// Windows of `count` puts of `bytes` from each rank i below p/2 to rank i + p/2, all pairs at the same time, `reps` of them:
+/// how long each took until all its puts had arrived, at the senders; at the others, times that do not count. The raw
+/// wire, by the protocol of osu_mbw_mr. Collective; with an odd number of ranks the last one sleeps meanwhile.
+///
+/// # Errors
+/// As [`Communicator::bcast`].
+pub fn window_times(comm: &Communicator, bytes: usize, count: u32, reps: usize) -> Result<Vec<Duration>> {
+    let (pairs, rank) = (comm.size() / 2, comm.rank());
+    let other = if rank < pairs { rank + pairs } else { rank - pairs };
+    let other = (pairs > 0 && other < 2 * pairs && rank < 2 * pairs).then_some(other);
+    let windows = beside(comm, other, rank < pairs, |shared, pair, deadline| {
+        shared.engine.windows(&shared.arena, pair, bytes, count, reps, deadline)
+    })?;
+    Ok(windows.unwrap_or_default().iter().map(|w| w.answered).collect())
+}
+
+/// Measures L, o and β between ranks 0 and 1; all ranks get the same figures. Collective. With one rank
+/// all are 0.
+///
+/// # Errors
+/// As [`Communicator::bcast`].
+pub fn wire(comm: &Communicator) -> Result<Wire> {
+    if comm.size() < 2 { Ok(Wire::default()) } else { wire_between(comm, [0, 1]) }
+}
+
+/// The same between any two ranks; all ranks get the first one's figures.
+///
+/// # Errors
+/// As [`put_times_between`].
+pub fn wire_between(comm: &Communicator, pair: [usize; 2]) -> Result<Wire> {
+    let small = best(&put_times_between(comm, pair, 8, 200)?);
+    let overhead = alone(comm, pair, |shared, pair, deadline| {
+        shared.engine.post_cost(&shared.arena, pair, 64, deadline)
+    })?;
+    let overhead = overhead.map_or(0.0, |t| t.as_nanos() as f64).min(small);
+    let mut figures = [(small - overhead).max(0.0), overhead, f64::NAN];
+    let mut times = [f64::INFINITY; 2];
+    for _ in 0..ATTEMPTS {
+        for (time, (bytes, reps)) in times.iter_mut().zip(SLOPE) {
+            *time = time.min(best(&put_times_between(comm, pair, bytes, reps)?));
         }
-        self.put_times_between([0, 1], bytes, reps)
+        figures[2] = byte_time(small, times).unwrap_or(f64::NAN);
+        // All go by what the first of the pair saw.
+        comm.bcast(&mut figures, pair[0])?;
+        if !figures[2].is_nan() {
+            break;
+        }
     }
+    let [latency_ns, overhead_ns, byte_ns] = figures;
+    Ok(Wire { latency_ns, overhead_ns, byte_ns })
+}
 
-    /// The same between any two ranks; both get their own times.
-    ///
-    /// # Errors
-    /// As [`Communicator::bcast`], and when the ranks are not two of this communicator's.
-    pub fn put_times_between(&self, pair: [usize; 2], bytes: usize, reps: usize) -> Result<Vec<Duration>> {
-        self.alone(pair, |shared, pair, deadline| {
-            shared.engine.ping_pong(&shared.arena, pair, bytes, reps, deadline)
-        })
-        .map(Option::unwrap_or_default)
+/// o as schedules see it, in nanoseconds: what one block more costs a broadcast of the same bytes, while all
+/// ranks send and receive; of that the third which blocks of the right length do not hide. Where they have cores of their own this is little more than the o of [`wire`];
+/// where they share them it may be fifty times as much, and blocks should be as much fewer. Collective; `byte_ns`
+/// is β. 0 for one rank.
+///
+/// # Errors
+/// As [`Communicator::bcast`].
+pub fn block_overhead(comm: &Communicator, byte_ns: f64) -> Result<f64> {
+    if comm.size() < 2 {
+        return Ok(0.0);
     }
+    let mut data = comm.alloc::<u8>(BLOCKS_BYTES)?;
+    let mut times = [0.0f64; 2];
+    for (time, n) in times.iter_mut().zip(BLOCKS) {
+        let options = comm.options.clone().blocks(n).algorithm("circulant");
+        let in_blocks = comm.with(options);
+        // The first makes the plan.
+        let mut best = f64::INFINITY;
+        for rep in 0..4 {
+            comm.barrier()?;
+            let start = Instant::now();
+            in_blocks.bcast(&mut data, 0)?;
+            let (mine, mut slowest) = ([start.elapsed().as_nanos() as f64], [0.0]);
+            comm.allreduce(&mine, &mut slowest, ops::Max)?;
+            if rep > 0 {
+                best = best.min(slowest[0]);
+            }
+        }
+        *time = best;
+    }
+    let [few, many] = BLOCKS.map(f64::from);
+    // T(n) = (n − 1 + q)(o + βm/n) + …
+    let rounds = f64::from(comm.size().next_power_of_two().trailing_zeros()) - 1.0;
+    let shorter = rounds * byte_ns * BLOCKS_BYTES as f64 * (1.0 / few - 1.0 / many);
+    let mut overhead = [(EXPOSED * (times[1] - times[0] + shorter) / (many - few)).max(0.0)];
+    comm.bcast(&mut overhead, 0)?;
+    Ok(overhead[0])
+}
 
-    /// Windows of `count` puts of `bytes` from each rank i below p/2 to rank i + p/2, all pairs at the same time, `reps` of them:
-    /// how long each took until all its puts had arrived, at the senders; at the others, times that do not count. The raw
-    /// wire, by the protocol of osu_mbw_mr. Collective; with an odd number of ranks the last one sleeps meanwhile.
-    ///
-    /// # Errors
-    /// As [`Communicator::bcast`].
-    pub fn window_times(&self, bytes: usize, count: u32, reps: usize) -> Result<Vec<Duration>> {
-        let (pairs, rank) = (self.size() / 2, self.rank());
-        let other = if rank < pairs { rank + pairs } else { rank - pairs };
-        let other = (pairs > 0 && other < 2 * pairs && rank < 2 * pairs).then_some(other);
-        let windows = self.beside(other, rank < pairs, |shared, pair, deadline| {
-            shared.engine.windows(&shared.arena, pair, bytes, count, reps, deadline)
+/// L, o and β in haste, at start-up; β stays what `known` says where it cannot be seen. On a wire that
+/// is quick there is time for a second look, which the first, with everything cold, needs.
+pub(super) fn probe(comm: &Communicator, pair: [usize; 2], known: &LogGp) -> Result<LogGp> {
+    let (mut small, mut large) = (f64::INFINITY, f64::INFINITY);
+    for (few, fewer) in [(8, 2), (30, 8)] {
+        let times = alone(comm, pair, |shared, pair, deadline| {
+            let mut times = |bytes, reps| shared.engine.ping_pong(&shared.arena, pair, bytes, reps, deadline);
+            Ok([times(8, few)?, times(PROBE_BYTES, fewer)?])
         })?;
-        Ok(windows.unwrap_or_default().iter().map(|w| w.answered).collect())
-    }
-
-    /// Measures L, o and β between ranks 0 and 1; all ranks get the same figures. Collective. With one rank
-    /// all are 0.
-    ///
-    /// # Errors
-    /// As [`Communicator::bcast`].
-    pub fn wire(&self) -> Result<Wire> {
-        if self.size() < 2 { Ok(Wire::default()) } else { self.wire_between([0, 1]) }
-    }
-
-    /// The same between any two ranks; all ranks get the first one's figures.
-    ///
-    /// # Errors
-    /// As [`Communicator::put_times_between`].
-    pub fn wire_between(&self, pair: [usize; 2]) -> Result<Wire> {
-        let small = best(&self.put_times_between(pair, 8, 200)?);
-        let overhead = self.alone(pair, |shared, pair, deadline| {
-            shared.engine.post_cost(&shared.arena, pair, 64, deadline)
-        })?;
-        let overhead = overhead.map_or(0.0, |t| t.as_nanos() as f64).min(small);
-        let mut figures = [(small - overhead).max(0.0), overhead, f64::NAN];
-        let mut times = [f64::INFINITY; 2];
-        for _ in 0..ATTEMPTS {
-            for (time, (bytes, reps)) in times.iter_mut().zip(SLOPE) {
-                *time = time.min(best(&self.put_times_between(pair, bytes, reps)?));
-            }
-            figures[2] = byte_time(small, times).unwrap_or(f64::NAN);
-            // All go by what the first of the pair saw.
-            self.bcast(&mut figures, pair[0])?;
-            if !figures[2].is_nan() {
-                break;
-            }
+        let [short, long] = times.unwrap_or_default();
+        let spent: Duration = short.iter().chain(&long).sum();
+        // All go by what the first of the pair saw.
+        let mut seen = [small.min(best(&short)), large.min(best(&long)), spent.as_nanos() as f64];
+        comm.bcast(&mut seen, pair[0])?;
+        (small, large) = (seen[0], seen[1]);
+        if seen[2] > PROBE_NS {
+            break;
         }
-        let [latency_ns, overhead_ns, byte_ns] = figures;
-        Ok(Wire { latency_ns, overhead_ns, byte_ns })
     }
+    let byte_ps = whole(1000.0 * (large - small) / PROBE_BYTES as f64);
+    let byte_ps = if byte_ps > 0 { byte_ps } else { known.byte_ps };
+    let overhead = block_overhead(comm, byte_ps as f64 / 1000.0)?;
+    Ok(LogGp {
+        latency_ns: whole(small).saturating_sub(known.overhead_ns),
+        overhead_ns: whole(overhead).max(known.overhead_ns),
+        byte_ps,
+        reduce_ps: known.reduce_ps,
+    })
+}
 
-    /// o as schedules see it, in nanoseconds: what one block more costs a broadcast of the same bytes, while all
-    /// ranks send and receive; of that the third which blocks of the right length do not hide. Where they have cores of their own this is little more than the o of [`Communicator::wire`];
-    /// where they share them it may be fifty times as much, and blocks should be as much fewer. Collective; `byte_ns`
-    /// is β. 0 for one rank.
-    ///
-    /// # Errors
-    /// As [`Communicator::bcast`].
-    pub fn block_overhead(&self, byte_ns: f64) -> Result<f64> {
-        if self.size() < 2 {
-            return Ok(0.0);
+/// The figures that algorithms and blocks are chosen by, and where they come from.
+///
+/// # Errors
+/// Inside an operator.
+pub fn machine(comm: &Communicator) -> Result<(Machine, Source)> {
+    let held = comm.hold()?;
+    Ok((*held.selection.machine(), held.figures.source()))
+}
+
+/// What every algorithm would cost for a call on this communicator; the first is the one that would be taken if
+/// the call says no more. What the communicator knows itself need not be in the arguments.
+///
+/// # Errors
+/// When no algorithm can do it.
+pub fn candidates(
+    comm: &Communicator,
+    operation: Operation,
+    arguments: &Arguments,
+) -> Result<Vec<Candidate>> {
+    let held = comm.hold()?;
+    let arguments = held.completed(&comm.context, operation, arguments.clone(), &comm.options);
+    let (name, reproducible) = (comm.options.algorithm.as_deref(), comm.options.reproducible);
+    let chosen = held.selection.choose(operation, &arguments, name, reproducible)?;
+    let mut all = held.selection.candidates(operation, &arguments, reproducible);
+    let at = all.iter().position(|c| std::ptr::eq(c.algorithm, chosen)).unwrap_or(0);
+    all[..=at].rotate_right(1);
+    Ok(all)
+}
+
+/// Runs `body` at the two ranks while the others sleep.
+fn alone<R>(
+    comm: &Communicator,
+    pair: [usize; 2],
+    body: impl FnOnce(&mut Shared, Pair, Duration) -> Result<R>,
+) -> Result<Option<R>> {
+    let [first, second] = pair;
+    if first == second || first.max(second) >= comm.size() {
+        let what = format!("ranks {first} and {second} are no pair of {} ranks", comm.size());
+        return Err(argument(what));
+    }
+    let other = match comm.rank() {
+        rank if rank == first => Some(second),
+        rank if rank == second => Some(first),
+        _ => None,
+    };
+    beside(comm, other, comm.rank() == first, body)
+}
+
+/// Runs `body` with rank `other`, which does the same, between two barriers; a rank without another sleeps meanwhile.
+fn beside<R>(
+    comm: &Communicator,
+    other: Option<usize>,
+    leads: bool,
+    body: impl FnOnce(&mut Shared, Pair, Duration) -> Result<R>,
+) -> Result<Option<R>> {
+    comm.barrier()?;
+    let result = match other {
+        Some(other) => {
+            let other = u32::try_from(other).unwrap_or(u32::MAX);
+            let pair = Pair { peer: comm.context.members.world_rank(other), leads };
+            let mut guard = comm.hold()?;
+            let shared = &mut *guard;
+            let deadline = comm.deadline().unwrap_or(shared.deadline);
+            Some(body(shared, pair, deadline).map_err(|e| shared.engine.fail(e))?)
         }
-        let mut data = self.alloc::<u8>(BLOCKS_BYTES)?;
-        let mut times = [0.0f64; 2];
-        for (time, n) in times.iter_mut().zip(BLOCKS) {
-            let options =
-                Options { blocks: Some(n), algorithm: Some("circulant".to_owned()), ..self.options.clone() };
-            let comm = self.with(options);
-            // The first makes the plan.
-            let mut best = f64::INFINITY;
-            for rep in 0..4 {
-                self.barrier()?;
-                let start = Instant::now();
-                comm.bcast(&mut data, 0)?;
-                let (mine, mut slowest) = ([start.elapsed().as_nanos() as f64], [0.0]);
-                self.allreduce(&mine, &mut slowest, ops::Max)?;
-                if rep > 0 {
-                    best = best.min(slowest[0]);
-                }
-            }
-            *time = best;
+        None => {
+            comm.hold()?.engine.lazy = true;
+            None
         }
-        let [few, many] = BLOCKS.map(f64::from);
-        // T(n) = (n − 1 + q)(o + βm/n) + …
-        let rounds = f64::from(self.size().next_power_of_two().trailing_zeros()) - 1.0;
-        let shorter = rounds * byte_ns * BLOCKS_BYTES as f64 * (1.0 / few - 1.0 / many);
-        let mut overhead = [(EXPOSED * (times[1] - times[0] + shorter) / (many - few)).max(0.0)];
-        self.bcast(&mut overhead, 0)?;
-        Ok(overhead[0])
-    }
-
-    /// L, o and β in haste, at start-up; β stays what `known` says where it cannot be seen. On a wire that
-    /// is quick there is time for a second look, which the first, with everything cold, needs.
-    pub(super) fn probe(&self, pair: [usize; 2], known: &LogGp) -> Result<LogGp> {
-        let (mut small, mut large) = (f64::INFINITY, f64::INFINITY);
-        for (few, fewer) in [(8, 2), (30, 8)] {
-            let times = self.alone(pair, |shared, pair, deadline| {
-                let mut times =
-                    |bytes, reps| shared.engine.ping_pong(&shared.arena, pair, bytes, reps, deadline);
-                Ok([times(8, few)?, times(PROBE_BYTES, fewer)?])
-            })?;
-            let [short, long] = times.unwrap_or_default();
-            let spent: Duration = short.iter().chain(&long).sum();
-            // All go by what the first of the pair saw.
-            let mut seen = [small.min(best(&short)), large.min(best(&long)), spent.as_nanos() as f64];
-            self.bcast(&mut seen, pair[0])?;
-            (small, large) = (seen[0], seen[1]);
-            if seen[2] > PROBE_NS {
-                break;
-            }
-        }
-        let byte_ps = whole(1000.0 * (large - small) / PROBE_BYTES as f64);
-        let byte_ps = if byte_ps > 0 { byte_ps } else { known.byte_ps };
-        let overhead = self.block_overhead(byte_ps as f64 / 1000.0)?;
-        Ok(LogGp {
-            latency_ns: whole(small).saturating_sub(known.overhead_ns),
-            overhead_ns: whole(overhead).max(known.overhead_ns),
-            byte_ps,
-            reduce_ps: known.reduce_ps,
-        })
-    }
-
-    /// The figures that algorithms and blocks are chosen by, and where they come from.
-    ///
-    /// # Errors
-    /// Inside an operator.
-    pub fn machine(&self) -> Result<(Machine, Source)> {
-        let held = self.hold()?;
-        Ok((*held.selection.machine(), held.figures.source()))
-    }
-
-    /// What every algorithm would cost for a call on this communicator; the first is the one that would be taken if
-    /// the call says no more. What the communicator knows itself need not be in the arguments.
-    ///
-    /// # Errors
-    /// When no algorithm can do it.
-    pub fn candidates(&self, operation: Operation, arguments: &Arguments) -> Result<Vec<Candidate>> {
-        let held = self.hold()?;
-        let arguments = held.completed(&self.context, operation, arguments.clone(), &self.options);
-        let (name, reproducible) = (self.options.algorithm.as_deref(), self.options.reproducible);
-        let chosen = held.selection.choose(operation, &arguments, name, reproducible)?;
-        let mut all = held.selection.candidates(operation, &arguments, reproducible);
-        let at = all.iter().position(|c| std::ptr::eq(c.algorithm, chosen)).unwrap_or(0);
-        all[..=at].rotate_right(1);
-        Ok(all)
-    }
-
-    /// Runs `body` at the two ranks while the others sleep.
-    fn alone<R>(
-        &self,
-        pair: [usize; 2],
-        body: impl FnOnce(&mut Shared, Pair, Duration) -> Result<R>,
-    ) -> Result<Option<R>> {
-        let [first, second] = pair;
-        if first == second || first.max(second) >= self.size() {
-            let what = format!("ranks {first} and {second} are no pair of {} ranks", self.size());
-            return Err(argument(what));
-        }
-        let other = match self.rank() {
-            rank if rank == first => Some(second),
-            rank if rank == second => Some(first),
-            _ => None,
-        };
-        self.beside(other, self.rank() == first, body)
-    }
-
-    /// Runs `body` with rank `other`, which does the same, between two barriers; a rank without another sleeps meanwhile.
-    fn beside<R>(
-        &self,
-        other: Option<usize>,
-        leads: bool,
-        body: impl FnOnce(&mut Shared, Pair, Duration) -> Result<R>,
-    ) -> Result<Option<R>> {
-        self.barrier()?;
-        let result = match other {
-            Some(other) => {
-                let other = u32::try_from(other).unwrap_or(u32::MAX);
-                let pair = Pair { peer: self.context.members.world_rank(other), leads };
-                let mut guard = self.hold()?;
-                let shared = &mut *guard;
-                let deadline = self.deadline().unwrap_or(shared.deadline);
-                Some(body(shared, pair, deadline).map_err(|e| shared.engine.fail(e))?)
-            }
-            None => {
-                self.hold()?.engine.lazy = true;
-                None
-            }
-        };
-        let after = self.barrier();
-        self.hold()?.engine.lazy = false;
-        after.map(|()| result)
-    }
+    };
+    let after = comm.barrier();
+    comm.hold()?.engine.lazy = false;
+    after.map(|()| result)
 }
 
 impl Shared {

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Every operation comes in three forms: a call on slices, which blocks until it has finished *here*; a [`Request`]
-//! (`ibcast`, …), which owns its buffers and is waited for; a [`Persistent`] operation (`bcast_init`, …), set up once
+//! (`ibcast`, …), which owns its buffers and is waited for, or in a [`Scope`] borrows slices; a [`Persistent`] operation (`bcast_init`, …), set up once
 //! and started often. In place is a type, [`InPlace`]. Communicators are copied and split
 //! ([`Communicator::dup`], [`Communicator::split`], [`Communicator::create`]), also into two groups that send to each
 //! other ([`Intercommunicator`]). `docs/mpi.md` says what stands for which call of MPI.
@@ -28,6 +28,7 @@
 mod builder;
 mod call;
 mod cartesian;
+mod collective;
 mod collectives;
 mod communicator;
 mod context;
@@ -39,7 +40,7 @@ mod inter;
 mod launcher;
 mod liveness;
 mod lock;
-mod measure;
+pub mod measure;
 mod members;
 mod neighborhood;
 mod owned;
@@ -49,6 +50,8 @@ mod place;
 mod program;
 mod progress;
 mod request;
+mod running;
+mod scope;
 mod shared;
 mod short;
 mod split;
@@ -64,12 +67,12 @@ pub use collectives::Scalar;
 pub use communicator::{Communicator, Options};
 pub use group::Group;
 pub use inter::{Intercommunicator, Root};
-pub use measure::Wire;
 pub use neighborhood::Neighborhood;
 pub use partition::{Partition, Parts};
 pub use persistent::{Persistent, Planned};
 pub use place::{Contribution, Destination, InPlace, Owned};
 pub use request::{Done, Pending, Request, wait_all, wait_any};
+pub use scope::{Scope, ScopedRequest};
 pub use world::{Stats, World};
 
 pub use crate::buffer::Buf;

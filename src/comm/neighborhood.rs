@@ -1,7 +1,8 @@
-//! Neighbourhood collectives: each rank exchanges blocks with its neighbours in a graph, and with nobody else.
+//! Neighbourhood collectives: each rank exchanges blocks with its neighbours in a graph, and with no other rank.
 
 use super::call::Spec;
 use super::cartesian::Cartesian;
+use super::collective::Collective;
 use super::collectives::bytes_of;
 use super::communicator::Communicator;
 use super::partition::{Parts, lists};
@@ -12,7 +13,7 @@ use crate::buffer::Buf;
 use crate::error::{Result, argument};
 use crate::ops::Max;
 use crate::plan::alltoall::graph::{Destination, Edges, Graph, Source};
-use crate::plan::registry::{Arguments, Operation};
+use crate::plan::registry::Arguments;
 use bytemuck::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -188,8 +189,8 @@ macro_rules! owned {
         /// # Errors
         /// As the blocking call. Arguments are checked at once, the rest comes out while waiting.
         pub fn $begin<T: Pod>(&$self $(, $arg: $type)*) -> Result<Request<T>> {
-            let (spec, buffers) = $body;
-            Request::new(&$self.comm, Operation::Alltoallv, spec, buffers)
+            let (call, spec, buffers) = $body;
+            Request::new(&$self.comm, call, spec, buffers)
         }
 
         #[doc = concat!("[`Neighborhood::", $blocking, "`] to be started many times: see [`Persistent`]. Collective.")]
@@ -197,13 +198,17 @@ macro_rules! owned {
         /// # Errors
         /// As the blocking call.
         pub fn $init<T: Pod>(&$self $(, $arg: $type)*) -> Result<Persistent<T>> {
-            let (spec, buffers) = $body;
-            Persistent::new(&$self.comm, Operation::Alltoallv, spec, buffers)
+            let (call, spec, buffers) = $body;
+            Persistent::new(&$self.comm, call, spec, buffers)
         }
     };
 }
 
 impl Neighborhood {
+    pub(super) fn comm(&self) -> &Communicator {
+        &self.comm
+    }
+
     /// The ranks that this one receives from, in the order of the receive buffers.
     pub fn sources(&self) -> &[Option<usize>] {
         &self.edges.sources
@@ -220,11 +225,12 @@ impl Neighborhood {
     /// # Errors
     /// As [`Communicator::alltoallv`]; and when `recv` cannot be shared equally by the sources.
     pub fn neighbor_allgather<T: Pod>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        self.run(self.allgather_spec::<T>(send.len(), recv.len()), Some(send), recv)
+        let spec = self.allgather_spec::<T>(send.len(), recv.len());
+        self.comm.run(Collective::NeighborAllgather, spec, Some(send), Some(recv))
     }
 
     owned!("neighbor_allgather", ineighbor_allgather, neighbor_allgather_init (self, send: Buf<T>, recv: Buf<T>) => {
-        (self.allgather_spec::<T>(send.len(), recv.len()), (Some(send), recv))
+        (Collective::NeighborAllgather, self.allgather_spec::<T>(send.len(), recv.len()), (Some(send), recv))
     });
 
     /// As [`Neighborhood::neighbor_allgather`], with contributions of any length: that of source i goes to part i of `recv`. Elements
@@ -232,18 +238,15 @@ impl Neighborhood {
     ///
     /// # Errors
     /// As [`Communicator::alltoallv`].
-    pub fn neighbor_allgatherv<T: Pod>(
-        &self,
-        send: &[T],
-        recv: &mut [T],
-        parts: impl Parts,
-    ) -> Result<()> {
-        self.run(self.allgatherv_spec::<T>(send.len(), recv.len(), &parts), Some(send), recv)
+    pub fn neighbor_allgatherv<T: Pod>(&self, send: &[T], recv: &mut [T], parts: impl Parts) -> Result<()> {
+        let spec = self.allgatherv_spec::<T>(send.len(), recv.len(), &parts);
+        self.comm.run(Collective::NeighborAllgatherv, spec, Some(send), Some(recv))
     }
 
     owned!("neighbor_allgatherv", ineighbor_allgatherv, neighbor_allgatherv_init
     (self, send: Buf<T>, recv: Buf<T>, parts: impl Parts) => {
-        (self.allgatherv_spec::<T>(send.len(), recv.len(), &parts), (Some(send), recv))
+        let spec = self.allgatherv_spec::<T>(send.len(), recv.len(), &parts);
+        (Collective::NeighborAllgatherv, spec, (Some(send), recv))
     });
 
     /// Sends the i-th of as many equal parts of `send` as there are destinations to destination i, and gets one part of `recv` of
@@ -252,11 +255,12 @@ impl Neighborhood {
     /// # Errors
     /// As [`Communicator::alltoallv`]; and when a buffer cannot be shared equally by the neighbours.
     pub fn neighbor_alltoall<T: Pod>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        self.run(self.alltoall_spec::<T>(send.len(), recv.len()), Some(send), recv)
+        let spec = self.alltoall_spec::<T>(send.len(), recv.len());
+        self.comm.run(Collective::NeighborAlltoall, spec, Some(send), Some(recv))
     }
 
     owned!("neighbor_alltoall", ineighbor_alltoall, neighbor_alltoall_init (self, send: Buf<T>, recv: Buf<T>) => {
-        (self.alltoall_spec::<T>(send.len(), recv.len()), (Some(send), recv))
+        (Collective::NeighborAlltoall, self.alltoall_spec::<T>(send.len(), recv.len()), (Some(send), recv))
     });
 
     /// Sends part i of `send`, as `sent` says, to destination i, and gets what source i sends into part i of `recv`, as `received`
@@ -285,44 +289,46 @@ impl Neighborhood {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn neighbor_alltoallv<T: Pod>(
+    pub fn neighbor_alltoallv<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         sent: impl Parts,
         recv: &mut [T],
         received: impl Parts,
     ) -> Result<()> {
         let send = send.slice();
-        self.run(self.alltoallv_spec::<T>((send.map(<[T]>::len), &sent), (recv.len(), &received)), send, recv)
+        let spec = self.alltoallv_spec::<T>((send.map(<[T]>::len), &sent), (recv.len(), &received));
+        self.comm.run(Collective::NeighborAlltoallv, spec, send, Some(recv))
     }
 
     owned!("neighbor_alltoallv", ineighbor_alltoallv, neighbor_alltoallv_init
     (self, send: impl Owned<T>, sent: impl Parts, recv: Buf<T>, received: impl Parts) => {
         let send = send.buffer();
-        (self.alltoallv_spec::<T>((send.as_ref().map(|s| s.len()), &sent), (recv.len(), &received)), (send, recv))
+        let spec = self.alltoallv_spec::<T>((send.as_ref().map(|s| s.len()), &sent), (recv.len(), &received));
+        (Collective::NeighborAlltoallv, spec, (send, recv))
     });
 
-    fn run<T: Pod>(&self, spec: Result<Spec>, send: Option<&[T]>, recv: &mut [T]) -> Result<()> {
-        let (send, recv) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-        self.comm.run(Operation::Alltoallv, spec, send, Some(recv))
-    }
-
-    fn allgather_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
+    pub(super) fn allgather_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
         self.allgatherv_spec::<T>(send, recv, &&equal("recv", recv, "sources", self.sources().len())?)
     }
 
-    fn allgatherv_spec<T: Pod>(&self, send: usize, recv: usize, received: &impl Parts) -> Result<Spec> {
+    pub(super) fn allgatherv_spec<T: Pod>(
+        &self,
+        send: usize,
+        recv: usize,
+        received: &impl Parts,
+    ) -> Result<Spec> {
         let all = self.destinations().len();
         self.alltoallv_spec::<T>((Some(send), &(&vec![send; all], &vec![0; all])), (recv, received))
     }
 
-    fn alltoall_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
+    pub(super) fn alltoall_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
         let sent = equal("send", send, "destinations", self.destinations().len())?;
         let received = equal("recv", recv, "sources", self.sources().len())?;
         self.alltoallv_spec::<T>((Some(send), &&sent), (recv, &&received))
     }
 
-    fn alltoallv_spec<T: Pod>(
+    pub(super) fn alltoallv_spec<T: Pod>(
         &self,
         (send, sent): (Option<usize>, &impl Parts),
         (recv, received): (usize, &impl Parts),

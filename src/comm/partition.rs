@@ -64,7 +64,8 @@ impl Partition {
         let mut extent = 0;
         for (i, (count, displ)) in counts.iter().zip(&displs).enumerate().filter(|(_, (n, _))| **n > 0) {
             let end = displ.checked_add(*count);
-            let far = || argument(format!("the {count} elements of part {i} at {displ} are more than memory"));
+            let far =
+                || argument(format!("the {count} elements of part {i} at {displ} are more than memory"));
             extent = extent.max(end.ok_or_else(far)?);
         }
         Ok(Self { counts, displs, extent })
@@ -177,7 +178,9 @@ mod tests {
         let (counts, displs) = (vec![3, 1], [1, 0]);
         assert_eq!(lists(&&counts), (&[3, 1][..], Cow::Borrowed(&[0, 3][..])));
         let kept = Partition::with_displs(counts.clone(), displs).unwrap();
-        for (is, borrowed) in [lists(&(&counts, &displs)), lists(&&kept)].map(|(_, d)| (d.to_vec(), matches!(d, Cow::Borrowed(_)))) {
+        for (is, borrowed) in [lists(&(&counts, &displs)), lists(&&kept)]
+            .map(|(_, d)| (d.to_vec(), matches!(d, Cow::Borrowed(_))))
+        {
             assert_eq!((is, borrowed), (vec![1, 0], true));
         }
         assert_eq!(lists(&&[usize::MAX, 2, 5]).1, vec![0, usize::MAX, usize::MAX]);

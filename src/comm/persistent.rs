@@ -1,11 +1,11 @@
 //! Persistent collectives: planned, bound and introduced to the neighbours once, started many times.
 
 use super::call::Spec;
+use super::collective::Collective;
 use super::communicator::Communicator;
 use super::owned::OwnedCollective;
 use crate::buffer::Buf;
 use crate::error::Result;
-use crate::plan::registry::Operation;
 use bytemuck::Pod;
 
 /// A collective initialised once and started many times. It owns its buffers, so that nothing dangles if it
@@ -34,11 +34,11 @@ pub struct Persistent<T: Pod>(OwnedCollective<T>);
 impl<T: Pod> Persistent<T> {
     pub(super) fn new(
         comm: &Communicator,
-        operation: Operation,
+        operation: impl Into<Collective>,
         spec: Result<Spec>,
         buffers: (Option<Buf<T>>, Buf<T>),
     ) -> Result<Self> {
-        OwnedCollective::new(comm, operation, spec, buffers, true).map(Self)
+        OwnedCollective::new(comm, operation.into(), spec, buffers, true).map(Self)
     }
 
     /// Starts it: one word to each rank that puts to us, no address, key or count, and no allocation. All

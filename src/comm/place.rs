@@ -34,44 +34,44 @@ pub struct InPlace;
 ///
 /// ```compile_fail,E0277
 /// struct Mine;
-/// impl circulant::comm::Contribution<u8> for Mine {
-///     fn slice(&self) -> Option<&[u8]> {
+/// impl circulant::comm::Contribution<'static, u8> for Mine {
+///     fn slice(self) -> Option<&'static [u8]> {
 ///         None
 ///     }
 /// }
 /// ```
-pub trait Contribution<T>: sealed::Sealed {
+pub trait Contribution<'a, T>: sealed::Sealed {
     /// The slice; `None` in place.
-    fn slice(&self) -> Option<&[T]>;
+    fn slice(self) -> Option<&'a [T]>;
 }
 
-impl<T, S: AsRef<[T]> + ?Sized> Contribution<T> for &S {
-    fn slice(&self) -> Option<&[T]> {
-        Some((**self).as_ref())
+impl<'a, T, S: AsRef<[T]> + ?Sized> Contribution<'a, T> for &'a S {
+    fn slice(self) -> Option<&'a [T]> {
+        Some(self.as_ref())
     }
 }
 
-impl<T> Contribution<T> for InPlace {
-    fn slice(&self) -> Option<&[T]> {
+impl<'a, T> Contribution<'a, T> for InPlace {
+    fn slice(self) -> Option<&'a [T]> {
         None
     }
 }
 
 /// Where a rank gets its part: a mutable slice (`&mut [T]`, …) or, at the root of a scatter, [`InPlace`]; or an `Option` of a slice.
 /// Sealed, as [`Contribution`].
-pub trait Destination<T>: sealed::Sealed {
+pub trait Destination<'a, T>: sealed::Sealed {
     /// The slice; `None` in place.
-    fn slice(&mut self) -> Option<&mut [T]>;
+    fn slice(self) -> Option<&'a mut [T]>;
 }
 
-impl<T, S: AsMut<[T]> + ?Sized> Destination<T> for &mut S {
-    fn slice(&mut self) -> Option<&mut [T]> {
-        Some((**self).as_mut())
+impl<'a, T, S: AsMut<[T]> + ?Sized> Destination<'a, T> for &'a mut S {
+    fn slice(self) -> Option<&'a mut [T]> {
+        Some(self.as_mut())
     }
 }
 
-impl<T> Destination<T> for InPlace {
-    fn slice(&mut self) -> Option<&mut [T]> {
+impl<'a, T> Destination<'a, T> for InPlace {
+    fn slice(self) -> Option<&'a mut [T]> {
         None
     }
 }
@@ -95,15 +95,15 @@ impl<T: Pod> Owned<T> for InPlace {
     }
 }
 
-impl<T> Contribution<T> for Option<&[T]> {
-    fn slice(&self) -> Option<&[T]> {
-        *self
+impl<'a, T> Contribution<'a, T> for Option<&'a [T]> {
+    fn slice(self) -> Option<&'a [T]> {
+        self
     }
 }
 
-impl<T> Destination<T> for Option<&mut [T]> {
-    fn slice(&mut self) -> Option<&mut [T]> {
-        self.as_deref_mut()
+impl<'a, T> Destination<'a, T> for Option<&'a mut [T]> {
+    fn slice(self) -> Option<&'a mut [T]> {
+        self
     }
 }
 

@@ -1,5 +1,6 @@
 //! Lowered programs, kept by what was asked for the next call like it.
 
+use super::collective::Collective;
 use super::hash::{Fnv, digest};
 use crate::buffer::{Block, Bound};
 use crate::engine::{Describe, Description, Meta, Task};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) comm: u64,
-    pub(super) operation: Operation,
+    pub(super) call: Collective,
     pub(super) element: Element,
     pub(super) algorithm: &'static Algorithm,
     pub(super) arguments: Arguments,
@@ -21,7 +22,7 @@ pub(super) struct Asked {
 impl PartialEq for Asked {
     fn eq(&self, other: &Self) -> bool {
         self.comm == other.comm
-            && self.operation == other.operation
+            && self.call == other.call
             && self.element == other.element
             && std::ptr::eq(self.algorithm, other.algorithm)
             && self.arguments == other.arguments
@@ -34,11 +35,12 @@ impl Asked {
         use Operation::{Alltoallv, Gather, Gatherv, Reduce, Scatter, Scatterv};
         let a = &self.arguments;
         let mut h = Fnv::new();
-        h.word(u64::from(self.operation.code()));
+        h.word(u64::from(self.call.code()));
         h.word(self.element.code());
         h.word(digest(self.algorithm.name.as_bytes()));
         // Of one root's own buffer the others know nothing.
-        let rooted = matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce | Alltoallv);
+        let rooted =
+            matches!(self.call.operation(), Gather | Gatherv | Scatter | Scatterv | Reduce | Alltoallv);
         let in_place = u64::from(a.in_place && !rooted);
         for word in [u64::from(rounds), u64::from(a.root), u64::from(a.first), a.bytes, in_place] {
             h.word(word);
@@ -71,7 +73,10 @@ impl Describe for Asked {
         use Operation::{Bcast, Gather, Gatherv, InterBcast, Reduce, Scatter, Scatterv};
         let (a, size) = (&self.arguments, self.element.size().max(1) as u64);
         let mut text = Description::new(self.element);
-        if matches!(self.operation, Bcast | Gather | Gatherv | InterBcast | Reduce | Scatter | Scatterv) {
+        if matches!(
+            self.call.operation(),
+            Bcast | Gather | Gatherv | InterBcast | Reduce | Scatter | Scatterv
+        ) {
             text.line("root", a.root);
         }
         if a.first > 0 {
@@ -91,7 +96,7 @@ impl Describe for Asked {
         if let Some(reducer) = reducer {
             text.line("operator", reducer.name());
         }
-        if !matches!(self.operation, Gather | Gatherv | Scatter | Scatterv | Reduce) {
+        if !matches!(self.call.operation(), Gather | Gatherv | Scatter | Scatterv | Reduce) {
             text.line("in place", if a.in_place { "yes" } else { "no" });
         }
         text.line("blocks", a.blocks.map_or("auto".to_owned(), |n| n.to_string()));

@@ -1,12 +1,12 @@
 //! Non-blocking collectives.
 
 use super::call::Spec;
+use super::collective::Collective;
 use super::communicator::Communicator;
 use super::owned::OwnedCollective;
 use super::persistent::Persistent;
 use crate::buffer::Buf;
 use crate::error::Result;
-use crate::plan::registry::Operation;
 use bytemuck::Pod;
 
 /// A collective under way. It owns its buffers and gives them back when it has finished, so that nothing dangles
@@ -50,11 +50,11 @@ pub struct Done<T: Pod> {
 impl<T: Pod> Request<T> {
     pub(super) fn new(
         comm: &Communicator,
-        operation: Operation,
+        operation: impl Into<Collective>,
         spec: Result<Spec>,
         buffers: (Option<Buf<T>>, Buf<T>),
     ) -> Result<Self> {
-        let mut collective = OwnedCollective::new(comm, operation, spec, buffers, false)?;
+        let mut collective = OwnedCollective::new(comm, operation.into(), spec, buffers, false)?;
         collective.start(false)?;
         Ok(Self(collective))
     }
@@ -83,7 +83,7 @@ impl<T: Pod> Request<T> {
 }
 
 /// Something that can be waited for together with others of other types: see [`wait_any`] and [`wait_all`].
-/// Sealed: [`Request`] and [`Persistent`] are it.
+/// Sealed: [`Request`], [`Persistent`] and [`ScopedRequest`](super::ScopedRequest) are it.
 pub trait Pending: sealed::Sealed {
     /// Whether it has finished here; moves on everything that is in flight, once.
     ///
@@ -92,7 +92,7 @@ pub trait Pending: sealed::Sealed {
     fn test(&mut self) -> Result<bool>;
 }
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
     impl<T: super::Pod> Sealed for super::Request<T> {}
     impl<T: super::Pod> Sealed for super::Persistent<T> {}

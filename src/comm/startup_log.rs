@@ -1,6 +1,8 @@
 //! What a world logs at start-up and at the first calls of each kind, where `CIRCULANT_LOG` asks for it.
 
+use super::collective::Collective;
 use super::communicator::Communicator;
+use super::measure;
 use super::shared::Shared;
 use crate::config::Config;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
@@ -43,7 +45,7 @@ pub(super) fn world(
             false => format!("settings that are not the defaults: {}", set.join(" ")),
         }
     });
-    if let Ok((machine, source)) = comm.machine() {
+    if let Ok((machine, source)) = measure::machine(comm) {
         let model = &machine.wire;
         log.info(|| {
             format!(
@@ -61,16 +63,16 @@ impl Shared {
     /// Logs how a planned call runs, the first time that its operation takes this algorithm.
     pub(super) fn log_plan(
         &mut self,
-        operation: Operation,
+        call: Collective,
         algorithm: &'static Algorithm,
         arguments: &Arguments,
     ) {
         let machine = self.selection.machine();
-        self.log.call(operation.name(), algorithm.name, || {
+        self.log.call(call.name(), algorithm.name, || {
             let blocks = algorithm.cost(arguments, machine).blocks;
             let rounds = u64::from((algorithm.rounds_of)(arguments, blocks));
             let (blocks, rounds) = (plural(blocks.into(), "block"), plural(rounds, "round"));
-            let (bytes, ranks) = (arguments.total(operation), plural(arguments.size.into(), "rank"));
+            let (bytes, ranks) = (arguments.total(call.operation()), plural(arguments.size.into(), "rank"));
             format!(", {blocks}, {rounds} (by plan; {bytes} bytes, {ranks})")
         });
     }

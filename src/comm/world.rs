@@ -5,6 +5,7 @@ use super::context::Context;
 use super::directory::Table;
 use super::launcher::{SharedLaunch, lock};
 use super::lock::Lock;
+use super::measure;
 use super::members::{Members, to_u32};
 use super::progress::Progress;
 use super::startup_log;
@@ -233,7 +234,11 @@ impl World {
         let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
         let mut probed = None;
         if self.size() > 1 && select::probes(&self.wires, probing, &figures) {
-            probed = Some(self.internal(Internal::Probe)?.probe([0, other.unwrap_or(1)], figures.wire())?);
+            probed = Some(measure::probe(
+                &self.internal(Internal::Probe)?,
+                [0, other.unwrap_or(1)],
+                figures.wire(),
+            )?);
         }
         match probed.is_some() || other.is_none() {
             true => self.retune(probed),

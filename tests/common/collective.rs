@@ -72,6 +72,43 @@ fn call<T: Element>(
     }
 }
 
+/// Calls it in a scope, on slices.
+fn call_in_scope<T: Element>(
+    comm: &Communicator,
+    c: &Case,
+    x: &Parts<T>,
+    input: Option<&[T]>,
+    out: &mut [T],
+) -> Result<()> {
+    use Operation as O;
+    let lists = |i: usize| (&x.counts[i], &x.displs[i]);
+    let (op, given) = (|| c.reducer::<T>(), input.unwrap_or_default());
+    let at_root = c.in_place_at(comm.rank());
+    comm.scope(|s| {
+        let request = match c.operation {
+            O::Barrier => return s.ibarrier()?.wait().map(drop),
+            O::Bcast => s.ibcast(out, c.root),
+            O::Allgather => s.iallgather(input, out),
+            O::Allgatherv => s.iallgatherv(input, out, lists(1)),
+            O::Gather => s.igather(input, out, c.root),
+            O::Gatherv => s.igatherv(input, out, lists(1), c.root),
+            O::Scatter => s.iscatter(given, (!at_root).then_some(out), c.root),
+            O::Scatterv => s.iscatterv(given, lists(0), (!at_root).then_some(out), c.root),
+            O::Alltoall => s.ialltoall(input, out),
+            O::Alltoallv => s.ialltoallv(input, lists(0), out, lists(1)),
+            O::Reduce => s.ireduce(input, out, op(), c.root),
+            O::Allreduce => s.iallreduce(input, out, op()),
+            O::ReduceScatter => s.ireduce_scatter(input, out, &x.counts[0], op()),
+            O::ReduceScatterBlock => s.ireduce_scatter_block(input, out, op()),
+            O::Scan => s.iscan(input, out, op()),
+            O::Exscan => s.iexscan(input, out, op()),
+            other => unreachable!("{other}"),
+        }?;
+        // Some are left to the scope.
+        if c.seed.is_multiple_of(2) { request.wait().map(drop) } else { Ok(()) }
+    })
+}
+
 /// The same call for requests and for persistent operations.
 macro_rules! owned_calls {
     ($name:ident -> $result:ident: [$($operation:ident $call:ident ($($arg:expr),*);)*]
@@ -249,8 +286,7 @@ fn right<T: Element>(c: &Case, x: &Parts<T>, found: &[T], at: &str) {
 }
 
 fn selected(comm: &Communicator, c: &Case) -> Communicator {
-    let algorithm = c.algorithm.map(str::to_owned);
-    comm.with(Options { algorithm, blocks: c.blocks, ..Options::default() })
+    comm.with(Options::new().algorithm(c.algorithm).blocks(c.blocks))
 }
 
 /// Runs the case and compares what it left with the reference.
@@ -277,7 +313,10 @@ pub(crate) fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
         out.to_vec()
     } else {
         let mut out = x.before.clone();
-        call(with, c, &x, x.input.as_deref(), &mut out)?;
+        match c.mode {
+            Mode::Scoped => call_in_scope(with, c, &x, x.input.as_deref(), &mut out)?,
+            _ => call(with, c, &x, x.input.as_deref(), &mut out)?,
+        }
         out
     };
     right(c, &x, &found, &at);

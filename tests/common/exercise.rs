@@ -13,7 +13,7 @@ pub(crate) fn exercise(comm: &Communicator, seed: u64) -> Result<()> {
     let (r, p) = (comm.rank(), comm.size());
     for (i, len) in [0usize, 1, 5, 1000, 4097].into_iter().enumerate() {
         for blocks in [None, Some(1), Some(3), Some(9)] {
-            let comm = comm.with(Options { blocks, ..Options::default() });
+            let comm = comm.with(Options::new().blocks(blocks));
             let root = (i + seed as usize) % p;
             let mut buf: Vec<u32> = (0..len).map(|i| if r == root { value(root, i) } else { 7 }).collect();
             comm.bcast(&mut buf, root)?;

@@ -12,6 +12,8 @@ pub(crate) enum Mode {
     Slices,
     /// On buffers of the arena.
     Arena,
+    /// By a request on slices of ours, in a scope.
+    Scoped,
     /// By a request that is waited for.
     Request,
     /// By a request that is tested until it has finished.

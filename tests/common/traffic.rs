@@ -53,7 +53,7 @@ pub(crate) fn draw(mut random: Random, p: usize) -> Case {
     let a = Arguments { size: p as u32, commutative: data.commutative(), ..Arguments::default() };
     let fitting: Vec<_> = algorithms(operation).filter(|x| (x.fits)(&a).is_ok()).collect();
     let algorithm = (random.below(3) > 0).then(|| fitting[random.below(fitting.len())].name);
-    let modes = [Mode::Slices, Mode::Arena, Mode::Request, Mode::Request, Mode::Request, Mode::Persistent];
+    let modes = [Mode::Slices, Mode::Arena, Mode::Request, Mode::Request, Mode::Scoped, Mode::Persistent];
     Case {
         operation,
         algorithm,
@@ -71,7 +71,8 @@ pub(crate) fn draw(mut random: Random, p: usize) -> Case {
 /// Cases on p ranks in which every algorithm meets every kind of call, data, length, number of blocks and root, and
 /// these each other.
 pub(crate) fn subset(p: usize, seed: u64) -> Vec<Case> {
-    const MODES: [Mode; 5] = [Mode::Slices, Mode::Arena, Mode::Request, Mode::Polled, Mode::Persistent];
+    const MODES: [Mode; 6] =
+        [Mode::Slices, Mode::Arena, Mode::Scoped, Mode::Request, Mode::Polled, Mode::Persistent];
     const FILLS: [Fill; 3] = [Fill::Exact, Fill::Real, Fill::Special];
     // The last is more bytes than lowering merges into one put.
     const LENGTHS: [usize; 4] = [0, 1, 501, 11_001];
@@ -159,7 +160,7 @@ impl Traffic {
                 flying.again()?;
                 *running = true;
             }
-            Mode::Slices | Mode::Arena => check_some(comm, &case)?,
+            Mode::Slices | Mode::Arena | Mode::Scoped => check_some(comm, &case)?,
         }
         self.complete()
     }

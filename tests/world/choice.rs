@@ -45,7 +45,7 @@ fn puts(settings: &[(&str, &str)], options: &Options, len: usize) -> Vec<u64> {
 }
 
 fn named(name: &str) -> Options {
-    Options { algorithm: Some(name.to_owned()), ..Options::default() }
+    Options::new().algorithm(name)
 }
 
 /// The root puts to all.

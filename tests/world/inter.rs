@@ -20,7 +20,7 @@ fn count(group: usize, rank: usize) -> usize {
 }
 
 fn named(inter: &Intercommunicator, name: &str) -> Intercommunicator {
-    inter.with(Options { algorithm: Some(name.to_owned()), ..Options::default() })
+    inter.with(Options::new().algorithm(name))
 }
 
 /// Counts of a group, where they go with a gap before each, and how long that is.

@@ -25,6 +25,7 @@ mod inter;
 mod misuse;
 mod neighborhood;
 mod rooted;
+mod scope;
 mod sim;
 mod surface;
 mod waits;

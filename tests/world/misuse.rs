@@ -73,7 +73,7 @@ fn an_operator_that_panics_is_an_error_everywhere() {
             let es = errors(4, |_, comm| {
                 let boom = |_: u64, _: u64| -> u64 { panic!("boom") };
                 let op = Reducer::new::<u64, _>(ops::user("explode", true, boom));
-                let options = Options { algorithm: Some(algorithm.name.to_owned()), ..Options::default() };
+                let options = Options::new().algorithm(algorithm.name);
                 reduction(&comm.with(options), operation, &op, 100)
             });
             let what = format!("{operation} by {}", algorithm.name);
@@ -150,7 +150,11 @@ const BAD: &[(&str, Wrong, &str)] = &[
         |c, bad| if bad { c.gather(InPlace, &mut [0u8; P], 0) } else { c.gather(&[1u8], &mut [0; P], 0) },
         "only the root can be in place",
     ),
-    ("gatherv", |c, bad| c.gatherv(&[1u8], &mut [0; P], (&[1; P][bad as usize..], &[0, 1, 2]), 0), "2 counts"),
+    (
+        "gatherv",
+        |c, bad| c.gatherv(&[1u8], &mut [0; P], (&[1; P][bad as usize..], &[0, 1, 2]), 0),
+        "2 counts",
+    ),
     (
         "gatherv",
         |c, bad| c.gatherv(&[1u8], &mut [0; P], (&[1; P], if bad { &[0, 0, 0] } else { &[0, 1, 2] }), 1),
@@ -319,7 +323,7 @@ const BAD: &[(&str, Wrong, &str)] = &[
     (
         "blocks",
         |c, bad| {
-            let options = Options { blocks: Some(1 - u32::from(bad)), ..Options::default() };
+            let options = Options::new().blocks(1 - u32::from(bad));
             c.with(options).bcast(&mut [0u8; 4], 0)
         },
         "0 blocks",
@@ -353,7 +357,7 @@ const BAD: &[(&str, Wrong, &str)] = &[
 ];
 
 fn by(comm: &Communicator, algorithm: &str) -> Communicator {
-    comm.with(Options { algorithm: Some(algorithm.to_owned()), ..Options::default() })
+    comm.with(Options::new().algorithm(algorithm))
 }
 
 #[test]

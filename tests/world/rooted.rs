@@ -134,6 +134,8 @@ fn root_and_rank_that_disagree_learn_both_numbers() {
                 let (text, pair) = (e.to_string(), format!("elements from rank {from} to rank {to}:"));
                 let named = [(here, there), (there, here)].map(|(a, b)| format!("{pair} {a} and {b}"));
                 assert_eq!(e.kind(), ErrorKind::Mismatch, "{text}");
+                let call = if scatter { "scatterv_rooted #" } else { "gatherv_rooted #" };
+                assert!(text.contains(call), "{text}");
                 assert!(named.iter().any(|named| text.contains(named)), "{there} and {here}: {text}");
             }
         }

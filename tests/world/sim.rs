@@ -199,13 +199,13 @@ fn a_rank_elsewhere_is_named_with_what_it_does() {
 fn any_deadline_is_survived() {
     let faults = sim::Faults { virtual_time: true, ..sim::Faults::default() };
     let results = run_wired(vec![0; 3], &faults, &[], |_, comm, net| {
-        let patient = comm.with(Options { deadline: Some(Duration::MAX), ..Options::default() });
+        let patient = comm.with(Options::new().deadline(Duration::MAX));
         if comm.rank() == 1 {
             // The others' wait begins before we come.
             net.sleep(1, Duration::from_secs(2));
         }
         patient.barrier()?;
-        let hasty = comm.with(Options { deadline: Some(Duration::ZERO), ..Options::default() });
+        let hasty = comm.with(Options::new().deadline(Duration::ZERO));
         if comm.rank() == 1 {
             net.sleep(1, Duration::from_secs(2));
         }
@@ -378,7 +378,7 @@ fn handles_print_short() {
 #[test]
 fn requests_that_were_forgotten_end_before_the_world() {
     let results = run(3, &sim::Faults { delay: 50, ..sim::Faults::default() }, &[], |_, comm| {
-        let comm = comm.with(Options { blocks: Some(100), ..Options::default() });
+        let comm = comm.with(Options::new().blocks(100));
         let request = comm.ibcast(comm.alloc::<u8>(1_000_000)?, 0)?;
         if comm.rank() == 1 {
             std::mem::forget(request);

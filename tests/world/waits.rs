@@ -84,7 +84,7 @@ fn finalize_waits_for_requests() {
 
 #[test]
 fn an_operator_that_calls_into_its_world_gets_an_error() {
-    for algorithm in [None, Some("doubling".to_owned())] {
+    for algorithm in [None, Some("doubling")] {
         let all = on_both(3, &[("deadline", "20")], |_, comm| {
             let (inner, within) = (Arc::new(Mutex::new(None)), comm.clone());
             let found = Arc::clone(&inner);
@@ -93,7 +93,7 @@ fn an_operator_that_calls_into_its_world_gets_an_error() {
                 a + b
             };
             let mut data = [1u64; 5];
-            let options = Options { algorithm: algorithm.clone(), ..Options::default() };
+            let options = Options::new().algorithm(algorithm);
             comm.with(options).allreduce(InPlace, &mut data, ops::user("nested", true, sum))?;
             assert_eq!(data, [3; 5]);
             // The world goes on.

@@ -1,8 +1,8 @@
 //! Numbers as people read them. Sizes are decimal, binary ones only where they are round.
 
 use circulant::Communicator;
-use circulant::comm::Wire;
 use circulant::config::parse_bytes;
+use circulant::measure::Wire;
 
 /// A size from the command line, below 2^48.
 pub(crate) fn size_argument(text: &str) -> Result<u64, String> {

@@ -28,14 +28,13 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn alltoall<T: Pod>(&self, send: impl Contribution<T>, recv: &mut [T]) -> Result<()> {
+    pub fn alltoall<'a, T: Pod>(&self, send: impl Contribution<'a, T>, recv: &mut [T]) -> Result<()> {
         let Some(send) = send.slice() else {
             let copy = self.alloc_from(recv)?;
             return self.alltoall(&copy, recv);
         };
         let spec = self.alltoall_spec::<T>(send.len(), recv.len());
-        let recv = bytemuck::cast_slice_mut(recv);
-        self.run(Operation::Alltoall, spec, Some(bytemuck::cast_slice(send)), Some(recv))
+        self.run(Operation::Alltoall, spec, Some(send), Some(recv))
     }
 
     owned!("alltoall", ialltoall, alltoall_init <T> (self, send: impl Owned<T>, recv: Buf<T>) => {
@@ -44,7 +43,7 @@ impl Communicator {
         (Operation::Alltoall, spec, (send, recv))
     });
 
-    fn alltoall_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
+    pub(in crate::comm) fn alltoall_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
         if send != recv {
             return Err(argument(format!("send has {send} elements, recv has {recv}")));
         }
@@ -75,9 +74,9 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn alltoallv<T: Pod>(
+    pub fn alltoallv<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         sent: impl Parts,
         recv: &mut [T],
         received: impl Parts,
@@ -87,8 +86,7 @@ impl Communicator {
             return self.alltoallv(&copy, (counts, &*displs), recv, (counts, &*displs));
         };
         let spec = self.alltoallv_spec::<T>(Some(send.len()), &sent, recv.len(), &received);
-        let recv = bytemuck::cast_slice_mut(recv);
-        self.run(Operation::Alltoallv, spec, Some(bytemuck::cast_slice(send)), Some(recv))
+        self.run(Operation::Alltoallv, spec, Some(send), Some(recv))
     }
 
     owned!("alltoallv", ialltoallv, alltoallv_init <T>
@@ -99,7 +97,7 @@ impl Communicator {
     });
 
     /// In place what comes says what goes, too.
-    fn alltoallv_spec<T: Pod>(
+    pub(in crate::comm) fn alltoallv_spec<T: Pod>(
         &self,
         send: Option<usize>,
         sent: &impl Parts,

@@ -39,14 +39,14 @@ impl Communicator {
             return done;
         }
         let spec = self.bcast_spec::<T>(buf.len(), root);
-        self.run(Operation::Bcast, spec, None, Some(bytemuck::cast_slice_mut(buf)))
+        self.run(Operation::Bcast, spec, None, Some(buf))
     }
 
     owned!("bcast", ibcast, bcast_init <T> (self, buf: Buf<T>, root: usize) => {
         (Operation::Bcast, self.bcast_spec::<T>(buf.len(), root), (None, buf))
     });
 
-    fn bcast_spec<T: Pod>(&self, len: usize, root: usize) -> Result<Spec> {
+    pub(in crate::comm) fn bcast_spec<T: Pod>(&self, len: usize, root: usize) -> Result<Spec> {
         let arguments =
             Arguments { root: self.root(root)?, bytes: bytes_of::<T>(len), ..Arguments::default() };
         Ok(Spec { arguments, fill: self.rank() == root, ..Spec::of::<T>() })
@@ -64,7 +64,7 @@ impl Communicator {
     /// let world = circulant::World::init()?;
     /// world.comm().barrier()?;
     /// // A deadline of its own for one call, in place of CIRCULANT_DEADLINE:
-    /// let options = circulant::Options { deadline: Some(Duration::from_secs(5)), ..Default::default() };
+    /// let options = circulant::Options::new().deadline(Duration::from_secs(5));
     /// world.comm().with(options).barrier()?;
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
@@ -73,7 +73,7 @@ impl Communicator {
         if let Some(done) = self.short_barrier() {
             return done;
         }
-        self.run(Operation::Barrier, Ok(Spec::default()), None, None)
+        self.run::<u8>(Operation::Barrier, Ok(Spec::default()), None, None)
     }
 
     owned!("barrier", ibarrier, barrier_init (self): u8 => {

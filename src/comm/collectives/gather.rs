@@ -2,11 +2,13 @@
 
 use super::{Spec, bytes_of, own_count, part, ragged, whole};
 use crate::buffer::Buf;
+use crate::comm::collective::Collective;
 use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
 use crate::ops::Element;
+use crate::plan::Region;
 use crate::plan::alltoall::graph::{Destination, Edges, Source};
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
@@ -29,15 +31,14 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn allgather<T: Pod>(&self, send: impl Contribution<T>, recv: &mut [T]) -> Result<()> {
+    pub fn allgather<'a, T: Pod>(&self, send: impl Contribution<'a, T>, recv: &mut [T]) -> Result<()> {
         let send = send.slice();
         let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
         if let Some(done) = self.short_allgather(Element::of::<T>(), given, all) {
             return done;
         }
         let spec = self.allgather_spec::<T>(send.map(<[T]>::len), recv.len());
-        let recv = bytemuck::cast_slice_mut(recv);
-        self.run(Operation::Allgather, spec, send.map(bytemuck::cast_slice), Some(recv))
+        self.run(Operation::Allgather, spec, send, Some(recv))
     }
 
     owned!("allgather", iallgather, allgather_init <T> (self, send: impl Owned<T>, recv: Buf<T>) => {
@@ -46,7 +47,7 @@ impl Communicator {
         (Operation::Allgather, spec, (send, recv))
     });
 
-    fn allgather_spec<T: Pod>(&self, send: Option<usize>, recv: usize) -> Result<Spec> {
+    pub(in crate::comm) fn allgather_spec<T: Pod>(&self, send: Option<usize>, recv: usize) -> Result<Spec> {
         let count = send.map_or_else(|| part("recv", recv, self.size()), Ok)?;
         whole("recv", recv, count, self.size())?;
         let in_place = send.is_none();
@@ -79,9 +80,9 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn allgatherv<T: Pod>(
+    pub fn allgatherv<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         recv: &mut [T],
         parts: impl Parts,
     ) -> Result<()> {
@@ -91,8 +92,7 @@ impl Communicator {
             return done;
         }
         let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), (counts, &displs));
-        let recv = bytemuck::cast_slice_mut(recv);
-        self.run(Operation::Allgatherv, spec, send.map(bytemuck::cast_slice), Some(recv))
+        self.run(Operation::Allgatherv, spec, send, Some(recv))
     }
 
     owned!("allgatherv", iallgatherv, allgatherv_init <T>
@@ -102,7 +102,7 @@ impl Communicator {
         (Operation::Allgatherv, spec, (send, recv))
     });
 
-    fn allgatherv_spec<T: Pod>(
+    pub(in crate::comm) fn allgatherv_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
@@ -133,11 +133,15 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn gather<T: Pod>(&self, send: impl Contribution<T>, recv: &mut [T], root: usize) -> Result<()> {
+    pub fn gather<'a, T: Pod>(
+        &self,
+        send: impl Contribution<'a, T>,
+        recv: &mut [T],
+        root: usize,
+    ) -> Result<()> {
         let send = send.slice();
         let spec = self.gather_spec::<T>(send.map(<[T]>::len), recv.len(), root);
-        let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
-        self.run(Operation::Gather, spec, send.map(bytemuck::cast_slice), recv)
+        self.run(Operation::Gather, spec, send, Some(recv))
     }
 
     owned!("gather", igather, gather_init <T> (self, send: impl Owned<T>, recv: Buf<T>, root: usize) => {
@@ -146,7 +150,12 @@ impl Communicator {
         (Operation::Gather, spec, (send, recv))
     });
 
-    fn gather_spec<T: Pod>(&self, send: Option<usize>, recv: usize, root: usize) -> Result<Spec> {
+    pub(in crate::comm) fn gather_spec<T: Pod>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        root: usize,
+    ) -> Result<Spec> {
         let rank = self.root(root)?;
         let in_place = self.at_root_only(send.is_none(), root)?;
         let count = send.map_or_else(|| part("recv", recv, self.size()), Ok)?;
@@ -155,7 +164,8 @@ impl Communicator {
         }
         let bytes = bytes_of::<T>(count);
         let arguments = Arguments { root: rank, bytes, in_place, ..Arguments::default() };
-        Ok(Spec { arguments, fill: in_place, ..Spec::of::<T>() })
+        let unused = self.unless_root(root, Region::Output);
+        Ok(Spec { arguments, fill: in_place, unused, ..Spec::of::<T>() })
     }
 
     /// Gathers the `send` of each rank r to part r of `recv` at `root`. `recv` matters there only;
@@ -165,17 +175,16 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::gather`]; and when counts and displacements do not fit the buffers or overlap.
-    pub fn gatherv<T: Pod>(
+    pub fn gatherv<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         recv: &mut [T],
         parts: impl Parts,
         root: usize,
     ) -> Result<()> {
         let send = send.slice();
         let spec = self.gatherv_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, root);
-        let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
-        self.run(Operation::Gatherv, spec, send.map(bytemuck::cast_slice), recv)
+        self.run(Operation::Gatherv, spec, send, Some(recv))
     }
 
     owned!("gatherv", igatherv, gatherv_init <T>
@@ -185,7 +194,7 @@ impl Communicator {
         (Operation::Gatherv, spec, (send, recv))
     });
 
-    fn gatherv_spec<T: Pod>(
+    pub(in crate::comm) fn gatherv_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
@@ -200,7 +209,8 @@ impl Communicator {
         send.map_or(Ok(()), |len| own_count("send", len, self.rank(), counts))?;
         let arguments =
             Arguments { root: rank, counts: bytes, displs: places, in_place, ..Arguments::default() };
-        Ok(Spec { arguments, fill: true, ..Spec::of::<T>() })
+        let unused = self.unless_root(root, Region::Output);
+        Ok(Spec { arguments, fill: true, unused, ..Spec::of::<T>() })
     }
 
     /// As [`Communicator::gatherv`], with counts known at the root only, as `MPI_Gatherv` has it: `parts` matter there only, and may
@@ -226,28 +236,27 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn gatherv_rooted<T: Pod>(
+    pub fn gatherv_rooted<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         recv: &mut [T],
         parts: impl Parts,
         root: usize,
     ) -> Result<()> {
         let send = send.slice();
         let spec = self.gatherv_rooted_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, root);
-        let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
-        self.run(Operation::Alltoallv, spec, send.map(bytemuck::cast_slice), recv)
+        self.run(Collective::GathervRooted, spec, send, Some(recv))
     }
 
     owned!("gatherv_rooted", igatherv_rooted, gatherv_rooted_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts, root: usize) => {
         let send = send.buffer();
         let spec = self.gatherv_rooted_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), &parts, root);
-        (Operation::Alltoallv, spec, (send, recv))
+        (Collective::GathervRooted, spec, (send, recv))
     });
 
     /// An exchange along a star: an edge from each rank to the root.
-    fn gatherv_rooted_spec<T: Pod>(
+    pub(in crate::comm) fn gatherv_rooted_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
@@ -266,6 +275,7 @@ impl Communicator {
             let source = |(peer, (len, at))| Source { peer, slot: 0, len, at };
             edges.sources = (0..).zip(blocks).map(source).collect();
         }
-        Ok(self.star::<T>(at, edges))
+        let unused = self.unless_root(root, Region::Output);
+        Ok(Spec { unused, ..self.star::<T>(at, edges) })
     }
 }

@@ -8,6 +8,7 @@ use super::communicator::Communicator;
 use super::partition::{Parts, lists};
 use crate::error::{Result, argument};
 use crate::ops::{IntoReducer, Reducer};
+use crate::plan::Region;
 use crate::plan::alltoall::graph::{Edges, Graph};
 use crate::plan::registry::Arguments;
 use bytemuck::Pod;
@@ -150,6 +151,11 @@ impl Communicator {
             return Err(argument("only the root can be in place here"));
         }
         Ok(in_place)
+    }
+
+    /// The buffer that takes part at the root only, if we are not it.
+    fn unless_root(&self, root: usize, region: Region) -> Option<Region> {
+        (self.rank() != root).then_some(region)
     }
 
     /// The blocks of all ranks in the buffer of the root, as (length, place) in bytes, and that `own`, its other buffer, is as long as

@@ -7,6 +7,7 @@ use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::{Result, argument};
 use crate::ops::IntoReducer;
+use crate::plan::Region;
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 
@@ -33,9 +34,9 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn reduce<T: Pod>(
+    pub fn reduce<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         recv: &mut [T],
         op: impl IntoReducer<T>,
         root: usize,
@@ -58,8 +59,7 @@ impl Communicator {
             return Ok(());
         }
         let spec = by.and_then(|by| self.reduce_spec::<T>(send.map(<[T]>::len), recv.len(), by, root));
-        let recv = (self.rank() == root).then(|| bytemuck::cast_slice_mut(recv));
-        self.run(Operation::Reduce, spec, send.map(bytemuck::cast_slice), recv)
+        self.run(Operation::Reduce, spec, send, Some(recv))
     }
 
     owned!("reduce", ireduce, reduce_init <T>
@@ -69,7 +69,7 @@ impl Communicator {
         (Operation::Reduce, spec, (send, recv))
     });
 
-    fn reduce_spec<T: Pod>(
+    pub(in crate::comm) fn reduce_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
@@ -83,7 +83,8 @@ impl Communicator {
             same(recv, count)?;
         }
         let bytes = bytes_of::<T>(count);
-        reducing(op, Arguments { root: rank, bytes, ..Arguments::default() }, false)
+        let spec = reducing(op, Arguments { root: rank, bytes, ..Arguments::default() }, false)?;
+        Ok(Spec { unused: self.unless_root(root, Region::Output), ..spec })
     }
 
     /// Combines the `send` of all ranks as [`Communicator::reduce`], into `recv` of all, which has `send.len()`
@@ -107,9 +108,9 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn allreduce<T: Pod>(
+    pub fn allreduce<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         recv: &mut [T],
         op: impl IntoReducer<T>,
     ) -> Result<()> {
@@ -121,8 +122,7 @@ impl Communicator {
             }
         }
         let spec = by.and_then(|by| self.everywhere_spec::<T>(send.map(<[T]>::len), recv.len(), by));
-        let recv = bytemuck::cast_slice_mut(recv);
-        self.run(Operation::Allreduce, spec, send.map(bytemuck::cast_slice), Some(recv))
+        self.run(Operation::Allreduce, spec, send, Some(recv))
     }
 
     owned!("allreduce", iallreduce, allreduce_init <T>
@@ -133,7 +133,7 @@ impl Communicator {
     });
 
     /// The spec of an operation whose vectors are equally long everywhere (allreduce, scan).
-    pub(super) fn everywhere_spec<T: Pod>(
+    pub(in crate::comm) fn everywhere_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
@@ -164,16 +164,15 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn reduce_scatter_block<T: Pod>(
+    pub fn reduce_scatter_block<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         recv: &mut [T],
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
         let spec = self.block_spec(send.map(<[T]>::len), recv.len(), op);
-        let recv = bytemuck::cast_slice_mut(recv);
-        self.run(Operation::ReduceScatterBlock, spec, send.map(bytemuck::cast_slice), Some(recv))
+        self.run(Operation::ReduceScatterBlock, spec, send, Some(recv))
     }
 
     owned!("reduce_scatter_block", ireduce_scatter_block, reduce_scatter_block_init <T>
@@ -183,7 +182,12 @@ impl Communicator {
         (Operation::ReduceScatterBlock, spec, (send, recv))
     });
 
-    fn block_spec<T: Pod>(&self, send: Option<usize>, recv: usize, op: impl IntoReducer<T>) -> Result<Spec> {
+    pub(in crate::comm) fn block_spec<T: Pod>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        op: impl IntoReducer<T>,
+    ) -> Result<Spec> {
         let count = match send {
             Some(send) => whole("send", send, recv, self.size()).map(|()| recv)?,
             None => part("recv", recv, self.size())?,
@@ -198,17 +202,16 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::reduce`]; and when the parts do not stand one behind the other.
-    pub fn reduce_scatter<T: Pod>(
+    pub fn reduce_scatter<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         recv: &mut [T],
         parts: impl Parts,
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
         let spec = self.parts_spec(send.map(<[T]>::len), recv.len(), &parts, op);
-        let recv = bytemuck::cast_slice_mut(recv);
-        self.run(Operation::ReduceScatter, spec, send.map(bytemuck::cast_slice), Some(recv))
+        self.run(Operation::ReduceScatter, spec, send, Some(recv))
     }
 
     owned!("reduce_scatter", ireduce_scatter, reduce_scatter_init <T>
@@ -218,7 +221,7 @@ impl Communicator {
         (Operation::ReduceScatter, spec, (send, recv))
     });
 
-    fn parts_spec<T: Pod>(
+    pub(in crate::comm) fn parts_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,

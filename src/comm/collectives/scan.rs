@@ -27,16 +27,15 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn scan<T: Pod>(
+    pub fn scan<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         recv: &mut [T],
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
         let spec = self.everywhere_spec(send.map(<[T]>::len), recv.len(), op);
-        let recv = bytemuck::cast_slice_mut(recv);
-        self.run(Operation::Scan, spec, send.map(bytemuck::cast_slice), Some(recv))
+        self.run(Operation::Scan, spec, send, Some(recv))
     }
 
     owned!("scan", iscan, scan_init <T>
@@ -50,16 +49,15 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::reduce`].
-    pub fn exscan<T: Pod>(
+    pub fn exscan<'a, T: Pod>(
         &self,
-        send: impl Contribution<T>,
+        send: impl Contribution<'a, T>,
         recv: &mut [T],
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
         let spec = self.before_spec(send.map(<[T]>::len), recv.len(), op);
-        let recv = bytemuck::cast_slice_mut(recv);
-        self.run(Operation::Exscan, spec, send.map(bytemuck::cast_slice), Some(recv))
+        self.run(Operation::Exscan, spec, send, Some(recv))
     }
 
     owned!("exscan", iexscan, exscan_init <T>
@@ -69,7 +67,12 @@ impl Communicator {
         (Operation::Exscan, spec, (send, recv))
     });
 
-    fn before_spec<T: Pod>(&self, send: Option<usize>, recv: usize, op: impl IntoReducer<T>) -> Result<Spec> {
+    pub(in crate::comm) fn before_spec<T: Pod>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        op: impl IntoReducer<T>,
+    ) -> Result<Spec> {
         let spec = self.everywhere_spec(send, recv, op)?;
         Ok(Spec { fill: spec.fill || self.rank() == 0, ..spec })
     }

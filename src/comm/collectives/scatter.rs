@@ -2,10 +2,12 @@
 
 use super::{Spec, bytes_of, own_count, part, ragged, whole};
 use crate::buffer::Buf;
+use crate::comm::collective::Collective;
 use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Destination, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
+use crate::plan::Region;
 use crate::plan::alltoall::graph::{self, Edges, Source};
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
@@ -29,11 +31,10 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    pub fn scatter<T: Pod>(&self, send: &[T], mut recv: impl Destination<T>, root: usize) -> Result<()> {
+    pub fn scatter<'a, T: Pod>(&self, send: &[T], recv: impl Destination<'a, T>, root: usize) -> Result<()> {
         let recv = recv.slice();
         let spec = self.scatter_spec::<T>(send.len(), recv.as_ref().map(|r| r.len()), root);
-        let send = (self.rank() == root).then(|| bytemuck::cast_slice(send));
-        self.run(Operation::Scatter, spec, send, recv.map(bytemuck::cast_slice_mut))
+        self.run(Operation::Scatter, spec, Some(send), recv)
     }
 
     owned!("scatter", iscatter, scatter_init <T> (self, send: Buf<T>, recv: impl Owned<T>, root: usize) => {
@@ -42,7 +43,12 @@ impl Communicator {
         (Operation::Scatter, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
     });
 
-    fn scatter_spec<T: Pod>(&self, send: usize, recv: Option<usize>, root: usize) -> Result<Spec> {
+    pub(in crate::comm) fn scatter_spec<T: Pod>(
+        &self,
+        send: usize,
+        recv: Option<usize>,
+        root: usize,
+    ) -> Result<Spec> {
         let rank = self.root(root)?;
         let in_place = self.at_root_only(recv.is_none(), root)?;
         let count = recv.map_or_else(|| part("send", send, self.size()), Ok)?;
@@ -51,7 +57,8 @@ impl Communicator {
         }
         let bytes = bytes_of::<T>(count);
         let arguments = Arguments { root: rank, bytes, in_place, ..Arguments::default() };
-        Ok(Spec { arguments, ..Spec::of::<T>() })
+        let unused = self.unless_root(root, Region::Input);
+        Ok(Spec { arguments, unused, ..Spec::of::<T>() })
     }
 
     /// Scatters part r of the `send` of `root` to each rank r. `send` matters there only; `parts` must be given at all ranks and
@@ -60,17 +67,16 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::scatter`]; and when counts and displacements do not fit the buffers.
-    pub fn scatterv<T: Pod>(
+    pub fn scatterv<'a, T: Pod>(
         &self,
         send: &[T],
         parts: impl Parts,
-        mut recv: impl Destination<T>,
+        recv: impl Destination<'a, T>,
         root: usize,
     ) -> Result<()> {
         let recv = recv.slice();
         let spec = self.scatterv_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
-        let send = (self.rank() == root).then(|| bytemuck::cast_slice(send));
-        self.run(Operation::Scatterv, spec, send, recv.map(bytemuck::cast_slice_mut))
+        self.run(Operation::Scatterv, spec, Some(send), recv)
     }
 
     owned!("scatterv", iscatterv, scatterv_init <T>
@@ -80,7 +86,7 @@ impl Communicator {
         (Operation::Scatterv, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
     });
 
-    fn scatterv_spec<T: Pod>(
+    pub(in crate::comm) fn scatterv_spec<T: Pod>(
         &self,
         send: usize,
         parts: &impl Parts,
@@ -95,7 +101,8 @@ impl Communicator {
         recv.map_or(Ok(()), |len| own_count("recv", len, self.rank(), counts))?;
         let arguments =
             Arguments { root: rank, counts: bytes, displs: places, in_place, ..Arguments::default() };
-        Ok(Spec { arguments, ..Spec::of::<T>() })
+        let unused = self.unless_root(root, Region::Input);
+        Ok(Spec { arguments, unused, ..Spec::of::<T>() })
     }
 
     /// As [`Communicator::scatterv`], with counts known at the root only, as `MPI_Scatterv` has it: `parts` matter there only, and
@@ -104,28 +111,27 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::scatterv`]. A rank whose `recv` has another number of elements than the root sends is an error that names both
     /// numbers, before any of them is sent.
-    pub fn scatterv_rooted<T: Pod>(
+    pub fn scatterv_rooted<'a, T: Pod>(
         &self,
         send: &[T],
         parts: impl Parts,
-        mut recv: impl Destination<T>,
+        recv: impl Destination<'a, T>,
         root: usize,
     ) -> Result<()> {
         let recv = recv.slice();
         let spec = self.scatterv_rooted_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
-        let send = (self.rank() == root).then(|| bytemuck::cast_slice(send));
-        self.run(Operation::Alltoallv, spec, send, recv.map(bytemuck::cast_slice_mut))
+        self.run(Collective::ScattervRooted, spec, Some(send), recv)
     }
 
     owned!("scatterv_rooted", iscatterv_rooted, scatterv_rooted_init <T>
     (self, send: Buf<T>, parts: impl Parts, recv: impl Owned<T>, root: usize) => {
         let recv = recv.buffer();
         let spec = self.scatterv_rooted_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
-        (Operation::Alltoallv, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
+        (Collective::ScattervRooted, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
     });
 
     /// An exchange along a star: an edge from the root to each rank.
-    fn scatterv_rooted_spec<T: Pod>(
+    pub(in crate::comm) fn scatterv_rooted_spec<T: Pod>(
         &self,
         send: usize,
         parts: &impl Parts,
@@ -140,9 +146,11 @@ impl Communicator {
             Edges { sources: vec![Source { peer: at, slot: me, len, at: 0 }], ..Edges::default() };
         if self.rank() == root {
             let blocks = self.blocks_at_root::<T>("send", send, parts, ("recv", recv))?;
-            let destination = |(peer, (len, at))| graph::Destination { peer, slot: 0, len, at, target: 0 };
+            let destination =
+                |(peer, (len, at))| graph::Destination { peer, slot: 0, len, at, target: 0 };
             edges.destinations = (0..).zip(blocks).map(destination).collect();
         }
-        Ok(self.star::<T>(at, edges))
+        let unused = self.unless_root(root, Region::Input);
+        Ok(Spec { unused, ..self.star::<T>(at, edges) })
     }
 }

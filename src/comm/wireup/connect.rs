@@ -4,6 +4,7 @@ use super::addresses::{Addresses, Published};
 use super::endpoint::Opened;
 use super::locals::one_node;
 use crate::buffer::Arena;
+use crate::comm::collective::Collective;
 use crate::comm::hash::digest;
 use crate::comm::launcher::SharedLaunch;
 use crate::comm::liveness::Watch;
@@ -18,7 +19,6 @@ use crate::config::{Config, FOR_EVER, Wait};
 use crate::engine::{Engine, Identity, Setup};
 use crate::error::Result;
 use crate::launch::Launch;
-use crate::plan::registry::Operation;
 use crate::select::{Figures, Selection, Wires};
 use crate::trace::Log;
 use crate::transport::{Copier, Limits, Transport, shm};
@@ -90,7 +90,7 @@ pub(in crate::comm) fn connect(
         neighbours: addresses.neighbours.clone(),
         flow: flow(&figures, config.window),
         warn_after: config.warn_after.unwrap_or(FOR_EVER),
-        names: Operation::name_of,
+        names: Collective::name_of,
     };
     let (launch, arena): (SharedLaunch, _) = (Arc::new(Mutex::new(launch)), Arena::default());
     startup_log::addresses(log, &addresses.own_shown, &addresses.neighbours, &addresses.shown);

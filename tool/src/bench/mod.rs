@@ -21,6 +21,7 @@ use crate::settings::{SETTINGS, Setting as Between};
 use crate::units;
 use circulant::World;
 use circulant::comm::Options;
+use circulant::measure;
 use circulant::ops::reducer;
 use circulant::plan::registry::{self, Algorithm};
 use cold::Cold;
@@ -189,15 +190,15 @@ fn all_points<'a>(
 ) -> Result<Option<Report<'a>>, Failure> {
     // Blocks and algorithm are for what is timed, not for barriers and gathered times.
     let deadline = args.deadline.map(Duration::from_secs_f64);
-    let comm = &world.comm().with(Options { deadline, ..Options::default() });
+    let comm = &world.comm().with(Options::new().deadline(deadline));
     let reducer = reducer(args.kind, args.op)?;
     let reduces = points.iter().any(|x| x.op.reduces());
     let fold_ns = if reduces { points::fold_ns(comm, &reducer)? } else { 0.0 };
     let lab = Lab {
         world,
         comm,
-        options: Options { deadline, blocks: args.blocks.0, ..Options::default() },
-        wire: comm.wire()?,
+        options: Options::new().deadline(deadline).blocks(args.blocks.0),
+        wire: measure::wire(comm)?,
         fold_ns,
         root: args.root,
         reps: usize::try_from(args.reps).unwrap_or(usize::MAX),
@@ -249,7 +250,7 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
 }
 
 fn choices_by(lab: &Lab<'_>) -> String {
-    let Ok((machine, source)) = lab.comm.machine() else { return String::new() };
+    let Ok((machine, source)) = measure::machine(lab.comm) else { return String::new() };
     format!("{} ({source})", crate::units::wire_text(&machine.wire.into()))
 }
 

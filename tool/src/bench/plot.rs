@@ -67,7 +67,7 @@ pub(crate) fn chart(path: &Path, frame: &Frame, list: &[Series]) -> Result<(), F
 
 fn frame(s: &Setting) -> Frame {
     let wire =
-        circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
+        circulant::measure::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let ranks = units::plural(s.p as u64, "rank");
     let nodes = units::plural(u64::from(s.nodes), "node");
     let mut under = format!("{ranks} on {nodes}, provider {}, {} memory", s.provider, s.memory);

@@ -12,8 +12,9 @@ use super::shapes::{RankCall, Shape, WINDOW_PUTS};
 use crate::outcome::Failure;
 use crate::settings::Setting as Between;
 use crate::units;
-use circulant::comm::{Options, Stats, Wire};
+use circulant::comm::{Options, Stats};
 use circulant::diagnostics::allocations;
+use circulant::measure::{self, Wire};
 use circulant::ops::{Op, Reducer, Type};
 use circulant::plan::registry::Algorithm;
 use circulant::{Communicator, World};
@@ -146,8 +147,7 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
         How::Rate => return message_rate(lab, point, &shape).map(Some),
         How::Move(_, start) | How::Reduce(_, start) => start,
     };
-    let algorithm = point.algorithm.map(|a| a.name.to_owned());
-    let options = Options { algorithm, ..lab.options.clone() };
+    let options = lab.options.clone().algorithm(point.algorithm.map(|a| a.name));
     let order = Order {
         comm: lab.comm,
         options: &options,
@@ -316,10 +316,10 @@ pub(crate) fn fold_ns(comm: &Communicator, reducer: &Reducer) -> Result<f64, Fai
 /// The raw wire, so many halves of a round trip. Rank 0 alone has times; the others' rows are never shown.
 fn raw(lab: &Lab<'_>, point: &Point, shape: &Shape, halves: u32) -> Result<Row, Failure> {
     let bytes = put_bytes(point)?;
-    let first = lab.comm.put_times(bytes, 1)?;
+    let first = measure::put_times(lab.comm, bytes, 1)?;
     let mut one = [first.first().map_or(0.0, |t| t.as_secs_f64())];
     lab.comm.bcast(&mut one, 0)?;
-    let times = lab.comm.put_times(bytes, repetitions(lab.time, 2.0 * one[0], lab.reps))?;
+    let times = measure::put_times(lab.comm, bytes, repetitions(lab.time, 2.0 * one[0], lab.reps))?;
     let all = times.iter().map(|t| [0, u64::try_from((*t * halves).as_nanos()).unwrap_or(u64::MAX)]);
     let mut all: Vec<[u64; 2]> = all.collect();
     if all.is_empty() {
@@ -335,9 +335,7 @@ fn message_rate(lab: &Lab<'_>, point: &Point, shape: &Shape) -> Result<Row, Fail
     let bytes = put_bytes(point)?;
     let (p, pairs) = (lab.comm.size(), lab.comm.size() / 2);
     let windows = |reps: usize| -> Result<Vec<[u64; 2]>, Failure> {
-        let mut mine: Vec<[u64; 2]> = lab
-            .comm
-            .window_times(bytes, WINDOW_PUTS, reps)?
+        let mut mine: Vec<[u64; 2]> = measure::window_times(lab.comm, bytes, WINDOW_PUTS, reps)?
             .iter()
             .map(|t| [0, u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)])
             .collect();

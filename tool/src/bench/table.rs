@@ -200,7 +200,7 @@ pub(crate) fn json(out: &mut Out, setting: &Setting, rows: &[Row]) {
 pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool) -> String {
     let s = setting;
     let wire =
-        circulant::comm::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
+        circulant::measure::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let mut text = format!(
         "\n{} on {}, provider {}, launcher {}, {} memory{}, {} calls{}\n",
         crate::units::plural(s.p as u64, "rank"),

@@ -6,7 +6,7 @@ use super::stream::{self, Local};
 use crate::agree::{agree, host};
 use crate::outcome::{Failure, Out, leave};
 use crate::units;
-use circulant::comm::Wire;
+use circulant::measure::{self, Wire};
 use circulant::{Communicator, World};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -230,7 +230,7 @@ fn copy(
     let copies = count(comm, dest.is_some())?;
     let staged = dest.map(|path| Staged::create(path, header.size, &token, true)).transpose();
     let staged = agree(comm, staged)?;
-    let wire = comm.wire()?;
+    let wire = measure::wire(comm)?;
     let buffers = stream::buffers(comm, usize::try_from(header.chunk).unwrap_or(usize::MAX))?;
     let bar = progress(comm, header.size);
     let mut local = Copying { header, source, staged, hash: header.verify.then(Sha256::new) };

@@ -8,6 +8,7 @@ use super::stream::{self, Local, part};
 use crate::agree::{agree, host, starts};
 use crate::outcome::{Failure, Out, leave};
 use crate::units::{self, align, plural};
+use circulant::measure;
 use circulant::{Communicator, World};
 use clap::Args;
 use sha2::{Digest, Sha256};
@@ -79,7 +80,7 @@ fn whole(args: &CollectArgs, world: &World) -> Result<String, Failure> {
         None => Ok(Vec::new()),
     };
     let staged = agree(comm, staged)?;
-    let wire = comm.wire()?;
+    let wire = measure::wire(comm)?;
     let plan = Shares::new(&catalogue, chunk);
     let buffers = stream::buffers(comm, plan.buffer())?;
     let bar = progress(comm, plan.total());

@@ -11,8 +11,8 @@ use crate::files::{Staged, vacant};
 use crate::outcome::{Failure, Out, leave};
 use crate::units;
 use circulant::World;
-use circulant::comm::Wire;
 use circulant::machine::LogGp;
+use circulant::measure::{self, Wire};
 use circulant::select::{BETWEEN, Tuning, WITHIN};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -55,7 +55,7 @@ fn all(args: &TuneArgs, world: &mut World) -> Result<(), Failure> {
 
 /// Ranks that choose by other figures would wait for each other for ever: it would be our fault.
 fn alike(world: &World) -> Result<(), Failure> {
-    let (machine, _) = world.comm().machine()?;
+    let (machine, _) = measure::machine(&world.comm())?;
     let figures = |l: &LogGp| [l.latency_ns, l.overhead_ns, l.byte_ps, l.reduce_ps];
     let mine = [figures(&machine.wire), figures(&machine.near)];
     let mut all = vec![[[0u64; 4]; 2]; world.size()];
@@ -71,7 +71,7 @@ fn alike(world: &World) -> Result<(), Failure> {
 
 /// The figures of the prices, and where they come from.
 fn in_force(world: &World) -> String {
-    let Ok((machine, source)) = world.comm().machine() else { return String::new() };
+    let Ok((machine, source)) = measure::machine(&world.comm()) else { return String::new() };
     let line = |what: &str, wire: LogGp| {
         format!("{what}: {}, γ = {:.3} ns/B\n", units::wire_text(&wire.into()), wire.reduce_ps as f64 / 1e3)
     };
@@ -96,10 +96,10 @@ fn measure(world: &World) -> Result<Tuning, Failure> {
     let mut links = Vec::new();
     for (section, pair) in pairs(world.nodes()) {
         bar.set_message(format!("{section}: ranks {} and {}", pair[0], pair[1]));
-        let mut link = link(&comm.wire_between(pair)?, pair)?;
+        let mut link = link(&measure::wire_between(&comm, pair)?, pair)?;
         if links.is_empty() {
             // What schedules use most: o is of a rank among all that are busy, not of two while the others sleep.
-            let busy = comm.block_overhead(link.byte_ps as f64 / 1000.0)?;
+            let busy = measure::block_overhead(&comm, link.byte_ps as f64 / 1000.0)?;
             link.overhead_ns = link.overhead_ns.max(memory::whole(busy));
         }
         tuning.set_link(section, link);

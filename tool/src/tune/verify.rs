@@ -6,8 +6,9 @@ use crate::bench::order::{MemoryKind, Mode};
 use crate::bench::points::{self, Lab, Point};
 use crate::outcome::{Failure, Out};
 use crate::units::{self, align, plural, time};
+use circulant::Options;
 use circulant::World;
-use circulant::comm::{Options, Wire};
+use circulant::measure::{self, Wire};
 use circulant::ops::{Op, Type, reducer};
 use circulant::plan::registry::Algorithm;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -80,7 +81,7 @@ fn race(lab: &Lab<'_>, point: &Point, most: usize) -> Result<Vec<Row>, Failure> 
     let Some(registered) = point.op.registered() else { return Ok(Vec::new()) };
     let call = lab.rank_call(point);
     let arguments = (point.op.shape)(&call).arguments(&call);
-    let candidates = lab.comm.candidates(registered, &arguments)?;
+    let candidates = measure::candidates(lab.comm, registered, &arguments)?;
     let mut priced: Vec<(&'static Algorithm, f64)> =
         candidates.iter().filter_map(|c| Some((c.algorithm, c.cost.as_ref().ok()?.ns))).collect();
     if let Some((_chosen, others)) = priced.split_first_mut() {

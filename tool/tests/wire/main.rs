@@ -247,8 +247,10 @@ fn stopped(provider: &str) {
 }
 
 fn mprotect(provider: &str) {
-    let done = play(4, "mprotect", &["--provider", provider, "--deadline", "2"]);
-    assert_eq!(done.out.matches("unharmed").count(), 3, "{done:?}");
+    for role in ["mprotect", "mprotect-scope"] {
+        let done = play(4, role, &["--provider", provider, "--deadline", "2"]);
+        assert_eq!(done.out.matches("unharmed").count(), 3, "{role}: {done:?}");
+    }
 }
 
 fn one_rank() {

@@ -26,7 +26,8 @@ pub(crate) fn play(role: &str) {
         "short" => plain(short),
         "quit" => plain(quit),
         "fork" => forked(),
-        "mprotect" => mprotect(),
+        "mprotect" => mprotect(false),
+        "mprotect-scope" => mprotect(true),
         "other-settings" => other_settings(),
         "nodes" => nodes(),
         "other-wait" => other_wait(),
@@ -246,8 +247,9 @@ fn costs() -> Result<()> {
 }
 
 /// Rank 2 stops in the middle of a large broadcast; the others get an error, make the slice that they lent
-/// inaccessible, wake rank 2 and wait. A process that still writes there, or reads for us, shows as a fault.
-fn mprotect() -> Result<()> {
+/// inaccessible, wake rank 2 and wait. A process that still writes there, or reads for us, shows as a fault. `scoped`: lent to a request
+/// that is leaked.
+fn mprotect(scoped: bool) -> Result<()> {
     let world = World::init()?;
     let comm = world.comm();
     let mut pids = vec![0i32; comm.size()];
@@ -261,7 +263,13 @@ fn mprotect() -> Result<()> {
         });
     }
     memory[0] = value(comm.rank(), 0) as u8;
-    let result = (0..50).try_for_each(|_| comm.bcast(&mut memory, 0));
+    let result = (0..50).try_for_each(|_| match scoped {
+        false => comm.bcast(&mut memory, 0),
+        true => comm.scope(|s| {
+            Box::leak(Box::new(s.ibcast(&mut memory[..], 0)?));
+            Ok(())
+        }),
+    });
     if comm.rank() == 2 {
         // Woken up again by the others; whatever it still did was done to their memory, or not.
         std::thread::sleep(Duration::from_secs(2));

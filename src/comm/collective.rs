@@ -1,0 +1,83 @@
+//! What is called, under the name that its callers know.
+
+use crate::plan::registry::Operation;
+
+/// An operation of the registry, or a call that goes by another one's algorithms: an alltoallv along a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Collective {
+    Registered(Operation),
+    NeighborAllgather,
+    NeighborAllgatherv,
+    NeighborAlltoall,
+    NeighborAlltoallv,
+    GathervRooted,
+    ScattervRooted,
+}
+
+/// Those along a graph. Their codes count on from [`FIRST_CODE`].
+const ALONG_GRAPHS: [(Collective, &str); 6] = [
+    (Collective::NeighborAllgather, "neighbor_allgather"),
+    (Collective::NeighborAllgatherv, "neighbor_allgatherv"),
+    (Collective::NeighborAlltoall, "neighbor_alltoall"),
+    (Collective::NeighborAlltoallv, "neighbor_alltoallv"),
+    (Collective::GathervRooted, "gatherv_rooted"),
+    (Collective::ScattervRooted, "scatterv_rooted"),
+];
+
+/// Above the codes of registered operations, below those that mean something else.
+const FIRST_CODE: u8 = 64;
+
+impl From<Operation> for Collective {
+    fn from(operation: Operation) -> Self {
+        Self::Registered(operation)
+    }
+}
+
+impl Collective {
+    /// Whose algorithms it goes by.
+    pub(super) fn operation(self) -> Operation {
+        match self {
+            Self::Registered(operation) => operation,
+            _ => Operation::Alltoallv,
+        }
+    }
+
+    /// Its number among those along a graph.
+    fn along_graph(self) -> Option<usize> {
+        ALONG_GRAPHS.iter().position(|(collective, _)| *collective == self)
+    }
+
+    /// The name of its method.
+    pub(super) fn name(self) -> &'static str {
+        self.along_graph().map_or_else(|| self.operation().name(), |i| ALONG_GRAPHS[i].1)
+    }
+
+    /// A number for the wire.
+    pub(super) fn code(self) -> u8 {
+        let along = self.along_graph().and_then(|i| u8::try_from(i).ok());
+        along.map_or_else(|| self.operation().code(), |i| FIRST_CODE + i)
+    }
+
+    /// The name of the call with this code, for messages about other ranks.
+    pub(super) fn name_of(code: u8) -> &'static str {
+        let along = code.checked_sub(FIRST_CODE).and_then(|i| ALONG_GRAPHS.get(usize::from(i)));
+        along.map_or_else(|| Operation::name_of(code), |(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_lead_to_names() {
+        let registered = Operation::ALL.into_iter().map(Collective::from);
+        let all: Vec<Collective> = registered.chain(ALONG_GRAPHS.iter().map(|(call, _)| *call)).collect();
+        for call in &all {
+            assert_eq!(Collective::name_of(call.code()), call.name());
+            assert_eq!(all.iter().filter(|other| other.code() == call.code()).count(), 1, "{call:?}");
+        }
+        assert_eq!(Collective::NeighborAlltoall.operation(), Operation::Alltoallv);
+        assert_eq!((Collective::name_of(0), Collective::name_of(63)), ("no operation", "no operation"));
+    }
+}

@@ -1,0 +1,193 @@
+//! An operation that is planned, started and waited for, on memory that its owner keeps alive: what owned collectives and those of a
+//! scope have in common.
+
+use super::call::{Begun, Spec};
+use super::collective::Collective;
+use super::communicator::Communicator;
+use super::lock::Held;
+use super::program::Prepared;
+use crate::buffer::{Arena, Binding, Bound, Buf};
+use crate::engine::{Meta, Task, Waiting};
+use crate::error::{Error, ErrorKind, Result, argument};
+use crate::memory::copy_slice;
+use crate::plan::registry::Operation;
+
+/// Its program, and where its memory is.
+pub(super) struct Running {
+    operation: Collective,
+    /// Given back to the cache by an operation that has ended. Its task is away while it runs, and lost if it fails.
+    prepared: Option<Prepared>,
+    binding: Binding,
+    meta: Meta,
+    slot: Option<u8>,
+    waiting: Waiting,
+}
+
+impl Running {
+    pub(super) fn new(operation: Collective, begun: Begun, [input, output]: [Bound; 2]) -> Self {
+        let Begun { mut prepared, meta, reducer, deadline, .. } = begun;
+        if let Some(task) = &mut prepared.task {
+            task.reducer = reducer;
+        }
+        let binding = Binding { input, output, work: prepared.work(), land: prepared.land() };
+        let waiting = Waiting::new(meta, deadline);
+        Self { operation, prepared: Some(prepared), binding, meta, slot: None, waiting }
+    }
+
+    pub(super) fn operation(&self) -> Collective {
+        self.operation
+    }
+
+    /// Whether a run is under way.
+    pub(super) fn is_running(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    fn take_task(&mut self) -> Option<Box<Task>> {
+        self.prepared.as_mut()?.task.take()
+    }
+
+    fn put_back(&mut self, task: Box<Task>) {
+        if let Some(prepared) = &mut self.prepared {
+            prepared.task = Some(task);
+        }
+    }
+
+    /// Tells the peers where its memory is, once for all starts.
+    pub(super) fn bind(&mut self, held: &mut Held<'_>) -> Result<()> {
+        let Some(task) = self.take_task() else { return Ok(()) };
+        let (name, sequence) = (self.operation.name(), u64::from(self.meta.call.sequence));
+        let failed = |held: &mut Held<'_>, e: Error| Err(held.engine.fail(e.in_operation(name, sequence)));
+        let slot = match held.engine.bind(task, self.meta, self.binding) {
+            Ok(slot) => slot,
+            Err(e) => return failed(held, e),
+        };
+        loop {
+            match held.engine.bound(slot, &mut self.waiting) {
+                Ok(Some(task)) => break self.put_back(task),
+                Ok(None) => held.yield_lock(),
+                Err(e) => return failed(held, e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a run; all but the first take a number of their own (`again`).
+    pub(super) fn start(&mut self, comm: &Communicator, held: &mut Held<'_>, again: bool) -> Result<()> {
+        held.engine.healthy()?;
+        let Some(task) = self.take_task() else {
+            return Err(argument("a persistent operation was started twice").help("wait for it first"));
+        };
+        if again {
+            self.meta.call = comm.context.next_call();
+        }
+        self.slot = Some(held.engine.start(task, self.meta, self.binding)?);
+        self.waiting = Waiting::new(self.meta, comm.deadline().unwrap_or(held.deadline));
+        Ok(())
+    }
+
+    /// Whether nothing is under way; progresses everything once.
+    pub(super) fn test(&mut self, held: &mut Held<'_>) -> Result<bool> {
+        let Some(slot) = self.slot else { return self.ended().map(|()| true) };
+        if !held.engine.test(slot, &mut self.waiting)? {
+            return Ok(false);
+        }
+        self.slot = None;
+        let task = held.engine.leave(slot)?;
+        self.put_back(task);
+        Ok(true)
+    }
+
+    /// Waits until nothing is under way.
+    pub(super) fn wait(&mut self, comm: &Communicator, held: &mut Held<'_>) -> Result<()> {
+        let Some(slot) = self.slot.take() else { return self.ended() };
+        let mut waiting = Waiting::new(self.meta, comm.deadline().unwrap_or(held.deadline));
+        while !held.engine.turn(slot, &mut waiting)? {
+            held.yield_lock();
+        }
+        let task = held.engine.leave(slot)?;
+        self.put_back(task);
+        Ok(())
+    }
+
+    /// Whether the last run, if there was one, has succeeded.
+    pub(super) fn ended(&self) -> Result<()> {
+        match self.prepared.as_ref().is_some_and(|prepared| prepared.task.is_some()) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Aborted, "the operation has failed before")
+                .in_operation(self.operation.name(), u64::from(self.meta.call.sequence))),
+        }
+    }
+
+    /// Gives the program back, for others to use.
+    pub(super) fn retire(&mut self, held: &mut Held<'_>) {
+        if let Some(prepared) = self.prepared.take()
+            && prepared.task.as_ref().is_some_and(|t| !t.persistent)
+        {
+            held.cache.keep(prepared);
+        }
+    }
+
+    /// The program and its landing memory, which a run that cannot be ended goes on using.
+    pub(super) fn leak(&mut self) {
+        std::mem::forget(self.prepared.take());
+    }
+
+    /// What runs when it is started, and in how many rounds.
+    pub(super) fn program(&self) -> Option<(&Task, u32)> {
+        let prepared = self.prepared.as_ref()?;
+        Some((prepared.task.as_deref()?, prepared.meta.rounds))
+    }
+}
+
+/// The other buffer of an operation that is in place for its caller only.
+#[derive(Debug)]
+pub(super) enum Shadow {
+    /// What is sent, while the result overwrites it (alltoall).
+    Sent(Buf<u8>),
+    /// The result, before it may overwrite the contribution (the root of a reduce).
+    Result(Buf<u8>),
+}
+
+impl Shadow {
+    /// The shadow that an operation needs which is in place, on a buffer of `len` bytes.
+    pub(super) fn of(
+        comm: &Communicator,
+        operation: Collective,
+        spec: &Spec,
+        len: usize,
+    ) -> Result<Option<Self>> {
+        let kind = match operation.operation() {
+            // Between neighbours what is sent in place is not overwritten.
+            Operation::Alltoall | Operation::Alltoallv if spec.arguments.graph.multiplicity == 0 => {
+                Self::Sent
+            }
+            Operation::Reduce => Self::Result,
+            _ => return Ok(None),
+        };
+        comm.alloc(len).map(|shadow| Some(kind(shadow)))
+    }
+
+    /// Takes the contribution, if it is that which is kept, before a run.
+    pub(super) fn before(&mut self, buffer: &[u8]) {
+        if let Self::Sent(sent) = self {
+            copy_slice(buffer, sent);
+        }
+    }
+
+    /// The result, if it is that which is kept, after a run.
+    pub(super) fn result(&self) -> Option<&[u8]> {
+        match self {
+            Self::Sent(_) => None,
+            Self::Result(result) => Some(result),
+        }
+    }
+
+    /// What an operation reads and what it writes, beside the buffer that is both to its caller.
+    pub(super) fn regions(&self, arena: &Arena, buffer: Bound) -> Result<[Bound; 2]> {
+        Ok(match self {
+            Self::Sent(sent) => [sent.bound(arena)?, buffer],
+            Self::Result(result) => [buffer, result.bound(arena)?],
+        })
+    }
+}
