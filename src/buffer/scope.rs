@@ -113,31 +113,37 @@ impl<O: OnLoan> Drop for CloseUnlessEnded<O> {
 }
 
 impl<'scope, O: OnLoan> Loans<'scope, '_, O> {
-    /// Lends `input` and `output` and starts an operation on them. `fill`: what is in the output matters.
+    /// Lends `input` and `output` and starts an operation on them, which `make` makes and `start` starts. `fill`: what is in the
+    /// output matters.
     ///
     /// # Errors
-    /// That of `start`: the endpoint is closed then; and when the memory cannot be lent.
+    /// When the memory cannot be lent; those of `make` and `start`. The endpoint is closed after all but the first loan's.
     pub(crate) fn start<T: Pod, W: Wire>(
         &'scope self,
         wire: &mut W,
         arena: &Arena,
         (input, output, fill): (&'scope [T], &'scope mut [T], bool),
-        start: impl FnOnce(&mut W, [Bound; 2]) -> Result<O>,
+        make: impl FnOnce([Bound; 2]) -> Result<O>,
+        start: impl FnOnce(&mut W, &mut O) -> Result<()>,
     ) -> Result<Borrowed<'scope, T, O>> {
         let (len, size) = (output.len(), size_of_val(output));
         let ptr = output.as_mut_ptr();
         // SAFETY: the same range as bytes, which any `Pod` may be written as; `output` is not used any more.
         let bytes = unsafe { std::slice::from_raw_parts_mut(ptr.cast::<u8>(), size) };
         let (input, output) = (Loan::Shared(bytemuck::cast_slice(input)), Loan::Unique { bytes, fill });
-        // SAFETY: borrowed for `'scope`, which lasts until `scope` has ended all entries, or closed the endpoint. Here the loan is in
-        // no entry yet: `guarded` closes the endpoint before anything is lost. `output` comes back from `Borrowed::end` only.
+        // SAFETY: borrowed for `'scope`, which lasts until `scope` has ended all entries, or closed the endpoint. Until the loan is
+        // in an entry no operation uses it, and `guarded` closes the endpoint before it is lost. What is sent is `Pod`, so that no
+        // shared borrow writes to it.
         let input = unsafe { Lent::new(wire, arena, input)? };
         guarded(wire, |wire| {
-            // SAFETY: as above.
+            // SAFETY: as above; and `output` comes back from `Borrowed::end` only, after its loan has ended.
             let output = unsafe { Lent::new(wire, arena, output)? };
-            let operation = start(wire, [input.bound(), output.bound()])?;
+            let operation = make([input.bound(), output.bound()])?;
+            // Kept before it starts: after an error or a panic in there its memory stays until the endpoint is closed.
             let index = self.entries.keep(Entry { operation, memory: [input, output] });
-            Ok(Borrowed { entries: &self.entries, index, ptr, len, output: PhantomData })
+            let lent = Borrowed { entries: &self.entries, index, ptr, len, output: PhantomData };
+            lent.with(|operation| start(wire, operation)).unwrap_or(Ok(()))?;
+            Ok(lent)
         })
     }
 }
@@ -154,7 +160,7 @@ pub(crate) struct Borrowed<'scope, T, O> {
 
 impl<'scope, T: Pod, O: OnLoan> Borrowed<'scope, T, O> {
     /// The operation; `None` once it is lost.
-    pub(crate) fn with<R>(&mut self, body: impl FnOnce(&mut O) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut O) -> R) -> Option<R> {
         let mut entries = self.entries.0.borrow_mut();
         entries.get_mut(self.index)?.as_mut().map(|entry| body(&mut entry.operation))
     }
@@ -168,5 +174,184 @@ impl<'scope, T: Pod, O: OnLoan> Borrowed<'scope, T, O> {
         entry.ok_or_else(|| argument("the operation has ended with its scope"))?.end()?;
         // SAFETY: where `start` got it, borrowed for `'scope` and given to the loan, which has ended; there is one `Borrowed` of it.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{Binding, copy};
+    use crate::error::{Error, ErrorKind};
+    use crate::plan::{Place, Region};
+    use crate::transport::shm::{Options, Shm};
+    use crate::transport::{Borrow, Transport};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::rc::Rc;
+
+    const LEN: usize = 100;
+
+    /// An endpoint of one rank, or none.
+    struct Alone {
+        shm: Option<Shm>,
+        mode: Borrow,
+        closed: bool,
+    }
+
+    impl Wire for Alone {
+        fn transport(&mut self) -> Option<&mut (dyn Transport + 'static)> {
+            self.shm.as_mut().map(|shm| shm as &mut dyn Transport)
+        }
+        fn borrow_mode(&self) -> Borrow {
+            self.mode
+        }
+        fn fail(&mut self, error: Error) -> Error {
+            self.shut();
+            error
+        }
+        fn shut(&mut self) {
+            self.closed = true;
+            if let Some(mut shm) = self.shm.take() {
+                shm.close().unwrap();
+            }
+        }
+        fn copied(&mut self, _bytes: usize) {}
+    }
+
+    /// What an operation does when it starts, or ends.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Way {
+        Succeeds,
+        Fails,
+        Panics,
+    }
+
+    impl Way {
+        fn go(self) -> Result<()> {
+            match self {
+                Self::Succeeds => Ok(()),
+                Self::Fails => Err(Error::new(ErrorKind::System, "as told")),
+                Self::Panics => std::panic::resume_unwind(Box::new("as told")),
+            }
+        }
+    }
+
+    /// Copies its input to its output: half of it when it starts, the rest before it ends.
+    struct Copying {
+        wire: Rc<RefCell<Alone>>,
+        binding: Binding,
+        ends: Way,
+    }
+
+    impl Copying {
+        fn half(&self, offset: u64) -> Result<()> {
+            let [from, to] = [Region::Input, Region::Output].map(|region| Place { region, offset });
+            copy(&self.binding, from, to, LEN as u64 / 2)
+        }
+    }
+
+    impl OnLoan for Copying {
+        fn end(&mut self, memory: [Lent; 2]) -> Result<()> {
+            self.ends.go()?;
+            self.half(LEN as u64 / 2)?;
+            memory.into_iter().try_for_each(|lent| lent.end(&mut *self.wire.borrow_mut()))
+        }
+        fn close(&mut self) {
+            self.wire.borrow_mut().shut();
+        }
+    }
+
+    /// No transport, one that is lent memory itself, and one that is lent copies.
+    fn wires() -> impl Iterator<Item = Rc<RefCell<Alone>>> {
+        let options = Options { rank: 0, locals: &[0], wait: None };
+        let all = [(false, Borrow::Direct), (true, Borrow::Direct), (true, Borrow::Staged)];
+        all.into_iter().map(move |(has_one, mode)| {
+            let shm = has_one.then(|| Shm::open(&options).unwrap());
+            Rc::new(RefCell::new(Alone { shm, mode, closed: false }))
+        })
+    }
+
+    fn start<'scope>(
+        loans: &'scope Loans<'scope, '_, Copying>,
+        wire: &Rc<RefCell<Alone>>,
+        (input, output): (&'scope [u16], &'scope mut [u16]),
+        (starts, ends): (Way, Way),
+    ) -> Result<Borrowed<'scope, u16, Copying>> {
+        let arena = Arena::default();
+        let make = |[input, output]: [Bound; 2]| {
+            let binding = Binding { input, output, ..Binding::NONE };
+            Ok(Copying { wire: Rc::clone(wire), binding, ends })
+        };
+        let begin = |_: &mut Alone, operation: &mut Copying| {
+            operation.half(0)?;
+            starts.go()
+        };
+        loans.start(&mut *wire.borrow_mut(), &arena, (input, output, true), make, begin)
+    }
+
+    const WELL: (Way, Way) = (Way::Succeeds, Way::Succeeds);
+
+    #[test]
+    fn loans_end_with_their_operations_or_their_scope() {
+        for wire in wires() {
+            let (input, mut first, mut second, mut third) =
+                ([7u16; LEN / 2], [0; LEN / 2], [0; LEN / 2], [0; LEN / 2]);
+            let sum = scope(|loans| {
+                let one = start(loans, &wire, (&input, &mut first), WELL)?;
+                let two = start(loans, &wire, (&input, &mut second), WELL)?;
+                // What is sent can be read meanwhile; what has come back can be lent again, and written to.
+                let sum: u16 = input.iter().sum();
+                let back = one.end()?;
+                assert_eq!(back, input);
+                back.fill(3);
+                Box::leak(Box::new(two));
+                let _ = start(loans, &wire, (back, &mut third), WELL)?;
+                Ok(sum)
+            });
+            assert_eq!((sum.unwrap(), first[0], second, third), (350, 3, input, [3; LEN / 2]));
+            assert!(!wire.borrow().closed);
+        }
+    }
+
+    /// However an operation or its scope fails, the endpoint is closed before the borrows end, and all have ended.
+    #[test]
+    fn after_an_error_or_a_panic_the_endpoint_is_closed() {
+        use Way::{Fails, Panics, Succeeds};
+        for ways in [(Fails, Succeeds), (Panics, Succeeds), (Succeeds, Fails), (Succeeds, Panics)] {
+            for waits in [true, false] {
+                for wire in wires() {
+                    let (input, mut lost, mut other) = ([7u16; LEN / 2], [0; LEN / 2], [0; LEN / 2]);
+                    let all = || {
+                        scope(|loans| {
+                            let _other = start(loans, &wire, (&input, &mut other), WELL)?;
+                            let lent = start(loans, &wire, (&input, &mut lost), ways)?;
+                            if waits { lent.end().map(drop) } else { Ok(()) }
+                        })
+                    };
+                    match catch_unwind(AssertUnwindSafe(all)) {
+                        Ok(result) => assert_eq!(result.unwrap_err().message(), "as told"),
+                        Err(payload) => assert_eq!(payload.downcast_ref(), Some(&"as told"), "{ways:?}"),
+                    }
+                    assert!(wire.borrow().closed, "{ways:?}");
+                    lost.fill(1);
+                    assert_eq!(other, input);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_in_a_scope_ends_what_is_under_way() {
+        for wire in wires() {
+            let (input, mut output) = ([7u16; LEN / 2], [0; LEN / 2]);
+            let all = || {
+                scope(|loans| -> Result<()> {
+                    let _lent = start(loans, &wire, (&input, &mut output), WELL)?;
+                    Way::Panics.go()
+                })
+            };
+            catch_unwind(AssertUnwindSafe(all)).unwrap_err();
+            assert_eq!(output, input);
+            assert!(!wire.borrow().closed);
+        }
     }
 }

@@ -78,20 +78,25 @@ impl ScopedCollective {
         let mut held = self.comm.hold()?;
         self.run.test(&mut held)
     }
+
+    /// Moves the result that is kept in the shadow to where it goes.
+    fn unshadow(&self) -> Result<()> {
+        let Some((output, shadow)) = &self.shadow else { return Ok(()) };
+        let Some(result) = shadow.result() else { return Ok(()) };
+        let binding = Binding { output: *output, ..Binding::NONE };
+        write(&binding, Place { region: Region::Output, offset: 0 }, result)
+    }
 }
 
 impl OnLoan for ScopedCollective {
     fn end(&mut self, memory: [Lent; 2]) -> Result<()> {
         let mut held = self.comm.hold()?;
-        self.run.wait(&self.comm, &mut held)?;
-        if let Some((output, shadow)) = &self.shadow
-            && let Some(result) = shadow.result()
-        {
-            let binding = Binding { output: *output, ..Binding::NONE };
-            write(&binding, Place { region: Region::Output, offset: 0 }, result)?;
-        }
-        self.run.retire(&mut held);
-        memory.into_iter().try_for_each(|lent| lent.end(&mut held))
+        let done = self.run.wait(&self.comm, &mut held).and_then(|()| self.unshadow());
+        let ended = done.and_then(|()| {
+            self.run.retire(&mut held);
+            memory.into_iter().try_for_each(|lent| lent.end(&mut held))
+        });
+        ended.map_err(|e| held.fail(e))
     }
 
     fn close(&mut self) {
@@ -155,7 +160,17 @@ impl Communicator {
     /// })?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
-    /// and lives longer than the scope:
+    /// requests stay in their thread,
+    /// ```compile_fail,E0277
+    /// # let comm = circulant::World::init()?.comm();
+    /// let mut word = [0u8];
+    /// comm.scope(|s| {
+    ///     let request = s.ibcast(&mut word, 0)?;
+    ///     std::thread::scope(|threads| threads.spawn(|| request.wait().map(drop)).join().unwrap())
+    /// })?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    /// and what is lent lives longer than the scope:
     /// ```compile_fail,E0597
     /// # let comm = circulant::World::init()?.comm();
     /// comm.scope(|s| {
@@ -243,17 +258,19 @@ impl<'scope, C> Scope<'scope, '_, C> {
         let begun = comm.begin(&mut held, operation, spec)?;
         let (arena, fill) = (held.arena.clone(), begun.fill || shadow.is_some());
         let sequence = u64::from(begun.meta.call.sequence);
-        let start = |held: &mut Held<'_>, [input, output]: [Bound; 2]| {
+        let make = |[input, output]: [Bound; 2]| {
             let regions = match &shadow {
                 Some(shadow) => shadow.regions(&arena, output)?,
                 None => [input, output],
             };
-            let mut run = Running::new(operation, begun, regions);
-            run.start(comm, held, false)?;
-            let shadow = shadow.map(|shadow| (output, shadow));
+            let (run, shadow) =
+                (Running::new(operation, begun, regions), shadow.map(|shadow| (output, shadow)));
             Ok(ScopedCollective { comm: comm.clone(), run, shadow })
         };
-        let started = self.loans.start(&mut held, &arena, (send.unwrap_or_default(), recv, fill), start);
+        let start =
+            |held: &mut Held<'_>, collective: &mut ScopedCollective| collective.run.start(comm, held, false);
+        let lent = (send.unwrap_or_default(), recv, fill);
+        let started = self.loans.start(&mut held, &arena, lent, make, start);
         let at = |e: Error| e.in_operation(operation.name(), sequence);
         started.map(ScopedRequest).map_err(|e| held.fail(at(e)))
     }

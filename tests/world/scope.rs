@@ -4,8 +4,9 @@
 use crate::ranks;
 
 use circulant::comm::{Cartesian, Pending, Root, wait_all};
+use circulant::launch::threads;
 use circulant::transport::{Borrow, sim};
-use circulant::{Communicator, Error, ErrorKind, InPlace, Result, ops};
+use circulant::{Communicator, Error, ErrorKind, InPlace, Result, World, ops};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const N: usize = 5000;
@@ -196,4 +197,63 @@ fn neighbours_and_groups_have_scopes() {
         assert_eq!(word, [if r == 0 { 0 } else { 1 }]);
         Ok(())
     });
+}
+
+/// Scopes of several communicators of one world, one in another and one in another thread: each ends what it has started.
+#[test]
+fn scopes_nest_and_run_beside_each_other() {
+    everywhere(4, |comm| {
+        let (mine, sum) = terms(comm);
+        let (inside, beside) = (comm.dup()?, comm.dup()?);
+        let (mut outer, mut inner, mut other) = (vec![0; N], vec![0; N], vec![0; N]);
+        comm.scope(|s| {
+            let first = s.iallreduce(&mine, &mut outer, ops::Sum)?;
+            std::thread::scope(|threads| {
+                let other = threads.spawn(|| {
+                    beside.scope(|s| {
+                        Box::leak(Box::new(s.iallreduce(&mine, &mut other, ops::Sum)?));
+                        Ok(())
+                    })
+                });
+                inside.scope(|s| {
+                    Box::leak(Box::new(s.iallreduce(&mine, &mut inner, ops::Sum)?));
+                    Ok(())
+                })?;
+                other.join().unwrap()
+            })?;
+            assert!(inner.iter().chain(&other).all(|x| *x == sum));
+            first.wait().map(drop)
+        })?;
+        assert!(outer.iter().all(|x| *x == sum));
+        Ok(())
+    });
+}
+
+/// A world may be dropped or finalized while a scope lends memory to it: none of it is touched after the scope.
+#[test]
+fn a_world_may_end_inside_a_scope() {
+    for finalizes in [false, true] {
+        std::thread::scope(|threads| {
+            for launch in threads::group(3) {
+                threads.spawn(move || {
+                    let world = World::builder().launch(launch).set("provider", "shm").set("deadline", "20");
+                    let world = world.init().unwrap();
+                    let comm = world.comm();
+                    let mut total = vec![1u64; N];
+                    let result = comm.scope(|s| {
+                        Box::leak(Box::new(s.iallreduce(InPlace, &mut total, ops::Sum)?));
+                        if finalizes {
+                            return world.finalize();
+                        }
+                        drop(world);
+                        Ok(())
+                    });
+                    total.fill(9);
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    assert!(total.iter().all(|x| *x == 9), "written to after the scope: {result:?}");
+                    comm.scope(|s| s.ibarrier()?.wait().map(drop)).unwrap_err();
+                });
+            }
+        });
+    }
 }

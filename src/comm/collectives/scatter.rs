@@ -146,8 +146,7 @@ impl Communicator {
             Edges { sources: vec![Source { peer: at, slot: me, len, at: 0 }], ..Edges::default() };
         if self.rank() == root {
             let blocks = self.blocks_at_root::<T>("send", send, parts, ("recv", recv))?;
-            let destination =
-                |(peer, (len, at))| graph::Destination { peer, slot: 0, len, at, target: 0 };
+            let destination = |(peer, (len, at))| graph::Destination { peer, slot: 0, len, at, target: 0 };
             edges.destinations = (0..).zip(blocks).map(destination).collect();
         }
         let unused = self.unless_root(root, Region::Input);
