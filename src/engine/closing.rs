@@ -8,6 +8,7 @@ use super::waiting::Waiting;
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Borrow, Transport};
+use std::io::Write;
 use std::time::Duration;
 
 /// How often the provider is polled while the last goodbyes leave.
@@ -90,7 +91,12 @@ impl Wire for Engine {
             .or_else(|| self.unclosed.then(|| "the endpoint could not be closed by finalize".to_owned()));
         if let Some(e) = error {
             // Returning would hand memory back that a peer can still reach.
-            eprintln!("circulant: rank {}: {e}; aborting to protect borrowed memory", self.core.setup.rank);
+            let rank = self.core.setup.rank;
+            // (`eprintln` panics where nothing reads standard error: that would return, too.)
+            let _ = writeln!(
+                std::io::stderr(),
+                "circulant: rank {rank}: {e}; aborting to protect borrowed memory"
+            );
             std::process::abort();
         }
     }
