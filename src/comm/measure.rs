@@ -34,7 +34,7 @@ impl From<LogGp> for Wire {
 }
 
 /// Half round trips of a put of `bytes` between ranks 0 and 1, `reps` of them (at ranks 0 and 1; empty
-/// elsewhere). The raw wire: no schedule, no open words, no flow control. Collective; the other ranks
+/// elsewhere). The raw wire: no schedule, no ready messages, no flow control. Collective; the other ranks
 /// sleep meanwhile.
 ///
 /// # Errors
