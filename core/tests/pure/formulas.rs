@@ -1,7 +1,7 @@
 //! The constants of the cost formulas: what is too irregular for a formula is the mean of what the simulator takes.
 //! `cargo test -p circulant-core --test pure formulas -- --nocapture` prints what it should be.
 
-use circulant_core::machine::LogGp;
+use circulant_core::machine::{LogGp, Machine};
 use circulant_core::plan::lower::WireLimits;
 use circulant_core::plan::price::price;
 use circulant_core::plan::registry::{Arguments, Operation, algorithm};
@@ -24,7 +24,7 @@ fn error_in_puts(operation: Operation, name: &str, sizes: impl Iterator<Item = u
             let simulated = price(&*(line.build)(&a, &wire).unwrap(), &limits, &wire).unwrap();
             let put =
                 wire.overhead_ns as f64 + bytes as f64 * (wire.byte_ps + wire.reduce_ps) as f64 / 1000.0;
-            errors.push((line.time(&a, &wire) as f64 - simulated as f64) / put);
+            errors.push((line.cost(&a, &Machine::flat(wire)).ns - simulated as f64) / put);
         }
     }
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;

@@ -67,9 +67,4 @@ impl Algorithm {
             path.reduce(bytes);
         }
     }
-
-    /// The time of its critical path in nanoseconds.
-    pub fn time(&self, arguments: &Arguments, model: &LogGp) -> u64 {
-        self.cost(arguments, &Machine::flat(*model)).nanoseconds()
-    }
 }
