@@ -1,6 +1,6 @@
 //! Loans that last longer than a call: until their operation is waited for, or a scope ends.
 //!
-//! As with [`lend`](super::lend) it is a closure that lends, and what it is given can be leaked without harm: the list of the loans stays
+//! As with [`lend`](mod@super::lend) it is a closure that lends, and what it is given can be leaked without harm: the list of the loans stays
 //! outside of it, and all are ended when it has returned or panicked, before the borrows end.
 
 use super::lend::{Lent, Loan, Wire, guarded};

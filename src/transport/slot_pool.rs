@@ -16,7 +16,7 @@ pub(super) const AREAS_BYTES: usize = MAX_CALL_SLOTS * AREA_BYTES;
 /// A rank's shared memory, and where its [`AREAS_BYTES`] begin.
 pub(super) type Areas = (Arc<Mapping>, usize);
 
-/// The areas of this rank and of the other ranks of its node, from which [`CallSlots`] are made.
+/// The areas of this rank and of the other ranks of its node, from which `CallSlots` are made.
 #[derive(Debug)]
 pub struct SlotPool {
     /// The node-local ranks, and the memory of those that are mapped here, with where its areas begin.

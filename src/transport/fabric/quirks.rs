@@ -235,7 +235,7 @@ pub(super) fn our_name(provider: &str) -> &str {
     if provider == "shm" { FI_SHM } else { provider }
 }
 
-/// The entry of `provider`, by libfabric's name or [ours](our_name); for one not in the table, the careful default.
+/// The entry of `provider`, by libfabric's name or ours; for one not in the table, the careful default.
 pub fn quirk(provider: &str) -> Quirk {
     let provider = if provider == FI_SHM { "shm" } else { provider };
     QUIRKS.iter().copied().find(|q| q.provider == provider).unwrap_or(COMMON)

@@ -32,7 +32,7 @@ const MAX_INJECTED: usize = if cfg!(test) { 4 } else { 1024 };
 const IDLE_SPINS: u32 = 100;
 /// A yield that takes longer than this let another thread run.
 const CONTENDED: Duration = Duration::from_micros(1);
-/// Polls that found nothing but puts to be combined [later](Delivery::Later), after which these are written to their targets.
+/// Polls that found nothing but puts to be combined later (`Delivery::Later`), after which these are written to their targets.
 const MAX_DEFERRED_POLLS: u32 = 8;
 /// Empty polls between two looks whether a peer has closed: one cache line for each.
 const CLOSED_CHECK_POLLS: u32 = 64;

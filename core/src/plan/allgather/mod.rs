@@ -1,4 +1,4 @@
-//! Regular allgather: as [`allgatherv`](super::allgatherv), with the same number of bytes of every rank.
+//! Regular allgather: as [`super::allgatherv`], with the same number of bytes of every rank.
 
 mod check;
 pub mod circulant;

@@ -1,4 +1,4 @@
-//! Reduce-scatter of commutative operators: the [core](super::core) and nothing else.
+//! Reduce-scatter of commutative operators: [`super::core`] and nothing else.
 //!
 //! In place the contribution is copied first: peers put the result where it lay.
 
