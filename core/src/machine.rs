@@ -57,7 +57,7 @@ pub struct Machine {
     pub per_node: u32,
     /// Within a node the receiver moves the bytes of a put, as in shared memory of our own: its sender only says where they are.
     pub readers: bool,
-    /// A link carries so many bytes to one peer before it turns to the next; `u64::MAX`: puts whole, one after the other.
+    /// Bytes that a link carries to one peer before it turns to the next; `u64::MAX`: whole puts, one after the other.
     pub turn_bytes: u64,
     /// The cores that ranks of a node share.
     pub cores: Cores,
@@ -73,7 +73,7 @@ pub struct Cores {
     pub turn_ns: u64,
     /// Nanoseconds that a put costs besides o: its ready message, and the caches that others have used meanwhile.
     pub put_ns: u64,
-    /// By so many percent bytes take longer which their sender itself got from another rank: they are read out of the
+    /// Percent by which bytes take longer that their sender got from another rank before: they are read out of the
     /// cache of another core. (Of one operation, an allgather of 1 MB in 3 rounds, 75 % were measured.)
     pub relay_percent: u64,
 }

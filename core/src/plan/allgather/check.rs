@@ -3,7 +3,7 @@
 use crate::error::{Result, argument};
 use crate::schedule::MAX_P;
 
-/// Whether so many ranks can gather `count` bytes of each.
+/// Whether a group of this size can gather `count` bytes of each rank.
 pub(super) fn check(size: u32, count: u64) -> Result<()> {
     if size == 0 || size > MAX_P {
         return Err(argument(format!("allgather among {size} ranks")));

@@ -25,7 +25,7 @@ use std::ops::Range;
 /// The most pieces that a contribution is cut into: with four the link rests for a latency in the whole operation, no more.
 pub const MAX_CUT: u32 = 4;
 
-/// Into how many pieces a contribution of so many bytes is cut: each of what the link carries in a latency,
+/// The number of pieces that a contribution of `bytes` bytes is cut into: each of what the link carries in a latency,
 /// or a run, if that is longer. (16 ranks, 1 ms, 80 ns a byte, 62.5 KB each: 95.6 ms whole, 89 in four; C = 81.6.)
 pub(in crate::plan) fn cut(wire: &LogGp, bytes: u64) -> u32 {
     let latency = wire.latency_ns.saturating_mul(1000) / wire.byte_ps.max(1);

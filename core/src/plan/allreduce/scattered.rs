@@ -44,7 +44,7 @@ fn build(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
     Ok(Box::new(Scattered::new(a.size, a.bytes, a.element, a.in_place, way)?))
 }
 
-/// The two halves, of which the first takes links so many times as long as its bytes.
+/// The two halves; the first takes links `turns` times as long as its bytes.
 pub(in crate::plan) fn circulant_cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
     core::cost(a, turns, path);
     let (some, piece) = core::pieces(a);
