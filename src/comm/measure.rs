@@ -99,8 +99,8 @@ pub fn wire_between(comm: &Communicator, pair: [usize; 2]) -> Result<Wire> {
     let overhead = overhead.map_or(0.0, |t| t.as_nanos() as f64).min(small);
     let mut figures = [(small - overhead).max(0.0), overhead, f64::NAN];
     let mut times = [f64::INFINITY; 2];
-    for _ in 0..ATTEMPTS {
-        for (time, (bytes, reps)) in times.iter_mut().zip(SLOPE) {
+    for _ in 0..MAX_SLOPE_ATTEMPTS {
+        for (time, (bytes, reps)) in times.iter_mut().zip(SLOPE_PUTS) {
             *time = time.min(best(&put_times_between(comm, pair, bytes, reps)?));
         }
         figures[2] = byte_time(small, times).unwrap_or(f64::NAN);
@@ -125,9 +125,9 @@ pub fn block_overhead(comm: &Communicator, byte_ns: f64) -> Result<f64> {
     if comm.size() < 2 {
         return Ok(0.0);
     }
-    let mut data = comm.alloc::<u8>(BLOCKS_BYTES)?;
+    let mut data = comm.alloc::<u8>(OVERHEAD_BCAST_BYTES)?;
     let mut times = [0.0f64; 2];
-    for (time, n) in times.iter_mut().zip(BLOCKS) {
+    for (time, n) in times.iter_mut().zip(FEW_AND_MANY_BLOCKS) {
         let options = comm.options.clone().blocks(n).algorithm("circulant");
         let in_blocks = comm.with(options);
         // The first makes the plan.
@@ -144,11 +144,12 @@ pub fn block_overhead(comm: &Communicator, byte_ns: f64) -> Result<f64> {
         }
         *time = best;
     }
-    let [few, many] = BLOCKS.map(f64::from);
+    let [few, many] = FEW_AND_MANY_BLOCKS.map(f64::from);
     // T(n) = (n − 1 + q)(o + βm/n) + …
     let rounds = f64::from(comm.size().next_power_of_two().trailing_zeros()) - 1.0;
-    let shorter = rounds * byte_ns * BLOCKS_BYTES as f64 * (1.0 / few - 1.0 / many);
-    let mut overhead = [(EXPOSED * (times[1] - times[0] + shorter) / (many - few)).max(0.0)];
+    let shorter = rounds * byte_ns * OVERHEAD_BCAST_BYTES as f64 * (1.0 / few - 1.0 / many);
+    let mut overhead =
+        [(EXPOSED_SHARE_OF_OVERHEAD * (times[1] - times[0] + shorter) / (many - few)).max(0.0)];
     comm.bcast(&mut overhead, 0)?;
     Ok(overhead[0])
 }
@@ -282,31 +283,31 @@ const PROBE_NS: f64 = 3e6;
 /// Long enough for β to show beside L, short enough for a slow wire.
 const PROBE_BYTES: usize = 64 << 10;
 
-/// A broadcast of so many bytes in few and in many blocks shows what a block costs.
-const BLOCKS_BYTES: usize = 64 << 10;
-const BLOCKS: [u32; 2] = [16, 144];
+/// A broadcast of this many bytes in few and in many blocks shows what a block costs.
+const OVERHEAD_BCAST_BYTES: usize = 64 << 10;
+const FEW_AND_MANY_BLOCKS: [u32; 2] = [16, 144];
 
-/// So much of what a block costs there shows where blocks are as long as they should be: the rest of the ranks' work
+/// This share of what a block costs there shows where blocks are as long as they should be: the rest of the ranks' work
 /// passes while the wire carries others. Fitted: with it the rule for n was best for broadcasts of 100 KB to 4 MB among
 /// 16 ranks of 2 cores on an emulated network (90 us a block; n = 36, 128, 192).
-const EXPOSED: f64 = 1.0 / 3.0;
+const EXPOSED_SHARE_OF_OVERHEAD: f64 = 1.0 / 3.0;
 
 /// Bytes and repetitions of the puts between which β is the slope.
-const SLOPE: [(usize, usize); 2] = [(100_000, 20), (1_000_000, 10)];
+const SLOPE_PUTS: [(usize, usize); 2] = [(100_000, 20), (1_000_000, 10)];
 
-/// So often β is looked for.
-const ATTEMPTS: usize = 4;
+/// After so often without one, the wire has no β that can be measured.
+const MAX_SLOPE_ATTEMPTS: usize = 4;
 
-/// Bytes must explain so much of what the longest put takes beyond the smallest one. A wire with a rendezvous spends less
+/// Bytes must explain this share of what the longest put takes beyond the smallest one. A wire with a rendezvous spends less
 /// than half of a put of 1 MB on it; where waking up takes hundreds of microseconds, as with sockets, a slope is noise.
-const EXPLAINED: f64 = 0.5;
+const MIN_SHARE_BY_BYTES: f64 = 0.5;
 
-/// β in nanoseconds per byte, from the shortest times of a small put and of those of [`SLOPE`]; `None` where these
+/// β in nanoseconds per byte, from the shortest times of a small put and of those of [`SLOPE_PUTS`]; `None` where these
 /// times cannot be those of a wire.
 fn byte_time(small: f64, [near, far]: [f64; 2]) -> Option<f64> {
-    let [(shorter, _), (longer, _)] = SLOPE;
+    let [(shorter, _), (longer, _)] = SLOPE_PUTS;
     let byte_ns = (far - near) / (longer - shorter) as f64;
-    (byte_ns > 0.0 && byte_ns * longer as f64 >= EXPLAINED * (far - small)).then_some(byte_ns)
+    (byte_ns > 0.0 && byte_ns * longer as f64 >= MIN_SHARE_BY_BYTES * (far - small)).then_some(byte_ns)
 }
 
 /// The shortest time in nanoseconds; 0 if there is none.

@@ -33,7 +33,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Parts of so many elements, one behind the other.
+    /// Parts of this many elements, one behind the other.
     ///
     /// # Errors
     /// When they are more than a `usize` can count.
@@ -90,7 +90,7 @@ impl Partition {
         start..start + self.counts[part]
     }
 
-    /// Where the last part ends: a buffer must have at least so many elements.
+    /// Where the last part ends: a buffer must have at least this many elements.
     pub fn extent(&self) -> usize {
         self.extent
     }
@@ -150,7 +150,7 @@ pub(super) fn lists(parts: &impl Parts) -> (&[usize], Cow<'_, [usize]>) {
     (counts, parts.displs().map_or_else(|| Cow::Owned(behind(counts)), Cow::Borrowed))
 }
 
-/// Where parts of so many elements begin that stand one behind the other. A sum that overflows stays at the largest number, where no
+/// Where parts of this many elements begin that stand one behind the other. A sum that overflows stays at the largest number, where no
 /// element fits.
 fn behind(counts: &[usize]) -> Vec<usize> {
     let next = |end: &mut usize, n: &usize| Some(std::mem::replace(end, end.saturating_add(*n)));

@@ -29,7 +29,7 @@ use state::{EARLIER, ShortState};
 const FLAG_SPINS: u32 = 128;
 /// A wait of fewer turns of the engine is short.
 const SHORT_WAIT_TURNS: u32 = 16;
-/// From so many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
+/// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
 /// cores fold 16 KB in 24 us so).
 const SPLIT_FOLD_BYTES: usize = 16 << 10;
 /// Folds of larger elements are not split: a part could be more than there is room for.
@@ -57,7 +57,7 @@ enum ShortCall<'a> {
     },
 }
 
-/// Where ranks' contributions stand in a result, in units of so many bytes.
+/// Where ranks' contributions stand in a result, in units of this many bytes.
 #[derive(Clone, Copy)]
 enum Blocks<'a> {
     Equal(usize),

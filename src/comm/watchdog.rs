@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// How often it looks. It counts looks, not time: a process that was stopped itself must not be taken for stuck.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// A process in one call for so many looks, while a rank is known to be gone, is stuck: after 2 s.
+/// A process in one call for this many looks, while a rank is known to be gone, is stuck: after 2 s.
 const MIN_STUCK_LOOKS: u32 = 8;
 
 /// What the watchdog says of its own process.

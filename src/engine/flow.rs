@@ -7,7 +7,7 @@ use super::core::Core;
 use super::task::{PeerState, Task};
 use std::cmp::Reverse;
 
-/// The window lets so many puts go if it can by growing to twice its size. On an emulated network (1 ms, 80 ns a byte, 16
+/// The window lets this many puts go if it can by growing to twice its size. On an emulated network (1 ms, 80 ns a byte, 16
 /// ranks) a broadcast of 4 MB in 266 blocks was a tenth faster for it.
 const WINDOW_PUTS: u64 = 16;
 

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 use tracing::level_filters::LevelFilter;
 
-/// While polls make progress, one of so many reads the clock.
+/// While polls make progress, one of this many reads the clock.
 const POLLS_PER_CLOCK: u32 = 256;
 /// How often the slow checks (processes, launcher) are made while waiting.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);

@@ -10,7 +10,7 @@ const DEFAULT_CACHE_BYTES: usize = 32 << 20;
 /// No shorter copy goes round the cache, in bytes: a core's own cache may hold that much.
 const MIN_LONG_BYTES: usize = 2 << 20;
 
-/// From so many bytes on a copy goes round the cache: where each of `ranks` ranks of a node receives as many, none finds them
+/// From this many bytes on a copy goes round the cache: where each of `ranks` ranks of a node receives as many, none finds them
 /// there afterwards, and to fetch what is about to be overwritten costs memory a third more.
 pub(crate) fn long_copy_bytes(ranks: usize) -> usize {
     // SAFETY: asks for a number only; Miri does not know it.
@@ -42,7 +42,7 @@ pub(crate) fn copy_slice<T: Pod>(from: &[T], to: &mut [T]) {
     let (from, to): (&[u8], &mut [u8]) = (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
     debug_assert_eq!(from.len(), to.len());
     let n = from.len().min(to.len());
-    // SAFETY: both have so many bytes, and one that may be written does not overlap another.
+    // SAFETY: both have this many bytes, and one that may be written does not overlap another.
     unsafe { copy(from.as_ptr(), to.as_mut_ptr(), n) };
 }
 

@@ -57,7 +57,7 @@ impl State {
 }
 
 impl Clock {
-    /// The clocks of so many threads in one virtual time. It stands still while one of them runs, and goes on to the first
+    /// The clocks of this many threads in one virtual time. It stands still while one of them runs, and goes on to the first
     /// end of a sleep when all of them sleep. (A thread that blocks elsewhere runs: another that sleeps meanwhile does so in real
     /// time, and takes the virtual time along.)
     #[must_use]

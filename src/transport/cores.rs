@@ -3,7 +3,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A rank does not move again for so many milliseconds: longer than a mark is fresh.
+/// A rank does not move again for this many milliseconds: longer than a mark is fresh.
 const SETTLED_MS: u64 = 20;
 
 /// When we moved last.

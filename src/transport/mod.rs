@@ -184,7 +184,7 @@ pub enum Posted {
 pub enum Delivery {
     /// They are written where the put says.
     Land,
-    /// They are handed to [`Sink::consume`] and written nowhere, in pieces of whole elements of so many bytes.
+    /// They are handed to [`Sink::consume`] and written nowhere, in pieces of whole elements of this many bytes.
     Pieces(usize),
     /// As before, but not yet: something else must come first. A transport that cannot wait writes them.
     Later,

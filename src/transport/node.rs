@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The longest gather list that is passed on.
 const MAX_GATHER: usize = 16;
-/// While shared memory delivers something, libfabric is polled once in so many polls: an empty poll of it is a system call.
+/// While shared memory delivers something, libfabric is polled once in this many polls: an empty poll of it is a system call.
 const FABRIC_POLL_INTERVAL: u32 = 8;
 
 /// See the [module](self).

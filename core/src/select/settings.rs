@@ -17,7 +17,7 @@ pub struct Settings {
     pub overhead_ns: Option<u64>,
     /// β, in picoseconds per byte.
     pub byte_ps: Option<u64>,
-    /// Pieces below so many bytes share a put.
+    /// Pieces below this many bytes share a put.
     pub light_bytes: Option<u64>,
     /// Whether to measure L, o and β at start-up.
     pub probe: Probing,

@@ -11,7 +11,7 @@ const CHUNK_BYTES: usize = 16 * MAX_PART_BYTES;
 pub(super) const MAX_PART_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 /// Pieces begin at multiples of this: a cache line.
 const ALIGN_BYTES: usize = 64;
-/// There are entries for the pieces of at least so many ranks.
+/// There are entries for the pieces of at least this many ranks.
 const MIN_RANKS: usize = if cfg!(test) { 1 } else { 64 };
 
 /// A piece of the chunk, until its reader has read it.

@@ -41,7 +41,7 @@ fn ring() {
                 }
             };
             let mut bytes = [9; 8];
-            // SAFETY: so many bytes.
+            // SAFETY: this many bytes.
             unsafe { reader.body(&record, 0, bytes.as_mut_ptr(), 8).unwrap() };
             assert_eq!(bytes, [i; 8]);
             reader.take();

@@ -509,7 +509,7 @@ fn chunks_of_others_are_not_taken_for_a_peers() {
     assert!(log.lost.len() == 1 && log.lost[0].1.contains("another endpoint"), "{:?}", log.lost);
 }
 
-/// A peer keeps so many chunks mapped: puts from further ones arrive all the same.
+/// A peer keeps this many chunks mapped: puts from further ones arrive all the same.
 #[test]
 fn more_chunks_than_can_be_mapped_do_no_harm() {
     let mut ranks = ranks(2);

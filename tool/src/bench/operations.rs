@@ -54,7 +54,7 @@ pub(crate) enum How {
     Move(registry::Operation, Start),
     /// By calls of the library that take an operator, on elements of its type.
     Reduce(registry::Operation, Start),
-    /// The raw wire between ranks 0 and 1; so many halves of a round trip.
+    /// The raw wire between ranks 0 and 1; this many halves of a round trip.
     Put(u32),
     /// Windows of puts on the raw wire, from each rank i below p/2 to rank i + p/2.
     Rate,
@@ -324,7 +324,7 @@ impl Operation {
         matches!(self.how, How::Reduce(..))
     }
 
-    /// What a rank sends and receives on elements of so many bytes, if it reduces.
+    /// What a rank sends and receives on elements of this many bytes, if it reduces.
     pub(crate) fn rank_call(&self, call: RankCall) -> RankCall {
         RankCall { element: if self.reduces() { call.element } else { 1 }, ..call }
     }

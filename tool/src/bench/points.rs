@@ -191,7 +191,7 @@ fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
     Ok(repetitions(lab.time, slowest, lab.reps))
 }
 
-/// So many repetitions are made however long they take, unless fewer are wanted.
+/// This many repetitions are made however long they take, unless fewer are wanted.
 pub(crate) const LEAST_REPS: usize = 3;
 
 /// As many as fit into `time`, at least [`LEAST_REPS`], at most `most`.
@@ -313,7 +313,7 @@ pub(crate) fn fold_ns(comm: &Communicator, reducer: &Reducer) -> Result<f64, Fai
     Ok(best[0])
 }
 
-/// The raw wire, so many halves of a round trip. Rank 0 alone has times; the others' rows are never shown.
+/// The raw wire, this many halves of a round trip. Rank 0 alone has times; the others' rows are never shown.
 fn raw(lab: &Lab<'_>, point: &Point, shape: &Shape, halves: u32) -> Result<Row, Failure> {
     let bytes = put_bytes(point)?;
     let first = measure::put_times(lab.comm, bytes, 1)?;

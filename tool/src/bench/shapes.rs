@@ -306,7 +306,7 @@ pub(crate) fn alltoallv(call: &RankCall) -> Shape {
     }
 }
 
-/// The bytes that some rank must at least reduce when `folds` vectors of so many bytes are folded by all ranks.
+/// The bytes that some rank must at least reduce when `folds` vectors of this many bytes are folded by all ranks.
 fn fair(call: &RankCall, bytes: u64, folds: usize) -> u64 {
     u64::try_from(u128::from(bytes) * folds as u128 / call.p as u128).unwrap_or(u64::MAX)
 }

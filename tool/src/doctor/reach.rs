@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Up to so many nodes each tries all others.
+/// Up to this many nodes each tries all others.
 pub(super) const ALL: usize = 16;
 
 /// What came of trying an address of a node.
@@ -104,7 +104,7 @@ pub(super) fn try_all(own: &Node, nodes: Vec<Target>, timeout: Duration) -> Vec<
         }
     }
     let mut reached = Vec::new();
-    // So many threads at once; a try takes its timeout at most.
+    // This many threads at once; a try takes its timeout at most.
     for some in tries.chunks(64) {
         thread::scope(|scope| {
             let one = |&(node, leader, ip, port, ours): &(usize, usize, IpAddr, u16, bool)| {

@@ -18,9 +18,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Up to so many files are kept without a name until the end (each is an open file); more get temporary ones.
+/// Up to this many files are kept without a name until the end (each is an open file); more get temporary ones.
 const UNNAMED_MAX: usize = 256;
-/// Up to so many ranks have a line each in the report.
+/// Up to this many ranks have a line each in the report.
 const LINES_MAX: usize = 64;
 
 const AFTER_HELP: &str = "\

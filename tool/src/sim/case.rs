@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// An irregular alltoall takes p² counts: beyond this they do not fit.
 pub(crate) const MAX_ALLTOALLV_RANKS: u32 = 2048;
 
-/// An operation on so many ranks and bytes.
+/// An operation on this many ranks and bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) operation: Operation,

@@ -115,7 +115,7 @@ impl Allgather {
         }
     }
 
-    /// The distances of a run, of a message of so many.
+    /// The distances of a run, of a message of this many.
     fn run(&self, i: u32, width: u32) -> Range<u32> {
         match i.checked_sub(self.head().div_ceil(self.each)) {
             None => i * self.each..self.head().min((i + 1).saturating_mul(self.each)),

@@ -141,7 +141,7 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     );
 }
 
-/// Where one of so many owners has several blocks, a table of all schedules is made: a rank and its peers would ask for
+/// Where one of this many owners has several blocks, a table of all schedules is made: a rank and its peers would ask for
 /// that many.
 const TABLE: usize = 8;
 

@@ -59,7 +59,7 @@ impl Contributions {
         Some((if own { Place::new(Region::Input, range.start) } else { target }, target, len))
     }
 
-    /// The copy of a rank's own contribution, in the last of so many rounds: puts go first.
+    /// The copy of a rank's own contribution, in the last of this many rounds: puts go first.
     pub(super) fn own(&self, rank: u32, rounds: u32) -> Option<Step> {
         let (source, target, len) = self.piece(rank, rank, 0..u64::MAX).filter(|_| !self.in_place)?;
         Some(Step::copy(rounds.saturating_sub(1), source, target, len, [Wait::NONE; 2], NO_COUNTER))

@@ -29,7 +29,7 @@ pub trait Pattern: Send + Sync + std::fmt::Debug + Sized {
     /// The pattern among `size` ranks.
     ///
     /// # Errors
-    /// If there is none among so many.
+    /// If there is none among this many.
     fn new(size: u32) -> Result<Self>;
     /// The number of rounds.
     fn rounds(&self) -> u32;
@@ -61,7 +61,7 @@ impl<P: Pattern> Windows<P> {
     /// Gathers all contributions at every rank.
     ///
     /// # Errors
-    /// If the pattern does not exist for so many ranks.
+    /// If the pattern does not exist for this many ranks.
     pub fn new(data: Contributions) -> Result<Self> {
         Ok(Self { pattern: P::new(data.size())?, data })
     }
@@ -115,7 +115,7 @@ impl<P: Pattern> Plan for Windows<P> {
     }
 }
 
-/// So many light pieces share a put, on average: those that are here when it goes. Set so that prices follow the simulator
+/// This many light pieces share a put, on average: those that are here when it goes. Set so that prices follow the simulator
 /// (`core/tests/pure/selection.rs`).
 const SHARED_PIECES_PER_PUT: f64 = 4.0;
 

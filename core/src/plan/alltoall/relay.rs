@@ -16,7 +16,7 @@ use crate::plan::registry::Arguments;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 
-/// Rounds in lock-step, of so many blocks; packing and unpacking.
+/// Rounds in lock-step, of this many blocks; packing and unpacking.
 pub(super) fn cost(a: &Arguments, rounds: impl Iterator<Item = (u32, f64)>, path: &mut Path<'_>) {
     let bytes = float(a.bytes);
     for (distance, blocks) in rounds {

@@ -74,7 +74,7 @@ pub struct Among {
 }
 
 impl Among {
-    /// A plan among `root` and the other group, made by `plan` for so many ranks, its rank 0 the root.
+    /// A plan among `root` and the other group, made by `plan` for this many ranks, its rank 0 the root.
     ///
     /// # Errors
     /// If there is no such root or plan.

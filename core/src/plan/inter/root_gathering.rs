@@ -99,7 +99,7 @@ impl RootGathering {
         Ok(Self { groups, streams: Stream::both(groups, counts, displs)?, blocks: None })
     }
 
-    /// Both directions at once, and optimal broadcasts, in so many blocks as `blocks` says for the number of
+    /// Both directions at once, and optimal broadcasts, in this many blocks as `blocks` says for the number of
     /// ranks and bytes.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl RootGathering {
         }
     }
 
-    /// The rounds of a broadcast among so many ranks.
+    /// The rounds of a broadcast among this many ranks.
     fn broadcast(ranks: u32, n: Option<u32>) -> u32 {
         let q = crate::plan::topology::log2_ceil(ranks);
         match n {
@@ -194,7 +194,7 @@ fn tree(group: &Range<u32>) -> Option<Binomial> {
     Binomial::new(group.end - group.start, 0).ok()
 }
 
-/// Where sender `i` holds the contributions of its subtree of so many ranks.
+/// Where sender `i` holds the contributions of its subtree of this many ranks.
 fn held(width: u32) -> Place {
     Place::new(if width > 1 { Region::Land } else { Region::Input }, 0)
 }

@@ -7,7 +7,7 @@ use crate::machine::LogGp;
 /// has arrived (up to half as slow again).
 pub const COALESCE: u64 = 32 << 10;
 
-/// A run of neighbours keeps back what has arrived while the link carries the rest of it: that may take so many overheads
+/// A run of neighbours keeps back what has arrived while the link carries the rest of it: that may take this many overheads
 /// ([`WireLimits::new`] says what was simulated).
 const COALESCE_OVERHEADS: u64 = 10;
 
@@ -37,7 +37,7 @@ pub struct WireLimits {
     /// Pieces of fewer bytes than this, of one round and to one peer, share a put to a landing slot; 0 puts every piece by
     /// itself.
     pub light: u64,
-    /// At least so many do, and never one alone: fewer puts are not worth a wait for the last piece.
+    /// At least this many do, and never one alone: fewer puts are not worth a wait for the last piece.
     pub few: usize,
     /// Neighbouring pieces are made one put up to this many bytes.
     pub coalesce: u64,

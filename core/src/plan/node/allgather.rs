@@ -102,7 +102,7 @@ fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
     path.near(1.0, others(&nodes), mean);
 }
 
-/// The allgatherv of these counts among the nodes, each in so many pieces.
+/// The allgatherv of these counts among the nodes, each in this many pieces.
 fn among(a: &Arguments, nodes: &Nodes, counts: Vec<u64>, pieces: f64, path: &mut Path<'_>) {
     let (wire, count) = (wire(path.machine(), nodes), nodes.count());
     let all = float(counts.iter().sum());

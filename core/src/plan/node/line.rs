@@ -96,14 +96,14 @@ pub(super) fn wire(machine: &Machine, nodes: &Nodes) -> LogGp {
     LogGp { overhead_ns: machine.wire.overhead_ns.saturating_add(fan), byte_ps, ..machine.wire }
 }
 
-/// The wire where so many bytes of others are on it while a put is made.
+/// The wire where this many bytes of others are on it while a put is made.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
 pub(super) fn hidden(wire: LogGp, bytes: f64) -> LogGp {
     let others = (bytes * float(wire.byte_ps) / 1000.0) as u64;
     LogGp { overhead_ns: wire.overhead_ns.saturating_sub(others), ..wire }
 }
 
-/// What a node's ranks combine, taking turns, of vectors of so many bytes each: all but one of the contributions, at
+/// What a node's ranks combine, taking turns, of vectors of this many bytes each: all but one of the contributions, at
 /// as many ranks.
 pub(super) fn added(a: &Arguments, nodes: &Nodes, path: &mut Path<'_>) {
     let share = float(a.bytes) * others(nodes) / f64::from(nodes.most());

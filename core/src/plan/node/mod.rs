@@ -172,7 +172,7 @@ impl Nodes {
         self.members.iter().map(leader).collect()
     }
 
-    /// The rank at a position on each node, if all have so many.
+    /// The rank at a position on each node, if all have this many.
     fn lane(&self, position: u32) -> Vec<u32> {
         self.members.iter().filter_map(|members| members.get(position as usize).copied()).collect()
     }

@@ -125,7 +125,7 @@ impl Core {
     fn message(&self, sender: u32, k: u32, buffers: &dyn Buffers) -> Vec<(Place, Place, u64)> {
         let (to, top) = (self.graph.to(sender, k), self.graph.q() - 1);
         let (skip, width) = (self.graph.skip(k), self.width(k));
-        // So many of the blocks are in the accumulator.
+        // This many of the blocks are in the accumulator.
         let summed = if k == top { 0 } else { (skip + width).min(self.width(top)).saturating_sub(skip) };
         let mut target = self.slot(to, k, buffers);
         let mut out = Vec::with_capacity(3);

@@ -22,7 +22,7 @@ pub type Formula = fn(&Arguments, &mut Path<'_>);
 /// doubling), 0.83 (one-two-three); `core/tests/pure/formulas.rs` holds the formulas to it.
 pub(in crate::plan) const NOT_HIDDEN: f64 = 0.8;
 
-/// Of so many distances between ranks at most the mean is taken for that of all: a fair sample.
+/// Of this many distances between ranks at most the mean is taken for that of all: a fair sample.
 const SAMPLED_DISTANCES: u64 = 64;
 
 /// A critical path, added up. Averages over ranks and rounds may not be whole.
@@ -184,7 +184,7 @@ impl<'a> Path<'a> {
         self.machine.readers && self.size <= self.machine.per_node
     }
 
-    /// How many of so many busy ranks share a core, where they do.
+    /// How many of this many busy ranks share a core, where they do.
     fn per_core(&self, busy: f64) -> f64 {
         let cores = self.machine.cores.per_node;
         if self.readers() && cores > 0 { (busy / f64::from(cores)).max(1.0) } else { 1.0 }
@@ -268,7 +268,7 @@ impl<'a> Path<'a> {
         self.to_all(puts.min(1.0), puts / self.crowd(), each * self.per_core(puts) / self.crowd());
     }
 
-    /// Messages of `bytes` bytes that go round a ring, each in so many puts, in `hops` rounds. Of a node's ranks only the
+    /// Messages of `bytes` bytes that go round a ring, each in this many puts, in `hops` rounds. Of a node's ranks only the
     /// last puts to another, so a message takes a far hop once per node; but its link carries all of them.
     pub fn ring(&mut self, hops: f64, puts: f64, bytes: f64) {
         let per_node = self.machine.per_node;
@@ -321,7 +321,7 @@ impl<'a> Path<'a> {
         float(light_bytes(self.model()))
     }
 
-    /// Whether so many pieces of a message, of so many bytes each, share a put.
+    /// Whether this many pieces of a message, of this many bytes each, share a put.
     pub(in crate::plan) fn shared(&self, pieces: f64, bytes: f64) -> bool {
         let model = self.model();
         bytes < self.light() && pieces * float(model.overhead_ns) >= float(model.latency_ns)

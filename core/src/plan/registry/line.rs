@@ -95,7 +95,7 @@ impl Algorithm {
         Self { cost: Some(formula), ..self }
     }
 
-    /// The same line, in which the rank that receives most receives so many bytes.
+    /// The same line, in which the rank that receives most receives this many bytes.
     pub(in crate::plan) const fn receives(self, received: fn(&Arguments) -> u64) -> Self {
         Self { received: Some(received), ..self }
     }
