@@ -33,7 +33,7 @@
 //! Methods of [`Communicator`]; those of one element at each rank are there as values, too, with `_one` behind their names
 //! ([`allreduce_one`](Communicator::allreduce_one), [`bcast_one`](Communicator::bcast_one), …). Each is there in three forms: blocking (`bcast`), non-blocking (`ibcast`, which
 //! returns a [`Request`]; on borrowed slices in a [`scope`](Communicator::scope)) and persistent (`bcast_init`, which returns a
-//! [`comm::Persistent`]).
+//! [`comm::Persistent`]). Bindings to other languages have the last two on memory that no lifetime describes: [`unscoped`](Communicator::unscoped).
 //!
 //! | operation | in place ([`InPlace`]) |
 //! |---|---|

@@ -71,8 +71,9 @@ impl Lent {
     /// Lends it.
     ///
     /// # Safety
-    /// Until [`Lent::end`] has returned without error, or the endpoint was closed, the memory stays borrowed as the loan says, and a
-    /// unique loan is touched through the bound only.
+    /// Until [`Lent::end`] or [`Lent::release`] has returned without error, or the endpoint was closed, the memory stays valid. While an
+    /// operation on the bound runs, and in the calls of this value, it stays borrowed as the loan says, and a unique loan is
+    /// touched through the bound only.
     ///
     /// # Errors
     /// When the memory cannot be registered or staged: nothing is lent then.
@@ -118,23 +119,46 @@ impl Lent {
         self.bound
     }
 
-    /// Ends the loan. No operation uses it any more, and the endpoint is as it was when it began.
+    /// Takes what stands in the memory now: before a further run of an operation that keeps the loan.
+    pub(crate) fn collect<W: Wire>(&mut self, wire: &mut W) {
+        if let How::Staged { block, ptr, len, .. } = &mut self.how {
+            // SAFETY: by the contract of `new` the memory is valid, and lent to us in this call.
+            block.write(unsafe { std::slice::from_raw_parts(*ptr, *len) });
+            wire.copied(*len);
+        }
+    }
+
+    /// Brings what has come to the memory: after a run.
+    pub(crate) fn deliver<W: Wire>(&self, wire: &mut W) {
+        if let How::Staged { block, ptr, len, access: Access::Target } = &self.how {
+            // SAFETY: by the contract of `new` the memory is valid, and lent to us in this call to be written.
+            block.read(unsafe { std::slice::from_raw_parts_mut(*ptr, *len) });
+            wire.copied(*len);
+        }
+    }
+
+    /// Ends the loan, after what has come was brought to the memory. No operation uses it any more, and the endpoint is as it was
+    /// when it began.
     ///
     /// # Errors
     /// When the provider does not deregister it: the endpoint must be closed then.
     pub(crate) fn end<W: Wire>(self, wire: &mut W) -> Result<()> {
+        self.deliver(wire);
+        self.release(wire)
+    }
+
+    /// As [`Lent::end`], and leaves the memory as it is.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn release<W: Wire>(self, wire: &mut W) -> Result<()> {
         match self.how {
             How::Plain => Ok(()),
             How::Registered(registration) => {
                 wire.transport().map_or(Ok(()), |transport| transport.deregister(registration))
             }
-            How::Staged { block, ptr, len, access } => {
-                let block = ManuallyDrop::into_inner(block);
-                if access == Access::Target {
-                    // SAFETY: the slice was lent to us to be written, by the contract of `new` until now.
-                    block.read(unsafe { std::slice::from_raw_parts_mut(ptr, len) });
-                    wire.copied(len);
-                }
+            How::Staged { block, .. } => {
+                drop(ManuallyDrop::into_inner(block));
                 Ok(())
             }
         }

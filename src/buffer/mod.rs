@@ -10,6 +10,7 @@ mod count;
 mod fork;
 mod lend;
 mod scope;
+mod vouched;
 
 pub use arena::Buf;
 pub(crate) use arena::{Arena, Block, MAX_ALIGN_BYTES};
@@ -20,3 +21,4 @@ pub use count::{CountingAllocator, allocations, live_allocations};
 pub(crate) use fork::ForkMark;
 pub(crate) use lend::{Lent, Loan, Wire, lend};
 pub(crate) use scope::{Borrowed, Loans, OnLoan, scope};
+pub(crate) use vouched::Vouched;

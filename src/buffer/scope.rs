@@ -22,10 +22,11 @@ pub(crate) trait OnLoan {
     fn close(&mut self);
 }
 
+/// An operation with its memory.
 #[derive(Debug)]
-struct Entry<O> {
-    operation: O,
-    memory: [Lent; 2],
+pub(super) struct Entry<O> {
+    pub(super) operation: O,
+    pub(super) memory: [Lent; 2],
 }
 
 /// Operations that have not been waited for, with their memory.
@@ -91,7 +92,11 @@ impl<O: OnLoan> Entries<O> {
 }
 
 impl<O: OnLoan> Entry<O> {
-    fn end(self) -> Result<()> {
+    /// Waits until the operation has ended, and ends the loans of its memory.
+    ///
+    /// # Errors
+    /// Those of the operation: the endpoint is closed then.
+    pub(super) fn end(self) -> Result<()> {
         let mut guard = CloseUnlessEnded { operation: self.operation, ended: false };
         guard.operation.end(self.memory)?;
         guard.ended = true;
@@ -131,21 +136,42 @@ impl<'scope, O: OnLoan> Loans<'scope, '_, O> {
         // SAFETY: the same range as bytes, which any `Pod` may be written as; `output` is not used any more.
         let bytes = unsafe { std::slice::from_raw_parts_mut(ptr.cast::<u8>(), size) };
         let (input, output) = (Loan::Shared(bytemuck::cast_slice(input)), Loan::Unique { bytes, fill });
-        // SAFETY: borrowed for `'scope`, which lasts until `scope` has ended all entries, or closed the endpoint. Until the loan is
-        // in an entry no operation uses it, and `guarded` closes the endpoint before it is lost. What is sent is `Pod`, so that no
-        // shared borrow writes to it.
-        let input = unsafe { Lent::new(wire, arena, input)? };
-        guarded(wire, |wire| {
-            // SAFETY: as above; and `output` comes back from `Borrowed::end` only, after its loan has ended.
-            let output = unsafe { Lent::new(wire, arena, output)? };
-            let operation = make([input.bound(), output.bound()])?;
+        let kept = |wire: &mut W, entry: Entry<O>| {
             // Kept before it starts: after an error or a panic in there its memory stays until the endpoint is closed.
-            let index = self.entries.keep(Entry { operation, memory: [input, output] });
+            let index = self.entries.keep(entry);
             let lent = Borrowed { entries: &self.entries, index, ptr, len, output: PhantomData };
             lent.with(|operation| start(wire, operation)).unwrap_or(Ok(()))?;
             Ok(lent)
-        })
+        };
+        // SAFETY: borrowed for `'scope`, which lasts until `scope` has ended all entries, or closed the endpoint; the output comes
+        // back from `Borrowed::end` only, after its loan has ended. What is sent is `Pod`, so that no shared borrow writes to it.
+        unsafe { lend_both(wire, arena, (input, output), make, kept) }
     }
+}
+
+/// Lends `input` and `output` to the operation that `make` makes of them, and has it kept, and started, by `keep`.
+///
+/// # Safety
+/// As of [`Lent::new`], for both: `keep` keeps the entry until the loans have ended, or the endpoint was closed.
+///
+/// # Errors
+/// When the memory cannot be lent; those of `make` and `keep`. The endpoint is closed after all but the first loan's.
+pub(super) unsafe fn lend_both<W: Wire, O, R>(
+    wire: &mut W,
+    arena: &Arena,
+    (input, output): (Loan<'_>, Loan<'_>),
+    make: impl FnOnce([Bound; 2]) -> Result<O>,
+    keep: impl FnOnce(&mut W, Entry<O>) -> Result<R>,
+) -> Result<R> {
+    // SAFETY: our caller's contract. Until the loan is in an entry no operation uses it, and `guarded` closes the endpoint before it
+    // is lost.
+    let input = unsafe { Lent::new(wire, arena, input)? };
+    guarded(wire, |wire| {
+        // SAFETY: as above.
+        let output = unsafe { Lent::new(wire, arena, output)? };
+        let operation = make([input.bound(), output.bound()])?;
+        keep(wire, Entry { operation, memory: [input, output] })
+    })
 }
 
 /// An operation of a scope, and its output, which comes back when it has ended.

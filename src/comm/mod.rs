@@ -16,7 +16,7 @@
 //!
 //! Every operation comes in three forms: a call on slices, which blocks until it has finished *here*; a [`Request`]
 //! (`ibcast`, …), which owns its buffers and is waited for, or in a [`Scope`] borrows slices; a [`Persistent`] operation (`bcast_init`, …), set up once
-//! and started often. In place is a type, [`InPlace`]. Communicators are copied and split
+//! and started often. Memory of other languages, for which the caller vouches: [`Unscoped`]. In place is a type, [`InPlace`]. Communicators are copied and split
 //! ([`Communicator::dup`], [`Communicator::split`], [`Communicator::create`]), also into two groups that send to each
 //! other ([`Intercommunicator`]). `docs/mpi.md` says what stands for which call of MPI.
 //!
@@ -38,6 +38,7 @@ mod group;
 mod hash;
 mod inter;
 mod launcher;
+mod lent;
 mod liveness;
 mod lock;
 pub mod measure;
@@ -57,6 +58,7 @@ mod short;
 mod split;
 mod startup_log;
 mod thread;
+mod unscoped;
 mod watchdog;
 mod wireup;
 mod world;
@@ -73,6 +75,7 @@ pub use persistent::{Persistent, Planned};
 pub use place::{Contribution, Destination, InPlace, Owned};
 pub use request::{Done, Pending, Request, wait_all, wait_any};
 pub use scope::{Scope, ScopedRequest};
+pub use unscoped::{Unscoped, UnscopedPersistent, UnscopedRequest};
 pub use world::{Stats, World};
 
 pub use crate::buffer::Buf;

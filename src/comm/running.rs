@@ -6,11 +6,12 @@ use super::collective::Collective;
 use super::communicator::Communicator;
 use super::lock::Held;
 use super::program::Prepared;
-use crate::buffer::{Arena, Binding, Bound, Buf};
+use crate::buffer::{Arena, Binding, Bound, Buf, copy};
 use crate::engine::{Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::memory::copy_slice;
 use crate::plan::registry::Operation;
+use crate::plan::{Place, Region};
 
 /// Its program, and where its memory is.
 pub(super) struct Running {
@@ -173,6 +174,14 @@ impl Shadow {
         if let Self::Sent(sent) = self {
             copy_slice(buffer, sent);
         }
+    }
+
+    /// As [`Shadow::before`], of memory that is bound.
+    pub(super) fn take(&self, arena: &Arena, buffer: Bound) -> Result<()> {
+        let Self::Sent(sent) = self else { return Ok(()) };
+        let binding = Binding { input: buffer, output: sent.bound(arena)?, ..Binding::NONE };
+        let [from, to] = [Region::Input, Region::Output].map(|region| Place { region, offset: 0 });
+        copy(&binding, from, to, sent.len() as u64)
     }
 
     /// The result, if it is that which is kept, after a run.

@@ -4,17 +4,17 @@ use super::call::Spec;
 use super::collective::Collective;
 use super::communicator::Communicator;
 use super::inter::{Intercommunicator, Root};
+use super::lent::{LentCall, LentCollective, Slices, used};
 use super::lock::Held;
 use super::neighborhood::Neighborhood;
 use super::partition::{Parts, lists};
 use super::place::{Contribution, Destination};
 use super::request::Pending;
-use super::running::{Running, Shadow};
-use crate::buffer::{self, Binding, Borrowed, Bound, Lent, Loans, OnLoan, Wire, write};
-use crate::error::{Error, Result};
+use super::unscoped::{Unscoped, UnscopedPersistent, UnscopedRequest, unscoped};
+use crate::buffer::{self, Borrowed, Bound, Loans, Wire};
+use crate::error::Result;
 use crate::ops::IntoReducer;
 use crate::plan::registry::Operation;
-use crate::plan::{Place, Region};
 use bytemuck::Pod;
 
 /// Starts non-blocking calls on borrowed slices, as [`std::thread::Scope`] starts threads: see [`Communicator::scope`]. On a
@@ -22,7 +22,7 @@ use bytemuck::Pod;
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope, C = Communicator> {
     on: &'env C,
-    loans: &'scope Loans<'scope, 'env, ScopedCollective>,
+    loans: &'scope Loans<'scope, 'env, LentCollective>,
 }
 
 /// A collective under way on slices that are lent to it until its [`Scope`] ends. [`wait`](ScopedRequest::wait) gives what it writes
@@ -31,7 +31,7 @@ pub struct Scope<'scope, 'env: 'scope, C = Communicator> {
 /// It can be waited for together with others: [`wait_any`](super::wait_any), [`wait_all`](super::wait_all).
 #[derive(Debug)]
 #[must_use = "without wait() its buffer comes back only when the scope ends"]
-pub struct ScopedRequest<'scope, T: Pod>(Borrowed<'scope, T, ScopedCollective>);
+pub struct ScopedRequest<'scope, T: Pod>(Borrowed<'scope, T, LentCollective>);
 
 impl<'scope, T: Pod> ScopedRequest<'scope, T> {
     /// Whether it has finished here; moves on everything that is in flight, once.
@@ -39,7 +39,7 @@ impl<'scope, T: Pod> ScopedRequest<'scope, T> {
     /// # Errors
     /// When the world is broken, or nothing moved for the deadline.
     pub fn test(&mut self) -> Result<bool> {
-        self.0.with(ScopedCollective::test).unwrap_or(Ok(true))
+        self.0.with(LentCollective::test).unwrap_or(Ok(true))
     }
 
     /// Waits until it has finished here, and gives back what it has written (of a broadcast: the buffer itself).
@@ -56,55 +56,6 @@ impl<T: Pod> super::request::sealed::Sealed for ScopedRequest<'_, T> {}
 impl<T: Pod> Pending for ScopedRequest<'_, T> {
     fn test(&mut self) -> Result<bool> {
         ScopedRequest::test(self)
-    }
-}
-
-/// What a scope has started.
-pub(super) struct ScopedCollective {
-    comm: Communicator,
-    run: Running,
-    /// Where the result goes that is kept in the shadow, and this.
-    shadow: Option<(Bound, Shadow)>,
-}
-
-impl std::fmt::Debug for ScopedCollective {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScopedCollective").field("operation", &self.run.operation()).finish_non_exhaustive()
-    }
-}
-
-impl ScopedCollective {
-    fn test(&mut self) -> Result<bool> {
-        let mut held = self.comm.hold()?;
-        self.run.test(&mut held)
-    }
-
-    /// Moves the result that is kept in the shadow to where it goes.
-    fn unshadow(&self) -> Result<()> {
-        let Some((output, shadow)) = &self.shadow else { return Ok(()) };
-        let Some(result) = shadow.result() else { return Ok(()) };
-        let binding = Binding { output: *output, ..Binding::NONE };
-        write(&binding, Place { region: Region::Output, offset: 0 }, result)
-    }
-}
-
-impl OnLoan for ScopedCollective {
-    fn end(&mut self, memory: [Lent; 2]) -> Result<()> {
-        let mut held = self.comm.hold()?;
-        let done = self.run.wait(&self.comm, &mut held).and_then(|()| self.unshadow());
-        let ended = done.and_then(|()| {
-            self.run.retire(&mut held);
-            memory.into_iter().try_for_each(|lent| lent.end(&mut held))
-        });
-        ended.map_err(|e| held.fail(e))
-    }
-
-    fn close(&mut self) {
-        match self.comm.hold() {
-            Ok(mut held) => held.engine.shut(),
-            // A forked child whose parent had the lock: its memory must not come back as if nothing used it.
-            Err(_) => std::process::abort(),
-        }
     }
 }
 
@@ -234,53 +185,29 @@ impl<'scope, C> Scope<'scope, '_, C> {
         comm: &Communicator,
         operation: impl Into<Collective>,
         spec: Result<Spec>,
-        (send, recv): (Option<&'scope [T]>, Option<&'scope mut [T]>),
+        slices: Slices<'scope, T>,
     ) -> Result<ScopedRequest<'scope, T>> {
-        let operation = operation.into();
-        let (send, recv) = match spec.as_ref().ok().and_then(|spec| spec.unused) {
-            Some(Region::Input) => (None, recv),
-            Some(Region::Output) => (send, None),
-            _ => (send, recv),
-        };
+        let (send, recv) = used(&spec, slices);
         let recv = recv.unwrap_or_default();
-        let shadow = match (&spec, send) {
-            (Ok(spec), None) => Shadow::of(comm, operation, spec, size_of_val(recv)),
-            _ => Ok(None),
-        };
-        let (spec, mut shadow) = match shadow {
-            Ok(shadow) => (spec, shadow),
-            Err(e) => (Err(e), None),
-        };
-        if let Some(shadow) = &mut shadow {
-            shadow.before(bytemuck::cast_slice(recv));
-        }
-        let mut held = comm.hold()?;
-        let begun = comm.begin(&mut held, operation, spec)?;
-        let (arena, fill) = (held.arena.clone(), begun.fill || shadow.is_some());
-        let sequence = u64::from(begun.meta.call.sequence);
-        let make = |[input, output]: [Bound; 2]| {
-            let regions = match &shadow {
-                Some(shadow) => shadow.regions(&arena, output)?,
-                None => [input, output],
-            };
-            let (run, shadow) =
-                (Running::new(operation, begun, regions), shadow.map(|shadow| (output, shadow)));
-            Ok(ScopedCollective { comm: comm.clone(), run, shadow })
-        };
-        let start =
-            |held: &mut Held<'_>, collective: &mut ScopedCollective| collective.run.start(comm, held, false);
-        let lent = (send.unwrap_or_default(), recv, fill);
+        let in_place = send.is_none().then_some(size_of_val(recv));
+        let (mut held, call) = LentCall::begin(comm, operation.into(), spec, in_place)?;
+        let (arena, at, lent) = (call.arena.clone(), call.at(), (send.unwrap_or_default(), recv, call.fill));
+        let make = |regions: [Bound; 2]| call.bind(regions);
+        let start = |held: &mut Held<'_>, collective: &mut LentCollective| collective.start(held, false);
         let started = self.loans.start(&mut held, &arena, lent, make, start);
-        let at = |e: Error| e.in_operation(operation.name(), sequence);
         started.map(ScopedRequest).map_err(|e| held.fail(at(e)))
     }
 }
 
-/// Calls of a scope, one entry each: the blocking call that it stands for, its name and arguments, and what makes operation, spec and
-/// slices of them.
-macro_rules! scoped {
-    ($on:ident, $of:expr; $($blocking:literal $name:ident $(<$t:ident>)?
+/// Calls on lent slices, one entry each: the blocking call that it stands for, the names of the non-blocking and of the persistent one,
+/// their arguments, and what makes operation, spec and slices of them. A [`Scope`] has the first ones, [`Unscoped`] both.
+macro_rules! lent_calls {
+    ($on:ident, $of:expr; $($blocking:literal $name:ident $init:ident $(<$t:ident>)?
       ($self:ident $(, $arg:ident: $type:ty)*): $element:ty => $body:expr;)*) => {
+        unscoped! {
+            $on, $of; $($blocking $name $init $(<$t>)? ($self $(, $arg: $type)*): $element => $body;)*
+        }
+
         impl<'scope> Scope<'scope, '_, $on> {
             $(
             #[doc = concat!("[`", stringify!($on), "::", $blocking, "`] on lent slices, that returns at once.")]
@@ -302,114 +229,114 @@ fn len<T>(slice: Option<&[T]>) -> Option<usize> {
     slice.map(<[T]>::len)
 }
 
-scoped! { Communicator, |comm| comm;
-    "barrier" ibarrier(self): u8 => (Operation::Barrier, Ok(Spec::default()), (None, None));
-    "bcast" ibcast<T>(self, buf: &'scope mut [T], root: usize): T => {
+lent_calls! { Communicator, |comm| comm;
+    "barrier" ibarrier barrier_init(self): u8 => (Operation::Barrier, Ok(Spec::default()), (None, None));
+    "bcast" ibcast bcast_init<T>(self, buf: &'scope mut [T], root: usize): T => {
         (Operation::Bcast, self.on.bcast_spec::<T>(buf.len(), root), (None, Some(buf)))
     };
-    "allgather" iallgather<T>(self, send: impl Contribution<'scope, T>, recv: &'scope mut [T]): T => {
+    "allgather" iallgather allgather_init<T>(self, send: impl Contribution<'scope, T>, recv: &'scope mut [T]): T => {
         let send = send.slice();
         (Operation::Allgather, self.on.allgather_spec::<T>(len(send), recv.len()), (send, Some(recv)))
     };
-    "allgatherv" iallgatherv<T>
+    "allgatherv" iallgatherv allgatherv_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], parts: impl Parts): T => {
         let (send, (counts, displs)) = (send.slice(), lists(&parts));
         let spec = self.on.allgatherv_spec::<T>(len(send), recv.len(), (counts, &displs));
         (Operation::Allgatherv, spec, (send, Some(recv)))
     };
-    "gather" igather<T>(self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], root: usize): T => {
+    "gather" igather gather_init<T>(self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], root: usize): T => {
         let send = send.slice();
         (Operation::Gather, self.on.gather_spec::<T>(len(send), recv.len(), root), (send, Some(recv)))
     };
-    "gatherv" igatherv<T>
+    "gatherv" igatherv gatherv_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], parts: impl Parts, root: usize): T => {
         let send = send.slice();
         let spec = self.on.gatherv_spec::<T>(len(send), recv.len(), &parts, root);
         (Operation::Gatherv, spec, (send, Some(recv)))
     };
-    "gatherv_rooted" igatherv_rooted<T>
+    "gatherv_rooted" igatherv_rooted gatherv_rooted_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], parts: impl Parts, root: usize): T => {
         let send = send.slice();
         let spec = self.on.gatherv_rooted_spec::<T>(len(send), recv.len(), &parts, root);
         (Collective::GathervRooted, spec, (send, Some(recv)))
     };
-    "scatter" iscatter<T>
+    "scatter" iscatter scatter_init<T>
     (self, send: &'scope [T], recv: impl Destination<'scope, T>, root: usize): T => {
         let recv = recv.slice();
         let spec = self.on.scatter_spec::<T>(send.len(), len(recv.as_deref()), root);
         (Operation::Scatter, spec, (Some(send), recv))
     };
-    "scatterv" iscatterv<T>
+    "scatterv" iscatterv scatterv_init<T>
     (self, send: &'scope [T], parts: impl Parts, recv: impl Destination<'scope, T>, root: usize): T => {
         let recv = recv.slice();
         let spec = self.on.scatterv_spec::<T>(send.len(), &parts, len(recv.as_deref()), root);
         (Operation::Scatterv, spec, (Some(send), recv))
     };
-    "scatterv_rooted" iscatterv_rooted<T>
+    "scatterv_rooted" iscatterv_rooted scatterv_rooted_init<T>
     (self, send: &'scope [T], parts: impl Parts, recv: impl Destination<'scope, T>, root: usize): T => {
         let recv = recv.slice();
         let spec = self.on.scatterv_rooted_spec::<T>(send.len(), &parts, len(recv.as_deref()), root);
         (Collective::ScattervRooted, spec, (Some(send), recv))
     };
-    "alltoall" ialltoall<T>(self, send: impl Contribution<'scope, T>, recv: &'scope mut [T]): T => {
+    "alltoall" ialltoall alltoall_init<T>(self, send: impl Contribution<'scope, T>, recv: &'scope mut [T]): T => {
         let send = send.slice();
         let spec = self.on.alltoall_spec::<T>(len(send).unwrap_or(recv.len()), recv.len());
         (Operation::Alltoall, spec, (send, Some(recv)))
     };
-    "alltoallv" ialltoallv<T>
+    "alltoallv" ialltoallv alltoallv_init<T>
     (self, send: impl Contribution<'scope, T>, sent: impl Parts, recv: &'scope mut [T], received: impl Parts): T => {
         let send = send.slice();
         let spec = self.on.alltoallv_spec::<T>(len(send), &sent, recv.len(), &received);
         (Operation::Alltoallv, spec, (send, Some(recv)))
     };
-    "reduce" ireduce<T>
+    "reduce" ireduce reduce_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>, root: usize): T => {
         let send = send.slice();
         (Operation::Reduce, self.on.reduce_spec::<T>(len(send), recv.len(), op, root), (send, Some(recv)))
     };
-    "allreduce" iallreduce<T>
+    "allreduce" iallreduce allreduce_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
         (Operation::Allreduce, self.on.everywhere_spec::<T>(len(send), recv.len(), op), (send, Some(recv)))
     };
-    "reduce_scatter_block" ireduce_scatter_block<T>
+    "reduce_scatter_block" ireduce_scatter_block reduce_scatter_block_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
         (Operation::ReduceScatterBlock, self.on.block_spec::<T>(len(send), recv.len(), op), (send, Some(recv)))
     };
-    "reduce_scatter" ireduce_scatter<T>
+    "reduce_scatter" ireduce_scatter reduce_scatter_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], parts: impl Parts, op: impl IntoReducer<T>): T => {
         let send = send.slice();
         let spec = self.on.parts_spec::<T>(len(send), recv.len(), &parts, op);
         (Operation::ReduceScatter, spec, (send, Some(recv)))
     };
-    "scan" iscan<T>
+    "scan" iscan scan_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
         (Operation::Scan, self.on.everywhere_spec::<T>(len(send), recv.len(), op), (send, Some(recv)))
     };
-    "exscan" iexscan<T>
+    "exscan" iexscan exscan_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
         (Operation::Exscan, self.on.before_spec::<T>(len(send), recv.len(), op), (send, Some(recv)))
     };
 }
 
-scoped! { Neighborhood, Neighborhood::comm;
-    "neighbor_allgather" ineighbor_allgather<T>(self, send: &'scope [T], recv: &'scope mut [T]): T => {
+lent_calls! { Neighborhood, Neighborhood::comm;
+    "neighbor_allgather" ineighbor_allgather neighbor_allgather_init<T>(self, send: &'scope [T], recv: &'scope mut [T]): T => {
         let spec = self.on.allgather_spec::<T>(send.len(), recv.len());
         (Collective::NeighborAllgather, spec, (Some(send), Some(recv)))
     };
-    "neighbor_allgatherv" ineighbor_allgatherv<T>
+    "neighbor_allgatherv" ineighbor_allgatherv neighbor_allgatherv_init<T>
     (self, send: &'scope [T], recv: &'scope mut [T], parts: impl Parts): T => {
         let spec = self.on.allgatherv_spec::<T>(send.len(), recv.len(), &parts);
         (Collective::NeighborAllgatherv, spec, (Some(send), Some(recv)))
     };
-    "neighbor_alltoall" ineighbor_alltoall<T>(self, send: &'scope [T], recv: &'scope mut [T]): T => {
+    "neighbor_alltoall" ineighbor_alltoall neighbor_alltoall_init<T>(self, send: &'scope [T], recv: &'scope mut [T]): T => {
         let spec = self.on.alltoall_spec::<T>(send.len(), recv.len());
         (Collective::NeighborAlltoall, spec, (Some(send), Some(recv)))
     };
-    "neighbor_alltoallv" ineighbor_alltoallv<T>
+    "neighbor_alltoallv" ineighbor_alltoallv neighbor_alltoallv_init<T>
     (self, send: impl Contribution<'scope, T>, sent: impl Parts, recv: &'scope mut [T], received: impl Parts): T => {
         let send = send.slice();
         let spec = self.on.alltoallv_spec::<T>((len(send), &sent), (recv.len(), &received));
@@ -417,16 +344,16 @@ scoped! { Neighborhood, Neighborhood::comm;
     };
 }
 
-scoped! { Intercommunicator, Intercommunicator::union;
-    "barrier" ibarrier(self): u8 => (Operation::InterBarrier, Ok(Spec::default()), (None, None));
-    "bcast" ibcast<T>(self, buf: &'scope mut [T], root: Root): T => {
+lent_calls! { Intercommunicator, Intercommunicator::union;
+    "barrier" ibarrier barrier_init(self): u8 => (Operation::InterBarrier, Ok(Spec::default()), (None, None));
+    "bcast" ibcast bcast_init<T>(self, buf: &'scope mut [T], root: Root): T => {
         (Operation::InterBcast, self.on.bcast_spec::<T>(buf.len(), root), (None, Some(buf)))
     };
-    "allgather" iallgather<T>(self, send: &'scope [T], recv: &'scope mut [T]): T => {
+    "allgather" iallgather allgather_init<T>(self, send: &'scope [T], recv: &'scope mut [T]): T => {
         let spec = self.on.allgather_spec::<T>(send.len(), recv.len());
         (Operation::InterAllgather, spec, (Some(send), Some(recv)))
     };
-    "allgatherv" iallgatherv<T>
+    "allgatherv" iallgatherv allgatherv_init<T>
     (self, send: &'scope [T], sent: impl Parts, recv: &'scope mut [T], received: impl Parts): T => {
         let spec = self.on.allgatherv_spec::<T>(send.len(), &sent, recv.len(), &received);
         (Operation::InterAllgatherv, spec, (Some(send), Some(recv)))

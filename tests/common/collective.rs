@@ -109,6 +109,106 @@ fn call_in_scope<T: Element>(
     })
 }
 
+/// A request or a persistent operation on memory for which the caller vouches.
+macro_rules! unscoped_call {
+    ($s:ident, $c:ident, $x:ident, $input:ident, $out:ident, $at_root:ident:
+     $barrier:ident $bcast:ident $allgather:ident $allgatherv:ident $gather:ident $gatherv:ident $scatter:ident $scatterv:ident
+     $alltoall:ident $alltoallv:ident $reduce:ident $allreduce:ident $reduce_scatter:ident $block:ident $scan:ident $exscan:ident) => {{
+        use Operation as O;
+        let lists = |i: usize| (&$x.counts[i], &$x.displs[i]);
+        let (op, given) = (|| $c.reducer::<T>(), $input.unwrap_or_default());
+        // SAFETY: the caller waits for it, and uses neither slice before.
+        unsafe {
+            match $c.operation {
+                O::Barrier => $s.$barrier(),
+                O::Bcast => $s.$bcast($out, $c.root),
+                O::Allgather => $s.$allgather($input, $out),
+                O::Allgatherv => $s.$allgatherv($input, $out, lists(1)),
+                O::Gather => $s.$gather($input, $out, $c.root),
+                O::Gatherv => $s.$gatherv($input, $out, lists(1), $c.root),
+                O::Scatter => $s.$scatter(given, (!$at_root).then_some($out), $c.root),
+                O::Scatterv => $s.$scatterv(given, lists(0), (!$at_root).then_some($out), $c.root),
+                O::Alltoall => $s.$alltoall($input, $out),
+                O::Alltoallv => $s.$alltoallv($input, lists(0), $out, lists(1)),
+                O::Reduce => $s.$reduce($input, $out, op(), $c.root),
+                O::Allreduce => $s.$allreduce($input, $out, op()),
+                O::ReduceScatter => $s.$reduce_scatter($input, $out, &$x.counts[0], op()),
+                O::ReduceScatterBlock => $s.$block($input, $out, op()),
+                O::Scan => $s.$scan($input, $out, op()),
+                O::Exscan => $s.$exscan($input, $out, op()),
+                other => unreachable!("{other}"),
+            }
+        }
+    }};
+}
+
+/// Calls it by a request on memory for which we vouch.
+fn call_unscoped<T: Element>(
+    comm: &Communicator,
+    c: &Case,
+    x: &Parts<T>,
+    input: Option<&[T]>,
+    out: &mut [T],
+) -> Result<()> {
+    let (s, at_root) = (comm.unscoped(), c.in_place_at(comm.rank()));
+    let mut request = unscoped_call!(s, c, x, input, out, at_root:
+        ibarrier ibcast iallgather iallgatherv igather igatherv iscatter iscatterv ialltoall ialltoallv ireduce iallreduce
+        ireduce_scatter ireduce_scatter_block iscan iexscan)?;
+    // Some are tested, some are waited for, and some are dropped.
+    match c.seed % 3 {
+        0 => while !request.test()? {},
+        1 => request.wait()?,
+        _ => drop(request),
+    }
+    Ok(())
+}
+
+/// Calls it by a persistent operation on memory for which we vouch, twice: the first time on other contributions.
+fn call_unscoped_twice<T: Element>(
+    comm: &Communicator,
+    c: &Case,
+    x: &Parts<T>,
+    input: Option<&[T]>,
+    out: &mut [T],
+) -> Result<()> {
+    let (s, at_root) = (comm.unscoped(), c.in_place_at(comm.rank()));
+    let mut mine = input.map(|input| vec![T::zeroed(); input.len()]);
+    let (at, len) = (out.as_mut_ptr(), out.len());
+    // SAFETY: the memory of `mine` and of `out`, which are there until the operation is dropped.
+    let memory = |mine: &mut Option<Vec<T>>| unsafe {
+        let given = mine.as_mut().map(|mine| &*std::slice::from_raw_parts_mut(mine.as_mut_ptr(), mine.len()));
+        (given, std::slice::from_raw_parts_mut(at, len))
+    };
+    let (given, target) = memory(&mut mine);
+    let mut often = unscoped_call!(s, c, x, given, target, at_root:
+        barrier_init bcast_init allgather_init allgatherv_init gather_init gatherv_init scatter_init scatterv_init alltoall_init
+        alltoallv_init reduce_init allreduce_init reduce_scatter_init reduce_scatter_block_init scan_init exscan_init)?;
+    often.start()?;
+    often.wait()?;
+    // Between runs the memory is ours.
+    if let (Some(mine), Some(input)) = (&mut mine, input) {
+        mine.copy_from_slice(input);
+    }
+    memory(&mut mine).1.copy_from_slice(&x.before);
+    often.start()?;
+    match c.seed % 3 {
+        0 => while !often.test()? {},
+        1 => often.wait()?,
+        _ => {
+            drop(often);
+            return Ok(());
+        }
+    }
+    // When it is dropped it leaves the memory alone.
+    let result = memory(&mut mine).1.to_vec();
+    memory(&mut mine).1.fill(T::zeroed());
+    drop(often);
+    let (_, out) = memory(&mut mine);
+    assert!(bytemuck::cast_slice::<T, u8>(out).iter().all(|byte| *byte == 0), "{c:?}");
+    out.copy_from_slice(&result);
+    Ok(())
+}
+
 /// The same call for requests and for persistent operations.
 macro_rules! owned_calls {
     ($name:ident -> $result:ident: [$($operation:ident $call:ident ($($arg:expr),*);)*]
@@ -315,6 +415,8 @@ pub(crate) fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
         let mut out = x.before.clone();
         match c.mode {
             Mode::Scoped => call_in_scope(with, c, &x, x.input.as_deref(), &mut out)?,
+            Mode::Unscoped => call_unscoped(with, c, &x, x.input.as_deref(), &mut out)?,
+            Mode::UnscopedPersistent => call_unscoped_twice(with, c, &x, x.input.as_deref(), &mut out)?,
             _ => call(with, c, &x, x.input.as_deref(), &mut out)?,
         }
         out

@@ -20,6 +20,10 @@ pub(crate) enum Mode {
     Polled,
     /// By a persistent operation, started twice.
     Persistent,
+    /// By a request on memory for which we vouch.
+    Unscoped,
+    /// By a persistent operation on memory for which we vouch, started twice.
+    UnscopedPersistent,
 }
 
 /// What is moved or reduced.

@@ -160,7 +160,9 @@ impl Traffic {
                 flying.again()?;
                 *running = true;
             }
-            Mode::Slices | Mode::Arena | Mode::Scoped => check_some(comm, &case)?,
+            Mode::Slices | Mode::Arena | Mode::Scoped | Mode::Unscoped | Mode::UnscopedPersistent => {
+                check_some(comm, &case)?
+            }
         }
         self.complete()
     }

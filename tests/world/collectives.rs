@@ -19,8 +19,16 @@ use collective::{Case, Data, Mode, check};
 use std::time::Instant;
 
 const SIZES: [usize; 10] = [1, 2, 3, 4, 5, 7, 8, 9, 16, 17];
-const MODES: [Mode; 6] =
-    [Mode::Slices, Mode::Arena, Mode::Scoped, Mode::Request, Mode::Polled, Mode::Persistent];
+const MODES: [Mode; 8] = [
+    Mode::Slices,
+    Mode::Arena,
+    Mode::Scoped,
+    Mode::Request,
+    Mode::Polled,
+    Mode::Persistent,
+    Mode::Unscoped,
+    Mode::UnscopedPersistent,
+];
 const FILLS: [Fill; 3] = [Fill::Exact, Fill::Real, Fill::Special];
 const BLOCKS: [Option<u32>; 4] = [None, Some(1), Some(3), Some(8)];
 

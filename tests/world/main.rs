@@ -28,4 +28,5 @@ mod rooted;
 mod scope;
 mod sim;
 mod surface;
+mod unscoped;
 mod waits;

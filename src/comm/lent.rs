@@ -1,0 +1,176 @@
+//! A collective on memory that is lent to it: what the calls of a [`Scope`](super::Scope) and those of
+//! [`Unscoped`](super::Unscoped) have in common.
+
+use super::call::{Begun, Spec};
+use super::collective::Collective;
+use super::communicator::Communicator;
+use super::lock::Held;
+use super::running::{Running, Shadow};
+use crate::buffer::{Arena, Binding, Bound, Lent, OnLoan, Wire, write};
+use crate::error::{Error, Result};
+use crate::plan::{Place, Region};
+
+/// What a call sends and where it receives, as it was passed.
+pub(super) type Slices<'a, T> = (Option<&'a [T]>, Option<&'a mut [T]>);
+
+/// Leaves out the slice that the spec says is unused.
+pub(super) fn used<'a, T>(spec: &Result<Spec>, (send, recv): Slices<'a, T>) -> Slices<'a, T> {
+    match spec.as_ref().ok().and_then(|spec| spec.unused) {
+        Some(Region::Input) => (None, recv),
+        Some(Region::Output) => (send, None),
+        _ => (send, recv),
+    }
+}
+
+/// A call that has its number and its program, and no memory yet.
+pub(super) struct LentCall<'a> {
+    comm: &'a Communicator,
+    operation: Collective,
+    begun: Begun,
+    shadow: Option<Shadow>,
+    pub(super) arena: Arena,
+    /// What is in the receive buffer matters.
+    pub(super) fill: bool,
+}
+
+impl<'a> LentCall<'a> {
+    /// Begins it; `in_place`: on a buffer of so many bytes.
+    ///
+    /// # Errors
+    /// When the arguments are wrong, which all ranks learn, or the world is broken.
+    pub(super) fn begin(
+        comm: &'a Communicator,
+        operation: Collective,
+        spec: Result<Spec>,
+        in_place: Option<usize>,
+    ) -> Result<(Held<'a>, Self)> {
+        let shadow = match (&spec, in_place) {
+            (Ok(spec), Some(len)) => Shadow::of(comm, operation, spec, len),
+            _ => Ok(None),
+        };
+        let (spec, shadow) = match shadow {
+            Ok(shadow) => (spec, shadow),
+            Err(e) => (Err(e), None),
+        };
+        let mut held = comm.hold()?;
+        let begun = comm.begin(&mut held, operation, spec)?;
+        let (arena, fill) = (held.arena.clone(), begun.fill || shadow.is_some());
+        Ok((held, Self { comm, operation, begun, shadow, arena, fill }))
+    }
+
+    /// Says of errors where they come from.
+    pub(super) fn at(&self) -> impl Fn(Error) -> Error + use<> {
+        let (name, sequence) = (self.operation.name(), u64::from(self.begun.meta.call.sequence));
+        move |e| e.in_operation(name, sequence)
+    }
+
+    /// Gives it its memory.
+    ///
+    /// # Errors
+    /// When that is of another world.
+    pub(super) fn bind(self, [input, output]: [Bound; 2]) -> Result<LentCollective> {
+        let regions = match &self.shadow {
+            Some(shadow) => shadow.regions(&self.arena, output)?,
+            None => [input, output],
+        };
+        Ok(LentCollective {
+            comm: self.comm.clone(),
+            run: Running::new(self.operation, self.begun, regions),
+            shadow: self.shadow.map(|shadow| (output, shadow)),
+            fill: self.fill,
+            undelivered: false,
+        })
+    }
+}
+
+/// A collective on lent memory.
+pub(super) struct LentCollective {
+    comm: Communicator,
+    run: Running,
+    /// Where the result goes that is kept in the shadow, and this.
+    shadow: Option<(Bound, Shadow)>,
+    fill: bool,
+    /// A run was started whose result has not been brought to the memory.
+    undelivered: bool,
+}
+
+impl std::fmt::Debug for LentCollective {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LentCollective").field("operation", &self.run.operation()).finish_non_exhaustive()
+    }
+}
+
+impl LentCollective {
+    /// Tells the peers where its memory is, once for all starts.
+    pub(super) fn introduce(&mut self, held: &mut Held<'_>) -> Result<()> {
+        self.run.bind(held)
+    }
+
+    /// Starts a run; all but the first take a number of their own (`again`).
+    pub(super) fn start(&mut self, held: &mut Held<'_>, again: bool) -> Result<()> {
+        if let (Some((output, shadow)), false) = (&self.shadow, self.run.is_running()) {
+            shadow.take(&held.arena, *output)?;
+        }
+        self.run.start(&self.comm, held, again)?;
+        self.undelivered = true;
+        Ok(())
+    }
+
+    /// Starts a further run, on what stands in `memory` now.
+    pub(super) fn restart(&mut self, memory: &mut [Lent; 2]) -> Result<()> {
+        let comm = self.comm.clone();
+        let mut held = comm.hold()?;
+        if !self.run.is_running() {
+            let [input, output] = memory;
+            input.collect(&mut held);
+            if self.fill {
+                output.collect(&mut held);
+            }
+        }
+        self.start(&mut held, true)
+    }
+
+    /// Whether no run is under way; moves everything on, once.
+    pub(super) fn test(&mut self) -> Result<bool> {
+        let mut held = self.comm.hold()?;
+        self.run.test(&mut held)
+    }
+
+    /// Waits for the run that is under way, and brings its result to `memory`.
+    pub(super) fn finish(&mut self, memory: &[Lent; 2]) -> Result<()> {
+        let mut held = self.comm.hold()?;
+        let done = self.run.wait(&self.comm, &mut held);
+        if std::mem::take(&mut self.undelivered) {
+            done.and_then(|()| self.unshadow()).map_err(|e| held.fail(e))?;
+            memory[1].deliver(&mut held);
+            return Ok(());
+        }
+        done.map_err(|e| held.fail(e))
+    }
+
+    /// Moves the result that is kept in the shadow to where it goes.
+    fn unshadow(&self) -> Result<()> {
+        let Some((output, shadow)) = &self.shadow else { return Ok(()) };
+        let Some(result) = shadow.result() else { return Ok(()) };
+        let binding = Binding { output: *output, ..Binding::NONE };
+        write(&binding, Place { region: Region::Output, offset: 0 }, result)
+    }
+}
+
+impl OnLoan for LentCollective {
+    fn end(&mut self, memory: [Lent; 2]) -> Result<()> {
+        self.finish(&memory)?;
+        let mut held = self.comm.hold()?;
+        self.run.retire(&mut held);
+        let ended = memory.into_iter().try_for_each(|lent| lent.release(&mut held));
+        ended.map_err(|e| held.fail(e))
+    }
+
+    fn close(&mut self) {
+        match self.comm.hold() {
+            Ok(mut held) => held.engine.shut(),
+            // A forked child whose parent had the lock: its memory must not come back as if nothing used it.
+            Err(_) => std::process::abort(),
+        }
+    }
+}
