@@ -1,0 +1,98 @@
+"""MPICH's own tests of collectives (test/mpi/coll of Debian's source package), compiled with each MPI."""
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+
+from . import mpis
+from .runs import Unit, no_errors
+
+NAME = "coll"
+MPIS = list(mpis.MPIS)
+
+# All operations, in place, derived types, user operators, one intercommunicator; at 4 ranks, some seconds in all.
+QUICK = """allred allred2 allred4 allgather2 allgatherv2 alltoall1 alltoallv alltoallw1 bcasttest coll2 coll3 coll5 coll9 coll13
+exscan gather gather2 icbcast longuser opsum opminloc red_scat_block redscat scantst scatterv""".split()
+SLOWER_THAN_ALONE = 4  # with the ranks of several tests on few cores; their limits are for machines with a core per rank
+
+
+def apt(*words):
+    """apt-get with lists of its own, of the sources of Debian's own packages: the system's often lack them."""
+    folder = mpis.WORK / "apt"
+    for name in ("lists/partial", "archives/partial"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(SIGNED_BY)"
+    of = ["Created-By: Packages", "Origin: Debian", "Component: main"]
+    told = mpis.had(["apt-get", "indextargets", "--format", form, *of], "apt-get indextargets")
+    lines = set()
+    for line in told.splitlines():
+        uri, release, component, key = line.split("|")
+        lines.add(f"deb-src {'' if key.startswith('$') or not key else f'[signed-by={key}] '}{uri} {release} {component}")
+    (folder / "sources.list").write_text("\n".join(sorted(lines)) + "\n")
+    places = {"Etc::sourcelist": folder / "sources.list", "Etc::sourceparts": "/dev/null", "State::lists": folder / "lists",
+              "Cache::archives": folder / "archives", "Cache::pkgcache": "", "Cache::srcpkgcache": ""}
+    options = [word for name, value in places.items() for word in ("-o", f"Dir::{name}={value}")]
+    return mpis.had(["apt-get", "-q", *options, *words], f"apt-get {words[0]}", cwd=folder)
+
+
+def source():
+    """The folder test/mpi of MPICH's source."""
+    at = mpis.WORK / "mpich-source"
+    if not (at / "done").exists():
+        mpis.need_packages(["dpkg-dev", "xz-utils"])
+        shutil.rmtree(at, ignore_errors=True)
+        apt("update")
+        apt("source", "--download-only", "mpich")
+        archive = next((mpis.WORK / "apt").glob("mpich_*.orig.tar.*"))
+        with tarfile.open(archive) as packed:
+            wanted = [m for m in packed if re.match(r"[^/]+/(test|confdb|maint)/", m.name)]
+            packed.extractall(at, wanted, filter="tar")
+        (at / "done").touch()
+    return next(at.glob("*/test/mpi"))
+
+
+def build(mpi, programs):
+    """Compiles these programs of coll, or all; the folder that they are in."""
+    at = mpis.WORK / f"coll-{mpi.name}"
+    tests = source()
+    if not (at / "configured").exists():
+        shutil.rmtree(at, ignore_errors=True)
+        at.mkdir(parents=True)
+        options = ["--disable-cxx", "--disable-fortran", "--disable-spawn", "--enable-strictmpi"]
+        variables = {"MPICC": str(mpi.compiler()), "CC": "cc", **mpi.environment()}
+        mpis.said([tests / "configure", *options], f"configuring the tests for {mpi.title}", cwd=at, env={**os.environ, **variables})
+        (at / "configured").touch()
+    jobs = f"-j{os.cpu_count()}"
+    environment = {**os.environ, **mpi.environment()}
+    for folder in ("util", "dtpools"):
+        if (at / folder / "Makefile").exists():
+            mpis.said(["make", jobs, "-C", at / folder], f"compiling {folder} for {mpi.title}", env=environment)
+    # what an MPI lacks does not compile: its runs fail with the library and without it
+    log = (mpis.WORK / f"coll-{mpi.name}.log").open("w")
+    subprocess.run(["make", "-k", jobs, "-C", str(at / "coll"), *programs], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    return at / "coll"
+
+
+def lines(folder):
+    """(program, ranks, arguments, seconds) of each line of the list of tests."""
+    for line in (folder / "testlist").read_text().splitlines():
+        words = line.split("#")[0].split()
+        if len(words) < 2 or not words[1].isdigit():
+            continue
+        attributes = [word.split("=", 1) for word in words[2:] if "=" in word]
+        arguments = tuple(value for name, value in attributes if name == "arg")
+        limit = next((float(value) for name, value in attributes if name == "timeLimit"), 180.0)
+        yield words[0], int(words[1]), arguments, limit
+
+
+def units(mpi, tier):
+    folder = build(mpi, QUICK if tier == "quick" else [])
+    chosen = list(lines(folder))
+    if tier == "quick":
+        first = {program: (program, 4, arguments, 60.0) for program, _, arguments, _ in reversed(chosen)}
+        chosen = [first[program] for program in QUICK if program in first]
+    for program, ranks, arguments, limit in chosen:
+        title = " ".join([program, f"-n {ranks}", *arguments])
+        yield Unit(title, ranks, (folder / program, *arguments), limit * SLOWER_THAN_ALONE, no_errors)

@@ -1,0 +1,54 @@
+"""Programs of our own for what the others' suites miss (mpi/tests/programs/suite_*.c)."""
+
+import lib
+
+from . import mpis
+from .runs import Seen, Unit, no_errors
+
+NAME = "own"
+MPIS = list(mpis.MPIS)
+SOURCES = lib.ROOT / "mpi" / "tests" / "programs"
+LIMIT = 240.0  # seconds; each takes some
+WIRES = ("tcp", "rxm", "sockets")  # besides shared memory, which `auto` takes within a machine
+
+
+def build(mpi):
+    """Each program compiled with this MPI: name -> path."""
+    at = mpis.WORK / f"own-{mpi.name}"
+    at.mkdir(parents=True, exist_ok=True)
+    shared = max(file.stat().st_mtime for file in SOURCES.glob("suite*.h"))
+    programs = {}
+    for source in sorted(SOURCES.glob("suite_*.c")):
+        program = at / source.stem
+        if not program.exists() or program.stat().st_mtime < max(shared, source.stat().st_mtime):
+            flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
+            mpis.said([mpi.compiler(), *flags, "-o", program, source, "-ldl", "-lm"], f"compiling {source.name} for {mpi.title}")
+        programs[source.stem] = program
+    return programs
+
+
+def survivors(ranks):
+    """All ranks but the killed one must say that they learned of it."""
+    def judge(code, output):
+        told = output.count("learned of it")
+        return Seen(1) if told == ranks - 1 else Seen(1, {"": f"{told} of {ranks - 1} ranks learned of it, exit code {code}: {lib.first_error(output)}"})
+    return judge
+
+
+def units(mpi, tier):
+    program = build(mpi)
+    many = tier == "full"
+    for what in ("send", "ssend", "receive"):
+        for wire in ("auto", *(WIRES if many else ())):
+            words = ("env", f"CIRCULANT_PROVIDER={wire}", program["suite_pending"], what)
+            yield Unit(f"pending {what} {wire}", 4, words, LIMIT, no_errors)
+    for seed in range(1, 9 if many else 3):
+        yield Unit(f"types seed {seed}", 4, (program["suite_types"], seed, 60 if many else 25), LIMIT, no_errors)
+    if many:
+        yield Unit("types seed 100 -n 7", 7, (program["suite_types"], 100, 40), LIMIT, no_errors)
+    for ranks in (1, 2, 3, 5) if many else (3,):
+        yield Unit(f"odd -n {ranks}", ranks, (program["suite_odd"],), LIMIT, no_errors)
+    yield Unit("comms", 3, (program["suite_comms"], 1000 if many else 200), LIMIT, no_errors)
+    yield Unit("errors", 3, (program["suite_errors"],), LIMIT, no_errors)
+    if mpi.family == "hydra" and mpi.wheel != "impi":
+        yield Unit("killed", 4, (program["suite_killed"],), LIMIT, survivors(4), options=("-disable-auto-cleanup",), alone=True)
