@@ -153,7 +153,7 @@ static void nothing(MPI_Comm comm)
     BOTH("bcast of nothing", Bcast(NULL, 0, MPI_INT, 0, comm));
     BOTH("allreduce of nothing", Allreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, comm));
     BOTH("allgather of nothing", Allgather(NULL, 0, MPI_INT, NULL, 0, MPI_INT, comm));
-    BOTH("alltoallv of nothing", Alltoallv(NULL, zeros, zeros, MPI_INT, NULL, zeros, zeros, MPI_INT, comm));
+    BOTH("alltoallv of nothing", Alltoallv(input, zeros, zeros, MPI_INT, NULL, zeros, zeros, MPI_INT, comm));
     BOTH("allgatherv of rank 0's", Allgatherv(r ? NULL : input, r ? 0 : 1, MPI_INT, to, one, zeros, MPI_INT, comm));
     BOTH("reduce_scatter to rank 0", Reduce_scatter(input, r ? NULL : to, one, MPI_INT, MPI_SUM, comm));
     MPI_Datatype empty;
