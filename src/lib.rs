@@ -52,7 +52,7 @@
 //! Counts and displacements are a [`comm::Partition`] where they are kept, or `&counts`, or `(&counts, &displs)`: [`comm::Parts`].
 //!
 //! Those between neighbours are methods of [`comm::Neighborhood`], on a graph or a grid of ranks. Between two groups of ranks: [`comm::Intercommunicator`] has `allgather`, `allgatherv`, `bcast` and `barrier`, in the
-//! same three forms. Types and operators: [`ops`].
+//! same three forms. Types and operators: [`ops`]; reductions of bytes whose type is known at run time: [`ops::Reducer::on_bytes`].
 //!
 //! # Crates
 //! This one sends. What is computed before (schedules, plans, selection, simulation, operators) is the crate `circulant-core`,

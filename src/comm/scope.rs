@@ -292,33 +292,33 @@ lent_calls! { Communicator, |comm| comm;
     "reduce" ireduce reduce_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>, root: usize): T => {
         let send = send.slice();
-        (Operation::Reduce, self.on.reduce_spec::<T>(len(send), recv.len(), op, root), (send, Some(recv)))
+        (Operation::Reduce, self.on.reduce_spec::<T>(len(send), recv.len(), op.into_reducer(), root), (send, Some(recv)))
     };
     "allreduce" iallreduce allreduce_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
-        (Operation::Allreduce, self.on.everywhere_spec::<T>(len(send), recv.len(), op), (send, Some(recv)))
+        (Operation::Allreduce, self.on.everywhere_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
     };
     "reduce_scatter_block" ireduce_scatter_block reduce_scatter_block_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
-        (Operation::ReduceScatterBlock, self.on.block_spec::<T>(len(send), recv.len(), op), (send, Some(recv)))
+        (Operation::ReduceScatterBlock, self.on.block_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
     };
     "reduce_scatter" ireduce_scatter reduce_scatter_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], parts: impl Parts, op: impl IntoReducer<T>): T => {
         let send = send.slice();
-        let spec = self.on.parts_spec::<T>(len(send), recv.len(), &parts, op);
+        let spec = self.on.parts_spec::<T>(len(send), recv.len(), &parts, op.into_reducer());
         (Operation::ReduceScatter, spec, (send, Some(recv)))
     };
     "scan" iscan scan_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
-        (Operation::Scan, self.on.everywhere_spec::<T>(len(send), recv.len(), op), (send, Some(recv)))
+        (Operation::Scan, self.on.everywhere_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
     };
     "exscan" iexscan exscan_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
-        (Operation::Exscan, self.on.before_spec::<T>(len(send), recv.len(), op), (send, Some(recv)))
+        (Operation::Exscan, self.on.before_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
     };
 }
 

@@ -221,9 +221,9 @@ impl Communicator {
         self.short(Operation::Allgatherv, element, longest * unit, ShortCall::Gather { send, recv, blocks })
     }
 
-    /// As [`Communicator::short_barrier`], a reduction to `root`, or to all.
+    /// As [`Communicator::short_barrier`], a reduction of slices of `T` to `root`, or to all.
     #[inline]
-    pub(super) fn short_fold(
+    pub(super) fn short_fold<T>(
         &self,
         root: Option<usize>,
         send: Option<&[u8]>,
@@ -232,12 +232,15 @@ impl Communicator {
     ) -> Option<Result<()>> {
         let len = send.map_or(recv.len(), <[u8]>::len);
         let gets = root.is_none_or(|root| root == self.rank());
-        let wrong = root.is_some_and(|root| root >= self.size()) || gets && len != recv.len();
+        let element = by.element_type();
+        // Of the reducer's own type every length is whole.
+        let cut = element.size() != size_of::<T>() && !len.is_multiple_of(element.size());
+        let wrong = root.is_some_and(|root| root >= self.size()) || gets && len != recv.len() || cut;
         if wrong || send.is_none() && !gets {
             return None;
         }
         let operation = if root.is_some() { Operation::Reduce } else { Operation::Allreduce };
-        self.short(operation, by.element_type(), len, ShortCall::Fold { root, send, recv, by })
+        self.short(operation, element, len, ShortCall::Fold { root, send, recv, by })
     }
 
     /// Runs the call, if this communicator has short calls and it is one of them. All ranks must decide alike: nothing that

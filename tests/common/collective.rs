@@ -62,12 +62,12 @@ fn call<T: Element>(
         O::Scatterv => comm.scatterv(given, (&counts[0], &displs[0]), out, c.root),
         O::Alltoall => either!(alltoall(out)),
         O::Alltoallv => either!(alltoallv((&counts[0], &displs[0]), out, (&counts[1], &displs[1]))),
-        O::Reduce => either!(reduce(out, &c.reducer::<T>(), c.root)),
-        O::Allreduce => either!(allreduce(out, &c.reducer::<T>())),
-        O::ReduceScatter => either!(reduce_scatter(out, &counts[0], &c.reducer::<T>())),
-        O::ReduceScatterBlock => either!(reduce_scatter_block(out, &c.reducer::<T>())),
-        O::Scan => either!(scan(out, &c.reducer::<T>())),
-        O::Exscan => either!(exscan(out, &c.reducer::<T>())),
+        O::Reduce => either!(reduce(out, c.by::<T>(), c.root)),
+        O::Allreduce => either!(allreduce(out, c.by::<T>())),
+        O::ReduceScatter => either!(reduce_scatter(out, &counts[0], c.by::<T>())),
+        O::ReduceScatterBlock => either!(reduce_scatter_block(out, c.by::<T>())),
+        O::Scan => either!(scan(out, c.by::<T>())),
+        O::Exscan => either!(exscan(out, c.by::<T>())),
         other => unreachable!("{other}"),
     }
 }
@@ -82,7 +82,7 @@ fn call_in_scope<T: Element>(
 ) -> Result<()> {
     use Operation as O;
     let lists = |i: usize| (&x.counts[i], &x.displs[i]);
-    let (op, given) = (|| c.reducer::<T>(), input.unwrap_or_default());
+    let (op, given) = (|| c.by::<T>(), input.unwrap_or_default());
     let at_root = c.in_place_at(comm.rank());
     comm.scope(|s| {
         let request = match c.operation {
@@ -116,7 +116,7 @@ macro_rules! unscoped_call {
      $alltoall:ident $alltoallv:ident $reduce:ident $allreduce:ident $reduce_scatter:ident $block:ident $scan:ident $exscan:ident) => {{
         use Operation as O;
         let lists = |i: usize| (&$x.counts[i], &$x.displs[i]);
-        let (op, given) = (|| $c.reducer::<T>(), $input.unwrap_or_default());
+        let (op, given) = (|| $c.by::<T>(), $input.unwrap_or_default());
         // SAFETY: the caller waits for it, and uses neither slice before.
         unsafe {
             match $c.operation {
@@ -221,7 +221,7 @@ macro_rules! owned_calls {
             $input: Option<Buf<T>>,
             $out: Buf<T>,
         ) -> Result<$result<T>> {
-            let $op = || $c.reducer::<T>();
+            let $op = || $c.by::<T>();
             match $c.operation {
                 $(Operation::$operation => match $input {
                     Some(input) => $comm.$call(input, $($arg),*),

@@ -1,8 +1,9 @@
 //! Elements of every type: what ranks contribute, and when a result is right.
 
-use bytemuck::{Pod, Zeroable};
-use circulant::ops::{self, Complex, Op, Reducer, Side, Type, bf16, f16};
+use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
+use circulant::ops::{self, Complex, IntoReducer, OnBytes, Op, Reducer, Side, Type, bf16, f16};
 use circulant::ops::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
+use std::alloc::Layout;
 use std::fmt::Debug;
 
 /// Which values ranks contribute.
@@ -20,6 +21,10 @@ pub(crate) enum Fill {
 pub(crate) trait Element: Pod + Debug + Send + Sync {
     /// A built-in type; else a user's, with an operator of ours.
     const KIND: Option<Type>;
+    /// What calls on slices of it take for a reducer.
+    type By: IntoReducer<Self>;
+
+    fn by(reducer: Reducer) -> Self::By;
 
     /// What rank `who` contributes; `bits` are random.
     fn make(fill: Fill, op: Op, who: usize, bits: u64) -> Self;
@@ -33,6 +38,28 @@ pub(crate) trait Element: Pod + Debug + Send + Sync {
     fn near(self, _operands: &[Self], _op: Op) -> bool {
         false
     }
+}
+
+/// Of elements that are the reducer's.
+macro_rules! by_type {
+    () => {
+        type By = Reducer;
+
+        fn by(reducer: Reducer) -> Reducer {
+            reducer
+        }
+    };
+}
+
+/// Of bytes of the reducer's elements.
+macro_rules! by_bytes {
+    () => {
+        type By = OnBytes;
+
+        fn by(reducer: Reducer) -> OnBytes {
+            reducer.on_bytes()
+        }
+    };
 }
 
 /// operands[0] ⊕ operands[1] ⊕ …, vectors of equal length, from the left.
@@ -58,9 +85,10 @@ pub(crate) fn order_shows<T: Element>(fill: Fill, op: Op) -> bool {
 }
 
 macro_rules! integers {
-    ($($kind:ident $t:ident)*) => {$(
+    ($by:ident: $($kind:ident $t:ident)*) => {$(
         impl Element for $t {
             const KIND: Option<Type> = Some(Type::$kind);
+            $by!();
 
             fn make(fill: Fill, op: Op, _: usize, bits: u64) -> Self {
                 match (fill, op) {
@@ -74,7 +102,8 @@ macro_rules! integers {
     )*};
 }
 
-integers!(I8 i8 I16 i16 I32 i32 I64 i64 I128 i128 U8 u8 U16 u16 U32 u32 U64 u64 U128 u128);
+integers!(by_type: I8 i8 I16 i16 I32 i32 I64 i64 I128 i128 U16 u16 U32 u32 U64 u64 U128 u128);
+integers!(by_bytes: U8 u8);
 
 /// Half of the distance from 1 to the next number is its unit roundoff u; n−1 roundings are within
 /// (n−1)u / (1 − (n−1)u) of the exact result, relative to the sum of the absolute values.
@@ -107,6 +136,7 @@ macro_rules! floats {
     ($($kind:ident $t:ident $digits:literal $of:expr, $to:expr;)*) => {$(
         impl Element for $t {
             const KIND: Option<Type> = Some(Type::$kind);
+            by_type!();
 
             fn make(fill: Fill, op: Op, who: usize, bits: u64) -> Self {
                 let of: fn(f64) -> $t = $of;
@@ -151,6 +181,7 @@ macro_rules! complex {
     ($($kind:ident $t:ident $digits:literal;)*) => {$(
         impl Element for Complex<$t> {
             const KIND: Option<Type> = Some(Type::$kind);
+            by_type!();
 
             fn make(fill: Fill, op: Op, who: usize, bits: u64) -> Self {
                 if op == Op::Prod {
@@ -179,6 +210,7 @@ macro_rules! located {
     ($($t:ident $value:ident $index:ident)*) => {$(
         impl Element for $t {
             const KIND: Option<Type> = Some(Type::$t);
+            by_type!();
 
             fn make(fill: Fill, op: Op, who: usize, bits: u64) -> Self {
                 // Few values, so that there are ties.
@@ -202,6 +234,7 @@ pub(crate) struct Affine {
 
 impl Element for Affine {
     const KIND: Option<Type> = None;
+    by_type!();
 
     fn make(_: Fill, _: Op, _: usize, bits: u64) -> Self {
         Self { a: bits | 1, b: bits.rotate_left(17) }
@@ -225,6 +258,7 @@ pub(crate) struct Odd([u8; 3]);
 
 impl Element for Odd {
     const KIND: Option<Type> = None;
+    by_type!();
 
     fn make(_: Fill, _: Op, who: usize, bits: u64) -> Self {
         Self([bits as u8 | 1, (bits >> 8) as u8, who as u8])
@@ -238,4 +272,16 @@ impl Element for Odd {
         };
         Reducer::new::<Self, _>(ops::user("odd", false, compose))
     }
+}
+
+/// The same modulo 2^32, with another word behind: 12 bytes whose type only this operator knows.
+pub(crate) fn raw() -> Reducer {
+    let compose = |left: &[u8], right: &mut [u8]| {
+        // Slices that are not aligned would make this panic.
+        let (left, right): (&[[u32; 3]], &mut [[u32; 3]]) = (cast_slice(left), cast_slice_mut(right));
+        for (f, g) in left.iter().zip(right) {
+            *g = [f[0].wrapping_mul(g[0]), f[1].wrapping_mul(g[0]).wrapping_add(g[1]), g[2]];
+        }
+    };
+    Reducer::raw("raw", Layout::new::<[u32; 3]>(), false, compose).unwrap()
 }

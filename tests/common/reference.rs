@@ -1,6 +1,6 @@
 //! One call of a collective, and what it shall leave: a sequential reference.
 
-use super::element::{Element, Fill, fold, order_shows};
+use super::element::{Element, Fill, fold, order_shows, raw};
 use super::mix;
 use circulant::ops::{self, Op, Reducer, Type};
 use circulant::plan::registry::Operation;
@@ -34,13 +34,15 @@ pub(crate) enum Data {
     Affine(bool),
     /// Three bytes; not commutative.
     Odd,
+    /// Bytes, of which an operator that knows no type takes 12; not commutative.
+    Raw,
 }
 
 impl Data {
     /// All of them.
     pub(crate) fn all() -> Vec<Self> {
         let built_in = ops::pairs().map(|(kind, op)| Self::BuiltIn(kind, op));
-        built_in.chain([Self::Affine(true), Self::Affine(false), Self::Odd]).collect()
+        built_in.chain([Self::Affine(true), Self::Affine(false), Self::Odd, Self::Raw]).collect()
     }
 
     pub(crate) fn commutative(self) -> bool {
@@ -52,7 +54,13 @@ impl Data {
             Self::BuiltIn(kind, _) => kind.size(),
             Self::Affine(_) => 16,
             Self::Odd => 3,
+            Self::Raw => 12,
         }
+    }
+
+    /// As how many elements of a slice one element counts.
+    pub(crate) fn unit(self) -> usize {
+        if self == Self::Raw { self.size() } else { 1 }
     }
 
     /// The type, of built-in ones.
@@ -82,7 +90,7 @@ pub(crate) struct Case {
     pub(crate) mode: Mode,
     pub(crate) in_place: bool,
     pub(crate) root: usize,
-    /// Elements per rank; irregular operations make different counts of it.
+    /// Of a rank's slice, a multiple of the data's unit; irregular operations make different counts of it.
     pub(crate) len: usize,
     pub(crate) blocks: Option<u32>,
     pub(crate) seed: u64,
@@ -108,7 +116,7 @@ impl Case {
             _ if self.len == 0 => 0,
             0 => 0,
             1 => self.len * 3,
-            _ => self.len / 2 + rank % 3,
+            _ => (self.len / self.data.unit() / 2 + rank % 3) * self.data.unit(),
         }
     }
 
@@ -120,9 +128,15 @@ impl Case {
 
     pub(crate) fn reducer<T: Element>(&self) -> Reducer {
         match T::KIND {
+            _ if self.data == Data::Raw => raw(),
             Some(kind) => ops::reducer(kind, self.data.op()).unwrap(),
             None => T::user(self.data.commutative()),
         }
+    }
+
+    /// The reducer as calls take it.
+    pub(crate) fn by<T: Element>(&self) -> T::By {
+        T::by(self.reducer::<T>())
     }
 
     /// Whether its buffers are the operation's.

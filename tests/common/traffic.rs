@@ -15,12 +15,13 @@ const IN_FLIGHT: usize = 30;
 /// Persistent operations of one communicator.
 const KEPT: usize = 2;
 
-const DATA: [Data; 5] = [
+const DATA: [Data; 6] = [
     Data::BuiltIn(Type::U64, Op::Sum),
     Data::BuiltIn(Type::F32, Op::Sum),
     Data::BuiltIn(Type::F32, Op::Max),
     Data::Affine(false),
     Data::Odd,
+    Data::Raw,
 ];
 
 /// As [`check`], of any of [`DATA`].
@@ -28,6 +29,7 @@ pub(crate) fn check_some(comm: &Communicator, case: &Case) -> Result<()> {
     match case.data {
         Data::Affine(_) => check::<Affine>(comm, case),
         Data::Odd => check::<Odd>(comm, case),
+        Data::Raw => check::<u8>(comm, case),
         Data::BuiltIn(Type::F32, _) => check::<f32>(comm, case),
         _ => check::<u64>(comm, case),
     }
@@ -40,6 +42,7 @@ fn begin_some(comm: &Communicator, case: &Case) -> Result<Box<dyn Flying>> {
     match case.data {
         Data::Affine(_) => begun::<Affine>(comm, case),
         Data::Odd => begun::<Odd>(comm, case),
+        Data::Raw => begun::<u8>(comm, case),
         Data::BuiltIn(Type::F32, _) => begun::<f32>(comm, case),
         _ => begun::<u64>(comm, case),
     }
@@ -62,7 +65,7 @@ pub(crate) fn draw(mut random: Random, p: usize) -> Case {
         mode: modes[random.below(modes.len())],
         in_place: random.below(2) == 0,
         root: random.below(p),
-        len: [0, 1, 2, 7, 100, 900, 3001][random.below(7)],
+        len: [0, 1, 2, 7, 100, 900, 3001][random.below(7)] * data.unit(),
         blocks: [None, None, Some(2), Some(5)][random.below(4)],
         seed: random.next(),
     }
@@ -97,7 +100,7 @@ pub(crate) fn subset(p: usize, seed: u64) -> Vec<Case> {
         mode: MODES[v[2]],
         in_place: v[3] == 1,
         root: [0, p - 1, p / 2][v[6]],
-        len: LENGTHS[v[5]],
+        len: LENGTHS[v[5]] * DATA[v[1]].unit(),
         blocks: [None, Some(1), Some(5)][v[7]],
         seed: random.next(),
     };

@@ -61,6 +61,7 @@ fn check_any(comm: &Communicator, case: &Case) -> Result<()> {
     let kind = match case.data {
         Data::Affine(_) => return check::<Affine>(comm, case),
         Data::Odd => return check::<Odd>(comm, case),
+        Data::Raw => return check::<u8>(comm, case),
         Data::BuiltIn(kind, _) => kind,
     };
     match kind {
@@ -145,10 +146,11 @@ impl Matrix {
     fn entry(&self, values: &[usize], seed: u64) -> Entry {
         let algorithm = self.algorithms[values[0]];
         let (p, data) = (SIZES[values[1]], self.data[values[2]]);
-        let len = match LENGTHS[values[6]] {
+        let elements = match LENGTHS[values[6]] {
             Length::Elements(n) => n,
             Length::Long => 40_000 / data.size() + 3,
         };
+        let len = elements * data.unit();
         let case = Case {
             operation: algorithm.operation,
             algorithm: Some(algorithm.name),

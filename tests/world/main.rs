@@ -16,6 +16,7 @@ mod huge_rows;
 #[path = "../common/ranks.rs"]
 mod ranks;
 
+mod bytes;
 mod choice;
 mod collectives;
 mod communicators;

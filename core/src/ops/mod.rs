@@ -3,8 +3,9 @@
 //! An [`Operator`] combines two elements. The built-in ones ([`Sum`], [`Prod`], [`Min`], [`Max`], [`Land`], [`Lor`],
 //! [`Lxor`], [`Band`], [`Bor`], [`Bxor`], [`Minloc`], [`Maxloc`]) are defined for the types where they make sense,
 //! others do not compile; [`user`] makes one of a closure, for any type without padding (`bytemuck::Pod`). A
-//! [`Reducer`] is an operator on a type for slices of bytes. [`Type`], [`Op`], [`reducer()`] and [`pairs`] are the
-//! built-in ones by name.
+//! [`Reducer`] is an operator on a type for slices of bytes; [`Reducer::raw`] makes one of a closure for elements whose size is
+//! known at run time only, and [`Reducer::on_bytes`] makes any of them what calls take whose buffers are bytes. [`Type`], [`Op`],
+//! [`reducer()`] and [`pairs`] are the built-in ones by name.
 //!
 //! | types | sum prod | min max | land lor lxor band bor bxor | minloc maxloc |
 //! |---|---|---|---|---|
@@ -44,6 +45,7 @@ mod builtin;
 mod float;
 mod located;
 mod operator;
+mod raw;
 mod reducer;
 mod table;
 mod types;
@@ -53,6 +55,6 @@ pub use half::{bf16, f16};
 pub use located::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
 pub use num_complex::Complex;
 pub use operator::{Operator, Side, User, user};
-pub use reducer::{IntoReducer, Reducer};
+pub use reducer::{IntoReducer, OnBytes, Reducer};
 pub use table::{pairs, reducer};
 pub use types::{Element, Op, Type};

@@ -29,7 +29,7 @@ const SMALL: usize = 32;
 /// # Ok::<(), circulant_core::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Reducer(Arc<dyn Kernel>);
+pub struct Reducer(pub(super) Arc<dyn Kernel>);
 
 impl Reducer {
     /// `operator` on elements of type `T`.
@@ -94,15 +94,22 @@ impl Reducer {
         self.0.name()
     }
 
-    /// The type's name: as the tool knows it, or for other types as Rust does.
+    /// The type's name: as the tool knows it, or for other types as Rust does; "raw elements" of [`Reducer::raw`].
     pub fn type_name(&self) -> &'static str {
         self.0.type_name()
     }
 
     /// A fingerprint of type and operator, the same in every process of a program, by which ranks find out that
-    /// they disagree. User operators count by name, size of the element, its type and the commutative flag.
+    /// they disagree. User operators count by name, size of the element, its type (of raw ones: its alignment) and the
+    /// commutative flag.
     pub fn hash(&self) -> u64 {
         self.0.hash()
+    }
+
+    /// For calls whose buffers are bytes, of which each [`element()`](Self::element) are an element of the reducer: what is known of
+    /// the type at run time only. A call of bytes agrees with one of slices of the type at other ranks.
+    pub fn on_bytes(&self) -> OnBytes {
+        OnBytes(self.clone())
     }
 
     /// Element by element, target = source ⊕ target or target ⊕ source. The slices may be aligned as they like.
@@ -132,8 +139,13 @@ impl Reducer {
     }
 }
 
+/// A [`Reducer`] for calls on slices of bytes: see [`Reducer::on_bytes`]. Their counts are in bytes; what is no whole number of
+/// elements is an error of the call, before data moves. The slices may be aligned as they like.
+#[derive(Clone, Debug)]
+pub struct OnBytes(Reducer);
+
 /// What the collectives take for an operator on `T`: a built-in one, one made of a closure by [`user`](super::user),
-/// or a [`Reducer`] made earlier (of any [`Operator`]).
+/// a [`Reducer`] made earlier (of any [`Operator`]), or [`OnBytes`], where `T` is `u8`.
 ///
 /// The built-in ones cost nothing here; one with state is moved to the heap, so for frequent calls make a
 /// [`Reducer`] once and pass `&reducer`.
@@ -152,6 +164,8 @@ mod sealed {
     impl<F> Sealed for super::User<F> {}
     impl Sealed for super::Reducer {}
     impl Sealed for &super::Reducer {}
+    impl Sealed for super::OnBytes {}
+    impl Sealed for &super::OnBytes {}
 }
 
 macro_rules! built_in {
@@ -183,13 +197,26 @@ impl<T: Pod> IntoReducer<T> for Reducer {
         if (mine, size_of::<T>()) == (theirs, self.element()) {
             return Ok(self);
         }
-        Err(argument(format!("the operator {} is for {theirs}, the elements are {mine}", self.name())))
+        let e = argument(format!("the operator {} is for {theirs}, the elements are {mine}", self.name()));
+        Err(if mine == "u8" { e.help("pass its on_bytes() to reduce slices of bytes") } else { e })
     }
 }
 
 impl<T: Pod> IntoReducer<T> for &Reducer {
     fn into_reducer(self) -> Result<Reducer> {
         IntoReducer::<T>::into_reducer(self.clone())
+    }
+}
+
+impl IntoReducer<u8> for OnBytes {
+    fn into_reducer(self) -> Result<Reducer> {
+        Ok(self.0)
+    }
+}
+
+impl IntoReducer<u8> for &OnBytes {
+    fn into_reducer(self) -> Result<Reducer> {
+        Ok(self.0.clone())
     }
 }
 
@@ -212,8 +239,8 @@ fn panicked(name: &str, panic: Box<dyn Any + Send>) -> Error {
     argument(format!("the operator {name} panicked{text}")).help("correct the operator; its result is lost")
 }
 
-/// What a [`Typed`] does, without its types.
-trait Kernel: Send + Sync {
+/// What a reducer does, without its types.
+pub(super) trait Kernel: Send + Sync {
     fn element(&self) -> usize;
     fn element_type(&self) -> Element;
     fn commutative(&self) -> bool;
@@ -292,6 +319,6 @@ fn staged<T: Pod, O: Operator<T>, const N: usize>(o: &O, target: &mut [u8], sour
 }
 
 /// Hashes of `std` may change from release to release and from process to process.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }

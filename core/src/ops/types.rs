@@ -134,6 +134,11 @@ impl Element {
         Self { kind: place::<T>(), size: size_of::<T>() }
     }
 
+    /// That of no type of the table, with so many bytes.
+    pub(super) const fn of_size(size: usize) -> Self {
+        Self { kind: None, size }
+    }
+
     /// Bytes of one element.
     pub const fn size(self) -> usize {
         self.size

@@ -18,6 +18,7 @@ mod plan_reduce;
 mod plan_registry;
 mod plan_rules;
 mod proof;
+mod raw;
 mod schedule;
 mod selection;
 mod selection_nodes;

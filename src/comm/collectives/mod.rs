@@ -7,7 +7,7 @@ use super::call::Spec;
 use super::communicator::Communicator;
 use super::partition::{Parts, lists};
 use crate::error::{Result, argument};
-use crate::ops::{IntoReducer, Reducer};
+use crate::ops::Reducer;
 use crate::plan::Region;
 use crate::plan::alltoall::graph::{Edges, Graph};
 use crate::plan::registry::Arguments;
@@ -125,12 +125,21 @@ pub(super) fn own_count(name: &str, len: usize, rank: usize, counts: &[usize]) -
     }
 }
 
-/// What reductions have in common.
-fn reducing<T: Pod>(op: impl IntoReducer<T>, arguments: Arguments, fill: bool) -> Result<Spec> {
-    let reducer: Reducer = op.into_reducer()?;
+/// What reductions of `T` have in common. The elements are the reducer's: of [`OnBytes`](crate::ops::OnBytes) `T` is a byte of them.
+fn reducing<T: Pod>(by: Result<Reducer>, arguments: Arguments, fill: bool) -> Result<Spec> {
+    let reducer = by?;
     let (element, commutative) = (reducer.element() as u64, reducer.commutative());
+    if element != size_of::<T>() as u64 {
+        let mut lengths = arguments.counts.iter().chain([&arguments.bytes]);
+        if let Some(bytes) = lengths.find(|bytes| !bytes.is_multiple_of(element)) {
+            let (name, kind) = (reducer.name(), reducer.type_name());
+            return Err(argument(format!(
+                "{bytes} bytes are no whole number of {kind} ({element} bytes each), which the operator {name} is for"
+            )));
+        }
+    }
     let arguments = Arguments { element, commutative, exact: reducer.exact(), ..arguments };
-    Ok(Spec { arguments, reducer: Some(reducer), fill, ..Spec::of::<T>() })
+    Ok(Spec { arguments, element: reducer.element_type(), reducer: Some(reducer), fill, unused: None })
 }
 
 impl Communicator {

@@ -6,7 +6,7 @@ use crate::comm::partition::Parts;
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::{Result, argument};
-use crate::ops::IntoReducer;
+use crate::ops::{IntoReducer, Reducer};
 use crate::plan::Region;
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
@@ -17,8 +17,9 @@ impl Communicator {
     /// elements. In place (the root only) its contribution stands in `recv`; that costs a copy.
     ///
     /// # Errors
-    /// As [`Communicator::bcast`]; when the root's `recv` has another length, when ranks disagree on the operator
-    /// (by name and type), or when it panics at any rank.
+    /// As [`Communicator::bcast`]; when the root's `recv` has another length, when slices of bytes have no whole number of the
+    /// operator's elements ([`Reducer::on_bytes`](crate::ops::Reducer::on_bytes)), when ranks disagree on the operator (by name
+    /// and type), or when it panics at any rank.
     ///
     /// # Examples
     /// ```
@@ -44,28 +45,35 @@ impl Communicator {
         let (send, by) = (send.slice(), op.into_reducer());
         if let Ok(by) = &by {
             let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-            if let Some(done) = self.short_fold(Some(root), given, all, by) {
+            if let Some(done) = self.short_fold::<T>(Some(root), given, all, by) {
                 return done;
             }
         }
-        if send.is_none()
-            && self.rank() == root
-            && let Ok(by) = &by
-        {
+        if send.is_none() && self.rank() == root && by.is_ok() {
             // Others cannot know; and they put partial results where the contribution stands.
             let mut result = self.alloc::<T>(recv.len())?;
-            self.reduce(&*recv, &mut result, by, root)?;
+            self.reduce_by_plan(Some(&*recv), &mut result, by, root)?;
             recv.copy_from_slice(&result);
             return Ok(());
         }
-        let spec = by.and_then(|by| self.reduce_spec::<T>(send.map(<[T]>::len), recv.len(), by, root));
+        self.reduce_by_plan(send, recv, by, root)
+    }
+
+    fn reduce_by_plan<T: Pod>(
+        &self,
+        send: Option<&[T]>,
+        recv: &mut [T],
+        by: Result<Reducer>,
+        root: usize,
+    ) -> Result<()> {
+        let spec = self.reduce_spec::<T>(send.map(<[T]>::len), recv.len(), by, root);
         self.run(Operation::Reduce, spec, send, Some(recv))
     }
 
     owned!("reduce", ireduce, reduce_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>, root: usize) => {
         let send = send.buffer();
-        let spec = self.reduce_spec(send.as_ref().map(|s| s.len()), recv.len(), op, root);
+        let spec = self.reduce_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer(), root);
         (Operation::Reduce, spec, (send, recv))
     });
 
@@ -73,7 +81,7 @@ impl Communicator {
         &self,
         send: Option<usize>,
         recv: usize,
-        op: impl IntoReducer<T>,
+        by: Result<Reducer>,
         root: usize,
     ) -> Result<Spec> {
         let rank = self.root(root)?;
@@ -83,7 +91,7 @@ impl Communicator {
             same(recv, count)?;
         }
         let bytes = bytes_of::<T>(count);
-        let spec = reducing(op, Arguments { root: rank, bytes, ..Arguments::default() }, false)?;
+        let spec = reducing::<T>(by, Arguments { root: rank, bytes, ..Arguments::default() }, false)?;
         Ok(Spec { unused: self.unless_root(root, Region::Output), ..spec })
     }
 
@@ -108,6 +116,19 @@ impl Communicator {
     /// # world.finalize()?;
     /// # Ok::<(), circulant::Error>(())
     /// ```
+    /// Elements whose type is known at run time, in slices of bytes that may be aligned as they like:
+    /// ```
+    /// use circulant::InPlace;
+    /// use circulant::ops::{Op, Type, reducer};
+    ///
+    /// let world = circulant::World::init()?;
+    /// let (kind, op): (Type, Op) = ("i32".parse()?, "min".parse()?);
+    /// let mut bytes = (-5i32).to_ne_bytes();
+    /// world.comm().allreduce(InPlace, &mut bytes, reducer(kind, op)?.on_bytes())?;
+    /// assert_eq!(bytes, (-5i32).to_ne_bytes());
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
     pub fn allreduce<'a, T: Pod>(
         &self,
         send: impl Contribution<'a, T>,
@@ -117,18 +138,18 @@ impl Communicator {
         let (send, by) = (send.slice(), op.into_reducer());
         if let Ok(by) = &by {
             let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-            if let Some(done) = self.short_fold(None, given, all, by) {
+            if let Some(done) = self.short_fold::<T>(None, given, all, by) {
                 return done;
             }
         }
-        let spec = by.and_then(|by| self.everywhere_spec::<T>(send.map(<[T]>::len), recv.len(), by));
+        let spec = self.everywhere_spec::<T>(send.map(<[T]>::len), recv.len(), by);
         self.run(Operation::Allreduce, spec, send, Some(recv))
     }
 
     owned!("allreduce", iallreduce, allreduce_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
-        let spec = self.everywhere_spec(send.as_ref().map(|s| s.len()), recv.len(), op);
+        let spec = self.everywhere_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::Allreduce, spec, (send, recv))
     });
 
@@ -137,12 +158,12 @@ impl Communicator {
         &self,
         send: Option<usize>,
         recv: usize,
-        op: impl IntoReducer<T>,
+        by: Result<Reducer>,
     ) -> Result<Spec> {
         let (count, in_place) = (send.unwrap_or(recv), send.is_none());
         same(recv, count)?;
         let arguments = Arguments { bytes: bytes_of::<T>(count), in_place, ..Arguments::default() };
-        reducing(op, arguments, in_place)
+        reducing::<T>(by, arguments, in_place)
     }
 
     /// Combines the `send` of all ranks (`size() * recv.len()` elements) as [`Communicator::reduce`], and gives
@@ -171,14 +192,14 @@ impl Communicator {
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
-        let spec = self.block_spec(send.map(<[T]>::len), recv.len(), op);
+        let spec = self.block_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
         self.run(Operation::ReduceScatterBlock, spec, send, Some(recv))
     }
 
     owned!("reduce_scatter_block", ireduce_scatter_block, reduce_scatter_block_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
-        let spec = self.block_spec(send.as_ref().map(|s| s.len()), recv.len(), op);
+        let spec = self.block_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::ReduceScatterBlock, spec, (send, recv))
     });
 
@@ -186,7 +207,7 @@ impl Communicator {
         &self,
         send: Option<usize>,
         recv: usize,
-        op: impl IntoReducer<T>,
+        by: Result<Reducer>,
     ) -> Result<Spec> {
         let count = match send {
             Some(send) => whole("send", send, recv, self.size()).map(|()| recv)?,
@@ -194,7 +215,7 @@ impl Communicator {
         };
         let in_place = send.is_none();
         let arguments = Arguments { bytes: bytes_of::<T>(count), in_place, ..Arguments::default() };
-        reducing(op, arguments, in_place)
+        reducing::<T>(by, arguments, in_place)
     }
 
     /// As [`Communicator::reduce_scatter_block`] with these parts, one behind the other and equal on all ranks; `send` has all of
@@ -210,14 +231,14 @@ impl Communicator {
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
-        let spec = self.parts_spec(send.map(<[T]>::len), recv.len(), &parts, op);
+        let spec = self.parts_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, op.into_reducer());
         self.run(Operation::ReduceScatter, spec, send, Some(recv))
     }
 
     owned!("reduce_scatter", ireduce_scatter, reduce_scatter_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts, op: impl IntoReducer<T>) => {
         let send = send.buffer();
-        let spec = self.parts_spec(send.as_ref().map(|s| s.len()), recv.len(), &parts, op);
+        let spec = self.parts_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), &parts, op.into_reducer());
         (Operation::ReduceScatter, spec, (send, recv))
     });
 
@@ -226,7 +247,7 @@ impl Communicator {
         send: Option<usize>,
         recv: usize,
         parts: &impl Parts,
-        op: impl IntoReducer<T>,
+        by: Result<Reducer>,
     ) -> Result<Spec> {
         let counts = parts.counts();
         if counts.len() != self.size() {
@@ -250,7 +271,7 @@ impl Communicator {
         }
         let counts = counts.iter().map(|n| bytes_of::<T>(*n)).collect();
         let in_place = send.is_none();
-        reducing(op, Arguments { counts, in_place, ..Arguments::default() }, in_place)
+        reducing::<T>(by, Arguments { counts, in_place, ..Arguments::default() }, in_place)
     }
 }
 

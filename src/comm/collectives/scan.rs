@@ -5,7 +5,7 @@ use crate::buffer::Buf;
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
-use crate::ops::IntoReducer;
+use crate::ops::{IntoReducer, Reducer};
 use crate::plan::registry::Operation;
 use bytemuck::Pod;
 
@@ -34,14 +34,14 @@ impl Communicator {
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
-        let spec = self.everywhere_spec(send.map(<[T]>::len), recv.len(), op);
+        let spec = self.everywhere_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
         self.run(Operation::Scan, spec, send, Some(recv))
     }
 
     owned!("scan", iscan, scan_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
-        let spec = self.everywhere_spec(send.as_ref().map(|s| s.len()), recv.len(), op);
+        let spec = self.everywhere_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::Scan, spec, (send, recv))
     });
 
@@ -56,14 +56,14 @@ impl Communicator {
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
-        let spec = self.before_spec(send.map(<[T]>::len), recv.len(), op);
+        let spec = self.before_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
         self.run(Operation::Exscan, spec, send, Some(recv))
     }
 
     owned!("exscan", iexscan, exscan_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
-        let spec = self.before_spec(send.as_ref().map(|s| s.len()), recv.len(), op);
+        let spec = self.before_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::Exscan, spec, (send, recv))
     });
 
@@ -71,9 +71,9 @@ impl Communicator {
         &self,
         send: Option<usize>,
         recv: usize,
-        op: impl IntoReducer<T>,
+        by: Result<Reducer>,
     ) -> Result<Spec> {
-        let spec = self.everywhere_spec(send, recv, op)?;
+        let spec = self.everywhere_spec::<T>(send, recv, by)?;
         Ok(Spec { fill: spec.fill || self.rank() == 0, ..spec })
     }
 }
