@@ -2,7 +2,8 @@
 
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 use circulant::ops::{self, Complex, IntoReducer, OnBytes, Op, Reducer, Side, Type, bf16, f16};
-use circulant::ops::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
+use circulant::ops::{DoubleInt, F32Index, F64Index, FloatInt, I32Index, I64Index, LongInt, ShortInt};
+use circulant::ops::{TwoDouble, TwoInt, TwoReal, U32Index, U64Index};
 use std::alloc::Layout;
 use std::fmt::Debug;
 
@@ -222,6 +223,7 @@ macro_rules! located {
 }
 
 located!(I32Index i32 u32 U32Index u32 u32 F32Index f32 u32 I64Index i64 u64 U64Index u64 u64 F64Index f64 u64);
+located!(ShortInt i16 i32 TwoInt i32 i32 LongInt i64 i32 FloatInt f32 i32 DoubleInt f64 i32 TwoReal f32 f32 TwoDouble f64 f64);
 
 /// Functions x ↦ ax + b over the integers modulo 2^64, composed: associative and not commutative, and the result says
 /// in which order which operands were taken in.

@@ -9,7 +9,8 @@ use crate::collective;
 use crate::ranks;
 
 use circulant::ops::{Complex, Type, bf16, f16};
-use circulant::ops::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
+use circulant::ops::{DoubleInt, F32Index, F64Index, FloatInt, I32Index, I64Index, LongInt, ShortInt};
+use circulant::ops::{TwoDouble, TwoInt, TwoReal, U32Index, U64Index};
 use circulant::plan::registry::{self, Algorithm, Arguments, Operation};
 use circulant::transport::{Borrow, sim};
 use circulant::{Communicator, Result};
@@ -87,6 +88,13 @@ fn check_any(comm: &Communicator, case: &Case) -> Result<()> {
         Type::U64Index => check::<U64Index>(comm, case),
         Type::F32Index => check::<F32Index>(comm, case),
         Type::F64Index => check::<F64Index>(comm, case),
+        Type::ShortInt => check::<ShortInt>(comm, case),
+        Type::TwoInt => check::<TwoInt>(comm, case),
+        Type::LongInt => check::<LongInt>(comm, case),
+        Type::FloatInt => check::<FloatInt>(comm, case),
+        Type::DoubleInt => check::<DoubleInt>(comm, case),
+        Type::TwoReal => check::<TwoReal>(comm, case),
+        Type::TwoDouble => check::<TwoDouble>(comm, case),
         other => panic!("{other} has no values: add it to tests/common/element.rs"),
     }
 }

@@ -137,20 +137,28 @@ macro_rules! for_short_floats {
 
 for_short_floats!(f16 bf16);
 
+/// The least and the greatest value of a pair, and its highest index.
 macro_rules! for_located {
-    ($($t:ident $least:expr, $greatest:expr;)*) => {$(
+    ($($t:ident $least:expr, $greatest:expr, $last:expr;)*) => {$(
         implement!(Minloc "minloc" for located::$t: T |a, b| T::minloc(a, b),
-            identity Some(T::new($greatest, !0)));
+            identity Some(T::new($greatest, $last)));
         implement!(Maxloc "maxloc" for located::$t: T |a, b| T::maxloc(a, b),
-            identity Some(T::new($least, !0)));
+            identity Some(T::new($least, $last)));
     )*};
 }
 
 for_located! {
-    I32Index i32::MIN, i32::MAX;
-    U32Index u32::MIN, u32::MAX;
-    F32Index f32::NEG_INFINITY, f32::INFINITY;
-    I64Index i64::MIN, i64::MAX;
-    U64Index u64::MIN, u64::MAX;
-    F64Index f64::NEG_INFINITY, f64::INFINITY;
+    I32Index i32::MIN, i32::MAX, u32::MAX;
+    U32Index u32::MIN, u32::MAX, u32::MAX;
+    F32Index f32::NEG_INFINITY, f32::INFINITY, u32::MAX;
+    I64Index i64::MIN, i64::MAX, u64::MAX;
+    U64Index u64::MIN, u64::MAX, u64::MAX;
+    F64Index f64::NEG_INFINITY, f64::INFINITY, u64::MAX;
+    ShortInt i16::MIN, i16::MAX, i32::MAX;
+    TwoInt i32::MIN, i32::MAX, i32::MAX;
+    LongInt i64::MIN, i64::MAX, i32::MAX;
+    FloatInt f32::NEG_INFINITY, f32::INFINITY, i32::MAX;
+    DoubleInt f64::NEG_INFINITY, f64::INFINITY, i32::MAX;
+    TwoReal f32::NEG_INFINITY, f32::INFINITY, float::f32::NAN;
+    TwoDouble f64::NEG_INFINITY, f64::INFINITY, float::f64::NAN;
 }

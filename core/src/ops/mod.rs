@@ -12,7 +12,8 @@
 //! | `i8` … `i128`, `isize`, `u8` … `u128`, `usize` | yes | yes | yes | |
 //! | [`struct@f16`], [`bf16`], `f32`, `f64` | yes | yes | | |
 //! | [`Complex`] of `f32`, `f64` | yes | | | |
-//! | [`I32Index`], [`U32Index`], [`F32Index`], [`I64Index`], [`U64Index`], [`F64Index`] | | | | yes |
+//! | [`I32Index`], [`U32Index`], [`F32Index`], [`I64Index`], [`U64Index`], [`F64Index`]: with an unsigned index as wide as the value | | | | yes |
+//! | MPI's pairs, with a signed index: [`ShortInt`], [`TwoInt`], [`LongInt`], [`FloatInt`], [`DoubleInt`], [`TwoReal`], [`TwoDouble`] | | | | yes |
 //!
 //! ```compile_fail,E0277
 //! circulant_core::ops::Reducer::new::<f64, _>(circulant_core::ops::Band); // no bits of a float
@@ -52,7 +53,8 @@ mod types;
 
 pub use builtin::{Band, Bor, Bxor, Land, Lor, Lxor, Max, Maxloc, Min, Minloc, Prod, Sum};
 pub use half::{bf16, f16};
-pub use located::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
+pub use located::{DoubleInt, F32Index, F64Index, FloatInt, I32Index, I64Index, LongInt, ShortInt};
+pub use located::{TwoDouble, TwoInt, TwoReal, U32Index, U64Index};
 pub use num_complex::Complex;
 pub use operator::{Operator, Side, User, user};
 pub use reducer::{IntoReducer, OnBytes, Reducer};

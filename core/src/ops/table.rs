@@ -1,7 +1,8 @@
 //! The built-in reducers as one table, by type and operator: for the tool, for tests, for documents.
 
 use super::builtin::{Band, Bor, Bxor, Land, Lor, Lxor, Max, Maxloc, Min, Minloc, Prod, Sum};
-use super::located::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
+use super::located::{DoubleInt, F32Index, F64Index, FloatInt, I32Index, I64Index, LongInt, ShortInt};
+use super::located::{TwoDouble, TwoInt, TwoReal, U32Index, U64Index};
 use super::operator::Operator;
 use super::reducer::Reducer;
 use super::types::{Op, Type, for_types};

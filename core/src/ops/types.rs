@@ -1,7 +1,8 @@
 //! The types and operators by name.
 
 use super::builtin::{Band, Bor, Bxor, Land, Lor, Lxor, Max, Maxloc, Min, Minloc, Prod, Sum};
-use super::located::{F32Index, F64Index, I32Index, I64Index, U32Index, U64Index};
+use super::located::{DoubleInt, F32Index, F64Index, FloatInt, I32Index, I64Index, LongInt, ShortInt};
+use super::located::{TwoDouble, TwoInt, TwoReal, U32Index, U64Index};
 use crate::error::{Error, Result, argument};
 use half::{bf16, f16};
 use num_complex::Complex;
@@ -103,6 +104,10 @@ macro_rules! for_types {
             I32Index "i32-index" I32Index: located, I64Index "i64-index" I64Index: located,
             U32Index "u32-index" U32Index: located, U64Index "u64-index" U64Index: located,
             F32Index "f32-index" F32Index: located, F64Index "f64-index" F64Index: located,
+            ShortInt "short-int" ShortInt: located, TwoInt "2int" TwoInt: located,
+            LongInt "long-int" LongInt: located, FloatInt "float-int" FloatInt: located,
+            DoubleInt "double-int" DoubleInt: located,
+            TwoReal "2real" TwoReal: located, TwoDouble "2double" TwoDouble: located,
         }
     };
 }

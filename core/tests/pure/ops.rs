@@ -77,6 +77,13 @@ macro_rules! dispatch {
             Type::U64Index => $function::<U64Index>($($argument),*),
             Type::F32Index => $function::<F32Index>($($argument),*),
             Type::F64Index => $function::<F64Index>($($argument),*),
+            Type::ShortInt => $function::<ShortInt>($($argument),*),
+            Type::TwoInt => $function::<TwoInt>($($argument),*),
+            Type::LongInt => $function::<LongInt>($($argument),*),
+            Type::FloatInt => $function::<FloatInt>($($argument),*),
+            Type::DoubleInt => $function::<DoubleInt>($($argument),*),
+            Type::TwoReal => $function::<TwoReal>($($argument),*),
+            Type::TwoDouble => $function::<TwoDouble>($($argument),*),
             other => panic!("{other} has no reference: add it to this table"),
         }
     };
@@ -187,12 +194,44 @@ macro_rules! complex {
 
 complex!(f32 f64);
 
+/// The lower one of two indices; of floats a NaN is the highest.
+trait Index: Copy {
+    fn lower(self, other: Self) -> Self;
+}
+
+macro_rules! indices {
+    ($($t:ident)*: $nan:literal) => {$(
+        impl Index for $t {
+            fn lower(self, other: Self) -> Self {
+                match (self.is_nan(), other.is_nan()) {
+                    (true, true) => $t::from_bits($nan),
+                    (true, false) => other,
+                    (false, true) => self,
+                    _ => if self.total_cmp(&other).is_lt() { self } else { other },
+                }
+            }
+        }
+    )*};
+    ($($t:ident)*) => {$(
+        impl Index for $t {
+            fn lower(self, other: Self) -> Self {
+                self.min(other)
+            }
+        }
+    )*};
+}
+
+indices!(i32 u32 u64);
+indices!(f32: 0x7fc0_0000);
+indices!(f64: 0x7ff8_0000_0000_0000);
+
+/// $indices: those of edges.
 macro_rules! located {
-    ($($name:ident $value:ident $index:ident;)*) => {$(
+    ($($name:ident $value:ident $indices:expr;)*) => {$(
         impl Naive for $name {
             fn edges() -> Vec<Self> {
                 let values = $value::edges();
-                values.iter().flat_map(|v| [0, 1, 7, !0].map(|i| $name::new(*v, i))).collect()
+                values.iter().flat_map(|v| $indices.map(|i| $name::new(*v, i))).collect()
             }
 
             /// The winner's value is that of min or max, its index the least among those of ranks that have that.
@@ -204,7 +243,11 @@ macro_rules! located {
                 };
                 let value = $value::naive(by, a.value, b.value);
                 let same = |x: $value| bytes_of(&$value::naive(by, x, x)) == bytes_of(&value);
-                let index = [a, b].iter().filter(|x| same(x.value)).map(|x| x.index).min().unwrap();
+                let index = match (same(a.value), same(b.value)) {
+                    (true, false) => a.index.lower(a.index),
+                    (false, true) => b.index.lower(b.index),
+                    _ => a.index.lower(b.index),
+                };
                 $name::new(value, index)
             }
         }
@@ -212,12 +255,19 @@ macro_rules! located {
 }
 
 located! {
-    I32Index i32 u32;
-    U32Index u32 u32;
-    F32Index f32 u32;
-    I64Index i64 u64;
-    U64Index u64 u64;
-    F64Index f64 u64;
+    I32Index i32 [0, 1, 7, !0];
+    U32Index u32 [0, 1, 7, !0];
+    F32Index f32 [0, 1, 7, !0];
+    I64Index i64 [0, 1, 7, !0];
+    U64Index u64 [0, 1, 7, !0];
+    F64Index f64 [0, 1, 7, !0];
+    ShortInt i16 [0, 7, -1, i32::MIN];
+    TwoInt i32 [0, 7, -1, i32::MIN];
+    LongInt i64 [0, 7, -1, i32::MIN];
+    FloatInt f32 [0, 7, -1, i32::MIN];
+    DoubleInt f64 [0, 7, -1, i32::MIN];
+    TwoReal f32 [0.0, 7.0, -0.0, f32::NEG_INFINITY, -f32::NAN];
+    TwoDouble f64 [0.0, 7.0, -0.0, f64::NEG_INFINITY, -f64::NAN];
 }
 
 /// `content` at `offset` bytes after an address that is a multiple of 16, in memory of its own.
@@ -277,8 +327,8 @@ fn every_pair_agrees_with_the_reference_at_any_alignment() {
         dispatch!(kind, against_reference(kind, op, &mut random));
         n += 1;
     }
-    // 10 integers of 10, 4 floats of 4, 2 complex of 2, 6 pairs of 2
-    assert_eq!(n, 132);
+    // 10 integers of 10, 4 floats of 4, 2 complex of 2, 13 pairs of 2
+    assert_eq!(n, 146);
 }
 
 fn laws<T: Naive>(kind: Type, op: Op, random: &mut Random) {
@@ -330,6 +380,7 @@ fn identities_change_nothing() {
     of!(f16 bf16 f32 f64: [Sum Prod Min Max]);
     of!(Complex<f32> Complex<f64>: [Sum]);
     of!(I32Index U32Index F32Index I64Index U64Index F64Index: [Minloc Maxloc]);
+    of!(ShortInt TwoInt LongInt FloatInt DoubleInt TwoReal TwoDouble: [Minloc Maxloc]);
     assert!(Operator::<Complex<f64>>::identity(&Prod).is_none());
 }
 
@@ -352,6 +403,29 @@ fn what_the_documents_say_of_nan_and_zeros() {
         (4, 9, 4)
     );
     assert_eq!((where_is(&Minloc, f64::NAN, -1.0), where_is(&Maxloc, f64::NAN, f64::NAN)), (9, 4));
+    // Below 0 is lower: what an unsigned index would not say.
+    assert_eq!(Minloc.combine(TwoInt::new(5, -1), TwoInt::new(5, 0)).index, -1);
+    assert_eq!(Maxloc.combine(TwoReal::new(5.0, 3.0), TwoReal::new(5.0, 2.0)).index, 2.0);
+}
+
+/// MPI's pairs as C and Fortran lay them out, and padding that callers left undefined.
+#[test]
+fn pairs_have_the_layout_of_mpi_and_results_have_zeroed_padding() {
+    let sizes = [Type::ShortInt, Type::TwoInt, Type::LongInt, Type::FloatInt, Type::DoubleInt];
+    assert_eq!(sizes.map(Type::size), [8, 8, 16, 8, 16]);
+    assert_eq!([Type::TwoReal, Type::TwoDouble].map(Type::size), [8, 16]);
+    let mut long = [0xff_u8; 16];
+    long[..8].copy_from_slice(&7_i64.to_ne_bytes());
+    long[8..12].copy_from_slice(&3_i32.to_ne_bytes());
+    let mut short = [0xff_u8; 8];
+    short[..2].copy_from_slice(&7_i16.to_ne_bytes());
+    short[4..].copy_from_slice(&3_i32.to_ne_bytes());
+    let (l, s): (LongInt, ShortInt) = (pod_read_unaligned(&long), pod_read_unaligned(&short));
+    assert_eq!((l, s), (LongInt::new(7, 3), ShortInt::new(7, 3)), "padding does not count");
+    assert_eq!(format!("{l:?}"), "LongInt { value: 7, index: 3 }");
+    assert_eq!(bytes_of(&Minloc.combine(l, l)), bytes_of(&LongInt::new(7, 3)));
+    assert_eq!(bytes_of(&Maxloc.combine(s, s)), bytes_of(&ShortInt::new(7, 3)));
+    assert_eq!(bytes_of(&DoubleInt::new(1.0, -1))[12..], [0; 4]);
 }
 
 // --- user operators -----------------------------------------------------------------------------------------
@@ -488,7 +562,7 @@ fn fingerprints_differ_where_type_or_operator_do() {
             panic!("{r:?} and {other:?} have one fingerprint");
         }
     }
-    assert_eq!(seen.len(), 139);
+    assert_eq!(seen.len(), 153);
     let again = Reducer::new::<f64, _>(user("max", true, |a: f64, b| if a > b { a } else { b }));
     assert!(seen.contains_key(&again.hash()), "the same name, type and flag: the same operator");
 }

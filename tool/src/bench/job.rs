@@ -128,6 +128,8 @@ macro_rules! typed {
             ComplexF32 ops::Complex<f32>, ComplexF64 ops::Complex<f64>,
             I32Index ops::I32Index, I64Index ops::I64Index, U32Index ops::U32Index, U64Index ops::U64Index,
             F32Index ops::F32Index, F64Index ops::F64Index,
+            ShortInt ops::ShortInt, TwoInt ops::TwoInt, LongInt ops::LongInt, FloatInt ops::FloatInt,
+            DoubleInt ops::DoubleInt, TwoReal ops::TwoReal, TwoDouble ops::TwoDouble,
         )
     }};
 }

@@ -2,7 +2,9 @@
 //! reductions numbers whose sums and products are exact in every order.
 
 use bytemuck::{Pod, bytes_of};
-use circulant::ops::{Complex, F32Index, F64Index, I32Index, I64Index, Op, U32Index, U64Index, bf16, f16};
+use circulant::ops::{Complex, Op, bf16, f16};
+use circulant::ops::{DoubleInt, F32Index, F64Index, FloatInt, I32Index, I64Index, LongInt, ShortInt};
+use circulant::ops::{TwoDouble, TwoInt, TwoReal, U32Index, U64Index};
 
 /// What the numbers are for.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +124,7 @@ complex!(f32 f64);
 macro_rules! located {
     ($($t:ty, $value:ty, $index:ty;)*) => {$(
         impl Samples for $t {
-            #[allow(clippy::cast_possible_truncation, reason = "ranks are fewer than 2^32")]
+            #[allow(clippy::cast_possible_truncation, reason = "ranks are fewer than 2^31")]
             fn sample(_: Use, owner: usize, index: usize) -> Self {
                 Self::new(u8::try_from(word(owner, index) % 16).unwrap_or(0).into(), owner as $index)
             }
@@ -137,6 +139,13 @@ located! {
     I64Index, i64, u64;
     U64Index, u64, u64;
     F64Index, f64, u64;
+    ShortInt, i16, i32;
+    TwoInt, i32, i32;
+    LongInt, i64, i32;
+    FloatInt, f32, i32;
+    DoubleInt, f64, i32;
+    TwoReal, f32, f32;
+    TwoDouble, f64, f64;
 }
 
 #[cfg(test)]
