@@ -1,0 +1,131 @@
+"""What stands for a buffer in a call, by the rules of mpi4py, and what the extension module gets of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final
+
+from . import _dlpack
+from ._kinds import Kind, of_format, of_name
+
+
+class _InPlace:
+    """The type of IN_PLACE."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "circulant.IN_PLACE"
+
+
+IN_PLACE: Final = _InPlace()
+"""Instead of a buffer: what is sent stands where the result comes (of a scatter at its root: what is received stays where it is)."""
+
+Lists = tuple[list[int], list[int]]
+Side = tuple[Any, tuple[int, int], Lists | None]
+
+
+class Buffer:
+    """A buffer of a call: memory, the type of its elements, and how many of them take part."""
+
+    __slots__ = ("_counts", "_displs", "count", "kind", "memory")
+
+    def __init__(self, spec: Any, *, written: bool) -> None:
+        memory, options = (spec[0], spec[1:]) if isinstance(spec, (list, tuple)) and spec else (spec, ())
+        self.memory, self.kind = _memory(memory, written)
+        if options and (isinstance(options[-1], str) or hasattr(options[-1], "char")):
+            self.kind = _named(options[-1])
+            options = options[:-1]
+        self.count, rest = divmod(self.memory.nbytes, self.kind.size)
+        if rest:
+            raise ValueError(f"{self.memory.nbytes} bytes are no whole number of elements of {self.kind.size}")
+        self._counts: Sequence[int] | None = None
+        self._displs: Sequence[int] | None = None
+        if len(options) == 1 and isinstance(options[0], tuple) and len(options[0]) == 2 and _is_lists(options[0]):
+            options = options[0]
+        if len(options) > 2:
+            raise ValueError("a buffer is [memory, counts, displacements, type] or less")
+        if options and options[0] is not None:
+            if isinstance(options[0], Sequence) or hasattr(options[0], "__len__"):
+                self._counts = [int(n) for n in options[0]]
+            else:
+                self._take(int(options[0]))
+        if len(options) == 2 and options[1] is not None:
+            if self._counts is None:
+                raise ValueError("displacements without counts")
+            self._displs = [int(n) for n in options[1]]
+
+    def _take(self, count: int) -> None:
+        if not 0 <= count <= self.count:
+            raise ValueError(f"{count} elements of a buffer that has {self.count}")
+        self.count = count
+
+    @property
+    def counts(self) -> Sequence[int] | None:
+        """Elements of each rank, where the call says so."""
+        return self._counts
+
+    def side(self) -> Side:
+        """For a call without lists."""
+        if self._counts is not None:
+            raise ValueError("counts of each rank where the call takes none")
+        return self.memory, (0, self.count * self.kind.size), None
+
+    def listed(self, size: int) -> Side:
+        """For a call with counts and displacements of `size` ranks; without counts all have as many."""
+        counts = self._counts
+        if counts is None:
+            each, rest = divmod(self.count, size)
+            if rest:
+                raise ValueError(f"{self.count} elements cannot be shared equally by {size} ranks: pass counts")
+            counts = [each] * size
+        displs = self._displs if self._displs is not None else [0, *itertools.accumulate(counts)][: len(counts)]
+        if len(counts) != size or len(displs) != size:
+            raise ValueError(f"{len(counts)} counts and {len(displs)} displacements for {size} ranks")
+        if any(n < 0 for n in counts) or any(d < 0 for n, d in zip(counts, displs) if n):
+            raise ValueError("a count or displacement is negative")
+        item = self.kind.size
+        lists = [n * item for n in counts], [max(d, 0) * item for d in displs]
+        return self.memory, (0, self.memory.nbytes), lists
+
+
+def _is_lists(pair: tuple[Any, Any]) -> bool:
+    """Whether it is (counts, displacements), not two counts of a job of two ranks."""
+    return any(part is None or hasattr(part, "__len__") for part in pair)
+
+
+def _named(kind: Any) -> Kind:
+    """A type by name, or a numpy dtype."""
+    if isinstance(kind, str):
+        return of_name(kind)
+    return of_format(getattr(kind, "char", None), kind.itemsize)
+
+
+def _memory(memory: Any, written: bool) -> tuple[memoryview, Kind]:
+    """Its memory, and the type of its elements."""
+    kind = None
+    try:
+        view = memoryview(memory)
+    except TypeError:
+        if not hasattr(memory, "__dlpack__"):
+            raise TypeError(
+                f"{type(memory).__name__} is no buffer: pass what has the buffer protocol (numpy arrays, bytearray, "
+                "array.array, memoryview) or DLPack on the CPU, or [memory, counts]; objects go by the lower-case calls"
+            ) from None
+        view, kind = _dlpack.view(memory)
+    if not view.contiguous:
+        raise ValueError("the buffer is not contiguous; numpy.ascontiguousarray(…) makes a copy that is")
+    if written and view.readonly:
+        raise ValueError(f"the result would come to memory that is read-only ({type(memory).__name__})")
+    return view, kind or of_format(view.format, view.itemsize)
+
+
+def reads(spec: Any) -> Buffer:
+    """A buffer that is sent."""
+    return Buffer(spec, written=False)
+
+
+def writes(spec: Any) -> Buffer:
+    """A buffer that is received into."""
+    return Buffer(spec, written=True)
