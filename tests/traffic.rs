@@ -6,6 +6,8 @@
     reason = "tests may panic"
 )]
 
+#[path = "common/board.rs"]
+mod board;
 #[path = "common/collective.rs"]
 mod collective;
 #[path = "common/ranks.rs"]
@@ -13,9 +15,10 @@ mod ranks;
 #[path = "common/traffic.rs"]
 mod traffic;
 
-use circulant::diagnostics::CountingAllocator;
+use board::Board;
+use circulant::diagnostics::{CountingAllocator, live_allocations};
 use circulant::transport::{Borrow, sim};
-use circulant::{Communicator, Result, ops};
+use circulant::{Communicator, InPlace, Result, World, ops};
 use collective::cover::Random;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -157,4 +160,62 @@ fn a_thread_moves_requests_on() {
         Ok(())
     });
     results.into_iter().for_each(|r| r.unwrap());
+}
+
+/// Makes communicators by its members alone, uses each for a call by plan and a short one, and drops it.
+fn assembles(comm: &Communicator, board: &Board, numbers: std::ops::Range<usize>) -> Result<()> {
+    let p = comm.size();
+    for number in numbers {
+        let list: Vec<usize> = (0..p).map(|i| (i + number) % p).collect();
+        let position = (comm.rank() + p - number % p) % p;
+        let made = comm.assemble(&list, |ours| board.allgather((&list, number), position, ours))?;
+        assert_eq!(made.rank(), position);
+        let mut sum = [1u64; 100];
+        made.allreduce(InPlace, &mut sum, ops::Sum)?;
+        assert_eq!(sum, [p as u64; 100]);
+        made.ibcast(made.alloc_from(&sum)?, number % p)?.wait()?;
+    }
+    Ok(())
+}
+
+/// From three threads at once, each with lists of its own; what they took is given back.
+#[test]
+fn communicators_are_made_by_the_thousand() {
+    let _one = one();
+    let (p, threads, some) = (2, 3, steps(350, 2000));
+    for provider in ["sim", "shm"] {
+        let (board, meet) = (Board::default(), Barrier::new(p));
+        let in_use = |world: &World| {
+            meet.wait();
+            let used = (live_allocations(), world.stats().buffers);
+            meet.wait();
+            used
+        };
+        let results = ranks::run_over(provider, p, &[("deadline", "60")], |world, comm| {
+            let comms: Vec<_> = (0..threads).map(|_| comm.dup()).collect::<Result<_>>()?;
+            let go = |part: usize| {
+                std::thread::scope(|scope| {
+                    let begin = |(thread, comm)| {
+                        let first = (thread * 2 + part) * some;
+                        scope.spawn({
+                            let board = &board;
+                            move || assembles(comm, board, first..first + some)
+                        })
+                    };
+                    let all: Vec<_> = comms.iter().enumerate().map(begin).collect();
+                    all.into_iter().try_for_each(|thread| thread.join().unwrap())
+                })
+            };
+            go(0)?;
+            let before = in_use(world);
+            go(1)?;
+            let after = in_use(world);
+            // One piece for each that was made would be a thousand.
+            let made = (threads * some) as i64;
+            assert!(after.0 - before.0 < made / 4, "{before:?} pieces of memory, then {after:?}");
+            assert!(after.1 <= before.1 + 64, "{before:?} pieces of memory, then {after:?}");
+            Ok(())
+        });
+        results.into_iter().for_each(|r| r.unwrap());
+    }
 }

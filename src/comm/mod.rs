@@ -17,7 +17,8 @@
 //! Every operation comes in three forms: a call on slices, which blocks until it has finished *here*; a [`Request`]
 //! (`ibcast`, …), which owns its buffers and is waited for, or in a [`Scope`] borrows slices; a [`Persistent`] operation (`bcast_init`, …), set up once
 //! and started often. Memory of other languages, for which the caller vouches: [`Unscoped`]. In place is a type, [`InPlace`]. Communicators are copied and split
-//! ([`Communicator::dup`], [`Communicator::split`], [`Communicator::create`]), also into two groups that send to each
+//! ([`Communicator::dup`], [`Communicator::split`], [`Communicator::create`]), or made by their members alone
+//! ([`Communicator::assemble`]), also into two groups that send to each
 //! other ([`Intercommunicator`]). `docs/mpi.md` says what stands for which call of MPI.
 //!
 //! Exchanges with neighbours only, on a graph or a grid of ranks: [`Neighborhood`].

@@ -4,7 +4,7 @@ use super::communicator::Communicator;
 use super::context::Context;
 use super::group::Group;
 use super::hash::digest;
-use super::members::Members;
+use super::members::{Members, to_u32};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::sync::Arc;
 
@@ -19,6 +19,17 @@ struct Wish {
     /// The new communicator's number if this rank will be its rank 0: unlike any that it named before.
     led: u64,
     /// Of its slots for short calls; 0: it has none.
+    ticket: u64,
+}
+
+/// What a member of a communicator tells the others that assemble it with us.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+struct Member {
+    /// As in a [`Wish`].
+    led: u32,
+    /// Digest of the list of members: the same at all of them.
+    list: u32,
     ticket: u64,
 }
 
@@ -55,12 +66,8 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn split(&self, colour: Option<i64>, key: i64) -> Result<Option<Self>> {
-        // Taken at once: another thread may be splitting another communicator.
-        let (led, ticket) = {
-            let mut held = self.hold()?;
-            held.led += 1;
-            (u64::from(held.led), if colour.is_some() { held.ticket() } else { 0 })
-        };
+        let (led, ticket) = self.candidacy(colour.is_some())?;
+        let led = u64::from(led);
         let wish = Wish { some: u64::from(colour.is_some()), colour: colour.unwrap_or(0), key, led, ticket };
         let mut wishes = vec![wish; self.size()];
         self.allgather(&[wish], &mut wishes)?;
@@ -124,6 +131,88 @@ impl Communicator {
         Ok(made)
     }
 
+    /// A communicator of `ranks`, ranks of this one, in this order: ours and those that call this with the same list. No other rank
+    /// takes part, and the members need not be in a call of this communicator: what they must tell each other, 16 bytes each,
+    /// goes through `exchange`. It is given ours and returns those of all members, in the order of `ranks`: an allgather among them
+    /// by means of the caller's own, such as a launcher, another communication library, or a communicator of just these ranks.
+    /// Different lists may be assembled at the same time, by different threads, too.
+    ///
+    /// # Errors
+    /// When a rank of `ranks` is not in this communicator or is listed twice, or ours is not listed: before `exchange` is called. What
+    /// `exchange` returns; when its answers are not as many as the ranks, or of ranks that pass another list; when the world has ended.
+    /// All of them come before anything is sent, and are this rank's alone: the world goes on. Members that have had all answers
+    /// have the communicator then, and wait for us in its first call.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// // Here by an allgather of a copy; any other way does.
+    /// let copy = comm.dup()?;
+    /// let backwards: Vec<usize> = (0..comm.size()).rev().collect();
+    /// let turned = comm.assemble(&backwards, |ours| {
+    ///     let mut all = vec![[0u8; 16]; copy.size()];
+    ///     copy.allgather(&[*ours], &mut all)?;
+    ///     all.reverse();
+    ///     Ok(all)
+    /// })?;
+    /// assert_eq!(turned.rank(), comm.size() - 1 - comm.rank());
+    /// turned.barrier()?;
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn assemble(
+        &self,
+        ranks: &[usize],
+        exchange: impl FnOnce(&[u8; 16]) -> Result<Vec<[u8; 16]>>,
+    ) -> Result<Self> {
+        let (ranks, position) = self.listed(ranks)?;
+        self.hold()?.engine.healthy()?;
+        let (led, ticket) = self.candidacy(true)?;
+        let list: Vec<u32> = ranks.iter().map(|r| self.context.members.world_rank(*r)).collect();
+        let digest = digest(bytemuck::cast_slice(&list));
+        // Half of it is enough to tell lists of one program apart.
+        let list = u32::try_from(digest >> 32).unwrap_or(0);
+        let ours = Member { led, list, ticket };
+        let members = exchange(&bytemuck::cast(ours))
+            .and_then(|answers| agreed(&answers, (position, ranks.len()), ours));
+        let members = match members {
+            Ok(members) => members,
+            Err(e) => {
+                self.hold()?.withdraw(ticket);
+                return Err(e);
+            }
+        };
+        let tickets: Vec<u64> = members.iter().map(|m| m.ticket).collect();
+        self.found(&ranks, u64::from(members[0].led), (ticket, &tickets))
+    }
+
+    /// A list of ranks of ours, checked, and our position in it.
+    fn listed(&self, ranks: &[usize]) -> Result<(Vec<u32>, usize)> {
+        let mut seen = vec![false; self.size()];
+        let listed = ranks.iter().map(|&rank| match seen.get_mut(rank) {
+            Some(seen @ false) => {
+                *seen = true;
+                to_u32(rank)
+            }
+            Some(true) => Err(argument(format!("rank {rank} is listed twice"))),
+            None => Err(argument(format!("rank {rank} is not in this communicator"))),
+        });
+        let listed = listed.collect::<Result<_>>()?;
+        let ours = ranks.iter().position(|rank| *rank == self.rank());
+        let missing = || argument(format!("rank {}, which assembles the list, is not in it", self.rank()));
+        Ok((listed, ours.ok_or_else(missing)?))
+    }
+
+    /// What we bring along for a communicator to come: a number that we have named in none before, and slots for short calls if
+    /// we are in it. Taken at once: another thread may be making another communicator.
+    fn candidacy(&self, takes_part: bool) -> Result<(u32, u64)> {
+        let mut held = self.hold()?;
+        held.led += 1;
+        let ticket = if takes_part { held.ticket() } else { 0 };
+        Ok((held.led, ticket))
+    }
+
     /// Propagates an error that belongs to no operation to all ranks.
     pub(super) fn refuse_here(&self, e: Error) -> Error {
         match self.hold() {
@@ -153,5 +242,25 @@ impl Communicator {
         let context =
             Context::new(id, members, u32::try_from(rank).unwrap_or(u32::MAX)).with_short_calls(short_calls);
         Self::new(Arc::clone(&self.lock), context, self.options.clone())
+    }
+}
+
+/// What the members have told, if all have told it of the list that we have, of so many ranks; we are at `position`.
+fn agreed(answers: &[[u8; 16]], (position, count): (usize, usize), ours: Member) -> Result<Vec<Member>> {
+    let members: Vec<Member> = answers.iter().map(|bytes| bytemuck::cast(*bytes)).collect();
+    let wrong = |what: String| Error::new(ErrorKind::Mismatch, what);
+    if members.len() != count {
+        let what = format!("the exchange returned {} answers for a list of {count} ranks", members.len());
+        return Err(wrong(what).help("return the bytes of all members, in the order of the list"));
+    }
+    if members.get(position) != Some(&ours) {
+        let what =
+            format!("the exchange did not return what it was given at position {position}, which is ours");
+        return Err(wrong(what).help("return the bytes of all members, in the order of the list"));
+    }
+    match members.iter().position(|member| member.list != ours.list) {
+        Some(other) => Err(wrong(format!("member {other} passed another list of ranks"))
+            .help("all members must pass the same ranks in the same order")),
+        None => Ok(members),
     }
 }

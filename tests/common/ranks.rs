@@ -21,8 +21,21 @@ pub(crate) fn run_shared<R: Send>(
     settings: &[(&str, &str)],
     body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
 ) -> Vec<Result<R>> {
+    run_over("shm", size, settings, body)
+}
+
+/// The same over `provider`; `sim` is a good simulated wire.
+pub(crate) fn run_over<R: Send>(
+    provider: &str,
+    size: usize,
+    settings: &[(&str, &str)],
+    body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
+) -> Vec<Result<R>> {
+    if provider == "sim" {
+        return run(size, &sim::Faults::default(), settings, body);
+    }
     let start = |launch| {
-        let mut builder = World::builder().launch(launch).set("provider", "shm");
+        let mut builder = World::builder().launch(launch).set("provider", provider);
         for (name, value) in settings {
             builder = builder.set(name, value);
         }

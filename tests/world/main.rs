@@ -7,6 +7,8 @@
     reason = "tests may panic"
 )]
 
+#[path = "../common/board.rs"]
+mod board;
 #[path = "../common/collective.rs"]
 mod collective;
 #[path = "../common/exercise.rs"]
@@ -16,6 +18,7 @@ mod huge_rows;
 #[path = "../common/ranks.rs"]
 mod ranks;
 
+mod assemble;
 mod bytes;
 mod choice;
 mod collectives;

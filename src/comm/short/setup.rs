@@ -26,6 +26,13 @@ impl Shared {
         self.engine.transport().and_then(|t| t.slots()?.ticket()).unwrap_or(0)
     }
 
+    /// Gives slots of ours back, of a communicator that does not come to be.
+    pub(in crate::comm) fn withdraw(&mut self, ticket: u64) {
+        if let Some(pool) = self.engine.transport().and_then(|t| t.slots()) {
+            pool.take_back(ticket);
+        }
+    }
+
     /// Short calls of these members, by world rank and ticket, the same at all of them. Where there are to be none, our
     /// slots (`mine`) are given back.
     pub(in crate::comm) fn add_short_calls(
