@@ -106,6 +106,11 @@ impl LentCollective {
         self.run.bind(held)
     }
 
+    /// Calls the world's hook, if it has one.
+    pub(super) fn call_hook(&self) {
+        self.comm.lock.hook.call();
+    }
+
     /// Starts a run; all but the first take a number of their own (`again`).
     pub(super) fn start(&mut self, held: &mut Held<'_>, again: bool) -> Result<()> {
         if let (Some((output, shadow)), false) = (&self.shadow, self.run.is_running()) {

@@ -1,12 +1,14 @@
 //! The lock around a world's engine, and how a call that waits lets other threads use it meanwhile.
 
+use super::hook::Hook;
 use super::shared::Shared;
 use crate::buffer::{ForkMark, Wire};
 use crate::error::{Error, Result, argument};
 use crate::transport::{Borrow, Transport};
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// What all handles of one world share, one thread at a time.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(super) struct Lock {
     owner: AtomicUsize,
     /// In a forked child a thread may have it for ever that is not there.
     mark: ForkMark,
+    /// Called while calls wait.
+    pub(super) hook: Hook,
 }
 
 /// A number of this thread: no other one has it while this thread lives.
@@ -40,6 +44,7 @@ impl Lock {
             waiting: AtomicUsize::new(0),
             owner: AtomicUsize::new(0),
             mark: ForkMark::new(),
+            hook: Hook::default(),
         }
     }
 
@@ -51,7 +56,9 @@ impl Lock {
     pub(super) fn hold(&self) -> Result<Held<'_>> {
         match self.shared.try_lock() {
             Ok(guard) => Ok(self.held(guard)),
-            Err(_) => self.hold_slowly(),
+            // (It holds the lock.)
+            Err(TryLockError::Poisoned(poisoned)) => Ok(self.held(self.recovered(poisoned))),
+            Err(TryLockError::WouldBlock) => self.hold_slowly(),
         }
     }
 
@@ -71,7 +78,7 @@ impl Lock {
     pub(super) fn try_hold(&self) -> Option<Held<'_>> {
         match self.shared.try_lock() {
             Ok(guard) => Some(self.held(guard)),
-            Err(TryLockError::Poisoned(_)) => self.hold().ok(),
+            Err(TryLockError::Poisoned(poisoned)) => Some(self.held(self.recovered(poisoned))),
             Err(TryLockError::WouldBlock) => None,
         }
     }
@@ -83,18 +90,34 @@ impl Lock {
     }
 
     fn guard(&self) -> MutexGuard<'_, Shared> {
-        if let Ok(guard) = self.shared.try_lock() {
-            return guard;
+        match self.shared.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(poisoned)) => return self.recovered(poisoned),
+            Err(TryLockError::WouldBlock) => {}
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let guard = self.shared.lock().unwrap_or_else(|poisoned| {
-            let mut shared = poisoned.into_inner();
-            shared.engine.shut();
-            self.shared.clear_poison();
-            shared
-        });
+        let guard = self.shared.lock().unwrap_or_else(|poisoned| self.recovered(poisoned));
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         guard
+    }
+
+    /// After a panic under the lock: the world ends.
+    #[cold]
+    fn recovered<'a>(&self, poisoned: PoisonError<MutexGuard<'a, Shared>>) -> MutexGuard<'a, Shared> {
+        let mut shared = poisoned.into_inner();
+        shared.engine.shut();
+        self.shared.clear_poison();
+        shared
+    }
+
+    /// Gives one of `others`, which wait for the lock, time to take it.
+    fn yield_to(&self, others: usize) {
+        for _ in 0..MAX_LOCK_YIELDS {
+            std::thread::yield_now();
+            if self.waiting.load(Ordering::Relaxed) != others {
+                return;
+            }
+        }
     }
 }
 
@@ -102,24 +125,34 @@ impl Lock {
 const MAX_LOCK_YIELDS: usize = 100;
 
 impl Held<'_> {
-    /// Releases the lock for a moment if another thread waits for it: two threads may be in calls of different communicators, in
-    /// another order than those of another rank.
+    /// Between two turns of a wait: releases the lock for a moment if another thread waits for it, as two threads may be in calls
+    /// of different communicators, in another order than those of another rank; and for as long as the world's hook takes, if it
+    /// has one.
+    ///
+    /// # Panics
+    /// When the hook does.
     pub(super) fn yield_lock(&mut self) {
         let others = self.lock.waiting.load(Ordering::Relaxed);
-        if others == 0 {
+        let hooked = self.lock.hook.is_set();
+        if others == 0 && !hooked {
             return;
         }
         self.lock.owner.store(0, Ordering::Relaxed);
         self.guard = None;
-        for _ in 0..MAX_LOCK_YIELDS {
-            std::thread::yield_now();
-            if self.lock.waiting.load(Ordering::Relaxed) != others {
-                break;
-            }
+        // A panic goes on when the lock is held again: the call is lost half way then, as by any panic in it.
+        let called = catch_unwind(AssertUnwindSafe(|| self.lock.hook.call()));
+        if others > 0 {
+            self.lock.yield_to(others);
         }
         self.guard = Some(self.lock.guard());
         self.lock.owner.store(this_thread(), Ordering::Relaxed);
-        self.engine.crowded = true;
+        self.engine.crowded |= others > 0;
+        if hooked {
+            self.engine.rest_briefly();
+        }
+        if let Err(panic) = called {
+            resume_unwind(panic);
+        }
     }
 }
 

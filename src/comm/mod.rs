@@ -37,6 +37,7 @@ mod directory;
 mod finalize;
 mod group;
 mod hash;
+mod hook;
 mod inter;
 mod launcher;
 mod lent;

@@ -115,6 +115,11 @@ impl<T: Pod> OwnedCollective<T> {
         Ok(())
     }
 
+    /// Calls the world's hook, if it has one.
+    pub(super) fn call_hook(&self) {
+        self.comm.lock.hook.call();
+    }
+
     fn take_result(&mut self) {
         if let (Some(output), Some(result)) =
             (&mut self.output, self.shadow.as_ref().and_then(Shadow::result))

@@ -41,6 +41,10 @@ impl<T: Pod> Persistent<T> {
         OwnedCollective::new(comm, operation.into(), spec, buffers, true).map(Self)
     }
 
+    pub(super) fn call_hook(&self) {
+        self.0.call_hook();
+    }
+
     /// Starts it: one word to each rank that puts to us, no address, key or count, and no allocation. All
     /// ranks must start it in the same order among their other calls.
     ///

@@ -93,9 +93,20 @@ pub trait Pending: sealed::Sealed {
 }
 
 pub(super) mod sealed {
-    pub trait Sealed {}
-    impl<T: super::Pod> Sealed for super::Request<T> {}
-    impl<T: super::Pod> Sealed for super::Persistent<T> {}
+    pub trait Sealed {
+        /// Calls the world's hook, between two questions of a wait.
+        fn call_hook(&mut self);
+    }
+    impl<T: super::Pod> Sealed for super::Request<T> {
+        fn call_hook(&mut self) {
+            self.0.call_hook();
+        }
+    }
+    impl<T: super::Pod> Sealed for super::Persistent<T> {
+        fn call_hook(&mut self) {
+            super::Persistent::call_hook(self);
+        }
+    }
 }
 
 impl<T: Pod> Pending for Request<T> {
@@ -142,6 +153,8 @@ pub fn wait_any(pending: &mut [&mut dyn Pending]) -> Result<Option<usize>> {
                 return Ok(Some(i));
             }
         }
+        // They may be of several worlds.
+        pending.iter_mut().for_each(|one| one.call_hook());
         // Ranks may be more than cores.
         std::thread::yield_now();
     }
@@ -154,6 +167,7 @@ pub fn wait_any(pending: &mut [&mut dyn Pending]) -> Result<Option<usize>> {
 pub fn wait_all(pending: &mut [&mut dyn Pending]) -> Result<()> {
     for one in pending {
         while !one.test()? {
+            one.call_hook();
             std::thread::yield_now();
         }
     }

@@ -51,7 +51,11 @@ impl<'scope, T: Pod> ScopedRequest<'scope, T> {
     }
 }
 
-impl<T: Pod> super::request::sealed::Sealed for ScopedRequest<'_, T> {}
+impl<T: Pod> super::request::sealed::Sealed for ScopedRequest<'_, T> {
+    fn call_hook(&mut self) {
+        self.0.with(|collective| collective.call_hook());
+    }
+}
 
 impl<T: Pod> Pending for ScopedRequest<'_, T> {
     fn test(&mut self) -> Result<bool> {

@@ -105,8 +105,24 @@ impl UnscopedPersistent {
     }
 }
 
-impl sealed::Sealed for UnscopedRequest {}
-impl sealed::Sealed for UnscopedPersistent {}
+impl sealed::Sealed for UnscopedRequest {
+    fn call_hook(&mut self) {
+        // One that has failed has no world to wait in.
+        _ = self.collective.with(|collective, _| {
+            collective.call_hook();
+            Ok(())
+        });
+    }
+}
+
+impl sealed::Sealed for UnscopedPersistent {
+    fn call_hook(&mut self) {
+        _ = self.0.with(|collective, _| {
+            collective.call_hook();
+            Ok(())
+        });
+    }
+}
 
 impl Pending for UnscopedRequest {
     fn test(&mut self) -> Result<bool> {

@@ -126,10 +126,6 @@ impl World {
         let short_calls = shared.add_world_short_calls(&members);
         let context = Context::new(0, members, rank).with_short_calls(short_calls);
         let comm = Communicator::new(Arc::new(Lock::new(shared)), context, Options::default())?;
-        let progress = match config.progress {
-            config::Progress::Calls => None,
-            config::Progress::Thread => Some(Progress::start(&comm.lock)?),
-        };
         let mut world = Self {
             comm,
             launch,
@@ -138,10 +134,14 @@ impl World {
             launcher,
             nodes,
             config,
-            _progress: progress,
+            _progress: None,
             _watchdog: watchdog,
         };
         world.complete(address)?;
+        // Not before: until here an address may have to be asked of the launcher, which is this thread's alone.
+        if world.config.progress == config::Progress::Thread {
+            world._progress = Some(Progress::start(&world.comm.lock)?);
+        }
         startup_log::world(
             &log,
             &world.comm,
@@ -274,6 +274,34 @@ impl World {
         }
     }
 
+    /// Calls `hook` again and again while a call of this world waits, so that something else moves on meanwhile: the other
+    /// communication library of a program, an event loop. In place of one that was set before.
+    ///
+    /// The thread that waits calls it, once each time that it has looked in vain, and no other: no thread of the library does, and a call
+    /// that finds all there calls nothing. Between two calls of it at most 0.1 ms are slept (without a hook: 4 ms), so a wait takes more
+    /// of the processor. `test` calls nothing, as it does not wait; nor does start-up, nor [`measure`].
+    ///
+    /// No lock is held meanwhile: `hook` may take others, and call into this world, where waits of its own calls go without it. If it
+    /// panics, the call that waits does, and the world ends, as by a panic in an operator.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let world = circulant::World::init()?;
+    /// let looks = Arc::new(AtomicU64::new(0));
+    /// let counted = Arc::clone(&looks);
+    /// world.while_waiting(move || _ = counted.fetch_add(1, Ordering::Relaxed));
+    /// world.comm().barrier()?;
+    /// println!("waited for {} turns", looks.load(Ordering::Relaxed));
+    /// world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.comm.lock.hook.set(Some(Arc::new(hook)));
+    }
+
     /// Asks the launcher to end the whole job with `code`.
     pub fn abort(self, code: i32, message: &str) {
         lock(&self.launch).abort(code, message);
@@ -282,6 +310,8 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        // It may hold a communicator of ours.
+        self.comm.lock.hook.set(None);
         // After an error the endpoint is closed already; otherwise this rank just vanishes.
         if let Ok(mut held) = self.comm.hold() {
             held.engine.vanish();

@@ -245,6 +245,11 @@ impl Core {
         self.active.iter().all(|slot| self.finished(*slot))
     }
 
+    /// Whether all neighbours have said goodbye to us, who makes no more calls: any of them may close now.
+    pub(super) fn has_parted(&self) -> bool {
+        self.finalizing && self.byes.len() >= self.setup.neighbours.len()
+    }
+
     /// Puts a reset task into its slot and delivers the unexpected messages that are kept for it.
     pub(super) fn enter(&mut self, slot: u8, task: Box<Task>) {
         let call = task.meta.call;

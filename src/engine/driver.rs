@@ -36,6 +36,8 @@ pub(crate) struct Engine {
     pub(super) quiet: Option<Instant>,
     /// Several threads use this engine.
     pub(crate) crowded: bool,
+    /// Between its turns a wait calls the program's hook.
+    pub(super) hooked: bool,
     /// The endpoint could not be closed: peers may still reach memory of ours.
     pub(super) unclosed: bool,
 }
@@ -72,6 +74,7 @@ impl Engine {
             clock,
             quiet: None,
             crowded: false,
+            hooked: false,
             unclosed: false,
         }
     }

@@ -62,16 +62,8 @@ impl Engine {
     /// As [`Engine::turn`].
     pub(crate) fn bound(&mut self, slot: u8, waiting: &mut Waiting) -> Result<Option<Box<Task>>> {
         let ready = |core: &Core| core.task_ref(slot).is_none_or(Task::all_ready);
-        if !ready(&self.core) {
-            self.healthy()?;
-            if let Some(rest) = self.step(waiting)?
-                && !ready(&self.core)
-            {
-                self.rest(rest);
-            }
-            if !ready(&self.core) {
-                return Ok(None);
-            }
+        if !self.once(waiting, true, ready)? {
+            return Ok(None);
         }
         let mut task = self.leave(slot)?;
         for peer in &mut task.peers {
@@ -101,16 +93,7 @@ impl Engine {
     /// # Errors
     /// After the deadline, or when the world breaks meanwhile: the endpoint is then closed.
     pub(crate) fn turn(&mut self, slot: u8, waiting: &mut Waiting) -> Result<bool> {
-        if self.core.finished(slot) {
-            return Ok(true);
-        }
-        self.healthy()?;
-        if let Some(rest) = self.step(waiting)?
-            && !self.core.finished(slot)
-        {
-            self.rest(rest);
-        }
-        Ok(self.core.finished(slot))
+        self.once(waiting, true, |core| core.finished(slot))
     }
 
     /// Takes the task of an operation that has finished out of its slot.
@@ -124,16 +107,19 @@ impl Engine {
         self.core.leave(slot)
     }
 
-    /// Progresses whatever is in flight; says whether anything is.
+    /// Progresses whatever is in flight, also messages that are left of operations that have ended; says whether more is to be
+    /// done at once.
     ///
     /// # Errors
     /// When the world breaks.
     pub(crate) fn nudge(&mut self) -> Result<bool> {
-        if self.core.failure.is_some() || self.core.idle() {
+        let nothing = self.core.idle() && self.core.outbox.is_empty();
+        if nothing || self.core.failure.is_some() || self.core.has_parted() {
             return Ok(false);
         }
         let _inside = self.heartbeat.enter();
-        self.progress().map_err(|e| self.fail(e))?;
-        Ok(true)
+        let moved = self.progress().map_err(|e| self.fail(e))?;
+        // A message that its target does not take is tried again later.
+        Ok(moved > 0 || !self.core.idle())
     }
 }

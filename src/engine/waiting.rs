@@ -26,6 +26,9 @@ pub(super) const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// Sleeping in the transport takes no longer, where an event ends it and where not only that can be waited for.
 pub(super) const LONG_REST: Duration = Duration::from_millis(4);
 const SHORT_REST: Duration = Duration::from_millis(1);
+/// No rest is longer where the program's hook is called in between: an MPI moves a message of 8 MiB in parts of 64 KiB or so, and
+/// 128 rests of 4 ms would take half a second. Falling asleep and waking up take half of this.
+pub(super) const HOOKED_REST: Duration = Duration::from_micros(100);
 /// Different states of ranks that an error or a warning lists, at most.
 const MAX_STATES_LISTED: usize = 8;
 
@@ -152,12 +155,21 @@ impl Engine {
         if self.lazy {
             self.clock.sleep(Duration::from_millis(1));
         } else if nap >= SHORTEST_NAP {
-            self.clock.sleep(nap.min(LONGEST_NAP));
+            self.clock.sleep(if self.hooked { HOOKED_REST } else { nap.min(LONGEST_NAP) });
         } else {
             // What a transport has refused, or other threads wait for, is no event to wake up for.
             let pending = self.crowded || self.core.refused || !self.core.outbox.is_empty();
-            self.idle(longest.min(if pending { SHORT_REST } else { LONG_REST }));
+            self.idle(longest.min(match (self.hooked, pending) {
+                (true, _) => HOOKED_REST,
+                (false, true) => SHORT_REST,
+                (false, false) => LONG_REST,
+            }));
         }
+    }
+
+    /// From now on rests are brief, as the program's hook is called between them.
+    pub(crate) fn rest_briefly(&mut self) {
+        self.hooked = true;
     }
 
     /// Gives the processor away, for at most `longest`.
@@ -167,6 +179,30 @@ impl Engine {
         } else if let Some(t) = &mut self.transport {
             t.idle(longest);
         }
+    }
+
+    /// Makes progress once unless `done` says that it need not, and says whether it does now. `rests`: gives the processor away when
+    /// nothing moved.
+    ///
+    /// # Errors
+    /// As [`Engine::turn`].
+    pub(super) fn once(
+        &mut self,
+        waiting: &mut Waiting,
+        rests: bool,
+        done: impl Fn(&Core) -> bool,
+    ) -> Result<bool> {
+        if done(&self.core) {
+            return Ok(true);
+        }
+        self.healthy()?;
+        if let Some(rest) = self.step(waiting)?
+            && rests
+            && !done(&self.core)
+        {
+            self.rest(rest);
+        }
+        Ok(done(&self.core))
     }
 
     /// Progresses until `done` says so.

@@ -24,6 +24,7 @@ mod choice;
 mod collectives;
 mod communicators;
 mod disagree;
+mod hook;
 mod huge;
 mod inter;
 mod misuse;

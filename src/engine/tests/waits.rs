@@ -1,7 +1,7 @@
 //! Waits that nothing ends but the time: deadlines, questions, suspicion, lingering. The time is virtual.
 
 use super::*;
-use crate::engine::waiting::{LONG_REST, LONGEST_NAP};
+use crate::engine::waiting::{HOOKED_REST, LONG_REST, LONGEST_NAP};
 use crate::plan::barrier::dissemination::Barrier;
 
 /// Not that which counts as completed from the start.
@@ -200,13 +200,74 @@ fn an_engine_that_fails_talks_on_for_a_moment() {
 /// Short naps grow with the wait, where they are wanted.
 #[test]
 fn long_waits_nap() {
-    for naps in [false, true] {
+    for (naps, hooked) in [(false, false), (true, false), (false, true), (true, true)] {
         let (mut waits, _other) = alone(FOR_EVER);
         waits.engine.naps = naps;
         waits.until(11 * SECOND);
+        if hooked {
+            waits.engine.rest_briefly();
+        }
         let (before, turns) = (waits.so_far(), 10);
         (0..turns).for_each(|_| assert!(!waits.turn().unwrap()));
-        let rest = if naps { LONGEST_NAP } else { LONG_REST };
-        assert_eq!(waits.so_far() - before, rest * turns, "naps: {naps}");
+        let rest = match (hooked, naps) {
+            (true, _) => HOOKED_REST,
+            (false, true) => LONGEST_NAP,
+            (false, false) => LONG_REST,
+        };
+        assert_eq!(waits.so_far() - before, rest * turns, "naps: {naps}, with a hook: {hooked}");
     }
+}
+
+/// Without a deadline nothing that passes an hour ends a wait: not the alarms, nor the questions, nor where it is looked at once a
+/// minute, as by a program that only asks.
+#[test]
+fn a_rank_that_comes_an_hour_late_is_waited_for() {
+    let hour = 3600 * SECOND;
+    for asks in [false, true] {
+        let (mut waits, mut late) = alone(FOR_EVER);
+        waits.engine.core.setup.warn_after = 1000 * SECOND;
+        // Past the first question, turn by turn.
+        waits.until(15 * SECOND);
+        let clock = waits.engine.clock.clone();
+        while waits.so_far() < hour {
+            clock.sleep(60 * SECOND);
+            let done = match asks {
+                true => waits.engine.test(waits.slot, &mut waits.waiting),
+                false => waits.turn(),
+            };
+            assert!(!done.unwrap(), "rank 1 has not come");
+        }
+        late.clock = clock;
+        let mut late = Waits::new(late, FOR_EVER);
+        let mut left = 1000;
+        while !(waits.turn().unwrap() & late.turn().unwrap()) {
+            left -= 1;
+            assert!(left > 0, "both are there");
+        }
+        assert!(waits.so_far() >= hour);
+    }
+}
+
+/// What an operation has left in the queue, as the wire took nothing, leaves between calls where a thread looks after it.
+#[test]
+fn what_is_queued_leaves_between_calls() {
+    let [mut engine, mut other]: [Engine; 2] = engines(2, 1000, Borrow::Direct).try_into().unwrap();
+    assert!(!engine.nudge().unwrap(), "there is nothing to do");
+    engine.core.queue(1, Message::Query { origin: 0, round: 1 });
+    assert!(engine.core.idle());
+    assert!(engine.nudge().unwrap());
+    assert!(engine.core.outbox.is_empty() && !engine.nudge().unwrap());
+    other.progress().unwrap();
+    assert_eq!(other.core.query_round, 1, "it has come");
+    // One that is never taken is tried again, but is not worth a busy loop.
+    let faults = sim::Faults { refuse: 255, seed: 5, ..sim::Faults::default() };
+    let flow = Flow { window: 1000, order_timeout: Duration::from_millis(1) };
+    let mut engine = engines_on(2, flow, &faults, true).remove(0);
+    engine.core.queue(1, Message::Query { origin: 0, round: 1 });
+    let mut tries = 0;
+    while !engine.nudge().unwrap() {
+        tries += 1;
+        assert!(tries < 100_000 && !engine.core.outbox.is_empty());
+    }
+    assert!(tries > 0 && engine.core.outbox.is_empty());
 }

@@ -32,6 +32,8 @@ const MAX_READS: usize = 8;
 /// Where puts without data go: a page behind the message buffers.
 const DOORBELL_OFFSET: usize = (RECEIVES + MAX_MESSAGES) * MESSAGE_MAX;
 const PAGE_BYTES: usize = 4096;
+/// fi_cq_sread counts milliseconds: shorter waits sleep, whatever arrives.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 /// Error codes that say that a peer is gone; ENOENT is what sockets says.
 #[rustfmt::skip]
@@ -255,6 +257,9 @@ impl Fabric {
     fn block(&mut self, longest: Duration) {
         if self.woken.is_some() || !self.injected.is_empty() {
             return;
+        }
+        if longest < SHORTEST_WAIT {
+            return std::thread::sleep(longest);
         }
         let milliseconds = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX);
         let mut entry = MaybeUninit::<fi::fi_cq_data_entry>::uninit();
