@@ -121,7 +121,7 @@
 //! world**, also one of arguments: all ranks get it, under the culprit's name, and later calls fail at once. (Only memory that [`Communicator::alloc`] can't have is this
 //! rank's own affair.) There is nothing to repair; end the job or go on alone.
 //!
-//! [`World::finalize`] waits for all ranks and leaves no data in sockets. A world that is dropped without it
+//! [`World::finalize`] waits for all ranks and leaves no data in sockets ([`World::start_finalize`]: without waiting, by questions). A world that is dropped without it
 //! has left the job in the middle, and the others get an error. Buffers may outlive their world.
 //! `docs/troubleshooting.md` lists the errors by their texts.
 //!

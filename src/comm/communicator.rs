@@ -35,7 +35,8 @@ impl Options {
         Self::default()
     }
 
-    /// How long a call may take before it fails on every rank (`None`: as the setting CIRCULANT_DEADLINE says).
+    /// How long a call may take before it fails on every rank (`None`: as the setting CIRCULANT_DEADLINE says;
+    /// [`Duration::MAX`]: as long as it needs; [`Duration::ZERO`]: it may not wait).
     #[must_use]
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }

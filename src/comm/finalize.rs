@@ -2,13 +2,64 @@
 
 use super::call::{Begun, Spec};
 use super::launcher::lock;
+use super::lock::Held;
+use super::program::Prepared;
 use super::world::{Internal, World};
 use crate::buffer::{Binding, Bound};
 use crate::config::FOR_EVER;
 use crate::engine::{FINALIZE, Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::registry::Operation;
-use std::time::Duration;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A world that ends, a step at a time: see [`World::start_finalize`]. Dropping it before [`Finalizing::test`] has said that all is
+/// done is dropping the world.
+#[must_use = "dropping it ends this rank's part at once, which the others see as an error"]
+pub struct Finalizing {
+    /// Goes first: what closes it lets go of the memory of the barrier below.
+    world: World,
+    deadline: Duration,
+    stage: Stage,
+}
+
+/// What is to be done next.
+enum Stage {
+    /// All ranks come here.
+    Meet(Meeting),
+    /// Requests that were forgotten end.
+    EndAll(Waiting),
+    /// All neighbours say goodbye.
+    Part(Waiting),
+    /// No rank closes before all have read the last message.
+    Fence(Fence),
+    Close,
+    Leave,
+    Done,
+}
+
+/// A barrier under the name of this call.
+struct Meeting {
+    slot: u8,
+    waiting: Waiting,
+    /// Its memory.
+    _prepared: Prepared,
+}
+
+/// The launcher's fence.
+enum Fence {
+    /// It is asked, until then.
+    Asked { give_up: Instant },
+    /// This thread waits. Without us it goes on to the fence's end.
+    Waits(Option<JoinHandle<Result<()>>>),
+}
+
+impl std::fmt::Debug for Finalizing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Finalizing").field("world", &self.world).finish_non_exhaustive()
+    }
+}
 
 impl World {
     /// Waits until all ranks came here, requests that were forgotten have ended too, and no data is left in sockets; then closes.
@@ -19,55 +70,168 @@ impl World {
     /// When a rank is gone, or does not come within CIRCULANT_DEADLINE, where that is set; when the provider or the launcher
     /// fails.
     pub fn finalize(self) -> Result<()> {
-        let deadline = self.last_barrier()?;
-        let mut held = self.comm.hold()?;
-        held.engine.goodbye(deadline)?;
-        if self.size() > 1 {
-            let timeout = self.config.start_deadline.unwrap_or(FOR_EVER).min(deadline);
-            self.fence(timeout, || held.engine.keep_going()).map_err(|e| held.engine.fail(e))?;
+        let mut ending = self.start_finalize()?;
+        let comm = ending.world.comm();
+        let mut held = comm.hold()?;
+        while !ending.go_on(&mut held, true)? {
+            held.yield_lock();
         }
-        if let Err(e) = held.engine.close() {
-            // Peers may still reach it.
-            std::mem::forget(held.arena.clone());
-            return Err(e);
-        }
-        drop(held);
-        lock(&self.launch).finalize()
+        Ok(())
     }
 
-    /// A barrier under the name of this call. Returns its deadline.
-    fn last_barrier(&self) -> Result<Duration> {
+    /// [`World::finalize`] that returns at once, for programs that have something else to move on until all ranks have come:
+    /// [`Finalizing::test`] does the rest, and must be asked until it says that all is done. Ranks may end by either.
+    ///
+    /// # Errors
+    /// As [`World::finalize`].
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let mut ending = world.start_finalize()?;
+    /// while !ending.test()? {
+    ///     std::thread::yield_now(); // or something of use
+    /// }
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn start_finalize(self) -> Result<Finalizing> {
         let comm = self.internal(Internal::Finalize)?;
         let mut held = comm.hold()?;
         held.engine.finalizing();
         let begun = comm.begin(&mut held, Operation::Barrier.into(), Ok(Spec::default()))?;
         let Begun { mut prepared, meta, deadline, .. } = begun;
         let meta = Meta { name: "finalize", code: FINALIZE, ..meta };
-        let Some(task) = prepared.task.take() else { return Ok(deadline) };
-        let binding =
-            Binding { input: Bound::NONE, output: Bound::NONE, work: prepared.work(), land: prepared.land() };
-        let slot = held.engine.start(task, meta, binding)?;
-        let mut waiting = Waiting::new(meta, deadline);
-        while !held.engine.turn(slot, &mut waiting)? {
-            held.yield_lock();
-        }
-        held.engine.leave(slot)?;
-        Ok(deadline)
+        let stage = match prepared.task.take() {
+            None => Stage::EndAll(last(deadline)),
+            Some(task) => {
+                let (work, land) = (prepared.work(), prepared.land());
+                let binding = Binding { input: Bound::NONE, output: Bound::NONE, work, land };
+                let slot = held.engine.start(task, meta, binding)?;
+                Stage::Meet(Meeting { slot, waiting: Waiting::new(meta, deadline), _prepared: prepared })
+            }
+        };
+        drop(held);
+        Ok(Finalizing { world: self, deadline, stage })
+    }
+}
+
+/// A wait of the last steps.
+fn last(deadline: Duration) -> Waiting {
+    Waiting::new(Meta { name: "finalize", ..Meta::default() }, deadline)
+}
+
+impl Finalizing {
+    /// Whether all ranks have come and this one has closed: moves everything on, once. It does not wait, but in the last step for
+    /// the launcher's answer that this rank may leave, and closes the connections. Once it has said `true` another world may begin.
+    ///
+    /// Ranks wait for each other in several steps, so ask often; where the launcher's fence cannot be asked
+    /// ([`Launch::start_fence`](crate::launch::Launch::start_fence)) a thread waits in it.
+    ///
+    /// # Errors
+    /// As [`World::finalize`]. The deadlines run from one question to the next, too.
+    pub fn test(&mut self) -> Result<bool> {
+        let comm = self.world.comm();
+        let mut held = comm.hold()?;
+        self.go_on(&mut held, false)
     }
 
-    /// No rank closes before all have read the last message. Ours may need progress to leave, so `keep_going` is called while
-    /// a thread waits for the launcher.
-    fn fence(&self, timeout: Duration, mut keep_going: impl FnMut()) -> Result<()> {
-        std::thread::scope(|scope| {
-            let builder = std::thread::Builder::new().name("circulant-fence".to_owned());
-            let fence = builder.spawn_scoped(scope, || lock(&self.launch).fence(timeout)).map_err(|e| {
-                let what = format!("finalize needs a thread and cannot start one: {e}");
-                Error::new(ErrorKind::System, what).help("raise the limit on processes (ulimit -u)")
-            })?;
-            while !fence.is_finished() {
-                keep_going();
+    /// Does what can be done now; says whether all is. `rests`: for a wait.
+    fn go_on(&mut self, held: &mut Held<'_>, rests: bool) -> Result<bool> {
+        while let Some(next) = self.step(held, rests)? {
+            self.stage = next;
+        }
+        Ok(matches!(self.stage, Stage::Done))
+    }
+
+    /// The stage that follows, if this one is over.
+    fn step(&mut self, held: &mut Held<'_>, rests: bool) -> Result<Option<Stage>> {
+        let Self { world, deadline, stage } = self;
+        let engine = &mut held.engine;
+        let next = match stage {
+            Stage::Meet(Meeting { slot, waiting, .. }) => {
+                let came = if rests { engine.turn(*slot, waiting)? } else { engine.test(*slot, waiting)? };
+                if !came {
+                    return Ok(None);
+                }
+                engine.leave(*slot)?;
+                Stage::EndAll(last(*deadline))
             }
-            fence.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Launch, "the fence panicked")))
-        })
+            Stage::EndAll(waiting) => {
+                if !engine.has_ended_all(waiting, rests)? {
+                    return Ok(None);
+                }
+                engine.say_goodbye();
+                Stage::Part(last(*deadline))
+            }
+            Stage::Part(waiting) => {
+                if !engine.has_parted(waiting, rests)? {
+                    return Ok(None);
+                }
+                Fence::begin(world, engine.now(), *deadline).map_err(|e| engine.fail(e))?
+            }
+            Stage::Fence(fence) => {
+                if !fence.is_over(world, engine.now()).map_err(|e| engine.fail(e))? {
+                    // Our last messages may need progress to leave.
+                    engine.keep_going(rests);
+                    return Ok(None);
+                }
+                Stage::Close
+            }
+            Stage::Close => {
+                if let Err(e) = engine.close() {
+                    // Peers may still reach it.
+                    std::mem::forget(held.arena.clone());
+                    return Err(e);
+                }
+                Stage::Leave
+            }
+            Stage::Leave => {
+                lock(&world.launch).finalize()?;
+                Stage::Done
+            }
+            Stage::Done => return Ok(None),
+        };
+        Ok(Some(next))
+    }
+}
+
+impl Fence {
+    /// Enters it, where there are others. They are there soon, as all have met before.
+    fn begin(world: &World, now: Instant, deadline: Duration) -> Result<Stage> {
+        if world.size() == 1 {
+            return Ok(Stage::Close);
+        }
+        let timeout = world.config.start_deadline.unwrap_or(FOR_EVER).min(deadline);
+        if lock(&world.launch).start_fence()? {
+            return Ok(Stage::Fence(Self::Asked { give_up: now + timeout }));
+        }
+        let launch = Arc::clone(&world.launch);
+        let builder = std::thread::Builder::new().name("circulant-fence".to_owned());
+        let waits = builder.spawn(move || lock(&launch).fence(timeout)).map_err(|e| {
+            let what = format!("finalize needs a thread and cannot start one: {e}");
+            Error::new(ErrorKind::System, what).help("raise the limit on processes (ulimit -u)")
+        })?;
+        Ok(Stage::Fence(Self::Waits(Some(waits))))
+    }
+
+    /// Whether all ranks have come.
+    fn is_over(&mut self, world: &World, now: Instant) -> Result<bool> {
+        match self {
+            Self::Asked { give_up } => {
+                let over = lock(&world.launch).test_fence()?;
+                if !over && now >= *give_up {
+                    let what = "not all ranks came to the last fence of finalize in time";
+                    return Err(Error::new(ErrorKind::Timeout, what).help(
+                        "raise CIRCULANT_START_DEADLINE (--start-deadline) if the ranks are only slow",
+                    ));
+                }
+                Ok(over)
+            }
+            Self::Waits(thread) => {
+                let Some(ended) = thread.take_if(|thread| thread.is_finished()) else { return Ok(false) };
+                let panicked = |_| Err(Error::new(ErrorKind::Launch, "the fence panicked"));
+                ended.join().unwrap_or_else(panicked).map(|()| true)
+            }
+        }
     }
 }

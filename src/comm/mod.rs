@@ -69,6 +69,7 @@ pub use builder::Builder;
 pub use cartesian::Cartesian;
 pub use collectives::Scalar;
 pub use communicator::{Communicator, Options};
+pub use finalize::Finalizing;
 pub use group::Group;
 pub use inter::{Intercommunicator, Root};
 pub use neighborhood::Neighborhood;

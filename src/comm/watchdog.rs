@@ -47,6 +47,12 @@ impl Looks {
     }
 }
 
+/// After how many looks a call is stuck whatever it waits for. Where calls have no deadline, never (34 years).
+fn max_looks(deadline: Duration) -> u32 {
+    let looks = deadline.as_millis() / LOOK_INTERVAL.as_millis();
+    u32::try_from(looks).unwrap_or(u32::MAX).max(MIN_STUCK_LOOKS)
+}
+
 /// The thread, which ends with this: when the sender is gone.
 #[derive(Debug)]
 pub(super) struct Watching {
@@ -68,9 +74,7 @@ impl Watchdog {
     }
 
     fn watch(mut self, ended: &Receiver<()>) {
-        let max_looks = u32::try_from(self.deadline.as_millis() / LOOK_INTERVAL.as_millis())
-            .unwrap_or(u32::MAX)
-            .max(MIN_STUCK_LOOKS);
+        let max_looks = max_looks(self.deadline);
         let mut looks = Looks::default();
         while ended.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             if looks.stuck(self.beat.inside(), max_looks, self.liveness.as_mut()) {
@@ -104,6 +108,7 @@ impl Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, FOR_EVER};
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
@@ -141,6 +146,15 @@ mod tests {
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.signal(), Some(6), "{said}");
         assert!(said.contains("rank 1: rank 3 is gone (killed by signal 9) and provider fi_shm"), "{said}");
+    }
+
+    /// A deadline of none is no short one.
+    #[test]
+    fn without_a_deadline_a_call_may_take_for_ever() {
+        let none = Config::defaults().deadline.unwrap_or(FOR_EVER);
+        assert!(max_looks(none) == u32::MAX && max_looks(Duration::MAX) == u32::MAX);
+        assert_eq!(max_looks(Duration::from_secs(20)), 80);
+        assert_eq!(max_looks(Duration::from_millis(1)), MIN_STUCK_LOOKS);
     }
 
     /// After how many looks a process is stuck that begins a new call every `each` looks.

@@ -3,42 +3,54 @@
 use super::core::Core;
 use super::driver::Engine;
 use super::message::{Message, NONE};
-use super::task::Meta;
 use super::waiting::Waiting;
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Borrow, Transport};
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the provider is polled while the last goodbyes leave.
 const GOODBYE_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 impl Engine {
-    /// Says goodbye to all neighbours and waits for theirs: after this no data is left in sockets.
+    /// Whether nothing is under way here, also of requests that were forgotten, whose puts may still be on their way: makes progress
+    /// once; `rests`: for a wait.
     ///
     /// # Errors
-    /// After `deadline`, naming a rank that did not come.
-    pub(crate) fn goodbye(&mut self, deadline: Duration) -> Result<()> {
+    /// As [`Engine::turn`].
+    pub(crate) fn has_ended_all(&mut self, waiting: &mut Waiting, rests: bool) -> Result<bool> {
         self.healthy()?;
-        if self.transport.is_none() {
-            return Ok(());
-        }
-        let what = Meta { name: "finalize", ..Meta::default() };
-        // Requests that were forgotten: their puts are still on their way.
-        self.wait_for(&mut Waiting::new(what, deadline), &mut Core::idle)?;
+        self.once(waiting, rests, Core::idle)
+    }
+
+    /// Says goodbye to all neighbours.
+    pub(crate) fn say_goodbye(&mut self) {
         self.core.propagate(&Message::Bye, NONE);
-        self.wait_for(&mut Waiting::new(what, deadline), &mut |core| {
-            core.byes.len() >= core.setup.neighbours.len() && core.outbox.is_empty()
-        })
+    }
+
+    /// Whether all neighbours have said goodbye, and ours have left: no data is left in sockets then. Makes progress once.
+    ///
+    /// # Errors
+    /// After the deadline of `waiting`, naming a rank that did not come.
+    pub(crate) fn has_parted(&mut self, waiting: &mut Waiting, rests: bool) -> Result<bool> {
+        self.healthy()?;
+        self.once(waiting, rests, |core| core.has_parted() && core.outbox.is_empty())
     }
 
     /// Moves on what the provider still has, and ignores errors: all ranks have said goodbye.
-    pub(crate) fn keep_going(&mut self) {
+    pub(crate) fn keep_going(&mut self, rests: bool) {
         if let Some(t) = &mut self.transport {
             let _ = t.poll(&mut self.core);
         }
-        self.clock.sleep(GOODBYE_POLL_INTERVAL);
+        if rests {
+            self.clock.sleep(GOODBYE_POLL_INTERVAL);
+        }
+    }
+
+    /// The time that this engine goes by.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
     }
 
     /// Closes the endpoint after an orderly end.

@@ -11,8 +11,9 @@
 //!
 //! Only where the root is on the loopback interface may there be no word.
 
-use super::pmi1::{Pmi1, connect_to};
+use super::pmi1::Pmi1;
 use super::root::{Root, introduction};
+use super::stream::connect_to;
 use crate::error::{Error, ErrorKind, Result};
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};

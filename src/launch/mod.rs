@@ -20,6 +20,7 @@ mod fd;
 mod foreign;
 mod root;
 mod session;
+mod stream;
 mod value;
 mod worker;
 
@@ -29,6 +30,18 @@ use crate::error::{Error, Result, argument};
 use std::time::Duration;
 
 /// A launcher's key-value space and process group, seen from one rank.
+///
+/// # Which thread calls what
+/// [`World::init`](crate::World::init) and [`Builder::init`](crate::comm::Builder::init) call all but `finalize` in the thread that they
+/// are called in; so do `finalize` and `abort` of [`World`](crate::World), and [`Finalizing::test`](crate::comm::Finalizing::test). No other call of a
+/// program, and no thread of the library, calls anything but these:
+///
+/// - [`Launch::gone`] and [`Launch::report`]: any thread that is in a call of the world, the watchdog and the progress thread. One
+///   that can speak to its launcher in some threads only, as an MPI with less than `MPI_THREAD_SERIALIZED`, returns `None` there and
+///   does nothing: ranks that are gone show by their connections and processes, too.
+/// - [`Launch::fence`], at the end: a thread of its own, where [`Launch::start_fence`] says that there is no other way.
+///
+/// One call at a time. It is dropped with the last of the world's communicators, in whichever thread that is.
 pub trait Launch: Send + std::fmt::Debug {
     /// How we were started (`pmi1 (PMI_FD)`, `single`, `threads`, …).
     fn name(&self) -> &str;
@@ -47,6 +60,22 @@ pub trait Launch: Send + std::fmt::Debug {
     /// # Errors
     /// After `deadline`, or when the launcher is gone.
     fn fence(&mut self, deadline: Duration) -> Result<()>;
+    /// Begins a fence as [`Launch::fence`] is one, of which [`Launch::test_fence`] tells the end, and returns without waiting. `false`:
+    /// this launcher has no such fence, and none has begun. All ranks of a job say the same.
+    ///
+    /// # Errors
+    /// When the launcher is gone.
+    fn start_fence(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+    /// Whether all ranks have come to the fence that was begun. Never waits. Until it says so no other method but
+    /// [`Launch::gone`], [`Launch::report`] and [`Launch::abort`] is called.
+    ///
+    /// # Errors
+    /// When none was begun; when the launcher, or a rank that has not come, is gone.
+    fn test_fence(&mut self) -> Result<bool> {
+        Err(argument("no fence was begun"))
+    }
     /// Reads what a rank put under `key` before the last fence. Never ask for a key that no rank put.
     ///
     /// # Errors

@@ -4,15 +4,14 @@
 
 use super::session::Client;
 use super::side::Side;
+use super::stream::{Stream, connect_to};
 use super::wire::{Line, Lines, quote};
 use super::{Gone, Launch, mapping, value};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, argument};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
-use std::fmt::Debug;
-use std::io::{ErrorKind as Io, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::io::ErrorKind as Io;
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -21,25 +20,6 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// More ranks than any machine has: the launcher is broken.
 const SIZE_MAX: usize = 1 << 24;
-
-/// What both kinds of connection can do.
-pub(super) trait Stream: Read + Write + AsFd + Send + Debug {
-    fn limit(&self, wait: Duration) -> std::io::Result<()>;
-}
-
-impl Stream for UnixStream {
-    fn limit(&self, wait: Duration) -> std::io::Result<()> {
-        self.set_read_timeout(Some(wait))?;
-        self.set_write_timeout(Some(wait))
-    }
-}
-
-impl Stream for TcpStream {
-    fn limit(&self, wait: Duration) -> std::io::Result<()> {
-        self.set_read_timeout(Some(wait))?;
-        self.set_write_timeout(Some(wait))
-    }
-}
 
 /// A rank of a job whose launcher speaks PMI-1.
 #[derive(Debug)]
@@ -56,6 +36,8 @@ pub struct Pmi1 {
     nodes: Option<Vec<u32>>,
     /// How long the launcher may take to answer.
     timeout: Duration,
+    /// A fence was begun whose end was not seen yet.
+    in_fence: bool,
     /// Why the connection can no longer be used.
     broken: Option<String>,
 }
@@ -131,6 +113,7 @@ impl Pmi1 {
             kvsname: String::new(),
             nodes: None,
             timeout,
+            in_fence: false,
             broken: None,
         }
     }
@@ -178,10 +161,13 @@ impl Pmi1 {
         self.receive(answer, deadline, request.trim_end())
     }
 
+    /// Whether the connection can be used.
+    fn usable(&self) -> Result<()> {
+        self.broken.as_ref().map_or(Ok(()), |why| Err(self.error(ErrorKind::Launch, why.clone())))
+    }
+
     fn send(&mut self, request: &str, deadline: Instant) -> Result<()> {
-        if let Some(why) = &self.broken {
-            return Err(self.error(ErrorKind::Launch, why.clone()));
-        }
+        self.usable()?;
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let sent = self.stream.limit(left).and_then(|()| self.stream.write_all(request.as_bytes()));
         sent.map_err(|e| self.hung_up(&format!("is gone: {e}")))
@@ -190,32 +176,8 @@ impl Pmi1 {
     /// The next line, which must be an `answer`. After a failure the connection is out of step: no further use.
     fn receive(&mut self, answer: &str, deadline: Instant, request: &str) -> Result<Vec<u8>> {
         loop {
-            if answer == "barrier_out"
-                && let Some(gone) = self.told.as_ref().and_then(VecDeque::front).cloned()
-            {
-                return Err(self.lost(&gone));
-            }
-            match self.lines.pop() {
-                Ok(Some(raw)) => {
-                    return match Line::parse(&raw) {
-                        Some(line) if self.told.is_some() && line.command() == b"gone" => {
-                            self.hear(&line);
-                            continue;
-                        }
-                        Some(line) if self.told.is_some() && line.command() == b"refused" => {
-                            let why = String::from_utf8_lossy(line.value().unwrap_or_default()).into_owned();
-                            Err(self.fail(format!("rank 0 refuses us: {why}")))
-                        }
-                        Some(line) if line.command() == answer.as_bytes() => Ok(raw),
-                        _ => Err(self.fail(format!(
-                            "the launcher answered {} to {}",
-                            quote(&raw),
-                            quote(request.as_bytes())
-                        ))),
-                    };
-                }
-                Ok(None) => {}
-                Err(_) => return Err(self.fail("the launcher sent a line without end".to_owned())),
+            if let Some(raw) = self.received(answer, request)? {
+                return Ok(raw);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -224,6 +186,36 @@ impl Pmi1 {
                 return Err(self.error(ErrorKind::Timeout, message));
             }
             self.read(left, answer == "barrier_out")?;
+        }
+    }
+
+    /// The next line of those that were read, as [`Pmi1::receive`].
+    fn received(&mut self, answer: &str, request: &str) -> Result<Option<Vec<u8>>> {
+        loop {
+            if answer == "barrier_out"
+                && let Some(gone) = self.told.as_ref().and_then(VecDeque::front).cloned()
+            {
+                return Err(self.lost(&gone));
+            }
+            let Ok(line) = self.lines.pop() else {
+                return Err(self.fail("the launcher sent a line without end".to_owned()));
+            };
+            let Some(raw) = line else { return Ok(None) };
+            return match Line::parse(&raw) {
+                Some(line) if self.told.is_some() && line.command() == b"gone" => {
+                    self.hear(&line);
+                    continue;
+                }
+                Some(line) if self.told.is_some() && line.command() == b"refused" => {
+                    let why = String::from_utf8_lossy(line.value().unwrap_or_default()).into_owned();
+                    Err(self.fail(format!("rank 0 refuses us: {why}")))
+                }
+                Some(line) if line.command() == answer.as_bytes() => Ok(Some(raw)),
+                _ => {
+                    let (said, to) = (quote(&raw), quote(request.as_bytes()));
+                    Err(self.fail(format!("the launcher answered {said} to {to}")))
+                }
+            };
         }
     }
 
@@ -274,7 +266,8 @@ impl Pmi1 {
 
     /// Takes in what was said without being asked.
     fn overhear(&mut self) -> Option<Gone> {
-        let told = self.told.as_ref()?;
+        // What comes in a fence is its.
+        let told = self.told.as_ref().filter(|_| !self.in_fence || self.broken.is_some())?;
         if told.is_empty() && self.broken.is_none() {
             // What comes, or came right behind the last answer, cannot be but such lines: nothing was asked.
             let read = if self.has_input() { self.read(Duration::from_millis(1), false).err() } else { None };
@@ -356,8 +349,35 @@ impl Launch for Pmi1 {
 
     fn fence(&mut self, deadline: Duration) -> Result<()> {
         let end = Instant::now() + deadline;
-        self.send("cmd=barrier_in\n", end)?;
-        self.receive("barrier_out", end, "cmd=barrier_in").map(|_| ())
+        self.start_fence()?;
+        self.receive("barrier_out", end, "cmd=barrier_in")?;
+        self.in_fence = false;
+        Ok(())
+    }
+
+    fn start_fence(&mut self) -> Result<bool> {
+        self.send("cmd=barrier_in\n", Instant::now() + self.timeout)?;
+        self.in_fence = true;
+        Ok(true)
+    }
+
+    fn test_fence(&mut self) -> Result<bool> {
+        self.usable()?;
+        if !self.in_fence {
+            return Err(argument("no fence was begun"));
+        }
+        while self.received("barrier_out", "cmd=barrier_in")?.is_none() {
+            if self.has_input() {
+                self.read(Duration::from_millis(1), false)?;
+                continue;
+            }
+            return match self.side.as_mut().and_then(Side::peek).cloned() {
+                Some(gone) => Err(self.lost(&gone)),
+                None => Ok(false),
+            };
+        }
+        self.in_fence = false;
+        Ok(true)
     }
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
@@ -433,25 +453,11 @@ fn connect(address: &str, timeout: Duration) -> Result<TcpStream> {
         .map_err(|e| Error::new(ErrorKind::Launch, format!("PMI_PORT={address} cannot be reached: {e}")))
 }
 
-/// A connection to `host:port`, by whichever of its addresses answers.
-pub(super) fn connect_to(address: &str, timeout: Duration) -> std::io::Result<TcpStream> {
-    let mut last = std::io::Error::from(Io::AddrNotAvailable);
-    for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(e) => last = e,
-        }
-    }
-    Err(last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::io::{Read, Write};
 
     const ANSWERS: [&str; 8] = [
         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
@@ -497,6 +503,29 @@ mod tests {
         lines = ANSWERS;
         lines[6] = "cmd=get_result rc=-1 value=unknown";
         assert!(live(&text(&lines)).unwrap_err().to_string().contains("nothing under the key"));
+    }
+
+    /// The fence is asked while others have not come, and when the launcher is gone.
+    #[test]
+    fn a_fence_is_asked() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&text(&ANSWERS[..4])).unwrap();
+        let mut me = Pmi1::over_socket(ours, 0, 2, None, Duration::from_secs(5)).unwrap();
+        assert_eq!(me.test_fence().unwrap_err().kind(), ErrorKind::Argument, "none was begun");
+        assert!(me.start_fence().unwrap());
+        assert!(!me.test_fence().unwrap());
+        let (first, second) = ANSWERS[5].split_at(7);
+        theirs.write_all(first.as_bytes()).unwrap();
+        assert!(!me.test_fence().unwrap(), "half a line");
+        theirs.write_all(second.as_bytes()).unwrap();
+        assert!(!me.test_fence().unwrap(), "a line without its end");
+        theirs.write_all(b"\n").unwrap();
+        assert!(me.test_fence().unwrap());
+        assert!(me.start_fence().unwrap());
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        let e = me.test_fence().unwrap_err().to_string();
+        assert!(e.contains("closed the connection"), "{e}");
+        assert!(me.test_fence().is_err() && me.start_fence().is_err());
     }
 
     /// A launcher that closes the connection after a finalize must not get one between two worlds.

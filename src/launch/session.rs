@@ -194,6 +194,14 @@ impl Launch for Session {
         self.client()?.fence(deadline)
     }
 
+    fn start_fence(&mut self) -> Result<bool> {
+        self.client()?.start_fence()
+    }
+
+    fn test_fence(&mut self) -> Result<bool> {
+        self.client()?.test_fence()
+    }
+
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
         let (client, key) = self.at(key)?;
         client.get(&key)

@@ -1,11 +1,11 @@
 //! Ranks as threads of one process: the real engine under test, without processes.
 
 use super::{Gone, Launch, check_key};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, argument};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(Debug)]
 struct Shared {
@@ -31,6 +31,8 @@ struct Member {
     rank: usize,
     /// How many entries of `gone` were reported.
     told: usize,
+    /// The fence that it has begun and that was not seen complete yet.
+    fence: Option<u64>,
     finalized: bool,
 }
 
@@ -44,7 +46,7 @@ pub fn group(size: usize) -> Vec<Box<dyn Launch>> {
 pub fn group_on(nodes: Vec<u32>) -> Vec<Box<dyn Launch>> {
     let size = nodes.len();
     let shared = Arc::new(Shared { size, nodes, state: Mutex::default(), changed: Condvar::new() });
-    let member = |rank| Member { shared: Arc::clone(&shared), rank, told: 0, finalized: false };
+    let member = |rank| Member { shared: Arc::clone(&shared), rank, told: 0, fence: None, finalized: false };
     (0..size).map(|rank| Box::new(member(rank)) as Box<dyn Launch>).collect()
 }
 
@@ -60,6 +62,15 @@ impl Member {
             state.gone.push(Gone { rank: self.rank, how });
         }
         self.shared.changed.notify_all();
+    }
+
+    /// It does not wait in its fence any more, if that is not complete.
+    fn leave_fence(&mut self) {
+        let fence = self.fence.take();
+        let mut state = self.state();
+        if fence == Some(state.fences) {
+            state.inside -= 1;
+        }
     }
 
     fn error(&self, kind: ErrorKind, message: String) -> Error {
@@ -92,7 +103,17 @@ impl Launch for Member {
     }
 
     fn fence(&mut self, deadline: Duration) -> Result<()> {
-        let end = Instant::now() + deadline;
+        self.start_fence()?;
+        let waits = |state: &mut State| Some(state.fences) == self.fence && state.gone.is_empty();
+        drop(self.shared.changed.wait_timeout_while(self.state(), deadline, waits));
+        if self.test_fence()? {
+            return Ok(());
+        }
+        self.leave_fence();
+        Err(self.error(ErrorKind::Timeout, "not all ranks came to the fence".to_owned()))
+    }
+
+    fn start_fence(&mut self) -> Result<bool> {
         let mut state = self.state();
         let fence = state.fences;
         state.inside += 1;
@@ -101,23 +122,25 @@ impl Launch for Member {
             state.fences += 1;
             self.shared.changed.notify_all();
         }
-        while state.fences == fence {
-            let left = end.saturating_duration_since(Instant::now());
-            let gone = state.gone.first().cloned();
-            if gone.is_some() || left.is_zero() {
-                state.inside -= 1;
-                return Err(match gone {
-                    Some(Gone { rank, how }) => {
-                        let message = format!("rank {rank} is gone ({how}) while we waited for it");
-                        self.error(ErrorKind::PeerLost, message).with_peer(rank)
-                    }
-                    None => self.error(ErrorKind::Timeout, "not all ranks came to the fence".to_owned()),
-                });
-            }
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        drop(state);
+        self.fence = Some(fence);
+        Ok(true)
+    }
+
+    fn test_fence(&mut self) -> Result<bool> {
+        let Some(fence) = self.fence else { return Err(argument("no fence was begun")) };
+        let state = self.state();
+        if state.fences != fence {
+            drop(state);
+            self.fence = None;
+            return Ok(true);
         }
-        Ok(())
+        let gone = state.gone.first().cloned();
+        drop(state);
+        let Some(Gone { rank, how }) = gone else { return Ok(false) };
+        self.leave_fence();
+        let message = format!("rank {rank} is gone ({how}) while we waited for it");
+        Err(self.error(ErrorKind::PeerLost, message).with_peer(rank))
     }
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
@@ -151,6 +174,7 @@ impl Launch for Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
+        self.leave_fence();
         if !self.finalized {
             self.leave("ended without finalize".to_owned());
         }
@@ -206,6 +230,34 @@ mod tests {
         let other = thread::spawn(move || one.fence(LONG).and_then(|()| one.finalize()));
         all[0].fence(LONG).unwrap();
         other.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_fence_is_asked() {
+        let mut all = group(3);
+        assert_eq!(all[0].test_fence().unwrap_err().kind(), ErrorKind::Argument, "none was begun");
+        for _ in 0..3 {
+            for rank in 0..2 {
+                assert!(all[rank].start_fence().unwrap());
+                assert!(!all[0].test_fence().unwrap(), "rank 2 has not come");
+            }
+            assert!(all[2].start_fence().unwrap());
+            assert!(all.iter_mut().all(|me| me.test_fence().unwrap()));
+        }
+        // Others may wait in it.
+        let mut last = all.pop().unwrap();
+        assert!(last.start_fence().unwrap());
+        let waits = all.into_iter().map(|mut me| thread::spawn(move || me.fence(LONG).map(|()| me)));
+        let waits: Vec<_> = waits.collect();
+        let mut all: Vec<_> = waits.into_iter().map(|rank| rank.join().unwrap().unwrap()).collect();
+        assert!(last.test_fence().unwrap());
+        // One that goes away in the middle has not come.
+        assert!(
+            last.start_fence().unwrap() && all[0].start_fence().unwrap() && !all[0].test_fence().unwrap()
+        );
+        drop(last);
+        let error = all[0].test_fence().unwrap_err();
+        assert_eq!((error.kind(), error.peer()), (ErrorKind::PeerLost, Some(2)));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod choice;
 mod collectives;
 mod communicators;
 mod disagree;
+mod ending;
 mod hook;
 mod huge;
 mod inter;

@@ -44,7 +44,7 @@ fn main() {
         Trial::test("one_rank_needs_nothing", test(one_rank)),
         Trial::test("a_mute_launcher_is_an_error", test(singletons)),
         Trial::test("settings_must_agree", test(settings)),
-        Trial::test("finalize_without_a_thread_is_an_error", test(|| finalize_without_a_thread("shm"))),
+        Trial::test("finalize_takes_a_thread_where_it_must", test(|| finalize_without_a_thread("shm"))),
         Trial::test("an_unknown_provider_is_an_error", test(unknown_provider)),
         Trial::test("who_cannot_start_is_named_everywhere", test(one_cannot_start)),
         Trial::test("the_library_is_missing", test(no_library)),
@@ -299,9 +299,11 @@ fn a_slow_rank_is_waited_for(provider: &str) {
     }
 }
 
-/// Where no thread can be had finalize is an error.
+/// Where the launcher's fence can be asked no thread is needed, and else its lack is an error.
 fn finalize_without_a_thread(provider: &str) {
     let done = play(2, "threadless", &["--provider", provider]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let done = play(2, "threadless-fence", &["--provider", provider]);
     all_say(&done, 2, &["System", "finalize needs a thread and cannot start one"]);
 }
 

@@ -32,7 +32,8 @@ pub(crate) fn play(role: &str) {
         "nodes" => nodes(),
         "other-wait" => other_wait(),
         "slow" => plain(slow),
-        "threadless" => threadless(),
+        "threadless" => threadless(false),
+        "threadless-fence" => threadless(true),
         _ => panic!("there is no role {role}"),
     };
     if let Err(e) = done {
@@ -317,10 +318,16 @@ fn slow(comm: &Communicator) -> Result<()> {
 }
 
 /// No system has so much memory for a thread's stack.
-fn threadless() -> Result<()> {
+/// No thread can be had; `waits`: by a launcher whose fence can only be waited for.
+fn threadless(waits: bool) -> Result<()> {
     // SAFETY: no other thread runs yet.
     unsafe { std::env::set_var("RUST_MIN_STACK", (1u64 << 50).to_string()) };
-    plain(Communicator::barrier)
+    if !waits {
+        return plain(Communicator::barrier);
+    }
+    let launch = launch::detect(&Config::from_env())?;
+    let nodes = launch.nodes();
+    World::builder().launch(Box::new(Nodes(launch, nodes, false))).init()?.finalize()
 }
 
 fn other_settings() -> Result<()> {
