@@ -57,7 +57,8 @@
 //! # Crates
 //! This one sends. What is computed before (schedules, plans, selection, simulation, operators) is the crate `circulant-core`,
 //! which is re-exported here: [`schedule`], [`plan`], [`select`], [`ops`], [`error`]. The tool `circulant` is the crate
-//! `circulant-tool`, and the process manager behind `circulant run` the crate `circulant-launcher`.
+//! `circulant-tool`, and the process manager behind `circulant run` the crate `circulant-launcher`. `circulant-capi` is the
+//! library for C, C++ and Fortran.
 //!
 //! # The library libfabric
 //! *To build*, nothing of it is needed, neither headers nor libclang: the bindings are committed.

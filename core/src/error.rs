@@ -91,6 +91,11 @@ impl Error {
         self.0.round
     }
 
+    /// The provider that it happened over.
+    pub fn provider(&self) -> Option<&str> {
+        self.0.provider.as_deref()
+    }
+
     /// The rank that met the error and told us, if we did not meet it ourselves.
     pub fn reporter(&self) -> Option<usize> {
         self.0.reporter
@@ -249,6 +254,7 @@ mod tests {
             e.to_string(),
             "rank 4: bcast #17: block 3 did not arrive within 2 s (peer 1, round 5, provider net); raise CIRCULANT_DEADLINE"
         );
+        assert_eq!((e.provider(), e.round()), (Some("net"), Some(5)));
         assert_eq!(Error::new(ErrorKind::Argument, "no").to_string(), "no");
         let told = Error::new(ErrorKind::PeerLost, "gone").with_peer(1).reported_by(3).reported_by(4);
         assert_eq!((told.reporter(), &told.to_string()[..]), (Some(3), "gone (peer 1, reported by rank 3)"));

@@ -1,0 +1,190 @@
+//! Communicators.
+
+use crate::slices::rank;
+use crate::status::{Status, given, guard, place, string};
+use crate::world::Setting;
+use circulant::error::argument;
+use circulant::{Communicator, Options, Result};
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::time::Duration;
+
+/// What C calls `circulant_comm_t`.
+pub(crate) struct Comm(pub(crate) Communicator);
+
+impl Comm {
+    /// For C, until `circulant_comm_free`.
+    pub(crate) fn give(comm: Communicator) -> *mut Self {
+        Box::into_raw(Box::new(Self(comm)))
+    }
+}
+
+/// A number that C counts by.
+fn int(name: &str, number: usize) -> Result<c_int> {
+    c_int::try_from(number).map_err(|_| argument(format!("the {name} is more than an int")))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_rank(comm: *const Comm, rank: *mut c_int) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            *place("rank", rank)? = int("rank", given("comm", comm)?.0.rank())?;
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_size(comm: *const Comm, size: *mut c_int) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            *place("size", size)? = int("size", given("comm", comm)?.0.size())?;
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_dup(comm: *const Comm, made: *mut *mut Comm) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            let (comm, place) = (given("comm", comm)?, place("made", made)?);
+            *place = Comm::give(comm.0.dup()?);
+            Ok(())
+        }
+    })
+}
+
+/// `CIRCULANT_NO_COLOUR`.
+const NO_COLOUR: i64 = i64::MIN;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_split(
+    comm: *const Comm,
+    colour: i64,
+    key: i64,
+    made: *mut *mut Comm,
+) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            let (comm, place) = (given("comm", comm)?, place("made", made)?);
+            let made = comm.0.split((colour != NO_COLOUR).then_some(colour), key)?;
+            *place = made.map_or(null_mut(), Comm::give);
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_split_by_node(comm: *const Comm, made: *mut *mut Comm) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            let (comm, place) = (given("comm", comm)?, place("made", made)?);
+            *place = Comm::give(comm.0.split_by_node()?);
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_create(
+    comm: *const Comm,
+    ranks: *const c_int,
+    n: usize,
+    made: *mut *mut Comm,
+) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            let (comm, place) = (given("comm", comm)?, place("made", made)?);
+            let ranks = match n {
+                0 => &[],
+                _ => std::slice::from_raw_parts(given("ranks", ranks)?, n),
+            };
+            let ranks = ranks.iter().map(|r| rank("a rank", *r)).collect::<Result<Vec<_>>>()?;
+            let group = comm.0.group().include(&ranks)?;
+            *place = comm.0.create(&group)?.map_or(null_mut(), Comm::give);
+            Ok(())
+        }
+    })
+}
+
+/// Options of calls, by their names.
+fn options(settings: &[(&str, &str)]) -> Result<Options> {
+    let mut options = Options::new();
+    for (name, value) in settings {
+        let wrong = || argument(format!("{name:?} cannot be {value:?}"));
+        options = match *name {
+            "algorithm" => options.algorithm(*value),
+            "blocks" => options.blocks(value.parse::<u32>().map_err(|_| wrong())?),
+            "deadline" => {
+                let seconds = value.parse().map_err(|_| wrong())?;
+                options.deadline(Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?)
+            }
+            "reproducible" => match *value {
+                "yes" => options.reproducible(true),
+                "no" => options.reproducible(false),
+                _ => return Err(wrong()),
+            },
+            _ => {
+                let e = argument(format!("there is no option {name:?}"));
+                return Err(e.help("one of algorithm, blocks, deadline, reproducible"));
+            }
+        };
+    }
+    Ok(options)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_with(
+    comm: *const Comm,
+    settings: *const Setting,
+    n: usize,
+    made: *mut *mut Comm,
+) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            let (comm, place) = (given("comm", comm)?, place("made", made)?);
+            let pairs = Setting::pairs(settings, n)?;
+            *place = Comm::give(comm.0.with(options(&pairs)?));
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_free(comm: *mut *mut Comm) -> Status {
+    guard(|| {
+        // SAFETY: the pointer is as the header says: what is not null was given by a function here, and comes back once.
+        unsafe {
+            let place = place("comm", comm)?;
+            if !place.is_null() {
+                drop(Box::from_raw(*place));
+                *place = null_mut();
+            }
+            Ok(())
+        }
+    })
+}
+
+impl Setting {
+    /// Names and values.
+    ///
+    /// # Safety
+    /// `settings` is null, or leads to `n` of them, whose texts live for `'a`.
+    pub(crate) unsafe fn pairs<'a>(settings: *const Self, n: usize) -> Result<Vec<(&'a str, &'a str)>> {
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        // SAFETY: our caller's.
+        let all = unsafe { std::slice::from_raw_parts(given("settings", settings)?, n) };
+        // SAFETY: as above.
+        all.iter().map(|s| unsafe { Ok((string("a name", s.name)?, string("a value", s.value)?)) }).collect()
+    }
+}
