@@ -128,6 +128,33 @@ fn a_persistent_operation_is_started_once_at_a_time() {
     all.into_iter().for_each(|result| result.unwrap());
 }
 
+/// What is sent is what stands there when a run starts, and after a run the memory is the caller's, also when the operation is dropped.
+#[test]
+fn each_start_takes_what_stands_there() {
+    for faults in wires() {
+        let all = ranks::run(3, &faults, &[], |_, comm| {
+            let (mine, sum) = (memory(0), memory(9));
+            // SAFETY: both are there for good, different ones, and not used while a run is under way.
+            let mut often = unsafe { comm.unscoped().allreduce_init(&*mine, &mut *sum, ops::Sum)? };
+            for turn in 1..=3 {
+                // SAFETY: no run is under way.
+                unsafe { (*mine).fill(turn) };
+                often.start()?;
+                often.wait()?;
+                // SAFETY: as above.
+                let sum = unsafe { &mut *sum };
+                assert!(sum.iter().all(|x| *x == 3 * turn), "turn {turn}");
+                sum.fill(9);
+            }
+            drop(often);
+            // SAFETY: as above.
+            assert!(unsafe { (*sum).iter().all(|x| *x == 9) });
+            Ok(())
+        });
+        all.into_iter().for_each(|result| result.unwrap());
+    }
+}
+
 #[test]
 fn neighbours_and_groups_have_them() {
     for faults in wires() {
