@@ -233,9 +233,9 @@ fn a_thread_sends_what_operations_have_left() {
         for round in 0..20 {
             let root = round % p;
             let options = circulant::Options::new().algorithm("direct");
-            let mut parts = vec![round as u8; if comm.rank() == root { 20_000 * p } else { 0 }];
+            let parts = vec![round as u8; if comm.rank() == root { 20_000 * p } else { 0 }];
             let mut mine = vec![0u8; 20_000];
-            comm.with(options).scatter(&mut parts, &mut mine, root)?;
+            comm.with(options).scatter(&parts, &mut mine, root)?;
             assert!(mine.iter().all(|x| *x == round as u8));
             // No rank begins another call, or makes progress, before all have done this one.
             left.wait();
