@@ -219,28 +219,3 @@ fn communicators_are_made_by_the_thousand() {
         results.into_iter().for_each(|r| r.unwrap());
     }
 }
-
-/// On a wire that refuses nearly everything: what operations leave behind, acknowledgements and such, leaves while their rank is in no
-/// call, if a thread is asked for.
-#[test]
-fn a_thread_sends_what_operations_have_left() {
-    let _one = one();
-    let p = 3;
-    let faults = sim::Faults { seed: 11, refuse: 250, ..sim::Faults::default() };
-    let settings = [("progress", "thread"), ("window", "2000"), ("deadline", "60")];
-    let left = Barrier::new(p);
-    let results = ranks::run(p, &faults, &settings, |_, comm| {
-        for round in 0..20 {
-            let root = round % p;
-            let options = circulant::Options::new().algorithm("direct");
-            let parts = vec![round as u8; if comm.rank() == root { 20_000 * p } else { 0 }];
-            let mut mine = vec![0u8; 20_000];
-            comm.with(options).scatter(&parts, &mut mine, root)?;
-            assert!(mine.iter().all(|x| *x == round as u8));
-            // No rank begins another call, or makes progress, before all have done this one.
-            left.wait();
-        }
-        Ok(())
-    });
-    results.into_iter().for_each(|r| r.unwrap());
-}

@@ -107,8 +107,7 @@ impl Engine {
         self.core.leave(slot)
     }
 
-    /// Progresses whatever is in flight, also messages that are left of operations that have ended; says whether more is to be
-    /// done at once.
+    /// Progresses whatever is in flight, also messages of no operation that are queued; says whether more is to be done at once.
     ///
     /// # Errors
     /// When the world breaks.

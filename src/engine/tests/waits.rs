@@ -248,7 +248,7 @@ fn a_rank_that_comes_an_hour_late_is_waited_for() {
     }
 }
 
-/// What an operation has left in the queue, as the wire took nothing, leaves between calls where a thread looks after it.
+/// A message of no operation that the wire did not take leaves between calls where a thread looks after it.
 #[test]
 fn what_is_queued_leaves_between_calls() {
     let [mut engine, mut other]: [Engine; 2] = engines(2, 1000, Borrow::Direct).try_into().unwrap();
