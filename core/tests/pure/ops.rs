@@ -396,6 +396,9 @@ fn what_the_documents_say_of_nan_and_zeros() {
     );
     assert_eq!(Operator::<i8>::combine(&Sum, 127, 1), -128);
     assert_eq!(Operator::<u32>::combine(&Land, 8, 1), 1);
+    // Whatever a compiler makes of a true LOGICAL.
+    let truth = |o: &dyn Operator<i32>| [(-1, 1), (-1, 0), (0, 0)].map(|(a, b)| o.combine(a, b));
+    assert_eq!([truth(&Land), truth(&Lor), truth(&Lxor)], [[1, 0, 0], [1, 1, 0], [0, 1, 0]]);
     let where_is =
         |o: &dyn Operator<F64Index>, a, b| o.combine(F64Index::new(a, 9), F64Index::new(b, 4)).index;
     assert_eq!(
