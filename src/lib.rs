@@ -42,14 +42,16 @@
 //! | [`allgather`](Communicator::allgather), [`allgatherv`](Communicator::allgatherv) | yes |
 //! | [`gather`](Communicator::gather), [`gatherv`](Communicator::gatherv), [`gatherv_rooted`](Communicator::gatherv_rooted) | at the root |
 //! | [`scatter`](Communicator::scatter), [`scatterv`](Communicator::scatterv), [`scatterv_rooted`](Communicator::scatterv_rooted) | at the root |
-//! | [`alltoall`](Communicator::alltoall), [`alltoallv`](Communicator::alltoallv) | blocking, by way of a copy |
+//! | [`alltoall`](Communicator::alltoall), [`alltoallv`](Communicator::alltoallv) | by way of a copy |
 //! | [`reduce`](Communicator::reduce) | at the root, by way of a copy |
-//! | [`allreduce`](Communicator::allreduce), [`scan`](Communicator::scan), [`exscan`](Communicator::exscan) | yes |
-//! | [`reduce_scatter`](Communicator::reduce_scatter), [`reduce_scatter_block`](Communicator::reduce_scatter_block) | yes |
+//! | [`allreduce`](Communicator::allreduce) | yes |
+//! | [`scan`](Communicator::scan), [`exscan`](Communicator::exscan) | each rank as it likes, by way of a copy |
+//! | [`reduce_scatter`](Communicator::reduce_scatter), [`reduce_scatter_block`](Communicator::reduce_scatter_block) | each rank as it likes, by way of a copy |
 //! | [`neighbor_allgather`](comm::Neighborhood::neighbor_allgather), [`neighbor_allgatherv`](comm::Neighborhood::neighbor_allgatherv), [`neighbor_alltoall`](comm::Neighborhood::neighbor_alltoall) | |
 //! | [`neighbor_alltoallv`](comm::Neighborhood::neighbor_alltoallv) | sent and received blocks disjoint |
 //!
 //! Counts and displacements are a [`comm::Partition`] where they are kept, or `&counts`, or `(&counts, &displs)`: [`comm::Parts`].
+//! Displacements of each rank's own, for an allgatherv, are [`comm::Local`].
 //!
 //! Those between neighbours are methods of [`comm::Neighborhood`], on a graph or a grid of ranks. Between two groups of ranks: [`comm::Intercommunicator`] has `allgather`, `allgatherv`, `bcast` and `barrier`, in the
 //! same three forms. Types and operators: [`ops`]; reductions of bytes whose type is known at run time: [`ops::Reducer::on_bytes`].

@@ -5,6 +5,7 @@ use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::lock::Held;
 use super::program::{Asked, Prepared};
+use super::shadow::{Copies, Shadow};
 use super::shared::Shared;
 use crate::buffer::{Binding, Block, Bound, Loan, MAX_GATHER, Wire, lend};
 use crate::engine::{CallId, Meta, Task, Waiting};
@@ -29,12 +30,36 @@ pub(super) struct Spec {
     pub(super) fill: bool,
     /// The buffer that has no part in the operation at this rank, whatever was passed.
     pub(super) unused: Option<Region>,
+    /// What is copied before and after a run, of calls that do not work on the caller's buffers themselves.
+    pub(super) copies: Option<Box<Copies>>,
 }
 
 impl Spec {
     /// Of elements of type `T`, and nothing more.
     pub(super) fn of<T: 'static>() -> Self {
         Self { element: Element::of::<T>(), ..Self::default() }
+    }
+
+    /// Makes a call in place one from a copy, so that whether it is in place is this rank's own affair. The contribution is all of
+    /// the receive buffer, `bytes`.
+    pub(super) fn sent_from_copy(mut self, bytes: usize) -> Self {
+        if std::mem::take(&mut self.arguments.in_place) {
+            self.copies = Some(Copies::of_sent(bytes));
+        }
+        self
+    }
+}
+
+/// The memory for what a call copies, if it does. A call for which there is none is refused.
+pub(super) fn shadowed(comm: &Communicator, spec: Result<Spec>) -> (Result<Spec>, Option<Shadow>) {
+    let made = spec.and_then(|mut spec| {
+        let copies = spec.copies.take();
+        let shadow = copies.map(|copies| Shadow::new(comm, *copies)).transpose()?;
+        Ok((spec, shadow))
+    });
+    match made {
+        Ok((spec, shadow)) => (Ok(spec), shadow),
+        Err(e) => (Err(e), None),
     }
 }
 
@@ -184,6 +209,32 @@ impl Communicator {
     ) -> Result<()> {
         let output = output.map(bytemuck::cast_slice_mut);
         self.run_on_bytes(operation.into(), spec, input.map(bytemuck::cast_slice), output)
+    }
+
+    /// As [`Communicator::run`] of a call that may copy.
+    pub(super) fn run_with_copies<T: Pod>(
+        &self,
+        operation: impl Into<Collective>,
+        spec: Result<Spec>,
+        input: Option<&[T]>,
+        output: &mut [T],
+    ) -> Result<()> {
+        if !spec.as_ref().is_ok_and(|spec| spec.copies.is_some()) {
+            return self.run(operation, spec, input, Some(output));
+        }
+        let (spec, mut shadow) = shadowed(self, spec);
+        let (input, output): (_, &mut [u8]) =
+            (input.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(output));
+        let (mut sent, mut received) = (None, None);
+        if let Some(shadow) = &mut shadow {
+            shadow.before(input, output);
+            (sent, received) = shadow.buffers();
+        }
+        self.run_on_bytes(operation.into(), spec, sent.or(input), Some(received.unwrap_or(&mut *output)))?;
+        if let Some(shadow) = &shadow {
+            shadow.after(output);
+        }
+        Ok(())
     }
 
     fn run_on_bytes(

@@ -1,11 +1,11 @@
 //! Collectives between two groups of ranks (MPI's intercommunicators): what one group sends the other receives.
 
 use super::call::Spec;
-use super::collectives::{bytes_of, own_count, ragged};
+use super::collectives::{bytes_of, own_count, own_places, ragged};
 use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::group::Group;
-use super::partition::{Parts, lists};
+use super::partition::{Parts, Places};
 use super::persistent::Persistent;
 use super::request::Request;
 use crate::buffer::Buf;
@@ -166,8 +166,9 @@ impl Intercommunicator {
 
     /// Gathers the contributions of the other group's ranks into `recv`, each of its own length; the other group
     /// gets ours. `sent` are the parts of our own group's ranks in the receive buffers of the *other* group; `received` those of the
-    /// other group's ranks in ours. All ranks know both alike; for the other group they are the other way round. Elements of `recv`
-    /// that are in no part stay as they are.
+    /// other group's ranks in ours. All ranks know both alike; for the other group they are the other way round. Displacements of
+    /// [`Local`](super::Local) parts are this rank's own: of `received` where it gets the parts, of `sent` they are not looked at; the
+    /// other group then passes `Local` parts or counts alone. Elements of `recv` that are in no part stay as they are.
     ///
     /// # Errors
     /// As [`Communicator::allgatherv`].
@@ -179,7 +180,7 @@ impl Intercommunicator {
         received: impl Parts,
     ) -> Result<()> {
         let spec = self.allgatherv_spec::<T>(send.len(), &sent, recv.len(), &received);
-        self.union.run(Operation::InterAllgatherv, spec, Some(send), Some(recv))
+        self.union.run_with_copies(Operation::InterAllgatherv, spec, Some(send), recv)
     }
 
     /// [`Intercommunicator::allgatherv`] that returns at once.
@@ -219,15 +220,18 @@ impl Intercommunicator {
         recv: usize,
         received: &impl Parts,
     ) -> Result<Spec> {
-        let (sent, received) = (lists(sent), lists(received));
-        own_count("send", send, self.rank(), sent.0)?;
-        let ours = ragged::<T>("the other group's recv", None, self.size(), (sent.0, &sent.1))?;
-        let theirs = ragged::<T>("recv", Some(recv), self.remote_size(), (received.0, &received.1))?;
+        let (sent, received) = (Places::of(sent), Places::of(received));
+        own_count("send", send, self.rank(), sent.counts)?;
+        let copies = own_places::<T>(&received, recv, self.remote_size(), None)?;
+        let ours = ragged::<T>("the other group's recv", None, self.size(), (sent.counts, &sent.displs))?;
+        let there = (received.counts, &*received.displs);
+        let theirs = ragged::<T>("recv", Some(recv), self.remote_size(), there)?;
         let (first, second) = if self.is_first() { (ours, theirs) } else { (theirs, ours) };
         let (counts, displs) = ([first.0, second.0].concat(), [first.1, second.1].concat());
         Ok(Spec {
             arguments: Arguments { counts, displs, ..Arguments::default() },
             fill: true,
+            copies,
             ..Spec::of::<T>()
         })
     }

@@ -1,11 +1,12 @@
 //! A collective on memory that is lent to it: what the calls of a [`Scope`](super::Scope) and those of
 //! [`Unscoped`](super::Unscoped) have in common.
 
-use super::call::{Begun, Spec};
+use super::call::{Begun, Spec, shadowed};
 use super::collective::Collective;
 use super::communicator::Communicator;
 use super::lock::Held;
-use super::running::{Running, Shadow};
+use super::running::Running;
+use super::shadow::Shadow;
 use crate::buffer::{Arena, Binding, Bound, Lent, OnLoan, Wire, write};
 use crate::error::{Error, Result};
 use crate::plan::{Place, Region};
@@ -28,13 +29,14 @@ pub(super) struct LentCall<'a> {
     operation: Collective,
     begun: Begun,
     shadow: Option<Shadow>,
+    in_place: bool,
     pub(super) arena: Arena,
     /// What is in the receive buffer matters.
     pub(super) fill: bool,
 }
 
 impl<'a> LentCall<'a> {
-    /// Begins it; `in_place`: on a buffer of so many bytes.
+    /// Begins it; `in_place`: what is sent stands in the receive buffer.
     ///
     /// # Errors
     /// When the arguments are wrong, which all ranks learn, or the world is broken.
@@ -42,20 +44,13 @@ impl<'a> LentCall<'a> {
         comm: &'a Communicator,
         operation: Collective,
         spec: Result<Spec>,
-        in_place: Option<usize>,
+        in_place: bool,
     ) -> Result<(Held<'a>, Self)> {
-        let shadow = match (&spec, in_place) {
-            (Ok(spec), Some(len)) => Shadow::of(comm, operation, spec, len),
-            _ => Ok(None),
-        };
-        let (spec, shadow) = match shadow {
-            Ok(shadow) => (spec, shadow),
-            Err(e) => (Err(e), None),
-        };
+        let (spec, shadow) = shadowed(comm, spec);
         let mut held = comm.hold()?;
         let begun = comm.begin(&mut held, operation, spec)?;
         let (arena, fill) = (held.arena.clone(), begun.fill || shadow.is_some());
-        Ok((held, Self { comm, operation, begun, shadow, arena, fill }))
+        Ok((held, Self { comm, operation, begun, shadow, in_place, arena, fill }))
     }
 
     /// Says of errors where they come from.
@@ -68,15 +63,14 @@ impl<'a> LentCall<'a> {
     ///
     /// # Errors
     /// When that is of another world.
-    pub(super) fn bind(self, [input, output]: [Bound; 2]) -> Result<LentCollective> {
-        let regions = match &self.shadow {
-            Some(shadow) => shadow.regions(&self.arena, output)?,
-            None => [input, output],
-        };
+    pub(super) fn bind(self, given: [Bound; 2]) -> Result<LentCollective> {
+        let regions = self.shadow.as_ref().map_or(Ok(given), |shadow| shadow.regions(&self.arena, given))?;
+        let [send, recv] = given;
+        let memory = [if self.in_place { recv } else { send }, recv];
         Ok(LentCollective {
             comm: self.comm.clone(),
             run: Running::new(self.operation, self.begun, regions),
-            shadow: self.shadow.map(|shadow| (output, shadow)),
+            shadow: self.shadow.map(|shadow| (memory, shadow)),
             fill: self.fill,
             undelivered: false,
         })
@@ -87,8 +81,8 @@ impl<'a> LentCall<'a> {
 pub(super) struct LentCollective {
     comm: Communicator,
     run: Running,
-    /// Where the result goes that is kept in the shadow, and this.
-    shadow: Option<(Bound, Shadow)>,
+    /// Where that comes from which is sent and where that goes which has come, and what stands for them.
+    shadow: Option<([Bound; 2], Shadow)>,
     fill: bool,
     /// A run was started whose result has not been brought to the memory.
     undelivered: bool,
@@ -113,8 +107,8 @@ impl LentCollective {
 
     /// Starts a run; all but the first take a number of their own (`again`).
     pub(super) fn start(&mut self, held: &mut Held<'_>, again: bool) -> Result<()> {
-        if let (Some((output, shadow)), false) = (&self.shadow, self.run.is_running()) {
-            shadow.take(&held.arena, *output)?;
+        if let (Some((memory, shadow)), false) = (&self.shadow, self.run.is_running()) {
+            shadow.take(&held.arena, *memory)?;
         }
         self.run.start(&self.comm, held, again)?;
         self.undelivered = true;
@@ -153,12 +147,13 @@ impl LentCollective {
         done.map_err(|e| held.fail(e))
     }
 
-    /// Moves the result that is kept in the shadow to where it goes.
+    /// Moves what has come to the shadow to where it goes.
     fn unshadow(&self) -> Result<()> {
-        let Some((output, shadow)) = &self.shadow else { return Ok(()) };
-        let Some(result) = shadow.result() else { return Ok(()) };
+        let Some(([_, output], shadow)) = &self.shadow else { return Ok(()) };
         let binding = Binding { output: *output, ..Binding::NONE };
-        write(&binding, Place { region: Region::Output, offset: 0 }, result)
+        shadow.results().try_for_each(|(at, bytes)| {
+            write(&binding, Place { region: Region::Output, offset: at as u64 }, bytes)
+        })
     }
 }
 

@@ -1,14 +1,14 @@
 //! A collective that owns its buffers: what [`Request`](super::Request) and [`Persistent`](super::Persistent)
 //! have in common.
 
-use super::call::Spec;
+use super::call::{Spec, shadowed};
 use super::collective::Collective;
 use super::communicator::Communicator;
-use super::running::{Running, Shadow};
+use super::running::Running;
+use super::shadow::Shadow;
 use crate::buffer::{Arena, Bound, Buf, Wire};
 use crate::engine::Task;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::copy_slice;
 use bytemuck::Pod;
 
 /// Owned, so that nothing dangles when it is leaked.
@@ -33,10 +33,8 @@ fn regions<T: Pod>(
 ) -> Result<[Bound; 2]> {
     // Both are looked at also where only one takes part itself.
     let (from, to) = (input.map(|input| input.bound(arena)).transpose()?, output.bound(arena)?);
-    match shadow {
-        Some(shadow) => shadow.regions(arena, to),
-        None => Ok([from.unwrap_or(Bound::NONE), to]),
-    }
+    let given = [from.unwrap_or(Bound::NONE), to];
+    shadow.map_or(Ok(given), |shadow| shadow.regions(arena, given))
 }
 
 impl<T: Pod> std::fmt::Debug for OwnedCollective<T> {
@@ -58,21 +56,14 @@ impl<T: Pod> OwnedCollective<T> {
         (input, output): (Option<Buf<T>>, Buf<T>),
         bind: bool,
     ) -> Result<Self> {
-        let shadow = match (&input, &spec) {
-            (None, Ok(spec)) => Shadow::of(comm, operation, spec, size_of_val(&*output)),
-            _ => Ok(None),
-        };
+        let (spec, shadow) = shadowed(comm, spec);
         let mut held = comm.hold()?;
-        let memory = shadow.and_then(|shadow| {
-            let regions = regions(&held.arena, input.as_ref(), &output, shadow.as_ref())?;
-            Ok((regions, shadow))
-        });
-        let (spec, memory) = match (spec, memory) {
-            (Ok(spec), Ok(memory)) => (Ok(spec), memory),
-            (Err(e), _) | (_, Err(e)) => (Err(e), ([Bound::NONE; 2], None)),
+        let regions = regions(&held.arena, input.as_ref(), &output, shadow.as_ref());
+        let (spec, regions) = match (spec, regions) {
+            (Ok(spec), Ok(regions)) => (Ok(spec), regions),
+            (Err(e), _) | (_, Err(e)) => (Err(e), [Bound::NONE; 2]),
         };
         let begun = comm.begin(&mut held, operation, spec)?;
-        let (regions, shadow) = memory;
         let mut run = Running::new(operation, begun, regions);
         if bind {
             run.bind(&mut held)?;
@@ -85,7 +76,7 @@ impl<T: Pod> OwnedCollective<T> {
     pub(super) fn start(&mut self, again: bool) -> Result<()> {
         let mut held = self.comm.hold()?;
         if let (Some(output), Some(shadow), false) = (&self.output, &mut self.shadow, self.run.is_running()) {
-            shadow.before(bytemuck::cast_slice(output));
+            shadow.before(self.input.as_deref().map(bytemuck::cast_slice), bytemuck::cast_slice(output));
         }
         self.run.start(&self.comm, &mut held, again)
     }
@@ -121,10 +112,8 @@ impl<T: Pod> OwnedCollective<T> {
     }
 
     fn take_result(&mut self) {
-        if let (Some(output), Some(result)) =
-            (&mut self.output, self.shadow.as_ref().and_then(Shadow::result))
-        {
-            copy_slice(result, bytemuck::cast_slice_mut(output));
+        if let (Some(output), Some(shadow)) = (&mut self.output, &self.shadow) {
+            shadow.after(bytemuck::cast_slice_mut(output));
         }
     }
 

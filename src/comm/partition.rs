@@ -9,6 +9,7 @@ mod sealed {
     impl<C: AsRef<[usize]> + ?Sized> Sealed for &C {}
     impl<C: ?Sized, D: ?Sized> Sealed for (&C, &D) {}
     impl Sealed for &super::Partition {}
+    impl Sealed for super::Local<'_> {}
 }
 
 /// The parts of a buffer, one of each rank (or neighbour): how many elements it has, and where it begins. Calls take it by
@@ -96,8 +97,41 @@ impl Partition {
     }
 }
 
+/// Parts of an allgatherv with displacements of this rank's own, as `MPI_Allgatherv` has them: counts are equal on all ranks, each
+/// places the parts in its receive buffer as it likes. Ranks with `Local` and ranks with counts alone may call together, as the
+/// messages are those of parts one behind the other.
+///
+/// A rank whose own parts stand so, in the order of ranks from the beginning of the buffer on, receives without a copy. Any other
+/// receives into memory of the library first. Where all ranks have the same displacements a [`Partition`] saves that.
+///
+/// Other calls take it as they take `(&counts, &displs)`: an alltoallv, the calls of neighbours and of rooted counts never compare
+/// displacements, and all others ask for equal ones.
+///
+/// ```
+/// use circulant::comm::Local;
+///
+/// let world = circulant::World::init()?;
+/// let comm = world.comm();
+/// let (r, p) = (comm.rank(), comm.size());
+/// // Two elements of each rank, at this one from its own on, with an element between.
+/// let displs: Vec<usize> = (0..p).map(|s| (s + p - r) % p * 3).collect();
+/// let mut recv = vec![0; 3 * p];
+/// comm.allgatherv(&[r + 1; 2], &mut recv, Local { counts: &vec![2; p], displs: &displs })?;
+/// assert_eq!(recv[..3], [r + 1, r + 1, 0]);
+/// # world.finalize()?;
+/// # Ok::<(), circulant::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Local<'a> {
+    /// How many elements each part has, equal on all ranks.
+    pub counts: &'a [usize],
+    /// Where each part begins in the receive buffer of this rank, in elements. Parts must not overlap; where nothing is, the
+    /// displacement does not matter.
+    pub displs: &'a [usize],
+}
+
 /// What calls take for a [`Partition`]: `&Partition`; `&counts` alone (a slice, an array or a `Vec`), of parts one behind the
-/// other; or `(&counts, &displs)`. Of counts alone each call computes the displacements. Sealed: there are no others.
+/// other; `(&counts, &displs)`; or [`Local`]. Of counts alone each call computes the displacements. Sealed: there are no others.
 ///
 /// ```compile_fail,E0277
 /// struct Mine;
@@ -115,6 +149,10 @@ pub trait Parts: sealed::Sealed {
     fn counts(&self) -> &[usize];
     /// Where each part begins; `None`: one behind the other.
     fn displs(&self) -> Option<&[usize]>;
+    /// Whether an allgatherv takes the displacements for this rank's own: those of [`Local`].
+    fn is_local(&self) -> bool {
+        false
+    }
 }
 
 impl<C: AsRef<[usize]> + ?Sized> Parts for &C {
@@ -142,6 +180,59 @@ impl Parts for &Partition {
     fn displs(&self) -> Option<&[usize]> {
         Some(&self.displs)
     }
+}
+
+impl Parts for Local<'_> {
+    fn counts(&self) -> &[usize] {
+        self.counts
+    }
+    fn displs(&self) -> Option<&[usize]> {
+        Some(self.displs)
+    }
+    fn is_local(&self) -> bool {
+        true
+    }
+}
+
+/// The parts of an allgatherv: those that all ranks agree on, and where they stand here.
+#[derive(Clone, Debug)]
+pub(super) struct Places<'a> {
+    pub(super) counts: &'a [usize],
+    /// Displacements, equal on all ranks.
+    pub(super) displs: Cow<'a, [usize]>,
+    /// This rank's own displacements, where they are others.
+    pub(super) own: Option<&'a [usize]>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(parts: &'a impl Parts) -> Self {
+        if !parts.is_local() {
+            let (counts, displs) = lists(parts);
+            return Self { counts, displs, own: None };
+        }
+        let counts = parts.counts();
+        let displs = behind(counts);
+        let alike = |own: &[usize]| {
+            own.len() == counts.len()
+                && own.iter().zip(&displs).zip(counts).all(|((own, all), count)| own == all || *count == 0)
+        };
+        let own = parts.displs().filter(|own| !alike(own));
+        Self { counts, displs: Cow::Owned(displs), own }
+    }
+
+    /// The displacements in the receive buffer of this rank.
+    pub(super) fn here(&self) -> &[usize] {
+        self.own.unwrap_or(&self.displs)
+    }
+}
+
+/// The first two of these ranges (begin, length) that overlap.
+pub(super) fn overlap(ranges: impl Iterator<Item = (usize, usize)>) -> Option<[Range<usize>; 2]> {
+    let mut all: Vec<Range<usize>> =
+        ranges.filter(|(_, len)| *len > 0).map(|(at, len)| at..at.saturating_add(len)).collect();
+    all.sort_unstable_by_key(|range| range.start);
+    let pair = all.windows(2).find(|pair| pair[1].start < pair[0].end)?;
+    Some([pair[0].clone(), pair[1].clone()])
 }
 
 /// Counts and displacements.
@@ -184,5 +275,33 @@ mod tests {
             assert_eq!((is, borrowed), (vec![1, 0], true));
         }
         assert_eq!(lists(&&[usize::MAX, 2, 5]).1, vec![0, usize::MAX, usize::MAX]);
+    }
+
+    #[test]
+    fn local_displacements_are_own_unless_parts_stand_one_behind_the_other() {
+        let counts = [2, 0, 3];
+        for (displs, own) in [
+            (&[0, 2, 2][..], false),
+            // Where nothing is does not matter.
+            (&[0, 99, 2], false),
+            (&[1, 3, 3], true),
+            (&[3, 0, 0], true),
+            (&[0, 2], true),
+        ] {
+            let parts = Local { counts: &counts, displs };
+            let places = Places::of(&parts);
+            assert_eq!((&*places.displs, places.own.is_some()), (&[0, 2, 2][..], own), "{displs:?}");
+            assert_eq!(places.here() == displs, own || displs[1] == 2, "{displs:?}");
+        }
+        let parts = (&counts, &[9, 9, 0]);
+        let places = Places::of(&parts);
+        assert_eq!((places.here(), places.own), (&[9, 9, 0][..], None));
+    }
+
+    #[test]
+    fn ranges_that_overlap_are_found() {
+        assert_eq!(overlap([(5, 2), (0, 5), (6, 0), (7, 1)].into_iter()), None);
+        assert_eq!(overlap([(5, 2), (9, 1), (0, 6)].into_iter()), Some([0..6, 5..7]));
+        assert_eq!(overlap([(3, 1), (3, 1)].into_iter()), Some([3..4, 3..4]));
     }
 }

@@ -32,16 +32,12 @@ impl PartialEq for Asked {
 impl Asked {
     /// FNV-1a over everything that ranks must agree on.
     pub(super) fn hash(&self, rounds: u32) -> u64 {
-        use Operation::{Alltoallv, Gather, Gatherv, Reduce, Scatter, Scatterv};
         let a = &self.arguments;
         let mut h = Fnv::new();
         h.word(u64::from(self.call.code()));
         h.word(self.element.code());
         h.word(digest(self.algorithm.name.as_bytes()));
-        // Of one root's own buffer the others know nothing.
-        let rooted =
-            matches!(self.call.operation(), Gather | Gatherv | Scatter | Scatterv | Reduce | Alltoallv);
-        let in_place = u64::from(a.in_place && !rooted);
+        let in_place = u64::from(a.in_place && self.call.operation().is_in_place_everywhere());
         for word in [u64::from(rounds), u64::from(a.root), u64::from(a.first), a.bytes, in_place] {
             h.word(word);
         }
@@ -96,7 +92,7 @@ impl Describe for Asked {
         if let Some(reducer) = reducer {
             text.line("operator", reducer.name());
         }
-        if !matches!(self.call.operation(), Gather | Gatherv | Scatter | Scatterv | Reduce) {
+        if self.call.operation().is_in_place_everywhere() {
             text.line("in place", if a.in_place { "yes" } else { "no" });
         }
         text.line("blocks", a.blocks.map_or("auto".to_owned(), |n| n.to_string()));

@@ -1,17 +1,14 @@
 //! An operation that is planned, started and waited for, on memory that its owner keeps alive: what owned collectives and those of a
 //! scope have in common.
 
-use super::call::{Begun, Spec};
+use super::call::Begun;
 use super::collective::Collective;
 use super::communicator::Communicator;
 use super::lock::Held;
 use super::program::Prepared;
-use crate::buffer::{Arena, Binding, Bound, Buf, copy};
+use crate::buffer::{Binding, Bound};
 use crate::engine::{Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::memory::copy_slice;
-use crate::plan::registry::Operation;
-use crate::plan::{Place, Region};
 
 /// Its program, and where its memory is.
 pub(super) struct Running {
@@ -138,65 +135,5 @@ impl Running {
     pub(super) fn program(&self) -> Option<(&Task, u32)> {
         let prepared = self.prepared.as_ref()?;
         Some((prepared.task.as_deref()?, prepared.meta.rounds))
-    }
-}
-
-/// The other buffer of an operation that is in place for its caller only.
-#[derive(Debug)]
-pub(super) enum Shadow {
-    /// What is sent, while the result overwrites it (alltoall).
-    Sent(Buf<u8>),
-    /// The result, before it may overwrite the contribution (the root of a reduce).
-    Result(Buf<u8>),
-}
-
-impl Shadow {
-    /// The shadow that an operation needs which is in place, on a buffer of `len` bytes.
-    pub(super) fn of(
-        comm: &Communicator,
-        operation: Collective,
-        spec: &Spec,
-        len: usize,
-    ) -> Result<Option<Self>> {
-        let kind = match operation.operation() {
-            // Between neighbours what is sent in place is not overwritten.
-            Operation::Alltoall | Operation::Alltoallv if spec.arguments.graph.multiplicity == 0 => {
-                Self::Sent
-            }
-            Operation::Reduce => Self::Result,
-            _ => return Ok(None),
-        };
-        comm.alloc(len).map(|shadow| Some(kind(shadow)))
-    }
-
-    /// Takes the contribution, if it is that which is kept, before a run.
-    pub(super) fn before(&mut self, buffer: &[u8]) {
-        if let Self::Sent(sent) = self {
-            copy_slice(buffer, sent);
-        }
-    }
-
-    /// As [`Shadow::before`], of memory that is bound.
-    pub(super) fn take(&self, arena: &Arena, buffer: Bound) -> Result<()> {
-        let Self::Sent(sent) = self else { return Ok(()) };
-        let binding = Binding { input: buffer, output: sent.bound(arena)?, ..Binding::NONE };
-        let [from, to] = [Region::Input, Region::Output].map(|region| Place { region, offset: 0 });
-        copy(&binding, from, to, sent.len() as u64)
-    }
-
-    /// The result, if it is that which is kept, after a run.
-    pub(super) fn result(&self) -> Option<&[u8]> {
-        match self {
-            Self::Sent(_) => None,
-            Self::Result(result) => Some(result),
-        }
-    }
-
-    /// What an operation reads and what it writes, beside the buffer that is both to its caller.
-    pub(super) fn regions(&self, arena: &Arena, buffer: Bound) -> Result<[Bound; 2]> {
-        Ok(match self {
-            Self::Sent(sent) => [sent.bound(arena)?, buffer],
-            Self::Result(result) => [buffer, result.bound(arena)?],
-        })
     }
 }

@@ -7,7 +7,7 @@ use super::inter::{Intercommunicator, Root};
 use super::lent::{LentCall, LentCollective, Slices, used};
 use super::lock::Held;
 use super::neighborhood::Neighborhood;
-use super::partition::{Parts, lists};
+use super::partition::{Parts, Places};
 use super::place::{Contribution, Destination};
 use super::request::Pending;
 use super::unscoped::{Unscoped, UnscopedPersistent, UnscopedRequest, unscoped};
@@ -193,8 +193,7 @@ impl<'scope, C> Scope<'scope, '_, C> {
     ) -> Result<ScopedRequest<'scope, T>> {
         let (send, recv) = used(&spec, slices);
         let recv = recv.unwrap_or_default();
-        let in_place = send.is_none().then_some(size_of_val(recv));
-        let (mut held, call) = LentCall::begin(comm, operation.into(), spec, in_place)?;
+        let (mut held, call) = LentCall::begin(comm, operation.into(), spec, send.is_none())?;
         let (arena, at, lent) = (call.arena.clone(), call.at(), (send.unwrap_or_default(), recv, call.fill));
         let make = |regions: [Bound; 2]| call.bind(regions);
         let start = |held: &mut Held<'_>, collective: &mut LentCollective| collective.start(held, false);
@@ -244,8 +243,8 @@ lent_calls! { Communicator, |comm| comm;
     };
     "allgatherv" iallgatherv allgatherv_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], parts: impl Parts): T => {
-        let (send, (counts, displs)) = (send.slice(), lists(&parts));
-        let spec = self.on.allgatherv_spec::<T>(len(send), recv.len(), (counts, &displs));
+        let (send, places) = (send.slice(), Places::of(&parts));
+        let spec = self.on.allgatherv_spec::<T>(len(send), recv.len(), &places);
         (Operation::Allgatherv, spec, (send, Some(recv)))
     };
     "gather" igather gather_init<T>(self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], root: usize): T => {
@@ -284,7 +283,7 @@ lent_calls! { Communicator, |comm| comm;
     };
     "alltoall" ialltoall alltoall_init<T>(self, send: impl Contribution<'scope, T>, recv: &'scope mut [T]): T => {
         let send = send.slice();
-        let spec = self.on.alltoall_spec::<T>(len(send).unwrap_or(recv.len()), recv.len());
+        let spec = self.on.alltoall_spec::<T>(len(send), recv.len());
         (Operation::Alltoall, spec, (send, Some(recv)))
     };
     "alltoallv" ialltoallv alltoallv_init<T>
@@ -301,7 +300,7 @@ lent_calls! { Communicator, |comm| comm;
     "allreduce" iallreduce allreduce_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
-        (Operation::Allreduce, self.on.everywhere_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
+        (Operation::Allreduce, self.on.allreduce_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
     };
     "reduce_scatter_block" ireduce_scatter_block reduce_scatter_block_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
@@ -317,12 +316,12 @@ lent_calls! { Communicator, |comm| comm;
     "scan" iscan scan_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
-        (Operation::Scan, self.on.everywhere_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
+        (Operation::Scan, self.on.scan_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
     };
     "exscan" iexscan exscan_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>): T => {
         let send = send.slice();
-        (Operation::Exscan, self.on.before_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
+        (Operation::Exscan, self.on.exscan_spec::<T>(len(send), recv.len(), op.into_reducer()), (send, Some(recv)))
     };
 }
 

@@ -16,6 +16,7 @@ use super::communicator::Communicator;
 use super::context::Context;
 use super::hash::Fnv;
 use super::lock::Held;
+use super::partition::{Places, overlap};
 use crate::buffer::Wire;
 use crate::engine::{CallId, Counts, Meta, ShortArguments, Waiting};
 use crate::error::{Error, ErrorKind, Result};
@@ -61,14 +62,20 @@ enum ShortCall<'a> {
 #[derive(Clone, Copy)]
 enum Blocks<'a> {
     Equal(usize),
-    Ragged { unit: usize, counts: &'a [usize], displs: &'a [usize] },
+    /// `displs` are this rank's own; all ranks agree on `agreed`.
+    Ragged {
+        unit: usize,
+        counts: &'a [usize],
+        displs: &'a [usize],
+        agreed: &'a [usize],
+    },
 }
 
 impl Blocks<'_> {
     fn of(&self, rank: usize) -> std::ops::Range<usize> {
         match *self {
             Self::Equal(len) => rank * len..(rank + 1) * len,
-            Self::Ragged { unit, counts, displs } => {
+            Self::Ragged { unit, counts, displs, .. } => {
                 let start = if counts[rank] == 0 { 0 } else { displs[rank] * unit };
                 start..start + counts[rank] * unit
             }
@@ -78,11 +85,11 @@ impl Blocks<'_> {
     fn hash(&self, h: &mut Fnv) {
         match self {
             Self::Equal(len) => h.word(*len as u64),
-            Self::Ragged { unit, counts, displs } => {
+            Self::Ragged { unit, counts, agreed, .. } => {
                 counts.iter().for_each(|n| h.word((n * unit) as u64));
                 counts
                     .iter()
-                    .zip(*displs)
+                    .zip(*agreed)
                     .for_each(|(n, d)| h.word(if *n == 0 { 0 } else { (d * unit) as u64 }));
             }
         }
@@ -102,10 +109,10 @@ impl<'a> ShortCall<'a> {
         ShortArguments { element, bytes, root }
     }
 
-    /// Counts and displacements.
+    /// Counts and displacements that all ranks agree on.
     fn lists(&self) -> Option<(&'a [usize], &'a [usize])> {
         match *self {
-            Self::Gather { blocks: Blocks::Ragged { counts, displs, .. }, .. } => Some((counts, displs)),
+            Self::Gather { blocks: Blocks::Ragged { counts, agreed, .. }, .. } => Some((counts, agreed)),
             _ => None,
         }
     }
@@ -194,10 +201,10 @@ impl Communicator {
         element: Element,
         send: Option<&[u8]>,
         recv: &mut [u8],
-        (counts, displs): (&[usize], &[usize]),
+        places: &Places<'_>,
     ) -> Option<Result<()>> {
         self.context.short_calls()?;
-        let unit = element.size();
+        let (unit, counts, displs) = (element.size(), places.counts, places.here());
         let longest = *counts.iter().max()?;
         // Long contributions, and arguments that may be wrong, go by plan, which checks them.
         if counts.len() != self.size()
@@ -210,14 +217,20 @@ impl Communicator {
         if send.is_some_and(|s| s.len() != counts[self.rank()] * unit) {
             return None;
         }
-        let mut end = 0;
+        let (mut end, mut ascending) = (0, true);
         for (count, displ) in counts.iter().zip(displs).filter(|(count, _)| **count > 0) {
-            if *displ < end || *displ > recv.len() || (displ + count) * unit > recv.len() {
+            if *displ > recv.len() || (displ + count) * unit > recv.len() {
                 return None;
             }
+            ascending &= *displ >= end;
             end = displ + count;
         }
-        let blocks = Blocks::Ragged { unit, counts, displs };
+        // Of displacements of our own the others know nothing, so that only errors may go by plan.
+        let ranges = || displs.iter().copied().zip(counts.iter().copied());
+        if !ascending && (places.own.is_none() || overlap(ranges()).is_some()) {
+            return None;
+        }
+        let blocks = Blocks::Ragged { unit, counts, displs, agreed: &places.displs };
         self.short(Operation::Allgatherv, element, longest * unit, ShortCall::Gather { send, recv, blocks })
     }
 

@@ -186,7 +186,7 @@ unsafe fn begin<T: Pod>(
     let (send, recv) = used(&spec, slices);
     let (in_place, recv) = (send.is_none(), recv.unwrap_or_default());
     let (send, recv) = (bytemuck::cast_slice(send.unwrap_or_default()), bytemuck::cast_slice_mut(recv));
-    let (mut held, call) = LentCall::begin(comm, operation.into(), spec, in_place.then_some(recv.len()))?;
+    let (mut held, call) = LentCall::begin(comm, operation.into(), spec, in_place)?;
     let (arena, at, fill) = (call.arena.clone(), call.at(), call.fill);
     let make = |regions: [Bound; 2]| call.bind(regions);
     let begin = |held: &mut Held<'_>, collective: &mut LentCollective| begin(collective, held);

@@ -1,8 +1,8 @@
 //! Broadcasts and gathers of many shapes, checked byte by byte. Shared by the tests of all wires.
 #![allow(clippy::cast_possible_truncation, reason = "test patterns wrap")]
 
-use circulant::comm::Cartesian;
-use circulant::{Communicator, Options, Result};
+use circulant::comm::{Cartesian, Local};
+use circulant::{Communicator, InPlace, Options, Result, ops};
 
 pub(crate) fn value(who: usize, i: usize) -> u32 {
     (who as u32 + 1).wrapping_mul(1_000_003).wrapping_add((i as u32).wrapping_mul(2_654_435_761))
@@ -45,7 +45,7 @@ pub(crate) fn exercise(comm: &Communicator, seed: u64) -> Result<()> {
             assert_eq!(recv, want, "allgatherv at {r} of {p}");
             recv.fill(99);
             (0..counts[r]).for_each(|i| recv[displs[r] + i] = value(r, i));
-            comm.allgatherv(circulant::InPlace, &mut recv, (&counts, &displs))?;
+            comm.allgatherv(InPlace, &mut recv, (&counts, &displs))?;
             assert_eq!(recv, want, "allgatherv in place at {r} of {p}");
         }
         let send: Vec<u32> = (0..len).map(|i| value(r, i)).collect();
@@ -54,6 +54,7 @@ pub(crate) fn exercise(comm: &Communicator, seed: u64) -> Result<()> {
         assert!((0..p * len).all(|k| recv[k] == value(k / len, k % len)), "allgather at {r} of {p}");
         near(comm, len)?;
         rooted(comm, len, (i + seed as usize) % p)?;
+        own(comm, len)?;
         comm.barrier()?;
     }
     Ok(())
@@ -95,5 +96,31 @@ fn rooted(comm: &Communicator, len: usize, root: usize) -> Result<()> {
     let mut back = vec![0; mine.len()];
     comm.scatterv_rooted(&recv, (&counts, &displs), &mut back, root)?;
     assert_eq!(back, mine, "scatterv_rooted at {r} of {p}");
+    Ok(())
+}
+
+/// What each rank has as it likes: displacements, in place.
+fn own(comm: &Communicator, len: usize) -> Result<()> {
+    let (r, p) = (comm.rank(), comm.size());
+    // Rank r has the parts from its own on, with gaps of r elements.
+    let counts: Vec<usize> = (0..p).map(|j| len * j / p).collect();
+    let (mut displs, mut at) = (vec![0; p], 0);
+    for j in (r..p).chain(0..r) {
+        displs[j] = at;
+        at += counts[j] + r;
+    }
+    let send: Vec<u32> = (0..counts[r]).map(|i| value(r, i)).collect();
+    let (mut recv, mut want) = (vec![99u32; at], vec![99u32; at]);
+    comm.allgatherv(&send, &mut recv, Local { counts: &counts, displs: &displs })?;
+    (0..p).for_each(|j| (0..counts[j]).for_each(|i| want[displs[j] + i] = value(j, i)));
+    assert_eq!(recv, want, "allgatherv with displacements of its own at {r} of {p}");
+
+    let ones = vec![1u32; len];
+    let mut sum = ones.clone();
+    match r % 2 {
+        0 => comm.scan(&ones, &mut sum, ops::Sum)?,
+        _ => comm.scan(InPlace, &mut sum, ops::Sum)?,
+    }
+    assert!(sum.iter().all(|x| *x == r as u32 + 1), "scan in place of some at {r} of {p}");
     Ok(())
 }

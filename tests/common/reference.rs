@@ -151,6 +151,10 @@ impl Case {
             && match self.operation {
                 O::Gather | O::Gatherv | O::Reduce | O::Scatter | O::Scatterv => rank == self.root,
                 O::Bcast | O::Barrier => false,
+                // Each rank as it likes.
+                O::Scan | O::Exscan | O::ReduceScatter | O::ReduceScatterBlock => {
+                    !mix(self.seed ^ mix(rank as u64)).is_multiple_of(3)
+                }
                 _ => true,
             }
     }

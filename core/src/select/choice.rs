@@ -277,7 +277,7 @@ fn agreed(operation: Operation, a: &Arguments) -> Arguments {
     known.displs.clear();
     known.rows.clear();
     known.graph.edges.clear();
-    known.in_place &= everybodys_place(operation);
+    known.in_place &= operation.is_in_place_everywhere();
     if !has_counts(operation) {
         known.counts.clear();
     }
@@ -290,12 +290,6 @@ fn has_counts(operation: Operation) -> bool {
     matches!(operation, Allgatherv | Gatherv | Scatterv | ReduceScatter | InterAllgather | InterAllgatherv)
 }
 
-/// Whether all ranks work in place or none does.
-fn everybodys_place(operation: Operation) -> bool {
-    use Operation::{Gather, Gatherv, Reduce, Scatter, Scatterv};
-    !matches!(operation, Gather | Gatherv | Scatter | Scatterv | Reduce)
-}
-
 /// Whether `known`, which is [`agreed`], stands for `a`; without a copy.
 fn same(operation: Operation, known: &Arguments, a: &Arguments) -> bool {
     let plain =
@@ -304,7 +298,7 @@ fn same(operation: Operation, known: &Arguments, a: &Arguments) -> bool {
     graph(known) == graph(a)
         && plain(known) == plain(a)
         && known.nodes == a.nodes
-        && known.in_place == (a.in_place && everybodys_place(operation))
+        && known.in_place == (a.in_place && operation.is_in_place_everywhere())
         && (!has_counts(operation) || known.counts == a.counts)
 }
 
@@ -441,7 +435,7 @@ mod tests {
             let mut knows = Arguments { displs: vec![3; 6], ..a.clone() };
             knows.rows.insert(3, Default::default());
             knows.graph.edges.insert(3, Default::default());
-            knows.in_place = !everybodys_place(op);
+            knows.in_place = !op.is_in_place_everywhere();
             assert_eq!(agreed(op, &a), agreed(op, &knows));
             let chosen = name(&s, op, &knows, None);
             assert_eq!(chosen, name(&s, op, &a, None));

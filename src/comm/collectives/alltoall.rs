@@ -29,26 +29,25 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn alltoall<'a, T: Pod>(&self, send: impl Contribution<'a, T>, recv: &mut [T]) -> Result<()> {
-        let Some(send) = send.slice() else {
-            let copy = self.alloc_from(recv)?;
-            return self.alltoall(&copy, recv);
-        };
-        let spec = self.alltoall_spec::<T>(send.len(), recv.len());
-        self.run(Operation::Alltoall, spec, Some(send), Some(recv))
+        let send = send.slice();
+        let spec = self.alltoall_spec::<T>(send.map(<[T]>::len), recv.len());
+        self.run_with_copies(Operation::Alltoall, spec, send, recv)
     }
 
     owned!("alltoall", ialltoall, alltoall_init <T> (self, send: impl Owned<T>, recv: Buf<T>) => {
         let send = send.buffer();
-        let spec = self.alltoall_spec::<T>(send.as_ref().map_or(recv.len(), |s| s.len()), recv.len());
+        let spec = self.alltoall_spec::<T>(send.as_ref().map(|s| s.len()), recv.len());
         (Operation::Alltoall, spec, (send, recv))
     });
 
-    pub(in crate::comm) fn alltoall_spec<T: Pod>(&self, send: usize, recv: usize) -> Result<Spec> {
-        if send != recv {
-            return Err(argument(format!("send has {send} elements, recv has {recv}")));
+    pub(in crate::comm) fn alltoall_spec<T: Pod>(&self, send: Option<usize>, recv: usize) -> Result<Spec> {
+        let (count, in_place) = (send.unwrap_or(recv), send.is_none());
+        if count != recv {
+            return Err(argument(format!("send has {count} elements, recv has {recv}")));
         }
-        let bytes = bytes_of::<T>(part("send", send, self.size())?);
-        Ok(Spec { arguments: Arguments { bytes, ..Arguments::default() }, ..Spec::of::<T>() })
+        let bytes = bytes_of::<T>(part("send", count, self.size())?);
+        let arguments = Arguments { bytes, in_place, ..Arguments::default() };
+        Ok(Spec { arguments, ..Spec::of::<T>() }.sent_from_copy(recv * size_of::<T>()))
     }
 
     /// Sends part r of `send`, as `sent` says, to each rank r, and gets what it sends us into part r of `recv`, as `received` says.
@@ -81,12 +80,9 @@ impl Communicator {
         recv: &mut [T],
         received: impl Parts,
     ) -> Result<()> {
-        let Some(send) = send.slice() else {
-            let (copy, (counts, displs)) = (self.alloc_from(recv)?, lists(&received));
-            return self.alltoallv(&copy, (counts, &*displs), recv, (counts, &*displs));
-        };
-        let spec = self.alltoallv_spec::<T>(Some(send.len()), &sent, recv.len(), &received);
-        self.run(Operation::Alltoallv, spec, Some(send), Some(recv))
+        let send = send.slice();
+        let spec = self.alltoallv_spec::<T>(send.map(<[T]>::len), &sent, recv.len(), &received);
+        self.run_with_copies(Operation::Alltoallv, spec, send, recv)
     }
 
     owned!("alltoallv", ialltoallv, alltoallv_init <T>
@@ -113,11 +109,21 @@ impl Communicator {
                 ragged::<T>("send", Some(len), size, (counts, &displs))?
             }
         };
+        let arguments = self.exchange((sendcounts, sdispls), (recvcounts, rdispls));
+        let arguments = Arguments { in_place: send.is_none(), ..arguments };
+        Ok(Spec { arguments, fill: true, ..Spec::of::<T>() }.sent_from_copy(recv * size_of::<T>()))
+    }
+
+    /// What this rank sends and receives, each as counts and displacements.
+    fn exchange(
+        &self,
+        (sendcounts, sdispls): (Vec<u64>, Vec<u64>),
+        (recvcounts, rdispls): (Vec<u64>, Vec<u64>),
+    ) -> Arguments {
         // The peers' ready messages have the offsets; our own block goes where we say.
-        let mut targets = vec![0; size];
+        let mut targets = vec![0; self.size()];
         targets[self.rank()] = rdispls[self.rank()];
         let row = Row { sendcounts, sdispls, recvcounts, rdispls, targets };
-        let rows = BTreeMap::from([(self.context.rank, row)]);
-        Ok(Spec { arguments: Arguments { rows, ..Arguments::default() }, fill: true, ..Spec::of::<T>() })
+        Arguments { rows: BTreeMap::from([(self.context.rank, row)]), ..Arguments::default() }
     }
 }

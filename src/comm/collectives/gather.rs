@@ -1,9 +1,9 @@
 //! Gather(v) and allgather(v).
 
-use super::{Spec, bytes_of, own_count, part, ragged, whole};
+use super::{Spec, bytes_of, own_count, own_places, part, ragged, whole};
 use crate::buffer::Buf;
 use crate::comm::collective::Collective;
-use crate::comm::partition::{Parts, lists};
+use crate::comm::partition::{Parts, Places, lists};
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
@@ -59,7 +59,8 @@ impl Communicator {
     /// broadcasts in n−1+⌈log2 p⌉ rounds (Träff 2022, Algorithm 9). Elements of `recv` that are in no part
     /// stay as they are. In place our contribution stands in our part of `recv` already.
     ///
-    /// `parts` must be equal on all ranks; `send.len()` is the count of our own.
+    /// `parts` must be equal on all ranks, but for displacements of [`Local`](crate::comm::Local) parts, which each rank has of its
+    /// own; `send.len()` is the count of our own.
     ///
     /// # Errors
     /// As [`Communicator::bcast`]; and when counts and displacements do not fit the buffers or overlap.
@@ -86,19 +87,19 @@ impl Communicator {
         recv: &mut [T],
         parts: impl Parts,
     ) -> Result<()> {
-        let (send, (counts, displs)) = (send.slice(), lists(&parts));
+        let (send, places) = (send.slice(), Places::of(&parts));
         let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
-        if let Some(done) = self.short_allgatherv(Element::of::<T>(), given, all, (counts, &displs)) {
+        if let Some(done) = self.short_allgatherv(Element::of::<T>(), given, all, &places) {
             return done;
         }
-        let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), (counts, &displs));
-        self.run(Operation::Allgatherv, spec, send, Some(recv))
+        let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), &places);
+        self.run_with_copies(Operation::Allgatherv, spec, send, recv)
     }
 
     owned!("allgatherv", iallgatherv, allgatherv_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts) => {
-        let (send, (counts, displs)) = (send.buffer(), lists(&parts));
-        let spec = self.allgatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), (counts, &displs));
+        let (send, places) = (send.buffer(), Places::of(&parts));
+        let spec = self.allgatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), &places);
         (Operation::Allgatherv, spec, (send, recv))
     });
 
@@ -106,14 +107,16 @@ impl Communicator {
         &self,
         send: Option<usize>,
         recv: usize,
-        (counts, displs): (&[usize], &[usize]),
+        places: &Places<'_>,
     ) -> Result<Spec> {
-        let (bytes, places) = ragged::<T>("recv", Some(recv), self.size(), (counts, displs))?;
-        send.map_or(Ok(()), |len| own_count("send", len, self.rank(), counts))?;
         let in_place = send.is_none();
-        let arguments = Arguments { counts: bytes, displs: places, in_place, ..Arguments::default() };
+        let kept = in_place.then(|| self.rank());
+        let copies = own_places::<T>(places, recv, self.size(), kept)?;
+        let (counts, displs) = ragged::<T>("recv", Some(recv), self.size(), (places.counts, &places.displs))?;
+        send.map_or(Ok(()), |len| own_count("send", len, self.rank(), places.counts))?;
+        let arguments = Arguments { counts, displs, in_place, ..Arguments::default() };
         // Gaps between contributions keep their contents.
-        Ok(Spec { arguments, fill: true, ..Spec::of::<T>() })
+        Ok(Spec { arguments, fill: true, copies, ..Spec::of::<T>() })
     }
 
     /// Gathers `send` of all ranks, in rank order, into the `recv` of `root`. `recv` matters there only and has

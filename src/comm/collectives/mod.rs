@@ -5,10 +5,12 @@
 
 use super::call::Spec;
 use super::communicator::Communicator;
-use super::partition::{Parts, lists};
+use super::partition::{Parts, Places, lists};
+use super::shadow::{Copies, Piece};
 use crate::error::{Result, argument};
 use crate::ops::Reducer;
 use crate::plan::Region;
+use crate::plan::allgatherv::extent;
 use crate::plan::alltoall::graph::{Edges, Graph};
 use crate::plan::registry::Arguments;
 use bytemuck::Pod;
@@ -115,6 +117,28 @@ pub(super) fn ragged<T>(
     Ok((counts.iter().map(|n| bytes_of::<T>(*n)).collect(), displs.iter().zip(counts).map(place).collect()))
 }
 
+/// The copies that displacements of this rank's own ask for, which are checked against `room` elements of the receive buffer. In place
+/// the contribution of `kept` stands there.
+pub(super) fn own_places<T>(
+    places: &Places<'_>,
+    room: usize,
+    ranks: usize,
+    kept: Option<usize>,
+) -> Result<Option<Box<Copies>>> {
+    let Some(own) = places.own else { return Ok(None) };
+    let (counts, displs) = ragged::<T>("recv", Some(room), ranks, (places.counts, own))?;
+    extent(&counts, &displs)?;
+    let size = size_of::<T>();
+    let piece = |rank: usize| Piece {
+        at: own[rank] * size,
+        within: places.displs[rank] * size,
+        len: places.counts[rank] * size,
+    };
+    let some = |rank: &usize| counts[*rank] > 0;
+    let received = Some((0..ranks).filter(some).map(piece).collect());
+    Ok(Some(Box::new(Copies { received, kept: kept.filter(some).map(piece), ..Copies::default() })))
+}
+
 /// Checks that a buffer has as many elements as the counts say.
 pub(super) fn own_count(name: &str, len: usize, rank: usize, counts: &[usize]) -> Result<()> {
     match counts.get(rank) {
@@ -139,7 +163,14 @@ fn reducing<T: Pod>(by: Result<Reducer>, arguments: Arguments, fill: bool) -> Re
         }
     }
     let arguments = Arguments { element, commutative, exact: reducer.exact(), ..arguments };
-    Ok(Spec { arguments, element: reducer.element_type(), reducer: Some(reducer), fill, unused: None })
+    Ok(Spec {
+        arguments,
+        element: reducer.element_type(),
+        reducer: Some(reducer),
+        fill,
+        unused: None,
+        copies: None,
+    })
 }
 
 impl Communicator {

@@ -49,25 +49,8 @@ impl Communicator {
                 return done;
             }
         }
-        if send.is_none() && self.rank() == root && by.is_ok() {
-            // Others cannot know; and they put partial results where the contribution stands.
-            let mut result = self.alloc::<T>(recv.len())?;
-            self.reduce_by_plan(Some(&*recv), &mut result, by, root)?;
-            recv.copy_from_slice(&result);
-            return Ok(());
-        }
-        self.reduce_by_plan(send, recv, by, root)
-    }
-
-    fn reduce_by_plan<T: Pod>(
-        &self,
-        send: Option<&[T]>,
-        recv: &mut [T],
-        by: Result<Reducer>,
-        root: usize,
-    ) -> Result<()> {
         let spec = self.reduce_spec::<T>(send.map(<[T]>::len), recv.len(), by, root);
-        self.run(Operation::Reduce, spec, send, Some(recv))
+        self.run_with_copies(Operation::Reduce, spec, send, recv)
     }
 
     owned!("reduce", ireduce, reduce_init <T>
@@ -85,13 +68,15 @@ impl Communicator {
         root: usize,
     ) -> Result<Spec> {
         let rank = self.root(root)?;
-        self.at_root_only(send.is_none(), root)?;
+        let in_place = self.at_root_only(send.is_none(), root)?;
         let count = send.unwrap_or(recv);
         if self.rank() == root {
             same(recv, count)?;
         }
         let bytes = bytes_of::<T>(count);
-        let spec = reducing::<T>(by, Arguments { root: rank, bytes, ..Arguments::default() }, false)?;
+        let arguments = Arguments { root: rank, bytes, in_place, ..Arguments::default() };
+        // The others put partial results where the contribution stands.
+        let spec = reducing::<T>(by, arguments, false)?.sent_from_copy(recv * size_of::<T>());
         Ok(Spec { unused: self.unless_root(root, Region::Output), ..spec })
     }
 
@@ -142,19 +127,18 @@ impl Communicator {
                 return done;
             }
         }
-        let spec = self.everywhere_spec::<T>(send.map(<[T]>::len), recv.len(), by);
+        let spec = self.allreduce_spec::<T>(send.map(<[T]>::len), recv.len(), by);
         self.run(Operation::Allreduce, spec, send, Some(recv))
     }
 
     owned!("allreduce", iallreduce, allreduce_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
-        let spec = self.everywhere_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
+        let spec = self.allreduce_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::Allreduce, spec, (send, recv))
     });
 
-    /// The spec of an operation whose vectors are equally long everywhere (allreduce, scan).
-    pub(in crate::comm) fn everywhere_spec<T: Pod>(
+    pub(in crate::comm) fn allreduce_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
@@ -168,7 +152,8 @@ impl Communicator {
 
     /// Combines the `send` of all ranks (`size() * recv.len()` elements) as [`Communicator::reduce`], and gives
     /// every rank r the r-th of `size()` equal parts in `recv`. In place `recv` has all of the contribution, and
-    /// its beginning gets the result; what is behind that is lost.
+    /// its beginning gets the result; what is behind that is lost. It is sent by way of a copy: each rank may be in place as it
+    /// likes.
     ///
     /// # Errors
     /// As [`Communicator::reduce`].
@@ -193,7 +178,7 @@ impl Communicator {
     ) -> Result<()> {
         let send = send.slice();
         let spec = self.block_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
-        self.run(Operation::ReduceScatterBlock, spec, send, Some(recv))
+        self.run_with_copies(Operation::ReduceScatterBlock, spec, send, recv)
     }
 
     owned!("reduce_scatter_block", ireduce_scatter_block, reduce_scatter_block_init <T>
@@ -215,7 +200,7 @@ impl Communicator {
         };
         let in_place = send.is_none();
         let arguments = Arguments { bytes: bytes_of::<T>(count), in_place, ..Arguments::default() };
-        reducing::<T>(by, arguments, in_place)
+        Ok(reducing::<T>(by, arguments, in_place)?.sent_from_copy(recv * size_of::<T>()))
     }
 
     /// As [`Communicator::reduce_scatter_block`] with these parts, one behind the other and equal on all ranks; `send` has all of
@@ -232,7 +217,7 @@ impl Communicator {
     ) -> Result<()> {
         let send = send.slice();
         let spec = self.parts_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, op.into_reducer());
-        self.run(Operation::ReduceScatter, spec, send, Some(recv))
+        self.run_with_copies(Operation::ReduceScatter, spec, send, recv)
     }
 
     owned!("reduce_scatter", ireduce_scatter, reduce_scatter_init <T>
@@ -271,7 +256,8 @@ impl Communicator {
         }
         let counts = counts.iter().map(|n| bytes_of::<T>(*n)).collect();
         let in_place = send.is_none();
-        reducing::<T>(by, Arguments { counts, in_place, ..Arguments::default() }, in_place)
+        let arguments = Arguments { counts, in_place, ..Arguments::default() };
+        Ok(reducing::<T>(by, arguments, in_place)?.sent_from_copy(recv * size_of::<T>()))
     }
 }
 

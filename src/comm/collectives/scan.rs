@@ -11,7 +11,8 @@ use bytemuck::Pod;
 
 impl Communicator {
     /// Combines, at every rank, the `send` of ranks 0 up to itself, in rank order (up to associativity), into
-    /// `recv`, which has `send.len()` elements. In place the contribution stands in `recv`.
+    /// `recv`, which has `send.len()` elements. In place the contribution stands in `recv`, and is sent by way of a copy: each rank
+    /// as it likes.
     ///
     /// # Errors
     /// As [`Communicator::reduce`].
@@ -34,16 +35,25 @@ impl Communicator {
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
-        let spec = self.everywhere_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
-        self.run(Operation::Scan, spec, send, Some(recv))
+        let spec = self.scan_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
+        self.run_with_copies(Operation::Scan, spec, send, recv)
     }
 
     owned!("scan", iscan, scan_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
-        let spec = self.everywhere_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
+        let spec = self.scan_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::Scan, spec, (send, recv))
     });
+
+    pub(in crate::comm) fn scan_spec<T: Pod>(
+        &self,
+        send: Option<usize>,
+        recv: usize,
+        by: Result<Reducer>,
+    ) -> Result<Spec> {
+        Ok(self.allreduce_spec::<T>(send, recv, by)?.sent_from_copy(recv * size_of::<T>()))
+    }
 
     /// As [`Communicator::scan`] without our own contribution. Rank 0's `recv` stays as it is.
     ///
@@ -56,24 +66,24 @@ impl Communicator {
         op: impl IntoReducer<T>,
     ) -> Result<()> {
         let send = send.slice();
-        let spec = self.before_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
-        self.run(Operation::Exscan, spec, send, Some(recv))
+        let spec = self.exscan_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
+        self.run_with_copies(Operation::Exscan, spec, send, recv)
     }
 
     owned!("exscan", iexscan, exscan_init <T>
     (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
-        let spec = self.before_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
+        let spec = self.exscan_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::Exscan, spec, (send, recv))
     });
 
-    pub(in crate::comm) fn before_spec<T: Pod>(
+    pub(in crate::comm) fn exscan_spec<T: Pod>(
         &self,
         send: Option<usize>,
         recv: usize,
         by: Result<Reducer>,
     ) -> Result<Spec> {
-        let spec = self.everywhere_spec::<T>(send, recv, by)?;
+        let spec = self.scan_spec::<T>(send, recv, by)?;
         Ok(Spec { fill: spec.fill || self.rank() == 0, ..spec })
     }
 }

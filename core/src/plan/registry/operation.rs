@@ -88,6 +88,12 @@ impl Operation {
         )
     }
 
+    /// Whether all ranks are in place or none is. Of the others one rank may be in place, or each as it likes, and no other rank
+    /// knows.
+    pub const fn is_in_place_everywhere(self) -> bool {
+        matches!(self, Self::Allgather | Self::Allgatherv | Self::Allreduce)
+    }
+
     /// Whether it is between two groups.
     pub const fn is_between_groups(self) -> bool {
         matches!(self, Self::InterAllgather | Self::InterAllgatherv | Self::InterBcast | Self::InterBarrier)
