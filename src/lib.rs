@@ -42,7 +42,7 @@
 //! | [`allgather`](Communicator::allgather), [`allgatherv`](Communicator::allgatherv) | yes |
 //! | [`gather`](Communicator::gather), [`gatherv`](Communicator::gatherv), [`gatherv_rooted`](Communicator::gatherv_rooted) | at the root |
 //! | [`scatter`](Communicator::scatter), [`scatterv`](Communicator::scatterv), [`scatterv_rooted`](Communicator::scatterv_rooted) | at the root |
-//! | [`alltoall`](Communicator::alltoall), [`alltoallv`](Communicator::alltoallv) | by way of a copy |
+//! | [`alltoall`](Communicator::alltoall), [`alltoallv`](Communicator::alltoallv), [`alltoallw`](Communicator::alltoallw) | by way of a copy |
 //! | [`reduce`](Communicator::reduce) | at the root, by way of a copy |
 //! | [`allreduce`](Communicator::allreduce) | yes |
 //! | [`scan`](Communicator::scan), [`exscan`](Communicator::exscan) | each rank as it likes, by way of a copy |
@@ -51,7 +51,7 @@
 //! | [`neighbor_alltoallv`](comm::Neighborhood::neighbor_alltoallv) | sent and received blocks disjoint |
 //!
 //! Counts and displacements are a [`comm::Partition`] where they are kept, or `&counts`, or `(&counts, &displs)`: [`comm::Parts`].
-//! Displacements of each rank's own, for an allgatherv, are [`comm::Local`].
+//! Displacements of each rank's own, for an allgatherv, are [`comm::Local`]; an alltoallw takes a [`comm::Layout`] for each rank.
 //!
 //! Those between neighbours are methods of [`comm::Neighborhood`], on a graph or a grid of ranks. Between two groups of ranks: [`comm::Intercommunicator`] has `allgather`, `allgatherv`, `bcast` and `barrier`, in the
 //! same three forms. Types and operators: [`ops`]; reductions of bytes whose type is known at run time: [`ops::Reducer::on_bytes`].

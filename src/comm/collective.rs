@@ -2,7 +2,7 @@
 
 use crate::plan::registry::Operation;
 
-/// An operation of the registry, or a call that goes by another one's algorithms: an alltoallv along a graph.
+/// An operation of the registry, or a call that goes by the algorithms of an alltoallv: along a graph, or of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Collective {
     Registered(Operation),
@@ -12,16 +12,18 @@ pub(super) enum Collective {
     NeighborAlltoallv,
     GathervRooted,
     ScattervRooted,
+    Alltoallw,
 }
 
-/// Those along a graph. Their codes count on from [`FIRST_CODE`].
-const ALONG_GRAPHS: [(Collective, &str); 6] = [
+/// Those that go by the algorithms of an alltoallv. Their codes count on from [`FIRST_CODE`].
+const AS_ALLTOALLV: [(Collective, &str); 7] = [
     (Collective::NeighborAllgather, "neighbor_allgather"),
     (Collective::NeighborAllgatherv, "neighbor_allgatherv"),
     (Collective::NeighborAlltoall, "neighbor_alltoall"),
     (Collective::NeighborAlltoallv, "neighbor_alltoallv"),
     (Collective::GathervRooted, "gatherv_rooted"),
     (Collective::ScattervRooted, "scatterv_rooted"),
+    (Collective::Alltoallw, "alltoallw"),
 ];
 
 /// Above the codes of registered operations, below those that mean something else.
@@ -42,26 +44,26 @@ impl Collective {
         }
     }
 
-    /// Its number among those along a graph.
-    fn along_graph(self) -> Option<usize> {
-        ALONG_GRAPHS.iter().position(|(collective, _)| *collective == self)
+    /// Its number among those that go as an alltoallv.
+    fn as_alltoallv(self) -> Option<usize> {
+        AS_ALLTOALLV.iter().position(|(collective, _)| *collective == self)
     }
 
     /// The name of its method.
     pub(super) fn name(self) -> &'static str {
-        self.along_graph().map_or_else(|| self.operation().name(), |i| ALONG_GRAPHS[i].1)
+        self.as_alltoallv().map_or_else(|| self.operation().name(), |i| AS_ALLTOALLV[i].1)
     }
 
     /// A number for the wire.
     pub(super) fn code(self) -> u8 {
-        let along = self.along_graph().and_then(|i| u8::try_from(i).ok());
-        along.map_or_else(|| self.operation().code(), |i| FIRST_CODE + i)
+        let derived = self.as_alltoallv().and_then(|i| u8::try_from(i).ok());
+        derived.map_or_else(|| self.operation().code(), |i| FIRST_CODE + i)
     }
 
     /// The name of the call with this code, for messages about other ranks.
     pub(super) fn name_of(code: u8) -> &'static str {
-        let along = code.checked_sub(FIRST_CODE).and_then(|i| ALONG_GRAPHS.get(usize::from(i)));
-        along.map_or_else(|| Operation::name_of(code), |(_, name)| name)
+        let derived = code.checked_sub(FIRST_CODE).and_then(|i| AS_ALLTOALLV.get(usize::from(i)));
+        derived.map_or_else(|| Operation::name_of(code), |(_, name)| name)
     }
 }
 
@@ -72,7 +74,7 @@ mod tests {
     #[test]
     fn codes_lead_to_names() {
         let registered = Operation::ALL.into_iter().map(Collective::from);
-        let all: Vec<Collective> = registered.chain(ALONG_GRAPHS.iter().map(|(call, _)| *call)).collect();
+        let all: Vec<Collective> = registered.chain(AS_ALLTOALLV.iter().map(|(call, _)| *call)).collect();
         for call in &all {
             assert_eq!(Collective::name_of(call.code()), call.name());
             assert_eq!(all.iter().filter(|other| other.code() == call.code()).count(), 1, "{call:?}");

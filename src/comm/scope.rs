@@ -4,6 +4,7 @@ use super::call::Spec;
 use super::collective::Collective;
 use super::communicator::Communicator;
 use super::inter::{Intercommunicator, Root};
+use super::layout::Layout;
 use super::lent::{LentCall, LentCollective, Slices, used};
 use super::lock::Held;
 use super::neighborhood::Neighborhood;
@@ -291,6 +292,12 @@ lent_calls! { Communicator, |comm| comm;
         let send = send.slice();
         let spec = self.on.alltoallv_spec::<T>(len(send), &sent, recv.len(), &received);
         (Operation::Alltoallv, spec, (send, Some(recv)))
+    };
+    "alltoallw" ialltoallw alltoallw_init
+    (self, send: impl Contribution<'scope, u8>, sent: &[Layout], recv: &'scope mut [u8], received: &[Layout]): u8 => {
+        let send = send.slice();
+        let spec = self.on.alltoallw_spec(len(send), sent, recv.len(), received);
+        (Collective::Alltoallw, spec, (send, Some(recv)))
     };
     "reduce" ireduce reduce_init<T>
     (self, send: impl Contribution<'scope, T>, recv: &'scope mut [T], op: impl IntoReducer<T>, root: usize): T => {

@@ -1,7 +1,7 @@
 //! Broadcasts and gathers of many shapes, checked byte by byte. Shared by the tests of all wires.
 #![allow(clippy::cast_possible_truncation, reason = "test patterns wrap")]
 
-use circulant::comm::{Cartesian, Local};
+use circulant::comm::{Cartesian, Layout, Local};
 use circulant::{Communicator, InPlace, Options, Result, ops};
 
 pub(crate) fn value(who: usize, i: usize) -> u32 {
@@ -99,7 +99,7 @@ fn rooted(comm: &Communicator, len: usize, root: usize) -> Result<()> {
     Ok(())
 }
 
-/// What each rank has as it likes: displacements, in place.
+/// What each rank has as it likes: displacements, layouts, in place.
 fn own(comm: &Communicator, len: usize) -> Result<()> {
     let (r, p) = (comm.rank(), comm.size());
     // Rank r has the parts from its own on, with gaps of r elements.
@@ -114,6 +114,25 @@ fn own(comm: &Communicator, len: usize) -> Result<()> {
     comm.allgatherv(&send, &mut recv, Local { counts: &counts, displs: &displs })?;
     (0..p).for_each(|j| (0..counts[j]).for_each(|i| want[displs[j] + i] = value(j, i)));
     assert_eq!(recv, want, "allgatherv with displacements of its own at {r} of {p}");
+
+    // Of each block the odd elements go first, and come last.
+    let block = |j: usize| (j * len..(j + 1) * len).map(|i| (i * 4, 4));
+    let layout = |j: usize, first: usize| {
+        let [one, other] = [first, 1 - first].map(|odd| block(j).skip(odd).step_by(2));
+        Layout::new(one.chain(other).collect::<Vec<_>>())
+    };
+    let layouts = |first| (0..p).map(|j| layout(j, first)).collect::<Result<Vec<_>>>();
+    let (sent, received) = (layouts(1)?, layouts(0)?);
+    let send: Vec<u32> = (0..p).flat_map(|j| (0..len).map(move |i| value(r * p + j, i))).collect();
+    let mut recv = vec![0u32; p * len];
+    comm.alltoallw(bytemuck::cast_slice(&send), &sent, bytemuck::cast_slice_mut(&mut recv), &received)?;
+    let order: Vec<usize> = (1..len).step_by(2).chain((0..len).step_by(2)).collect();
+    let place: Vec<usize> = (0..len).step_by(2).chain((1..len).step_by(2)).collect();
+    for j in 0..p {
+        for (from, to) in order.iter().zip(&place) {
+            assert_eq!(recv[j * len + to], value(j * p + r, *from), "alltoallw at {r} of {p}");
+        }
+    }
 
     let ones = vec![1u32; len];
     let mut sum = ones.clone();

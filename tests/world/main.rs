@@ -29,6 +29,7 @@ mod hook;
 mod huge;
 mod in_place;
 mod inter;
+mod layouts;
 mod local;
 mod misuse;
 mod neighborhood;

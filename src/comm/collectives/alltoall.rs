@@ -1,9 +1,12 @@
-//! Alltoall and alltoallv.
+//! Alltoall, alltoallv and alltoallw.
 
 use super::{Spec, bytes_of, part, ragged};
 use crate::buffer::Buf;
+use crate::comm::collective::Collective;
+use crate::comm::layout::{Layout, apart, blocks};
 use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Contribution, Owned};
+use crate::comm::shadow::Copies;
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::{Result, argument};
 use crate::plan::alltoall::Row;
@@ -53,7 +56,7 @@ impl Communicator {
     /// Sends part r of `send`, as `sent` says, to each rank r, and gets what it sends us into part r of `recv`, as `received` says.
     /// No rank needs to know another rank's counts: the ready messages tell each peer where its block goes and how long it is.
     /// Elements of `recv` that are in no part stay as they are. In place `recv` is sent, by way of a copy, and `sent` is not looked
-    /// at: the same parts go as come. On bytes it is MPI's alltoallw, too.
+    /// at: the same parts go as come.
     ///
     /// # Errors
     /// As [`Communicator::bcast`]; when counts and displacements do not fit the buffers, when received blocks
@@ -112,6 +115,82 @@ impl Communicator {
         let arguments = self.exchange((sendcounts, sdispls), (recvcounts, rdispls));
         let arguments = Arguments { in_place: send.is_none(), ..arguments };
         Ok(Spec { arguments, fill: true, ..Spec::of::<T>() }.sent_from_copy(recv * size_of::<T>()))
+    }
+
+    /// As [`Communicator::alltoallv`] on bytes, which need not lie together: `sent` and `received` have a [`Layout`] for each rank. How
+    /// the bytes are cut into pieces is each side's own affair; to each peer must go as many as it expects. Bytes of `recv` that are
+    /// in no piece stay as they are, and pieces that are sent may overlap. In place the pieces of `received` are sent, and `sent` is
+    /// not looked at.
+    ///
+    /// If no layout of a side has more than one piece, its bytes move from the buffer, or into it, without a copy. Else they go by way
+    /// of memory of the library.
+    ///
+    /// # Errors
+    /// As [`Communicator::alltoallv`]; when there is not a layout for each rank, a piece does not fit the buffer, or received pieces
+    /// overlap. A rank that sends another number of bytes than its peer expects is an error that names both, before any of them is
+    /// sent (but if one of them is 0 it shows by the deadline only).
+    ///
+    /// # Examples
+    /// ```
+    /// use circulant::comm::Layout;
+    ///
+    /// // A square matrix of which each rank has a row of p numbers: of the transposed one it gets a row, a column of the old one.
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let (r, p) = (comm.rank(), comm.size());
+    /// let row: Vec<u8> = (0..p).map(|column| (r * p + column) as u8).collect();
+    /// let mut column = vec![0; p];
+    /// let one = |i| Layout::new([(i, 1)]);
+    /// let each = (0..p).map(one).collect::<Result<Vec<_>, _>>()?;
+    /// comm.alltoallw(&row, &each, &mut column, &each)?;
+    /// assert!((0..p).all(|row| column[row] == (row * p + r) as u8));
+    /// // Every second byte to ourselves, in the other order.
+    /// let none = vec![Layout::default(); p];
+    /// let (mut sent, mut received) = (none.clone(), none);
+    /// sent[r] = Layout::strided(0, 2, 1, 2)?;
+    /// received[r] = Layout::new([(1, 1), (0, 1)])?;
+    /// let mut swapped = [0; 2];
+    /// comm.alltoallw(&[5, 6, 7], &sent, &mut swapped, &received)?;
+    /// assert_eq!(swapped, [7, 5]);
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn alltoallw<'a>(
+        &self,
+        send: impl Contribution<'a, u8>,
+        sent: &[Layout],
+        recv: &mut [u8],
+        received: &[Layout],
+    ) -> Result<()> {
+        let send = send.slice();
+        let spec = self.alltoallw_spec(send.map(<[u8]>::len), sent, recv.len(), received);
+        self.run_with_copies(Collective::Alltoallw, spec, send, recv)
+    }
+
+    owned!("alltoallw", ialltoallw, alltoallw_init
+    (self, send: impl Owned<u8>, sent: &[Layout], recv: Buf<u8>, received: &[Layout]): u8 => {
+        let send = send.buffer();
+        let spec = self.alltoallw_spec(send.as_ref().map(|s| s.len()), sent, recv.len(), received);
+        (Collective::Alltoallw, spec, (send, recv))
+    });
+
+    pub(in crate::comm) fn alltoallw_spec(
+        &self,
+        send: Option<usize>,
+        sent: &[Layout],
+        recv: usize,
+        received: &[Layout],
+    ) -> Result<Spec> {
+        let into = blocks(("recv", recv), self.size(), received, false)?;
+        apart(received)?;
+        let out = match send {
+            Some(send) => blocks(("send", send), self.size(), sent, false)?,
+            None => blocks(("recv", recv), self.size(), received, true)?,
+        };
+        let arguments = self.exchange((out.counts, out.displs), (into.counts, into.displs));
+        let copied = out.pieces.is_some() || into.pieces.is_some();
+        let copies = Copies { sent: out.pieces, received: into.pieces, kept: None };
+        Ok(Spec { arguments, fill: true, copies: copied.then(|| Box::new(copies)), ..Spec::of::<u8>() })
     }
 
     /// What this rank sends and receives, each as counts and displacements.
