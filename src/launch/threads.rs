@@ -258,6 +258,9 @@ mod tests {
         drop(last);
         let error = all[0].test_fence().unwrap_err();
         assert_eq!((error.kind(), error.peer()), (ErrorKind::PeerLost, Some(2)));
+        // Nor does it count in the next one.
+        assert!(all.iter_mut().all(|me| me.start_fence().unwrap()));
+        assert!(all.iter_mut().all(|me| me.test_fence().is_err()));
     }
 
     #[test]
