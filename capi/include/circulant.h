@@ -96,15 +96,17 @@ typedef struct circulant_setting {
  * before those of the environment; settings may be NULL if n is 0.  All ranks call it. */
 circulant_status_t circulant_init (const circulant_setting_t *settings, size_t n, circulant_world_t **world);
 
+/* Gathers `bytes` bytes of each rank, the same number at all, into `all` at all ranks, in rank order; returns 0 on success. */
+typedef int (*circulant_allgather_fn) (void *context, const void *mine, void *all, size_t bytes);
+
 /* How ranks find each other where the program has a way of its own. */
 typedef struct circulant_bootstrap {
     size_t bytes; /* sizeof (circulant_bootstrap_t) */
     int rank;     /* of this process */
     int size;     /* of the job */
     void *context; /* passed to the functions */
-    /* Gathers `bytes` bytes of each rank, the same number at all, into `all` at all ranks, in rank order; returns 0 on success.  It is called
-     * within circulant_init_with, and within circulant_finalize by another thread while the caller waits. */
-    int (*allgather) (void *context, const void *mine, void *all, size_t bytes);
+    /* Called within circulant_init_with, and within circulant_finalize by another thread while the caller waits. */
+    circulant_allgather_fn allgather;
     /* Ends the whole job; may be NULL, and may return. */
     void (*abort) (void *context, int code, const char *message);
 } circulant_bootstrap_t;
@@ -120,6 +122,11 @@ circulant_status_t circulant_finalize (circulant_world_t **world);
 
 /* Asks the launcher to end the whole job with this exit code; the world is gone. */
 circulant_status_t circulant_abort (circulant_world_t **world, int code, const char *message);
+
+/* Called on each turn of a call that waits, by the thread that is in it: what moves another library on.  It calls nothing of this header, does
+ * not throw and does not jump out.  What context leads to stays until the world is finalized.  A second one replaces the first. */
+typedef void (*circulant_hook_fn) (void *context);
+circulant_status_t circulant_while_waiting (const circulant_world_t *world, circulant_hook_fn hook, void *context);
 
 /* The wire in use ("shm", "tcp", "verbs", "self" of one rank, ...), and how the job was started.  The texts stay as long as the world. */
 const char *circulant_world_provider (const circulant_world_t *world);
@@ -147,6 +154,11 @@ circulant_status_t circulant_comm_split_by_node (const circulant_comm_t *comm, c
 
 /* A communicator of these n ranks, in this order; NULL for the others.  Collective over comm; all members name the same. */
 circulant_status_t circulant_comm_create (const circulant_comm_t *comm, const int *ranks, size_t n, circulant_comm_t **made);
+
+/* A communicator of these n ranks, in this order, made by its members alone: they need not be in a call of comm.  What they tell each
+ * other goes through allgather, among the members in this order, which is called once before this returns; it may call another communicator. */
+circulant_status_t circulant_comm_assemble (const circulant_comm_t *comm, const int *ranks, size_t n, circulant_allgather_fn allgather,
+                                            void *context, circulant_comm_t **made);
 
 /* The same communicator with options for the calls made through the result: algorithm (a name of `circulant algorithms`), blocks,
  * deadline (in seconds), reproducible (yes or no).  Not collective, but all ranks use the same, except for the deadline. */

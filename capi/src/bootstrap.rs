@@ -9,7 +9,8 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::time::Duration;
 
-type Allgather = unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize) -> c_int;
+/// What gathers as many bytes of each rank.
+pub(crate) type Allgather = unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize) -> c_int;
 type Abort = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
 
 /// What C calls `circulant_bootstrap_t`. It grows at its end only, and its first field says how far it goes.

@@ -1,11 +1,12 @@
 //! Communicators.
 
+use crate::bootstrap::Allgather;
 use crate::slices::rank;
 use crate::status::{Status, given, guard, place, string};
 use crate::world::Setting;
 use circulant::error::argument;
-use circulant::{Communicator, Options, Result};
-use std::ffi::c_int;
+use circulant::{Communicator, Error, ErrorKind, Options, Result};
+use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::time::Duration;
 
@@ -102,15 +103,54 @@ unsafe extern "C" fn circulant_comm_create(
         // SAFETY: all pointers are as the header says.
         unsafe {
             let (comm, place) = (given("comm", comm)?, place("made", made)?);
-            let ranks = match n {
-                0 => &[],
-                _ => std::slice::from_raw_parts(given("ranks", ranks)?, n),
-            };
-            let ranks = ranks.iter().map(|r| rank("a rank", *r)).collect::<Result<Vec<_>>>()?;
-            let group = comm.0.group().include(&ranks)?;
+            let group = comm.0.group().include(&members(ranks, n)?)?;
             *place = comm.0.create(&group)?.map_or(null_mut(), Comm::give);
             Ok(())
         }
+    })
+}
+
+/// `n` ranks.
+///
+/// # Safety
+/// `ranks` is null, or leads to as many.
+unsafe fn members(ranks: *const c_int, n: usize) -> Result<Vec<usize>> {
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: our caller's.
+    let ranks = unsafe { std::slice::from_raw_parts(given("ranks", ranks)?, n) };
+    ranks.iter().map(|r| rank("a rank", *r)).collect()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_assemble(
+    comm: *const Comm,
+    ranks: *const c_int,
+    n: usize,
+    allgather: Option<Allgather>,
+    context: *mut c_void,
+    made: *mut *mut Comm,
+) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        let (comm, place, ranks) =
+            unsafe { (given("comm", comm)?, place("made", made)?, members(ranks, n)?) };
+        let allgather = allgather.ok_or_else(|| argument("allgather is NULL"))?;
+        let exchange = |ours: &[u8; 16]| {
+            let mut all = vec![[0u8; 16]; n];
+            // SAFETY: the function is what the header says; `all` has room for all members.
+            let status =
+                unsafe { allgather(context, ours.as_ptr().cast(), all.as_mut_ptr().cast(), ours.len()) };
+            match status {
+                0 => Ok(all),
+                _ => {
+                    Err(Error::new(ErrorKind::Launch, format!("the allgather failed: it returned {status}")))
+                }
+            }
+        };
+        *place = Comm::give(comm.0.assemble(&ranks, exchange)?);
+        Ok(())
     })
 }
 

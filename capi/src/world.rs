@@ -4,8 +4,9 @@ use crate::bootstrap::{Bootstrap, Outside};
 use crate::comm::Comm;
 use crate::status::{Status, given, guard, place, string};
 use circulant::comm::Builder;
+use circulant::error::argument;
 use circulant::{Result, World};
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
 /// What C calls `circulant_world_t`.
@@ -106,6 +107,43 @@ unsafe extern "C" fn circulant_world_comm(world: *const Handle, comm: *mut *mut 
             *place = Comm::give(handle.world.comm());
             Ok(())
         }
+    })
+}
+
+/// What C calls `circulant_hook_fn`.
+type Hook = unsafe extern "C" fn(*mut c_void);
+
+/// A function to be called while calls wait, with what it is given.
+struct Call {
+    hook: Hook,
+    context: *mut c_void,
+}
+
+// SAFETY: the header says that any thread that is in a call calls the function.
+unsafe impl Send for Call {}
+// SAFETY: and several at a time.
+unsafe impl Sync for Call {}
+
+impl Call {
+    fn run(&self) {
+        // SAFETY: the function is what the header says.
+        unsafe { (self.hook)(self.context) }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_while_waiting(
+    world: *const Handle,
+    hook: Option<Hook>,
+    context: *mut c_void,
+) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        let handle = unsafe { given("world", world)? };
+        let hook = hook.ok_or_else(|| argument("hook is NULL"))?;
+        let call = Call { hook, context };
+        handle.world.while_waiting(move || call.run());
+        Ok(())
     })
 }
 

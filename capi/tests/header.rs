@@ -60,6 +60,8 @@ fn rust_type(c: &str) -> String {
         "circulant_bootstrap_t" => "Bootstrap",
         "circulant_op_t" => "*const Operator",
         "circulant_op_fn" => "Option<Function>",
+        "circulant_allgather_fn" => "Option<Allgather>",
+        "circulant_hook_fn" => "Option<Hook>",
         _ => panic!("what is {c:?} in Rust?"),
     }
     .to_owned();

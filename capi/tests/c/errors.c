@@ -95,6 +95,76 @@ static void own (circulant_world_t *world, circulant_comm_t *comm)
     OK (circulant_barrier (comm));
 }
 
+/* An allgather among the ranks backwards, by another communicator. */
+static int backwards (void *context, const void *mine, void *all, size_t bytes)
+{
+    const circulant_comm_t *other = context;
+    char found[64 * 16];
+    int size, r;
+    if (bytes > 16 || circulant_comm_size (other, &size) || circulant_allgather (other, mine, found, bytes, CIRCULANT_BYTE))
+        return 1;
+    for (r = 0; r < size; r++)
+        memcpy ((char *) all + (size_t) r * bytes, found + (size_t) (size - 1 - r) * bytes, bytes);
+    return 0;
+}
+
+static int no_way (void *context, const void *mine, void *all, size_t bytes)
+{
+    (void) context, (void) mine, (void) all, (void) bytes;
+    return 7;
+}
+
+static void assembled (circulant_comm_t *comm)
+{
+    circulant_comm_t *other = NULL, *made = NULL;
+    int me, size, r, ranks[64], rank;
+    OK (circulant_comm_rank (comm, &me));
+    OK (circulant_comm_size (comm, &size));
+    for (r = 0; r < size; r++)
+        ranks[r] = size - 1 - r;
+    OK (circulant_comm_dup (comm, &other));
+    REFUSED (circulant_comm_assemble (comm, ranks, (size_t) size, NULL, NULL, &made), "allgather is NULL");
+    FAILS (circulant_comm_assemble (comm, ranks, (size_t) size, no_way, NULL, &made), CIRCULANT_ERR_LAUNCH, "it returned 7");
+    CHECK (made == NULL);
+    OK (circulant_comm_assemble (comm, ranks, (size_t) size, backwards, other, &made));
+    OK (circulant_comm_rank (made, &rank));
+    CHECK (rank == size - 1 - me);
+    OK (circulant_barrier (made));
+    OK (circulant_comm_free (&made));
+    OK (circulant_comm_free (&other));
+}
+
+/* Leaves a file of this name, once. */
+static void tell (void *context)
+{
+    static int told;
+    FILE *file = told++ ? NULL : fopen (context, "w");
+    if (file)
+        fclose (file);
+}
+
+/* Those that wait for rank 0 call the hook meanwhile: it comes when rank 1 has done so. */
+static void hooked (circulant_world_t *world, circulant_comm_t *comm)
+{
+    static char name[64]; /* until the world ends */
+    int me, size, tries, pid = (int) getpid ();
+    OK (circulant_comm_rank (comm, &me));
+    OK (circulant_comm_size (comm, &size));
+    REFUSED (circulant_while_waiting (world, NULL, NULL), "hook is NULL");
+    REFUSED (circulant_while_waiting (NULL, tell, NULL), "world is NULL");
+    OK (circulant_bcast (comm, &pid, 1, CIRCULANT_INT32, 0));
+    snprintf (name, sizeof name, "/tmp/circulant-hook-%d", pid);
+    if (me == 1)
+        OK (circulant_while_waiting (world, tell, name));
+    for (tries = 0; me == 0 && size > 1 && access (name, F_OK) != 0; tries++) {
+        struct timespec moment = { 0, 10 * 1000 * 1000 };
+        CHECK (tries < 6000);
+        nanosleep (&moment, NULL);
+    }
+    OK (circulant_barrier (comm));
+    unlink (name);
+}
+
 /* A communicator per parity, in the order backwards; and one with options. */
 static void communicators (circulant_comm_t *comm)
 {
@@ -161,6 +231,8 @@ static void all_of (circulant_world_t *world)
     OK (circulant_world_comm (world, &comm));
     own (world, comm);
     communicators (comm);
+    assembled (comm);
+    hooked (world, comm);
     everywhere (comm);
     CHECK (circulant_finalize (&world) != CIRCULANT_OK);
     CHECK (world == NULL);
