@@ -1,5 +1,7 @@
 """Programs of our own for what the others' suites miss (mpi/tests/programs/suite_*.c)."""
 
+import shutil
+
 import lib
 
 from . import mpis
@@ -27,12 +29,22 @@ def build(mpi):
     return programs
 
 
-def survivors(ranks):
-    """All ranks but the killed one must say that they learned of it."""
+def killed(mpi, program, ranks):
+    """One of the ranks is killed: each of the others must say in a file that it learned of it."""
+    folder = mpis.WORK / f"killed-{mpi.name}"
+
+    def empty():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+
     def judge(code, output):
-        told = output.count("learned of it")
-        return Seen(1) if told == ranks - 1 else Seen(1, {"": f"{told} of {ranks - 1} ranks learned of it, exit code {code}: {lib.first_error(output)}"})
-    return judge
+        told = [file for file in folder.iterdir() if "learned of it" in file.read_text()]
+        wrong = {"": f"{len(told)} of {ranks - 1} ranks learned of it, exit code {code}: {lib.first_error(output)}"}
+        return Seen(1, {} if len(told) == ranks - 1 else wrong)
+
+    # Hydra ends all if its own child is killed, and tells the others by a signal that ends them, too
+    words = ("sh", "-c", 'trap "" USR1; "$@"; exit 0', "sh", program, folder)
+    return Unit("killed", ranks, words, LIMIT, judge, before=empty, options=("-disable-auto-cleanup",), alone=True)
 
 
 def units(mpi, tier):
@@ -51,4 +63,4 @@ def units(mpi, tier):
     yield Unit("comms", 3, (program["suite_comms"], 1000 if many else 200), LIMIT, no_errors)
     yield Unit("errors", 3, (program["suite_errors"],), LIMIT, no_errors)
     if mpi.family == "hydra" and mpi.wheel != "impi":
-        yield Unit("killed", 4, (program["suite_killed"],), LIMIT, survivors(4), options=("-disable-auto-cleanup",), alone=True)
+        yield killed(mpi, program["suite_killed"], 4)

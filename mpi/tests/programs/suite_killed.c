@@ -1,4 +1,7 @@
-/* A rank is killed. The others are in a collective and must get an error from it; the launcher is told to let them live. */
+/* A rank is killed. The others are in a collective and must get an error from it; the launcher is told to let them live.
+ *
+ *   suite_killed FOLDER     each rank that learned of it says so in a file there
+ */
 #include "suite.h"
 #include <signal.h>
 #include <unistd.h>
@@ -18,8 +21,13 @@ int main(int argc, char **argv)
         char text[MPI_MAX_ERROR_STRING] = "";
         int length = 0;
         MPI_Error_string(code, text, &length);
-        printf("rank %d learned of it: %s\n", suite_rank, text);
-        fflush(stdout);
+        char path[4096];
+        snprintf(path, sizeof path, "%s/rank%d", argc > 1 ? argv[1] : ".", suite_rank);
+        FILE *file = fopen(path, "w");
+        if (file) {
+            fprintf(file, "rank %d learned of it: %s\n", suite_rank, text);
+            fclose(file);
+        }
     }
     _exit(code == MPI_SUCCESS); /* no MPI_Finalize: it waits for the rank that is gone */
 }
