@@ -127,17 +127,20 @@ fn a_hook_is_called_in_finalize_and_goes_with_its_world() {
 
 #[test]
 fn the_last_hook_that_is_set_counts() {
+    let (first, second) = (Calls::default(), Calls::default());
     for result in ranks::run_over("shm", 2, &SETTINGS, |world, comm| {
-        let (first, second) = (Calls::default(), Calls::default());
+        if comm.rank() == 1 {
+            let called = until(|| second.count() > 0);
+            comm.barrier()?;
+            return Ok(called);
+        }
         let (one, two) = (first.clone(), second.clone());
         world.while_waiting(move || one.note());
         world.while_waiting(move || two.note());
-        if comm.rank() == 1 {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        assert_eq!(Arc::strong_count(&first.count), 1, "the first one is dropped");
         comm.barrier()?;
-        assert_eq!((first.count(), Arc::strong_count(&first.count)), (0, 1));
-        Ok(comm.rank() == 1 || second.count() > 0)
+        assert_eq!(first.count(), 0);
+        Ok(true)
     }) {
         assert!(result.unwrap());
     }
