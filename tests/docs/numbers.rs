@@ -126,19 +126,24 @@ fn numbers_in_documents_are_those_of_the_code() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Settings that the documents name are in the table, by their variable.
+/// The words in capitals.
+fn capitals(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c != '_' && !c.is_ascii_uppercase()).map(|w| w.trim_end_matches('_'))
+}
+
+/// Settings that the documents name are in the table, by their variable; other such names are those of the C interface.
 #[test]
 fn settings_in_documents_exist() {
     let mut documents = vec!["README.md".into(), "CONTRIBUTING.md".into()];
     files("docs", ".md", &mut documents);
     let told = circulant::launch::environment::VARIABLES;
-    let known: BTreeSet<&str> = SETTINGS.iter().map(|s| s.variable).chain(told.iter().copied()).collect();
+    let header = read("capi/include/circulant.h");
+    let variables = SETTINGS.iter().map(|s| s.variable).chain(told.iter().copied());
+    let known: BTreeSet<&str> = variables.chain(capitals(&header)).collect();
     for document in documents {
         let text = read(&document);
-        let names =
-            text.split(|c: char| c != '_' && !c.is_ascii_uppercase()).map(|w| w.trim_end_matches('_'));
         // `circulant run` sets it for its ranks.
-        let strange = names.filter(|w| w.starts_with("CIRCULANT_") && *w != "CIRCULANT_SIDE_FD");
+        let strange = capitals(&text).filter(|w| w.starts_with("CIRCULANT_") && *w != "CIRCULANT_SIDE_FD");
         let strange: Vec<&str> = strange.filter(|w| !known.contains(w)).collect();
         assert!(strange.is_empty(), "{}: no setting is called {strange:?}", document.display());
     }
