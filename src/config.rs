@@ -16,7 +16,7 @@ pub use circulant_core::parse_bytes;
 pub use library::Library;
 pub use process::{Config, check_variable};
 pub use table::{SETTINGS, Scope, Setting, Values};
-pub use unknown::{LAUNCH_VARIABLES, SIDE_VARIABLE};
+pub use unknown::{LAUNCH_VARIABLES, MPI_VARIABLES, SIDE_VARIABLE};
 pub use values::{Interfaces, Launcher, Logging, Progress, Provider, Wait};
 
 use std::time::Duration;

@@ -61,6 +61,7 @@
 //! which is re-exported here: [`schedule`], [`plan`], [`select`], [`ops`], [`error`]. The tool `circulant` is the crate
 //! `circulant-tool`, and the process manager behind `circulant run` the crate `circulant-launcher`. `circulant-capi` is the
 //! library for C, C++ and Fortran.
+//! `circulant-mpi` takes the collectives of unmodified MPI programs.
 //!
 //! # The library libfabric
 //! *To build*, nothing of it is needed, neither headers nor libclang: the bindings are committed.

@@ -14,10 +14,15 @@ pub const LAUNCH_VARIABLES: [&str; 5] =
 /// Set by `circulant run` for its ranks: the side channel ([`crate::launch::side`]).
 pub const SIDE_VARIABLE: &str = "CIRCULANT_SIDE_FD";
 
+/// What the library reads that is preloaded into MPI programs (the crate `circulant-mpi`): whether it takes calls, which, whether it
+/// reports them, and whether the MPI makes progress in calls that wait.
+pub const MPI_VARIABLES: [&str; 4] =
+    ["CIRCULANT_MPI", "CIRCULANT_MPI_TAKE", "CIRCULANT_MPI_REPORT", "CIRCULANT_MPI_PROGRESS"];
+
 /// The error of a variable that looks like a setting and is none.
 pub(super) fn unknown(variable: &str) -> Option<Error> {
     let settings = SETTINGS.iter().map(|s| s.variable);
-    let known = settings.chain(LAUNCH_VARIABLES).chain([SIDE_VARIABLE]);
+    let known = settings.chain(LAUNCH_VARIABLES).chain([SIDE_VARIABLE]).chain(MPI_VARIABLES);
     let rest = variable.strip_prefix(PREFIX)?;
     if known.clone().any(|name| name == variable) {
         return None;
@@ -41,15 +46,22 @@ mod tests {
             ("CIRCULANT_PROVDER", "did you mean CIRCULANT_PROVIDER?"),
             ("CIRCULANT_DEADLIEN", "did you mean CIRCULANT_DEADLINE?"),
             ("CIRCULANT_RNK", "did you mean CIRCULANT_RANK?"),
+            ("CIRCULANT_MPI_REPRT", "did you mean CIRCULANT_MPI_REPORT?"),
             ("CIRCULANT_", "circulant info"),
             ("CIRCULANT_MY_OWN_AFFAIR", "circulant info"),
         ] {
             let e = unknown(name).unwrap();
             assert!(e.to_string().contains(name) && e.to_string().contains(near), "{e}");
         }
-        for name in
-            ["CIRCULANT_RANK", "CIRCULANT_SIDE_FD", "CIRCULANT_LOG", "PATH", "circulant_log", "CIRCULANT"]
-        {
+        for name in [
+            "CIRCULANT_RANK",
+            "CIRCULANT_SIDE_FD",
+            "CIRCULANT_MPI",
+            "CIRCULANT_LOG",
+            "PATH",
+            "circulant_log",
+            "CIRCULANT",
+        ] {
             assert!(unknown(name).is_none(), "{name}");
         }
     }

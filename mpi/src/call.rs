@@ -1,0 +1,149 @@
+//! What all operations have in common: whose call it is, where it goes, and what it returns.
+
+use crate::communicators::Member;
+use crate::layer::{Layer, layer};
+use crate::report::{COUNTS, Operation, Reason};
+use crate::types::Type;
+use circulant::{Communicator, Error};
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// `MPI_SUCCESS`, in every ABI.
+pub(crate) const SUCCESS: c_int = 0;
+
+/// Why a call does not run here to its end.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It goes to the MPI. All ranks find the same, or the arguments are wrong.
+    Pass(Reason),
+    /// A function of the MPI failed, and has called the error handler.
+    Code(c_int),
+    /// Ours failed.
+    Failed(Box<Error>),
+}
+
+impl From<Error> for Stop {
+    fn from(e: Error) -> Self {
+        Self::Failed(Box::new(e))
+    }
+}
+
+/// A call on a communicator that is ours.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) layer: &'static Layer,
+    /// The program's handle.
+    pub(crate) handle: usize,
+    member: Arc<Member>,
+    operation: Operation,
+    /// For the report.
+    bytes: Cell<usize>,
+}
+
+impl Call {
+    /// Our communicator of the same ranks.
+    pub(crate) fn comm(&self) -> Result<&Communicator, Stop> {
+        self.member.comm().map_err(Stop::Pass)
+    }
+
+    pub(crate) fn size(&self) -> Result<usize, Stop> {
+        Ok(self.comm()?.size())
+    }
+
+    pub(crate) fn rank(&self) -> Result<usize, Stop> {
+        Ok(self.comm()?.rank())
+    }
+
+    /// The root of the call.
+    pub(crate) fn root(&self, root: c_int) -> Result<usize, Stop> {
+        let root = usize::try_from(root).ok().filter(|root| self.size().is_ok_and(|size| *root < size));
+        root.ok_or(Stop::Pass(Reason::Arguments))
+    }
+
+    /// Goes on if a call of this size, which all ranks know alike, is taken.
+    pub(crate) fn chosen(&self, bytes: usize) -> Result<(), Stop> {
+        self.bytes.set(bytes);
+        if self.layer.take.takes(self.operation, bytes) { Ok(()) } else { Err(Stop::Pass(Reason::Selection)) }
+    }
+
+    /// Goes on if the operation is taken at all: of this size, which is for the report, other ranks know nothing.
+    pub(crate) fn chosen_whatever_size(&self, bytes: usize) -> Result<(), Stop> {
+        self.chosen(0)?;
+        self.bytes.set(bytes);
+        Ok(())
+    }
+
+    /// The datatype that the program passes as `handle`.
+    ///
+    /// # Safety
+    /// It is one of this MPI.
+    pub(crate) unsafe fn datatype(&self, handle: usize) -> Result<Type, Stop> {
+        let handle = self.layer.abi.handle(handle);
+        // SAFETY: the caller's.
+        unsafe { self.layer.types.of(self.layer.real, handle) }
+    }
+
+    /// Whether a buffer is `MPI_IN_PLACE`.
+    pub(crate) fn in_place<T>(&self, buffer: *const T) -> bool {
+        buffer as usize == self.layer.abi.in_place
+    }
+}
+
+/// A count as MPI passes it.
+pub(crate) fn count(count: impl Into<i64>) -> Result<usize, Stop> {
+    usize::try_from(count.into()).map_err(|_| Stop::Pass(Reason::Arguments))
+}
+
+/// Runs a collective: here by `ours`, or by the MPI's function, `pass`.
+///
+/// # Safety
+/// `comm` is a communicator of this MPI, and this thread is in a call on it.
+pub(crate) unsafe fn collective(
+    operation: Operation,
+    comm: usize,
+    ours: impl FnOnce(&Call) -> Result<(), Stop>,
+    pass: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(layer) = layer() else { return pass() };
+    let start = layer.report.then(Instant::now);
+    let handle = layer.abi.handle(comm);
+    // SAFETY: the caller's.
+    let found = unsafe { layer.communicators.member(layer, handle) };
+    let mut bytes = 0;
+    let done = found.and_then(|member| {
+        let call = Call { layer, handle, member, operation, bytes: Cell::new(0) };
+        let done = call.comm().map(drop).and_then(|()| ours(&call));
+        bytes = call.bytes.get();
+        done
+    });
+    let (code, passed) = match done {
+        Ok(()) => (SUCCESS, None),
+        Err(Stop::Pass(reason)) => (pass(), Some(reason)),
+        Err(Stop::Code(code)) => (code, None),
+        // SAFETY: the caller's.
+        Err(Stop::Failed(e)) => (unsafe { failed(layer, handle, &e) }, None),
+    };
+    if layer.report {
+        let time = start.map(|start| start.elapsed());
+        match passed {
+            Some(reason) => COUNTS.passed(operation, reason, time),
+            None => COUNTS.took(operation, bytes, time),
+        }
+    }
+    code
+}
+
+/// Says what went wrong, and calls the communicator's error handler.
+///
+/// # Safety
+/// `comm` is a communicator of this MPI.
+#[cold]
+unsafe fn failed(layer: &Layer, comm: usize, e: &Error) -> c_int {
+    eprintln!("circulant: {e}");
+    let code = layer.abi.err_other;
+    // SAFETY: the caller's.
+    unsafe { layer.real.Comm_call_errhandler(comm, code) };
+    code
+}

@@ -1,0 +1,245 @@
+//! Which communicators of the program are ours, and for how long.
+//!
+//! A communicator of ours is made at the first collective on the program's: all its ranks are in one there. It lives as an attribute
+//! of the program's communicator, so it ends with it; a copy of the communicator gets none. Handles are used again after a
+//! communicator is freed, so nothing is remembered by handle alone: each thread keeps the last one that it used, until any is freed.
+
+use crate::call::Stop;
+use crate::layer::Layer;
+use crate::real::Real;
+use crate::report::Reason;
+use circulant::{Communicator, Error, ErrorKind, Result};
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What this rank is in a communicator of the program.
+#[derive(Debug)]
+pub(crate) enum Member {
+    Ours(Communicator),
+    /// All calls go to the MPI.
+    Passed(Reason),
+}
+
+impl Member {
+    pub(crate) fn comm(&self) -> Result<&Communicator, Reason> {
+        match self {
+            Self::Ours(comm) => Ok(comm),
+            Self::Passed(reason) => Err(*reason),
+        }
+    }
+}
+
+/// How often a communicator with our attribute was freed.
+static FREED: AtomicU64 = AtomicU64::new(0);
+
+/// What freed communicators held. It is dropped by the next call that makes one: the MPI may hold a lock in the function that frees.
+static LEFT: Mutex<Vec<Arc<Member>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// The communicator that this thread used last: its handle, [`FREED`] then, and what it is.
+    static LAST: RefCell<Option<(usize, u64, Arc<Member>)>> = const { RefCell::new(None) };
+}
+
+/// The communicators of the program.
+#[derive(Debug)]
+pub(crate) struct Communicators {
+    keyval: c_int,
+    world: usize,
+    null: usize,
+    undefined: c_int,
+    /// The group of `MPI_COMM_WORLD`.
+    group: usize,
+    /// All ranks.
+    ours: Communicator,
+}
+
+impl Communicators {
+    /// `ours` has the ranks of `world`, in its order.
+    ///
+    /// # Safety
+    /// `world` is `MPI_COMM_WORLD`, and the MPI is initialised.
+    pub(crate) unsafe fn new(real: &Real, abi: &crate::abi::Abi, ours: Communicator) -> Result<Self> {
+        let (mut keyval, mut group) = (0, 0);
+        let (copy, delete) = (copy as CopyFunction, delete as DeleteFunction);
+        // SAFETY: functions with the signatures that MPI asks for, and room for what is returned.
+        let codes = unsafe {
+            let made = (&raw mut keyval, std::ptr::null_mut());
+            [
+                real.Comm_create_keyval(copy as *mut c_void, delete as *mut c_void, made.0, made.1),
+                real.Comm_group(abi.world, &raw mut group),
+            ]
+        };
+        if codes != [0, 0] {
+            return Err(Error::new(
+                ErrorKind::Launch,
+                "the MPI gave no attribute key, or no group of all ranks",
+            ));
+        }
+        let (world, null, undefined) = (abi.world, abi.comm_null, abi.undefined);
+        Ok(Self { keyval, world, null, undefined, group, ours })
+    }
+
+    /// What this rank is in `comm`.
+    ///
+    /// # Safety
+    /// `comm` is a communicator of this MPI, and this thread is in a collective call on it.
+    pub(crate) unsafe fn member(&self, layer: &Layer, comm: usize) -> Result<Arc<Member>, Stop> {
+        let freed = FREED.load(Ordering::Acquire);
+        let last = LAST.with_borrow(|last| match last {
+            Some((handle, then, member)) if *handle == comm && *then == freed => Some(Arc::clone(member)),
+            _ => None,
+        });
+        if let Some(member) = last {
+            return Ok(member);
+        }
+        if comm == self.null {
+            return Err(Stop::Pass(Reason::Arguments));
+        }
+        // SAFETY: the caller's.
+        let member = match unsafe { self.attached(layer.real, comm)? } {
+            Some(member) => member,
+            // SAFETY: the caller's.
+            None => unsafe { self.attach(layer, comm)? },
+        };
+        LAST.set(Some((comm, freed, Arc::clone(&member))));
+        Ok(member)
+    }
+
+    /// What an earlier call made of it.
+    ///
+    /// # Safety
+    /// `comm` is a communicator of this MPI.
+    unsafe fn attached(&self, real: &Real, comm: usize) -> Result<Option<Arc<Member>>, Stop> {
+        let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
+        // SAFETY: the caller's; there is room for a pointer and an int.
+        let code = unsafe { real.Comm_get_attr(comm, self.keyval, &raw mut value, &raw mut flag) };
+        if code != 0 {
+            return Err(Stop::Pass(Reason::Arguments));
+        }
+        if flag == 0 || value.is_null() {
+            return Ok(None);
+        }
+        let member = value.cast_const().cast::<Member>();
+        // SAFETY: what `attach` has set comes of Arc::into_raw, and its count is held until `delete`, which MPI calls after all
+        // calls on the communicator.
+        unsafe {
+            Arc::increment_strong_count(member);
+            Ok(Some(Arc::from_raw(member)))
+        }
+    }
+
+    /// Makes of it what it is for good.
+    ///
+    /// # Safety
+    /// As [`Communicators::member`].
+    unsafe fn attach(&self, layer: &Layer, comm: usize) -> Result<Arc<Member>, Stop> {
+        drop_left();
+        // SAFETY: the caller's.
+        let member = Arc::new(unsafe { self.make(layer, comm)? });
+        let value = Arc::into_raw(Arc::clone(&member)).cast_mut().cast();
+        // SAFETY: the caller's; the value is read and freed as what it is.
+        let code = unsafe { layer.real.Comm_set_attr(comm, self.keyval, value) };
+        if code != 0 {
+            // SAFETY: it was not taken, so its count is still ours.
+            drop(unsafe { Arc::from_raw(value.cast_const().cast::<Member>()) });
+            return Err(Stop::Code(code));
+        }
+        Ok(member)
+    }
+
+    /// # Safety
+    /// As [`Communicators::member`].
+    unsafe fn make(&self, layer: &Layer, comm: usize) -> Result<Member, Stop> {
+        if comm == self.world {
+            return Ok(Member::Ours(self.ours.clone()));
+        }
+        let real = layer.real;
+        let (mut inter, mut size) = (0, 0);
+        // SAFETY: the caller's; there is room for an int each.
+        let codes =
+            unsafe { [real.Comm_test_inter(comm, &raw mut inter), real.Comm_size(comm, &raw mut size)] };
+        if codes != [0, 0] {
+            return Err(Stop::Pass(Reason::Arguments));
+        }
+        match (inter, size) {
+            (0, 1) => return Ok(Member::Passed(Reason::SingleRank)),
+            (0, _) => {}
+            _ => return Ok(Member::Passed(Reason::Intercommunicator)),
+        }
+        // SAFETY: the caller's.
+        let ranks = unsafe { self.world_ranks(real, comm, size)? };
+        // Another job's ranks have none here; its own see ours so.
+        if ranks.contains(&self.undefined) {
+            return Ok(Member::Passed(Reason::Foreign));
+        }
+        let ranks: Vec<usize> = ranks.into_iter().filter_map(|r| usize::try_from(r).ok()).collect();
+        let members = ranks.len();
+        let made = self.ours.assemble(&ranks, |ours| {
+            let mut all = vec![[0u8; 16]; members];
+            let byte = layer.abi.byte;
+            // SAFETY: 16 bytes of ours, and room for 16 of each rank; all ranks of `comm` are in this call.
+            let code = unsafe {
+                real.Allgather(ours.as_ptr().cast(), 16, byte, all.as_mut_ptr().cast(), 16, byte, comm)
+            };
+            if code == 0 {
+                Ok(all)
+            } else {
+                Err(Error::new(ErrorKind::Launch, format!("MPI_Allgather: {code}")))
+            }
+        })?;
+        Ok(Member::Ours(made))
+    }
+
+    /// The ranks in `MPI_COMM_WORLD` of the ranks of `comm`.
+    ///
+    /// # Safety
+    /// `comm` is a communicator of this MPI with `size` ranks.
+    unsafe fn world_ranks(&self, real: &Real, comm: usize, size: c_int) -> Result<Vec<c_int>, Stop> {
+        let ranks: Vec<c_int> = (0..size).collect();
+        let mut found = vec![0; ranks.len()];
+        let mut group = 0;
+        // SAFETY: the caller's; the lists have an int for each rank, and the group is freed once.
+        let codes = unsafe {
+            let made = real.Comm_group(comm, &raw mut group);
+            let to = (self.group, found.as_mut_ptr());
+            let told = real.Group_translate_ranks(group, size, ranks.as_ptr(), to.0, to.1);
+            [made, told, real.Group_free(&raw mut group)]
+        };
+        if codes == [0, 0, 0] { Ok(found) } else { Err(Stop::Pass(Reason::Arguments)) }
+    }
+}
+
+/// Drops what freed communicators held, with no lock of ours and outside the MPI.
+pub(crate) fn drop_left() {
+    let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
+    drop(left);
+}
+
+type CopyFunction =
+    unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type DeleteFunction = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// A copy of a communicator is another one.
+unsafe extern "C" fn copy(
+    _comm: usize,
+    _keyval: c_int,
+    _extra: *mut c_void,
+    _value: *mut c_void,
+    _copied: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: MPI passes room for an int.
+    unsafe { *flag = 0 };
+    0
+}
+
+/// The communicator ends.
+unsafe extern "C" fn delete(_comm: usize, _keyval: c_int, value: *mut c_void, _extra: *mut c_void) -> c_int {
+    // SAFETY: `attach` has set it, by Arc::into_raw, and MPI calls this once for each value that was set.
+    let member = unsafe { Arc::from_raw(value.cast_const().cast::<Member>()) };
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(member);
+    FREED.fetch_add(1, Ordering::Release);
+    0
+}

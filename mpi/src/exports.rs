@@ -1,0 +1,130 @@
+//! The functions of C, under the names of MPI: `MPI_X` and `PMPI_X` are the same. Fortran's wrappers call either.
+//!
+//! A program that is linked or preloaded with this library calls these in place of its MPI's, and none of them before `MPI_Init` has
+//! returned does anything but call that.
+
+use crate::real::real;
+use std::ffi::{c_char, c_int, c_void};
+
+type Handle = usize;
+type In = *const c_void;
+type Out = *mut c_void;
+
+/// Makes `MPI_X` and `PMPI_X` of an operation's function, with the MPI's own to pass calls on to.
+macro_rules! exports {
+    ($($mpi:ident $pmpi:ident $real:ident $ours:ident ($($arg:ident: $type:ty),*);)*) => {$(
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $mpi($($arg: $type),*) -> c_int {
+            // SAFETY: the caller calls MPI's function, and keeps what MPI asks of it.
+            unsafe { crate::operations::$ours($($arg,)* || real().$real($($arg),*)) }
+        }
+
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $pmpi($($arg: $type),*) -> c_int {
+            // SAFETY: as above.
+            unsafe { crate::operations::$ours($($arg,)* || real().$real($($arg),*)) }
+        }
+    )*};
+}
+
+/// Counts and displacements of 32 bits.
+mod int {
+    use super::{Handle, In, Out, c_int, real};
+
+    type N = c_int;
+    type D = c_int;
+
+    exports! {
+        MPI_Barrier PMPI_Barrier Barrier barrier(comm: Handle);
+        MPI_Bcast PMPI_Bcast Bcast bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
+        MPI_Gather PMPI_Gather Gather gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Gatherv PMPI_Gatherv Gatherv gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);
+        MPI_Scatter PMPI_Scatter Scatter scatter(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Scatterv PMPI_Scatterv Scatterv scatterv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Allgather PMPI_Allgather Allgather allgather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
+        MPI_Allgatherv PMPI_Allgatherv Allgatherv allgatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
+        MPI_Alltoall PMPI_Alltoall Alltoall alltoall(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
+        MPI_Alltoallv PMPI_Alltoallv Alltoallv alltoallv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
+        MPI_Alltoallw PMPI_Alltoallw Alltoallw alltoallw(s: In, sn: *const N, sd: *const D, st: *const Handle, r: Out, rn: *const N, rd: *const D, rt: *const Handle, comm: Handle);
+        MPI_Reduce PMPI_Reduce Reduce reduce(s: In, r: Out, n: N, t: Handle, op: Handle, root: c_int, comm: Handle);
+        MPI_Allreduce PMPI_Allreduce Allreduce allreduce(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Reduce_scatter PMPI_Reduce_scatter Reduce_scatter reduce_scatter(s: In, r: Out, n: *const N, t: Handle, op: Handle, comm: Handle);
+        MPI_Reduce_scatter_block PMPI_Reduce_scatter_block Reduce_scatter_block reduce_scatter_block(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Scan PMPI_Scan Scan scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Exscan PMPI_Exscan Exscan exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+    }
+}
+
+/// Counts of 64 bits, displacements as wide as a pointer.
+mod large {
+    use super::{Handle, In, Out, c_int, real};
+
+    type N = i64;
+    type D = isize;
+
+    exports! {
+        MPI_Bcast_c PMPI_Bcast_c Bcast_c bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
+        MPI_Gather_c PMPI_Gather_c Gather_c gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Gatherv_c PMPI_Gatherv_c Gatherv_c gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);
+        MPI_Scatter_c PMPI_Scatter_c Scatter_c scatter(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Scatterv_c PMPI_Scatterv_c Scatterv_c scatterv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Allgather_c PMPI_Allgather_c Allgather_c allgather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
+        MPI_Allgatherv_c PMPI_Allgatherv_c Allgatherv_c allgatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
+        MPI_Alltoall_c PMPI_Alltoall_c Alltoall_c alltoall(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
+        MPI_Alltoallv_c PMPI_Alltoallv_c Alltoallv_c alltoallv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
+        MPI_Alltoallw_c PMPI_Alltoallw_c Alltoallw_c alltoallw(s: In, sn: *const N, sd: *const D, st: *const Handle, r: Out, rn: *const N, rd: *const D, rt: *const Handle, comm: Handle);
+        MPI_Reduce_c PMPI_Reduce_c Reduce_c reduce(s: In, r: Out, n: N, t: Handle, op: Handle, root: c_int, comm: Handle);
+        MPI_Allreduce_c PMPI_Allreduce_c Allreduce_c allreduce(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Reduce_scatter_c PMPI_Reduce_scatter_c Reduce_scatter_c reduce_scatter(s: In, r: Out, n: *const N, t: Handle, op: Handle, comm: Handle);
+        MPI_Reduce_scatter_block_c PMPI_Reduce_scatter_block_c Reduce_scatter_block_c reduce_scatter_block(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Scan_c PMPI_Scan_c Scan_c scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Exscan_c PMPI_Exscan_c Exscan_c exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+    }
+}
+
+/// Initialises the MPI, and begins.
+unsafe fn init(mpis: impl FnOnce() -> c_int) -> c_int {
+    let code = mpis();
+    if code == 0 {
+        // SAFETY: the MPI has just been initialised, by this thread.
+        unsafe { crate::layer::start() };
+    }
+    code
+}
+
+/// Ends, and finalizes the MPI.
+unsafe fn finalize() -> c_int {
+    // SAFETY: the thread that finalizes the MPI may call it, and is the last that does.
+    unsafe {
+        crate::layer::stop();
+        real().Finalize()
+    }
+}
+
+/// Makes both names of functions of start and end.
+macro_rules! both {
+    ($($mpi:ident $pmpi:ident ($($arg:ident: $type:ty),*) $body:expr;)*) => {$(
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $mpi($($arg: $type),*) -> c_int {
+            // SAFETY: the caller calls MPI's function, and keeps what MPI asks of it.
+            unsafe { $body }
+        }
+
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $pmpi($($arg: $type),*) -> c_int {
+            // SAFETY: as above.
+            unsafe { $body }
+        }
+    )*};
+}
+
+both! {
+    MPI_Init PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) init(|| real().Init(argc, argv));
+    MPI_Init_thread PMPI_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int)
+        init(|| real().Init_thread(argc, argv, required, provided));
+    MPI_Finalize PMPI_Finalize() finalize();
+}

@@ -1,0 +1,224 @@
+//! From `MPI_Init` to `MPI_Finalize`: the world that the program's collectives run in.
+
+use crate::abi::{self, Abi};
+use crate::communicators::{Communicators, drop_left};
+use crate::launch::OverMpi;
+use crate::real::{Real, real};
+use crate::reductions::Reducers;
+use crate::report::COUNTS;
+use crate::take::{self, Take};
+use crate::types::Types;
+use circulant::{Error, ErrorKind, Result, World};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Everything that a call needs.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) real: &'static Real,
+    pub(crate) abi: Abi,
+    pub(crate) types: Types,
+    pub(crate) reducers: Reducers,
+    pub(crate) communicators: Communicators,
+    pub(crate) take: Take,
+    /// Calls are counted and timed.
+    pub(crate) report: bool,
+    wire: Wire,
+    rank: usize,
+    world: Mutex<Option<World>>,
+}
+
+/// How this library itself uses the MPI: on a communicator of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wire {
+    pub(crate) real: &'static Real,
+    pub(crate) comm: usize,
+    pub(crate) byte: usize,
+    pub(crate) int: usize,
+    pub(crate) min: usize,
+    pub(crate) any_source: c_int,
+    pub(crate) status_ignore: usize,
+}
+
+impl Wire {
+    /// Lets the MPI make progress: MPI promises it inside every call that blocks (MPI 4.1, section 3.9), and ours stands for one.
+    fn progress(&self) {
+        let mut flag = 0;
+        // SAFETY: room for an int; nothing is ever sent on our communicator, and nothing is received by this.
+        unsafe { self.real.Iprobe(self.any_source, 0, self.comm, &raw mut flag, self.status_ignore) };
+    }
+
+    /// Whether all ranks say yes.
+    fn all(&self, yes: bool) -> bool {
+        let (mine, mut all) = (c_int::from(yes), 0);
+        // SAFETY: an int of ours and room for one; all ranks make this call.
+        let code = unsafe {
+            let (from, to) = ((&raw const mine).cast(), (&raw mut all).cast());
+            self.real.Allreduce(from, to, 1, self.int, self.min, self.comm)
+        };
+        code == 0 && all == 1
+    }
+
+    /// Rank 0's text, at all ranks.
+    fn agreed(&self, text: &str) -> String {
+        let mut length = c_int::try_from(text.len()).unwrap_or(0);
+        // SAFETY: an int; all ranks make this call.
+        unsafe { self.real.Bcast((&raw mut length).cast(), 1, self.int, 0, self.comm) };
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(usize::try_from(length).unwrap_or(0), 0);
+        if bytes.is_empty() {
+            // Its pointer could be taken for MPI_IN_PLACE, which is 1 in some ABIs.
+            return String::new();
+        }
+        // SAFETY: as many bytes as rank 0 has.
+        unsafe { self.real.Bcast(bytes.as_mut_ptr().cast(), length, self.byte, 0, self.comm) };
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// The layer between start and end; else null. It is never freed: another thread may just be leaving it.
+static LAYER: AtomicPtr<Layer> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The layer, if calls are taken now.
+pub(crate) fn layer() -> Option<&'static Layer> {
+    // SAFETY: null, or a Layer that was leaked when it was complete.
+    unsafe { LAYER.load(Ordering::Acquire).as_ref() }
+}
+
+/// Begins, after the MPI has been initialised. Collective. Where it cannot, all ranks leave everything to the MPI.
+///
+/// # Safety
+/// The MPI is initialised, and this thread may call it.
+pub(crate) unsafe fn start() {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let on = switch("CIRCULANT_MPI", true);
+    if matches!(on, Ok(false)) {
+        return;
+    }
+    let real = real();
+    let Some(abi) = Abi::of(real) else {
+        eprintln!("circulant: this Open MPI lacks symbols of its ABI; all collectives go to it");
+        return;
+    };
+    let (mut rank, mut size, mut comm) = (0, 0, 0);
+    // SAFETY: the caller's; there is room for what is returned. Ranks that are alone stop here.
+    let codes =
+        unsafe { [real.Comm_rank(abi.world, &raw mut rank), real.Comm_size(abi.world, &raw mut size)] };
+    let (Ok(rank), Ok(size)) = (usize::try_from(rank), usize::try_from(size)) else { return };
+    if codes != [0, 0] || size < 2 {
+        return;
+    }
+    // SAFETY: as above; all ranks make this call.
+    if unsafe { real.Comm_dup(abi.world, &raw mut comm) } != 0 {
+        return;
+    }
+    let wire = Wire {
+        real,
+        comm: abi.handle(comm),
+        byte: abi.byte,
+        int: abi.int,
+        min: abi.min,
+        any_source: abi.any_source,
+        status_ignore: abi.status_ignore,
+    };
+    // SAFETY: the caller's.
+    match unsafe { begin(on, &abi, wire, rank, size) } {
+        Some(layer) => LAYER.store(Box::into_raw(Box::new(layer)), Ordering::Release),
+        None if rank == 0 => eprintln!("circulant: all collectives go to the MPI"),
+        None => {}
+    }
+}
+
+/// The layer, if all ranks can have one.
+///
+/// # Safety
+/// As [`start`].
+unsafe fn begin(on: Result<bool>, abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer> {
+    let text = wire.agreed(&std::env::var(take::VARIABLE).unwrap_or_default());
+    let ready = on.and_then(|_| {
+        abi::check(wire.real, abi)?;
+        let progress = switch("CIRCULANT_MPI_PROGRESS", true)?;
+        Ok((Take::parse(&text)?, switch("CIRCULANT_MPI_REPORT", false)?, progress))
+    });
+    let (take, report, progress) = all(wire, rank, ready)?;
+    let world = World::builder().launch(Box::new(OverMpi::new(wire, rank, size))).init();
+    let world = world.and_then(|world| {
+        if progress {
+            world.while_waiting(move || wire.progress());
+        }
+        // SAFETY: the caller's.
+        let communicators = unsafe { Communicators::new(wire.real, abi, world.comm())? };
+        Ok((world, communicators))
+    });
+    let (world, communicators) = all(wire, rank, world)?;
+    Some(Layer {
+        real: wire.real,
+        types: Types::new(abi),
+        reducers: Reducers::new(abi),
+        abi: abi.clone(),
+        communicators,
+        take,
+        report,
+        wire,
+        rank,
+        world: Mutex::new(Some(world)),
+    })
+}
+
+/// What all ranks have; an error at one is one at all.
+fn all<T>(wire: Wire, rank: usize, mine: Result<T>) -> Option<T> {
+    if let Err(e) = &mine {
+        eprintln!("circulant: {}", e.clone().at_rank(rank));
+    }
+    let all = wire.all(mine.is_ok());
+    mine.ok().filter(|_| all)
+}
+
+/// Ends, before the MPI does. Collective.
+///
+/// # Safety
+/// The MPI is initialised, this thread may call it, and no other thread is in a collective.
+pub(crate) unsafe fn stop() {
+    // SAFETY: as in `layer`.
+    let Some(layer) = (unsafe { LAYER.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() }) else {
+        return;
+    };
+    if layer.report && layer.rank == 0 {
+        eprint!("{}", COUNTS.text());
+    }
+    drop_left();
+    let world = layer.world.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let ended = world.map_or(Ok(()), |world| finish(layer.wire, world));
+    match ended {
+        Ok(()) => {
+            let mut comm = layer.wire.comm;
+            // SAFETY: ours, and used no more.
+            unsafe { layer.real.Comm_free(&raw mut comm) };
+        }
+        Err(e) => eprintln!("circulant: {e}"),
+    }
+}
+
+/// Waits until all ranks are here, and the wire is quiet. The launch's fence is tested on this thread, which alone may call the MPI.
+fn finish(wire: Wire, world: World) -> Result<()> {
+    let mut end = world.start_finalize()?;
+    while !end.test()? {
+        wire.progress();
+    }
+    Ok(())
+}
+
+/// A switch of the environment.
+fn switch(name: &'static str, default: bool) -> Result<bool> {
+    let text = std::env::var(name).unwrap_or_default();
+    match &text[..] {
+        "" => Ok(default),
+        "0" | "no" | "off" => Ok(false),
+        "1" | "yes" | "on" => Ok(true),
+        _ => Err(Error::new(ErrorKind::Config, format!("{name}: {text:?} is neither 0 nor 1"))),
+    }
+}

@@ -1,0 +1,48 @@
+//! The collectives of unmodified MPI programs, taken by circulant.
+//!
+//! A shared library, `libcirculant_mpi.so`, that is preloaded (or linked before the MPI). It exports the blocking collectives of MPI under
+//! their `MPI_` and `PMPI_` names, with counts as `int` and as `MPI_Count`. A call that it can take runs on [`circulant`]; any other goes
+//! to the program's own MPI, which is found at run time. No `mpi.h` is used: handles travel as `usize`, and what the three ABIs
+//! ([`abi`]) do not share is data.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `abi` | which ABI the MPI has, and its constants |
+//! | `real` | the MPI's own functions |
+//! | `layer` | the world of a process from `MPI_Init` to `MPI_Finalize` |
+//! | `communicators` | which communicators are ours, and for how long |
+//! | `launch` | start-up over the MPI |
+//! | `types`, `buffers`, `ragged`, `reductions` | datatypes, memory, lists of counts, operators |
+//! | `operations` | the collectives |
+//! | `exports` | the C functions |
+//! | `report` | what was taken and what was passed on |
+//! | `take` | the choice of operations and sizes |
+//!
+//! # The rule
+//! All ranks of a call must take it or pass it on alike, so only what all know alike decides: the communicator, the operation, the
+//! operator, the root, and the bytes of the type signature. Datatypes, counts and displacements may differ from rank to rank.
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+compile_error!(
+    "an int handle is read as the low half of a 64-bit register or stack slot: Linux on x86-64 or aarch64 only"
+);
+
+mod abi;
+mod buffers;
+mod call;
+mod communicators;
+mod exports;
+mod launch;
+mod layer;
+mod operations;
+mod ragged;
+mod real;
+mod reductions;
+mod report;
+mod take;
+mod types;

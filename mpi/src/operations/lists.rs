@@ -1,0 +1,271 @@
+//! What moves blocks of lengths of their own.
+
+use super::{Handle, In, Out};
+use crate::buffers::{Target, apart, source};
+use crate::call::{Call, Stop, collective, count};
+use crate::ragged::Ragged;
+use crate::report::Operation;
+use std::borrow::Cow;
+use std::ffi::{c_int, c_void};
+
+/// A contribution that shares no byte with the blocks that are received at `to`.
+fn beside<'a>(own: Cow<'a, [u8]>, to: *mut c_void, blocks: &Ragged) -> Cow<'a, [u8]> {
+    match blocks.start() {
+        Some(start) => apart(own, to.wrapping_byte_offset(start), blocks.total()),
+        // It is received elsewhere first.
+        None => own,
+    }
+}
+
+/// # Safety
+/// What MPI asks of callers of `MPI_Gatherv`.
+#[allow(clippy::too_many_arguments, reason = "those of MPI")]
+pub(crate) unsafe fn gatherv<C, D>(
+    send: In,
+    sn: impl Into<i64>,
+    st: Handle,
+    recv: Out,
+    rn: *const C,
+    rd: *const D,
+    rt: Handle,
+    root: c_int,
+    comm: Handle,
+    pass: impl FnOnce() -> c_int,
+) -> c_int
+where
+    C: Into<i64> + Copy,
+    D: TryInto<isize> + Copy,
+{
+    // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
+    unsafe {
+        collective(
+            Operation::Gatherv,
+            comm,
+            |call| {
+                let (root, me) = (call.root(root)?, call.rank()?);
+                if me != root {
+                    let own = source(call, send, count(sn)?, &call.datatype(st)?)?;
+                    call.chosen_whatever_size(own.len())?;
+                    call.comm()?.gatherv_rooted(&*own, &mut [], &[0usize; 0], root)?;
+                    return Ok(());
+                }
+                let blocks = Ragged::of_type(call.size()?, rn, rd, call.datatype(rt)?)?;
+                call.chosen_whatever_size(blocks.total())?;
+                let own = match call.in_place(send) {
+                    true => None,
+                    false => {
+                        let own = source(call, send, count(sn)?, &call.datatype(st)?)?;
+                        Some(beside(own, recv, &blocks))
+                    }
+                };
+                let mut target = blocks.target(recv)?;
+                let parts = blocks.parts();
+                call.comm()?.gatherv_rooted(own.as_deref(), target.bytes(), parts, root)?;
+                target.finish(call, own.is_none().then_some(me))
+            },
+            pass,
+        )
+    }
+}
+
+/// # Safety
+/// What MPI asks of callers of `MPI_Scatterv`.
+#[allow(clippy::too_many_arguments, reason = "those of MPI")]
+pub(crate) unsafe fn scatterv<C, D>(
+    send: In,
+    sn: *const C,
+    sd: *const D,
+    st: Handle,
+    recv: Out,
+    rn: impl Into<i64>,
+    rt: Handle,
+    root: c_int,
+    comm: Handle,
+    pass: impl FnOnce() -> c_int,
+) -> c_int
+where
+    C: Into<i64> + Copy,
+    D: TryInto<isize> + Copy,
+{
+    // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
+    unsafe {
+        collective(
+            Operation::Scatterv,
+            comm,
+            |call| {
+                let (root, me) = (call.root(root)?, call.rank()?);
+                if me != root {
+                    let mut target = Target::new(recv, count(rn)?, call.datatype(rt)?)?;
+                    call.chosen_whatever_size(target.bytes().len())?;
+                    call.comm()?.scatterv_rooted(&[], &[0usize; 0], target.bytes(), root)?;
+                    return target.finish(call);
+                }
+                let blocks = Ragged::of_type(call.size()?, sn, sd, call.datatype(st)?)?;
+                call.chosen_whatever_size(blocks.total())?;
+                let parts = blocks.parts();
+                let all = blocks.source(call, send)?;
+                if call.in_place(recv) {
+                    call.comm()?.scatterv_rooted(&all, parts, None::<&mut [u8]>, root)?;
+                    return Ok(());
+                }
+                let (rn, rt) = (count(rn)?, call.datatype(rt)?);
+                let all = apart(all, recv, rt.bytes(rn)?);
+                let mut target = Target::new(recv, rn, rt)?;
+                call.comm()?.scatterv_rooted(&all, parts, target.bytes(), root)?;
+                target.finish(call)
+            },
+            pass,
+        )
+    }
+}
+
+/// # Safety
+/// What MPI asks of callers of `MPI_Allgatherv`.
+#[allow(clippy::too_many_arguments, reason = "those of MPI")]
+pub(crate) unsafe fn allgatherv<C, D>(
+    send: In,
+    sn: impl Into<i64>,
+    st: Handle,
+    recv: Out,
+    rn: *const C,
+    rd: *const D,
+    rt: Handle,
+    comm: Handle,
+    pass: impl FnOnce() -> c_int,
+) -> c_int
+where
+    C: Into<i64> + Copy,
+    D: TryInto<isize> + Copy,
+{
+    // SAFETY: the caller's, here and below.
+    unsafe {
+        collective(
+            Operation::Allgatherv,
+            comm,
+            |call| {
+                let blocks = Ragged::of_type(call.size()?, rn, rd, call.datatype(rt)?)?;
+                call.chosen(blocks.total())?;
+                let own = match call.in_place(send) {
+                    true => None,
+                    false => {
+                        let own = source(call, send, count(sn)?, &call.datatype(st)?)?;
+                        Some(beside(own, recv, &blocks))
+                    }
+                };
+                let (me, mut target) = (call.rank()?, blocks.target(recv)?);
+                if own.is_none() {
+                    target.keep(call, me..me + 1)?;
+                }
+                let parts = blocks.parts();
+                call.comm()?.allgatherv(own.as_deref(), target.bytes(), parts)?;
+                target.finish(call, own.is_none().then_some(me))
+            },
+            pass,
+        )
+    }
+}
+
+/// Sends what `sent` describes and receives what `received` does. In place `sent` is none.
+///
+/// # Safety
+/// They describe `send` and `recv`, as MPI asks of send and receive buffers.
+unsafe fn exchange(
+    call: &Call,
+    send: In,
+    sent: Option<&Ragged>,
+    recv: Out,
+    received: &Ragged,
+) -> Result<(), Stop> {
+    let ranks = received.counts().len();
+    let own = match sent {
+        // SAFETY: the caller's: `send` is what `sent` describes.
+        Some(sent) => Some(beside(unsafe { sent.source(call, send)? }, recv, received)),
+        None => None,
+    };
+    // SAFETY: the caller's: `recv` is what `received` describes.
+    let mut target = unsafe { received.target(recv)? };
+    if own.is_none() {
+        target.keep(call, 0..ranks)?;
+    }
+    let (to, from) = (sent.unwrap_or(received).parts(), received.parts());
+    call.comm()?.alltoallv(own.as_deref(), to, target.bytes(), from)?;
+    target.finish(call, None)
+}
+
+/// # Safety
+/// What MPI asks of callers of `MPI_Alltoallv`.
+#[allow(clippy::too_many_arguments, reason = "those of MPI")]
+pub(crate) unsafe fn alltoallv<C, D>(
+    send: In,
+    sn: *const C,
+    sd: *const D,
+    st: Handle,
+    recv: Out,
+    rn: *const C,
+    rd: *const D,
+    rt: Handle,
+    comm: Handle,
+    pass: impl FnOnce() -> c_int,
+) -> c_int
+where
+    C: Into<i64> + Copy,
+    D: TryInto<isize> + Copy,
+{
+    // SAFETY: the caller's, here and below; in place the lists of what is sent are not looked at.
+    unsafe {
+        collective(
+            Operation::Alltoallv,
+            comm,
+            |call| {
+                let ranks = call.size()?;
+                let received = Ragged::of_type(ranks, rn, rd, call.datatype(rt)?)?;
+                let sent = match call.in_place(send) {
+                    true => None,
+                    false => Some(Ragged::of_type(ranks, sn, sd, call.datatype(st)?)?),
+                };
+                call.chosen_whatever_size(received.total())?;
+                exchange(call, send, sent.as_ref(), recv, &received)
+            },
+            pass,
+        )
+    }
+}
+
+/// # Safety
+/// What MPI asks of callers of `MPI_Alltoallw`.
+#[allow(clippy::too_many_arguments, reason = "those of MPI")]
+pub(crate) unsafe fn alltoallw<C, D>(
+    send: In,
+    sn: *const C,
+    sd: *const D,
+    st: *const Handle,
+    recv: Out,
+    rn: *const C,
+    rd: *const D,
+    rt: *const Handle,
+    comm: Handle,
+    pass: impl FnOnce() -> c_int,
+) -> c_int
+where
+    C: Into<i64> + Copy,
+    D: TryInto<isize> + Copy,
+{
+    // SAFETY: the caller's, here and below; in place the lists of what is sent are not looked at.
+    unsafe {
+        collective(
+            Operation::Alltoallw,
+            comm,
+            |call| {
+                let ranks = call.size()?;
+                let received = Ragged::of_types(call, ranks, rn, rd, rt)?;
+                let sent = match call.in_place(send) {
+                    true => None,
+                    false => Some(Ragged::of_types(call, ranks, sn, sd, st)?),
+                };
+                call.chosen_whatever_size(received.total())?;
+                exchange(call, send, sent.as_ref(), recv, &received)
+            },
+            pass,
+        )
+    }
+}

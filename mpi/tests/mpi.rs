@@ -1,0 +1,221 @@
+//! Programs of MPI in C and Fortran, run with the library preloaded under each MPI that is installed. What is not installed counts as
+//! ignored. A program checks itself; the library's report says whether it was taken at all.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may panic")]
+
+use libtest_mimic::{Arguments, Trial};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An MPI, as Debian installs it beside others.
+#[derive(Clone, Copy)]
+struct Mpi {
+    name: &'static str,
+    cc: &'static str,
+    fortran: &'static str,
+    run: &'static [&'static str],
+    /// How a variable goes to the ranks: one word, or the name and the value apart.
+    variable: fn(&str, &str) -> Vec<String>,
+}
+
+const MPIS: [Mpi; 2] = [
+    Mpi {
+        name: "mpich",
+        cc: "mpicc.mpich",
+        fortran: "mpifort.mpich",
+        run: &["mpiexec.mpich"],
+        variable: |name, value| ["-genv", name, value].map(str::to_owned).to_vec(),
+    },
+    Mpi {
+        name: "openmpi",
+        cc: "mpicc.openmpi",
+        fortran: "mpifort.openmpi",
+        // Ranks give way to each other when there are more of them than cores; a container may have no other user than root.
+        run: &[
+            "mpiexec.openmpi",
+            "--oversubscribe",
+            "--allow-run-as-root",
+            "--mca",
+            "mpi_yield_when_idle",
+            "1",
+        ],
+        variable: |name, value| vec!["-x".to_owned(), format!("{name}={value}")],
+    },
+];
+
+/// A case: what is run, by how many ranks, with which variables, and what is expected of the report.
+struct Case {
+    name: &'static str,
+    source: &'static str,
+    ranks: usize,
+    variables: &'static [(&'static str, &'static str)],
+    judge: fn(&Report),
+}
+
+const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
+
+const CASES: [Case; 12] = [
+    Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
+    Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
+    Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
+    Case {
+        name: "collectives_3_over_tcp",
+        source: "collectives.c",
+        ranks: 3,
+        variables: &[REPORT, ("CIRCULANT_PROVIDER", "tcp")],
+        judge: all_taken,
+    },
+    Case { name: "types_2", source: "types.c", ranks: 2, variables: &[REPORT], judge: nothing_passed },
+    Case { name: "types_5", source: "types.c", ranks: 5, variables: &[REPORT], judge: nothing_passed },
+    Case { name: "progress", source: "progress.c", ranks: 2, variables: &[REPORT], judge: nothing_passed },
+    Case { name: "fortran", source: "world.f90", ranks: 3, variables: &[REPORT], judge: nothing_passed },
+    // An interpreter opens its MPI in a scope of its own, where the library has to look for it.
+    Case {
+        name: "opened_in_a_scope_of_its_own",
+        source: "types.c opens.c",
+        ranks: 2,
+        variables: &[REPORT],
+        judge: nothing_passed,
+    },
+    Case {
+        name: "off",
+        source: "types.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_MPI", "0")],
+        judge: |report| assert!(!report.errors.contains("circulant"), "{}", report.errors),
+    },
+    Case {
+        name: "chosen_operations",
+        source: "types.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_MPI_TAKE", "exscan,bcast:1K-")],
+        judge: only_what_was_chosen,
+    },
+    Case {
+        name: "a_choice_that_cannot_be",
+        source: "types.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_MPI_TAKE", "bcast:x")],
+        judge: |report| {
+            for words in ["\"x\" is no range of sizes", "all collectives go to the MPI"] {
+                assert!(report.errors.contains(words), "{words}: {}", report.errors);
+            }
+        },
+    },
+];
+
+/// What a run said on standard error.
+struct Report {
+    errors: String,
+}
+
+impl Report {
+    /// Calls taken and passed on, of an operation or of `rank 0` for all.
+    fn counts(&self, of: &str) -> (u64, u64) {
+        let start = format!("circulant: {of}: taken ");
+        let line = self.errors.lines().find_map(|l| l.strip_prefix(&start));
+        let line = line.unwrap_or_else(|| panic!("no line of {of} in the report: {}", self.errors));
+        let (taken, passed) = line.split_once(", passed on ").unwrap();
+        (taken.parse().unwrap(), passed.parse().unwrap())
+    }
+}
+
+fn nothing_passed(report: &Report) {
+    let (taken, passed) = report.counts("rank 0");
+    assert!(taken > 0 && passed == 0, "taken {taken}: {}", report.errors);
+}
+
+/// Every operation was called, and ran here but on communicators of one rank.
+fn all_taken(report: &Report) {
+    let operations = "barrier bcast gather gatherv scatter scatterv allgather allgatherv alltoall alltoallv alltoallw reduce \
+                      allreduce reduce_scatter reduce_scatter_block scan exscan";
+    for operation in operations.split_whitespace() {
+        assert!(report.counts(operation).0 > 0, "{operation}: {}", report.errors);
+    }
+    let reasons = report.errors.lines().filter(|l| l.contains("passed on") && l.starts_with("circulant:  "));
+    for reason in reasons {
+        assert!(reason.contains("a communicator of one rank"), "{reason}");
+    }
+}
+
+fn only_what_was_chosen(report: &Report) {
+    assert!(report.counts("exscan").0 > 0 && report.counts("allreduce").0 == 0, "{}", report.errors);
+    let (taken, passed) = report.counts("bcast");
+    assert!(taken > 0 && passed > 0, "bcast: {taken} and {passed}: {}", report.errors);
+    let reason = "not chosen by CIRCULANT_MPI_TAKE";
+    assert!(report.errors.contains(reason), "{}", report.errors);
+}
+
+fn have(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+}
+
+/// The library, which cargo has built for this test: beside it, or where cargo puts what was asked for.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let deps = test.parent().unwrap();
+    let places = [deps.join("libcirculant_mpi.so"), deps.with_file_name("libcirculant_mpi.so")];
+    places.into_iter().find(|p| p.exists()).expect("libcirculant_mpi.so beside the test")
+}
+
+impl Mpi {
+    fn compiler(&self, source: &str) -> &'static str {
+        if source.ends_with(".c") { self.cc } else { self.fortran }
+    }
+}
+
+/// Compiles a program of the folder `programs`.
+fn build(folder: &Path, compiler: &str, flags: &[&str], source: &str) -> PathBuf {
+    let program = folder.join(source.replace('.', "_"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let mut command = Command::new(compiler);
+    let built =
+        command.args(flags).arg("-o").arg(&program).arg(&source).current_dir(folder).output().unwrap();
+    assert!(built.status.success(), "{compiler}: {}", String::from_utf8_lossy(&built.stderr));
+    program
+}
+
+fn run(mpi: Mpi, case: &Case) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = match case.source.split_once(' ') {
+        None => vec![build(folder.path(), mpi.compiler(case.source), &["-O1"], case.source)],
+        Some((part, opens)) => vec![
+            build(folder.path(), "cc", &[], opens),
+            build(folder.path(), mpi.cc, &["-O1", "-shared", "-fPIC", "-Dmain=run"], part),
+        ],
+    };
+    let mut command = Command::new("timeout");
+    // It stops what hangs.
+    command.args(["--kill-after=5", "240"]).args(mpi.run).args(["-n", &case.ranks.to_string()]);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CIRCULANT_") {
+            command.env_remove(name);
+        }
+    }
+    let library = library();
+    let preload = ("LD_PRELOAD", library.to_str().unwrap());
+    for (name, value) in case.variables.iter().copied().chain([preload]) {
+        command.args((mpi.variable)(name, value));
+    }
+    let done = command.args(&program).current_dir(&folder).output().unwrap();
+    let (said, errors) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr).into_owned());
+    assert!(done.status.success(), "{}: {said}{errors}", done.status);
+    assert!(said.contains(" checks, 0 wrong"), "{said}{errors}");
+    (case.judge)(&Report { errors });
+}
+
+fn main() {
+    let mut trials = Vec::new();
+    for mpi in MPIS {
+        for case in &CASES {
+            let there = have(mpi.compiler(case.source)) && have(mpi.run[0]);
+            let test = move || {
+                run(mpi, case);
+                Ok(())
+            };
+            trials.push(Trial::test(format!("{}::{}", mpi.name, case.name), test).with_ignored_flag(!there));
+        }
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
