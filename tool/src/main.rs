@@ -8,6 +8,7 @@ mod doctor;
 mod files;
 mod grid;
 mod info;
+mod mpi;
 mod outcome;
 mod plot;
 mod run;
@@ -58,6 +59,7 @@ Examples:
 #[command(version, after_help = AFTER_HELP)]
 enum Tool {
     Run(run::RunArgs),
+    Mpi(mpi::MpiArgs),
     Schedule(schedule::ScheduleArgs),
     Bench(bench::BenchArgs),
     Plot(plot::PlotArgs),
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         logging()?;
         match tool {
             Tool::Run(args) => Ok(run::main(args)),
+            Tool::Mpi(args) => Err(mpi::run(&args)),
             Tool::Schedule(args) => Ok(schedule::run(&args).map(|()| ExitCode::SUCCESS)?),
             Tool::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Plot(args) => plot::run(&args).map(|()| ExitCode::SUCCESS),

@@ -11,6 +11,7 @@ mod doctor;
 mod examples;
 mod limits;
 mod log;
+mod mpi_cli;
 mod schedule_cli;
 mod select_cli;
 mod sim_cli;
