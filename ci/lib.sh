@@ -45,7 +45,7 @@ need_packages() {
 # The tool as the tests use it: optimised, with overflow checks and debug assertions. With the examples, of which some
 # steps use one, and because cargo then takes the features that it takes for tests: what `cargo test` uses, compiled once
 # (ci/selftest).
-tool_build=(build --locked --quiet --profile test --bin circulant --examples)
+tool_build=(build --locked --quiet --workspace --profile test --bin circulant --examples)
 build_tool() { cargo "${tool_build[@]}" >&2; printf '%s\n' "$(target_dir)/debug/circulant"; }
 build_release() { cargo build --locked --quiet --release --bin circulant >&2; printf '%s\n' "$(target_dir)/release/circulant"; }
 target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
