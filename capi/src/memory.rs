@@ -43,7 +43,10 @@ unsafe extern "C" fn circulant_free(memory: *mut *mut c_void) -> Status {
             drop(buffers);
             *place = null_mut();
             match buf {
-                Some(buf) => Ok(drop(buf)),
+                Some(buf) => {
+                    drop(buf);
+                    Ok(())
+                }
                 None => {
                     Err(argument("this memory was not allocated by circulant_alloc, or was freed before"))
                 }
