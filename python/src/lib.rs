@@ -9,7 +9,7 @@
 //! in Python, which is called with the engine's lock and waits for the interpreter, which no thread keeps for long.
 //!
 //! # Memory
-//! A buffer is held ([`buffer::Memory`]) until the call, or the request, that uses it has ended. That keeps the memory where it is. It does not
+//! A buffer is held (`buffer::Memory`) until the call, or the request, that uses it has ended. That keeps the memory where it is. It does not
 //! keep other threads of the program from writing there meanwhile: as with mpi4py, that is the program's part.
 
 mod buffer;

@@ -138,7 +138,11 @@ fn settings_in_documents_exist() {
     files("docs", ".md", &mut documents);
     let told = circulant::launch::environment::VARIABLES;
     let header = read("capi/include/circulant.h");
-    let variables = SETTINGS.iter().map(|s| s.variable).chain(told.iter().copied());
+    let variables = SETTINGS
+        .iter()
+        .map(|s| s.variable)
+        .chain(told.iter().copied())
+        .chain(circulant::config::MPI_VARIABLES);
     let known: BTreeSet<&str> = variables.chain(capitals(&header)).collect();
     for document in documents {
         let text = read(&document);
