@@ -112,11 +112,6 @@ impl Ragged {
         &self.counts
     }
 
-    /// Where each block stands in what is sent or received, in bytes.
-    pub(crate) fn places(&self) -> &[usize] {
-        &self.places
-    }
-
     /// Counts and places, as calls take them.
     pub(crate) fn parts(&self) -> (&[usize], &[usize]) {
         (&self.counts, &self.places)
@@ -252,11 +247,11 @@ mod tests {
     #[test]
     fn only_blocks_that_tile_memory_stay_where_they_are() {
         let tiles = ragged(&[2, 0, 1, 3], &[-1, 99, 1, 2]);
-        assert_eq!((tiles.start, tiles.places(), tiles.total()), (Some(-4), &[0, 0, 8, 12][..], 24));
+        assert_eq!((tiles.start, tiles.parts().1, tiles.total()), (Some(-4), &[0, 0, 8, 12][..], 24));
         for (counts, displs) in [(&[1, 1][..], &[0, 2][..]), (&[2, 1], &[0, 1]), (&[1, 1], &[1, 0])] {
             let copied = ragged(counts, displs);
             assert_eq!(copied.start, None, "{displs:?}: a gap, an overlap, another order");
-            assert_eq!(copied.places()[1], copied.counts()[0]);
+            assert_eq!(copied.parts().1[1], copied.counts()[0]);
         }
     }
 }
