@@ -3,7 +3,7 @@
 //! A shared library, `libcirculant_mpi.so`, that is preloaded (or linked before the MPI). It exports the blocking collectives of MPI under
 //! their `MPI_` and `PMPI_` names, with counts as `int` and as `MPI_Count`. A call that it can take runs on [`circulant`]; any other goes
 //! to the program's own MPI, which is found at run time. No `mpi.h` is used: handles travel as `usize`, and what the three ABIs
-//! ([`abi`]) do not share is data.
+//! (`abi`) do not share is data.
 //!
 //! | module | what it does |
 //! |---|---|
