@@ -3,7 +3,7 @@
 //! Bytes of dense types are used where they lie. All others are packed by `PMPI_Pack` into memory of ours, and unpacked from there: so
 //! one rank may send a vector where another receives ints.
 //!
-//! What the bytes of a type's padding are, nothing says; they are read as bytes of foreign memory, and nothing is concluded from them.
+//! The bytes of a type's padding have no defined value: they are copied as bytes of foreign memory, and decide nothing.
 
 use crate::call::{Call, Stop};
 use crate::real::{Count, Real};
@@ -41,7 +41,7 @@ unsafe fn bytes_at_mut<'a>(to: *mut u8, bytes: usize) -> Result<&'a mut [u8], St
 /// Packs `count` elements from `from` on into `to`, which has room for exactly these.
 ///
 /// # Safety
-/// `from` has so many elements of this type, as MPI asks of a send buffer.
+/// `from` has `count` elements of this type, as MPI asks of a send buffer.
 pub(crate) unsafe fn pack(
     call: &Call,
     from: *const u8,
@@ -53,7 +53,7 @@ pub(crate) unsafe fn pack(
         return Ok(());
     }
     if ty.dense {
-        // SAFETY: the caller's: dense elements are so many bytes.
+        // SAFETY: the caller's: dense elements are as many bytes as their data has, here `to.len()`.
         to.copy_from_slice(unsafe { bytes_at(from, to.len())? });
         return Ok(());
     }
@@ -85,7 +85,7 @@ pub(crate) unsafe fn pack(
 /// Unpacks `count` elements, which `from` has exactly, to `to`.
 ///
 /// # Safety
-/// `to` has room for so many elements of this type, as MPI asks of a receive buffer.
+/// `to` has room for `count` elements of this type, as MPI asks of a receive buffer.
 pub(crate) unsafe fn unpack(
     call: &Call,
     from: &[u8],
@@ -97,7 +97,7 @@ pub(crate) unsafe fn unpack(
         return Ok(());
     }
     if ty.dense {
-        // SAFETY: the caller's: dense elements are so many bytes.
+        // SAFETY: the caller's: dense elements are as many bytes as their data has, here `from.len()`.
         unsafe { bytes_at_mut(to, from.len())? }.copy_from_slice(from);
         return Ok(());
     }
@@ -232,7 +232,7 @@ fn failed(what: &str) -> Stop {
 /// The data of `count` elements, in the order of the signature.
 ///
 /// # Safety
-/// `from` is a send buffer of so many elements of this type.
+/// `from` is a send buffer of `count` elements of this type.
 pub(crate) unsafe fn source<'a>(
     call: &Call,
     from: *const c_void,
@@ -278,7 +278,7 @@ impl Bytes<'_> {
 
 impl Target<'_> {
     /// # Safety
-    /// `to` is a receive buffer of so many elements of this type, which nothing else uses while the target lives.
+    /// `to` is a receive buffer of `count` elements of this type, which nothing else uses while the target lives.
     pub(crate) unsafe fn new(call_to: *mut c_void, count: usize, ty: Type) -> Result<Self, Stop> {
         let (to, bytes) = (call_to.cast::<u8>(), ty.bytes(count)?);
         let bytes = if ty.dense {

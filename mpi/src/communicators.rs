@@ -4,6 +4,7 @@
 //! of the program's communicator, so it ends with it; a copy of the communicator gets none. Handles are used again after a
 //! communicator is freed, so nothing is remembered by handle alone: each thread keeps the last one that it used, until any is freed.
 
+use crate::abi::UNDEFINED;
 use crate::call::Stop;
 use crate::layer::Layer;
 use crate::real::Real;
@@ -48,7 +49,6 @@ pub(crate) struct Communicators {
     keyval: c_int,
     world: usize,
     null: usize,
-    undefined: c_int,
     /// The group of `MPI_COMM_WORLD`.
     group: usize,
     /// All ranks.
@@ -77,8 +77,8 @@ impl Communicators {
                 "the MPI gave no attribute key, or no group of all ranks",
             ));
         }
-        let (world, null, undefined) = (abi.world, abi.comm_null, abi.undefined);
-        Ok(Self { keyval, world, null, undefined, group, ours })
+        let (world, null) = (abi.world, abi.comm_null);
+        Ok(Self { keyval, world, null, group, ours })
     }
 
     /// What this rank is in `comm`.
@@ -171,7 +171,7 @@ impl Communicators {
         // SAFETY: the caller's.
         let ranks = unsafe { self.world_ranks(real, comm, size)? };
         // Another job's ranks have none here; its own see ours so.
-        if ranks.contains(&self.undefined) {
+        if ranks.contains(&UNDEFINED) {
             return Ok(Member::Passed(Reason::Foreign));
         }
         let ranks: Vec<usize> = ranks.into_iter().filter_map(|r| usize::try_from(r).ok()).collect();

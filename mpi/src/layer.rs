@@ -1,6 +1,6 @@
 //! From `MPI_Init` to `MPI_Finalize`: the world that the program's collectives run in.
 
-use crate::abi::{self, Abi};
+use crate::abi::{self, Abi, Kind, UNDEFINED};
 use crate::communicators::{Communicators, drop_left};
 use crate::launch::OverMpi;
 use crate::real::{Real, real};
@@ -95,27 +95,22 @@ pub(crate) unsafe fn start() {
     if STARTED.swap(true, Ordering::AcqRel) {
         return;
     }
-    let on = switch("CIRCULANT_MPI", true);
-    if matches!(on, Ok(false)) {
-        return;
-    }
     let real = real();
-    let Some(abi) = Abi::of(real) else {
-        eprintln!("circulant: this Open MPI lacks symbols of its ABI; all collectives go to it");
-        return;
-    };
-    let (mut rank, mut size, mut comm) = (0, 0, 0);
+    let (kind, world) = Kind::of(real);
+    let (mut rank, mut size) = (0, 0);
     // SAFETY: the caller's; there is room for what is returned. Ranks that are alone stop here.
-    let codes =
-        unsafe { [real.Comm_rank(abi.world, &raw mut rank), real.Comm_size(abi.world, &raw mut size)] };
-    let (Ok(rank), Ok(size)) = (usize::try_from(rank), usize::try_from(size)) else { return };
-    if codes != [0, 0] || size < 2 {
+    let codes = unsafe { [real.Comm_rank(world, &raw mut rank), real.Comm_size(world, &raw mut size)] };
+    let (Ok(me), Ok(ranks)) = (usize::try_from(rank), usize::try_from(size)) else { return };
+    if codes != [0, 0] || ranks < 2 {
         return;
     }
-    // SAFETY: as above; all ranks make this call.
-    if unsafe { real.Comm_dup(abi.world, &raw mut comm) } != 0 {
-        return;
-    }
+    let abi = wanted(kind).unwrap_or_else(|e| {
+        eprintln!("circulant: {}", e.at_rank(me));
+        None
+    });
+    // SAFETY: the caller's; the ranks of `world` are all in this function.
+    let Some(comm) = (unsafe { together(real, world, (rank, size), abi.is_some()) }) else { return };
+    let Some(abi) = abi else { return };
     let wire = Wire {
         real,
         comm: abi.handle(comm),
@@ -126,21 +121,58 @@ pub(crate) unsafe fn start() {
         status_ignore: abi.status_ignore,
     };
     // SAFETY: the caller's.
-    match unsafe { begin(on, &abi, wire, rank, size) } {
+    match unsafe { begin(&abi, wire, me, ranks) } {
         Some(layer) => LAYER.store(Box::into_raw(Box::new(layer)), Ordering::Release),
-        None if rank == 0 => eprintln!("circulant: all collectives go to the MPI"),
+        None if me == 0 => eprintln!("circulant: all collectives go to the MPI"),
         None => {}
     }
+}
+
+/// The MPI's constants; nothing where this rank is to leave everything to it.
+fn wanted(kind: Kind) -> Result<Option<Abi>> {
+    if !switch("CIRCULANT_MPI", true)? {
+        return Ok(None);
+    }
+    let missing = || Error::new(ErrorKind::Library, "this Open MPI lacks symbols of its ABI");
+    Abi::of(kind).map(Some).ok_or_else(missing)
+}
+
+/// A communicator of this library's own, with all ranks, if all say yes. The split itself is the agreement: it needs no datatype and
+/// no operator, which a rank that says no may not know.
+///
+/// # Safety
+/// `world` is `MPI_COMM_WORLD`, in which this rank is `rank` of `size`, and all its ranks make this call.
+unsafe fn together(real: &Real, world: usize, (rank, size): (c_int, c_int), yes: bool) -> Option<usize> {
+    let (mut comm, mut members) = (0, 0);
+    // SAFETY: the caller's; a rank without a color gets no communicator.
+    let code = unsafe { real.Comm_split(world, if yes { 0 } else { UNDEFINED }, rank, &raw mut comm) };
+    if code != 0 || !yes {
+        return None;
+    }
+    // SAFETY: the communicator that was just made, and room for an int.
+    if unsafe { real.Comm_size(comm, &raw mut members) } == 0 && members == size {
+        return Some(comm);
+    }
+    let mut first = 0;
+    // SAFETY: as above; its ranks all find the same size, so all free it, and none uses it after.
+    unsafe {
+        real.Comm_rank(comm, &raw mut first);
+        real.Comm_free(&raw mut comm);
+    }
+    if first == 0 {
+        let off = size - members;
+        eprintln!("circulant: off at {off} of {size} ranks: all collectives go to the MPI");
+    }
+    None
 }
 
 /// The layer, if all ranks can have one.
 ///
 /// # Safety
 /// As [`start`].
-unsafe fn begin(on: Result<bool>, abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer> {
+unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer> {
     let text = wire.agreed(&std::env::var(take::VARIABLE).unwrap_or_default());
-    let ready = on.and_then(|_| {
-        abi::check(wire.real, abi)?;
+    let ready = abi::check(wire.real, abi).and_then(|()| {
         let progress = switch("CIRCULANT_MPI_PROGRESS", true)?;
         Ok((Take::parse(&text)?, switch("CIRCULANT_MPI_REPORT", false)?, progress))
     });

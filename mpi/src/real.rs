@@ -71,7 +71,7 @@ functions! {
     Comm_rank(comm: Handle, rank: *mut c_int);
     Comm_size(comm: Handle, size: *mut c_int);
     Comm_test_inter(comm: Handle, flag: *mut c_int);
-    Comm_dup(comm: Handle, made: *mut Handle);
+    Comm_split(comm: Handle, color: c_int, key: c_int, made: *mut Handle);
     Comm_free(comm: *mut Handle);
     Comm_group(comm: Handle, group: *mut Handle);
     Group_translate_ranks(group: Handle, n: c_int, ranks: Ints, other: Handle, found: *mut c_int);

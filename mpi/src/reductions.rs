@@ -175,7 +175,7 @@ impl Reduction {
         self.laid_out.is_none()
     }
 
-    /// Bytes of so many elements as they are combined.
+    /// Bytes of `count` elements as they are combined.
     pub(crate) fn bytes(&self, count: usize) -> Result<usize, Stop> {
         let bytes = count.checked_mul(self.element).filter(|n| isize::try_from(*n).is_ok());
         bytes.ok_or(Stop::Pass(Reason::Arguments))
@@ -199,7 +199,7 @@ impl Reduction {
             if from.is_null() {
                 return Err(Stop::Pass(Reason::Arguments));
             }
-            // SAFETY: the caller's: so many bytes, as the elements follow each other without a gap.
+            // SAFETY: the caller's: the buffer has these bytes, as the elements follow each other without a gap.
             return Ok(Cow::Borrowed(unsafe { std::slice::from_raw_parts(from.cast(), bytes) }));
         };
         let mut elements = vec![0; bytes];
@@ -215,14 +215,14 @@ impl Reduction {
     /// Where `count` elements of the result go.
     ///
     /// # Safety
-    /// `to` is a receive buffer of so many elements, which nothing else uses while the result lives.
+    /// `to` is a receive buffer of `count` elements, which nothing else uses while the result lives.
     pub(crate) unsafe fn target<'a>(&'a self, to: *mut c_void, count: usize) -> Result<Combined<'a>, Stop> {
         let bytes = self.bytes(count)?;
         let memory = match self.laid_out {
             Some(_) => Memory::Ours(vec![0; bytes]),
             None if bytes == 0 => Memory::There(&mut []),
             None if to.is_null() => return Err(Stop::Pass(Reason::Arguments)),
-            // SAFETY: the caller's: so many bytes, as in `source`.
+            // SAFETY: the caller's: the buffer has these bytes, as in `source`.
             None => Memory::There(unsafe { std::slice::from_raw_parts_mut(to.cast(), bytes) }),
         };
         Ok(Combined { memory, to, count, by: self })

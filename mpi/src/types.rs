@@ -22,7 +22,7 @@ pub(crate) struct Type {
 }
 
 impl Type {
-    /// Bytes of the data of so many elements.
+    /// Bytes of the data of `count` elements.
     pub(crate) fn bytes(&self, count: usize) -> Result<usize, Stop> {
         let bytes = count.checked_mul(self.size).filter(|n| isize::try_from(*n).is_ok());
         bytes.ok_or(Stop::Pass(Reason::Arguments))

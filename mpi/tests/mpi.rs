@@ -53,7 +53,7 @@ struct Case {
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 15] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -82,6 +82,30 @@ const CASES: [Case; 12] = [
         ranks: 2,
         variables: &[REPORT, ("CIRCULANT_MPI", "0")],
         judge: |report| assert!(!report.errors.contains("circulant"), "{}", report.errors),
+    },
+    Case {
+        name: "off_at_one_of_2",
+        source: "off_at_one.c",
+        ranks: 2,
+        variables: &[REPORT, ("CHECK_OFF", "0")],
+        judge: all_off,
+    },
+    Case {
+        name: "off_at_one_of_3",
+        source: "off_at_one.c",
+        ranks: 3,
+        variables: &[REPORT, ("CHECK_OFF", "0")],
+        judge: all_off,
+    },
+    Case {
+        name: "a_bad_switch_at_one",
+        source: "off_at_one.c",
+        ranks: 3,
+        variables: &[REPORT, ("CHECK_OFF", "maybe")],
+        judge: |report| {
+            assert!(report.errors.contains("\"maybe\" is neither 0 nor 1"), "{}", report.errors);
+            all_off(report);
+        },
     },
     Case {
         name: "chosen_operations",
@@ -122,6 +146,13 @@ impl Report {
 fn nothing_passed(report: &Report) {
     let (taken, passed) = report.counts("rank 0");
     assert!(taken > 0 && passed == 0, "taken {taken}: {}", report.errors);
+}
+
+/// One rank left everything to the MPI, so all did, and said so once.
+fn all_off(report: &Report) {
+    let said = report.errors.matches("all collectives go to the MPI").count();
+    assert!(said == 1 && report.errors.contains("off at 1 of "), "{}", report.errors);
+    assert!(!report.errors.contains("taken"), "{}", report.errors);
 }
 
 /// Every operation was called, and ran here but on communicators of one rank.

@@ -258,7 +258,7 @@ class Comm:
     def Reduce_scatter(
         self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM
     ) -> None:
-        """As `Reduce_scatter_block`, of parts of so many elements; without counts each part is as long as the rank's `recvbuf`."""
+        """As `Reduce_scatter_block`, where rank r gets `recvcounts[r]` elements; without counts each part is as long as the rank's `recvbuf`."""
         self._run(_calls.reduce_scatter(self, sendbuf, recvbuf, recvcounts, op))
 
     def Ireduce_scatter(

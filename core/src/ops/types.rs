@@ -139,7 +139,7 @@ impl Element {
         Self { kind: place::<T>(), size: size_of::<T>() }
     }
 
-    /// That of no type of the table, with so many bytes.
+    /// An element of `size` bytes whose type is not in the table.
     pub(super) const fn of_size(size: usize) -> Self {
         Self { kind: None, size }
     }

@@ -46,23 +46,40 @@ pub(crate) struct Abi {
     pub(crate) in_place: usize,
     pub(crate) status_ignore: usize,
     pub(crate) any_source: c_int,
-    pub(crate) undefined: c_int,
     pub(crate) err_other: c_int,
     /// `MPI_COMBINER_NAMED`; DUP and CONTIGUOUS follow it.
     pub(crate) named: c_int,
 }
 
-impl Abi {
-    /// That of the library that is loaded; nothing where a symbol is missing that it must have.
-    pub(crate) fn of(real: &Real) -> Option<Self> {
-        if symbol(c"ompi_mpi_comm_world").is_some() {
-            return Self::open_mpi();
+/// `MPI_UNDEFINED`, in every ABI.
+pub(crate) const UNDEFINED: c_int = -32766;
+
+impl Kind {
+    /// That of the library that is loaded, and its `MPI_COMM_WORLD`.
+    pub(crate) fn of(real: &Real) -> (Self, usize) {
+        if let Some(world) = symbol(c"ompi_mpi_comm_world") {
+            return (Self::OpenMpi, world);
         }
         let (mut major, mut minor) = (-1, -1);
         // SAFETY: both point to an int; the function may be called before MPI_Init (MPI 5.0, section 20.2.1).
         let told = real.Abi_get_version.is_some()
             && unsafe { real.Abi_get_version(&raw mut major, &raw mut minor) } == 0;
-        Some(if told && (major, minor) == (1, 0) { Self::standard() } else { Self::mpich() })
+        if told && (major, minor) == (1, 0) {
+            (Self::Standard, Abi::standard().world)
+        } else {
+            (Self::Mpich, Abi::mpich().world)
+        }
+    }
+}
+
+impl Abi {
+    /// That of a library of this kind; nothing where a symbol is missing that it must have.
+    pub(crate) fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::Mpich => Some(Self::mpich()),
+            Kind::OpenMpi => Self::open_mpi(),
+            Kind::Standard => Some(Self::standard()),
+        }
     }
 
     pub(crate) fn mpich() -> Self {
@@ -78,7 +95,6 @@ impl Abi {
             in_place: usize::MAX,
             status_ignore: 1,
             any_source: -2,
-            undefined: -32766,
             err_other: 15,
             named: 1,
         }
@@ -97,7 +113,6 @@ impl Abi {
             in_place: 1,
             status_ignore: 0,
             any_source: -1,
-            undefined: -32766,
             err_other: 16,
             named: 101,
         }
@@ -116,7 +131,6 @@ impl Abi {
             in_place: 1,
             status_ignore: 0,
             any_source: -1,
-            undefined: -32766,
             err_other: 16,
             named: 0,
         })

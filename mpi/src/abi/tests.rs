@@ -1,6 +1,6 @@
 //! The tables against the headers that are installed.
 
-use super::{Abi, NAMED, PREDEFINED_OPS};
+use super::{Abi, NAMED, PREDEFINED_OPS, UNDEFINED};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -107,7 +107,7 @@ fn numbers(header: &str, said: &str, abi: &Abi) {
     }
     for (name, ours) in [
         ("ANY_SOURCE", abi.any_source),
-        ("UNDEFINED", abi.undefined),
+        ("UNDEFINED", UNDEFINED),
         ("ERR_OTHER", abi.err_other),
         ("COMBINER_NAMED", abi.named),
         ("COMBINER_DUP", abi.named + 1),
@@ -132,7 +132,7 @@ fn open_mpi(header: &str, said: &str) {
     is("OP_NULL", c"ompi_mpi_op_null");
     for (name, number) in [
         ("ANY_SOURCE", "-1"),
-        ("UNDEFINED", "-32766"),
+        ("UNDEFINED", &UNDEFINED.to_string()),
         ("ERR_OTHER", "16"),
         ("IN_PLACE", "((void *) 1)"),
         ("STATUS_IGNORE", "((MPI_Status *) 0)"),

@@ -29,7 +29,7 @@ impl Reduction {
 /// that ranks must agree on.
 ///
 /// # Safety
-/// The buffer has so many elements.
+/// The buffer has `count` elements.
 unsafe fn contribution<'a>(
     call: &Call,
     by: &Reduction,
