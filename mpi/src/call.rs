@@ -82,7 +82,7 @@ impl Call {
     pub(crate) unsafe fn datatype(&self, handle: usize) -> Result<Type, Stop> {
         let handle = self.layer.abi.handle(handle);
         // SAFETY: the caller's.
-        unsafe { self.layer.types.of(self.layer.real, handle) }
+        unsafe { self.layer.types.of(self, handle) }
     }
 
     /// Whether a buffer is `MPI_IN_PLACE`.

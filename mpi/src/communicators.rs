@@ -217,12 +217,12 @@ pub(crate) fn drop_left() {
     drop(left);
 }
 
-type CopyFunction =
+pub(crate) type CopyFunction =
     unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
-type DeleteFunction = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+pub(crate) type DeleteFunction = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 
-/// A copy of a communicator is another one.
-unsafe extern "C" fn copy(
+/// The copy function of our attributes: a copy of a communicator or of a type is another one, and gets none.
+pub(crate) unsafe extern "C" fn copy(
     _comm: usize,
     _keyval: c_int,
     _extra: *mut c_void,

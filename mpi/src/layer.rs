@@ -183,13 +183,14 @@ unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer
             world.while_waiting(move || wire.progress());
         }
         // SAFETY: the caller's.
-        let communicators = unsafe { Communicators::new(wire.real, abi, world.comm())? };
-        Ok((world, communicators))
+        let kept =
+            unsafe { (Communicators::new(wire.real, abi, world.comm())?, Types::new(wire.real, abi)?) };
+        Ok((world, kept))
     });
-    let (world, communicators) = all(wire, rank, world)?;
+    let (world, (communicators, types)) = all(wire, rank, world)?;
     Some(Layer {
         real: wire.real,
-        types: Types::new(abi),
+        types,
         reducers: Reducers::new(abi),
         abi: abi.clone(),
         communicators,

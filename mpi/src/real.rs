@@ -92,6 +92,8 @@ functions! {
     Type_get_envelope_c(datatype: Handle, ints: *mut Count, aints: *mut Count, counts: *mut Count, types: *mut Count, combiner: *mut c_int);
     Type_get_contents(datatype: Handle, ints: c_int, aints: c_int, types: c_int, i: *mut c_int, a: *mut isize, t: *mut Handle);
     Type_free(datatype: *mut Handle);
+    Type_create_keyval(copy: Out, delete: Out, keyval: *mut c_int, extra: Out);
+    Type_set_attr(datatype: Handle, keyval: c_int, value: Out);
     Type_create_hindexed(n: c_int, lengths: Ints, displs: Aints, datatype: Handle, made: *mut Handle);
     Type_commit(datatype: *mut Handle);
     Pack(from: In, count: c_int, datatype: Handle, to: Out, size: c_int, position: *mut c_int, comm: Handle);

@@ -1,11 +1,19 @@
 //! Datatypes, as far as moving their data needs to know them.
+//!
+//! What a derived type is costs several calls of the MPI. It is asked at the type's first use, and kept until the type is freed: an attribute
+//! of the type, whose value is its handle, tells when that is. Each thread also keeps the type that it used last.
 
 use crate::abi::{Abi, Class, NAMED};
-use crate::call::Stop;
+use crate::call::{Call, Stop};
+use crate::communicators::{CopyFunction, DeleteFunction, copy};
 use crate::real::Real;
 use crate::report::Reason;
-use std::ffi::c_int;
-use std::sync::OnceLock;
+use circulant::{Error, ErrorKind};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A type as a call passes it.
 #[derive(Clone, Copy, Debug)]
@@ -46,13 +54,49 @@ pub(crate) struct Types {
     null: usize,
     /// `MPI_COMBINER_NAMED`.
     named: c_int,
+    /// Of the attribute that derived types get.
+    keyval: c_int,
+}
+
+/// Derived types that calls have used, by handle. Each has our attribute, so it leaves the table when it is freed.
+static DERIVED: Mutex<Option<HashMap<usize, Type>>> = Mutex::new(None);
+
+/// How often a type was taken out of the table.
+static FREED: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The type that this thread used last, and [`FREED`] then.
+    static LAST: Cell<Option<(u64, Type)>> = const { Cell::new(None) };
+}
+
+/// Runs `f` on the table. It calls no function of the MPI: the MPI may hold a lock where it calls `delete`.
+fn derived<R>(f: impl FnOnce(&mut HashMap<usize, Type>) -> R) -> R {
+    f(DERIVED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+/// The type with our attribute ends, or gets the attribute again.
+unsafe extern "C" fn delete(_type: usize, _keyval: c_int, handle: *mut c_void, _extra: *mut c_void) -> c_int {
+    derived(|table| table.remove(&(handle as usize)));
+    FREED.fetch_add(1, Ordering::Release);
+    0
 }
 
 /// How many DUP and CONTIGUOUS one above the other are looked through; more are packed.
 const MAX_DEPTH: u32 = 8;
 
 impl Types {
-    pub(crate) fn new(abi: &Abi) -> Self {
+    /// # Safety
+    /// The MPI is initialised, and this thread may call it.
+    pub(crate) unsafe fn new(real: &Real, abi: &Abi) -> circulant::Result<Self> {
+        let (mut keyval, null) = (0, std::ptr::null_mut());
+        let (copy, delete) = (copy as CopyFunction, delete as DeleteFunction);
+        // SAFETY: functions with the signatures that MPI asks for, and room for the key.
+        let code = unsafe {
+            real.Type_create_keyval(copy as *mut c_void, delete as *mut c_void, &raw mut keyval, null)
+        };
+        if code != 0 {
+            return Err(Error::new(ErrorKind::Launch, "the MPI gave no attribute key for types"));
+        }
         let known = |named| Some((abi.named_type(named)?, named.class));
         let mut known: Vec<Known> = NAMED
             .iter()
@@ -62,14 +106,31 @@ impl Types {
         known.sort_by_key(|k| k.handle);
         // Two names of one type are one line.
         known.dedup_by_key(|k| k.handle);
-        Self { known, null: abi.type_null, named: abi.named }
+        Ok(Self { known, null: abi.type_null, named: abi.named, keyval })
     }
 
     /// What the type behind `handle` is.
     ///
     /// # Safety
     /// `handle` is a type of this MPI.
-    pub(crate) unsafe fn of(&self, real: &Real, handle: usize) -> Result<Type, Stop> {
+    pub(crate) unsafe fn of(&self, call: &Call, handle: usize) -> Result<Type, Stop> {
+        let freed = FREED.load(Ordering::Acquire);
+        match LAST.get() {
+            Some((then, ty)) if ty.handle == handle && then == freed => return Ok(ty),
+            _ => {}
+        }
+        // SAFETY: the caller's.
+        let ty = unsafe { self.looked_up(call, handle)? };
+        LAST.set(Some((freed, ty)));
+        Ok(ty)
+    }
+
+    /// What a named type or an earlier call says, or else the MPI.
+    ///
+    /// # Safety
+    /// As [`Types::of`].
+    unsafe fn looked_up(&self, call: &Call, handle: usize) -> Result<Type, Stop> {
+        let real = call.layer.real;
         if handle == self.null {
             return Err(Stop::Pass(Reason::Arguments));
         }
@@ -87,12 +148,24 @@ impl Types {
             let dense = isize::try_from(size) == Ok(extent);
             return Ok(Type { handle, size, extent, dense, class: Some(known.class) });
         }
-        // SAFETY: the caller's.
-        unsafe {
-            let (size, extent) = lengths(real, handle)?;
-            let dense = isize::try_from(size) == Ok(extent) && self.is_dense(real, handle, MAX_DEPTH);
-            Ok(Type { handle, size, extent, dense, class: None })
+        if let Some(ty) = derived(|table| table.get(&handle).copied()) {
+            return Ok(ty);
         }
+        // SAFETY: the caller's.
+        let ty = unsafe {
+            let (size, extent) = lengths(real, handle)?;
+            committed(call, handle)?;
+            let dense = isize::try_from(size) == Ok(extent) && self.is_dense(real, handle, MAX_DEPTH);
+            Type { handle, size, extent, dense, class: None }
+        };
+        // SAFETY: the caller's; the value is a number, which only `delete` gets.
+        let code = unsafe { real.Type_set_attr(handle, self.keyval, handle as *mut c_void) };
+        if code != 0 {
+            return Err(Stop::Code(code));
+        }
+        // Now that it has the attribute. Where it had one of another thread's call, `delete` has just taken that entry out.
+        derived(|table| table.insert(handle, ty));
+        Ok(ty)
     }
 
     /// Whether the type is a named one without padding, or made of such by DUP and CONTIGUOUS alone. That its size is its extent
@@ -131,6 +204,20 @@ impl Types {
         }
         dense
     }
+}
+
+/// Goes on if the type is committed. Packing none of its elements is what MPI says so of, by the communicator's error handler.
+///
+/// # Safety
+/// `handle` is a type of this MPI.
+unsafe fn committed(call: &Call, handle: usize) -> Result<(), Stop> {
+    let (from, mut to, mut position) = (0u8, 0u8, 0);
+    // SAFETY: the caller's; nothing is read or written, as there are no elements.
+    let code = unsafe {
+        let (from, to) = ((&raw const from).cast(), (&raw mut to).cast());
+        call.layer.real.Pack(from, 0, handle, to, 0, &raw mut position, call.handle)
+    };
+    if code == 0 { Ok(()) } else { Err(Stop::Code(code)) }
 }
 
 /// How the type was made; nothing for one that needs counts of 64 bits, which is packed.

@@ -53,7 +53,7 @@ struct Case {
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 16] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -66,6 +66,13 @@ const CASES: [Case; 15] = [
     },
     Case { name: "types_2", source: "types.c", ranks: 2, variables: &[REPORT], judge: nothing_passed },
     Case { name: "types_5", source: "types.c", ranks: 5, variables: &[REPORT], judge: nothing_passed },
+    Case {
+        name: "type_life",
+        source: "type_life.c",
+        ranks: 2,
+        variables: &[REPORT],
+        judge: |report| assert!(report.counts("bcast").0 > 300, "{}", report.errors),
+    },
     Case { name: "progress", source: "progress.c", ranks: 2, variables: &[REPORT], judge: nothing_passed },
     Case { name: "fortran", source: "world.f90", ranks: 3, variables: &[REPORT], judge: nothing_passed },
     // An interpreter opens its MPI in a scope of its own, where the library has to look for it.
