@@ -1,12 +1,13 @@
 //! Blocks of different lengths at places of their own: what the `v` and `w` operations pass as lists.
 //!
-//! Displacements are each rank's own affair. Blocks that tile a piece of memory in the order of ranks are used where they lie; any others
-//! are copied, to that order: so all ranks have the same places, and no slice covers bytes between blocks, which are not the call's.
+//! Displacements are each rank's own affair. Blocks that tile a piece of memory, in any order, are used where they lie; any others are
+//! copied: no slice covers bytes between blocks, which are not the call's.
 
 use crate::buffers::{Bytes, pack, unpack};
 use crate::call::{Call, Stop, count};
 use crate::report::Reason;
 use crate::types::Type;
+use circulant::comm::Local;
 use std::borrow::Cow;
 use std::ffi::c_void;
 
@@ -112,14 +113,17 @@ impl Ragged {
         &self.counts
     }
 
-    /// Counts and places, as calls take them.
-    pub(crate) fn parts(&self) -> (&[usize], &[usize]) {
-        (&self.counts, &self.places)
+    /// Counts and places, as calls take them. The places are this rank's own.
+    pub(crate) fn parts(&self) -> Local<'_> {
+        Local { counts: &self.counts, displs: &self.places }
     }
 
-    /// Where the memory begins that they tile, in bytes from the beginning of the buffer; nothing: they are copied.
-    pub(crate) fn start(&self) -> Option<isize> {
-        self.start
+    /// The bytes of the buffer that are received into; none where blocks are copied.
+    pub(crate) fn memory(&self, buffer: *mut c_void) -> (*mut c_void, usize) {
+        match self.start {
+            Some(start) => (buffer.wrapping_byte_offset(start), self.total),
+            None => (std::ptr::null_mut(), 0),
+        }
     }
 
     /// Bytes of all.
@@ -173,9 +177,10 @@ impl Ragged {
     }
 }
 
-/// Where the memory begins that dense blocks tile in the order of ranks, if they do.
+/// Where the memory begins that dense blocks tile, if they do.
 fn tiled(blocks: &[Block]) -> Option<isize> {
-    let full: Vec<&Block> = blocks.iter().filter(|b| b.bytes > 0).collect();
+    let mut full: Vec<&Block> = blocks.iter().filter(|b| b.bytes > 0).collect();
+    full.sort_by_key(|b| b.at);
     if !full.iter().all(|b| b.ty.dense) {
         return None;
     }
@@ -247,11 +252,13 @@ mod tests {
     #[test]
     fn only_blocks_that_tile_memory_stay_where_they_are() {
         let tiles = ragged(&[2, 0, 1, 3], &[-1, 99, 1, 2]);
-        assert_eq!((tiles.start, tiles.parts().1, tiles.total()), (Some(-4), &[0, 0, 8, 12][..], 24));
-        for (counts, displs) in [(&[1, 1][..], &[0, 2][..]), (&[2, 1], &[0, 1]), (&[1, 1], &[1, 0])] {
+        assert_eq!((tiles.start, tiles.parts().displs, tiles.total()), (Some(-4), &[0, 0, 8, 12][..], 24));
+        let turned = ragged(&[1, 2, 0, 1], &[5, 3, 77, 2]);
+        assert_eq!((turned.start, turned.parts().displs, turned.total()), (Some(8), &[12, 4, 0, 0][..], 16));
+        for (counts, displs) in [(&[1, 1][..], &[0, 2][..]), (&[2, 1], &[0, 1]), (&[1, 1], &[0, 0])] {
             let copied = ragged(counts, displs);
-            assert_eq!(copied.start, None, "{displs:?}: a gap, an overlap, another order");
-            assert_eq!(copied.parts().1[1], copied.counts()[0]);
+            assert_eq!(copied.start, None, "{displs:?}: a gap, or an overlap");
+            assert_eq!(copied.parts().displs[1], copied.counts()[0]);
         }
     }
 }

@@ -66,11 +66,12 @@ impl Reducers {
         };
         if let By::Us(element, op) = by {
             let reducer = self.ours(element, op)?.clone();
-            return Ok(Reduction { reducer, element: ty.size, ty, laid_out: None });
+            // That of a pair has padding.
+            return Ok(Reduction { element: reducer.element(), reducer, ty, laid_out: None });
         }
         let Ok(extent) = usize::try_from(ty.extent) else { return Err(Stop::Pass(Reason::Operator)) };
         // A pair is a struct of C, and its padding the program's.
-        let here = ty.dense || ty.class == Some(Class::Pair);
+        let here = ty.dense || matches!(ty.class, Some(Class::Pair(_)));
         let mut from = 0;
         if !here {
             // SAFETY: a type of this MPI.
@@ -118,6 +119,8 @@ fn combined_by(ty: &Type, op: Option<Op>) -> Option<By> {
         (Class::Float, 8) => Some(Element::F64),
         (Class::Complex, 8) => Some(Element::ComplexF32),
         (Class::Complex, 16) => Some(Element::ComplexF64),
+        // Fortran's integers may be longer than C's.
+        (Class::Pair(pair), _) => pair.filter(|pair| isize::try_from(pair.size()) == Ok(ty.extent)),
         _ => None,
     };
     let defined = match class {
@@ -126,7 +129,7 @@ fn combined_by(ty: &Type, op: Option<Op>) -> Option<By> {
         Class::Complex => matches!(op, Sum | Prod),
         Class::Bool | Class::Logical => logical,
         Class::Bits => bits,
-        Class::Pair => matches!(op, Minloc | Maxloc),
+        Class::Pair(_) => matches!(op, Minloc | Maxloc),
         Class::Opaque => false,
     };
     defined.then(|| element.map_or(By::Mpi, |element| By::Us(element, op)))
@@ -261,5 +264,27 @@ impl Combined<'_> {
             pack(call, first, self.count, ty, &mut packed)?;
             unpack(call, &packed, self.to.cast(), self.count, ty)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::NAMED;
+
+    #[test]
+    fn pairs_of_integers_are_combined_here_where_they_lie_as_in_c() {
+        let combined = |name: &str, size, extent, op| {
+            let class = NAMED.iter().find(|n| n.name == name).map(|n| n.class);
+            combined_by(&Type { handle: 1, size, extent, dense: false, class }, Some(op))
+        };
+        let here = |by| matches!(by, Some(By::Us(..)));
+        assert!(here(combined("SHORT_INT", 6, 8, Op::Minloc)), "padded behind the value");
+        assert!(here(combined("LONG_INT", 12, 16, Op::Maxloc)), "padded behind the index");
+        assert!(here(combined("2INTEGER", 8, 8, Op::Maxloc)));
+        let theirs = |by| matches!(by, Some(By::Mpi));
+        assert!(theirs(combined("2INTEGER", 16, 16, Op::Maxloc)), "integers of 8 bytes");
+        assert!(theirs(combined("DOUBLE_INT", 12, 16, Op::Maxloc)), "−0 and 0 are equal for MPI");
+        assert!(combined("2INT", 8, 8, Op::Sum).is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Types and operators by name: their handles in each ABI, and what they are.
 
-use circulant::ops::Op as By;
+use circulant::ops::{Op as By, Type as Pair};
 use std::ffi::CStr;
 
 /// What the elements of a named type are. Their size is asked of the MPI.
@@ -18,8 +18,9 @@ pub(crate) enum Class {
     Logical,
     /// `MPI_BYTE`.
     Bits,
-    /// A value and an index, for MINLOC and MAXLOC.
-    Pair,
+    /// A value and an index, for MINLOC and MAXLOC: a struct of C, and which one of ours it is, if any combines alike. Of floats none
+    /// does: −0 is less than +0 there, while MPI takes the lower index of the two.
+    Pair(Option<Pair>),
     /// Nothing reduces it.
     Opaque,
 }
@@ -101,12 +102,12 @@ pub(crate) const NAMED: &[Named] = &[
     named("CXX_FLOAT_COMPLEX", Class::Complex, 0x4c00_0834, 0x213, c"ompi_mpi_cxx_cplex"),
     named("CXX_DOUBLE_COMPLEX", Class::Complex, 0x4c00_1035, 0x217, c"ompi_mpi_cxx_dblcplex"),
     named("CXX_LONG_DOUBLE_COMPLEX", Class::Complex, 0x4c00_2036, 0x225, c"ompi_mpi_cxx_ldblcplex"),
-    named("FLOAT_INT", Class::Pair, 0x8c00_0000, 0x228, c"ompi_mpi_float_int"),
-    named("DOUBLE_INT", Class::Pair, 0x8c00_0001, 0x229, c"ompi_mpi_double_int"),
-    named("LONG_INT", Class::Pair, 0x8c00_0002, 0x22a, c"ompi_mpi_long_int"),
-    named("SHORT_INT", Class::Pair, 0x8c00_0003, 0x22c, c"ompi_mpi_short_int"),
-    named("2INT", Class::Pair, 0x4c00_0816, 0x22b, c"ompi_mpi_2int"),
-    named("LONG_DOUBLE_INT", Class::Pair, 0x8c00_0004, 0x22d, c"ompi_mpi_longdbl_int"),
+    named("FLOAT_INT", Class::Pair(None), 0x8c00_0000, 0x228, c"ompi_mpi_float_int"),
+    named("DOUBLE_INT", Class::Pair(None), 0x8c00_0001, 0x229, c"ompi_mpi_double_int"),
+    named("LONG_INT", Class::Pair(Some(Pair::LongInt)), 0x8c00_0002, 0x22a, c"ompi_mpi_long_int"),
+    named("SHORT_INT", Class::Pair(Some(Pair::ShortInt)), 0x8c00_0003, 0x22c, c"ompi_mpi_short_int"),
+    named("2INT", Class::Pair(Some(Pair::TwoInt)), 0x4c00_0816, 0x22b, c"ompi_mpi_2int"),
+    named("LONG_DOUBLE_INT", Class::Pair(None), 0x8c00_0004, 0x22d, c"ompi_mpi_longdbl_int"),
     named("CHARACTER", Class::Opaque, 0x4c00_011a, 0x21e, c"ompi_mpi_character"),
     named("LOGICAL", Class::Logical, 0x4c00_041d, 0x218, c"ompi_mpi_logical"),
     named("INTEGER", Class::Signed, 0x4c00_041b, 0x219, c"ompi_mpi_integer"),
@@ -114,9 +115,9 @@ pub(crate) const NAMED: &[Named] = &[
     named("DOUBLE_PRECISION", Class::Float, 0x4c00_081f, 0x21c, c"ompi_mpi_dblprec"),
     named("COMPLEX", Class::Complex, 0x4c00_081e, 0x21b, c"ompi_mpi_cplex"),
     named("DOUBLE_COMPLEX", Class::Complex, 0x4c00_1022, 0x21d, c"ompi_mpi_dblcplex"),
-    named("2INTEGER", Class::Pair, 0x4c00_0820, 0x232, c"ompi_mpi_2integer"),
-    named("2REAL", Class::Pair, 0x4c00_0821, 0x230, c"ompi_mpi_2real"),
-    named("2DOUBLE_PRECISION", Class::Pair, 0x4c00_1023, 0x231, c"ompi_mpi_2dblprec"),
+    named("2INTEGER", Class::Pair(Some(Pair::TwoInt)), 0x4c00_0820, 0x232, c"ompi_mpi_2integer"),
+    named("2REAL", Class::Pair(None), 0x4c00_0821, 0x230, c"ompi_mpi_2real"),
+    named("2DOUBLE_PRECISION", Class::Pair(None), 0x4c00_1023, 0x231, c"ompi_mpi_2dblprec"),
     named("INTEGER1", Class::Signed, 0x4c00_012d, 0x2c1, c"ompi_mpi_integer1"),
     named("INTEGER2", Class::Signed, 0x4c00_022f, 0x2c9, c"ompi_mpi_integer2"),
     named("INTEGER4", Class::Signed, 0x4c00_0430, 0x2d1, c"ompi_mpi_integer4"),

@@ -1,6 +1,6 @@
 //! What moves blocks of equal length.
 
-use super::{Handle, In, Out, product};
+use super::{Handle, In, Out, own, product};
 use crate::buffers::{Target, apart, source};
 use crate::call::{collective, count};
 use crate::report::Operation;
@@ -78,13 +78,7 @@ pub(crate) unsafe fn gather(
                 let (rn, rt) = (count(rn)?, call.datatype(rt)?);
                 call.chosen(rt.bytes(rn)?)?;
                 let all = product(rn, call.size()?)?;
-                let own = match call.in_place(send) {
-                    true => None,
-                    false => {
-                        let own = source(call, send, count(sn)?, &call.datatype(st)?)?;
-                        Some(apart(own, recv, rt.bytes(all)?))
-                    }
-                };
+                let own = own(call, (send, sn, st), 1, (recv, rt.bytes(all)?))?;
                 let mut target = Target::new(recv, all, rt)?;
                 if own.is_none() {
                     target.keep(call, me * rn, rn)?;
@@ -165,13 +159,7 @@ pub(crate) unsafe fn allgather(
                 let (rn, rt) = (count(rn)?, call.datatype(rt)?);
                 call.chosen(rt.bytes(rn)?)?;
                 let all = product(rn, call.size()?)?;
-                let own = match call.in_place(send) {
-                    true => None,
-                    false => {
-                        let own = source(call, send, count(sn)?, &call.datatype(st)?)?;
-                        Some(apart(own, recv, rt.bytes(all)?))
-                    }
-                };
+                let own = own(call, (send, sn, st), 1, (recv, rt.bytes(all)?))?;
                 let mut target = Target::new(recv, all, rt)?;
                 if own.is_none() {
                     target.keep(call, call.rank()? * rn, rn)?;
@@ -206,13 +194,7 @@ pub(crate) unsafe fn alltoall(
                 let (rn, rt, ranks) = (count(rn)?, call.datatype(rt)?, call.size()?);
                 call.chosen(rt.bytes(rn)?)?;
                 let all = product(rn, ranks)?;
-                let own = match call.in_place(send) {
-                    true => None,
-                    false => {
-                        let own = source(call, send, product(count(sn)?, ranks)?, &call.datatype(st)?)?;
-                        Some(apart(own, recv, rt.bytes(all)?))
-                    }
-                };
+                let own = own(call, (send, sn, st), ranks, (recv, rt.bytes(all)?))?;
                 let mut target = Target::new(recv, all, rt)?;
                 if own.is_none() {
                     target.keep(call, 0, all)?;

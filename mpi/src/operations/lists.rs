@@ -1,21 +1,11 @@
 //! What moves blocks of lengths of their own.
 
-use super::{Handle, In, Out};
+use super::{Handle, In, Out, own};
 use crate::buffers::{Target, apart, source};
 use crate::call::{Call, Stop, collective, count};
 use crate::ragged::Ragged;
 use crate::report::Operation;
-use std::borrow::Cow;
-use std::ffi::{c_int, c_void};
-
-/// A contribution that shares no byte with the blocks that are received at `to`.
-fn beside<'a>(own: Cow<'a, [u8]>, to: *mut c_void, blocks: &Ragged) -> Cow<'a, [u8]> {
-    match blocks.start() {
-        Some(start) => apart(own, to.wrapping_byte_offset(start), blocks.total()),
-        // It is received elsewhere first.
-        None => own,
-    }
-}
+use std::ffi::c_int;
 
 /// # Safety
 /// What MPI asks of callers of `MPI_Gatherv`.
@@ -51,13 +41,7 @@ where
                 }
                 let blocks = Ragged::of_type(call.size()?, rn, rd, call.datatype(rt)?)?;
                 call.chosen_whatever_size(blocks.total())?;
-                let own = match call.in_place(send) {
-                    true => None,
-                    false => {
-                        let own = source(call, send, count(sn)?, &call.datatype(st)?)?;
-                        Some(beside(own, recv, &blocks))
-                    }
-                };
+                let own = own(call, (send, sn, st), 1, blocks.memory(recv))?;
                 let mut target = blocks.target(recv)?;
                 let parts = blocks.parts();
                 call.comm()?.gatherv_rooted(own.as_deref(), target.bytes(), parts, root)?;
@@ -145,13 +129,7 @@ where
             |call| {
                 let blocks = Ragged::of_type(call.size()?, rn, rd, call.datatype(rt)?)?;
                 call.chosen(blocks.total())?;
-                let own = match call.in_place(send) {
-                    true => None,
-                    false => {
-                        let own = source(call, send, count(sn)?, &call.datatype(st)?)?;
-                        Some(beside(own, recv, &blocks))
-                    }
-                };
+                let own = own(call, (send, sn, st), 1, blocks.memory(recv))?;
                 let (me, mut target) = (call.rank()?, blocks.target(recv)?);
                 if own.is_none() {
                     target.keep(call, me..me + 1)?;
@@ -178,8 +156,11 @@ unsafe fn exchange(
 ) -> Result<(), Stop> {
     let ranks = received.counts().len();
     let own = match sent {
-        // SAFETY: the caller's: `send` is what `sent` describes.
-        Some(sent) => Some(beside(unsafe { sent.source(call, send)? }, recv, received)),
+        Some(sent) => {
+            let (to, bytes) = received.memory(recv);
+            // SAFETY: the caller's: `send` is what `sent` describes.
+            Some(apart(unsafe { sent.source(call, send)? }, to, bytes))
+        }
         None => None,
     };
     // SAFETY: the caller's: `recv` is what `received` describes.
