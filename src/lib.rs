@@ -99,8 +99,8 @@
 //! so threads that share one must agree on it.
 //!
 //! Any thread in a call moves on everything that is under way in its world. While none is in a call nothing moves,
-//! unless the setting `progress` is `thread`: then a thread of the library does so whenever no call does. What is not of this
-//! library and needs to move on while a call waits is a hook: [`World::while_waiting`].
+//! unless the program calls [`World::progress`], or the setting `progress` is `thread`: then a thread of the library does so
+//! whenever no call does. What is not of this library and needs to move on while a call waits is a hook: [`World::while_waiting`].
 //!
 //! A process that is forked without exec can't use its parent's world.
 //!

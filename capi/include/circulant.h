@@ -128,6 +128,11 @@ circulant_status_t circulant_abort (circulant_world_t **world, int code, const c
 typedef void (*circulant_hook_fn) (void *context);
 circulant_status_t circulant_while_waiting (const circulant_world_t *world, circulant_hook_fn hook, void *context);
 
+/* The counterpart: moves on, once, what is under way and what is still to be sent, and returns at once; for what another library calls while
+ * it waits.  Any thread may call it.  It does nothing while another thread is in a call of the world, and inside an operator.  An error ends
+ * the world, and is returned by the next call that waits. */
+circulant_status_t circulant_progress (const circulant_world_t *world);
+
 /* The wire in use ("shm", "tcp", "verbs", "self" of one rank, ...), and how the job was started.  The texts stay as long as the world. */
 const char *circulant_world_provider (const circulant_world_t *world);
 const char *circulant_world_launcher (const circulant_world_t *world);

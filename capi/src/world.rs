@@ -148,6 +148,15 @@ unsafe extern "C" fn circulant_while_waiting(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_progress(world: *const Handle) -> Status {
+    guard(|| {
+        // SAFETY: the pointer is as the header says.
+        unsafe { given("world", world)? }.world.progress();
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn circulant_world_provider(world: *const Handle) -> *const c_char {
     // SAFETY: the pointer is as the header says.
     unsafe { world.as_ref() }.map_or(c"".as_ptr(), |handle| handle.provider.as_ptr())

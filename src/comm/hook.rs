@@ -48,6 +48,11 @@ impl Hook {
         self.is_set.load(Ordering::Relaxed)
     }
 
+    /// Whether this thread is in a hook.
+    pub(super) fn is_inside() -> bool {
+        INSIDE.get()
+    }
+
     /// Calls it, if there is one, and this thread is in none. No lock is held meanwhile.
     pub(super) fn call(&self) {
         if !self.is_set() || INSIDE.replace(true) {

@@ -38,6 +38,8 @@ pub(crate) struct Engine {
     pub(crate) crowded: bool,
     /// Between its turns a wait calls the program's hook.
     pub(super) hooked: bool,
+    /// Calls of [`Engine::nudge_often`] with nothing to do.
+    pub(super) idle_nudges: u32,
     /// The endpoint could not be closed: peers may still reach memory of ours.
     pub(super) unclosed: bool,
 }
@@ -75,6 +77,7 @@ impl Engine {
             quiet: None,
             crowded: false,
             hooked: false,
+            idle_nudges: 0,
             unclosed: false,
         }
     }

@@ -121,4 +121,30 @@ impl Engine {
         // A message that its target does not take is tried again later.
         Ok(moved > 0 || !self.core.idle())
     }
+
+    /// As [`Engine::nudge`], for a program that calls this again and again: where nothing is to be done it is cheap, and looks at the
+    /// wire only once in [`IDLE_POLL_INTERVAL`] calls. What was sent may still lie in the provider, which moves when it is polled.
+    ///
+    /// # Errors
+    /// When the world breaks.
+    pub(crate) fn nudge_often(&mut self) -> Result<()> {
+        if self.mark.forked() {
+            // The endpoint is the parent's.
+            return Ok(());
+        }
+        if !self.core.idle() || !self.core.outbox.is_empty() {
+            return self.nudge().map(drop);
+        }
+        self.idle_nudges = self.idle_nudges.wrapping_add(1);
+        if self.idle_nudges % IDLE_POLL_INTERVAL != 0 || self.core.failure.is_some() || self.core.has_parted()
+        {
+            return Ok(());
+        }
+        let _inside = self.heartbeat.enter();
+        self.progress().map(drop).map_err(|e| self.fail(e))
+    }
 }
+
+/// In calls: one in this number of calls of [`Engine::nudge_often`] that have nothing to do polls the wire, as an empty poll of some
+/// providers is a system call.
+pub(super) const IDLE_POLL_INTERVAL: u32 = 16;

@@ -33,6 +33,7 @@ mod layouts;
 mod local;
 mod misuse;
 mod neighborhood;
+mod progress;
 mod rooted;
 mod scope;
 mod sim;

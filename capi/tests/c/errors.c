@@ -152,6 +152,8 @@ static void hooked (circulant_world_t *world, circulant_comm_t *comm)
     OK (circulant_comm_size (comm, &size));
     REFUSED (circulant_while_waiting (world, NULL, NULL), "hook is NULL");
     REFUSED (circulant_while_waiting (NULL, tell, NULL), "world is NULL");
+    REFUSED (circulant_progress (NULL), "world is NULL");
+    OK (circulant_progress (world));
     OK (circulant_bcast (comm, &pid, 1, CIRCULANT_INT32, 0));
     snprintf (name, sizeof name, "/tmp/circulant-hook-%d", pid);
     if (me == 1)
