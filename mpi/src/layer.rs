@@ -3,6 +3,7 @@
 use crate::abi::{self, Abi, Kind, UNDEFINED};
 use crate::communicators::{Communicators, drop_left};
 use crate::launch::OverMpi;
+use crate::progress::{self, Registered};
 use crate::real::{Real, real};
 use crate::reductions::Reducers;
 use crate::report::COUNTS;
@@ -27,6 +28,21 @@ pub(crate) struct Layer {
     wire: Wire,
     rank: usize,
     world: Mutex<Option<World>>,
+    registered: Registered,
+    /// While the program waits in a call of its MPI, what it has under way here moves on, at all ranks.
+    pub(crate) is_moved: bool,
+}
+
+impl Layer {
+    /// Moves on, once, what is under way.
+    pub(crate) fn progress(&self) {
+        // Another thread that has it does the same, or ends the world.
+        if let Ok(world) = self.world.try_lock()
+            && let Some(world) = &*world
+        {
+            world.progress();
+        }
+    }
 }
 
 /// How this library itself uses the MPI: on a communicator of its own.
@@ -43,7 +59,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// Lets the MPI make progress: MPI promises it inside every call that blocks (MPI 4.1, section 3.9), and ours stands for one.
-    fn progress(&self) {
+    pub(crate) fn progress(&self) {
         let mut flag = 0;
         // SAFETY: room for an int; nothing is ever sent on our communicator, and nothing is received by this.
         unsafe { self.real.Iprobe(self.any_source, 0, self.comm, &raw mut flag, self.status_ignore) };
@@ -188,6 +204,12 @@ unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer
         Ok((world, kept))
     });
     let (world, (communicators, types)) = all(wire, rank, world)?;
+    let (registered, is_moved) = if progress {
+        // SAFETY: the caller's.
+        unsafe { progress::register(abi.kind, wire) }
+    } else {
+        (Registered::Nothing, false)
+    };
     Some(Layer {
         real: wire.real,
         types,
@@ -199,6 +221,8 @@ unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer
         wire,
         rank,
         world: Mutex::new(Some(world)),
+        registered,
+        is_moved: wire.all(is_moved),
     })
 }
 
@@ -222,7 +246,11 @@ pub(crate) unsafe fn stop() {
     };
     if layer.report && layer.rank == 0 {
         eprint!("{}", COUNTS.text());
+        let how = if layer.is_moved { "it moves circulant on" } else { "circulant does not move on" };
+        eprintln!("circulant: while the MPI waits {how}");
     }
+    // SAFETY: the caller's.
+    unsafe { layer.registered.end(layer.wire) };
     drop_left();
     let world = layer.world.lock().unwrap_or_else(PoisonError::into_inner).take();
     let ended = world.map_or(Ok(()), |world| finish(layer.wire, world));

@@ -14,6 +14,7 @@
 //! | `launch` | start-up over the MPI |
 //! | `types`, `buffers`, `ragged`, `reductions` | datatypes, memory, lists of counts, operators |
 //! | `operations` | the collectives |
+//! | `progress` | the MPI's progress calls ours |
 //! | `exports` | the C functions |
 //! | `report` | what was taken and what was passed on |
 //! | `take` | the choice of operations and sizes |
@@ -40,6 +41,7 @@ mod exports;
 mod launch;
 mod layer;
 mod operations;
+mod progress;
 mod ragged;
 mod real;
 mod reductions;

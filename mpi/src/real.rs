@@ -160,7 +160,7 @@ fn missing(name: &str) -> c_int {
 }
 
 /// The function of this name that is not ours.
-fn function(name: &CStr) -> Option<Out> {
+pub(crate) fn function(name: &CStr) -> Option<Out> {
     // SAFETY: the name ends with a zero; what dlsym returns is an address or null.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if next.is_null() { in_libraries(name) } else { Some(next) }

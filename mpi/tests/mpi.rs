@@ -73,7 +73,7 @@ const CASES: [Case; 16] = [
         variables: &[REPORT],
         judge: |report| assert!(report.counts("bcast").0 > 300, "{}", report.errors),
     },
-    Case { name: "progress", source: "progress.c", ranks: 2, variables: &[REPORT], judge: nothing_passed },
+    Case { name: "progress", source: "progress.c", ranks: 2, variables: &[REPORT], judge: moved_on },
     Case { name: "fortran", source: "world.f90", ranks: 3, variables: &[REPORT], judge: nothing_passed },
     // An interpreter opens its MPI in a scope of its own, where the library has to look for it.
     Case {
@@ -148,6 +148,12 @@ impl Report {
         let (taken, passed) = line.split_once(", passed on ").unwrap();
         (taken.parse().unwrap(), passed.parse().unwrap())
     }
+}
+
+/// The MPI that is installed here calls the library from its progress: Open MPI 4, and MPICH 4 over UCX.
+fn moved_on(report: &Report) {
+    nothing_passed(report);
+    assert!(report.errors.contains("while the MPI waits it moves circulant on"), "{}", report.errors);
 }
 
 fn nothing_passed(report: &Report) {

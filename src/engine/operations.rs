@@ -136,7 +136,9 @@ impl Engine {
             return self.nudge().map(drop);
         }
         self.idle_nudges = self.idle_nudges.wrapping_add(1);
-        if self.idle_nudges % IDLE_POLL_INTERVAL != 0 || self.core.failure.is_some() || self.core.has_parted()
+        if !self.idle_nudges.is_multiple_of(IDLE_POLL_INTERVAL)
+            || self.core.failure.is_some()
+            || self.core.has_parted()
         {
             return Ok(());
         }
