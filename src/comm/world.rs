@@ -3,6 +3,7 @@
 use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::directory::Table;
+use super::hook::Hook;
 use super::launcher::{SharedLaunch, lock};
 use super::lock::Lock;
 use super::measure;
@@ -300,6 +301,38 @@ impl World {
     /// ```
     pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.comm.lock.hook.set(Some(Arc::new(hook)));
+    }
+
+    /// Moves on, once, what is under way and what is still to be sent, and returns at once: for programs that wait for something
+    /// else meanwhile. The counterpart of [`World::while_waiting`]: where another communication library, or an event loop,
+    /// lets functions be called while it waits, this is one to register, and the setting `progress = thread` is not needed.
+    ///
+    /// Any thread may call it at any time. It does nothing while another thread is in a call of this world, which makes progress itself;
+    /// inside an operator, or a hook, whose wait makes progress itself; and after the end of the world. With nothing to do it tries a
+    /// lock, looks at a few numbers, and at the wire in one of 16 calls. An error ends the world, and is returned by the next call that
+    /// can return one.
+    ///
+    /// # Examples
+    /// ```
+    /// let world = circulant::World::init()?;
+    /// let comm = world.comm();
+    /// let barrier = comm.ibarrier()?;
+    /// for _ in 0..1000 {
+    ///     // … a piece of work …
+    ///     world.progress();
+    /// }
+    /// barrier.wait()?;
+    /// # world.finalize()?;
+    /// # Ok::<(), circulant::Error>(())
+    /// ```
+    pub fn progress(&self) {
+        if Hook::is_inside() {
+            return;
+        }
+        if let Some(mut held) = self.comm.lock.try_hold() {
+            // It has ended the world, and the next call says why.
+            _ = held.engine.nudge_often();
+        }
     }
 
     /// Asks the launcher to end the whole job with `code`.
