@@ -135,7 +135,9 @@ launch() {
     shift 2
     case $1 in ci/*) [ -x "$1" ] || set -- sh -c "echo 'skip: there is no $1'; exit 77" ;; esac
     printf '%s  %-28s …\n' "$(clock "$begun")" "$name"
-    timeout --kill-after=20 "$limit" "$@" >"$(log_of "$name")" 2>&1 </dev/null &
+    # shellcheck disable=SC2016 # that shell expands it
+    timeout --kill-after=20 "$limit" bash -c 'TIMEFORMAT="processor time: %U %S"; time "$@"' step "$@" \
+        >"$(log_of "$name")" 2>&1 </dev/null &
     launched=$!
     running[$launched]=1
 }
@@ -164,8 +166,8 @@ judge_step() {
     [ ${#again[@]} = 0 ] || { verdict+=" (${#again[@]} only when run again alone)"; alone+=("${again[@]/#/$name: }"); }
     # indented: sums in it are not those of this run
     case $verdict in FAILED*) say "--- the end of $log"; tail -n 80 "$log" | sed 's/^/  | /'; say "---" ;; esac
-    table+=("$(printf '%-28s %6d s %7d %7d %8d   %s' "$name" $((SECONDS - start)) "$passed" "$failed" "$skipped" \
-        "$verdict${reason:+: $reason}")")
+    table+=("$(printf '%-28s %6d s %6s s %7d %7d %8d   %s' "$name" $((SECONDS - start)) "$(processor "$log")" "$passed" "$failed" \
+        "$skipped" "$verdict${reason:+: $reason}")")
     printf '%s  %-28s %s, %d s\n' "$(clock "$begun")" "$name" "$verdict${reason:+: $reason}" $((SECONDS - start))
 }
 
@@ -177,12 +179,15 @@ count() {
          END { if (sums) print p, f, s; else print cp + 0, cf + 0, cs + 0 }' "$1"
 }
 
+# The processor time of a step, of all cores, in seconds; "-" if it was killed.
+processor() { awk '/^processor time: / { t = $3 + $4; seen = 1 } END { if (seen) printf "%.0f", t; else print "-" }' "$1"; }
+
 clock() { local s=$((SECONDS - $1)); printf '%3d:%02d' $((s / 60)) $((s % 60)); }
 
 finish() {
     [ ${#table[@]} -gt 0 ] || die "no such step:$only"
     say ""
-    printf '%-28s %8s %7s %7s %8s\n' step time passed failed skipped
+    printf '%-28s %8s %8s %7s %7s %8s\n' step time cpu passed failed skipped
     printf '%s\n' "${table[@]}"
     if [ ${#alone[@]} -gt 0 ]; then
         say "failed beside others, passed when run again alone:"
