@@ -117,7 +117,6 @@ mod tests {
             8,
             80,
             8,
-            false,
             crate::plan::reduce_scatter::core::Way::Ring,
         );
         assert!(lower(&scattered.unwrap(), 2, &PLAIN).unwrap().folds.is_empty());

@@ -57,22 +57,19 @@ fn vectors(p: u32, random: &mut Random) -> Vec<(u64, u64)> {
 fn scans() {
     every_p("scans", |p, random| {
         for (bytes, element) in vectors(p, random) {
-            for in_place in [false, true] {
-                let case = (bytes, element, in_place);
-                let scan = Prefix::doubling(p, bytes, element, in_place).unwrap();
-                let goal = Fold::scan(p, bytes, element, in_place);
-                let report = proved(&scan, &goal, random, &case);
-                assert_eq!(scan.rounds(), q(p));
-                assert!(bytes == 0 || report.rounds == q(p));
-                let goal = Fold::exscan(p, bytes, element, in_place);
-                let circulant = Prefix::circulant(p, bytes, element, in_place).unwrap();
-                let report = proved(&circulant, &goal, random, &case);
-                assert!(bytes == 0 || report.rounds == q(p));
-                let other = Prefix::one_two_three(p, bytes, element, in_place).unwrap();
-                let report = proved(&other, &goal, random, &case);
-                assert_eq!(other.rounds(), Prefix::one_two_three_rounds(p));
-                assert!(bytes == 0 || report.rounds == other.rounds());
-            }
+            let case = (bytes, element);
+            let scan = Prefix::doubling(p, bytes, element).unwrap();
+            let report = proved(&scan, &Fold::scan(p, bytes, element), random, &case);
+            assert_eq!(scan.rounds(), q(p));
+            assert!(bytes == 0 || report.rounds == q(p));
+            let goal = Fold::exscan(p, bytes, element);
+            let circulant = Prefix::circulant(p, bytes, element).unwrap();
+            let report = proved(&circulant, &goal, random, &case);
+            assert!(bytes == 0 || report.rounds == q(p));
+            let other = Prefix::one_two_three(p, bytes, element).unwrap();
+            let report = proved(&other, &goal, random, &case);
+            assert_eq!(other.rounds(), Prefix::one_two_three_rounds(p));
+            assert!(bytes == 0 || report.rounds == other.rounds());
         }
     });
 }
@@ -138,29 +135,25 @@ fn counts(p: u32, element: u64, random: &mut Random) -> Vec<u64> {
 fn reduce_scatter() {
     every_p("reduce_scatter", |p, random| {
         let element = random.one_of(&[1, 4, 8, 12, 16]);
-        for in_place in [false, true] {
-            for way in [Way::Circulant, Way::Ring] {
-                let rounds = if way == Way::Ring { p - 1 } else { q(p) };
-                if way == Way::Ring && p > 16 && random.below(8) > 0 {
-                    continue;
-                }
-                for count in [0, 1, 7, 100].map(|n| n * element) {
-                    let plan = ReduceScatter::block(p, count, element, in_place, way).unwrap();
-                    let equal = vec![count; p as usize];
-                    let goal = Fold::reduce_scatter(&equal, element, in_place);
-                    let report = proved(&plan, &goal, random, &(count, in_place, way));
-                    assert_eq!(plan.rounds(), rounds);
-                    assert!(count == 0 || report.rounds == rounds);
-                    assert_eq!(received(&plan), u64::from(p - 1) * count);
-                }
-                for _ in 0..if p <= 24 { 4 } else { 1 } {
-                    let counts = counts(p, element, random);
-                    let plan = ReduceScatter::new(&counts, element, in_place, way).unwrap();
-                    let goal = Fold::reduce_scatter(&counts, element, in_place);
-                    let report = proved(&plan, &goal, random, &(&counts, in_place, way));
-                    // Every rank sends exactly what is not for itself.
-                    assert_eq!(report.bytes, u64::from(p - 1) * counts.iter().sum::<u64>());
-                }
+        for way in [Way::Circulant, Way::Ring] {
+            let rounds = if way == Way::Ring { p - 1 } else { q(p) };
+            if way == Way::Ring && p > 16 && random.below(8) > 0 {
+                continue;
+            }
+            for count in [0, 1, 7, 100].map(|n| n * element) {
+                let plan = ReduceScatter::block(p, count, element, way).unwrap();
+                let goal = Fold::reduce_scatter(&vec![count; p as usize], element);
+                let report = proved(&plan, &goal, random, &(count, way));
+                assert_eq!(plan.rounds(), rounds);
+                assert!(count == 0 || report.rounds == rounds);
+                assert_eq!(received(&plan), u64::from(p - 1) * count);
+            }
+            for _ in 0..if p <= 24 { 4 } else { 1 } {
+                let counts = counts(p, element, random);
+                let plan = ReduceScatter::new(&counts, element, way).unwrap();
+                let report = proved(&plan, &Fold::reduce_scatter(&counts, element), random, &(&counts, way));
+                // Every rank sends exactly what is not for itself.
+                assert_eq!(report.bytes, u64::from(p - 1) * counts.iter().sum::<u64>());
             }
         }
     });
@@ -224,14 +217,14 @@ fn trees() {
                 let report = proved(&plan, &goal, random, &(bytes, element, in_place));
                 assert!(bytes == 0 || report.rounds == 2 * q(p));
             }
-            for _ in 0..3 {
-                let element = random.one_of(&[1, 4, 8, 12, 16]);
-                let counts = counts(p, element, random);
-                let pieces = Pieces::given(&counts).unwrap();
-                let plan = Tree::new(p, pieces.bytes(), element, in_place, Kind::Scatter(pieces)).unwrap();
-                let goal = Fold::reduce_scatter(&counts, element, in_place).in_order();
-                proved(&plan, &goal, random, &(&counts, element, in_place));
-            }
+        }
+        for _ in 0..3 {
+            let element = random.one_of(&[1, 4, 8, 12, 16]);
+            let counts = counts(p, element, random);
+            let pieces = Pieces::given(&counts).unwrap();
+            let plan = Tree::new(p, pieces.bytes(), element, false, Kind::Scatter(pieces)).unwrap();
+            let goal = Fold::reduce_scatter(&counts, element).in_order();
+            proved(&plan, &goal, random, &(&counts, element));
         }
     });
 }
@@ -250,13 +243,13 @@ fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Fol
         Operation::Reduce => (Fold::reduce(size, root, bytes, element, in_place), elements),
         Operation::Allreduce => (Fold::allreduce(size, bytes, element, in_place), elements),
         Operation::ReduceScatter => {
-            (Fold::reduce_scatter(&counts, element, in_place), counts.iter().min().unwrap() * p / element)
+            (Fold::reduce_scatter(&counts, element), counts.iter().min().unwrap() * p / element)
         }
         Operation::ReduceScatterBlock => {
-            (Fold::reduce_scatter(&vec![bytes; size as usize], element, in_place), elements * p)
+            (Fold::reduce_scatter(&vec![bytes; size as usize], element), elements * p)
         }
-        Operation::Scan => (Fold::scan(size, bytes, element, in_place), elements),
-        Operation::Exscan => (Fold::exscan(size, bytes, element, in_place), elements),
+        Operation::Scan => (Fold::scan(size, bytes, element), elements),
+        Operation::Exscan => (Fold::exscan(size, bytes, element), elements),
         other => panic!("{other} does not reduce"),
     };
     let goal = if commutative { goal } else { goal.in_order() };
@@ -360,18 +353,19 @@ fn bad_arguments_are_errors() {
     Tree::new(0, 8, 8, false, Kind::All).unwrap_err();
     Tree::new(4, 8, 8, false, Kind::Ordered(4)).unwrap_err();
     Tree::new(2, 8, 8, false, Kind::Scatter(Pieces::given(&[8, 8]).unwrap())).unwrap_err();
+    Tree::new(2, 16, 8, true, Kind::Scatter(Pieces::given(&[8, 8]).unwrap())).unwrap_err();
     Gathered::new(4, 7, 8, 8, false).unwrap_err();
     Scattered::new(4, u64::MAX / 8 * 8, 8, false, Way::Ring).unwrap_err();
-    ReduceScatter::new(&[8, 9], 8, false, Way::Ring).unwrap_err();
-    ReduceScatter::new(&[], 8, false, Way::Ring).unwrap_err();
-    ReduceScatter::block(1 << 20, 1 << 60, 8, false, Way::Circulant).unwrap_err();
+    ReduceScatter::new(&[8, 9], 8, Way::Ring).unwrap_err();
+    ReduceScatter::new(&[], 8, Way::Ring).unwrap_err();
+    ReduceScatter::block(1 << 20, 1 << 60, 8, Way::Circulant).unwrap_err();
     Direct::new(0, Results::Everywhere, 8, 8, None, false).unwrap_err();
     Direct::new(4, Results::At(4), 8, 8, None, false).unwrap_err();
     Direct::new(4, Results::Everywhere, 8, 8, Some(0), false).unwrap_err();
     Direct::new(4, Results::Everywhere, 9, 8, None, false).unwrap_err();
-    Direct::scatter(&[8, 9], 8, None, false).unwrap_err();
-    Direct::scatter(&[], 8, None, false).unwrap_err();
-    Prefix::doubling(u32::MAX, 8, 8, false).unwrap_err();
+    Direct::scatter(&[8, 9], 8, None).unwrap_err();
+    Direct::scatter(&[], 8, None).unwrap_err();
+    Prefix::doubling(u32::MAX, 8, 8).unwrap_err();
     Doubling::new(0, 8, 8, false).unwrap_err();
 }
 
@@ -381,12 +375,12 @@ fn pipelines() {
         for n in [1, 2, 5, q(p) + 1] {
             let element = random.one_of(&[1, 4, 8, 12, 16]);
             for elements in [random.below(2 * u64::from(n)), 70 * u64::from(n) + random.below(9)] {
-                let (bytes, in_place) = (elements * element, random.below(2) == 0);
+                let bytes = elements * element;
                 for inclusive in [false, true] {
-                    let plan = Pipeline::new(p, bytes, element, n, in_place, inclusive).unwrap();
+                    let plan = Pipeline::new(p, bytes, element, n, inclusive).unwrap();
                     let goal = if inclusive { Fold::scan } else { Fold::exscan };
-                    let goal = goal(p, bytes, element, in_place);
-                    let report = proved(&plan, &goal, random, &(bytes, element, n, in_place, inclusive));
+                    let goal = goal(p, bytes, element);
+                    let report = proved(&plan, &goal, random, &(bytes, element, n, inclusive));
                     assert!(elements < n.into() || report.rounds == plan.rounds());
                     assert_eq!(report.bytes, u64::from(p - 1) * bytes);
                 }

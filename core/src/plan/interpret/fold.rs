@@ -77,23 +77,23 @@ impl Fold {
     }
 
     /// A reduction of which rank r gets `counts[r]` bytes, at the start of its output.
-    pub fn reduce_scatter(counts: &[u64], element: u64, in_place: bool) -> Self {
+    pub fn reduce_scatter(counts: &[u64], element: u64) -> Self {
         let p = u32::try_from(counts.len()).unwrap_or(0);
         let start = |r: u32| counts[..r as usize].iter().sum::<u64>();
         let result = |r| Some(Outcome { offset: 0, len: counts[r as usize], from: start(r), ranks: (0, p) });
-        Self::new(p, start(p), element, in_place, result)
+        Self::new(p, start(p), element, false, result)
     }
 
     /// What rank r gets is the fold of ranks 0 to r.
-    pub fn scan(p: u32, bytes: u64, element: u64, in_place: bool) -> Self {
+    pub fn scan(p: u32, bytes: u64, element: u64) -> Self {
         let result = |r| Some(Outcome { offset: 0, len: bytes, from: 0, ranks: (0, r + 1) });
-        Self::new(p, bytes, element, in_place, result).in_order()
+        Self::new(p, bytes, element, false, result).in_order()
     }
 
     /// What rank r > 0 gets is the fold of ranks 0 to r−1; rank 0 gets nothing.
-    pub fn exscan(p: u32, bytes: u64, element: u64, in_place: bool) -> Self {
+    pub fn exscan(p: u32, bytes: u64, element: u64) -> Self {
         let result = |r| (r > 0).then_some(Outcome { offset: 0, len: bytes, from: 0, ranks: (0, r) });
-        Self::new(p, bytes, element, in_place, result).in_order()
+        Self::new(p, bytes, element, false, result).in_order()
     }
 }
 

@@ -35,7 +35,7 @@ const fn lanes(operation: Operation, build: Build) -> Algorithm {
 
 fn build(a: &Arguments, counts: &[u64]) -> Result<Box<dyn Plan>> {
     commutative(a)?;
-    Ok(Box::new(Fold::reduce_scatter(nodes(a)?, counts, a.element, a.in_place)?))
+    Ok(Box::new(Fold::reduce_scatter(nodes(a)?, counts, a.element)?))
 }
 
 fn received(a: &Arguments, counts: &[u64]) -> u64 {

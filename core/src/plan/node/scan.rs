@@ -18,7 +18,7 @@
 use super::line::{nodes, others};
 use super::{Nodes, count, sketched};
 use crate::error::{Result, argument};
-use crate::plan::partial::{Held, Sketch, plus};
+use crate::plan::partial::{Sketch, plus};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{line, q};
 use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
@@ -44,7 +44,7 @@ const fn of(operation: Operation, source: &'static str, build: Build) -> Algorit
 }
 
 fn build(a: &Arguments, inclusive: bool) -> Result<Box<dyn Plan>> {
-    Ok(Box::new(Scan::new(nodes(a)?, (a.bytes, a.element), a.in_place, inclusive)?))
+    Ok(Box::new(Scan::new(nodes(a)?, (a.bytes, a.element), inclusive)?))
 }
 
 fn most_rounds(a: &Arguments, _: u32) -> u32 {
@@ -74,7 +74,6 @@ pub struct Scan {
     /// The exscan among carriers.
     among: Prefix,
     bytes: u64,
-    in_place: bool,
     inclusive: bool,
     /// The round in which the one among carriers begins; and all.
     first: u32,
@@ -86,21 +85,21 @@ impl Scan {
     ///
     /// # Errors
     /// If there are no whole elements, or the ranks of a node do not follow each other.
-    pub fn new(nodes: Nodes, (bytes, element): (u64, u64), in_place: bool, inclusive: bool) -> Result<Self> {
+    pub fn new(nodes: Nodes, (bytes, element): (u64, u64), inclusive: bool) -> Result<Self> {
         in_order(&nodes)?;
-        let among = Prefix::circulant(nodes.count(), bytes, element, false)?;
+        let among = Prefix::circulant(nodes.count(), bytes, element)?;
         let mut within = BTreeMap::new();
         for node in 0..nodes.count() {
             let ranks = count(nodes.members(node).len());
             let plan = match inclusive {
-                true => Prefix::doubling(ranks, bytes, element, in_place)?,
-                false => Prefix::circulant(ranks, bytes, element, in_place)?,
+                true => Prefix::doubling(ranks, bytes, element)?,
+                false => Prefix::circulant(ranks, bytes, element)?,
             };
             within.insert(ranks, plan);
         }
         let first = within.values().map(Plan::rounds).max().unwrap_or(0) + 1;
         let rounds = first + among.rounds() + nodes.most();
-        Ok(Self { name: "node_circulant", nodes, within, among, bytes, in_place, inclusive, first, rounds })
+        Ok(Self { name: "node_circulant", nodes, within, among, bytes, inclusive, first, rounds })
     }
 
     fn within(&self, node: u32) -> &Prefix {
@@ -132,17 +131,12 @@ impl Scan {
         Place::new(Region::Land, sizes.land + self.bytes)
     }
 
-    /// Where a rank's contribution lies when its own scan has begun.
-    fn contribution(&self) -> Place {
-        Place::new(if self.in_place { Region::Work } else { Region::Input }, 0)
-    }
-
     /// Where the plan among carriers has its places at the carrier of a node.
     fn place(&self, node: u32, place: Place) -> Place {
         let carrier = self.carrier(node);
         let work = self.within(node).sizes(self.nodes.position(carrier)).work;
         match place.region {
-            Region::Input if self.nodes.members(node).len() == 1 => self.contribution(),
+            Region::Input if self.nodes.members(node).len() == 1 => Place::new(Region::Input, 0),
             Region::Input if self.inclusive => self.given(carrier),
             Region::Input => Place::new(Region::Work, work),
             Region::Output => self.before(carrier),
@@ -151,41 +145,34 @@ impl Scan {
         }
     }
 
-    /// The scan within the node; gives this rank's contribution and what to wait for to have what it gives, if it gives
-    /// anything: not to the first rank in an exscan, nor in place, where its result is its contribution.
-    fn scan(&self, rank: u32, s: &mut Sketch) -> (Held, Option<Wait>) {
+    /// The scan within the node; gives what to wait for to have what it gives, if it gives anything: not to the first rank
+    /// in an exscan.
+    fn scan(&self, rank: u32, s: &mut Sketch) -> Option<Wait> {
         let node = self.nodes.of(rank);
-        let mut own = Held { place: self.contribution(), ready: Wait::NONE };
         let mut given = None;
         for step in self.within(node).steps(self.nodes.position(rank)) {
             let peer = if step.kind.is_local() { 0 } else { self.nodes.members(node)[step.peer as usize] };
             let writes = step.kind == Kind::Expect || step.kind.is_local();
-            if writes && step.target == own.place {
-                own.ready = Wait::once(step.bump);
-            }
             if writes && step.target.region == Region::Output && step.len > 0 {
                 given = Some(Wait::once(step.bump));
             }
             let [source, target] = [step.source, step.target].map(|place| match place.region {
-                // In place the contribution is there, too.
-                Region::Output if !(self.in_place && place == step.source) => {
-                    plus(self.given(rank), place.offset)
-                }
+                Region::Output => plus(self.given(rank), place.offset),
                 _ => place,
             });
             s.steps.push(Step { peer, source, target, ..step });
         }
-        (own, given)
+        given
     }
 
     /// What all ranks of the node contribute together, at its carrier.
-    fn total(&self, node: u32, own: Held, given: Option<Wait>, s: &mut Sketch) -> Wait {
-        let (Some(ready), true) = (given, self.nodes.members(node).len() > 1) else { return own.ready };
+    fn total(&self, node: u32, given: Option<Wait>, s: &mut Sketch) -> Wait {
+        let (Some(ready), true) = (given, self.nodes.members(node).len() > 1) else { return Wait::NONE };
         if self.inclusive {
             return ready;
         }
         let total = self.place(node, Place::new(Region::Input, 0));
-        let copied = s.copy(self.first, own.place, total, self.bytes, &[own.ready]);
+        let copied = s.copy(self.first, Place::new(Region::Input, 0), total, self.bytes, &[]);
         let given = self.given(self.carrier(node));
         s.reduce(self.first, Side::SourceLeft, given, total, self.bytes, &[ready, copied])
     }
@@ -230,11 +217,11 @@ impl Scan {
         if self.bytes == 0 {
             return s;
         }
-        let (own, given) = self.scan(rank, &mut s);
+        let given = self.scan(rank, &mut s);
         let mut before = Wait::once(self.passed(rank));
         let fan = self.first + self.among.rounds();
         if carries {
-            let total = self.total(node, own, given, &mut s);
+            let total = self.total(node, given, &mut s);
             before = self.carry(node, total, &mut s);
         }
         if node > 0 {
@@ -250,15 +237,12 @@ impl Scan {
                 s.expect(fan + 1 + position, carrier, source, target, self.bytes, self.passed(rank));
             }
             let (from, output) = (self.before(rank), Place::new(Region::Output, 0));
-            let mut there = own.ready;
-            if let Some(given) = given {
-                let waits = [given, own.ready];
-                there = s.copy(self.first, self.given(rank), output, self.bytes, &waits);
-            }
-            let waits = [before, there];
-            match given.is_some() || self.inclusive {
-                true => s.reduce(self.rounds, Side::SourceLeft, from, output, self.bytes, &waits),
-                false => s.copy(self.rounds, from, output, self.bytes, &waits),
+            match given {
+                Some(given) => {
+                    let there = s.copy(self.first, self.given(rank), output, self.bytes, &[given]);
+                    s.reduce(self.rounds, Side::SourceLeft, from, output, self.bytes, &[before, there])
+                }
+                None => s.copy(self.rounds, from, output, self.bytes, &[before]),
             };
         }
         s.by_rounds();

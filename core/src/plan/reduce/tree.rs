@@ -64,7 +64,8 @@ const fn ordered(
 }
 
 fn build(a: &Arguments, kind: Kind) -> Result<Box<dyn Plan>> {
-    Ok(Box::new(Tree::new(a.size, a.bytes, a.element, a.in_place, kind)?))
+    let in_place = a.in_place && !matches!(kind, Kind::Scatter(_));
+    Ok(Box::new(Tree::new(a.size, a.bytes, a.element, in_place, kind)?))
 }
 
 /// Whole vectors up the tree, each combined before it goes on.
@@ -121,11 +122,12 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reduces `bytes` bytes of elements of `element` bytes. `in_place` concerns only the root of a reduce,
-    /// and all ranks otherwise.
+    /// Reduces `bytes` bytes of elements of `element` bytes. `in_place` concerns the root of a reduce, and
+    /// all ranks of an allreduce.
     ///
     /// # Errors
-    /// If there are no or too many ranks, no such root, no whole elements, or pieces of something else.
+    /// If there are no or too many ranks, no such root, no whole elements, pieces of something else, or a reduce-scatter in
+    /// place.
     pub fn new(size: u32, bytes: u64, element: u64, in_place: bool, kind: Kind) -> Result<Self> {
         check("a reduction", size, bytes, element)?;
         match &kind {
@@ -135,6 +137,7 @@ impl Tree {
             Kind::Scatter(pieces) if pieces.bytes() != bytes || pieces.parts() != size => {
                 Err(argument(format!("{bytes} bytes for {size} ranks in other pieces")))
             }
+            Kind::Scatter(_) if in_place => Err(argument("a reduce-scatter in place")),
             _ => Ok(Self { size, bytes, in_place, kind }),
         }
     }
@@ -163,7 +166,8 @@ impl Tree {
         self.in_place
             && match self.kind {
                 Kind::Binomial(root) | Kind::Ordered(root) => rank == root,
-                Kind::All | Kind::Scatter(_) => true,
+                Kind::All => true,
+                Kind::Scatter(_) => false,
             }
     }
 
@@ -291,8 +295,6 @@ impl Tree {
             Kind::All => {
                 self.down(&mut s, member, ready, |_, _| (output, output, self.bytes));
             }
-            // In place with one rank it is there.
-            Kind::Scatter(_) if self.size == 1 && self.in_place => {}
             Kind::Scatter(pieces) => self.scatter(&mut s, member, ready, pieces),
         }
         s
@@ -323,7 +325,7 @@ impl Plan for Tree {
     fn sizes(&self, rank: u32) -> Sizes {
         let output = match &self.kind {
             Kind::Binomial(root) | Kind::Ordered(root) if rank != *root => 0,
-            Kind::Scatter(pieces) if !self.in_place => pieces.len(rank),
+            Kind::Scatter(pieces) => pieces.len(rank),
             _ => self.bytes,
         };
         let slots = self.q() + u32::from(matches!(self.kind, Kind::Scatter(_)));

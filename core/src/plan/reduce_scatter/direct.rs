@@ -26,14 +26,14 @@ pub(in crate::plan) const REDUCE: Algorithm =
 
 pub(in crate::plan) const REDUCE_SCATTER: Algorithm = once(Operation::ReduceScatter, "(p-1)*m_r", |a, _| {
     commutative(a)?;
-    Ok(Box::new(Direct::scatter(&a.counts, a.element, a.blocks, a.in_place)?))
+    Ok(Box::new(Direct::scatter(&a.counts, a.element, a.blocks)?))
 })
 .receives(|a| u64::from(a.size.saturating_sub(1)) * a.counts.iter().copied().max().unwrap_or(0));
 
 pub(in crate::plan) const REDUCE_SCATTER_BLOCK: Algorithm =
     once(Operation::ReduceScatterBlock, "m - m/p", |a, _| {
         commutative(a)?;
-        Ok(Box::new(Direct::scatter_block(a.size, a.bytes, a.element, a.blocks, a.in_place)?))
+        Ok(Box::new(Direct::scatter_block(a.size, a.bytes, a.element, a.blocks)?))
     })
     .receives(pieces_once);
 
@@ -158,30 +158,24 @@ impl Direct {
     ///
     /// # Errors
     /// As [`Direct::new`].
-    pub fn scatter(counts: &[u64], element: u64, n: Option<u32>, in_place: bool) -> Result<Self> {
+    pub fn scatter(counts: &[u64], element: u64, n: Option<u32>) -> Result<Self> {
         let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
         for &count in counts {
             check("reduce_scatter", size, count, element)?;
         }
         let pieces = Pieces::given(counts)?;
         check("reduce_scatter", size, pieces.bytes(), element)?;
-        Self::of(size, Results::Scattered, pieces, element, n, in_place)
+        Self::of(size, Results::Scattered, pieces, element, n, false)
     }
 
     /// A reduce-scatter in which every rank gets `count` bytes.
     ///
     /// # Errors
     /// As [`Direct::new`].
-    pub fn scatter_block(
-        size: u32,
-        count: u64,
-        element: u64,
-        n: Option<u32>,
-        in_place: bool,
-    ) -> Result<Self> {
+    pub fn scatter_block(size: u32, count: u64, element: u64, n: Option<u32>) -> Result<Self> {
         check("reduce_scatter_block", size, count, element)?;
         check("reduce_scatter_block", size, count.saturating_mul(size.into()), 1)?;
-        Self::of(size, Results::Scattered, Pieces::Equal { count, parts: size }, element, n, in_place)
+        Self::of(size, Results::Scattered, Pieces::Equal { count, parts: size }, element, n, false)
     }
 
     fn of(
@@ -224,8 +218,6 @@ impl Direct {
     /// Where the contribution of `rank` lies.
     fn contribution(&self, rank: u32) -> Place {
         let region = match self.results {
-            // Copied there: the result goes where others still read.
-            Results::Scattered if self.in_place => Region::Work,
             Results::Everywhere if self.in_place => Region::Output,
             Results::At(root) if self.in_place && rank == root => Region::Output,
             _ => Region::Input,
@@ -236,7 +228,7 @@ impl Direct {
     /// Where `rank` adds up its piece.
     fn sum(&self, rank: u32) -> Place {
         match self.results {
-            Results::Scattered if !self.in_place => Place::new(Region::Output, 0),
+            Results::Scattered => Place::new(Region::Output, 0),
             Results::Everywhere => Place::new(Region::Output, self.pieces.start(rank)),
             Results::At(root) if rank == root => Place::new(Region::Output, self.pieces.start(rank)),
             _ => Place::new(Region::Land, 0),
@@ -265,15 +257,15 @@ impl Direct {
     }
 
     /// Folds block `b`; gives what to wait for.
-    fn fold(&self, s: &mut Sketch, rank: u32, b: u32, own: Wait) -> Wait {
+    fn fold(&self, s: &mut Sketch, rank: u32, b: u32) -> Wait {
         let (offset, len) = self.block(rank, b);
         let mine = plus(self.contribution(rank), self.pieces.start(rank) + offset);
         let sum = plus(self.sum(rank), offset);
-        let mut done = own;
+        let mut done = Wait::NONE;
         for i in 1..self.size {
             let round = b * (self.size - 1) + i - 1;
             let (source, target, put) = self.message(rank, b, i);
-            s.put(round, self.ahead(rank, self.size - i), source, target, put, &[own], round);
+            s.put(round, self.ahead(rank, self.size - i), source, target, put, &[], round);
             let from = self.ahead(rank, i);
             let (source, target, len_in) = self.message(from, b, i);
             s.expect(round, from, source, target, len_in, round);
@@ -320,22 +312,16 @@ impl Direct {
         if self.pieces.is_empty() {
             return s;
         }
-        let output = Place::new(Region::Output, 0);
         if self.size == 1 {
             if !self.in_place {
+                let output = Place::new(Region::Output, 0);
                 s.copy(0, self.contribution(rank), output, self.pieces.bytes(), &[]);
             }
             return s;
         }
-        let copied = self.contribution(rank).region == Region::Work;
-        let own = if copied { s.own(self.pieces.bytes(), true).ready } else { Wait::NONE };
-        let done: Vec<Wait> = (0..self.blocks).map(|b| self.fold(&mut s, rank, b, own)).collect();
+        let done: Vec<Wait> = (0..self.blocks).map(|b| self.fold(&mut s, rank, b)).collect();
         for (b, done) in (0..).zip(done) {
             self.pass(&mut s, rank, b, done);
-            let (offset, len) = self.block(rank, b);
-            if copied && len > 0 {
-                s.copy(self.half(), plus(self.sum(rank), offset), plus(output, offset), len, &[done, own]);
-            }
         }
         s
     }
@@ -361,13 +347,13 @@ impl Plan for Direct {
     fn sizes(&self, rank: u32) -> Sizes {
         let (bytes, own) = (self.pieces.bytes(), self.pieces.len(rank));
         let land = u64::from(self.size - 1) * slot_align(own);
-        let input = |region| if self.contribution(rank).region == region { bytes } else { 0 };
+        let input = if self.begins(rank) { 0 } else { bytes };
         let output = match self.results {
-            Results::Scattered if !self.in_place => own,
+            Results::Scattered => own,
             Results::At(root) if rank != root => 0,
             _ => bytes,
         };
-        Sizes { input: input(Region::Input), output, work: input(Region::Work), land }
+        Sizes { input, output, work: 0, land }
     }
 
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {

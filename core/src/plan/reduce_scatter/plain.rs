@@ -1,6 +1,4 @@
 //! Reduce-scatter of commutative operators: [`super::core`] and nothing else.
-//!
-//! In place the contribution is copied first: peers put the result where it lay.
 
 use super::core::{self, Buffers, Core, Way};
 use crate::error::Result;
@@ -8,7 +6,7 @@ use crate::plan::partial::{Pieces, Sketch, check};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, by_q, commutative, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
-use crate::plan::{Place, Plan, Region, Sizes, Step, rules};
+use crate::plan::{Place, Plan, Region, Sizes, Step, Wait, rules};
 use crate::schedule::Circulant;
 
 const ANY: &str = "any p; commutative";
@@ -50,12 +48,12 @@ pub(in crate::plan) const BLOCK_RING: Algorithm =
 
 fn irregular(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
     commutative(a)?;
-    Ok(Box::new(ReduceScatter::new(&a.counts, a.element, a.in_place, way)?))
+    Ok(Box::new(ReduceScatter::new(&a.counts, a.element, way)?))
 }
 
 fn regular(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
     commutative(a)?;
-    Ok(Box::new(ReduceScatter::block(a.size, a.bytes, a.element, a.in_place, way)?))
+    Ok(Box::new(ReduceScatter::block(a.size, a.bytes, a.element, way)?))
 }
 
 /// A piece of each other rank.
@@ -94,7 +92,6 @@ fn block_cost(a: &Arguments, path: &mut Path<'_>) {
 #[derive(Clone, Debug)]
 pub struct ReduceScatter {
     core: Core,
-    in_place: bool,
 }
 
 impl ReduceScatter {
@@ -102,26 +99,26 @@ impl ReduceScatter {
     ///
     /// # Errors
     /// If there are no or too many ranks, or no whole elements.
-    pub fn new(counts: &[u64], element: u64, in_place: bool, way: Way) -> Result<Self> {
+    pub fn new(counts: &[u64], element: u64, way: Way) -> Result<Self> {
         let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
         let pieces = Pieces::given(counts)?;
         for &count in counts {
             check("reduce_scatter", size, count, element)?;
         }
         check("reduce_scatter", size, pieces.bytes(), element)?;
-        Ok(Self { core: Core { graph: Circulant::new(size), pieces, way }, in_place })
+        Ok(Self { core: Core { graph: Circulant::new(size), pieces, way } })
     }
 
     /// Every rank gets `count` bytes.
     ///
     /// # Errors
     /// If there are no or too many ranks, or no whole elements.
-    pub fn block(size: u32, count: u64, element: u64, in_place: bool, way: Way) -> Result<Self> {
+    pub fn block(size: u32, count: u64, element: u64, way: Way) -> Result<Self> {
         check("reduce_scatter_block", size, count, element)?;
         let bytes = count.saturating_mul(size.into());
         check("reduce_scatter_block", size, bytes, 1)?;
         let pieces = Pieces::Equal { count, parts: size };
-        Ok(Self { core: Core { graph: Circulant::new(size), pieces, way }, in_place })
+        Ok(Self { core: Core { graph: Circulant::new(size), pieces, way } })
     }
 
     fn sketch(&self, rank: u32) -> Sketch {
@@ -130,11 +127,10 @@ impl ReduceScatter {
         if bytes == 0 {
             return s;
         }
-        let own = s.own(bytes, self.in_place);
-        let held = self.core.write(&mut s, rank, self, own.ready);
+        let held = self.core.write(&mut s, rank, self, Wait::NONE);
         let (len, output) = (self.core.pieces.len(rank), Place::new(Region::Output, 0));
         if held.place != output && len > 0 {
-            s.copy(self.rounds(), held.place, output, len, &[held.ready, own.ready]);
+            s.copy(self.rounds(), held.place, output, len, &[held.ready]);
         }
         s
     }
@@ -142,11 +138,11 @@ impl ReduceScatter {
 
 impl Buffers for ReduceScatter {
     fn contribution(&self, _rank: u32) -> Place {
-        Place::new(if self.in_place { Region::Work } else { Region::Input }, 0)
+        Place::new(Region::Input, 0)
     }
 
     fn result(&self, _rank: u32) -> Option<Place> {
-        (!self.in_place).then_some(Place::new(Region::Output, 0))
+        Some(Place::new(Region::Output, 0))
     }
 }
 
@@ -172,9 +168,6 @@ impl Plan for ReduceScatter {
 
     fn sizes(&self, rank: u32) -> Sizes {
         let (bytes, land) = (self.core.pieces.bytes(), self.core.land(rank));
-        if self.in_place {
-            return Sizes { input: 0, output: bytes, work: bytes, land };
-        }
         Sizes { input: bytes, output: self.core.pieces.len(rank), work: 0, land }
     }
 

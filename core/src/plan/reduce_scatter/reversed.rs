@@ -30,7 +30,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
     |a, model| {
         commutative(a)?;
         let blocks = a.blocks.map_or_else(|| rules::allgatherv_blocks(&a.counts, model), Blocks::Equal);
-        Ok(Box::new(Reversed::new(&a.counts, a.element, &blocks, a.in_place)?))
+        Ok(Box::new(Reversed::new(&a.counts, a.element, &blocks)?))
     },
 )
 .commutative()
@@ -78,7 +78,6 @@ pub struct Reversed {
     bytes: u64,
     land: u64,
     counters: u32,
-    in_place: bool,
     /// Receive schedules by column: entry k of relative rank r at k·p + r.
     columns: Vec<i8>,
 }
@@ -99,7 +98,7 @@ impl Reversed {
     ///
     /// # Errors
     /// If there are no or too many ranks or blocks, or no whole elements.
-    pub fn new(counts: &[u64], element: u64, blocks: &Blocks, in_place: bool) -> Result<Self> {
+    pub fn new(counts: &[u64], element: u64, blocks: &Blocks) -> Result<Self> {
         let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
         let all = Pieces::given(counts)?;
         for &count in counts {
@@ -141,7 +140,6 @@ impl Reversed {
             bytes: all.bytes(),
             land: slot,
             counters: counter,
-            in_place,
             columns: columns(&graph),
         })
     }
@@ -218,8 +216,7 @@ impl Reversed {
     /// Where a rank's own contribution to a block lies.
     fn contribution(&self, (owner, b): (u32, u32)) -> Place {
         let owner = &self.owners[owner as usize];
-        let region = if self.in_place { Region::Work } else { Region::Input };
-        Place::new(region, owner.start + owner.pieces.start(b))
+        Place::new(Region::Input, owner.start + owner.pieces.start(b))
     }
 
     fn len(&self, (owner, b): (u32, u32)) -> u64 {
@@ -227,18 +224,18 @@ impl Reversed {
     }
 
     /// Takes in what came in round `i`.
-    fn add(&self, s: &mut Sketch, rank: u32, i: u32, piece: (u32, u32), own: Wait, held: &mut Option<Held>) {
+    fn add(&self, s: &mut Sketch, rank: u32, i: u32, piece: (u32, u32), held: &mut Option<Held>) {
         let (slot, len, mine) = (self.slot(piece.0, i), self.len(piece), self.contribution(piece));
         let arrived = Wait::once(self.counter(piece.0, i));
         let side = Side::SourceLeft;
         let before = held.or_else(|| {
             (piece.0 == rank).then(|| {
                 let place = Place::new(Region::Output, self.owners[rank as usize].pieces.start(piece.1));
-                Held { place, ready: s.copy(i + 1, mine, place, len, &[own]) }
+                Held { place, ready: s.copy(i + 1, mine, place, len, &[]) }
             })
         });
         *held = Some(match before {
-            None => Held { place: slot, ready: s.reduce(i + 1, side, mine, slot, len, &[arrived, own]) },
+            None => Held { place: slot, ready: s.reduce(i + 1, side, mine, slot, len, &[arrived]) },
             Some(Held { place, ready }) => {
                 Held { place, ready: s.reduce(i + 1, side, slot, place, len, &[arrived, ready]) }
             }
@@ -251,12 +248,9 @@ impl Reversed {
             return s;
         }
         if self.p() == 1 {
-            if !self.in_place {
-                s.copy(0, self.contribution((0, 0)), Place::new(Region::Output, 0), self.bytes, &[]);
-            }
+            s.copy(0, self.contribution((0, 0)), Place::new(Region::Output, 0), self.bytes, &[]);
             return s;
         }
-        let own = s.own(self.bytes, self.in_place).ready;
         let blocks = self.owners.last().map_or(0, |owner| owner.block + owner.pieces.parts());
         let mut held: Vec<Option<Held>> = vec![None; blocks as usize];
         let number = |(j, b): (u32, u32)| (self.owners[j as usize].block + b) as usize;
@@ -264,7 +258,7 @@ impl Reversed {
             let k = self.forward(i).k;
             let (to, from) = (self.graph.from(rank, k), self.graph.to(rank, k));
             for piece in self.sent(rank, i) {
-                let mine = Held { place: self.contribution(piece), ready: own };
+                let mine = Held { place: self.contribution(piece), ready: Wait::NONE };
                 let Held { place, ready } = held[number(piece)].unwrap_or(mine);
                 let bump = self.counter(piece.0, i);
                 s.put(i, to, place, self.slot(piece.0, i), self.len(piece), &[ready], bump);
@@ -277,7 +271,7 @@ impl Reversed {
                 s.expect(i, from, source, self.slot(piece.0, i), self.len(piece), bump);
             }
             for piece in self.sent(from, i) {
-                self.add(&mut s, rank, i, piece, own, &mut held[number(piece)]);
+                self.add(&mut s, rank, i, piece, &mut held[number(piece)]);
             }
         }
         // The additions are of the next round.
@@ -305,9 +299,6 @@ impl Plan for Reversed {
 
     fn sizes(&self, rank: u32) -> Sizes {
         let (bytes, land) = (self.bytes, if self.p() == 1 { 0 } else { self.land });
-        if self.in_place {
-            return Sizes { input: 0, output: bytes, work: bytes, land };
-        }
         Sizes { input: bytes, output: self.owners[rank as usize].pieces.bytes(), work: 0, land }
     }
 

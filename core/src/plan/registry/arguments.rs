@@ -31,7 +31,7 @@ pub struct Arguments {
     /// In place of `rows`, an alltoallv between neighbours: their edges. A rank needs none but its own.
     pub graph: Graph,
     /// The contribution lies in the output already (gather(v), reduce: the root's; scatter(v): the root's block
-    /// stays in its input).
+    /// stays in its input). Scans and reduce-scatters do not look at it: a rank that is in place there contributes a copy.
     pub in_place: bool,
     /// Bytes of an element, which is never cut (operations that reduce; 0 is 1).
     pub element: u64,

@@ -25,7 +25,7 @@ const fn of(operation: Operation, build: Build) -> Algorithm {
 }
 
 fn build(a: &Arguments, inclusive: bool) -> Result<Box<dyn Plan>> {
-    Ok(Box::new(Hypercube::new(a.size, a.bytes, a.element, a.in_place, inclusive)?))
+    Ok(Box::new(Hypercube::new(a.size, a.bytes, a.element, inclusive)?))
 }
 
 /// A scan or exscan on a hypercube.
@@ -33,7 +33,6 @@ fn build(a: &Arguments, inclusive: bool) -> Result<Box<dyn Plan>> {
 pub struct Hypercube {
     dimension: u32,
     bytes: u64,
-    in_place: bool,
     inclusive: bool,
 }
 
@@ -42,9 +41,9 @@ impl Hypercube {
     ///
     /// # Errors
     /// If the number of ranks is not a power of two, or there are no whole elements.
-    pub fn new(size: u32, bytes: u64, element: u64, in_place: bool, inclusive: bool) -> Result<Self> {
+    pub fn new(size: u32, bytes: u64, element: u64, inclusive: bool) -> Result<Self> {
         check(if inclusive { "scan" } else { "exscan" }, size, bytes, element)?;
-        Ok(Self { dimension: dimension(size)?, bytes, in_place, inclusive })
+        Ok(Self { dimension: dimension(size)?, bytes, inclusive })
     }
 
     fn slot(&self, k: u32) -> Place {
@@ -53,8 +52,7 @@ impl Hypercube {
 
     /// Where a rank's total lies before round `k`.
     fn total(&self, k: u32) -> Place {
-        let own = if self.in_place { Region::Work } else { Region::Input };
-        k.checked_sub(1).map_or(Place::new(own, 0), |k| self.slot(k))
+        k.checked_sub(1).map_or(Place::new(Region::Input, 0), |k| self.slot(k))
     }
 
     fn sketch(&self, rank: u32) -> Sketch {
@@ -62,13 +60,9 @@ impl Hypercube {
         if bytes == 0 {
             return s;
         }
-        let (own, output) = (s.own(bytes, self.in_place), Place::new(Region::Output, 0));
-        let (mut total, mut prefix) = (own, None);
-        if self.inclusive {
-            // In place it lies there already; but no peer may write there before it was copied.
-            let copied = if self.in_place { own.ready } else { s.copy(0, own.place, output, bytes, &[]) };
-            prefix = Some(copied);
-        }
+        let output = Place::new(Region::Output, 0);
+        let mut total = Held { place: self.total(0), ready: Wait::NONE };
+        let mut prefix = self.inclusive.then(|| s.copy(0, total.place, output, bytes, &[]));
         for k in 0..self.dimension {
             let (peer, slot, last) = (rank ^ (1 << k), self.slot(k), k + 1 == self.dimension);
             if !last || rank < peer {
@@ -83,8 +77,7 @@ impl Hypercube {
             if peer < rank {
                 read = match prefix {
                     Some(ready) => s.reduce(k + 1, Side::SourceLeft, slot, output, bytes, &[arrived, ready]),
-                    // In place our contribution lay there.
-                    None => s.copy(k + 1, slot, output, bytes, &[arrived, own.ready]),
+                    None => s.copy(k + 1, slot, output, bytes, &[arrived]),
                 };
                 prefix = Some(read);
             }
@@ -117,8 +110,7 @@ impl Plan for Hypercube {
 
     fn sizes(&self, _rank: u32) -> Sizes {
         let (bytes, land) = (self.bytes, u64::from(self.dimension) * self.bytes);
-        let (input, work) = if self.in_place { (0, bytes) } else { (bytes, 0) };
-        Sizes { input, output: bytes, work, land }
+        Sizes { input: bytes, output: bytes, work: 0, land }
     }
 
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {

@@ -25,7 +25,7 @@ const fn of(operation: Operation, build: Build) -> Algorithm {
 
 fn build(a: &Arguments, model: &LogGp, inclusive: bool) -> Result<Box<dyn Plan>> {
     let n = blocks(a, model);
-    Ok(Box::new(Pipeline::new(a.size, a.bytes, a.element, n, a.in_place, inclusive)?))
+    Ok(Box::new(Pipeline::new(a.size, a.bytes, a.element, n, inclusive)?))
 }
 
 /// Bytes of a block at least, where the number of blocks is not given: a cache line.
@@ -67,7 +67,6 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
 pub struct Pipeline {
     size: u32,
     pieces: Pieces,
-    in_place: bool,
     inclusive: bool,
 }
 
@@ -77,19 +76,12 @@ impl Pipeline {
     ///
     /// # Errors
     /// If there are no or too many ranks or blocks, or no whole elements.
-    pub fn new(
-        size: u32,
-        bytes: u64,
-        element: u64,
-        blocks: u32,
-        in_place: bool,
-        inclusive: bool,
-    ) -> Result<Self> {
+    pub fn new(size: u32, bytes: u64, element: u64, blocks: u32, inclusive: bool) -> Result<Self> {
         check("scan", size, bytes, element)?;
         if blocks == 0 || blocks > MAX_COUNTERS / 4 {
             return Err(argument(format!("a scan in {blocks} blocks")).help("use 1 to 4194304"));
         }
-        Ok(Self { size, pieces: Pieces::even(bytes, element, blocks), in_place, inclusive })
+        Ok(Self { size, pieces: Pieces::even(bytes, element, blocks), inclusive })
     }
 
     /// p−2+n, or none.
@@ -106,11 +98,11 @@ impl Pipeline {
     }
 
     fn own(&self, b: u32) -> Place {
-        self.place(if self.in_place { Region::Output } else { Region::Input }, b)
+        self.place(Region::Input, b)
     }
 
     fn slot(&self, b: u32) -> Place {
-        self.place(if self.in_place { Region::Land } else { Region::Output }, b)
+        self.place(Region::Output, b)
     }
 
     /// Where `rank` sends block b from.
@@ -129,26 +121,18 @@ impl Pipeline {
         let (none, done, copied) = ([Wait::NONE; 2], n + b, 2 * n + b);
         let last = rank + 1 == self.size;
         match (rank, self.inclusive) {
-            (0, true) if !self.in_place => out.push(Step::copy(round, own, output, len, none, NO_COUNTER)),
-            (0, _) => {}
+            (0, true) => out.push(Step::copy(round, own, output, len, none, NO_COUNTER)),
+            (0, false) => {}
             (_, true) => {
-                let (side, from, to) = if self.in_place {
-                    (Side::SourceLeft, slot, output)
-                } else {
-                    (Side::SourceRight, own, output)
-                };
-                out.push(Step::reduce(round, side, from, to, len, [arrived, Wait::NONE], done));
+                let waits = [arrived, Wait::NONE];
+                out.push(Step::reduce(round, Side::SourceRight, own, output, len, waits, done));
             }
             (_, false) => {
-                let mut waits = [arrived, Wait::NONE];
                 if !last {
                     let work = self.place(Region::Work, b);
                     out.push(Step::copy(round, own, work, len, none, copied));
-                    waits[1] = Wait::once(copied);
+                    let waits = [arrived, Wait::once(copied)];
                     out.push(Step::reduce(round, Side::SourceLeft, slot, work, len, waits, done));
-                }
-                if self.in_place {
-                    out.push(Step::copy(round, slot, output, len, waits, NO_COUNTER));
                 }
             }
         }
@@ -194,8 +178,7 @@ impl Plan for Pipeline {
 
     fn sizes(&self, _rank: u32) -> Sizes {
         let bytes = self.pieces.bytes();
-        let (input, land) = if self.in_place { (0, bytes) } else { (bytes, 0) };
-        Sizes { input, output: bytes, work: if self.inclusive { 0 } else { bytes }, land }
+        Sizes { input: bytes, output: bytes, work: if self.inclusive { 0 } else { bytes }, land: 0 }
     }
 
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {

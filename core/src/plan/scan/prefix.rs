@@ -41,7 +41,7 @@ pub(in crate::plan) const CENSUS: Algorithm = line(
 
 pub(in crate::plan) const DOUBLING: Algorithm =
     line(Operation::Scan, "doubling", [ANY, "q", "q*m", "Hillis and Steele 1986"], by_q, |a, _| {
-        Ok(Box::new(Prefix::doubling(a.size, a.bytes, a.element, a.in_place)?))
+        Ok(Box::new(Prefix::doubling(a.size, a.bytes, a.element)?))
     })
     .costs(doubling_cost)
     .ordered(order::SCAN);
@@ -51,7 +51,7 @@ pub(in crate::plan) const CIRCULANT: Algorithm = line(
     "circulant",
     [ANY, "q", "<= q*m", "Träff 2022, Algorithm 8, made acyclic"],
     by_q,
-    |a, _| Ok(Box::new(Prefix::circulant(a.size, a.bytes, a.element, a.in_place)?)),
+    |a, _| Ok(Box::new(Prefix::circulant(a.size, a.bytes, a.element)?)),
 )
 .costs(exscan_cost)
 .ordered(order::EXSCAN);
@@ -61,7 +61,7 @@ pub(in crate::plan) const ONE_TWO_THREE: Algorithm = line(
     "one-two-three",
     [ANY, "ceil(log2(p-1) + log2(4/3))", "<= rounds*m", "arXiv 2507.04785"],
     |a, _| Prefix::one_two_three_rounds(a.size),
-    |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element, a.in_place)?)),
+    |a, _| Ok(Box::new(Prefix::one_two_three(a.size, a.bytes, a.element)?)),
 )
 .receives(|a| u64::from(Prefix::one_two_three_rounds(a.size)) * a.bytes)
 .costs(one_two_three_cost)
@@ -140,8 +140,8 @@ impl Prefix {
     ///
     /// # Errors
     /// If there are no or too many ranks, or no whole elements.
-    pub fn doubling(size: u32, bytes: u64, element: u64, in_place: bool) -> Result<Self> {
-        let scan = Self::new("doubling", size, bytes, element, in_place)?;
+    pub fn doubling(size: u32, bytes: u64, element: u64) -> Result<Self> {
+        let scan = Self::new("doubling", size, bytes, element, false)?;
         let rounds = (0..31).map(|k| 1 << k).take_while(|&d| d < size).map(|d| (d, false)).collect();
         Ok(Self { inclusive: true, rounds, ..scan })
     }
@@ -150,8 +150,8 @@ impl Prefix {
     ///
     /// # Errors
     /// If there are no or too many ranks, or no whole elements.
-    pub fn circulant(size: u32, bytes: u64, element: u64, in_place: bool) -> Result<Self> {
-        let scan = Self::new("circulant", size, bytes, element, in_place)?;
+    pub fn circulant(size: u32, bytes: u64, element: u64) -> Result<Self> {
+        let scan = Self::new("circulant", size, bytes, element, false)?;
         Ok(Self { rounds: circulant(size), ..scan })
     }
 
@@ -159,8 +159,8 @@ impl Prefix {
     ///
     /// # Errors
     /// If there are no or too many ranks, or no whole elements.
-    pub fn one_two_three(size: u32, bytes: u64, element: u64, in_place: bool) -> Result<Self> {
-        let scan = Self::new("one-two-three", size, bytes, element, in_place)?;
+    pub fn one_two_three(size: u32, bytes: u64, element: u64) -> Result<Self> {
+        let scan = Self::new("one-two-three", size, bytes, element, false)?;
         let mut rounds = Vec::new();
         // What of the ranks before it the last rank has.
         let mut has = 0;

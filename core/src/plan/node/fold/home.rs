@@ -14,12 +14,10 @@ impl Fold {
         }
     }
 
-    /// The bytes that a rank copies to `Work` first: in place its contribution, if it is alone on its node, or if what
-    /// comes to the output does not depend on all that was read there.
+    /// The bytes that a rank copies to `Work` first: in place its contribution, if it is alone on its node.
     pub(super) fn copied(&self, rank: u32) -> u64 {
         let in_place = self.in_place && self.gets(rank);
-        let clears = self.goal == Goal::Pieces || self.ranks(self.nodes.of(rank)) == 1;
-        if in_place && clears { self.bytes } else { 0 }
+        if in_place && self.ranks(self.nodes.of(rank)) == 1 { self.bytes } else { 0 }
     }
 
     /// Where byte `at` of the contribution of `rank` lies.
@@ -80,7 +78,7 @@ impl Fold {
         let carrier = lane.carriers[node as usize];
         match self.goal {
             Goal::Root(root) if self.nodes.of(root) == node && carrier != root => Some(lane.pieces.bytes()),
-            Goal::Pieces if self.in_place || lane.ends(node).any(|end| end.0 != carrier) => {
+            Goal::Pieces if lane.ends(node).any(|end| end.0 != carrier) => {
                 Some(lane.ends(node).map(|end| end.1).sum())
             }
             _ => None,

@@ -181,7 +181,7 @@ impl Fold {
     ///
     /// # Errors
     /// If there is not one count per rank, or there are no whole elements.
-    pub fn reduce_scatter(nodes: Nodes, counts: &[u64], element: u64, in_place: bool) -> Result<Self> {
+    pub fn reduce_scatter(nodes: Nodes, counts: &[u64], element: u64) -> Result<Self> {
         let pieces = Pieces::given(counts)?;
         if pieces.parts() != nodes.size() {
             return Err(argument(format!("{} pieces for {} ranks", counts.len(), nodes.size())));
@@ -193,7 +193,7 @@ impl Fold {
         let lanes = nodes.least();
         let lane = |first| Lane::pieces(&nodes, first, lanes, &pieces, element);
         let lanes = (0..lanes).map(lane).collect::<Result<_>>()?;
-        Self::new("lanes", nodes, lanes, Goal::Pieces, (pieces.bytes(), element), in_place)
+        Self::new("lanes", nodes, lanes, Goal::Pieces, (pieces.bytes(), element), false)
     }
 
     fn new(
@@ -338,7 +338,7 @@ impl Lane {
             counts.push(here.iter().map(|end| end.1).sum());
             ends.push(here);
         }
-        let plan = ReduceScatter::new(&counts, element, false, Way::Circulant)?;
+        let plan = ReduceScatter::new(&counts, element, Way::Circulant)?;
         let lane = Self::range(nodes.lane(first), plan, 0, Pieces::given(&lens)?);
         Ok(Self { places: Some(places), ends, ..lane })
     }
@@ -351,7 +351,7 @@ impl Fold {
         let mut sizes = Sizes {
             input: if self.in_place && self.gets(rank) { 0 } else { self.bytes },
             output: match self.goal {
-                Goal::Pieces if !self.in_place => own().map_or(0, |end| end.1),
+                Goal::Pieces => own().map_or(0, |end| end.1),
                 _ if self.gets(rank) => self.bytes,
                 _ => 0,
             },
