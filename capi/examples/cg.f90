@@ -55,7 +55,7 @@ program cg
   call must(circulant_allreduce(comm, circulant_in_place(), c_loc(worst), 1_c_size_t, CIRCULANT_DOUBLE, &
     circulant_op(CIRCULANT_MAX)))
   if (me == 0) then
-    print '(a,a,i0,a,i0,a,i0,a,a)', circulant_provider(world), ": ", ranks, " ranks, ", n, " unknowns, ", iteration, &
+    print '(a,a,i0,a,i0,a,i0,a,a)', circulant_world_provider(world), ": ", ranks, " ranks, ", n, " unknowns, ", iteration, &
       " iterations, error below 1e-6: ", merge("yes", "no ", worst < 1e-6_c_double)
   end if
   call must(circulant_request_free(halo))

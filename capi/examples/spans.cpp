@@ -54,7 +54,7 @@ try {
     circulant::Counts counts (ranks);
     std::iota (counts.begin (), counts.end (), std::size_t {1});
     std::vector<int> part (counts[static_cast<std::size_t> (me)], me), parts (ranks * (ranks + 1) / 2);
-    comm.allgatherv<int> (part, parts, counts);
+    comm.allgatherv (part, parts, counts);
     right &= parts.back () == size - 1;
 
     try {

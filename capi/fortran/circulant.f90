@@ -7,10 +7,11 @@
 !
 ! Differences to C: handles are type(c_ptr), buffers are passed by c_loc (of contiguous targets), operators are type(c_ptr) that
 ! circulant_op makes of the constants, and what is in place is circulant_in_place(). Ranks and displacements count from 0, as in C.
+! Lists that are not present are NULL, names end in c_null_char, and functions of the program are passed by c_funloc.
 module circulant
   use, intrinsic :: iso_c_binding
   implicit none
-  private :: text_of, setting
+  private :: text_of
 
   integer(c_int), parameter :: CIRCULANT_OK = 0, CIRCULANT_ERR_ARGUMENT = -1, CIRCULANT_ERR_MISMATCH = -2, &
     CIRCULANT_ERR_TIMEOUT = -3, CIRCULANT_ERR_PEER_LOST = -4, CIRCULANT_ERR_ABORTED = -5, CIRCULANT_ERR_TRANSPORT = -6, &
@@ -30,38 +31,121 @@ module circulant
 
   integer(c_int64_t), parameter :: CIRCULANT_NO_COLOUR = -huge(0_c_int64_t) - 1
 
-  type, bind(c) :: setting
+  ! Beyond the border of a grid.
+  integer(c_int), parameter :: CIRCULANT_NO_RANK = -1
+
+  ! A setting or an option, whose texts end in c_null_char.
+  type, bind(c) :: circulant_setting
     type(c_ptr) :: name, value
-  end type setting
+  end type circulant_setting
+
+  ! Of a layout: count pieces of bytes bytes each, the first at offset, each stride behind the one before.
+  type, bind(c) :: circulant_piece
+    integer(c_size_t) :: offset, bytes, count, stride
+  end type circulant_piece
+
+  ! For circulant_alltoallw: n pieces, by c_loc.
+  type, bind(c) :: circulant_layout
+    type(c_ptr) :: pieces = c_null_ptr
+    integer(c_size_t) :: n = 0
+  end type circulant_layout
+
+  ! For circulant_init_with; bytes is c_sizeof of it.
+  type, bind(c) :: circulant_bootstrap
+    integer(c_size_t) :: bytes
+    integer(c_int) :: rank, size
+    type(c_ptr) :: context = c_null_ptr
+    type(c_funptr) :: allgather, abort = c_null_funptr
+  end type circulant_bootstrap
 
   interface
     integer(c_size_t) function c_strlen(text) bind(c, name="strlen")
       import :: c_ptr, c_size_t
       type(c_ptr), value :: text
     end function
-    integer(c_int) function c_init(settings, n, world) bind(c, name="circulant_init")
-      import :: c_ptr, c_size_t, c_int
-      type(c_ptr), value :: settings
-      integer(c_size_t), value :: n
-      type(c_ptr), intent(out) :: world
-    end function
-    type(c_ptr) function c_last_error() bind(c, name="circulant_last_error")
-      import :: c_ptr
-    end function
+  end interface
+
+  ! Made of circulant.h by capi/tests/fortran.rs.
+  interface
     type(c_ptr) function c_strerror(status) bind(c, name="circulant_strerror")
       import :: c_ptr, c_int
       integer(c_int), value :: status
     end function
-    type(c_ptr) function c_provider(world) bind(c, name="circulant_world_provider")
+    type(c_ptr) function c_last_error() bind(c, name="circulant_last_error")
       import :: c_ptr
-      type(c_ptr), value :: world
+    end function
+    type(c_ptr) function c_error_remedy() bind(c, name="circulant_error_remedy")
+      import :: c_ptr
+    end function
+    type(c_ptr) function c_error_operation() bind(c, name="circulant_error_operation")
+      import :: c_ptr
+    end function
+    integer(c_int64_t) function circulant_error_sequence() bind(c)
+      import :: c_int64_t
+    end function
+    type(c_ptr) function c_error_provider() bind(c, name="circulant_error_provider")
+      import :: c_ptr
+    end function
+    integer(c_int) function circulant_error_rank() bind(c)
+      import :: c_int
     end function
     integer(c_int) function circulant_error_peer() bind(c)
       import :: c_int
     end function
+    integer(c_int) function circulant_error_reporter() bind(c)
+      import :: c_int
+    end function
+    integer(c_int) function circulant_error_round() bind(c)
+      import :: c_int
+    end function
+    type(c_ptr) function c_version() bind(c, name="circulant_version")
+      import :: c_ptr
+    end function
+    integer(c_int) function c_init(settings, n, world) bind(c, name="circulant_init")
+      import :: c_ptr, c_int, c_size_t, circulant_setting
+      type(circulant_setting), intent(in), optional :: settings(*)
+      integer(c_size_t), value :: n
+      type(c_ptr), intent(out) :: world
+    end function
+    integer(c_int) function circulant_init_with(bootstrap, settings, n, world) bind(c)
+      import :: c_ptr, c_int, c_size_t, circulant_setting, circulant_bootstrap
+      type(circulant_bootstrap), intent(in) :: bootstrap
+      type(circulant_setting), intent(in), optional :: settings(*)
+      integer(c_size_t), value :: n
+      type(c_ptr), intent(out) :: world
+    end function
     integer(c_int) function circulant_finalize(world) bind(c)
       import :: c_ptr, c_int
       type(c_ptr), intent(inout) :: world
+    end function
+    integer(c_int) function circulant_finalize_start(world, ending) bind(c)
+      import :: c_ptr, c_int
+      type(c_ptr), intent(inout) :: world
+      type(c_ptr), intent(out) :: ending
+    end function
+    integer(c_int) function circulant_finalize_test(ending, finished) bind(c)
+      import :: c_ptr, c_int
+      type(c_ptr), intent(inout) :: ending
+      integer(c_int), intent(out) :: finished
+    end function
+    integer(c_int) function circulant_abort(world, code, message) bind(c)
+      import :: c_ptr, c_int, c_char
+      type(c_ptr), intent(inout) :: world
+      integer(c_int), value :: code
+      character(kind=c_char), intent(in) :: message(*)
+    end function
+    integer(c_int) function circulant_while_waiting(world, hook, context) bind(c)
+      import :: c_ptr, c_funptr, c_int
+      type(c_ptr), value :: world, context
+      type(c_funptr), value :: hook
+    end function
+    type(c_ptr) function c_world_provider(world) bind(c, name="circulant_world_provider")
+      import :: c_ptr
+      type(c_ptr), value :: world
+    end function
+    type(c_ptr) function c_world_launcher(world) bind(c, name="circulant_world_launcher")
+      import :: c_ptr
+      type(c_ptr), value :: world
     end function
     integer(c_int) function circulant_world_comm(world, comm) bind(c)
       import :: c_ptr, c_int
@@ -94,6 +178,28 @@ module circulant
       type(c_ptr), value :: comm
       type(c_ptr), intent(out) :: made
     end function
+    integer(c_int) function circulant_comm_create(comm, ranks, n, made) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: comm
+      integer(c_int), intent(in), optional :: ranks(*)
+      integer(c_size_t), value :: n
+      type(c_ptr), intent(out) :: made
+    end function
+    integer(c_int) function circulant_comm_assemble(comm, ranks, n, allgather, context, made) bind(c)
+      import :: c_ptr, c_funptr, c_int, c_size_t
+      type(c_ptr), value :: comm, context
+      integer(c_int), intent(in), optional :: ranks(*)
+      integer(c_size_t), value :: n
+      type(c_funptr), value :: allgather
+      type(c_ptr), intent(out) :: made
+    end function
+    integer(c_int) function circulant_comm_with(comm, options, n, made) bind(c)
+      import :: c_ptr, c_int, c_size_t, circulant_setting
+      type(c_ptr), value :: comm
+      type(circulant_setting), intent(in), optional :: options(*)
+      integer(c_size_t), value :: n
+      type(c_ptr), intent(out) :: made
+    end function
     integer(c_int) function circulant_comm_free(comm) bind(c)
       import :: c_ptr, c_int
       type(c_ptr), intent(inout) :: comm
@@ -108,9 +214,13 @@ module circulant
       import :: c_ptr, c_int
       type(c_ptr), intent(inout) :: memory
     end function
-    ! name ends in c_null_char. function: c_funloc of a subroutine (left, right, n, context), bind(c), as circulant_op_fn says.
+    integer(c_int) function circulant_type_size(type, size) bind(c)
+      import :: c_int, c_size_t
+      integer(c_int), value :: type
+      integer(c_size_t), intent(out) :: size
+    end function
     integer(c_int) function circulant_op_create(name, type, commutative, function, context, op) bind(c)
-      import :: c_ptr, c_funptr, c_char, c_int
+      import :: c_ptr, c_funptr, c_int, c_char
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int), value :: type, commutative
       type(c_funptr), value :: function
@@ -135,6 +245,18 @@ module circulant
       integer(c_size_t), value :: n
       type(c_ptr), intent(inout) :: requests(*)
     end function
+    integer(c_int) function circulant_testall(n, requests, finished) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      integer(c_size_t), value :: n
+      type(c_ptr), intent(inout) :: requests(*)
+      integer(c_int), intent(out) :: finished
+    end function
+    integer(c_int) function circulant_waitany(n, requests, index) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      integer(c_size_t), value :: n
+      type(c_ptr), intent(inout) :: requests(*)
+      integer(c_size_t), intent(out) :: index
+    end function
     integer(c_int) function circulant_start(request) bind(c)
       import :: c_ptr, c_int
       type(c_ptr), value :: request
@@ -143,7 +265,6 @@ module circulant
       import :: c_ptr, c_int
       type(c_ptr), intent(inout) :: request
     end function
-    ! The collectives. Lists that are not present are NULL.
     integer(c_int) function circulant_barrier(comm) bind(c)
       import :: c_ptr, c_int
       type(c_ptr), value :: comm
@@ -221,6 +342,29 @@ module circulant
       integer(c_int), value :: type
       type(c_ptr), intent(out) :: request
     end function
+    integer(c_int) function circulant_allgatherv_local(comm, send, sendcount, recv, counts, displs, type) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: comm, send, recv
+      integer(c_size_t), value :: sendcount
+      integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_int), value :: type
+    end function
+    integer(c_int) function circulant_iallgatherv_local(comm, send, sendcount, recv, counts, displs, type, request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: comm, send, recv
+      integer(c_size_t), value :: sendcount
+      integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_allgatherv_local_init(comm, send, sendcount, recv, counts, displs, type, request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: comm, send, recv
+      integer(c_size_t), value :: sendcount
+      integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
     integer(c_int) function circulant_gather(comm, send, recv, count, type, root) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
@@ -279,8 +423,7 @@ module circulant
       integer(c_int), value :: type, root
       type(c_ptr), intent(out) :: request
     end function
-    integer(c_int) function circulant_gatherv_rooted_init(comm, send, sendcount, recv, &
-        counts, displs, type, root, request) bind(c)
+    integer(c_int) function circulant_gatherv_rooted_init(comm, send, sendcount, recv, counts, displs, type, root, request) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
       integer(c_size_t), value :: sendcount
@@ -311,47 +454,46 @@ module circulant
     integer(c_int) function circulant_scatterv(comm, send, counts, displs, recv, recvcount, type, root) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
-      integer(c_size_t), value :: recvcount
       integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_size_t), value :: recvcount
       integer(c_int), value :: type, root
     end function
     integer(c_int) function circulant_iscatterv(comm, send, counts, displs, recv, recvcount, type, root, request) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
-      integer(c_size_t), value :: recvcount
       integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_size_t), value :: recvcount
       integer(c_int), value :: type, root
       type(c_ptr), intent(out) :: request
     end function
     integer(c_int) function circulant_scatterv_init(comm, send, counts, displs, recv, recvcount, type, root, request) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
-      integer(c_size_t), value :: recvcount
       integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_size_t), value :: recvcount
       integer(c_int), value :: type, root
       type(c_ptr), intent(out) :: request
     end function
     integer(c_int) function circulant_scatterv_rooted(comm, send, counts, displs, recv, recvcount, type, root) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
-      integer(c_size_t), value :: recvcount
       integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_size_t), value :: recvcount
       integer(c_int), value :: type, root
     end function
     integer(c_int) function circulant_iscatterv_rooted(comm, send, counts, displs, recv, recvcount, type, root, request) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
-      integer(c_size_t), value :: recvcount
       integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_size_t), value :: recvcount
       integer(c_int), value :: type, root
       type(c_ptr), intent(out) :: request
     end function
-    integer(c_int) function circulant_scatterv_rooted_init(comm, send, counts, displs, &
-        recv, recvcount, type, root, request) bind(c)
+    integer(c_int) function circulant_scatterv_rooted_init(comm, send, counts, displs, recv, recvcount, type, root, request) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
-      integer(c_size_t), value :: recvcount
       integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_size_t), value :: recvcount
       integer(c_int), value :: type, root
       type(c_ptr), intent(out) :: request
     end function
@@ -381,20 +523,37 @@ module circulant
       integer(c_size_t), intent(in), optional :: sendcounts(*), senddispls(*), recvcounts(*), recvdispls(*)
       integer(c_int), value :: type
     end function
-    integer(c_int) function circulant_ialltoallv(comm, send, sendcounts, senddispls, &
-        recv, recvcounts, recvdispls, type, request) bind(c)
+    integer(c_int) function circulant_ialltoallv(comm, send, sendcounts, senddispls, recv, recvcounts, recvdispls, type, &
+        request) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
       integer(c_size_t), intent(in), optional :: sendcounts(*), senddispls(*), recvcounts(*), recvdispls(*)
       integer(c_int), value :: type
       type(c_ptr), intent(out) :: request
     end function
-    integer(c_int) function circulant_alltoallv_init(comm, send, sendcounts, senddispls, &
-        recv, recvcounts, recvdispls, type, request) bind(c)
+    integer(c_int) function circulant_alltoallv_init(comm, send, sendcounts, senddispls, recv, recvcounts, recvdispls, type, &
+        request) bind(c)
       import :: c_ptr, c_int, c_size_t
       type(c_ptr), value :: comm, send, recv
       integer(c_size_t), intent(in), optional :: sendcounts(*), senddispls(*), recvcounts(*), recvdispls(*)
       integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_alltoallw(comm, send, sent, recv, received) bind(c)
+      import :: c_ptr, c_int, circulant_layout
+      type(c_ptr), value :: comm, send, recv
+      type(circulant_layout), intent(in), optional :: sent(*), received(*)
+    end function
+    integer(c_int) function circulant_ialltoallw(comm, send, sent, recv, received, request) bind(c)
+      import :: c_ptr, c_int, circulant_layout
+      type(c_ptr), value :: comm, send, recv
+      type(circulant_layout), intent(in), optional :: sent(*), received(*)
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_alltoallw_init(comm, send, sent, recv, received, request) bind(c)
+      import :: c_ptr, c_int, circulant_layout
+      type(c_ptr), value :: comm, send, recv
+      type(circulant_layout), intent(in), optional :: sent(*), received(*)
       type(c_ptr), intent(out) :: request
     end function
     integer(c_int) function circulant_reduce(comm, send, recv, count, type, op, root) bind(c)
@@ -517,7 +676,122 @@ module circulant
       integer(c_int), value :: type
       type(c_ptr), intent(out) :: request
     end function
+    integer(c_int) function circulant_dist_graph(comm, sources, nsources, destinations, ndestinations, made) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: comm
+      integer(c_int), intent(in), optional :: sources(*), destinations(*)
+      integer(c_size_t), value :: nsources, ndestinations
+      type(c_ptr), intent(out) :: made
+    end function
+    integer(c_int) function circulant_cartesian(comm, dims, periodic, ndims, made) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: comm
+      integer(c_int), intent(in), optional :: dims(*), periodic(*)
+      integer(c_size_t), value :: ndims
+      type(c_ptr), intent(out) :: made
+    end function
+    integer(c_int) function circulant_neighborhood_size(on, sources, destinations) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on
+      integer(c_size_t), intent(out) :: sources, destinations
+    end function
+    integer(c_int) function circulant_neighborhood_ranks(on, sources, destinations) bind(c)
+      import :: c_ptr, c_int
+      type(c_ptr), value :: on
+      integer(c_int), intent(out), optional :: sources(*), destinations(*)
+    end function
+    integer(c_int) function circulant_neighborhood_free(on) bind(c)
+      import :: c_ptr, c_int
+      type(c_ptr), intent(inout) :: on
+    end function
+    integer(c_int) function circulant_neighbor_allgather(on, send, recv, count, type) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), value :: count
+      integer(c_int), value :: type
+    end function
+    integer(c_int) function circulant_ineighbor_allgather(on, send, recv, count, type, request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), value :: count
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_neighbor_allgather_init(on, send, recv, count, type, request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), value :: count
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_neighbor_allgatherv(on, send, sendcount, recv, counts, displs, type) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), value :: sendcount
+      integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_int), value :: type
+    end function
+    integer(c_int) function circulant_ineighbor_allgatherv(on, send, sendcount, recv, counts, displs, type, request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), value :: sendcount
+      integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_neighbor_allgatherv_init(on, send, sendcount, recv, counts, displs, type, request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), value :: sendcount
+      integer(c_size_t), intent(in), optional :: counts(*), displs(*)
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_neighbor_alltoall(on, send, recv, count, type) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), value :: count
+      integer(c_int), value :: type
+    end function
+    integer(c_int) function circulant_ineighbor_alltoall(on, send, recv, count, type, request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), value :: count
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_neighbor_alltoall_init(on, send, recv, count, type, request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), value :: count
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_neighbor_alltoallv(on, send, sendcounts, senddispls, recv, recvcounts, recvdispls, &
+        type) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), intent(in), optional :: sendcounts(*), senddispls(*), recvcounts(*), recvdispls(*)
+      integer(c_int), value :: type
+    end function
+    integer(c_int) function circulant_ineighbor_alltoallv(on, send, sendcounts, senddispls, recv, recvcounts, recvdispls, type, &
+        request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), intent(in), optional :: sendcounts(*), senddispls(*), recvcounts(*), recvdispls(*)
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
+    integer(c_int) function circulant_neighbor_alltoallv_init(on, send, sendcounts, senddispls, recv, recvcounts, recvdispls, &
+        type, request) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: on, send, recv
+      integer(c_size_t), intent(in), optional :: sendcounts(*), senddispls(*), recvcounts(*), recvdispls(*)
+      integer(c_int), value :: type
+      type(c_ptr), intent(out) :: request
+    end function
   end interface
+  ! The end of what is made of circulant.h.
 
 contains
 
@@ -526,10 +800,10 @@ contains
     type(c_ptr), intent(out) :: world
     character(len=*), intent(in), optional :: options(:)
     character(len=4096, kind=c_char), allocatable, target :: texts(:)
-    type(setting), allocatable, target :: settings(:)
+    type(circulant_setting), allocatable, target :: settings(:)
     integer :: i
     if (.not. present(options)) then
-      circulant_init = c_init(c_null_ptr, 0_c_size_t, world)
+      circulant_init = c_init(n=0_c_size_t, world=world)
       return
     end if
     allocate (texts(size(options)), settings(size(options) / 2))
@@ -540,7 +814,7 @@ contains
       settings(i)%name = c_loc(texts(2 * i - 1))
       settings(i)%value = c_loc(texts(2 * i))
     end do
-    circulant_init = c_init(c_loc(settings), int(size(settings), c_size_t), world)
+    circulant_init = c_init(settings, int(size(settings), c_size_t), world)
   end function
 
   ! A predefined operator, by its constant.
@@ -560,6 +834,28 @@ contains
     text = text_of(c_last_error())
   end function
 
+  ! Its parts; empty where they are not known. (circulant_error_rank and so on are those of C.)
+  function circulant_error_remedy() result(text)
+    character(len=:), allocatable :: text
+    text = text_of(c_error_remedy())
+  end function
+
+  function circulant_error_operation() result(text)
+    character(len=:), allocatable :: text
+    text = text_of(c_error_operation())
+  end function
+
+  function circulant_error_provider() result(text)
+    character(len=:), allocatable :: text
+    text = text_of(c_error_provider())
+  end function
+
+  ! The library's version.
+  function circulant_version() result(text)
+    character(len=:), allocatable :: text
+    text = text_of(c_version())
+  end function
+
   ! What a status means.
   function circulant_strerror(status) result(text)
     integer(c_int), intent(in) :: status
@@ -568,10 +864,17 @@ contains
   end function
 
   ! The wire in use.
-  function circulant_provider(world) result(text)
+  function circulant_world_provider(world) result(text)
     type(c_ptr), intent(in) :: world
     character(len=:), allocatable :: text
-    text = text_of(c_provider(world))
+    text = text_of(c_world_provider(world))
+  end function
+
+  ! How the job was started.
+  function circulant_world_launcher(world) result(text)
+    type(c_ptr), intent(in) :: world
+    character(len=:), allocatable :: text
+    text = text_of(c_world_launcher(world))
   end function
 
   function text_of(from) result(text)
@@ -579,8 +882,10 @@ contains
     character(len=:), allocatable :: text
     character(kind=c_char), pointer :: letters(:)
     integer :: i
+    text = ""
+    if (.not. c_associated(from)) return
     call c_f_pointer(from, letters, [c_strlen(from)])
-    allocate (character(len=size(letters)) :: text)
+    text = repeat(" ", size(letters))
     do i = 1, size(letters)
       text(i:i) = letters(i)
     end do

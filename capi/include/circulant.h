@@ -120,6 +120,16 @@ circulant_status_t circulant_init_with (const circulant_bootstrap_t *bootstrap, 
  * error.  Its communicators, requests and memory are still to be freed, before or after. */
 circulant_status_t circulant_finalize (circulant_world_t **world);
 
+/* A world that ends, a step at a time. */
+typedef struct circulant_finalizing circulant_finalizing_t;
+
+/* circulant_finalize for programs that have something else to move on until all ranks have come: the first function returns at once,
+ * the second one does what can be done now, and is called often, until it says that this rank has closed (or fails): ending is freed then, and
+ * set to NULL.  It does not wait, but in the last step for the launcher.  The world is gone after the first one, also after an error.
+ * Ranks may end by either way.  An ending of NULL has finished. */
+circulant_status_t circulant_finalize_start (circulant_world_t **world, circulant_finalizing_t **ending);
+circulant_status_t circulant_finalize_test (circulant_finalizing_t **ending, int *finished);
+
 /* Asks the launcher to end the whole job with this exit code; the world is gone. */
 circulant_status_t circulant_abort (circulant_world_t **world, int code, const char *message);
 
@@ -261,6 +271,13 @@ circulant_status_t circulant_wait (circulant_request_t **request);
 /* Waits for n of them; stops at the first error. */
 circulant_status_t circulant_waitall (size_t n, circulant_request_t **requests);
 
+/* Whether all n of them have finished here; if so the non-blocking calls are freed, and set to NULL, else none is.  It does not wait. */
+circulant_status_t circulant_testall (size_t n, circulant_request_t **requests, int *finished);
+
+/* Waits until one of n has finished, and says which: the first in the list of several.  A non-blocking call is freed, and its request set to NULL.
+ * NULL, and persistent operations that are not under way, do not count; if there is no other index becomes n.  No request is in the list twice. */
+circulant_status_t circulant_waitany (size_t n, circulant_request_t **requests, size_t *index);
+
 /* Starts a persistent operation, on what stands in its buffers now; all ranks start it in the same order among their other calls.  It has
  * finished when circulant_test or circulant_wait says so, and can be started again then. */
 circulant_status_t circulant_start (circulant_request_t *request);
@@ -305,6 +322,17 @@ circulant_status_t circulant_iallgatherv (const circulant_comm_t *comm, const vo
 circulant_status_t circulant_allgatherv_init (const circulant_comm_t *comm, const void *send, size_t sendcount, void *recv,
                                               const size_t *counts, const size_t *displs, circulant_type_t type,
                                               circulant_request_t **request);
+
+/* The same with displacements of this rank's own, as MPI has it: counts are the same at all ranks, displs need not be.  Parts that do not stand one
+ * behind the other are received by way of a copy; where all ranks have the same displacements the function above has none. */
+circulant_status_t circulant_allgatherv_local (const circulant_comm_t *comm, const void *send, size_t sendcount, void *recv,
+                                               const size_t *counts, const size_t *displs, circulant_type_t type);
+circulant_status_t circulant_iallgatherv_local (const circulant_comm_t *comm, const void *send, size_t sendcount, void *recv,
+                                                const size_t *counts, const size_t *displs, circulant_type_t type,
+                                                circulant_request_t **request);
+circulant_status_t circulant_allgatherv_local_init (const circulant_comm_t *comm, const void *send, size_t sendcount, void *recv,
+                                                    const size_t *counts, const size_t *displs, circulant_type_t type,
+                                                    circulant_request_t **request);
 
 /* count elements of each rank to the root, where recv has size * count.  recv is used there only.  In place at the root only. */
 circulant_status_t circulant_gather (const circulant_comm_t *comm, const void *send, void *recv, size_t count,
@@ -384,6 +412,32 @@ circulant_status_t circulant_alltoallv_init (const circulant_comm_t *comm, const
                                              const size_t *senddispls, void *recv, const size_t *recvcounts,
                                              const size_t *recvdispls, circulant_type_t type, circulant_request_t **request);
 
+/* Pieces of a buffer, in bytes: count of them, each of so many bytes, the first one at offset, each stride behind the beginning of the one
+ * before (what MPI_Type_create_hvector is for).  A single one is { offset, bytes, 1, 0 }. */
+typedef struct circulant_piece {
+    size_t offset;
+    size_t bytes;
+    size_t count;
+    size_t stride;
+} circulant_piece_t;
+
+/* The bytes that go to one rank, or come from it: those of n pieces (NULL of none), in this order. */
+typedef struct circulant_layout {
+    const circulant_piece_t *pieces;
+    size_t n;
+} circulant_layout_t;
+
+/* The bytes of sent[r] of send to each rank r; those that it sends come to received[r] of recv.  Each list has size layouts, and how a side cuts
+ * its bytes into pieces is its own affair; as many go to each rank as it expects.  Received pieces do not overlap; bytes in none of them stay as
+ * they are.  Where each layout is one piece nothing is copied.  Layouts are read in the call (and by X_init), not later.  In place the pieces of
+ * received are sent, by way of a copy, and sent is not used. */
+circulant_status_t circulant_alltoallw (const circulant_comm_t *comm, const void *send, const circulant_layout_t *sent, void *recv,
+                                        const circulant_layout_t *received);
+circulant_status_t circulant_ialltoallw (const circulant_comm_t *comm, const void *send, const circulant_layout_t *sent, void *recv,
+                                         const circulant_layout_t *received, circulant_request_t **request);
+circulant_status_t circulant_alltoallw_init (const circulant_comm_t *comm, const void *send, const circulant_layout_t *sent,
+                                             void *recv, const circulant_layout_t *received, circulant_request_t **request);
+
 /* Combines count elements of all ranks, one by one, into recv of the root; recv is used there only.  In place at the root only. */
 circulant_status_t circulant_reduce (const circulant_comm_t *comm, const void *send, void *recv, size_t count,
                                      circulant_type_t type, circulant_op_t op, int root);
@@ -432,6 +486,72 @@ circulant_status_t circulant_iexscan (const circulant_comm_t *comm, const void *
                                       circulant_type_t type, circulant_op_t op, circulant_request_t **request);
 circulant_status_t circulant_exscan_init (const circulant_comm_t *comm, const void *send, void *recv, size_t count,
                                           circulant_type_t type, circulant_op_t op, circulant_request_t **request);
+
+/* --- Neighbourhoods ----------------------------------------------------------------------------------------- */
+
+/* The ranks that this one receives from (sources) and sends to (destinations), in an order that buffers and lists follow.  Its calls are calls of
+ * the communicator that it was made of: all ranks make them, in the same order among their other calls. */
+typedef struct circulant_neighborhood circulant_neighborhood_t;
+
+/* Beyond the border of a grid: it keeps its place in buffers and lists, which is not touched. */
+#define CIRCULANT_NO_RANK (-1)
+
+/* A graph of which each rank gives its own edges, as of MPI_Dist_graph_create_adjacent.  A rank may be in a list several times, and may be this
+ * one; each edge is a destination at its one end and a source at the other.  A list of no ranks may be NULL.  Collective. */
+circulant_status_t circulant_dist_graph (const circulant_comm_t *comm, const int *sources, size_t nsources, const int *destinations,
+                                         size_t ndestinations, circulant_neighborhood_t **made);
+
+/* A grid of all ranks, row-major: the last coordinate runs fastest.  A dimension is a ring where periodic is not 0.  Neighbours, as MPI orders
+ * them: for each dimension the one in negative, then the one in positive direction, which are both sources and destinations.  Not collective; the
+ * product of dims is the size. */
+circulant_status_t circulant_cartesian (const circulant_comm_t *comm, const int *dims, const int *periodic, size_t ndims,
+                                        circulant_neighborhood_t **made);
+
+/* How many they are, and which: each list gets as many ranks, some of which may be CIRCULANT_NO_RANK. */
+circulant_status_t circulant_neighborhood_size (const circulant_neighborhood_t *on, size_t *sources, size_t *destinations);
+circulant_status_t circulant_neighborhood_ranks (const circulant_neighborhood_t *on, int *sources, int *destinations);
+
+/* Frees a handle.  Not collective. */
+circulant_status_t circulant_neighborhood_free (circulant_neighborhood_t **on);
+
+/* count elements to each destination, the same to all; as many of source i come to recv[i * count]. */
+circulant_status_t circulant_neighbor_allgather (const circulant_neighborhood_t *on, const void *send, void *recv, size_t count,
+                                                 circulant_type_t type);
+circulant_status_t circulant_ineighbor_allgather (const circulant_neighborhood_t *on, const void *send, void *recv, size_t count,
+                                                  circulant_type_t type, circulant_request_t **request);
+circulant_status_t circulant_neighbor_allgather_init (const circulant_neighborhood_t *on, const void *send, void *recv,
+                                                      size_t count, circulant_type_t type, circulant_request_t **request);
+
+/* sendcount elements to each destination; counts[i] of source i come to recv[displs[i]].  Lists are this rank's own, here and below. */
+circulant_status_t circulant_neighbor_allgatherv (const circulant_neighborhood_t *on, const void *send, size_t sendcount, void *recv,
+                                                  const size_t *counts, const size_t *displs, circulant_type_t type);
+circulant_status_t circulant_ineighbor_allgatherv (const circulant_neighborhood_t *on, const void *send, size_t sendcount, void *recv,
+                                                   const size_t *counts, const size_t *displs, circulant_type_t type,
+                                                   circulant_request_t **request);
+circulant_status_t circulant_neighbor_allgatherv_init (const circulant_neighborhood_t *on, const void *send, size_t sendcount,
+                                                       void *recv, const size_t *counts, const size_t *displs,
+                                                       circulant_type_t type, circulant_request_t **request);
+
+/* count elements from send[i * count] to destination i; those of source i come to recv[i * count]. */
+circulant_status_t circulant_neighbor_alltoall (const circulant_neighborhood_t *on, const void *send, void *recv, size_t count,
+                                                circulant_type_t type);
+circulant_status_t circulant_ineighbor_alltoall (const circulant_neighborhood_t *on, const void *send, void *recv, size_t count,
+                                                 circulant_type_t type, circulant_request_t **request);
+circulant_status_t circulant_neighbor_alltoall_init (const circulant_neighborhood_t *on, const void *send, void *recv, size_t count,
+                                                     circulant_type_t type, circulant_request_t **request);
+
+/* sendcounts[i] elements from send[senddispls[i]] to destination i; recvcounts[i] of source i come to recv[recvdispls[i]].  In place blocks are sent
+ * from recv itself, without a copy (a field and its halo in one buffer): what is sent is not received into. */
+circulant_status_t circulant_neighbor_alltoallv (const circulant_neighborhood_t *on, const void *send, const size_t *sendcounts,
+                                                 const size_t *senddispls, void *recv, const size_t *recvcounts,
+                                                 const size_t *recvdispls, circulant_type_t type);
+circulant_status_t circulant_ineighbor_alltoallv (const circulant_neighborhood_t *on, const void *send, const size_t *sendcounts,
+                                                  const size_t *senddispls, void *recv, const size_t *recvcounts,
+                                                  const size_t *recvdispls, circulant_type_t type, circulant_request_t **request);
+circulant_status_t circulant_neighbor_alltoallv_init (const circulant_neighborhood_t *on, const void *send, const size_t *sendcounts,
+                                                      const size_t *senddispls, void *recv, const size_t *recvcounts,
+                                                      const size_t *recvdispls, circulant_type_t type,
+                                                      circulant_request_t **request);
 
 #ifdef __cplusplus
 }

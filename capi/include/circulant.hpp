@@ -7,200 +7,85 @@
 //     world.finalize ();
 //
 // A span is what has data () and size (): std::vector, std::array, std::span (C++20), a circulant::Buffer, or circulant::Span {pointer, size}.
-// Element types follow from the spans.  What each call does, and what threads may do, is said in circulant.h.
+// Element types follow from the spans.  What each call does, and what threads may do, is said in circulant.h.  A buffer that does not fit a call is
+// std::invalid_argument, before anything is sent; all else is circulant::Error.
 #ifndef CIRCULANT_HPP
 #define CIRCULANT_HPP
 
-#include "circulant.h"
+#include "circulant_base.hpp"
 
-#include <complex>
-#include <cstddef>
-#include <cstdint>
+#include <exception>
+#include <functional>
 #include <initializer_list>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
+#include <memory>
 
 namespace circulant {
 
-// An error of the library, with its parts.
-class Error : public std::runtime_error {
+// Each call in three forms: name (blocking), iname (non-blocking), name_init (persistent).
+#define CIRCULANT_ALL(...) __VA_ARGS__
+#define CIRCULANT_FORMS(name, types, parameters, arguments) \
+    template <CIRCULANT_ALL types> void name parameters const { detail::call (circulant_##name, get (), arguments); } \
+    template <CIRCULANT_ALL types> Request i##name parameters const { return detail::begin (circulant_i##name, get (), arguments); } \
+    template <CIRCULANT_ALL types> Request name##_init parameters const { return detail::begin (circulant_##name##_init, get (), arguments); }
+
+// What a rank exchanges with its neighbours.  A part of a buffer that is beyond the border of a grid is not touched.
+class Neighborhood {
 public:
-    explicit Error (circulant_status_t status)
-        : std::runtime_error (circulant_last_error ()), status_ (status), rank_ (circulant_error_rank ()),
-          peer_ (circulant_error_peer ())
+    explicit Neighborhood (circulant_neighborhood_t *on) : on_ (on)
     {
-        if (const char *text = circulant_error_operation ())
-            operation_ = text;
-        if (const char *text = circulant_error_remedy ())
-            remedy_ = text;
+        std::size_t sources = 0, destinations = 0;
+        check (circulant_neighborhood_size (on_, &sources, &destinations));
+        sources_.resize (sources);
+        destinations_.resize (destinations);
+        check (circulant_neighborhood_ranks (on_, sources_.data (), destinations_.data ()));
     }
-    circulant_status_t status () const noexcept { return status_; }
-    int rank () const noexcept { return rank_; } // that met it; -1: not known
-    int peer () const noexcept { return peer_; } // at fault; -1: not known
-    const std::string &operation () const noexcept { return operation_; }
-    const std::string &remedy () const noexcept { return remedy_; }
+    Neighborhood (Neighborhood &&other) noexcept
+        : on_ (std::exchange (other.on_, nullptr)), sources_ (std::move (other.sources_)), destinations_ (std::move (other.destinations_))
+    {
+    }
+    Neighborhood &operator= (Neighborhood &&) = delete;
+    ~Neighborhood () { circulant_neighborhood_free (&on_); }
+    const circulant_neighborhood_t *get () const noexcept { return on_; }
+    const std::vector<int> &sources () const noexcept { return sources_; } // CIRCULANT_NO_RANK beyond a border
+    const std::vector<int> &destinations () const noexcept { return destinations_; }
+
+    CIRCULANT_FORMS (neighbor_allgather, (class S, class R), (S &&send, R &&recv), gathered (send, recv))
+    CIRCULANT_FORMS (neighbor_allgatherv, (class S, class R), (S &&send, R &&recv, const Parts &parts), gathered (send, recv, parts))
+    CIRCULANT_FORMS (neighbor_alltoall, (class S, class R), (S &&send, R &&recv), exchanged (send, recv))
+    CIRCULANT_FORMS (neighbor_alltoallv, (class S, class R), (S &&send, const Parts &sent, R &&recv, const Parts &received),
+                     exchanged (send, sent, recv, received))
 
 private:
-    circulant_status_t status_;
-    int rank_, peer_;
-    std::string operation_, remedy_;
+    template <class S, class R> auto gathered (S &send, R &recv) const
+    {
+        detail::same (recv.size (), send.size () * sources_.size ());
+        return std::make_tuple (send.data (), recv.data (), send.size (), detail::type_of<S, R> ());
+    }
+    template <class S, class R> auto gathered (S &send, R &recv, const Parts &parts) const
+    {
+        parts.fit (sources_.size (), recv.size ());
+        return std::make_tuple (send.data (), send.size (), recv.data (), parts.counts (), parts.displs (), detail::type_of<S, R> ());
+    }
+    template <class S, class R> auto exchanged (S &send, R &recv) const
+    {
+        const std::size_t out = detail::each (send.size (), static_cast<int> (destinations_.size ()));
+        const std::size_t in = detail::each (recv.size (), static_cast<int> (sources_.size ()));
+        const std::size_t n = sources_.empty () ? out : destinations_.empty () ? in : detail::same (out, in);
+        return std::make_tuple (send.data (), recv.data (), n, detail::type_of<S, R> ());
+    }
+    template <class S, class R> auto exchanged (S &send, const Parts &sent, R &recv, const Parts &received) const
+    {
+        sent.fit (destinations_.size (), detail::count (send, recv.size ()));
+        received.fit (sources_.size (), recv.size ());
+        return std::make_tuple (detail::in_place_of (send), sent.counts (), sent.displs (), recv.data (), received.counts (), received.displs (),
+                                detail::type_of<S, R> ());
+    }
+
+    circulant_neighborhood_t *on_;
+    std::vector<int> sources_, destinations_;
 };
 
-inline void check (circulant_status_t status)
-{
-    if (status != CIRCULANT_OK)
-        throw Error (status);
-}
-
-// A pointer and a number of elements.
-template <class T> class Span {
-public:
-    constexpr Span () noexcept = default;
-    constexpr Span (T *data, std::size_t size) noexcept : data_ (data), size_ (size) {}
-    template <class C, class = std::enable_if_t<!std::is_same_v<std::decay_t<C>, Span>>,
-              class = std::enable_if_t<std::is_convertible_v<decltype (std::declval<C &> ().data ()), T *>>>
-    constexpr Span (C &&from) noexcept : data_ (from.data ()), size_ (from.size ())
-    {
-    }
-    constexpr T *data () const noexcept { return data_; }
-    constexpr std::size_t size () const noexcept { return size_; }
-
-private:
-    T *data_ = nullptr;
-    std::size_t size_ = 0;
-};
-
-// In place of what is sent.
-struct InPlace {};
-inline constexpr InPlace in_place {};
-
-namespace detail {
-template <class T> constexpr circulant_type_t type ()
-{
-    using U = std::remove_cv_t<T>;
-    static_assert (std::is_trivially_copyable_v<U>, "elements are bytes to the library");
-    if constexpr (std::is_same_v<U, float>)
-        return CIRCULANT_FLOAT;
-    else if constexpr (std::is_same_v<U, double>)
-        return CIRCULANT_DOUBLE;
-    else if constexpr (std::is_same_v<U, std::complex<float>>)
-        return CIRCULANT_COMPLEX_FLOAT;
-    else if constexpr (std::is_same_v<U, std::complex<double>>)
-        return CIRCULANT_COMPLEX_DOUBLE;
-    else if constexpr (std::is_integral_v<U> && !std::is_same_v<U, bool> && sizeof (U) <= 8)
-        return (std::is_signed_v<U> ? CIRCULANT_INT8 : CIRCULANT_UINT8) + (sizeof (U) == 1 ? 0 : sizeof (U) == 2 ? 1 : sizeof (U) == 4 ? 2 : 3);
-    else
-        return CIRCULANT_BYTES (sizeof (U));
-}
-
-// The elements of a container.
-template <class C> using element_t = std::remove_pointer_t<decltype (std::declval<C &> ().data ())>;
-
-inline std::size_t each (std::size_t size, int ranks)
-{
-    if (size % static_cast<std::size_t> (ranks) != 0)
-        throw std::invalid_argument ("the elements cannot be shared equally by the ranks");
-    return size / static_cast<std::size_t> (ranks);
-}
-
-inline std::size_t same (std::size_t a, std::size_t b)
-{
-    if (a != b)
-        throw std::invalid_argument ("what is sent and what is received differ in length");
-    return a;
-}
-
-inline const std::size_t *list (const std::vector<std::size_t> &all, int ranks)
-{
-    same (all.size (), static_cast<std::size_t> (ranks));
-    return all.data ();
-}
-} // namespace detail
-
-// A non-blocking call under way, or a persistent operation: its buffers are borrowed until it has finished.  Destroying it waits.
-class Request {
-public:
-    Request () noexcept = default;
-    explicit Request (circulant_request_t *request) noexcept : request_ (request) {}
-    Request (Request &&other) noexcept : request_ (std::exchange (other.request_, nullptr)) {}
-    Request &operator= (Request &&other) noexcept
-    {
-        std::swap (request_, other.request_);
-        return *this;
-    }
-    ~Request () { circulant_request_free (&request_); }
-    bool test ()
-    {
-        int finished = 0;
-        check (circulant_test (&request_, &finished));
-        return finished != 0;
-    }
-    void wait () { check (circulant_wait (&request_)); }
-    void start () { check (circulant_start (request_)); } // a persistent one
-
-private:
-    circulant_request_t *request_ = nullptr;
-};
-
-// An operator of the program.  `Function` is void (const T *left, T *right, std::size_t n), without state.
-class Operator {
-public:
-    template <class T, void (*Function) (const T *, T *, std::size_t)> static Operator of (const std::string &name, bool commutative)
-    {
-        auto call = [] (const void *left, void *right, std::size_t n, void *) {
-            Function (static_cast<const T *> (left), static_cast<T *> (right), n);
-        };
-        Operator made;
-        check (circulant_op_create (name.c_str (), detail::type<T> (), commutative, call, nullptr, &made.op_));
-        return made;
-    }
-    Operator (Operator &&other) noexcept : op_ (std::exchange (other.op_, nullptr)) {}
-    Operator &operator= (Operator &&other) noexcept
-    {
-        std::swap (op_, other.op_);
-        return *this;
-    }
-    ~Operator () { circulant_op_free (&op_); }
-    operator circulant_op_t () const noexcept { return op_; }
-
-private:
-    Operator () noexcept = default;
-    circulant_op_t op_ = nullptr;
-};
-
-// Zeroed elements in registered memory.
-template <class T> class Buffer {
-public:
-    Buffer (const circulant_comm_t *comm, std::size_t size) : size_ (size)
-    {
-        static_assert (std::is_trivially_copyable_v<T>, "elements are bytes to the library");
-        if (size > SIZE_MAX / sizeof (T))
-            throw std::bad_alloc ();
-        check (circulant_alloc (comm, size * sizeof (T), &memory_));
-    }
-    Buffer (Buffer &&other) noexcept : memory_ (std::exchange (other.memory_, nullptr)), size_ (std::exchange (other.size_, 0)) {}
-    Buffer &operator= (Buffer &&other) noexcept
-    {
-        std::swap (memory_, other.memory_);
-        std::swap (size_, other.size_);
-        return *this;
-    }
-    ~Buffer () { circulant_free (&memory_); }
-    T *data () const noexcept { return static_cast<T *> (memory_); }
-    std::size_t size () const noexcept { return size_; }
-    T *begin () const noexcept { return data (); }
-    T *end () const noexcept { return data () + size_; }
-    T &operator[] (std::size_t i) const noexcept { return data ()[i]; }
-
-private:
-    void *memory_ = nullptr;
-    std::size_t size_ = 0;
-};
-
-using Counts = std::vector<std::size_t>;
+using Settings = std::initializer_list<circulant_setting_t>;
 
 class Communicator {
 public:
@@ -227,150 +112,232 @@ public:
         check (circulant_comm_size (comm_, &size));
         return size;
     }
-    Communicator dup () const
+    Communicator dup () const { return make (circulant_comm_dup); }
+    Communicator split (std::int64_t colour, std::int64_t key = 0) const { return make (circulant_comm_split, colour, key); }
+    Communicator split_by_node () const { return make (circulant_comm_split_by_node); }
+    Communicator create (const std::vector<int> &ranks) const { return make (circulant_comm_create, ranks.data (), ranks.size ()); }
+    Communicator with (Settings options) const { return make (circulant_comm_with, options.begin (), options.size ()); }
+    // allgather (const void *mine, void *all, std::size_t bytes), among the members.
+    template <class F> Communicator assemble (const std::vector<int> &ranks, F &&allgather) const
     {
+        struct Context {
+            F &function;
+            std::exception_ptr thrown;
+        } context {allgather, nullptr};
+        const auto gather = [] (void *context, const void *mine, void *all, std::size_t bytes) noexcept {
+            Context &call = *static_cast<Context *> (context);
+            try {
+                call.function (mine, all, bytes);
+                return 0;
+            } catch (...) {
+                call.thrown = std::current_exception ();
+                return 1;
+            }
+        };
         circulant_comm_t *made = nullptr;
-        check (circulant_comm_dup (comm_, &made));
+        const circulant_status_t status = circulant_comm_assemble (comm_, ranks.data (), ranks.size (), gather, &context, &made);
+        if (context.thrown)
+            std::rethrow_exception (context.thrown);
+        check (status);
         return Communicator (made);
     }
-    Communicator split (std::int64_t colour, std::int64_t key = 0) const
+    Neighborhood dist_graph (const std::vector<int> &sources, const std::vector<int> &destinations) const
     {
-        circulant_comm_t *made = nullptr;
-        check (circulant_comm_split (comm_, colour, key, &made));
-        return Communicator (made);
+        circulant_neighborhood_t *made = nullptr;
+        check (circulant_dist_graph (comm_, sources.data (), sources.size (), destinations.data (), destinations.size (), &made));
+        return Neighborhood (made);
+    }
+    Neighborhood cartesian (const std::vector<int> &dims, const std::vector<int> &periodic) const
+    {
+        detail::wants (dims.size () == periodic.size (), "as many dimensions are periodic, or not, as there are");
+        circulant_neighborhood_t *made = nullptr;
+        check (circulant_cartesian (comm_, dims.data (), periodic.data (), dims.size (), &made));
+        return Neighborhood (made);
     }
     template <class T> Buffer<T> alloc (std::size_t size) const { return Buffer<T> (comm_, size); }
 
     void barrier () const { check (circulant_barrier (comm_)); }
-    Request ibarrier () const { return begin (circulant_ibarrier); }
+    Request ibarrier () const { return detail::begin (circulant_ibarrier, comm_, std::make_tuple ()); }
+    Request barrier_init () const { return detail::begin (circulant_barrier_init, comm_, std::make_tuple ()); }
 
-    // Each as X (blocking), iX (non-blocking) and X_init (persistent).
-#define CIRCULANT_FORMS(name, parameters, prepare, ...) \
-    template <class S, class R> void name parameters const \
-    { \
-        prepare check (circulant_##name (comm_, __VA_ARGS__)); \
-    } \
-    template <class S, class R> Request i##name parameters const \
-    { \
-        prepare return begin (circulant_i##name, __VA_ARGS__); \
-    } \
-    template <class S, class R> Request name##_init parameters const \
-    { \
-        prepare return begin (circulant_##name##_init, __VA_ARGS__); \
-    }
-#define CIRCULANT_TYPES \
-    using T = detail::element_t<R>; \
-    static_assert (is_in_place<S> || sizeof (typename sent<S, T>::type) == sizeof (T), "what is sent and received are of one type"); \
-    const circulant_type_t type = detail::type<T> (); \
-    (void) type;
-
-    // recv has size () times what is sent.
-    CIRCULANT_FORMS (allgather, (S && send, R &&recv), CIRCULANT_TYPES const std::size_t n = count (send, detail::each (recv.size (), size ()));
-                     , from (send), recv.data (), n, type)
-    CIRCULANT_FORMS (alltoall, (S && send, R &&recv), CIRCULANT_TYPES count (send, recv.size ());
-                     , from (send), recv.data (), detail::each (recv.size (), size ()), type)
-    CIRCULANT_FORMS (allreduce, (S && send, R &&recv, circulant_op_t op), CIRCULANT_TYPES count (send, recv.size ());
-                     , from (send), recv.data (), recv.size (), type, op)
-    CIRCULANT_FORMS (scan, (S && send, R &&recv, circulant_op_t op), CIRCULANT_TYPES count (send, recv.size ());
-                     , from (send), recv.data (), recv.size (), type, op)
-    CIRCULANT_FORMS (exscan, (S && send, R &&recv, circulant_op_t op), CIRCULANT_TYPES count (send, recv.size ());
-                     , from (send), recv.data (), recv.size (), type, op)
-#undef CIRCULANT_FORMS
-#undef CIRCULANT_TYPES
-
-    // A span of one type.
-    template <class B> void bcast (B &&buffer, int root) const
-    {
-        check (circulant_bcast (comm_, buffer.data (), buffer.size (), detail::type<detail::element_t<B>> (), root));
-    }
-    template <class B> Request ibcast (B &&buffer, int root) const
-    {
-        return begin (circulant_ibcast, buffer.data (), buffer.size (), detail::type<detail::element_t<B>> (), root);
-    }
-    template <class B> Request bcast_init (B &&buffer, int root) const
-    {
-        return begin (circulant_bcast_init, buffer.data (), buffer.size (), detail::type<detail::element_t<B>> (), root);
-    }
-
-    // Of which the root's recv alone is used; elsewhere it may be empty.
-    template <class T> void gather (Span<const T> send, Span<T> recv, int root) const
-    {
-        if (rank () == root)
-            detail::same (recv.size (), send.size () * static_cast<std::size_t> (size ()));
-        check (circulant_gather (comm_, send.data (), recv.data (), send.size (), detail::type<T> (), root));
-    }
-    template <class T> void scatter (Span<const T> send, Span<T> recv, int root) const
-    {
-        if (rank () == root)
-            detail::same (send.size (), recv.size () * static_cast<std::size_t> (size ()));
-        check (circulant_scatter (comm_, send.data (), recv.data (), recv.size (), detail::type<T> (), root));
-    }
-    template <class T> void reduce (Span<const T> send, Span<T> recv, circulant_op_t op, int root) const
-    {
-        if (rank () == root)
-            detail::same (send.size (), recv.size ());
-        check (circulant_reduce (comm_, send.data (), recv.data (), send.size (), detail::type<T> (), op, root));
-    }
-    // counts[r] elements of each rank r, one part behind the other.
-    template <class T> void allgatherv (Span<const T> send, Span<T> recv, const Counts &counts) const
-    {
-        detail::same (recv.size (), total (counts));
-        check (circulant_allgatherv (comm_, send.data (), send.size (), recv.data (), detail::list (counts, size ()), nullptr,
-                                     detail::type<T> ()));
-    }
-    template <class T> void alltoallv (Span<const T> send, const Counts &sent, Span<T> recv, const Counts &received) const
-    {
-        detail::same (send.size (), total (sent));
-        detail::same (recv.size (), total (received));
-        check (circulant_alltoallv (comm_, send.data (), detail::list (sent, size ()), nullptr, recv.data (),
-                                    detail::list (received, size ()), nullptr, detail::type<T> ()));
-    }
+    // Of what is used at the root only, a span of no elements will do elsewhere, and Parts ().  What may be in_place is said in circulant.h.
+    CIRCULANT_FORMS (bcast, (class B), (B &&buffer, int root), told (buffer, root))
+    CIRCULANT_FORMS (allgather, (class S, class R), (S &&send, R &&recv), gathered (send, recv))
+    CIRCULANT_FORMS (allgatherv, (class S, class R), (S &&send, R &&recv, const Parts &parts), gathered (send, recv, parts))
+    CIRCULANT_FORMS (allgatherv_local, (class S, class R), (S &&send, R &&recv, const Parts &parts), gathered (send, recv, parts))
+    CIRCULANT_FORMS (gather, (class S, class R), (S &&send, R &&recv, int root), gathered_at (send, recv, root))
+    CIRCULANT_FORMS (gatherv, (class S, class R), (S &&send, R &&recv, const Parts &parts, int root), gathered_at (send, recv, parts, root))
+    CIRCULANT_FORMS (gatherv_rooted, (class S, class R), (S &&send, R &&recv, const Parts &parts, int root),
+                     gathered_at (send, recv, parts, root))
+    CIRCULANT_FORMS (scatter, (class S, class R), (S &&send, R &&recv, int root), scattered (send, recv, root))
+    CIRCULANT_FORMS (scatterv, (class S, class R), (S &&send, const Parts &parts, R &&recv, int root), scattered (send, parts, recv, root))
+    CIRCULANT_FORMS (scatterv_rooted, (class S, class R), (S &&send, const Parts &parts, R &&recv, int root),
+                     scattered (send, parts, recv, root))
+    CIRCULANT_FORMS (alltoall, (class S, class R), (S &&send, R &&recv), exchanged (send, recv))
+    CIRCULANT_FORMS (alltoallv, (class S, class R), (S &&send, const Parts &sent, R &&recv, const Parts &received),
+                     exchanged (send, sent, recv, received))
+    CIRCULANT_FORMS (alltoallw, (class S, class R), (S &&send, const Layouts &sent, R &&recv, const Layouts &received),
+                     exchanged (send, sent, recv, received))
+    CIRCULANT_FORMS (reduce, (class S, class R), (S &&send, R &&recv, circulant_op_t op, int root), reduced_at (send, recv, op, root))
+    CIRCULANT_FORMS (allreduce, (class S, class R), (S &&send, R &&recv, circulant_op_t op), reduced (send, recv, op))
+    CIRCULANT_FORMS (reduce_scatter_block, (class S, class R), (S &&send, R &&recv, circulant_op_t op), reduced_block (send, recv, op))
+    CIRCULANT_FORMS (reduce_scatter, (class S, class R), (S &&send, R &&recv, const Counts &counts, circulant_op_t op),
+                     reduced_parts (send, recv, counts, op))
+    CIRCULANT_FORMS (scan, (class S, class R), (S &&send, R &&recv, circulant_op_t op), reduced (send, recv, op))
+    CIRCULANT_FORMS (exscan, (class S, class R), (S &&send, R &&recv, circulant_op_t op), reduced (send, recv, op))
 
 private:
-    template <class S> static constexpr bool is_in_place = std::is_same_v<std::decay_t<S>, InPlace>;
-    template <class S, class T> struct sent {
-        using type = detail::element_t<S>;
-    };
-    template <class T> struct sent<const InPlace &, T> {
-        using type = T;
-    };
-    template <class T> struct sent<InPlace, T> {
-        using type = T;
-    };
-    static const void *from (InPlace) { return CIRCULANT_IN_PLACE; }
-    template <class S> static const void *from (const S &send) { return send.data (); }
-    static std::size_t count (InPlace, std::size_t n) { return n; }
-    template <class S> static std::size_t count (const S &send, std::size_t n) { return detail::same (send.size (), n); }
-    static std::size_t total (const Counts &counts)
+    std::size_t ranks () const { return static_cast<std::size_t> (size ()); }
+    std::size_t own () const { return static_cast<std::size_t> (rank ()); }
+
+    template <class B> auto told (B &buffer, int root) const
     {
-        std::size_t all = 0;
-        for (std::size_t n : counts)
-            all += n;
-        return all;
+        return std::make_tuple (buffer.data (), buffer.size (), detail::type<detail::element_t<B>> (), root);
     }
-    template <class F, class... A> Request begin (F call, A... arguments) const
+    template <class S, class R> auto gathered (S &send, R &recv) const
     {
-        circulant_request_t *request = nullptr;
-        check (call (comm_, arguments..., &request));
-        return Request (request);
+        const std::size_t n = detail::each (recv.size (), size ());
+        detail::same (detail::count (send, n), n);
+        return std::make_tuple (detail::in_place_of (send), recv.data (), n, detail::type_of<S, R> ());
+    }
+    template <class S, class R> auto gathered (S &send, R &recv, const Parts &parts) const
+    {
+        parts.fit (ranks (), recv.size ());
+        return std::make_tuple (detail::in_place_of (send), detail::count (send, parts[own ()]), recv.data (), parts.counts (), parts.displs (),
+                                detail::type_of<S, R> ());
+    }
+    template <class S, class R> auto gathered_at (S &send, R &recv, int root) const
+    {
+        const bool here = rank () == root;
+        const std::size_t n = detail::count (send, detail::each (recv.size (), size ()));
+        if (here)
+            detail::same (recv.size (), n * ranks ());
+        return std::make_tuple (detail::in_place_of (send), recv.data (), n, detail::type_of<S, R> (), root);
+    }
+    template <class S, class R> auto gathered_at (S &send, R &recv, const Parts &parts, int root) const
+    {
+        if (rank () == root)
+            parts.fit (ranks (), recv.size ());
+        const std::size_t n = detail::is_in_place<S> ? parts[own ()] : detail::count (send, 0);
+        return std::make_tuple (detail::in_place_of (send), n, recv.data (), parts.counts (), parts.displs (), detail::type_of<S, R> (), root);
+    }
+    template <class S, class R> auto scattered (S &send, R &recv, int root) const
+    {
+        const bool here = rank () == root;
+        const std::size_t n = here ? detail::each (send.size (), size ()) : detail::count (recv, 0);
+        detail::same (detail::count (recv, n), n);
+        return std::make_tuple (send.data (), detail::in_place_of (recv), n, detail::type_of<S, R> (), root);
+    }
+    template <class S, class R> auto scattered (S &send, const Parts &parts, R &recv, int root) const
+    {
+        if (rank () == root)
+            parts.fit (ranks (), send.size ());
+        const std::size_t n = detail::is_in_place<R> ? parts[own ()] : detail::count (recv, 0);
+        return std::make_tuple (send.data (), parts.counts (), parts.displs (), detail::in_place_of (recv), n, detail::type_of<S, R> (), root);
+    }
+    template <class S, class R> auto exchanged (S &send, R &recv) const
+    {
+        detail::same (detail::count (send, recv.size ()), recv.size ());
+        return std::make_tuple (detail::in_place_of (send), recv.data (), detail::each (recv.size (), size ()), detail::type_of<S, R> ());
+    }
+    template <class S, class R> auto exchanged (S &send, const Parts &sent, R &recv, const Parts &received) const
+    {
+        if constexpr (!detail::is_in_place<S>)
+            sent.fit (ranks (), send.size ());
+        received.fit (ranks (), recv.size ());
+        return std::make_tuple (detail::in_place_of (send), sent.counts (), sent.displs (), recv.data (), received.counts (), received.displs (),
+                                detail::type_of<S, R> ());
+    }
+    template <class S, class R> auto exchanged (S &send, const Layouts &sent, R &recv, const Layouts &received) const
+    {
+        if constexpr (!detail::is_in_place<S>)
+            sent.fit (ranks (), send.size () * sizeof (detail::element_t<S>));
+        received.fit (ranks (), recv.size () * sizeof (detail::element_t<R>));
+        return std::make_tuple (detail::in_place_of (send), sent.data (), recv.data (), received.data ());
+    }
+    template <class S, class R> auto reduced (S &send, R &recv, circulant_op_t op) const
+    {
+        detail::same (detail::count (send, recv.size ()), recv.size ());
+        return std::make_tuple (detail::in_place_of (send), recv.data (), recv.size (), detail::type_of<S, R> (), op);
+    }
+    template <class S, class R> auto reduced_at (S &send, R &recv, circulant_op_t op, int root) const
+    {
+        const std::size_t n = detail::count (send, recv.size ());
+        if (rank () == root)
+            detail::same (recv.size (), n);
+        return std::make_tuple (detail::in_place_of (send), recv.data (), n, detail::type_of<S, R> (), op, root);
+    }
+    template <class S, class R> auto reduced_block (S &send, R &recv, circulant_op_t op) const
+    {
+        const std::size_t n = detail::each (detail::count (send, recv.size ()), size ());
+        if constexpr (!detail::is_in_place<S>)
+            detail::same (recv.size (), n);
+        return std::make_tuple (detail::in_place_of (send), recv.data (), n, detail::type_of<S, R> (), op);
+    }
+    template <class S, class R> auto reduced_parts (S &send, R &recv, const Counts &counts, circulant_op_t op) const
+    {
+        const Parts parts (counts);
+        parts.fit (ranks (), detail::count (send, recv.size ()));
+        detail::wants (recv.size () >= parts[own ()], "a part does not fit into its buffer");
+        return std::make_tuple (detail::in_place_of (send), recv.data (), parts.counts (), detail::type_of<S, R> (), op);
+    }
+    template <class F, class... A> Communicator make (F function, A... arguments) const
+    {
+        circulant_comm_t *made = nullptr;
+        check (function (comm_, arguments..., &made));
+        return Communicator (made);
     }
 
     circulant_comm_t *comm_ = nullptr;
+};
+#undef CIRCULANT_FORMS
+#undef CIRCULANT_ALL
+
+using Hooks = std::vector<std::unique_ptr<std::function<void ()>>>;
+
+// A world that ends: ask until test says that it has.  Destroying it before leaves the others to see an error.
+class Finalizing {
+public:
+    Finalizing (circulant_finalizing_t *ending, Hooks hooks) noexcept : hooks_ (std::move (hooks)), ending_ (ending) {}
+    bool test ()
+    {
+        int finished = 0;
+        check (circulant_finalize_test (&ending_, &finished));
+        return finished != 0;
+    }
+
+private:
+    Hooks hooks_;
+    circulant_finalizing_t *ending_;
 };
 
 // All ranks of a job.  Destroying it finalizes it; what goes wrong then is lost.
 class World {
 public:
-    using Settings = std::initializer_list<circulant_setting_t>;
     World (Settings settings = {}) { check (circulant_init (settings.begin (), settings.size (), &world_)); }
     explicit World (const circulant_bootstrap_t &bootstrap, Settings settings = {})
     {
         check (circulant_init_with (&bootstrap, settings.begin (), settings.size (), &world_));
     }
-    World (World &&other) noexcept : world_ (std::exchange (other.world_, nullptr)) {}
+    explicit World (circulant_world_t *world) noexcept : world_ (world) {} // which it owns from now on
+    World (World &&other) noexcept : world_ (std::exchange (other.world_, nullptr)), hooks_ (std::move (other.hooks_)) {}
     World &operator= (World &&) = delete;
     ~World () { circulant_finalize (&world_); }
     void finalize () { check (circulant_finalize (&world_)); }
+    Finalizing start_finalize ()
+    {
+        circulant_finalizing_t *ending = nullptr;
+        check (circulant_finalize_start (&world_, &ending));
+        return Finalizing (ending, std::move (hooks_));
+    }
+    void abort (int code, const std::string &message) { check (circulant_abort (&world_, code, message.c_str ())); }
+    // Called while calls wait, by the thread that waits, until the world has ended.  One that throws ends the program.
+    void while_waiting (std::function<void ()> hook)
+    {
+        hooks_.push_back (std::make_unique<std::function<void ()>> (std::move (hook))); // another thread may be in the one before
+        const auto call = [] (void *hook) noexcept { (*static_cast<std::function<void ()> *> (hook)) (); };
+        check (circulant_while_waiting (world_, call, hooks_.back ().get ()));
+    }
     Communicator comm () const
     {
         circulant_comm_t *comm = nullptr;
@@ -378,9 +345,11 @@ public:
         return Communicator (comm);
     }
     std::string provider () const { return circulant_world_provider (world_); }
+    std::string launcher () const { return circulant_world_launcher (world_); }
 
 private:
     circulant_world_t *world_ = nullptr;
+    Hooks hooks_;
 };
 
 } // namespace circulant

@@ -1,62 +1,66 @@
 //! The collectives, each in its three forms.
 
 use crate::comm::Comm;
+use crate::layout::{CLayout, Layouts, layouts};
 use crate::ops::{Operator, reducer};
 use crate::request::Request;
 use crate::slices::{both, both_at_root, is_in_place, parts, rank, received, whole};
 use crate::status::{Status, given, guard, place};
 use crate::types::{Datatype, TypeNumber};
-use circulant::comm::Partition;
+use circulant::comm::{Local, Partition};
 use std::ffi::{c_int, c_void};
 
-/// Collectives, one entry each: the names of the three functions and of the three methods, the arguments, what makes those of the
-/// methods of them, and these.
+/// Collectives on what a handle leads to, one entry each: the names of the three functions and of the three methods, the arguments, what
+/// makes those of the methods of them, and these.
 macro_rules! collectives {
-    ($($blocking:ident $begin:ident $init:ident = $call:ident $icall:ident $call_init:ident
-       ($comm:ident $(, $arg:ident: $type:ty)*) { $($prepare:tt)* } ($($pass:expr),*);)*) => { $(
+    (on $handle:ty; $($blocking:ident $begin:ident $init:ident = $call:ident $icall:ident $call_init:ident
+       ($on:ident $(, $arg:ident: $type:ty)*) { $($prepare:tt)* } ($($pass:expr),*);)*) => { $(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $blocking(comm: *const Comm $(, $arg: $type)*) -> Status {
+        unsafe extern "C" fn $blocking($on: *const $handle $(, $arg: $type)*) -> Status {
             guard(|| {
                 // SAFETY: all pointers are as the header says.
                 unsafe {
-                    let $comm = &given("comm", comm)?.0;
+                    let $on = &given(stringify!($on), $on)?.0;
                     $($prepare)*
-                    $comm.$call($($pass),*)
+                    $on.$call($($pass),*)
                 }
             })
         }
 
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $begin(comm: *const Comm $(, $arg: $type)*, request: *mut *mut Request) -> Status {
+        unsafe extern "C" fn $begin($on: *const $handle $(, $arg: $type)*, request: *mut *mut Request) -> Status {
             guard(|| {
                 // SAFETY: all pointers are as the header says; what they lead to stays, and is left alone, until the request has finished.
                 unsafe {
-                    let $comm = &given("comm", comm)?.0;
+                    let $on = &given(stringify!($on), $on)?.0;
                     let place = place("request", request)?;
                     $($prepare)*
-                    *place = Request::Once($comm.unscoped().$icall($($pass),*)?).give();
+                    *place = Request::once($on.unscoped().$icall($($pass),*)?).give();
                     Ok(())
                 }
             })
         }
 
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $init(comm: *const Comm $(, $arg: $type)*, request: *mut *mut Request) -> Status {
+        unsafe extern "C" fn $init($on: *const $handle $(, $arg: $type)*, request: *mut *mut Request) -> Status {
             guard(|| {
                 // SAFETY: as above, and while a run is under way.
                 unsafe {
-                    let $comm = &given("comm", comm)?.0;
+                    let $on = &given(stringify!($on), $on)?.0;
                     let place = place("request", request)?;
                     $($prepare)*
-                    *place = Request::Often($comm.unscoped().$call_init($($pass),*)?).give();
+                    *place = Request::often($on.unscoped().$call_init($($pass),*)?).give();
                     Ok(())
                 }
             })
         }
     )* };
 }
+pub(crate) use collectives;
 
 collectives! {
+    on Comm;
+
     circulant_barrier circulant_ibarrier circulant_barrier_init = barrier ibarrier barrier_init (comm) {} ();
 
     circulant_bcast circulant_ibcast circulant_bcast_init = bcast ibcast bcast_init
@@ -77,6 +81,14 @@ collectives! {
         let parts = parts(counts, displs, comm.size(), kind)?;
         let (send, recv) = both((send, kind.bytes(sendcount)?), (recv, parts.extent()))?;
     } (send, recv, &parts);
+
+    circulant_allgatherv_local circulant_iallgatherv_local circulant_allgatherv_local_init
+    = allgatherv iallgatherv allgatherv_init
+    (comm, send: *const c_void, sendcount: usize, recv: *mut c_void, counts: *const usize, displs: *const usize, kind: TypeNumber) {
+        let kind = Datatype::of(kind)?;
+        let parts = parts(counts, displs, comm.size(), kind)?;
+        let (send, recv) = both((send, kind.bytes(sendcount)?), (recv, parts.extent()))?;
+    } (send, recv, Local { counts: parts.counts(), displs: parts.displs() });
 
     circulant_gather circulant_igather circulant_gather_init = gather igather gather_init
     (comm, send: *const c_void, recv: *mut c_void, count: usize, kind: TypeNumber, root: c_int) {
@@ -144,6 +156,13 @@ collectives! {
         let sent = if is_in_place(send) { received.clone() } else { parts(sendcounts, senddispls, comm.size(), kind)? };
         let (send, recv) = both((send, sent.extent()), (recv, received.extent()))?;
     } (send, &sent, recv, &received);
+
+    circulant_alltoallw circulant_ialltoallw circulant_alltoallw_init = alltoallw ialltoallw alltoallw_init
+    (comm, send: *const c_void, sent: *const CLayout, recv: *mut c_void, received: *const CLayout) {
+        let into = layouts("received", received, comm.size())?;
+        let out = if is_in_place(send) { Layouts::default() } else { layouts("sent", sent, comm.size())? };
+        let (send, recv) = both((send, out.extent), (recv, into.extent))?;
+    } (send, &out.all, recv, &into.all);
 
     circulant_reduce circulant_ireduce circulant_reduce_init = reduce ireduce reduce_init
     (comm, send: *const c_void, recv: *mut c_void, count: usize, kind: TypeNumber, op: *const Operator, root: c_int) {

@@ -103,24 +103,24 @@ unsafe extern "C" fn circulant_comm_create(
         // SAFETY: all pointers are as the header says.
         unsafe {
             let (comm, place) = (given("comm", comm)?, place("made", made)?);
-            let group = comm.0.group().include(&members(ranks, n)?)?;
+            let group = comm.0.group().include(&members("ranks", ranks, n)?)?;
             *place = comm.0.create(&group)?.map_or(null_mut(), Comm::give);
             Ok(())
         }
     })
 }
 
-/// `n` ranks.
+/// `n` ranks, or other numbers that are not negative.
 ///
 /// # Safety
 /// `ranks` is null, or leads to as many.
-unsafe fn members(ranks: *const c_int, n: usize) -> Result<Vec<usize>> {
+pub(crate) unsafe fn members(name: &str, ranks: *const c_int, n: usize) -> Result<Vec<usize>> {
     if n == 0 {
         return Ok(Vec::new());
     }
     // SAFETY: our caller's.
-    let ranks = unsafe { std::slice::from_raw_parts(given("ranks", ranks)?, n) };
-    ranks.iter().map(|r| rank("a rank", *r)).collect()
+    let ranks = unsafe { std::slice::from_raw_parts(given(name, ranks)?, n) };
+    ranks.iter().map(|r| rank(&format!("one of {name}"), *r)).collect()
 }
 
 #[unsafe(no_mangle)]
@@ -135,7 +135,7 @@ unsafe extern "C" fn circulant_comm_assemble(
     guard(|| {
         // SAFETY: all pointers are as the header says.
         let (comm, place, ranks) =
-            unsafe { (given("comm", comm)?, place("made", made)?, members(ranks, n)?) };
+            unsafe { (given("comm", comm)?, place("made", made)?, members("ranks", ranks, n)?) };
         let allgather = allgather.ok_or_else(|| argument("allgather is NULL"))?;
         let exchange = |ours: &[u8; 16]| {
             let mut all = vec![[0u8; 16]; n];

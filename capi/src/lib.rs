@@ -10,7 +10,9 @@
 mod bootstrap;
 mod collectives;
 mod comm;
+mod layout;
 mod memory;
+mod neighbors;
 mod ops;
 mod request;
 mod slices;

@@ -2,42 +2,75 @@
 
 use crate::status::{Status, guard, place};
 use circulant::Result;
-use circulant::comm::{UnscopedPersistent, UnscopedRequest};
+use circulant::comm::{Pending, UnscopedPersistent, UnscopedRequest, wait_any};
 use circulant::error::argument;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
 /// What C calls `circulant_request_t`.
-pub(crate) enum Request {
+pub(crate) struct Request {
+    call: Call,
+    /// It was begun, and did not say yet that it has finished.
+    under_way: bool,
+}
+
+enum Call {
     Once(UnscopedRequest),
     Often(UnscopedPersistent),
 }
 
 impl Request {
+    /// A call that has begun.
+    pub(crate) fn once(call: UnscopedRequest) -> Self {
+        Self { call: Call::Once(call), under_way: true }
+    }
+
+    /// An operation that was not started.
+    pub(crate) fn often(operation: UnscopedPersistent) -> Self {
+        Self { call: Call::Often(operation), under_way: false }
+    }
+
     /// For C, until it has finished or is freed.
     pub(crate) fn give(self) -> *mut Self {
         Box::into_raw(Box::new(self))
     }
 
-    fn test(&mut self) -> Result<bool> {
-        match self {
-            Self::Once(request) => request.test(),
-            Self::Often(often) => often.test(),
+    fn pending(&mut self) -> &mut dyn Pending {
+        match &mut self.call {
+            Call::Once(call) => call,
+            Call::Often(operation) => operation,
         }
+    }
+
+    /// Whether it has finished.
+    fn test(&mut self) -> Result<bool> {
+        self.under_way = self.under_way && !self.pending().test()?;
+        Ok(!self.under_way)
+    }
+}
+
+/// Gives back one that has finished, unless it is persistent.
+///
+/// # Safety
+/// What is not null was made by [`Request::give`], and comes back once.
+unsafe fn end(request: &mut *mut Request) {
+    // SAFETY: our caller's.
+    if unsafe { request.as_ref() }.is_some_and(|one| matches!(one.call, Call::Once(_))) {
+        // SAFETY: our caller's; the reference above is not used any more.
+        drop(unsafe { Box::from_raw(std::mem::replace(request, null_mut())) });
     }
 }
 
 /// Looks at `request`; where it has finished for good it is given back.
 ///
 /// # Safety
-/// What is not null was made by [`Request::give`], and comes back once.
+/// As [`end`].
 unsafe fn test(request: &mut *mut Request) -> Result<bool> {
     // SAFETY: our caller's.
-    let Some(one) = (unsafe { request.as_mut() }) else { return Ok(true) };
-    let finished = one.test()?;
-    if finished && matches!(one, Request::Once(_)) {
-        // SAFETY: as above; `one` is not used any more.
-        drop(unsafe { Box::from_raw(std::mem::replace(request, null_mut())) });
+    let finished = unsafe { request.as_mut() }.map_or(Ok(true), Request::test)?;
+    if finished {
+        // SAFETY: our caller's.
+        unsafe { end(request) };
     }
     Ok(finished)
 }
@@ -45,7 +78,7 @@ unsafe fn test(request: &mut *mut Request) -> Result<bool> {
 /// Waits for `request`; one that is not persistent is given back.
 ///
 /// # Safety
-/// As [`test`].
+/// As [`end`].
 unsafe fn wait(request: &mut *mut Request) -> Result<()> {
     // An error that lets it go on, as inside an operator, comes out here.
     // SAFETY: our caller's.
@@ -53,18 +86,29 @@ unsafe fn wait(request: &mut *mut Request) -> Result<()> {
         return Ok(());
     }
     // SAFETY: our caller's.
-    match unsafe { request.as_mut() } {
-        None => Ok(()),
-        Some(Request::Often(often)) => often.wait(),
-        Some(Request::Once(_)) => {
-            // SAFETY: our caller's.
-            let one = unsafe { Box::from_raw(std::mem::replace(request, null_mut())) };
-            match *one {
-                Request::Once(one) => one.wait(),
-                Request::Often(_) => Ok(()),
-            }
-        }
+    let Some(one) = (unsafe { request.as_mut() }) else { return Ok(()) };
+    if let Call::Often(operation) = &mut one.call {
+        operation.wait()?;
+        one.under_way = false;
+        return Ok(());
     }
+    // SAFETY: our caller's; `one` is not used any more.
+    match unsafe { Box::from_raw(std::mem::replace(request, null_mut())) }.call {
+        Call::Once(call) => call.wait(),
+        Call::Often(_) => Ok(()),
+    }
+}
+
+/// `n` requests.
+///
+/// # Safety
+/// `requests` is null, or leads to as many that live for `'a` and that only we use meanwhile.
+unsafe fn all<'a>(n: usize, requests: *mut *mut Request) -> Result<&'a mut [*mut Request]> {
+    if n == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: our caller's.
+    unsafe { Ok(std::slice::from_raw_parts_mut(place("requests", requests)?, n)) }
 }
 
 #[unsafe(no_mangle)]
@@ -91,12 +135,48 @@ unsafe extern "C" fn circulant_wait(request: *mut *mut Request) -> Status {
 unsafe extern "C" fn circulant_waitall(n: usize, requests: *mut *mut Request) -> Status {
     guard(|| {
         // SAFETY: the pointer is as the header says.
+        unsafe { all(n, requests)?.iter_mut().try_for_each(|request| wait(request)) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_testall(
+    n: usize,
+    requests: *mut *mut Request,
+    finished: *mut c_int,
+) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
         unsafe {
-            if n == 0 {
-                return Ok(());
+            let (requests, finished) = (all(n, requests)?, place("finished", finished)?);
+            let mut have = true;
+            for one in requests.iter().filter_map(|request| request.as_mut()) {
+                have &= one.test()?;
             }
-            let requests = std::slice::from_raw_parts_mut(place("requests", requests)?, n);
-            requests.iter_mut().try_for_each(|request| wait(request))
+            if have {
+                requests.iter_mut().for_each(|request| end(request));
+            }
+            *finished = c_int::from(have);
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_waitany(n: usize, requests: *mut *mut Request, index: *mut usize) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says: no request is there twice.
+        unsafe {
+            let (requests, index) = (all(n, requests)?, place("index", index)?);
+            let there = requests.iter().enumerate().filter_map(|(i, request)| Some((i, request.as_mut()?)));
+            let (places, mut pending): (Vec<usize>, Vec<&mut dyn Pending>) =
+                there.filter(|(_, one)| one.under_way).map(|(i, one)| (i, one.pending())).unzip();
+            let first = wait_any(&mut pending)?.and_then(|which| places.get(which).copied());
+            if let Some(request) = first.and_then(|first| requests.get_mut(first)) {
+                test(request)?;
+            }
+            *index = first.unwrap_or(n);
+            Ok(())
         }
     })
 }
@@ -105,10 +185,15 @@ unsafe extern "C" fn circulant_waitall(n: usize, requests: *mut *mut Request) ->
 unsafe extern "C" fn circulant_start(request: *mut Request) -> Status {
     guard(|| {
         // SAFETY: the pointer is as the header says.
-        match unsafe { place("request", request)? } {
-            Request::Often(often) => often.start(),
-            Request::Once(_) => Err(argument("this request is not persistent: it began when it was made")),
+        let request = unsafe { place("request", request)? };
+        match &mut request.call {
+            Call::Often(operation) => operation.start()?,
+            Call::Once(_) => {
+                return Err(argument("this request is not persistent: it began when it was made"));
+            }
         }
+        request.under_way = true;
+        Ok(())
     })
 }
 

@@ -73,6 +73,19 @@ pub(crate) unsafe fn both<'a>(
     unsafe { Ok((Some(sent(send.0, send.1)?), received(recv.0, recv.1)?)) }
 }
 
+/// As [`both`], where nothing may be in place.
+///
+/// # Safety
+/// As [`sent`] and [`received`].
+pub(crate) unsafe fn neither_in_place<'a>(
+    send: (*const c_void, usize),
+    recv: (*mut c_void, usize),
+) -> Result<(&'a [u8], &'a mut [u8])> {
+    apart(send, recv)?;
+    // SAFETY: our caller's; they do not overlap.
+    unsafe { Ok((sent(send.0, send.1)?, received(recv.0, recv.1)?)) }
+}
+
 /// As [`both`], where what is received may be in place.
 ///
 /// # Safety
@@ -114,11 +127,14 @@ pub(crate) fn rank(name: &str, rank: c_int) -> Result<usize> {
 /// # Safety
 /// `pointer` is null, or leads to as many.
 unsafe fn list<'a>(name: &str, pointer: *const usize, n: usize) -> Result<&'a [usize]> {
+    if n == 0 {
+        return Ok(&[]);
+    }
     // SAFETY: our caller's.
     unsafe { given(name, pointer).map(|first| std::slice::from_raw_parts(first, n)) }
 }
 
-/// Counts and displacements of `ranks` ranks in elements, as parts in bytes. Without displacements they stand one behind the other.
+/// Counts and displacements of `ranks` ranks (or neighbours) in elements, as parts in bytes. Without displacements they stand one behind the other.
 ///
 /// # Safety
 /// The pointers are null, or lead to as many numbers.

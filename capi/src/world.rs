@@ -3,7 +3,7 @@
 use crate::bootstrap::{Bootstrap, Outside};
 use crate::comm::Comm;
 use crate::status::{Status, given, guard, place, string};
-use circulant::comm::Builder;
+use circulant::comm::{Builder, Finalizing};
 use circulant::error::argument;
 use circulant::{Result, World};
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -80,6 +80,42 @@ unsafe extern "C" fn circulant_finalize(world: *mut *mut Handle) -> Status {
             }
             let handle = Box::from_raw(std::mem::replace(place, null_mut()));
             handle.world.finalize()
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_finalize_start(
+    world: *mut *mut Handle,
+    ending: *mut *mut Finalizing,
+) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says; as of `circulant_finalize`.
+        unsafe {
+            let (place, ending) = (place("world", world)?, place("ending", ending)?);
+            if place.is_null() {
+                *ending = null_mut();
+                return Ok(());
+            }
+            let handle = Box::from_raw(std::mem::replace(place, null_mut()));
+            *ending = Box::into_raw(Box::new(handle.world.start_finalize()?));
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_finalize_test(ending: *mut *mut Finalizing, finished: *mut c_int) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says: what is not null was given by the function above, and comes back once.
+        unsafe {
+            let (place, finished) = (place("ending", ending)?, place("finished", finished)?);
+            let over = place.as_mut().map_or(Ok(true), Finalizing::test);
+            if !matches!(over, Ok(false)) && !place.is_null() {
+                drop(Box::from_raw(std::mem::replace(place, null_mut())));
+            }
+            *finished = c_int::from(over?);
+            Ok(())
         }
     })
 }

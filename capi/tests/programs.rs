@@ -22,9 +22,11 @@ fn built(name: &str, shared: bool) -> (tempfile::TempDir, PathBuf) {
     let from = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     success(Command::new(here("install")).arg("--from").arg(from).arg(folder.path()).output().unwrap());
     let (program, lib) = (folder.path().join(name), folder.path().join("lib"));
-    let mut cc = Command::new("cc");
-    cc.args(["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
-    cc.arg(here("tests/c").join(format!("{name}.c"))).arg("-I").arg(folder.path().join("include"));
+    let (compiler, standard, ending) =
+        if name == "forms" { ("c++", "-std=c++17", "cpp") } else { ("cc", "-std=c99", "c") };
+    let mut cc = Command::new(compiler);
+    cc.args([standard, "-pedantic", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+    cc.arg(here("tests/c").join(format!("{name}.{ending}"))).arg("-I").arg(folder.path().join("include"));
     match shared {
         true => cc.arg("-L").arg(&lib).arg("-lcirculant").arg(format!("-Wl,-rpath,{}", lib.display())),
         false => {
@@ -37,6 +39,7 @@ fn built(name: &str, shared: bool) -> (tempfile::TempDir, PathBuf) {
 
 fn run(name: &str, shared: bool, sizes: &[&str]) {
     let (_folder, program) = built(name, shared);
+    // A job of one rank, without a launcher.
     success(Command::new(&program).output().unwrap());
     for size in sizes {
         success(Command::new(&program).args(["--fork", size]).output().unwrap());
@@ -51,6 +54,16 @@ fn collectives() {
 #[test]
 fn collectives_linked_statically() {
     run("collectives", false, &["3"]);
+}
+
+#[test]
+fn neighbors() {
+    run("neighbors", true, &["1", "2", "4"]);
+}
+
+#[test]
+fn forms_of_cpp() {
+    run("forms", true, &["2", "4"]);
 }
 
 #[test]

@@ -100,7 +100,7 @@ static void moves (enum form form)
 /* Rank r has r + 1 elements; they stand in the order of ranks backwards, each behind one that is in no part. */
 static void parts (enum form form)
 {
-    size_t counts[64], displs[64], n = (size_t) me + 1, at = 0;
+    size_t counts[64], displs[64], own[64], n = (size_t) me + 1, at = 0;
     int root = 0, r;
     for (r = size - 1; r >= 0; r--) {
         counts[r] = (size_t) r + 1;
@@ -116,6 +116,17 @@ static void parts (enum form form)
     fill ();
     CALL (form, allgatherv, out, n, in, counts, NULL, I64);
     CHECK (in[0] == value (0, 0) && in[1] == (size > 1 ? value (1, 0) : -1));
+    /* Each rank places the parts in the order of ranks from its own on. */
+    for (r = 0, at = 0; r < size; r++) {
+        own[(me + r) % size] = at;
+        at += counts[(me + r) % size] + 2;
+    }
+    fill ();
+    CALL (form, allgatherv_local, out, n, in, counts, own, I64);
+    for (r = 0; r < size; r++) {
+        EACH (i, counts[r], in[own[r] + i], value (r, i));
+        CHECK (in[own[r] + counts[r]] == -1);
+    }
     fill ();
     CALL (form, gatherv, out, n, me == root ? in : NULL, counts, displs, I64, root);
     for (r = 0; me == root && r < size; r++)
@@ -155,6 +166,57 @@ static void exchange (enum form form)
             start += (size_t) (r + s);
         EACH (i, got[r], in[to[r] + i], value (r, start + i));
         CHECK (in[to[r] - 1] == -1);
+    }
+}
+
+/* Column s of a matrix of three rows, of size + 1 elements each, goes to rank s, which gets it as two pieces and one behind a gap. */
+static void columns (enum form form)
+{
+    circulant_piece_t out_pieces[64], in_pieces[64][3];
+    circulant_layout_t sent[64], got[64];
+    const size_t word = sizeof (int64_t), row = (size_t) size + 1;
+    int r, k;
+    for (r = 0; r < size; r++) {
+        circulant_piece_t column = { 0, 0, 3, 0 };
+        column.offset = (size_t) r * word;
+        column.bytes = word;
+        column.stride = row * word;
+        out_pieces[r] = column;
+        sent[r].pieces = &out_pieces[r];
+        sent[r].n = 1;
+        for (k = 0; k < 2; k++) {
+            /* The later one first, then two as one piece, the second of them of no bytes. */
+            circulant_piece_t piece = { 0, 0, 1, 0 };
+            piece.offset = ((size_t) r * 5 + (k == 0 ? 4 : 0)) * word;
+            piece.bytes = word;
+            piece.count = k == 0 ? 1 : 2;
+            piece.stride = word;
+            in_pieces[r][k] = piece;
+        }
+        in_pieces[r][2].offset = in_pieces[r][2].stride = 0;
+        in_pieces[r][2].bytes = 0;
+        in_pieces[r][2].count = 7;
+        got[r].pieces = in_pieces[r];
+        got[r].n = 3;
+    }
+    fill ();
+    CALL (form, alltoallw, out, sent, in, got);
+    for (r = 0; r < size; r++) {
+        CHECK (in[r * 5 + 4] == value (r, (size_t) me));
+        CHECK (in[r * 5] == value (r, row + (size_t) me) && in[r * 5 + 1] == value (r, 2 * row + (size_t) me));
+        CHECK (in[r * 5 + 2] == -1 && in[r * 5 + 3] == -1);
+    }
+    /* In place what is received is sent; of a rank that gets nothing nothing is looked at. */
+    for (r = 0; r < size; r++) {
+        got[r].n = r == me ? 0 : 3;
+        got[r].pieces = r == me ? NULL : in_pieces[r];
+        EACH (i, 5, (in[r * 5 + i] = value (me, (size_t) r * 5 + i), 0), 0);
+    }
+    CALL (form, alltoallw, CIRCULANT_IN_PLACE, NULL, in, got);
+    for (r = 0; r < size; r++) {
+        int of = r == me ? me : r, at = r == me ? r : me;
+        CHECK (in[r * 5 + 4] == value (of, (size_t) at * 5 + 4) && in[r * 5] == value (of, (size_t) at * 5));
+        CHECK (in[r * 5 + 2] == value (me, (size_t) r * 5 + 2));
     }
 }
 
@@ -287,6 +349,69 @@ static void several (void)
     OK (circulant_request_free (&requests[0]));
 }
 
+/* Of several one after the other, and all or none. */
+static void any_of_them (void)
+{
+    circulant_request_t *requests[4] = { NULL, NULL, NULL, NULL };
+    int64_t word = me;
+    size_t index = 9;
+    int finished = 0, seen = 0, i;
+    OK (circulant_waitany (4, requests, &index));
+    CHECK (index == 4);
+    OK (circulant_testall (4, requests, &finished));
+    CHECK (finished == 1);
+    OK (circulant_testall (0, NULL, &finished));
+    OK (circulant_ibarrier (comm, &requests[1]));
+    OK (circulant_barrier_init (comm, &requests[2]));
+    OK (circulant_ibcast (comm, &word, 1, I64, size - 1, &requests[3]));
+    for (i = 0; i < 2; i++) {
+        OK (circulant_waitany (4, requests, &index));
+        CHECK ((index == 1 || index == 3) && requests[index] == NULL);
+        seen |= 1 << index;
+    }
+    CHECK (seen == (1 << 1 | 1 << 3) && word == size - 1);
+    /* The one that is left was not started. */
+    OK (circulant_waitany (4, requests, &index));
+    CHECK (index == 4 && requests[2] != NULL);
+    OK (circulant_start (requests[2]));
+    OK (circulant_waitany (4, requests, &index));
+    CHECK (index == 2 && requests[2] != NULL);
+    OK (circulant_start (requests[2]));
+    OK (circulant_ibarrier (comm, &requests[0]));
+    for (finished = 0; !finished;) {
+        OK (circulant_testall (4, requests, &finished));
+        CHECK (finished == (requests[0] == NULL) && requests[2] != NULL);
+    }
+    OK (circulant_request_free (&requests[2]));
+}
+
+/* The last rank comes late: until then the others ask in vain. */
+static void end (circulant_world_t *world)
+{
+    circulant_finalizing_t *ending = NULL;
+    circulant_world_t *gone = world;
+    int finished = 0, last = me == size - 1;
+    size_t asked = 0;
+    if (last)
+        nanosleep (&(struct timespec) { 0, 50000000 }, NULL);
+    if (last) {
+        OK (circulant_finalize (&gone));
+    } else {
+        OK (circulant_finalize_start (&gone, &ending));
+        while (!finished) {
+            CHECK (ending != NULL);
+            OK (circulant_finalize_test (&ending, &finished));
+            asked++;
+        }
+        CHECK (asked > 1);
+    }
+    CHECK (gone == NULL && ending == NULL);
+    /* What is not there has ended. */
+    OK (circulant_finalize_start (&gone, &ending));
+    OK (circulant_finalize_test (&ending, &finished));
+    CHECK (finished == 1);
+}
+
 static void all_of (circulant_world_t *world)
 {
     void *memory[2];
@@ -301,6 +426,7 @@ static void all_of (circulant_world_t *world)
         moves ((enum form) form);
         parts ((enum form) form);
         exchange ((enum form) form);
+        columns ((enum form) form);
         reductions ((enum form) form);
         operators ((enum form) form);
         located ((enum form) form);
@@ -313,11 +439,12 @@ static void all_of (circulant_world_t *world)
     OK (circulant_free (&memory[1]));
     CHECK (memory[0] == NULL);
     several ();
+    any_of_them ();
     free (out);
     free (in);
     OK (circulant_comm_free (&comm));
-    OK (circulant_finalize (&world));
-    CHECK (world == NULL && comm == NULL);
+    CHECK (comm == NULL);
+    end (world);
 }
 
 int main (int argc, char **argv)

@@ -24,6 +24,8 @@ static void own (circulant_world_t *world, circulant_comm_t *comm)
     circulant_op_t op = NULL;
     double x[4] = { 1, 2, 3, 4 };
     size_t counts[64] = { 1 }, bytes = 0;
+    circulant_piece_t piece = { 0, 8, 1, 0 };
+    circulant_layout_t layouts[64] = { { NULL, 0 } };
     int finished, rank = -1;
     void *memory = x;
 
@@ -46,6 +48,22 @@ static void own (circulant_world_t *world, circulant_comm_t *comm)
     REFUSED (circulant_ibcast (comm, x, 3, CIRCULANT_DOUBLE, 0, NULL), "request is NULL");
     counts[0] = (size_t) -1;
     REFUSED (circulant_gatherv (comm, x, 1, x + 1, counts, NULL, CIRCULANT_DOUBLE, 0), "more than memory");
+
+    layouts[0].n = 1;
+    REFUSED (circulant_alltoallw (comm, x, NULL, x + 2, layouts), "pieces is NULL");
+    layouts[0].pieces = &piece;
+    REFUSED (circulant_alltoallw (comm, x, NULL, x + 2, layouts), "sent is NULL");
+    REFUSED (circulant_alltoallw (comm, x, layouts, x + 2, NULL), "received is NULL");
+    REFUSED (circulant_alltoallw (comm, x, layouts, x, layouts), "overlap");
+    piece.count = (size_t) -1 / 8;
+    REFUSED (circulant_alltoallw (comm, x, layouts, x + 2, layouts), "more than memory");
+    piece.stride = (size_t) -1 / 8;
+    REFUSED (circulant_alltoallw (comm, x, layouts, x + 2, layouts), "more than memory");
+    REFUSED (circulant_waitany (1, NULL, &bytes), "requests is NULL");
+    REFUSED (circulant_waitany (0, NULL, NULL), "index is NULL");
+    REFUSED (circulant_testall (1, &none, NULL), "finished is NULL");
+    REFUSED (circulant_finalize_start (&second, NULL), "ending is NULL");
+    REFUSED (circulant_finalize_test (NULL, &finished), "ending is NULL");
 
     REFUSED (circulant_op_create (NULL, CIRCULANT_INT32, 1, nothing, NULL, &op), "name is NULL");
     REFUSED (circulant_op_create ("x", CIRCULANT_INT32, 1, NULL, NULL, &op), "function is NULL");

@@ -21,7 +21,7 @@
 
 static int whole (int fd, void *bytes, size_t n, int writes)
 {
-    char *at = bytes;
+    char *at = (char *) bytes;
     while (n > 0) {
         ssize_t done = writes ? write (fd, at, n) : read (fd, at, n);
         if (done <= 0)
@@ -39,8 +39,8 @@ struct rank {
 /* The bootstrap's function: by way of the parent. */
 static int gather (void *context, const void *mine, void *all, size_t bytes)
 {
-    const struct rank *r = context;
-    char *copy = malloc (bytes + 1);
+    const struct rank *r = (const struct rank *) context;
+    char *copy = (char *) malloc (bytes + 1);
     int status = copy == NULL;
     if (!status) {
         memcpy (copy, mine, bytes);
@@ -56,7 +56,7 @@ static void serve (int *fds, int size)
 {
     for (;;) {
         size_t bytes = 0, one;
-        char *all;
+        char *all = NULL;
         int r;
         for (r = 0; r < size; r++) {
             if (whole (fds[r], &one, sizeof one, 0))
@@ -64,7 +64,7 @@ static void serve (int *fds, int size)
             CHECK (r == 0 || one == bytes);
             bytes = one;
             if (r == 0)
-                CHECK ((all = malloc (bytes * (size_t) size + 1)) != NULL);
+                CHECK ((all = (char *) malloc (bytes * (size_t) size + 1)) != NULL);
             CHECK (!whole (fds[r], all + (size_t) r * bytes, bytes, 0));
         }
         for (r = 0; r < size; r++)
