@@ -1,13 +1,12 @@
 //! What all operations have in common: whose call it is, where it goes, and what it returns.
 
-use crate::communicators::Member;
+use crate::communicators::Found;
 use crate::layer::{Layer, layer};
 use crate::report::{COUNTS, Operation, Reason};
 use crate::types::Type;
 use circulant::{Communicator, Error};
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// `MPI_SUCCESS`, in every ABI.
@@ -36,7 +35,7 @@ pub(crate) struct Call {
     pub(crate) layer: &'static Layer,
     /// The program's handle.
     pub(crate) handle: usize,
-    member: Arc<Member>,
+    found: Found,
     operation: Operation,
     /// For the report.
     bytes: Cell<usize>,
@@ -45,7 +44,7 @@ pub(crate) struct Call {
 impl Call {
     /// Our communicator of the same ranks.
     pub(crate) fn comm(&self) -> Result<&Communicator, Stop> {
-        self.member.comm().map_err(Stop::Pass)
+        self.found.member.comm().map_err(Stop::Pass)
     }
 
     pub(crate) fn size(&self) -> Result<usize, Stop> {
@@ -110,12 +109,13 @@ pub(crate) unsafe fn collective(
     let start = layer.report.then(Instant::now);
     let handle = layer.abi.handle(comm);
     // SAFETY: the caller's.
-    let found = unsafe { layer.communicators.member(layer, handle) };
+    let found = unsafe { layer.communicators.found(layer, handle) };
     let mut bytes = 0;
-    let done = found.and_then(|member| {
-        let call = Call { layer, handle, member, operation, bytes: Cell::new(0) };
+    let done = found.and_then(|found| {
+        let call = Call { layer, handle, found, operation, bytes: Cell::new(0) };
         let done = call.comm().map(drop).and_then(|()| ours(&call));
         bytes = call.bytes.get();
+        call.found.keep();
         done
     });
     let (code, passed) = match done {

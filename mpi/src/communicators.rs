@@ -10,7 +10,7 @@ use crate::layer::Layer;
 use crate::real::Real;
 use crate::report::Reason;
 use circulant::{Communicator, Error, ErrorKind, Result};
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,8 +39,24 @@ static FREED: AtomicU64 = AtomicU64::new(0);
 static LEFT: Mutex<Vec<Arc<Member>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The communicator that this thread used last: its handle, [`FREED`] then, and what it is.
-    static LAST: RefCell<Option<(usize, u64, Arc<Member>)>> = const { RefCell::new(None) };
+    /// The communicator that this thread used last. A call takes it out and puts it back, which counts no references.
+    static LAST: Cell<Option<Found>> = const { Cell::new(None) };
+}
+
+/// What a communicator of the program was found to be.
+#[derive(Debug)]
+pub(crate) struct Found {
+    handle: usize,
+    /// [`FREED`] then.
+    freed: u64,
+    pub(crate) member: Arc<Member>,
+}
+
+impl Found {
+    /// Leaves it to the thread's next call.
+    pub(crate) fn keep(self) {
+        LAST.set(Some(self));
+    }
 }
 
 /// The communicators of the program.
@@ -85,26 +101,34 @@ impl Communicators {
     ///
     /// # Safety
     /// `comm` is a communicator of this MPI, and this thread is in a collective call on it.
-    pub(crate) unsafe fn member(&self, layer: &Layer, comm: usize) -> Result<Arc<Member>, Stop> {
+    #[inline]
+    pub(crate) unsafe fn found(&self, layer: &Layer, comm: usize) -> Result<Found, Stop> {
         let freed = FREED.load(Ordering::Acquire);
-        let last = LAST.with_borrow(|last| match last {
-            Some((handle, then, member)) if *handle == comm && *then == freed => Some(Arc::clone(member)),
-            _ => None,
-        });
-        if let Some(member) = last {
-            return Ok(member);
+        if let Some(last) = LAST.take()
+            && last.handle == comm
+            && last.freed == freed
+        {
+            return Ok(last);
         }
+        // SAFETY: the caller's.
+        Ok(Found { handle: comm, freed, member: unsafe { self.member(layer, comm)? } })
+    }
+
+    /// As [`Communicators::found`], whatever the thread used last.
+    ///
+    /// # Safety
+    /// As [`Communicators::found`].
+    #[cold]
+    unsafe fn member(&self, layer: &Layer, comm: usize) -> Result<Arc<Member>, Stop> {
         if comm == self.null {
             return Err(Stop::Pass(Reason::Arguments));
         }
         // SAFETY: the caller's.
-        let member = match unsafe { self.attached(layer.real, comm)? } {
-            Some(member) => member,
+        match unsafe { self.attached(layer.real, comm)? } {
+            Some(member) => Ok(member),
             // SAFETY: the caller's.
-            None => unsafe { self.attach(layer, comm)? },
-        };
-        LAST.set(Some((comm, freed, Arc::clone(&member))));
-        Ok(member)
+            None => unsafe { self.attach(layer, comm) },
+        }
     }
 
     /// What an earlier call made of it.
@@ -133,7 +157,7 @@ impl Communicators {
     /// Makes of it what it is for good.
     ///
     /// # Safety
-    /// As [`Communicators::member`].
+    /// As [`Communicators::found`].
     unsafe fn attach(&self, layer: &Layer, comm: usize) -> Result<Arc<Member>, Stop> {
         drop_left();
         // SAFETY: the caller's.
@@ -150,7 +174,7 @@ impl Communicators {
     }
 
     /// # Safety
-    /// As [`Communicators::member`].
+    /// As [`Communicators::found`].
     unsafe fn make(&self, layer: &Layer, comm: usize) -> Result<Member, Stop> {
         if comm == self.world {
             return Ok(Member::Ours(self.ours.clone()));

@@ -8,7 +8,7 @@ use crate::buffers::{pack, source, unpack};
 use crate::call::{Call, Stop};
 use crate::report::Reason;
 use crate::types::{Type, true_extent};
-use circulant::ops::{Op, Reducer, Type as Element, reducer};
+use circulant::ops::{OnBytes, Op, Reducer, Type as Element, reducer};
 use std::alloc::Layout;
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
@@ -27,7 +27,7 @@ pub(crate) struct Reducers {
 /// What a reduction combines, and how.
 #[derive(Debug)]
 pub(crate) struct Reduction {
-    pub(crate) reducer: Reducer,
+    reducer: By,
     pub(crate) ty: Type,
     /// Bytes of one element as the operator gets it.
     pub(crate) element: usize,
@@ -35,10 +35,17 @@ pub(crate) struct Reduction {
     laid_out: Option<isize>,
 }
 
-/// Who combines.
+/// What combines: a reducer that is kept, or one for the call.
+#[derive(Debug)]
 enum By {
-    Us(Element, Op),
-    Mpi,
+    Kept(&'static Reducer),
+    Call(Reducer),
+}
+
+/// Whose operator combines.
+enum Whose {
+    Ours(Element, Op),
+    Mpis,
 }
 
 impl Reducers {
@@ -54,7 +61,7 @@ impl Reducers {
     ///
     /// # Safety
     /// `op` is an operator of this MPI.
-    pub(crate) unsafe fn of(&self, call: &Call, op: usize, ty: Type) -> Result<Reduction, Stop> {
+    pub(crate) unsafe fn of(&'static self, call: &Call, op: usize, ty: Type) -> Result<Reduction, Stop> {
         let op = call.layer.abi.handle(op);
         if op == self.null {
             return Err(Stop::Pass(Reason::Arguments));
@@ -62,12 +69,17 @@ impl Reducers {
         let predefined = self.predefined.binary_search_by_key(&op, |(handle, _)| *handle);
         let by = match predefined {
             Ok(i) => combined_by(&ty, self.predefined[i].1).ok_or(Stop::Pass(Reason::Operator))?,
-            Err(_) => By::Mpi,
+            Err(_) => Whose::Mpis,
         };
-        if let By::Us(element, op) = by {
-            let reducer = self.ours(element, op)?.clone();
+        if let Whose::Ours(element, op) = by {
+            let reducer = self.ours(element, op)?;
             // That of a pair has padding.
-            return Ok(Reduction { element: reducer.element(), reducer, ty, laid_out: None });
+            return Ok(Reduction {
+                element: reducer.element(),
+                reducer: By::Kept(reducer),
+                ty,
+                laid_out: None,
+            });
         }
         let Ok(extent) = usize::try_from(ty.extent) else { return Err(Stop::Pass(Reason::Operator)) };
         // A pair is a struct of C, and its padding the program's.
@@ -85,7 +97,7 @@ impl Reducers {
         }
         // SAFETY: the caller's.
         let reducer = unsafe { mpis(call, op, &ty, extent, from)? };
-        Ok(Reduction { reducer, ty, element: extent, laid_out: (!here).then_some(from) })
+        Ok(Reduction { reducer: By::Call(reducer), ty, element: extent, laid_out: (!here).then_some(from) })
     }
 
     fn ours(&self, element: Element, op: Op) -> Result<&Reducer, Stop> {
@@ -99,7 +111,7 @@ impl Reducers {
 }
 
 /// Who applies the predefined operator to elements of this type; nothing: no MPI does, or none but as an extension.
-fn combined_by(ty: &Type, op: Option<Op>) -> Option<By> {
+fn combined_by(ty: &Type, op: Option<Op>) -> Option<Whose> {
     use Op::{Band, Bor, Bxor, Land, Lor, Lxor, Max, Maxloc, Min, Minloc, Prod, Sum};
     let (op, class) = (op?, ty.class?);
     let arithmetic = matches!(op, Sum | Prod | Min | Max);
@@ -132,7 +144,7 @@ fn combined_by(ty: &Type, op: Option<Op>) -> Option<By> {
         Class::Pair(_) => matches!(op, Minloc | Maxloc),
         Class::Opaque => false,
     };
-    defined.then(|| element.map_or(By::Mpi, |element| By::Us(element, op)))
+    defined.then(|| element.map_or(Whose::Mpis, |element| Whose::Ours(element, op)))
 }
 
 /// The largest alignment that a type of C needs: that of `long double` and `_Complex long double`, in bytes.
@@ -173,6 +185,14 @@ unsafe fn mpis(call: &Call, op: usize, ty: &Type, extent: usize, lb: isize) -> R
 }
 
 impl Reduction {
+    /// The operator, for calls on bytes.
+    pub(crate) fn op(&self) -> OnBytes {
+        match &self.reducer {
+            By::Kept(reducer) => reducer.on_bytes(),
+            By::Call(reducer) => reducer.on_bytes(),
+        }
+    }
+
     /// Whether elements are combined where the program has them.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.laid_out.is_none()
@@ -278,11 +298,11 @@ mod tests {
             let class = NAMED.iter().find(|n| n.name == name).map(|n| n.class);
             combined_by(&Type { handle: 1, size, extent, dense: false, class }, Some(op))
         };
-        let here = |by| matches!(by, Some(By::Us(..)));
+        let here = |by| matches!(by, Some(Whose::Ours(..)));
         assert!(here(combined("SHORT_INT", 6, 8, Op::Minloc)), "padded behind the value");
         assert!(here(combined("LONG_INT", 12, 16, Op::Maxloc)), "padded behind the index");
         assert!(here(combined("2INTEGER", 8, 8, Op::Maxloc)));
-        let theirs = |by| matches!(by, Some(By::Mpi));
+        let theirs = |by| matches!(by, Some(Whose::Mpis));
         assert!(theirs(combined("2INTEGER", 16, 16, Op::Maxloc)), "integers of 8 bytes");
         assert!(theirs(combined("DOUBLE_INT", 12, 16, Op::Maxloc)), "−0 and 0 are equal for MPI");
         assert!(combined("2INT", 8, 8, Op::Sum).is_none());

@@ -19,12 +19,6 @@ unsafe fn reduction(call: &Call, op: Handle, datatype: Handle) -> Result<Reducti
     unsafe { call.layer.reducers.of(call, op, call.datatype(datatype)?) }
 }
 
-impl Reduction {
-    fn op(&self) -> OnBytes {
-        self.reducer.on_bytes()
-    }
-}
-
 /// The contribution of `count` elements: what stands in `send`, or in place in `recv`, of which it is a copy then. So the flag is none
 /// that ranks must agree on.
 ///
