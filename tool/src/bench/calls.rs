@@ -151,6 +151,9 @@ calls! { Communicator (c, x, op, send, recv):
     Alltoallv <T> [alltoallv, ialltoallv, alltoallv_init]
         (send, x.sent.parts(), recv.here(c)?, x.received.parts();
          send.here(c)?, x.sent.parts(), recv.here(c)?, x.received.parts()),
+    Alltoallw u8 [alltoallw, ialltoallw, alltoallw_init]
+        (send, &x.layouts[0], recv.here(c)?, &x.layouts[1];
+         send.here(c)?, &x.layouts[0], recv.here(c)?, &x.layouts[1]),
     Reduce <T> [reduce, ireduce, reduce_init] (send, recv.here(c)?, op, x.root),
     Allreduce <T> [allreduce, iallreduce, allreduce_init] (send, recv.here(c)?, op),
     ReduceScatterBlock <T> [reduce_scatter_block, ireduce_scatter_block, reduce_scatter_block_init]

@@ -161,12 +161,12 @@ pub(crate) const OPERATIONS: [Operation; 24] = {
         },
         Operation {
             name: "alltoallw",
-            sizes: "as for alltoallv",
+            sizes: "as for alltoallv, each block a layout of one piece",
             dists: Dists::All,
             in_place: InPlace::Blocking,
-            shape: shapes::alltoallv,
+            shape: shapes::alltoallw,
             reference: "β(m − own block) + q(L+o)",
-            how: Move(Op::Alltoallv, bytes::<calls::Alltoallv>),
+            how: Move(Op::Alltoallv, bytes::<calls::Alltoallw>),
             ..BASE
         },
         Operation {

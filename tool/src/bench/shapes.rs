@@ -4,6 +4,7 @@ use super::dist::{DISTS, Dist};
 use crate::agree::starts;
 use crate::settings::Setting as Between;
 use crate::units::rounds;
+use circulant::comm::Layout;
 use circulant::plan::registry::Arguments;
 use std::ops::Range;
 
@@ -44,6 +45,8 @@ pub(crate) struct Shape {
     pub(crate) counts: Vec<usize>,
     pub(crate) sent: Lists,
     pub(crate) received: Lists,
+    /// What alltoallw is called with: the blocks sent, and those received.
+    pub(crate) layouts: [Vec<Layout>; 2],
     pub(crate) result: Outcome,
     /// Bytes that the reference counts: C = β·volume + γ·folded + rounds·(L+o).
     pub(crate) volume: u64,
@@ -67,6 +70,13 @@ impl Lists {
 
     pub(crate) fn parts(&self) -> (&[usize], &[usize]) {
         (&self.counts, &self.displs)
+    }
+
+    /// The same blocks, in bytes, as layouts of one piece.
+    fn layouts(&self) -> Vec<Layout> {
+        // Of memory that exists, so none is beyond what memory has.
+        let layout = |(&at, &len)| Layout::new([(at, len)]).unwrap_or_default();
+        self.displs.iter().zip(&self.counts).map(layout).collect()
     }
 }
 
@@ -304,6 +314,12 @@ pub(crate) fn alltoallv(call: &RankCall) -> Shape {
         received,
         ..Shape::default()
     }
+}
+
+/// The blocks of [`alltoallv`], as layouts.
+pub(crate) fn alltoallw(call: &RankCall) -> Shape {
+    let shape = alltoallv(call);
+    Shape { layouts: [shape.sent.layouts(), shape.received.layouts()], ..shape }
 }
 
 /// The bytes that some rank must at least reduce when `folds` vectors of this many bytes are folded by all ranks.
