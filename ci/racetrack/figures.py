@@ -6,6 +6,7 @@ from pathlib import Path
 
 KB, MB = 1000, 1_000_000
 DISTRIBUTIONS = ["regular", "broadcast", "spike", "half", "linear", "geometric", "irr3"]
+LAYER = "circulant preloaded"  # a setting of an MPI
 COLD = "-cold"  # what names of figures with cold buffers end in
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 EVEN, UNEVEN = ["s1", "s2", "s3", "s4"], ["s5", "s6", "s7", "s8"]
@@ -34,6 +35,7 @@ class Figure:
     cold: int = 0  # bytes of other memory that each rank reads before a repetition
     more: int = 2  # rounds that may follow for points of which too few rows are left
     programs: tuple = ("circulant", "mpich", "impi", "openmpi")
+    preload: bool = False  # each MPI at its defaults, with libcirculant_mpi.so preloaded and without
 
     @property
     def ranks(self):
@@ -69,6 +71,9 @@ def figures():
     )
     late, slow = {"latency": "1000us"}, {"rate": "50mbit"}
     one = {"rate": None, "rounds": 3}
+    several = ("bcast", "reduce", "allreduce", "allgather", "alltoall")
+    layer = lambda *sizes: (Race(several, sizes), Race(("allgatherv",), sizes, ("irr3",)), Race(("barrier",), (0,)))  # noqa: E731
+    preload = {"preload": True, "programs": ("mpich", "impi", "openmpi")}
     return [
         Figure("bcast-16", "Broadcast, 16 nodes", 16, (bcast,), **late),
         Figure("bcast-36", "Broadcast, 36 nodes", 36, (bcast,), **late, **slow),
@@ -83,6 +88,8 @@ def figures():
         Figure("inter-8", "Between two groups, 8 nodes", 8, inter),
         Figure("inter-16", "Between two groups, 16 nodes", 16, inter),
         *(Figure(f"shm-{p}", f"Shared memory, {p} ranks", p, shm, **one) for p in (2, 4, 8)),
+        Figure("preload-8", "MPI programs with the library preloaded, 8 ranks", 8, layer(64, 4 * KB, 64 * KB, MB), **preload, **one),
+        Figure("preload-16", "MPI programs with the library preloaded, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **preload, **late),
     ]
 
 

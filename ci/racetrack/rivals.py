@@ -46,6 +46,7 @@ class Setting:
     name: str = "default"
     knobs: dict = field(default_factory=dict, hash=False)
     words: tuple = ()  # further arguments of the benchmark
+    layer: dict = field(default_factory=dict, hash=False)  # environment with libcirculant_mpi.so preloaded; else empty
 
 
 DEFAULT = Setting()
@@ -203,6 +204,14 @@ def our_tool():
     return str(lib.target() / "release" / "circulant")
 
 
+def our_library():
+    """libcirculant_mpi.so of the release build; $CI_MPI_LIBRARY may name another."""
+    if given := os.environ.get("CI_MPI_LIBRARY"):
+        return str(Path(given).resolve())
+    said(["cargo", "build", "--release", "--locked", "--quiet", "-p", "circulant-mpi", "--lib"], "building libcirculant_mpi.so", cwd=lib.ROOT)
+    return str(lib.target().resolve() / "release" / "libcirculant_mpi.so")
+
+
 # --- starting -----------------------------------------------------------------------------------------------------
 
 
@@ -231,7 +240,7 @@ def mpich(rival, place, setting, words):
     variables |= {"FI_TCP_IFACE": "eth0"} if place.cluster else {}
     if place.shared_memory:  # it yields its core in vain (an 8-byte barrier of 8 ranks took 30 ms); this lets it sleep instead
         variables |= {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": 1, "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": 1}
-    variables |= preload(place) | setting.knobs
+    variables |= preload(place, setting) | setting.knobs
     return hydra(mpiexec(rival), place, variables, words), {}
 
 
@@ -241,7 +250,7 @@ def impi(rival, place, setting, words):
     if place.cluster:
         fabrics = "shm:ofi" if place.per_node > 1 else "ofi"
         variables |= {"I_MPI_FABRICS": fabrics, "I_MPI_OFI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
-    variables |= preload(place) | setting.knobs
+    variables |= preload(place, setting) | setting.knobs
     outside = {
         "I_MPI_ROOT": str(at),
         "LD_LIBRARY_PATH": f"{at}/lib:{at}/lib/libfabric",
@@ -260,11 +269,14 @@ def openmpi(rival, place, setting, words):
         launch += ["--prtemca", "plm_ssh_agent", RSH, "--prtemca", "plm_ssh_no_tree_spawn", "1"]
     for name, value in setting.knobs.items():
         launch += ["--mca", name, value]
-    return [*launch, "env", *assign(preload(place)), *words], {}
+    return [*launch, "env", *assign(preload(place, setting)), *words], {}
 
 
-def preload(place):
-    """For sockets only: in shared memory nothing wakes a process that waits for an event."""
+def preload(place, setting):
+    """idlewait for sockets only: in shared memory nothing wakes a process that waits for an event. Not beside our library: it waits by
+    itself, and the MPI's polls in its waits would last."""
+    if setting.layer:
+        return {**({"CIRCULANT_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"} if place.cluster else {}), **setting.layer}
     return {} if place.shared_memory else {"LD_PRELOAD": idle_wait()}
 
 

@@ -54,7 +54,6 @@ static void wrong_arguments(void)
     TRY(Bcast(in, 4, MPI_DATATYPE_NULL, 0, comm));
     TRY(Reduce(in, out, 4, MPI_INT, MPI_SUM, suite_size, comm));
     TRY(Allreduce(in, out, 4, MPI_INT, MPI_OP_NULL, comm));
-    TRY(Allreduce(in, out, 4, MPI_DATATYPE_NULL, MPI_SUM, comm));
     TRY(Allreduce(in, out, 4, MPI_DOUBLE, MPI_BAND, comm)); /* undefined on floating types */
     TRY(Gather(in, -1, MPI_INT, out, -1, MPI_INT, 0, comm));
     TRY(Allgather(in, 1, MPI_INT, out, 1, MPI_DATATYPE_NULL, comm));
