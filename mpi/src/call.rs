@@ -1,8 +1,9 @@
 //! What all operations have in common: whose call it is, where it goes, and what it returns.
 
-use crate::communicators::Found;
+use crate::communicators::{Found, Member};
 use crate::layer::{Layer, layer};
 use crate::report::{COUNTS, Operation, Reason};
+use crate::trials::{Trial, Way};
 use crate::types::Type;
 use circulant::{Communicator, Error};
 use std::cell::Cell;
@@ -39,6 +40,8 @@ pub(crate) struct Call {
     operation: Operation,
     /// For the report.
     bytes: Cell<usize>,
+    /// Set where the call is measured.
+    trial: Cell<Option<Trial>>,
 }
 
 impl Call {
@@ -64,14 +67,41 @@ impl Call {
     /// Goes on if a call of this size, which all ranks know alike, is taken.
     pub(crate) fn chosen(&self, bytes: usize) -> Result<(), Stop> {
         self.bytes.set(bytes);
-        if self.layer.take.takes(self.operation, bytes) { Ok(()) } else { Err(Stop::Pass(Reason::Selection)) }
+        self.goes(Some(bytes))
     }
 
     /// Goes on if the operation is taken at all: of this size, which is for the report, other ranks know nothing.
     pub(crate) fn chosen_whatever_size(&self, bytes: usize) -> Result<(), Stop> {
-        self.chosen(0)?;
         self.bytes.set(bytes);
-        Ok(())
+        self.goes(None)
+    }
+
+    /// Goes on if a call of this size is taken, or of any if not all ranks know it.
+    fn goes(&self, size: Option<usize>) -> Result<(), Stop> {
+        let take = &self.layer.take;
+        if !take.takes(self.operation, size.unwrap_or(0)) {
+            return Err(Stop::Pass(Reason::Selection));
+        }
+        if !take.by_trial {
+            return Ok(());
+        }
+        let Member::Ours(comm, trials) = &*self.found.member else { return Ok(()) };
+        match trials.way(comm, self.operation, size)? {
+            Way::Ours => Ok(()),
+            Way::Theirs => Err(Stop::Pass(Reason::Slower)),
+            Way::Try(trial) => {
+                self.trial.set(Some(trial));
+                if trial.is_ours() { Ok(()) } else { Err(Stop::Pass(Reason::Trial)) }
+            }
+        }
+    }
+
+    /// The call has ended, here or at the MPI.
+    fn ended(&self) -> Result<(), Error> {
+        match (self.trial.take(), &*self.found.member) {
+            (Some(trial), Member::Ours(comm, trials)) => trials.ended(comm, trial),
+            _ => Ok(()),
+        }
     }
 
     /// The datatype that the program passes as `handle`.
@@ -110,21 +140,33 @@ pub(crate) unsafe fn collective(
     let handle = layer.abi.handle(comm);
     // SAFETY: the caller's.
     let found = unsafe { layer.communicators.found(layer, handle) };
-    let mut bytes = 0;
-    let done = found.and_then(|found| {
-        let call = Call { layer, handle, found, operation, bytes: Cell::new(0) };
-        let done = call.comm().map(drop).and_then(|()| ours(&call));
-        bytes = call.bytes.get();
-        call.found.keep();
-        done
-    });
-    let (code, passed) = match done {
+    let (done, call) = match found {
+        Ok(found) => {
+            let (bytes, trial) = (Cell::new(0), Cell::new(None));
+            let call = Call { layer, handle, found, operation, bytes, trial };
+            (call.comm().map(drop).and_then(|()| ours(&call)), Some(call))
+        }
+        Err(stop) => (Err(stop), None),
+    };
+    let (mut code, passed) = match done {
         Ok(()) => (SUCCESS, None),
         Err(Stop::Pass(reason)) => (pass(), Some(reason)),
         Err(Stop::Code(code)) => (code, None),
-        // SAFETY: the caller's.
-        Err(Stop::Failed(e)) => (unsafe { failed(layer, handle, &e) }, None),
+        Err(Stop::Failed(e)) => {
+            // No rank measures any more.
+            call.as_ref().inspect(|call| call.trial.set(None));
+            // SAFETY: the caller's.
+            (unsafe { failed(layer, handle, &e) }, None)
+        }
     };
+    let bytes = call.as_ref().map_or(0, |call| call.bytes.get());
+    if let Some(call) = call {
+        if let Err(e) = call.ended() {
+            // SAFETY: the caller's.
+            code = unsafe { failed(layer, handle, &e) };
+        }
+        call.found.keep();
+    }
     if layer.report {
         let time = start.map(|start| start.elapsed());
         match passed {

@@ -9,6 +9,7 @@ use crate::call::Stop;
 use crate::layer::Layer;
 use crate::real::Real;
 use crate::report::Reason;
+use crate::trials::Trials;
 use circulant::{Communicator, Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What this rank is in a communicator of the program.
 #[derive(Debug)]
 pub(crate) enum Member {
-    Ours(Communicator),
+    Ours(Communicator, Box<Trials>),
     /// All calls go to the MPI.
     Passed(Reason),
 }
@@ -26,7 +27,7 @@ pub(crate) enum Member {
 impl Member {
     pub(crate) fn comm(&self) -> Result<&Communicator, Reason> {
         match self {
-            Self::Ours(comm) => Ok(comm),
+            Self::Ours(comm, _) => Ok(comm),
             Self::Passed(reason) => Err(*reason),
         }
     }
@@ -177,7 +178,7 @@ impl Communicators {
     /// As [`Communicators::found`].
     unsafe fn make(&self, layer: &Layer, comm: usize) -> Result<Member, Stop> {
         if comm == self.world {
-            return Ok(Member::Ours(self.ours.clone()));
+            return Ok(Member::Ours(self.ours.clone(), Box::default()));
         }
         let real = layer.real;
         let (mut inter, mut size) = (0, 0);
@@ -213,7 +214,7 @@ impl Communicators {
                 Err(Error::new(ErrorKind::Launch, format!("MPI_Allgather: {code}")))
             }
         })?;
-        Ok(Member::Ours(made))
+        Ok(Member::Ours(made, Box::default()))
     }
 
     /// The ranks in `MPI_COMM_WORLD` of the ranks of `comm`.

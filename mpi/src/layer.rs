@@ -8,6 +8,7 @@ use crate::real::{Real, real};
 use crate::reductions::Reducers;
 use crate::report::COUNTS;
 use crate::take::{self, Take};
+use crate::trials;
 use crate::types::Types;
 use circulant::{Error, ErrorKind, Result, World};
 use std::ffi::c_int;
@@ -245,7 +246,7 @@ pub(crate) unsafe fn stop() {
         return;
     };
     if layer.report && layer.rank == 0 {
-        eprint!("{}", COUNTS.text());
+        eprint!("{}{}", COUNTS.text(), trials::text());
         let how = if layer.is_moved { "it moves circulant on" } else { "circulant does not move on" };
         eprintln!("circulant: while the MPI waits {how}");
     }

@@ -17,7 +17,7 @@
 //! | `progress` | the MPI's progress calls ours |
 //! | `exports` | the C functions |
 //! | `report` | what was taken and what was passed on |
-//! | `take` | the choice of operations and sizes |
+//! | `take`, `trials` | the choice of operations and sizes, and by trying |
 //!
 //! # The rule
 //! All ranks of a call must take it or pass it on alike, so only what all know alike decides: the communicator, the operation, the
@@ -47,4 +47,5 @@ mod real;
 mod reductions;
 mod report;
 mod take;
+mod trials;
 mod types;

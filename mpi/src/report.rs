@@ -50,6 +50,8 @@ counted! {
     Intercommunicator "an intercommunicator",
     Foreign "ranks outside MPI_COMM_WORLD",
     Selection "not chosen by CIRCULANT_MPI_TAKE",
+    Trial "tried",
+    Slower "tried, and not faster here",
     Operator "an operator on a type that it is not defined for here",
     Arguments "arguments that the MPI refuses",
 }

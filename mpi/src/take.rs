@@ -1,4 +1,4 @@
-//! Which operations are taken, and from which size to which: `CIRCULANT_MPI_TAKE`.
+//! Which operations are taken, and from which size to which, or whether that is tried: `CIRCULANT_MPI_TAKE`.
 
 use crate::report::Operation;
 use circulant::config::parse_bytes;
@@ -8,9 +8,14 @@ use std::ops::RangeInclusive;
 /// The variable.
 pub(crate) const VARIABLE: &str = "CIRCULANT_MPI_TAKE";
 
-/// The sizes that are taken, of each operation.
+/// What is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Take([Option<RangeInclusive<u64>>; Operation::ALL.len()]);
+pub(crate) struct Take {
+    /// The sizes, of each operation.
+    sizes: [Option<RangeInclusive<u64>>; Operation::ALL.len()],
+    /// Of these what is faster here.
+    pub(crate) by_trial: bool,
+}
 
 /// Of these not all ranks know a size, so none can decide.
 const WITHOUT_SIZE: [Operation; 4] =
@@ -21,22 +26,26 @@ const ANY: RangeInclusive<u64> = 0..=u64::MAX;
 impl Take {
     /// Everything.
     pub(crate) fn all() -> Self {
-        Self([const { Some(ANY) }; Operation::ALL.len()])
+        Self { sizes: [const { Some(ANY) }; Operation::ALL.len()], by_trial: false }
     }
 
-    /// A list of operations, each with sizes if not all are meant: `allgatherv:8K-,bcast,reduce:-64K`; empty or `all`: everything.
+    /// A list of operations, each with sizes if not all are meant: `allgatherv:8K-,bcast,reduce:-64K`; empty or `all`: everything;
+    /// `auto`: what is faster here.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         if ["", "all"].contains(&text.trim()) {
             return Ok(Self::all());
         }
-        let mut take = Self([const { None }; Operation::ALL.len()]);
+        if text.trim() == "auto" {
+            return Ok(Self { by_trial: true, ..Self::all() });
+        }
+        let mut take = Self { sizes: [const { None }; Operation::ALL.len()], by_trial: false };
         for item in text.split(',').map(str::trim) {
             let (name, sizes) = item.split_once(':').map_or((item, None), |(n, s)| (n, Some(s)));
             let operation = Operation::ALL.iter().find(|o| o.name() == name).copied();
             let Some(operation) = operation else {
                 let names: Vec<_> = Operation::ALL.iter().map(|o| o.name()).collect();
                 return Err(refused(item, format!("there is no operation {name:?}"))
-                    .help(format!("all, or some of {}", names.join(", "))));
+                    .help(format!("all, auto, or some of {}", names.join(", "))));
             };
             let sizes = match sizes {
                 None => ANY,
@@ -48,14 +57,14 @@ impl Take {
                     refused(item, format!("{text:?} is no range of sizes: 8K-, -64K or 1K-1M"))
                 })?,
             };
-            take.0[operation as usize] = Some(sizes);
+            take.sizes[operation as usize] = Some(sizes);
         }
         Ok(take)
     }
 
     /// Whether a call of this size is taken.
     pub(crate) fn takes(&self, operation: Operation, bytes: usize) -> bool {
-        self.0[operation as usize].as_ref().is_some_and(|sizes| sizes.contains(&(bytes as u64)))
+        self.sizes[operation as usize].as_ref().is_some_and(|sizes| sizes.contains(&(bytes as u64)))
     }
 }
 
@@ -91,6 +100,7 @@ mod tests {
             assert_eq!(take.takes(operation, bytes), taken, "{operation:?} {bytes}");
         }
         assert_eq!(Take::parse("").unwrap(), Take::all());
+        assert!(Take::parse("auto").unwrap().by_trial && !take.by_trial);
         assert!(Take::parse("all").unwrap().takes(Operation::Scan, usize::MAX));
     }
 

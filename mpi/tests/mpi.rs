@@ -53,7 +53,7 @@ struct Case {
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -122,6 +122,13 @@ const CASES: [Case; 16] = [
         judge: only_what_was_chosen,
     },
     Case {
+        name: "auto",
+        source: "auto.c",
+        ranks: 3,
+        variables: &[REPORT, ("CIRCULANT_MPI_TAKE", "auto")],
+        judge: tried_and_chosen,
+    },
+    Case {
         name: "a_choice_that_cannot_be",
         source: "types.c",
         ranks: 2,
@@ -187,6 +194,25 @@ fn only_what_was_chosen(report: &Report) {
     assert!(taken > 0 && passed > 0, "bcast: {taken} and {passed}: {}", report.errors);
     let reason = "not chosen by CIRCULANT_MPI_TAKE";
     assert!(report.errors.contains(reason), "{}", report.errors);
+}
+
+/// Both sides ran calls of each operation, and the report says what was chosen at which sizes.
+fn tried_and_chosen(report: &Report) {
+    for operation in ["barrier", "allreduce", "allgatherv", "gatherv", "bcast", "reduce"] {
+        let (taken, passed) = report.counts(operation);
+        assert!(taken >= 4 && passed >= 4, "{operation}: {taken} and {passed}: {}", report.errors);
+        let line = format!("circulant: tried {operation} ");
+        assert!(report.errors.contains(&line), "{line}: {}", report.errors);
+    }
+    let sizes = [
+        "allreduce of up to 4 bytes",
+        "allreduce of up to 32768 bytes",
+        "gatherv of any size",
+        "barrier of up to 1 bytes",
+    ];
+    for size in sizes {
+        assert!(report.errors.contains(&format!("circulant: tried {size}: ")), "{size}: {}", report.errors);
+    }
 }
 
 fn have(program: &str) -> bool {
