@@ -1,0 +1,3 @@
+! MPI in Fortran by "use mpi".
+#define INTERFACE 90
+#include "world.inc"
