@@ -5,7 +5,7 @@
 //!
 //! The bytes of a type's padding have no defined value: they are copied as bytes of foreign memory, and decide nothing.
 
-use crate::call::{Call, Stop};
+use crate::call::{On, Stop};
 use crate::real::{Count, Real};
 use crate::report::Reason;
 use crate::types::Type;
@@ -43,7 +43,7 @@ unsafe fn bytes_at_mut<'a>(to: *mut u8, bytes: usize) -> Result<&'a mut [u8], St
 /// # Safety
 /// `from` has `count` elements of this type, as MPI asks of a send buffer.
 pub(crate) unsafe fn pack(
-    call: &Call,
+    on: &On,
     from: *const u8,
     count: usize,
     ty: &Type,
@@ -58,24 +58,24 @@ pub(crate) unsafe fn pack(
         return Ok(());
     }
     if from.is_null() {
-        let shifted = Shifted::new(call.layer.real, count, ty)?;
+        let shifted = Shifted::new(on.layer.real, count, ty)?;
         // SAFETY: the caller's: the same bytes, from another beginning.
-        return unsafe { pack(call, ONE_BYTE_ON.cast_const(), 1, &shifted.ty, to) };
+        return unsafe { pack(on, ONE_BYTE_ON.cast_const(), 1, &shifted.ty, to) };
     }
-    let real = call.layer.real;
+    let real = on.layer.real;
     for Piece { first, n, bytes, is_short } in pieces(ty, count, to)? {
         let (from, size, mut position) = (from.wrapping_offset(first).cast(), bytes.len(), 0);
         let to = bytes.as_mut_ptr().cast();
         let code = if is_short || real.Pack_c.is_none() {
             let (n, size, mut at) = (int(n)?, int(size)?, 0);
             // SAFETY: the caller's; `to` has room for these elements.
-            let code = unsafe { real.Pack(from, n, ty.handle, to, size, &raw mut at, call.handle) };
+            let code = unsafe { real.Pack(from, n, ty.handle, to, size, &raw mut at, on.handle) };
             position = Count::from(at);
             code
         } else {
             let (n, size) = (n.cast_signed() as Count, size.cast_signed() as Count);
             // SAFETY: as above.
-            unsafe { real.Pack_c(from, n, ty.handle, to, size, &raw mut position, call.handle) }
+            unsafe { real.Pack_c(from, n, ty.handle, to, size, &raw mut position, on.handle) }
         };
         checked(code, position, size)?;
     }
@@ -86,13 +86,7 @@ pub(crate) unsafe fn pack(
 ///
 /// # Safety
 /// `to` has room for `count` elements of this type, as MPI asks of a receive buffer.
-pub(crate) unsafe fn unpack(
-    call: &Call,
-    from: &[u8],
-    to: *mut u8,
-    count: usize,
-    ty: &Type,
-) -> Result<(), Stop> {
+pub(crate) unsafe fn unpack(on: &On, from: &[u8], to: *mut u8, count: usize, ty: &Type) -> Result<(), Stop> {
     if from.is_empty() {
         return Ok(());
     }
@@ -102,24 +96,24 @@ pub(crate) unsafe fn unpack(
         return Ok(());
     }
     if to.is_null() {
-        let shifted = Shifted::new(call.layer.real, count, ty)?;
+        let shifted = Shifted::new(on.layer.real, count, ty)?;
         // SAFETY: the caller's: the same bytes, from another beginning.
-        return unsafe { unpack(call, from, ONE_BYTE_ON, 1, &shifted.ty) };
+        return unsafe { unpack(on, from, ONE_BYTE_ON, 1, &shifted.ty) };
     }
-    let real = call.layer.real;
+    let real = on.layer.real;
     for Piece { first, n, bytes, is_short } in pieces(ty, count, from)? {
         let (to, size, mut position) = (to.wrapping_offset(first).cast(), bytes.len(), 0);
         let from = bytes.as_ptr().cast();
         let code = if is_short || real.Unpack_c.is_none() {
             let (n, size, mut at) = (int(n)?, int(size)?, 0);
             // SAFETY: the caller's; `from` has these elements.
-            let code = unsafe { real.Unpack(from, size, &raw mut at, to, n, ty.handle, call.handle) };
+            let code = unsafe { real.Unpack(from, size, &raw mut at, to, n, ty.handle, on.handle) };
             position = Count::from(at);
             code
         } else {
             let (n, size) = (n.cast_signed() as Count, size.cast_signed() as Count);
             // SAFETY: as above.
-            unsafe { real.Unpack_c(from, size, &raw mut position, to, n, ty.handle, call.handle) }
+            unsafe { real.Unpack_c(from, size, &raw mut position, to, n, ty.handle, on.handle) }
         };
         checked(code, position, size)?;
     }
@@ -234,7 +228,7 @@ fn failed(what: &str) -> Stop {
 /// # Safety
 /// `from` is a send buffer of `count` elements of this type.
 pub(crate) unsafe fn source<'a>(
-    call: &Call,
+    on: &On,
     from: *const c_void,
     count: usize,
     ty: &Type,
@@ -246,7 +240,7 @@ pub(crate) unsafe fn source<'a>(
     }
     let mut packed = vec![0; bytes];
     // SAFETY: the caller's.
-    unsafe { pack(call, from, count, ty, &mut packed)? };
+    unsafe { pack(on, from, count, ty, &mut packed)? };
     Ok(Cow::Owned(packed))
 }
 
@@ -296,21 +290,21 @@ impl Target<'_> {
     }
 
     /// Takes over `count` elements from element `first` on that stand in the buffer already.
-    pub(crate) fn keep(&mut self, call: &Call, first: usize, count: usize) -> Result<(), Stop> {
+    pub(crate) fn keep(&mut self, on: &On, first: usize, count: usize) -> Result<(), Stop> {
         let Bytes::Packed(packed) = &mut self.bytes else { return Ok(()) };
         let place = first * self.ty.size..(first + count) * self.ty.size;
         let Some(part) = packed.get_mut(place) else { return Err(Stop::Pass(Reason::Arguments)) };
         let at = self.to.wrapping_offset(first.cast_signed().wrapping_mul(self.ty.extent));
         // SAFETY: elements of the buffer that `new` was given, as `part` lies within its packed bytes.
-        unsafe { pack(call, at, count, &self.ty, part) }
+        unsafe { pack(on, at, count, &self.ty, part) }
     }
 
     /// Puts what was received where it belongs.
-    pub(crate) fn finish(self, call: &Call) -> Result<(), Stop> {
+    pub(crate) fn finish(self, on: &On) -> Result<(), Stop> {
         match self.bytes {
             Bytes::There(_) => Ok(()),
             // SAFETY: the buffer that `new` was given.
-            Bytes::Packed(packed) => unsafe { unpack(call, &packed, self.to, self.count, &self.ty) },
+            Bytes::Packed(packed) => unsafe { unpack(on, &packed, self.to, self.count, &self.ty) },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What all operations have in common: whose call it is, where it goes, and what it returns.
 
 use crate::communicators::{Found, Member};
+use crate::form::Form;
 use crate::layer::{Layer, layer};
 use crate::report::{COUNTS, Operation, Reason};
 use crate::trials::{Trial, Way};
@@ -8,6 +9,7 @@ use crate::types::Type;
 use circulant::{Communicator, Error};
 use std::cell::Cell;
 use std::ffi::c_int;
+use std::ops::Deref;
 use std::time::Instant;
 
 /// `MPI_SUCCESS`, in every ABI.
@@ -30,18 +32,34 @@ impl From<Error> for Stop {
     }
 }
 
+/// Where the MPI's functions are called that need a communicator, such as those that pack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct On {
+    pub(crate) layer: &'static Layer,
+    /// The communicator.
+    pub(crate) handle: usize,
+}
+
 /// A call on a communicator that is ours.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) layer: &'static Layer,
     /// The program's handle.
-    pub(crate) handle: usize,
+    on: On,
     found: Found,
     operation: Operation,
+    blocks: bool,
     /// For the report.
     bytes: Cell<usize>,
     /// Set where the call is measured.
     trial: Cell<Option<Trial>>,
+}
+
+impl Deref for Call {
+    type Target = On;
+
+    fn deref(&self) -> &On {
+        &self.on
+    }
 }
 
 impl Call {
@@ -86,6 +104,14 @@ impl Call {
             return Ok(());
         }
         let Member::Ours(comm, trials) = &*self.found.member else { return Ok(()) };
+        if !self.blocks {
+            // It cannot be tried: a trial waits for all ranks.
+            return match trials.verdict(self.operation, size) {
+                Some(true) => Ok(()),
+                Some(false) => Err(Stop::Pass(Reason::Slower)),
+                None => Err(Stop::Pass(Reason::Untried)),
+            };
+        }
         match trials.way(comm, self.operation, size)? {
             Way::Ours => Ok(()),
             Way::Theirs => Err(Stop::Pass(Reason::Slower)),
@@ -129,7 +155,8 @@ pub(crate) fn count(count: impl Into<i64>) -> Result<usize, Stop> {
 ///
 /// # Safety
 /// `comm` is a communicator of this MPI, and this thread is in a call on it.
-pub(crate) unsafe fn collective(
+pub(crate) unsafe fn collective<F: Form>(
+    _form: F,
     operation: Operation,
     comm: usize,
     ours: impl FnOnce(&Call) -> Result<(), Stop>,
@@ -139,11 +166,13 @@ pub(crate) unsafe fn collective(
     let start = layer.report.then(Instant::now);
     let handle = layer.abi.handle(comm);
     // SAFETY: the caller's.
-    let found = unsafe { layer.communicators.found(layer, handle) };
+    let can = if F::BLOCKS { Ok(()) } else { unsafe { can_begin(layer, handle) } };
+    // SAFETY: the caller's.
+    let found = can.and_then(|()| unsafe { layer.communicators.found(layer, handle) });
     let (done, call) = match found {
         Ok(found) => {
-            let (bytes, trial) = (Cell::new(0), Cell::new(None));
-            let call = Call { layer, handle, found, operation, bytes, trial };
+            let (on, bytes, trial) = (On { layer, handle }, Cell::new(0), Cell::new(None));
+            let call = Call { on, found, operation, blocks: F::BLOCKS, bytes, trial };
             (call.comm().map(drop).and_then(|()| ours(&call)), Some(call))
         }
         Err(stop) => (Err(stop), None),
@@ -170,11 +199,27 @@ pub(crate) unsafe fn collective(
     if layer.report {
         let time = start.map(|start| start.elapsed());
         match passed {
-            Some(reason) => COUNTS.passed(operation, reason, time),
-            None => COUNTS.took(operation, bytes, time),
+            Some(reason) => COUNTS.passed((operation, F::BLOCKS), reason, time),
+            None => COUNTS.took((operation, F::BLOCKS), bytes, time),
         }
     }
     code
+}
+
+/// Goes on if a non-blocking call on this communicator can be taken. All ranks find the same.
+///
+/// # Safety
+/// `comm` is a communicator of this MPI.
+unsafe fn can_begin(layer: &Layer, comm: usize) -> Result<(), Stop> {
+    if layer.requests.is_none() {
+        return Err(Stop::Pass(Reason::Requests));
+    }
+    // SAFETY: the caller's.
+    match unsafe { layer.communicators.is_known(layer.real, comm)? } {
+        true => Ok(()),
+        // Its ranks would have to wait for each other here.
+        false => Err(Stop::Pass(Reason::New)),
+    }
 }
 
 /// Says what went wrong, and calls the communicator's error handler.

@@ -132,6 +132,16 @@ impl Communicators {
         }
     }
 
+    /// Whether what this rank is in `comm` is known already, so that [`Communicators::found`] asks no other rank. All ranks answer
+    /// alike, as all had the same calls on `comm` before.
+    ///
+    /// # Safety
+    /// `comm` is a communicator of this MPI.
+    pub(crate) unsafe fn is_known(&self, real: &Real, comm: usize) -> Result<bool, Stop> {
+        // SAFETY: the caller's.
+        Ok(comm == self.world || comm != self.null && unsafe { self.attached(real, comm)? }.is_some())
+    }
+
     /// What an earlier call made of it.
     ///
     /// # Safety

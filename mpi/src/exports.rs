@@ -3,7 +3,11 @@
 //! A program that is linked or preloaded with this library calls these in place of its MPI's, and none of them before `MPI_Init` has
 //! returned does anything but call that.
 
-use crate::real::real;
+use crate::abi::Abi;
+use crate::form::Blocking;
+use crate::layer::{Layer, layer};
+use crate::nonblocking::{self, NonBlocking};
+use crate::real::{Real, real};
 use std::ffi::{c_char, c_int, c_void};
 
 type Handle = usize;
@@ -17,21 +21,42 @@ macro_rules! exports {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $mpi($($arg: $type),*) -> c_int {
             // SAFETY: the caller calls MPI's function, and keeps what MPI asks of it.
-            unsafe { crate::operations::$ours($($arg,)* || real().$real($($arg),*)) }
+            unsafe { crate::operations::$ours(Blocking, $($arg,)* || real().$real($($arg),*)) }
         }
 
         #[allow(clippy::too_many_arguments, reason = "those of MPI")]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $pmpi($($arg: $type),*) -> c_int {
             // SAFETY: as above.
-            unsafe { crate::operations::$ours($($arg,)* || real().$real($($arg),*)) }
+            unsafe { crate::operations::$ours(Blocking, $($arg,)* || real().$real($($arg),*)) }
+        }
+    )*};
+}
+
+/// The same of non-blocking operations, whose last argument is room for a request.
+macro_rules! requests {
+    ($($mpi:ident $pmpi:ident $real:ident $ours:ident ($($arg:ident: $type:ty),*);)*) => {$(
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $mpi($($arg: $type,)* request: *mut Handle) -> c_int {
+            let form = NonBlocking(request);
+            // SAFETY: the caller calls MPI's function, and keeps what MPI asks of it.
+            unsafe { crate::operations::$ours(form, $($arg,)* || real().$real($($arg,)* request)) }
+        }
+
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $pmpi($($arg: $type,)* request: *mut Handle) -> c_int {
+            let form = NonBlocking(request);
+            // SAFETY: as above.
+            unsafe { crate::operations::$ours(form, $($arg,)* || real().$real($($arg,)* request)) }
         }
     )*};
 }
 
 /// Counts and displacements of 32 bits.
 mod int {
-    use super::{Handle, In, Out, c_int, real};
+    use super::{Blocking, Handle, In, NonBlocking, Out, c_int, real};
 
     type N = c_int;
     type D = c_int;
@@ -55,11 +80,31 @@ mod int {
         MPI_Scan PMPI_Scan Scan scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
         MPI_Exscan PMPI_Exscan Exscan exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
     }
+
+    requests! {
+        MPI_Ibarrier PMPI_Ibarrier Ibarrier barrier(comm: Handle);
+        MPI_Ibcast PMPI_Ibcast Ibcast bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
+        MPI_Igather PMPI_Igather Igather gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Igatherv PMPI_Igatherv Igatherv gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);
+        MPI_Iscatter PMPI_Iscatter Iscatter scatter(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Iscatterv PMPI_Iscatterv Iscatterv scatterv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Iallgather PMPI_Iallgather Iallgather allgather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
+        MPI_Iallgatherv PMPI_Iallgatherv Iallgatherv allgatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
+        MPI_Ialltoall PMPI_Ialltoall Ialltoall alltoall(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
+        MPI_Ialltoallv PMPI_Ialltoallv Ialltoallv alltoallv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
+        MPI_Ialltoallw PMPI_Ialltoallw Ialltoallw alltoallw(s: In, sn: *const N, sd: *const D, st: *const Handle, r: Out, rn: *const N, rd: *const D, rt: *const Handle, comm: Handle);
+        MPI_Ireduce PMPI_Ireduce Ireduce reduce(s: In, r: Out, n: N, t: Handle, op: Handle, root: c_int, comm: Handle);
+        MPI_Iallreduce PMPI_Iallreduce Iallreduce allreduce(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Ireduce_scatter PMPI_Ireduce_scatter Ireduce_scatter reduce_scatter(s: In, r: Out, n: *const N, t: Handle, op: Handle, comm: Handle);
+        MPI_Ireduce_scatter_block PMPI_Ireduce_scatter_block Ireduce_scatter_block reduce_scatter_block(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Iscan PMPI_Iscan Iscan scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Iexscan PMPI_Iexscan Iexscan exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+    }
 }
 
 /// Counts of 64 bits, displacements as wide as a pointer.
 mod large {
-    use super::{Handle, In, Out, c_int, real};
+    use super::{Blocking, Handle, In, NonBlocking, Out, c_int, real};
 
     type N = i64;
     type D = isize;
@@ -82,6 +127,25 @@ mod large {
         MPI_Scan_c PMPI_Scan_c Scan_c scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
         MPI_Exscan_c PMPI_Exscan_c Exscan_c exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
     }
+
+    requests! {
+        MPI_Ibcast_c PMPI_Ibcast_c Ibcast_c bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
+        MPI_Igather_c PMPI_Igather_c Igather_c gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Igatherv_c PMPI_Igatherv_c Igatherv_c gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);
+        MPI_Iscatter_c PMPI_Iscatter_c Iscatter_c scatter(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Iscatterv_c PMPI_Iscatterv_c Iscatterv_c scatterv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
+        MPI_Iallgather_c PMPI_Iallgather_c Iallgather_c allgather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
+        MPI_Iallgatherv_c PMPI_Iallgatherv_c Iallgatherv_c allgatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
+        MPI_Ialltoall_c PMPI_Ialltoall_c Ialltoall_c alltoall(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
+        MPI_Ialltoallv_c PMPI_Ialltoallv_c Ialltoallv_c alltoallv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
+        MPI_Ialltoallw_c PMPI_Ialltoallw_c Ialltoallw_c alltoallw(s: In, sn: *const N, sd: *const D, st: *const Handle, r: Out, rn: *const N, rd: *const D, rt: *const Handle, comm: Handle);
+        MPI_Ireduce_c PMPI_Ireduce_c Ireduce_c reduce(s: In, r: Out, n: N, t: Handle, op: Handle, root: c_int, comm: Handle);
+        MPI_Iallreduce_c PMPI_Iallreduce_c Iallreduce_c allreduce(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Ireduce_scatter_c PMPI_Ireduce_scatter_c Ireduce_scatter_c reduce_scatter(s: In, r: Out, n: *const N, t: Handle, op: Handle, comm: Handle);
+        MPI_Ireduce_scatter_block_c PMPI_Ireduce_scatter_block_c Ireduce_scatter_block_c reduce_scatter_block(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Iscan_c PMPI_Iscan_c Iscan_c scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+        MPI_Iexscan_c PMPI_Iexscan_c Iexscan_c exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
+    }
 }
 
 /// Initialises the MPI, and begins.
@@ -101,6 +165,37 @@ unsafe fn finalize() -> c_int {
         crate::layer::stop();
         real().Finalize()
     }
+}
+
+/// Looks at the operation of a request before the MPI is asked for its status: MPICH calls no function of the request there.
+unsafe fn status_of(request: Handle, mpis: impl FnOnce() -> c_int) -> c_int {
+    if let Some(layer) = layer() {
+        nonblocking::advance_request(layer, request);
+    }
+    mpis()
+}
+
+/// Frees a datatype or an operator, later if an operation is under way: it may use it (MPI 4.1, sections 5.1.9 and 6.9.7).
+unsafe fn free(
+    handle: *mut Handle,
+    free: unsafe fn(&Real, *mut Handle) -> c_int,
+    is_predefined: fn(&Layer, Handle) -> bool,
+    null: fn(&Abi) -> Handle,
+) -> c_int {
+    if let Some(layer) = layer()
+        && !handle.is_null()
+    {
+        // SAFETY: the program passes a handle.
+        let passed = unsafe { layer.abi.handle_at(handle, 0) };
+        // What cannot be freed the MPI refuses.
+        if !is_predefined(layer, passed) && nonblocking::keep(passed, free) {
+            // SAFETY: as above.
+            unsafe { layer.abi.set_handle(handle, null(&layer.abi)) };
+            return 0;
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe { free(real(), handle) }
 }
 
 /// Makes both names of functions of start and end.
@@ -127,4 +222,10 @@ both! {
     MPI_Init_thread PMPI_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int)
         init(|| real().Init_thread(argc, argv, required, provided));
     MPI_Finalize PMPI_Finalize() finalize();
+    MPI_Request_get_status PMPI_Request_get_status(request: Handle, flag: *mut c_int, status: usize)
+        status_of(request, || real().Request_get_status(request, flag, status));
+    MPI_Type_free PMPI_Type_free(datatype: *mut Handle)
+        free(datatype, Real::Type_free, |layer, handle| layer.types.is_predefined(handle), |abi| abi.type_null);
+    MPI_Op_free PMPI_Op_free(op: *mut Handle)
+        free(op, Real::Op_free, |layer, handle| layer.reducers.is_predefined(handle), |abi| abi.op_null);
 }

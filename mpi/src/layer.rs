@@ -3,6 +3,7 @@
 use crate::abi::{self, Abi, Kind, UNDEFINED};
 use crate::communicators::{Communicators, drop_left};
 use crate::launch::OverMpi;
+use crate::nonblocking::{self, Requests};
 use crate::progress::{self, Registered};
 use crate::real::{Real, real};
 use crate::reductions::Reducers;
@@ -32,9 +33,21 @@ pub(crate) struct Layer {
     registered: Registered,
     /// While the program waits in a call of its MPI, what it has under way here moves on, at all ranks.
     pub(crate) is_moved: bool,
+    /// How requests of non-blocking calls are made, at all ranks; nothing: these go to the MPI.
+    pub(crate) requests: Option<Requests>,
 }
 
 impl Layer {
+    /// Lets the MPI make progress.
+    pub(crate) fn let_mpi_progress(&self) {
+        self.wire.progress();
+    }
+
+    /// The communicator of this library's own.
+    pub(crate) fn own_comm(&self) -> usize {
+        self.wire.comm
+    }
+
     /// Moves on, once, what is under way.
     pub(crate) fn progress(&self) {
         // Another thread that has it does the same, or ends the world.
@@ -211,6 +224,10 @@ unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer
     } else {
         (Registered::Nothing, false)
     };
+    let is_moved = wire.all(is_moved);
+    let has_thread = std::env::var("CIRCULANT_PROGRESS").is_ok_and(|text| text == "thread");
+    let requests = Requests::of(abi.kind, is_moved, has_thread);
+    let all_have = wire.all(requests.is_some());
     Some(Layer {
         real: wire.real,
         types,
@@ -223,7 +240,8 @@ unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer
         rank,
         world: Mutex::new(Some(world)),
         registered,
-        is_moved: wire.all(is_moved),
+        is_moved,
+        requests: requests.filter(|_| all_have),
     })
 }
 
@@ -241,10 +259,9 @@ fn all<T>(wire: Wire, rank: usize, mine: Result<T>) -> Option<T> {
 /// # Safety
 /// The MPI is initialised, this thread may call it, and no other thread is in a collective.
 pub(crate) unsafe fn stop() {
-    // SAFETY: as in `layer`.
-    let Some(layer) = (unsafe { LAYER.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() }) else {
-        return;
-    };
+    let Some(layer) = layer() else { return };
+    nonblocking::drain(layer);
+    LAYER.store(std::ptr::null_mut(), Ordering::Release);
     if layer.report && layer.rank == 0 {
         eprint!("{}{}", COUNTS.text(), trials::text());
         let how = if layer.is_moved { "it moves circulant on" } else { "circulant does not move on" };

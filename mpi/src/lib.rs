@@ -1,6 +1,6 @@
 //! The collectives of unmodified MPI programs, taken by circulant.
 //!
-//! A shared library, `libcirculant_mpi.so`, that is preloaded (or linked before the MPI). It exports the blocking collectives of MPI under
+//! A shared library, `libcirculant_mpi.so`, that is preloaded (or linked before the MPI). It exports the collectives of MPI, blocking and non-blocking, under
 //! their `MPI_` and `PMPI_` names, with counts as `int` and as `MPI_Count`. A call that it can take runs on [`circulant`]; any other goes
 //! to the program's own MPI, which is found at run time. No `mpi.h` is used: handles travel as `usize`, and what the three ABIs
 //! (`abi`) do not share is data.
@@ -13,7 +13,8 @@
 //! | `communicators` | which communicators are ours, and for how long |
 //! | `launch` | start-up over the MPI |
 //! | `types`, `buffers`, `ragged`, `reductions` | datatypes, memory, lists of counts, operators |
-//! | `operations` | the collectives |
+//! | `operations`, `form` | the collectives, and that each has a blocking and a non-blocking form |
+//! | `nonblocking` | requests |
 //! | `progress` | the MPI's progress calls ours |
 //! | `exports` | the C functions |
 //! | `report` | what was taken and what was passed on |
@@ -38,8 +39,10 @@ mod buffers;
 mod call;
 mod communicators;
 mod exports;
+mod form;
 mod launch;
 mod layer;
+mod nonblocking;
 mod operations;
 mod progress;
 mod ragged;

@@ -13,6 +13,7 @@
 
 use crate::abi::Kind;
 use crate::layer::{Wire, layer};
+use crate::nonblocking;
 use crate::real::{function, symbol};
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -136,6 +137,8 @@ fn called() {
 
 extern "C" fn opal_callback() -> c_int {
     called();
+    // No lock of Open MPI's is held here: requests may be completed.
+    nonblocking::advance_some();
     0
 }
 

@@ -4,7 +4,7 @@
 //! copied: no slice covers bytes between blocks, which are not the call's.
 
 use crate::buffers::{Bytes, pack, unpack};
-use crate::call::{Call, Stop, count};
+use crate::call::{Call, On, Stop, count};
 use crate::report::Reason;
 use crate::types::Type;
 use circulant::comm::Local;
@@ -135,7 +135,7 @@ impl Ragged {
     ///
     /// # Safety
     /// `from` is the beginning of a send buffer that these blocks describe.
-    pub(crate) unsafe fn source<'a>(&self, call: &Call, from: *const c_void) -> Result<Cow<'a, [u8]>, Stop> {
+    pub(crate) unsafe fn source<'a>(&self, on: &On, from: *const c_void) -> Result<Cow<'a, [u8]>, Stop> {
         let from = from.cast::<u8>();
         if self.total == 0 {
             return Ok(Cow::Borrowed(&[]));
@@ -152,7 +152,7 @@ impl Ragged {
         for (block, place) in self.blocks.iter().zip(&self.places) {
             let part = &mut packed[*place..*place + block.bytes];
             // SAFETY: the block's elements stand there.
-            unsafe { pack(call, from.wrapping_offset(block.at), block.count, &block.ty, part)? };
+            unsafe { pack(on, from.wrapping_offset(block.at), block.count, &block.ty, part)? };
         }
         Ok(Cow::Owned(packed))
     }
@@ -161,7 +161,7 @@ impl Ragged {
     ///
     /// # Safety
     /// `to` is the beginning of a receive buffer that these blocks describe, which nothing else uses while the target lives.
-    pub(crate) unsafe fn target(&self, to: *mut c_void) -> Result<RaggedTarget<'_>, Stop> {
+    pub(crate) unsafe fn target<'a>(self, to: *mut c_void) -> Result<RaggedTarget<'a>, Stop> {
         let to = to.cast::<u8>();
         let bytes = match self.start {
             _ if self.total == 0 => Bytes::There(&mut []),
@@ -199,30 +199,30 @@ fn tiled(blocks: &[Block]) -> Option<isize> {
 pub(crate) struct RaggedTarget<'a> {
     bytes: Bytes<'a>,
     to: *mut u8,
-    ragged: &'a Ragged,
+    ragged: Ragged,
 }
 
 impl RaggedTarget<'_> {
-    /// What is received into.
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        self.bytes.get()
+    /// What is received into, and the blocks.
+    pub(crate) fn split(&mut self) -> (&mut [u8], &Ragged) {
+        (self.bytes.get(), &self.ragged)
     }
 
     /// Takes over what stands in the blocks of these ranks already.
-    pub(crate) fn keep(&mut self, call: &Call, ranks: std::ops::Range<usize>) -> Result<(), Stop> {
+    pub(crate) fn keep(&mut self, on: &On, ranks: std::ops::Range<usize>) -> Result<(), Stop> {
         let Bytes::Packed(packed) = &mut self.bytes else { return Ok(()) };
         for (block, place) in
             self.ragged.blocks.iter().zip(&self.ragged.places).take(ranks.end).skip(ranks.start)
         {
             let part = &mut packed[*place..*place + block.bytes];
             // SAFETY: the block's elements stand there.
-            unsafe { pack(call, self.to.wrapping_offset(block.at), block.count, &block.ty, part)? };
+            unsafe { pack(on, self.to.wrapping_offset(block.at), block.count, &block.ty, part)? };
         }
         Ok(())
     }
 
     /// Puts what was received where it belongs: the blocks of all ranks but `without`, whose block did not move.
-    pub(crate) fn finish(self, call: &Call, without: Option<usize>) -> Result<(), Stop> {
+    pub(crate) fn finish(self, on: &On, without: Option<usize>) -> Result<(), Stop> {
         let Bytes::Packed(packed) = self.bytes else { return Ok(()) };
         for (rank, (block, place)) in self.ragged.blocks.iter().zip(&self.ragged.places).enumerate() {
             if Some(rank) == without {
@@ -230,7 +230,7 @@ impl RaggedTarget<'_> {
             }
             let part = &packed[*place..*place + block.bytes];
             // SAFETY: the block's elements belong there.
-            unsafe { unpack(call, part, self.to.wrapping_offset(block.at), block.count, &block.ty)? };
+            unsafe { unpack(on, part, self.to.wrapping_offset(block.at), block.count, &block.ty)? };
         }
         Ok(())
     }

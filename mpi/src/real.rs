@@ -84,6 +84,11 @@ functions! {
     Iprobe(source: c_int, tag: c_int, comm: Handle, flag: *mut c_int, status: usize);
     Ibarrier(comm: Handle, request: *mut Handle);
     Test(request: *mut Handle, flag: *mut c_int, status: usize);
+    Request_get_status(request: Handle, flag: *mut c_int, status: usize);
+    Grequest_start(query: Out, free: Out, cancel: Out, state: Out, request: *mut Handle);
+    Grequest_complete(request: Handle);
+    Status_set_elements(status: Out, datatype: Handle, n: c_int);
+    Status_set_cancelled(status: Out, flag: c_int);
 
     Type_size_x(datatype: Handle, size: *mut Count);
     Type_get_extent(datatype: Handle, lb: *mut isize, extent: *mut isize);
@@ -100,6 +105,7 @@ functions! {
     Unpack(from: In, size: c_int, position: *mut c_int, to: Out, count: c_int, datatype: Handle, comm: Handle);
     Pack_c(from: In, count: Count, datatype: Handle, to: Out, size: Count, position: *mut Count, comm: Handle);
     Unpack_c(from: In, size: Count, position: *mut Count, to: Out, count: Count, datatype: Handle, comm: Handle);
+    Op_free(op: *mut Handle);
     Op_commutative(op: Handle, flag: *mut c_int);
     Reduce_local(left: In, right: Out, count: c_int, datatype: Handle, op: Handle);
 
@@ -136,6 +142,39 @@ functions! {
     Scan_c(send: In, recv: Out, n: Count, t: Handle, op: Handle, comm: Handle);
     Exscan(send: In, recv: Out, n: c_int, t: Handle, op: Handle, comm: Handle);
     Exscan_c(send: In, recv: Out, n: Count, t: Handle, op: Handle, comm: Handle);
+
+    Ibcast(buf: Out, n: c_int, t: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Ibcast_c(buf: Out, n: Count, t: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Igather(send: In, sn: c_int, st: Handle, recv: Out, rn: c_int, rt: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Igather_c(send: In, sn: Count, st: Handle, recv: Out, rn: Count, rt: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Igatherv(send: In, sn: c_int, st: Handle, recv: Out, rn: Ints, rd: Ints, rt: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Igatherv_c(send: In, sn: Count, st: Handle, recv: Out, rn: Counts, rd: Aints, rt: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Iscatter(send: In, sn: c_int, st: Handle, recv: Out, rn: c_int, rt: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Iscatter_c(send: In, sn: Count, st: Handle, recv: Out, rn: Count, rt: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Iscatterv(send: In, sn: Ints, sd: Ints, st: Handle, recv: Out, rn: c_int, rt: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Iscatterv_c(send: In, sn: Counts, sd: Aints, st: Handle, recv: Out, rn: Count, rt: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Iallgather(send: In, sn: c_int, st: Handle, recv: Out, rn: c_int, rt: Handle, comm: Handle, request: *mut Handle);
+    Iallgather_c(send: In, sn: Count, st: Handle, recv: Out, rn: Count, rt: Handle, comm: Handle, request: *mut Handle);
+    Iallgatherv(send: In, sn: c_int, st: Handle, recv: Out, rn: Ints, rd: Ints, rt: Handle, comm: Handle, request: *mut Handle);
+    Iallgatherv_c(send: In, sn: Count, st: Handle, recv: Out, rn: Counts, rd: Aints, rt: Handle, comm: Handle, request: *mut Handle);
+    Ialltoall(send: In, sn: c_int, st: Handle, recv: Out, rn: c_int, rt: Handle, comm: Handle, request: *mut Handle);
+    Ialltoall_c(send: In, sn: Count, st: Handle, recv: Out, rn: Count, rt: Handle, comm: Handle, request: *mut Handle);
+    Ialltoallv(send: In, sn: Ints, sd: Ints, st: Handle, recv: Out, rn: Ints, rd: Ints, rt: Handle, comm: Handle, request: *mut Handle);
+    Ialltoallv_c(send: In, sn: Counts, sd: Aints, st: Handle, recv: Out, rn: Counts, rd: Aints, rt: Handle, comm: Handle, request: *mut Handle);
+    Ialltoallw(send: In, sn: Ints, sd: Ints, st: Handles, recv: Out, rn: Ints, rd: Ints, rt: Handles, comm: Handle, request: *mut Handle);
+    Ialltoallw_c(send: In, sn: Counts, sd: Aints, st: Handles, recv: Out, rn: Counts, rd: Aints, rt: Handles, comm: Handle, request: *mut Handle);
+    Ireduce(send: In, recv: Out, n: c_int, t: Handle, op: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Ireduce_c(send: In, recv: Out, n: Count, t: Handle, op: Handle, root: c_int, comm: Handle, request: *mut Handle);
+    Iallreduce(send: In, recv: Out, n: c_int, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
+    Iallreduce_c(send: In, recv: Out, n: Count, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
+    Ireduce_scatter(send: In, recv: Out, n: Ints, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
+    Ireduce_scatter_c(send: In, recv: Out, n: Counts, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
+    Ireduce_scatter_block(send: In, recv: Out, n: c_int, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
+    Ireduce_scatter_block_c(send: In, recv: Out, n: Count, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
+    Iscan(send: In, recv: Out, n: c_int, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
+    Iscan_c(send: In, recv: Out, n: Count, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
+    Iexscan(send: In, recv: Out, n: c_int, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
+    Iexscan_c(send: In, recv: Out, n: Count, t: Handle, op: Handle, comm: Handle, request: *mut Handle);
 }
 
 impl std::fmt::Debug for Real {

@@ -5,7 +5,7 @@
 
 use crate::abi::{Abi, Class, PREDEFINED_OPS};
 use crate::buffers::{pack, source, unpack};
-use crate::call::{Call, Stop};
+use crate::call::{Call, On, Stop};
 use crate::report::Reason;
 use crate::types::{Type, true_extent};
 use circulant::ops::{OnBytes, Op, Reducer, Type as Element, reducer};
@@ -55,6 +55,11 @@ impl Reducers {
         predefined.sort_by_key(|(handle, _)| *handle);
         let kept = (0..Element::ALL.len() * Op::ALL.len()).map(|_| OnceLock::new()).collect();
         Self { predefined, null: abi.op_null, kept }
+    }
+
+    /// Whether the handle is an operator of MPI, or none.
+    pub(crate) fn is_predefined(&self, op: usize) -> bool {
+        op == self.null || self.predefined.binary_search_by_key(&op, |(handle, _)| *handle).is_ok()
     }
 
     /// The reduction by `op` on elements of type `ty`. All ranks pass the same two, so all find the same.
@@ -210,7 +215,7 @@ impl Reduction {
     /// `from` is a send buffer of `count` elements.
     pub(crate) unsafe fn source<'a>(
         &self,
-        call: &Call,
+        on: &On,
         from: *const c_void,
         count: usize,
     ) -> Result<Cow<'a, [u8]>, Stop> {
@@ -228,9 +233,9 @@ impl Reduction {
         let mut elements = vec![0; bytes];
         // SAFETY: the caller's; each element of ours has room for the data from its lower bound on.
         unsafe {
-            let packed = source(call, from, count, &self.ty)?;
+            let packed = source(on, from, count, &self.ty)?;
             let first = elements.as_mut_ptr().wrapping_offset(lb.wrapping_neg());
-            unpack(call, &packed, first, count, &self.ty)?;
+            unpack(on, &packed, first, count, &self.ty)?;
         }
         Ok(Cow::Owned(elements))
     }
@@ -239,7 +244,7 @@ impl Reduction {
     ///
     /// # Safety
     /// `to` is a receive buffer of `count` elements, which nothing else uses while the result lives.
-    pub(crate) unsafe fn target<'a>(&'a self, to: *mut c_void, count: usize) -> Result<Combined<'a>, Stop> {
+    pub(crate) unsafe fn target<'a>(self, to: *mut c_void, count: usize) -> Result<Combined<'a>, Stop> {
         let bytes = self.bytes(count)?;
         let memory = match self.laid_out {
             Some(_) => Memory::Ours(vec![0; bytes]),
@@ -262,27 +267,29 @@ pub(crate) struct Combined<'a> {
     memory: Memory<'a>,
     to: *mut c_void,
     count: usize,
-    by: &'a Reduction,
+    by: Reduction,
 }
 
 impl Combined<'_> {
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        match &mut self.memory {
-            Memory::There(bytes) => bytes,
+    /// What is combined into, and the reduction.
+    pub(crate) fn split(&mut self) -> (&mut [u8], &Reduction) {
+        let bytes = match &mut self.memory {
+            Memory::There(bytes) => &mut **bytes,
             Memory::Ours(bytes) => bytes,
-        }
+        };
+        (bytes, &self.by)
     }
 
     /// Puts the result where it belongs. Gaps between data there stay as they are.
-    pub(crate) fn finish(self, call: &Call) -> Result<(), Stop> {
+    pub(crate) fn finish(self, on: &On) -> Result<(), Stop> {
         let (Memory::Ours(elements), Some(lb)) = (self.memory, self.by.laid_out) else { return Ok(()) };
         let ty = &self.by.ty;
         let mut packed = vec![0; ty.bytes(self.count)?];
         let first = elements.as_ptr().wrapping_offset(lb.wrapping_neg());
         // SAFETY: as many elements as were laid out, and the buffer that `target` was given.
         unsafe {
-            pack(call, first, self.count, ty, &mut packed)?;
-            unpack(call, &packed, self.to.cast(), self.count, ty)
+            pack(on, first, self.count, ty, &mut packed)?;
+            unpack(on, &packed, self.to.cast(), self.count, ty)
         }
     }
 }

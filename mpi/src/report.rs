@@ -54,6 +54,9 @@ counted! {
     Slower "tried, and not faster here",
     Operator "an operator on a type that it is not defined for here",
     Arguments "arguments that the MPI refuses",
+    Requests "this MPI's progress calls no other library",
+    Untried "blocking calls have not tried this size yet",
+    New "the first collective on its communicator",
 }
 
 /// Size classes end at these numbers of bytes; the last has no end.
@@ -61,6 +64,8 @@ const SIZES: [(usize, &str); 5] =
     [(64, "<=64"), (1 << 10, "<=1K"), (8 << 10, "<=8K"), (64 << 10, "<=64K"), (1 << 20, "<=1M")];
 const CLASSES: usize = SIZES.len() + 1;
 const OPERATIONS: usize = Operation::ALL.len();
+/// Blocking operations, then non-blocking ones.
+const LINES: usize = 2 * OPERATIONS;
 const REASONS: usize = Reason::ALL.len();
 
 /// Calls, and the time in them in nanoseconds.
@@ -90,28 +95,33 @@ impl Calls {
 /// The counts of this process.
 #[derive(Debug)]
 pub(crate) struct Counts {
-    taken: [[Calls; CLASSES]; OPERATIONS],
-    passed: [[Calls; REASONS]; OPERATIONS],
+    taken: [[Calls; CLASSES]; LINES],
+    passed: [[Calls; REASONS]; LINES],
 }
 
 /// One for the process, as there is one MPI.
 pub(crate) static COUNTS: Counts = Counts::new();
 
+/// The line of an operation, blocking or not.
+fn index((operation, blocks): (Operation, bool)) -> usize {
+    if blocks { operation as usize } else { OPERATIONS + operation as usize }
+}
+
 impl Counts {
     const fn new() -> Self {
         Self {
-            taken: [const { [const { Calls::new() }; CLASSES] }; OPERATIONS],
-            passed: [const { [const { Calls::new() }; REASONS] }; OPERATIONS],
+            taken: [const { [const { Calls::new() }; CLASSES] }; LINES],
+            passed: [const { [const { Calls::new() }; REASONS] }; LINES],
         }
     }
 
-    pub(crate) fn took(&self, operation: Operation, bytes: usize, time: Option<Duration>) {
+    pub(crate) fn took(&self, line: (Operation, bool), bytes: usize, time: Option<Duration>) {
         let class = SIZES.iter().position(|(most, _)| bytes <= *most).unwrap_or(CLASSES - 1);
-        self.taken[operation as usize][class].add(time);
+        self.taken[index(line)][class].add(time);
     }
 
-    pub(crate) fn passed(&self, operation: Operation, reason: Reason, time: Option<Duration>) {
-        self.passed[operation as usize][reason as usize].add(time);
+    pub(crate) fn passed(&self, line: (Operation, bool), reason: Reason, time: Option<Duration>) {
+        self.passed[index(line)][reason as usize].add(time);
     }
 
     /// The report, of rank 0 alone: a line for each operation that was called, and its parts.
@@ -120,15 +130,17 @@ impl Counts {
         let taken: u64 = self.taken.iter().map(|lines| sum(lines)).sum();
         let passed: u64 = self.passed.iter().map(|lines| sum(lines)).sum();
         let mut text = format!("circulant: rank 0: taken {taken}, passed on {passed}\n");
-        for operation in Operation::ALL {
-            let (taken, passed) = (&self.taken[*operation as usize], &self.passed[*operation as usize]);
+        let blocking = Operation::ALL.iter().map(|operation| (*operation, true));
+        for line in blocking.chain(Operation::ALL.iter().map(|operation| (*operation, false))) {
+            let (taken, passed) = (&self.taken[index(line)], &self.passed[index(line)]);
             if sum(taken) + sum(passed) == 0 {
                 continue;
             }
             let _ = writeln!(
                 text,
-                "circulant: {}: taken {}, passed on {}",
-                operation.name(),
+                "circulant: {}{}: taken {}, passed on {}",
+                if line.1 { "" } else { "i" },
+                line.0.name(),
                 sum(taken),
                 sum(passed)
             );
@@ -153,17 +165,20 @@ mod tests {
     #[test]
     fn the_report_says_what_went_where() {
         let counts = Counts::new();
-        counts.took(Operation::Bcast, 64, Some(Duration::from_micros(1_000_002)));
-        counts.took(Operation::Bcast, 65, None);
-        counts.took(Operation::Exscan, 2 << 20, None);
-        counts.passed(Operation::Bcast, Reason::Selection, None);
-        let wanted = "circulant: rank 0: taken 3, passed on 1\n\
+        counts.took((Operation::Bcast, true), 64, Some(Duration::from_micros(1_000_002)));
+        counts.took((Operation::Bcast, true), 65, None);
+        counts.took((Operation::Bcast, false), 0, None);
+        counts.took((Operation::Exscan, true), 2 << 20, None);
+        counts.passed((Operation::Bcast, true), Reason::Selection, None);
+        let wanted = "circulant: rank 0: taken 4, passed on 1\n\
                       circulant: bcast: taken 2, passed on 1\n\
                       circulant:   taken <=64: 1 calls, 1.000002 s\n\
                       circulant:   taken <=1K: 1 calls, 0.000000 s\n\
                       circulant:   passed on not chosen by CIRCULANT_MPI_TAKE: 1 calls, 0.000000 s\n\
                       circulant: exscan: taken 1, passed on 0\n\
-                      circulant:   taken >1M: 1 calls, 0.000000 s\n";
+                      circulant:   taken >1M: 1 calls, 0.000000 s\n\
+                      circulant: ibcast: taken 1, passed on 0\n\
+                      circulant:   taken <=64: 1 calls, 0.000000 s\n";
         assert_eq!(counts.text(), wanted);
     }
 }

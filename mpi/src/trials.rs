@@ -87,6 +87,15 @@ impl Trials {
         &self.0[operation as usize].get_or_init(made)[class]
     }
 
+    /// Whether calls of this size are taken, once that has been tried. All ranks find the same.
+    pub(crate) fn verdict(&self, operation: Operation, size: Option<usize>) -> Option<bool> {
+        match self.class(operation, class(size)).verdict.load(Relaxed) {
+            OURS => Some(true),
+            THEIRS => Some(false),
+            _ => None,
+        }
+    }
+
     /// Where the next call of this size goes. Collective while it is tried.
     ///
     /// # Errors

@@ -109,6 +109,11 @@ impl Types {
         Ok(Self { known, null: abi.type_null, named: abi.named, keyval })
     }
 
+    /// Whether the handle is a named type, or none.
+    pub(crate) fn is_predefined(&self, handle: usize) -> bool {
+        handle == self.null || self.known.binary_search_by_key(&handle, |k| k.handle).is_ok()
+    }
+
     /// What the type behind `handle` is.
     ///
     /// # Safety

@@ -61,7 +61,7 @@ const KILLED: &str = "killed.c";
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 25] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -80,6 +80,48 @@ const CASES: [Case; 20] = [
         ranks: 2,
         variables: &[REPORT],
         judge: |report| assert!(report.counts("bcast").0 > 300, "{}", report.errors),
+    },
+    Case {
+        name: "nonblocking_2",
+        source: "nonblocking.c",
+        ranks: 2,
+        variables: &[REPORT],
+        judge: requests_taken,
+    },
+    Case {
+        name: "nonblocking_5",
+        source: "nonblocking.c",
+        ranks: 5,
+        variables: &[REPORT],
+        judge: requests_taken,
+    },
+    Case {
+        name: "nonblocking_3_over_tcp",
+        source: "nonblocking.c",
+        ranks: 3,
+        variables: &[REPORT, ("CIRCULANT_PROVIDER", "tcp")],
+        judge: requests_taken,
+    },
+    Case {
+        name: "nonblocking_without_progress",
+        source: "nonblocking.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_MPI_PROGRESS", "0")],
+        judge: |report| {
+            let (taken, passed) = report.counts("iallreduce");
+            assert!(taken == 0 && passed > 0, "{}", report.errors);
+            assert!(report.counts("allreduce").0 > 0, "{}", report.errors);
+        },
+    },
+    Case {
+        name: "nonblocking_not_tried",
+        source: "nonblocking.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_MPI_TAKE", "auto")],
+        judge: |report| {
+            let reason = "passed on blocking calls have not tried this size yet";
+            assert!(report.counts("iscan").1 > 0 && report.errors.contains(reason), "{}", report.errors);
+        },
     },
     Case { name: "progress", source: "progress.c", ranks: 2, variables: &[REPORT], judge: moved_on },
     Case {
@@ -198,11 +240,20 @@ fn all_off(report: &Report) {
     assert!(!report.errors.contains("taken"), "{}", report.errors);
 }
 
+const OPERATIONS: &str = "barrier bcast gather gatherv scatter scatterv allgather allgatherv alltoall alltoallv alltoallw reduce \
+                          allreduce reduce_scatter reduce_scatter_block scan exscan";
+
+/// Every non-blocking operation was called, and ran here.
+fn requests_taken(report: &Report) {
+    nothing_passed(report);
+    for operation in OPERATIONS.split_whitespace() {
+        assert!(report.counts(&format!("i{operation}")).0 > 0, "{operation}: {}", report.errors);
+    }
+}
+
 /// Every operation was called, and ran here but on communicators of one rank.
 fn all_taken(report: &Report) {
-    let operations = "barrier bcast gather gatherv scatter scatterv allgather allgatherv alltoall alltoallv alltoallw reduce \
-                      allreduce reduce_scatter reduce_scatter_block scan exscan";
-    for operation in operations.split_whitespace() {
+    for operation in OPERATIONS.split_whitespace() {
         assert!(report.counts(operation).0 > 0, "{operation}: {}", report.errors);
     }
     let reasons = report.errors.lines().filter(|l| l.contains("passed on") && l.starts_with("circulant:  "));

@@ -157,6 +157,19 @@ impl Abi {
         }
     }
 
+    /// Writes a handle.
+    ///
+    /// # Safety
+    /// `to` points to a handle of this ABI.
+    pub(crate) unsafe fn set_handle(&self, to: *mut usize, handle: usize) {
+        match self.kind {
+            // SAFETY: the caller's; these handles are an int each.
+            Kind::Mpich => unsafe { to.cast::<[u8; 4]>().write_unaligned(lower(handle)) },
+            // SAFETY: the caller's; these handles are a pointer each.
+            Kind::OpenMpi | Kind::Standard => unsafe { to.write_unaligned(handle) },
+        }
+    }
+
     /// The handle of a named type; nothing where this library has none.
     pub(crate) fn named_type(&self, named: &Named) -> Option<usize> {
         match self.kind {
@@ -174,4 +187,10 @@ impl Abi {
             Kind::OpenMpi => symbol(op.open_mpi),
         }
     }
+}
+
+/// The bytes of an `int` that is passed as a handle.
+fn lower(handle: usize) -> [u8; 4] {
+    let [a, b, c, d, ..] = handle.to_le_bytes();
+    [a, b, c, d]
 }

@@ -2,24 +2,28 @@
 
 use super::{Handle, In, Out, own, product};
 use crate::buffers::{Target, apart, source};
-use crate::call::{collective, count};
+use crate::call::{Call, collective, count};
+use crate::form::{Form, run};
 use crate::report::Operation;
 use std::ffi::c_int;
 
 /// # Safety
 /// What MPI asks of callers of `MPI_Barrier`.
-pub(crate) unsafe fn barrier(comm: Handle, pass: impl FnOnce() -> c_int) -> c_int {
-    let ours = |call: &crate::call::Call| {
-        call.chosen(0)?;
-        Ok(call.comm()?.barrier()?)
-    };
-    // SAFETY: the caller's.
-    unsafe { collective(Operation::Barrier, comm, ours, pass) }
+pub(crate) unsafe fn barrier(form: impl Form, comm: Handle, pass: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's, here and below; there is no memory.
+    unsafe {
+        let ours = |call: &Call| {
+            call.chosen(0)?;
+            run!(form, call, (None, ()), |_, _| barrier ibarrier(), |(), _| Ok(()))
+        };
+        collective(form, Operation::Barrier, comm, ours, pass)
+    }
 }
 
 /// # Safety
 /// What MPI asks of callers of `MPI_Bcast`.
 pub(crate) unsafe fn bcast(
+    form: impl Form,
     buffer: Out,
     n: impl Into<i64>,
     datatype: Handle,
@@ -30,6 +34,7 @@ pub(crate) unsafe fn bcast(
     // SAFETY: the caller's, here and below.
     unsafe {
         collective(
+            form,
             Operation::Bcast,
             comm,
             |call| {
@@ -40,8 +45,9 @@ pub(crate) unsafe fn bcast(
                 if sends {
                     target.keep(call, 0, n)?;
                 }
-                call.comm()?.bcast(target.bytes(), root)?;
-                if sends { Ok(()) } else { target.finish(call) }
+                run!(form, call, (None, target), |_, to| bcast ibcast(to.bytes(), root), move |to, on| {
+                    if sends { Ok(()) } else { to.finish(on) }
+                })
             },
             pass,
         )
@@ -52,6 +58,7 @@ pub(crate) unsafe fn bcast(
 /// What MPI asks of callers of `MPI_Gather`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn gather(
+    form: impl Form,
     send: In,
     sn: impl Into<i64>,
     st: Handle,
@@ -65,6 +72,7 @@ pub(crate) unsafe fn gather(
     // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
     unsafe {
         collective(
+            form,
             Operation::Gather,
             comm,
             |call| {
@@ -72,8 +80,8 @@ pub(crate) unsafe fn gather(
                 if me != root {
                     let (sn, st) = (count(sn)?, call.datatype(st)?);
                     call.chosen(st.bytes(sn)?)?;
-                    call.comm()?.gather(&*source(call, send, sn, &st)?, &mut [], root)?;
-                    return Ok(());
+                    let memory = (Some(source(call, send, sn, &st)?), ());
+                    return run!(form, call, memory, |own, _| gather igather(own, &mut [], root), |(), _| Ok(()));
                 }
                 let (rn, rt) = (count(rn)?, call.datatype(rt)?);
                 call.chosen(rt.bytes(rn)?)?;
@@ -83,8 +91,7 @@ pub(crate) unsafe fn gather(
                 if own.is_none() {
                     target.keep(call, me * rn, rn)?;
                 }
-                call.comm()?.gather(own.as_deref(), target.bytes(), root)?;
-                target.finish(call)
+                run!(form, call, (own, target), |own, to| gather igather(own, to.bytes(), root), Target::finish)
             },
             pass,
         )
@@ -95,6 +102,7 @@ pub(crate) unsafe fn gather(
 /// What MPI asks of callers of `MPI_Scatter`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn scatter(
+    form: impl Form,
     send: In,
     sn: impl Into<i64>,
     st: Handle,
@@ -108,6 +116,7 @@ pub(crate) unsafe fn scatter(
     // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
     unsafe {
         collective(
+            form,
             Operation::Scatter,
             comm,
             |call| {
@@ -115,22 +124,20 @@ pub(crate) unsafe fn scatter(
                 if me != root {
                     let (rn, rt) = (count(rn)?, call.datatype(rt)?);
                     call.chosen(rt.bytes(rn)?)?;
-                    let mut target = Target::new(recv, rn, rt)?;
-                    call.comm()?.scatter(&[], target.bytes(), root)?;
-                    return target.finish(call);
+                    let memory = (None, Target::new(recv, rn, rt)?);
+                    return run!(form, call, memory, |_, to| scatter iscatter(&[], to.bytes(), root), Target::finish);
                 }
                 let (sn, st) = (count(sn)?, call.datatype(st)?);
                 call.chosen(st.bytes(sn)?)?;
                 let all = source(call, send, product(sn, call.size()?)?, &st)?;
                 if call.in_place(recv) {
-                    call.comm()?.scatter(&all, None::<&mut [u8]>, root)?;
-                    return Ok(());
+                    let memory = (Some(all), ());
+                    return run!(form, call, memory,
+                        |all, _| scatter iscatter(all.unwrap_or_default(), None::<&mut [u8]>, root), |(), _| Ok(()));
                 }
                 let (rn, rt) = (count(rn)?, call.datatype(rt)?);
-                let all = apart(all, recv, rt.bytes(rn)?);
-                let mut target = Target::new(recv, rn, rt)?;
-                call.comm()?.scatter(&all, target.bytes(), root)?;
-                target.finish(call)
+                let memory = (Some(apart(all, recv, rt.bytes(rn)?)), Target::new(recv, rn, rt)?);
+                run!(form, call, memory, |all, to| scatter iscatter(all.unwrap_or_default(), to.bytes(), root), Target::finish)
             },
             pass,
         )
@@ -141,6 +148,7 @@ pub(crate) unsafe fn scatter(
 /// What MPI asks of callers of `MPI_Allgather`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn allgather(
+    form: impl Form,
     send: In,
     sn: impl Into<i64>,
     st: Handle,
@@ -153,6 +161,7 @@ pub(crate) unsafe fn allgather(
     // SAFETY: the caller's, here and below.
     unsafe {
         collective(
+            form,
             Operation::Allgather,
             comm,
             |call| {
@@ -164,8 +173,7 @@ pub(crate) unsafe fn allgather(
                 if own.is_none() {
                     target.keep(call, call.rank()? * rn, rn)?;
                 }
-                call.comm()?.allgather(own.as_deref(), target.bytes())?;
-                target.finish(call)
+                run!(form, call, (own, target), |own, to| allgather iallgather(own, to.bytes()), Target::finish)
             },
             pass,
         )
@@ -176,6 +184,7 @@ pub(crate) unsafe fn allgather(
 /// What MPI asks of callers of `MPI_Alltoall`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn alltoall(
+    form: impl Form,
     send: In,
     sn: impl Into<i64>,
     st: Handle,
@@ -188,6 +197,7 @@ pub(crate) unsafe fn alltoall(
     // SAFETY: the caller's, here and below.
     unsafe {
         collective(
+            form,
             Operation::Alltoall,
             comm,
             |call| {
@@ -199,8 +209,7 @@ pub(crate) unsafe fn alltoall(
                 if own.is_none() {
                     target.keep(call, 0, all)?;
                 }
-                call.comm()?.alltoall(own.as_deref(), target.bytes())?;
-                target.finish(call)
+                run!(form, call, (own, target), |own, to| alltoall ialltoall(own, to.bytes()), Target::finish)
             },
             pass,
         )

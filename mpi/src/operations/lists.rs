@@ -3,6 +3,7 @@
 use super::{Handle, In, Out, own};
 use crate::buffers::{Target, apart, source};
 use crate::call::{Call, Stop, collective, count};
+use crate::form::{Form, run};
 use crate::ragged::Ragged;
 use crate::report::Operation;
 use std::ffi::c_int;
@@ -11,6 +12,7 @@ use std::ffi::c_int;
 /// What MPI asks of callers of `MPI_Gatherv`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn gatherv<C, D>(
+    form: impl Form,
     send: In,
     sn: impl Into<i64>,
     st: Handle,
@@ -29,6 +31,7 @@ where
     // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
     unsafe {
         collective(
+            form,
             Operation::Gatherv,
             comm,
             |call| {
@@ -36,16 +39,17 @@ where
                 if me != root {
                     let own = source(call, send, count(sn)?, &call.datatype(st)?)?;
                     call.chosen_whatever_size(own.len())?;
-                    call.comm()?.gatherv_rooted(&*own, &mut [], &[0usize; 0], root)?;
-                    return Ok(());
+                    return run!(form, call, (Some(own), ()),
+                        |own, _| gatherv_rooted igatherv_rooted(own, &mut [], &[0usize; 0], root), |(), _| Ok(()));
                 }
                 let blocks = Ragged::of_type(call.size()?, rn, rd, call.datatype(rt)?)?;
                 call.chosen_whatever_size(blocks.total())?;
                 let own = own(call, (send, sn, st), 1, blocks.memory(recv))?;
-                let mut target = blocks.target(recv)?;
-                let parts = blocks.parts();
-                call.comm()?.gatherv_rooted(own.as_deref(), target.bytes(), parts, root)?;
-                target.finish(call, own.is_none().then_some(me))
+                let (target, stays) = (blocks.target(recv)?, own.is_none().then_some(me));
+                run!(form, call, (own, target),
+                    |own, to| { let (bytes, blocks) = to.split() }
+                    gatherv_rooted igatherv_rooted(own, bytes, blocks.parts(), root),
+                    move |to, on| to.finish(on, stays))
             },
             pass,
         )
@@ -56,6 +60,7 @@ where
 /// What MPI asks of callers of `MPI_Scatterv`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn scatterv<C, D>(
+    form: impl Form,
     send: In,
     sn: *const C,
     sd: *const D,
@@ -74,6 +79,7 @@ where
     // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
     unsafe {
         collective(
+            form,
             Operation::Scatterv,
             comm,
             |call| {
@@ -81,22 +87,22 @@ where
                 if me != root {
                     let mut target = Target::new(recv, count(rn)?, call.datatype(rt)?)?;
                     call.chosen_whatever_size(target.bytes().len())?;
-                    call.comm()?.scatterv_rooted(&[], &[0usize; 0], target.bytes(), root)?;
-                    return target.finish(call);
+                    return run!(form, call, (None, target),
+                        |_, to| scatterv_rooted iscatterv_rooted(&[], &[0usize; 0], to.bytes(), root), Target::finish);
                 }
                 let blocks = Ragged::of_type(call.size()?, sn, sd, call.datatype(st)?)?;
                 call.chosen_whatever_size(blocks.total())?;
-                let parts = blocks.parts();
                 let all = blocks.source(call, send)?;
                 if call.in_place(recv) {
-                    call.comm()?.scatterv_rooted(&all, parts, None::<&mut [u8]>, root)?;
-                    return Ok(());
+                    return run!(form, call, (Some(all), ()),
+                        |all, _| scatterv_rooted iscatterv_rooted(all.unwrap_or_default(), blocks.parts(), None::<&mut [u8]>, root),
+                        |(), _| Ok(()));
                 }
                 let (rn, rt) = (count(rn)?, call.datatype(rt)?);
-                let all = apart(all, recv, rt.bytes(rn)?);
-                let mut target = Target::new(recv, rn, rt)?;
-                call.comm()?.scatterv_rooted(&all, parts, target.bytes(), root)?;
-                target.finish(call)
+                let memory = (Some(apart(all, recv, rt.bytes(rn)?)), Target::new(recv, rn, rt)?);
+                run!(form, call, memory,
+                    |all, to| scatterv_rooted iscatterv_rooted(all.unwrap_or_default(), blocks.parts(), to.bytes(), root),
+                    Target::finish)
             },
             pass,
         )
@@ -107,6 +113,7 @@ where
 /// What MPI asks of callers of `MPI_Allgatherv`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn allgatherv<C, D>(
+    form: impl Form,
     send: In,
     sn: impl Into<i64>,
     st: Handle,
@@ -124,6 +131,7 @@ where
     // SAFETY: the caller's, here and below.
     unsafe {
         collective(
+            form,
             Operation::Allgatherv,
             comm,
             |call| {
@@ -134,9 +142,10 @@ where
                 if own.is_none() {
                     target.keep(call, me..me + 1)?;
                 }
-                let parts = blocks.parts();
-                call.comm()?.allgatherv(own.as_deref(), target.bytes(), parts)?;
-                target.finish(call, own.is_none().then_some(me))
+                let stays = own.is_none().then_some(me);
+                run!(form, call, (own, target),
+                    |own, to| { let (bytes, blocks) = to.split() } allgatherv iallgatherv(own, bytes, blocks.parts()),
+                    move |to, on| to.finish(on, stays))
             },
             pass,
         )
@@ -148,11 +157,12 @@ where
 /// # Safety
 /// They describe `send` and `recv`, as MPI asks of send and receive buffers.
 unsafe fn exchange(
+    form: impl Form,
     call: &Call,
     send: In,
     sent: Option<&Ragged>,
     recv: Out,
-    received: &Ragged,
+    received: Ragged,
 ) -> Result<(), Stop> {
     let ranks = received.counts().len();
     let own = match sent {
@@ -168,15 +178,20 @@ unsafe fn exchange(
     if own.is_none() {
         target.keep(call, 0..ranks)?;
     }
-    let (to, from) = (sent.unwrap_or(received).parts(), received.parts());
-    call.comm()?.alltoallv(own.as_deref(), to, target.bytes(), from)?;
-    target.finish(call, None)
+    // SAFETY: the caller's.
+    unsafe {
+        run!(form, call, (own, target),
+            |own, to| { let (bytes, blocks) = to.split() }
+            alltoallv ialltoallv(own, sent.unwrap_or(blocks).parts(), bytes, blocks.parts()),
+            |to, on| to.finish(on, None))
+    }
 }
 
 /// # Safety
 /// What MPI asks of callers of `MPI_Alltoallv`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn alltoallv<C, D>(
+    form: impl Form,
     send: In,
     sn: *const C,
     sd: *const D,
@@ -195,6 +210,7 @@ where
     // SAFETY: the caller's, here and below; in place the lists of what is sent are not looked at.
     unsafe {
         collective(
+            form,
             Operation::Alltoallv,
             comm,
             |call| {
@@ -205,7 +221,7 @@ where
                     false => Some(Ragged::of_type(ranks, sn, sd, call.datatype(st)?)?),
                 };
                 call.chosen_whatever_size(received.total())?;
-                exchange(call, send, sent.as_ref(), recv, &received)
+                exchange(form, call, send, sent.as_ref(), recv, received)
             },
             pass,
         )
@@ -216,6 +232,7 @@ where
 /// What MPI asks of callers of `MPI_Alltoallw`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn alltoallw<C, D>(
+    form: impl Form,
     send: In,
     sn: *const C,
     sd: *const D,
@@ -234,6 +251,7 @@ where
     // SAFETY: the caller's, here and below; in place the lists of what is sent are not looked at.
     unsafe {
         collective(
+            form,
             Operation::Alltoallw,
             comm,
             |call| {
@@ -244,7 +262,7 @@ where
                     false => Some(Ragged::of_types(call, ranks, sn, sd, st)?),
                 };
                 call.chosen_whatever_size(received.total())?;
-                exchange(call, send, sent.as_ref(), recv, &received)
+                exchange(form, call, send, sent.as_ref(), recv, received)
             },
             pass,
         )

@@ -3,10 +3,9 @@
 use super::{Handle, In, Out, product};
 use crate::buffers::apart;
 use crate::call::{Call, Stop, collective, count};
-use crate::reductions::Reduction;
+use crate::form::{Form, run};
+use crate::reductions::{Combined, Reduction};
 use crate::report::{Operation, Reason};
-use circulant::Communicator;
-use circulant::ops::OnBytes;
 use std::borrow::Cow;
 use std::ffi::c_int;
 
@@ -40,100 +39,56 @@ unsafe fn contribution<'a>(
     }
 }
 
-/// Runs a reduction from all contributions to a result at every rank, of equal length.
-///
-/// # Safety
-/// What MPI asks of callers of `MPI_Allreduce`, `MPI_Scan` and `MPI_Exscan`.
-#[allow(clippy::too_many_arguments, reason = "those of MPI")]
-unsafe fn everywhere(
-    operation: Operation,
-    send: In,
-    recv: Out,
-    n: i64,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    pass: impl FnOnce() -> c_int,
-    run: impl FnOnce(&Communicator, Option<&[u8]>, &mut [u8], OnBytes) -> circulant::Result<()>,
-) -> c_int {
-    // SAFETY: the caller's, here and below.
-    unsafe {
-        collective(
-            operation,
-            comm,
-            |call| {
-                let (n, by) = (count(n)?, reduction(call, op, datatype)?);
-                call.chosen(by.ty.bytes(n)?)?;
-                // In place is the same at all ranks in an allreduce only.
-                let own = match call.in_place(send) && operation == Operation::Allreduce && by.is_in_memory()
-                {
-                    true => None,
-                    false => Some(apart(contribution(call, &by, send, recv, n)?, recv, by.bytes(n)?)),
+/// Reductions from all contributions to a result at every rank, of equal length.
+macro_rules! everywhere {
+    ($($operation:ident $name:ident $start:ident: $mpi:literal;)*) => {$(
+        /// # Safety
+        #[doc = concat!("What MPI asks of callers of `", $mpi, "`.")]
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        pub(crate) unsafe fn $name(
+            form: impl Form,
+            send: In,
+            recv: Out,
+            n: impl Into<i64>,
+            datatype: Handle,
+            op: Handle,
+            comm: Handle,
+            pass: impl FnOnce() -> c_int,
+        ) -> c_int {
+            const OPERATION: Operation = Operation::$operation;
+            // SAFETY: the caller's, here and below.
+            unsafe {
+                let ours = |call: &Call| {
+                    let (n, by) = (count(n)?, reduction(call, op, datatype)?);
+                    call.chosen(by.ty.bytes(n)?)?;
+                    // In place is the same at all ranks in an allreduce only.
+                    let alike = matches!(OPERATION, Operation::Allreduce);
+                    let own = match call.in_place(send) && alike && by.is_in_memory() {
+                        true => None,
+                        false => Some(apart(contribution(call, &by, send, recv, n)?, recv, by.bytes(n)?)),
+                    };
+                    let none = matches!(OPERATION, Operation::Exscan) && call.rank()? == 0;
+                    run!(form, call, (own, by.target(recv, n)?),
+                        |own, to| { let (bytes, by) = to.split() } $name $start(own, bytes, by.op()),
+                        move |to, on| if none { Ok(()) } else { to.finish(on) })
                 };
-                let mut result = by.target(recv, n)?;
-                run(call.comm()?, own.as_deref(), result.bytes(), by.op())?;
-                match operation == Operation::Exscan && call.rank()? == 0 {
-                    true => Ok(()),
-                    false => result.finish(call),
-                }
-            },
-            pass,
-        )
-    }
+                collective(form, OPERATION, comm, ours, pass)
+            }
+        }
+    )*};
 }
 
-/// # Safety
-/// What MPI asks of callers of `MPI_Allreduce`.
-pub(crate) unsafe fn allreduce(
-    send: In,
-    recv: Out,
-    n: impl Into<i64>,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    pass: impl FnOnce() -> c_int,
-) -> c_int {
-    let run = |ours: &Communicator, own: Option<&[u8]>, to: &mut [u8], by| ours.allreduce(own, to, by);
-    // SAFETY: the caller's.
-    unsafe { everywhere(Operation::Allreduce, send, recv, n.into(), datatype, op, comm, pass, run) }
-}
-
-/// # Safety
-/// What MPI asks of callers of `MPI_Scan`.
-pub(crate) unsafe fn scan(
-    send: In,
-    recv: Out,
-    n: impl Into<i64>,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    pass: impl FnOnce() -> c_int,
-) -> c_int {
-    let run = |ours: &Communicator, own: Option<&[u8]>, to: &mut [u8], by| ours.scan(own, to, by);
-    // SAFETY: the caller's.
-    unsafe { everywhere(Operation::Scan, send, recv, n.into(), datatype, op, comm, pass, run) }
-}
-
-/// # Safety
-/// What MPI asks of callers of `MPI_Exscan`.
-pub(crate) unsafe fn exscan(
-    send: In,
-    recv: Out,
-    n: impl Into<i64>,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    pass: impl FnOnce() -> c_int,
-) -> c_int {
-    let run = |ours: &Communicator, own: Option<&[u8]>, to: &mut [u8], by| ours.exscan(own, to, by);
-    // SAFETY: the caller's.
-    unsafe { everywhere(Operation::Exscan, send, recv, n.into(), datatype, op, comm, pass, run) }
+everywhere! {
+    Allreduce allreduce iallreduce: "MPI_Allreduce";
+    Scan scan iscan: "MPI_Scan";
+    Exscan exscan iexscan: "MPI_Exscan";
 }
 
 /// # Safety
 /// What MPI asks of callers of `MPI_Reduce`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn reduce(
+    form: impl Form,
     send: In,
     recv: Out,
     n: impl Into<i64>,
@@ -146,6 +101,7 @@ pub(crate) unsafe fn reduce(
     // SAFETY: the caller's, here and below; `recv` is looked at at the root only.
     unsafe {
         collective(
+            form,
             Operation::Reduce,
             comm,
             |call| {
@@ -153,13 +109,12 @@ pub(crate) unsafe fn reduce(
                 call.chosen(by.ty.bytes(n)?)?;
                 if call.rank()? != root {
                     let own = by.source(call, send, n)?;
-                    call.comm()?.reduce(&*own, &mut [], by.op(), root)?;
-                    return Ok(());
+                    return run!(form, call, (Some(own), by),
+                        |own, by| reduce ireduce(own, &mut [], by.op(), root), |_, _| Ok(()));
                 }
                 let own = apart(contribution(call, &by, send, recv, n)?, recv, by.bytes(n)?);
-                let mut result = by.target(recv, n)?;
-                call.comm()?.reduce(&*own, result.bytes(), by.op(), root)?;
-                result.finish(call)
+                run!(form, call, (Some(own), by.target(recv, n)?),
+                    |own, to| { let (bytes, by) = to.split() } reduce ireduce(own, bytes, by.op(), root), Combined::finish)
             },
             pass,
         )
@@ -168,7 +123,9 @@ pub(crate) unsafe fn reduce(
 
 /// # Safety
 /// What MPI asks of callers of `MPI_Reduce_scatter`.
+#[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
+    form: impl Form,
     send: In,
     recv: Out,
     n: *const C,
@@ -180,6 +137,7 @@ pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
     // SAFETY: the caller's, here and below; the list has a count for each rank.
     unsafe {
         collective(
+            form,
             Operation::ReduceScatter,
             comm,
             |call| {
@@ -192,9 +150,9 @@ pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
                 let mine = counts[call.rank()?];
                 let own = apart(contribution(call, &by, send, recv, all)?, recv, by.bytes(mine)?);
                 let bytes: Vec<usize> = counts.iter().map(|n| n * by.element).collect();
-                let mut result = by.target(recv, mine)?;
-                call.comm()?.reduce_scatter(&*own, result.bytes(), &bytes, by.op())?;
-                result.finish(call)
+                run!(form, call, (Some(own), by.target(recv, mine)?),
+                    |own, to| { let (to, by) = to.split() } reduce_scatter ireduce_scatter(own, to, &bytes, by.op()),
+                    Combined::finish)
             },
             pass,
         )
@@ -203,7 +161,9 @@ pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
 
 /// # Safety
 /// What MPI asks of callers of `MPI_Reduce_scatter_block`.
+#[allow(clippy::too_many_arguments, reason = "those of MPI")]
 pub(crate) unsafe fn reduce_scatter_block(
+    form: impl Form,
     send: In,
     recv: Out,
     n: impl Into<i64>,
@@ -215,6 +175,7 @@ pub(crate) unsafe fn reduce_scatter_block(
     // SAFETY: the caller's, here and below.
     unsafe {
         collective(
+            form,
             Operation::ReduceScatterBlock,
             comm,
             |call| {
@@ -222,9 +183,9 @@ pub(crate) unsafe fn reduce_scatter_block(
                 call.chosen(by.ty.bytes(n)?)?;
                 let all = product(n, call.size()?)?;
                 let own = apart(contribution(call, &by, send, recv, all)?, recv, by.bytes(n)?);
-                let mut result = by.target(recv, n)?;
-                call.comm()?.reduce_scatter_block(&*own, result.bytes(), by.op())?;
-                result.finish(call)
+                run!(form, call, (Some(own), by.target(recv, n)?),
+                    |own, to| { let (bytes, by) = to.split() } reduce_scatter_block ireduce_scatter_block(own, bytes, by.op()),
+                    Combined::finish)
             },
             pass,
         )

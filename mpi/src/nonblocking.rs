@@ -1,0 +1,371 @@
+//! Non-blocking collectives: the program gets a generalized request of its MPI for an operation that runs here.
+//!
+//! MPI completes a generalized request when it is told to (MPI 4.1, section 13.2). Who looks whether the operation has ended differs: in
+//! Open MPI the function that its progress calls, in MPICH the `poll` and `wait` functions of its extended requests, which the calls that
+//! test and wait for requests call. Whoever finds that it has ended unpacks the result and completes the request.
+
+use crate::abi::Kind;
+use crate::call::{Call, On, SUCCESS, Stop};
+use crate::form::{Form, Memory};
+use crate::layer::{Layer, layer};
+use crate::real::{Real, symbol};
+use circulant::Communicator;
+use circulant::comm::{Unscoped, UnscopedRequest};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Operations that are under way at most: a world has room for 240, of which some are left for calls of other threads.
+const MAX_PENDING: usize = 200;
+/// How many operations one call of the MPI's progress looks at: looking at one moves on all.
+const LOOKS: usize = 4;
+
+/// `MPIX_Grequest_start` of MPICH: functions that query, free, cancel, poll and wait, their state, and the request.
+type ExtendedStart = unsafe extern "C" fn(Query, Free, Cancel, Poll, Wait, *mut c_void, *mut usize) -> c_int;
+type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+type Poll = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+type Wait = unsafe extern "C" fn(c_int, *mut *mut c_void, f64, *mut c_void) -> c_int;
+
+/// How requests are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Requests {
+    /// The MPI's progress looks after them.
+    Plain,
+    /// They have functions that look after them.
+    Extended(ExtendedStart),
+}
+
+impl Requests {
+    /// How they are made here; nothing where non-blocking calls go to the MPI. `is_moved`: its progress calls us; `has_thread`: a thread
+    /// of the library moves on what is under way.
+    pub(crate) fn of(kind: Kind, is_moved: bool, has_thread: bool) -> Option<Self> {
+        match kind {
+            Kind::OpenMpi => is_moved.then_some(Self::Plain),
+            Kind::Mpich if is_moved || has_thread => {
+                let start = symbol(c"PMPIX_Grequest_start")?;
+                // SAFETY: the function of this name, which mpi.h of MPICH (4.0.2, 5.0.2) and of Intel MPI declare with this type.
+                Some(Self::Extended(unsafe { std::mem::transmute::<usize, ExtendedStart>(start) }))
+            }
+            Kind::Mpich | Kind::Standard => None,
+        }
+    }
+
+    /// Makes a request with this state.
+    ///
+    /// # Safety
+    /// There is room for a request, and `state` comes of `Arc::into_raw` of a [`Pending`]; its count goes with it if this succeeds.
+    unsafe fn make(self, real: &Real, state: *mut c_void, request: *mut usize) -> c_int {
+        match self {
+            // SAFETY: the caller's; functions with the types that MPI asks for.
+            Self::Plain => unsafe {
+                let (query, free, cancel) = (query as Query, free as Free, cancel as Cancel);
+                real.Grequest_start(
+                    query as *mut c_void,
+                    free as *mut c_void,
+                    cancel as *mut c_void,
+                    state,
+                    request,
+                )
+            },
+            // SAFETY: as above.
+            Self::Extended(start) => unsafe { start(query, free, cancel, poll, wait, state, request) },
+        }
+    }
+}
+
+/// An operation under way.
+struct Pending {
+    /// Of the list: later ones have larger numbers.
+    serial: u64,
+    on: On,
+    /// The request's handle, once it is made.
+    request: AtomicUsize,
+    /// What waiting for it returns.
+    code: AtomicI32,
+    /// Until it has ended.
+    work: Mutex<Option<Work>>,
+}
+
+struct Work {
+    /// Goes first: it uses the memory that `finish` has.
+    request: UnscopedRequest,
+    finish: Box<dyn FnOnce() -> Result<(), Stop>>,
+}
+
+// SAFETY: what keeps it from being sent are addresses of the program's buffers, which any thread of the program may complete a call on
+// (MPI 4.1, section 11.6), and of memory that it owns.
+unsafe impl Send for Work {}
+
+/// What is under way, in the order of starting, and what the program has freed meanwhile.
+struct List {
+    pending: Vec<Arc<Pending>>,
+    serial: u64,
+    /// Whose turn it is to be looked at.
+    turn: usize,
+    freed: Vec<Freed>,
+}
+
+/// A datatype or an operator that an operation may still use.
+struct Freed {
+    /// Operations with smaller numbers may use it.
+    before: u64,
+    free: unsafe fn(&Real, *mut usize) -> c_int,
+    handle: usize,
+}
+
+static LIST: Mutex<List> = Mutex::new(List { pending: Vec::new(), serial: 0, turn: 0, freed: Vec::new() });
+/// The operations in it.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The list. No function of the MPI is called while it is locked.
+fn list() -> MutexGuard<'static, List> {
+    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `MPI_Ibcast`, to which the program passes room for a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NonBlocking(pub(crate) *mut usize);
+
+impl Form for NonBlocking {
+    const BLOCKS: bool = false;
+
+    unsafe fn run<L: 'static>(
+        self,
+        call: &Call,
+        memory: Memory<L>,
+        _now: impl FnOnce(&Communicator, Option<&[u8]>, &mut L) -> circulant::Result<()>,
+        start: impl for<'s> FnOnce(
+            Unscoped<'s>,
+            Option<&'s [u8]>,
+            &'s mut L,
+        ) -> circulant::Result<UnscopedRequest>,
+        finish: impl FnOnce(L, &On) -> Result<(), Stop> + 'static,
+    ) -> Result<(), Stop> {
+        let layer = call.layer;
+        let (Some(requests), false) = (layer.requests, self.0.is_null()) else {
+            return Err(Stop::Pass(crate::report::Reason::Arguments));
+        };
+        make_room(layer);
+        // Where it stays: what is started has addresses in it.
+        let mut memory = Box::new(memory);
+        let comm = call.comm()?;
+        let (own, to) = &mut *memory;
+        // Boxes and vectors may move; what they point to stays.
+        let request = start(comm.unscoped(), own.as_deref(), to)?;
+        // The program may free its communicator before the operation has ended.
+        let on = On { layer, handle: layer.own_comm() };
+        let finish = Box::new(move || {
+            let (own, to) = *memory;
+            drop(own);
+            finish(to, &on)
+        });
+        let work = Mutex::new(Some(Work { request, finish }));
+        let serial = {
+            let mut list = list();
+            list.serial += 1;
+            list.serial
+        };
+        let (request, code) = (AtomicUsize::new(0), AtomicI32::new(SUCCESS));
+        let pending = Arc::new(Pending { serial, on, request, code, work });
+        let state = Arc::into_raw(Arc::clone(&pending));
+        // SAFETY: our caller's: `self.0` has room for a request; the state is what it must be.
+        let code = unsafe { requests.make(layer.real, state.cast_mut().cast(), self.0) };
+        if code != SUCCESS {
+            // SAFETY: the MPI has not taken it. (Dropping the operation waits for it.)
+            drop(unsafe { Arc::from_raw(state) });
+            return Err(Stop::Code(code));
+        }
+        // SAFETY: the MPI has written the handle.
+        pending.request.store(unsafe { layer.abi.handle_at(self.0, 0) }, Ordering::Release);
+        list().pending.push(Arc::clone(&pending));
+        COUNT.fetch_add(1, Ordering::Release);
+        pending.advance();
+        Ok(())
+    }
+}
+
+impl Pending {
+    /// Whether it has ended; moves on everything that is under way. Whoever finds that it has completes the request.
+    fn advance(&self) -> bool {
+        let mut work = match self.work.try_lock() {
+            Ok(work) => work,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread is at it.
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let ended = match work.as_mut().map(|work| work.request.test()) {
+            None => return true,
+            Some(Ok(false)) => return false,
+            Some(ended) => ended,
+        };
+        let Some(Work { request, finish }) = work.take() else { return true };
+        drop((request, work));
+        let done = ended.map_err(Stop::from).and_then(|_| finish());
+        let code = match done {
+            Ok(()) => SUCCESS,
+            Err(Stop::Code(code)) => code,
+            Err(Stop::Pass(_)) => self.on.layer.abi.err_other,
+            Err(Stop::Failed(e)) => {
+                eprintln!("circulant: {e}");
+                self.on.layer.abi.err_other
+            }
+        };
+        self.code.store(code, Ordering::Release);
+        // SAFETY: a request that is not complete; the thread that took the work comes here, once.
+        unsafe { self.on.layer.real.Grequest_complete(self.request.load(Ordering::Acquire)) };
+        self.retire();
+        true
+    }
+
+    /// Leaves the list, and frees what waited for that.
+    fn retire(&self) {
+        let mut list = list();
+        if let Some(at) = list.pending.iter().position(|p| p.serial == self.serial) {
+            list.pending.swap_remove(at);
+            COUNT.fetch_sub(1, Ordering::Release);
+        }
+        let oldest = list.pending.iter().map(|p| p.serial).min().unwrap_or(u64::MAX);
+        let (free, keep) = std::mem::take(&mut list.freed).into_iter().partition(|f| f.before <= oldest);
+        list.freed = keep;
+        drop(list);
+        let free: Vec<Freed> = free;
+        for Freed { free, mut handle, .. } in free {
+            // SAFETY: the program has freed it, and no operation uses it any more.
+            unsafe { free(self.on.layer.real, &raw mut handle) };
+        }
+    }
+}
+
+/// Looks at some operations, at others than last time, and completes those that have ended.
+pub(crate) fn advance_some() {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let mut chosen = [const { None }; LOOKS];
+    {
+        let mut list = list();
+        let count = list.pending.len();
+        for place in chosen.iter_mut().take(count) {
+            list.turn = (list.turn + 1) % count;
+            *place = Some(Arc::clone(&list.pending[list.turn]));
+        }
+    }
+    for pending in chosen.iter().flatten() {
+        pending.advance();
+    }
+}
+
+/// Looks at the operation of this request, if it is one of ours.
+pub(crate) fn advance_request(layer: &Layer, request: usize) {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let request = layer.abi.handle(request);
+    let found = list().pending.iter().find(|p| p.request.load(Ordering::Acquire) == request).cloned();
+    if let Some(pending) = found {
+        pending.advance();
+    }
+}
+
+/// Waits until another operation may begin.
+fn make_room(layer: &Layer) {
+    while COUNT.load(Ordering::Acquire) >= MAX_PENDING {
+        advance_some();
+        layer.let_mpi_progress();
+    }
+}
+
+/// Waits until nothing is under way: a program may end without having waited for all.
+pub(crate) fn drain(layer: &Layer) {
+    while COUNT.load(Ordering::Acquire) > 0 {
+        advance_some();
+        layer.let_mpi_progress();
+    }
+}
+
+/// Keeps a datatype or an operator that the program frees for the operations that are under way. Whether there are any.
+pub(crate) fn keep(handle: usize, free: unsafe fn(&Real, *mut usize) -> c_int) -> bool {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return false;
+    }
+    let mut list = list();
+    let before = list.serial + 1;
+    if !list.pending.is_empty() {
+        list.freed.push(Freed { before, free, handle });
+        return true;
+    }
+    false
+}
+
+/// The program's status of a request that is complete.
+///
+/// # Safety
+/// MPI calls it, with the state of a request of ours and a status.
+unsafe extern "C" fn query(state: *mut c_void, status: *mut c_void) -> c_int {
+    // SAFETY: the state of `make`, which lives until `free`.
+    let pending = unsafe { &*state.cast_const().cast::<Pending>() };
+    let (real, byte) = (pending.on.layer.real, pending.on.layer.abi.byte);
+    // SAFETY: the MPI's status.
+    unsafe {
+        real.Status_set_elements(status, byte, 0);
+        real.Status_set_cancelled(status, 0);
+    }
+    pending.code.load(Ordering::Acquire)
+}
+
+/// The request is gone.
+///
+/// # Safety
+/// MPI calls it once, with the state of a request of ours.
+unsafe extern "C" fn free(state: *mut c_void) -> c_int {
+    // SAFETY: the count that `make` gave away.
+    drop(unsafe { Arc::from_raw(state.cast_const().cast::<Pending>()) });
+    SUCCESS
+}
+
+/// A collective cannot be cancelled (MPI 4.1, section 6.12).
+///
+/// # Safety
+/// None.
+unsafe extern "C" fn cancel(_state: *mut c_void, _complete: c_int) -> c_int {
+    layer().map_or(SUCCESS, |layer| layer.abi.err_other)
+}
+
+/// MPICH tests a request.
+///
+/// # Safety
+/// As [`query`].
+unsafe extern "C" fn poll(state: *mut c_void, _status: *mut c_void) -> c_int {
+    // SAFETY: as in `query`.
+    let pending = unsafe { &*state.cast_const().cast::<Pending>() };
+    if !pending.advance() {
+        // Others may be what another rank waits for before it comes to this one.
+        advance_some();
+        // MPICH's MPI_Wait calls nothing but this.
+        pending.on.layer.let_mpi_progress();
+    }
+    SUCCESS
+}
+
+/// MPICH waits for requests.
+///
+/// # Safety
+/// There are `count` states of requests of ours.
+unsafe extern "C" fn wait(
+    count: c_int,
+    states: *mut *mut c_void,
+    _seconds: f64,
+    _status: *mut c_void,
+) -> c_int {
+    for i in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: the caller's; and as in `query`.
+        let pending = unsafe { &*(*states.add(i)).cast_const().cast::<Pending>() };
+        while !pending.advance() {
+            pending.on.layer.let_mpi_progress();
+            std::thread::yield_now();
+        }
+    }
+    SUCCESS
+}
