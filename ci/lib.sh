@@ -46,6 +46,14 @@ need_packages() {
 # steps use one, and because cargo then takes the features that it takes for tests: what `cargo test` uses, compiled once
 # (ci/selftest).
 tool_build=(build --locked --quiet --workspace --profile test --bin circulant --examples)
+# The libraries for C, MPI and Python with it, by the same units: apart they would have other features, and all of it would be compiled again.
+libraries_build=("${tool_build[@]}" --lib)
+# build_libraries: prints where they and the tool are. In ci/test the step `build` has made them, and cargo may be busy.
+build_libraries() {
+    if [ -n "${CI_TOOL:-}" ]; then dirname "$CI_TOOL"; return; fi
+    cargo "${libraries_build[@]}" >&2
+    printf '%s\n' "$(target_dir)/debug"
+}
 build_tool() { cargo "${tool_build[@]}" >&2; printf '%s\n' "$(target_dir)/debug/circulant"; }
 build_release() { cargo build --locked --quiet --release --bin circulant >&2; printf '%s\n' "$(target_dir)/release/circulant"; }
 target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }

@@ -14,6 +14,7 @@ from ._buffers import IN_PLACE
 from ._circulant import VERSION as __version__
 from ._circulant import Error
 from ._comm import UNDEFINED, Comm
+from ._neighbors import Neighborhood
 from ._ops import BAND, BOR, BXOR, LAND, LOR, LXOR, MAX, MAXLOC, MIN, MINLOC, PROD, SUM, Op
 from ._request import Prequest, Request
 from ._world import World, init, init_by
@@ -35,6 +36,7 @@ __all__ = [
     "UNDEFINED",
     "Comm",
     "Error",
+    "Neighborhood",
     "Op",
     "Prequest",
     "Request",

@@ -23,7 +23,9 @@ IN_PLACE: Final = _InPlace()
 """Instead of a buffer: what is sent stands where the result comes (of a scatter at its root: what is received stays where it is)."""
 
 Lists = tuple[list[int], list[int]]
-Side = tuple[Any, tuple[int, int], Lists | None]
+# Of each rank: offset, length, number and distance in bytes.
+Pieces = list[list[tuple[int, int, int, int]]]
+Side = tuple[Any, tuple[int, int], Lists | Pieces | None]
 
 
 class Buffer:
@@ -73,10 +75,10 @@ class Buffer:
         return self.memory, (0, self.count * self.kind.size), None
 
     def listed(self, size: int) -> Side:
-        """For a call with counts and displacements of `size` ranks; without counts all have as many."""
+        """For a call with counts and displacements of `size` ranks (or neighbours); without counts all have as many."""
         counts = self._counts
         if counts is None:
-            each, rest = divmod(self.count, size)
+            each, rest = divmod(self.count, size) if size else (0, self.count)
             if rest:
                 raise ValueError(f"{self.count} elements cannot be shared equally by {size} ranks: pass counts")
             counts = [each] * size
@@ -88,6 +90,37 @@ class Buffer:
         item = self.kind.size
         lists = [n * item for n in counts], [max(d, 0) * item for d in displs]
         return self.memory, (0, self.memory.nbytes), lists
+
+
+def laid_out(spec: Any, size: int, *, written: bool) -> Side:
+    """For a call with a layout for each of `size` ranks: `[memory, layouts]`, with a type behind it if wanted."""
+    if not isinstance(spec, (list, tuple)) or not 2 <= len(spec) <= 3:
+        raise TypeError("a buffer with layouts is [memory, layouts] or [memory, layouts, type]")
+    buffer = Buffer([spec[0], *spec[2:]], written=written)
+    layouts = list(spec[1])
+    if len(layouts) != size:
+        raise ValueError(f"{len(layouts)} layouts for {size} ranks")
+    pieces = [_pieces(layout, buffer.count, buffer.kind.size) for layout in layouts]
+    return buffer.memory, (0, buffer.memory.nbytes), pieces
+
+
+def _pieces(layout: Any, room: int, item: int) -> list[tuple[int, int, int, int]]:
+    """What a layout has, in bytes: of None nothing, of a slice its elements, of (offset, count) so many, of a list what its parts have."""
+    if layout is None:
+        return []
+    if isinstance(layout, slice):
+        places = range(*layout.indices(room))
+        if places.step < 0:
+            raise ValueError("a slice goes forwards")
+        if places.step == 1:
+            return [(places.start * item, len(places) * item, 1, 0)]
+        return [(places.start * item, item, len(places), places.step * item)]
+    if isinstance(layout, tuple):
+        offset, count = (int(n) for n in layout)
+        if offset < 0 or count < 0 or offset + count > room:
+            raise ValueError(f"{count} elements at {offset} of a buffer of {room}")
+        return [(offset * item, count * item, 1, 0)]
+    return [piece for part in layout for piece in _pieces(part, room, item)]
 
 
 def _is_lists(pair: tuple[Any, Any]) -> bool:

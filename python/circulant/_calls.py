@@ -7,7 +7,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _circulant
-from ._buffers import IN_PLACE, Side, reads, writes
+from ._buffers import IN_PLACE, Side, laid_out, reads, writes
 from ._ops import Op
 
 if TYPE_CHECKING:
@@ -81,6 +81,11 @@ def alltoallv(comm: Comm, sendbuf: Any, recvbuf: Any) -> Call:
     if sendbuf is IN_PLACE:
         raise ValueError("Alltoallv is not there in place: Alltoall is")
     return Call("alltoallv", (reads(sendbuf).listed(comm.size), received))
+
+
+def alltoallw(comm: Comm, sendbuf: Any, recvbuf: Any) -> Call:
+    sent = None if sendbuf is IN_PLACE else laid_out(sendbuf, comm.size, written=False)
+    return Call("alltoallw", (sent, laid_out(recvbuf, comm.size, written=True)))
 
 
 def _reduction(operation: str, sendbuf: Any, recvbuf: Any, op: Op, root: int = 0) -> Call:

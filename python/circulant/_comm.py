@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _calls, _circulant, _objects
 from ._calls import Call
+from ._neighbors import Neighborhood
 from ._ops import SUM, Op
 from ._request import Prequest, Request
 
@@ -61,6 +62,21 @@ class Comm:
     def Split_by_node(self) -> Comm:
         """The ranks of this rank's node. Collective."""
         return Comm(self._comm.split_by_node())
+
+    def Create_group(self, ranks: Sequence[int], allgather: Callable[[bytes], list[bytes]]) -> Comm:
+        """These ranks, in this order, made by them alone: the others need not call. `allgather` gives all of them, in this order, a list of what
+        each passes (16 bytes), by any means; it is called once."""
+        return Comm(self._comm.assemble(list(ranks), allgather))
+
+    def Create_dist_graph_adjacent(self, sources: Sequence[int], destinations: Sequence[int]) -> Neighborhood:
+        """The neighbours of a graph of which each rank names the ranks that it receives from, and those that it sends to. Collective."""
+        return Neighborhood(self._comm.dist_graph(list(sources), list(destinations)))
+
+    def Create_cart(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> Neighborhood:
+        """The neighbours in a grid of all ranks, row-major: for each dimension the one in negative, then the one in positive direction,
+        None beyond a border; dimensions with a true period are rings."""
+        rings = [False] * len(dims) if periods is None else [bool(ring) for ring in periods]
+        return Neighborhood(self._comm.cartesian(list(dims), rings))
 
     def options(
         self,
@@ -218,6 +234,19 @@ class Comm:
     def Alltoallv_init(self, sendbuf: Any, recvbuf: Any) -> Prequest:
         """`Alltoallv` to be started often. Collective."""
         return self._prepare(_calls.alltoallv(self, sendbuf, recvbuf))
+
+    def Alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
+        """As `Alltoallv`, of elements that need not lie together: each buffer is `[memory, layouts]` with a layout for each rank: a slice
+        (`slice(j, None, columns)` is a column), `(offset, count)` in elements, a list of these, or None."""
+        self._run(_calls.alltoallw(self, sendbuf, recvbuf))
+
+    def Ialltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """`Alltoallw` that returns at once."""
+        return self._begin(_calls.alltoallw(self, sendbuf, recvbuf))
+
+    def Alltoallw_init(self, sendbuf: Any, recvbuf: Any) -> Prequest:
+        """`Alltoallw` to be started often. Collective."""
+        return self._prepare(_calls.alltoallw(self, sendbuf, recvbuf))
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
         """What all ranks send, combined element by element, to `root`; `recvbuf` matters there only."""

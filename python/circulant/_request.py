@@ -44,6 +44,18 @@ class Request:
         return True
 
     @staticmethod
+    def Waitany(requests: Sequence[Request]) -> int:
+        """Waits until one of them has finished here, and returns its index: the first of several, so leave out those that were seen."""
+        if not requests:
+            raise ValueError("there is no request to wait for")
+        return _circulant.wait_any([request._request for request in requests])
+
+    @staticmethod
+    def Testany(requests: Sequence[Request]) -> int | None:
+        """The index of the first that has finished here, if one has."""
+        return next((i for i, request in enumerate(requests) if request._request.test()), None)
+
+    @staticmethod
     def Testall(requests: Sequence[Request]) -> bool:
         """Whether all have finished here."""
         return all([request._request.test() for request in requests])
@@ -61,6 +73,12 @@ class Prequest(Request):
     def start(self) -> None:
         """As `Start`."""
         self._request.start()
+
+    @staticmethod
+    def Startall(requests: Sequence[Prequest]) -> None:
+        """Starts all of them, in this order."""
+        for request in requests:
+            request._request.start()
 
     def Free(self) -> None:
         """Waits for it and gives its buffers back."""

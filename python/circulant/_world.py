@@ -53,6 +53,11 @@ class World:
         """What this process has done so far: puts, bytes copied, …"""
         return dict(self._world.stats())
 
+    def while_waiting(self, function: Callable[[], object]) -> None:
+        """Calls `function` again and again while a call of this world waits, by the thread that waits: what moves another library on. In place of
+        one that was set before. What it raises comes out of the call, and ends the world, as what the handler of a signal raises."""
+        self._world.while_waiting(function)
+
     def finalize(self) -> None:
         """Waits until all ranks came here, and closes. No thread may begin a call after this."""
         self._world.finalize()
@@ -87,22 +92,29 @@ def _named(settings: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name.replace("_", "-"), _text(value)) for name, value in settings.items()]
 
 
-def init(comm: Any = None, **settings: Any) -> World:
+def init(comm: Any = None, *, signals: bool = True, **settings: Any) -> World:
     """Connects the ranks of the job that started this process: under `circulant run`, `mpiexec`, `srun`, …; alone it is a job of one rank.
 
     `settings` are those of the library by their names, with `_` for `-`: `init(provider="tcp", deadline=20)` is
     CIRCULANT_PROVIDER=tcp, CIRCULANT_DEADLINE=20. With a communicator of mpi4py as `comm` its ranks are the job, whatever started
-    them. Collective.
+    them.
+
+    Handlers of signals run while a call waits in the main thread, and what one raises ends the call: Ctrl-C is a KeyboardInterrupt. The world
+    is broken then, at all ranks, and what the call was to receive is unspecified. With `signals=False` handlers run when the call returns,
+    and a call that waits long sleeps longer. Collective.
     """
     if comm is None:
-        return World(_circulant.World(_named(settings)))
+        return World(_circulant.World(_named(settings), None, signals))
     private = comm.Dup()
-    world = init_by(private.Get_rank(), private.Get_size(), private.allgather, **settings)
+    rank, size = private.Get_rank(), private.Get_size()
+    world = init_by(rank, size, private.allgather, signals=signals, **settings)
     world._private = private
     return world
 
 
-def init_by(rank: int, size: int, allgather: Callable[[bytes], list[bytes]], **settings: Any) -> World:
+def init_by(
+    rank: int, size: int, allgather: Callable[[bytes], list[bytes]], *, signals: bool = True, **settings: Any
+) -> World:
     """As `init`, for ranks that something else has started: `allgather` gives all ranks a list of what each passes, in the order of
     ranks. It is called while the world begins and ends, by this thread and, at the end, by another one. Collective."""
-    return World(_circulant.World(_named(settings), (rank, size, allgather)))
+    return World(_circulant.World(_named(settings), (rank, size, allgather), signals))

@@ -229,11 +229,12 @@ def _by_store(store: Any, rank: int, size: int) -> Any:
 def _create(store: Any, rank: int, size: int, timeout: Any) -> ProcessGroup:
     """What torch calls for a new group, at its members."""
     global _world
+    exchange = _by_store(store, rank, size)
     if _world is None:
-        _world = init_by(rank, size, _by_store(store, rank, size))
-    if size != _world.size:
-        raise NotImplementedError("groups of some of the ranks: the backend circulant has groups of all of them")
-    return ProcessGroup(_world.comm.Dup())
+        _world = init_by(rank, size, exchange)
+    # The ranks of torch's store are those of the group: each names its own of the world.
+    ranks = [int.from_bytes(number, "little") for number in exchange(_world.rank.to_bytes(8, "little"))]
+    return ProcessGroup(_world.comm.Create_group(ranks, exchange))
 
 
 def init_process_group(world: World | None = None) -> World:

@@ -1,17 +1,53 @@
 //! One call: an operation with the memory that its buffers lend, and how it runs on a communicator.
 
 use crate::buffer::{Access, Memory};
-use circulant::comm::{UnscopedPersistent, UnscopedRequest};
+use circulant::comm::{Layout, Local, Neighborhood, UnscopedPersistent, UnscopedRequest};
 use circulant::{Communicator, Error, ErrorKind, Result, ops};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// One buffer of a call: an object, the bytes of its memory that take part (offset, length), and how they are divided among the ranks
-/// (counts and displacements in bytes).
+/// (counts and displacements in bytes, or pieces).
 #[derive(FromPyObject)]
-pub(crate) struct Side<'py>(Bound<'py, PyAny>, (usize, usize), Option<Lists>);
+pub(crate) struct Side<'py>(Bound<'py, PyAny>, (usize, usize), Option<Division>);
+
+#[derive(FromPyObject)]
+enum Division {
+    Lists(Lists),
+    /// Of each rank: offset, length, number and distance of its pieces.
+    Pieces(Vec<Vec<(usize, usize, usize, usize)>>),
+}
 
 type Lists = (Vec<usize>, Vec<usize>);
+
+/// What the ranks get of a buffer, or give to it.
+#[derive(Default)]
+struct Shares {
+    lists: Lists,
+    layouts: Vec<Layout>,
+}
+
+impl Shares {
+    fn new(division: Option<Division>) -> Result<Self> {
+        let lists = match division {
+            None => return Ok(Self::default()),
+            Some(Division::Lists(lists)) => return Ok(Self { lists, ..Self::default() }),
+            Some(Division::Pieces(lists)) => lists,
+        };
+        let layout = |pieces: Vec<(usize, usize, usize, usize)>| {
+            let mut all = Vec::new();
+            for (offset, len, count, stride) in pieces {
+                all.extend_from_slice(Layout::strided(offset, count, len, stride)?.pieces());
+            }
+            Layout::new(all)
+        };
+        Ok(Self { layouts: lists.into_iter().map(layout).collect::<Result<_>>()?, ..Self::default() })
+    }
+
+    fn parts(&self) -> (&[usize], &[usize]) {
+        (&self.lists.0, &self.lists.1)
+    }
+}
 
 /// An operation by the name that Python has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +62,17 @@ pub(crate) enum Operation {
     Scatterv,
     Alltoall,
     Alltoallv,
+    Alltoallw,
     Reduce,
     Allreduce,
     ReduceScatter,
     ReduceScatterBlock,
     Scan,
     Exscan,
+    NeighborAllgather,
+    NeighborAllgatherv,
+    NeighborAlltoall,
+    NeighborAlltoallv,
 }
 
 impl Operation {
@@ -47,12 +88,17 @@ impl Operation {
             "scatterv" => Self::Scatterv,
             "alltoall" => Self::Alltoall,
             "alltoallv" => Self::Alltoallv,
+            "alltoallw" => Self::Alltoallw,
             "reduce" => Self::Reduce,
             "allreduce" => Self::Allreduce,
             "reduce_scatter" => Self::ReduceScatter,
             "reduce_scatter_block" => Self::ReduceScatterBlock,
             "scan" => Self::Scan,
             "exscan" => Self::Exscan,
+            "neighbor_allgather" => Self::NeighborAllgather,
+            "neighbor_allgatherv" => Self::NeighborAllgatherv,
+            "neighbor_alltoall" => Self::NeighborAlltoall,
+            "neighbor_alltoallv" => Self::NeighborAlltoallv,
             _ => return Err(PyValueError::new_err(format!("there is no operation {name:?}"))),
         })
     }
@@ -65,8 +111,8 @@ pub(crate) struct Call {
     send: Option<Memory>,
     /// `None`: nothing is received here; for a scatter, in place.
     recv: Option<Memory>,
-    sent: Lists,
-    received: Lists,
+    sent: Shares,
+    received: Shares,
     by: Option<ops::Reducer>,
     root: usize,
 }
@@ -74,22 +120,27 @@ pub(crate) struct Call {
 /// The operation of a call on slices, by the names that one of the three forms has for it.
 macro_rules! call {
     ($call:ident, $on:ident, $slices:ident; $barrier:ident $bcast:ident $allgather:ident $allgatherv:ident $gather:ident
-     $gatherv:ident $scatter:ident $scatterv:ident $alltoall:ident $alltoallv:ident $reduce:ident $allreduce:ident
+     $gatherv:ident $scatter:ident $scatterv:ident $alltoall:ident $alltoallv:ident $alltoallw:ident $reduce:ident $allreduce:ident
      $reduce_scatter:ident $reduce_scatter_block:ident $scan:ident $exscan:ident) => {{
         let ((send, recv), root) = ($slices, $call.root);
-        let sent = (&$call.sent.0[..], &$call.sent.1[..]);
-        let received = (&$call.received.0[..], &$call.received.1[..]);
+        let (sent, received) = ($call.sent.parts(), $call.received.parts());
         match $call.operation {
             Operation::Barrier => $on.$barrier(),
             Operation::Bcast => $on.$bcast(recv.unwrap_or_default(), root),
             Operation::Allgather => $on.$allgather(send, recv.unwrap_or_default()),
-            Operation::Allgatherv => $on.$allgatherv(send, recv.unwrap_or_default(), received),
+            Operation::Allgatherv => {
+                let (counts, displs) = received;
+                $on.$allgatherv(send, recv.unwrap_or_default(), Local { counts, displs })
+            }
             Operation::Gather => $on.$gather(send, recv.unwrap_or_default(), root),
             Operation::Gatherv => $on.$gatherv(send, recv.unwrap_or_default(), received, root),
             Operation::Scatter => $on.$scatter(send.unwrap_or_default(), recv, root),
             Operation::Scatterv => $on.$scatterv(send.unwrap_or_default(), sent, recv, root),
             Operation::Alltoall => $on.$alltoall(send, recv.unwrap_or_default()),
             Operation::Alltoallv => $on.$alltoallv(send, sent, recv.unwrap_or_default(), received),
+            Operation::Alltoallw => {
+                $on.$alltoallw(send, &$call.sent.layouts, recv.unwrap_or_default(), &$call.received.layouts)
+            }
             Operation::Reduce => $on.$reduce(send, recv.unwrap_or_default(), $call.reducer()?, root),
             Operation::Allreduce => $on.$allreduce(send, recv.unwrap_or_default(), $call.reducer()?),
             Operation::ReduceScatter => {
@@ -100,14 +151,32 @@ macro_rules! call {
             }
             Operation::Scan => $on.$scan(send, recv.unwrap_or_default(), $call.reducer()?),
             Operation::Exscan => $on.$exscan(send, recv.unwrap_or_default(), $call.reducer()?),
+            _ => Err($call.misplaced()),
+        }
+    }};
+}
+
+/// As [`call`], on neighbours.
+macro_rules! neighbor_call {
+    ($call:ident, $on:ident, $slices:ident; $allgather:ident $allgatherv:ident $alltoall:ident $alltoallv:ident) => {{
+        let (send, recv) = $slices;
+        let (all, recv) = (send.unwrap_or_default(), recv.unwrap_or_default());
+        let (sent, received) = ($call.sent.parts(), $call.received.parts());
+        match $call.operation {
+            Operation::NeighborAllgather => $on.$allgather(all, recv),
+            Operation::NeighborAllgatherv => $on.$allgatherv(all, recv, received),
+            Operation::NeighborAlltoall => $on.$alltoall(all, recv),
+            Operation::NeighborAlltoallv => $on.$alltoallv(send, sent, recv, received),
+            _ => Err($call.misplaced()),
         }
     }};
 }
 
 /// Memory and lists of a side.
-fn held(side: Option<Side<'_>>, access: Access) -> PyResult<(Option<Memory>, Lists)> {
-    let Some(Side(object, range, lists)) = side else { return Ok(Default::default()) };
-    Ok((Some(Memory::hold(&object, range, access)?), lists.unwrap_or_default()))
+fn held(side: Option<Side<'_>>, access: Access) -> PyResult<(Option<Memory>, Shares)> {
+    let Some(Side(object, range, division)) = side else { return Ok(Default::default()) };
+    let shares = Shares::new(division).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    Ok((Some(Memory::hold(&object, range, access)?), shares))
 }
 
 impl Call {
@@ -134,6 +203,10 @@ impl Call {
         Ok(Self { operation, send, recv, sent, received, by, root })
     }
 
+    fn misplaced(&self) -> Error {
+        Error::new(ErrorKind::Argument, format!("{:?} is no call of this object", self.operation))
+    }
+
     fn reducer(&self) -> Result<ops::OnBytes> {
         let missing = || Error::new(ErrorKind::Argument, "a reduction without an operator");
         self.by.as_ref().map(ops::Reducer::on_bytes).ok_or_else(missing)
@@ -151,51 +224,89 @@ impl Call {
         // SAFETY: the caller's.
         unsafe { (self.send.as_ref().map(|m| m.bytes()), self.recv.as_ref().map(|m| m.bytes_mut())) }
     }
+}
 
-    /// Runs it to its end.
+/// What calls run on.
+pub(crate) trait Runs: Sync {
+    /// Runs a call to its end.
     ///
     /// # Errors
     /// Those of the call.
-    pub(crate) fn run(&self, on: &Communicator) -> Result<()> {
-        // SAFETY: this side of the interpreter only this call touches them. That the program's other threads leave memory of a call alone is
-        // the rule that the module states, as that of any extension that releases the interpreter.
-        let slices = unsafe { self.slices() };
-        call!(self, on, slices; barrier bcast allgather allgatherv gather gatherv_rooted scatter scatterv_rooted alltoall alltoallv
-            reduce allreduce reduce_scatter reduce_scatter_block scan exscan)
-    }
+    fn run(&self, call: &Call) -> Result<()>;
 
-    /// Begins it.
+    /// Begins a call.
     ///
     /// # Safety
-    /// This call is kept until the request has ended, and the program leaves its memory alone until then.
+    /// The call is kept until the request has ended, and the program leaves its memory alone until then.
     ///
     /// # Errors
     /// Those of the call that come out at once.
-    pub(crate) unsafe fn begin(&self, on: &Communicator) -> Result<UnscopedRequest> {
-        let on = on.unscoped();
-        // SAFETY: the caller's; the two slices do not overlap (`new`).
-        unsafe {
-            let slices = self.slices();
-            call!(self, on, slices; ibarrier ibcast iallgather iallgatherv igather igatherv_rooted iscatter iscatterv_rooted
-                ialltoall ialltoallv ireduce iallreduce ireduce_scatter ireduce_scatter_block iscan iexscan)
-        }
-    }
+    unsafe fn begin(&self, call: &Call) -> Result<UnscopedRequest>;
 
-    /// Plans it.
+    /// Plans a call.
     ///
     /// # Safety
-    /// As of [`Call::begin`], for as long as the operation lives; the program has the memory between runs.
+    /// As of [`Runs::begin`], for as long as the operation lives; the program has the memory between runs.
     ///
     /// # Errors
     /// As there.
-    pub(crate) unsafe fn prepare(&self, on: &Communicator) -> Result<UnscopedPersistent> {
-        let on = on.unscoped();
+    unsafe fn prepare(&self, call: &Call) -> Result<UnscopedPersistent>;
+}
+
+impl Runs for Communicator {
+    fn run(&self, call: &Call) -> Result<()> {
+        // SAFETY: this side of the interpreter only this call touches them. That the program's other threads leave memory of a call alone is
+        // the rule that the module states, as that of any extension that releases the interpreter.
+        let slices = unsafe { call.slices() };
+        call!(call, self, slices; barrier bcast allgather allgatherv gather gatherv_rooted scatter scatterv_rooted alltoall alltoallv
+            alltoallw reduce allreduce reduce_scatter reduce_scatter_block scan exscan)
+    }
+
+    unsafe fn begin(&self, call: &Call) -> Result<UnscopedRequest> {
+        let on = self.unscoped();
         // SAFETY: the caller's; the two slices do not overlap (`new`).
         unsafe {
-            let slices = self.slices();
-            call!(self, on, slices; barrier_init bcast_init allgather_init allgatherv_init gather_init gatherv_rooted_init
-                scatter_init scatterv_rooted_init alltoall_init alltoallv_init reduce_init allreduce_init reduce_scatter_init
-                reduce_scatter_block_init scan_init exscan_init)
+            let slices = call.slices();
+            call!(call, on, slices; ibarrier ibcast iallgather iallgatherv igather igatherv_rooted iscatter iscatterv_rooted
+                ialltoall ialltoallv ialltoallw ireduce iallreduce ireduce_scatter ireduce_scatter_block iscan iexscan)
+        }
+    }
+
+    unsafe fn prepare(&self, call: &Call) -> Result<UnscopedPersistent> {
+        let on = self.unscoped();
+        // SAFETY: the caller's; the two slices do not overlap (`new`).
+        unsafe {
+            let slices = call.slices();
+            call!(call, on, slices; barrier_init bcast_init allgather_init allgatherv_init gather_init gatherv_rooted_init
+                scatter_init scatterv_rooted_init alltoall_init alltoallv_init alltoallw_init reduce_init allreduce_init
+                reduce_scatter_init reduce_scatter_block_init scan_init exscan_init)
+        }
+    }
+}
+
+impl Runs for Neighborhood {
+    fn run(&self, call: &Call) -> Result<()> {
+        // SAFETY: as of a communicator.
+        let slices = unsafe { call.slices() };
+        neighbor_call!(call, self, slices; neighbor_allgather neighbor_allgatherv neighbor_alltoall neighbor_alltoallv)
+    }
+
+    unsafe fn begin(&self, call: &Call) -> Result<UnscopedRequest> {
+        let on = self.unscoped();
+        // SAFETY: the caller's; the two slices do not overlap (`new`).
+        unsafe {
+            let slices = call.slices();
+            neighbor_call!(call, on, slices; ineighbor_allgather ineighbor_allgatherv ineighbor_alltoall ineighbor_alltoallv)
+        }
+    }
+
+    unsafe fn prepare(&self, call: &Call) -> Result<UnscopedPersistent> {
+        let on = self.unscoped();
+        // SAFETY: the caller's; the two slices do not overlap (`new`).
+        unsafe {
+            let slices = call.slices();
+            neighbor_call!(call, on, slices; neighbor_allgather_init neighbor_allgatherv_init neighbor_alltoall_init
+                neighbor_alltoallv_init)
         }
     }
 }

@@ -1,20 +1,23 @@
 //! Communicators.
 
 use crate::buffer::Registered;
-use crate::call::{Call, Side};
-use crate::error::raised;
+use crate::call::{Call, Runs, Side};
+use crate::neighbors::Neighborhood;
 use crate::operator::Reducer;
 use crate::request::Request;
-use circulant::{Communicator, Options};
+use crate::wait::released;
+use circulant::comm::Cartesian;
+use circulant::{Communicator, Error, ErrorKind, Options};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::time::Duration;
 
 /// A communicator, on bytes.
 #[pyclass(frozen, module = "circulant._circulant")]
 pub(crate) struct Comm(pub(crate) Communicator);
 
-type Sides<'py> = (Option<Side<'py>>, Option<Side<'py>>);
+pub(crate) type Sides<'py> = (Option<Side<'py>>, Option<Side<'py>>);
 
 #[pymethods]
 impl Comm {
@@ -39,7 +42,7 @@ impl Comm {
         root: usize,
     ) -> PyResult<()> {
         let call = Call::new(operation, sides, op.map(|op| op.get().0.clone()), root)?;
-        py.detach(|| call.run(&self.0)).map_err(|e| raised(py, &e))
+        released(py, || self.0.run(&call))
     }
 
     /// Begins a call, which the request then waits for.
@@ -53,7 +56,7 @@ impl Comm {
         root: usize,
     ) -> PyResult<Request> {
         let call = Call::new(operation, sides, op.map(|op| op.get().0.clone()), root)?;
-        py.detach(|| Request::begin(&self.0, call)).map_err(|e| raised(py, &e))
+        released(py, || Request::begin(&self.0, call))
     }
 
     /// Plans a call, to be started many times.
@@ -67,7 +70,7 @@ impl Comm {
         root: usize,
     ) -> PyResult<Request> {
         let call = Call::new(operation, sides, op.map(|op| op.get().0.clone()), root)?;
-        py.detach(|| Request::prepare(&self.0, call)).map_err(|e| raised(py, &e))
+        released(py, || Request::prepare(&self.0, call))
     }
 
     /// The same communicator with other options; those that are `None` are as the settings say. The deadline is in seconds.
@@ -87,21 +90,47 @@ impl Comm {
 
     /// A copy, whose calls never mix with ours.
     fn dup(&self, py: Python<'_>) -> PyResult<Self> {
-        py.detach(|| self.0.dup()).map(Self).map_err(|e| raised(py, &e))
+        released(py, || self.0.dup()).map(Self)
     }
 
     /// The ranks that name the same colour; without one, none.
     fn split(&self, py: Python<'_>, color: Option<i64>, key: i64) -> PyResult<Option<Self>> {
-        py.detach(|| self.0.split(color, key)).map(|made| made.map(Self)).map_err(|e| raised(py, &e))
+        Ok(released(py, || self.0.split(color, key))?.map(Self))
     }
 
     /// The ranks of our node.
     fn split_by_node(&self, py: Python<'_>) -> PyResult<Self> {
-        py.detach(|| self.0.split_by_node()).map(Self).map_err(|e| raised(py, &e))
+        released(py, || self.0.split_by_node()).map(Self)
+    }
+
+    /// These ranks, in this order, made by them alone; `allgather(bytes)` gives what all of them pass, in this order.
+    fn assemble(&self, py: Python<'_>, ranks: Vec<usize>, allgather: Py<PyAny>) -> PyResult<Self> {
+        let failed = |what: String| Error::new(ErrorKind::Launch, what);
+        let exchange = |ours: &[u8; 16]| {
+            let all: PyResult<Vec<[u8; 16]>> =
+                Python::attach(|py| allgather.call1(py, (PyBytes::new(py, ours),))?.extract(py));
+            all.map_err(|e| failed(format!("the allgather of the program failed: {e}")))
+        };
+        released(py, || self.0.assemble(&ranks, exchange)).map(Self)
+    }
+
+    /// The neighbours of a graph.
+    fn dist_graph(
+        &self,
+        py: Python<'_>,
+        sources: Vec<usize>,
+        destinations: Vec<usize>,
+    ) -> PyResult<Neighborhood> {
+        released(py, || self.0.dist_graph(&sources, &destinations)).map(Neighborhood)
+    }
+
+    /// The neighbours of a grid of all ranks.
+    fn cartesian(&self, py: Python<'_>, dims: Vec<usize>, periodic: Vec<bool>) -> PyResult<Neighborhood> {
+        released(py, || self.0.cartesian(&Cartesian::new(&dims, &periodic)?)).map(Neighborhood)
     }
 
     /// Zeroed registered memory.
     fn alloc(&self, py: Python<'_>, bytes: usize) -> PyResult<Registered> {
-        py.detach(|| self.0.alloc(bytes)).map(Registered::new).map_err(|e| raised(py, &e))
+        released(py, || self.0.alloc(bytes)).map(Registered::new)
     }
 }

@@ -1,9 +1,9 @@
 //! Calls under way, and persistent operations.
 
-use crate::call::Call;
-use crate::error::raised;
+use crate::call::{Call, Runs};
+use crate::wait::released;
 use circulant::comm::{UnscopedPersistent, UnscopedRequest};
-use circulant::{Communicator, Error, ErrorKind, Result};
+use circulant::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,15 +23,15 @@ struct Held {
 pub(crate) struct Request(Mutex<Option<Held>>);
 
 impl Request {
-    pub(crate) fn begin(on: &Communicator, call: Call) -> Result<Self> {
+    pub(crate) fn begin(on: &impl Runs, call: Call) -> Result<Self> {
         // SAFETY: the call is kept beside the request, and dropped after it; the rest is the rule that the module states.
-        let flight = Flight::Once(unsafe { call.begin(on)? });
+        let flight = Flight::Once(unsafe { on.begin(&call)? });
         Ok(Self(Mutex::new(Some(Held { flight, _call: call }))))
     }
 
-    pub(crate) fn prepare(on: &Communicator, call: Call) -> Result<Self> {
+    pub(crate) fn prepare(on: &impl Runs, call: Call) -> Result<Self> {
         // SAFETY: as in `begin`.
-        let flight = Flight::Often(unsafe { call.prepare(on)? });
+        let flight = Flight::Often(unsafe { on.prepare(&call)? });
         Ok(Self(Mutex::new(Some(Held { flight, _call: call }))))
     }
 
@@ -79,22 +79,40 @@ impl Request {
 impl Request {
     /// Waits until it has finished here.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.wait_here()).map_err(|e| raised(py, &e))
+        released(py, || self.wait_here())
     }
 
     /// Whether it has finished here; moves on everything that is under way, once.
     fn test(&self, py: Python<'_>) -> PyResult<bool> {
-        py.detach(|| self.test_here()).map_err(|e| raised(py, &e))
+        released(py, || self.test_here())
     }
 
     /// Starts a persistent operation.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.start_here()).map_err(|e| raised(py, &e))
+        released(py, || self.start_here())
     }
 
     /// Waits for it, and gives its memory back.
-    fn free(&self, py: Python<'_>) {
-        py.detach(|| drop(self.held().take()));
+    fn free(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || {
+            drop(self.held().take());
+            Ok(())
+        })
+    }
+}
+
+/// Waits until one of them has finished, and says which.
+#[pyfunction]
+pub(crate) fn wait_any(py: Python<'_>, requests: Vec<Py<Request>>) -> PyResult<usize> {
+    loop {
+        for (i, request) in requests.iter().enumerate() {
+            if released(py, || request.get().test_here())? {
+                return Ok(i);
+            }
+        }
+        py.check_signals()?;
+        // Ranks may be more than cores.
+        py.detach(std::thread::yield_now);
     }
 }
 
@@ -102,6 +120,14 @@ impl Drop for Request {
     fn drop(&mut self) {
         let held = self.held().take();
         // It waits, and may wait for the engine's lock, which a thread may have that waits for the interpreter.
-        let _ = Python::try_attach(|py| py.detach(move || drop(held)));
+        let _ = Python::try_attach(|py| {
+            let dropped = released(py, move || {
+                drop(held);
+                Ok(())
+            });
+            if let Err(exception) = dropped {
+                exception.write_unraisable(py, None);
+            }
+        });
     }
 }

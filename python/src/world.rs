@@ -3,6 +3,7 @@
 use crate::comm::Comm;
 use crate::error::raised;
 use crate::launch::Exchange;
+use crate::wait::{calls, look_for_signals, released};
 use circulant::{Error, ErrorKind};
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
@@ -27,13 +28,14 @@ impl World {
 impl World {
     /// Connects; `settings` by their names and texts. With rank, size and an allgather of bytes the launcher is the program itself.
     #[new]
-    #[pyo3(signature = (settings, exchange=None))]
+    #[pyo3(signature = (settings, exchange=None, signals=true))]
     fn new(
         py: Python<'_>,
         settings: Vec<(String, String)>,
         exchange: Option<(usize, usize, Py<PyAny>)>,
+        signals: bool,
     ) -> PyResult<Self> {
-        let made = py.detach(|| {
+        let world = released(py, || {
             let named = circulant::World::builder();
             let named = settings.iter().fold(named, |builder, (name, text)| builder.set(name, text));
             match exchange {
@@ -41,8 +43,16 @@ impl World {
                 None => named,
             }
             .init()
-        });
-        made.map(|world| Self(Mutex::new(Some(world)))).map_err(|e| raised(py, &e))
+        })?;
+        if signals {
+            world.while_waiting(look_for_signals);
+        }
+        Ok(Self(Mutex::new(Some(world))))
+    }
+
+    /// Calls `function` while calls wait; signals end them, too.
+    fn while_waiting(&self, py: Python<'_>, function: Py<PyAny>) -> PyResult<()> {
+        self.with(py, |world| world.while_waiting(calls(function)))
     }
 
     /// The communicator of all ranks.
@@ -86,8 +96,7 @@ impl World {
 
     /// Waits for all ranks, and closes. Of a world that has been left it does nothing.
     fn finalize(&self, py: Python<'_>) -> PyResult<()> {
-        let left = py.detach(|| self.take().map_or(Ok(()), circulant::World::finalize));
-        left.map_err(|e| raised(py, &e))
+        released(py, || self.take().map_or(Ok(()), circulant::World::finalize))
     }
 
     /// Leaves at once: the other ranks get an error.

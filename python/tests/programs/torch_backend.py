@@ -76,6 +76,17 @@ even = torch.empty(size)
 dist.all_to_all_single(even, of(rank, size))
 same(even, torch.stack([of(r, size)[rank] for r in range(size)]))
 
+# Groups of some of the ranks, of which torch tells their members only.
+for members in ([0, size - 1], [1], list(range(size))):
+    group = dist.new_group(members)
+    if rank in members:
+        total = of(rank, 12)
+        dist.all_reduce(total, group=group)
+        same(total, sum(of(r, 12) for r in members))
+        text = of(rank, 3)
+        dist.broadcast(text, members[-1], group=group)
+        same(text, of(members[-1], 3))
+
 things: list[object] = [None] * size
 dist.all_gather_object(things, {"rank": rank, "text": "x" * rank})
 assert things == [{"rank": r, "text": "x" * r} for r in range(size)]
