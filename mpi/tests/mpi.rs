@@ -61,7 +61,7 @@ const KILLED: &str = "killed.c";
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 25] = [
+const CASES: [Case; 28] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -103,6 +103,20 @@ const CASES: [Case; 25] = [
         judge: requests_taken,
     },
     Case {
+        name: "nonblocking_threads",
+        source: "nonblocking_threads.c",
+        ranks: 2,
+        variables: &[REPORT],
+        judge: nothing_passed,
+    },
+    Case {
+        name: "nonblocking_threads_over_tcp",
+        source: "nonblocking_threads.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_PROVIDER", "tcp")],
+        judge: nothing_passed,
+    },
+    Case {
         name: "nonblocking_without_progress",
         source: "nonblocking.c",
         ranks: 2,
@@ -138,6 +152,13 @@ const CASES: [Case; 25] = [
         ranks: 3,
         variables: &[REPORT],
         judge: nothing_passed,
+    },
+    Case {
+        name: "killed_in_requests",
+        source: KILLED,
+        ranks: 3,
+        variables: &[("KILLED_IN_REQUESTS", "1")],
+        judge: survivors_learned_of_it,
     },
     Case { name: "killed", source: KILLED, ranks: 3, variables: &[], judge: survivors_learned_of_it },
     // An interpreter opens its MPI in a scope of its own, where the library has to look for it.
