@@ -14,34 +14,42 @@ type Handle = usize;
 type In = *const c_void;
 type Out = *mut c_void;
 
+/// Passes a call on: to the MPI's function, and, where an MPI lacks that of 64 bits, to the other one.
+macro_rules! pass {
+    (int $real:ident ($($arg:ident),*)) => { real().$real($($arg),*) };
+    (large $real:ident ($($arg:ident),*)) => {
+        if real().$real.is_some() { real().$real($($arg),*) } else { crate::narrow::$real($($arg),*) }
+    };
+}
+
 /// Makes `MPI_X` and `PMPI_X` of an operation's function, with the MPI's own to pass calls on to.
 macro_rules! exports {
-    ($($mpi:ident $pmpi:ident $real:ident $ours:ident ($($arg:ident: $type:ty),*);)*) => {$(
+    ($width:ident: $($mpi:ident $pmpi:ident $real:ident $ours:ident ($($arg:ident: $type:ty),*);)*) => {$(
         #[allow(clippy::too_many_arguments, reason = "those of MPI")]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $mpi($($arg: $type),*) -> c_int {
             // SAFETY: the caller calls MPI's function, and keeps what MPI asks of it.
-            unsafe { crate::operations::$ours(Blocking, $($arg,)* || real().$real($($arg),*)) }
+            unsafe { crate::operations::$ours(Blocking, $($arg,)* || pass!($width $real ($($arg),*))) }
         }
 
         #[allow(clippy::too_many_arguments, reason = "those of MPI")]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $pmpi($($arg: $type),*) -> c_int {
             // SAFETY: as above.
-            unsafe { crate::operations::$ours(Blocking, $($arg,)* || real().$real($($arg),*)) }
+            unsafe { crate::operations::$ours(Blocking, $($arg,)* || pass!($width $real ($($arg),*))) }
         }
     )*};
 }
 
 /// The same of non-blocking operations, whose last argument is room for a request.
 macro_rules! requests {
-    ($($mpi:ident $pmpi:ident $real:ident $ours:ident ($($arg:ident: $type:ty),*);)*) => {$(
+    ($width:ident: $($mpi:ident $pmpi:ident $real:ident $ours:ident ($($arg:ident: $type:ty),*);)*) => {$(
         #[allow(clippy::too_many_arguments, reason = "those of MPI")]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $mpi($($arg: $type,)* request: *mut Handle) -> c_int {
             let form = NonBlocking(request);
             // SAFETY: the caller calls MPI's function, and keeps what MPI asks of it.
-            unsafe { crate::operations::$ours(form, $($arg,)* || real().$real($($arg,)* request)) }
+            unsafe { crate::operations::$ours(form, $($arg,)* || pass!($width $real ($($arg,)* request))) }
         }
 
         #[allow(clippy::too_many_arguments, reason = "those of MPI")]
@@ -49,7 +57,7 @@ macro_rules! requests {
         unsafe extern "C" fn $pmpi($($arg: $type,)* request: *mut Handle) -> c_int {
             let form = NonBlocking(request);
             // SAFETY: as above.
-            unsafe { crate::operations::$ours(form, $($arg,)* || real().$real($($arg,)* request)) }
+            unsafe { crate::operations::$ours(form, $($arg,)* || pass!($width $real ($($arg,)* request))) }
         }
     )*};
 }
@@ -61,7 +69,7 @@ mod int {
     type N = c_int;
     type D = c_int;
 
-    exports! {
+    exports! { int:
         MPI_Barrier PMPI_Barrier Barrier barrier(comm: Handle);
         MPI_Bcast PMPI_Bcast Bcast bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
         MPI_Gather PMPI_Gather Gather gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
@@ -81,7 +89,7 @@ mod int {
         MPI_Exscan PMPI_Exscan Exscan exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
     }
 
-    requests! {
+    requests! { int:
         MPI_Ibarrier PMPI_Ibarrier Ibarrier barrier(comm: Handle);
         MPI_Ibcast PMPI_Ibcast Ibcast bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
         MPI_Igather PMPI_Igather Igather gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
@@ -109,7 +117,7 @@ mod large {
     type N = i64;
     type D = isize;
 
-    exports! {
+    exports! { large:
         MPI_Bcast_c PMPI_Bcast_c Bcast_c bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
         MPI_Gather_c PMPI_Gather_c Gather_c gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
         MPI_Gatherv_c PMPI_Gatherv_c Gatherv_c gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);
@@ -128,7 +136,7 @@ mod large {
         MPI_Exscan_c PMPI_Exscan_c Exscan_c exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
     }
 
-    requests! {
+    requests! { large:
         MPI_Ibcast_c PMPI_Ibcast_c Ibcast_c bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
         MPI_Igather_c PMPI_Igather_c Igather_c gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
         MPI_Igatherv_c PMPI_Igatherv_c Igatherv_c gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);

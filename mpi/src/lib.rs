@@ -42,6 +42,7 @@ mod exports;
 mod form;
 mod launch;
 mod layer;
+mod narrow;
 mod nonblocking;
 mod operations;
 mod progress;

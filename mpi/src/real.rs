@@ -71,6 +71,7 @@ functions! {
     Comm_rank(comm: Handle, rank: *mut c_int);
     Comm_size(comm: Handle, size: *mut c_int);
     Comm_test_inter(comm: Handle, flag: *mut c_int);
+    Comm_remote_size(comm: Handle, size: *mut c_int);
     Comm_split(comm: Handle, color: c_int, key: c_int, made: *mut Handle);
     Comm_free(comm: *mut Handle);
     Comm_group(comm: Handle, group: *mut Handle);
@@ -190,7 +191,7 @@ pub(crate) fn real() -> &'static Real {
 }
 
 /// What a call returns that goes to a function which the MPI lacks: `MPI_ERR_INTERN` of MPICH, `MPI_ERR_OTHER` of the others.
-const MISSING: c_int = 16;
+pub(crate) const MISSING: c_int = 16;
 
 #[cold]
 fn missing(name: &str) -> c_int {

@@ -61,7 +61,7 @@ const KILLED: &str = "killed.c";
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 28] = [
+const CASES: [Case; 30] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -136,6 +136,23 @@ const CASES: [Case; 28] = [
             let reason = "passed on blocking calls have not tried this size yet";
             assert!(report.counts("iscan").1 > 0 && report.errors.contains(reason), "{}", report.errors);
         },
+    },
+    Case {
+        name: "counts_of_64_bits",
+        source: "large.c",
+        ranks: 3,
+        variables: &[REPORT],
+        judge: |report| {
+            let (taken, passed) = report.counts("rank 0");
+            assert!(taken > 0 && passed >= 16, "taken {taken}, passed on {passed}: {}", report.errors);
+        },
+    },
+    Case {
+        name: "counts_of_64_bits_passed_on",
+        source: "large.c",
+        ranks: 3,
+        variables: &[("CIRCULANT_MPI", "0")],
+        judge: |_| (),
     },
     Case { name: "progress", source: "progress.c", ranks: 2, variables: &[REPORT], judge: moved_on },
     Case {
