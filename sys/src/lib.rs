@@ -7,6 +7,8 @@
 //!   these are ([`Api`]), so that one binary runs on every libfabric from 1.17 to the newest 2.x, and
 //!   builds where there is none.
 //!
+//! Beside it, in the same way, [`verbs`]: libibverbs.
+//!
 //! No policy here: names, meaning and rules of every call are those of libfabric's manual pages.
 
 /// The generated part; names and meaning as in the manual pages fi_getinfo(3), fi_domain(3), … of 1.17.
@@ -22,6 +24,7 @@ mod bindings {
 mod api;
 mod inline;
 mod preserve;
+pub mod verbs;
 
 pub use api::{Api, LoadError, OLDEST, library_version};
 pub use bindings::*;
