@@ -6,6 +6,7 @@ use crate::ops::{Reducer, Side};
 use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
 use crate::transport::{Posted, Registration, Source, Transport};
+use std::mem::MaybeUninit;
 
 /// How a peer names memory of ours: the address of its first byte and the provider's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -180,8 +181,8 @@ pub(crate) fn fold(
     reducer.reduce(target, bytes, side)
 }
 
-/// The most segments of one put; lowering is given no more.
-pub(crate) const MAX_GATHER: usize = 16;
+/// The most segments of one put, as many as RDMA hardware takes; lowering is given no more.
+pub(crate) const MAX_GATHER: usize = 30;
 
 /// Where a put goes.
 #[derive(Clone, Copy, Debug)]
@@ -203,8 +204,7 @@ pub(crate) fn put(
     to: Destination,
     token: u64,
 ) -> Result<Posted> {
-    const EMPTY: Source = Source { ptr: std::ptr::null(), len: 0, registration: Registration(u32::MAX) };
-    let mut sources = [EMPTY; MAX_GATHER];
+    let mut sources = [const { MaybeUninit::<Source>::uninit() }; MAX_GATHER];
     if segments.len() > MAX_GATHER {
         return Err(Error::new(ErrorKind::Transport, format!("{} segments in one put", segments.len())));
     }
@@ -213,12 +213,14 @@ pub(crate) fn put(
         let Some((ptr, len)) = bound.range(s.place.offset, s.len) else {
             return Err(outside("put", s.place, s.len));
         };
-        *source = Source { ptr, len, registration: bound.registration };
+        source.write(Source { ptr, len, registration: bound.registration });
     }
+    // SAFETY: as many as there are segments, of which there are no more than sources, were written above.
+    let sources = unsafe { std::slice::from_raw_parts(sources.as_ptr().cast::<Source>(), segments.len()) };
     // SAFETY: every source lies inside a bound region (checked above), which `Bound::new`'s contract keeps
     // registered, valid and unwritten until the operation ended or the transport was closed; the engine
     // ends an operation only when all its tokens are done.
-    unsafe { transport.put(to.peer, &sources[..segments.len()], to.address, to.key, to.word, token) }
+    unsafe { transport.put(to.peer, sources, to.address, to.key, to.word, token) }
 }
 
 fn outside(what: &str, place: Place, len: u64) -> Error {

@@ -84,7 +84,7 @@ macro_rules! settings {
 // field: type, format, name, variable, default, scope, text
 settings! {
     provider: Provider, PROVIDER, "provider", "CIRCULANT_PROVIDER", "auto", Agreed,
-        "wire: auto, shm, tcp, rxm, verbs, sockets, udp, fi_shm or a libfabric name; with +shm: shm within nodes";
+        "wire: auto, shm, tcp, rxm, verbs, ibverbs, sockets, udp, fi_shm or a libfabric name; with +shm: shm within nodes";
     rails: Interfaces, INTERFACES, "rails", "CIRCULANT_RAILS", "1", Local,
         "network interfaces to spread puts over: how many, auto (all as good as the best), or names: eth0,eth1";
     ports: Option<(u16, u16)>, PORTS, "ports", "CIRCULANT_PORTS", "auto", Local,

@@ -23,6 +23,11 @@ impl Engine {
             self.core.put_task(slot, task);
             moved += result?;
         }
+        if moved > 0
+            && let Some(transport) = &mut self.transport
+        {
+            transport.flush();
+        }
         Ok(moved)
     }
 

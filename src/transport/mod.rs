@@ -9,12 +9,16 @@ pub(crate) mod call_slots;
 mod clock;
 mod cores;
 pub mod fabric;
+mod idle;
 pub(crate) mod node;
 pub mod rails;
+pub(crate) mod remote;
 pub mod route;
 pub mod shm;
 pub mod sim;
 mod slot_pool;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 
 pub use crate::config::Wait;
 pub use crate::memory::Mapping;
@@ -334,6 +338,10 @@ pub unsafe trait Transport: Send {
     /// # Errors
     /// When the provider refuses for good.
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted>;
+
+    /// Begins what was taken and is still collected, so that several puts go to the hardware at once. [`Transport::poll`]
+    /// does so, too.
+    fn flush(&mut self) {}
 
     /// Moves things on and delivers what happened; returns how much did.
     ///

@@ -56,8 +56,8 @@ const FACTS: &[Fact] = &[
     (DESIGN, "So a sleep lasts up to {} (", "src/engine", "LONG_REST", Time),
     (DESIGN, "({} while the transport refuses something", "src/engine", "SHORT_REST", Time),
     // Transports.
-    (DESIGN, "(`fi_cq_sread`) after {} in vain", "src/transport/fabric", "POLL_BEFORE_SLEEP", Time),
-    (DESIGN, "while a yield takes over {}:", "src/transport/fabric", "CONTENDED", Time),
+    (DESIGN, "(`fi_cq_sread`) after {} in vain", "src/transport/idle.rs", "POLL_BEFORE_SLEEP", Time),
+    (DESIGN, "while a yield takes over {}:", "src/transport/idle.rs", "CONTENDED", Time),
     (DESIGN, "A put of up to {} goes through the ring", "src/transport/shm", "MAX_INLINE_BYTES", Size),
     (DESIGN, "copied in pieces of {} to the reader's own", "src/transport/shm", "MAX_PIECE_BYTES", Size),
     (

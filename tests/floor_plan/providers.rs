@@ -10,13 +10,14 @@ const ALLOWED: &[&str] = &[
     "src/transport/fabric/peers.rs",
     "src/transport/fabric/quirks.rs",
     "src/transport/fabric/select.rs",
+    "src/transport/remote.rs",
     "src/transport/route.rs",
     "tool/src/info/problems.rs",
     "tool/src/wire.rs",
 ];
 
 /// Providers' names beside those of the table in `quirks.rs`.
-const OURS: &[&str] = &["shm", "+shm", "fi_shm", "rxm", "verbs", "udp", "sim"];
+const OURS: &[&str] = &["shm", "+shm", "fi_shm", "rxm", "verbs", "ibverbs", "udp", "sim"];
 
 /// What a line that compares text has in it.
 const COMPARES: &[&str] = &[

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::transport::Transport;
 use crate::transport::fabric::{self, Networks};
 use crate::transport::node::Node;
-use crate::transport::rails;
+use crate::transport::remote;
 
 /// An endpoint, and the neighbours' addresses.
 #[derive(Default)]
@@ -79,8 +79,8 @@ pub(super) fn both(
     let Mapped { shm, reaches_locals } = memory::map(exchange, "near", nodes, ready, config.wait)?;
     // Asleep in libfabric a rank would not see what comes by shared memory.
     let wait = crate::transport::awake(config.wait);
-    let size = exchange.size as usize;
-    let node = shm.and_then(|shm| Ok(Node::new(shm, far.open(config, size, wait)?)));
+    let job = (exchange.rank, exchange.size);
+    let node = shm.and_then(|shm| Ok(Node::new(shm, far.open(config, job, wait)?)));
     let value = card::value(node.as_ref().map(|node| node as &dyn Transport), reaches_locals);
     let (addresses, NodeWide { reached, cores }) =
         addresses::exchange(exchange, "addr", &value, Some(nodes))?;
@@ -97,8 +97,8 @@ pub(super) fn fabric(
     ready: Result<()>,
     far: &Far<'_>,
 ) -> Result<Opened> {
-    let size = exchange.size as usize;
-    plain(exchange, ready.and_then(|()| far.open(config, size, config.wait)))
+    let job = (exchange.rank, exchange.size);
+    plain(exchange, ready.and_then(|()| far.open(config, job, config.wait)))
 }
 
 /// An endpoint of libfabric to open.
@@ -110,13 +110,19 @@ pub(super) struct Far<'a> {
 }
 
 impl Far<'_> {
-    fn open(&self, config: &Config, size: usize, wait: Option<Wait>) -> Result<Box<dyn Transport>> {
-        rails::open(&self.options(config, size, wait), &config.rails)
+    fn open(
+        &self,
+        config: &Config,
+        (rank, size): (u32, u32),
+        wait: Option<Wait>,
+    ) -> Result<Box<dyn Transport>> {
+        let fabric = self.options(config, size as usize, wait);
+        remote::open(&remote::Options { rank, fabric, interfaces: &config.rails })
     }
 
     /// Whether there is such a provider.
     pub(super) fn check(&self, config: &Config) -> Result<()> {
-        fabric::check(&self.options(config, 1, None))
+        remote::check(&self.options(config, 1, None))
     }
 
     fn options<'c>(&'c self, config: &'c Config, size: usize, wait: Option<Wait>) -> fabric::Options<'c> {

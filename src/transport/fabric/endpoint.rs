@@ -1,6 +1,5 @@
 //! The endpoint: posting, polling, closing.
 
-use super::idle::{IdlePolicy, Next};
 use super::library::{Info, Library, library};
 use super::limits::{MAX_GATHER, limits, too_long, too_many};
 use super::objects::Objects;
@@ -12,6 +11,7 @@ use super::{
     Access, Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
+use crate::transport::idle::{IdlePolicy, Next};
 use crate::transport::random;
 use libfabric_sys as fi;
 use memmap2::{MmapMut, MmapRaw};

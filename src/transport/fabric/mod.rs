@@ -6,7 +6,6 @@
 //! what they promise is in [`quirks`].
 
 mod endpoint;
-mod idle;
 mod interfaces;
 mod library;
 mod limits;

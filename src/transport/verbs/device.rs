@@ -1,0 +1,254 @@
+//! Devices and their ports: which there are, which will do, and which is taken.
+
+use super::gid::{self, Gid, GidKind};
+use super::library::{check, error, library, made};
+use super::{NAME, Options};
+use crate::error::{Error, ErrorKind, Result};
+use libfabric_sys::verbs as ib;
+use std::fmt;
+use std::mem::zeroed;
+use std::path::PathBuf;
+
+/// The longest gather list that is asked for: with it a work request of common hardware is 512 bytes, and longer ones
+/// are worth less than they cost.
+pub(super) const MAX_GATHER: u32 = 30;
+/// Bit of a port's flags that asks for global routing headers (`IBV_QPF_GRH_REQUIRED` of verbs.h).
+const GLOBAL_REQUIRED: u8 = 1;
+
+/// An open device.
+pub(super) struct Device {
+    pub(super) lib: &'static ib::Verbs,
+    pub(super) context: *mut ib::ibv_context,
+    pub(super) name: String,
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: open since it was made, and closed only here. What was made with it is gone, or leaked with this value.
+        unsafe { self.lib.ibv_close_device(self.context) };
+    }
+}
+
+/// A port, as it says of itself.
+#[derive(Clone, Copy)]
+pub(super) struct Port {
+    pub(super) number: u8,
+    pub(super) attr: ib::ibv_port_attr,
+    pub(super) max_gather: u32,
+    pub(super) gid: Option<Gid>,
+}
+
+impl Port {
+    pub(super) fn ethernet(&self) -> bool {
+        u32::from(self.attr.link_layer) == ib::IBV_LINK_LAYER_ETHERNET
+    }
+
+    pub(super) fn global_required(&self) -> bool {
+        self.attr.flags & GLOBAL_REQUIRED != 0
+    }
+
+    /// The longest packet, as verbs count, within what is asked for in bytes.
+    pub(super) fn mtu(&self, asked: Option<u32>) -> u8 {
+        let most = asked.map_or(ib::IBV_MTU_4096, |bytes| (bytes >> 7).max(2).ilog2());
+        u8::try_from(self.attr.active_mtu.min(most)).unwrap_or(1).clamp(1, 5)
+    }
+
+    fn objection(&self, transport: ib::ibv_transport_type, options: &Options<'_>) -> Option<String> {
+        if transport != ib::IBV_TRANSPORT_IB {
+            return Some("it is neither InfiniBand nor RoCE (iWARP carries no immediate word)".into());
+        }
+        if self.attr.state != ib::IBV_PORT_ACTIVE {
+            let state = match self.attr.state {
+                ib::IBV_PORT_DOWN => "down: no cable, or its interface is not up (ip link set … up)",
+                ib::IBV_PORT_INIT => "initialising: no subnet manager answers",
+                ib::IBV_PORT_ARMED => "armed, and not active yet",
+                _ => "not active",
+            };
+            return Some(format!("the port is {state}"));
+        }
+        match (options.gid, &self.gid) {
+            (Some(index), None) => Some(format!("it has no GID {index}")),
+            (None, None) if self.ethernet() => Some("it has no GID: its interface has no address".into()),
+            _ => None,
+        }
+    }
+}
+
+/// A port that could be taken, for people.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// Device and port: `mlx5_0:1`.
+    pub name: String,
+    /// `InfiniBand` or `Ethernet`.
+    pub link: &'static str,
+    /// The GID that it talks from, as an address.
+    pub address: String,
+    /// The kind of that GID.
+    pub kind: Option<GidKind>,
+    /// Payload of its longest packet in bytes.
+    pub mtu: u32,
+    /// The longest put in bytes.
+    pub max_put: u64,
+    /// Segments that a put can gather.
+    pub gather: usize,
+    /// Why it will not do; `None` when it will.
+    pub rejected: Option<String>,
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{NAME:<14} {:<15} {:<10} {:<24}", self.name, self.link, self.address)?;
+        match &self.rejected {
+            Some(why) => write!(f, " no: {why}"),
+            None => {
+                let (gather, mtu, most) = (self.gather, self.mtu, self.max_put);
+                write!(f, " word 4 B, gather {gather}, packets {mtu} B, puts to {most} B")
+            }
+        }
+    }
+}
+
+/// All ports of all devices here, and whether they will do for `options`.
+///
+/// # Errors
+/// When libibverbs is not installed. No device is no error.
+pub fn survey(options: &Options<'_>) -> Result<Vec<Candidate>> {
+    let mut all = Vec::new();
+    each_port(options, |device, port, objection| {
+        let gid = port.gid;
+        all.push(Candidate {
+            name: format!("{}:{}", device.name, port.number),
+            link: if port.ethernet() { "Ethernet" } else { "InfiniBand" },
+            address: gid.map(|g| g.ip().to_string()).unwrap_or_default(),
+            kind: gid.map(|g| g.kind),
+            mtu: 128 << port.mtu(options.path_mtu),
+            max_put: port.attr.max_msg_sz.into(),
+            gather: port.max_gather as usize,
+            rejected: objection,
+        });
+        false
+    })?;
+    Ok(all)
+}
+
+/// The first port that will do, of an open device.
+pub(super) fn choose(options: &Options<'_>) -> Result<(Device, Port)> {
+    let (mut found, mut why) = (None, Vec::new());
+    let device = each_port(options, |device, port, objection| match objection {
+        None => {
+            found = Some(port);
+            true
+        }
+        Some(objection) => {
+            why.push(format!("{}:{}: {objection}", device.name, port.number));
+            false
+        }
+    })?;
+    if let (Some(device), Some(port)) = (device, found) {
+        return Ok((device, port));
+    }
+    let why = if why.is_empty() { "there is none".to_owned() } else { why.join("; ") };
+    let of = options.device.map(|d| format!(" called {d:?}")).unwrap_or_default();
+    Err(Error::new(ErrorKind::Config, format!("no usable RDMA port{of}: {why}"))
+        .over(NAME)
+        .help("`circulant info` lists devices and ports; CIRCULANT_PROVIDER=auto takes another wire"))
+}
+
+/// Shows each port that `options` allow, and why it will not do, to `take`; returns the device of the first that it takes.
+fn each_port(
+    options: &Options<'_>,
+    mut take: impl FnMut(&Device, Port, Option<String>) -> bool,
+) -> Result<Option<Device>> {
+    let lib = library()?;
+    let list = List::new(lib)?;
+    let asked = options.device.map(|d| d.split_once(':').unwrap_or((d, "")));
+    for device in list.devices() {
+        // SAFETY: an entry of the list, which is not freed yet.
+        let name = unsafe { ib::text(lib.ibv_get_device_name(device)) }.unwrap_or_default();
+        // SAFETY: as above.
+        let transport = unsafe { (*device).transport_type };
+        if asked.is_some_and(|(asked, _)| asked != name) {
+            continue;
+        }
+        // SAFETY: as above.
+        let context = match made(&format!("opening {name}"), unsafe { lib.ibv_open_device(device) }) {
+            Ok(context) => context,
+            Err(e) => {
+                tracing::debug!("{e}");
+                continue;
+            }
+        };
+        let device = Device { lib, context, name };
+        for port in ports(&device, options)? {
+            if asked.is_some_and(|(_, number)| !number.is_empty() && number != port.number.to_string()) {
+                continue;
+            }
+            if take(&device, port, port.objection(transport, options)) {
+                return Ok(Some(device));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn ports(device: &Device, options: &Options<'_>) -> Result<Vec<Port>> {
+    let Device { lib, context, name } = device;
+    // SAFETY: all-zero attributes are valid (numbers only); the context is open; both calls write no more than the attributes,
+    // of which the exported ibv_query_port writes the part that its first version had.
+    unsafe {
+        let mut of: ib::ibv_device_attr = zeroed();
+        check(&format!("asking {name}"), lib.ibv_query_device(*context, &mut of))?;
+        let max_gather = u32::try_from(of.max_sge).unwrap_or(1).clamp(1, MAX_GATHER);
+        let mut all = Vec::new();
+        for number in 1..=of.phys_port_cnt {
+            let mut attr: ib::ibv_port_attr = zeroed();
+            let code = lib.ibv_query_port(*context, number, (&raw mut attr).cast());
+            check(&format!("asking port {number} of {name}"), code)?;
+            let mut port = Port { number, attr, max_gather, gid: None };
+            let folder = PathBuf::from(format!("/sys/class/infiniband/{name}/ports/{number}"));
+            port.gid = gid::choose(&gid::list(&folder), port.ethernet(), options.gid);
+            all.push(port);
+        }
+        Ok(all)
+    }
+}
+
+/// libibverbs' list of devices, a null pointer behind the last.
+struct List {
+    lib: &'static ib::Verbs,
+    first: *mut *mut ib::ibv_device,
+}
+
+impl List {
+    fn new(lib: &'static ib::Verbs) -> Result<Self> {
+        // SAFETY: the count is not wanted.
+        let first = unsafe { lib.ibv_get_device_list(std::ptr::null_mut()) };
+        match super::library::errno() {
+            // A kernel without RDMA.
+            libc::ENOSYS if first.is_null() => Ok(Self { lib, first }),
+            code if first.is_null() => Err(error("looking for RDMA devices", code)),
+            _ => Ok(Self { lib, first }),
+        }
+    }
+
+    fn devices(&self) -> impl Iterator<Item = *mut ib::ibv_device> + '_ {
+        (0..).map_while(|i| {
+            if self.first.is_null() {
+                return None;
+            }
+            // SAFETY: the list has a null pointer at its end, behind which `map_while` does not ask.
+            let device = unsafe { *self.first.add(i) };
+            (!device.is_null()).then_some(device)
+        })
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        if !self.first.is_null() {
+            // SAFETY: from ibv_get_device_list; open devices outlive it.
+            unsafe { self.lib.ibv_free_device_list(self.first) };
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Two endpoints of RDMA hardware in one process: what the transport promises, one check after the other. It needs a device;
+//! `ci/verbs` runs it on soft-RoCE.
+//!
+//! ```text
+//! CIRCULANT_VERBS_DEVICE=mlx5_0 target/release/examples/endpoints
+//! ```
+#![allow(clippy::unwrap_used, reason = "a check that fails panics, which is its result")]
+
+use circulant::transport::verbs::{Options, Verbs};
+use circulant::transport::{Access, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use std::time::{Duration, Instant};
+
+/// Stops what hangs: retries to a peer that is gone take 9 s on an idle machine.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// What was delivered.
+#[derive(Debug, Default)]
+struct Seen {
+    words: Vec<u32>,
+    done: Vec<u64>,
+    messages: Vec<Vec<u8>>,
+    lost: Vec<(Option<u32>, String)>,
+}
+
+impl Sink for Seen {
+    fn arrival(&mut self, word: u32) {
+        self.words.push(word);
+    }
+    fn done(&mut self, token: u64) {
+        self.done.push(token);
+    }
+    fn message(&mut self, bytes: &[u8]) {
+        self.messages.push(bytes.to_vec());
+    }
+    fn lost(&mut self, peer: Option<u32>, why: &str) {
+        self.lost.push((peer, why.to_owned()));
+    }
+}
+
+/// An endpoint, memory of its own, and what it has seen.
+struct End {
+    wire: Verbs,
+    memory: *mut u8,
+    registration: Registration,
+    remote: Remote,
+    seen: Seen,
+}
+
+/// Bytes of each end's memory: more than the longest put of soft-RoCE, twice.
+const BYTES: usize = 20 << 20;
+
+impl End {
+    fn open(rank: u32) -> Self {
+        let device = std::env::var("CIRCULANT_VERBS_DEVICE").ok();
+        let mut wire = Verbs::open(&Options { device: device.as_deref(), ..Options::new(rank, 2) }).unwrap();
+        let memory = Box::leak(vec![0u8; BYTES].into_boxed_slice()).as_mut_ptr();
+        // SAFETY: leaked, so valid for ever; touched by raw pointers only.
+        let (registration, remote) = unsafe { wire.register(memory, BYTES, Access::Target).unwrap() };
+        Self { wire, memory, registration, remote, seen: Seen::default() }
+    }
+
+    fn pair() -> [Self; 2] {
+        let mut ends = [Self::open(0), Self::open(1)];
+        for (a, b) in [(0, 1u32), (1, 0)] {
+            let address = ends[b as usize].wire.address();
+            ends[a].wire.connect(b, &address).unwrap();
+        }
+        ends
+    }
+
+    fn poll(&mut self) {
+        self.wire.poll(&mut self.seen).unwrap();
+    }
+
+    fn source(&self, offset: usize, len: usize) -> Source {
+        Source { ptr: self.memory.wrapping_add(offset), len, registration: self.registration }
+    }
+
+    fn fill(&mut self, byte: u8, len: usize) {
+        assert!(len <= BYTES);
+        // SAFETY: memory of this end's own, of which nothing is under way.
+        unsafe { self.memory.write_bytes(byte, len) };
+    }
+
+    fn bytes(&self, offset: usize, len: usize) -> Vec<u8> {
+        // SAFETY: within this end's memory; what was put there has arrived.
+        (0..len).map(|i| unsafe { self.memory.add(offset + i).read() }).collect()
+    }
+
+    /// To rank 1.
+    fn put(
+        &mut self,
+        sources: &[Source],
+        at: u64,
+        key: u64,
+        word: u32,
+        token: u64,
+    ) -> circulant::Result<Posted> {
+        // SAFETY: sources lie in this end's memory, which is never freed, and are not written before the put is done.
+        unsafe { self.wire.put(1, sources, at, key, word, token) }
+    }
+}
+
+/// Polls both ends until `over`.
+fn until(ends: &mut [End; 2], what: &str, mut over: impl FnMut(&[End; 2]) -> bool) {
+    let begin = Instant::now();
+    while !over(ends) {
+        ends.iter_mut().for_each(End::poll);
+        assert!(begin.elapsed() < LIMIT, "{what}: {:?} {:?}", ends[0].seen, ends[1].seen);
+    }
+}
+
+/// Puts from rank 0 to rank 1, as soon as that is taken.
+fn put(ends: &mut [End; 2], sources: &[Source], at: usize, word: u32) {
+    let (base, key) = (ends[1].remote.base + at as u64, ends[1].remote.key);
+    let begin = Instant::now();
+    while ends[0].put(sources, base, key, word, word.into()).unwrap() == Posted::Again {
+        ends.iter_mut().for_each(End::poll);
+        assert!(begin.elapsed() < LIMIT, "put {word} is not taken");
+    }
+}
+
+fn pieces_and_lengths() {
+    let mut ends = End::pair();
+    let limits = ends[0].wire.limits().clone();
+    let longest = usize::try_from(limits.max_put).unwrap().min(BYTES / 2);
+    let mut word = 0;
+    for pieces in [1, 4, limits.gather] {
+        let totals = [0, 1, limits.inject, limits.inject + 1, 5000, 65_537, longest];
+        for total in totals.into_iter().filter(|total| *total < longest || pieces == 4) {
+            word += 1;
+            ends[0].fill(u8::try_from(word % 251).unwrap(), total + pieces);
+            ends[1].fill(0xEE, total + 14);
+            // Pieces a byte apart; the last has what is left.
+            let each = total / pieces;
+            let of = |i: usize| if i + 1 == pieces { total - each * (pieces - 1) } else { each };
+            let list: Vec<Source> = (0..pieces).map(|i| ends[0].source(i * (each + 1), of(i))).collect();
+            put(&mut ends, &list, 7, word);
+            until(&mut ends, "a put", |e| {
+                e[1].seen.words.last() == Some(&word) && e[0].seen.done.last() == Some(&word.into())
+            });
+            let (before, landed, after) =
+                (ends[1].bytes(0, 7), ends[1].bytes(7, total), ends[1].bytes(7 + total, 7));
+            assert_eq!((before, after), (vec![0xEE; 7], vec![0xEE; 7]), "{pieces} pieces, {total} bytes");
+            assert!(landed.iter().all(|b| u32::from(*b) == word % 251), "{pieces} pieces, {total} bytes");
+        }
+    }
+    assert_eq!(ends[0].seen.done.len(), word as usize, "each done once");
+    let many = vec![ends[0].source(0, 1); limits.gather + 1];
+    assert!(ends[0].put(&many, 0, 0, 0, 0).unwrap_err().to_string().contains("segments"));
+    if longest as u64 == limits.max_put {
+        let long = [ends[0].source(0, longest + 1)];
+        assert!(ends[0].put(&long, 0, 0, 0, 0).unwrap_err().to_string().contains("exceeds"));
+    }
+}
+
+fn messages() {
+    let mut ends = End::pair();
+    let inject = ends[0].wire.limits().inject;
+    let lengths = [1, inject, inject + 1, 4000, MESSAGE_MAX];
+    for len in lengths {
+        let text = vec![u8::try_from(len % 251).unwrap(); len];
+        while ends[0].wire.message(1, &text).unwrap() == Posted::Again {
+            ends.iter_mut().for_each(End::poll);
+        }
+    }
+    until(&mut ends, "messages", |e| e[1].seen.messages.len() == lengths.len());
+    let came: Vec<usize> = ends[1].seen.messages.iter().map(Vec::len).collect();
+    assert_eq!(came, lengths);
+    assert!(ends[1].seen.messages.iter().all(|m| m.iter().all(|b| usize::from(*b) == m.len() % 251)));
+}
+
+fn connected() -> [End; 2] {
+    let mut ends = End::pair();
+    put(&mut ends, &[], 0, u32::MAX);
+    until(&mut ends, "the first put", |e| !e[1].seen.words.is_empty() && !e[0].seen.done.is_empty());
+    ends.iter_mut().for_each(|e| e.seen = Seen::default());
+    ends
+}
+
+fn puts_posted_together_are_one_doorbell() {
+    let mut ends = connected();
+    let before = ends[0].wire.posted();
+    for word in 0..20 {
+        let source = [ends[0].source(0, 1000)];
+        put(&mut ends, &source, 1000 * word as usize, word);
+    }
+    ends[0].wire.flush();
+    let after = ends[0].wire.posted();
+    assert_eq!((after.requests - before.requests, after.doorbells - before.doorbells), (20, 1));
+    until(&mut ends, "20 puts", |e| e[1].seen.words.len() == 20 && e[0].seen.done.len() == 20);
+}
+
+/// A peer that polls nothing: the queue fills, then its receives are used up, and all arrives in the end.
+fn full_queues() {
+    let mut ends = connected();
+    let (mut taken, mut refused) = (0u32, 0);
+    let begin = Instant::now();
+    // More than receives of an endpoint.
+    while taken < 700 {
+        let source = [ends[0].source(taken as usize, 1000)];
+        let (base, key) = (ends[1].remote.base, ends[1].remote.key);
+        match ends[0].put(&source, base, key, taken, taken.into()).unwrap() {
+            Posted::Yes => taken += 1,
+            Posted::Again => {
+                refused += 1;
+                ends[0].poll();
+                // Long after all receives are used up.
+                if taken > 512 && refused % 4096 == 0 {
+                    ends[1].poll();
+                }
+            }
+        }
+        assert!(begin.elapsed() < LIMIT, "{taken} taken");
+    }
+    assert!(refused > 0);
+    until(&mut ends, "all puts", |e| e[1].seen.words.len() == 700 && e[0].seen.done.len() == 700);
+    ends[1].seen.words.sort_unstable();
+    assert_eq!(ends[1].seen.words, (0..700).collect::<Vec<_>>());
+    assert_eq!(ends[0].seen.done, (0..700).collect::<Vec<_>>());
+    assert!(ends.iter().all(|e| e.seen.lost.is_empty()));
+}
+
+/// Puts under `key` fail, by name, and nothing is written. (The peer hears of it where its device says so; soft-RoCE does not.)
+fn refused_by_the_peer(ends: &mut [End; 2], base: u64, key: u64) {
+    ends[0].fill(0x55, 5000);
+    ends[1].fill(0xEE, 5000);
+    let source = [ends[0].source(0, 5000)];
+    assert_eq!(ends[0].put(&source, base, key, 1, 1).unwrap(), Posted::Yes);
+    until(ends, "a refusal", |e| !e[0].seen.lost.is_empty());
+    let (peer, why) = ends[0].seen.lost[0].clone();
+    assert!(peer == Some(1) && why.contains("does not know the key"), "{why}");
+    assert!(ends[1].bytes(0, 5000).iter().all(|b| *b == 0xEE) && ends[1].seen.words.is_empty());
+    assert!(ends[0].seen.done.is_empty(), "a put that failed is not done");
+    let e = ends[0].put(&source, base, key, 1, 1).unwrap_err();
+    assert_eq!((e.kind(), e.peer()), (circulant::ErrorKind::PeerLost, Some(1)), "{e}");
+}
+
+fn wrong_key() {
+    let mut ends = connected();
+    let Remote { base, key } = ends[1].remote;
+    refused_by_the_peer(&mut ends, base, key ^ 0x0001_0000);
+}
+
+fn outside_the_range() {
+    let mut ends = connected();
+    let Remote { base, key } = ends[1].remote;
+    refused_by_the_peer(&mut ends, base + BYTES as u64 - 4999, key);
+}
+
+fn a_range_that_was_given_back() {
+    let mut ends = connected();
+    let (registration, Remote { base, key }) = (ends[1].registration, ends[1].remote);
+    ends[1].wire.deregister(registration).unwrap();
+    assert!(ends[1].wire.deregister(registration).is_err());
+    refused_by_the_peer(&mut ends, base, key);
+}
+
+fn what_was_said_before_closing_is_heard() {
+    let mut ends = connected();
+    assert_eq!(ends[0].wire.message(1, b"I give up").unwrap(), Posted::Yes);
+    ends[0].wire.close().unwrap();
+    let begin = Instant::now();
+    while ends[1].seen.messages.is_empty() {
+        ends[1].poll();
+        assert!(begin.elapsed() < LIMIT);
+    }
+    assert_eq!(ends[1].seen.messages, [b"I give up"]);
+    assert_eq!(ends[0].wire.message(1, b"?").unwrap_err().kind(), circulant::ErrorKind::Aborted);
+}
+
+fn a_peer_that_is_gone() {
+    let mut ends = connected();
+    ends[1].wire.close().unwrap();
+    let source = [ends[0].source(0, 5000)];
+    let Remote { base, key } = ends[1].remote;
+    assert_eq!(ends[0].put(&source, base, key, 1, 1).unwrap(), Posted::Yes);
+    let begin = Instant::now();
+    while ends[0].seen.lost.is_empty() {
+        ends[0].poll();
+        ends[0].wire.idle(Duration::from_millis(4));
+        assert!(begin.elapsed() < LIMIT);
+    }
+    let (peer, why) = &ends[0].seen.lost[0];
+    assert!(*peer == Some(1) && why.contains("did not acknowledge"), "{why}");
+    assert!(ends[0].seen.done.is_empty());
+}
+
+fn main() {
+    let checks: [(&str, fn()); 9] = [
+        ("pieces and lengths", pieces_and_lengths),
+        ("messages", messages),
+        ("puts posted together are one doorbell", puts_posted_together_are_one_doorbell),
+        ("full queues", full_queues),
+        ("a wrong key", wrong_key),
+        ("outside the range", outside_the_range),
+        ("a range that was given back", a_range_that_was_given_back),
+        ("what was said before closing is heard", what_was_said_before_closing_is_heard),
+        ("a peer that is gone", a_peer_that_is_gone),
+    ];
+    for (name, check) in checks {
+        let begin = Instant::now();
+        check();
+        println!("ok {name} ({:.1} s)", begin.elapsed().as_secs_f64());
+    }
+}
