@@ -47,7 +47,7 @@ pub(crate) struct Call {
     on: On,
     found: Found,
     operation: Operation,
-    blocks: bool,
+    pub(crate) blocks: bool,
     /// For the report.
     bytes: Cell<usize>,
     /// Set where the call is measured.

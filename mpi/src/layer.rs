@@ -33,6 +33,8 @@ pub(crate) struct Layer {
     registered: Registered,
     /// While the program waits in a call of its MPI, what it has under way here moves on, at all ranks.
     pub(crate) is_moved: bool,
+    /// The MPI's operators may be called from within its progress, at all ranks.
+    pub(crate) may_reduce: bool,
     /// How requests of non-blocking calls are made, at all ranks; nothing: these go to the MPI.
     pub(crate) requests: Option<Requests>,
 }
@@ -80,7 +82,7 @@ impl Wire {
     }
 
     /// Whether all ranks say yes.
-    fn all(&self, yes: bool) -> bool {
+    pub(crate) fn all(&self, yes: bool) -> bool {
         let (mine, mut all) = (c_int::from(yes), 0);
         // SAFETY: an int of ours and room for one; all ranks make this call.
         let code = unsafe {
@@ -225,6 +227,8 @@ unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer
         (Registered::Nothing, false)
     };
     let is_moved = wire.all(is_moved);
+    // SAFETY: the caller's.
+    let may_reduce = unsafe { progress::may_reduce(abi.kind, wire) };
     let has_thread = std::env::var("CIRCULANT_PROGRESS").is_ok_and(|text| text == "thread");
     let requests = Requests::of(abi.kind, is_moved, has_thread);
     let all_have = wire.all(requests.is_some());
@@ -241,6 +245,7 @@ unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer
         world: Mutex::new(Some(world)),
         registered,
         is_moved,
+        may_reduce,
         requests: requests.filter(|_| all_have),
     })
 }

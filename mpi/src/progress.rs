@@ -12,12 +12,12 @@
 //! Whether it works is seen at the start: the MPI is made to make progress, and this library must have been called.
 
 use crate::abi::Kind;
-use crate::layer::{Wire, layer};
+use crate::layer::{Layer, Wire, layer};
 use crate::nonblocking;
 use crate::real::{function, symbol};
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The MPI has called us.
 static CALLED: AtomicBool = AtomicBool::new(false);
@@ -128,11 +128,59 @@ impl Registered {
 /// Moves on what is under way.
 fn called() {
     CALLED.store(true, Ordering::Relaxed);
-    if let Some(layer) = layer()
-        && layer.is_moved
-    {
+    let Some(layer) = layer().filter(|layer| layer.is_moved) else { return };
+    if layer.may_reduce {
+        return layer.progress();
+    }
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    if OUTSIDE.load(Ordering::SeqCst) == 0 {
         layer.progress();
     }
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Threads in [`called`] whose MPI has a lock there.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// Calls under way that need [`called`] to do nothing.
+static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
+
+/// While it lives nothing moves on inside the MPI's progress, where that has a lock: for calls whose operator is the MPI's.
+#[derive(Debug)]
+pub(crate) struct Outside(bool);
+
+impl Outside {
+    pub(crate) fn new(layer: &Layer) -> Self {
+        if !layer.may_reduce {
+            OUTSIDE.fetch_add(1, Ordering::SeqCst);
+            // A thread that has found none before this leaves soon.
+            while INSIDE.load(Ordering::SeqCst) > 0 {
+                std::thread::yield_now();
+            }
+        }
+        Self(!layer.may_reduce)
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        if self.0 {
+            OUTSIDE.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Whether the MPI's operators may be called from within its progress. MPICH has a lock there, which it refuses to take twice, if it runs
+/// with `MPI_THREAD_MULTIPLE`.
+///
+/// # Safety
+/// The MPI is initialised.
+pub(crate) unsafe fn may_reduce(kind: Kind, wire: Wire) -> bool {
+    /// `MPI_THREAD_MULTIPLE` of MPICH.
+    const MULTIPLE: c_int = 3;
+    let mut level = MULTIPLE;
+    // SAFETY: the caller's; there is room for an int.
+    let code = unsafe { wire.real.Query_thread(&raw mut level) };
+    wire.all(kind == Kind::OpenMpi || code == 0 && level < MULTIPLE)
 }
 
 extern "C" fn opal_callback() -> c_int {

@@ -64,6 +64,7 @@ macro_rules! functions {
 functions! {
     Init(argc: *mut c_int, argv: *mut *mut *mut c_char);
     Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int);
+    Query_thread(provided: *mut c_int);
     Finalize();
     Abi_get_version(major: *mut c_int, minor: *mut c_int);
     Abort(comm: Handle, code: c_int);

@@ -6,6 +6,7 @@
 use crate::abi::{Abi, Class, PREDEFINED_OPS};
 use crate::buffers::{pack, source, unpack};
 use crate::call::{Call, On, Stop};
+use crate::progress::Outside;
 use crate::report::Reason;
 use crate::types::{Type, true_extent};
 use circulant::ops::{OnBytes, Op, Reducer, Type as Element, reducer};
@@ -39,7 +40,7 @@ pub(crate) struct Reduction {
 #[derive(Debug)]
 enum By {
     Kept(&'static Reducer),
-    Call(Reducer),
+    Call(Reducer, #[allow(dead_code, reason = "it is held")] Outside),
 }
 
 /// Whose operator combines.
@@ -86,6 +87,9 @@ impl Reducers {
                 laid_out: None,
             });
         }
+        if !call.blocks && !call.layer.may_reduce {
+            return Err(Stop::Pass(Reason::Within));
+        }
         let Ok(extent) = usize::try_from(ty.extent) else { return Err(Stop::Pass(Reason::Operator)) };
         // A pair is a struct of C, and its padding the program's.
         let here = ty.dense || matches!(ty.class, Some(Class::Pair(_)));
@@ -102,7 +106,8 @@ impl Reducers {
         }
         // SAFETY: the caller's.
         let reducer = unsafe { mpis(call, op, &ty, extent, from)? };
-        Ok(Reduction { reducer: By::Call(reducer), ty, element: extent, laid_out: (!here).then_some(from) })
+        let reducer = By::Call(reducer, Outside::new(call.layer));
+        Ok(Reduction { reducer, ty, element: extent, laid_out: (!here).then_some(from) })
     }
 
     fn ours(&self, element: Element, op: Op) -> Result<&Reducer, Stop> {
@@ -194,7 +199,7 @@ impl Reduction {
     pub(crate) fn op(&self) -> OnBytes {
         match &self.reducer {
             By::Kept(reducer) => reducer.on_bytes(),
-            By::Call(reducer) => reducer.on_bytes(),
+            By::Call(reducer, _) => reducer.on_bytes(),
         }
     }
 

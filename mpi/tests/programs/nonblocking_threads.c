@@ -3,7 +3,7 @@
 #include "check.h"
 #include <pthread.h>
 
-enum { THREADS = 3, ROUNDS = 60, N = 3000 };
+enum { THREADS = 3, ROUNDS = 60, N = 3000, LARGE = 40000 };
 
 static MPI_Comm comms[THREADS + 1];
 static MPI_Request handed[THREADS];
@@ -49,14 +49,26 @@ static void *collect(void *argument)
     return NULL;
 }
 
+static void add(void *in, void *inout, int *n, MPI_Datatype *type)
+{
+    (void)type;
+    for (int i = 0; i < *n; i++) ((int *)inout)[i] += ((int *)in)[i];
+}
+
+/* By an operator of the program, which the library leaves to the MPI: while another thread is in the MPI's progress. */
 static void *block(void *argument)
 {
+    MPI_Op op;
+    MPI_Op_create(add, 1, &op);
     (void)argument;
-    for (int round = 0; round < 4 * ROUNDS; round++) {
-        int one = 1, all = 0;
-        MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, comms[THREADS]);
-        note(all == np, "a wrong number of ranks", THREADS, round);
+    int *mine = malloc(sizeof(int) * LARGE), *all = malloc(sizeof(int) * LARGE);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < LARGE; i++) mine[i] = value(me, i + round);
+        MPI_Allreduce(mine, all, LARGE, MPI_INT, round % 4 ? op : MPI_SUM, comms[THREADS]);
+        for (int i = 0; i < LARGE; i += 97) note(all[i] == sum_below(np, i + round), "a wrong sum", THREADS, round);
     }
+    free(mine), free(all);
+    MPI_Op_free(&op);
     return NULL;
 }
 
