@@ -37,8 +37,9 @@ where
             |call| {
                 let (root, me) = (call.root(root)?, call.rank()?);
                 if me != root {
-                    let own = source(call, send, count(sn)?, &call.datatype(st)?)?;
-                    call.chosen_whatever_size(own.len())?;
+                    let (sn, st) = (count(sn)?, call.datatype(st)?);
+                    call.chosen_whatever_size(st.bytes(sn)?)?;
+                    let own = source(call, send, sn, &st)?;
                     return run!(form, call, (Some(own), ()),
                         |own, _| gatherv_rooted igatherv_rooted(own, &mut [], &[0usize; 0], root), |(), _| Ok(()));
                 }
@@ -85,8 +86,9 @@ where
             |call| {
                 let (root, me) = (call.root(root)?, call.rank()?);
                 if me != root {
-                    let mut target = Target::new(recv, count(rn)?, call.datatype(rt)?)?;
-                    call.chosen_whatever_size(target.bytes().len())?;
+                    let (rn, rt) = (count(rn)?, call.datatype(rt)?);
+                    call.chosen_whatever_size(rt.bytes(rn)?)?;
+                    let target = Target::new(recv, rn, rt)?;
                     return run!(form, call, (None, target),
                         |_, to| scatterv_rooted iscatterv_rooted(&[], &[0usize; 0], to.bytes(), root), Target::finish);
                 }

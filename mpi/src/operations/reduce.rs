@@ -9,13 +9,18 @@ use crate::report::{Operation, Reason};
 use std::borrow::Cow;
 use std::ffi::c_int;
 
-/// The reduction that a call asks for.
+/// The reduction that a call asks for, if the call is taken: `count` elements are its size.
 ///
 /// # Safety
 /// `op` and `datatype` are of this MPI.
-unsafe fn reduction(call: &Call, op: Handle, datatype: Handle) -> Result<Reduction, Stop> {
+unsafe fn reduction(call: &Call, op: Handle, datatype: Handle, count: usize) -> Result<Reduction, Stop> {
     // SAFETY: the caller's.
-    unsafe { call.layer.reducers.of(call, op, call.datatype(datatype)?) }
+    unsafe {
+        let ty = call.datatype(datatype)?;
+        // First: a call that goes to the MPI needs no reducer.
+        call.chosen(ty.bytes(count)?)?;
+        call.layer.reducers.of(call, op, ty)
+    }
 }
 
 /// The contribution of `count` elements: what stands in `send`, or in place in `recv`, of which it is a copy then. So the flag is none
@@ -59,8 +64,8 @@ macro_rules! everywhere {
             // SAFETY: the caller's, here and below.
             unsafe {
                 let ours = |call: &Call| {
-                    let (n, by) = (count(n)?, reduction(call, op, datatype)?);
-                    call.chosen(by.ty.bytes(n)?)?;
+                    let n = count(n)?;
+                    let by = reduction(call, op, datatype, n)?;
                     // In place is the same at all ranks in an allreduce only.
                     let alike = matches!(OPERATION, Operation::Allreduce);
                     let own = match call.in_place(send) && alike && by.is_in_memory() {
@@ -105,8 +110,8 @@ pub(crate) unsafe fn reduce(
             Operation::Reduce,
             comm,
             |call| {
-                let (root, n, by) = (call.root(root)?, count(n)?, reduction(call, op, datatype)?);
-                call.chosen(by.ty.bytes(n)?)?;
+                let (root, n) = (call.root(root)?, count(n)?);
+                let by = reduction(call, op, datatype, n)?;
                 if call.rank()? != root {
                     let own = by.source(call, send, n)?;
                     return run!(form, call, (Some(own), by),
@@ -141,12 +146,11 @@ pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
             Operation::ReduceScatter,
             comm,
             |call| {
-                let by = reduction(call, op, datatype)?;
                 let counts = (0..call.size()?).map(|i| count(n.add(i).read_unaligned()));
                 let counts = counts.collect::<Result<Vec<usize>, Stop>>()?;
                 let all = counts.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
                 let all = all.ok_or(Stop::Pass(Reason::Arguments))?;
-                call.chosen(by.ty.bytes(all)?)?;
+                let by = reduction(call, op, datatype, all)?;
                 let mine = counts[call.rank()?];
                 let own = apart(contribution(call, &by, send, recv, all)?, recv, by.bytes(mine)?);
                 let bytes: Vec<usize> = counts.iter().map(|n| n * by.element).collect();
@@ -179,8 +183,8 @@ pub(crate) unsafe fn reduce_scatter_block(
             Operation::ReduceScatterBlock,
             comm,
             |call| {
-                let (n, by) = (count(n)?, reduction(call, op, datatype)?);
-                call.chosen(by.ty.bytes(n)?)?;
+                let n = count(n)?;
+                let by = reduction(call, op, datatype, n)?;
                 let all = product(n, call.size()?)?;
                 let own = apart(contribution(call, &by, send, recv, all)?, recv, by.bytes(n)?);
                 run!(form, call, (Some(own), by.target(recv, n)?),
