@@ -70,3 +70,11 @@ fn forms_of_cpp() {
 fn errors() {
     run("errors", true, &["1", "4"]);
 }
+
+/// What `find_package (circulant 0.1)` compares.
+#[test]
+fn cmake_has_the_version_of_the_package() {
+    let file = std::fs::read_to_string(here("cmake/circulant-config-version.cmake")).unwrap();
+    let says = format!("set (PACKAGE_VERSION \"{}\")", env!("CARGO_PKG_VERSION"));
+    assert!(file.contains(&says), "{says}");
+}

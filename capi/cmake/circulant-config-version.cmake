@@ -1,5 +1,5 @@
 # Before 1.0 a minor version may break programs.
-set (PACKAGE_VERSION "@VERSION@")
+set (PACKAGE_VERSION "0.1.0")
 if (PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
   set (PACKAGE_VERSION_EXACT TRUE)
 endif ()
