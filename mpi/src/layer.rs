@@ -33,7 +33,7 @@ pub(crate) struct Layer {
     registered: Registered,
     /// While the program waits in a call of its MPI, what it has under way here moves on, at all ranks.
     pub(crate) is_moved: bool,
-    /// The MPI's operators may be called from within its progress, at all ranks.
+    /// The MPI's operators may be called wherever an operation moves on, at all ranks.
     pub(crate) may_reduce: bool,
     /// How requests of non-blocking calls are made, at all ranks; nothing: these go to the MPI.
     pub(crate) requests: Option<Requests>,
@@ -227,9 +227,9 @@ unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer
         (Registered::Nothing, false)
     };
     let is_moved = wire.all(is_moved);
-    // SAFETY: the caller's.
-    let may_reduce = unsafe { progress::may_reduce(abi.kind, wire) };
     let has_thread = std::env::var("CIRCULANT_PROGRESS").is_ok_and(|text| text == "thread");
+    // SAFETY: the caller's.
+    let may_reduce = unsafe { progress::may_reduce(abi.kind, wire, has_thread) };
     let requests = Requests::of(abi.kind, is_moved, has_thread);
     let all_have = wire.all(requests.is_some());
     Some(Layer {

@@ -169,18 +169,18 @@ impl Drop for Outside {
     }
 }
 
-/// Whether the MPI's operators may be called from within its progress. MPICH has a lock there, which it refuses to take twice, if it runs
-/// with `MPI_THREAD_MULTIPLE`.
+/// Whether the MPI's operators may be called wherever an operation moves on. From within MPICH's progress they may not if it runs with
+/// `MPI_THREAD_MULTIPLE`, as it has a lock there, which it refuses to take twice; and not by a thread of the library, `has_thread`.
 ///
 /// # Safety
 /// The MPI is initialised.
-pub(crate) unsafe fn may_reduce(kind: Kind, wire: Wire) -> bool {
+pub(crate) unsafe fn may_reduce(kind: Kind, wire: Wire, has_thread: bool) -> bool {
     /// `MPI_THREAD_MULTIPLE` of MPICH.
     const MULTIPLE: c_int = 3;
     let mut level = MULTIPLE;
     // SAFETY: the caller's; there is room for an int.
     let code = unsafe { wire.real.Query_thread(&raw mut level) };
-    wire.all(kind == Kind::OpenMpi || code == 0 && level < MULTIPLE)
+    wire.all(!has_thread && (kind == Kind::OpenMpi || code == 0 && level < MULTIPLE))
 }
 
 extern "C" fn opal_callback() -> c_int {

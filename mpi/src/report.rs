@@ -54,7 +54,7 @@ counted! {
     Slower "tried, and not faster here",
     Operator "an operator on a type that it is not defined for here",
     Arguments "arguments that the MPI refuses",
-    Within "an operator of the MPI's, which its progress must not call",
+    Within "an operator of the MPI's, which only calls of the program may call",
     Requests "this MPI's progress calls no other library",
     Untried "blocking calls have not tried this size yet",
     New "the first collective on its communicator",

@@ -61,7 +61,7 @@ const KILLED: &str = "killed.c";
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 30] = [
+const CASES: [Case; 31] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -115,6 +115,18 @@ const CASES: [Case; 30] = [
         ranks: 2,
         variables: &[REPORT, ("CIRCULANT_PROVIDER", "tcp")],
         judge: nothing_passed,
+    },
+    Case {
+        name: "nonblocking_by_a_thread",
+        source: "nonblocking.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_PROGRESS", "thread")],
+        judge: |report| {
+            let reason = "passed on an operator of the MPI's, which only calls of the program may call";
+            let (taken, passed) = report.counts("iscan");
+            assert!(taken > 0 && passed > 0 && report.errors.contains(reason), "{}", report.errors);
+            assert!(report.counts("ialltoallw") == (30, 0), "{}", report.errors);
+        },
     },
     Case {
         name: "nonblocking_without_progress",
