@@ -238,7 +238,8 @@ def circulant(place, setting, tool, words):
 def mpich(rival, place, setting, words):
     variables = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"} if place.cluster else {}
     variables |= {"FI_TCP_IFACE": "eth0"} if place.cluster else {}
-    if place.shared_memory:  # it yields its core in vain (an 8-byte barrier of 8 ranks took 30 ms); this lets it sleep instead
+    # it yields its core in vain (an 8-byte barrier of 8 ranks took 30 ms); this lets it sleep instead, but in each poll, also of ours
+    if place.shared_memory and not setting.layer:
         variables |= {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": 1, "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": 1}
     variables |= preload(place, setting) | setting.knobs
     return hydra(mpiexec(rival), place, variables, words), {}
