@@ -12,8 +12,9 @@ use std::ptr::null_mut;
 /// Until a packet that was not acknowledged is sent again: 4.096 µs · 2^18 = 1.07 s, which outlasts what switches take to
 /// find another way (UCX takes 1 s).
 const TIMEOUT_EXPONENT: u8 = 18;
-/// How often, then: the most that verbs have. A peer that is gone is noticed after about 8 times the time above.
-const RETRIES: u8 = 7;
+/// How often, then: one less than the most, which soft-RoCE (rxe_comp.c) takes for "for ever". A peer that is gone is noticed after
+/// about 7 times the time above.
+const RETRIES: u8 = 6;
 /// A peer whose receives are used up is asked again for ever (that is what 7 means): it may be busy, and is watched otherwise.
 const RNR_RETRIES: u8 = 7;
 /// After what time it is asked again: 12 stands for 0.64 ms (InfiniBand specification, table of RNR NAK timers), in which a
