@@ -77,8 +77,8 @@
 //! CIRCULANT_PROVIDER chooses: `auto` takes shared memory of our own (`shm`) if all ranks share a node, and needs
 //! no libfabric then. Between nodes it takes RDMA where there is some, else TCP; where nodes have several ranks, with shared
 //! memory inside them (`tcp+shm` and the like). `tcp`, `rxm`, `verbs`, `sockets`, `udp`, `fi_shm` (libfabric's shared memory)
-//! and libfabric's exact names can be asked for, and `ibverbs`: RDMA hardware without libfabric
-//! ([`transport::verbs`], new, and only by its name so far). All ranks use the same. What providers do otherwise than they say is one table,
+//! and libfabric's exact names can be asked for, and `ibverbs`: RDMA hardware without libfabric ([`transport::verbs`]). Where
+//! all ranks have it on one kind of link, `auto` and `verbs` take that, too; `verbs;ofi_rxm` is libfabric's. All ranks use the same. What providers do otherwise than they say is one table,
 //! [`transport::fabric::quirks`]; start-up tests the wire to each neighbour before it is used.
 //!
 //! # Launch

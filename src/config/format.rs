@@ -125,6 +125,41 @@ pub(super) const SWITCH: Format<bool> = Format {
     write: bool::to_string,
 };
 
+pub(super) const DEVICE: Format<Option<String>> = Format {
+    allowed: "the name of a device, also with a colon and a port, or auto",
+    words: &[("auto", None)],
+    read: |text| (!text.is_empty()).then(|| Some(text.to_owned())),
+    write: shown,
+};
+
+pub(super) const INDEX: Format<Option<u16>> = Format {
+    allowed: "a number from 0 to 65535, or auto",
+    words: &[("auto", None)],
+    read: |text| text.parse().ok().map(Some),
+    write: shown,
+};
+
+pub(super) const LEVEL: Format<Option<u8>> = Format {
+    allowed: "a number from 0 to 15, or auto",
+    words: &[("auto", None)],
+    read: |text| text.parse().ok().filter(|n| *n < 16).map(Some),
+    write: shown,
+};
+
+pub(super) const MTU: Format<Option<u32>> = Format {
+    allowed: "256, 512, 1024, 2048, 4096 or auto",
+    words: &[
+        ("auto", None),
+        ("256", Some(256)),
+        ("512", Some(512)),
+        ("1024", Some(1024)),
+        ("2048", Some(2048)),
+        ("4096", Some(4096)),
+    ],
+    read: no_other,
+    write: shown,
+};
+
 pub(super) const FILE: Format<Option<String>> = Format {
     allowed: "the name of a file, or none",
     words: &[("none", None)],

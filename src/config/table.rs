@@ -123,6 +123,16 @@ settings! {
         "when requests make progress: calls (while any call is made), or thread (also between calls)";
     libfabric: Library, LIBRARY, "libfabric", "CIRCULANT_LIBFABRIC", "libfabric.so.1", Library,
         "path or name of the libfabric library to load";
+    verbs_device: Option<String>, DEVICE, "verbs-device", "CIRCULANT_VERBS_DEVICE", "auto", Local,
+        "device of ibverbs, with a colon its port: mlx5_0, mlx5_0:1; auto: the first that has an active port";
+    verbs_gid: Option<u16>, INDEX, "verbs-gid", "CIRCULANT_VERBS_GID", "auto", Local,
+        "index of the GID that ibverbs talks from; auto: RoCE v2 before v1, IPv4 first, link-local last";
+    verbs_partition: Option<u16>, INDEX, "verbs-partition", "CIRCULANT_VERBS_PARTITION", "auto", Local,
+        "index of the partition key of ibverbs in its port's table; auto: 0";
+    verbs_level: Option<u8>, LEVEL, "verbs-level", "CIRCULANT_VERBS_LEVEL", "auto", Local,
+        "service level of ibverbs, 0 to 15 (on Ethernet the priority, 0 to 7); auto: 0";
+    verbs_mtu: Option<u32>, MTU, "verbs-mtu", "CIRCULANT_VERBS_MTU", "auto", Local,
+        "bytes of the longest packet of ibverbs: 256, 512, 1024, 2048 or 4096; auto: what both ports can";
     launcher: Launcher, LAUNCHER, "launcher", "CIRCULANT_LAUNCHER", "auto", Local,
         "where rank and size come from: auto, pmi1, pmix, env, libpmi, single";
     libpmix: Library, LIBRARY, "libpmix", "CIRCULANT_LIBPMIX", "auto", Library,

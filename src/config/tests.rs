@@ -49,6 +49,12 @@ fn values_have_a_canonical_form() {
     );
     assert_eq!(canonical("window", &["64K", "1Mi", "auto"]), ["64000", "1048576", "auto"]);
     assert_eq!(canonical("blocks", &["007", "auto"]), ["7", "auto"]);
+    assert_eq!(canonical("verbs-device", &["mlx5_0:1", "auto"]), ["mlx5_0:1", "auto"]);
+    assert_eq!(canonical("verbs-level", &["015", "auto"]), ["15", "auto"]);
+    assert_eq!(canonical("verbs-mtu", &["4096", "auto"]), ["4096", "auto"]);
+    for (name, wrong) in [("verbs-level", "16"), ("verbs-mtu", "1500"), ("verbs-gid", "-1")] {
+        assert!(Config::defaults().set(name, wrong).is_err(), "{name}={wrong}");
+    }
     assert_eq!(canonical("ports", &["20000-20999", " 7 - 7 "]), ["20000-20999", "7-7"]);
     assert_eq!(
         canonical("reproducible", &["1", "true", "yes", "0", "false"]),

@@ -117,7 +117,7 @@ impl Far<'_> {
         wait: Option<Wait>,
     ) -> Result<Box<dyn Transport>> {
         let fabric = self.options(config, size as usize, wait);
-        remote::open(&remote::Options { rank, fabric, interfaces: &config.rails })
+        remote::open(&remote::Options { rank, fabric, config })
     }
 
     /// Whether there is such a provider.

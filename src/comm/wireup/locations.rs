@@ -5,7 +5,7 @@ use super::exchange::Exchange;
 use crate::comm::members::to_u32;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::fabric::{Here, Networks};
-use crate::transport::shm;
+use crate::transport::{remote, shm};
 use std::collections::HashMap;
 
 /// Where the ranks are.
@@ -18,7 +18,9 @@ pub(super) struct Locations {
 
 /// Publishes where we are; to be followed by a fence, and [`agree`].
 pub(super) fn publish(exchange: &mut Exchange<'_>) -> Result<()> {
-    exchange.put_own("here", &Here::look(shm::host()).encode())
+    let mut here = Here::look(shm::host());
+    here.rdma = remote::link();
+    exchange.put_own("here", &here.encode())
 }
 
 /// What follows from where all ranks are; passes a fence. Ranks that the launcher (which says `nodes`) puts on one node, but

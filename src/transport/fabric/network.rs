@@ -74,6 +74,8 @@ pub struct Here {
     pub host: u64,
     /// Machine and space of networks: those of equal ones share the loopback interface.
     pub space: u64,
+    /// The kind of link of an active port of RDMA hardware; 0: there is none, or not all that it needs.
+    pub rdma: u8,
     addresses: Vec<Published>,
 }
 
@@ -83,14 +85,15 @@ impl Here {
         let usable = interfaces().into_iter().filter(|i| i.objection.is_none());
         let published =
             usable.map(|i| Published { ip: i.ip, prefix: i.prefix, speed: i.speed, default: i.default });
-        Self { host, space: space(), addresses: published.take(MAX_ADDRESSES).collect() }
+        Self { host, space: space(), rdma: 0, addresses: published.take(MAX_ADDRESSES).collect() }
     }
 
     /// To publish.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(16 + self.addresses.len() * 22);
+        let mut out = Vec::with_capacity(17 + self.addresses.len() * 22);
         out.extend(self.host.to_le_bytes());
         out.extend(self.space.to_le_bytes());
+        out.push(self.rdma);
         for a in &self.addresses {
             out.push(if a.ip.is_ipv4() { 4 } else { 6 } | u8::from(a.default) << 7);
             out.push(a.prefix);
@@ -103,7 +106,8 @@ impl Here {
     /// The inverse of [`Here::encode`]; `None` for anything else.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (host, rest) = bytes.split_first_chunk::<8>()?;
-        let (space, mut rest) = rest.split_first_chunk::<8>()?;
+        let (space, rest) = rest.split_first_chunk::<8>()?;
+        let (rdma, mut rest) = rest.split_first()?;
         let mut addresses = Vec::new();
         while let Some(([kind, prefix], more)) = rest.split_first_chunk::<2>() {
             let (speed, more) = more.split_first_chunk::<4>()?;
@@ -114,7 +118,7 @@ impl Here {
         }
         let whole = rest.is_empty() && addresses.len() <= MAX_ADDRESSES;
         let (host, space) = (u64::from_le_bytes(*host), u64::from_le_bytes(*space));
-        whole.then_some(Self { host, space, addresses })
+        whole.then_some(Self { host, space, rdma: *rdma, addresses })
     }
 }
 
@@ -140,6 +144,8 @@ pub struct Networks {
     pub near: bool,
     /// Some node has no IPv4 address, and all have an IPv6 one.
     pub only_v6: bool,
+    /// All ranks have an active port of RDMA hardware, all on the same kind of link, and what it needs.
+    pub rdma: bool,
     subnets: Vec<Subnet>,
 }
 
@@ -177,7 +183,13 @@ impl Networks {
         let most = found.first().map_or(0, |f| f.1);
         let whole = most == nodes.len();
         let kept = found.iter().filter(|f| if whole { f.1 == most } else { f.1 > 1 });
-        Self { near: nodes.len() <= 1, only_v6, subnets: kept.map(|f| f.0).take(MAX_ADDRESSES).collect() }
+        let rdma = all.first().is_some_and(|h| h.rdma != 0 && all.iter().all(|o| o.rdma == h.rdma));
+        Self {
+            near: nodes.len() <= 1,
+            only_v6,
+            rdma,
+            subnets: kept.map(|f| f.0).take(MAX_ADDRESSES).collect(),
+        }
     }
 
     /// The index of the network that `ip` belongs to.
@@ -192,7 +204,7 @@ impl Networks {
 
     /// To publish.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![u8::from(self.near) | u8::from(self.only_v6) << 1];
+        let mut out = vec![u8::from(self.near) | u8::from(self.only_v6) << 1 | u8::from(self.rdma) << 2];
         for Subnet(ip, prefix) in &self.subnets {
             out.extend([if ip.is_ipv4() { 4 } else { 6 }, *prefix]);
             extend(&mut out, *ip);
@@ -209,8 +221,9 @@ impl Networks {
             subnets.push(Subnet::of(ip, *prefix));
             rest = more;
         }
-        let whole = rest.is_empty() && *flags < 4;
-        whole.then_some(Self { near: flags & 1 != 0, only_v6: flags & 2 != 0, subnets })
+        let whole = rest.is_empty() && *flags < 8;
+        let (near, only_v6, rdma) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
+        whole.then_some(Self { near, only_v6, rdma, subnets })
     }
 }
 
@@ -355,7 +368,23 @@ mod tests {
             let (ip, prefix) = text.split_once('/').unwrap();
             Published { ip: ip.parse().unwrap(), prefix: prefix.parse().unwrap(), speed: 0, default: false }
         };
-        Here { host: space, space, addresses: addresses.iter().map(published).collect() }
+        Here { host: space, space, rdma: 0, addresses: addresses.iter().map(published).collect() }
+    }
+
+    #[test]
+    fn rdma_is_agreed_where_all_ranks_have_it_on_one_kind_of_link() {
+        let agreed = |links: &[u8]| {
+            let all: Vec<_> = links.iter().map(|rdma| Here { rdma: *rdma, ..Here::default() }).collect();
+            assert_eq!(all.first().and_then(|h| Here::decode(&h.encode())), all.first().cloned());
+            let n = Networks::agree(&all);
+            assert_eq!(Networks::decode(&n.encode()).as_ref(), Some(&n));
+            n.rdma
+        };
+        assert_eq!(
+            [agreed(&[2, 2]), agreed(&[2, 0]), agreed(&[0, 2]), agreed(&[1, 2])],
+            [true, false, false, false]
+        );
+        assert!(!agreed(&[0, 0]) && !agreed(&[]));
     }
 
     fn agreed(all: &[Here]) -> (bool, bool, Vec<String>) {
@@ -453,7 +482,7 @@ mod tests {
             let published = |ip, (prefix, speed, default)| Published { ip, prefix, speed, default };
             let mut addresses: Vec<Published> = v4.iter().map(|a| published(Ipv4Addr::from(a.0).into(), (a.1, a.2, a.3))).collect();
             addresses.extend(v6.iter().map(|a| published(Ipv6Addr::from(a.0).into(), (a.1, a.2, a.3))));
-            let here = Here { host: 7, space: 9, addresses };
+            let here = Here { host: 7, space: 9, rdma: 2, addresses };
             prop_assert_eq!(Here::decode(&here.encode()), Some(here.clone()));
             let agreed = Networks::agree(&[here]);
             prop_assert_eq!(Networks::decode(&agreed.encode()), Some(agreed));

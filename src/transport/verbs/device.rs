@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use libfabric_sys::verbs as ib;
 use std::fmt;
 use std::mem::zeroed;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The longest gather list that is asked for: with it a work request of common hardware is 512 bytes, and longer ones
 /// are worth less than they cost.
@@ -132,6 +132,36 @@ pub fn survey(options: &Options<'_>) -> Result<Vec<Candidate>> {
     Ok(all)
 }
 
+/// The kind of link of the first active port here that verbs can be spoken on, as a number: 1 InfiniBand, 2 Ethernet. 0: there
+/// is none, or libibverbs is not installed. No device is opened.
+pub fn link() -> u8 {
+    match active_link(Path::new("/sys/class/infiniband")) {
+        0 => 0,
+        _ if library().is_err() => 0,
+        found => found,
+    }
+}
+
+/// The same of a folder of devices, as the kernel shows them.
+fn active_link(devices: &Path) -> u8 {
+    let entries = |folder: &Path| {
+        let all = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path());
+        let mut all: Vec<PathBuf> = all.collect();
+        all.sort();
+        all
+    };
+    let says =
+        |file: PathBuf, what: &str| std::fs::read_to_string(file).is_ok_and(|text| text.contains(what));
+    // Node type 1 is a channel adapter; iWARP's are 4.
+    let speaks = |device: &PathBuf| says(device.join("node_type"), "1:");
+    for port in entries(devices).iter().filter(|d| speaks(d)).flat_map(|d| entries(&d.join("ports"))) {
+        if says(port.join("state"), "ACTIVE") {
+            return if says(port.join("link_layer"), "Ethernet") { 2 } else { 1 };
+        }
+    }
+    0
+}
+
 /// The first port that will do, of an open device.
 pub(super) fn choose(options: &Options<'_>) -> Result<(Device, Port)> {
     let (mut found, mut why) = (None, Vec::new());
@@ -250,5 +280,28 @@ impl Drop for List {
             // SAFETY: from ibv_get_device_list; open devices outlive it.
             unsafe { self.lib.ibv_free_device_list(self.first) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_one_of_an_active_port_of_a_channel_adapter() {
+        let dir = tempfile::tempdir().unwrap();
+        let port = |device: &str, node: &str, state: &str, link: &str| {
+            let folder = dir.path().join(device).join("ports/1");
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(dir.path().join(device).join("node_type"), node).unwrap();
+            std::fs::write(folder.join("state"), state).unwrap();
+            std::fs::write(folder.join("link_layer"), link).unwrap();
+            active_link(dir.path())
+        };
+        assert_eq!(active_link(&dir.path().join("none")), 0);
+        assert_eq!(port("a", "1: CA\n", "1: DOWN\n", "InfiniBand\n"), 0);
+        assert_eq!(port("b", "4: RNIC\n", "4: ACTIVE\n", "Ethernet\n"), 0);
+        assert_eq!(port("d", "1: CA\n", "4: ACTIVE\n", "Ethernet\n"), 2);
+        assert_eq!(port("c", "1: CA\n", "4: ACTIVE\n", "InfiniBand\n"), 1, "the first");
     }
 }

@@ -20,7 +20,7 @@ mod registrations;
 mod requests;
 mod wire;
 
-pub use device::{Candidate, survey};
+pub use device::{Candidate, link, survey};
 pub use endpoint::{Counts, Verbs};
 pub use gid::GidKind;
 pub use library::available;

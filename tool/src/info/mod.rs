@@ -15,11 +15,19 @@ use crate::outcome::{Failure, Out};
 use circulant::config::Config;
 use circulant::transport::fabric::{Options, Survey, survey};
 use circulant::transport::route::Route;
+use circulant::transport::verbs;
 use clap::Args;
 use machine::Limits;
 use problem::Problem;
 use provider::{Judgement, Library};
 use report::Value;
+
+/// Of RDMA hardware without libfabric, which comes before all that libfabric has.
+const NATIVE_SCORE: i32 = 1000;
+
+/// The names by which it may be taken, and the one by which libfabric's is.
+const MAY_BE_NATIVE: [&str; 3] = [verbs::NAME, "auto", LIBFABRIC_RDMA];
+const LIBFABRIC_RDMA: &str = "verbs";
 
 const AFTER_HELP: &str = "\
 First stands the wire that ranks would take, by where they are. libfabric's providers are listed as they would be judged for ranks on several nodes, and for ranks that all run on this one, \
@@ -73,19 +81,56 @@ impl Report {
         };
         let config = Config::from_env();
         report.settings = settings(&config);
-        report.ask_libfabric(&config);
+        let asked = asked(&config);
+        let native = report.ask_verbs(&config, asked);
+        report.ask_libfabric(&config, asked, native);
         report.wires = wires::wires(&config.provider, &report.providers, &wires::shared_memory());
         problems::find(&mut report, &config);
         report
     }
 
-    /// Judges the providers for ranks on several nodes and on one.
-    fn ask_libfabric(&mut self, config: &Config) {
-        // Of ours it knows nothing.
-        let provider = match Route::of(&config.provider, &[0, 0, 1]) {
-            Route::Both(far) | Route::Fabric(far) => far,
-            Route::Shm { .. } => "auto",
+    /// Judges the ports of RDMA hardware that are taken without libfabric; whether one of them is, where all ranks have one.
+    fn ask_verbs(&mut self, config: &Config, asked: &str) -> bool {
+        let options = verbs::Options {
+            device: config.verbs_device.as_deref(),
+            gid: config.verbs_gid.map(u32::from),
+            path_mtu: config.verbs_mtu,
+            ..verbs::Options::new(0, 2)
         };
+        let mut wanted = MAY_BE_NATIVE.contains(&asked);
+        let mut add = |domain: &str, address: &str, (max_put, gather), rejected: Option<String>| {
+            let chosen = rejected.is_none() && std::mem::take(&mut wanted);
+            let judgement = Some(Judgement { score: NATIVE_SCORE, chosen, rejected });
+            self.providers.push(Provider {
+                provider: verbs::NAME.to_owned(),
+                domain: domain.to_owned(),
+                address: address.to_owned(),
+                several_nodes: judgement.clone(),
+                one_node: judgement,
+                notify_bytes: 4,
+                max_put,
+                gather,
+                inject: 0,
+            });
+            chosen
+        };
+        match verbs::survey(&options) {
+            Err(e) => add("", "", (0, 0), Some(e.to_string())),
+            Ok(found) if found.is_empty() => {
+                add("", "", (0, 0), Some("there is no RDMA device here".to_owned()))
+            }
+            Ok(found) => {
+                let judge = |c: verbs::Candidate| add(&c.name, &c.address, (c.max_put, c.gather), c.rejected);
+                found.into_iter().map(judge).fold(false, |any, chosen| any | chosen)
+            }
+        }
+    }
+
+    /// Judges the providers for ranks on several nodes and on one; chosen is the best if the choice is libfabric's.
+    fn ask_libfabric(&mut self, config: &Config, asked: &str, native: bool) {
+        let ours = native || asked == verbs::NAME;
+        // Of ours it knows nothing.
+        let provider = if asked == verbs::NAME { LIBFABRIC_RDMA } else { asked };
         for one_node in [false, true] {
             let options = Options {
                 provider,
@@ -96,13 +141,13 @@ impl Report {
                 ..Options::default()
             };
             match survey(&options) {
-                Ok(survey) => self.take(&survey, one_node),
+                Ok(survey) => self.take(&survey, one_node, ours),
                 Err(e) => return self.problems.push(Problem::of(&e)),
             }
         }
     }
 
-    fn take(&mut self, survey: &Survey, one_node: bool) {
+    fn take(&mut self, survey: &Survey, one_node: bool, ours: bool) {
         self.libfabric = Some(Library {
             version: survey.version.clone(),
             path: survey.path.display().to_string(),
@@ -112,8 +157,8 @@ impl Report {
             let same = |p: &&mut Provider| {
                 (&p.provider, &p.domain, &p.address) == (&c.provider, &c.domain, &c.address)
             };
-            let judgement =
-                Judgement { score: c.score, chosen: survey.chosen == Some(i), rejected: c.rejected.clone() };
+            let chosen = survey.chosen == Some(i) && !ours;
+            let judgement = Judgement { score: c.score, chosen, rejected: c.rejected.clone() };
             if let Some(known) = self.providers.iter_mut().find(same) {
                 let place = if one_node { &mut known.one_node } else { &mut known.several_nodes };
                 // The same endpoint comes in several flavours; the best of them speaks for it.
@@ -136,6 +181,14 @@ impl Report {
                 inject: c.inject,
             });
         }
+    }
+}
+
+/// What is asked for between nodes.
+fn asked(config: &Config) -> &str {
+    match Route::of(&config.provider, &[0, 0, 1]) {
+        Route::Both(far) | Route::Fabric(far) => far,
+        Route::Shm { .. } => "auto",
     }
 }
 

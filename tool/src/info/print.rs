@@ -60,7 +60,11 @@ fn providers(report: &Report) -> String {
         });
         rows.push(line);
     }
-    format!("\nProviders of libfabric (scores; * is the best)\n{}{}", columns(&rows), reasons(report))
+    format!(
+        "\nProviders (scores; * is the best; all but ibverbs are libfabric's)\n{}{}",
+        columns(&rows),
+        reasons(report)
+    )
 }
 
 fn judged(j: Option<&Judgement>) -> String {

@@ -1,11 +1,13 @@
 //! What is wrong or slow here, and what to do about it.
 
 use super::problem::Problem;
+use super::provider::Provider as Found;
 use super::report::Report;
 use super::wires::{self, Wire};
 use crate::units::{plural, size};
 use circulant::config::{Config, Provider};
 use circulant::transport::fabric::quirks::{Class, quirk};
+use circulant::transport::verbs;
 
 /// Less shared memory than this does not carry a job of some ranks.
 const SHM_LOW: u64 = 128 << 20;
@@ -49,7 +51,8 @@ fn choice(report: &Report, config: &Config) -> Vec<Problem> {
 fn limits(report: &Report) -> Vec<Problem> {
     let l = &report.limits;
     let mut found = Vec::new();
-    let rdma = report.providers.iter().any(|p| p.is_there() && quirk(&p.provider).class == Class::Rdma);
+    let is_rdma = |p: &Found| p.provider == verbs::NAME || quirk(&p.provider).class == Class::Rdma;
+    let rdma = report.providers.iter().any(|p| p.is_there() && is_rdma(p));
     if let Some(memlock) = l.memlock.filter(|m| *m < MEMLOCK_LOW && rdma) {
         found.push(Problem::serious(
             format!("only {} of memory may be locked; RDMA hardware needs the registered memory locked", size(memlock)),
@@ -88,7 +91,7 @@ fn limits(report: &Report) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::provider::{Judgement, Library, Provider as Found};
+    use super::super::provider::{Judgement, Library};
     use super::*;
 
     fn report() -> Report {

@@ -52,13 +52,13 @@ pub(super) fn wires(provider: &Asked, providers: &[Provider], shared: &Result<()
                 (Some("shm".to_owned()), format!("{asked}: our own shared memory"))
             }
             (Route::Shm { only: true }, Err(e)) => (None, format!("{asked}, but {e}")),
-            (Route::Shm { only: false }, Err(e)) => (far(), format!("{asked}: libfabric's best, as {e}")),
+            (Route::Shm { only: false }, Err(e)) => (far(), format!("{asked}: the best provider, as {e}")),
             (Route::Both(_), Ok(())) => (
                 between.as_ref().map(|far| format!("{far}+shm")),
-                format!("{asked}: libfabric between nodes, our own shared memory within"),
+                format!("{asked}: the best provider between nodes, our own shared memory within"),
             ),
             (Route::Both(_), Err(e)) => (None, format!("{asked}, but {e}")),
-            (Route::Fabric(_), _) => (far(), format!("{asked}: libfabric's best of the table below")),
+            (Route::Fabric(_), _) => (far(), format!("{asked}: the best of the table below")),
         };
         Wire { ranks, wire, why }
     };
