@@ -10,7 +10,7 @@
 //!
 //! # Signals
 //! Python notes a signal and runs its handler when it gets to it, which a call that waits never does: so a hook of the world looks
-//! ([`wait`]). What the handler raises unwinds through the library, as a panic in an operator would, and ends the world.
+//! (module `wait`). What the handler raises unwinds through the library, as a panic in an operator would, and ends the world.
 //!
 //! # Memory
 //! A buffer is held (`buffer::Memory`) until the call, or the request, that uses it has ended. That keeps the memory where it is. It does not
