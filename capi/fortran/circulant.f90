@@ -139,6 +139,10 @@ module circulant
       type(c_ptr), value :: world, context
       type(c_funptr), value :: hook
     end function
+    integer(c_int) function circulant_progress(world) bind(c)
+      import :: c_ptr, c_int
+      type(c_ptr), value :: world
+    end function
     type(c_ptr) function c_world_provider(world) bind(c, name="circulant_world_provider")
       import :: c_ptr
       type(c_ptr), value :: world
