@@ -18,7 +18,7 @@ use circulant_core::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation};
 use circulant_core::plan::scan::{pipeline::Pipeline, prefix::Prefix};
 use circulant_core::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
-use proof::{ALL, MODEL, Random, SOME, full, programs, q, today};
+use proof::{ALL, MODEL, Random, SOME, full, programs, q, today, too_long};
 
 /// For the constructors: all p up to 40 and some more.
 fn every_p(name: &str, body: impl Fn(u32, &mut Random) + Sync) {
@@ -271,10 +271,6 @@ fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Fol
     (a, goal, filled)
 }
 
-/// Beyond [`ALL`] ranks, plans of more steps than this are proved in the full tier only: those of a thousand ranks that
-/// share nodes have 650 000 and more, and take up to a minute each.
-const LONG_STEPS: usize = 200_000;
-
 /// What the registry says of a line is so: rounds, volume, restrictions, in which order.
 fn keeps_its_promises(line: &Algorithm, size: u32, random: &mut Random) {
     let (a, goal, filled) = case(line.operation, size, random);
@@ -287,8 +283,7 @@ fn keeps_its_promises(line: &Algorithm, size: u32, random: &mut Random) {
     };
     let name = || format!("{} {} {a:?}", line.operation, line.name);
     assert_eq!((plan.algorithm(), plan.size()), (line.name, size), "{}", name());
-    let steps = || (0..size).map(|rank| plan.steps(rank).count()).sum::<usize>();
-    if !full() && size > ALL && steps() > LONG_STEPS {
+    if too_long(&*plan) {
         return;
     }
     let report = proved(&*plan, &goal, random, &a);

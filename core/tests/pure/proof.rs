@@ -24,6 +24,16 @@ pub(crate) fn full() -> bool {
     std::env::var("PLAN_PROOF").is_ok_and(|what| what == "full")
 }
 
+/// Beyond [`ALL`] ranks, plans of more steps than this are proved in the full tier only: those of a thousand ranks that
+/// share nodes have 650 000 and more, and take up to a minute each; an alltoall of theirs has millions, and takes many.
+const LONG_STEPS: usize = 200_000;
+
+/// Whether this plan is for the full tier, and this run is not of it.
+pub(crate) fn too_long(plan: &dyn Plan) -> bool {
+    let steps = || (0..plan.size()).map(|rank| plan.steps(rank).count()).sum::<usize>();
+    !full() && plan.size() > ALL && steps() > LONG_STEPS
+}
+
 /// Whether a proof that is dear among p ranks is made in this run: each up to 40, beside powers of two and beyond
 /// [`ALL`], of the rest a third at random; all in the full tier.
 pub(crate) fn today(p: u32, random: &mut Random) -> bool {
