@@ -1,8 +1,8 @@
 //! RDMA hardware by libibverbs itself, loaded at run time: reliable connected queue pairs that put with an immediate word.
 //!
 //! One device, one completion queue, one shared receive queue, and a queue pair for each peer that we talk to, made at
-//! first use. A datagram queue pair carries the handshake that connects two of them ([`handshake`]). Puts to a peer are
-//! collected in a list of work requests, which is posted with one doorbell ([`requests`]) when the engine has posted what is
+//! first use. A datagram queue pair carries the handshake that connects two of them (`handshake`). Puts to a peer are
+//! collected in a list of work requests, which is posted with one doorbell (`requests`) when the engine has posted what is
 //! ready ([`Transport::flush`](super::Transport::flush)).
 
 mod close;
