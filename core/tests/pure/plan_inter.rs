@@ -112,7 +112,7 @@ fn keeps_its_promises(line: &Algorithm, sizes: (u32, u32), random: &mut Random) 
 #[test]
 fn every_line_keeps_its_promises() {
     let lines: Vec<_> = proof::all().filter(|line| line.operation.is_between_groups()).collect();
-    let most = if full() { 64 } else { 24 };
+    let most = if full() { 64 } else { 16 };
     every_p("every_line_keeps_its_promises", 1..=most, |first, random| {
         for second in 1..=most {
             for line in &lines {
