@@ -189,7 +189,7 @@ struct Piece<S> {
     is_short: bool,
 }
 
-/// The elements in pieces whose bytes an `int` counts, as far as there are such.
+/// The elements in pieces of at most as many bytes as an `int` counts; a single element may have more.
 fn pieces<S: Cut>(ty: &Type, count: usize, packed: S) -> Result<Vec<Piece<S>>, Stop> {
     const MOST: usize = c_int::MAX as usize;
     let each = (MOST / ty.size.max(1)).clamp(1, MOST);

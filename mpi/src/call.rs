@@ -206,7 +206,7 @@ pub(crate) unsafe fn collective<F: Form>(
     code
 }
 
-/// Goes on if a non-blocking call on this communicator can be taken. All ranks find the same.
+/// Goes on if a non-blocking call on this communicator runs here, and stops with the reason why it goes to the MPI. All ranks find the same.
 ///
 /// # Safety
 /// `comm` is a communicator of this MPI.
