@@ -97,7 +97,8 @@ impl Wire for Engine {
             // Closing would end the parent's connections, which are the same ones.
             std::mem::forget(self.transport.take());
         }
-        let error = self.transport.take().and_then(|mut t| t.close().err());
+        // Peers did not agree to this end, as they do to that by `close`.
+        let error = self.transport.take().and_then(|mut t| t.abort().err());
         let error = error
             .map(|e| e.to_string())
             .or_else(|| self.unclosed.then(|| "the endpoint could not be closed by finalize".to_owned()));

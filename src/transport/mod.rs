@@ -368,4 +368,12 @@ pub unsafe trait Transport: Send {
     /// # Errors
     /// When that cannot be promised.
     fn close(&mut self) -> Result<()>;
+
+    /// As [`close`](Transport::close), where peers did not agree to it, as after a failure: puts of theirs may still arrive.
+    ///
+    /// # Errors
+    /// As [`close`](Transport::close).
+    fn abort(&mut self) -> Result<()> {
+        self.close()
+    }
 }

@@ -222,6 +222,11 @@ unsafe impl Transport for Node {
         let near = self.shm.close();
         self.fabric.close().and(near)
     }
+
+    fn abort(&mut self) -> Result<()> {
+        let near = self.shm.abort();
+        self.fabric.abort().and(near)
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -267,6 +267,11 @@ unsafe impl Transport for Rails {
         let outcomes: Vec<_> = self.rails.iter_mut().map(Transport::close).collect();
         outcomes.into_iter().collect()
     }
+
+    fn abort(&mut self) -> Result<()> {
+        let outcomes: Vec<_> = self.rails.iter_mut().map(Transport::abort).collect();
+        outcomes.into_iter().collect()
+    }
 }
 
 #[cfg(test)]

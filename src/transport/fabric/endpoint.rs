@@ -318,12 +318,7 @@ impl Fabric {
         }
         let mut outcome = Ok(());
         if self.quirk.quiet_close && !self.slots.idle() {
-            // After a failure: without registrations no peer reaches our memory, and to read completions now would have the
-            // provider go on with puts from registrations that have ended. So the rest stays open.
-            outcome = self.registrations.close(self.lib);
-            self.closed = outcome.is_ok();
-            self.abandoned = true;
-            return outcome.map_err(|e| self.still_open(e));
+            return self.abandon();
         }
         if self.registrations.endpoint_bound() || self.quirk.quiet_close {
             // Bound to the endpoint, which then cannot go first; or so that peers' puts stop completing here.
@@ -349,6 +344,16 @@ impl Fabric {
             }
             Err(e) => Err(self.still_open(e)),
         }
+    }
+
+    /// Ends registrations and leaves the rest open: without them no peer reaches our memory. To read completions now would have
+    /// the provider go on with puts from registrations that have ended, and it crashes in closing an endpoint where a peer's
+    /// put is arriving.
+    fn abandon(&mut self) -> Result<()> {
+        let outcome = self.registrations.close(self.lib);
+        self.closed = outcome.is_ok();
+        self.abandoned = true;
+        outcome.map_err(|e| self.still_open(e))
     }
 
     fn still_open(&self, e: Error) -> Error {
@@ -595,5 +600,9 @@ unsafe impl Transport for Fabric {
 
     fn close(&mut self) -> Result<()> {
         self.shut()
+    }
+
+    fn abort(&mut self) -> Result<()> {
+        if self.quirk.quiet_close && !self.closed { self.abandon() } else { self.shut() }
     }
 }

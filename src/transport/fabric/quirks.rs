@@ -59,8 +59,8 @@ pub struct Quirk {
     /// posted later may be put off for ever also where this holds (tcp and net try to connect again).
     pub reports_death: bool,
     /// Closing crashes when completions arrive meanwhile (ofi_rxm posts a new receive to the connection it
-    /// has just closed): so end registrations first and let things calm down; with puts of ours still under way
-    /// (after a failure) do no more than end registrations.
+    /// has just closed): so end registrations first and let things calm down; after a failure, when puts may still be
+    /// under way, do no more than end registrations.
     pub quiet_close: bool,
     /// A variable that must not be on, since arrivals are lost then.
     pub refuses: Option<&'static str>,
