@@ -62,98 +62,87 @@ macro_rules! requests {
     )*};
 }
 
-/// Counts and displacements of 32 bits.
-mod int {
-    use super::{Blocking, Handle, In, NonBlocking, Out, c_int, real};
+/// All forms of operations whose arguments are the same but for the width of counts and displacements, `N` and `D`.
+macro_rules! widths {
+    ($($ours:ident $arguments:tt
+        $mpi:ident $pmpi:ident $real:ident $impi:ident $ipmpi:ident $ireal:ident
+        $mpi_c:ident $pmpi_c:ident $real_c:ident $impi_c:ident $ipmpi_c:ident $ireal_c:ident;)*) => {
+        /// Counts and displacements of 32 bits.
+        mod int {
+            use super::{Blocking, Handle, In, NonBlocking, Out, c_int, real};
 
-    type N = c_int;
-    type D = c_int;
+            type N = c_int;
+            type D = c_int;
 
-    exports! { int:
-        MPI_Barrier PMPI_Barrier Barrier barrier(comm: Handle);
-        MPI_Bcast PMPI_Bcast Bcast bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
-        MPI_Gather PMPI_Gather Gather gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Gatherv PMPI_Gatherv Gatherv gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);
-        MPI_Scatter PMPI_Scatter Scatter scatter(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Scatterv PMPI_Scatterv Scatterv scatterv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Allgather PMPI_Allgather Allgather allgather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
-        MPI_Allgatherv PMPI_Allgatherv Allgatherv allgatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
-        MPI_Alltoall PMPI_Alltoall Alltoall alltoall(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
-        MPI_Alltoallv PMPI_Alltoallv Alltoallv alltoallv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
-        MPI_Alltoallw PMPI_Alltoallw Alltoallw alltoallw(s: In, sn: *const N, sd: *const D, st: *const Handle, r: Out, rn: *const N, rd: *const D, rt: *const Handle, comm: Handle);
-        MPI_Reduce PMPI_Reduce Reduce reduce(s: In, r: Out, n: N, t: Handle, op: Handle, root: c_int, comm: Handle);
-        MPI_Allreduce PMPI_Allreduce Allreduce allreduce(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Reduce_scatter PMPI_Reduce_scatter Reduce_scatter reduce_scatter(s: In, r: Out, n: *const N, t: Handle, op: Handle, comm: Handle);
-        MPI_Reduce_scatter_block PMPI_Reduce_scatter_block Reduce_scatter_block reduce_scatter_block(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Scan PMPI_Scan Scan scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Exscan PMPI_Exscan Exscan exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-    }
+            exports! { int: $($mpi $pmpi $real $ours $arguments;)* }
+            requests! { int: $($impi $ipmpi $ireal $ours $arguments;)* }
+        }
 
-    requests! { int:
-        MPI_Ibarrier PMPI_Ibarrier Ibarrier barrier(comm: Handle);
-        MPI_Ibcast PMPI_Ibcast Ibcast bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
-        MPI_Igather PMPI_Igather Igather gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Igatherv PMPI_Igatherv Igatherv gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);
-        MPI_Iscatter PMPI_Iscatter Iscatter scatter(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Iscatterv PMPI_Iscatterv Iscatterv scatterv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Iallgather PMPI_Iallgather Iallgather allgather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
-        MPI_Iallgatherv PMPI_Iallgatherv Iallgatherv allgatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
-        MPI_Ialltoall PMPI_Ialltoall Ialltoall alltoall(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
-        MPI_Ialltoallv PMPI_Ialltoallv Ialltoallv alltoallv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
-        MPI_Ialltoallw PMPI_Ialltoallw Ialltoallw alltoallw(s: In, sn: *const N, sd: *const D, st: *const Handle, r: Out, rn: *const N, rd: *const D, rt: *const Handle, comm: Handle);
-        MPI_Ireduce PMPI_Ireduce Ireduce reduce(s: In, r: Out, n: N, t: Handle, op: Handle, root: c_int, comm: Handle);
-        MPI_Iallreduce PMPI_Iallreduce Iallreduce allreduce(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Ireduce_scatter PMPI_Ireduce_scatter Ireduce_scatter reduce_scatter(s: In, r: Out, n: *const N, t: Handle, op: Handle, comm: Handle);
-        MPI_Ireduce_scatter_block PMPI_Ireduce_scatter_block Ireduce_scatter_block reduce_scatter_block(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Iscan PMPI_Iscan Iscan scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Iexscan PMPI_Iexscan Iexscan exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-    }
+        /// Counts of 64 bits, displacements as wide as a pointer.
+        mod large {
+            use super::{Blocking, Handle, In, NonBlocking, Out, c_int, real};
+
+            type N = i64;
+            type D = isize;
+
+            exports! { large: $($mpi_c $pmpi_c $real_c $ours $arguments;)* }
+            requests! { large: $($impi_c $ipmpi_c $ireal_c $ours $arguments;)* }
+        }
+    };
 }
 
-/// Counts of 64 bits, displacements as wide as a pointer.
-mod large {
-    use super::{Blocking, Handle, In, NonBlocking, Out, c_int, real};
+exports! { int: MPI_Barrier PMPI_Barrier Barrier barrier(comm: Handle); }
+requests! { int: MPI_Ibarrier PMPI_Ibarrier Ibarrier barrier(comm: Handle); }
 
-    type N = i64;
-    type D = isize;
-
-    exports! { large:
-        MPI_Bcast_c PMPI_Bcast_c Bcast_c bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
-        MPI_Gather_c PMPI_Gather_c Gather_c gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Gatherv_c PMPI_Gatherv_c Gatherv_c gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);
-        MPI_Scatter_c PMPI_Scatter_c Scatter_c scatter(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Scatterv_c PMPI_Scatterv_c Scatterv_c scatterv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Allgather_c PMPI_Allgather_c Allgather_c allgather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
-        MPI_Allgatherv_c PMPI_Allgatherv_c Allgatherv_c allgatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
-        MPI_Alltoall_c PMPI_Alltoall_c Alltoall_c alltoall(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
-        MPI_Alltoallv_c PMPI_Alltoallv_c Alltoallv_c alltoallv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
-        MPI_Alltoallw_c PMPI_Alltoallw_c Alltoallw_c alltoallw(s: In, sn: *const N, sd: *const D, st: *const Handle, r: Out, rn: *const N, rd: *const D, rt: *const Handle, comm: Handle);
-        MPI_Reduce_c PMPI_Reduce_c Reduce_c reduce(s: In, r: Out, n: N, t: Handle, op: Handle, root: c_int, comm: Handle);
-        MPI_Allreduce_c PMPI_Allreduce_c Allreduce_c allreduce(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Reduce_scatter_c PMPI_Reduce_scatter_c Reduce_scatter_c reduce_scatter(s: In, r: Out, n: *const N, t: Handle, op: Handle, comm: Handle);
-        MPI_Reduce_scatter_block_c PMPI_Reduce_scatter_block_c Reduce_scatter_block_c reduce_scatter_block(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Scan_c PMPI_Scan_c Scan_c scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Exscan_c PMPI_Exscan_c Exscan_c exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-    }
-
-    requests! { large:
-        MPI_Ibcast_c PMPI_Ibcast_c Ibcast_c bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle);
-        MPI_Igather_c PMPI_Igather_c Igather_c gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Igatherv_c PMPI_Igatherv_c Igatherv_c gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle);
-        MPI_Iscatter_c PMPI_Iscatter_c Iscatter_c scatter(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Iscatterv_c PMPI_Iscatterv_c Iscatterv_c scatterv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle);
-        MPI_Iallgather_c PMPI_Iallgather_c Iallgather_c allgather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
-        MPI_Iallgatherv_c PMPI_Iallgatherv_c Iallgatherv_c allgatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
-        MPI_Ialltoall_c PMPI_Ialltoall_c Ialltoall_c alltoall(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle);
-        MPI_Ialltoallv_c PMPI_Ialltoallv_c Ialltoallv_c alltoallv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle);
-        MPI_Ialltoallw_c PMPI_Ialltoallw_c Ialltoallw_c alltoallw(s: In, sn: *const N, sd: *const D, st: *const Handle, r: Out, rn: *const N, rd: *const D, rt: *const Handle, comm: Handle);
-        MPI_Ireduce_c PMPI_Ireduce_c Ireduce_c reduce(s: In, r: Out, n: N, t: Handle, op: Handle, root: c_int, comm: Handle);
-        MPI_Iallreduce_c PMPI_Iallreduce_c Iallreduce_c allreduce(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Ireduce_scatter_c PMPI_Ireduce_scatter_c Ireduce_scatter_c reduce_scatter(s: In, r: Out, n: *const N, t: Handle, op: Handle, comm: Handle);
-        MPI_Ireduce_scatter_block_c PMPI_Ireduce_scatter_block_c Ireduce_scatter_block_c reduce_scatter_block(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Iscan_c PMPI_Iscan_c Iscan_c scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-        MPI_Iexscan_c PMPI_Iexscan_c Iexscan_c exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle);
-    }
+widths! {
+    bcast(buf: Out, n: N, t: Handle, root: c_int, comm: Handle)
+        MPI_Bcast PMPI_Bcast Bcast MPI_Ibcast PMPI_Ibcast Ibcast
+        MPI_Bcast_c PMPI_Bcast_c Bcast_c MPI_Ibcast_c PMPI_Ibcast_c Ibcast_c;
+    gather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle)
+        MPI_Gather PMPI_Gather Gather MPI_Igather PMPI_Igather Igather
+        MPI_Gather_c PMPI_Gather_c Gather_c MPI_Igather_c PMPI_Igather_c Igather_c;
+    gatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, root: c_int, comm: Handle)
+        MPI_Gatherv PMPI_Gatherv Gatherv MPI_Igatherv PMPI_Igatherv Igatherv
+        MPI_Gatherv_c PMPI_Gatherv_c Gatherv_c MPI_Igatherv_c PMPI_Igatherv_c Igatherv_c;
+    scatter(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle)
+        MPI_Scatter PMPI_Scatter Scatter MPI_Iscatter PMPI_Iscatter Iscatter
+        MPI_Scatter_c PMPI_Scatter_c Scatter_c MPI_Iscatter_c PMPI_Iscatter_c Iscatter_c;
+    scatterv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: N, rt: Handle, root: c_int, comm: Handle)
+        MPI_Scatterv PMPI_Scatterv Scatterv MPI_Iscatterv PMPI_Iscatterv Iscatterv
+        MPI_Scatterv_c PMPI_Scatterv_c Scatterv_c MPI_Iscatterv_c PMPI_Iscatterv_c Iscatterv_c;
+    allgather(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle)
+        MPI_Allgather PMPI_Allgather Allgather MPI_Iallgather PMPI_Iallgather Iallgather
+        MPI_Allgather_c PMPI_Allgather_c Allgather_c MPI_Iallgather_c PMPI_Iallgather_c Iallgather_c;
+    allgatherv(s: In, sn: N, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle)
+        MPI_Allgatherv PMPI_Allgatherv Allgatherv MPI_Iallgatherv PMPI_Iallgatherv Iallgatherv
+        MPI_Allgatherv_c PMPI_Allgatherv_c Allgatherv_c MPI_Iallgatherv_c PMPI_Iallgatherv_c Iallgatherv_c;
+    alltoall(s: In, sn: N, st: Handle, r: Out, rn: N, rt: Handle, comm: Handle)
+        MPI_Alltoall PMPI_Alltoall Alltoall MPI_Ialltoall PMPI_Ialltoall Ialltoall
+        MPI_Alltoall_c PMPI_Alltoall_c Alltoall_c MPI_Ialltoall_c PMPI_Ialltoall_c Ialltoall_c;
+    alltoallv(s: In, sn: *const N, sd: *const D, st: Handle, r: Out, rn: *const N, rd: *const D, rt: Handle, comm: Handle)
+        MPI_Alltoallv PMPI_Alltoallv Alltoallv MPI_Ialltoallv PMPI_Ialltoallv Ialltoallv
+        MPI_Alltoallv_c PMPI_Alltoallv_c Alltoallv_c MPI_Ialltoallv_c PMPI_Ialltoallv_c Ialltoallv_c;
+    alltoallw(s: In, sn: *const N, sd: *const D, st: *const Handle, r: Out, rn: *const N, rd: *const D, rt: *const Handle, comm: Handle)
+        MPI_Alltoallw PMPI_Alltoallw Alltoallw MPI_Ialltoallw PMPI_Ialltoallw Ialltoallw
+        MPI_Alltoallw_c PMPI_Alltoallw_c Alltoallw_c MPI_Ialltoallw_c PMPI_Ialltoallw_c Ialltoallw_c;
+    reduce(s: In, r: Out, n: N, t: Handle, op: Handle, root: c_int, comm: Handle)
+        MPI_Reduce PMPI_Reduce Reduce MPI_Ireduce PMPI_Ireduce Ireduce
+        MPI_Reduce_c PMPI_Reduce_c Reduce_c MPI_Ireduce_c PMPI_Ireduce_c Ireduce_c;
+    allreduce(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle)
+        MPI_Allreduce PMPI_Allreduce Allreduce MPI_Iallreduce PMPI_Iallreduce Iallreduce
+        MPI_Allreduce_c PMPI_Allreduce_c Allreduce_c MPI_Iallreduce_c PMPI_Iallreduce_c Iallreduce_c;
+    reduce_scatter(s: In, r: Out, n: *const N, t: Handle, op: Handle, comm: Handle)
+        MPI_Reduce_scatter PMPI_Reduce_scatter Reduce_scatter MPI_Ireduce_scatter PMPI_Ireduce_scatter Ireduce_scatter
+        MPI_Reduce_scatter_c PMPI_Reduce_scatter_c Reduce_scatter_c MPI_Ireduce_scatter_c PMPI_Ireduce_scatter_c Ireduce_scatter_c;
+    reduce_scatter_block(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle)
+        MPI_Reduce_scatter_block PMPI_Reduce_scatter_block Reduce_scatter_block MPI_Ireduce_scatter_block PMPI_Ireduce_scatter_block Ireduce_scatter_block
+        MPI_Reduce_scatter_block_c PMPI_Reduce_scatter_block_c Reduce_scatter_block_c MPI_Ireduce_scatter_block_c PMPI_Ireduce_scatter_block_c Ireduce_scatter_block_c;
+    scan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle)
+        MPI_Scan PMPI_Scan Scan MPI_Iscan PMPI_Iscan Iscan
+        MPI_Scan_c PMPI_Scan_c Scan_c MPI_Iscan_c PMPI_Iscan_c Iscan_c;
+    exscan(s: In, r: Out, n: N, t: Handle, op: Handle, comm: Handle)
+        MPI_Exscan PMPI_Exscan Exscan MPI_Iexscan PMPI_Iexscan Iexscan
+        MPI_Exscan_c PMPI_Exscan_c Exscan_c MPI_Iexscan_c PMPI_Iexscan_c Iexscan_c;
 }
 
 /// Initialises the MPI, and begins.
