@@ -1,6 +1,7 @@
 //! What all operations have in common: whose call it is, where it goes, and what it returns.
 
 use crate::communicators::{Found, Member};
+use crate::decided::{self, Arguments, Key};
 use crate::form::Form;
 use crate::layer::{Layer, layer};
 use crate::report::{COUNTS, Operation, Reason};
@@ -151,19 +152,34 @@ pub(crate) fn count(count: impl Into<i64>) -> Result<usize, Stop> {
     usize::try_from(count.into()).map_err(|_| Stop::Pass(Reason::Arguments))
 }
 
-/// Runs a collective: here by `ours`, or by the MPI's function, `pass`.
+/// Runs a collective: here by `ours`, or by the MPI's function, `pass`. `arguments` are what decides that beside operation and
+/// communicator; nothing: it must be found out anew.
 ///
 /// # Safety
 /// `comm` is a communicator of this MPI, and this thread is in a call on it.
+#[inline]
 pub(crate) unsafe fn collective<F: Form>(
     _form: F,
     operation: Operation,
     comm: usize,
+    arguments: Option<Arguments>,
     ours: impl FnOnce(&Call) -> Result<(), Stop>,
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(layer) = layer() else { return pass() };
+    let key = arguments.map(|arguments| Key { operation, blocks: F::BLOCKS, comm, arguments });
+    match key.and_then(|key| key.reason()) {
+        None => {}
+        Some(_) if !layer.report => return pass(),
+        Some(reason) => {
+            let start = Instant::now();
+            let code = pass();
+            COUNTS.passed((operation, F::BLOCKS), reason, Some(start.elapsed()));
+            return code;
+        }
+    }
     let start = layer.report.then(Instant::now);
+    let freed = decided::freed();
     let handle = layer.abi.handle(comm);
     // SAFETY: the caller's.
     let can = if F::BLOCKS { Ok(()) } else { unsafe { can_begin(layer, handle) } };
@@ -188,6 +204,9 @@ pub(crate) unsafe fn collective<F: Form>(
             (unsafe { failed(layer, handle, &e) }, None)
         }
     };
+    if let (Some(key), Some(reason)) = (key, passed.filter(|reason| reason.is_final())) {
+        key.keep(freed, reason, call.as_ref().and_then(|call| call.size().ok()));
+    }
     let bytes = call.as_ref().map_or(0, |call| call.bytes.get());
     if let Some(call) = call {
         if let Err(e) = call.ended() {

@@ -276,5 +276,6 @@ unsafe extern "C" fn delete(_comm: usize, _keyval: c_int, value: *mut c_void, _e
     let member = unsafe { Arc::from_raw(value.cast_const().cast::<Member>()) };
     LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(member);
     FREED.fetch_add(1, Ordering::Release);
+    crate::decided::forget();
     0
 }

@@ -17,6 +17,7 @@
 //! | `nonblocking` | requests |
 //! | `progress` | the MPI's progress calls ours |
 //! | `exports` | the C functions |
+//! | `decided` | calls of which it is known that they go to the MPI |
 //! | `report` | what was taken and what was passed on |
 //! | `take`, `trials` | the choice of operations and sizes, and by trying |
 //!
@@ -38,6 +39,7 @@ mod abi;
 mod buffers;
 mod call;
 mod communicators;
+mod decided;
 mod exports;
 mod form;
 mod launch;

@@ -11,6 +11,7 @@ use crate::layer::{Layer, layer};
 use crate::real::{Real, symbol};
 use circulant::Communicator;
 use circulant::comm::{Unscoped, UnscopedRequest};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -80,6 +81,8 @@ struct Pending {
     /// Of the list: later ones have larger numbers.
     serial: u64,
     on: On,
+    /// It runs here.
+    is_ours: bool,
     /// The request's handle, once it is made.
     request: AtomicUsize,
     /// What waiting for it returns.
@@ -90,8 +93,35 @@ struct Pending {
 
 struct Work {
     /// Goes first: it uses the memory that `finish` has.
-    request: UnscopedRequest,
+    operation: Operation,
     finish: Box<dyn FnOnce() -> Result<(), Stop>>,
+}
+
+#[allow(clippy::large_enum_variant, reason = "nearly all are the larger one")]
+enum Operation {
+    Ours(UnscopedRequest),
+    /// The MPI's request for a call that was passed on, and that uses memory of ours.
+    Mpis(usize),
+}
+
+impl Operation {
+    /// Whether it has ended.
+    fn test(&mut self, layer: &Layer) -> Result<bool, Stop> {
+        thread_local! {
+            /// This thread is in the MPI's test, from where its progress may call us again.
+            static INSIDE: Cell<bool> = const { Cell::new(false) };
+        }
+        let request = match self {
+            Self::Ours(request) => return Ok(request.test()?),
+            Self::Mpis(_) if INSIDE.replace(true) => return Ok(false),
+            Self::Mpis(request) => request,
+        };
+        let mut flag = 0;
+        // SAFETY: a request of the MPI that no one else has, which it makes null at its end, and may then be asked again.
+        let code = unsafe { layer.real.Test(request, &raw mut flag, layer.abi.status_ignore) };
+        INSIDE.set(false);
+        if code == SUCCESS { Ok(flag != 0) } else { Err(Stop::Code(code)) }
+    }
 }
 
 // SAFETY: what keeps it from being sent are addresses of the program's buffers, which any thread of the program may complete a call on
@@ -118,6 +148,8 @@ struct Freed {
 static LIST: Mutex<List> = Mutex::new(List { pending: Vec::new(), serial: 0, turn: 0, freed: Vec::new() });
 /// The operations in it.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Those of them that run here.
+static OURS: AtomicUsize = AtomicUsize::new(0);
 
 /// The list. No function of the MPI is called while it is locked.
 fn list() -> MutexGuard<'static, List> {
@@ -161,28 +193,72 @@ impl Form for NonBlocking {
             drop(own);
             finish(to, &on)
         });
-        let work = Mutex::new(Some(Work { request, finish }));
-        let serial = {
-            let mut list = list();
-            list.serial += 1;
-            list.serial
-        };
-        let (request, code) = (AtomicUsize::new(0), AtomicI32::new(SUCCESS));
-        let pending = Arc::new(Pending { serial, on, request, code, work });
-        let state = Arc::into_raw(Arc::clone(&pending));
-        // SAFETY: our caller's: `self.0` has room for a request; the state is what it must be.
-        let code = unsafe { requests.make(layer.real, state.cast_mut().cast(), self.0) };
-        if code != SUCCESS {
-            // SAFETY: the MPI has not taken it. (Dropping the operation waits for it.)
-            drop(unsafe { Arc::from_raw(state) });
-            return Err(Stop::Code(code));
-        }
-        // SAFETY: the MPI has written the handle.
-        pending.request.store(unsafe { layer.abi.handle_at(self.0, 0) }, Ordering::Release);
-        list().pending.push(Arc::clone(&pending));
-        COUNT.fetch_add(1, Ordering::Release);
-        pending.advance();
+        // SAFETY: our caller's: `self.0` has room for a request.
+        unsafe { begin(requests, on, Work { operation: Operation::Ours(request), finish }, self.0) }
+    }
+}
+
+/// Makes the program's request for an operation that has begun.
+///
+/// # Safety
+/// There is room for a request of this MPI.
+unsafe fn begin(requests: Requests, on: On, work: Work, room: *mut usize) -> Result<(), Stop> {
+    let is_ours = matches!(work.operation, Operation::Ours(_));
+    let serial = {
+        let mut list = list();
+        list.serial += 1;
+        list.serial
+    };
+    let (request, code, work) = (AtomicUsize::new(0), AtomicI32::new(SUCCESS), Mutex::new(Some(work)));
+    let pending = Arc::new(Pending { serial, on, is_ours, request, code, work });
+    let state = Arc::into_raw(Arc::clone(&pending));
+    // SAFETY: the caller's; the state is what it must be.
+    let code = unsafe { requests.make(on.layer.real, state.cast_mut().cast(), room) };
+    if code != SUCCESS {
+        // SAFETY: the MPI has not taken it. (Dropping an operation of ours waits for it.)
+        drop(unsafe { Arc::from_raw(state) });
+        return Err(Stop::Code(code));
+    }
+    // SAFETY: the MPI has written the handle.
+    pending.request.store(unsafe { on.layer.abi.handle_at(room, 0) }, Ordering::Release);
+    list().pending.push(Arc::clone(&pending));
+    COUNT.fetch_add(1, Ordering::Release);
+    OURS.fetch_add(usize::from(is_ours), Ordering::Release);
+    pending.advance();
+    Ok(())
+}
+
+/// Begins a call of the MPI's that uses `memory` until it ends, which is dropped then: the program gets a request of ours in place of the
+/// MPI's. Where none is looked after here the program gets the MPI's, and the memory stays.
+///
+/// # Safety
+/// `start` begins it as MPI asks of its callers, with room for the MPI's request; there is room for one at `room`, too.
+pub(crate) unsafe fn with_memory<M: 'static>(
+    memory: M,
+    start: impl FnOnce(&M, *mut usize) -> c_int,
+    room: *mut usize,
+) -> c_int {
+    let memory = Box::new(memory);
+    let found = layer().and_then(|layer| Some((layer, layer.requests?)));
+    let (Some((layer, requests)), false) = (found, room.is_null()) else {
+        return start(Box::leak(memory), room);
+    };
+    let mut request = 0;
+    let code = start(&memory, &raw mut request);
+    if code != SUCCESS {
+        return code;
+    }
+    let on = On { layer, handle: layer.own_comm() };
+    let finish = Box::new(move || {
+        drop(memory);
         Ok(())
+    });
+    let work = Work { operation: Operation::Mpis(layer.abi.handle(request)), finish };
+    // SAFETY: the caller's.
+    match unsafe { begin(requests, on, work, room) } {
+        Ok(()) => SUCCESS,
+        Err(Stop::Code(code)) => code,
+        Err(_) => layer.abi.err_other,
     }
 }
 
@@ -195,14 +271,14 @@ impl Pending {
             // Another thread is at it.
             Err(TryLockError::WouldBlock) => return false,
         };
-        let ended = match work.as_mut().map(|work| work.request.test()) {
+        let ended = match work.as_mut().map(|work| work.operation.test(self.on.layer)) {
             None => return true,
             Some(Ok(false)) => return false,
             Some(ended) => ended,
         };
-        let Some(Work { request, finish }) = work.take() else { return true };
-        drop((request, work));
-        let done = ended.map_err(Stop::from).and_then(|_| finish());
+        let Some(Work { operation, finish }) = work.take() else { return true };
+        drop((operation, work));
+        let done = ended.and_then(|_| finish());
         let code = match done {
             Ok(()) => SUCCESS,
             Err(Stop::Code(code)) => code,
@@ -225,6 +301,7 @@ impl Pending {
         if let Some(at) = list.pending.iter().position(|p| p.serial == self.serial) {
             list.pending.swap_remove(at);
             COUNT.fetch_sub(1, Ordering::Release);
+            OURS.fetch_sub(usize::from(self.is_ours), Ordering::Release);
         }
         let oldest = list.pending.iter().map(|p| p.serial).min().unwrap_or(u64::MAX);
         let (free, keep) = std::mem::take(&mut list.freed).into_iter().partition(|f| f.before <= oldest);
@@ -271,7 +348,7 @@ pub(crate) fn advance_request(layer: &Layer, request: usize) {
 
 /// Waits until another operation may begin.
 fn make_room(layer: &Layer) {
-    while COUNT.load(Ordering::Acquire) >= MAX_PENDING {
+    while OURS.load(Ordering::Acquire) >= MAX_PENDING {
         advance_some();
         layer.let_mpi_progress();
     }

@@ -12,12 +12,28 @@ pub(crate) use reduce::{allreduce, exscan, reduce, reduce_scatter, reduce_scatte
 
 use crate::buffers::{apart, source};
 use crate::call::{Call, Stop, count};
+use crate::decided::{self, Arguments, arguments};
 use crate::report::Reason;
 use std::borrow::Cow;
 
 type In = *const std::ffi::c_void;
 type Out = *mut std::ffi::c_void;
 type Handle = usize;
+
+/// Of an operation that sends or receives nothing, or of whose size not all ranks know anything.
+const NONE: (i64, Handle) = (0, 0);
+
+/// What decides of an operation whose size is the sum of a list of counts of this type; nothing while it is not known how long that is.
+///
+/// # Safety
+/// The list has a count for each rank of `comm`.
+unsafe fn summed<C: Into<i64> + Copy>(counts: *const C, datatype: Handle, comm: Handle) -> Option<Arguments> {
+    let ranks = decided::ranks(comm)?;
+    // SAFETY: the caller's.
+    let sum =
+        (0..ranks).fold(0i64, |sum, i| sum.wrapping_add(unsafe { counts.add(i).read_unaligned() }.into()));
+    Some(arguments([NONE, (sum, datatype)], 0))
+}
 
 /// A number of elements of all ranks together.
 fn product(count: usize, ranks: usize) -> Result<usize, Stop> {

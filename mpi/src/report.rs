@@ -60,6 +60,19 @@ counted! {
     New "the first collective on its communicator",
 }
 
+impl Reason {
+    /// A call with the same arguments on the same communicator goes to the MPI for the same reason again.
+    pub(crate) fn is_final(self) -> bool {
+        match self {
+            Self::SingleRank | Self::Intercommunicator | Self::Foreign => true,
+            Self::Selection | Self::Slower | Self::Requests => true,
+            Self::Trial | Self::Untried | Self::New => false,
+            // Not of what is looked at alone.
+            Self::Operator | Self::Arguments | Self::Within => false,
+        }
+    }
+}
+
 /// Size classes end at these numbers of bytes; the last has no end.
 const SIZES: [(usize, &str); 5] =
     [(64, "<=64"), (1 << 10, "<=1K"), (8 << 10, "<=8K"), (64 << 10, "<=64K"), (1 << 20, "<=1M")];

@@ -1,21 +1,28 @@
 //! `CIRCULANT_MPI_TAKE=auto`: a communicator's first calls of each operation and size run here and by the MPI in turn; what was faster
 //! then is what all later ones take.
 //!
-//! All ranks must decide alike, but each has measured times of its own, and one that others wait for has measured the least. So the last
-//! call of a trial ends with the greatest times of all ranks, by a reduction here: all ranks are in that call. Each call of a trial begins
+//! All ranks must decide alike, but each has measured times of its own, and one that others wait for has measured the least. So some calls
+//! end with the greatest time of all ranks for each call before, by a reduction here: all ranks are in that call. Of these times the median
+//! counts, on a machine with other work, too. Each call of a trial begins
 //! with a barrier here, so what is measured is the operation and not how late ranks come. Which call is how far is known alike, as the
 //! collectives of a communicator have one order at all its ranks.
 
 use crate::report::Operation;
 use circulant::{Communicator, Result, ops};
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Calls of a trial: even ones run here, odd ones by the MPI. The first of each only warms up, and the least time of the others counts.
-const CALLS: u32 = 8;
+/// Calls of a trial, at most: even ones run here, odd ones by the MPI. Where the machine has other work, medians of fewer times went wrong.
+const CALLS: u32 = 32;
+/// It ends behind these already, where the times leave no doubt.
+const EARLY: [u32; 2] = [8, 16];
+/// The first of each side only warms up.
 const WARM_UPS: u32 = 2;
+/// No doubt: the least time of one side is so many quarters of the other's greatest. Of three and three times that are alike those of one
+/// side are below all of the other's by chance in one of ten trials.
+const CLEAR_QUARTERS: u64 = 5;
 /// Sizes up to each power of two of bytes, and at last calls of which not all ranks know a size.
 const CLASSES: usize = usize::BITS as usize + 2;
 
@@ -29,8 +36,8 @@ pub(crate) struct Trials([OnceLock<Box<[Class; CLASSES]>>; Operation::ALL.len()]
 struct Class {
     verdict: AtomicU8,
     calls: AtomicU32,
-    /// The least time here, and that of the MPI, in nanoseconds.
-    least: [AtomicU64; 2],
+    /// The times here, and those of the MPI, in nanoseconds, while it is open.
+    times: Mutex<[Vec<u64>; 2]>,
 }
 
 const OPEN: u8 = 0;
@@ -42,8 +49,12 @@ impl Class {
         Self {
             verdict: AtomicU8::new(OPEN),
             calls: AtomicU32::new(0),
-            least: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
+            times: Mutex::new([const { Vec::new() }; 2]),
         }
+    }
+
+    fn times(&self) -> MutexGuard<'_, [Vec<u64>; 2]> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -76,9 +87,22 @@ fn class(size: Option<usize>) -> usize {
     size.map_or(CLASSES - 1, |bytes| (usize::BITS - bytes.saturating_sub(1).leading_zeros()) as usize)
 }
 
-/// Whether calls are taken, by the greatest times here and of the MPI: if it saves more than 5 %.
+/// Whether calls are taken, by a time here and one of the MPI: if it saves more than 5 %.
 fn takes([ours, theirs]: [u64; 2]) -> bool {
     ours.saturating_mul(20) < theirs.saturating_mul(19)
+}
+
+/// The medians of as many times on both sides, if these decide: without doubt, or as they are where it is the `last` look.
+fn decisive([mut ours, mut theirs]: [Vec<u64>; 2], last: bool) -> Option<[u64; 2]> {
+    ours.sort_unstable();
+    theirs.sort_unstable();
+    let below = |less: &[u64], more: &[u64]| match (less.last(), more.first()) {
+        (Some(less), Some(more)) => less.saturating_mul(CLEAR_QUARTERS) <= more.saturating_mul(4),
+        _ => false,
+    };
+    let decides = last || below(&ours, &theirs) || below(&theirs, &ours);
+    let median = |sorted: &[u64]| sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    decides.then(|| [median(&ours), median(&theirs)])
 }
 
 impl Trials {
@@ -112,7 +136,7 @@ impl Trials {
         Ok(Way::Try(Trial { operation, class, number, start: Instant::now() }))
     }
 
-    /// The call has ended. The last of a trial is collective: it decides.
+    /// The call has ended. Some are collective here: they decide, or go on trying.
     ///
     /// # Errors
     /// Those of an allreduce.
@@ -120,15 +144,20 @@ impl Trials {
         let time = u64::try_from(trial.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let found = self.class(trial.operation, trial.class);
         if trial.number >= WARM_UPS {
-            found.least[usize::from(!trial.is_ours())].fetch_min(time, Relaxed);
+            found.times()[usize::from(!trial.is_ours())].push(time);
         }
-        if trial.number + 1 < CALLS {
+        let calls = trial.number + 1;
+        if calls < CALLS && !EARLY.contains(&calls) {
             return Ok(());
         }
-        let (mine, mut all) = (found.least.each_ref().map(|least| least.load(Relaxed)), [0; 2]);
-        comm.allreduce(&mine, &mut all, ops::Max)?;
-        found.verdict.store(if takes(all) { OURS } else { THEIRS }, Relaxed);
-        note(trial.operation, trial.class, all);
+        let mine = found.times().concat();
+        let mut slowest = vec![0; mine.len()];
+        comm.allreduce(&mine, &mut slowest, ops::Max)?;
+        let theirs = slowest.split_off(slowest.len() / 2);
+        let Some(medians) = decisive([slowest, theirs], calls >= CALLS) else { return Ok(()) };
+        *found.times() = [const { Vec::new() }; 2];
+        found.verdict.store(if takes(medians) { OURS } else { THEIRS }, Relaxed);
+        note(trial.operation, trial.class, medians);
         Ok(())
     }
 }
@@ -184,6 +213,21 @@ mod tests {
     fn what_saves_no_more_than_a_twentieth_stays_with_the_mpi() {
         assert!(takes([94, 100]) && !takes([95, 100]) && !takes([100, 100]) && !takes([0, 0]));
         assert!(!takes([u64::MAX, 1]) && takes([1, u64::MAX]));
+    }
+
+    #[test]
+    fn a_trial_ends_early_only_where_all_times_of_a_side_are_clearly_less() {
+        let of = |ours: &[u64], theirs: &[u64], last| decisive([ours.to_vec(), theirs.to_vec()], last);
+        assert_eq!(of(&[80, 70, 60], &[110, 100, 900], false), Some([70, 110]));
+        assert_eq!(of(&[900, 110, 100], &[60, 80, 70], false), Some([110, 70]));
+        assert_eq!(
+            of(&[81, 70, 60], &[110, 100, 900], false),
+            None,
+            "81 and 100 are less than a quarter apart"
+        );
+        assert_eq!(of(&[60, 900, 60], &[110, 100, 900], false), None, "one call here was slow");
+        assert_eq!(of(&[60, 900, 61], &[110, 100, 900], true), Some([61, 110]), "which does not decide");
+        assert_eq!(of(&[], &[], true), Some([0, 0]));
     }
 
     #[test]

@@ -78,6 +78,7 @@ fn derived<R>(f: impl FnOnce(&mut HashMap<usize, Type>) -> R) -> R {
 unsafe extern "C" fn delete(_type: usize, _keyval: c_int, handle: *mut c_void, _extra: *mut c_void) -> c_int {
     derived(|table| table.remove(&(handle as usize)));
     FREED.fetch_add(1, Ordering::Release);
+    crate::decided::forget();
     0
 }
 

@@ -61,7 +61,7 @@ const KILLED: &str = "killed.c";
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 31] = [
+const CASES: [Case; 33] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -166,6 +166,13 @@ const CASES: [Case; 31] = [
         variables: &[("CIRCULANT_MPI", "0")],
         judge: |_| (),
     },
+    Case {
+        name: "lists_of_64_bits_passed_on",
+        source: "lists_memory.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_MPI_TAKE", "barrier")],
+        judge: |report| assert_eq!(report.counts("ialltoallv"), (0, 5500), "{}", report.errors),
+    },
     Case { name: "progress", source: "progress.c", ranks: 2, variables: &[REPORT], judge: moved_on },
     Case {
         name: "fortran_mpif_h",
@@ -235,6 +242,13 @@ const CASES: [Case; 31] = [
         ranks: 2,
         variables: &[REPORT, ("CIRCULANT_MPI_TAKE", "exscan,bcast:1K-")],
         judge: only_what_was_chosen,
+    },
+    Case {
+        name: "decided",
+        source: "decided.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_MPI_TAKE", "bcast:1K-")],
+        judge: |report| assert_eq!(report.counts("bcast"), (200, 200), "{}", report.errors),
     },
     Case {
         name: "auto",

@@ -1,8 +1,9 @@
 //! What moves blocks of equal length.
 
-use super::{Handle, In, Out, own, product};
+use super::{Handle, In, NONE, Out, own, product};
 use crate::buffers::{Target, apart, source};
 use crate::call::{Call, collective, count};
+use crate::decided::{Arguments, arguments};
 use crate::form::{Form, run};
 use crate::report::Operation;
 use std::ffi::c_int;
@@ -16,7 +17,7 @@ pub(crate) unsafe fn barrier(form: impl Form, comm: Handle, pass: impl FnOnce() 
             call.chosen(0)?;
             run!(form, call, (None, ()), |_, _| barrier ibarrier(), |(), _| Ok(()))
         };
-        collective(form, Operation::Barrier, comm, ours, pass)
+        collective(form, Operation::Barrier, comm, Some(Arguments::default()), ours, pass)
     }
 }
 
@@ -31,12 +32,14 @@ pub(crate) unsafe fn bcast(
     comm: Handle,
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
+    let n = n.into();
     // SAFETY: the caller's, here and below.
     unsafe {
         collective(
             form,
             Operation::Bcast,
             comm,
+            Some(arguments([(n, datatype), NONE], root)),
             |call| {
                 let (root, n, ty) = (call.root(root)?, count(n)?, call.datatype(datatype)?);
                 call.chosen(ty.bytes(n)?)?;
@@ -69,12 +72,14 @@ pub(crate) unsafe fn gather(
     comm: Handle,
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
+    let (sn, rn) = (sn.into(), rn.into());
     // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
     unsafe {
         collective(
             form,
             Operation::Gather,
             comm,
+            Some(arguments([(sn, st), (rn, rt)], root)),
             |call| {
                 let (root, me) = (call.root(root)?, call.rank()?);
                 if me != root {
@@ -113,12 +118,14 @@ pub(crate) unsafe fn scatter(
     comm: Handle,
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
+    let (sn, rn) = (sn.into(), rn.into());
     // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
     unsafe {
         collective(
             form,
             Operation::Scatter,
             comm,
+            Some(arguments([(sn, st), (rn, rt)], root)),
             |call| {
                 let (root, me) = (call.root(root)?, call.rank()?);
                 if me != root {
@@ -144,74 +151,50 @@ pub(crate) unsafe fn scatter(
     }
 }
 
-/// # Safety
-/// What MPI asks of callers of `MPI_Allgather`.
-#[allow(clippy::too_many_arguments, reason = "those of MPI")]
-pub(crate) unsafe fn allgather(
-    form: impl Form,
-    send: In,
-    sn: impl Into<i64>,
-    st: Handle,
-    recv: Out,
-    rn: impl Into<i64>,
-    rt: Handle,
-    comm: Handle,
-    pass: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's, here and below.
-    unsafe {
-        collective(
-            form,
-            Operation::Allgather,
-            comm,
-            |call| {
-                let (rn, rt) = (count(rn)?, call.datatype(rt)?);
-                call.chosen(rt.bytes(rn)?)?;
-                let all = product(rn, call.size()?)?;
-                let own = own(call, (send, sn, st), 1, (recv, rt.bytes(all)?))?;
-                let mut target = Target::new(recv, all, rt)?;
-                if own.is_none() {
-                    target.keep(call, call.rank()? * rn, rn)?;
-                }
-                run!(form, call, (own, target), |own, to| allgather iallgather(own, to.bytes()), Target::finish)
-            },
-            pass,
-        )
-    }
+/// Operations by which every rank receives a block of each: blocks that are all alike at their sender, or one for each rank.
+macro_rules! everywhere {
+    ($($operation:ident $name:ident $start:ident: $mpi:literal;)*) => {$(
+        /// # Safety
+        #[doc = concat!("What MPI asks of callers of `", $mpi, "`.")]
+        #[allow(clippy::too_many_arguments, reason = "those of MPI")]
+        pub(crate) unsafe fn $name(
+            form: impl Form,
+            send: In,
+            sn: impl Into<i64>,
+            st: Handle,
+            recv: Out,
+            rn: impl Into<i64>,
+            rt: Handle,
+            comm: Handle,
+            pass: impl FnOnce() -> c_int,
+        ) -> c_int {
+            const OPERATION: Operation = Operation::$operation;
+            let rn = rn.into();
+            // SAFETY: the caller's, here and below.
+            unsafe {
+                let ours = |call: &Call| {
+                    let (rn, rt, ranks) = (count(rn)?, call.datatype(rt)?, call.size()?);
+                    call.chosen(rt.bytes(rn)?)?;
+                    let all = product(rn, ranks)?;
+                    // Which of the received blocks are sent in place.
+                    let (first, blocks) = match OPERATION {
+                        Operation::Alltoall => (0, ranks),
+                        _ => (call.rank()?, 1),
+                    };
+                    let own = own(call, (send, sn, st), blocks, (recv, rt.bytes(all)?))?;
+                    let mut target = Target::new(recv, all, rt)?;
+                    if own.is_none() {
+                        target.keep(call, first * rn, blocks * rn)?;
+                    }
+                    run!(form, call, (own, target), |own, to| $name $start(own, to.bytes()), Target::finish)
+                };
+                collective(form, OPERATION, comm, Some(arguments([NONE, (rn, rt)], 0)), ours, pass)
+            }
+        }
+    )*};
 }
 
-/// # Safety
-/// What MPI asks of callers of `MPI_Alltoall`.
-#[allow(clippy::too_many_arguments, reason = "those of MPI")]
-pub(crate) unsafe fn alltoall(
-    form: impl Form,
-    send: In,
-    sn: impl Into<i64>,
-    st: Handle,
-    recv: Out,
-    rn: impl Into<i64>,
-    rt: Handle,
-    comm: Handle,
-    pass: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's, here and below.
-    unsafe {
-        collective(
-            form,
-            Operation::Alltoall,
-            comm,
-            |call| {
-                let (rn, rt, ranks) = (count(rn)?, call.datatype(rt)?, call.size()?);
-                call.chosen(rt.bytes(rn)?)?;
-                let all = product(rn, ranks)?;
-                let own = own(call, (send, sn, st), ranks, (recv, rt.bytes(all)?))?;
-                let mut target = Target::new(recv, all, rt)?;
-                if own.is_none() {
-                    target.keep(call, 0, all)?;
-                }
-                run!(form, call, (own, target), |own, to| alltoall ialltoall(own, to.bytes()), Target::finish)
-            },
-            pass,
-        )
-    }
+everywhere! {
+    Allgather allgather iallgather: "MPI_Allgather";
+    Alltoall alltoall ialltoall: "MPI_Alltoall";
 }

@@ -1,8 +1,9 @@
 //! What moves blocks of lengths of their own.
 
-use super::{Handle, In, Out, own};
+use super::{Handle, In, Out, own, summed};
 use crate::buffers::{Target, apart, source};
 use crate::call::{Call, Stop, collective, count};
+use crate::decided::Arguments;
 use crate::form::{Form, run};
 use crate::ragged::Ragged;
 use crate::report::Operation;
@@ -34,6 +35,7 @@ where
             form,
             Operation::Gatherv,
             comm,
+            Some(Arguments::default()),
             |call| {
                 let (root, me) = (call.root(root)?, call.rank()?);
                 if me != root {
@@ -83,6 +85,7 @@ where
             form,
             Operation::Scatterv,
             comm,
+            Some(Arguments::default()),
             |call| {
                 let (root, me) = (call.root(root)?, call.rank()?);
                 if me != root {
@@ -136,6 +139,7 @@ where
             form,
             Operation::Allgatherv,
             comm,
+            summed(rn, rt, comm),
             |call| {
                 let blocks = Ragged::of_type(call.size()?, rn, rd, call.datatype(rt)?)?;
                 call.chosen(blocks.total())?;
@@ -154,20 +158,20 @@ where
     }
 }
 
-/// Sends what `sent` describes and receives what `received` does. In place `sent` is none.
+/// Sends what `sent` describes and receives what `received` does. In place `sent` is not asked.
 ///
 /// # Safety
 /// They describe `send` and `recv`, as MPI asks of send and receive buffers.
 unsafe fn exchange(
     form: impl Form,
     call: &Call,
-    send: In,
-    sent: Option<&Ragged>,
-    recv: Out,
-    received: Ragged,
+    (send, sent): (In, impl FnOnce() -> Result<Ragged, Stop>),
+    (recv, received): (Out, Ragged),
 ) -> Result<(), Stop> {
     let ranks = received.counts().len();
-    let own = match sent {
+    let sent = if call.in_place(send) { None } else { Some(sent()?) };
+    call.chosen_whatever_size(received.total())?;
+    let own = match &sent {
         Some(sent) => {
             let (to, bytes) = received.memory(recv);
             // SAFETY: the caller's: `send` is what `sent` describes.
@@ -184,7 +188,7 @@ unsafe fn exchange(
     unsafe {
         run!(form, call, (own, target),
             |own, to| { let (bytes, blocks) = to.split() }
-            alltoallv ialltoallv(own, sent.unwrap_or(blocks).parts(), bytes, blocks.parts()),
+            alltoallv ialltoallv(own, sent.as_ref().unwrap_or(blocks).parts(), bytes, blocks.parts()),
             |to, on| to.finish(on, None))
     }
 }
@@ -215,15 +219,12 @@ where
             form,
             Operation::Alltoallv,
             comm,
+            Some(Arguments::default()),
             |call| {
                 let ranks = call.size()?;
                 let received = Ragged::of_type(ranks, rn, rd, call.datatype(rt)?)?;
-                let sent = match call.in_place(send) {
-                    true => None,
-                    false => Some(Ragged::of_type(ranks, sn, sd, call.datatype(st)?)?),
-                };
-                call.chosen_whatever_size(received.total())?;
-                exchange(form, call, send, sent.as_ref(), recv, received)
+                let sent = || Ragged::of_type(ranks, sn, sd, call.datatype(st)?);
+                exchange(form, call, (send, sent), (recv, received))
             },
             pass,
         )
@@ -256,15 +257,12 @@ where
             form,
             Operation::Alltoallw,
             comm,
+            Some(Arguments::default()),
             |call| {
                 let ranks = call.size()?;
                 let received = Ragged::of_types(call, ranks, rn, rd, rt)?;
-                let sent = match call.in_place(send) {
-                    true => None,
-                    false => Some(Ragged::of_types(call, ranks, sn, sd, st)?),
-                };
-                call.chosen_whatever_size(received.total())?;
-                exchange(form, call, send, sent.as_ref(), recv, received)
+                let sent = || Ragged::of_types(call, ranks, sn, sd, st);
+                exchange(form, call, (send, sent), (recv, received))
             },
             pass,
         )

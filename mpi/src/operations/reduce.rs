@@ -1,8 +1,9 @@
 //! What combines.
 
-use super::{Handle, In, Out, product};
+use super::{Handle, In, NONE, Out, product, summed};
 use crate::buffers::apart;
 use crate::call::{Call, Stop, collective, count};
+use crate::decided::arguments;
 use crate::form::{Form, run};
 use crate::reductions::{Combined, Reduction};
 use crate::report::{Operation, Reason};
@@ -61,6 +62,7 @@ macro_rules! everywhere {
             pass: impl FnOnce() -> c_int,
         ) -> c_int {
             const OPERATION: Operation = Operation::$operation;
+            let n = n.into();
             // SAFETY: the caller's, here and below.
             unsafe {
                 let ours = |call: &Call| {
@@ -77,7 +79,7 @@ macro_rules! everywhere {
                         |own, to| { let (bytes, by) = to.split() } $name $start(own, bytes, by.op()),
                         move |to, on| if none { Ok(()) } else { to.finish(on) })
                 };
-                collective(form, OPERATION, comm, ours, pass)
+                collective(form, OPERATION, comm, Some(arguments([(n, datatype), NONE], 0)), ours, pass)
             }
         }
     )*};
@@ -103,12 +105,14 @@ pub(crate) unsafe fn reduce(
     comm: Handle,
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
+    let n = n.into();
     // SAFETY: the caller's, here and below; `recv` is looked at at the root only.
     unsafe {
         collective(
             form,
             Operation::Reduce,
             comm,
+            Some(arguments([(n, datatype), NONE], root)),
             |call| {
                 let (root, n) = (call.root(root)?, count(n)?);
                 let by = reduction(call, op, datatype, n)?;
@@ -145,6 +149,7 @@ pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
             form,
             Operation::ReduceScatter,
             comm,
+            summed(n, datatype, comm),
             |call| {
                 let counts = (0..call.size()?).map(|i| count(n.add(i).read_unaligned()));
                 let counts = counts.collect::<Result<Vec<usize>, Stop>>()?;
@@ -176,12 +181,14 @@ pub(crate) unsafe fn reduce_scatter_block(
     comm: Handle,
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
+    let n = n.into();
     // SAFETY: the caller's, here and below.
     unsafe {
         collective(
             form,
             Operation::ReduceScatterBlock,
             comm,
+            Some(arguments([(n, datatype), NONE], 0)),
             |call| {
                 let n = count(n)?;
                 let by = reduction(call, op, datatype, n)?;
