@@ -212,6 +212,8 @@ unsafe fn begin(abi: &Abi, wire: Wire, rank: usize, size: usize) -> Option<Layer
     let world = World::builder().launch(Box::new(OverMpi::new(wire, rank, size))).init();
     let world = world.and_then(|world| {
         if progress {
+            // Not before: start-up waits without a hook. The program has nothing under way there, as no rank has left MPI_Init. The launch's
+            // fences are the MPI's calls; what it leaves unsent when one returns, it must send by itself.
             world.while_waiting(move || wire.progress());
         }
         // SAFETY: the caller's.
