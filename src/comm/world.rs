@@ -18,7 +18,7 @@ use crate::launch::Launch;
 use crate::machine::LogGp;
 use crate::select::{self, Figures, Tuning, Wires};
 use crate::trace::Log;
-use crate::transport::{Transport, shm};
+use crate::transport::{HardwareCounts, Transport, shm};
 use std::sync::Arc;
 
 /// What one process has done on the wire since its world began.
@@ -43,6 +43,8 @@ pub struct Stats {
     pub rounds: u64,
     /// Operations completed here.
     pub operations: u64,
+    /// What RDMA hardware counted, where the library talks to it without libfabric.
+    pub hardware: HardwareCounts,
 }
 
 /// All ranks of the job, connected. Dropping it without [`World::finalize`] ends this rank's part at once,
@@ -272,6 +274,7 @@ impl World {
             reduced_bytes: c.reduced_bytes,
             rounds: c.rounds,
             operations: c.operations,
+            hardware: held.engine.hardware(),
         }
     }
 

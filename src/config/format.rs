@@ -139,6 +139,14 @@ pub(super) const INDEX: Format<Option<u16>> = Format {
     write: shown,
 };
 
+/// Up to what ibverbs can: `transport::verbs::MAX_DEPTH`.
+pub(super) const DEPTH: Format<Option<u16>> = Format {
+    allowed: "a number from 1 to 16384, or auto",
+    words: &[("auto", None)],
+    read: |text| text.parse().ok().filter(|n| (1..=1 << 14).contains(n)).map(Some),
+    write: shown,
+};
+
 pub(super) const LEVEL: Format<Option<u8>> = Format {
     allowed: "a number from 0 to 15, or auto",
     words: &[("auto", None)],

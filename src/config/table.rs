@@ -133,6 +133,10 @@ settings! {
         "service level of ibverbs, 0 to 15 (on Ethernet the priority, 0 to 7); auto: 0";
     verbs_mtu: Option<u32>, MTU, "verbs-mtu", "CIRCULANT_VERBS_MTU", "auto", Local,
         "bytes of the longest packet of ibverbs: 256, 512, 1024, 2048 or 4096; auto: what both ports can";
+    verbs_queue: Option<u16>, DEPTH, "verbs-queue", "CIRCULANT_VERBS_QUEUE", "auto", Local,
+        "puts and messages to one peer that ibverbs has under way at once, 1 to 16384; auto: 128";
+    verbs_receives: Option<u16>, DEPTH, "verbs-receives", "CIRCULANT_VERBS_RECEIVES", "auto", Local,
+        "receives that ibverbs keeps posted for puts and messages of all peers, of 8 KiB each, 1 to 16384; auto: 512";
     launcher: Launcher, LAUNCHER, "launcher", "CIRCULANT_LAUNCHER", "auto", Local,
         "where rank and size come from: auto, pmi1, pmix, env, libpmi, single";
     libpmix: Library, LIBRARY, "libpmix", "CIRCULANT_LIBPMIX", "auto", Library,

@@ -52,7 +52,14 @@ fn values_have_a_canonical_form() {
     assert_eq!(canonical("verbs-device", &["mlx5_0:1", "auto"]), ["mlx5_0:1", "auto"]);
     assert_eq!(canonical("verbs-level", &["015", "auto"]), ["15", "auto"]);
     assert_eq!(canonical("verbs-mtu", &["4096", "auto"]), ["4096", "auto"]);
-    for (name, wrong) in [("verbs-level", "16"), ("verbs-mtu", "1500"), ("verbs-gid", "-1")] {
+    assert_eq!(canonical("verbs-queue", &["1", "16384", "auto"]), ["1", "16384", "auto"]);
+    for (name, wrong) in [
+        ("verbs-level", "16"),
+        ("verbs-mtu", "1500"),
+        ("verbs-gid", "-1"),
+        ("verbs-queue", "0"),
+        ("verbs-receives", "16385"),
+    ] {
         assert!(Config::defaults().set(name, wrong).is_err(), "{name}={wrong}");
     }
     assert_eq!(canonical("ports", &["20000-20999", " 7 - 7 "]), ["20000-20999", "7-7"]);

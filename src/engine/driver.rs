@@ -8,7 +8,7 @@ use super::setup::{Directory, Flow, Group, Liveness, Setup};
 use super::task::Task;
 use crate::buffer::ForkMark;
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::{Clock, Limits, MESSAGE_MAX, Posted, Sink, Transport};
+use crate::transport::{Clock, HardwareCounts, Limits, MESSAGE_MAX, Posted, Sink, Transport};
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -127,6 +127,11 @@ impl Engine {
     /// What was done so far.
     pub(crate) fn stats(&self) -> Counts {
         self.core.counts
+    }
+
+    /// What RDMA hardware did so far.
+    pub(crate) fn hardware(&self) -> HardwareCounts {
+        self.transport.as_ref().map(|t| t.hardware()).unwrap_or_default()
     }
 
     /// Knows the communicator `comm` from now on, as long as it lives.

@@ -162,6 +162,45 @@ pub struct Remote {
     pub key: u64,
 }
 
+/// What an endpoint of RDMA hardware has counted since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HardwareCounts {
+    /// Work requests posted: puts and messages.
+    pub requests: u64,
+    /// Calls that posted them, each of a list for one peer.
+    pub doorbells: u64,
+    /// Lists whose last request asked for a completion, which ends all before it.
+    pub signalled: u64,
+    /// Receives posted.
+    pub receives: u64,
+    /// Calls that posted them.
+    pub refills: u64,
+    /// Puts and messages that were refused ([`Posted::Again`]), as a queue was full or all buffers were in use.
+    pub refused: u64,
+    /// Requests that were sent again as the receiver had no receive posted. Of this and the next the kernel counts those of all
+    /// processes that use the port, where its driver does.
+    pub receivers_not_ready: u64,
+    /// Requests that were sent again as they were not acknowledged in time.
+    pub timeouts: u64,
+}
+
+impl HardwareCounts {
+    /// Of two endpoints.
+    fn and(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            doorbells: self.doorbells + other.doorbells,
+            signalled: self.signalled + other.signalled,
+            receives: self.receives + other.receives,
+            refills: self.refills + other.refills,
+            refused: self.refused + other.refused,
+            receivers_not_ready: self.receivers_not_ready + other.receivers_not_ready,
+            timeouts: self.timeouts + other.timeouts,
+        }
+    }
+}
+
 /// One piece of local memory to put from.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
@@ -355,6 +394,11 @@ pub unsafe trait Transport: Send {
     /// The time by which the engine on this endpoint goes.
     fn clock(&self) -> Clock {
         Clock::default()
+    }
+
+    /// What was counted, where this is RDMA hardware without another library between; else all 0.
+    fn hardware(&self) -> HardwareCounts {
+        HardwareCounts::default()
     }
 
     /// The slots for short calls of node-local ranks, where there are such.

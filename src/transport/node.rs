@@ -4,7 +4,9 @@
 //! wire it goes. Limits are the stricter ones of the two.
 
 use super::shm::Shm;
-use super::{Access, Limits, Mapping, Posted, Registration, Remote, Sink, SlotPool, Source, Transport};
+use super::{
+    Access, HardwareCounts, Limits, Mapping, Posted, Registration, Remote, Sink, SlotPool, Source, Transport,
+};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
 use std::time::Duration;
@@ -212,6 +214,10 @@ unsafe impl Transport for Node {
 
     fn idle(&mut self, longest: Duration) {
         self.fabric.idle(longest);
+    }
+
+    fn hardware(&self) -> HardwareCounts {
+        self.fabric.hardware()
     }
 
     fn slots(&mut self) -> Option<&mut SlotPool> {

@@ -1,4 +1,4 @@
-//! Several network interfaces as one wire: an endpoint of the same provider on each (a *rail*), and every put takes the
+//! Several network interfaces, or ports of RDMA hardware, as one wire: an endpoint of the same kind on each (a *rail*), and every put takes the
 //! rail that has carried least so far. Arrivals are counted, never ordered, so a put may take any; messages take the
 //! first rail.
 //!
@@ -8,7 +8,9 @@
 //! [`Limits::max_put`] is short, so that also a message in one piece goes over all rails.
 
 use super::fabric::{Fabric, Interfaces, Options};
-use super::{Access, Borrow, Limits, Posted, Registration, Remote, Sink, Source, Transport, awake};
+use super::{
+    Access, Borrow, HardwareCounts, Limits, Posted, Registration, Remote, Sink, Source, Transport, awake,
+};
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::time::Duration;
 
@@ -22,9 +24,8 @@ const HEADER_BYTES: u64 = 64;
 const MAX_GATHER: usize = 16;
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct Rails {
-    rails: Vec<Fabric>,
+    rails: Vec<Box<dyn Transport>>,
     limits: Limits,
     /// The registrations of a range with all rails, by our own number.
     ranges: Vec<Option<[Registration; MAX_RAILS]>>,
@@ -42,17 +43,33 @@ pub fn open(options: &Options<'_>, interfaces: &Interfaces) -> Result<Box<dyn Tr
         Interfaces::Best => return Ok(Box::new(Fabric::open(options)?)),
         _ => Options { wait: awake(options.wait), ..*options },
     };
-    let mut rails = Fabric::open_on(&options, interfaces)?;
+    let rails = Fabric::open_on(&options, interfaces)?;
+    together(rails.into_iter().map(|rail| -> Box<dyn Transport> { Box::new(rail) }).collect())
+}
+
+/// Endpoints of one kind that were not used yet as one; of one just that.
+///
+/// # Errors
+/// When there are more than their keys allow.
+pub(super) fn together(mut rails: Vec<Box<dyn Transport>>) -> Result<Box<dyn Transport>> {
     match rails.len() {
-        1 => Ok(Box::new(rails.remove(0))),
+        1 => Ok(rails.remove(0)),
         _ => Ok(Box::new(Rails::new(rails)?)),
     }
 }
 
+impl std::fmt::Debug for Rails {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rails").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
 impl Rails {
-    /// Of endpoints of one provider that were not used yet.
-    fn new(rails: Vec<Fabric>) -> Result<Self> {
-        let mut limits = rails[0].limits().clone();
+    fn new(rails: Vec<Box<dyn Transport>>) -> Result<Self> {
+        let Some(first) = rails.first() else {
+            return Err(Error::new(ErrorKind::Config, "there is no interface for a rail"));
+        };
+        let mut limits = first.limits().clone();
         let most = if limits.chooses_keys { 2 } else { MAX_RAILS };
         if rails.len() > most {
             let (n, of) = (rails.len(), &limits.provider);
@@ -62,7 +79,7 @@ impl Rails {
             )
             .help("CIRCULANT_RAILS=2 takes two"));
         }
-        for other in rails.iter().map(Transport::limits) {
+        for other in rails.iter().map(|rail| rail.limits()) {
             limits.max_put = limits.max_put.min(other.max_put).min(STRIPE_BYTES);
             limits.gather = limits.gather.min(other.gather).min(MAX_GATHER);
             limits.inject = limits.inject.min(other.inject);
@@ -130,7 +147,7 @@ unsafe impl Transport for Rails {
 
     fn address(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for own in self.rails.iter().map(Transport::address) {
+        for own in self.rails.iter().map(|rail| rail.address()) {
             // Some dozen bytes.
             out.push(u8::try_from(own.len()).unwrap_or(0));
             out.extend(own);
@@ -139,7 +156,7 @@ unsafe impl Transport for Rails {
     }
 
     fn place(&self) -> String {
-        self.rails.iter().map(Transport::place).collect::<Vec<_>>().join(" ")
+        self.rails.iter().map(|rail| rail.place()).collect::<Vec<_>>().join(" ")
     }
 
     fn connect(&mut self, peer: u32, address: &[u8]) -> Result<()> {
@@ -254,6 +271,14 @@ unsafe impl Transport for Rails {
         self.rails[0].message(peer, bytes)
     }
 
+    fn flush(&mut self) {
+        self.rails.iter_mut().for_each(|rail| rail.flush());
+    }
+
+    fn hardware(&self) -> HardwareCounts {
+        self.rails.iter().fold(HardwareCounts::default(), |sum, rail| sum.and(rail.hardware()))
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         self.rails.iter_mut().try_fold(0, |n, rail| Ok(n + rail.poll(sink)?))
     }
@@ -264,12 +289,12 @@ unsafe impl Transport for Rails {
 
     fn close(&mut self) -> Result<()> {
         // All of them, whatever becomes of one.
-        let outcomes: Vec<_> = self.rails.iter_mut().map(Transport::close).collect();
+        let outcomes: Vec<_> = self.rails.iter_mut().map(|rail| rail.close()).collect();
         outcomes.into_iter().collect()
     }
 
     fn abort(&mut self) -> Result<()> {
-        let outcomes: Vec<_> = self.rails.iter_mut().map(Transport::abort).collect();
+        let outcomes: Vec<_> = self.rails.iter_mut().map(|rail| rail.abort()).collect();
         outcomes.into_iter().collect()
     }
 }

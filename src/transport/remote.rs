@@ -1,12 +1,12 @@
 //! The wire between nodes, by the name that the setting `provider` gives: RDMA hardware by itself, or libfabric.
 
-use super::fabric::{self, Interfaces};
+use super::fabric::{self, Networks};
 use super::{Transport, rails};
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 #[cfg(feature = "verbs")]
-use super::verbs;
+use super::{fabric::Interfaces, verbs};
 
 /// What an endpoint of either is opened with.
 #[derive(Clone, Copy, Debug)]
@@ -18,14 +18,10 @@ pub(crate) struct Options<'a> {
     pub(crate) config: &'a Config,
 }
 
-/// Whether this name means RDMA hardware by itself: where all ranks have it, also the names that leave a choice, but with
-/// several interfaces, which only libfabric takes together. The same at all ranks.
-fn native(options: &Options<'_>) -> bool {
-    match options.fabric.provider {
-        NATIVE => true,
-        "auto" | "verbs" => options.fabric.networks.rdma && options.config.rails == Interfaces::Best,
-        _ => false,
-    }
+/// Whether this name means RDMA hardware by itself where all ranks can open it: one that leaves a choice, and all ranks have a
+/// port. The same at all ranks.
+pub(crate) fn prefers_native(provider: &str, networks: &Networks) -> bool {
+    ["auto", "verbs"].contains(&provider) && networks.rdma
 }
 
 /// The kind of link on which verbs can be spoken here, as ranks tell each other; 0: none.
@@ -44,9 +40,9 @@ pub(crate) const NATIVE: &str = "ibverbs";
 /// # Errors
 /// As [`rails::open`] and `verbs::Verbs::open`.
 pub(crate) fn open(options: &Options<'_>) -> Result<Box<dyn Transport>> {
-    match native(options) {
-        true => open_native(options),
-        false => rails::open(&options.fabric, &options.config.rails),
+    match options.fabric.provider {
+        NATIVE => open_native(options),
+        _ => rails::open(&options.fabric, &options.config.rails),
     }
 }
 
@@ -61,8 +57,12 @@ pub(crate) fn check(options: &fabric::Options<'_>) -> Result<()> {
     }
 }
 
+/// An endpoint of RDMA hardware by itself; of several ports, where rails are asked for.
+///
+/// # Errors
+/// As `verbs::Verbs::open`; and when there are fewer ports than rails.
 #[cfg(feature = "verbs")]
-fn open_native(options: &Options<'_>) -> Result<Box<dyn Transport>> {
+pub(crate) fn open_native(options: &Options<'_>) -> Result<Box<dyn Transport>> {
     let (fabric, config) = (&options.fabric, options.config);
     let of = verbs::Options {
         wait: fabric.wait,
@@ -71,15 +71,34 @@ fn open_native(options: &Options<'_>) -> Result<Box<dyn Transport>> {
         partition: config.verbs_partition.unwrap_or(0),
         service_level: config.verbs_level.unwrap_or(0),
         path_mtu: config.verbs_mtu,
+        queue: config.verbs_queue,
+        receives: config.verbs_receives,
         ..verbs::Options::new(options.rank, fabric.size)
     };
-    let open = verbs::Verbs::open(&of);
-    Ok(Box::new(open.map_err(|e| match fabric.provider {
-        NATIVE => e,
-        // Chosen by us, as all ranks have a port.
-        _ if e.remedy().is_none() => e.help("CIRCULANT_PROVIDER=verbs;ofi_rxm takes it by libfabric"),
-        _ => e,
-    })?))
+    let ports = match &config.rails {
+        Interfaces::Best => return Ok(Box::new(verbs::Verbs::open(&of)?)),
+        Interfaces::Named(names) => names.clone(),
+        Interfaces::Several(count) => several(&of, *count)?,
+    };
+    let wait = super::awake(fabric.wait);
+    let open = |port: &String| -> Result<Box<dyn Transport>> {
+        Ok(Box::new(verbs::Verbs::open(&verbs::Options { device: Some(port), wait, ..of })?))
+    };
+    rails::together(ports.iter().map(open).collect::<Result<_>>()?)
+}
+
+/// The names of the first `count` ports that will do; `None`: of all.
+#[cfg(feature = "verbs")]
+fn several(of: &verbs::Options<'_>, count: Option<usize>) -> Result<Vec<String>> {
+    let ports = verbs::survey(of)?.into_iter().filter(|port| port.rejected.is_none());
+    let names: Vec<String> = ports.map(|port| port.name).take(count.unwrap_or(usize::MAX)).collect();
+    match count {
+        Some(count) if names.len() < count => {
+            let what = format!("{count} rails: there are {} RDMA ports that will do", names.len());
+            Err(Error::new(ErrorKind::Config, what).over(NATIVE).help("`circulant info` lists them"))
+        }
+        _ => Ok(names),
+    }
 }
 
 #[cfg(feature = "verbs")]
@@ -88,7 +107,7 @@ fn check_native() -> Result<()> {
 }
 
 #[cfg(not(feature = "verbs"))]
-fn open_native(_: &Options<'_>) -> Result<Box<dyn Transport>> {
+pub(crate) fn open_native(_: &Options<'_>) -> Result<Box<dyn Transport>> {
     Err(left_out())
 }
 
@@ -98,33 +117,29 @@ fn check_native() -> Result<()> {
 }
 
 #[cfg(not(feature = "verbs"))]
-fn left_out() -> crate::error::Error {
+fn left_out() -> Error {
     let what = format!("this build has no {NATIVE}: it was made without the feature `verbs`");
-    crate::error::Error::new(crate::error::ErrorKind::Config, what)
+    Error::new(ErrorKind::Config, what)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Library;
-    use crate::transport::fabric::Networks;
 
     #[test]
-    fn hardware_by_itself_is_taken_where_all_ranks_have_it() {
-        let (mut config, library) = (Config::defaults(), Library::default());
-        let asked = |provider, rdma, config: &Config| {
-            let mut networks = Networks::default();
-            networks.rdma = rdma;
-            let networks = &networks;
-            let (all_on_one_node, ports, size, wait, libfabric) = (false, None, 2, None, &library);
-            let fabric =
-                fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric };
-            native(&Options { rank: 0, fabric, config })
-        };
+    fn hardware_by_itself_is_preferred_where_all_ranks_have_it() {
+        let mut networks = Networks::default();
         let names = ["auto", "verbs", "ibverbs", "verbs;ofi_rxm", "tcp"];
-        assert_eq!(names.map(|name| asked(name, true, &config)), [true, true, true, false, false]);
-        assert_eq!(names.map(|name| asked(name, false, &config)), [false, false, true, false, false]);
-        config.set("rails", "2").unwrap();
-        assert_eq!(names.map(|name| asked(name, true, &config)), [false, false, true, false, false]);
+        assert_eq!(names.map(|name| prefers_native(name, &networks)), [false; 5]);
+        networks.rdma = true;
+        assert_eq!(names.map(|name| prefers_native(name, &networks)), [true, true, false, false, false]);
+    }
+
+    #[cfg(feature = "verbs")]
+    #[test]
+    fn settings_allow_what_queues_can_be() {
+        let set = |depth: u32| Config::defaults().set("verbs-queue", &depth.to_string());
+        let deepest = u32::from(verbs::MAX_DEPTH);
+        assert!(set(deepest).is_ok() && set(deepest + 1).is_err());
     }
 }

@@ -37,6 +37,13 @@ impl Sink for Seen {
     }
 }
 
+/// How deep queues are; the default: as the library has them.
+#[derive(Clone, Copy, Default)]
+struct Depths {
+    queue: Option<u16>,
+    receives: Option<u16>,
+}
+
 /// An endpoint, memory of its own, and what it has seen.
 struct End {
     wire: Verbs,
@@ -50,17 +57,19 @@ struct End {
 const BYTES: usize = 20 << 20;
 
 impl End {
-    fn open(rank: u32) -> Self {
+    fn open(rank: u32, depths: Depths) -> Self {
         let device = std::env::var("CIRCULANT_VERBS_DEVICE").ok();
-        let mut wire = Verbs::open(&Options { device: device.as_deref(), ..Options::new(rank, 2) }).unwrap();
+        let Depths { queue, receives } = depths;
+        let options = Options { device: device.as_deref(), queue, receives, ..Options::new(rank, 2) };
+        let mut wire = Verbs::open(&options).unwrap();
         let memory = Box::leak(vec![0u8; BYTES].into_boxed_slice()).as_mut_ptr();
         // SAFETY: leaked, so valid for ever; touched by raw pointers only.
         let (registration, remote) = unsafe { wire.register(memory, BYTES, Access::Target).unwrap() };
         Self { wire, memory, registration, remote, seen: Seen::default() }
     }
 
-    fn pair() -> [Self; 2] {
-        let mut ends = [Self::open(0), Self::open(1)];
+    fn pair(depths: Depths) -> [Self; 2] {
+        let mut ends = [Self::open(0, depths), Self::open(1, depths)];
         for (a, b) in [(0, 1u32), (1, 0)] {
             let address = ends[b as usize].wire.address();
             ends[a].wire.connect(b, &address).unwrap();
@@ -121,7 +130,7 @@ fn put(ends: &mut [End; 2], sources: &[Source], at: usize, word: u32) {
 }
 
 fn pieces_and_lengths() {
-    let mut ends = End::pair();
+    let mut ends = End::pair(Depths::default());
     let limits = ends[0].wire.limits().clone();
     let longest = usize::try_from(limits.max_put).unwrap().min(BYTES / 2);
     let mut word = 0;
@@ -155,7 +164,7 @@ fn pieces_and_lengths() {
 }
 
 fn messages() {
-    let mut ends = End::pair();
+    let mut ends = End::pair(Depths::default());
     let inject = ends[0].wire.limits().inject;
     let lengths = [1, inject, inject + 1, 4000, MESSAGE_MAX];
     for len in lengths {
@@ -171,7 +180,11 @@ fn messages() {
 }
 
 fn connected() -> [End; 2] {
-    let mut ends = End::pair();
+    connected_with(Depths::default())
+}
+
+fn connected_with(depths: Depths) -> [End; 2] {
+    let mut ends = End::pair(depths);
     put(&mut ends, &[], 0, u32::MAX);
     until(&mut ends, "the first put", |e| !e[1].seen.words.is_empty() && !e[0].seen.done.is_empty());
     ends.iter_mut().for_each(|e| e.seen = Seen::default());
@@ -180,24 +193,34 @@ fn connected() -> [End; 2] {
 
 fn puts_posted_together_are_one_doorbell() {
     let mut ends = connected();
-    let before = ends[0].wire.posted();
+    let before = ends[0].wire.hardware();
     for word in 0..20 {
         let source = [ends[0].source(0, 1000)];
         put(&mut ends, &source, 1000 * word as usize, word);
     }
     ends[0].wire.flush();
-    let after = ends[0].wire.posted();
+    let after = ends[0].wire.hardware();
     assert_eq!((after.requests - before.requests, after.doorbells - before.doorbells), (20, 1));
+    assert_eq!(after.signalled - before.signalled, 1, "the last of the list says when all are complete");
     until(&mut ends, "20 puts", |e| e[1].seen.words.len() == 20 && e[0].seen.done.len() == 20);
 }
 
-/// A peer that polls nothing: the queue fills, then its receives are used up, and all arrives in the end.
 fn full_queues() {
-    let mut ends = connected();
-    let (mut taken, mut refused) = (0u32, 0);
+    fill_queues(connected(), 512);
+}
+
+fn queues_of_a_few() {
+    for (queue, receives) in [(1, 1), (3, 2), (40, 5)] {
+        fill_queues(connected_with(Depths { queue: Some(queue), receives: Some(receives) }), receives.into());
+    }
+}
+
+/// A peer that polls nothing: the queue fills, then its `receives` are used up, and all arrives in the end.
+fn fill_queues(mut ends: [End; 2], receives: u32) {
+    let (mut taken, mut refused, mut patience) = (0u32, 0, 4096u32);
+    let count = receives + 188;
     let begin = Instant::now();
-    // More than receives of an endpoint.
-    while taken < 700 {
+    while taken < count {
         let source = [ends[0].source(taken as usize, 1000)];
         let (base, key) = (ends[1].remote.base, ends[1].remote.key);
         match ends[0].put(&source, base, key, taken, taken.into()).unwrap() {
@@ -205,20 +228,27 @@ fn full_queues() {
             Posted::Again => {
                 refused += 1;
                 ends[0].poll();
-                // Long after all receives are used up.
-                if taken > 512 && refused % 4096 == 0 {
+                // Long after all receives are used up, and from then on now and then.
+                patience -= u32::from(taken > receives);
+                if patience == 0 {
                     ends[1].poll();
+                    patience = 16;
                 }
             }
         }
         assert!(begin.elapsed() < LIMIT, "{taken} taken");
     }
-    assert!(refused > 0);
-    until(&mut ends, "all puts", |e| e[1].seen.words.len() == 700 && e[0].seen.done.len() == 700);
+    assert!(refused > 0 && ends[0].wire.hardware().refused == refused, "{refused} refused");
+    let all = count as usize;
+    until(&mut ends, "all puts", |e| e[1].seen.words.len() == all && e[0].seen.done.len() == all);
     ends[1].seen.words.sort_unstable();
-    assert_eq!(ends[1].seen.words, (0..700).collect::<Vec<_>>());
-    assert_eq!(ends[0].seen.done, (0..700).collect::<Vec<_>>());
+    assert_eq!(ends[1].seen.words, (0..count).collect::<Vec<_>>());
+    assert_eq!(ends[0].seen.done, (0..u64::from(count)).collect::<Vec<_>>());
     assert!(ends.iter().all(|e| e.seen.lost.is_empty()));
+    let [sender, receiver] = [0, 1].map(|i| ends[i].wire.hardware());
+    assert!(receiver.receives > receives.into() && receiver.refills > 1, "{receiver:?}");
+    // Where the driver counts it, as soft-RoCE does.
+    assert!(sender.receivers_not_ready > 0 || !counts_not_ready(), "{sender:?}");
 }
 
 /// Puts under `key` fail, by name, and nothing is written. (The peer hears of it where its device says so; soft-RoCE does not.)
@@ -286,12 +316,19 @@ fn a_peer_that_is_gone() {
     assert!(ends[0].seen.done.is_empty());
 }
 
+/// Whether a device here counts requests to a receiver that was not ready.
+fn counts_not_ready() -> bool {
+    let devices = std::fs::read_dir("/sys/class/infiniband").unwrap();
+    devices.flatten().any(|d| d.path().join("ports/1/hw_counters/rcvd_rnr_err").exists())
+}
+
 fn main() {
-    let checks: [(&str, fn()); 9] = [
+    let checks: [(&str, fn()); 10] = [
         ("pieces and lengths", pieces_and_lengths),
         ("messages", messages),
         ("puts posted together are one doorbell", puts_posted_together_are_one_doorbell),
         ("full queues", full_queues),
+        ("queues of a few", queues_of_a_few),
         ("a wrong key", wrong_key),
         ("outside the range", outside_the_range),
         ("a range that was given back", a_range_that_was_given_back),

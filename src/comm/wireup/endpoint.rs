@@ -5,12 +5,13 @@ use super::card;
 use super::exchange::Exchange;
 use super::locals::one_node;
 use super::memory::{self, Mapped};
+use super::native;
 use crate::config::{Config, Wait};
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::Transport;
 use crate::transport::fabric::{self, Networks};
 use crate::transport::node::Node;
 use crate::transport::remote;
+use crate::transport::{Transport, awake};
 
 /// An endpoint, and the neighbours' addresses.
 #[derive(Default)]
@@ -68,19 +69,17 @@ pub(super) fn shm(
     }
 }
 
-/// Shared memory within nodes, and an endpoint of libfabric between them.
+/// Shared memory within nodes, and another endpoint between them.
 pub(super) fn both(
     exchange: &mut Exchange<'_>,
     config: &Config,
     ready: Result<()>,
     nodes: &[u32],
-    far: &Far<'_>,
+    far: Far<'_>,
 ) -> Result<Opened> {
     let Mapped { shm, reaches_locals } = memory::map(exchange, "near", nodes, ready, config.wait)?;
-    // Asleep in libfabric a rank would not see what comes by shared memory.
-    let wait = crate::transport::awake(config.wait);
     let job = (exchange.rank, exchange.size);
-    let node = shm.and_then(|shm| Ok(Node::new(shm, far.open(config, job, wait)?)));
+    let node = shm.and_then(|shm| Ok(Node::new(shm, far.open(config, job)?)));
     let value = card::value(node.as_ref().map(|node| node as &dyn Transport), reaches_locals);
     let (addresses, NodeWide { reached, cores }) =
         addresses::exchange(exchange, "addr", &value, Some(nodes))?;
@@ -90,43 +89,76 @@ pub(super) fn both(
     Ok(Opened { endpoint: Some(Box::new(node)), addresses, cores })
 }
 
-/// An endpoint of libfabric between all ranks.
+/// One endpoint between all ranks.
 pub(super) fn fabric(
     exchange: &mut Exchange<'_>,
     config: &Config,
     ready: Result<()>,
-    far: &Far<'_>,
+    far: Far<'_>,
 ) -> Result<Opened> {
     let job = (exchange.rank, exchange.size);
-    plain(exchange, ready.and_then(|()| far.open(config, job, config.wait)))
+    let endpoint = ready.and_then(|()| far.open(config, job));
+    plain(exchange, endpoint)
 }
 
-/// An endpoint of libfabric to open.
+/// An endpoint to open: of RDMA hardware, or of libfabric.
 pub(super) struct Far<'a> {
-    pub(super) provider: &'a str,
+    provider: &'a str,
     /// All ranks share this node, its loopback interface, and libfabric's shared memory.
-    pub(super) all_on_one_node: bool,
-    pub(super) networks: &'a Networks,
+    all_on_one_node: bool,
+    networks: &'a Networks,
+    wait: Option<Wait>,
+    /// Open already, at all ranks.
+    native: Option<Box<dyn Transport>>,
 }
 
-impl Far<'_> {
-    fn open(
-        &self,
+impl<'a> Far<'a> {
+    pub(super) fn new(
         config: &Config,
-        (rank, size): (u32, u32),
-        wait: Option<Wait>,
-    ) -> Result<Box<dyn Transport>> {
-        let fabric = self.options(config, size as usize, wait);
-        remote::open(&remote::Options { rank, fabric, config })
+        provider: &'a str,
+        all_on_one_node: bool,
+        networks: &'a Networks,
+        beside_shm: bool,
+    ) -> Self {
+        // Asleep in there a rank would not see what comes by shared memory.
+        let wait = if beside_shm { awake(config.wait) } else { config.wait };
+        Self { provider, all_on_one_node, networks, wait, native: None }
+    }
+
+    /// Opens RDMA hardware where all ranks have it and the setting leaves the choice, if all of them can.
+    pub(super) fn agree_native(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+        config: &Config,
+        ready: bool,
+    ) -> Result<()> {
+        if remote::prefers_native(self.provider, self.networks) {
+            let (rank, size) = (exchange.rank, exchange.size as usize);
+            let fabric = self.options(config, size);
+            let open = || remote::open_native(&remote::Options { rank, fabric, config });
+            self.native = native::agree(exchange, ready, open)?;
+        }
+        Ok(())
+    }
+
+    fn open(self, config: &Config, (rank, size): (u32, u32)) -> Result<Box<dyn Transport>> {
+        let fabric = self.options(config, size as usize);
+        match self.native {
+            Some(native) => Ok(native),
+            None => remote::open(&remote::Options { rank, fabric, config }),
+        }
     }
 
     /// Whether there is such a provider.
     pub(super) fn check(&self, config: &Config) -> Result<()> {
-        remote::check(&self.options(config, 1, None))
+        remote::check(&self.options(config, 1))
     }
 
-    fn options<'c>(&'c self, config: &'c Config, size: usize, wait: Option<Wait>) -> fabric::Options<'c> {
-        let Self { provider, all_on_one_node, networks } = *self;
+    fn options<'c>(&self, config: &'c Config, size: usize) -> fabric::Options<'c>
+    where
+        'a: 'c,
+    {
+        let Self { provider, all_on_one_node, networks, wait, .. } = *self;
         let (ports, libfabric) = (config.ports, &config.libfabric);
         fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric }
     }

@@ -17,6 +17,7 @@ mod exchange;
 mod locals;
 mod locations;
 mod memory;
+mod native;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -86,19 +87,18 @@ fn over_route(
     // These may tell ranks in containers apart, which the launcher puts on one node.
     let (nodes, networks) = locations.with_networks(exchange)?;
     let all_on_one_node = one_node(&nodes) && networks.near;
-    let networks = &networks;
-    let opened = match Route::of(provider, &nodes) {
-        Route::Both(provider) => {
-            endpoint::both(exchange, config, ready, &nodes, &Far { provider, all_on_one_node, networks })
-        }
-        Route::Fabric(provider) => {
-            endpoint::fabric(exchange, config, ready, &Far { provider, all_on_one_node, networks })
-        }
+    let route = Route::of(provider, &nodes);
+    let (provider, all_on_one_node) = match &route {
+        Route::Both(provider) | Route::Fabric(provider) => (*provider, all_on_one_node),
         // Between ranks of a node that cannot map each other's memory, libfabric's shared memory would fail, too.
-        Route::Shm { .. } => {
-            let far = Far { provider: "auto", all_on_one_node: false, networks };
-            endpoint::fabric(exchange, config, ready, &far)
-        }
+        Route::Shm { .. } => ("auto", false),
+    };
+    let beside_shm = matches!(route, Route::Both(_));
+    let mut far = Far::new(config, provider, all_on_one_node, &networks, beside_shm);
+    far.agree_native(exchange, config, ready.is_ok())?;
+    let opened = match beside_shm {
+        true => endpoint::both(exchange, config, ready, &nodes, far),
+        false => endpoint::fabric(exchange, config, ready, far),
     }?;
     Ok(Wired { opened, nodes: Some(nodes) })
 }
@@ -107,5 +107,5 @@ fn over_route(
 fn check_alone(config: &mut Config) -> Result<()> {
     config.load()?;
     let (provider, networks) = (config.provider.fabric(), &Networks::default());
-    Far { provider, all_on_one_node: true, networks }.check(config)
+    Far::new(config, provider, true, networks, false).check(config)
 }

@@ -4,7 +4,7 @@ use super::endpoint::{Open, Verbs};
 use super::library::low;
 use super::requests::What;
 use crate::error::{Error, Result};
-use crate::transport::{Delivery, Sink};
+use crate::transport::{Delivery, Sink, Transport};
 use libfabric_sys::verbs as ib;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
@@ -33,8 +33,7 @@ impl Verbs {
         if self.open == Open::Yes {
             self.linger();
         }
-        let (requests, doorbells) = (self.counts.requests, self.counts.doorbells);
-        tracing::debug!("{requests} work requests by {doorbells} doorbells");
+        tracing::debug!("{:?}", self.hardware());
         match self.end() {
             Ok(()) => {
                 self.open = Open::No;

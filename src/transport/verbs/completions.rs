@@ -298,6 +298,22 @@ impl Verbs {
         Ok(())
     }
 
+    /// Takes all that the completion channel says, also what it said while nothing slept: else the next sleep would end at once.
+    fn take_channel_events(&self) {
+        let lib = self.objects.device.lib;
+        let (mut cq, mut context, mut taken) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+        // SAFETY: the channel is there and its file does not block; its events are of the one completion queue, where as many are
+        // acknowledged as were taken.
+        unsafe {
+            while lib.ibv_get_cq_event(self.objects.channel, &mut cq, &mut context) == 0 {
+                taken += 1;
+            }
+            if taken > 0 {
+                lib.ibv_ack_cq_events(self.objects.cq, taken);
+            }
+        }
+    }
+
     /// Sleeps until something completes, for `longest` at most.
     pub(super) fn sleep(&mut self, longest: Duration) {
         if self.woken.is_some() || !self.copied.is_empty() || !self.dirty.is_empty() {
@@ -323,14 +339,7 @@ impl Verbs {
         // SAFETY: an array of two.
         let n = unsafe { libc::poll(files.as_mut_ptr(), 2, milliseconds) };
         if n > 0 && files[0].revents & libc::POLLIN != 0 {
-            let (mut cq, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: the channel has an event, so this does not wait; the event is acknowledged.
-            unsafe {
-                let lib = self.objects.device.lib;
-                if lib.ibv_get_cq_event(self.objects.channel, &mut cq, &mut context) == 0 {
-                    lib.ibv_ack_cq_events(cq, 1);
-                }
-            }
+            self.take_channel_events();
         }
         if n > 0 && files[1].revents != 0 {
             // The next poll that finds nothing asks for events.

@@ -1,7 +1,7 @@
 //! Devices and their ports: which there are, which will do, and which is taken.
 
 use super::gid::{self, Gid, GidKind};
-use super::library::{check, error, library, made};
+use super::library::{check, errno, error, library};
 use super::{NAME, Options};
 use crate::error::{Error, ErrorKind, Result};
 use libfabric_sys::verbs as ib;
@@ -115,17 +115,28 @@ impl fmt::Display for Candidate {
 /// When libibverbs is not installed. No device is no error.
 pub fn survey(options: &Options<'_>) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
-    each_port(options, |device, port, objection| {
-        let gid = port.gid;
-        all.push(Candidate {
-            name: format!("{}:{}", device.name, port.number),
-            link: if port.ethernet() { "Ethernet" } else { "InfiniBand" },
-            address: gid.map(|g| g.ip().to_string()).unwrap_or_default(),
-            kind: gid.map(|g| g.kind),
-            mtu: 128 << port.mtu(options.path_mtu),
-            max_put: port.attr.max_msg_sz.into(),
-            gather: port.max_gather as usize,
-            rejected: objection,
+    each_port(options, |seen| {
+        all.push(match seen {
+            Seen::Port(device, port, objection) => Candidate {
+                name: format!("{}:{}", device.name, port.number),
+                link: if port.ethernet() { "Ethernet" } else { "InfiniBand" },
+                address: port.gid.map(|g| g.ip().to_string()).unwrap_or_default(),
+                kind: port.gid.map(|g| g.kind),
+                mtu: 128 << port.mtu(options.path_mtu),
+                max_put: port.attr.max_msg_sz.into(),
+                gather: port.max_gather as usize,
+                rejected: objection,
+            },
+            Seen::Closed(name, e) => Candidate {
+                name: name.to_owned(),
+                link: "",
+                address: String::new(),
+                kind: None,
+                mtu: 0,
+                max_put: 0,
+                gather: 0,
+                rejected: Some(e.to_string()),
+            },
         });
         false
     })?;
@@ -165,13 +176,17 @@ fn active_link(devices: &Path) -> u8 {
 /// The first port that will do, of an open device.
 pub(super) fn choose(options: &Options<'_>) -> Result<(Device, Port)> {
     let (mut found, mut why) = (None, Vec::new());
-    let device = each_port(options, |device, port, objection| match objection {
-        None => {
+    let device = each_port(options, |seen| match seen {
+        Seen::Port(_, port, None) => {
             found = Some(port);
             true
         }
-        Some(objection) => {
+        Seen::Port(device, port, Some(objection)) => {
             why.push(format!("{}:{}: {objection}", device.name, port.number));
+            false
+        }
+        Seen::Closed(_, e) => {
+            why.push(e.message().to_owned());
             false
         }
     })?;
@@ -185,11 +200,16 @@ pub(super) fn choose(options: &Options<'_>) -> Result<(Device, Port)> {
         .help("`circulant info` lists devices and ports; CIRCULANT_PROVIDER=auto takes another wire"))
 }
 
-/// Shows each port that `options` allow, and why it will not do, to `take`; returns the device of the first that it takes.
-fn each_port(
-    options: &Options<'_>,
-    mut take: impl FnMut(&Device, Port, Option<String>) -> bool,
-) -> Result<Option<Device>> {
+/// What [`each_port`] shows.
+enum Seen<'a> {
+    /// A port of an open device, and why it will not do.
+    Port(&'a Device, Port, Option<String>),
+    /// A device that cannot be opened, by its name.
+    Closed(&'a str, Error),
+}
+
+/// Shows each port that `options` allow to `take`; returns the device of the first that it takes.
+fn each_port(options: &Options<'_>, mut take: impl FnMut(Seen<'_>) -> bool) -> Result<Option<Device>> {
     let lib = library()?;
     let list = List::new(lib)?;
     let asked = options.device.map(|d| d.split_once(':').unwrap_or((d, "")));
@@ -202,24 +222,34 @@ fn each_port(
             continue;
         }
         // SAFETY: as above.
-        let context = match made(&format!("opening {name}"), unsafe { lib.ibv_open_device(device) }) {
-            Ok(context) => context,
-            Err(e) => {
-                tracing::debug!("{e}");
-                continue;
-            }
-        };
+        let context = unsafe { lib.ibv_open_device(device) };
+        if context.is_null() {
+            take(Seen::Closed(&name, closed(&name, errno())));
+            continue;
+        }
         let device = Device { lib, context, name };
         for port in ports(&device, options)? {
             if asked.is_some_and(|(_, number)| !number.is_empty() && number != port.number.to_string()) {
                 continue;
             }
-            if take(&device, port, port.objection(transport, options)) {
+            if take(Seen::Port(&device, port, port.objection(transport, options))) {
                 return Ok(Some(device));
             }
         }
     }
     Ok(None)
+}
+
+fn closed(name: &str, code: i32) -> Error {
+    let why = std::io::Error::from_raw_os_error(code);
+    let e = Error::new(ErrorKind::Transport, format!("cannot open {name}: {why}")).over(NAME);
+    match code {
+        libc::EACCES | libc::EPERM => e.help("let this user read and write /dev/infiniband/uverbs*"),
+        libc::ENOENT | libc::ENXIO => {
+            e.help("in a container, /dev/infiniband must be there, too (--device=/dev/infiniband)")
+        }
+        _ => e,
+    }
 }
 
 fn ports(device: &Device, options: &Options<'_>) -> Result<Vec<Port>> {
@@ -254,7 +284,7 @@ impl List {
     fn new(lib: &'static ib::Verbs) -> Result<Self> {
         // SAFETY: the count is not wanted.
         let first = unsafe { lib.ibv_get_device_list(std::ptr::null_mut()) };
-        match super::library::errno() {
+        match errno() {
             // A kernel without RDMA.
             libc::ENOSYS if first.is_null() => Ok(Self { lib, first }),
             code if first.is_null() => Err(error("looking for RDMA devices", code)),

@@ -1,5 +1,6 @@
 //! The endpoint: posting, polling, waiting.
 
+use super::counters::AskedAgain;
 use super::datagrams::{self, Datagrams};
 use super::device;
 use super::handshake::{End, Handshake};
@@ -10,12 +11,12 @@ use super::receives::Receives;
 use super::registrations::{Registrations, flags};
 use super::requests::{SendQueue, What, mark};
 use super::wire::Card;
-use super::{NAME, Options};
+use super::{MAX_DEPTH, NAME, Options};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::transport::idle::{IdlePolicy, Next};
 use crate::transport::{
-    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
-    random,
+    Access, Borrow, Copier, HardwareCounts, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source,
+    Transport, Wait, random,
 };
 use libfabric_sys::verbs as ib;
 use memmap2::{MmapMut, MmapRaw};
@@ -25,9 +26,9 @@ use std::time::{Duration, Instant};
 
 /// Receives posted, for the messages and puts of all peers: with what a rank may have unexpected (12 messages of each
 /// neighbour, and there are twice the logarithm of the ranks) there is room for the puts of a window. 4 MiB of buffers.
-const RECEIVES: u32 = 512;
+const RECEIVES: u16 = 512;
 /// Work requests of one queue pair under way: four lists.
-const SENDS: u32 = 128;
+const SENDS: u16 = 128;
 /// Work requests of all queue pairs under way, each of which may take an entry of the completion queue when it fails. The
 /// smallest queues of common devices have 32 767.
 const MAX_UNDER_WAY: u32 = 4096;
@@ -35,10 +36,9 @@ const MAX_UNDER_WAY: u32 = 4096;
 const MAX_MESSAGES: u32 = 64;
 /// Puts whose bytes were copied when they were posted and of which that is still to be said.
 const MAX_COPIED: usize = 1024;
-/// Where buffers of messages begin, those of datagrams, and where puts without data go.
-const MESSAGES_OFFSET: usize = RECEIVES as usize * MESSAGE_MAX;
-const DATAGRAMS_OFFSET: usize = MESSAGES_OFFSET + MAX_MESSAGES as usize * MESSAGE_MAX;
-const DOORBELL_OFFSET: usize = DATAGRAMS_OFFSET + datagrams::BYTES;
+/// Where buffers of messages begin, those of datagrams, and those of receives.
+const DATAGRAMS_OFFSET: usize = MAX_MESSAGES as usize * MESSAGE_MAX;
+const RECEIVES_OFFSET: usize = DATAGRAMS_OFFSET + datagrams::BYTES;
 const PAGE_BYTES: usize = 4096;
 /// Numbers of packets have so many bits, and keys of datagrams one less than 32: the highest asks for privileges.
 const PACKET_MASK: u64 = 0x00FF_FFFF;
@@ -75,7 +75,8 @@ pub struct Verbs {
     pub(super) woken: Option<ib::ibv_wc>,
     /// Polls since something happened.
     pub(super) quiet: u32,
-    pub(super) counts: Counts,
+    pub(super) counts: HardwareCounts,
+    pub(super) asked_again: AskedAgain,
     pub(super) open: Open,
     pub(super) buffers: ManuallyDrop<MmapRaw>,
 }
@@ -87,16 +88,6 @@ pub(super) enum Open {
     /// It cannot be closed: what the device uses is leaked.
     Stuck,
     No,
-}
-
-/// What was posted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Work requests: puts and messages.
-    pub requests: u64,
-    /// Calls of ibv_post_send for them, each for a list.
-    pub doorbells: u64,
 }
 
 // SAFETY: libibverbs' objects are bound to no thread, and `&mut self` in every method that uses them keeps two threads from
@@ -121,8 +112,10 @@ impl Verbs {
             None => format!("LID {} {}:{}", port.attr.lid, device.name, port.number),
         };
         let mtu = port.mtu(options.path_mtu);
-        let completions = RECEIVES + datagrams::RECEIVES + datagrams::SENDS + MAX_UNDER_WAY;
-        let depths = Depths { receives: RECEIVES, sends: SENDS, completions };
+        let depth = |asked: Option<u16>, default| u32::from(asked.unwrap_or(default).clamp(1, MAX_DEPTH));
+        let (sends, receives) = (depth(options.queue, SENDS), depth(options.receives, RECEIVES));
+        let completions = receives + datagrams::RECEIVES + datagrams::SENDS + MAX_UNDER_WAY;
+        let depths = Depths { receives, sends, completions };
         let settings = (options.partition, options.service_level);
         let mut objects = Objects::open((device, port), depths, settings)?;
         match Self::prepare(&objects) {
@@ -135,14 +128,11 @@ impl Verbs {
         }
     }
 
-    /// What was posted so far.
-    pub fn posted(&self) -> Counts {
-        self.counts
-    }
-
     /// Registers our own buffers, posts the receives.
     fn prepare(objects: &Objects) -> Result<Prepared> {
-        let buffers = ManuallyDrop::new(MmapRaw::from(MmapMut::map_anon(DOORBELL_OFFSET + PAGE_BYTES)?));
+        let count = objects.depths.receives;
+        let doorbell_offset = (RECEIVES_OFFSET + count as usize * MESSAGE_MAX).next_multiple_of(PAGE_BYTES);
+        let buffers = ManuallyDrop::new(MmapRaw::from(MmapMut::map_anon(doorbell_offset + PAGE_BYTES)?));
         let start = buffers.as_mut_ptr();
         let mut registrations = Registrations::default();
         let key = (random() & KEY_MASK) as u32;
@@ -151,14 +141,14 @@ impl Verbs {
             // registered for itself, so that its key opens nothing else.
             unsafe {
                 let access = ib::IBV_ACCESS_LOCAL_WRITE;
-                let (own, _) = registrations.register(objects, start, DOORBELL_OFFSET, access)?;
+                let (own, _) = registrations.register(objects, start, doorbell_offset, access)?;
                 let target = flags(Access::Target);
-                let page = start.add(DOORBELL_OFFSET);
+                let page = start.add(doorbell_offset);
                 let (_, doorbell) = registrations.register(objects, page, PAGE_BYTES, target)?;
-                let all = Source { ptr: start, len: DOORBELL_OFFSET, registration: own };
+                let all = Source { ptr: start, len: doorbell_offset, registration: own };
                 let local = registrations.key(&all)?;
                 let datagrams = Datagrams::open(objects, start.add(DATAGRAMS_OFFSET), local, key)?;
-                let mut receives = Receives::new(RECEIVES, start, local);
+                let mut receives = Receives::new(count, start.add(RECEIVES_OFFSET), local);
                 receives.post(objects.srq, true)?;
                 Ok((doorbell, local, datagrams, receives))
             }
@@ -179,6 +169,7 @@ impl Verbs {
     fn of(objects: Objects, prepared: Prepared, options: &Options<'_>, place: String, mtu: u8) -> Self {
         let Prepared { buffers, registrations, doorbell, local, datagrams, receives, key } = prepared;
         let port = objects.port;
+        let asked_again = AskedAgain::of(&objects.device.name, port.number);
         let card = Card {
             ethernet: port.ethernet(),
             global: port.global_required(),
@@ -222,7 +213,8 @@ impl Verbs {
             to_say: Vec::new(),
             woken: None,
             quiet: 0,
-            counts: Counts::default(),
+            counts: HardwareCounts::default(),
+            asked_again,
             open: Open::Yes,
             buffers,
         }
@@ -236,12 +228,12 @@ impl Verbs {
     }
 
     pub(super) fn message_buffer(&self, slot: u32) -> *mut u8 {
-        self.buffers.as_mut_ptr().wrapping_add(MESSAGES_OFFSET + slot as usize * MESSAGE_MAX)
+        self.buffers.as_mut_ptr().wrapping_add(slot as usize * MESSAGE_MAX)
     }
 
     pub(super) fn receive_buffer(&self, slot: u32) -> *mut u8 {
-        debug_assert!(slot < RECEIVES);
-        self.buffers.as_mut_ptr().wrapping_add(slot as usize * MESSAGE_MAX)
+        debug_assert!(slot < self.objects.depths.receives);
+        self.buffers.as_mut_ptr().wrapping_add(RECEIVES_OFFSET + slot as usize * MESSAGE_MAX)
     }
 
     /// Makes a queue pair for the peer at `at`, which has none.
@@ -250,7 +242,7 @@ impl Verbs {
         // SAFETY: just made.
         let queue_pair = unsafe { (*qp).qp_num };
         let ours = End { queue_pair, packet: (random() & PACKET_MASK) as u32 };
-        let queue = SendQueue::new(SENDS as usize, self.limits.gather);
+        let queue = SendQueue::new(self.objects.depths.sends as usize, self.limits.gather);
         let handshake = Handshake::new(ours, now);
         self.peers.all[at].link = Some(Link { qp, handshake, queue, dirty: false });
         self.connecting += 1;
@@ -296,7 +288,9 @@ impl Verbs {
         };
         if full(self) {
             self.post_list(at);
-            return !full(self);
+            let still = full(self);
+            self.counts.refused += u64::from(still);
+            return !still;
         }
         true
     }
@@ -338,6 +332,7 @@ impl Verbs {
         let Some(list) = link.queue.take_list(mark(at)) else { return };
         self.counts.requests += listed as u64;
         self.counts.doorbells += 1;
+        self.counts.signalled += u64::from(!link.queue.silent());
         let mut bad = std::ptr::null_mut();
         // SAFETY: the queue pair is there and connected, and has room for all that the ring has. The list ends, and its
         // pieces lie in registrations of ours (checked when they were added) that stay until the puts are done (the caller's
@@ -464,7 +459,10 @@ unsafe impl Transport for Verbs {
         let (from, what) = match inline {
             true => (bytes.as_ptr(), What::Nothing),
             false => {
-                let Some(slot) = self.free_messages.pop() else { return Ok(Posted::Again) };
+                let Some(slot) = self.free_messages.pop() else {
+                    self.counts.refused += 1;
+                    return Ok(Posted::Again);
+                };
                 let buffer = self.message_buffer(slot);
                 // SAFETY: a buffer of MESSAGE_MAX bytes that the device does not read: it was free.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer, bytes.len()) };
@@ -504,6 +502,12 @@ unsafe impl Transport for Verbs {
             Next::Yield => self.idle_policy.yield_core(),
             Next::Sleep => self.sleep(longest),
         }
+    }
+
+    fn hardware(&self) -> HardwareCounts {
+        let (receivers_not_ready, timeouts) = self.asked_again.since();
+        let (receives, refills) = self.receives.posted();
+        HardwareCounts { receives, refills, receivers_not_ready, timeouts, ..self.counts }
     }
 
     fn close(&mut self) -> Result<()> {

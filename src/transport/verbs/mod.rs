@@ -7,6 +7,7 @@
 
 mod close;
 mod completions;
+mod counters;
 mod datagrams;
 mod device;
 mod endpoint;
@@ -21,7 +22,7 @@ mod requests;
 mod wire;
 
 pub use device::{Candidate, link, survey};
-pub use endpoint::{Counts, Verbs};
+pub use endpoint::Verbs;
 pub use gid::GidKind;
 pub use library::available;
 
@@ -29,6 +30,10 @@ use super::Wait;
 
 /// The name of this transport, as the setting `provider` takes it.
 pub const NAME: &str = "ibverbs";
+
+/// The deepest queue that can be asked for: with the requests of all peers ([`Verbs`] bounds them) the completion queue then has some
+/// 20 000 entries, and the smallest of common devices have 32 767.
+pub const MAX_DEPTH: u16 = 1 << 14;
 
 /// How to open a [`Verbs`].
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +54,10 @@ pub struct Options<'a> {
     pub service_level: u8,
     /// The longest packet's payload in bytes (256, 512, 1024, 2048, 4096); `None`: what the ports can.
     pub path_mtu: Option<u32>,
+    /// Work requests to one peer that are under way at once, 1 to [`MAX_DEPTH`]; `None`: 128.
+    pub queue: Option<u16>,
+    /// Receives that are kept posted for the messages and puts of all peers, 1 to [`MAX_DEPTH`]; `None`: 512.
+    pub receives: Option<u16>,
 }
 
 impl Options<'_> {
@@ -63,6 +72,8 @@ impl Options<'_> {
             partition: 0,
             service_level: 0,
             path_mtu: None,
+            queue: None,
+            receives: None,
         }
     }
 }

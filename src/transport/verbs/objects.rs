@@ -37,6 +37,12 @@ pub(super) struct Depths {
     pub(super) completions: u32,
 }
 
+/// Reading this file does not wait from now on.
+fn no_waiting(file: libc::c_int) -> libc::c_int {
+    // SAFETY: changes how a file is read; of none it is an error.
+    unsafe { libc::fcntl(file, libc::F_SETFL, libc::O_NONBLOCK) }
+}
+
 /// Device, protection domain, completion channel and queue, shared receive queue; null where not there.
 pub(super) struct Objects {
     pub(super) device: Device,
@@ -74,14 +80,13 @@ impl Objects {
     fn try_open(&mut self) -> Result<()> {
         let (lib, context) = (self.device.lib, self.device.context);
         // SAFETY: the context is open, and so is its file of events, which `events` reads without waiting.
-        check("opening the device's events", unsafe {
-            libc::fcntl((*context).async_fd, libc::F_SETFL, libc::O_NONBLOCK)
-        })?;
+        check("opening the device's events", unsafe { no_waiting((*context).async_fd) })?;
         // SAFETY: the context is open; each object is used only if it was made; all-zero attributes are valid (numbers and
         // pointers), and the calls read and write no more than these.
         unsafe {
             self.pd = made("making a protection domain", lib.ibv_alloc_pd(context))?;
             self.channel = made("making a completion channel", lib.ibv_create_comp_channel(context))?;
+            check("opening the completion channel", no_waiting((*self.channel).fd))?;
             let entries = i32::try_from(self.depths.completions).unwrap_or(i32::MAX);
             let cq = lib.ibv_create_cq(context, entries, null_mut(), self.channel, 0);
             self.cq = made(&format!("making a completion queue of {entries}"), cq)?;

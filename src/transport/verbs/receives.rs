@@ -17,6 +17,8 @@ pub(super) struct Receives {
     spent: Vec<u32>,
     /// How many are posted at once.
     batch: usize,
+    /// Receives posted so far, and calls that did.
+    posted: (u64, u64),
 }
 
 // SAFETY: the pointers in the requests are to the pieces and to the requests themselves.
@@ -37,7 +39,13 @@ impl Receives {
             pieces: (0..count).map(piece).collect(),
             spent: (0..count).collect(),
             batch: (count as usize / 16).max(1),
+            posted: (0, 0),
         }
+    }
+
+    /// Receives posted so far, and calls of ibv_post_srq_recv that did.
+    pub(super) fn posted(&self) -> (u64, u64) {
+        self.posted
     }
 
     /// The receive of this number is to be posted again.
@@ -54,6 +62,7 @@ impl Receives {
         if self.spent.is_empty() || (!all && self.spent.len() < self.batch) {
             return Ok(());
         }
+        self.posted = (self.posted.0 + self.spent.len() as u64, self.posted.1 + 1);
         let (requests, pieces) = (self.requests.as_mut_ptr(), self.pieces.as_mut_ptr());
         let mut next = std::ptr::null_mut();
         for number in self.spent.drain(..) {

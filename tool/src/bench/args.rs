@@ -93,7 +93,8 @@ pub(crate) struct BenchArgs {
     /// memory; exit code 3 if wrong
     #[arg(short, long)]
     pub(crate) check: bool,
-    /// Count puts, bytes on the wire, bytes copied by our code, heap allocations and rounds of one operation
+    /// Count puts, bytes on the wire, bytes copied by our code, heap allocations and rounds of one operation, and where ibverbs
+    /// carries it work requests and doorbells
     #[arg(long)]
     pub(crate) stats: bool,
     /// Tell how much of a call passes while the ranks compute between its start and the wait for it: in % as the OSU

@@ -246,6 +246,7 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
         fold_ns: lab.fold_ns,
         reps: args.reps,
         seconds: args.time,
+        hardware: points::counts_hardware(lab.world),
     }
 }
 
@@ -266,7 +267,8 @@ struct Report<'a> {
 
 impl<'a> Report<'a> {
     fn new(args: &'a BenchArgs, setting: Setting, points: &[Point]) -> Self {
-        let table = Table::new(points, args.overlap, args.stats);
+        let counts = table::count_columns(args.stats, setting.hardware);
+        let table = Table::new(points, args.overlap, counts);
         let mut out = Out::new();
         match args.format {
             Format::Table => out.line(&table.head()),

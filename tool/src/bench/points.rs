@@ -124,7 +124,27 @@ pub(crate) struct Counted {
     pub(crate) copied_bytes: Figure,
     pub(crate) allocations: Figure,
     pub(crate) rounds: Figure,
+    /// Where the library talks to RDMA hardware itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hardware: Option<Hardware>,
 }
+
+/// What RDMA hardware did in one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Hardware {
+    pub(crate) requests: Figure,
+    pub(crate) doorbells: Figure,
+    pub(crate) signalled: Figure,
+    pub(crate) receives: Figure,
+    pub(crate) refills: Figure,
+    pub(crate) refused: Figure,
+    /// Of this and the next each rank sees those of all processes that use its port.
+    pub(crate) receivers_not_ready: Figure,
+    pub(crate) timeouts: Figure,
+}
+
+/// Figures of [`Counted`] and [`Hardware`].
+const COUNTS: usize = 13;
 
 /// Over the ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -369,7 +389,7 @@ fn put_bytes(point: &Point) -> Result<usize, Failure> {
 
 /// Counts one operation: the largest of three runs at each rank, then maximum and sum over the ranks.
 fn count(lab: &Lab<'_>, job: &mut dyn Job) -> Result<Counted, Failure> {
-    let mut most = [0u64; 5];
+    let mut most = [0u64; COUNTS];
     for _ in 0..3 {
         lab.comm.barrier()?;
         let (before, heap) = (lab.world.stats(), allocations());
@@ -379,7 +399,7 @@ fn count(lab: &Lab<'_>, job: &mut dyn Job) -> Result<Counted, Failure> {
             *m = (*m).max(d);
         }
     }
-    let mut all = vec![[0u64; 5]; lab.comm.size()];
+    let mut all = vec![[0u64; COUNTS]; lab.comm.size()];
     lab.comm.allgather(&[most], &mut all)?;
     let figure = |i: usize| Figure {
         max: all.iter().map(|a| a[i]).max().unwrap_or(0),
@@ -391,16 +411,40 @@ fn count(lab: &Lab<'_>, job: &mut dyn Job) -> Result<Counted, Failure> {
         copied_bytes: figure(2),
         allocations: figure(3),
         rounds: figure(4),
+        hardware: counts_hardware(lab.world).then(|| Hardware {
+            requests: figure(5),
+            doorbells: figure(6),
+            signalled: figure(7),
+            receives: figure(8),
+            refills: figure(9),
+            refused: figure(10),
+            receivers_not_ready: figure(11),
+            timeouts: figure(12),
+        }),
     })
 }
 
-fn differences(before: &Stats, after: &Stats, heap: u64) -> [u64; 5] {
+/// Whether RDMA hardware counts what it does: start-up alone has posted something.
+pub(crate) fn counts_hardware(world: &World) -> bool {
+    world.stats().hardware.requests > 0
+}
+
+fn differences(before: &Stats, after: &Stats, heap: u64) -> [u64; COUNTS] {
+    let (b, a) = (&before.hardware, &after.hardware);
     [
         after.puts - before.puts,
         after.put_bytes - before.put_bytes,
         after.copied_bytes - before.copied_bytes,
         heap,
         after.rounds - before.rounds,
+        a.requests - b.requests,
+        a.doorbells - b.doorbells,
+        a.signalled - b.signalled,
+        a.receives - b.receives,
+        a.refills - b.refills,
+        a.refused - b.refused,
+        a.receivers_not_ready.saturating_sub(b.receivers_not_ready),
+        a.timeouts.saturating_sub(b.timeouts),
     ]
 }
 

@@ -45,8 +45,25 @@ const TIMES: [Column; 11] = [
     ("reps", false),
 ];
 
-const COUNTS: [Column; 5] =
-    [("puts", false), ("wire", false), ("copied", false), ("allocs", false), ("rounds", false)];
+/// Of `--stats`; the last two where RDMA hardware counts.
+const COUNTS: [Column; 7] = [
+    ("puts", false),
+    ("wire", false),
+    ("copied", false),
+    ("allocs", false),
+    ("rounds", false),
+    ("requests", false),
+    ("doorbells", false),
+];
+
+/// How many of them there are.
+pub(crate) fn count_columns(stats: bool, hardware: bool) -> usize {
+    match (stats, hardware) {
+        (false, _) => 0,
+        (true, false) => COUNTS.len() - 2,
+        (true, true) => COUNTS.len(),
+    }
+}
 
 /// Lines of cells under each other. The widths are set before the first row is known, so that rows can be
 /// printed as they come.
@@ -63,8 +80,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// For these points, with or without the counted columns.
-    pub(crate) fn new(points: &[Point], overlap: bool, stats: bool) -> Self {
+    /// For these points, with so many of the counted columns ([`count_columns`]).
+    pub(crate) fn new(points: &[Point], overlap: bool, counts: usize) -> Self {
         let mut columns = TIMES.to_vec();
         let widest = |cell: &dyn Fn(&Point) -> String| {
             points.iter().map(|p| cell(p).chars().count()).max().unwrap_or(1)
@@ -89,10 +106,8 @@ impl Table {
             columns.push(("overlap", false));
             widths.push(7);
         }
-        if stats {
-            columns.extend(COUNTS);
-            widths.extend([13, 18, 18, 11, 11]);
-        }
+        columns.extend(&COUNTS[..counts]);
+        widths.extend(&[13, 18, 18, 11, 11, 13, 13][..counts]);
         for (w, (head, _)) in widths.iter_mut().zip(&columns) {
             *w = (*w).max(head.chars().count());
         }
@@ -130,12 +145,9 @@ impl Table {
                 row.overlap_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0} %")),
             );
         }
-        if self.columns.len() > cells.len() {
-            match &row.stats {
-                Some(stats) => cells.extend(counted(stats)),
-                None => cells.extend(COUNTS.map(|_| "-".to_owned())),
-            }
-        }
+        let counts = row.stats.as_ref().map(counted).unwrap_or_default().into_iter();
+        let missing = self.columns.len() - cells.len();
+        cells.extend(counts.chain(std::iter::repeat("-".to_owned())).take(missing));
         self.align(&cells)
     }
 
@@ -148,10 +160,18 @@ fn bandwidth(gbs: Option<f64>) -> String {
     gbs.map_or_else(|| "-".to_owned(), |gbs| rate(gbs * 1e9))
 }
 
-fn counted(c: &Counted) -> [String; 5] {
+fn counted(c: &Counted) -> Vec<String> {
     let number = |f: &Figure| format!("{}/{}", f.max, f.sum);
     let bytes = |f: &Figure| format!("{}/{}", size(f.max), size(f.sum));
-    [number(&c.puts), bytes(&c.wire_bytes), bytes(&c.copied_bytes), number(&c.allocations), number(&c.rounds)]
+    let mut cells = vec![
+        number(&c.puts),
+        bytes(&c.wire_bytes),
+        bytes(&c.copied_bytes),
+        number(&c.allocations),
+        number(&c.rounds),
+    ];
+    cells.extend(c.hardware.iter().flat_map(|h| [number(&h.requests), number(&h.doorbells)]));
+    cells
 }
 
 /// What the table was measured on and with.
@@ -181,6 +201,9 @@ pub(crate) struct Setting {
     /// Most repetitions of a point, and seconds that they may take together.
     pub(crate) reps: u64,
     pub(crate) seconds: f64,
+    /// Whether RDMA hardware counts what it does.
+    #[serde(skip)]
+    pub(crate) hardware: bool,
 }
 
 #[derive(Serialize)]
@@ -253,12 +276,16 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
     if stats {
         text += "puts, wire, copied, allocs, rounds: of one operation, largest rank/sum of all\n";
     }
+    if stats && s.hardware {
+        text += "requests, doorbells: work requests of one operation, and the lists in which they were posted; --format json has more\n";
+    }
     text
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::dist::Dist;
+    use super::super::points::Hardware;
     use super::*;
 
     fn points() -> Vec<Point> {
@@ -286,6 +313,16 @@ mod tests {
             copied_bytes: f,
             allocations: Figure::default(),
             rounds: Figure { max: 7, sum: 56 },
+            hardware: (op == "bcast").then_some(Hardware {
+                requests: f,
+                doorbells: f,
+                signalled: f,
+                receives: f,
+                refills: f,
+                refused: f,
+                receivers_not_ready: f,
+                timeouts: f,
+            }),
         });
         Row {
             op,
@@ -310,8 +347,12 @@ mod tests {
     /// The right ends of right-aligned columns are the same in every line, whatever the numbers.
     #[test]
     fn columns_line_up() {
-        for (overlap, stats) in [(false, false), (true, false), (true, true)] {
-            let table = Table::new(&points(), overlap, stats);
+        for (overlap, stats, hardware) in
+            [(false, false, false), (true, false, true), (true, true, false), (false, true, true)]
+        {
+            let counts = count_columns(stats, hardware);
+            assert_eq!(counts, if stats { 5 + 2 * usize::from(hardware) } else { 0 });
+            let table = Table::new(&points(), overlap, counts);
             let mut lines = vec![table.head()];
             for us in [0.0, 0.0123, 1.0, 999.6, 123_456.7, 7.3e9] {
                 lines.push(table.row(&example("bcast", 1_000_000, us)));

@@ -1,0 +1,167 @@
+//! Puts from one endpoint to another of the same process and nothing else: what a put costs its sender in user space, and how
+//! long one takes. `ci/verbs cost` counts the instructions of [`sent`] and [`completed`] by callgrind.
+//!
+//! `wire_cost ibverbs|PROVIDER BATCH ROUNDS [rest]`: rounds of BATCH puts of 4 KiB, posted together as the engine does. With `rest` the
+//! sender sleeps before it looks for completions, so that it looks once in a round; without, it prints the time of a put.
+
+use circulant::config::Config;
+use circulant::transport::fabric::{self, Fabric, Networks};
+use circulant::transport::verbs::{self, Verbs};
+use circulant::transport::{Access, Posted, Registration, Remote, Sink, Source, Transport};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Bytes of a put: over what is inline anywhere, and one packet of soft-RoCE.
+const BYTES: usize = 4096;
+/// The most puts of a round, each of memory of its own.
+const MAX_BATCH: u32 = 1024;
+/// Only stops a hang.
+const LIMIT: Duration = Duration::from_secs(300);
+/// In which 32 puts are complete, also under emulation on a busy machine.
+const REST: Duration = Duration::from_millis(50);
+
+#[derive(Default)]
+struct Seen {
+    done: u64,
+    arrived: u64,
+    lost: Option<String>,
+}
+
+impl Sink for Seen {
+    fn arrival(&mut self, _: u32) {
+        self.arrived += 1;
+    }
+    fn done(&mut self, _: u64) {
+        self.done += 1;
+    }
+    fn message(&mut self, _: &[u8]) {}
+    fn lost(&mut self, _: Option<u32>, why: &str) {
+        self.lost = Some(why.to_owned());
+    }
+}
+
+struct End {
+    wire: Box<dyn Transport>,
+    memory: *mut u8,
+    registration: Registration,
+    remote: Remote,
+    seen: Seen,
+}
+
+fn open(rank: u32, provider: &str) -> circulant::Result<End> {
+    let mut wire: Box<dyn Transport> = match provider {
+        verbs::NAME => Box::new(Verbs::open(&verbs::Options::new(rank, 2))?),
+        _ => {
+            let (config, networks) = (Config::from_env(), Networks::default());
+            let (libfabric, networks) = (&config.libfabric, &networks);
+            Box::new(Fabric::open(&fabric::Options {
+                provider,
+                size: 2,
+                libfabric,
+                networks,
+                ..Default::default()
+            })?)
+        }
+    };
+    let len = BYTES * MAX_BATCH as usize;
+    let memory = Box::leak(vec![1u8; len].into_boxed_slice()).as_mut_ptr();
+    // SAFETY: leaked, so valid for ever; touched by the endpoints only.
+    let (registration, remote) = unsafe { wire.register(memory, len, Access::Target)? };
+    Ok(End { wire, memory, registration, remote, seen: Seen::default() })
+}
+
+/// Posts puts to rank 1 from `first` on, until `last` or until no more is taken; returns the next.
+#[inline(never)]
+fn sent(from: &mut End, to: Remote, first: u32, last: u32) -> circulant::Result<u32> {
+    for put in first..last {
+        let at = put as usize * BYTES;
+        let ptr = from.memory.wrapping_add(at).cast_const();
+        let source = [Source { ptr, len: BYTES, registration: from.registration }];
+        // SAFETY: the source lies in its registration, which is never freed and never written.
+        let posted = unsafe { from.wire.put(1, &source, to.base + at as u64, to.key, put, put.into())? };
+        if posted == Posted::Again {
+            from.wire.flush();
+            return Ok(put);
+        }
+    }
+    from.wire.flush();
+    Ok(last)
+}
+
+/// Looks for completions at the sender.
+#[inline(never)]
+fn completed(end: &mut End) -> circulant::Result<()> {
+    end.wire.poll(black_box(&mut end.seen)).map(drop)
+}
+
+fn round(ends: &mut [End; 2], batch: u32, rest: bool) -> circulant::Result<()> {
+    let (to, begin) = (ends[1].remote, Instant::now());
+    let due = ends[0].seen.done + u64::from(batch);
+    let mut next = 0;
+    loop {
+        if next < batch {
+            next = sent(&mut ends[0], to, next, batch)?;
+        }
+        if rest {
+            std::thread::sleep(REST);
+        }
+        completed(&mut ends[0])?;
+        arrived(&mut ends[1])?;
+        if let Some(why) = ends[0].seen.lost.take() {
+            eprintln!("{why}");
+            std::process::exit(1);
+        }
+        let [a, b] = [ends[0].seen.done, ends[1].seen.arrived];
+        if next == batch && a == due && b == due {
+            return Ok(());
+        }
+        if begin.elapsed() > LIMIT {
+            eprintln!("{a} puts are done and {b} have arrived of {due}");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// The same at the receiver: a name of its own, so that it is not counted.
+#[inline(never)]
+fn arrived(end: &mut End) -> circulant::Result<()> {
+    end.wire.poll(&mut end.seen).map(drop)
+}
+
+fn main() -> circulant::Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (provider, batch, rounds, rest) = match &words[..] {
+        [provider, batch, rounds, rest @ ..] if rest.is_empty() || rest == ["rest"] => {
+            (provider, batch.parse::<u32>(), rounds.parse::<u32>(), !rest.is_empty())
+        }
+        _ => usage(),
+    };
+    let (Ok(batch @ 1..=MAX_BATCH), Ok(rounds)) = (batch, rounds) else { usage() };
+    let mut ends = [open(0, provider)?, open(1, provider)?];
+    for (a, b) in [(0, 1u32), (1, 0)] {
+        let address = ends[b as usize].wire.address();
+        ends[a].wire.connect(b, &address)?;
+    }
+    // Connects, and fills what is kept.
+    for _ in 0..3 {
+        round(&mut ends, batch, rest)?;
+    }
+    let begin = Instant::now();
+    for _ in 0..rounds {
+        round(&mut ends, batch, rest)?;
+    }
+    if !rest {
+        let puts = f64::from(batch) * f64::from(rounds);
+        println!(
+            "{} {:.2} us/put",
+            ends[0].wire.limits().provider,
+            begin.elapsed().as_secs_f64() * 1e6 / puts
+        );
+    }
+    ends.iter_mut().try_for_each(|end| end.wire.close())
+}
+
+fn usage() -> ! {
+    eprintln!("usage: wire_cost ibverbs|PROVIDER BATCH ROUNDS [rest]");
+    std::process::exit(2);
+}
