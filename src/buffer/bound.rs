@@ -197,6 +197,7 @@ pub(crate) struct Destination {
 ///
 /// # Errors
 /// When a segment lies outside its region, or the transport fails.
+#[inline(always)]
 pub(crate) fn put(
     transport: &mut dyn Transport,
     binding: &Binding,
@@ -223,6 +224,7 @@ pub(crate) fn put(
     unsafe { transport.put(to.peer, sources, to.address, to.key, to.word, token) }
 }
 
+#[cold]
 fn outside(what: &str, place: Place, len: u64) -> Error {
     Error::new(
         ErrorKind::Argument,

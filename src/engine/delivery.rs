@@ -191,8 +191,7 @@ impl Sink for Core {
         let Some(peer) = task.awaits(counter) else {
             return self.stray_word(word, "where none was awaited");
         };
-        if let Some(bytes) = task.delivered(counter, peer, self.setup.acknowledge_at(task.reducer.is_some()))
-        {
+        if let Some(bytes) = task.delivered(counter, peer) {
             let (to, ack) = (task.peers[peer].world_rank, Message::Ack { call: task.meta.call, bytes });
             self.queue_for(slot, to, ack);
         }

@@ -154,7 +154,7 @@ impl Core {
         if let (Some(i), true, Ok(())) = (awaited, fits, &outcome) {
             self.counts.arrivals += 1;
             self.counts.copied_bytes += data.len() as u64;
-            owed = task.delivered(head.counter, i, self.setup.acknowledge_at(task.reducer.is_some()));
+            owed = task.delivered(head.counter, i);
         }
         self.put_task(slot, task);
         if let Some(bytes) = owed {

@@ -5,7 +5,7 @@
 
 use super::core::Core;
 use super::task::{PeerState, Task};
-use std::cmp::Reverse;
+use crate::plan::lower::{NO_OP, Op};
 
 /// The window lets this many puts go if it can by growing to twice its size. On an emulated network (1 ms, 80 ns a byte, 16
 /// ranks) a broadcast of 4 MB in 266 blocks was a tenth faster for it.
@@ -15,34 +15,40 @@ const WINDOW_PUTS: u64 = 16;
 /// a lower one that waits for its target to enter.
 pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<(usize, u32)> {
     let outstanding = u64::try_from(task.outstanding).unwrap_or(0);
-    let folds = task.reducer.is_some();
-    let (window, rest) = (core.setup.window(folds), core.setup.acknowledge_at(folds));
-    // A peer that owes us an acknowledgement can be waited for. One that owes less than a portion may never send one, nor may one
-    // that has not entered: if there are only such, more must go, however full the window, else all could wait for ever.
-    let owes = |p: &PeerState| p.ready.is_some() && u64::try_from(p.outstanding).unwrap_or(0) >= rest;
-    let (mut best, mut held): (Option<(u32, usize)>, u32) = (None, u32::MAX);
+    let (mut best, mut at, mut held) = (NO_OP, 0, NO_OP);
     for (i, peer) in task.peers.iter().enumerate() {
-        let Some(Reverse(op)) = peer.postable.peek() else { continue };
-        if peer.stalled {
+        let Some(op) = peer.postable.first() else { continue };
+        let &Op { len, round, .. } = &task.program.ops[op as usize];
+        if peer.stalled || task.pace.holds(round) {
             continue;
         }
-        let len = task.program.ops[*op as usize].len;
-        if task.pace.holds(task.program.ops[*op as usize].round) {
+        if peer.ready.is_none() && !goes_eagerly(task, core, i, len) {
+            held = held.min(op);
             continue;
         }
-        // A put after a request for the ready message must not overtake it.
-        let eager = || len <= task.eager_limit(i) && !peer.requested && core.has_credit(peer.world_rank);
-        if peer.ready.is_none() && !eager() {
-            held = held.min(*op);
+        if outstanding.saturating_add(len) > task.window && is_over(task, outstanding, len) {
             continue;
         }
-        let window = window.max(len.saturating_mul(WINDOW_PUTS).min(window.saturating_mul(2)));
-        if outstanding.saturating_add(len) > window && task.peers.iter().any(owes) {
-            continue;
-        }
-        if best.is_none_or(|(b, _)| *op < b) {
-            best = Some((*op, i));
+        if op < best {
+            (best, at) = (op, i);
         }
     }
-    best.filter(|(op, _)| !ordered || *op < held).map(|(op, i)| (i, op))
+    (best < if ordered { held } else { NO_OP }).then_some((at, best))
+}
+
+/// Whether `len` bytes may go to a peer that is not ready. A put after a request for the ready message must not overtake it.
+#[inline(never)]
+fn goes_eagerly(task: &Task, core: &Core, i: usize, len: u64) -> bool {
+    let peer = &task.peers[i];
+    len <= task.eager_limit(i) && !peer.requested && core.has_credit(peer.world_rank)
+}
+
+/// Whether a put of `len` bytes has to wait for acknowledgements. The window grows for long puts. A peer that owes us an
+/// acknowledgement can be waited for. One that owes less than a portion may never send one, nor may one that has not entered: if
+/// there are only such, more must go, however full the window, else all could wait for ever.
+#[inline(never)]
+fn is_over(task: &Task, outstanding: u64, len: u64) -> bool {
+    let window = task.window.max(len.saturating_mul(WINDOW_PUTS).min(task.window.saturating_mul(2)));
+    let owes = |p: &PeerState| p.ready.is_some() && u64::try_from(p.outstanding).unwrap_or(0) >= task.portion;
+    outstanding.saturating_add(len) > window && task.peers.iter().any(owes)
 }

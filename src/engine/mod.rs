@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `setup.rs` | what the owner gives to the engine |
 //! | `message.rs` | the wire format |
-//! | `task.rs`, `pace.rs`, `combine_on_arrival.rs` | one operation in flight |
+//! | `task.rs`, `ready_ops.rs`, `pace.rs`, `combine_on_arrival.rs` | one operation in flight |
 //! | `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs` | parts of the state |
 //! | `core.rs`, `delivery.rs`, `mismatch.rs` | the protocol state, and what arrivals do to it: no clock, no transport |
 //! | `driver.rs`, `waiting.rs`, `failure.rs` | transport, clock, waits, errors |
@@ -41,6 +41,7 @@ mod operations;
 mod pace;
 mod posting;
 mod raw;
+mod ready_ops;
 mod setup;
 mod short;
 mod short_log;

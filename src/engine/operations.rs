@@ -14,12 +14,12 @@ impl Engine {
     /// # Errors
     /// When the world is broken or too many operations are in flight.
     pub(crate) fn start(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
-        task.reset(meta, binding, &self.core.setup.flow);
+        task.reset(meta, binding, &self.core.setup);
         task.eager_limit = if task.pairwise { 0 } else { eager::limit(self.limits.as_ref()) };
         self.enter(task).map_err(|e| self.fail(e))
     }
 
-    /// Makes the peers of a task reachable. Each of them does the same, for the same operation.
+    /// Makes the peers of a task reachable. Each of them does the same, for the same operation: of a persistent one when it is bound.
     fn reach(&mut self, task: &Task) -> Result<()> {
         task.peers.iter().try_for_each(|peer| self.reach_rank(peer.world_rank))
     }
@@ -27,7 +27,9 @@ impl Engine {
     fn enter(&mut self, task: Box<Task>) -> Result<u8> {
         let _inside = self.heartbeat.enter();
         self.healthy()?;
-        self.reach(&task)?;
+        if !task.persistent {
+            self.reach(&task)?;
+        }
         let mut task = task;
         let slot = self.core.free_slot()?;
         let Meta { call, code, hash, .. } = task.meta;

@@ -22,6 +22,8 @@ pub(super) struct Pace {
     low: u32,
     /// Rounds; `None`: as far as it can.
     ahead: Option<u32>,
+    /// The last round of which puts may go now.
+    last: u32,
 }
 
 impl Pace {
@@ -30,7 +32,7 @@ impl Pace {
         let rounds = awaited().map(|e| e.round as usize + 1).max().unwrap_or(0);
         let mut due = vec![0; rounds].into_boxed_slice();
         awaited().for_each(|e| due[e.round as usize] += e.arrivals);
-        Self { left: due.clone(), due, low: 0, ahead: None }
+        Self { left: due.clone(), due, low: 0, ahead: None, last: u32::MAX }
     }
 
     /// Starts again, with puts of `put` bytes on average; without any limit unless the operation reduces.
@@ -54,11 +56,12 @@ impl Pace {
         while self.left.get(self.low as usize) == Some(&0) {
             self.low += 1;
         }
+        let all = self.low as usize == self.left.len();
+        self.last = self.ahead.filter(|_| !all).map_or(u32::MAX, |ahead| self.low.saturating_add(ahead));
     }
 
     /// Whether puts of `round` have to wait.
     pub(super) fn holds(&self, round: u32) -> bool {
-        let all = self.low as usize == self.left.len();
-        self.ahead.is_some_and(|ahead| !all && round > self.low.saturating_add(ahead))
+        round > self.last
     }
 }

@@ -4,12 +4,11 @@ use super::driver::Engine;
 use super::flow;
 use super::message::{Message, notify_hash, word};
 use super::task::Task;
-use crate::buffer::{Destination, copy, put, reduce};
+use crate::buffer::{Destination, Grant, copy, put, reduce};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Region;
 use crate::plan::lower::OpKind;
 use crate::transport::{Posted, Sink};
-use std::cmp::Reverse;
 
 impl Engine {
     /// Starts everything that can start, in all operations; returns how much did.
@@ -37,17 +36,18 @@ impl Engine {
             peer.stalled = false;
         }
         let ordered = task.keeps_order(self.core.setup.flow.order_timeout, &self.clock);
+        // These make others ready; puts make none.
+        while let Some(op) = task.local.pop() {
+            self.run_local(slot, task, op)?;
+            moved += 1;
+        }
         loop {
-            while let Some(Reverse(op)) = task.local.pop() {
-                self.run_local(slot, task, op)?;
-                moved += 1;
-            }
             let Some((peer, op)) = flow::next(task, &self.core, ordered) else {
                 self.request_ready(slot, task)?;
                 return Ok(moved);
             };
             let posted = match task.peers[peer].ready {
-                Some(_) => self.post(slot, task, peer)?,
+                Some(ready) => self.post(slot, task, peer, op, ready)?,
                 None => self.post_eager(task, peer, op)?,
             };
             match posted {
@@ -98,17 +98,19 @@ impl Engine {
         Ok(())
     }
 
-    fn post(&mut self, slot: u8, task: &mut Task, peer: usize) -> Result<Posted> {
+    /// Posts the first put to a peer that is ready.
+    fn post(
+        &mut self,
+        slot: u8,
+        task: &mut Task,
+        peer: usize,
+        index: u32,
+        (their_slot, output, land): (u8, Grant, Grant),
+    ) -> Result<Posted> {
         let Some(transport) = self.transport.as_deref_mut() else {
             return Err(Error::new(ErrorKind::Transport, "a put without a wire"));
         };
-        let state = &task.peers[peer];
-        let (Some(Reverse(index)), Some((their_slot, output, land))) =
-            (state.postable.peek().copied(), state.ready)
-        else {
-            return Ok(Posted::Again);
-        };
-        let op = task.program.ops[index as usize];
+        let op = &task.program.ops[index as usize];
         let grant = match op.target.region {
             Region::Output => output,
             Region::Land => land,
@@ -120,7 +122,7 @@ impl Engine {
             }
         };
         let to = Destination {
-            peer: state.world_rank,
+            peer: task.peers[peer].world_rank,
             address: grant.address.wrapping_add(op.target.offset),
             key: grant.key,
             word: word(their_slot, op.bump),
@@ -138,9 +140,10 @@ impl Engine {
             Err(e) => return Err(e.with_peer(to.peer as usize).in_round(op.round)),
         };
         if posted == Posted::Yes {
-            task.posted(peer, op.len);
             self.core.counts.puts += 1;
             self.core.counts.put_bytes += op.len;
+            let len = op.len;
+            task.posted(peer, len);
         }
         Ok(posted)
     }

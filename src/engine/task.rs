@@ -5,15 +5,14 @@ use crate::buffer::{Binding, Grant};
 use crate::ops::Reducer;
 use crate::plan::NO_COUNTER;
 use crate::plan::lower::{OpKind, Program};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::description::Describe;
 use super::message::{CallId, Message, pair_hash};
 use super::pace::Pace;
-use super::setup::Flow;
+use super::ready_ops::ReadyOps;
+use super::setup::Setup;
 use super::time::Since;
 use crate::transport::Clock;
 
@@ -42,7 +41,7 @@ pub(crate) struct PeerState {
     /// The transport refused the last put to it.
     pub stalled: bool,
     /// Ops that may go as soon as the peer and the window allow; lowest first.
-    pub postable: BinaryHeap<Reverse<u32>>,
+    pub(super) postable: ReadyOps,
 }
 
 /// Which call this is and what it is called.
@@ -70,14 +69,19 @@ pub(crate) struct Task {
     /// By op, in operations that reduce: its source is combined on arrival, piece by piece.
     pub combined: Vec<bool>,
     pub peers: Vec<PeerState>,
+    /// They are in the order of their world ranks, as they mostly are.
+    sorted: bool,
     /// Copies and notifies that may go.
-    pub local: BinaryHeap<Reverse<u32>>,
+    pub(super) local: ReadyOps,
     pub arrivals_left: u64,
     pub ops_left: usize,
     /// Messages of this operation that the transport has yet to take.
     pub unsent: usize,
-    /// Bytes of ours that are not acknowledged yet (the sum over the peers).
+    /// Bytes of ours that are not acknowledged yet (the sum over the peers), and how many these may be.
     pub outstanding: i64,
+    pub(super) window: u64,
+    /// A peer's bytes are acknowledged in portions of this size.
+    pub(super) portion: u64,
     /// Peers know where to put from an earlier binding.
     pub persistent: bool,
     /// Ready messages carry what only the two ranks of a pair know (alltoallv).
@@ -107,21 +111,27 @@ impl Task {
                 OpKind::Notify | OpKind::Copy | OpKind::Reduce(_) => local += 1,
             }
         }
-        let peers = program.peers.iter().zip(&per_peer).map(|(p, n)| PeerState {
-            world_rank: world_rank(p.rank),
-            landing: [0; 2],
-            received: 0,
-            sent: 0,
-            ready: None,
-            known: None,
-            outstanding: 0,
-            owed: 0,
-            requested: false,
-            stalled: false,
-            postable: BinaryHeap::with_capacity(*n),
-        });
+        let peers: Vec<_> = program
+            .peers
+            .iter()
+            .zip(&per_peer)
+            .map(|(p, n)| PeerState {
+                world_rank: world_rank(p.rank),
+                landing: [0; 2],
+                received: 0,
+                sent: 0,
+                ready: None,
+                known: None,
+                outstanding: 0,
+                owed: 0,
+                requested: false,
+                stalled: false,
+                postable: ReadyOps::with_capacity(*n),
+            })
+            .collect();
         Box::new(Self {
-            peers: peers.collect(),
+            sorted: peers.is_sorted_by_key(|p| p.world_rank),
+            peers,
             meta: Meta::default(),
             binding: Binding::NONE,
             arguments: None,
@@ -129,11 +139,13 @@ impl Task {
             counters: vec![0; program.counters()],
             waits_left: vec![0; program.ops.len()],
             combined: vec![false; if program.folds.is_empty() { 0 } else { program.ops.len() }],
-            local: BinaryHeap::with_capacity(local),
+            local: ReadyOps::with_capacity(local),
             arrivals_left: 0,
             ops_left: 0,
             unsent: 0,
             outstanding: 0,
+            window: 0,
+            portion: 0,
             persistent: false,
             pairwise: false,
             eager_limit: 0,
@@ -175,11 +187,13 @@ impl Task {
     }
 
     /// New memory and a new call, ready to run.
-    pub(crate) fn reset(&mut self, meta: Meta, binding: Binding, flow: &Flow) {
+    pub(crate) fn reset(&mut self, meta: Meta, binding: Binding, setup: &Setup) {
         self.clear(meta, binding);
+        let (flow, folds) = (&setup.flow, self.reducer.is_some());
+        (self.window, self.portion) = (setup.window(folds), setup.acknowledge_at(folds));
         self.ordered = (self.volume > flow.window / 4).then(Since::default);
         self.arrivals_left = self.program.arrivals;
-        self.pace.reset(flow, self.reducer.is_some(), self.volume / self.puts.max(1));
+        self.pace.reset(flow, folds, self.volume / self.puts.max(1));
         self.ops_left = self.program.ops.len();
         // Lowering numbers ops by u32.
         for (op, i) in (0u32..).zip(0..self.program.ops.len()) {
@@ -193,12 +207,13 @@ impl Task {
     fn enqueue(&mut self, op: u32) {
         let o = &self.program.ops[op as usize];
         match o.kind {
-            OpKind::Put => self.peers[o.peer as usize].postable.push(Reverse(op)),
-            OpKind::Notify | OpKind::Copy | OpKind::Reduce(_) => self.local.push(Reverse(op)),
+            OpKind::Put => self.peers[o.peer as usize].postable.push(op),
+            OpKind::Notify | OpKind::Copy | OpKind::Reduce(_) => self.local.push(op),
         }
     }
 
     /// The index of the peer that has yet to increment `counter`, if one has.
+    #[inline]
     pub(crate) fn awaits(&self, counter: u32) -> Option<usize> {
         let expected = self.program.expected.get(counter as usize)?;
         let more = self.counters[counter as usize] < expected.arrivals && self.arrivals_left > 0;
@@ -207,21 +222,30 @@ impl Task {
 
     /// A peer incremented `counter`, as expected.
     pub(crate) fn arrived(&mut self, counter: u32) {
+        self.counted(counter);
+    }
+
+    /// The same; returns how many bytes come with that counter at this time. The puts of one counter may be of different lengths: the
+    /// first credits them all, because credit that lags behind what arrived could hold the sender back for good.
+    #[inline(always)]
+    fn counted(&mut self, counter: u32) -> u64 {
+        let (c, expected) = (counter as usize, &self.program.expected[counter as usize]);
         self.arrivals_left = self.arrivals_left.saturating_sub(1);
-        self.pace.came(self.program.expected[counter as usize].round);
-        self.bump(counter);
+        self.pace.came(expected.round);
+        let count = &mut self.counters[c];
+        *count += 1;
+        let (count, bytes) = (*count, if *count == 1 { expected.len } else { 0 });
+        self.reached(c, count);
+        bytes
     }
 
     /// Data of peer `peer` arrived with `counter`. Returns how many bytes to acknowledge, if these are enough by now.
-    pub(crate) fn delivered(&mut self, counter: u32, peer: usize, enough: u64) -> Option<u64> {
-        self.arrived(counter);
-        // The puts of one counter may be of different lengths: the first credits them all, because credit that
-        // lags behind what arrived could hold the sender back for good.
-        let c = counter as usize;
-        let bytes = if self.counters[c] == 1 { self.program.expected[c].len } else { 0 };
+    #[inline(always)]
+    pub(crate) fn delivered(&mut self, counter: u32, peer: usize) -> Option<u64> {
+        let bytes = self.counted(counter);
         let peer = &mut self.peers[peer];
         peer.owed = peer.owed.saturating_add(bytes);
-        (peer.owed >= enough).then(|| std::mem::take(&mut peer.owed))
+        (peer.owed >= self.portion).then(|| std::mem::take(&mut peer.owed))
     }
 
     /// A put of `len` bytes to peer `peer` is posted.
@@ -240,8 +264,13 @@ impl Task {
         }
         let c = counter as usize;
         self.counters[c] += 1;
-        let count = self.counters[c];
-        let (from, to) = (self.program.waiter_start[c], self.program.waiter_start[c + 1]);
+        self.reached(c, self.counters[c]);
+    }
+
+    /// Counter `c` has reached `count`: ops that waited for that become ready.
+    #[inline(always)]
+    fn reached(&mut self, c: usize, count: u32) {
+        let [from, to, ..] = self.program.waiter_start[c..] else { return };
         for w in from..to {
             let (at, op) = self.program.waiters[w as usize];
             if at == count {
@@ -276,7 +305,10 @@ impl Task {
 
     /// The peer with this world rank.
     pub(crate) fn peer_index(&self, world_rank: u32) -> Option<usize> {
-        self.peers.iter().position(|p| p.world_rank == world_rank)
+        match self.sorted {
+            true => self.peers.binary_search_by_key(&world_rank, |p| p.world_rank).ok(),
+            false => self.peers.iter().position(|p| p.world_rank == world_rank),
+        }
     }
 
     /// The first thing that is still missing: (peer's world rank, round, what), for error texts.
@@ -293,8 +325,8 @@ impl Task {
             return Some((peer, e.round, format!("{} bytes of round {} did not come", e.len, e.round)));
         }
         for (i, peer) in self.peers.iter().enumerate() {
-            if let Some(Reverse(op)) = peer.postable.peek() {
-                let round = p.ops[*op as usize].round;
+            if let Some(op) = peer.postable.first() {
+                let round = p.ops[op as usize].round;
                 let what = if peer.ready.is_none() && p.peers[i].we_put {
                     "it has not entered the operation"
                 } else {

@@ -62,6 +62,8 @@ pub(crate) struct Shm {
     streams: Streams,
     /// For bytes that are consumed and written to no target.
     scratch: Box<Scratch>,
+    /// Of the put that is being posted: its sources as peers find them.
+    segments: [[u64; 3]; MAX_GATHER],
     /// Polls in a row that found nothing but puts to be combined later.
     deferred: u32,
     recency: TargetRecency,
@@ -84,9 +86,8 @@ impl std::fmt::Debug for Shm {
     }
 }
 
-/// The sources of one put.
+/// The sources of one put: how many have bytes, and how many bytes these are.
 struct Gathered {
-    pieces: [(*const u8, usize); MAX_GATHER],
     count: usize,
     total: usize,
     /// Some of them are in memory of this process alone.
@@ -145,6 +146,7 @@ impl Shm {
             bounce: None,
             streams: Streams::new(ranks),
             scratch: Scratch::new(),
+            segments: [[0; 3]; MAX_GATHER],
             deferred: 0,
             recency: TargetRecency::default(),
             posted: 0,
@@ -199,17 +201,6 @@ impl Shm {
         Ok(())
     }
 
-    /// The index of `rank` among the node-local ranks.
-    fn local_index(&self, rank: u32) -> Option<usize> {
-        // Mostly they are consecutive.
-        let first = *self.locals.first()?;
-        let guess = rank.checked_sub(first)? as usize;
-        match self.locals.get(guess) {
-            Some(r) if *r == rank => Some(guess),
-            _ => self.locals.binary_search(&rank).ok(),
-        }
-    }
-
     /// Maps the memory of `peer`, unless that is done.
     fn attach(&mut self, peer: u32, address: &[u8]) -> Result<usize> {
         let wrong =
@@ -218,7 +209,7 @@ impl Shm {
             return Err(wrong("its address is not one of shared memory".to_owned())
                 .help("set CIRCULANT_PROVIDER to the same name on all ranks"));
         };
-        let Some(i) = self.local_index(peer) else {
+        let Some(i) = local_index(&self.locals, peer) else {
             return Err(wrong(format!("rank {peer} is not on the node of rank {}", self.rank)));
         };
         if address.index as usize != i {
@@ -244,37 +235,28 @@ impl Shm {
     }
 
     /// The peer to write to.
-    fn connected(&mut self, rank: u32) -> Result<&mut Peer> {
-        let local = self.local_index(rank);
-        match local.and_then(|i| self.peers.get_mut(i)).and_then(Option::as_deref_mut) {
-            Some(peer) if peer.connected => {
-                if peer.segment.closed() || peer.lost {
-                    return Err(gone(rank));
-                }
-                Ok(peer)
-            }
-            _ => Err(argument(format!("rank {rank} is not connected")).with_peer(rank as usize)),
-        }
+    fn peer(&mut self, rank: u32) -> Result<&mut Peer> {
+        Ok(connected(&self.locals, &mut self.peers, rank)?.1)
     }
 
     /// Where records for `peer` are written, for tests that write wrong ones.
     #[cfg(test)]
     pub(super) fn writer_to(&mut self, peer: u32) -> &mut super::ring::Writer {
-        &mut self.connected(peer).unwrap().writer
+        &mut self.peer(peer).unwrap().writer
     }
 
-    /// What a put of `sources` is made of.
-    fn gather(&self, sources: &[Source]) -> Result<Gathered> {
-        let mut all =
-            Gathered { pieces: [(std::ptr::null(), 0); MAX_GATHER], count: 0, total: 0, private: false };
+    /// What a put of `sources` is made of. Those with bytes stand in `segments` then, as peers find them.
+    #[inline]
+    fn gather(&mut self, sources: &[Source]) -> Result<Gathered> {
+        let mut all = Gathered { count: 0, total: 0, private: false };
         for s in sources.iter().filter(|s| s.len > 0) {
-            if all.count == MAX_GATHER {
+            let (chunk, fd, at) = self.registrations.locate(s)?;
+            let Some(segment) = self.segments.get_mut(all.count) else {
                 let n = sources.len();
                 return Err(argument(format!("a put of {n} segments exceeds this provider's {MAX_GATHER}")));
-            }
-            let (chunk, ..) = self.registrations.locate(s)?;
+            };
+            *segment = [u64::from(chunk) << 32 | u64::from(fd), at, s.len as u64];
             all.private |= chunk == PRIVATE;
-            all.pieces[all.count] = (s.ptr, s.len);
             all.total = all.total.saturating_add(s.len);
             all.count += 1;
         }
@@ -401,6 +383,34 @@ impl Shm {
     }
 }
 
+/// The index of `rank` among the node-local ranks.
+#[inline]
+fn local_index(locals: &[u32], rank: u32) -> Option<usize> {
+    // Mostly they are consecutive.
+    let first = *locals.first()?;
+    let guess = rank.checked_sub(first)? as usize;
+    match locals.get(guess) {
+        Some(r) if *r == rank => Some(guess),
+        _ => locals.binary_search(&rank).ok(),
+    }
+}
+
+/// The peer to write to, and its index among the node-local ranks.
+#[inline(always)]
+fn connected<'a>(
+    locals: &[u32],
+    peers: &'a mut [Option<Box<Peer>>],
+    rank: u32,
+) -> Result<(usize, &'a mut Peer)> {
+    match local_index(locals, rank).and_then(|i| Some((i, peers.get_mut(i)?.as_deref_mut()?))) {
+        Some((local, peer)) if peer.connected => match peer.segment.closed() || peer.lost {
+            true => Err(gone(rank)),
+            false => Ok((local, peer)),
+        },
+        _ => Err(argument(format!("rank {rank} is not connected")).with_peer(rank as usize)),
+    }
+}
+
 impl Drop for Shm {
     fn drop(&mut self) {
         self.segment.close();
@@ -484,36 +494,29 @@ unsafe impl Transport for Shm {
         token: u64,
     ) -> Result<Posted> {
         self.check_open()?;
-        let Gathered { pieces, count, total, private } = self.gather(sources)?;
+        let Gathered { count, total, private } = self.gather(sources)?;
         let full = self.injected.len() == self.injected.capacity();
-        let p = self.connected(peer)?;
+        let (local, p) = connected(&self.locals, &mut self.peers, peer)?;
         if total <= MAX_INLINE_BYTES {
             let record = Record { kind: Kind::Inline, segments: 0, len: total, word, key, address };
-            if full || !p.writer.push(&record, &pieces[..count]).map_err(|_| senseless(peer))? {
+            let pieces = sources.iter().filter(|s| s.len > 0).map(|s| (s.ptr, s.len));
+            if full || !p.writer.push_all(&record, pieces).map_err(|_| senseless(peer))? {
                 return Ok(Posted::Again);
             }
             self.injected.push_back(token);
             return Ok(Posted::Yes);
         }
-        let Some(local) = self.local_index(peer).filter(|local| !self.streams.busy(*local)) else {
+        if self.streams.busy(local) {
             return Ok(Posted::Again);
-        };
+        }
         if private {
             let record = Record { kind: Kind::Part, segments: 2, len: 0, word, key, address };
-            self.put_private(&pieces[..count], total, StreamReader { local, record, token })?;
+            self.put_private(sources, total, StreamReader { local, record, token })?;
             return Ok(Posted::Yes);
         }
         let record = Record { kind: Kind::Fetch, segments: count, len: 0, word, key, address };
-        // As peers find them.
-        let mut segments = [[0u64; 3]; MAX_GATHER];
-        for (segment, s) in segments.iter_mut().zip(sources.iter().filter(|s| s.len > 0)) {
-            let (chunk, fd, at) = self.registrations.locate(s)?;
-            *segment = [u64::from(chunk) << 32 | u64::from(fd), at, s.len as u64];
-        }
-        let p = self.connected(peer)?;
-        let list = (segments.as_ptr().cast(), count * ring::SEGMENT);
         if p.posted.len() == p.posted.capacity()
-            || !p.writer.push(&record, &[list]).map_err(|_| senseless(peer))?
+            || !p.writer.push_segments(&record, &self.segments[..count]).map_err(|_| senseless(peer))?
         {
             return Ok(Posted::Again);
         }
@@ -527,7 +530,7 @@ unsafe impl Transport for Shm {
         if bytes.len() > MESSAGE_MAX {
             return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
         }
-        let p = self.connected(peer)?;
+        let p = self.peer(peer)?;
         let record =
             Record { kind: Kind::Message, segments: 0, len: bytes.len(), word: 0, key: 0, address: 0 };
         let pushed = p.writer.push(&record, &[(bytes.as_ptr(), bytes.len())]).map_err(|_| senseless(peer))?;

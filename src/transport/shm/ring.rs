@@ -22,6 +22,8 @@ pub(super) const fn footprint(capacity: usize) -> usize {
 const UNIT: usize = 8;
 /// The longest fixed part of a record.
 pub(super) const FIXED: usize = 4 * UNIT;
+/// That of a record that is no put.
+const NOTE: usize = 2 * UNIT;
 
 /// What a record is. The numbers are those in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +161,7 @@ impl Writer {
         self.head
     }
 
+    #[inline(always)]
     fn has_room(&mut self, bytes: usize) -> Result<bool, Corrupt> {
         let room = |w: &Self| w.memory.capacity() as u64 - (w.head - w.tail) >= bytes as u64;
         Ok(room(self) || {
@@ -175,14 +178,48 @@ impl Writer {
     /// Writes one record with what follows it; `false` when there is no room now. The pieces' lengths must be
     /// the record's, which a caller keeps within [`longest`].
     pub(super) fn push(&mut self, record: &Record, pieces: &[(*const u8, usize)]) -> Result<bool, Corrupt> {
-        let fixed = fixed(record.kind);
-        let body: usize = pieces.iter().map(|p| p.1).sum();
-        let size = (fixed + body).next_multiple_of(UNIT);
+        self.push_all(record, pieces.iter().copied())
+    }
+
+    /// As [`Writer::push`], of pieces that stand in no slice.
+    pub(super) fn push_all(
+        &mut self,
+        record: &Record,
+        pieces: impl Iterator<Item = (*const u8, usize)> + Clone,
+    ) -> Result<bool, Corrupt> {
+        let body: usize = pieces.clone().map(|p| p.1).sum();
+        let Some(mut at) = self.begin(record, body)? else { return Ok(false) };
+        for (from, len) in pieces {
+            // SAFETY: `begin` found room for all pieces, one behind the other, from `at` on. They can be read: their put's
+            // caller promises that.
+            unsafe { self.memory.write(at, from, len) };
+            at += len;
+        }
+        self.publish(record.kind, body);
+        Ok(true)
+    }
+
+    /// As [`Writer::push`], followed by segments. Inlined where the kind is known, so that all lengths are.
+    #[inline(always)]
+    pub(super) fn push_segments(&mut self, record: &Record, segments: &[[u64; 3]]) -> Result<bool, Corrupt> {
+        let body = size_of_val(segments);
+        let Some(at) = self.begin(record, body)? else { return Ok(false) };
+        // SAFETY: `begin` found room for as many bytes from `at` on.
+        unsafe { self.memory.write(at, segments.as_ptr().cast(), body) };
+        self.publish(record.kind, body);
+        Ok(true)
+    }
+
+    /// Writes the fixed part of a record that `body` bytes follow, where all of it has room, and says where these go. Nothing is
+    /// to be read before it is [published](Self::publish).
+    #[inline(always)]
+    fn begin(&mut self, record: &Record, body: usize) -> Result<Option<usize>, Corrupt> {
+        let size = size(record.kind, body);
         let at = self.memory.offset(self.head);
         let rest = self.memory.capacity() - at;
         let pad = if size > rest { rest } else { 0 };
         if size > longest(self.memory.capacity()) || !self.has_room(pad + size)? {
-            return Ok(false);
+            return Ok(None);
         }
         if pad > 0 {
             let word = (pad as u64) << 32 | Kind::Pad as u64;
@@ -190,26 +227,30 @@ impl Writer {
             unsafe { self.memory.write(at, word.to_ne_bytes().as_ptr(), UNIT) };
             self.head += pad as u64;
         }
-        let mut at = self.memory.offset(self.head);
+        let at = self.memory.offset(self.head);
         let words = [
             (size as u64) << 32 | (record.segments as u64) << 8 | record.kind as u64,
             (record.len as u64) << 32 | u64::from(record.word),
             record.key,
             record.address,
         ];
-        // SAFETY: `size` bytes are free from `at` on and do not wrap (above); the fixed part and the pieces fit into it.
-        // The pieces can be read: their put's caller promises that.
+        // SAFETY: `size` bytes are free from `at` on and do not wrap (above), and the fixed part is no longer.
         unsafe {
-            self.memory.write(at, words.as_ptr().cast(), fixed);
-            at += fixed;
-            for (from, len) in pieces {
-                self.memory.write(at, *from, *len);
-                at += len;
+            // Each of a length that the compiler knows.
+            match fixed(record.kind) {
+                FIXED => self.memory.write(at, words.as_ptr().cast(), FIXED),
+                NOTE => self.memory.write(at, words.as_ptr().cast(), NOTE),
+                fixed => self.memory.write(at, words.as_ptr().cast(), fixed),
             }
         }
-        self.head += size as u64;
+        Ok(Some(at + fixed(record.kind)))
+    }
+
+    /// Gives the record that was [begun](Self::begin) to the reader.
+    #[inline(always)]
+    fn publish(&mut self, kind: Kind, body: usize) {
+        self.head += size(kind, body) as u64;
         self.memory.count(HEAD).store(self.head, Ordering::Release);
-        Ok(true)
     }
 }
 
@@ -218,10 +259,15 @@ pub(super) const fn longest(capacity: usize) -> usize {
     capacity / 2
 }
 
+/// Bytes of a record that `body` bytes follow.
+const fn size(kind: Kind, body: usize) -> usize {
+    (fixed(kind) + body).next_multiple_of(UNIT)
+}
+
 const fn fixed(kind: Kind) -> usize {
     match kind {
         Kind::Pad => UNIT,
-        Kind::Hello | Kind::Message => 2 * UNIT,
+        Kind::Hello | Kind::Message => NOTE,
         Kind::Inline | Kind::Fetch | Kind::Part => FIXED,
     }
 }

@@ -1,6 +1,7 @@
 //! Puts from memory of this process alone, on their way to their readers part by part.
 
 use super::ring::Record;
+use crate::transport::Source;
 use std::collections::VecDeque;
 
 /// The most segments of one put.
@@ -59,13 +60,10 @@ impl Streams {
         self.busy.get(local).copied().unwrap_or(false)
     }
 
-    /// Puts the pieces, `total` bytes, to one more reader, which is not busy.
-    pub(super) fn add(&mut self, pieces: &[(*const u8, usize)], total: usize, reader: StreamReader) {
-        let same = |s: &Stream| {
-            s.sent == 0
-                && s.pieces.len() == pieces.len()
-                && s.pieces.iter().zip(pieces).all(|(a, b)| *a == (b.0.addr(), b.1))
-        };
+    /// Puts the sources, `total` bytes, to one more reader, which is not busy.
+    pub(super) fn add(&mut self, sources: &[Source], total: usize, reader: StreamReader) {
+        let pieces = || sources.iter().filter(|s| s.len > 0).map(|s| (s.ptr.expose_provenance(), s.len));
+        let same = |s: &Stream| s.sent == 0 && s.pieces.iter().copied().eq(pieces());
         self.busy[reader.local] = true;
         if let Some(stream) = self.queue.iter_mut().rev().find(|s| same(s)) {
             return stream.readers.push(reader);
@@ -77,7 +75,7 @@ impl Streams {
             sent: 0,
         });
         (stream.total, stream.sent) = (total, 0);
-        stream.pieces.extend(pieces.iter().map(|p| (p.0.expose_provenance(), p.1)));
+        stream.pieces.extend(pieces());
         stream.readers.push(reader);
         self.queue.push_back(stream);
     }

@@ -8,16 +8,16 @@ use crate::transport::shm::registrations::BOUNCE;
 use crate::transport::shm::ring::{self, Kind, Record};
 use crate::transport::shm::segment;
 use crate::transport::shm::stream::{Stream, StreamReader};
-use crate::transport::{Sink, Wait};
+use crate::transport::{Sink, Source, Wait};
 
 /// Bytes that are copied to the bounce chunk in one poll: what it holds.
 const STREAM_SHARE_BYTES: usize = 16 * MAX_PART_BYTES;
 
 impl Shm {
-    /// Puts `total` bytes in `pieces` of this process's memory to a rank that reads no other such put.
+    /// Puts the sources, `total` bytes of this process's memory, to a rank that reads no other such put.
     pub(super) fn put_private(
         &mut self,
-        pieces: &[(*const u8, usize)],
+        sources: &[Source],
         total: usize,
         reader: StreamReader,
     ) -> Result<()> {
@@ -29,7 +29,7 @@ impl Shm {
             })?;
             self.bounce = Some(made);
         }
-        self.streams.add(pieces, total, reader);
+        self.streams.add(sources, total, reader);
         Ok(())
     }
 
