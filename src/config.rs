@@ -3,6 +3,7 @@
 //! published at start-up and compared.
 
 mod agreed;
+mod forced;
 mod format;
 mod library;
 mod process;
@@ -13,6 +14,7 @@ mod unknown;
 mod values;
 
 pub use circulant_core::parse_bytes;
+pub use forced::ForcedLimits;
 pub use library::Library;
 pub use process::{Config, check_variable};
 pub use table::{SETTINGS, Scope, Setting, Values};

@@ -23,7 +23,7 @@ use collective::cover::Random;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use traffic::{check_some, draw, traffic};
+use traffic::{check_some, draw, subset, traffic};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -53,6 +53,55 @@ fn mixed_traffic() {
     {
         for r in ranks::run(p, &sim::Faults::default(), &[], |world, _| traffic(world, seed, many, false)) {
             r.unwrap();
+        }
+    }
+}
+
+/// What the setting `limits` takes, one part of a kind; of those in a row a wire has one.
+const FORCED: &[&[&str]] =
+    &[&["gather=1"], &["max_put=4096"], &["inject=0"], &["queue=2"], &["unordered"], &["word=16", "no-word"]];
+
+/// Runs `body` on three ranks of a good wire with these limits.
+fn limited(limits: &str, body: impl Fn(&World) -> Result<()> + Sync) {
+    println!("limits {limits}");
+    let settings = [("limits", limits), ("light", "200"), ("window", "30000")];
+    for r in ranks::run(3, &sim::Faults::default(), &settings, |world, _| body(world)) {
+        r.unwrap();
+    }
+}
+
+#[test]
+fn every_algorithm_under_each_forced_limit() {
+    let (_one, seed) = (one(), seed());
+    for limits in FORCED.iter().copied().flatten() {
+        limited(limits, |world| subset(3, seed).iter().try_for_each(|case| check_some(&world.comm(), case)));
+    }
+}
+
+#[test]
+fn mixed_traffic_under_each_forced_limit_of_a_real_wire() {
+    let (_one, seed) = (one(), seed());
+    for provider in ["shm", "tcp"] {
+        for limits in FORCED.iter().copied().flatten() {
+            println!("{provider}, limits {limits}");
+            let settings = [("limits", *limits), ("window", "30000")];
+            for r in ranks::run_over(provider, 3, &settings, |world, _| {
+                traffic(world, seed, steps(40, 400), false)
+            }) {
+                r.unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn mixed_traffic_under_each_two_forced_limits() {
+    let (_one, seed) = (one(), seed());
+    for (i, kind) in FORCED.iter().enumerate() {
+        for other in FORCED[..i].iter().copied().flatten() {
+            for one in *kind {
+                limited(&format!("{one},{other}"), |world| traffic(world, seed, steps(60, 1000), false));
+            }
         }
     }
 }

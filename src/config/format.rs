@@ -1,5 +1,6 @@
 //! How each type of setting is written as text.
 
+use super::forced::ForcedLimits;
 use super::library::Library;
 use super::values::{Interfaces, Launcher, Logging, Progress, Provider, Wait};
 use super::{FOR_EVER, parse_bytes};
@@ -166,6 +167,24 @@ pub(super) const MTU: Format<Option<u32>> = Format {
     ],
     read: no_other,
     write: shown,
+};
+
+pub(super) const LIMITS: Format<ForcedLimits> = Format {
+    allowed: "none, or some of gather=N, max_put=BYTES (from 4096), inject=BYTES, queue=N, unordered, word=BITS (1 to 31), no-word, \
+        with commas between",
+    words: &[(
+        "none",
+        ForcedLimits {
+            gather: None,
+            max_put: None,
+            inject: None,
+            queue: None,
+            unordered: false,
+            word_bits: None,
+        },
+    )],
+    read: ForcedLimits::read,
+    write: ForcedLimits::to_string,
 };
 
 pub(super) const FILE: Format<Option<String>> = Format {

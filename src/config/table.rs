@@ -1,5 +1,6 @@
 //! The table of settings, and the fields that come of it.
 
+use super::forced::ForcedLimits;
 use super::format::{self, Refused};
 use super::library::Library;
 use super::values::{Interfaces, Launcher, Logging, Progress, Provider, Wait};
@@ -137,6 +138,8 @@ settings! {
         "puts and messages to one peer that ibverbs has under way at once, 1 to 16384; auto: 128";
     verbs_receives: Option<u16>, DEPTH, "verbs-receives", "CIRCULANT_VERBS_RECEIVES", "auto", Local,
         "receives that ibverbs keeps posted for puts and messages of all peers, of 8 KiB each, 1 to 16384; auto: 512";
+    limits: ForcedLimits, LIMITS, "limits", "CIRCULANT_LIMITS", "none", Agreed,
+        "forces limits of other hardware on the wire, for tests: gather=1,max_put=64Ki,inject=0,queue=16,unordered,word=16,no-word";
     launcher: Launcher, LAUNCHER, "launcher", "CIRCULANT_LAUNCHER", "auto", Local,
         "where rank and size come from: auto, pmi1, pmix, env, libpmi, single";
     libpmix: Library, LIBRARY, "libpmix", "CIRCULANT_LIBPMIX", "auto", Library,

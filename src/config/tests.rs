@@ -52,8 +52,10 @@ fn values_have_a_canonical_form() {
     assert_eq!(canonical("verbs-device", &["mlx5_0:1", "auto"]), ["mlx5_0:1", "auto"]);
     assert_eq!(canonical("verbs-level", &["015", "auto"]), ["15", "auto"]);
     assert_eq!(canonical("verbs-mtu", &["4096", "auto"]), ["4096", "auto"]);
+    assert_eq!(canonical("limits", &["none", "no-word, gather=1"]), ["none", "gather=1,no-word"]);
     assert_eq!(canonical("verbs-queue", &["1", "16384", "auto"]), ["1", "16384", "auto"]);
     for (name, wrong) in [
+        ("limits", "gather=0"),
         ("verbs-level", "16"),
         ("verbs-mtu", "1500"),
         ("verbs-gid", "-1"),

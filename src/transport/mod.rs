@@ -10,6 +10,7 @@ mod clock;
 mod cores;
 pub mod fabric;
 mod idle;
+pub(crate) mod limited;
 pub(crate) mod node;
 pub mod rails;
 pub(crate) mod remote;

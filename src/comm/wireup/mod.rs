@@ -24,11 +24,12 @@ mod tests;
 
 pub(super) use connect::{Connected, connect};
 
-use crate::config::{Config, Provider};
-use crate::error::Result;
+use crate::config::{Config, ForcedLimits, Interfaces, Provider};
+use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
 use crate::transport::Transport;
 use crate::transport::fabric::Networks;
+use crate::transport::limited::Limited;
 use crate::transport::route::Route;
 use connect::Wired;
 use endpoint::{Attempt, Far, Opened};
@@ -40,6 +41,27 @@ use std::time::Duration;
 
 /// From the launcher to an endpoint, or to the one that is given, and the neighbours' addresses.
 pub(super) fn wire_up(
+    config: &mut Config,
+    launch: &mut dyn Launch,
+    given: Option<Box<dyn Transport>>,
+    timeout: Duration,
+) -> Result<Wired> {
+    let seed = launch.rank() as u64;
+    let mut wired = open(config, launch, given, timeout)?;
+    if config.limits.word_bits.is_some() && config.rails != Interfaces::Best {
+        let what = "CIRCULANT_LIMITS: words follow their puts on one interface only, and CIRCULANT_RAILS takes several";
+        return Err(Error::new(ErrorKind::Config, what));
+    }
+    if config.limits != ForcedLimits::default() {
+        let limited =
+            |inner| Box::new(Limited::new(inner, config.limits.clone(), seed)) as Box<dyn Transport>;
+        wired.opened.endpoint = wired.opened.endpoint.map(limited);
+    }
+    Ok(wired)
+}
+
+/// As [`wire_up`], of an endpoint as it is.
+fn open(
     config: &mut Config,
     launch: &mut dyn Launch,
     given: Option<Box<dyn Transport>>,
