@@ -11,10 +11,10 @@
 //! a call in which all wait for all has passed the calls before it.
 
 use super::cores::{Cores, Mark};
+use super::pauses::Pauses;
 use crate::memory::words::{Area, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::{Duration, Instant};
 
 /// The longest post: as much as a call copies through a slot sooner than a plan moves it.
 pub(crate) const MAX_POST_BYTES: usize = match () {
@@ -58,10 +58,6 @@ const _: () = assert!(
 
 /// Looks at a flag in a row before anything else is done, where each rank has a core of its own.
 const LOOK_SPINS: u32 = 100;
-/// Pauses before a rank yields its core, where no other thread wants it.
-const IDLE_SPINS: u32 = 100;
-/// A yield that takes longer than this let another thread run.
-const CONTENDED: Duration = Duration::from_micros(1);
 
 /// What a rank does in a call, which must be the same at all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +99,7 @@ pub(crate) struct CallSlots {
     passed: u64,
     index: usize,
     free: Arc<AtomicU32>,
-    /// There is a core for each rank of the node.
-    spins: bool,
-    /// Pauses before the core is yielded: none while another thread wants it, perhaps the rank that we wait for.
-    idle_spins: u32,
+    pauses: Pauses,
     cores: Cores,
 }
 
@@ -168,10 +161,10 @@ impl CallSlots {
         mine: usize,
         index: usize,
         free: Arc<AtomicU32>,
-        spins: bool,
+        pauses: Pauses,
     ) -> Self {
         let cores = Cores::default();
-        Self { areas, mine, posted: [0; SLOTS], passed: 0, index, free, spins, idle_spins: IDLE_SPINS, cores }
+        Self { areas, mine, posted: [0; SLOTS], passed: 0, index, free, pauses, cores }
     }
 
     /// The number of members.
@@ -235,7 +228,7 @@ impl CallSlots {
     #[inline]
     pub(crate) fn watch(&self, member: usize, sequence: u64) -> Look {
         let mut seen = self.look(member, sequence);
-        if self.spins && self.idle_spins > 0 {
+        if self.pauses.spins && self.pauses.idle_spins > 0 {
             for _ in 0..LOOK_SPINS {
                 if seen != Look::Nothing {
                     break;
@@ -246,16 +239,10 @@ impl CallSlots {
         seen
     }
 
-    /// Waits a moment, for the `turn`-th time: pauses at first, if there are cores enough, then yields the core.
+    /// Waits a moment, for the `turn`-th time in a row.
     #[inline]
     pub(crate) fn idle(&mut self, turn: u32) {
-        if self.spins && turn < self.idle_spins {
-            return std::hint::spin_loop();
-        }
-        let start = Instant::now();
-        std::thread::yield_now();
-        self.idle_spins = if start.elapsed() > CONTENDED { 0 } else { IDLE_SPINS };
-        if self.spins && self.idle_spins == 0 {
+        if self.pauses.next(turn) && self.pauses.spins {
             self.leave_core();
         }
     }

@@ -12,6 +12,7 @@ pub mod fabric;
 mod idle;
 pub(crate) mod limited;
 pub(crate) mod node;
+mod pauses;
 pub mod rails;
 pub(crate) mod remote;
 pub mod route;

@@ -2,6 +2,7 @@
 //! of a new communicator tell each other which of their areas to use.
 
 use super::call_slots::{AREA_BYTES, CallSlots, MemberArea};
+use super::pauses::Pauses;
 use crate::memory::words::{Area, Ordering};
 use crate::memory::{Mapping, memfd};
 use std::fs::File;
@@ -29,7 +30,7 @@ pub struct SlotPool {
     /// By area: the ticket for which no slots were opened yet, or 0.
     given: [u64; MAX_CALL_SLOTS],
     generation: u64,
-    spins: bool,
+    pauses: Pauses,
 }
 
 /// The parts of a ticket: the area in the low byte, its generation above.
@@ -38,11 +39,11 @@ fn split(ticket: u64) -> (usize, u64) {
 }
 
 impl SlotPool {
-    /// Of the `mine`-th of the node-local ranks, whose memory this is, of `file`. `spins`: there is a core for each.
-    pub(super) fn new(locals: &[u32], mine: usize, memory: Areas, file: Arc<File>, spins: bool) -> Self {
+    /// Of the `mine`-th of the node-local ranks, whose memory this is, of `file`.
+    pub(super) fn new(locals: &[u32], mine: usize, memory: Areas, file: Arc<File>, pauses: Pauses) -> Self {
         let locals = locals.iter().map(|rank| (*rank, None)).collect();
         let free = Arc::new(AtomicU32::new(u32::MAX));
-        let mut this = Self { locals, mine, file, free, given: [0; MAX_CALL_SLOTS], generation: 0, spins };
+        let mut this = Self { locals, mine, file, free, given: [0; MAX_CALL_SLOTS], generation: 0, pauses };
         this.add(mine, memory);
         this
     }
@@ -97,7 +98,7 @@ impl SlotPool {
         let areas: Vec<MemberArea> = members.iter().map(area).collect::<Option<_>>()?;
         self.given[index] = 0;
         let free = Arc::clone(&self.free);
-        Some(CallSlots::new(areas, mine, index, free, self.spins))
+        Some(CallSlots::new(areas, mine, index, free, self.pauses))
     }
 
     fn area(&self, local: usize, index: usize, generation: u64) -> Option<MemberArea> {
@@ -122,7 +123,7 @@ pub(super) mod tests {
         });
         let mut pools = [0, 1].map(|i| {
             let (memory, file) = memories[i].clone();
-            SlotPool::new(&[3, 7], i, memory, file, false)
+            SlotPool::new(&[3, 7], i, memory, file, Pauses::new(false, false))
         });
         pools[0].add(1, memories[1].0.clone());
         pools[1].add(0, memories[0].0.clone());

@@ -12,6 +12,7 @@ use super::segment::{self, Address, MAX_RANKS, Segment};
 use super::stream::{MAX_GATHER, StreamReader, Streams};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::memory::{Mapping, memfd};
+use crate::transport::pauses::Pauses;
 use crate::transport::slot_pool::SlotPool;
 use crate::transport::{
     Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
@@ -19,7 +20,7 @@ use crate::transport::{
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest put whose bytes go through the ring: each cache line passes from core to core twice there. (1000 bytes so: 0.96 µs;
 /// read where they are: 0.50; 2 cores, Xeon.)
@@ -28,10 +29,6 @@ const MAX_INLINE_BYTES: usize = 256;
 const EAGER_LIMIT_BYTES: usize = 4096 + 64;
 /// Puts through rings that are not yet said to be done, at most.
 const MAX_INJECTED: usize = if cfg!(test) { 4 } else { 1024 };
-/// Pauses before a rank yields its core, where no other thread wants it.
-const IDLE_SPINS: u32 = 100;
-/// A yield that takes longer than this let another thread run.
-const CONTENDED: Duration = Duration::from_micros(1);
 /// Polls that found nothing but puts to be combined later (`Delivery::Later`), after which these are written to their targets.
 const MAX_DEFERRED_POLLS: u32 = 8;
 /// Empty polls between two looks whether a peer has closed: one cache line for each.
@@ -70,9 +67,7 @@ pub(crate) struct Shm {
     posted: usize,
     empties: u32,
     idles: u32,
-    /// Pauses before the core is yielded: none while another thread wants it, perhaps the rank that we wait for.
-    idle_spins: u32,
-    wait: Wait,
+    pauses: Pauses,
     closed: bool,
     slots: SlotPool,
     /// What peers map; after all that points into it.
@@ -128,8 +123,10 @@ impl Shm {
             ..Limits::new("shm")
         };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let spin = if ranks <= cores { Wait::Spin } else { Wait::Yield };
-        let wait = options.wait.unwrap_or(spin);
+        let pauses = match options.wait {
+            None => Pauses::new(ranks <= cores, ranks > cores),
+            Some(wait) => Pauses::new(wait == Wait::Spin, false),
+        };
         Ok(Self {
             rank,
             mine,
@@ -152,10 +149,9 @@ impl Shm {
             posted: 0,
             empties: 0,
             idles: 0,
-            idle_spins: IDLE_SPINS,
-            wait,
+            pauses,
             closed: false,
-            slots: SlotPool::new(&locals, mine, segment.areas(), Arc::clone(&file), wait == Wait::Spin),
+            slots: SlotPool::new(&locals, mine, segment.areas(), Arc::clone(&file), pauses),
             segment,
             locals,
             _file: file,
@@ -563,14 +559,9 @@ unsafe impl Transport for Shm {
     }
 
     fn idle(&mut self, _longest: Duration) {
-        // Both are short however long one may wait.
-        if self.wait == Wait::Spin && self.idles < self.idle_spins {
-            self.idles += 1;
-            return std::hint::spin_loop();
-        }
-        let start = Instant::now();
-        std::thread::yield_now();
-        self.idle_spins = if start.elapsed() > CONTENDED { 0 } else { IDLE_SPINS };
+        // It is short however long one may wait.
+        self.pauses.next(self.idles);
+        self.idles = self.idles.saturating_add(1);
     }
 
     fn slots(&mut self) -> Option<&mut SlotPool> {

@@ -5,6 +5,7 @@ use super::ring::{Kind, Reader, Record, RingMemory, Writer};
 use crate::memory::cells::{Area, Cells};
 use crate::memory::words::{self, AtomicU32, AtomicU64, Ordering};
 use crate::transport::call_slots::{AREA_BYTES, CallSlots, Look, MAX_POST_BYTES, MemberArea, Post};
+use crate::transport::pauses::Pauses;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -57,7 +58,8 @@ fn call_slots(members: usize, calls: u64, interruptions: usize, one_way: bool) {
         let areas: Vec<_> = (0..members).map(|_| Cells::new(AREA_BYTES)).collect();
         let join = |mine: usize| {
             let areas = areas.iter().map(|cells| MemberArea::new(Area(cells.clone()), 1)).collect();
-            let mut slots = CallSlots::new(areas, mine, 0, std::sync::Arc::default(), false);
+            let mut slots =
+                CallSlots::new(areas, mine, 0, std::sync::Arc::default(), Pauses::new(false, false));
             let (posts, reads) = (!one_way || mine == 0, !one_way || mine > 0);
             let other = if one_way { 0 } else { (mine + members - 1) % members };
             move || {

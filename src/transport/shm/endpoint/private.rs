@@ -8,7 +8,7 @@ use crate::transport::shm::registrations::BOUNCE;
 use crate::transport::shm::ring::{self, Kind, Record};
 use crate::transport::shm::segment;
 use crate::transport::shm::stream::{Stream, StreamReader};
-use crate::transport::{Sink, Source, Wait};
+use crate::transport::{Sink, Source};
 
 /// Bytes that are copied to the bounce chunk in one poll: what it holds.
 const STREAM_SHARE_BYTES: usize = 16 * MAX_PART_BYTES;
@@ -61,7 +61,7 @@ impl Shm {
         });
         while *left > 0 && stream.sent < stream.total && !stream.readers.is_empty() {
             // A reader with a core of its own reads one part while we copy the next; else longer parts need fewer records.
-            let part = if self.wait == Wait::Spin { MAX_PART_BYTES / 2 } else { MAX_PART_BYTES };
+            let part = if self.pauses.spins { MAX_PART_BYTES / 2 } else { MAX_PART_BYTES };
             let n = part.min(stream.total - stream.sent);
             match self.part(stream, n) {
                 Ok(true) => *left = left.saturating_sub(n),
