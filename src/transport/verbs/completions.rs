@@ -142,6 +142,9 @@ impl Verbs {
             ib::IBV_WC_REM_ACCESS_ERR => ": it does not know the key, or the range is outside its memory",
             ib::IBV_WC_REM_INV_REQ_ERR | ib::IBV_WC_REM_OP_ERR => ": it cannot do what was asked for",
             ib::IBV_WC_LOC_PROT_ERR => ": memory of this rank is not registered any more",
+            ib::IBV_WC_LOC_QP_OP_ERR => {
+                ": the device of this rank cannot send; it, or the network interface under it, is down or gone"
+            }
             ib::IBV_WC_WR_FLUSH_ERR => ": the connection has ended",
             _ => "",
         };
