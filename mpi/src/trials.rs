@@ -87,9 +87,10 @@ fn class(size: Option<usize>) -> usize {
     size.map_or(CLASSES - 1, |bytes| (usize::BITS - bytes.saturating_sub(1).leading_zeros()) as usize)
 }
 
-/// Whether calls are taken, by a time here and one of the MPI: if it saves more than 5 %.
+/// Whether calls are taken, by a time here and one of the MPI: if it saves more than 10 %. Medians of short calls that are equally fast
+/// differ by so much from trial to trial (bcast of 4 KB, 2 ranks, MPICH 5.0.2: 0.8 to 1.5 us here, 0.8 to 1.5 by the MPI).
 fn takes([ours, theirs]: [u64; 2]) -> bool {
-    ours.saturating_mul(20) < theirs.saturating_mul(19)
+    ours.saturating_mul(10) < theirs.saturating_mul(9)
 }
 
 /// The medians of as many times on both sides, if these decide: without doubt, or as they are where it is the `last` look.
@@ -210,8 +211,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_saves_no_more_than_a_twentieth_stays_with_the_mpi() {
-        assert!(takes([94, 100]) && !takes([95, 100]) && !takes([100, 100]) && !takes([0, 0]));
+    fn what_saves_no_more_than_a_tenth_stays_with_the_mpi() {
+        assert!(takes([89, 100]) && !takes([90, 100]) && !takes([100, 100]) && !takes([0, 0]));
         assert!(!takes([u64::MAX, 1]) && takes([1, u64::MAX]));
     }
 
