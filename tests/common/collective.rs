@@ -389,6 +389,15 @@ fn selected(comm: &Communicator, c: &Case) -> Communicator {
     comm.with(Options::new().algorithm(c.algorithm).blocks(c.blocks))
 }
 
+/// Runs the case by a call on slices and compares what it left with the reference.
+pub(crate) fn check_slices<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
+    assert_eq!(c.mode, Mode::Slices);
+    let x = Parts::<T>::of(c, comm.rank(), comm.size());
+    let mut out = x.before.clone();
+    call(&selected(comm, c), c, &x, x.input.as_deref(), &mut out)?;
+    compare(comm, c, &x, &out)
+}
+
 /// Runs the case and compares what it left with the reference.
 pub(crate) fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
     if c.owned() {
@@ -403,7 +412,6 @@ pub(crate) fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
         }
         return flying.finish();
     }
-    let at = format!("{} of {}", comm.rank(), comm.size());
     let x = Parts::<T>::of(c, comm.rank(), comm.size());
     let with = &selected(comm, c);
     let found = if c.mode == Mode::Arena {
@@ -421,11 +429,15 @@ pub(crate) fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
         }
         out
     };
-    right(c, &x, &found, &at);
+    compare(comm, c, &x, &found)
+}
+
+fn compare<T: Element>(comm: &Communicator, c: &Case, x: &Parts<T>, found: &[T]) -> Result<()> {
+    right(c, x, found, &format!("{} of {}", comm.rank(), comm.size()));
     // There every rank has an order of its own: the only one that says so.
     let differs = c.algorithm == Some("census") && x.operands.is_some();
     if c.operation == Operation::Allreduce && !differs {
-        same_bits(comm, c, bytemuck::cast_slice(&found))?;
+        same_bits(comm, c, bytemuck::cast_slice(found))?;
     }
     Ok(())
 }
