@@ -95,8 +95,8 @@ impl Key {
         (line.key == *self && line.freed == freed()).then_some(line.reason)
     }
 
-    /// Keeps that the call goes to the MPI. `freed` is what [`freed`] said before the call looked at its handles; the communicator has
-    /// so many ranks, if it is one of ours.
+    /// Keeps that the call goes to the MPI. `freed` is what [`freed`] said before the call looked at its handles; `ranks` is the
+    /// communicator's size, if it is one of ours.
     pub(crate) fn keep(self, freed: u64, reason: Reason, ranks: Option<usize>) {
         KEPT.with(|kept| kept[self.place()].set(Some(Line { key: self, freed, reason })));
         if let Some(ranks) = ranks {

@@ -20,7 +20,7 @@ const CALLS: u32 = 32;
 const EARLY: [u32; 2] = [8, 16];
 /// The first of each side only warms up.
 const WARM_UPS: u32 = 2;
-/// No doubt: the least time of one side is so many quarters of the other's greatest. Of three and three times that are alike those of one
+/// No doubt: the least time of one side is at least this many quarters of the other's greatest. Of three and three times that are alike those of one
 /// side are below all of the other's by chance in one of ten trials.
 const CLEAR_QUARTERS: u64 = 5;
 /// Sizes up to each power of two of bytes, and at last calls of which not all ranks know a size.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `gather`, `max_put` | says these [`Limits`], and refuses a put beyond them |
 //! | `inject` | a longer put is done a poll later: its source is needed for longer |
-//! | `queue` | has so many puts under way, and takes so many messages between two polls; refuses more for now |
+//! | `queue` | the most puts under way, and messages between two polls; more are refused for now |
 //! | `unordered` | what arrives is held back and handed on in a random order, which the endpoint's number seeds |
 //! | `word`, `no-word` | a word that does not fit into these bits follows its put in a message |
 //!

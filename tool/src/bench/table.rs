@@ -80,7 +80,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// For these points, with so many of the counted columns ([`count_columns`]).
+    /// For these points, with this number of the counted columns ([`count_columns`]).
     pub(crate) fn new(points: &[Point], overlap: bool, counts: usize) -> Self {
         let mut columns = TIMES.to_vec();
         let widest = |cell: &dyn Fn(&Point) -> String| {
