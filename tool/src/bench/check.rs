@@ -87,7 +87,7 @@ impl Trial {
                 }
             }
         }
-        let mut before: Vec<u8> = after.iter().map(|b| !b).collect();
+        let mut before = complement(&after);
         before.resize(shape.recv.unwrap_or(0) * e, !GUARD_BYTE);
         let given = sample.bytes(rank, 0, shape.given);
         if let Some(own) = shape.own {
@@ -114,6 +114,15 @@ impl Trial {
         }
         guarded(recv, guard, "result")
     }
+}
+
+/// Of megabytes, so a word at a time.
+fn complement(bytes: &[u8]) -> Vec<u8> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut out = Vec::with_capacity(bytes.len());
+    words.iter().for_each(|w| out.extend_from_slice(&(!u64::from_ne_bytes(*w)).to_ne_bytes()));
+    out.extend(rest.iter().map(|b| !b));
+    out
 }
 
 fn fence(buffer: &mut [u8], content: &[u8], guard: usize) {
