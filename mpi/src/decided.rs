@@ -52,7 +52,7 @@ thread_local! {
     static RANKS: Cell<(usize, u64, usize)> = const { Cell::new((0, 0, 0)) };
 }
 
-/// What [`keep`] needs: how often something was freed, before the call looked at its handles.
+/// What [`Key::keep`] needs: how often something was freed, before the call looked at its handles.
 pub(crate) fn freed() -> u64 {
     FREED.load(Ordering::Acquire)
 }
