@@ -67,6 +67,8 @@ def units(mpi, tier):
         yield unit("types seed 100 -n 7", 7, (program["suite_types"], 100, 40))
     for ranks in (1, 2, 3, 5) if many else (3,):
         yield unit(f"odd -n {ranks}", ranks, (program["suite_odd"],))
+    for ranks in (2, 3, 5) if many else (3,):
+        yield unit(f"inter -n {ranks}", ranks, (program["suite_inter"],))
     yield unit("comms", 3, (program["suite_comms"], 1000 if many else 100 if mpi.wheel == "impi" else 30))  # Intel's grows at first
     yield unit("errors", 3, (program["suite_errors"],))
     if mpi.family == "hydra" and mpi.wheel != "impi":

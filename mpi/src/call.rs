@@ -3,6 +3,7 @@
 use crate::communicators::{Found, Member};
 use crate::decided::{self, Arguments, Key};
 use crate::form::Form;
+use crate::groups::Groups;
 use crate::layer::{Layer, layer};
 use crate::report::{COUNTS, Operation, Reason};
 use crate::trials::{Trial, Way};
@@ -104,7 +105,7 @@ impl Call {
         if !take.by_trial {
             return Ok(());
         }
-        let Member::Ours(comm, trials) = &*self.found.member else { return Ok(()) };
+        let Some((comm, trials)) = self.found.member.trials() else { return Ok(()) };
         if !self.blocks {
             // It cannot be tried: a trial waits for all ranks.
             return match trials.verdict(self.operation, size) {
@@ -123,10 +124,15 @@ impl Call {
         }
     }
 
+    /// Takes note of its size, for the report.
+    pub(crate) fn moves(&self, bytes: usize) {
+        self.bytes.set(bytes);
+    }
+
     /// The call has ended, here or at the MPI.
     fn ended(&self) -> Result<(), Error> {
-        match (self.trial.take(), &*self.found.member) {
-            (Some(trial), Member::Ours(comm, trials)) => trials.ended(comm, trial),
+        match (self.trial.take(), self.found.member.trials()) {
+            (Some(trial), Some((comm, trials))) => trials.ended(comm, trial),
             _ => Ok(()),
         }
     }
@@ -152,8 +158,13 @@ pub(crate) fn count(count: impl Into<i64>) -> Result<usize, Stop> {
     usize::try_from(count.into()).map_err(|_| Stop::Pass(Reason::Arguments))
 }
 
-/// Runs a collective: here by `ours`, or by the MPI's function, `pass`. `arguments` are what decides that beside operation and
-/// communicator; nothing: it must be found out anew.
+/// What is done with a call on an intercommunicator whose operation is not taken there.
+pub(crate) fn not_between(_: &Call, _: &Groups) -> Result<(), Stop> {
+    Err(Stop::Pass(Reason::Intercommunicator))
+}
+
+/// Runs a collective: here by `ours`, on an intercommunicator `between` its groups, or by the MPI's function, `pass`. `arguments` are what
+/// decides that beside operation and communicator; nothing: it must be found out anew.
 ///
 /// # Safety
 /// `comm` is a communicator of this MPI, and this thread is in a call on it.
@@ -164,6 +175,7 @@ pub(crate) unsafe fn collective<F: Form>(
     comm: usize,
     arguments: Option<Arguments>,
     ours: impl FnOnce(&Call) -> Result<(), Stop>,
+    between: impl FnOnce(&Call, &Groups) -> Result<(), Stop>,
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(layer) = layer() else { return pass() };
@@ -189,7 +201,13 @@ pub(crate) unsafe fn collective<F: Form>(
         Ok(found) => {
             let (on, bytes, trial) = (On { layer, handle }, Cell::new(0), Cell::new(None));
             let call = Call { on, found, operation, blocks: F::BLOCKS, bytes, trial };
-            (call.comm().map(drop).and_then(|()| ours(&call)), Some(call))
+            let done = match &*call.found.member {
+                Member::Ours(..) => ours(&call),
+                Member::Between(groups, _) if F::BLOCKS => between(&call, groups),
+                Member::Between(..) => Err(Stop::Pass(Reason::Intercommunicator)),
+                Member::Passed(reason) => Err(Stop::Pass(*reason)),
+            };
+            (done, Some(call))
         }
         Err(stop) => (Err(stop), None),
     };

@@ -4,8 +4,8 @@
 //! of the program's communicator, so it ends with it; a copy of the communicator gets none. Handles are used again after a
 //! communicator is freed, so nothing is remembered by handle alone: each thread keeps the last one that it used, until any is freed.
 
-use crate::abi::UNDEFINED;
 use crate::call::Stop;
+use crate::groups::Groups;
 use crate::layer::Layer;
 use crate::real::Real;
 use crate::report::Reason;
@@ -13,6 +13,7 @@ use crate::trials::Trials;
 use circulant::{Communicator, Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) enum Member {
     Ours(Communicator, Box<Trials>),
+    /// An intercommunicator.
+    Between(Box<Groups>, Box<Trials>),
     /// All calls go to the MPI.
     Passed(Reason),
 }
@@ -28,7 +31,17 @@ impl Member {
     pub(crate) fn comm(&self) -> Result<&Communicator, Reason> {
         match self {
             Self::Ours(comm, _) => Ok(comm),
+            Self::Between(..) => Err(Reason::Intercommunicator),
             Self::Passed(reason) => Err(*reason),
+        }
+    }
+
+    /// Its trials, and the communicator of all its ranks that they use.
+    pub(crate) fn trials(&self) -> Option<(&Communicator, &Trials)> {
+        match self {
+            Self::Ours(comm, trials) => Some((comm, trials)),
+            Self::Between(groups, trials) => Some((&groups.union, trials)),
+            Self::Passed(_) => None,
         }
     }
 }
@@ -198,51 +211,110 @@ impl Communicators {
         if codes != [0, 0] {
             return Err(Stop::Pass(Reason::Arguments));
         }
-        match (inter, size) {
-            (0, 1) => return Ok(Member::Passed(Reason::SingleRank)),
-            (0, _) => {}
-            _ => return Ok(Member::Passed(Reason::Intercommunicator)),
+        if inter != 0 {
+            // SAFETY: the caller's.
+            return unsafe { self.between(layer, comm, size) };
+        }
+        if size == 1 {
+            return Ok(Member::Passed(Reason::SingleRank));
         }
         // SAFETY: the caller's.
-        let ranks = unsafe { self.world_ranks(real, comm, size)? };
-        // Another job's ranks have none here; its own see ours so.
-        if ranks.contains(&UNDEFINED) {
+        let Some(ranks) = (unsafe { self.world_ranks(real, Real::Comm_group, comm, size)? }) else {
             return Ok(Member::Passed(Reason::Foreign));
-        }
-        let ranks: Vec<usize> = ranks.into_iter().filter_map(|r| usize::try_from(r).ok()).collect();
-        let members = ranks.len();
-        let made = self.ours.assemble(&ranks, |ours| {
-            let mut all = vec![[0u8; 16]; members];
-            let byte = layer.abi.byte;
-            // SAFETY: 16 bytes of ours, and room for 16 of each rank; all ranks of `comm` are in this call.
-            let code = unsafe {
-                real.Allgather(ours.as_ptr().cast(), 16, byte, all.as_mut_ptr().cast(), 16, byte, comm)
-            };
-            if code == 0 {
-                Ok(all)
-            } else {
-                Err(Error::new(ErrorKind::Launch, format!("MPI_Allgather: {code}")))
-            }
-        })?;
+        };
+        // SAFETY: the caller's: all ranks of `comm` are in this call.
+        let made = unsafe { self.assemble(layer, &ranks, (comm, ranks.len()), 0..ranks.len())? };
         Ok(Member::Ours(made, Box::default()))
     }
 
-    /// The ranks in `MPI_COMM_WORLD` of the ranks of `comm`.
+    /// As [`Communicators::make`], of an intercommunicator with `size` ranks in this rank's group.
     ///
     /// # Safety
-    /// `comm` is a communicator of this MPI with `size` ranks.
-    unsafe fn world_ranks(&self, real: &Real, comm: usize, size: c_int) -> Result<Vec<c_int>, Stop> {
+    /// As [`Communicators::found`].
+    unsafe fn between(&self, layer: &Layer, comm: usize, size: c_int) -> Result<Member, Stop> {
+        let real = layer.real;
+        let mut remote = 0;
+        // SAFETY: the caller's; there is room for an int.
+        if unsafe { real.Comm_remote_size(comm, &raw mut remote) } != 0 {
+            return Err(Stop::Pass(Reason::Arguments));
+        }
+        // SAFETY: the caller's.
+        let (own, theirs) = unsafe {
+            let own = self.world_ranks(real, Real::Comm_group, comm, size)?;
+            (own, self.world_ranks(real, Real::Comm_remote_group, comm, remote)?)
+        };
+        let (Some(own), Some(theirs)) = (own, theirs) else { return Ok(Member::Passed(Reason::Foreign)) };
+        // Both groups find the same, as they have no rank in common.
+        let is_first = own.iter().min() < theirs.iter().min();
+        let all = if is_first { [&own[..], &theirs].concat() } else { [&theirs[..], &own].concat() };
+        let first = if is_first { 0 } else { theirs.len() };
+        let mut merged = 0;
+        // SAFETY: the caller's; the group that says that it is the high one comes second.
+        let code = unsafe { real.Intercomm_merge(comm, c_int::from(!is_first), &raw mut merged) };
+        if code != 0 {
+            return Err(Stop::Code(code));
+        }
+        let over = (layer.abi.handle(merged), all.len());
+        // SAFETY: all ranks of `merged`, which are `all`, are in these calls; it is used no more then.
+        let (union, own) = unsafe {
+            let union = self.assemble(layer, &all, over, 0..all.len());
+            let own = self.assemble(layer, &own, over, first..first + own.len());
+            real.Comm_free(&raw mut merged);
+            (union?, own?)
+        };
+        Ok(Member::Between(Box::new(Groups { union, own, is_first }), Box::default()))
+    }
+
+    /// Ours of `ranks`, which are those at `place` of the communicator `over`.
+    ///
+    /// # Safety
+    /// `over` is a communicator of this MPI with its number of ranks, all of which are in this call.
+    unsafe fn assemble(
+        &self,
+        layer: &Layer,
+        ranks: &[usize],
+        (over, size): (usize, usize),
+        place: Range<usize>,
+    ) -> Result<Communicator> {
+        self.ours.assemble(ranks, |ours| {
+            let mut all = vec![[0u8; 16]; size];
+            let (from, to, byte) = (ours.as_ptr().cast(), all.as_mut_ptr().cast(), layer.abi.byte);
+            // SAFETY: 16 bytes of ours, and room for 16 of each rank; all ranks of `over` are in this call.
+            let code = unsafe { layer.real.Allgather(from, 16, byte, to, 16, byte, over) };
+            match (code, all.get(place)) {
+                (0, Some(members)) => Ok(members.to_vec()),
+                _ => Err(Error::new(ErrorKind::Launch, format!("MPI_Allgather: {code}"))),
+            }
+        })
+    }
+
+    /// The ranks in `MPI_COMM_WORLD` of a group of `comm`; nothing if one of them is not there. Its own ranks find the same then, as another
+    /// job's ranks have none here, and its see ours so.
+    ///
+    /// # Safety
+    /// `comm` is a communicator of this MPI, whose group that `group` makes has `size` ranks.
+    unsafe fn world_ranks(
+        &self,
+        real: &Real,
+        group: unsafe fn(&Real, usize, *mut usize) -> c_int,
+        comm: usize,
+        size: c_int,
+    ) -> Result<Option<Vec<usize>>, Stop> {
         let ranks: Vec<c_int> = (0..size).collect();
         let mut found = vec![0; ranks.len()];
-        let mut group = 0;
+        let mut made = 0;
         // SAFETY: the caller's; the lists have an int for each rank, and the group is freed once.
         let codes = unsafe {
-            let made = real.Comm_group(comm, &raw mut group);
+            let had = group(real, comm, &raw mut made);
             let to = (self.group, found.as_mut_ptr());
-            let told = real.Group_translate_ranks(group, size, ranks.as_ptr(), to.0, to.1);
-            [made, told, real.Group_free(&raw mut group)]
+            let told = real.Group_translate_ranks(made, size, ranks.as_ptr(), to.0, to.1);
+            [had, told, real.Group_free(&raw mut made)]
         };
-        if codes == [0, 0, 0] { Ok(found) } else { Err(Stop::Pass(Reason::Arguments)) }
+        if codes != [0, 0, 0] {
+            return Err(Stop::Pass(Reason::Arguments));
+        }
+        // MPI_UNDEFINED is negative.
+        Ok(found.into_iter().map(|rank| usize::try_from(rank).ok()).collect())
     }
 }
 

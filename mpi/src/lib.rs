@@ -10,7 +10,7 @@
 //! | `abi` | which ABI the MPI has, and its constants |
 //! | `real` | the MPI's own functions |
 //! | `layer` | the world of a process from `MPI_Init` to `MPI_Finalize` |
-//! | `communicators` | which communicators are ours, and for how long |
+//! | `communicators`, `groups` | which communicators are ours, and for how long; intercommunicators |
 //! | `launch` | start-up over the MPI |
 //! | `types`, `buffers`, `ragged`, `reductions` | datatypes, memory, lists of counts, operators |
 //! | `operations`, `form` | the collectives, and that each has a blocking and a non-blocking form |
@@ -42,6 +42,7 @@ mod communicators;
 mod decided;
 mod exports;
 mod form;
+mod groups;
 mod launch;
 mod layer;
 mod narrow;

@@ -2,6 +2,7 @@
 //!
 //! Every function returns what MPI's returns. `pass` calls the MPI's own with the arguments of the program.
 
+mod between;
 mod data;
 mod lists;
 mod reduce;

@@ -76,6 +76,8 @@ functions! {
     Comm_split(comm: Handle, color: c_int, key: c_int, made: *mut Handle);
     Comm_free(comm: *mut Handle);
     Comm_group(comm: Handle, group: *mut Handle);
+    Comm_remote_group(comm: Handle, group: *mut Handle);
+    Intercomm_merge(comm: Handle, high: c_int, made: *mut Handle);
     Group_translate_ranks(group: Handle, n: c_int, ranks: Ints, other: Handle, found: *mut c_int);
     Group_free(group: *mut Handle);
     Comm_create_keyval(copy: Out, delete: Out, keyval: *mut c_int, extra: Out);

@@ -46,6 +46,9 @@ pub(crate) struct Abi {
     pub(crate) in_place: usize,
     pub(crate) status_ignore: usize,
     pub(crate) any_source: c_int,
+    /// `MPI_ROOT` and `MPI_PROC_NULL`, which calls between two groups pass as root.
+    pub(crate) root: c_int,
+    pub(crate) proc_null: c_int,
     pub(crate) err_other: c_int,
     /// `MPI_COMBINER_NAMED`; DUP and CONTIGUOUS follow it.
     pub(crate) named: c_int,
@@ -95,6 +98,8 @@ impl Abi {
             in_place: usize::MAX,
             status_ignore: 1,
             any_source: -2,
+            root: -3,
+            proc_null: -1,
             err_other: 15,
             named: 1,
         }
@@ -113,6 +118,8 @@ impl Abi {
             in_place: 1,
             status_ignore: 0,
             any_source: -1,
+            root: -4,
+            proc_null: -3,
             err_other: 16,
             named: 101,
         }
@@ -131,6 +138,8 @@ impl Abi {
             in_place: 1,
             status_ignore: 0,
             any_source: -1,
+            root: -4,
+            proc_null: -2,
             err_other: 16,
             named: 0,
         })

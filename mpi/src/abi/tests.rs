@@ -34,7 +34,15 @@ fn source(header: &str) -> String {
     let names = NAMED.iter().map(|n| n.name).chain(PREDEFINED_OPS.iter().map(|o| o.name));
     let fixed =
         ["COMM_WORLD", "COMM_NULL", "DATATYPE_NULL", "OP_NULL", "IN_PLACE", "STATUS_IGNORE", "ANY_SOURCE"];
-    let numbers = ["UNDEFINED", "ERR_OTHER", "COMBINER_NAMED", "COMBINER_DUP", "COMBINER_CONTIGUOUS"];
+    let numbers = [
+        "ROOT",
+        "PROC_NULL",
+        "UNDEFINED",
+        "ERR_OTHER",
+        "COMBINER_NAMED",
+        "COMBINER_DUP",
+        "COMBINER_CONTIGUOUS",
+    ];
     for name in names.chain(fixed).chain(numbers) {
         let _ = writeln!(text, "#ifdef OMPI_MAJOR_VERSION\nputs(\"{name} \" SHOW(MPI_{name}));\n#else");
         let _ = writeln!(text, "printf(\"{name} %ld\\n\", (long)MPI_{name});\n#endif");
@@ -107,6 +115,8 @@ fn numbers(header: &str, said: &str, abi: &Abi) {
     }
     for (name, ours) in [
         ("ANY_SOURCE", abi.any_source),
+        ("ROOT", abi.root),
+        ("PROC_NULL", abi.proc_null),
         ("UNDEFINED", UNDEFINED),
         ("ERR_OTHER", abi.err_other),
         ("COMBINER_NAMED", abi.named),
@@ -132,6 +142,8 @@ fn open_mpi(header: &str, said: &str) {
     is("OP_NULL", c"ompi_mpi_op_null");
     for (name, number) in [
         ("ANY_SOURCE", "-1"),
+        ("ROOT", "-4"),
+        ("PROC_NULL", "-2"),
         ("UNDEFINED", &UNDEFINED.to_string()),
         ("ERR_OTHER", "16"),
         ("IN_PLACE", "((void *) 1)"),

@@ -1,10 +1,11 @@
 //! What moves blocks of equal length.
 
-use super::{Handle, In, NONE, Out, own, product};
+use super::{Handle, In, NONE, Out, between, own, product};
 use crate::buffers::{Target, apart, source};
 use crate::call::{Call, collective, count};
 use crate::decided::{Arguments, arguments};
 use crate::form::{Form, run};
+use crate::groups::Groups;
 use crate::report::Operation;
 use std::ffi::c_int;
 
@@ -17,7 +18,7 @@ pub(crate) unsafe fn barrier(form: impl Form, comm: Handle, pass: impl FnOnce() 
             call.chosen(0)?;
             run!(form, call, (None, ()), |_, _| barrier ibarrier(), |(), _| Ok(()))
         };
-        collective(form, Operation::Barrier, comm, Some(Arguments::default()), ours, pass)
+        collective(form, Operation::Barrier, comm, Some(Arguments::default()), ours, between::barrier, pass)
     }
 }
 
@@ -52,6 +53,7 @@ pub(crate) unsafe fn bcast(
                     if sends { Ok(()) } else { to.finish(on) }
                 })
             },
+            |call, on| between::bcast(call, on, (buffer, n, datatype), root),
             pass,
         )
     }
@@ -98,6 +100,7 @@ pub(crate) unsafe fn gather(
                 }
                 run!(form, call, (own, target), |own, to| gather igather(own, to.bytes(), root), Target::finish)
             },
+            |call, on| between::gather(call, on, ((send, sn, st), (recv, rn, rt)), root),
             pass,
         )
     }
@@ -146,6 +149,7 @@ pub(crate) unsafe fn scatter(
                 let memory = (Some(apart(all, recv, rt.bytes(rn)?)), Target::new(recv, rn, rt)?);
                 run!(form, call, memory, |all, to| scatter iscatter(all.unwrap_or_default(), to.bytes(), root), Target::finish)
             },
+            |call, on| between::scatter(call, on, ((send, sn, st), (recv, rn, rt)), root),
             pass,
         )
     }
@@ -169,7 +173,7 @@ macro_rules! everywhere {
             pass: impl FnOnce() -> c_int,
         ) -> c_int {
             const OPERATION: Operation = Operation::$operation;
-            let rn = rn.into();
+            let (sn, rn) = (sn.into(), rn.into());
             // SAFETY: the caller's, here and below.
             unsafe {
                 let ours = |call: &Call| {
@@ -188,7 +192,11 @@ macro_rules! everywhere {
                     }
                     run!(form, call, (own, target), |own, to| $name $start(own, to.bytes()), Target::finish)
                 };
-                collective(form, OPERATION, comm, Some(arguments([NONE, (rn, rt)], 0)), ours, pass)
+                let between = |call: &Call, on: &Groups| {
+                    let own_blocks = matches!(OPERATION, Operation::Alltoall);
+                    between::everywhere(call, on, ((send, sn, st), (recv, rn, rt)), own_blocks)
+                };
+                collective(form, OPERATION, comm, Some(arguments([NONE, (rn, rt)], 0)), ours, between, pass)
             }
         }
     )*};

@@ -1,6 +1,6 @@
 //! What moves blocks of lengths of their own.
 
-use super::{Handle, In, Out, own, summed};
+use super::{Handle, In, Out, between, own, summed};
 use crate::buffers::{Target, apart, source};
 use crate::call::{Call, Stop, collective, count};
 use crate::decided::Arguments;
@@ -29,6 +29,7 @@ where
     C: Into<i64> + Copy,
     D: TryInto<isize> + Copy,
 {
+    let sn = sn.into();
     // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
     unsafe {
         collective(
@@ -53,6 +54,10 @@ where
                     |own, to| { let (bytes, blocks) = to.split() }
                     gatherv_rooted igatherv_rooted(own, bytes, blocks.parts(), root),
                     move |to, on| to.finish(on, stays))
+            },
+            |call, on| {
+                let received = |ranks| Ragged::of_type(ranks, rn, rd, call.datatype(rt)?);
+                between::gatherv(call, on, (send, sn, st), (recv, received), root)
             },
             pass,
         )
@@ -79,6 +84,7 @@ where
     C: Into<i64> + Copy,
     D: TryInto<isize> + Copy,
 {
+    let rn = rn.into();
     // SAFETY: the caller's, here and below; what matters at the root only is looked at there only.
     unsafe {
         collective(
@@ -109,6 +115,10 @@ where
                     |all, to| scatterv_rooted iscatterv_rooted(all.unwrap_or_default(), blocks.parts(), to.bytes(), root),
                     Target::finish)
             },
+            |call, on| {
+                let sent = |ranks| Ragged::of_type(ranks, sn, sd, call.datatype(st)?);
+                between::scatterv(call, on, (send, sent), (recv, rn, rt), root)
+            },
             pass,
         )
     }
@@ -133,6 +143,7 @@ where
     C: Into<i64> + Copy,
     D: TryInto<isize> + Copy,
 {
+    let sn = sn.into();
     // SAFETY: the caller's, here and below.
     unsafe {
         collective(
@@ -152,6 +163,10 @@ where
                 run!(form, call, (own, target),
                     |own, to| { let (bytes, blocks) = to.split() } allgatherv iallgatherv(own, bytes, blocks.parts()),
                     move |to, on| to.finish(on, stays))
+            },
+            |call, on| {
+                let received = |ranks| Ragged::of_type(ranks, rn, rd, call.datatype(rt)?);
+                between::allgatherv(call, on, (send, sn, st), (recv, received))
             },
             pass,
         )
@@ -226,6 +241,11 @@ where
                 let sent = || Ragged::of_type(ranks, sn, sd, call.datatype(st)?);
                 exchange(form, call, (send, sent), (recv, received))
             },
+            |call, on| {
+                let sent = |ranks| Ragged::of_type(ranks, sn, sd, call.datatype(st)?);
+                let received = |ranks| Ragged::of_type(ranks, rn, rd, call.datatype(rt)?);
+                between::exchange(call, on, (send, sent), (recv, received))
+            },
             pass,
         )
     }
@@ -263,6 +283,11 @@ where
                 let received = Ragged::of_types(call, ranks, rn, rd, rt)?;
                 let sent = || Ragged::of_types(call, ranks, sn, sd, st);
                 exchange(form, call, (send, sent), (recv, received))
+            },
+            |call, on| {
+                let sent = |ranks| Ragged::of_types(call, ranks, sn, sd, st);
+                let received = |ranks| Ragged::of_types(call, ranks, rn, rd, rt);
+                between::exchange(call, on, (send, sent), (recv, received))
             },
             pass,
         )

@@ -1,10 +1,11 @@
 //! What combines.
 
-use super::{Handle, In, NONE, Out, product, summed};
+use super::{Handle, In, NONE, Out, between, product, summed};
 use crate::buffers::apart;
-use crate::call::{Call, Stop, collective, count};
+use crate::call::{Call, Stop, collective, count, not_between};
 use crate::decided::arguments;
 use crate::form::{Form, run};
+use crate::groups::Groups;
 use crate::reductions::{Combined, Reduction};
 use crate::report::{Operation, Reason};
 use std::borrow::Cow;
@@ -79,7 +80,11 @@ macro_rules! everywhere {
                         |own, to| { let (bytes, by) = to.split() } $name $start(own, bytes, by.op()),
                         move |to, on| if none { Ok(()) } else { to.finish(on) })
                 };
-                collective(form, OPERATION, comm, Some(arguments([(n, datatype), NONE], 0)), ours, pass)
+                let between = |call: &Call, on: &Groups| match OPERATION {
+                    Operation::Allreduce => between::allreduce(call, on, (send, recv), (n, datatype, op)),
+                    _ => not_between(call, on),
+                };
+                collective(form, OPERATION, comm, Some(arguments([(n, datatype), NONE], 0)), ours, between, pass)
             }
         }
     )*};
@@ -125,6 +130,7 @@ pub(crate) unsafe fn reduce(
                 run!(form, call, (Some(own), by.target(recv, n)?),
                     |own, to| { let (bytes, by) = to.split() } reduce ireduce(own, bytes, by.op(), root), Combined::finish)
             },
+            |call, on| between::reduce(call, on, (send, recv), (n, datatype, op), root),
             pass,
         )
     }
@@ -163,6 +169,7 @@ pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
                     |own, to| { let (to, by) = to.split() } reduce_scatter ireduce_scatter(own, to, &bytes, by.op()),
                     Combined::finish)
             },
+            not_between,
             pass,
         )
     }
@@ -198,6 +205,7 @@ pub(crate) unsafe fn reduce_scatter_block(
                     |own, to| { let (bytes, by) = to.split() } reduce_scatter_block ireduce_scatter_block(own, bytes, by.op()),
                     Combined::finish)
             },
+            not_between,
             pass,
         )
     }
