@@ -1,11 +1,16 @@
 //! `CIRCULANT_MPI_TAKE=auto`: a communicator's first calls of each operation and size run here and by the MPI in turn; what was faster
 //! then is what all later ones take.
 //!
-//! All ranks must decide alike, but each has measured times of its own, and one that others wait for has measured the least. So some calls
-//! end with the greatest time of all ranks for each call before, by a reduction here: all ranks are in that call. Of these times the median
-//! counts, on a machine with other work, too. Each call of a trial begins
-//! with a barrier here, so what is measured is the operation and not how late ranks come. Which call is how far is known alike, as the
-//! collectives of a communicator have one order at all its ranks.
+//! All ranks must decide alike, but each has measured times of its own, and one that others wait for has measured the least. So two calls
+//! end with the greatest time of all ranks for each batch before, by a reduction here: all ranks are in that call. Which call is how far is
+//! known alike, as the collectives of a communicator have one order at all its ranks.
+//!
+//! What counts is the time in the calls of a batch together. A single one tells little: ranks leave a barrier one after
+//! the other, and those that leave late find a broadcast's data there; a root goes on at once, and its next call pays for it. A batch begins
+//! with a barrier here, so that none pays for calls of the other side.
+//!
+//! Where ranks share cores, some calls take a thousand times as long as others, on either side. So neither sums nor medians
+//! are compared but each batch here with each of the MPI's.
 
 use crate::report::Operation;
 use circulant::{Communicator, Result, ops};
@@ -14,15 +19,21 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Calls of a trial, at most: even ones run here, odd ones by the MPI. Where the machine has other work, medians of fewer times went wrong.
-const CALLS: u32 = 32;
-/// It ends behind these already, where the times leave no doubt.
-const EARLY: [u32; 2] = [8, 16];
-/// The first of each side only warms up.
-const WARM_UPS: u32 = 2;
-/// No doubt: the least time of one side is at least this many quarters of the other's greatest. Of three and three times that are alike those of one
-/// side are below all of the other's by chance in one of ten trials.
-const CLEAR_QUARTERS: u64 = 5;
+/// Calls whose time is one.
+const BATCH: u32 = 4;
+/// The batches that are measured, at most. As many run here as by the MPI.
+const BATCHES: u32 = 16;
+/// It ends after so many already, where they leave no doubt.
+const EARLY: u32 = 8;
+/// Calls ahead of these: here, where the first makes what later ones use, and then by the MPI. MPICH and Intel MPI change to another
+/// algorithm within a node behind the fifth call of some operations on a communicator (`MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD`), and take
+/// milliseconds to set it up.
+const WARM_UPS: [u32; 2] = [2, 8];
+const FIRST_MEASURED: u32 = WARM_UPS[0] + WARM_UPS[1];
+/// A batch runs by the MPI if its number has an odd number of these bits. Each of these sequences has as many batches of either side among
+/// eight, so that neither gets more of what a program does in turns; and as many of each where another one has them, as programs call
+/// operations in turns whose trials go on together.
+const ORDERS: [u32; 4] = [0b111, 0b011, 0b101, 0b110];
 /// Sizes up to each power of two of bytes, and at last calls of which not all ranks know a size.
 const CLASSES: usize = usize::BITS as usize + 2;
 
@@ -36,7 +47,7 @@ pub(crate) struct Trials([OnceLock<Box<[Class; CLASSES]>>; Operation::ALL.len()]
 struct Class {
     verdict: AtomicU8,
     calls: AtomicU32,
-    /// The times here, and those of the MPI, in nanoseconds, while it is open.
+    /// The times of batches here, and of those of the MPI, in nanoseconds, while it is open.
     times: Mutex<[Vec<u64>; 2]>,
 }
 
@@ -78,7 +89,18 @@ pub(crate) struct Trial {
 
 impl Trial {
     pub(crate) fn is_ours(&self) -> bool {
-        self.number.is_multiple_of(2)
+        match self.measured() {
+            None => self.number < WARM_UPS[0],
+            Some(i) => {
+                let order = ORDERS[self.operation as usize % ORDERS.len()];
+                ((i / BATCH) & order).count_ones().is_multiple_of(2)
+            }
+        }
+    }
+
+    /// Which of the measured calls it is, if it is one.
+    fn measured(&self) -> Option<u32> {
+        self.number.checked_sub(FIRST_MEASURED)
     }
 }
 
@@ -87,23 +109,37 @@ fn class(size: Option<usize>) -> usize {
     size.map_or(CLASSES - 1, |bytes| (usize::BITS - bytes.saturating_sub(1).leading_zeros()) as usize)
 }
 
-/// Whether calls are taken, by a time here and one of the MPI: if it saves more than 10 %. Medians of short calls that are equally fast
-/// differ by so much from trial to trial (bcast of 4 KB, 2 ranks, MPICH 5.0.2: 0.8 to 1.5 us here, 0.8 to 1.5 by the MPI).
-fn takes([ours, theirs]: [u64; 2]) -> bool {
-    ours.saturating_mul(10) < theirs.saturating_mul(9)
+/// How the times of both sides compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Found {
+    /// Of all pairs of a batch here and one of the MPI's so many save more than 10 % here.
+    ahead: usize,
+    pairs: usize,
+    /// Of each side, in nanoseconds.
+    medians: [u64; 2],
 }
 
-/// The medians of as many times on both sides, if these decide: without doubt, or as they are where it is the `last` look.
-fn decisive([mut ours, mut theirs]: [Vec<u64>; 2], last: bool) -> Option<[u64; 2]> {
-    ours.sort_unstable();
-    theirs.sort_unstable();
-    let below = |less: &[u64], more: &[u64]| match (less.last(), more.first()) {
-        (Some(less), Some(more)) => less.saturating_mul(CLEAR_QUARTERS) <= more.saturating_mul(4),
-        _ => false,
-    };
-    let decides = last || below(&ours, &theirs) || below(&theirs, &ours);
-    let median = |sorted: &[u64]| sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    decides.then(|| [median(&ours), median(&theirs)])
+impl Found {
+    fn of([mut ours, mut theirs]: [Vec<u64>; 2]) -> Self {
+        ours.sort_unstable();
+        theirs.sort_unstable();
+        let saves = |here: u64| {
+            theirs.iter().filter(|there| here.saturating_mul(10) < there.saturating_mul(9)).count()
+        };
+        let ahead = ours.iter().map(|here| saves(*here)).sum();
+        let median = |sorted: &[u64]| sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+        Self { ahead, pairs: ours.len() * theirs.len(), medians: [median(&ours), median(&theirs)] }
+    }
+
+    /// Calls are taken if three of four pairs say so: of eight batches and eight that are alike, by chance in one of 20 trials.
+    fn takes(&self) -> bool {
+        self.pairs > 0 && self.ahead * 4 >= self.pairs * 3
+    }
+
+    /// No further call is likely to change that: nearly all pairs say so, or few.
+    fn is_clear(&self) -> bool {
+        self.ahead * 16 >= self.pairs * 15 || self.ahead * 4 <= self.pairs
+    }
 }
 
 impl Trials {
@@ -131,10 +167,15 @@ impl Trials {
         match found.verdict.load(Relaxed) {
             OURS => return Ok(Way::Ours),
             THEIRS => return Ok(Way::Theirs),
-            _ => comm.barrier()?,
+            _ => {}
         }
         let number = found.calls.fetch_add(1, Relaxed);
-        Ok(Way::Try(Trial { operation, class, number, start: Instant::now() }))
+        let mut trial = Trial { operation, class, number, start: Instant::now() };
+        if trial.measured().is_some_and(|i| i.is_multiple_of(BATCH)) {
+            comm.barrier()?;
+            trial.start = Instant::now();
+        }
+        Ok(Way::Try(trial))
     }
 
     /// The call has ended. Some are collective here: they decide, or go on trying.
@@ -144,37 +185,45 @@ impl Trials {
     pub(crate) fn ended(&self, comm: &Communicator, trial: Trial) -> Result<()> {
         let time = u64::try_from(trial.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let found = self.class(trial.operation, trial.class);
-        if trial.number >= WARM_UPS {
-            found.times()[usize::from(!trial.is_ours())].push(time);
+        let Some(i) = trial.measured() else { return Ok(()) };
+        {
+            let times = &mut found.times()[usize::from(!trial.is_ours())];
+            match times.last_mut() {
+                Some(batch) if !i.is_multiple_of(BATCH) => *batch = batch.saturating_add(time),
+                _ => times.push(time),
+            }
         }
-        let calls = trial.number + 1;
-        if calls < CALLS && !EARLY.contains(&calls) {
+        let (calls, last) = (i + 1, BATCHES * BATCH);
+        if calls < last && calls != EARLY * BATCH {
             return Ok(());
         }
         let mine = found.times().concat();
         let mut slowest = vec![0; mine.len()];
         comm.allreduce(&mine, &mut slowest, ops::Max)?;
         let theirs = slowest.split_off(slowest.len() / 2);
-        let Some(medians) = decisive([slowest, theirs], calls >= CALLS) else { return Ok(()) };
+        let comparison = Found::of([slowest, theirs]);
+        if calls < last && !comparison.is_clear() {
+            return Ok(());
+        }
         *found.times() = [const { Vec::new() }; 2];
-        found.verdict.store(if takes(medians) { OURS } else { THEIRS }, Relaxed);
-        note(trial.operation, trial.class, medians);
+        found.verdict.store(if comparison.takes() { OURS } else { THEIRS }, Relaxed);
+        note(trial.operation, trial.class, comparison);
         Ok(())
     }
 }
 
-/// What was chosen, on how many communicators, and the times of the last.
+/// What was chosen, on how many communicators, and what was found on the last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Choice {
     taken: u64,
     passed: u64,
-    times: [u64; 2],
+    last: Found,
 }
 
 /// For the report, by operation and class.
 static CHOICES: Mutex<Vec<((usize, usize), Choice)>> = Mutex::new(Vec::new());
 
-fn note(operation: Operation, class: usize, times: [u64; 2]) {
+fn note(operation: Operation, class: usize, found: Found) {
     let mut choices = CHOICES.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (operation as usize, class);
     let at = choices.binary_search_by_key(&key, |(key, _)| *key).unwrap_or_else(|at| {
@@ -182,8 +231,8 @@ fn note(operation: Operation, class: usize, times: [u64; 2]) {
         at
     });
     let choice = &mut choices[at].1;
-    *(if takes(times) { &mut choice.taken } else { &mut choice.passed }) += 1;
-    choice.times = times;
+    *(if found.takes() { &mut choice.taken } else { &mut choice.passed }) += 1;
+    choice.last = found;
 }
 
 /// A line for each operation and class that was tried to the end.
@@ -194,13 +243,15 @@ pub(crate) fn text() -> String {
             last if last == CLASSES - 1 => "of any size".to_owned(),
             class => format!("of up to {} bytes", 1u128 << class),
         };
-        let Choice { taken, passed, times } = choice;
-        let [ours, theirs] = times.map(|ns| ns as f64 / 1000.0);
+        let Choice { taken, passed, last } = choice;
+        let [ours, theirs] = last.medians.map(|ns| ns as f64 / 1000.0 / f64::from(BATCH));
         let _ = writeln!(
             text,
             "circulant: tried {} {size}: taken on {taken} communicators, passed on of {passed}; last {ours:.1} us here, {theirs:.1} us by \
-             the MPI",
+             the MPI, {} of {} pairs faster here",
             Operation::ALL[*operation].name(),
+            last.ahead,
+            last.pairs,
         );
     }
     text
@@ -210,25 +261,63 @@ pub(crate) fn text() -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_saves_no_more_than_a_tenth_stays_with_the_mpi() {
-        assert!(takes([89, 100]) && !takes([90, 100]) && !takes([100, 100]) && !takes([0, 0]));
-        assert!(!takes([u64::MAX, 1]) && takes([1, u64::MAX]));
+    fn of(ours: &[u64], theirs: &[u64]) -> Found {
+        Found::of([ours.to_vec(), theirs.to_vec()])
     }
 
     #[test]
-    fn a_trial_ends_early_only_where_all_times_of_a_side_are_clearly_less() {
-        let of = |ours: &[u64], theirs: &[u64], last| decisive([ours.to_vec(), theirs.to_vec()], last);
-        assert_eq!(of(&[80, 70, 60], &[110, 100, 900], false), Some([70, 110]));
-        assert_eq!(of(&[900, 110, 100], &[60, 80, 70], false), Some([110, 70]));
-        assert_eq!(
-            of(&[81, 70, 60], &[110, 100, 900], false),
-            None,
-            "81 and 100 are less than a quarter apart"
-        );
-        assert_eq!(of(&[60, 900, 60], &[110, 100, 900], false), None, "one call here was slow");
-        assert_eq!(of(&[60, 900, 61], &[110, 100, 900], true), Some([61, 110]), "which does not decide");
-        assert_eq!(of(&[], &[], true), Some([0, 0]));
+    fn what_saves_no_more_than_a_tenth_stays_with_the_mpi() {
+        assert!(of(&[89], &[100]).takes() && !of(&[90], &[100]).takes() && !of(&[0], &[0]).takes());
+        assert!(!of(&[u64::MAX], &[1]).takes() && of(&[1], &[u64::MAX]).takes());
+        assert!(!of(&[], &[]).takes());
+    }
+
+    #[test]
+    fn three_of_four_pairs_decide_however_slow_the_others_are() {
+        assert!(of(&[1, 1, 1, 9000], &[2, 2, 2, 2]).takes(), "one of four calls here was slow");
+        assert!(!of(&[1, 1, 9000, 9000], &[2, 2, 2, 2]).takes());
+        // The medians say 1 and 4000.
+        assert!(!of(&[1, 1, 1, 9000], &[1, 1, 4000, 4000]).takes(), "equally fast where neither was slow");
+    }
+
+    #[test]
+    fn it_ends_early_only_where_nearly_all_pairs_agree() {
+        let (low, high) = ([10; 8], [20; 8]);
+        assert!(of(&low, &high).is_clear() && of(&high, &low).is_clear());
+        assert!(!of(&[10, 10, 10, 10, 10, 10, 10, 20], &high).is_clear(), "seven of eight");
+        assert!(of(&[10, 10, 20, 20, 20, 20, 20, 20], &high).is_clear(), "two of eight");
+    }
+
+    #[test]
+    fn both_sides_get_as_many_batches_whatever_a_program_does_in_turns() {
+        let is_ours =
+            |operation, number| Trial { operation, class: 0, number, start: Instant::now() }.is_ours();
+        // Whether each batch runs here; all calls of one do.
+        let order = |operation, batches: u32| -> Vec<bool> {
+            assert_eq!((0..FIRST_MEASURED).filter(|n| is_ours(operation, *n)).count(), WARM_UPS[0] as usize);
+            let all = |batch| {
+                let calls = (0..BATCH).map(|i| is_ours(operation, FIRST_MEASURED + batch * BATCH + i));
+                let calls: Vec<bool> = calls.collect();
+                assert!(calls.iter().all(|ours| *ours == calls[0]), "{operation:?} {batch}");
+                calls[0]
+            };
+            (0..batches).map(all).collect()
+        };
+        for batches in [EARLY, BATCHES] {
+            let half = batches as usize / 2;
+            for operation in Operation::ALL.iter().copied() {
+                let one = order(operation, batches);
+                assert_eq!(one.iter().filter(|ours| **ours).count(), half, "{operation:?}");
+                let second = one.iter().step_by(2).filter(|ours| **ours).count();
+                assert_eq!(second, half / 2, "{operation:?}");
+                for other in Operation::ALL.iter().copied() {
+                    if operation as usize % ORDERS.len() != other as usize % ORDERS.len() {
+                        let both = one.iter().zip(order(other, batches)).filter(|(a, b)| **a == *b).count();
+                        assert_eq!(both, half, "{operation:?} and {other:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
