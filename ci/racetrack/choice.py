@@ -15,7 +15,7 @@ def rows(figure, priority, reps):
     with runs.raised(figure) as place:
         for _ in range(2):
             for race in figure.races:
-                words = runs.Batch("circulant", rivals.DEFAULT, race).words(reps, False, figure.cold)
+                words = runs.Batch("circulant", rivals.DEFAULT, race).words(figure, reps, False)
                 line, env = rivals.command("circulant", place, rivals.DEFAULT, [*words, "--algorithm", "auto,all"], rivals.our_tool())
                 with lib.Case([*runs.PRIORITY[priority], *line], 1800, env) as case:
                     code, out, took = case.finish()

@@ -36,6 +36,8 @@ class Figure:
     more: int = 2  # rounds that may follow for points of which too few rows are left
     programs: tuple = ("circulant", "mpich", "impi", "openmpi")
     preload: bool = False  # each MPI at its defaults, with libcirculant_mpi.so preloaded and without
+    auto: bool = False  # by trial (CIRCULANT_MPI_TAKE=auto): both runs wait alike, as the MPI may have a call in either
+    warm: int = 0  # untimed repetitions of each point ahead of the others
 
     @property
     def ranks(self):
@@ -74,6 +76,8 @@ def figures():
     several = ("bcast", "reduce", "allreduce", "allgather", "alltoall")
     layer = lambda *sizes: (Race(several, sizes), Race(("allgatherv",), sizes, ("irr3",)), Race(("barrier",), (0,)))  # noqa: E731
     preload = {"preload": True, "programs": ("mpich", "impi", "openmpi")}
+    # a trial has 74 calls at most (mpi/src/trials.rs)
+    auto = {**preload, "auto": True, "warm": 80, "rounds": 5}
     return [
         Figure("bcast-16", "Broadcast, 16 nodes", 16, (bcast,), **late),
         Figure("bcast-36", "Broadcast, 36 nodes", 36, (bcast,), **late, **slow),
@@ -90,6 +94,8 @@ def figures():
         *(Figure(f"shm-{p}", f"Shared memory, {p} ranks", p, shm, **one) for p in (2, 4, 8)),
         Figure("preload-8", "MPI programs with the library preloaded, 8 ranks", 8, layer(64, 4 * KB, 64 * KB, MB), **preload, **one),
         Figure("preload-16", "MPI programs with the library preloaded, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **preload, **late),
+        Figure("auto-8", "MPI programs with the library preloaded, by trial, 8 ranks", 8, layer(64, 4 * KB, 64 * KB, MB), **{**one, **auto}, reps=40),
+        Figure("auto-16", "MPI programs with the library preloaded, by trial, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **auto, **late),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import statistics
 
 import lib
 
@@ -37,6 +38,15 @@ def points(lines):
 
 def least(line):
     return float(line["min_us"])
+
+
+def middle(line):
+    return float(line["median_us"])
+
+
+def whole(line):
+    """From the first rank's start to the last one's end."""
+    return float(line["span_us"])
 
 
 def best(lines):
@@ -95,18 +105,18 @@ def table(lines):
 
 
 def preloaded(lines):
-    """One row for each point: of each MPI the time alone, with the library preloaded, and the ratio of the two."""
+    """One row for each point: of each MPI the time alone, with the library preloaded, and the ratio of the two, also of medians."""
     present = programs(lines)
     head = ["", "size"]
     for name in present:
-        head += [title(name), "with circulant", "alone by with"]
+        head += [title(name), "with circulant", "alone by with", "by medians"]
     rows = [head, ["---"] * len(head)]
     for (op, dist, bytes_), here in points(lines).items():
         row = [op if dist == "-" else f"{op} {dist}", size(bytes_) if bytes_ else ""]
         for name in present:
             alone, ours = pair(here, name)
             row += [time(least(x)) + (" *" if x["limited"] else "") if x else "–" for x in (alone, ours)]
-            row.append(ratio(ours, alone) if ours and alone else "–")
+            row += [ratio(ours, alone), f"{middle(alone) / middle(ours):.2f}"] if ours and alone else ["–", "–"]
         rows.append(row)
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
@@ -117,16 +127,28 @@ def pair(lines, program):
     return of.get("default"), of.get(figures.LAYER)
 
 
-def slower(lines):
-    """Points at which an MPI is slower by over 5 % with the library preloaded."""
+def slower(lines, by):
+    """Points at which an MPI is slower by over 5 % with the library preloaded, by this measure."""
     found = []
     for (op, dist, bytes_), here in points(lines).items():
         for name in programs(lines):
             alone, ours = pair(here, name)
-            if ours and alone and least(alone) < 0.95 * least(ours):
+            if ours and alone and by(alone) < 0.95 * by(ours):
                 what = f"{op}{'' if dist == '-' else ' ' + dist}{' ' + size(bytes_) if bytes_ else ''}"
-                found.append(f"{what} of {title(name)} ({least(ours) / least(alone):.2f} ×)")
+                found.append(f"{what} of {title(name)} ({by(ours) / by(alone):.2f} ×)")
     return found
+
+
+def compared(lines):
+    """The two runs of each MPI, in words."""
+    text = ""
+    for name, by in (("least times", least), ("medians", middle), ("shortest spans", whole)):
+        pairs = [pair(here, program) for here in points(lines).values() for program in programs(lines)]
+        ratios = [by(alone) / by(ours) for alone, ours in pairs if alone and ours]
+        found = slower(lines, by)
+        text += f"\nBy {name} it is slower with the library by over 5 % at: {', '.join(found) if found else 'no point'}."
+        text += f" Alone by with, median of {len(ratios)} points: {statistics.median(ratios):.2f}.\n" if ratios else "\n"
+    return text
 
 
 def behind(lines):
@@ -233,9 +255,8 @@ def section(figure, lines, known):
     text = f"### {figure.name}: {figure.title}\n\n{figure.where()}. {facts(known, lines)}\n{preloaded(lines) if figure.preload else table(lines)}"
     if any(line["limited"] for line in lines):
         text += "\n\\* The processors were the limit in every batch: an upper bound, nothing more.\n"
-    lost = slower(lines) if figure.preload else behind(lines)
-    what = "it is slower with the library by over 5 %" if figure.preload else "the best rival is ahead by over 5 %"
-    text += f"\nWhere {what}: {', '.join(lost) if lost else 'nowhere here'}.\n"
+    lost = behind(lines)
+    text += compared(lines) if figure.preload else f"\nWhere the best rival is ahead by over 5 %: {', '.join(lost) if lost else 'nowhere here'}.\n"
     for name, title, _ in drawings(figure, lines):
         if (runs.RESULTS / name).exists():
             text += f"\n![{title}](performance/{name})\n"

@@ -1,11 +1,11 @@
 /* `circulant bench` for MPI libraries: the same operations, sizes, distributions and protocol, by plain MPI calls.
  *
- *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--check]
+ *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--warm N] [--check]
  *
  * For every repetition all ranks pass a barrier, each times the operation, and the slowest one counts. Lines of CSV on
  * rank 0 as from `circulant bench --format csv`, without the label. What a size means for an operation is told by
  * `circulant bench --help`; sizes here are multiples of 4. Names of distributions that do not fit an operation are
- * passed over. --check compares every result once with what it must be, outside the timing; exit code 3 if wrong.
+ * passed over. --warm: untimed repetitions beside the first two, for libraries that try. --check compares every result once with what it must be, outside the timing; exit code 3 if wrong.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 enum { LIST = 64 };
 
 static int rank, size, root, checks;
-static long most_reps = 35;
+static long most_reps = 35, warm;
 static double seconds = 1;
 static size_t cold;             /* bytes of other memory that each rank reads before a repetition */
 
@@ -338,10 +338,14 @@ static double now(void)
     return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
-/* One or two untimed runs; how many repetitions fit into the time. */
+/* Untimed runs, one or two if no more are asked for; how many repetitions fit into the time. */
 static long warm_up(struct job *j, const struct operation *o)
 {
     double slowest = 0;
+    for (long i = 0; i < warm; i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        o->run(j);
+    }
     for (int i = 0; i < 2 && slowest < 1e6 * seconds / 16; i++) {
         MPI_Barrier(MPI_COMM_WORLD);
         double start = now();
@@ -487,6 +491,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--bytes")) nsizes = split(value, sizes);
         else if (!strcmp(argv[i], "--dist")) ndists = split(value, dists);
         else if (!strcmp(argv[i], "--reps")) most_reps = atol(value);
+        else if (!strcmp(argv[i], "--warm")) warm = atol(value);
         else if (!strcmp(argv[i], "--time")) seconds = atof(value);
         else if (!strcmp(argv[i], "--root")) root = atoi(value);
         else fail("there is no option", argv[i]);

@@ -47,6 +47,7 @@ class Setting:
     knobs: dict = field(default_factory=dict, hash=False)
     words: tuple = ()  # further arguments of the benchmark
     layer: dict = field(default_factory=dict, hash=False)  # environment with libcirculant_mpi.so preloaded; else empty
+    helped: bool = True  # what helps the MPI to wait is there
 
 
 DEFAULT = Setting()
@@ -239,7 +240,7 @@ def mpich(rival, place, setting, words):
     variables = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"} if place.cluster else {}
     variables |= {"FI_TCP_IFACE": "eth0"} if place.cluster else {}
     # it yields its core in vain (an 8-byte barrier of 8 ranks took 30 ms); this lets it sleep instead, but in each poll, also of ours
-    if place.shared_memory and not setting.layer:
+    if place.shared_memory and setting.helped:
         variables |= {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": 1, "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": 1}
     variables |= preload(place, setting) | setting.knobs
     return hydra(mpiexec(rival), place, variables, words), {}
@@ -274,11 +275,13 @@ def openmpi(rival, place, setting, words):
 
 
 def preload(place, setting):
-    """idlewait for sockets only: in shared memory nothing wakes a process that waits for an event. Not beside our library: it waits by
-    itself, and the MPI's polls in its waits would last."""
-    if setting.layer:
-        return {**({"CIRCULANT_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"} if place.cluster else {}), **setting.layer}
-    return {} if place.shared_memory else {"LD_PRELOAD": idle_wait()}
+    """idlewait for sockets only: in shared memory nothing wakes a process that waits for an event."""
+    variables = {"CIRCULANT_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"} if setting.layer and place.cluster else {}
+    variables |= setting.layer
+    libraries = [variables["LD_PRELOAD"]] if setting.layer else []
+    if setting.helped and not place.shared_memory:
+        libraries.append(str(idle_wait()))  # behind ours, whose MPI_Iprobe it knows then
+    return {**variables, "LD_PRELOAD": ":".join(libraries)} if libraries else {}
 
 
 def command(program, place, setting, words, tool):
