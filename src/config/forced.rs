@@ -28,19 +28,37 @@ impl ForcedLimits {
     /// The parts in `text`, with commas between; `None` where one makes no sense.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let mut all = Self::default();
-        for part in text.split(',') {
-            match part.trim().split_once('=') {
-                Some(("gather", n)) => all.gather = Some(n.parse().ok().filter(|n| *n > 0)?),
-                Some(("max_put", n)) => all.max_put = Some(parse_bytes(n).filter(|n| *n >= MIN_PUT_BYTES)?),
-                Some(("inject", n)) => all.inject = Some(usize::try_from(parse_bytes(n)?).ok()?),
-                Some(("queue", n)) => all.queue = Some(n.parse().ok().filter(|n| *n > 0)?),
-                Some(("word", n)) => all.word_bits = Some(n.parse().ok().filter(|n| (1..32).contains(n))?),
-                None if part.trim() == "unordered" => all.unordered = true,
-                None if part.trim() == "no-word" => all.word_bits = Some(0),
-                _ => return None,
-            }
-        }
+        text.split(',').try_for_each(|part| all.take(part.trim()))?;
         Some(all)
+    }
+
+    /// The first part of `text` that makes no sense, and what it may be.
+    pub(super) fn wrong_part(text: &str) -> Option<(&str, &'static str)> {
+        let part = text.split(',').map(str::trim).find(|part| Self::default().take(part).is_none())?;
+        let allowed = match part.split('=').next() {
+            Some("gather") => "gather=N, with N from 1",
+            Some("max_put") => "max_put=BYTES, from 4096, such as 64Ki",
+            Some("inject") => "inject=BYTES, such as 0 or 64",
+            Some("queue") => "queue=N, with N from 1",
+            Some("word") => "word=BITS, from 1 to 31",
+            _ => "gather=N, max_put=BYTES, inject=BYTES, queue=N, unordered, word=BITS or no-word",
+        };
+        Some((part, allowed))
+    }
+
+    /// Takes one part, if it makes sense.
+    fn take(&mut self, part: &str) -> Option<()> {
+        match part.split_once('=') {
+            Some(("gather", n)) => self.gather = Some(n.parse().ok().filter(|n| *n > 0)?),
+            Some(("max_put", n)) => self.max_put = Some(parse_bytes(n).filter(|n| *n >= MIN_PUT_BYTES)?),
+            Some(("inject", n)) => self.inject = Some(usize::try_from(parse_bytes(n)?).ok()?),
+            Some(("queue", n)) => self.queue = Some(n.parse().ok().filter(|n| *n > 0)?),
+            Some(("word", n)) => self.word_bits = Some(n.parse().ok().filter(|n| (1..32).contains(n))?),
+            None if part == "unordered" => self.unordered = true,
+            None if part == "no-word" => self.word_bits = Some(0),
+            _ => return None,
+        }
+        Some(())
     }
 }
 
@@ -102,6 +120,24 @@ mod tests {
             "Unordered",
         ] {
             assert_eq!(ForcedLimits::read(text), None, "{text:?}");
+            assert!(ForcedLimits::wrong_part(text).is_some(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_part_that_is_wrong_is_named_with_what_it_may_be() {
+        for (text, part, allowed) in [
+            ("gather=1, gather=0,word=99", "gather=0", "N from 1"),
+            ("unordered,max_put=1K", "max_put=1K", "from 4096"),
+            ("word=32", "word=32", "1 to 31"),
+            ("queue", "queue", "queue=N"),
+            ("gather=1,,queue=2", "", "unordered"),
+            ("gather=1,depth=3", "depth=3", "no-word"),
+        ] {
+            let found = ForcedLimits::wrong_part(text).unwrap();
+            assert_eq!(found.0, part, "{text}");
+            assert!(found.1.contains(allowed), "{text}: {}", found.1);
+        }
+        assert_eq!(ForcedLimits::wrong_part("gather=1,no-word"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! The settings of one process.
 
+use super::forced::ForcedLimits;
 use super::format::{Refused, nearest};
 use super::library::Library;
 use super::table::{SETTINGS, Scope, Setting, Values};
@@ -208,7 +209,9 @@ fn setting(name: &str) -> Result<&'static Setting> {
 
 #[cold]
 fn refused(setting: &Setting, text: &str, why: &Refused) -> Error {
-    let what = format!("{}: {text:?} is not {}", setting.variable, why.allowed);
+    let part = if setting.name == "limits" { ForcedLimits::wrong_part(text) } else { None };
+    let (text, allowed) = part.unwrap_or((text, why.allowed));
+    let what = format!("{}: {text:?} is not {allowed}", setting.variable);
     let help = why.near.map_or_else(|| setting.text.to_owned(), |near| format!("did you mean {near:?}?"));
     Error::new(ErrorKind::Config, what).help(help)
 }

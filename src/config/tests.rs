@@ -64,6 +64,8 @@ fn values_have_a_canonical_form() {
     ] {
         assert!(Config::defaults().set(name, wrong).is_err(), "{name}={wrong}");
     }
+    let e = Config::defaults().set("limits", "unordered,gather=0").unwrap_err().to_string();
+    assert!(e.contains("CIRCULANT_LIMITS: \"gather=0\" is not gather=N, with N from 1"), "{e}");
     assert_eq!(canonical("ports", &["20000-20999", " 7 - 7 "]), ["20000-20999", "7-7"]);
     assert_eq!(
         canonical("reproducible", &["1", "true", "yes", "0", "false"]),
