@@ -23,10 +23,9 @@ impl Fabric {
         let lib = library(options)?;
         let (first, _) = choose(lib, options)?;
         let found = look(lib, options, true);
-        let usable = |c: &Candidate| c.provider == first.provider && c.rejected.is_none();
+        let usable = usable(found.iter().map(|(c, _)| c), &first.provider);
         let mut found_at: Vec<DomainAndAddress> = Vec::new();
-        let alike = found.iter().map(|(c, _)| c).filter(|c| usable(c) && c.score == first.score);
-        let mut alike: Vec<&Candidate> = alike.collect();
+        let mut alike: Vec<&Candidate> = usable.iter().copied().filter(|c| c.score == first.score).collect();
         // In the agreed order, so that the first rail of all leads to the same network, and so on.
         alike.sort_by_key(|c| c.network.unwrap_or(usize::MAX));
         for interface in alike.into_iter().map(domain_and_address) {
@@ -35,7 +34,7 @@ impl Fabric {
             }
         }
         let lacks = |what: String| {
-            let there: Vec<String> = found.iter().map(|(c, _)| c).filter(|c| usable(c)).map(shown).collect();
+            let there: Vec<String> = usable.iter().copied().map(shown).collect();
             Error::new(ErrorKind::Config, format!("CIRCULANT_RAILS: {what}"))
                 .over(first.provider.clone())
                 .help(format!("it can be had on {}; circulant info tells more", there.join(", ")))
@@ -53,8 +52,9 @@ impl Fabric {
             Interfaces::Named(names) => {
                 let mut wanted = Vec::new();
                 for name in names {
-                    let named = |c: &&Candidate| usable(c) && (c.domain == *name || c.address == *name);
-                    let best = found.iter().map(|(c, _)| c).filter(named).max_by_key(|c| c.score);
+                    let named = |c: &&Candidate| c.domain == *name || c.address == *name;
+                    // The first of the best.
+                    let best = usable.iter().copied().filter(named).min_by_key(|c| -c.score);
                     wanted.push(domain_and_address(
                         best.ok_or_else(|| lacks(format!("there is no interface {name:?}")))?,
                     ));
@@ -82,6 +82,44 @@ impl Fabric {
     }
 }
 
+/// The candidates of a provider that will do. One without an address, where its device has others that have one, is no interface of
+/// its own: verbs;ofi_rxm lists each device once more without, and opens no domain there (`No data available`).
+fn usable<'a>(found: impl Iterator<Item = &'a Candidate>, provider: &str) -> Vec<&'a Candidate> {
+    let all: Vec<_> = found.filter(|c| c.provider == provider && c.rejected.is_none()).collect();
+    let addressed = |domain: &str| all.iter().any(|c| c.domain == domain && !c.address.is_empty());
+    all.iter().copied().filter(|c| !c.address.is_empty() || !addressed(&c.domain)).collect()
+}
+
 fn shown(c: &Candidate) -> String {
     if c.address.is_empty() { c.domain.clone() } else { format!("{} ({})", c.domain, c.address) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::select::absent;
+    use super::*;
+
+    #[test]
+    fn a_device_without_an_address_is_no_second_interface() {
+        let at = |domain: &str, address: &str| Candidate {
+            domain: domain.to_owned(),
+            address: address.to_owned(),
+            rejected: None,
+            ..absent("verbs;ofi_rxm", 400, String::new())
+        };
+        let found = [
+            at("rxe0", "10.77.0.1"),
+            Candidate { rejected: Some("link-local".to_owned()), ..at("rxe0", "fe80::1") },
+            at("rxe0", ""),
+            at("rxe1", "10.77.1.1"),
+            at("rxe1", ""),
+            Candidate { provider: "tcp".to_owned(), ..at("eth0", "10.0.0.1") },
+        ];
+        let names =
+            |provider: &str| usable(found.iter(), provider).into_iter().map(shown).collect::<Vec<_>>();
+        assert_eq!(names("verbs;ofi_rxm"), ["rxe0 (10.77.0.1)", "rxe1 (10.77.1.1)"]);
+        // Where there are no addresses at all, as with psm3, devices are what there is.
+        let bare = [at("mlx5_0", ""), at("mlx5_1", "")];
+        assert_eq!(usable(bare.iter(), "verbs;ofi_rxm").len(), 2);
+    }
 }

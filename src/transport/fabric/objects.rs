@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 /// At close, completions are taken to have ended when none came for so long.
 const QUIET: Duration = Duration::from_millis(2);
 
+/// What to do where memory cannot be registered.
+pub(super) const LOCKED: &str = "the limit on locked memory is likely too low: raise it (ulimit -l unlimited), or take a wire that locks none \
+    (CIRCULANT_PROVIDER=tcp)";
+
 /// Fabric, domain, address vector, completion queue, endpoint; null where not open.
 pub(super) struct Objects {
     fabric: *mut fi::fid_fabric,
@@ -150,9 +154,7 @@ fn advise(e: Error, what: &str, code: i32) -> Error {
             "on verbs the likely cause is a completion queue larger than the device allows: \
              set FI_UNIVERSE_SIZE to the number of ranks, at most 64 on soft-RoCE",
         ),
-        (_, code) if code == -fi::FI_ENOMEM => {
-            e.help("the limit on locked memory is likely too low: raise it (ulimit -l unlimited)")
-        }
+        (_, code) if code == -fi::FI_ENOMEM => e.help(LOCKED),
         _ => e.help("FI_LOG_LEVEL=warn shows libfabric's own words; CIRCULANT_PROVIDER chooses another wire"),
     }
 }

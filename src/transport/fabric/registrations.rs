@@ -1,7 +1,7 @@
 //! Registered ranges.
 
 use super::library::Library;
-use super::objects::Objects;
+use super::objects::{LOCKED, Objects};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::transport::{Access, Registration, Remote, Source};
 use libfabric_sys as fi;
@@ -205,7 +205,7 @@ pub(super) fn flags(access: Access) -> u64 {
 fn refused(lib: &Library, len: usize, access: u64, code: i32) -> Error {
     let e = lib.error(&format!("cannot register {len} bytes of memory"), code.into());
     if code == -fi::FI_ENOMEM || code == -libc::EPERM || code == -libc::EAGAIN {
-        return e.help("the limit on locked memory is likely too low: raise it (ulimit -l unlimited)");
+        return e.help(LOCKED);
     }
     if code == -libc::EFAULT {
         let written = access & (fi::FI_REMOTE_WRITE | fi::FI_RECV) != 0;

@@ -325,7 +325,7 @@ fn describe(info: &Info, base: i32) -> Candidate {
     }
 }
 
-fn absent(name: &str, score: i32, why: String) -> Candidate {
+pub(super) fn absent(name: &str, score: i32, why: String) -> Candidate {
     Candidate {
         provider: name.to_owned(),
         domain: String::new(),
