@@ -59,7 +59,7 @@ pub struct Quirk {
     /// posted later may be put off for ever also where this holds (tcp and net try to connect again).
     pub reports_death: bool,
     /// Closing crashes when completions arrive meanwhile (ofi_rxm posts a new receive to the connection it
-    /// has just closed): so end registrations first and let things calm down; after a failure, when puts may still be
+    /// has just closed), or a put (psm3): so end registrations first and let things calm down; after a failure, when puts may still be
     /// under way, do no more than end registrations.
     pub quiet_close: bool,
     /// A variable that must not be on, since arrivals are lost then.
@@ -73,8 +73,12 @@ pub struct Quirk {
     /// Microseconds to sleep when there is nothing to do, so that the provider's own thread gets a core; 0:
     /// wait as the settings say.
     pub nap_us: u32,
+    /// Puts to one peer may arrive in another order than they were posted in. Nothing relies on the order.
+    pub unordered: bool,
     /// What is worth knowing.
     pub note: &'static str,
+    /// Where all this is from, for what was never run here; empty: from tests.
+    pub source: &'static str,
 }
 
 /// Set whatever the provider, before libfabric looks at its environment (once per process).
@@ -93,6 +97,11 @@ pub const PRESETS: &[Preset] = &[
         variable: "FI_OFI_RXM_BUFFER_SIZE",
         value: Value::Text("1024"),
         why: "ofi_rxm's eager buffers serve only our short messages: 14 MB in place of 91 MB per rank",
+    },
+    Preset {
+        variable: "FI_CXI_ENABLE_WRITEDATA",
+        value: Value::Text("1"),
+        why: "off by default, and without it cxi's puts carry no notify word (fi_cxi(7), libfabric 2.5)",
     },
 ];
 
@@ -116,7 +125,9 @@ const COMMON: Quirk = Quirk {
     leaves_file: false,
     sleeps: false,
     nap_us: 0,
+    unordered: false,
     note: "",
+    source: "",
 };
 
 /// The table, in the order of preference.
@@ -126,14 +137,20 @@ pub const QUIRKS: &[Quirk] = &[
         class: Class::Rdma,
         borrow: Borrow::Direct,
         caches: true,
-        note: "Slingshot; never run here; remote CQ data needs a provider of 2026",
+        gather: 1,
+        unordered: true,
+        note: "Slingshot; never run here; notify words need libfabric 2.5 and FI_CXI_ENABLE_WRITEDATA, keys are the provider's, of 64 bits",
+        source: "fi_cxi(7) and prov/cxi of libfabric 2.6: writemsg with a notify word is newer than writedata",
         ..COMMON
     },
     Quirk {
         provider: "efa",
         class: Class::Rdma,
         caches: true,
-        note: "AWS; never run here; unordered; same-node peers copy across processes, so borrows are staged",
+        gather: 1,
+        unordered: true,
+        note: "AWS; never run here; words of 32 bits; same-node peers copy across processes, so borrows are staged",
+        source: "fi_efa(7) and prov/efa of libfabric 2.6 (EFA_CQ_DATA_SIZE 4; reliable datagrams without order)",
         ..COMMON
     },
     Quirk {
@@ -151,11 +168,26 @@ pub const QUIRKS: &[Quirk] = &[
         provider: "psm3",
         class: Class::Rdma,
         gather: 1,
-        note: "Ethernet by PSM; gather lists end in access errors (2.6); same-node peers copy across processes",
+        quiet_close: true,
+        note: "Ethernet by PSM; gather lists end in access errors (2.6); same-node peers copy across processes; \
+               run here over sockets (PSM3_HAL=sockets)",
         ..COMMON
     },
-    Quirk { provider: "opx", class: Class::Rdma, note: "Omni-Path; never run here", ..COMMON },
-    Quirk { provider: "psm2", class: Class::Rdma, note: "Omni-Path; never run here", ..COMMON },
+    Quirk {
+        provider: "opx",
+        class: Class::Rdma,
+        gather: 1,
+        note: "Omni-Path; never run here; words of 32 bits; same-node peers share memory",
+        source: "fi_opx(7) and prov/opx of libfabric 2.6 (cq_data_size 4, FI_OPX_SHM_ENABLE)",
+        ..COMMON
+    },
+    Quirk {
+        provider: "psm2",
+        class: Class::Rdma,
+        note: "Omni-Path; never run here",
+        source: "fi_psm2(7) of libfabric 1.17",
+        ..COMMON
+    },
     Quirk {
         provider: "shm",
         class: Class::SharedMemory,
@@ -289,6 +321,9 @@ impl fmt::Display for Quirk {
         if self.gather != ANY {
             write!(f, " gathers at most {};", self.gather)?;
         }
+        if self.unordered {
+            write!(f, " unordered;")?;
+        }
         if !self.to_self {
             write!(f, " no puts to oneself;")?;
         }
@@ -305,6 +340,8 @@ mod tests {
         for (i, q) in QUIRKS.iter().enumerate() {
             assert!(QUIRKS[..i].iter().all(|other| other.provider != q.provider), "{} twice", q.provider);
             assert!(q.gather >= 1 && !q.to_string().is_empty());
+            // Of hardware that was never run here only what some text says is known.
+            assert_eq!(q.note.contains("never run here"), !q.source.is_empty(), "{}", q.provider);
         }
         for (name, means) in ALIASES {
             assert!(means.iter().all(|m| QUIRKS.iter().any(|q| q.provider == *m)), "{name}");
@@ -312,6 +349,29 @@ mod tests {
         // Preference: a better class never comes after a worse one.
         assert!(QUIRKS.windows(2).all(|w| w[0].class <= w[1].class));
         assert_eq!(quirk("brand-new").borrow, Borrow::Staged);
+    }
+
+    #[test]
+    fn hardware_that_was_never_run_is_met_with_care() {
+        let shown = |provider: &str| quirk(provider).to_string();
+        for (provider, words) in [
+            ("cxi", "gathers at most 1; unordered;"),
+            ("efa", "gathers at most 1; unordered;"),
+            ("opx", "gathers at most 1;"),
+            ("psm3", "gathers at most 1;"),
+        ] {
+            assert!(shown(provider).contains(words), "{}", shown(provider));
+        }
+        for provider in ["efa", "opx", "psm3", "psm2"] {
+            assert_eq!(
+                quirk(provider).borrow,
+                Borrow::Staged,
+                "{provider}: peers of a node copy across processes"
+            );
+        }
+        assert!(
+            quirk("psm3").quiet_close && presets(2).any(|p| p == ("FI_CXI_ENABLE_WRITEDATA", "1".to_owned()))
+        );
     }
 
     #[test]
