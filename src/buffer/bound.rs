@@ -52,6 +52,15 @@ impl Bound {
         self.grant
     }
 
+    /// Its first half and its second.
+    pub(crate) fn halves(self) -> (Self, Self) {
+        let len = self.len / 2;
+        let Grant { address, key } = self.grant;
+        let grant = Grant { address: address + len as u64, key };
+        // Within the range, so under the same contract.
+        (Self { len, ..self }, Self { ptr: self.ptr.wrapping_add(len), len: self.len - len, grant, ..self })
+    }
+
     fn range(&self, offset: u64, len: u64) -> Option<(*mut u8, usize)> {
         let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
         (offset.checked_add(len)? <= self.len).then(|| (self.ptr.wrapping_add(offset), len))

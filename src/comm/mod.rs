@@ -64,6 +64,7 @@ mod startup_log;
 mod thread;
 mod unscoped;
 mod watchdog;
+pub mod wire_check;
 mod wireup;
 mod world;
 

@@ -31,6 +31,21 @@ pub(in crate::comm) struct Wired {
     pub(super) nodes: Option<Vec<u32>>,
 }
 
+/// An endpoint, the neighbours, and their addresses in the same order.
+pub(in crate::comm) type Parts = (Option<Box<dyn Transport>>, Vec<u32>, Vec<Vec<u8>>);
+
+impl Wired {
+    /// Its parts, for what does without the engine.
+    ///
+    /// # Errors
+    /// When a neighbour could not open its endpoint.
+    pub(in crate::comm) fn parts(self) -> Result<Parts> {
+        let Opened { endpoint, addresses, .. } = self.opened;
+        let Addresses { neighbours, addresses, absent, .. } = addresses;
+        absent.map_or(Ok((endpoint, neighbours, addresses)), Err)
+    }
+}
+
 /// A rank that is connected to its neighbours, and has tested the wire to each.
 pub(in crate::comm) struct Connected {
     pub(in crate::comm) shared: Shared,

@@ -22,7 +22,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub(super) use connect::{Connected, connect};
+pub(super) use connect::{Connected, Wired, connect};
 
 use crate::config::{Config, ForcedLimits, Interfaces, Provider};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,7 +31,6 @@ use crate::transport::Transport;
 use crate::transport::fabric::Networks;
 use crate::transport::limited::Limited;
 use crate::transport::route::Route;
-use connect::Wired;
 use endpoint::{Attempt, Far, Opened};
 use exchange::Exchange;
 use locals::one_node;

@@ -2,6 +2,8 @@
 //! wire works, and what to do about all that is wrong. It asks the launcher, not the wire, for what it tells: so it
 //! also speaks where the wire is broken. Every wait has an end.
 
+mod checked;
+mod job;
 mod node;
 mod print;
 mod reach;
@@ -13,11 +15,10 @@ use circulant::config::Config;
 use circulant::launch::{self, Launch};
 use circulant::transport::fabric::prepare;
 use clap::Args;
+use job::Job;
 use node::{Node, RankInfo};
 use reach::Reached;
 use report::Report;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ Examples:
   circulant doctor
   circulant run -n 4 doctor
   mpiexec.hydra -hosts n0,n1 circulant doctor
-  srun --mpi=pmi2 -N 2 circulant doctor --json";
+  srun --mpi=pmi2 -N 2 circulant doctor --json
+  circulant run -n 4 --provider tcp circulant doctor --wire";
 
 /// Examine the nodes of a job: launcher, addresses, which node reaches which, limits, the wire; and say what to do
 #[derive(Args, Debug)]
@@ -45,6 +47,9 @@ pub(crate) struct DoctorArgs {
     /// Seconds that each step may take, and a connection a tenth of it
     #[arg(long, value_name = "S", default_value = "20", value_parser = crate::units::seconds_argument)]
     timeout: f64,
+    /// Check the wire between each pair of neighbours for all that the library relies on, and print a block of text to send back
+    #[arg(long, conflicts_with = "no_wire")]
+    wire: bool,
     /// Do not make a world: only what the launcher and plain connections tell
     #[arg(long)]
     no_wire: bool,
@@ -83,30 +88,6 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(report.has_trouble())))
 }
 
-/// The job as the launcher shows it, with an end to every wait.
-struct Job<'a> {
-    launch: &'a mut dyn Launch,
-    timeout: Duration,
-}
-
-impl Job<'_> {
-    fn tell<T: Serialize>(&mut self, key: &str, value: &T) -> circulant::Result<()> {
-        let key = format!("doctor-{key}-{}", self.launch.rank());
-        // What cannot be written reads as nothing.
-        self.launch.put(&key, &serde_json::to_vec(value).unwrap_or_default())
-    }
-
-    fn fence(&mut self) -> circulant::Result<()> {
-        self.launch.fence(self.timeout)
-    }
-
-    /// What the rank told; `None` when it makes no sense.
-    fn hear<T: DeserializeOwned>(&mut self, key: &str, rank: usize) -> circulant::Result<Option<T>> {
-        let bytes = self.launch.get(&format!("doctor-{key}-{rank}"))?;
-        Ok(serde_json::from_slice(&bytes).ok())
-    }
-}
-
 /// All that takes several ranks. What fails is told in the report of rank 0.
 fn examine(mut launch: Box<dyn Launch>, args: &DoctorArgs, report: &mut Report) {
     // Fences wait for the slowest rank, which may have to load libfabric on a busy core.
@@ -122,6 +103,16 @@ fn examine(mut launch: Box<dyn Launch>, args: &DoctorArgs, report: &mut Report) 
                 report.alone(Node::look(&[RankInfo::look(job.launch.rank())]));
             }
             return report.trouble_of(&e);
+        }
+    }
+    if args.wire {
+        // What is wrong with it is told beside what a world finds.
+        match checked::check(&mut job, report.nodes.len()) {
+            Ok((checked, problems)) => {
+                report.problems.extend(problems);
+                report.checked = checked;
+            }
+            Err(e) => report.trouble_of(&e),
         }
     }
     if args.no_wire {

@@ -16,6 +16,7 @@ pub(super) fn text(report: &Report) -> String {
     text += &addresses(report);
     text += &reached(report);
     text += &wire(report);
+    text += &report.checked.as_ref().map(super::checked::Checked::text).unwrap_or_default();
     text + &problems(&report.problems)
 }
 

@@ -1,5 +1,6 @@
 //! All that was found, and what is wrong with it.
 
+use super::checked::Checked;
 use super::node::{self, Node};
 use super::reach::Reached;
 use crate::info::problem::Problem;
@@ -33,6 +34,8 @@ pub(super) struct Report {
     /// What each node came to when it tried others.
     pub(super) reached: Vec<Vec<Reached>>,
     pub(super) wire: Option<Wire>,
+    /// What `--wire` has found.
+    pub(super) checked: Option<Checked>,
     pub(super) problems: Vec<Problem>,
 }
 

@@ -32,6 +32,14 @@ impl Provider {
         !(self.domain.is_empty() && self.address.is_empty())
     }
 
+    /// What it says that it can do.
+    pub(super) fn attributes(&self) -> String {
+        let Self { provider, domain, notify_bytes, max_put, gather, inject, .. } = self;
+        format!(
+            "{provider} on {domain}: word {notify_bytes} B, longest put {max_put} B, gather {gather}, inject {inject} B"
+        )
+    }
+
     pub(super) fn chosen(place: Option<&Judgement>) -> bool {
         place.is_some_and(|j| j.chosen)
     }

@@ -31,3 +31,20 @@ pub(crate) struct Value {
     pub(super) default: &'static str,
     pub(super) text: &'static str,
 }
+
+impl Report {
+    /// The library, the endpoints that are offered for the setting `provider`, and the settings that were changed: a line each.
+    pub(crate) fn about(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(library) = &self.libfabric {
+            lines.push(format!("libfabric {} from {}", library.version, library.path));
+            lines.extend(library.environment.iter().cloned());
+        }
+        lines.extend(self.providers.iter().filter(|p| p.is_there()).map(Provider::attributes));
+        // One endpoint comes with several addresses.
+        lines.dedup();
+        let changed = self.settings.iter().filter(|s| s.value != s.default);
+        lines.extend(changed.map(|s| format!("{}={}", s.variable, s.value)));
+        lines
+    }
+}

@@ -145,3 +145,70 @@ fn a_reader_that_leaves_is_no_panic() {
     let out = Command::new("bash").args(["-c", &line]).output().unwrap();
     assert!(!text(&out.stderr).contains("panicked"), "{}", text(&out.stderr));
 }
+
+/// `--wire` over `provider` under these limits: its report's checks.
+fn checked(provider: &str, limits: &str) -> Value {
+    let words = [
+        "run",
+        "-n",
+        "3",
+        "--provider",
+        provider,
+        "--limits",
+        limits,
+        "doctor",
+        "--wire",
+        "--json",
+        "--timeout",
+        "60",
+    ];
+    let report = report(&words, &[]);
+    let checked = report["checked"].clone();
+    assert_eq!(checked["wire"], report["wire"]["provider"], "the world takes the wire that was checked");
+    let rows = checked["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["broken"] == 0), "{}", problems(&report));
+    // Each pair both ways; once where the connection may break; and those of which one has an odd number.
+    let pairs: Vec<_> = rows.iter().map(|row| row["pairs"].as_u64().unwrap()).collect();
+    assert_eq!(pairs, [6, 6, 6, 6, 6, 6, 6, 3, 3, 2], "{checked:#}");
+    checked
+}
+
+/// The most of what was seen, by check and name.
+fn figure(checked: &Value, check: &str, name: &str) -> f64 {
+    let row = checked["rows"].as_array().unwrap().iter().find(|row| row["check"] == check).unwrap();
+    let figure = row["figures"].as_array().unwrap().iter().find(|figure| figure[0] == name);
+    figure.unwrap_or_else(|| panic!("{row:#}"))[2].as_f64().unwrap()
+}
+
+#[test]
+fn each_promise_of_the_wire_is_checked_between_all_neighbours() {
+    for provider in ["shm", "tcp"] {
+        let checked = checked(provider, "none");
+        assert!(figure(&checked, "half round trip", "us") > 0.0);
+        assert_eq!(figure(&checked, "longest put", "bytes"), f64::from(8 << 20), "{provider}");
+        assert!(figure(&checked, "gather list", "pieces") > 1.0);
+    }
+}
+
+#[test]
+fn forced_limits_show_in_the_checks_of_the_wire() {
+    let checked = checked("shm", "gather=1,max_put=64Ki,queue=2,unordered,no-word");
+    assert_eq!(figure(&checked, "longest put", "bytes"), 65536.0);
+    assert_eq!(figure(&checked, "gather list", "pieces"), 1.0);
+    assert_eq!(figure(&checked, "full queue", "refused at first after"), 2.0);
+    assert!(figure(&checked, "words", "overtaken") > 0.0);
+}
+
+#[test]
+fn what_a_site_sends_back_says_wire_limits_and_outcomes() {
+    let out = tool(&["run", "-n", "2", "--provider", "tcp", "doctor", "--wire"], &[]);
+    let said = text(&out.stdout);
+    let block = said.split("----8<----").nth(1).and_then(|rest| rest.split("---->8----").next()).unwrap();
+    for words in
+        ["2 ranks on 1 node", "longest put", "libfabric", "CIRCULANT_PROVIDER=tcp", "words: kept 2 pairs"]
+    {
+        assert!(block.contains(words), "{words} in {said}");
+    }
+    let alone = text(&tool(&["doctor", "--wire"], &[]).stdout);
+    assert!(alone.contains("one rank has none"), "{alone}");
+}
