@@ -9,7 +9,7 @@ use super::shapes::{Outcome, Shape};
 use crate::agree::agree;
 use crate::outcome::Failure;
 use circulant::Result as Called;
-use circulant::ops::{Reducer, Side};
+use circulant::ops::{Op, Reducer, Side, Type, reducer};
 
 /// Guard elements before and behind; odd, so that plain slices of bytes begin at odd addresses.
 const GUARD: usize = 67;
@@ -87,8 +87,8 @@ impl Trial {
                 }
             }
         }
-        let mut before = complement(&after);
-        before.resize(shape.recv.unwrap_or(0) * e, !GUARD_BYTE);
+        let mut before = vec![!GUARD_BYTE; (shape.recv.unwrap_or(0) * e).max(after.len())];
+        complement(&after, &mut before)?;
         let given = sample.bytes(rank, 0, shape.given);
         if let Some(own) = shape.own {
             before[own * e..own * e + given.len()].copy_from_slice(&given);
@@ -116,13 +116,12 @@ impl Trial {
     }
 }
 
-/// Of megabytes, so a word at a time.
-fn complement(bytes: &[u8]) -> Vec<u8> {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut out = Vec::with_capacity(bytes.len());
-    words.iter().for_each(|w| out.extend_from_slice(&(!u64::from_ne_bytes(*w)).to_ne_bytes()));
-    out.extend(rest.iter().map(|b| !b));
-    out
+/// Writes the complement of `bytes` to the beginning of `out`. By the library's operator, as there are megabytes of
+/// them and the tests' build of this tool is not optimised.
+fn complement(bytes: &[u8], out: &mut [u8]) -> Called<()> {
+    let out = &mut out[..bytes.len()];
+    out.fill(0xff);
+    reducer(Type::U8, Op::Bxor)?.reduce(out, bytes, Side::SourceRight)
 }
 
 fn fence(buffer: &mut [u8], content: &[u8], guard: usize) {
@@ -171,7 +170,6 @@ mod tests {
     use super::super::sample::write;
     use super::super::shapes::RankCall;
     use super::*;
-    use circulant::ops::{Op, Type, reducer};
     use proptest::prelude::*;
 
     fn trial(op: &Operation, p: usize, rank: usize, bytes: u64, in_place: bool) -> Trial {

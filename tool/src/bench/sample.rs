@@ -5,6 +5,7 @@ use bytemuck::{Pod, bytes_of};
 use circulant::ops::{Complex, Op, bf16, f16};
 use circulant::ops::{DoubleInt, F32Index, F64Index, FloatInt, I32Index, I64Index, LongInt, ShortInt};
 use circulant::ops::{TwoDouble, TwoInt, TwoReal, U32Index, U64Index};
+use std::sync::LazyLock;
 
 /// What the numbers are for.
 #[derive(Clone, Copy, Debug)]
@@ -20,31 +21,42 @@ pub(crate) type Sampler = fn(Use, owner: usize, from: usize, out: &mut [u8]);
 
 /// A type that has samples.
 pub(crate) trait Samples: Pod {
-    /// Element `index` of rank `owner`'s contribution.
+    /// Element `index` of rank `owner`'s contribution to a reduction.
     fn sample(what: Use, owner: usize, index: usize) -> Self;
 }
 
 /// See [`Sampler`].
 pub(crate) fn write<T: Samples>(what: Use, owner: usize, from: usize, out: &mut [u8]) {
-    if what.op.is_none() && size_of::<T>() == 1 {
-        return write_bytes(owner, from, out);
+    if what.op.is_none() {
+        return write_moved(owner, from * size_of::<T>(), out);
     }
     for (i, chunk) in out.chunks_exact_mut(size_of::<T>()).enumerate() {
         chunk.copy_from_slice(bytes_of(&T::sample(what, owner, from + i)));
     }
 }
 
-/// As [`write()`] of bytes that are moved, eight at a time: there are megabytes of them.
-fn write_bytes(owner: usize, from: usize, out: &mut [u8]) {
-    let skip = from % 8;
-    let (head, rest) = out.split_at_mut(out.len().min((8 - skip) % 8));
-    head.copy_from_slice(&word(owner, from / 8).to_le_bytes()[skip..][..head.len()]);
-    for (i, chunk) in rest.chunks_mut(8).enumerate() {
-        chunk.copy_from_slice(&word(owner, from.div_ceil(8) + i).to_le_bytes()[..chunk.len()]);
+/// Length of [`TAPE`], in bytes. A prime: no multiple of a block's length is one of it, so what lands some blocks
+/// further on is seen.
+const TAPE_BYTES: usize = 262_139;
+
+/// Bytes by chance, for data that is moved: each rank's begin at another place, and go round and round. They are
+/// copied from here, as there are megabytes of them, and the tests' build of this tool is not optimised.
+static TAPE: LazyLock<Vec<u8>> =
+    LazyLock::new(|| (0..TAPE_BYTES).map(|i| word(0, i / 8).to_le_bytes()[i % 8]).collect());
+
+/// Bytes `from..` of what rank `owner` gives to be moved.
+fn write_moved(owner: usize, from: usize, mut out: &mut [u8]) {
+    /// How far apart on the tape neighbouring ranks begin.
+    const STRIDE_BYTES: usize = 100_003;
+    let mut at = (owner % TAPE_BYTES * STRIDE_BYTES + from) % TAPE_BYTES;
+    while !out.is_empty() {
+        let (now, later) = out.split_at_mut(out.len().min(TAPE_BYTES - at));
+        now.copy_from_slice(&TAPE[at..at + now.len()]);
+        (at, out) = (0, later);
     }
 }
 
-/// Eight bytes of rank `owner`'s data (splitmix64 of rank and place).
+/// Eight bytes by chance (splitmix64 of rank and place).
 fn word(owner: usize, index: usize) -> u64 {
     let mut x = ((owner as u64) << 40).wrapping_add(index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -65,9 +77,6 @@ macro_rules! integers {
             #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "any bits will do")]
             #[allow(clippy::cast_lossless, reason = "not for all of the types")]
             fn sample(what: Use, owner: usize, index: usize) -> Self {
-                if what.op.is_none() {
-                    return word(owner, index / 8).to_le_bytes()[index % 8] as Self;
-                }
                 let bits = word(owner, index);
                 let wide = (bits as Self) ^ (bits.rotate_left(23) as Self).rotate_right(8);
                 match what.op {
@@ -210,22 +219,27 @@ mod tests {
 
     #[test]
     fn bytes_differ_between_ranks_and_places() {
-        let what = Use { op: None, p: 3 };
-        let mut all = vec![0u8; 3 * 4096];
-        for (owner, out) in all.chunks_mut(4096).enumerate() {
-            write::<u8>(what, owner, 100, out);
+        let moved = |owner, from, len| {
+            let mut out = vec![0u8; len];
+            write::<u8>(Use { op: None, p: 3 }, owner, from, &mut out);
+            out
+        };
+        let ranks = [0, 1, 2, 1000].map(|owner| moved(owner, 100, 4096));
+        let alike = |a: &[u8], b: &[u8]| a.iter().zip(b).filter(|(a, b)| a == b).count();
+        for (i, a) in ranks.iter().enumerate() {
+            ranks[..i].iter().for_each(|b| assert!(alike(a, b) < 100));
+            // A block further on, of any length.
+            for far in [1, 8, 512, 4096, 65_536, 262_144, 1 << 24] {
+                assert!(alike(a, &moved([0, 1, 2, 1000][i], 100 + far, 4096)) < 100, "{far}");
+            }
         }
-        for (a, b) in [(0, 1), (1, 2), (0, 2)] {
-            let (a, b) = (&all[a * 4096..][..4096], &all[b * 4096..][..4096]);
-            assert!(a.iter().zip(b).filter(|(a, b)| a == b).count() < 100);
+        // Pieces are those of the whole, across the end of the tape, and so are wider types.
+        let whole = moved(1, 0, 3 * TAPE_BYTES);
+        for (from, len) in [(0, 16), (3, 37), (5, 0), (TAPE_BYTES - 7, 20), (TAPE_BYTES, 2 * TAPE_BYTES)] {
+            assert!(moved(1, from, len) == whole[from..from + len], "{from} {len}");
         }
-        let mut later = vec![0u8; 10];
-        write::<u8>(what, 1, 150, &mut later);
-        assert_eq!(later, all[4096 + 50..][..10]);
-        for (from, len) in [(0, 16), (3, 37), (5, 2), (7, 1), (8, 0), (9, 7), (9, 8)] {
-            let mut some = vec![0u8; len];
-            write::<u8>(what, 1, from, &mut some);
-            assert_eq!(some, (from..from + len).map(|i| u8::sample(what, 1, i)).collect::<Vec<_>>());
-        }
+        let mut wide = vec![0u8; 80];
+        write::<f64>(Use { op: None, p: 3 }, 1, 5, &mut wide);
+        assert_eq!(wide, whole[40..120]);
     }
 }
