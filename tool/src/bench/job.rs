@@ -55,11 +55,11 @@ impl<T: Pod> Memory<T> {
 }
 
 fn zeros<T: Pod>(len: usize) -> std::result::Result<Vec<T>, Failure> {
-    let mut v = Vec::new();
-    v.try_reserve_exact(len).map_err(|_| {
+    let mut v = bytemuck::allocation::try_zeroed_vec(len).map_err(|()| {
         Failure::new(1, format!("no memory for {}", units::size((len * size_of::<T>()) as u64)))
     })?;
-    v.resize(len, T::zeroed());
+    // Until it is written to, all of it may be one page of zeros, which the cache holds.
+    bytemuck::cast_slice_mut::<T, u8>(&mut v).fill(0);
     Ok(v)
 }
 
