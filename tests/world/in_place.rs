@@ -54,7 +54,7 @@ fn every_rank_as_it_likes() {
     let seed = std::env::var("COLLECTIVES_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     println!("COLLECTIVES_SEED={seed}");
     let mut random = Random(seed);
-    for p in 1..=20usize {
+    for p in (1..=9).chain([12, 16, 17, 20]) {
         // Nodes of two ranks and of three, in order, and no nodes.
         for nodes in [vec![0; p], (0..p).map(|rank| rank as u32 * 2 / 5).collect()] {
             let cases = cases(&nodes, &mut random);

@@ -16,7 +16,7 @@ use circulant_core::plan::registry::{self, Algorithm, Arguments, Operation};
 use circulant_core::plan::scatter::Scatter;
 use circulant_core::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
 use circulant_core::plan::{Kind, Plan, Step, Wait};
-use proof::{ALL, MODEL, Random, SOME, full, programs, q, seed, today, too_long};
+use proof::{ALL, MODEL, Random, SOME, full, programs, q, seed, too_long};
 use std::collections::BTreeMap;
 
 /// The rows of an alltoallv.
@@ -155,9 +155,6 @@ fn heavy(algorithm: &Algorithm, size: u32, random: &mut Random) -> bool {
 #[test]
 fn alltoall() {
     every_p("alltoall", |size, random| {
-        if !today(size, random) {
-            return;
-        }
         for algorithm in proof::algorithms(Operation::Alltoall) {
             if heavy(algorithm, size, random) {
                 continue;
@@ -179,9 +176,6 @@ fn alltoall() {
 #[test]
 fn alltoallv() {
     every_p("alltoallv", |size, random| {
-        if !today(size, random) {
-            return;
-        }
         for algorithm in proof::algorithms(Operation::Alltoallv) {
             if heavy(algorithm, size, random) {
                 continue;

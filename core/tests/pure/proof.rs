@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime};
 /// A fast fabric.
 pub(crate) const MODEL: LogGp = LogGp { latency_ns: 1500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 };
 
-/// Every registry line is proved for every p up to this,
+/// Every registry line is proved for the p up to this (in the quick tier a part of them, see [`is_drawn`]),
 pub(crate) const ALL: u32 = 128;
 /// and for these.
 pub(crate) const SOME: [u32; 6] = [129, 255, 256, 257, 500, 1000];
@@ -34,9 +34,9 @@ pub(crate) fn too_long(plan: &dyn Plan) -> bool {
     !full() && plan.size() > ALL && steps() > LONG_STEPS
 }
 
-/// Whether a proof that is dear among p ranks is made in this run: each up to 40, beside powers of two and beyond
-/// [`ALL`], of the rest a third at random; all in the full tier.
-pub(crate) fn today(p: u32, random: &mut Random) -> bool {
+/// Whether this run proves anything for p: for each up to 40, beside powers of two and beyond [`ALL`], of the rest for a
+/// third at random; for all in the full tier.
+fn is_drawn(p: u32, random: &mut Random) -> bool {
     let special = p <= 40 || p > ALL || p.is_power_of_two() || (p + 1).is_power_of_two();
     special || full() || random.yes(3)
 }
@@ -155,7 +155,7 @@ impl Random {
     }
 }
 
-/// Runs `body` for all of these p on all cores, longest first, each p with randomness of its own.
+/// Runs `body` for these p, as far as they are drawn, on all cores, longest first, each p with randomness of its own.
 pub(crate) fn every_p(
     name: &str,
     sizes: impl IntoIterator<Item = u32>,
@@ -163,7 +163,8 @@ pub(crate) fn every_p(
 ) {
     let (seed, began) = (seed(), Instant::now());
     println!("{name}: PLAN_PROOF_SEED={seed}");
-    let mut sizes: Vec<u32> = sizes.into_iter().collect();
+    let mut draw = Random(seed);
+    let mut sizes: Vec<u32> = sizes.into_iter().filter(|p| is_drawn(*p, &mut draw)).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let next = AtomicUsize::new(0);
     let work = || {
