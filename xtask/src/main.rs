@@ -1,5 +1,6 @@
 //! What developers run: `cargo run --release -p xtask -- paper all`.
 
+mod choices;
 mod draw;
 mod paper;
 mod tool;
@@ -12,12 +13,16 @@ use tool::units;
 const USAGE: &str = "\
 Usage: cargo run --release -p xtask -- paper [NAME|all]
        cargo run --release -p xtask -- draw-schedule [P [N]]
+       cargo run --release -p xtask -- choices [OPERATION] [--csv | --against FILE]
 
 paper: prints a paper's tables beside what is computed here, and whether they agree; without NAME lists the papers. Where
 a paper is known to be wrong, both values are shown and why. Exit code: 1 when something differs that should not, 2 for
 wrong words.
 
 draw-schedule: a broadcast of N blocks (4) to P ranks (9) as SVG.
+
+choices: what the prices choose beside the best by the simulator, over a grid of operations, ranks, ranks per node, cores, sizes and
+wires (a minute, on 2 idle cores). --csv prints every point; with --against what --csv printed of another tree is judged, too.
 ";
 
 fn main() -> ExitCode {
@@ -27,6 +32,7 @@ fn main() -> ExitCode {
         ["paper"] => Ok((paper::list(), 0)),
         ["paper", name] => paper::check(name).map_err(|e| e.to_string()),
         ["draw-schedule", ref words @ ..] => draw::schedule(words).map(|svg| (svg, 0)),
+        ["choices", ref words @ ..] => choices::run(words).map(|text| (text, 0)),
         _ => Err(USAGE.to_owned()),
     };
     match done {

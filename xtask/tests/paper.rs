@@ -46,3 +46,20 @@ fn wrong_words_are_refused() {
         assert!(out.stdout.is_empty() && !out.stderr.is_empty(), "{words:?}");
     }
 }
+
+/// A table of another tree is judged by the same simulator.
+#[test]
+fn choices_are_compared_with_those_of_another_tree() {
+    let ours = good(&["choices", "barrier", "--csv"]);
+    let line =
+        ours.lines().find(|line| line.starts_with("barrier,-,32,4,0,8,tcp,node_dissemination,")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("choices.csv");
+    std::fs::write(&file, ours.replace(line, &line.replacen("node_", "", 1))).unwrap();
+    let both = good(&["choices", "barrier", "--against", file.to_str().unwrap()]);
+    assert!(both.contains("1 choices changed: 1 a tenth faster, 0 slower"), "{both}");
+    std::fs::write(&file, "operation").unwrap();
+    let bad = xtask(&["choices", "--against", file.to_str().unwrap()]);
+    assert!(!bad.status.success() && String::from_utf8_lossy(&bad.stderr).contains("the first line"));
+    assert!(!xtask(&["choices", "bcasts"]).status.success());
+}

@@ -8,6 +8,7 @@
 )]
 
 mod formulas;
+mod grid;
 mod ops;
 mod orders;
 mod plan_inter;
@@ -21,4 +22,3 @@ mod proof;
 mod raw;
 mod schedule;
 mod selection;
-mod selection_nodes;

@@ -1,193 +1,100 @@
 //! How good the selection is: the simulated time of the algorithm that the prices choose beside that of the best of
-//! all; and that prices have no cliffs. `SELECTION=full` goes over the whole grid (half a minute) and prints it with
-//! `--nocapture`.
+//! all, where each rank has a node to itself, where ranks share nodes, and where they share memory and cores; and that prices
+//! have no cliffs. `SELECTION=full` goes over the whole grid (half a minute) and prints it with `--nocapture`.
 
-use circulant_core::machine::{LogGp, Machine};
-use circulant_core::plan::lower::{WireLimits, light_bytes};
-use circulant_core::plan::price::{Clock, Tape};
+use crate::grid::{self, BYTES, Judged, Point, RANKS, Score, WIRES, distributions};
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithms};
 use circulant_core::select::{Selection, Settings};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// TCP, a slow network of long latency, and RDMA.
-const MODELS: [(&str, LogGp); 3] = [
-    ("tcp", LogGp { latency_ns: 50_000, overhead_ns: 5_000, byte_ps: 800, reduce_ps: 100 }),
-    ("lan", LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 8_000, reduce_ps: 100 }),
-    ("rdma", LogGp { latency_ns: 1_500, overhead_ns: 200, byte_ps: 80, reduce_ps: 100 }),
-];
-const RANKS: [u32; 20] = [2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 36, 48, 63, 64];
-/// Of the vector, of a block, or on average of each rank's contribution.
-const BYTES: [u64; 10] = [8, 64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20];
 
 fn full() -> bool {
     std::env::var("SELECTION").is_ok_and(|v| v == "full")
 }
 
-/// As the engine lowers.
-fn limits(model: &LogGp) -> WireLimits {
-    WireLimits::new(1 << 40, 4, light_bytes(model), model)
-}
-
-fn counts(distribution: &str, p: u32, bytes: u64) -> Vec<u64> {
-    if distribution == "regular" {
-        return vec![bytes; p as usize];
-    }
-    let weight = |j: u32| match distribution {
-        "spike" => f64::from(if j == p / 2 { p } else { 1 }),
-        "half" => f64::from(u8::from(j < p.div_ceil(2))),
-        _ => f64::from(p - j),
-    };
-    let sum: f64 = (0..p).map(weight).sum();
-    (0..p).map(|j| (weight(j) / sum * (bytes * u64::from(p)) as f64) as u64 / 8 * 8).collect()
-}
-
-fn distributions(operation: Operation) -> &'static [&'static str] {
-    use Operation::{Allgatherv, Gatherv, ReduceScatter, Scatterv};
-    match operation {
-        Allgatherv | Gatherv | Scatterv | ReduceScatter => &["regular", "spike", "half", "linear"],
-        _ => &["-"],
-    }
-}
-
-fn arguments(operation: Operation, distribution: &str, p: u32, bytes: u64) -> Arguments {
-    let a = Arguments { size: p, bytes, element: 8, commutative: true, exact: true, ..Arguments::default() };
-    if !distributions(operation).contains(&"regular") {
-        return a;
-    }
-    let counts = counts(distribution, p, bytes);
-    let before = |at: &mut u64, count: &u64| {
-        *at += count;
-        Some(*at - count)
-    };
-    let displs = counts.iter().scan(0, before).collect();
-    Arguments { counts, displs, ..a }
-}
-
-/// A rank per node; links carry puts in turns, as those that the library runs on.
-fn machine(model: LogGp) -> Machine {
-    Machine::flat(model).in_turns()
-}
-
-fn selection(model: LogGp) -> Selection {
-    Selection::of(&Settings::default(), machine(model)).unwrap()
-}
-
-/// The time of an algorithm on the simulator's clock.
-pub(crate) fn simulated(line: &Algorithm, a: &Arguments, machine: &Machine) -> u64 {
-    let plan = (line.build)(a, &machine.wire).unwrap();
-    let tape = Tape::record(&*plan, &limits(&machine.wire), |_, _| Ok(())).unwrap();
-    let mut clock = Clock::new(tape, *machine);
-    while clock.run(u64::MAX) {}
-    assert!(clock.finished());
-    clock.time_ns()
-}
-
-#[derive(Default)]
-struct Score {
-    cases: usize,
-    good: usize,
-    worst: f64,
-    at: String,
-    /// Predicted by simulated, of every candidate.
-    accuracy: Vec<f64>,
-}
-
-/// The chosen one's simulated time by the best one's; counts.
-fn judge(
-    op: Operation,
-    distribution: &str,
-    p: u32,
+/// A call by ranks that have a node each.
+fn point(
+    operation: Operation,
+    distribution: &'static str,
+    size: u32,
     bytes: u64,
-    wire: &(&str, LogGp),
-) -> (f64, String, Vec<f64>) {
-    let a = arguments(op, distribution, p, bytes);
-    let machine = machine(wire.1);
-    // O(p²) steps on each of p ranks.
-    let out_of_reach = |line: &Algorithm| op == Operation::Alltoall && line.name == "ring" && p > 36;
-    // What is for shared memory has no price here.
-    let priced = |line: &Algorithm| line.cost(&a, &machine).ns.is_finite();
-    let fits = |line: &&Algorithm| (line.fits)(&a).is_ok() && priced(line) && !out_of_reach(line);
-    let times: Vec<_> =
-        algorithms(op).filter(fits).map(|line| (line.name, simulated(line, &a, &machine))).collect();
-    let accuracy = algorithms(op).filter(fits).zip(&times).filter(|(_, time)| time.1 > 0);
-    let accuracy = accuracy.map(|(line, time)| line.cost(&a, &machine).ns / time.1 as f64).collect();
-    let chosen = selection(wire.1).choose(op, &a, None, false).unwrap().name;
-    let time = times.iter().find(|t| t.0 == chosen).unwrap().1;
-    let best = times.iter().min_by_key(|t| t.1).unwrap();
-    let ratio = time.max(1) as f64 / best.1.max(1) as f64;
-    (
-        ratio,
-        format!("{op}/{distribution} p = {p}, {bytes} bytes, {}: {chosen} for {}", wire.0, best.0),
-        accuracy,
-    )
+    wire: &'static str,
+) -> Point {
+    Point { operation, distribution, size, per_node: 0, cores: 0, bytes, wire }
 }
 
 #[test]
 fn the_choice_is_near_the_best_of_the_simulator() {
-    let (ranks, lengths) = match full() {
-        true => (RANKS.to_vec(), BYTES.to_vec()),
-        false => (vec![2, 3, 5, 8, 12, 17, 32, 36], vec![8, 512, 16 << 10, 256 << 10, 4 << 20]),
-    };
-    let mut cases = Vec::new();
-    // Of an alltoallv no rank knows the bytes.
-    for op in Operation::ALL.into_iter().filter(|op| *op != Operation::Alltoallv && !op.is_between_groups()) {
-        for distribution in distributions(op) {
-            for &p in &ranks {
-                for &bytes in &lengths {
-                    cases.extend(MODELS.iter().map(|wire| (op, *distribution, p, bytes, wire)));
-                }
-            }
-        }
-    }
-    let (next, scores) = (AtomicUsize::new(0), Mutex::new(BTreeMap::<String, Score>::new()));
-    let work = || {
-        while let Some(&(op, distribution, p, bytes, wire)) = cases.get(next.fetch_add(1, Ordering::Relaxed))
-        {
-            let (ratio, text, accuracy) = judge(op, distribution, p, bytes, wire);
-            let mut scores = scores.lock().unwrap();
-            let score = scores.entry(format!("{op}/{distribution}")).or_default();
-            score.cases += 1;
-            score.good += usize::from(ratio <= 1.1);
-            score.accuracy.extend(accuracy);
-            if ratio > score.worst {
-                (score.worst, score.at) = (ratio, text);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(work);
-        }
+    let judged = grid::judge(&match full() {
+        true => grid::flat(&RANKS, &BYTES),
+        false => grid::flat(&[2, 3, 5, 8, 12, 17, 32, 36], &[8, 512, 16 << 10, 256 << 10, 4 << 20]),
     });
-    let (mut good, mut all) = (0, Vec::new());
-    for (name, score) in scores.into_inner().unwrap() {
-        let share = 100.0 * score.good as f64 / score.cases as f64;
-        println!("{name:24} {share:5.1} % within a tenth; worst {:.2} ({})", score.worst, score.at);
-        assert!(
-            share >= 90.0 && score.worst < 2.1,
-            "{name}: {share:.1} %, {:.2} ({})",
-            score.worst,
-            score.at
-        );
-        good += score.good;
-        all.extend(score.accuracy);
+    let (mut scores, mut all) = (BTreeMap::<String, Score>::new(), Score::default());
+    for judged in &judged {
+        let Point { operation, distribution, .. } = judged.point;
+        scores.entry(format!("{operation}/{distribution}")).or_default().add(judged, judged.chosen);
+        all.add(judged, judged.chosen);
     }
-    all.sort_by(f64::total_cmp);
-    let at = |share: usize| all[(all.len() - 1) * share / 100];
-    let share = 100.0 * good as f64 / cases.len() as f64;
-    println!(
-        "all: {share:.1} % of {} cases; price/simulated {:.2} (5 %), {:.2} (median), {:.2} (95 %) of {} prices",
-        cases.len(),
-        at(5),
-        at(50),
-        at(95),
-        all.len()
-    );
-    assert!(share >= 97.0, "{share:.1} %");
+    for (name, score) in scores {
+        println!("{name:24} {:5.1} % within a tenth; worst {}", score.share(), score.at);
+        assert!(score.share() >= 90.0 && score.worst < 2.1, "{name}: {:.1} %, {}", score.share(), score.at);
+    }
+    println!("all: {:.1} % of {} points", all.share(), all.points);
+    assert!(all.share() >= 97.0, "{:.1} %", all.share());
+    prices_are_near_the_simulator(&judged);
+}
+
+/// Price by simulated time of every candidate.
+fn prices_are_near_the_simulator(judged: &[Judged]) {
+    let candidates = judged.iter().flat_map(|judged| &judged.candidates).filter(|c| c.simulated > 0);
+    let mut ratios: Vec<f64> = candidates.map(|c| c.price / c.simulated as f64).collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = |share: usize| ratios[(ratios.len() - 1) * share / 100];
+    let [low, median, high] = [5, 50, 95].map(at);
+    println!("price/simulated {low:.2} (5 %), {median:.2}, {high:.2} (95 %) of {} prices", ratios.len());
     // Circulant reductions of equal pieces are priced a quarter over the simulator: they were measured so.
-    assert!(at(5) > 0.8 && at(95) < 1.3 && (at(50) - 1.0).abs() < 0.03);
+    assert!(low > 0.8 && high < 1.3 && (median - 1.0).abs() < 0.03);
+}
+
+#[test]
+fn the_choice_is_near_the_best_where_ranks_share_nodes() {
+    let (mut score, mut taken) = (Score::default(), 0);
+    for judged in grid::judge(&grid::nodes()) {
+        let knows_nodes = |line: &Algorithm| line.restrictions.contains("several nodes");
+        let chosen = judged.candidates.iter().find(|c| c.line.name == judged.chosen).unwrap();
+        taken += usize::from(knows_nodes(chosen.line));
+        add(&mut score, &judged);
+    }
+    println!("{:.1} % of {}; {taken} know nodes; worst {}", score.share(), score.points, score.at);
+    assert!(score.share() >= 85.0 && score.worst < 1.5, "{:.1} %, {}", score.share(), score.at);
+    // Full nodes take them mostly.
+    assert!(taken > score.points / 2, "{taken} of {}", score.points);
+}
+
+#[test]
+fn the_choice_is_near_the_best_where_ranks_share_cores() {
+    let mut score = Score::default();
+    for judged in grid::judge(&grid::cores()) {
+        add(&mut score, &judged);
+    }
+    println!("{:.1} % of {}; worst {}", score.share(), score.points, score.at);
+    assert!(score.share() >= 80.0 && score.worst < 2.0, "{:.1} %, {}", score.share(), score.at);
+}
+
+fn add(score: &mut Score, judged: &Judged) {
+    score.add(judged, judged.chosen);
+    if judged.ratio() > 1.1 {
+        println!(
+            "{}: {} for {}, x{:.2}",
+            judged.point,
+            judged.chosen,
+            judged.best().line.name,
+            judged.ratio()
+        );
+    }
+}
+
+fn selection(wire: &'static str) -> Selection {
+    Selection::of(&Settings::default(), point(Operation::Bcast, "-", 2, 8, wire).machine()).unwrap()
 }
 
 /// The price of what is chosen.
@@ -200,14 +107,14 @@ fn chosen_time(s: &Selection, op: Operation, a: &Arguments) -> (f64, &'static st
 #[test]
 fn no_cliffs_over_the_sizes() {
     let mut worst = (1.0, String::new());
-    for (wire, model) in MODELS {
-        let s = selection(model);
+    for (wire, _) in WIRES {
+        let s = selection(wire);
         for op in Operation::ALL.into_iter().filter(|op| !op.is_between_groups()) {
             for distribution in distributions(op) {
                 for p in RANKS {
                     let (mut bytes, mut before) = (8, (0.0, ""));
                     while bytes <= 16 << 20 {
-                        let now = chosen_time(&s, op, &arguments(op, distribution, p, bytes));
+                        let now = chosen_time(&s, op, &point(op, distribution, p, bytes, wire).arguments());
                         let drop = before.0 / now.0.max(1.0);
                         if drop > worst.0 {
                             let at = format!("{op}/{distribution} p = {p}, {bytes} bytes, {wire}");
@@ -232,12 +139,12 @@ fn no_cliffs_over_the_sizes() {
 #[test]
 fn no_cliffs_over_the_ranks() {
     let mut worst = (1.0, String::new());
-    for (wire, model) in MODELS {
-        let s = selection(model);
+    for (wire, _) in WIRES {
+        let s = selection(wire);
         for op in Operation::ALL.into_iter().filter(|op| !op.is_between_groups()) {
             for bytes in BYTES {
                 for p in 8..=129 {
-                    let m = |p: u32| arguments(op, distributions(op)[0], p, bytes);
+                    let m = |p: u32| point(op, distributions(op)[0], p, bytes, wire).arguments();
                     let (one, other) = (chosen_time(&s, op, &m(p)), chosen_time(&s, op, &m(p + 1)));
                     let jump = f64::max(one.0 / other.0.max(1.0), other.0 / one.0.max(1.0));
                     if jump > worst.0 {
