@@ -38,10 +38,10 @@ const FEW_BLOCKS: f64 = 0.8;
 const MANY_BLOCKS_MORE: f64 = 0.8;
 const MANY_BLOCKS: f64 = 30.0;
 
-/// How much of an allgatherv's excess and of its rounds of the longest contribution, divided by n, a link is busy with.
+/// The share of an allgatherv's excess and of its rounds of the longest contribution, divided by n, that a link is busy with.
 const EXCESS_LEFT: f64 = 0.3;
-/// How much of the shorter of a block's way and a link's work is not hidden by the longer.
-pub(super) const NOT_HIDDEN: f64 = 0.5;
+/// The share of the shorter of a block's way and a link's work that the longer does not hide.
+pub(super) const OF_THE_SHORTER: f64 = 0.5;
 /// The search for n ends at this many blocks of the longest contribution, and goes on by 1/8 of n.
 const MAX_SEARCHED_BLOCKS: u64 = 4096;
 const SEARCH_STEPS: u32 = 8;
@@ -201,28 +201,19 @@ fn share(count: u64, n: u32, largest: u64) -> u32 {
 }
 
 fn search(counts: &[u64], largest: u64, model: &LogGp) -> u32 {
-    let graph = Circulant::new(u32::try_from(counts.len()).unwrap_or(1));
-    let q = f64::from(graph.q());
+    let rule = Irregular::new(counts);
     let byte = float(model.byte_ps) / 1000.0;
-    let excess = byte * excess(counts, &graph);
-    let volume = byte * float(counts.iter().sum::<u64>() - counts.iter().min().copied().unwrap_or(0));
-    let rounds = byte * q * float(largest);
     let (latency, overhead) = (float(model.latency_ns), float(model.overhead_ns));
+    let time = |[hops, puts, bytes]: [f64; 3]| hops * latency + puts * overhead + bytes * byte;
     let most = (largest / ALIGN).clamp(1, MAX_SEARCHED_BLOCKS);
-    let alike = alike(counts);
-    if alike.len() == 1 {
-        return 1;
-    }
     let (mut best, mut n) = ((f64::INFINITY, 1), 1);
     while u64::from(n) <= most {
-        let Some(puts) = puts_of(&alike, n, largest, &graph, model) else { break };
-        let blocks = f64::from(n);
+        let Some(puts) = rule.puts(n, model) else { break };
         let time = if n == 1 {
-            q * (latency + overhead) + IN_TURNS * (volume + excess)
+            time([rule.q, rule.q, IN_TURNS * (rule.volume + rule.excess)])
         } else {
-            let way = (q + 1.0) * latency + q * overhead + rounds / blocks;
-            let work = latency + (q + puts) * overhead + volume + EXCESS_LEFT * (excess + rounds) / blocks;
-            way.max(work) + NOT_HIDDEN * way.min(work)
+            let [way, work] = rule.way_and_work(n, puts).map(time);
+            way.max(work) + OF_THE_SHORTER * way.min(work)
         };
         if time < best.0 {
             best = (time, n);
@@ -232,34 +223,59 @@ fn search(counts: &[u64], largest: u64, model: &LogGp) -> u32 {
     best.1
 }
 
-/// The puts of a rank, about: pieces of owners with several blocks, and runs of the others. `None`: too
-/// many counters.
-pub(super) fn puts(counts: &[u64], n: u32, largest: u64, graph: &Circulant, model: &LogGp) -> Option<f64> {
-    puts_of(&alike(counts), n, largest, graph, model)
+/// What the time of an allgatherv of unequal counts consists of; bytes.
+pub(super) struct Irregular {
+    /// The different counts, and how many ranks have each: often few, and much is asked of each.
+    alike: Vec<(u64, u64)>,
+    q: f64,
+    largest: u64,
+    volume: f64,
+    excess: f64,
 }
 
-/// The different counts, and how many ranks have each: often few, and much is asked of each.
-fn alike(counts: &[u64]) -> Vec<(u64, u64)> {
-    let mut sorted = counts.to_vec();
-    sorted.sort_unstable();
-    sorted.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect()
-}
-
-fn puts_of(alike: &[(u64, u64)], n: u32, largest: u64, graph: &Circulant, model: &LogGp) -> Option<f64> {
-    let (mut pieces, mut singles, mut bytes, mut ranks) = (0, 0, 0, 0);
-    for &(count, owners) in alike {
-        ranks += owners;
-        if count == 0 {
-            continue;
-        }
-        match share(count, n, largest) {
-            1 => (singles, bytes) = (singles + owners, bytes + owners * count),
-            blocks => pieces += owners * u64::from(blocks),
+impl Irregular {
+    pub(super) fn new(counts: &[u64]) -> Self {
+        let mut sorted = counts.to_vec();
+        sorted.sort_unstable();
+        let alike: Vec<_> = sorted.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).collect();
+        let graph = Circulant::new(u32::try_from(counts.len()).unwrap_or(1));
+        let width = |k| (graph.skip(k + 1) - graph.skip(k)) as usize;
+        let heaviest = (0..graph.q()).map(|k| heaviest_window(counts, width(k))).sum::<u64>();
+        let volume = counts.iter().sum::<u64>() - sorted.first().copied().unwrap_or(0);
+        Self {
+            alike,
+            q: graph.q().into(),
+            largest: sorted.last().copied().unwrap_or(0),
+            volume: float(volume),
+            excess: float(heaviest.saturating_sub(volume)),
         }
     }
-    let runs = u64::from(2 * graph.q()) + bytes / coalesce(model);
-    let counters = pieces + ranks;
-    (counters <= u64::from(MAX_COUNTERS)).then_some(float(pieces + runs.min(singles)))
+
+    /// The way of one of n blocks and the work of a link, each as hops, puts and bytes.
+    pub(super) fn way_and_work(&self, n: u32, puts: f64) -> [[f64; 3]; 2] {
+        let (q, rounds) = (self.q, self.q * float(self.largest));
+        let left = EXCESS_LEFT * (self.excess + rounds) / f64::from(n);
+        [[q + 1.0, q, rounds / f64::from(n)], [1.0, q + puts, self.volume + left]]
+    }
+
+    /// The puts of a rank, about: pieces of owners with several blocks, and runs of the others. `None`: too
+    /// many counters.
+    pub(super) fn puts(&self, n: u32, model: &LogGp) -> Option<f64> {
+        let (mut pieces, mut singles, mut bytes, mut ranks) = (0, 0, 0, 0);
+        for &(count, owners) in &self.alike {
+            ranks += owners;
+            if count == 0 {
+                continue;
+            }
+            match share(count, n, self.largest) {
+                1 => (singles, bytes) = (singles + owners, bytes + owners * count),
+                blocks => pieces += owners * u64::from(blocks),
+            }
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 32
+        let runs = 2 * self.q as u64 + bytes / coalesce(model);
+        (pieces + ranks <= u64::from(MAX_COUNTERS)).then_some(float(pieces + runs.min(singles)))
+    }
 }
 
 /// The most bytes that `width` consecutive owners have, around the circle.
@@ -277,16 +293,6 @@ pub(super) fn heaviest_window(counts: &[u64], width: usize) -> u64 {
     slide(counts, tail);
     slide(&counts[tail.len()..], head);
     most
-}
-
-/// The excess X of the one-block schedule in bytes.
-fn excess(counts: &[u64], graph: &Circulant) -> f64 {
-    let mut heaviest = 0;
-    for k in 0..graph.q() {
-        heaviest += heaviest_window(counts, (graph.skip(k + 1) - graph.skip(k)) as usize);
-    }
-    let volume = counts.iter().sum::<u64>() - counts.iter().min().copied().unwrap_or(0);
-    float(heaviest - volume.min(heaviest))
 }
 
 #[allow(clippy::cast_precision_loss)] // a rule needs no more than 53 bits

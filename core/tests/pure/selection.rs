@@ -36,10 +36,10 @@ fn the_choice_is_near_the_best_of_the_simulator() {
     }
     for (name, score) in scores {
         println!("{name:24} {:5.1} % within a tenth; worst {}", score.share(), score.at);
-        assert!(score.share() >= 90.0 && score.worst < 2.1, "{name}: {:.1} %, {}", score.share(), score.at);
+        assert!(score.share() >= 90.0 && score.worst < 1.75, "{name}: {:.1} %, {}", score.share(), score.at);
     }
     println!("all: {:.1} % of {} points", all.share(), all.points);
-    assert!(all.share() >= 97.0, "{:.1} %", all.share());
+    assert!(all.share() >= 98.5, "{:.1} %", all.share());
     prices_are_near_the_simulator(&judged);
 }
 
@@ -135,7 +135,7 @@ fn no_cliffs_over_the_sizes() {
 
 /// A rank more or less changes little: a restricted algorithm may be what is chosen for its p, but only if it is
 /// cheaper than what its neighbours take. What jumps are the algorithms: the circulant tree of 9 ranks has a hop less
-/// than that of 8.
+/// than that of 8. Where only one of the two can do what it takes, as on a hypercube, the jump is not judged.
 #[test]
 fn no_cliffs_over_the_ranks() {
     let mut worst = (1.0, String::new());
@@ -147,7 +147,10 @@ fn no_cliffs_over_the_ranks() {
                     let m = |p: u32| point(op, distributions(op)[0], p, bytes, wire).arguments();
                     let (one, other) = (chosen_time(&s, op, &m(p)), chosen_time(&s, op, &m(p + 1)));
                     let jump = f64::max(one.0 / other.0.max(1.0), other.0 / one.0.max(1.0));
-                    if jump > worst.0 {
+                    let can = |a: Arguments, name| {
+                        algorithms(op).any(|line| line.name == name && (line.fits)(&a).is_ok())
+                    };
+                    if jump > worst.0 && can(m(p), other.1) && can(m(p + 1), one.1) {
                         let at = format!("{op} p = {p}, {bytes} bytes, {wire}");
                         worst =
                             (jump, format!("{at}: {:.0} {} before {:.0} {}", one.0, one.1, other.0, other.1));

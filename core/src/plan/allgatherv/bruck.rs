@@ -4,7 +4,7 @@
 //! to r−2^k. The original collects in a rotated buffer and turns it at the end; one-sided puts go where
 //! they belong at once.
 
-use super::window::{self, Message, Pattern, Windows, as_allgather, equal, unequal};
+use super::window::{self, Message, Pattern, Windows};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, powers};
 use crate::plan::registry::line::{by_q, line};
@@ -18,7 +18,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
     by_q,
     window::regular::<Bruck>,
 )
-.costs(regular_cost);
+.costs(cost);
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -29,19 +29,8 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 )
 .costs(cost);
 
-pub(super) fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
-    equal(a, doubling_widths(a.size), path);
-}
-
 pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
-    match as_allgather(a) {
-        Some(a) => regular_cost(&a, path),
-        None => unequal(a, doubling_widths(a.size), path),
-    }
-}
-
-fn doubling_widths(size: u32) -> Vec<(u32, u32)> {
-    powers(size).into_iter().map(|d| (d, d.min(size - d))).collect()
+    window::cost(a, powers(a.size).into_iter().map(|d| (d, d.min(a.size - d))).collect(), path);
 }
 
 /// An allgatherv by dissemination.

@@ -12,14 +12,14 @@
 
 pub use super::contributions::Blocks;
 use super::contributions::extent;
-use super::window::{as_allgather, circulant_widths, equal, heaviest, largest, unequal, volume};
+use super::window::{self, as_allgather, circulant_widths};
 use crate::error::{Result, argument};
 use crate::machine::LogGp;
 use crate::plan::allgather::runs::{Allgather as Runs, cut};
 use crate::plan::bcast::circulant::walk;
 use crate::plan::lower::coalesce;
 use crate::plan::registry::cost::{Path, float, skips};
-use crate::plan::registry::line::{by_blocks, line, q};
+use crate::plan::registry::line::{by_blocks, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::rules;
 use crate::plan::split::Split;
@@ -86,10 +86,9 @@ fn irregular(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
 fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
     let n = a.blocks.unwrap_or(1);
     path.blocks(n);
-    equal(a, circulant_widths(a.size), path);
+    window::cost(a, circulant_widths(a.size), path);
     if n > 1 {
-        let more = f64::from(n - 1) * f64::from(a.size - 1);
-        path.over(&skips(a.size), 0.0, more, 0.0);
+        path.over(&skips(a.size), 0.0, f64::from(n - 1) * a.others(), 0.0);
     }
 }
 
@@ -98,45 +97,31 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     if a.counts.len() < 2 {
         return;
     }
-    if let Some(a) = as_allgather(a) {
-        return regular_cost(&a, path);
+    if a.is_regular() {
+        return regular_cost(a, path);
     }
-    let owners = a.counts.iter().filter(|count| **count > 0).count();
-    let widths = circulant_widths(a.size);
     let n = a.blocks.unwrap_or_else(|| rules::allgatherv_n(&a.counts, path.model()));
-    if owners == 1 {
-        return walk(a.size, n, largest(a), path);
+    if a.counts.iter().filter(|count| **count > 0).count() == 1 {
+        return walk(a.size, n, float(a.largest()), path);
     }
     path.blocks(n);
     if n == 1 {
-        return unequal(a, widths, path);
+        return window::cost(a, circulant_widths(a.size), path);
     }
-    let puts = rules::puts(
-        &a.counts,
-        n,
-        a.counts.iter().copied().max().unwrap_or(0),
-        &Circulant::new(a.size),
-        path.model(),
-    );
-    let heavy: f64 = widths.iter().map(|w| float(heaviest(&a.counts, w.1))).sum();
-    let (q, n) = (f64::from(q(a.size)), f64::from(n));
-    let stalls = 0.3 * ((heavy - volume(a)).max(0.0) + q * largest(a)) / n;
-    let puts = puts.unwrap_or(n * f64::from(a.size));
-    // A block's way and a link's work: half of the shorter goes on during the longer.
-    let way = |path: &mut Path<'_>, part: f64| {
-        path.over(&skips(a.size), part * (q + 1.0), part * q, part * q * largest(a) / n);
-    };
-    let work = |path: &mut Path<'_>, part: f64| {
-        path.over(&skips(a.size), part, part * (q + puts), part * (volume(a) + stalls));
+    let rule = rules::Irregular::new(&a.counts);
+    let puts = rule.puts(n, path.model()).unwrap_or(f64::from(n) * f64::from(a.size));
+    let parts = rule.way_and_work(n, puts);
+    let walk = |path: &mut Path<'_>, part: f64, [hops, puts, bytes]: [f64; 3]| {
+        path.over(&skips(a.size), part * hops, part * puts, part * bytes);
     };
     path.longer(
         |path| {
-            way(path, 1.0);
-            work(path, rules::NOT_HIDDEN);
+            walk(path, 1.0, parts[0]);
+            walk(path, rules::OF_THE_SHORTER, parts[1]);
         },
         |path| {
-            way(path, rules::NOT_HIDDEN);
-            work(path, 1.0);
+            walk(path, rules::OF_THE_SHORTER, parts[0]);
+            walk(path, 1.0, parts[1]);
         },
     );
 }

@@ -26,19 +26,12 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
     by_p,
     window::irregular::<Direct>,
 )
-.costs(irregular_cost);
+.costs(cost);
 
-/// One hop; every rank gets all but its own.
+/// One hop; every rank gets all but its own, and the rank that has most puts it to all.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(a.others().min(1.0), a.others(), a.others() * float(a.bytes));
-}
-
-/// As above; the rank that has most puts it to all.
-fn irregular_cost(a: &Arguments, path: &mut Path<'_>) {
-    let (others, total) = (a.others(), a.counts.iter().sum::<u64>());
-    let (most, least) = (a.counts.iter().max(), a.counts.iter().min());
-    let got = total - least.copied().unwrap_or(0);
-    path.all_to_all(others.min(1.0), others, others * float(most.copied().unwrap_or(0)), float(got));
+    let others = a.others();
+    path.all_to_all(others.min(1.0), others, others * float(a.largest()), float(a.of_others()));
 }
 
 /// A direct allgatherv.

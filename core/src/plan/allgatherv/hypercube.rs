@@ -19,7 +19,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
     window::regular::<Hypercube>,
 )
 .only(power_of_two)
-.costs(bruck::regular_cost);
+.costs(bruck::cost);
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,

@@ -3,7 +3,7 @@
 //! m−m_r bytes to rank r; p = a·b.
 
 use super::ring::Ring;
-use super::window::{self, Message, Pattern, Windows, as_allgather, heaviest, largest};
+use super::window::{self, Message, Pattern, Windows};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{composite, line};
@@ -18,7 +18,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
     window::regular::<Mesh>,
 )
 .only(composite)
-.costs(regular_cost);
+.costs(cost);
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -31,23 +31,11 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 .costs(cost);
 
 /// Rings along rows, then whole rows along columns, piece by piece.
-fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
-    walk(a, float(a.bytes), float(a.bytes) * f64::from(a.size.saturating_sub(1)), path);
-}
-
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    if let Some(a) = as_allgather(a) {
-        return regular_cost(&a, path);
-    }
-    let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
-    let volume = float(heaviest(&a.counts, columns)) * f64::from(rows.saturating_sub(1))
-        + largest(a) * f64::from(columns.saturating_sub(1));
-    walk(a, largest(a), volume, path);
-}
-
-fn walk(a: &Arguments, largest: f64, volume: f64, path: &mut Path<'_>) {
     let (rows, columns) = sides(a.size).unwrap_or((1, a.size));
     let (down, across) = (f64::from(rows.saturating_sub(1)), f64::from(columns.saturating_sub(1)));
+    let largest = float(a.largest());
+    let volume = float(a.heaviest(columns)) * down + largest * across;
     let mean = volume / f64::from(a.size.saturating_sub(1).max(1));
     let runs = path.runs(f64::from(columns), mean);
     let run = mean * f64::from(columns) / runs;

@@ -26,7 +26,6 @@
 //! ranks of a node together (figure 1), so that one rank of each sends to and one receives from another node.
 
 use super::contributions::Contributions;
-use super::window::{as_allgather, largest, volume};
 use crate::error::{Result, argument};
 use crate::machine::LogGp;
 use crate::plan::registry::cost::{Path, float};
@@ -92,29 +91,29 @@ fn rounds_of(a: &Arguments, n: u32) -> u32 {
 fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
     let n = a.blocks.unwrap_or(1).max(1);
     path.blocks(n);
-    let hops = f64::from(a.size.saturating_sub(1));
-    let block = float(a.bytes.div_ceil(n.into()));
+    let (hops, bytes) = (a.others(), a.largest());
+    let block = float(bytes.div_ceil(n.into()));
     path.longer(
         |path| path.ring(hops, 1.0, block),
-        |path| path.over(&[1], hops.min(1.0), hops * f64::from(n), hops * float(a.bytes)),
+        |path| path.over(&[1], hops.min(1.0), hops * f64::from(n), hops * float(bytes)),
     );
     path.relayed(hops);
 }
 
 /// Every block of every owner passes a link once; the first p−1 hops are not hidden.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    if let Some(a) = as_allgather(a) {
-        return regular_cost(&a, path);
+    if a.is_regular() {
+        return regular_cost(a, path);
     }
-    let most = a.counts.iter().copied().max().unwrap_or(0);
+    let most = a.largest();
     let by_rule = || most.div_ceil(rules::ring_block(&a.counts, path.model()).max(1)).max(1);
     let n = a.blocks.unwrap_or_else(|| u32::try_from(by_rule()).unwrap_or(u32::MAX));
     path.blocks(n);
     let rounds = f64::from(rounds_of(a, n));
-    let (hops, block) = (f64::from(a.size.saturating_sub(1)), float(block_of(&a.counts, n)).min(largest(a)));
+    let (hops, block) = (a.others(), float(block_of(&a.counts, n).min(most)));
     path.longer(
         |path| path.over(&[1], hops, hops + f64::from(n) - 1.0, (hops + f64::from(n) - 1.0) * block),
-        |path| path.over(&[1], hops, rounds.max(hops), volume(a)),
+        |path| path.over(&[1], hops, rounds.max(hops), float(a.of_others())),
     );
 }
 

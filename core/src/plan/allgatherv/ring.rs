@@ -4,7 +4,7 @@
 //! In round t rank r passes the contribution of owner r−t on to r+1. With unequal contributions a round lasts
 //! as long as its largest; [`pipelined_ring`](super::pipelined_ring) mends that.
 
-use super::window::{self, Message, Pattern, Windows, largest};
+use super::window::{self, Message, Pattern, Windows};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};
@@ -17,7 +17,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
     by_p,
     window::regular::<Ring>,
 )
-.costs(regular_cost);
+.costs(cost);
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -28,15 +28,9 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 )
 .costs(cost);
 
-fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
-    let hops = f64::from(a.size.saturating_sub(1));
-    path.ring(hops, 1.0, float(a.bytes));
-}
-
 /// The largest contribution is waited for in every round.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    let hops = f64::from(a.size.saturating_sub(1));
-    path.ring(hops, 1.0, largest(a));
+    path.ring(a.others(), 1.0, float(a.largest()));
 }
 
 /// An allgatherv around a ring.

@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::machine::LogGp;
 use crate::plan::registry::Arguments;
 use crate::plan::registry::cost::{Path, float};
-use crate::plan::rules;
 use crate::plan::{Plan, Sizes, Step, Wait};
 use crate::schedule::Circulant;
 
@@ -159,24 +158,10 @@ impl Rounds {
     }
 }
 
-pub(super) fn equal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
-    let bytes = float(a.bytes);
-    let rounds = widths.into_iter().map(|(distance, width)| (distance, width, f64::from(width) * bytes));
-    Rounds { rounds: rounds.collect(), largest: bytes }.walk(path);
-}
-
 /// By round of the circulant graph: its skip and the owners of a message.
 pub(in crate::plan) fn circulant_widths(size: u32) -> Vec<(u32, u32)> {
     let graph = Circulant::new(size.max(1));
     (0..graph.q()).map(|k| (graph.skip(k), graph.skip(k + 1) - graph.skip(k))).collect()
-}
-
-pub(super) fn largest(a: &Arguments) -> f64 {
-    float(a.counts.iter().copied().max().unwrap_or(0))
-}
-
-pub(super) fn volume(a: &Arguments) -> f64 {
-    float(a.counts.iter().sum::<u64>() - a.counts.iter().min().copied().unwrap_or(0))
 }
 
 /// The arguments of the allgather that it is where all counts are equal: no count need be looked at then.
@@ -186,29 +171,24 @@ pub(super) fn as_allgather(a: &Arguments) -> Option<Arguments> {
     equal.then(|| Arguments { size: a.size, bytes, blocks: a.blocks, ..Arguments::default() })
 }
 
-pub(super) fn unequal(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
-    if a.counts.iter().all(|count| *count == a.counts[0]) {
+/// Rounds of these distances and owners. Of unequal contributions each waits for the heaviest message.
+pub(super) fn cost(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
+    if a.is_regular() {
         return overlapping(a, widths, 1.0, path);
     }
     for (distance, width) in widths {
-        path.hop(distance, 1.0, path.turns() * float(heaviest(&a.counts, width)));
+        path.hop(distance, 1.0, path.turns() * float(a.heaviest(width)));
     }
 }
 
 fn overlapping(a: &Arguments, widths: Vec<(u32, u32)>, turns: f64, path: &mut Path<'_>) {
-    let bytes = |width| turns * float(heaviest(&a.counts, width));
-    let rounds = widths.into_iter().map(|(distance, width)| (distance, width, bytes(width))).collect();
-    Rounds { rounds, largest: largest(a) }.walk(path);
+    let round = |(distance, width)| (distance, width, turns * float(a.heaviest(width)));
+    Rounds { rounds: widths.into_iter().map(round).collect(), largest: float(a.largest()) }.walk(path);
 }
 
 /// The rounds of the circulant graph backwards, in one block: what comes for one round is combined before the next is sent.
 pub(in crate::plan) fn backwards(a: &Arguments, path: &mut Path<'_>) {
     // The heaviest of unequal windows are more than any rank has to wait for, which is as much.
-    let turns = if as_allgather(a).is_some() { path.turns() } else { 1.0 };
+    let turns = if a.is_regular() { path.turns() } else { 1.0 };
     overlapping(a, circulant_widths(a.size), turns, path);
-}
-
-/// The most bytes that `width` consecutive owners have.
-pub(super) fn heaviest(counts: &[u64], width: u32) -> u64 {
-    rules::heaviest_window(counts, width as usize)
 }

@@ -63,7 +63,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     let among = Arguments { size: nodes.count(), counts: by_node(&nodes, &a.counts), ..a.clone() };
     let wire = path.machine().wire;
     let wire = LogGp { reduce_ps: wire.reduce_ps / least, ..wire };
-    path.among(nodes.count(), wire, |path| plain::irregular_cost(&among, 1.0, path));
+    path.among(nodes.count(), wire, |path| plain::cost(&among, 1.0, path));
     if nodes.least() < nodes.most() {
         path.near(1.0, others(&nodes), share / f64::from(nodes.count()));
     }

@@ -44,7 +44,7 @@ pub(in crate::plan) const DIRECT_IRREGULAR: Algorithm = line(
 )
 .only(leaders)
 .receives(|a| received(direct(a), |rank| a.counts[rank as usize]))
-.costs(|a, path| irregular_cost(a, star::scatterv_cost, path));
+.costs(|a, path| irregular_cost(a, star::scatter_cost, path));
 
 pub(in crate::plan) const SIZE_AWARE_IRREGULAR: Algorithm = line(
     Operation::Scatterv,

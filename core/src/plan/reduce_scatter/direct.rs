@@ -96,10 +96,10 @@ fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
 
 fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
     // Of unequal pieces the largest would be waited for; and two ranks have no way round to save.
-    if a.size == 2 || a.counts.iter().any(|count| *count != a.counts[0]) {
+    if a.size == 2 || !a.is_regular() {
         path.for_readers();
     }
-    fold(a, a.counts.iter().copied().max().unwrap_or(a.bytes), path);
+    fold(a, a.largest(), path);
 }
 
 fn largest(a: &Arguments) -> u64 {

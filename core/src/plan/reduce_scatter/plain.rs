@@ -6,7 +6,7 @@ use crate::plan::partial::{Pieces, Sketch, check};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, by_q, commutative, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
-use crate::plan::{Place, Plan, Region, Sizes, Step, Wait, rules};
+use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
 
 const ANY: &str = "any p; commutative";
@@ -16,7 +16,7 @@ pub(in crate::plan) const CIRCULANT: Algorithm =
         irregular(a, Way::Circulant)
     })
     .commutative()
-    .costs(|a, path| irregular_cost(a, path.in_turns(), path))
+    .costs(|a, path| cost(a, path.in_turns(), path))
     .ordered(order::PIECEWISE);
 
 pub(in crate::plan) const RING: Algorithm =
@@ -34,7 +34,7 @@ pub(in crate::plan) const BLOCK_CIRCULANT: Algorithm =
     })
     .commutative()
     .receives(pieces_once)
-    .costs(block_cost)
+    .costs(|a, path| cost(a, path.in_turns(), path))
     .ordered(order::PIECEWISE);
 
 pub(in crate::plan) const BLOCK_RING: Algorithm =
@@ -62,30 +62,20 @@ pub(super) fn pieces_once(a: &Arguments) -> u64 {
 }
 
 /// In each round the heaviest message of all, where links take so many times as long as the bytes.
-pub(in crate::plan) fn irregular_cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
+pub(in crate::plan) fn cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
     let graph = Circulant::new(a.size.max(1));
     for k in (0..graph.q()).rev() {
         let width = graph.skip(k + 1) - graph.skip(k);
-        let bytes = float(rules::heaviest_window(&a.counts, width as usize));
+        let bytes = float(a.heaviest(width));
         path.hop(graph.skip(k), 1.0, turns * bytes);
         path.reduce(bytes);
     }
 }
 
 fn ring_cost(a: &Arguments, path: &mut Path<'_>) {
-    let (hops, bytes) = (a.others(), float(a.counts.iter().copied().max().unwrap_or(a.bytes)));
+    let (hops, bytes) = (a.others(), float(a.largest()));
     path.ring(hops, 1.0, bytes);
     path.reduce(hops * bytes);
-}
-
-fn block_cost(a: &Arguments, path: &mut Path<'_>) {
-    let graph = Circulant::new(a.size.max(1));
-    for k in (0..graph.q()).rev() {
-        let width = graph.skip(k + 1) - graph.skip(k);
-        let bytes = f64::from(width) * float(a.bytes);
-        path.hop(graph.skip(k), 1.0, path.in_turns() * bytes);
-        path.reduce(bytes);
-    }
 }
 
 /// A reduce-scatter, regular or not.

@@ -3,6 +3,7 @@
 use super::operation::Operation;
 use crate::plan::alltoall::Row;
 use crate::plan::alltoall::graph::{Edges, Graph};
+use crate::plan::rules::heaviest_window;
 use crate::plan::topology::log2_ceil;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,7 +77,7 @@ impl Arguments {
         match operation {
             Bcast | InterBcast => self.bytes,
             Allgather | Gather | Alltoall => self.bytes * others,
-            Allgatherv => self.counts.iter().sum::<u64>() - self.counts.iter().min().copied().unwrap_or(0),
+            Allgatherv => self.of_others(),
             Gatherv => not_root().sum(),
             Scatter => self.bytes * others.min(1),
             Scatterv => not_root().max().unwrap_or(0),
@@ -97,6 +98,32 @@ impl Arguments {
             edges.sources.iter().filter(|s| s.peer != rank).map(|s| s.len).sum()
         };
         self.rows.iter().map(by_row).chain(self.graph.edges.iter().map(by_edges)).max().unwrap_or(0)
+    }
+
+    /// Bytes of the rank that has most, where each has its own count or all have `bytes`.
+    pub(in crate::plan) fn largest(&self) -> u64 {
+        self.counts.iter().copied().max().unwrap_or(self.bytes)
+    }
+
+    /// Bytes of the `width` neighbours that have most.
+    pub(in crate::plan) fn heaviest(&self, width: u32) -> u64 {
+        match self.counts[..] {
+            [] => self.bytes.saturating_mul(width.into()),
+            _ => heaviest_window(&self.counts, width as usize),
+        }
+    }
+
+    /// Bytes of all ranks but the one that has least.
+    pub(in crate::plan) fn of_others(&self) -> u64 {
+        match self.counts.iter().min() {
+            None => self.bytes.saturating_mul(self.size.saturating_sub(1).into()),
+            Some(least) => self.counts.iter().sum::<u64>() - least,
+        }
+    }
+
+    /// Whether all ranks have as many.
+    pub(in crate::plan) fn is_regular(&self) -> bool {
+        self.counts.iter().all(|count| *count == self.counts[0])
     }
 
     /// p − 1, for costs.

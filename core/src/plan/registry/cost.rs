@@ -233,6 +233,14 @@ impl<'a> Path<'a> {
         if self.machine.turn_bytes < u64::MAX { rules::IN_TURNS } else { 1.0 }
     }
 
+    /// Bytes by which whole vectors come later down the ranks that have early what they send: there `rounds` puts of `bytes` bytes are
+    /// ready at once, at the next rank one less, and so on. A link that carries them in turns ends the first with the last.
+    pub(in crate::plan) fn held_up(&self, rounds: f64, bytes: f64) -> f64 {
+        let Machine { per_node, turn_bytes, .. } = *self.machine;
+        let late = if per_node < 2 { (bytes - float(turn_bytes)).max(0.0) } else { 0.0 };
+        late * rounds * (rounds - 1.0) / 2.0
+    }
+
     /// Puts to all others, or from them: all distances alike.
     pub fn to_all(&mut self, hops: f64, puts: f64, bytes: f64) {
         let p = u64::from(self.size);

@@ -82,6 +82,9 @@ fn circulant_cost(a: &Arguments, cyclic: bool, path: &mut Path<'_>) {
         let with = 2 * skip <= next;
         folds += if k > 0 { 1.0 + f64::from(u8::from(with)) } else { 0.0 };
     }
+    if !cyclic {
+        path.over(&powers(a.size), 0.0, 0.0, path.held_up(graph.q().into(), bytes));
+    }
     path.reduce((folds + if cyclic && a.size > 1 { 1.0 } else { 0.0 }) * bytes);
 }
 
@@ -94,14 +97,15 @@ fn doubling_cost(a: &Arguments, path: &mut Path<'_>) {
     let last = 1 + q(a.size - (1 << (rounds - 1)));
     let hops = f64::from(last.max(rounds - 1));
     let busy = if hops < f64::from(rounds) { hops + NOT_HIDDEN } else { hops };
-    path.over(&powers(a.size), hops, hops, busy * bytes);
+    path.over(&powers(a.size), hops, hops, busy * bytes + path.held_up(hops, bytes));
     path.reduce(busy * bytes);
 }
 
 fn one_two_three_cost(a: &Arguments, path: &mut Path<'_>) {
     let (rounds, bytes) = (f64::from(Prefix::one_two_three_rounds(a.size)), float(a.bytes));
     let more = if rounds > 2.0 { NOT_HIDDEN } else { 0.0 };
-    path.over(&powers(a.size), (rounds - 1.0).max(rounds.min(1.0)), rounds, (rounds + more) * bytes);
+    let sent = (rounds + more) * bytes + path.held_up(rounds, bytes);
+    path.over(&powers(a.size), (rounds - 1.0).max(rounds.min(1.0)), rounds, sent);
     path.reduce((rounds + more) * bytes);
 }
 

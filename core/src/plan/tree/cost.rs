@@ -7,6 +7,9 @@ use crate::plan::registry::line::q;
 
 /// How many ranks but the root have bytes, and how many bytes.
 pub(super) fn foreign(a: &Arguments) -> (f64, f64) {
+    if a.counts.is_empty() {
+        return (a.others(), a.others() * float(a.bytes));
+    }
     let foreign = (0..).zip(&a.counts).filter(|(rank, count)| *rank != a.root && **count > 0);
     foreign.fold((0.0, 0.0), |(n, bytes), (_, count)| (n + 1.0, bytes + float(*count)))
 }

@@ -8,7 +8,7 @@ use super::cost::foreign;
 use super::{Branch, Tree, rooted};
 use crate::error::Result;
 use crate::plan::gather::plan as gather;
-use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::cost::Path;
 use crate::plan::registry::line::{by_p, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::scatter::plan as scatter;
@@ -26,17 +26,17 @@ pub(in crate::plan) const GATHERV: Algorithm =
     line(Operation::Gatherv, NAME, [COUNTS, "p-1", "m - m_root", SOURCE], by_p, |a, _| {
         gather::irregular(a, tree(a)?)
     })
-    .costs(gatherv_cost);
+    .costs(gather_cost);
 
 pub(in crate::plan) const SCATTER: Algorithm =
     line(Operation::Scatter, NAME, [ANY, "p-1", "m/p", SOURCE], by_p, |a, _| scatter::regular(a, tree(a)?))
-        .costs(|a, path| path.fan(a.others(), a.others() * float(a.bytes)));
+        .costs(scatter_cost);
 
 pub(in crate::plan) const SCATTERV: Algorithm =
     line(Operation::Scatterv, NAME, [COUNTS, "p-1", "m_r", SOURCE], by_p, |a, _| {
         scatter::irregular(a, tree(a)?)
     })
-    .costs(scatterv_cost);
+    .costs(scatter_cost);
 
 /// The star of these arguments.
 pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
@@ -45,17 +45,12 @@ pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
 
 /// All put at once: the root's link in is what counts.
 fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
-    let one = a.others().min(1.0);
-    path.to_one(|path| path.to_all(one, one, a.others() * float(a.bytes)));
-}
-
-fn gatherv_cost(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
     path.to_one(|path| path.to_all(n.min(1.0), n.min(1.0), bytes));
 }
 
 /// The root puts to all, one after the other.
-pub(in crate::plan) fn scatterv_cost(a: &Arguments, path: &mut Path<'_>) {
+pub(in crate::plan) fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
     path.fan(n, bytes);
 }
