@@ -525,7 +525,7 @@ fn mpirun_by_pmix() {
     assert_eq!(done.out.matches("pmix (").count(), 4, "{done:?}");
     assert_eq!(mpirun("abort").code, 7);
     let done = mpirun("presets");
-    assert_eq!((done.code, done.out.matches("=true").count()), (0, 4 * 3), "{done:?}");
+    assert_eq!((done.code, done.out.matches("=true").count()), (0, 4 * 4), "{done:?}");
 }
 
 fn hydra(extra: &[&str], role: &str, ranks: &str) -> job::Done {
