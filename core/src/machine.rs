@@ -17,7 +17,8 @@ pub struct LogGp {
     pub reduce_ps: u64,
 }
 
-/// A byte copied from and to a cache, in picoseconds: of the order of what `circulant tune` measures (copy-cached-ps, copy-cold-ps).
+/// A byte copied, in picoseconds: of the order of what `circulant tune` measures, 20 in a cache (copy-cached-ps) and 118 from memory
+/// (copy-cold-ps) on an AMD EPYC of 2026.
 pub(crate) const COPY_PS: u64 = 100;
 
 const MILLISECOND_PS: u64 = 1_000_000_000;
@@ -64,12 +65,13 @@ pub struct Machine {
 }
 
 /// Cores that ranks of a node share, and what that costs. The defaults were fitted to times of 8 ranks on 2 cores over our own shared
-/// memory.
+/// memory; `ci/race choice --figure shm-8` tells how well choices by them do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cores {
     /// The cores of a node for all of its ranks; 0: each rank has one to itself.
     pub per_node: u32,
-    /// Nanoseconds in which a core passes from a rank to the next one, which may have nothing to do.
+    /// Nanoseconds in which a core passes from a rank to the next one, which may have nothing to do: a `sched_yield` takes 520 to 570
+    /// (`ci/cost waits`). A rank that finds something to do takes 1400 to 1700.
     pub turn_ns: u64,
     /// Nanoseconds that a put costs besides o: its ready message, and the caches that others have used meanwhile.
     pub put_ns: u64,

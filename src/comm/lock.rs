@@ -122,6 +122,7 @@ impl Lock {
 }
 
 /// How often a thread yields its core for one that wants the lock: an unlocked mutex goes to the first thread that tries.
+/// Yields that run nothing take 550 ns (`ci/cost waits`): 55 us in all, in which a sleeping thread wakes.
 const MAX_LOCK_YIELDS: usize = 100;
 
 impl Held<'_> {

@@ -13,8 +13,6 @@ use std::fmt::Write;
 /// The head of a table for programs.
 const HEAD: &str =
     "operation,distribution,ranks,ranks per node,cores,bytes,wire,chosen,chosen ns,best,best ns";
-/// How much more than the lowest price an algorithm may cost that comes earlier in the registry.
-const MARGINS: [f64; 8] = [1.0, 1.01, 1.02, 1.03, 1.05, 1.1, 1.2, 1.5];
 /// So many of the worst points are printed.
 const WORST: usize = 12;
 
@@ -104,13 +102,10 @@ fn summary(judged: &[Judged], before: Option<&HashMap<String, String>>) -> Strin
             changed.push((ratio, format!("{}: {} for {other}", judged.point, judged.chosen)));
         }
     }
-    let mut out = table(&rows, before.is_some());
+    let out = table(&rows, before.is_some());
     match before {
         Some(_) => out + &changes(changed),
-        None => {
-            out += &worst(judged);
-            out + &margins(judged)
-        }
+        None => out + &worst(judged),
     }
 }
 
@@ -146,25 +141,14 @@ fn worst(judged: &[Judged]) -> String {
     ratios.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut out = String::from("\nThe worst:\n");
     for (ratio, judged) in ratios.iter().take(WORST) {
-        let _ =
-            writeln!(out, "x{ratio:.2} {}: {} for {}", judged.point, judged.chosen, judged.best().line.name);
-    }
-    out
-}
-
-/// The same with other margins: the share within a tenth, the mean time by that of the best.
-fn margins(judged: &[Judged]) -> String {
-    let mut out = String::from("\n| margin | within a tenth | mean | worst |\n|---|---|---|---|\n");
-    for margin in MARGINS {
-        let (mut score, mut sum) = (Score::default(), 0.0);
-        for judged in judged {
-            let least = judged.candidates.iter().fold(f64::INFINITY, |least, c| least.min(c.price));
-            let Some(first) = judged.candidates.iter().find(|c| c.price <= margin * least) else { continue };
-            score.add(judged, first.line.name);
-            sum += judged.ratio_of(first.line.name);
-        }
-        let mean = sum / score.points as f64;
-        let _ = writeln!(out, "| {margin:.2} | {:.2} % | {mean:.4} | {:.2} |", score.share(), score.worst);
+        let (point, chosen, best) = (&judged.point, judged.chosen, judged.best());
+        let price = judged.candidates.iter().find(|c| c.line.name == chosen).map_or(f64::NAN, |c| c.price);
+        let _ = writeln!(
+            out,
+            "x{ratio:.2}, by prices x{:.2}, {point}: {chosen} for {}",
+            price / best.price,
+            best.line.name
+        );
     }
     out
 }

@@ -11,10 +11,6 @@ use crate::plan::registry::cost::Cost;
 use crate::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
 use std::cell::RefCell;
 
-/// An algorithm that comes earlier in the registry is kept unless it costs more than so many times another: its peers
-/// are the neighbours of start-up, it has fewer restrictions, and prices are not that exact (core/tests/pure/selection.rs).
-const MARGIN: f64 = 1.03;
-
 /// How many choices are remembered.
 const REMEMBERED: usize = 32;
 
@@ -246,7 +242,7 @@ impl Selection {
     }
 }
 
-/// The first whose price is not above the lowest by more than [`MARGIN`].
+/// The one of the lowest price; of equal ones the first in the registry.
 fn cheapest(
     operation: Operation,
     arguments: &Arguments,
@@ -256,9 +252,8 @@ fn cheapest(
     // Ranks that get different bits of one sum are a surprise: such an algorithm is taken only where it is named.
     let alike = |a: &Algorithm| arguments.exact || a.order.is_none_or(|order| order.identical);
     let fits = |a: &&'static Algorithm| alike(a) && refused(a, arguments, reproducible).is_none();
-    let priced = || algorithms(operation).filter(fits).map(|a| (a, a.cost(arguments, machine).ns));
-    let least = priced().fold(f64::INFINITY, |least, (_, ns)| least.min(ns));
-    let found = priced().find(|(_, ns)| *ns <= MARGIN * least).map(|(a, _)| a);
+    let priced = algorithms(operation).filter(fits).map(|a| (a, a.cost(arguments, machine).ns));
+    let found = priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(a, _)| a);
     found.ok_or_else(|| argument(format!("{operation} has no algorithm for this")))
 }
 

@@ -65,7 +65,7 @@ fn the_choice_is_near_the_best_where_ranks_share_nodes() {
         add(&mut score, &judged);
     }
     println!("{:.1} % of {}; {taken} know nodes; worst {}", score.share(), score.points, score.at);
-    assert!(score.share() >= 85.0 && score.worst < 1.5, "{:.1} %, {}", score.share(), score.at);
+    assert!(score.share() >= 93.0 && score.worst < 1.5, "{:.1} %, {}", score.share(), score.at);
     // Full nodes take them mostly.
     assert!(taken > score.points / 2, "{taken} of {}", score.points);
 }
@@ -77,7 +77,7 @@ fn the_choice_is_near_the_best_where_ranks_share_cores() {
         add(&mut score, &judged);
     }
     println!("{:.1} % of {}; worst {}", score.share(), score.points, score.at);
-    assert!(score.share() >= 80.0 && score.worst < 2.0, "{:.1} %, {}", score.share(), score.at);
+    assert!(score.share() >= 83.0 && score.worst < 1.8, "{:.1} %, {}", score.share(), score.at);
 }
 
 fn add(score: &mut Score, judged: &Judged) {
@@ -103,7 +103,7 @@ fn chosen_time(s: &Selection, op: Operation, a: &Arguments) -> (f64, &'static st
     (line.cost(a, s.machine()).ns, line.name)
 }
 
-/// More bytes never cost less, but for what choosing within 3 % and whole numbers of blocks make.
+/// More bytes never cost less, but for what whole numbers of blocks make.
 #[test]
 fn no_cliffs_over_the_sizes() {
     let mut worst = (1.0, String::new());

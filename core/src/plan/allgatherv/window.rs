@@ -114,8 +114,8 @@ impl<P: Pattern> Plan for Windows<P> {
     }
 }
 
-/// This many light pieces share a put, on average: those that are here when it goes. Set so that prices follow the simulator
-/// (`core/tests/pure/selection.rs`).
+/// This many light pieces share a put, on average: those that are here when it goes. Fitted to the simulator's times on the grid
+/// of `xtask choices allgatherv`.
 const SHARED_PIECES_PER_PUT: f64 = 4.0;
 
 /// Rounds whose pieces go on as soon as they are here: a round ends a hop after the one that brought the last of
