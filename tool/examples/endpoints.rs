@@ -1,5 +1,5 @@
-//! Two endpoints of RDMA hardware in one process: what the transport promises, one check after the other. It needs a device;
-//! `ci/verbs` runs it on soft-RoCE.
+//! Two endpoints of RDMA hardware in one process: what `circulant doctor --wire` cannot see of the transport, as its peers poll, its keys are
+//! its own and its errors are text. One check after the other. It needs a device; `ci/verbs` runs it on soft-RoCE.
 //!
 //! ```text
 //! CIRCULANT_VERBS_DEVICE=mlx5_0 target/release/examples/endpoints
@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a check that fails panics, which is its result")]
 
 use circulant::transport::verbs::{Options, Verbs};
-use circulant::transport::{Access, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use circulant::transport::{Access, Posted, Registration, Remote, Sink, Source, Transport};
 use std::time::{Duration, Instant};
 
 /// Stops what hangs: retries to a peer that is gone take 9 s on an idle machine.
@@ -53,8 +53,8 @@ struct End {
     seen: Seen,
 }
 
-/// Bytes of each end's memory: more than the longest put of soft-RoCE, twice.
-const BYTES: usize = 20 << 20;
+/// Bytes of each end's memory: more than the longest put of soft-RoCE, which is 8 MiB.
+const BYTES: usize = 9 << 20;
 
 impl End {
     fn open(rank: u32, depths: Depths) -> Self {
@@ -129,54 +129,20 @@ fn put(ends: &mut [End; 2], sources: &[Source], at: usize, word: u32) {
     }
 }
 
-fn pieces_and_lengths() {
-    let mut ends = End::pair(Depths::default());
+fn what_is_refused_at_once() {
+    let mut ends = connected();
     let limits = ends[0].wire.limits().clone();
-    let longest = usize::try_from(limits.max_put).unwrap().min(BYTES / 2);
-    let mut word = 0;
-    for pieces in [1, 4, limits.gather] {
-        let totals = [0, 1, limits.inject, limits.inject + 1, 5000, 65_537, longest];
-        for total in totals.into_iter().filter(|total| *total < longest || pieces == 4) {
-            word += 1;
-            ends[0].fill(u8::try_from(word % 251).unwrap(), total + pieces);
-            ends[1].fill(0xEE, total + 14);
-            // Pieces a byte apart; the last has what is left.
-            let each = total / pieces;
-            let of = |i: usize| if i + 1 == pieces { total - each * (pieces - 1) } else { each };
-            let list: Vec<Source> = (0..pieces).map(|i| ends[0].source(i * (each + 1), of(i))).collect();
-            put(&mut ends, &list, 7, word);
-            until(&mut ends, "a put", |e| {
-                e[1].seen.words.last() == Some(&word) && e[0].seen.done.last() == Some(&word.into())
-            });
-            let (before, landed, after) =
-                (ends[1].bytes(0, 7), ends[1].bytes(7, total), ends[1].bytes(7 + total, 7));
-            assert_eq!((before, after), (vec![0xEE; 7], vec![0xEE; 7]), "{pieces} pieces, {total} bytes");
-            assert!(landed.iter().all(|b| u32::from(*b) == word % 251), "{pieces} pieces, {total} bytes");
-        }
-    }
-    assert_eq!(ends[0].seen.done.len(), word as usize, "each done once");
     let many = vec![ends[0].source(0, 1); limits.gather + 1];
     assert!(ends[0].put(&many, 0, 0, 0, 0).unwrap_err().to_string().contains("segments"));
-    if longest as u64 == limits.max_put {
+    if let Ok(longest) = usize::try_from(limits.max_put)
+        && longest < BYTES
+    {
         let long = [ends[0].source(0, longest + 1)];
         assert!(ends[0].put(&long, 0, 0, 0, 0).unwrap_err().to_string().contains("exceeds"));
     }
-}
-
-fn messages() {
-    let mut ends = End::pair(Depths::default());
-    let inject = ends[0].wire.limits().inject;
-    let lengths = [1, inject, inject + 1, 4000, MESSAGE_MAX];
-    for len in lengths {
-        let text = vec![u8::try_from(len % 251).unwrap(); len];
-        while ends[0].wire.message(1, &text).unwrap() == Posted::Again {
-            ends.iter_mut().for_each(End::poll);
-        }
-    }
-    until(&mut ends, "messages", |e| e[1].seen.messages.len() == lengths.len());
-    let came: Vec<usize> = ends[1].seen.messages.iter().map(Vec::len).collect();
-    assert_eq!(came, lengths);
-    assert!(ends[1].seen.messages.iter().all(|m| m.iter().all(|b| usize::from(*b) == m.len() % 251)));
+    let registration = ends[1].registration;
+    ends[1].wire.deregister(registration).unwrap();
+    assert!(ends[1].wire.deregister(registration).is_err());
 }
 
 fn connected() -> [End; 2] {
@@ -191,26 +157,12 @@ fn connected_with(depths: Depths) -> [End; 2] {
     ends
 }
 
-fn puts_posted_together_are_one_doorbell() {
-    let mut ends = connected();
-    let before = ends[0].wire.hardware();
-    for word in 0..20 {
-        let source = [ends[0].source(0, 1000)];
-        put(&mut ends, &source, 1000 * word as usize, word);
-    }
-    ends[0].wire.flush();
-    let after = ends[0].wire.hardware();
-    assert_eq!((after.requests - before.requests, after.doorbells - before.doorbells), (20, 1));
-    assert_eq!(after.signalled - before.signalled, 1, "the last of the list says when all are complete");
-    until(&mut ends, "20 puts", |e| e[1].seen.words.len() == 20 && e[0].seen.done.len() == 20);
-}
-
 fn full_queues() {
     fill_queues(connected(), 512);
 }
 
 fn queues_of_a_few() {
-    for (queue, receives) in [(1, 1), (3, 2), (40, 5)] {
+    for (queue, receives) in [(1, 1), (40, 5)] {
         fill_queues(connected_with(Depths { queue: Some(queue), receives: Some(receives) }), receives.into());
     }
 }
@@ -251,39 +203,23 @@ fn fill_queues(mut ends: [End; 2], receives: u32) {
     assert!(sender.receivers_not_ready > 0 || !counts_not_ready(), "{sender:?}");
 }
 
-/// Puts under `key` fail, by name, and nothing is written. (The peer hears of it where its device says so; soft-RoCE does not.)
-fn refused_by_the_peer(ends: &mut [End; 2], base: u64, key: u64) {
-    ends[0].fill(0x55, 5000);
-    ends[1].fill(0xEE, 5000);
-    let source = [ends[0].source(0, 5000)];
-    assert_eq!(ends[0].put(&source, base, key, 1, 1).unwrap(), Posted::Yes);
-    until(ends, "a refusal", |e| !e[0].seen.lost.is_empty());
-    let (peer, why) = ends[0].seen.lost[0].clone();
-    assert!(peer == Some(1) && why.contains("does not know the key"), "{why}");
-    assert!(ends[1].bytes(0, 5000).iter().all(|b| *b == 0xEE) && ends[1].seen.words.is_empty());
-    assert!(ends[0].seen.done.is_empty(), "a put that failed is not done");
-    let e = ends[0].put(&source, base, key, 1, 1).unwrap_err();
-    assert_eq!((e.kind(), e.peer()), (circulant::ErrorKind::PeerLost, Some(1)), "{e}");
-}
-
-fn wrong_key() {
-    let mut ends = connected();
-    let Remote { base, key } = ends[1].remote;
-    refused_by_the_peer(&mut ends, base, key ^ 0x0001_0000);
-}
-
+/// A put that reaches a byte past the peer's memory fails, by name, and nothing is written. (The peer hears of it where its device says so;
+/// soft-RoCE does not.)
 fn outside_the_range() {
     let mut ends = connected();
     let Remote { base, key } = ends[1].remote;
-    refused_by_the_peer(&mut ends, base + BYTES as u64 - 4999, key);
-}
-
-fn a_range_that_was_given_back() {
-    let mut ends = connected();
-    let (registration, Remote { base, key }) = (ends[1].registration, ends[1].remote);
-    ends[1].wire.deregister(registration).unwrap();
-    assert!(ends[1].wire.deregister(registration).is_err());
-    refused_by_the_peer(&mut ends, base, key);
+    let at = base + BYTES as u64 - 4999;
+    ends[0].fill(0x55, 5000);
+    ends[1].fill(0xEE, BYTES);
+    let source = [ends[0].source(0, 5000)];
+    assert_eq!(ends[0].put(&source, at, key, 1, 1).unwrap(), Posted::Yes);
+    until(&mut ends, "a refusal", |e| !e[0].seen.lost.is_empty());
+    let (peer, why) = ends[0].seen.lost[0].clone();
+    assert!(peer == Some(1) && why.contains("does not know the key"), "{why}");
+    assert!(ends[1].bytes(BYTES - 5000, 5000).iter().all(|b| *b == 0xEE) && ends[1].seen.words.is_empty());
+    assert!(ends[0].seen.done.is_empty(), "a put that failed is not done");
+    let e = ends[0].put(&source, at, key, 1, 1).unwrap_err();
+    assert_eq!((e.kind(), e.peer()), (circulant::ErrorKind::PeerLost, Some(1)), "{e}");
 }
 
 fn what_was_said_before_closing_is_heard() {
@@ -299,23 +235,6 @@ fn what_was_said_before_closing_is_heard() {
     assert_eq!(ends[0].wire.message(1, b"?").unwrap_err().kind(), circulant::ErrorKind::Aborted);
 }
 
-fn a_peer_that_is_gone() {
-    let mut ends = connected();
-    ends[1].wire.close().unwrap();
-    let source = [ends[0].source(0, 5000)];
-    let Remote { base, key } = ends[1].remote;
-    assert_eq!(ends[0].put(&source, base, key, 1, 1).unwrap(), Posted::Yes);
-    let begin = Instant::now();
-    while ends[0].seen.lost.is_empty() {
-        ends[0].poll();
-        ends[0].wire.idle(Duration::from_millis(4));
-        assert!(begin.elapsed() < LIMIT);
-    }
-    let (peer, why) = &ends[0].seen.lost[0];
-    assert!(*peer == Some(1) && why.contains("did not acknowledge"), "{why}");
-    assert!(ends[0].seen.done.is_empty());
-}
-
 /// Whether a device here counts requests to a receiver that was not ready.
 fn counts_not_ready() -> bool {
     let devices = std::fs::read_dir("/sys/class/infiniband").unwrap();
@@ -323,17 +242,12 @@ fn counts_not_ready() -> bool {
 }
 
 fn main() {
-    let checks: [(&str, fn()); 10] = [
-        ("pieces and lengths", pieces_and_lengths),
-        ("messages", messages),
-        ("puts posted together are one doorbell", puts_posted_together_are_one_doorbell),
+    let checks: [(&str, fn()); 5] = [
+        ("what is refused at once", what_is_refused_at_once),
         ("full queues", full_queues),
         ("queues of a few", queues_of_a_few),
-        ("a wrong key", wrong_key),
         ("outside the range", outside_the_range),
-        ("a range that was given back", a_range_that_was_given_back),
         ("what was said before closing is heard", what_was_said_before_closing_is_heard),
-        ("a peer that is gone", a_peer_that_is_gone),
     ];
     for (name, check) in checks {
         let begin = Instant::now();
