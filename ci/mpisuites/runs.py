@@ -35,7 +35,7 @@ class Unit:
     judge: object  # (exit code, output) -> Seen; not asked after a time-out
     before: object = None  # called ahead of each run
     options: tuple = ()  # of the launcher
-    alone: bool = False  # no run without the library: any failure counts
+    alone: bool = False  # no run without the library, ever: any failure counts
 
 
 def no_errors(code, output):
@@ -118,7 +118,7 @@ class Runner:
         report, tally = self.report, Tally(suite.NAME, mpi.name, " on two nodes" if self.cluster else "")
         for unit in suite.units(mpi, tier):
             if part in unit.title:
-                self.unit(mpi, unit, tally)
+                self.unit(mpi, unit, tally, beside=tier == "full")
         if not tally.ranks:
             return None
         for kind, lines in (("WORSE", tally.worse), ("known", tally.known), ("without it, too", tally.both)):
@@ -135,20 +135,21 @@ class Runner:
                 report.skip(f"{suite.NAME}, {mpi.title}: {len(lines)} {what}", len(lines))
         return tally.record()
 
-    def unit(self, mpi, unit, tally):
-        """Both runs; what differs goes to the tally."""
+    def unit(self, mpi, unit, tally, beside):
+        """Both runs; what differs goes to the tally. Not `beside`: one without the library only where one with it fails."""
         seen, taken, passed_on, seconds = self.once(mpi, unit, True)
-        base = seen if unit.alone else self.base(mpi, unit)
-        if set(seen.wrong) - set(base.wrong) or (unit.alone and seen.wrong):
+        compared = not unit.alone and (beside or bool(seen.wrong))
+        base = self.base(mpi, unit) if compared else Seen(seen.checks)
+        if set(seen.wrong) - set(base.wrong):
             self.report.say(f"once more, alone: {unit.title}: {self.words(seen)}")
             again = self.once(mpi, unit, True)
-            if not set(again[0].wrong) - set(base.wrong) and not (unit.alone and again[0].wrong):
+            if not set(again[0].wrong) - set(base.wrong):
                 self.report.say(f"passed alone: {unit.title}")
             seen, taken, passed_on, seconds = again
         tally.ranks.add(unit.ranks)
         tally.checks += max(seen.checks, base.checks)
         tally.passed += seen.passed
-        if not unit.alone:
+        if compared:
             tally.compared += max(seen.checks, base.checks)
             tally.baseline += base.passed
         tally.taken += taken
@@ -156,7 +157,7 @@ class Runner:
         tally.seconds += seconds
         for name, wrong in seen.wrong.items():
             title = f"{unit.title} {name}".strip()
-            if name in base.wrong and not unit.alone:
+            if name in base.wrong:
                 tally.both.append(f"{title}: {wrong}")
             elif reason := known.why(tally.suite, mpi.name, title):
                 tally.known.append(f"{title}: {reason}")
