@@ -2,7 +2,7 @@
 //!
 //! A program that looks for `MPI_Bcast_c` at run time, as mpi4py does, finds ours, and may then call no other.
 
-use crate::nonblocking::with_memory;
+use crate::nonblocking::with_lists;
 use crate::real::{Handle, MISSING, real};
 use std::ffi::{c_int, c_void};
 
@@ -136,11 +136,6 @@ unsafe fn ints<T: Copy + TryInto<c_int>>(list: *const T, n: usize) -> Option<Vec
     (0..n).map(|i| unsafe { *list.add(i) }.try_into().ok()).collect()
 }
 
-/// What a list of a call is converted to, whatever its name.
-macro_rules! as_list {
-    ($list:ident) => { Vec<c_int> };
-}
-
 /// Operations with lists: their lengths, and the call with lists of 32 bits.
 macro_rules! lists {
     ($($name:ident $narrow:ident $request_name:ident $request_narrow:ident ($($arg:ident: $type:ty),*) $lengths:ident
@@ -175,15 +170,12 @@ macro_rules! lists {
             };
             let call = || {
                 // SAFETY: as above. The MPI may read them until the operation ends.
-                let lists = ($(unsafe { ints($list, $n) }?,)*);
+                let lists = [$(unsafe { ints($list, $n) }?),*];
                 $(let $number = $number.narrow()?;)*
-                let start = |lists: &($(as_list!($list),)*), request| {
-                    let ($($list,)*) = lists;
-                    // SAFETY: the caller's; the lists live until the operation has ended.
-                    unsafe { real().$request_narrow($($given,)* comm, request) }
-                };
-                // SAFETY: as above.
-                Some(unsafe { with_memory(lists, start, request) })
+                // SAFETY: as above; the lists live until the operation has ended.
+                Some(unsafe {
+                    with_lists(lists, |[$($list),*], request| real().$request_narrow($($given,)* comm, request), request)
+                })
             };
             call().unwrap_or_else(|| too_large(stringify!($request_narrow)))
         }

@@ -12,6 +12,7 @@ use crate::real::{Real, symbol};
 use circulant::Communicator;
 use circulant::comm::{Unscoped, UnscopedRequest};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -228,29 +229,28 @@ unsafe fn begin(requests: Requests, on: On, work: Work, room: *mut usize) -> Res
     Ok(())
 }
 
-/// Begins a call of the MPI's that uses `memory` until it ends, which is dropped then: the program gets a request of ours in place of the
-/// MPI's. Where none is looked after here the program gets the MPI's, and the memory stays.
+/// Begins a call of the MPI's that reads `lists` until it ends, when they are dropped: the program gets a request of ours in place of the
+/// MPI's. Where none is looked after here the program gets the MPI's, and the lists stay: equal ones once.
 ///
 /// # Safety
 /// `start` begins it as MPI asks of its callers, with room for the MPI's request; there is room for one at `room`, too.
-pub(crate) unsafe fn with_memory<M: 'static>(
-    memory: M,
-    start: impl FnOnce(&M, *mut usize) -> c_int,
+pub(crate) unsafe fn with_lists<const N: usize>(
+    lists: [Vec<c_int>; N],
+    start: impl FnOnce([&[c_int]; N], *mut usize) -> c_int,
     room: *mut usize,
 ) -> c_int {
-    let memory = Box::new(memory);
     let found = layer().and_then(|layer| Some((layer, layer.requests?)));
     let (Some((layer, requests)), false) = (found, room.is_null()) else {
-        return start(Box::leak(memory), room);
+        return start(lists.map(kept_for_good), room);
     };
     let mut request = 0;
-    let code = start(&memory, &raw mut request);
+    let code = start(lists.each_ref().map(Vec::as_slice), &raw mut request);
     if code != SUCCESS {
         return code;
     }
     let on = On { layer, handle: layer.own_comm() };
     let finish = Box::new(move || {
-        drop(memory);
+        drop(lists);
         Ok(())
     });
     let work = Work { operation: Operation::Mpis(layer.abi.handle(request)), finish };
@@ -259,6 +259,20 @@ pub(crate) unsafe fn with_memory<M: 'static>(
         Ok(()) => SUCCESS,
         Err(Stop::Code(code)) => code,
         Err(_) => layer.abi.err_other,
+    }
+}
+
+/// The list, which stays; one that is equal to an earlier one is that one.
+fn kept_for_good(list: Vec<c_int>) -> &'static [c_int] {
+    static KEPT: Mutex<BTreeSet<&[c_int]>> = Mutex::new(BTreeSet::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    match kept.get(&list[..]) {
+        Some(found) => found,
+        None => {
+            let list: &[c_int] = list.leak();
+            kept.insert(list);
+            list
+        }
     }
 }
 

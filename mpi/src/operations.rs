@@ -41,6 +41,12 @@ fn product(count: usize, ranks: usize) -> Result<usize, Stop> {
     count.checked_mul(ranks).ok_or(Stop::Pass(Reason::Arguments))
 }
 
+/// The elements of all ranks, of which each has so many.
+fn sum(counts: &[usize]) -> Result<usize, Stop> {
+    let all = counts.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
+    all.ok_or(Stop::Pass(Reason::Arguments))
+}
+
 /// `blocks` blocks that this rank contributes to what is received in some bytes from `recv` on, with which they share none; nothing where
 /// they stand there already, in place.
 ///

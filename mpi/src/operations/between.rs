@@ -2,7 +2,7 @@
 //!
 //! The size of a call is not known to all its ranks, so none decides where it goes. In place is nothing there (MPI 4.1, section 6.2.3).
 
-use super::{Handle, In, Out, product};
+use super::{Handle, In, Out, product, sum};
 use crate::buffers::{Target, apart, source};
 use crate::call::{Call, Stop, count};
 use crate::groups::{Blocks, Groups, Root};
@@ -434,6 +434,43 @@ pub(super) unsafe fn allreduce(
     let sent = on.blocks(|i| (if i % size == me { bytes } else { 0 }, 0));
     let part = Part::none(on).sends(Cow::Owned(total), sent).receives(target, on.with(me % remote, bytes));
     part.moved(call, on)
+}
+
+/// Each group combines at its first rank, which sends the result to the other group's; that one hands out the blocks. How long these are in the
+/// other group, no rank knows.
+///
+/// # Safety
+/// What MPI asks of callers of `MPI_Reduce_scatter`. `counts` gives the elements of each rank of this group.
+pub(super) unsafe fn reduce_scatter(
+    call: &Call,
+    on: &Groups,
+    (send, recv): (In, Out),
+    counts: impl FnOnce(usize) -> Result<Vec<usize>, Stop>,
+    (datatype, op): (Handle, Handle),
+) -> Result<(), Stop> {
+    let (own, mut target, bytes) = prepared(call, on, || {
+        if call.in_place(send) {
+            return Err(Stop::Pass(Reason::Arguments));
+        }
+        let counts = counts(on.own.size())?;
+        // SAFETY: the caller's.
+        unsafe {
+            let by = call.layer.reducers.of(call, op, call.datatype(datatype)?)?;
+            let bytes = counts.iter().map(|n| by.bytes(*n)).collect::<Result<Vec<usize>, Stop>>()?;
+            let (mine, elements) = (on.own.rank(), sum(&counts)?);
+            let own = apart(by.source(call, send, elements)?, recv, bytes[mine]);
+            Ok((own, by.target(recv, counts[mine])?, bytes))
+        }
+    })?;
+    let all = if on.own.rank() == 0 { own.len() } else { 0 };
+    call.moves(own.len());
+    let (mut total, mut theirs) = (vec![0; all], vec![0; all]);
+    let (to, by) = target.split();
+    on.own.reduce(&*own, &mut total, by.op(), 0)?;
+    let leaders = on.with(0, all);
+    on.exchange((&total, &leaders), (&mut theirs, &leaders))?;
+    on.own.scatterv(&theirs, &bytes, to, 0)?;
+    target.finish(call)
 }
 
 fn ragged(on: &Groups, blocks: &Ragged) -> Blocks {

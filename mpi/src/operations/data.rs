@@ -2,12 +2,14 @@
 
 use super::{Handle, In, NONE, Out, between, own, product};
 use crate::buffers::{Target, apart, source};
-use crate::call::{Call, collective, count};
+use crate::call::{Call, Stop, collective, count};
 use crate::decided::{Arguments, arguments};
-use crate::form::{Form, run};
+use crate::form::{Form, Memory, run};
 use crate::groups::Groups;
 use crate::report::Operation;
+use crate::types::Type;
 use std::ffi::c_int;
+use std::ops::Range;
 
 /// # Safety
 /// What MPI asks of callers of `MPI_Barrier`.
@@ -59,6 +61,28 @@ pub(crate) unsafe fn bcast(
     }
 }
 
+/// What this rank contributes to blocks of `n` elements of all ranks, and where these are received. In place it is the blocks `sent` of them.
+///
+/// # Safety
+/// What MPI asks of the buffers of `MPI_Allgather`, or of `MPI_Alltoall` where all blocks are sent.
+unsafe fn memory(
+    call: &Call,
+    send: (In, i64, Handle),
+    (recv, n, ty): (Out, usize, Type),
+    sent: Range<usize>,
+) -> Result<Memory<Target<'static>>, Stop> {
+    let all = product(n, call.size()?)?;
+    // SAFETY: the caller's.
+    unsafe {
+        let own = own(call, send, sent.len(), (recv, ty.bytes(all)?))?;
+        let mut target = Target::new(recv, all, ty)?;
+        if own.is_none() {
+            target.keep(call, sent.start * n, sent.len() * n)?;
+        }
+        Ok((own, target))
+    }
+}
+
 /// # Safety
 /// What MPI asks of callers of `MPI_Gather`.
 #[allow(clippy::too_many_arguments, reason = "those of MPI")]
@@ -92,13 +116,8 @@ pub(crate) unsafe fn gather(
                 }
                 let (rn, rt) = (count(rn)?, call.datatype(rt)?);
                 call.chosen(rt.bytes(rn)?)?;
-                let all = product(rn, call.size()?)?;
-                let own = own(call, (send, sn, st), 1, (recv, rt.bytes(all)?))?;
-                let mut target = Target::new(recv, all, rt)?;
-                if own.is_none() {
-                    target.keep(call, me * rn, rn)?;
-                }
-                run!(form, call, (own, target), |own, to| gather igather(own, to.bytes(), root), Target::finish)
+                let memory = memory(call, (send, sn, st), (recv, rn, rt), me..me + 1)?;
+                run!(form, call, memory, |own, to| gather igather(own, to.bytes(), root), Target::finish)
             },
             |call, on| between::gather(call, on, ((send, sn, st), (recv, rn, rt)), root),
             pass,
@@ -179,18 +198,10 @@ macro_rules! everywhere {
                 let ours = |call: &Call| {
                     let (rn, rt, ranks) = (count(rn)?, call.datatype(rt)?, call.size()?);
                     call.chosen(rt.bytes(rn)?)?;
-                    let all = product(rn, ranks)?;
-                    // Which of the received blocks are sent in place.
-                    let (first, blocks) = match OPERATION {
-                        Operation::Alltoall => (0, ranks),
-                        _ => (call.rank()?, 1),
-                    };
-                    let own = own(call, (send, sn, st), blocks, (recv, rt.bytes(all)?))?;
-                    let mut target = Target::new(recv, all, rt)?;
-                    if own.is_none() {
-                        target.keep(call, first * rn, blocks * rn)?;
-                    }
-                    run!(form, call, (own, target), |own, to| $name $start(own, to.bytes()), Target::finish)
+                    let me = call.rank()?;
+                    let sent = if matches!(OPERATION, Operation::Alltoall) { 0..ranks } else { me..me + 1 };
+                    let memory = memory(call, (send, sn, st), (recv, rn, rt), sent)?;
+                    run!(form, call, memory, |own, to| $name $start(own, to.bytes()), Target::finish)
                 };
                 let between = |call: &Call, on: &Groups| {
                     let own_blocks = matches!(OPERATION, Operation::Alltoall);

@@ -1,13 +1,13 @@
 //! What combines.
 
-use super::{Handle, In, NONE, Out, between, product, summed};
+use super::{Handle, In, NONE, Out, between, product, sum, summed};
 use crate::buffers::apart;
 use crate::call::{Call, Stop, collective, count, not_between};
 use crate::decided::arguments;
-use crate::form::{Form, run};
+use crate::form::{Form, Memory, run};
 use crate::groups::Groups;
 use crate::reductions::{Combined, Reduction};
-use crate::report::{Operation, Reason};
+use crate::report::Operation;
 use std::borrow::Cow;
 use std::ffi::c_int;
 
@@ -25,24 +25,24 @@ unsafe fn reduction(call: &Call, op: Handle, datatype: Handle, count: usize) -> 
     }
 }
 
-/// The contribution of `count` elements: what stands in `send`, or in place in `recv`, of which it is a copy then. So the flag is none
-/// that ranks must agree on.
+/// What this rank contributes, `given` elements, and where `got` elements of the result go. In place the contribution stands in `recv`, and is
+/// a copy: so that is nothing that ranks must agree on.
 ///
 /// # Safety
-/// The buffer has `count` elements.
-unsafe fn contribution<'a>(
+/// The buffers have as many elements.
+unsafe fn memory(
     call: &Call,
-    by: &Reduction,
-    send: In,
-    recv: Out,
-    count: usize,
-) -> Result<Cow<'a, [u8]>, Stop> {
+    by: Reduction,
+    (send, recv): (In, Out),
+    (given, got): (usize, usize),
+) -> Result<Memory<Combined<'static>>, Stop> {
     // SAFETY: the caller's.
     unsafe {
-        match call.in_place(send) {
-            true => Ok(Cow::Owned(by.source(call, recv, count)?.into_owned())),
-            false => by.source(call, send, count),
-        }
+        let own = match call.in_place(send) {
+            true => Cow::Owned(by.source(call, recv, given)?.into_owned()),
+            false => apart(by.source(call, send, given)?, recv, by.bytes(got)?),
+        };
+        Ok((Some(own), by.target(recv, got)?))
     }
 }
 
@@ -71,12 +71,12 @@ macro_rules! everywhere {
                     let by = reduction(call, op, datatype, n)?;
                     // In place is the same at all ranks in an allreduce only.
                     let alike = matches!(OPERATION, Operation::Allreduce);
-                    let own = match call.in_place(send) && alike && by.is_in_memory() {
-                        true => None,
-                        false => Some(apart(contribution(call, &by, send, recv, n)?, recv, by.bytes(n)?)),
+                    let memory = match call.in_place(send) && alike && by.is_in_memory() {
+                        true => (None, by.target(recv, n)?),
+                        false => memory(call, by, (send, recv), (n, n))?,
                     };
                     let none = matches!(OPERATION, Operation::Exscan) && call.rank()? == 0;
-                    run!(form, call, (own, by.target(recv, n)?),
+                    run!(form, call, memory,
                         |own, to| { let (bytes, by) = to.split() } $name $start(own, bytes, by.op()),
                         move |to, on| if none { Ok(()) } else { to.finish(on) })
                 };
@@ -126,8 +126,7 @@ pub(crate) unsafe fn reduce(
                     return run!(form, call, (Some(own), by),
                         |own, by| reduce ireduce(own, &mut [], by.op(), root), |_, _| Ok(()));
                 }
-                let own = apart(contribution(call, &by, send, recv, n)?, recv, by.bytes(n)?);
-                run!(form, call, (Some(own), by.target(recv, n)?),
+                run!(form, call, memory(call, by, (send, recv), (n, n))?,
                     |own, to| { let (bytes, by) = to.split() } reduce ireduce(own, bytes, by.op(), root), Combined::finish)
             },
             |call, on| between::reduce(call, on, (send, recv), (n, datatype, op), root),
@@ -149,27 +148,26 @@ pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
     comm: Handle,
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's, here and below; the list has a count for each rank.
+    // SAFETY: the caller's, here and below; the list has a count for each rank of this one's group.
     unsafe {
+        let counts = |ranks| {
+            (0..ranks).map(|i| count(n.add(i).read_unaligned())).collect::<Result<Vec<usize>, Stop>>()
+        };
         collective(
             form,
             Operation::ReduceScatter,
             comm,
             summed(n, datatype, comm),
             |call| {
-                let counts = (0..call.size()?).map(|i| count(n.add(i).read_unaligned()));
-                let counts = counts.collect::<Result<Vec<usize>, Stop>>()?;
-                let all = counts.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
-                let all = all.ok_or(Stop::Pass(Reason::Arguments))?;
+                let counts = counts(call.size()?)?;
+                let (all, mine) = (sum(&counts)?, counts[call.rank()?]);
                 let by = reduction(call, op, datatype, all)?;
-                let mine = counts[call.rank()?];
-                let own = apart(contribution(call, &by, send, recv, all)?, recv, by.bytes(mine)?);
                 let bytes: Vec<usize> = counts.iter().map(|n| n * by.element).collect();
-                run!(form, call, (Some(own), by.target(recv, mine)?),
+                run!(form, call, memory(call, by, (send, recv), (all, mine))?,
                     |own, to| { let (to, by) = to.split() } reduce_scatter ireduce_scatter(own, to, &bytes, by.op()),
                     Combined::finish)
             },
-            not_between,
+            |call, on| between::reduce_scatter(call, on, (send, recv), counts, (datatype, op)),
             pass,
         )
     }
@@ -200,12 +198,14 @@ pub(crate) unsafe fn reduce_scatter_block(
                 let n = count(n)?;
                 let by = reduction(call, op, datatype, n)?;
                 let all = product(n, call.size()?)?;
-                let own = apart(contribution(call, &by, send, recv, all)?, recv, by.bytes(n)?);
-                run!(form, call, (Some(own), by.target(recv, n)?),
+                run!(form, call, memory(call, by, (send, recv), (all, n))?,
                     |own, to| { let (bytes, by) = to.split() } reduce_scatter_block ireduce_scatter_block(own, bytes, by.op()),
                     Combined::finish)
             },
-            not_between,
+            |call, on| {
+                let counts = |ranks| Ok(vec![count(n)?; ranks]);
+                between::reduce_scatter(call, on, (send, recv), counts, (datatype, op))
+            },
             pass,
         )
     }

@@ -86,6 +86,11 @@ static void everywhere(int seed, int n)
     BOTH("allreduce, operator of our own", MPI_Allreduce, send, recv, n, MPI_2INT, composed, comm);
     int each = n * theirs; /* as many elements for each group together */
     BOTH("reduce_scatter_block", MPI_Reduce_scatter_block, send, recv, each, MPI_INT, MPI_MAX, comm);
+    int blocks[MOST];
+    for (int r = 0; r < ours; r++) blocks[r] = each;
+    if (ours > 1) blocks[0] = 0, blocks[ours - 1] = 2 * each;
+    BOTH("reduce_scatter", MPI_Reduce_scatter, send, recv, blocks, MPI_INT, MPI_SUM, comm);
+    BOTH("reduce_scatter, operator of our own", MPI_Reduce_scatter, send, recv, blocks, MPI_2INT, composed, comm);
     MPI_Request request;
     fill(seed);
     MPI_Iallreduce(send, got, n, MPI_INT, MPI_SUM, comm, &request);
