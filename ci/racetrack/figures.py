@@ -38,6 +38,7 @@ class Figure:
     preload: bool = False  # each MPI at its defaults, with libcirculant_mpi.so preloaded and without
     auto: bool = False  # by trial (CIRCULANT_MPI_TAKE=auto): both runs wait alike, as the MPI may have a call in either
     warm: int = 0  # untimed repetitions of each point ahead of the others
+    verbs: bool = False  # over soft-RoCE, in the virtual machine of ci/rdma-vm
 
     @property
     def ranks(self):
@@ -47,6 +48,8 @@ class Figure:
         return self.place() + (", cold buffers" if self.cold else "")
 
     def place(self):
+        if self.verbs:
+            return f"{self.ranks} ranks over soft-RoCE in an emulated machine (ci/rdma-vm), without shared memory"
         if self.rate is None:
             return f"{self.ranks} ranks on one machine"
         ranks = f"{self.nodes} nodes" + (f" × {self.per_node} ranks" if self.per_node > 1 else "")
@@ -78,6 +81,8 @@ def figures():
     preload = {"preload": True, "programs": ("mpich", "impi", "openmpi")}
     # a trial has 74 calls at most (mpi/src/trials.rs)
     auto = {**preload, "auto": True, "warm": 80, "rounds": 5}
+    # plain emulation: a start takes seconds, and 80 calls of 1 MB half a minute
+    verbs = {"verbs": True, "programs": ("mpich",), "more": 0}
     return [
         Figure("bcast-16", "Broadcast, 16 nodes", 16, (bcast,), **late),
         Figure("bcast-36", "Broadcast, 36 nodes", 36, (bcast,), **late, **slow),
@@ -94,7 +99,9 @@ def figures():
         *(Figure(f"shm-{p}", f"Shared memory, {p} ranks", p, shm, **one) for p in (2, 4, 8)),
         Figure("preload-8", "MPI programs with the library preloaded, 8 ranks", 8, layer(64, 4 * KB, 64 * KB, MB), **preload, **one),
         Figure("preload-16", "MPI programs with the library preloaded, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **preload, **late),
+        Figure("preload-verbs", "MPI programs with the library preloaded, RDMA verbs", 4, layer(64, 4 * KB, 64 * KB, MB), **{**one, **preload, **verbs}),
         Figure("auto-8", "MPI programs with the library preloaded, by trial, 8 ranks", 8, layer(64, 4 * KB, 64 * KB, MB), **{**one, **auto}, reps=40),
+        Figure("auto-verbs", "MPI programs with the library preloaded, by trial, RDMA verbs", 4, layer(64, 4 * KB, 64 * KB), **{**one, **auto, **verbs, "rounds": 2}),
         Figure("auto-16", "MPI programs with the library preloaded, by trial, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **auto, **late),
     ]
 

@@ -55,11 +55,13 @@ DEFAULT = Setting()
 
 @dataclass
 class Place:
-    """Where ranks run: `nodes` nodes of a cluster with `per_node` ranks each, or all on this machine (no cluster)."""
+    """Where ranks run: `nodes` nodes of a cluster with `per_node` ranks each, or all on this machine (no cluster), over its RDMA device or
+    shared memory."""
 
     nodes: int
     per_node: int = 1
     cluster: str | None = None
+    verbs: bool = False
 
     @property
     def ranks(self):
@@ -69,8 +71,9 @@ class Place:
         return ",".join(f"n{i}:{self.per_node}" for i in range(self.nodes))
 
     @property
-    def shared_memory(self):
-        return self.cluster is None or self.per_node > 1
+    def sockets(self):
+        """Whether ranks have nothing else: only those can be waited for asleep."""
+        return self.cluster is not None and self.per_node == 1
 
 
 # --- installing ---------------------------------------------------------------------------------------------------
@@ -166,12 +169,13 @@ def versions(rival):
     """What is installed, or None."""
     if rival in GIVEN:
         return [GIVEN[rival].version]
-    pip = cache() / rival / "bin" / "pip"
-    if not pip.exists():
-        return None
-    wanted = {p.split("==")[0] for p in PACKAGES[rival]}
-    found = [line for line in said([pip, "freeze"], "pip freeze").split() if line.split("==")[0] in wanted]
-    return found if len(found) == len(wanted) else None
+    found = []
+    for package in PACKAGES[rival]:
+        name = package.split("==")[0]
+        # as pip names what it installs; asking pip itself takes a second each time
+        folders = (cache() / rival).glob(f"lib/python3*/site-packages/{name.replace('-', '_')}-*.dist-info")
+        found += [f"{name}=={f.name.removesuffix('.dist-info').rpartition('-')[2]}" for f in folders]
+    return found if len(found) == len(PACKAGES[rival]) else None
 
 
 def fetch(rival):
@@ -227,11 +231,17 @@ def hydra(mpiexec, place, variables, program):
     return [*launch, "-n", place.ranks, "env", *assign(variables), *program]
 
 
+def ours(place):
+    """Which wire we take."""
+    if place.verbs:
+        return {"CIRCULANT_PROVIDER": "ibverbs"}
+    return {"CIRCULANT_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"} if place.cluster else {}
+
+
 def circulant(place, setting, tool, words):
-    variables = {"CIRCULANT_DEADLINE": 120, **setting.knobs}
+    variables = {"CIRCULANT_DEADLINE": 120, **ours(place), **setting.knobs}
     if not place.cluster:
         return [tool, "run", "-n", place.ranks, "--", "env", *assign(variables), tool, *words], {}
-    variables = {"CIRCULANT_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0", **variables}
     # our own launcher knows one node
     return hydra(our_starter(), place, variables, [tool, *words]), {}
 
@@ -239,8 +249,11 @@ def circulant(place, setting, tool, words):
 def mpich(rival, place, setting, words):
     variables = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"} if place.cluster else {}
     variables |= {"FI_TCP_IFACE": "eth0"} if place.cluster else {}
+    if place.verbs:
+        # without shared memory; more completions than for 64 peers soft-RoCE cannot queue
+        variables = {"MPIR_CVAR_NOLOCAL": 1, "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "verbs;ofi_rxm", "FI_UNIVERSE_SIZE": 64}
     # it yields its core in vain (an 8-byte barrier of 8 ranks took 30 ms); this lets it sleep instead, but in each poll, also of ours
-    if place.shared_memory and setting.helped:
+    if not place.sockets and setting.helped:
         variables |= {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": 1, "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": 1}
     variables |= preload(place, setting) | setting.knobs
     return hydra(mpiexec(rival), place, variables, words), {}
@@ -276,10 +289,9 @@ def openmpi(rival, place, setting, words):
 
 def preload(place, setting):
     """idlewait for sockets only: in shared memory nothing wakes a process that waits for an event."""
-    variables = {"CIRCULANT_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"} if setting.layer and place.cluster else {}
-    variables |= setting.layer
+    variables = {**ours(place), **setting.layer} if setting.layer else {}
     libraries = [variables["LD_PRELOAD"]] if setting.layer else []
-    if setting.helped and not place.shared_memory:
+    if setting.helped and place.sockets:
         libraries.append(str(idle_wait()))  # behind ours, whose MPI_Iprobe it knows then
     return {**variables, "LD_PRELOAD": ":".join(libraries)} if libraries else {}
 

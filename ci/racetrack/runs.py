@@ -19,7 +19,7 @@ import signal
 import statistics
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import lib
@@ -29,6 +29,7 @@ from .rivals import DEFAULT, Place, Setting, Trouble
 
 RESULTS = lib.ROOT / "docs" / "performance"
 TUNED = RESULTS / "tuned.json"
+DEVICES = Path("/sys/class/infiniband")
 LATE = 0.01  # share of late frames above which a row tells about the processors
 PRIORITY = {"nice": ["nice", "-n", "-15"], "rr": ["chrt", "-r", "1"], "none": []}
 ROW = re.compile(r"^([a-z_]+),([a-z0-9-]+),(\d+),(\d+),([\d.]+),([\d.]+),([\d.]+),(\d+)(,.*)?$")
@@ -79,8 +80,10 @@ def cluster(*words):
 @contextlib.contextmanager
 def raised(figure):
     """The figure's cluster, if it has one; gives the place where its ranks run."""
+    if figure.verbs and not any(DEVICES.glob("*")):
+        raise Trouble(f"{figure.name} wants an RDMA device; `ci/race run` starts a machine that has one")
     if figure.rate is None:
-        yield Place(figure.nodes)
+        yield Place(figure.nodes, verbs=figure.verbs)
         return
     name = f"race-{os.getpid()}"
     # a kill of this process must take the cluster along as INT does
@@ -112,6 +115,11 @@ def frames(place):
 
 def late_share(before, after):
     return (after[1] - before[1]) / max(1, after[0] - before[0]) if before and after else 0.0
+
+
+def packets():
+    """How many packets all RDMA devices have sent, where they count them as soft-RoCE does."""
+    return sum(int(counter.read_text()) for counter in DEVICES.glob("*/ports/*/hw_counters/sent_pkts"))
 
 
 # --- one batch ----------------------------------------------------------------------------------------------------
@@ -153,7 +161,7 @@ class Track:
         words = batch.words(self.figure, reps, check)
         line, env = rivals.command(batch.program, self.place, batch.setting, words, self.tool)
         limit = timeout_factor * (60 + 2 * self.place.ranks + (10 + self.figure.warm / 4) * batch.points())
-        rows, before = [], frames(self.place)
+        rows, before, sent = [], frames(self.place), packets()
 
         def seen(text):
             nonlocal before
@@ -173,11 +181,13 @@ class Track:
             return rows, f"over the limit of {took:.0f} s"
         if code == 0 and batch.setting.layer and not TOOK.search(out):
             return [], "the preloaded library took no call"
+        if code == 0 and self.place.verbs and packets() == sent:
+            return [], "no packet left by the RDMA device"
         return rows, None if code == 0 else f"exit code {code}: {lib.first_error(out)}"
 
     def wire(self):
         """L, o, β and γ, by `circulant bench put` between nodes 0 and 1."""
-        place = Place(2, 1, self.place.cluster)
+        place = replace(self.place, nodes=2, per_node=1)
         words = ["bench", "put,reduce", "--bytes", "8", "--reps", "3", "--format", "json"]
         line, env = rivals.circulant(place, DEFAULT, self.tool, words)
         if place.cluster:
@@ -295,15 +305,20 @@ def due(figure):
     return "rr" if figure.rate and figure.per_node == 1 else "nice"
 
 
-def race(figure, programs, priority=None, knobs=None):
-    """Runs a figure; gives the lines of its CSV file and what else is to be known. `knobs`: for our runs."""
-    priority, knobs = priority or due(figure), knobs or {}
+def need(figure, programs):
+    """Fails if a program is not there; compiles the benchmark with those that are."""
     missing = [p for p in programs if p != "circulant" and not rivals.installed(p)]
     if missing or (figure.rate and not rivals.our_starter()):
         raise Trouble(f"not installed: {' '.join(missing) or 'mpich'}: ci/race install")
     for rival in programs:
         if rival != "circulant":
             rivals.compile_rival(rival)
+
+
+def race(figure, programs, priority=None, knobs=None):
+    """Runs a figure; gives the lines of its CSV file and what else is to be known. `knobs`: for our runs."""
+    priority, knobs = priority or due(figure), knobs or {}
+    need(figure, programs)
     tool, begun = rivals.our_tool(), time.monotonic()
     results, wires, loads = Results(), [], [os.getloadavg()[0]]
     with raised(figure) as place:
