@@ -149,7 +149,10 @@ pub(crate) mod memory;
 /// The crate of [`Pod`](bytemuck::Pod), [`Zeroable`](bytemuck::Zeroable) and casts between slices, of the version
 /// that is used here. Derive `Pod` with `#[bytemuck(crate = "circulant::bytemuck")]` on the type if your package does not depend on it.
 pub use bytemuck;
-pub use circulant_core::{error, machine, ops, plan, schedule, select};
+pub use circulant_core::{error, ops};
+// Their pages are those of `circulant-core`: programs that call collectives need none of them.
+#[doc(no_inline)]
+pub use circulant_core::{machine, plan, schedule, select};
 pub use comm::measure;
 pub use comm::{Buf, Communicator, InPlace, Options, Request, World};
 pub use error::{Error, ErrorKind, Result};
