@@ -5,6 +5,7 @@ use crate::buffer::{Binding, Grant};
 use crate::ops::Reducer;
 use crate::plan::NO_COUNTER;
 use crate::plan::lower::{OpKind, Program};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,30 @@ pub(crate) struct Meta {
     pub call: CallId,
     pub hash: u64,
     pub rounds: u32,
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// A peer in this call.
+    Call,
+    /// A peer that is ready to receive.
+    Entry,
+    /// That a peer has taken what was sent.
+    Acknowledgement,
+    /// Bytes of a round.
+    Bytes { len: u64, round: u32 },
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call => f.write_str("it has not come to this call"),
+            Self::Entry => f.write_str("it has not entered the operation"),
+            Self::Acknowledgement => f.write_str("it does not acknowledge what was sent"),
+            Self::Bytes { len, round } => write!(f, "{len} bytes of round {round} did not come"),
+        }
+    }
 }
 
 /// A program with the state of one run.
@@ -311,8 +336,8 @@ impl Task {
         }
     }
 
-    /// The first thing that is still missing: (peer's world rank, round, what), for error texts.
-    pub(crate) fn missing(&self) -> Option<(u32, u32, String)> {
+    /// The first thing that is still missing: peer's world rank, round, what. Allocates nothing: a wait asks for the peer, too.
+    pub(crate) fn missing(&self) -> Option<(u32, u32, Missing)> {
         let p = &self.program;
         let late = p
             .expected
@@ -322,17 +347,14 @@ impl Task {
             .min_by_key(|(_, e)| e.round);
         if let Some((_, e)) = late {
             let peer = self.peers[e.peer as usize].world_rank;
-            return Some((peer, e.round, format!("{} bytes of round {} did not come", e.len, e.round)));
+            return Some((peer, e.round, Missing::Bytes { len: e.len, round: e.round }));
         }
         for (i, peer) in self.peers.iter().enumerate() {
             if let Some(op) = peer.postable.first() {
                 let round = p.ops[op as usize].round;
-                let what = if peer.ready.is_none() && p.peers[i].we_put {
-                    "it has not entered the operation"
-                } else {
-                    "it does not acknowledge what was sent"
-                };
-                return Some((peer.world_rank, round, what.to_owned()));
+                let absent = peer.ready.is_none() && p.peers[i].we_put;
+                let what = if absent { Missing::Entry } else { Missing::Acknowledgement };
+                return Some((peer.world_rank, round, what));
             }
         }
         None

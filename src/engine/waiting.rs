@@ -8,7 +8,7 @@ use super::core::Core;
 use super::driver::Engine;
 use super::message::{CallId, FINALIZE, Mark, Message, Status};
 use super::setup::ProcessState;
-use super::task::{Meta, Task};
+use super::task::{Meta, Missing, Task};
 use super::time::Alarms;
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
@@ -247,7 +247,7 @@ impl Engine {
         // Of several operations in flight the one that is waited for.
         let call = if waiting.what.code == 0 { core.status.entered.call } else { waiting.what.call };
         let waited = self.awaited(call).or_else(|| core.task_ref(*core.active.first()?));
-        let awaited = waiting.peer.map(|peer| (peer, 0, "it has not come to this call".to_owned()));
+        let awaited = waiting.peer.map(|peer| (peer, 0, Missing::Call));
         let missing = awaited.or_else(|| waited.and_then(Task::missing));
         if let Some((peer, r, what)) = missing {
             text.push_str(&format!(" (waiting for rank {peer}: {what})"));
