@@ -235,6 +235,24 @@ fn what_was_said_before_closing_is_heard() {
     assert_eq!(ends[0].wire.message(1, b"?").unwrap_err().kind(), circulant::ErrorKind::Aborted);
 }
 
+/// Noticed by hardware after its retries; doctor does not wait for all of them.
+fn a_peer_that_is_gone() {
+    let mut ends = connected();
+    ends[1].wire.close().unwrap();
+    let source = [ends[0].source(0, 5000)];
+    let Remote { base, key } = ends[1].remote;
+    assert_eq!(ends[0].put(&source, base, key, 1, 1).unwrap(), Posted::Yes);
+    let begin = Instant::now();
+    while ends[0].seen.lost.is_empty() {
+        ends[0].poll();
+        ends[0].wire.idle(Duration::from_millis(4));
+        assert!(begin.elapsed() < LIMIT);
+    }
+    let (peer, why) = &ends[0].seen.lost[0];
+    assert!(*peer == Some(1) && why.contains("did not acknowledge"), "{why}");
+    assert!(ends[0].seen.done.is_empty());
+}
+
 /// Whether a device here counts requests to a receiver that was not ready.
 fn counts_not_ready() -> bool {
     let devices = std::fs::read_dir("/sys/class/infiniband").unwrap();
@@ -242,12 +260,13 @@ fn counts_not_ready() -> bool {
 }
 
 fn main() {
-    let checks: [(&str, fn()); 5] = [
+    let checks: [(&str, fn()); 6] = [
         ("what is refused at once", what_is_refused_at_once),
         ("full queues", full_queues),
         ("queues of a few", queues_of_a_few),
         ("outside the range", outside_the_range),
         ("what was said before closing is heard", what_was_said_before_closing_is_heard),
+        ("a peer that is gone", a_peer_that_is_gone),
     ];
     for (name, check) in checks {
         let begin = Instant::now();
