@@ -259,27 +259,33 @@ fn found(size: usize, fault: Fault, faults: &Faults, steps: &[Step], only: Optio
 
 #[test]
 fn a_wire_that_keeps_its_promises_passes_between_all_neighbours() {
-    for (size, faults) in [
-        (1, Faults::default()),
-        (2, Faults { gather: 1, ..Faults::default() }),
-        (3, Faults { max_put: 10_000, delay: 3, reorder: true, refuse: 50, ..Faults::default() }),
-        (5, Faults { max_put: 70_000, borrow: Borrow::Staged, deaths_show: false, ..Faults::default() }),
-    ] {
-        let found = found(size, Fault::None, &faults, &STEPS, None);
-        assert!(found.iter().all(|f| f.broken.is_none()), "{size}: {found:#?}");
-        let graph = Circulant::new(u32::try_from(size).unwrap());
-        let ways: HashSet<usize> = (0..graph.q())
-            .flat_map(|k| [graph.skip(k) as usize % size, size - graph.skip(k) as usize % size])
-            .collect();
-        for check in Check::ALL.into_iter().filter(|c| c.keeps_the_wire()) {
-            let pairs: HashSet<_> =
-                found.iter().filter(|f| f.check == check).map(|f| (f.from, f.to)).collect();
-            let wanted = (0..size).flat_map(|r| ways.iter().map(move |way| (r, (r + way) % size)));
-            assert_eq!(pairs, wanted.collect(), "{size} ranks, {check:?}");
+    // Side by side, as they wait for refusals mostly.
+    std::thread::scope(|scope| {
+        for (size, faults) in [
+            (1, Faults::default()),
+            (2, Faults { gather: 1, ..Faults::default() }),
+            (3, Faults { max_put: 10_000, delay: 3, reorder: true, refuse: 50, ..Faults::default() }),
+            (5, Faults { max_put: 70_000, borrow: Borrow::Staged, deaths_show: false, ..Faults::default() }),
+        ] {
+            scope.spawn(move || passes(size, &faults));
         }
-        for check in [Check::WrongKey, Check::GivenBack, Check::PeerGone] {
-            assert_eq!(found.iter().any(|f| f.check == check), size > 1, "{size} ranks, {check:?}");
-        }
+    });
+}
+
+fn passes(size: usize, faults: &Faults) {
+    let found = found(size, Fault::None, faults, &STEPS, None);
+    assert!(found.iter().all(|f| f.broken.is_none()), "{size}: {found:#?}");
+    let graph = Circulant::new(u32::try_from(size).unwrap());
+    let ways: HashSet<usize> = (0..graph.q())
+        .flat_map(|k| [graph.skip(k) as usize % size, size - graph.skip(k) as usize % size])
+        .collect();
+    for check in Check::ALL.into_iter().filter(|c| c.keeps_the_wire()) {
+        let pairs: HashSet<_> = found.iter().filter(|f| f.check == check).map(|f| (f.from, f.to)).collect();
+        let wanted = (0..size).flat_map(|r| ways.iter().map(move |way| (r, (r + way) % size)));
+        assert_eq!(pairs, wanted.collect(), "{size} ranks, {check:?}");
+    }
+    for check in [Check::WrongKey, Check::GivenBack, Check::PeerGone] {
+        assert_eq!(found.iter().any(|f| f.check == check), size > 1, "{size} ranks, {check:?}");
     }
 }
 
