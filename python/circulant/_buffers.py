@@ -33,17 +33,24 @@ class Buffer:
 
     __slots__ = ("_counts", "_displs", "count", "kind", "memory")
 
-    def __init__(self, spec: Any, *, written: bool) -> None:
-        memory, options = (spec[0], spec[1:]) if isinstance(spec, (list, tuple)) and spec else (spec, ())
-        self.memory, self.kind = _memory(memory, written)
+    def __init__(self, spec: Any, written: bool) -> None:
+        self._counts: Sequence[int] | None = None
+        self._displs: Sequence[int] | None = None
+        if isinstance(spec, (list, tuple)) and spec:
+            self.memory, self.kind = _memory(spec[0], written)
+            self._divide(spec[1:])
+        else:
+            self.memory, self.kind = _memory(spec, written)
+            self.count = self.memory.nbytes // self.kind.size
+
+    def _divide(self, options: Sequence[Any]) -> None:
+        """By what stands behind the memory."""
         if options and (isinstance(options[-1], str) or hasattr(options[-1], "char")):
             self.kind = _named(options[-1])
             options = options[:-1]
         self.count, rest = divmod(self.memory.nbytes, self.kind.size)
         if rest:
             raise ValueError(f"{self.memory.nbytes} bytes are no whole number of elements of {self.kind.size}")
-        self._counts: Sequence[int] | None = None
-        self._displs: Sequence[int] | None = None
         if len(options) == 1 and isinstance(options[0], tuple) and len(options[0]) == 2 and _is_lists(options[0]):
             options = options[0]
         if len(options) > 2:
@@ -96,7 +103,7 @@ def laid_out(spec: Any, size: int, *, written: bool) -> Side:
     """For a call with a layout for each of `size` ranks: `[memory, layouts]`, with a type behind it if wanted."""
     if not isinstance(spec, (list, tuple)) or not 2 <= len(spec) <= 3:
         raise TypeError("a buffer with layouts is [memory, layouts] or [memory, layouts, type]")
-    buffer = Buffer([spec[0], *spec[2:]], written=written)
+    buffer = Buffer([spec[0], *spec[2:]], written)
     layouts = list(spec[1])
     if len(layouts) != size:
         raise ValueError(f"{len(layouts)} layouts for {size} ranks")
@@ -156,9 +163,9 @@ def _memory(memory: Any, written: bool) -> tuple[memoryview, Kind]:
 
 def reads(spec: Any) -> Buffer:
     """A buffer that is sent."""
-    return Buffer(spec, written=False)
+    return Buffer(spec, False)
 
 
 def writes(spec: Any) -> Buffer:
     """A buffer that is received into."""
-    return Buffer(spec, written=True)
+    return Buffer(spec, True)

@@ -105,7 +105,6 @@ def of_name(name: str) -> Kind:
         raise ValueError(f"there is no type {name!r}: a letter of the module struct, or one of {', '.join(_NAMED)}") from None
 
 
-@functools.lru_cache(maxsize=None)
 def reducer(kind: Kind, op: str) -> _circulant.Reducer:
     """The built-in operator on elements of this type."""
     if kind.name is None:

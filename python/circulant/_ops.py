@@ -59,19 +59,23 @@ class Op:
 
     def _on(self, kind: Kind) -> _circulant.Reducer:
         """It on elements of this type."""
+        made = self._made.get(kind)
+        if made is None:
+            made = self._made[kind] = self._make(kind)
+        return made
+
+    def _make(self, kind: Kind) -> _circulant.Reducer:
         function = self._function
         if function is None:
             return reducer(kind, self._name)
-        if kind not in self._made:
 
-            def combine(left: bytes, right: bytearray) -> None:
-                # Released, so that the bytearray can be given back.
-                with memoryview(left) as a, memoryview(right) as b:
-                    function(a, b, kind.name or "")
+        def combine(left: bytes, right: bytearray) -> None:
+            # Released, so that the bytearray can be given back.
+            with memoryview(left) as a, memoryview(right) as b:
+                function(a, b, kind.name or "")
 
-            align = kind.size & -kind.size
-            self._made[kind] = _circulant.Reducer.user(self._name, kind.size, align, self._commutative, combine)
-        return self._made[kind]
+        align = kind.size & -kind.size
+        return _circulant.Reducer.user(self._name, kind.size, align, self._commutative, combine)
 
 
 def _min(a: Any, b: Any) -> Any:
