@@ -27,7 +27,7 @@ def install():
         mpis.said([sys.executable, "-m", "venv", home], f"a virtual environment in {home}")
     have = mpis.said([home / "bin" / "pip", "freeze"], "pip freeze").split()
     if missing := [package for package in PACKAGES if package not in have]:
-        mpis.had([home / "bin" / "pip", "install", "--quiet", "--only-binary", ":all:", *missing], "installing mpi4py and numpy")
+        mpis.had([home / "bin" / "pip", "install", "--quiet", "--no-compile", "--only-binary", ":all:", *missing], "installing mpi4py and numpy")
     if not (tests / "test" / "main.py").exists():
         words = ["download", "--quiet", "--no-deps", "--no-binary", "mpi4py", "-d", mpis.WORK, f"mpi4py=={VERSION}"]
         mpis.had([home / "bin" / "pip", *words], "downloading mpi4py's tests")

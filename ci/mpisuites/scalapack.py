@@ -24,7 +24,7 @@ def folder(mpi):
 
 def judge(code, output):
     passed = sum(int(n) for n in re.findall(r"(\d+) tests? completed and passed residual checks", output))
-    failed = sum(int(n) for n in re.findall(r"(\d+) tests? completed and failed residual checks", output))
+    failed = sum(int(n) for n in re.findall(r"(\d+) tests? completed and failed\b", output))
     wrong = {f"residual {i}": "too large" for i in range(failed)}
     if code or not passed:
         wrong["run"] = f"exit code {code}: {lib.first_error(output)}"
