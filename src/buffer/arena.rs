@@ -5,13 +5,10 @@
 //! Where peers can map them, chunks are shared files instead, which saves the peers the kernel's way to our memory.
 
 use crate::buffer::{Bound, ForkMark, Grant};
-use crate::error::{Error, ErrorKind, Result, argument};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Mapping, copy};
 use crate::transport::{Access, Registration, Remote, Transport};
-use bytemuck::Pod;
 use memmap2::{Advice, MmapMut, MmapOptions};
-use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a page: blocks begin at multiples of this.
@@ -124,7 +121,7 @@ impl Arena {
     }
 
     /// Whether both are the arena of one world. (A block keeps its arena, so no other has taken its place.)
-    fn is(&self, other: &Self) -> bool {
+    pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -220,6 +217,21 @@ fn own(len: usize) -> Result<(Kept, *mut u8)> {
 }
 
 impl Block {
+    /// Its first byte.
+    pub(super) fn start(&self) -> *mut u8 {
+        self.chunk.base.wrapping_add(self.offset)
+    }
+
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// That of the world.
+    pub(super) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
     /// The whole block, for an operation.
     pub(crate) fn bound(&self, len: usize) -> Bound {
         let len = len.min(self.len);
@@ -273,72 +285,6 @@ impl Drop for Block {
     }
 }
 
-/// Registered memory of `T`s, from [`crate::comm::Communicator::alloc`]: a slice that collectives move
-/// without a copy and without registering anything. It may outlive its world, as plain memory; requests and
-/// persistent operations of another world refuse it.
-pub struct Buf<T: Pod> {
-    block: Block,
-    len: usize,
-    _elements: PhantomData<T>,
-}
-
-impl<T: Pod> std::fmt::Debug for Buf<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Buf").field("len", &self.len).finish_non_exhaustive()
-    }
-}
-
-impl<T: Pod> Buf<T> {
-    pub(crate) fn new(block: Block, len: usize) -> Self {
-        assert!(len * size_of::<T>() <= block.len && align_of::<T>() <= MAX_ALIGN_BYTES);
-        Self { block, len, _elements: PhantomData }
-    }
-
-    /// The buffer, for an operation of the world whose arena this is.
-    ///
-    /// # Errors
-    /// When it is of another world: another endpoint's registrations and keys mean other memory here.
-    pub(crate) fn bound(&self, arena: &Arena) -> Result<Bound> {
-        if !self.block.arena.is(arena) {
-            return Err(argument("this buffer was allocated by another world").help(
-                "requests and persistent operations take buffers of their own world: allocate it with this \
-                 communicator's alloc, or pass it to a blocking call, as a slice",
-            ));
-        }
-        Ok(self.block.bound(size_of_val(&**self)))
-    }
-}
-
-impl<T: Pod> Deref for Buf<T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
-        // SAFETY: the block holds `len` elements, page-aligned, zeroed when made and `Pod` (any bytes are a
-        // value); operations on it run only while this buffer is mutably borrowed or owned by them.
-        unsafe { std::slice::from_raw_parts(self.block.chunk.base.add(self.block.offset).cast(), self.len) }
-    }
-}
-
-impl<T: Pod> AsRef<[T]> for Buf<T> {
-    fn as_ref(&self) -> &[T] {
-        self
-    }
-}
-
-impl<T: Pod> AsMut<[T]> for Buf<T> {
-    fn as_mut(&mut self) -> &mut [T] {
-        self
-    }
-}
-
-impl<T: Pod> DerefMut for Buf<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`, and `&mut self` makes the range exclusively ours.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.block.chunk.base.add(self.block.offset).cast(), self.len)
-        }
-    }
-}
-
 fn no_memory(bytes: usize, why: &str) -> Error {
     Error::new(ErrorKind::System, format!("no memory for {bytes} registered bytes: {why}"))
         .help("ask for less, or raise the limits on memory (control group, vm.overcommit_memory) and on locked memory (ulimit -l)")
@@ -347,6 +293,7 @@ fn no_memory(bytes: usize, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::Buf;
     use crate::transport::shm::{Options, Shm};
     use crate::transport::{Limits, Posted, Sink, Source};
     use std::fs::File;

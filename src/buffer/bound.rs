@@ -5,7 +5,7 @@ use crate::memory::copy as copy_bytes;
 use crate::ops::{Reducer, Side};
 use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
-use crate::transport::{Posted, Registration, Source, Transport};
+use crate::transport::{CopyFunction, Memory, Posted, Registration, Source, Transport};
 use std::mem::MaybeUninit;
 
 /// How a peer names memory of ours: the address of its first byte and the provider's key.
@@ -20,8 +20,19 @@ pub(crate) struct Grant {
 pub(crate) struct Bound {
     ptr: *mut u8,
     len: usize,
+    /// The bytes of it that the processor may touch: all of host memory, none of a device's.
+    touchable: usize,
     registration: Registration,
     grant: Grant,
+    device: Option<Device>,
+}
+
+/// The device that memory is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Device {
+    pub(crate) memory: Memory,
+    /// What copies from and to it.
+    pub(crate) copy: CopyFunction,
 }
 
 // SAFETY: a `Bound` is plain numbers. Its memory is touched only through `copy` and `put`, by the one
@@ -33,8 +44,10 @@ impl Bound {
     pub(crate) const NONE: Self = Self {
         ptr: std::ptr::null_mut(),
         len: 0,
+        touchable: 0,
         registration: Registration(u32::MAX),
         grant: Grant { address: 0, key: 0 },
+        device: None,
     };
 
     /// `len` bytes at `ptr`, covered by `registration`; peers reach its first byte by `grant`.
@@ -44,7 +57,21 @@ impl Bound {
     /// closed, the range stays valid. Where it is a target it is writable, and not touched through references; where it is
     /// only a source ([`Region::Input`], which no step writes to) it may be read through shared ones.
     pub(crate) unsafe fn new(ptr: *mut u8, len: usize, registration: Registration, grant: Grant) -> Self {
-        Self { ptr, len, registration, grant }
+        Self { ptr, len, touchable: len, registration, grant, device: None }
+    }
+
+    /// As [`Bound::new`], of memory of a device: it is copied by the device's function only, and never reduced.
+    ///
+    /// # Safety
+    /// As there, but that the processor need not be able to touch it; and the function does what [`CopyFunction`] says.
+    pub(crate) unsafe fn on_device(
+        ptr: *mut u8,
+        len: usize,
+        registration: Registration,
+        grant: Grant,
+        device: Device,
+    ) -> Self {
+        Self { ptr, len, touchable: 0, registration, grant, device: Some(device) }
     }
 
     /// How peers name it.
@@ -62,8 +89,18 @@ impl Bound {
     }
 
     fn range(&self, offset: u64, len: u64) -> Option<(*mut u8, usize)> {
+        self.within(self.len, offset, len)
+    }
+
+    /// As [`Bound::range`], of what the processor may touch.
+    fn touchable(&self, offset: u64, len: u64) -> Option<(*mut u8, usize)> {
+        self.within(self.touchable, offset, len)
+    }
+
+    #[inline(always)]
+    fn within(&self, room: usize, offset: u64, len: u64) -> Option<(*mut u8, usize)> {
         let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
-        (offset.checked_add(len)? <= self.len).then(|| (self.ptr.wrapping_add(offset), len))
+        (offset.checked_add(len)? <= room).then(|| (self.ptr.wrapping_add(offset), len))
     }
 }
 
@@ -96,9 +133,11 @@ impl Binding {
 /// # Errors
 /// When a place lies outside its region (a plan that does not fit its memory): nothing was moved.
 pub(crate) fn copy(binding: &Binding, source: Place, target: Place, len: u64) -> Result<()> {
-    let from = binding.region(source.region).range(source.offset, len);
-    let to = binding.region(target.region).range(target.offset, len);
-    let (Some((from, n)), Some((to, _))) = (from, to) else { return Err(outside("copy", target, len)) };
+    let from = binding.region(source.region).touchable(source.offset, len);
+    let to = binding.region(target.region).touchable(target.offset, len);
+    let (Some((from, n)), Some((to, _))) = (from, to) else {
+        return copy_by_device(binding, source, target, len);
+    };
     if from != to && n > 0 {
         // SAFETY: both ranges lie inside bound regions (checked above), which `Bound::new`'s contract keeps
         // valid and free of references while the operation runs; `ptr::copy` allows overlap, and else there is none.
@@ -117,8 +156,8 @@ pub(crate) fn copy(binding: &Binding, source: Place, target: Place, len: u64) ->
 /// # Errors
 /// When it lies outside its region.
 pub(crate) fn read(binding: &Binding, source: Place, out: &mut [u8]) -> Result<()> {
-    let Some((from, n)) = binding.region(source.region).range(source.offset, out.len() as u64) else {
-        return Err(outside("read", source, out.len() as u64));
+    let Some((from, n)) = binding.region(source.region).touchable(source.offset, out.len() as u64) else {
+        return read_by_device(binding.region(source.region), source, out);
     };
     // SAFETY: the range lies inside a bound region (checked above), which `Bound::new`'s contract keeps valid while the
     // operation runs; `out` is a reference, so no bound region overlaps it.
@@ -131,12 +170,71 @@ pub(crate) fn read(binding: &Binding, source: Place, out: &mut [u8]) -> Result<(
 /// # Errors
 /// When `target` lies outside its region: nothing was written.
 pub(crate) fn write(binding: &Binding, target: Place, bytes: &[u8]) -> Result<()> {
-    let Some((to, n)) = binding.region(target.region).range(target.offset, bytes.len() as u64) else {
-        return Err(outside("data", target, bytes.len() as u64));
+    let Some((to, n)) = binding.region(target.region).touchable(target.offset, bytes.len() as u64) else {
+        return write_by_device(binding.region(target.region), target, bytes);
     };
     // SAFETY: as in `read`; a target is writable by the same contract.
     unsafe { copy_bytes(bytes.as_ptr(), to, n) };
     Ok(())
+}
+
+impl Device {
+    /// Copies `n` bytes, from or to memory of this device.
+    ///
+    /// # Safety
+    /// Both ranges are valid for that, and do not overlap.
+    unsafe fn copy(self, to: *mut u8, from: *const u8, n: usize) -> Result<()> {
+        // SAFETY: our caller's; the function does what its type says (`Bound::on_device`).
+        match unsafe { (self.copy)(to.cast(), from.cast(), n) } {
+            0 => Ok(()),
+            code => {
+                let what =
+                    format!("copying {n} bytes of {} failed: its function returned {code}", self.memory);
+                Err(Error::new(ErrorKind::System, what))
+            }
+        }
+    }
+}
+
+/// [`copy`] where one of both is memory of a device, or a place lies outside.
+#[cold]
+fn copy_by_device(binding: &Binding, source: Place, target: Place, len: u64) -> Result<()> {
+    let (from, to) = (binding.region(source.region), binding.region(target.region));
+    let (Some((at, n)), Some((there, _)), Some(device)) =
+        (from.range(source.offset, len), to.range(target.offset, len), to.device.or(from.device))
+    else {
+        return Err(outside("copy", target, len));
+    };
+    if at.addr().abs_diff(there.addr()) >= n {
+        // SAFETY: as in `copy`: both ranges lie inside bound regions, and do not overlap.
+        return unsafe { device.copy(there, at, n) };
+    }
+    let mut between = vec![0; n];
+    // SAFETY: as above; the bytes between are new.
+    unsafe {
+        device.copy(between.as_mut_ptr(), at, n)?;
+        device.copy(there, between.as_ptr(), n)
+    }
+}
+
+/// [`read`] where `region` is memory of a device, or the place lies outside.
+#[cold]
+fn read_by_device(region: &Bound, source: Place, out: &mut [u8]) -> Result<()> {
+    match (region.range(source.offset, out.len() as u64), region.device) {
+        // SAFETY: as in `read`: the range lies inside a bound region, which `out`, a reference, does not overlap.
+        (Some((from, n)), Some(device)) => unsafe { device.copy(out.as_mut_ptr(), from, n) },
+        _ => Err(outside("read", source, out.len() as u64)),
+    }
+}
+
+/// [`write`] where `region` is memory of a device, or the place lies outside.
+#[cold]
+fn write_by_device(region: &Bound, target: Place, bytes: &[u8]) -> Result<()> {
+    match (region.range(target.offset, bytes.len() as u64), region.device) {
+        // SAFETY: as in `write`.
+        (Some((to, n)), Some(device)) => unsafe { device.copy(to, bytes.as_ptr(), n) },
+        _ => Err(outside("data", target, bytes.len() as u64)),
+    }
 }
 
 /// Combines `len` bytes at `source` into those at `target`.
@@ -151,8 +249,9 @@ pub(crate) fn reduce(
     side: Side,
     reducer: &Reducer,
 ) -> Result<()> {
-    let from = binding.region(source.region).range(source.offset, len);
-    let to = binding.region(target.region).range(target.offset, len);
+    // (Calls that reduce memory of a device are refused before they begin.)
+    let from = binding.region(source.region).touchable(source.offset, len);
+    let to = binding.region(target.region).touchable(target.offset, len);
     let (Some((from, n)), Some((to, _))) = (from, to) else { return Err(outside("reduce", target, len)) };
     if n == 0 {
         return Ok(());
@@ -179,7 +278,7 @@ pub(crate) fn fold(
     side: Side,
     reducer: &Reducer,
 ) -> Result<()> {
-    let Some((to, n)) = binding.region(target.region).range(target.offset, bytes.len() as u64) else {
+    let Some((to, n)) = binding.region(target.region).touchable(target.offset, bytes.len() as u64) else {
         return Err(outside("reduce", target, bytes.len() as u64));
     };
     if n == 0 {

@@ -6,17 +6,19 @@
 
 mod arena;
 mod bound;
+mod buf;
 mod count;
 mod fork;
 mod lend;
 mod scope;
 mod vouched;
 
-pub use arena::Buf;
 pub(crate) use arena::{Arena, Block, MAX_ALIGN_BYTES};
 pub(crate) use bound::{
     Binding, Bound, Destination, Grant, MAX_GATHER, copy, fold, put, read, reduce, write,
 };
+pub(crate) use buf::{Adopted, Release};
+pub use buf::{AnyMemory, Buf, HostMemory, MemoryPlace};
 pub use count::{CountingAllocator, allocations, live_allocations};
 pub(crate) use fork::ForkMark;
 pub(crate) use lend::{Lent, Loan, Wire, lend};

@@ -8,7 +8,7 @@ use super::group::Group;
 use super::partition::{Parts, Places};
 use super::persistent::Persistent;
 use super::request::Request;
-use crate::buffer::Buf;
+use crate::buffer::{Buf, MemoryPlace};
 use crate::error::{Result, argument};
 use crate::plan::Region;
 use crate::plan::registry::{Arguments, Operation};
@@ -138,7 +138,11 @@ impl Intercommunicator {
     ///
     /// # Errors
     /// As the blocking call.
-    pub fn iallgather<T: Pod>(&self, send: Buf<T>, recv: Buf<T>) -> Result<Request<T>> {
+    pub fn iallgather<T: Pod, M: MemoryPlace>(
+        &self,
+        send: Buf<T, M>,
+        recv: Buf<T, M>,
+    ) -> Result<Request<T, M>> {
         let spec = self.allgather_spec::<T>(send.len(), recv.len());
         Request::new(&self.union, Operation::InterAllgather, spec, (Some(send), recv))
     }
@@ -147,7 +151,11 @@ impl Intercommunicator {
     ///
     /// # Errors
     /// As the blocking call.
-    pub fn allgather_init<T: Pod>(&self, send: Buf<T>, recv: Buf<T>) -> Result<Persistent<T>> {
+    pub fn allgather_init<T: Pod, M: MemoryPlace>(
+        &self,
+        send: Buf<T, M>,
+        recv: Buf<T, M>,
+    ) -> Result<Persistent<T, M>> {
         let spec = self.allgather_spec::<T>(send.len(), recv.len());
         Persistent::new(&self.union, Operation::InterAllgather, spec, (Some(send), recv))
     }
@@ -187,13 +195,13 @@ impl Intercommunicator {
     ///
     /// # Errors
     /// As the blocking call.
-    pub fn iallgatherv<T: Pod>(
+    pub fn iallgatherv<T: Pod, M: MemoryPlace>(
         &self,
-        send: Buf<T>,
+        send: Buf<T, M>,
         sent: impl Parts,
-        recv: Buf<T>,
+        recv: Buf<T, M>,
         received: impl Parts,
-    ) -> Result<Request<T>> {
+    ) -> Result<Request<T, M>> {
         let spec = self.allgatherv_spec::<T>(send.len(), &sent, recv.len(), &received);
         Request::new(&self.union, Operation::InterAllgatherv, spec, (Some(send), recv))
     }
@@ -202,13 +210,13 @@ impl Intercommunicator {
     ///
     /// # Errors
     /// As the blocking call.
-    pub fn allgatherv_init<T: Pod>(
+    pub fn allgatherv_init<T: Pod, M: MemoryPlace>(
         &self,
-        send: Buf<T>,
+        send: Buf<T, M>,
         sent: impl Parts,
-        recv: Buf<T>,
+        recv: Buf<T, M>,
         received: impl Parts,
-    ) -> Result<Persistent<T>> {
+    ) -> Result<Persistent<T, M>> {
         let spec = self.allgatherv_spec::<T>(send.len(), &sent, recv.len(), &received);
         Persistent::new(&self.union, Operation::InterAllgatherv, spec, (Some(send), recv))
     }
@@ -250,7 +258,7 @@ impl Intercommunicator {
     ///
     /// # Errors
     /// As the blocking call.
-    pub fn ibcast<T: Pod>(&self, buf: Buf<T>, root: Root) -> Result<Request<T>> {
+    pub fn ibcast<T: Pod, M: MemoryPlace>(&self, buf: Buf<T, M>, root: Root) -> Result<Request<T, M>> {
         let spec = self.bcast_spec::<T>(buf.len(), root);
         Request::new(&self.union, Operation::InterBcast, spec, (None, buf))
     }
@@ -259,7 +267,7 @@ impl Intercommunicator {
     ///
     /// # Errors
     /// As the blocking call.
-    pub fn bcast_init<T: Pod>(&self, buf: Buf<T>, root: Root) -> Result<Persistent<T>> {
+    pub fn bcast_init<T: Pod, M: MemoryPlace>(&self, buf: Buf<T, M>, root: Root) -> Result<Persistent<T, M>> {
         let spec = self.bcast_spec::<T>(buf.len(), root);
         Persistent::new(&self.union, Operation::InterBcast, spec, (None, buf))
     }

@@ -7,9 +7,9 @@ use super::communicator::Communicator;
 use super::lock::Held;
 use super::running::Running;
 use super::shadow::Shadow;
-use crate::buffer::{Arena, Binding, Bound, Lent, OnLoan, Wire, write};
+use crate::buffer::{Arena, Bound, Lent, OnLoan, Wire};
 use crate::error::{Error, Result};
-use crate::plan::{Place, Region};
+use crate::plan::Region;
 
 /// What a call sends and where it receives, as it was passed.
 pub(super) type Slices<'a, T> = (Option<&'a [T]>, Option<&'a mut [T]>);
@@ -149,11 +149,7 @@ impl LentCollective {
 
     /// Moves what has come to the shadow to where it goes.
     fn unshadow(&self) -> Result<()> {
-        let Some(([_, output], shadow)) = &self.shadow else { return Ok(()) };
-        let binding = Binding { output: *output, ..Binding::NONE };
-        shadow.results().try_for_each(|(at, bytes)| {
-            write(&binding, Place { region: Region::Output, offset: at as u64 }, bytes)
-        })
+        self.shadow.as_ref().map_or(Ok(()), |([_, output], shadow)| shadow.deliver(*output))
     }
 }
 

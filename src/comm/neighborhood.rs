@@ -9,7 +9,7 @@ use super::partition::{Parts, lists};
 use super::persistent::Persistent;
 use super::place::{Contribution, Owned};
 use super::request::Request;
-use crate::buffer::Buf;
+use crate::buffer::{Buf, MemoryPlace};
 use crate::error::{Result, argument};
 use crate::ops::Max;
 use crate::plan::alltoall::graph::{Destination, Edges, Graph, Source};
@@ -188,7 +188,7 @@ macro_rules! owned {
         ///
         /// # Errors
         /// As the blocking call. Arguments are checked at once, the rest comes out while waiting.
-        pub fn $begin<T: Pod>(&$self $(, $arg: $type)*) -> Result<Request<T>> {
+        pub fn $begin<T: Pod, M: MemoryPlace>(&$self $(, $arg: $type)*) -> Result<Request<T, M>> {
             let (call, spec, buffers) = $body;
             Request::new(&$self.comm, call, spec, buffers)
         }
@@ -197,7 +197,7 @@ macro_rules! owned {
         ///
         /// # Errors
         /// As the blocking call.
-        pub fn $init<T: Pod>(&$self $(, $arg: $type)*) -> Result<Persistent<T>> {
+        pub fn $init<T: Pod, M: MemoryPlace>(&$self $(, $arg: $type)*) -> Result<Persistent<T, M>> {
             let (call, spec, buffers) = $body;
             Persistent::new(&$self.comm, call, spec, buffers)
         }
@@ -229,7 +229,7 @@ impl Neighborhood {
         self.comm.run(Collective::NeighborAllgather, spec, Some(send), Some(recv))
     }
 
-    owned!("neighbor_allgather", ineighbor_allgather, neighbor_allgather_init (self, send: Buf<T>, recv: Buf<T>) => {
+    owned!("neighbor_allgather", ineighbor_allgather, neighbor_allgather_init (self, send: Buf<T, M>, recv: Buf<T, M>) => {
         (Collective::NeighborAllgather, self.allgather_spec::<T>(send.len(), recv.len()), (Some(send), recv))
     });
 
@@ -244,7 +244,7 @@ impl Neighborhood {
     }
 
     owned!("neighbor_allgatherv", ineighbor_allgatherv, neighbor_allgatherv_init
-    (self, send: Buf<T>, recv: Buf<T>, parts: impl Parts) => {
+    (self, send: Buf<T, M>, recv: Buf<T, M>, parts: impl Parts) => {
         let spec = self.allgatherv_spec::<T>(send.len(), recv.len(), &parts);
         (Collective::NeighborAllgatherv, spec, (Some(send), recv))
     });
@@ -259,7 +259,7 @@ impl Neighborhood {
         self.comm.run(Collective::NeighborAlltoall, spec, Some(send), Some(recv))
     }
 
-    owned!("neighbor_alltoall", ineighbor_alltoall, neighbor_alltoall_init (self, send: Buf<T>, recv: Buf<T>) => {
+    owned!("neighbor_alltoall", ineighbor_alltoall, neighbor_alltoall_init (self, send: Buf<T, M>, recv: Buf<T, M>) => {
         (Collective::NeighborAlltoall, self.alltoall_spec::<T>(send.len(), recv.len()), (Some(send), recv))
     });
 
@@ -302,7 +302,7 @@ impl Neighborhood {
     }
 
     owned!("neighbor_alltoallv", ineighbor_alltoallv, neighbor_alltoallv_init
-    (self, send: impl Owned<T>, sent: impl Parts, recv: Buf<T>, received: impl Parts) => {
+    (self, send: impl Owned<T, M>, sent: impl Parts, recv: Buf<T, M>, received: impl Parts) => {
         let send = send.buffer();
         let spec = self.alltoallv_spec::<T>((send.as_ref().map(|s| s.len()), &sent), (recv.len(), &received));
         (Collective::NeighborAlltoallv, spec, (send, recv))

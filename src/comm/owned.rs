@@ -6,38 +6,71 @@ use super::collective::Collective;
 use super::communicator::Communicator;
 use super::running::Running;
 use super::shadow::Shadow;
-use crate::buffer::{Arena, Bound, Buf, Wire};
+use crate::buffer::{Arena, Bound, Buf, HostMemory, MemoryPlace, Wire};
 use crate::engine::Task;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, argument};
+use crate::plan::Region;
+use crate::transport::Memory;
 use bytemuck::Pod;
 
-/// Owned, so that nothing dangles when it is leaked.
-pub(super) struct OwnedCollective<T: Pod> {
-    pub(super) comm: Communicator,
-    run: Running,
-    pub(super) input: Option<Buf<T>>,
-    /// Given back by a request that has ended.
-    pub(super) output: Option<Buf<T>>,
-    shadow: Option<Shadow>,
+/// The buffers of a request, or of a persistent operation, that has finished.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Done<T: Pod, M: MemoryPlace = HostMemory> {
+    /// What was sent; `None` where the call worked in place.
+    pub send: Option<Buf<T, M>>,
+    /// What was received (of a broadcast: the buffer itself).
+    pub recv: Buf<T, M>,
 }
 
-/// What an operation reads and what it writes, in memory of `arena`.
+/// Owned, so that nothing dangles when it is leaked.
+pub(super) struct OwnedCollective<T: Pod, M: MemoryPlace> {
+    pub(super) comm: Communicator,
+    run: Running,
+    pub(super) input: Option<Buf<T, M>>,
+    /// Given back by a request that has ended.
+    pub(super) output: Option<Buf<T, M>>,
+    /// Where that stands which is sent and where that goes which has come, and the memory that stands for them.
+    shadow: Option<([Bound; 2], Shadow)>,
+}
+
+/// The buffers, in memory of `arena`.
 ///
 /// # Errors
 /// When a buffer is of another world: its registration and its key say something else here, or nothing.
-fn regions<T: Pod>(
+fn given<T: Pod, M: MemoryPlace>(
     arena: &Arena,
-    input: Option<&Buf<T>>,
-    output: &Buf<T>,
-    shadow: Option<&Shadow>,
-) -> Result<[Bound; 2]> {
-    // Both are looked at also where only one takes part itself.
-    let (from, to) = (input.map(|input| input.bound(arena)).transpose()?, output.bound(arena)?);
-    let given = [from.unwrap_or(Bound::NONE), to];
-    shadow.map_or(Ok(given), |shadow| shadow.regions(arena, given))
+    input: Option<&Buf<T, M>>,
+    output: &Buf<T, M>,
+) -> Result<(Option<Bound>, Bound)> {
+    Ok((input.map(|input| input.bound(arena)).transpose()?, output.bound(arena)?))
 }
 
-impl<T: Pod> std::fmt::Debug for OwnedCollective<T> {
+/// Refuses to reduce memory that the processor cannot touch.
+fn reducible<T: Pod, M: MemoryPlace>(
+    operation: Collective,
+    spec: Spec,
+    [input, output]: [Option<&Buf<T, M>>; 2],
+) -> Result<Spec> {
+    let parts = [(input, Region::Input), (output, Region::Output)];
+    let taking_part = parts.map(|(buffer, region)| buffer.filter(|_| spec.unused != Some(region)));
+    let device = taking_part.into_iter().flatten().map(Buf::memory).find(|memory| *memory != Memory::Host);
+    match (&spec.reducer, device) {
+        (Some(_), Some(memory)) => {
+            let what = format!(
+                "{} of {memory}: reductions are done by the processor, which cannot touch it",
+                operation.name()
+            );
+            Err(argument(what).help(
+                "copy to host memory and reduce there, or reduce on the device by its own library; all that moves bytes only \
+                 works where they are",
+            ))
+        }
+        _ => Ok(spec),
+    }
+}
+
+impl<T: Pod, M: MemoryPlace> std::fmt::Debug for OwnedCollective<T, M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OwnedCollective")
             .field("operation", &self.run.operation())
@@ -47,21 +80,28 @@ impl<T: Pod> std::fmt::Debug for OwnedCollective<T> {
     }
 }
 
-impl<T: Pod> OwnedCollective<T> {
+impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
     /// Plans it; `bind` also tells the peers where its memory is, once for all starts.
     pub(super) fn new(
         comm: &Communicator,
         operation: Collective,
         spec: Result<Spec>,
-        (input, output): (Option<Buf<T>>, Buf<T>),
+        (input, output): (Option<Buf<T, M>>, Buf<T, M>),
         bind: bool,
     ) -> Result<Self> {
+        let spec = spec.and_then(|spec| reducible(operation, spec, [input.as_ref(), Some(&output)]));
         let (spec, shadow) = shadowed(comm, spec);
         let mut held = comm.hold()?;
-        let regions = regions(&held.arena, input.as_ref(), &output, shadow.as_ref());
-        let (spec, regions) = match (spec, regions) {
-            (Ok(spec), Ok(regions)) => (Ok(spec), regions),
-            (Err(e), _) | (_, Err(e)) => (Err(e), [Bound::NONE; 2]),
+        // Both are looked at also where only one takes part itself.
+        let bound = given(&held.arena, input.as_ref(), &output).and_then(|(from, to)| {
+            let regions = [from.unwrap_or(Bound::NONE), to];
+            let regions =
+                shadow.as_ref().map_or(Ok(regions), |shadow| shadow.regions(&held.arena, regions))?;
+            Ok((regions, [from.unwrap_or(to), to]))
+        });
+        let (spec, (regions, memory)) = match (spec, bound) {
+            (Ok(spec), Ok(bound)) => (Ok(spec), bound),
+            (Err(e), _) | (_, Err(e)) => (Err(e), ([Bound::NONE; 2], [Bound::NONE; 2])),
         };
         let begun = comm.begin(&mut held, operation, spec)?;
         let mut run = Running::new(operation, begun, regions);
@@ -69,14 +109,15 @@ impl<T: Pod> OwnedCollective<T> {
             run.bind(&mut held)?;
         }
         drop(held);
+        let shadow = shadow.map(|shadow| (memory, shadow));
         Ok(Self { comm: comm.clone(), run, input, output: Some(output), shadow })
     }
 
     /// Starts a run; all but the first take a number of their own (`again`).
     pub(super) fn start(&mut self, again: bool) -> Result<()> {
         let mut held = self.comm.hold()?;
-        if let (Some(output), Some(shadow), false) = (&self.output, &mut self.shadow, self.run.is_running()) {
-            shadow.before(self.input.as_deref().map(bytemuck::cast_slice), bytemuck::cast_slice(output));
+        if let (Some((memory, shadow)), false) = (&self.shadow, self.run.is_running()) {
+            shadow.take(&held.arena, *memory)?;
         }
         self.run.start(&self.comm, &mut held, again)
     }
@@ -90,7 +131,7 @@ impl<T: Pod> OwnedCollective<T> {
         let ended = self.run.test(&mut held)?;
         drop(held);
         if ended {
-            self.take_result();
+            self.take_result()?;
         }
         Ok(ended)
     }
@@ -102,8 +143,7 @@ impl<T: Pod> OwnedCollective<T> {
         let mut held = self.comm.hold()?;
         self.run.wait(&self.comm, &mut held)?;
         drop(held);
-        self.take_result();
-        Ok(())
+        self.take_result()
     }
 
     /// Calls the world's hook, if it has one.
@@ -111,10 +151,17 @@ impl<T: Pod> OwnedCollective<T> {
         self.comm.lock.hook.call();
     }
 
-    fn take_result(&mut self) {
-        if let (Some(output), Some(shadow)) = (&mut self.output, &self.shadow) {
-            shadow.after(bytemuck::cast_slice_mut(output));
-        }
+    fn take_result(&self) -> Result<()> {
+        self.shadow.as_ref().map_or(Ok(()), |([_, output], shadow)| shadow.deliver(*output))
+    }
+
+    /// The buffers of one that has ended.
+    ///
+    /// # Errors
+    /// When they were given back before.
+    pub(super) fn buffers(&mut self) -> Result<Done<T, M>> {
+        let output = self.output.take().ok_or_else(|| argument("the buffers were given back before"))?;
+        Ok(Done { send: self.input.take(), recv: output })
     }
 
     /// Gives the program back, for others to use.
@@ -140,7 +187,7 @@ impl<T: Pod> OwnedCollective<T> {
     }
 }
 
-impl<T: Pod> Drop for OwnedCollective<T> {
+impl<T: Pod, M: MemoryPlace> Drop for OwnedCollective<T, M> {
     fn drop(&mut self) {
         // Peers may still write into our buffers: finish, or close the endpoint, before they are freed.
         if !self.run.is_running() || self.wait().is_ok() {

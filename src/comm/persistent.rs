@@ -3,8 +3,8 @@
 use super::call::Spec;
 use super::collective::Collective;
 use super::communicator::Communicator;
-use super::owned::OwnedCollective;
-use crate::buffer::Buf;
+use super::owned::{Done, OwnedCollective};
+use crate::buffer::{Buf, HostMemory, MemoryPlace};
 use crate::error::Result;
 use bytemuck::Pod;
 
@@ -29,14 +29,14 @@ use bytemuck::Pod;
 /// # Ok::<(), circulant::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Persistent<T: Pod>(OwnedCollective<T>);
+pub struct Persistent<T: Pod, M: MemoryPlace = HostMemory>(OwnedCollective<T, M>);
 
-impl<T: Pod> Persistent<T> {
+impl<T: Pod, M: MemoryPlace> Persistent<T, M> {
     pub(super) fn new(
         comm: &Communicator,
         operation: impl Into<Collective>,
         spec: Result<Spec>,
-        buffers: (Option<Buf<T>>, Buf<T>),
+        buffers: (Option<Buf<T, M>>, Buf<T, M>),
     ) -> Result<Self> {
         OwnedCollective::new(comm, operation.into(), spec, buffers, true).map(Self)
     }
@@ -70,6 +70,30 @@ impl<T: Pod> Persistent<T> {
         self.0.test()
     }
 
+    /// What the plan says one start does at this rank.
+    pub fn planned(&self) -> Planned {
+        let Some((task, rounds)) = self.0.program() else { return Planned::default() };
+        let puts = task.program.ops.iter().filter(|op| op.kind == crate::plan::lower::OpKind::Put);
+        Planned {
+            rounds,
+            puts: puts.clone().count() as u64,
+            put_bytes: puts.map(|op| op.len).sum(),
+            arrivals: task.program.arrivals,
+        }
+    }
+
+    /// Gives the buffers back: what is sent (none in place, and of a broadcast), and where the result is. A start that is under way
+    /// is waited for.
+    ///
+    /// # Errors
+    /// After the deadline, or when a run has failed: the buffers are lost then.
+    pub fn into_buffers(mut self) -> Result<Done<T, M>> {
+        self.0.wait()?;
+        self.0.buffers()
+    }
+}
+
+impl<T: Pod> Persistent<T> {
     /// What is sent (where the operation works in place, and for broadcast: the buffer itself).
     ///
     /// # Errors
@@ -130,18 +154,6 @@ impl<T: Pod> Persistent<T> {
         match (&self.0.input, &self.0.output) {
             (Some(input), _) => Ok(input),
             (None, output) => self.0.idle().map(|()| output.as_deref().unwrap_or_default()),
-        }
-    }
-
-    /// What the plan says one start does at this rank.
-    pub fn planned(&self) -> Planned {
-        let Some((task, rounds)) = self.0.program() else { return Planned::default() };
-        let puts = task.program.ops.iter().filter(|op| op.kind == crate::plan::lower::OpKind::Put);
-        Planned {
-            rounds,
-            puts: puts.clone().count() as u64,
-            put_bytes: puts.map(|op| op.len).sum(),
-            arrivals: task.program.arrivals,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What calls take besides plain slices: "in place" as a type.
 
-use crate::buffer::Buf;
+use crate::buffer::{Buf, HostMemory, MemoryPlace};
 use bytemuck::Pod;
 
 /// What the traits here are for; no other types can implement them, so that they may grow.
@@ -10,7 +10,7 @@ mod sealed {
     impl<S: ?Sized> Sealed for &mut S {}
     impl<S> Sealed for Option<S> {}
     impl Sealed for super::InPlace {}
-    impl<T: super::Pod> Sealed for super::Buf<T> {}
+    impl<T: super::Pod, M: super::MemoryPlace> Sealed for super::Buf<T, M> {}
 }
 
 /// In place of a send buffer (or of a receive buffer, at the root of a scatter): the contribution lies in the
@@ -78,19 +78,19 @@ impl<'a, T> Destination<'a, T> for InPlace {
 
 /// As [`Contribution`] and [`Destination`], for calls that own their buffers: a [`Buf`] or [`InPlace`], or an `Option`
 /// of a [`Buf`].
-pub trait Owned<T: Pod>: sealed::Sealed {
+pub trait Owned<T: Pod, M: MemoryPlace = HostMemory>: sealed::Sealed {
     /// The buffer; `None` in place.
-    fn buffer(self) -> Option<Buf<T>>;
+    fn buffer(self) -> Option<Buf<T, M>>;
 }
 
-impl<T: Pod> Owned<T> for Buf<T> {
-    fn buffer(self) -> Option<Buf<T>> {
+impl<T: Pod, M: MemoryPlace> Owned<T, M> for Buf<T, M> {
+    fn buffer(self) -> Option<Buf<T, M>> {
         Some(self)
     }
 }
 
-impl<T: Pod> Owned<T> for InPlace {
-    fn buffer(self) -> Option<Buf<T>> {
+impl<T: Pod, M: MemoryPlace> Owned<T, M> for InPlace {
+    fn buffer(self) -> Option<Buf<T, M>> {
         None
     }
 }
@@ -107,8 +107,8 @@ impl<'a, T> Destination<'a, T> for Option<&'a mut [T]> {
     }
 }
 
-impl<T: Pod> Owned<T> for Option<Buf<T>> {
-    fn buffer(self) -> Option<Buf<T>> {
+impl<T: Pod, M: MemoryPlace> Owned<T, M> for Option<Buf<T, M>> {
+    fn buffer(self) -> Option<Buf<T, M>> {
         self
     }
 }

@@ -3,9 +3,9 @@
 use super::call::Spec;
 use super::collective::Collective;
 use super::communicator::Communicator;
-use super::owned::OwnedCollective;
+use super::owned::{Done, OwnedCollective};
 use super::persistent::Persistent;
-use crate::buffer::Buf;
+use crate::buffer::{Buf, HostMemory, MemoryPlace};
 use crate::error::Result;
 use bytemuck::Pod;
 
@@ -35,24 +35,14 @@ use bytemuck::Pod;
 /// ```
 #[derive(Debug)]
 #[must_use = "dropping a request waits for it"]
-pub struct Request<T: Pod>(OwnedCollective<T>);
+pub struct Request<T: Pod, M: MemoryPlace = HostMemory>(OwnedCollective<T, M>);
 
-/// The buffers of a request that has finished.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Done<T: Pod> {
-    /// What was sent; `None` where the call worked in place.
-    pub send: Option<Buf<T>>,
-    /// What was received (of a broadcast: the buffer itself).
-    pub recv: Buf<T>,
-}
-
-impl<T: Pod> Request<T> {
+impl<T: Pod, M: MemoryPlace> Request<T, M> {
     pub(super) fn new(
         comm: &Communicator,
         operation: impl Into<Collective>,
         spec: Result<Spec>,
-        buffers: (Option<Buf<T>>, Buf<T>),
+        buffers: (Option<Buf<T, M>>, Buf<T, M>),
     ) -> Result<Self> {
         let mut collective = OwnedCollective::new(comm, operation.into(), spec, buffers, false)?;
         collective.start(false)?;
@@ -71,14 +61,10 @@ impl<T: Pod> Request<T> {
     ///
     /// # Errors
     /// After the deadline, or when the world breaks meanwhile. The buffers are lost then.
-    pub fn wait(mut self) -> Result<Done<T>> {
+    pub fn wait(mut self) -> Result<Done<T, M>> {
         self.0.wait()?;
         self.0.retire();
-        let send = self.0.input.take();
-        match self.0.output.take() {
-            Some(recv) => Ok(Done { send, recv }),
-            None => Ok(Done { send, recv: self.0.comm.alloc(0)? }),
-        }
+        self.0.buffers()
     }
 }
 
@@ -97,25 +83,25 @@ pub(super) mod sealed {
         /// Calls the world's hook, between two questions of a wait.
         fn call_hook(&mut self);
     }
-    impl<T: super::Pod> Sealed for super::Request<T> {
+    impl<T: super::Pod, M: super::MemoryPlace> Sealed for super::Request<T, M> {
         fn call_hook(&mut self) {
             self.0.call_hook();
         }
     }
-    impl<T: super::Pod> Sealed for super::Persistent<T> {
+    impl<T: super::Pod, M: super::MemoryPlace> Sealed for super::Persistent<T, M> {
         fn call_hook(&mut self) {
             super::Persistent::call_hook(self);
         }
     }
 }
 
-impl<T: Pod> Pending for Request<T> {
+impl<T: Pod, M: MemoryPlace> Pending for Request<T, M> {
     fn test(&mut self) -> Result<bool> {
         self.0.test()
     }
 }
 
-impl<T: Pod> Pending for Persistent<T> {
+impl<T: Pod, M: MemoryPlace> Pending for Persistent<T, M> {
     fn test(&mut self) -> Result<bool> {
         Persistent::test(self)
     }

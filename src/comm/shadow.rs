@@ -2,7 +2,7 @@
 //! from there after it.
 
 use super::communicator::Communicator;
-use crate::buffer::{Arena, Binding, Bound, Buf, copy};
+use crate::buffer::{Arena, Binding, Bound, Buf, copy, write};
 use crate::error::Result;
 use crate::memory::copy_slice;
 use crate::plan::{Place, Region};
@@ -103,10 +103,21 @@ impl Shadow {
     }
 
     /// What has come and where it goes in the caller's buffer, after a run.
-    pub(super) fn results(&self) -> impl Iterator<Item = (usize, &[u8])> {
+    fn results(&self) -> impl Iterator<Item = (usize, &[u8])> {
         self.received
             .iter()
             .flat_map(|side| side.pieces.iter().map(|p| (p.at, &side.memory[p.within..][..p.len])))
+    }
+
+    /// Gives what has come to memory that is bound, after a run.
+    ///
+    /// # Errors
+    /// When pieces lie outside it.
+    pub(super) fn deliver(&self, recv: Bound) -> Result<()> {
+        let binding = Binding { output: recv, ..Binding::NONE };
+        self.results().try_for_each(|(at, bytes)| {
+            write(&binding, Place { region: Region::Output, offset: at as u64 }, bytes)
+        })
     }
 
     /// Gives what has come, after a run.

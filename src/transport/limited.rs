@@ -13,7 +13,8 @@
 //! them at the same peer: shared memory, TCP and RDMA's reliable connections are such, but neither several interfaces nor datagrams.
 
 use super::{
-    Access, Clock, Delivery, Limits, Mapping, Posted, Registration, Remote, Sink, SlotPool, Source, Transport,
+    Access, Clock, Delivery, Limits, Mapping, MemoryAttributes, Posted, Registration, Remote, Sink, SlotPool,
+    Source, Transport,
 };
 use crate::config::ForcedLimits;
 use crate::error::{Result, argument};
@@ -259,6 +260,16 @@ unsafe impl Transport for Limited {
     ) -> Result<(Registration, Remote)> {
         // SAFETY: passed on.
         unsafe { self.inner.register_shared(ptr, len, file) }
+    }
+
+    unsafe fn register_memory(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        attributes: &MemoryAttributes,
+    ) -> Result<(Registration, Remote)> {
+        // SAFETY: passed on.
+        unsafe { self.inner.register_memory(ptr, len, attributes) }
     }
 
     fn deregister(&mut self, registration: Registration) -> Result<()> {

@@ -8,6 +8,7 @@
 pub(crate) mod call_slots;
 mod clock;
 mod cores;
+pub(crate) mod device;
 pub mod fabric;
 mod idle;
 pub(crate) mod limited;
@@ -25,6 +26,7 @@ pub mod verbs;
 pub use crate::config::Wait;
 pub use crate::memory::Mapping;
 pub use clock::Clock;
+pub use device::{CopyFunction, DmaBuf, Memory, MemoryAttributes, MemoryKind};
 pub use slot_pool::SlotPool;
 
 use crate::error::Result;
@@ -116,14 +118,6 @@ pub enum Copier {
     Reader,
     /// The network's hardware: a put costs no core its bytes.
     Hardware,
-}
-
-/// What memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MemoryKind {
-    /// A process's memory, which its cores load from and store to.
-    Host,
 }
 
 /// What was `asked` for (`None`: nothing), without sleeping: for several wires as one, as an endpoint that sleeps does not see
@@ -346,6 +340,28 @@ pub unsafe trait Transport: Send {
         drop(file);
         // SAFETY: passed on.
         unsafe { self.register(ptr, len, Access::Target) }
+    }
+
+    /// As [`Transport::register`] of a target, for memory that may be a device's, of one of the kinds in [`Limits::memory`]. What the
+    /// endpoint itself copies from or to it, it copies by the function that the attributes name, never by the processor.
+    ///
+    /// # Safety
+    /// As there, but that the processor need not be able to touch memory of a device. The attributes are true of the range, and
+    /// their function does what [`CopyFunction`] says, for as long as the range is registered.
+    ///
+    /// # Errors
+    /// As there; and when the endpoint does not take this kind of memory.
+    unsafe fn register_memory(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        attributes: &MemoryAttributes,
+    ) -> Result<(Registration, Remote)> {
+        match attributes.memory {
+            // SAFETY: passed on.
+            Memory::Host => unsafe { self.register(ptr, len, Access::Target) },
+            memory => Err(device::unregistrable(memory, self.limits())),
+        }
     }
 
     /// Ends what [`Transport::register`] began.

@@ -9,7 +9,8 @@
 
 use super::fabric::{Fabric, Interfaces, Options};
 use super::{
-    Access, Borrow, HardwareCounts, Limits, Posted, Registration, Remote, Sink, Source, Transport, awake,
+    Access, Borrow, HardwareCounts, Limits, MemoryAttributes, Posted, Registration, Remote, Sink, Source,
+    Transport, awake,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::time::Duration;
@@ -125,6 +126,47 @@ impl Rails {
             .help("CIRCULANT_RAILS=1 takes one interface")),
         }
     }
+
+    /// A range of all rails: each one's by `register`, also after a failure, as rails that choose keys alike must have chosen as many.
+    fn register_with(
+        &mut self,
+        mut register: impl FnMut(&mut dyn Transport) -> Result<(Registration, Remote)>,
+    ) -> Result<(Registration, Remote)> {
+        let mut done = Vec::with_capacity(self.rails.len());
+        for rail in &mut self.rails {
+            done.push(register(rail.as_mut()));
+        }
+        let mut list = [Registration(u32::MAX); MAX_RAILS];
+        let mut remotes = [Remote::default(); MAX_RAILS];
+        let mut outcome = Ok(());
+        for (i, one) in done.iter().enumerate() {
+            match one {
+                Ok((registration, remote)) => (list[i], remotes[i]) = (*registration, *remote),
+                Err(e) => outcome = outcome.and(Err(e.clone())),
+            }
+        }
+        match outcome.and_then(|()| self.name(&remotes[..done.len()])) {
+            Ok(remote) => {
+                let index = match self.free.pop() {
+                    Some(i) => i,
+                    None => {
+                        self.ranges.push(None);
+                        u32::try_from(self.ranges.len() - 1).unwrap_or(u32::MAX)
+                    }
+                };
+                self.ranges[index as usize] = Some(list);
+                Ok((Registration(index), remote))
+            }
+            Err(e) => {
+                for (rail, one) in self.rails.iter_mut().zip(done) {
+                    if let Ok((registration, _)) = one {
+                        rail.deregister(registration)?;
+                    }
+                }
+                Err(e)
+            }
+        }
+    }
 }
 
 /// Two keys of 32 bits, which the provider chose, as one.
@@ -183,42 +225,18 @@ unsafe impl Transport for Rails {
         len: usize,
         access: Access,
     ) -> Result<(Registration, Remote)> {
-        // With all, also after a failure: rails that choose keys alike must have chosen as many.
-        let mut done = Vec::with_capacity(self.rails.len());
-        for rail in &mut self.rails {
-            // SAFETY: passed on.
-            done.push(unsafe { rail.register(ptr, len, access) });
-        }
-        let mut list = [Registration(u32::MAX); MAX_RAILS];
-        let mut remotes = [Remote::default(); MAX_RAILS];
-        let mut outcome = Ok(());
-        for (i, one) in done.iter().enumerate() {
-            match one {
-                Ok((registration, remote)) => (list[i], remotes[i]) = (*registration, *remote),
-                Err(e) => outcome = outcome.and(Err(e.clone())),
-            }
-        }
-        match outcome.and_then(|()| self.name(&remotes[..done.len()])) {
-            Ok(remote) => {
-                let index = match self.free.pop() {
-                    Some(i) => i,
-                    None => {
-                        self.ranges.push(None);
-                        u32::try_from(self.ranges.len() - 1).unwrap_or(u32::MAX)
-                    }
-                };
-                self.ranges[index as usize] = Some(list);
-                Ok((Registration(index), remote))
-            }
-            Err(e) => {
-                for (rail, one) in self.rails.iter_mut().zip(done) {
-                    if let Ok((registration, _)) = one {
-                        rail.deregister(registration)?;
-                    }
-                }
-                Err(e)
-            }
-        }
+        // SAFETY: passed on.
+        self.register_with(|rail| unsafe { rail.register(ptr, len, access) })
+    }
+
+    unsafe fn register_memory(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        attributes: &MemoryAttributes,
+    ) -> Result<(Registration, Remote)> {
+        // SAFETY: passed on.
+        self.register_with(|rail| unsafe { rail.register_memory(ptr, len, attributes) })
     }
 
     fn deregister(&mut self, registration: Registration) -> Result<()> {

@@ -2,6 +2,7 @@
 //! small limits, a rank that dies. For tests of the real engine; the limits that it can enforce (keys,
 //! bounds, gather lists) it enforces.
 
+use super::device::{CopyFunction, Memory, MemoryAttributes, MemoryKind, unregistrable};
 use super::{
     Access, Borrow, Clock, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, random,
 };
@@ -33,6 +34,8 @@ pub struct Faults {
     pub deaths_refuse: bool,
     /// The longest range that can be registered, as a limit on locked memory would have it.
     pub lockable: usize,
+    /// The kinds of memory that can be registered. That of devices is copied by its function only, never touched otherwise.
+    pub memory: &'static [MemoryKind],
     /// Endpoints cannot promise that they are closed.
     pub unclosable: bool,
     /// The ranks go by a [virtual time](Clock::group): each is one thread, which sleeps by [`Net::sleep`].
@@ -52,6 +55,7 @@ impl Default for Faults {
             deaths_show: true,
             deaths_refuse: false,
             lockable: usize::MAX,
+            memory: &[MemoryKind::Host],
             unclosable: false,
             virtual_time: false,
         }
@@ -115,6 +119,8 @@ struct Region {
     start: usize,
     len: usize,
     access: Access,
+    /// Of memory of a device: what copies from and to it.
+    copy: Option<CopyFunction>,
 }
 
 impl Region {
@@ -151,6 +157,7 @@ impl Sim {
             gather: f.gather,
             inject: 64,
             borrow: f.borrow,
+            memory: f.memory,
             offsets: true,
             ..Limits::new("sim")
         };
@@ -224,6 +231,19 @@ impl Sim {
         Some(mailbox.queue.remove(at).1)
     }
 
+    fn keep(&mut self, region: Region) -> Result<(Registration, Remote)> {
+        if region.len > self.net.faults.lockable {
+            let what = format!("cannot register {} bytes of memory", region.len);
+            return Err(
+                Error::new(ErrorKind::System, what).help("raise the limit on locked memory (ulimit -l)")
+            );
+        }
+        self.next += 1;
+        self.regions.insert(self.next, region);
+        let key = self.names.key.wrapping_add(self.next.into());
+        Ok((Registration(self.next), Remote { key, ..self.names }))
+    }
+
     fn land(&self, address: u64, key: u64, bytes: &[u8]) -> Result<()> {
         let refused =
             |what: &str| Err(Error::new(ErrorKind::Transport, format!("a put was refused: {what}")));
@@ -242,8 +262,29 @@ impl Sim {
         let to = std::ptr::with_exposed_provenance_mut(at);
         // SAFETY: the range lies in a target that `register`'s caller keeps valid and untouched until it is
         // deregistered, which happens on this thread only; no other thread writes through this endpoint.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, n) };
+        unsafe { copy(region.copy, to, bytes.as_ptr(), n) }
+    }
+}
+
+/// Copies `n` bytes by the function of the device that has one of them, or by the processor.
+///
+/// # Safety
+/// Both ranges are valid for that, and do not overlap; `function` is that of the device.
+unsafe fn copy(function: Option<CopyFunction>, to: *mut u8, from: *const u8, n: usize) -> Result<()> {
+    // SAFETY: our caller's.
+    let code = unsafe {
+        match function {
+            Some(function) => function(to.cast(), from.cast(), n),
+            None => {
+                std::ptr::copy_nonoverlapping(from, to, n);
+                0
+            }
+        }
+    };
+    if code == 0 {
         Ok(())
+    } else {
+        Err(Error::new(ErrorKind::Transport, format!("the device's copy failed: {code}")))
     }
 }
 
@@ -271,14 +312,20 @@ unsafe impl Transport for Sim {
         len: usize,
         access: Access,
     ) -> Result<(Registration, Remote)> {
-        if len > self.net.faults.lockable {
-            return Err(Error::new(ErrorKind::System, format!("cannot register {len} bytes of memory"))
-                .help("raise the limit on locked memory (ulimit -l)"));
+        self.keep(Region { start: ptr.expose_provenance(), len, access, copy: None })
+    }
+
+    unsafe fn register_memory(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        attributes: &MemoryAttributes,
+    ) -> Result<(Registration, Remote)> {
+        if !self.limits.memory.contains(&attributes.memory.kind()) {
+            return Err(unregistrable(attributes.memory, &self.limits));
         }
-        self.next += 1;
-        self.regions.insert(self.next, Region { start: ptr.expose_provenance(), len, access });
-        let key = self.names.key.wrapping_add(self.next.into());
-        Ok((Registration(self.next), Remote { key, ..self.names }))
+        let copy = attributes.copy.filter(|_| attributes.memory != Memory::Host);
+        self.keep(Region { start: ptr.expose_provenance(), len, access: Access::Target, copy })
     }
 
     fn deregister(&mut self, registration: Registration) -> Result<()> {
@@ -307,12 +354,14 @@ unsafe impl Transport for Sim {
         let mut bytes = Vec::with_capacity(total);
         for s in sources {
             let known = self.regions.get(&s.registration.0);
-            if known.and_then(|region| region.offset(s.ptr.addr(), s.len)).is_none() {
+            let Some(region) = known.filter(|region| region.offset(s.ptr.addr(), s.len).is_some()) else {
                 return Err(Error::new(ErrorKind::Transport, "a source lies outside its registration"));
-            }
+            };
+            let at = bytes.len();
+            bytes.resize(at + s.len, 0);
             // SAFETY: the caller promises that the source lies in its registration (checked above) and is
-            // not written now.
-            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(s.ptr, s.len) });
+            // not written now; the bytes were just made for it.
+            unsafe { copy(region.copy, bytes[at..].as_mut_ptr(), s.ptr, s.len)? };
         }
         let posted = self.deliver(peer, Transfer::Put { address, key, bytes, word })?;
         if posted == Posted::Yes {

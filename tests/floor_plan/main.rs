@@ -78,7 +78,7 @@ const ROOMS: &[Room] = &[
     Room { name: "launch", uses: &["error", "config", "trace"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["exit.rs", "fd.rs", "foreign.rs"]) },
     Room { name: "buffer", uses: &["transport", "memory", "plan", "error", "config", "trace", "ops"], never: &["libfabric_sys"], unsafety: Unsafe::Allowed },
     Room { name: "comm", uses: &["engine", "select", "machine", "launch", "buffer", "transport", "memory", "plan", "schedule", "error", "config", "trace", "ops"],
-           never: &["libfabric_sys", "memmap2", "libc", "std::net", "std::process::Command"], unsafety: Unsafe::OnlyIn(&["unscoped.rs"]) },
+           never: &["libfabric_sys", "memmap2", "libc", "std::net", "std::process::Command"], unsafety: Unsafe::OnlyIn(&["device.rs", "unscoped.rs"]) },
     Room { name: "capi", uses: &[], never: NO_WIRE, unsafety: Unsafe::Allowed },
     Room { name: "launcher", uses: &[], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["tie.rs"]) },
     Room { name: "mpi", uses: &[], never: NO_WIRE, unsafety: Unsafe::Allowed },

@@ -23,6 +23,7 @@ mod bytes;
 mod choice;
 mod collectives;
 mod communicators;
+mod device;
 mod disagree;
 mod ending;
 mod hook;

@@ -37,7 +37,7 @@ impl Communicator {
         self.run_with_copies(Operation::Alltoall, spec, send, recv)
     }
 
-    owned!("alltoall", ialltoall, alltoall_init <T> (self, send: impl Owned<T>, recv: Buf<T>) => {
+    owned!("alltoall", ialltoall, alltoall_init <T, M> (self, send: impl Owned<T, M>, recv: Buf<T, M>) => {
         let send = send.buffer();
         let spec = self.alltoall_spec::<T>(send.as_ref().map(|s| s.len()), recv.len());
         (Operation::Alltoall, spec, (send, recv))
@@ -88,8 +88,8 @@ impl Communicator {
         self.run_with_copies(Operation::Alltoallv, spec, send, recv)
     }
 
-    owned!("alltoallv", ialltoallv, alltoallv_init <T>
-    (self, send: impl Owned<T>, sent: impl Parts, recv: Buf<T>, received: impl Parts) => {
+    owned!("alltoallv", ialltoallv, alltoallv_init <T, M>
+    (self, send: impl Owned<T, M>, sent: impl Parts, recv: Buf<T, M>, received: impl Parts) => {
         let send = send.buffer();
         let spec = self.alltoallv_spec::<T>(send.as_ref().map(|s| s.len()), &sent, recv.len(), &received);
         (Operation::Alltoallv, spec, (send, recv))
@@ -167,8 +167,8 @@ impl Communicator {
         self.run_with_copies(Collective::Alltoallw, spec, send, recv)
     }
 
-    owned!("alltoallw", ialltoallw, alltoallw_init
-    (self, send: impl Owned<u8>, sent: &[Layout], recv: Buf<u8>, received: &[Layout]): u8 => {
+    owned!("alltoallw", ialltoallw, alltoallw_init <M>
+    (self, send: impl Owned<u8, M>, sent: &[Layout], recv: Buf<u8, M>, received: &[Layout]): u8 => {
         let send = send.buffer();
         let spec = self.alltoallw_spec(send.as_ref().map(|s| s.len()), sent, recv.len(), received);
         (Collective::Alltoallw, spec, (send, recv))

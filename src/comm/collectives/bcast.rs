@@ -42,7 +42,7 @@ impl Communicator {
         self.run(Operation::Bcast, spec, None, Some(buf))
     }
 
-    owned!("bcast", ibcast, bcast_init <T> (self, buf: Buf<T>, root: usize) => {
+    owned!("bcast", ibcast, bcast_init <T, M> (self, buf: Buf<T, M>, root: usize) => {
         (Operation::Bcast, self.bcast_spec::<T>(buf.len(), root), (None, buf))
     });
 

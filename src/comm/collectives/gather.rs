@@ -41,7 +41,7 @@ impl Communicator {
         self.run(Operation::Allgather, spec, send, Some(recv))
     }
 
-    owned!("allgather", iallgather, allgather_init <T> (self, send: impl Owned<T>, recv: Buf<T>) => {
+    owned!("allgather", iallgather, allgather_init <T, M> (self, send: impl Owned<T, M>, recv: Buf<T, M>) => {
         let send = send.buffer();
         let spec = self.allgather_spec::<T>(send.as_ref().map(|s| s.len()), recv.len());
         (Operation::Allgather, spec, (send, recv))
@@ -96,8 +96,8 @@ impl Communicator {
         self.run_with_copies(Operation::Allgatherv, spec, send, recv)
     }
 
-    owned!("allgatherv", iallgatherv, allgatherv_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts) => {
+    owned!("allgatherv", iallgatherv, allgatherv_init <T, M>
+    (self, send: impl Owned<T, M>, recv: Buf<T, M>, parts: impl Parts) => {
         let (send, places) = (send.buffer(), Places::of(&parts));
         let spec = self.allgatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), &places);
         (Operation::Allgatherv, spec, (send, recv))
@@ -147,7 +147,7 @@ impl Communicator {
         self.run(Operation::Gather, spec, send, Some(recv))
     }
 
-    owned!("gather", igather, gather_init <T> (self, send: impl Owned<T>, recv: Buf<T>, root: usize) => {
+    owned!("gather", igather, gather_init <T, M> (self, send: impl Owned<T, M>, recv: Buf<T, M>, root: usize) => {
         let send = send.buffer();
         let spec = self.gather_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), root);
         (Operation::Gather, spec, (send, recv))
@@ -190,8 +190,8 @@ impl Communicator {
         self.run(Operation::Gatherv, spec, send, Some(recv))
     }
 
-    owned!("gatherv", igatherv, gatherv_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts, root: usize) => {
+    owned!("gatherv", igatherv, gatherv_init <T, M>
+    (self, send: impl Owned<T, M>, recv: Buf<T, M>, parts: impl Parts, root: usize) => {
         let send = send.buffer();
         let spec = self.gatherv_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), &parts, root);
         (Operation::Gatherv, spec, (send, recv))
@@ -251,8 +251,8 @@ impl Communicator {
         self.run(Collective::GathervRooted, spec, send, Some(recv))
     }
 
-    owned!("gatherv_rooted", igatherv_rooted, gatherv_rooted_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts, root: usize) => {
+    owned!("gatherv_rooted", igatherv_rooted, gatherv_rooted_init <T, M>
+    (self, send: impl Owned<T, M>, recv: Buf<T, M>, parts: impl Parts, root: usize) => {
         let send = send.buffer();
         let spec = self.gatherv_rooted_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), &parts, root);
         (Collective::GathervRooted, spec, (send, recv))

@@ -19,14 +19,17 @@ use std::collections::BTreeMap;
 /// The two calls of an operation that own their buffers, from one description: what makes the operation, the
 /// spec and the buffers of the arguments.
 macro_rules! owned {
-    ($blocking:literal, $begin:ident, $init:ident ($self:ident $(, $arg:ident: $type:ty)*): $element:ty => $body:expr) => {
-        owned!(@ $blocking, $begin, $init [] ($self $(, $arg: $type)*): $element => $body);
+    ($blocking:literal, $begin:ident, $init:ident ($self:ident): $element:ty => $body:expr) => {
+        owned!(@ $blocking, $begin, $init [] ($self): $element, $crate::buffer::HostMemory => $body);
     };
-    ($blocking:literal, $begin:ident, $init:ident <T> ($self:ident $(, $arg:ident: $type:ty)*) => $body:expr) => {
-        owned!(@ $blocking, $begin, $init [T: Pod] ($self $(, $arg: $type)*): T => $body);
+    ($blocking:literal, $begin:ident, $init:ident <M> ($self:ident $(, $arg:ident: $type:ty)*): $element:ty => $body:expr) => {
+        owned!(@ $blocking, $begin, $init [M: $crate::buffer::MemoryPlace] ($self $(, $arg: $type)*): $element, M => $body);
+    };
+    ($blocking:literal, $begin:ident, $init:ident <T, M> ($self:ident $(, $arg:ident: $type:ty)*) => $body:expr) => {
+        owned!(@ $blocking, $begin, $init [T: Pod, M: $crate::buffer::MemoryPlace] ($self $(, $arg: $type)*): T, M => $body);
     };
     (@ $blocking:literal, $begin:ident, $init:ident [$($generic:tt)*]
-     ($self:ident $(, $arg:ident: $type:ty)*): $element:ty => $body:expr) => {
+     ($self:ident $(, $arg:ident: $type:ty)*): $element:ty, $place:ty => $body:expr) => {
         #[doc = concat!(
             "[`Communicator::", $blocking, "`] that returns at once: the [`Request`](crate::comm::Request) owns the \
              buffers and gives them back."
@@ -35,7 +38,7 @@ macro_rules! owned {
         /// # Errors
         /// As the blocking call. Arguments are checked at once, the rest comes out while waiting.
         #[allow(clippy::too_many_arguments, reason = "those of MPI")]
-        pub fn $begin<$($generic)*>(&$self $(, $arg: $type)*) -> Result<Request<$element>> {
+        pub fn $begin<$($generic)*>(&$self $(, $arg: $type)*) -> Result<Request<$element, $place>> {
             let (operation, spec, buffers) = $body;
             Request::new($self, operation, spec, buffers)
         }
@@ -48,7 +51,7 @@ macro_rules! owned {
         /// # Errors
         /// As the blocking call.
         #[allow(clippy::too_many_arguments, reason = "those of MPI")]
-        pub fn $init<$($generic)*>(&$self $(, $arg: $type)*) -> Result<Persistent<$element>> {
+        pub fn $init<$($generic)*>(&$self $(, $arg: $type)*) -> Result<Persistent<$element, $place>> {
             let (operation, spec, buffers) = $body;
             Persistent::new($self, operation, spec, buffers)
         }

@@ -53,8 +53,8 @@ impl Communicator {
         self.run_with_copies(Operation::Reduce, spec, send, recv)
     }
 
-    owned!("reduce", ireduce, reduce_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>, root: usize) => {
+    owned!("reduce", ireduce, reduce_init <T, M>
+    (self, send: impl Owned<T, M>, recv: Buf<T, M>, op: impl IntoReducer<T>, root: usize) => {
         let send = send.buffer();
         let spec = self.reduce_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer(), root);
         (Operation::Reduce, spec, (send, recv))
@@ -131,8 +131,8 @@ impl Communicator {
         self.run(Operation::Allreduce, spec, send, Some(recv))
     }
 
-    owned!("allreduce", iallreduce, allreduce_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
+    owned!("allreduce", iallreduce, allreduce_init <T, M>
+    (self, send: impl Owned<T, M>, recv: Buf<T, M>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
         let spec = self.allreduce_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::Allreduce, spec, (send, recv))
@@ -181,8 +181,8 @@ impl Communicator {
         self.run_with_copies(Operation::ReduceScatterBlock, spec, send, recv)
     }
 
-    owned!("reduce_scatter_block", ireduce_scatter_block, reduce_scatter_block_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
+    owned!("reduce_scatter_block", ireduce_scatter_block, reduce_scatter_block_init <T, M>
+    (self, send: impl Owned<T, M>, recv: Buf<T, M>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
         let spec = self.block_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::ReduceScatterBlock, spec, (send, recv))
@@ -220,8 +220,8 @@ impl Communicator {
         self.run_with_copies(Operation::ReduceScatter, spec, send, recv)
     }
 
-    owned!("reduce_scatter", ireduce_scatter, reduce_scatter_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, parts: impl Parts, op: impl IntoReducer<T>) => {
+    owned!("reduce_scatter", ireduce_scatter, reduce_scatter_init <T, M>
+    (self, send: impl Owned<T, M>, recv: Buf<T, M>, parts: impl Parts, op: impl IntoReducer<T>) => {
         let send = send.buffer();
         let spec = self.parts_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), &parts, op.into_reducer());
         (Operation::ReduceScatter, spec, (send, recv))

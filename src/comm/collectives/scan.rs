@@ -39,8 +39,8 @@ impl Communicator {
         self.run_with_copies(Operation::Scan, spec, send, recv)
     }
 
-    owned!("scan", iscan, scan_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
+    owned!("scan", iscan, scan_init <T, M>
+    (self, send: impl Owned<T, M>, recv: Buf<T, M>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
         let spec = self.scan_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::Scan, spec, (send, recv))
@@ -70,8 +70,8 @@ impl Communicator {
         self.run_with_copies(Operation::Exscan, spec, send, recv)
     }
 
-    owned!("exscan", iexscan, exscan_init <T>
-    (self, send: impl Owned<T>, recv: Buf<T>, op: impl IntoReducer<T>) => {
+    owned!("exscan", iexscan, exscan_init <T, M>
+    (self, send: impl Owned<T, M>, recv: Buf<T, M>, op: impl IntoReducer<T>) => {
         let send = send.buffer();
         let spec = self.exscan_spec::<T>(send.as_ref().map(|s| s.len()), recv.len(), op.into_reducer());
         (Operation::Exscan, spec, (send, recv))

@@ -37,10 +37,10 @@ impl Communicator {
         self.run(Operation::Scatter, spec, Some(send), recv)
     }
 
-    owned!("scatter", iscatter, scatter_init <T> (self, send: Buf<T>, recv: impl Owned<T>, root: usize) => {
+    owned!("scatter", iscatter, scatter_init <T, M> (self, send: Buf<T, M>, recv: impl Owned<T, M>, root: usize) => {
         let recv = recv.buffer();
         let spec = self.scatter_spec::<T>(send.len(), recv.as_ref().map(|r| r.len()), root);
-        (Operation::Scatter, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
+        (Operation::Scatter, spec, (Some(send), recv.map_or_else(|| self.alloc(0).map(Buf::anywhere), Ok)?))
     });
 
     pub(in crate::comm) fn scatter_spec<T: Pod>(
@@ -79,11 +79,11 @@ impl Communicator {
         self.run(Operation::Scatterv, spec, Some(send), recv)
     }
 
-    owned!("scatterv", iscatterv, scatterv_init <T>
-    (self, send: Buf<T>, parts: impl Parts, recv: impl Owned<T>, root: usize) => {
+    owned!("scatterv", iscatterv, scatterv_init <T, M>
+    (self, send: Buf<T, M>, parts: impl Parts, recv: impl Owned<T, M>, root: usize) => {
         let recv = recv.buffer();
         let spec = self.scatterv_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
-        (Operation::Scatterv, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
+        (Operation::Scatterv, spec, (Some(send), recv.map_or_else(|| self.alloc(0).map(Buf::anywhere), Ok)?))
     });
 
     pub(in crate::comm) fn scatterv_spec<T: Pod>(
@@ -123,11 +123,11 @@ impl Communicator {
         self.run(Collective::ScattervRooted, spec, Some(send), recv)
     }
 
-    owned!("scatterv_rooted", iscatterv_rooted, scatterv_rooted_init <T>
-    (self, send: Buf<T>, parts: impl Parts, recv: impl Owned<T>, root: usize) => {
+    owned!("scatterv_rooted", iscatterv_rooted, scatterv_rooted_init <T, M>
+    (self, send: Buf<T, M>, parts: impl Parts, recv: impl Owned<T, M>, root: usize) => {
         let recv = recv.buffer();
         let spec = self.scatterv_rooted_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
-        (Collective::ScattervRooted, spec, (Some(send), recv.map_or_else(|| self.alloc(0), Ok)?))
+        (Collective::ScattervRooted, spec, (Some(send), recv.map_or_else(|| self.alloc(0).map(Buf::anywhere), Ok)?))
     });
 
     /// An exchange along a star: an edge from the root to each rank.

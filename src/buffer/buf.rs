@@ -1,0 +1,281 @@
+//! Buffers: registered memory that a program owns, with where it lives.
+
+use super::arena::{Arena, Block, MAX_ALIGN_BYTES};
+use super::bound::{Bound, Device, Grant};
+use crate::error::{Result, argument};
+use crate::transport::{Memory, MemoryAttributes, Registration, Transport};
+use bytemuck::Pod;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::HostMemory {}
+    impl Sealed for super::AnyMemory {}
+}
+
+/// Where a [`Buf`] may live, as a type: [`HostMemory`] or [`AnyMemory`]. Sealed: there are no others.
+pub trait MemoryPlace: sealed::Sealed + Send + Sync + 'static {}
+
+/// A [`Buf`] in host memory: a slice.
+#[derive(Clone, Copy, Debug)]
+pub enum HostMemory {}
+
+/// A [`Buf`] that may live in a device, as [`Buf::memory`] says: its elements cannot be reached through it.
+#[derive(Clone, Copy, Debug)]
+pub enum AnyMemory {}
+
+impl MemoryPlace for HostMemory {}
+impl MemoryPlace for AnyMemory {}
+
+/// Registered memory of `T`s: collectives move it without a copy and without registering anything. From
+/// [`Communicator::alloc`](crate::comm::Communicator::alloc) it lives in host memory and is a slice; it may outlive its world, as plain
+/// memory. From [`Communicator::adopt`](crate::comm::Communicator::adopt) it is a [`Buf<T, AnyMemory>`](AnyMemory), which may live in a
+/// device. Requests and persistent operations take both kinds, of their own world.
+///
+/// Memory of a device is no slice:
+/// ```compile_fail,E0608
+/// use circulant::comm::{AnyMemory, Buf};
+/// fn first(buf: &Buf<u8, AnyMemory>) -> u8 {
+///     buf[0]
+/// }
+/// ```
+pub struct Buf<T: Pod, M: MemoryPlace = HostMemory> {
+    /// Of host memory that is used as a slice: in the block that is held.
+    ptr: *mut T,
+    len: usize,
+    held: Held,
+    _place: PhantomData<M>,
+}
+
+// SAFETY: a buffer owns what it leads to, or vouches for it (`Adopted`), as a `Vec` does; references into it come from borrows of it.
+unsafe impl<T: Pod + Send, M: MemoryPlace> Send for Buf<T, M> {}
+// SAFETY: as above.
+unsafe impl<T: Pod + Sync, M: MemoryPlace> Sync for Buf<T, M> {}
+
+#[derive(Debug)]
+enum Held {
+    Arena(Block),
+    Adopted(Adopted),
+}
+
+/// What ends registrations of adopted memory.
+pub(crate) trait Release: std::fmt::Debug + Send + Sync {
+    /// Ends it. When this returns no peer can reach the memory.
+    fn release(&self, registration: Registration);
+}
+
+/// Memory of the program's, registered until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Adopted {
+    bound: Bound,
+    memory: Memory,
+    arena: Arena,
+    registration: Option<Registration>,
+    world: Box<dyn Release>,
+}
+
+impl Adopted {
+    /// Registers `len` bytes at `ptr` for an endpoint whose arena this is; without one there are no peers.
+    ///
+    /// # Safety
+    /// Until this is dropped the memory is valid, and is touched by operations that it is bound to only, while one runs. The
+    /// attributes are true of it, and their function does what [`CopyFunction`](crate::transport::CopyFunction) says.
+    ///
+    /// # Errors
+    /// When memory of a device comes without a function that copies it, or the endpoint cannot register it.
+    pub(crate) unsafe fn new(
+        (ptr, len): (*mut u8, usize),
+        attributes: &MemoryAttributes,
+        arena: &Arena,
+        transport: Option<&mut (dyn Transport + 'static)>,
+        world: Box<dyn Release>,
+    ) -> Result<Self> {
+        let memory = attributes.memory;
+        let device = match (memory, attributes.copy) {
+            (Memory::Host, _) => None,
+            (_, Some(copy)) => Some(Device { memory, copy }),
+            (_, None) => {
+                return Err(argument(format!("{memory} was handed in without a function that copies it"))
+                    .help("name one, such as cudaMemcpy with cudaMemcpyDefault"));
+            }
+        };
+        let registered = match transport {
+            // SAFETY: the range is valid until we are dropped, which ends the registration; the rest is our caller's.
+            Some(transport) if len > 0 => Some(unsafe { transport.register_memory(ptr, len, attributes)? }),
+            _ => None,
+        };
+        let registration = registered.map(|(registration, _)| registration);
+        let grant = registered
+            .map_or_else(Grant::default, |(_, remote)| Grant { address: remote.base, key: remote.key });
+        let number = registration.unwrap_or(Registration(u32::MAX));
+        // SAFETY: our caller's; who binds an operation to it keeps us until that has ended.
+        let bound = unsafe {
+            match device {
+                None => Bound::new(ptr, len, number, grant),
+                Some(device) => Bound::on_device(ptr, len, number, grant, device),
+            }
+        };
+        Ok(Self { bound, memory, arena: arena.clone(), registration, world })
+    }
+}
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        if let Some(registration) = self.registration {
+            self.world.release(registration);
+        }
+    }
+}
+
+impl<T: Pod, M: MemoryPlace> std::fmt::Debug for Buf<T, M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buf").field("len", &self.len).field("memory", &self.memory()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Pod> Buf<T> {
+    pub(crate) fn new(block: Block, len: usize) -> Self {
+        assert!(len * size_of::<T>() <= block.len() && align_of::<T>() <= MAX_ALIGN_BYTES);
+        Self { ptr: block.start().cast(), len, held: Held::Arena(block), _place: PhantomData }
+    }
+
+    /// The same where any memory will do.
+    pub(crate) fn anywhere<M: MemoryPlace>(self) -> Buf<T, M> {
+        Buf { ptr: self.ptr, len: self.len, held: self.held, _place: PhantomData }
+    }
+}
+
+impl<T: Pod> Buf<T, AnyMemory> {
+    /// `len` elements from `ptr` in adopted memory, which has them.
+    pub(crate) fn adopted(ptr: *mut T, len: usize, memory: Adopted) -> Self {
+        Self { ptr, len, held: Held::Adopted(memory), _place: PhantomData }
+    }
+
+    /// Its first element, where its own memory has it: an address in a device is of use there only.
+    pub fn as_mut_ptr(&mut self) -> *mut T {
+        self.ptr
+    }
+}
+
+impl<T: Pod> Buf<T, AnyMemory> {
+    /// As a slice, if it is from [`Communicator::alloc`](crate::comm::Communicator::alloc).
+    ///
+    /// # Errors
+    /// The buffer itself, where it was adopted.
+    pub fn into_host(self) -> std::result::Result<Buf<T>, Self> {
+        match self {
+            Self { ptr, len, held: held @ Held::Arena(_), .. } => {
+                Ok(Buf { ptr, len, held, _place: PhantomData })
+            }
+            adopted => Err(adopted),
+        }
+    }
+}
+
+impl<T: Pod> From<Buf<T>> for Buf<T, AnyMemory> {
+    fn from(buf: Buf<T>) -> Self {
+        buf.anywhere()
+    }
+}
+
+impl<T: Pod, M: MemoryPlace> Buf<T, M> {
+    /// Its number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it lives.
+    pub fn memory(&self) -> Memory {
+        match &self.held {
+            Held::Arena(_) => Memory::Host,
+            Held::Adopted(adopted) => adopted.memory,
+        }
+    }
+
+    /// The buffer, for an operation of the world whose arena this is.
+    ///
+    /// # Errors
+    /// When it is of another world: another endpoint's registrations and keys mean other memory here.
+    pub(crate) fn bound(&self, arena: &Arena) -> Result<Bound> {
+        match &self.held {
+            Held::Arena(block) if block.arena().is(arena) => Ok(block.bound(self.len * size_of::<T>())),
+            Held::Adopted(adopted) if adopted.arena.is(arena) => Ok(adopted.bound),
+            _ => Err(argument("this buffer was allocated by another world").help(
+                "requests and persistent operations take buffers of their own world: allocate it with this \
+                 communicator's alloc, or pass it to a blocking call, as a slice",
+            )),
+        }
+    }
+}
+
+impl<T: Pod> Deref for Buf<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: host memory is held as a block (`new`), which holds `len` elements, page-aligned, zeroed when made and `Pod` (any
+        // bytes are a value); operations on it run only while this buffer is mutably borrowed or owned by them.
+        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+    }
+}
+
+impl<T: Pod> AsRef<[T]> for Buf<T> {
+    fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T: Pod> AsMut<[T]> for Buf<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        self
+    }
+}
+
+impl<T: Pod> DerefMut for Buf<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`, and `&mut self` makes the range exclusively ours.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::sim::{Faults, Sim, group};
+    use std::sync::{Arc, Mutex};
+
+    /// An endpoint that several have.
+    #[derive(Clone, Debug)]
+    struct Endpoint(Arc<Mutex<Sim>>);
+
+    impl Release for Endpoint {
+        fn release(&self, registration: Registration) {
+            self.0.lock().unwrap().deregister(registration).unwrap();
+        }
+    }
+
+    #[test]
+    fn adopted_memory_is_registered_until_its_buffer_is_dropped() {
+        let wire = group(1, &Faults::default()).pop().unwrap();
+        let (endpoint, arena) = (Endpoint(Arc::new(Mutex::new(wire))), Arena::default());
+        let mut memory = [7u16; 50];
+        let (ptr, attributes) = (memory.as_mut_ptr(), MemoryAttributes::new(Memory::Host));
+        let world = Box::new(endpoint.clone());
+        // SAFETY: the memory lives longer than what it is adopted for.
+        let adopted = unsafe {
+            let mut wire = endpoint.0.lock().unwrap();
+            Adopted::new((ptr.cast(), 100), &attributes, &arena, Some(&mut *wire), world).unwrap()
+        };
+        let registration = adopted.registration.unwrap();
+        let buf = Buf::adopted(ptr, 50, adopted);
+        assert!(buf.bound(&arena).is_ok() && buf.bound(&Arena::default()).is_err());
+        let buf = buf.into_host().unwrap_err();
+        drop(buf);
+        let twice = endpoint.0.lock().unwrap().deregister(registration).unwrap_err();
+        assert!(twice.to_string().contains("not registered"), "{twice}");
+    }
+}
