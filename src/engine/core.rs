@@ -19,8 +19,8 @@ use std::sync::Weak;
 pub(crate) struct Core {
     pub(crate) setup: Setup,
     pub(super) tasks: Vec<Option<Box<Task>>>,
-    /// Slots in use, in order of entering.
-    pub(super) active: Vec<u8>,
+    /// Slots in use, in order of entering, each with its call: what comes for one finds its slot here, without a look into tasks.
+    pub(super) active: Vec<(u8, CallId)>,
     next_slot: u8,
     pub(super) unexpected: Unexpected,
     /// Buffers for unexpected eager messages.
@@ -242,7 +242,7 @@ impl Core {
 
     /// Whether nothing is under way.
     pub(super) fn idle(&self) -> bool {
-        self.active.iter().all(|slot| self.finished(*slot))
+        self.active.iter().all(|(slot, _)| self.finished(*slot))
     }
 
     /// Whether all neighbours have said goodbye to us, who makes no more calls: any of them may close now.
@@ -254,7 +254,7 @@ impl Core {
     pub(super) fn enter(&mut self, slot: u8, task: Box<Task>) {
         let call = task.meta.call;
         self.tasks[usize::from(slot)] = Some(task);
-        self.active.push(slot);
+        self.active.push((slot, call));
         while let Some((from, message)) = self.unexpected.take(call) {
             self.for_call(from, message);
         }
@@ -265,7 +265,7 @@ impl Core {
         let Some(task) = self.tasks[usize::from(slot)].take() else {
             return Err(Error::new(ErrorKind::Argument, "no operation in this slot"));
         };
-        self.active.retain(|s| *s != slot);
+        self.active.retain(|(s, _)| *s != slot);
         let m = &task.meta;
         self.status.completed = Mark { code: m.code, call: m.call };
         self.counts.rounds += u64::from(m.rounds);
@@ -275,10 +275,7 @@ impl Core {
     }
 
     pub(super) fn slot_of(&self, call: CallId) -> Option<u8> {
-        self.active
-            .iter()
-            .copied()
-            .find(|s| self.tasks[usize::from(*s)].as_ref().is_some_and(|t| t.meta.call == call))
+        self.active.iter().find(|(_, known)| *known == call).map(|(slot, _)| *slot)
     }
 
     /// Operation and hash of a call that we are in, or have left not long ago.

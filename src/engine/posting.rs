@@ -16,7 +16,7 @@ impl Engine {
         let mut moved = 0;
         self.core.refused = false;
         for i in 0..self.core.active.len() {
-            let slot = self.core.active[i];
+            let (slot, _) = self.core.active[i];
             let Some(mut task) = self.core.take_task(slot) else { continue };
             let result = self.post_task(slot, &mut task);
             self.core.put_task(slot, task);
