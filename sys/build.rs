@@ -29,9 +29,9 @@ mod generate {
     ];
     const FUNCTIONS: &[&str] = &["fi_(getinfo|freeinfo|dupinfo|fabric|strerror|tostr|version)"];
     const VARIABLES: &[&str] = &[
-        "FI_(MSG|RMA|SEND|RECV|READ|WRITE|REMOTE_READ|REMOTE_WRITE|REMOTE_CQ_DATA|TRANSMIT|COMPLETION|INJECT)",
+        "FI_(MSG|RMA|SEND|RECV|READ|WRITE|REMOTE_READ|REMOTE_WRITE|REMOTE_CQ_DATA|TRANSMIT|COMPLETION|INJECT|HMEM)",
         "FI_(CONTEXT|CONTEXT2|BUFFERED_RECV|RX_CQ_DATA|SOURCE|LOCAL_COMM|REMOTE_COMM)",
-        "FI_MR_(LOCAL|VIRT_ADDR|ALLOCATED|PROV_KEY|ENDPOINT)",
+        "FI_MR_(LOCAL|VIRT_ADDR|ALLOCATED|PROV_KEY|ENDPOINT|HMEM)",
         "FI_E(AGAIN|AVAIL|NOSYS|NODATA|INVAL|NOMEM|CANCELED|BUSY)",
         "FI_(SOCKADDR|SOCKADDR_IN|SOCKADDR_IN6|SOCKADDR_IB|ADDR_STR|FORMAT_UNSPEC)",
         "FI_ENABLE",
@@ -55,7 +55,7 @@ mod generate {
     ];
     const VERBS_FUNCTIONS: &[&str] = &[
         "ibv_(get_device_list|free_device_list|get_device_name|open_device|close_device)",
-        "ibv_(query_device|query_port|query_gid|alloc_pd|dealloc_pd|reg_mr|dereg_mr)",
+        "ibv_(query_device|query_port|query_gid|alloc_pd|dealloc_pd|reg_mr|reg_dmabuf_mr|dereg_mr)",
         "ibv_(create|destroy)_(comp_channel|cq|srq|qp|ah)",
         "ibv_(modify_qp|get_cq_event|ack_cq_events|get_async_event|ack_async_event|wc_status_str|event_type_str)",
     ];

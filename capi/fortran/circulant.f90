@@ -33,6 +33,8 @@ module circulant
 
   ! Beyond the border of a grid.
   integer(c_int), parameter :: CIRCULANT_NO_RANK = -1
+  integer(c_int), parameter :: CIRCULANT_MEMORY_HOST = 0, CIRCULANT_MEMORY_CUDA = 1, CIRCULANT_MEMORY_ROCM = 2, &
+    CIRCULANT_MEMORY_LEVEL_ZERO = 3
 
   ! A setting or an option, whose texts end in c_null_char.
   type, bind(c) :: circulant_setting
@@ -217,6 +219,18 @@ module circulant
     integer(c_int) function circulant_free(memory) bind(c)
       import :: c_ptr, c_int
       type(c_ptr), intent(inout) :: memory
+    end function
+    integer(c_int) function circulant_register(comm, memory, bytes, kind, device, copy, dmabuf, offset) bind(c)
+      import :: c_ptr, c_funptr, c_int, c_size_t, c_int64_t
+      type(c_ptr), value :: comm, memory
+      integer(c_size_t), value :: bytes
+      integer(c_int), value :: kind, device, dmabuf
+      type(c_funptr), value :: copy
+      integer(c_int64_t), value :: offset
+    end function
+    integer(c_int) function circulant_deregister(memory) bind(c)
+      import :: c_ptr, c_int
+      type(c_ptr), value :: memory
     end function
     integer(c_int) function circulant_type_size(type, size) bind(c)
       import :: c_int, c_size_t

@@ -191,6 +191,31 @@ circulant_status_t circulant_alloc (const circulant_comm_t *comm, size_t bytes, 
 /* Frees what circulant_alloc gave; no call may use it. */
 circulant_status_t circulant_free (void **memory);
 
+/* Kinds of memory. */
+typedef int circulant_memory_t;
+
+enum circulant_memory {
+    CIRCULANT_MEMORY_HOST = 0,
+    CIRCULANT_MEMORY_CUDA = 1,
+    CIRCULANT_MEMORY_ROCM = 2,
+    CIRCULANT_MEMORY_LEVEL_ZERO = 3
+};
+
+/* Copies bytes, at least one of both places being memory of a device, and returns when they are there: 0, or the number of an error.  Such
+ * as a function around cudaMemcpy with cudaMemcpyDefault.  It is called in the threads that call the library. */
+typedef int (*circulant_copy_fn) (void *to, const void *from, size_t bytes);
+
+/* Registers memory of the program's for the calls of a world, until it is deregistered: such calls register nothing.  It may be memory of a
+ * device, by its number and with the function that copies it (of host memory: 0, NULL); dmabuf is the descriptor of the file by
+ * which the kernel knows it, where it begins at offset, or -1.  Buffers that begin in it must end in it.  Calls that reduce refuse
+ * memory of a device.  A wire that does not take the memory is an error that says so; `circulant info` shows which take what.  While a call has it,
+ * kernels of the device leave it alone.  Not collective. */
+circulant_status_t circulant_register (const circulant_comm_t *comm, void *memory, size_t bytes, circulant_memory_t kind, int device,
+                                       circulant_copy_fn copy, int dmabuf, uint64_t offset);
+
+/* Ends that, by the address that was registered; no call may use the memory. */
+circulant_status_t circulant_deregister (void *memory);
+
 /* --- Types -------------------------------------------------------------------------------------------------- */
 
 typedef int circulant_type_t;

@@ -11,7 +11,8 @@ use circulant::comm::{Local, Partition};
 use std::ffi::{c_int, c_void};
 
 /// Collectives on what a handle leads to, one entry each: the names of the three functions and of the three methods, the arguments, what
-/// makes those of the methods of them, and these.
+/// makes those of the methods of them, and these. Where a buffer is registered memory ([`crate::device`]) the calls that own their buffers are
+/// taken: the functions that make arguments of pointers are then those of that module.
 macro_rules! collectives {
     (on $handle:ty; $($blocking:ident $begin:ident $init:ident = $call:ident $icall:ident $call_init:ident
        ($on:ident $(, $arg:ident: $type:ty)*) { $($prepare:tt)* } ($($pass:expr),*);)*) => { $(
@@ -21,6 +22,12 @@ macro_rules! collectives {
                 // SAFETY: all pointers are as the header says.
                 unsafe {
                     let $on = &given(stringify!($on), $on)?.0;
+                    if false $(|| crate::device::Argument::is_registered(&$arg))* {
+                        #[allow(unused_imports, reason = "each takes some")]
+                        use crate::device::{both, both_at_root, neither_in_place, received};
+                        $($prepare)*
+                        return $on.$icall($($pass),*)?.wait().map(drop);
+                    }
                     $($prepare)*
                     $on.$call($($pass),*)
                 }
@@ -34,6 +41,13 @@ macro_rules! collectives {
                 unsafe {
                     let $on = &given(stringify!($on), $on)?.0;
                     let place = place("request", request)?;
+                    if false $(|| crate::device::Argument::is_registered(&$arg))* {
+                        #[allow(unused_imports, reason = "each takes some")]
+                        use crate::device::{both, both_at_root, neither_in_place, received};
+                        $($prepare)*
+                        *place = Request::owned_once($on.$icall($($pass),*)?).give();
+                        return Ok(());
+                    }
                     $($prepare)*
                     *place = Request::once($on.unscoped().$icall($($pass),*)?).give();
                     Ok(())
@@ -48,6 +62,13 @@ macro_rules! collectives {
                 unsafe {
                     let $on = &given(stringify!($on), $on)?.0;
                     let place = place("request", request)?;
+                    if false $(|| crate::device::Argument::is_registered(&$arg))* {
+                        #[allow(unused_imports, reason = "each takes some")]
+                        use crate::device::{both, both_at_root, neither_in_place, received};
+                        $($prepare)*
+                        *place = Request::owned_often($on.$call_init($($pass),*)?).give();
+                        return Ok(());
+                    }
                     $($prepare)*
                     *place = Request::often($on.unscoped().$call_init($($pass),*)?).give();
                     Ok(())
@@ -158,9 +179,9 @@ collectives! {
     } (send, &sent, recv, &received);
 
     circulant_alltoallw circulant_ialltoallw circulant_alltoallw_init = alltoallw ialltoallw alltoallw_init
-    (comm, send: *const c_void, sent: *const CLayout, recv: *mut c_void, received: *const CLayout) {
-        let into = layouts("received", received, comm.size())?;
-        let out = if is_in_place(send) { Layouts::default() } else { layouts("sent", sent, comm.size())? };
+    (comm, send: *const c_void, outgoing: *const CLayout, recv: *mut c_void, incoming: *const CLayout) {
+        let into = layouts("received", incoming, comm.size())?;
+        let out = if is_in_place(send) { Layouts::default() } else { layouts("sent", outgoing, comm.size())? };
         let (send, recv) = both((send, out.extent), (recv, into.extent))?;
     } (send, &out.all, recv, &into.all);
 

@@ -10,6 +10,7 @@
 mod bootstrap;
 mod collectives;
 mod comm;
+mod device;
 mod layout;
 mod memory;
 mod neighbors;

@@ -2,7 +2,9 @@
 
 use crate::status::{Status, guard, place};
 use circulant::Result;
-use circulant::comm::{Pending, UnscopedPersistent, UnscopedRequest, wait_any};
+use circulant::comm::{
+    self, MemoryPlace, Pending, Persistent, UnscopedPersistent, UnscopedRequest, wait_all, wait_any,
+};
 use circulant::error::argument;
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -17,6 +19,20 @@ pub(crate) struct Request {
 enum Call {
     Once(UnscopedRequest),
     Often(UnscopedPersistent),
+    /// On memory that the program has registered.
+    OwnedOnce(Box<dyn Pending>),
+    OwnedOften(Box<dyn Startable>),
+}
+
+/// A persistent operation that owns its buffers.
+trait Startable: Pending {
+    fn start_again(&mut self) -> Result<()>;
+}
+
+impl<M: MemoryPlace> Startable for Persistent<u8, M> {
+    fn start_again(&mut self) -> Result<()> {
+        self.start()
+    }
 }
 
 impl Request {
@@ -30,6 +46,16 @@ impl Request {
         Self { call: Call::Often(operation), under_way: false }
     }
 
+    /// As [`Request::once`], of a call that owns its buffers.
+    pub(crate) fn owned_once<M: MemoryPlace>(call: comm::Request<u8, M>) -> Self {
+        Self { call: Call::OwnedOnce(Box::new(call)), under_way: true }
+    }
+
+    /// As [`Request::often`], of an operation that owns its buffers.
+    pub(crate) fn owned_often<M: MemoryPlace>(operation: Persistent<u8, M>) -> Self {
+        Self { call: Call::OwnedOften(Box::new(operation)), under_way: false }
+    }
+
     /// For C, until it has finished or is freed.
     pub(crate) fn give(self) -> *mut Self {
         Box::into_raw(Box::new(self))
@@ -39,7 +65,13 @@ impl Request {
         match &mut self.call {
             Call::Once(call) => call,
             Call::Often(operation) => operation,
+            Call::OwnedOnce(call) => &mut **call,
+            Call::OwnedOften(operation) => &mut **operation,
         }
+    }
+
+    fn is_persistent(&self) -> bool {
+        matches!(self.call, Call::Often(_) | Call::OwnedOften(_))
     }
 
     /// Whether it has finished.
@@ -55,7 +87,7 @@ impl Request {
 /// What is not null was made by [`Request::give`], and comes back once.
 unsafe fn end(request: &mut *mut Request) {
     // SAFETY: our caller's.
-    if unsafe { request.as_ref() }.is_some_and(|one| matches!(one.call, Call::Once(_))) {
+    if unsafe { request.as_ref() }.is_some_and(|one| !one.is_persistent()) {
         // SAFETY: our caller's; the reference above is not used any more.
         drop(unsafe { Box::from_raw(std::mem::replace(request, null_mut())) });
     }
@@ -87,15 +119,19 @@ unsafe fn wait(request: &mut *mut Request) -> Result<()> {
     }
     // SAFETY: our caller's.
     let Some(one) = (unsafe { request.as_mut() }) else { return Ok(()) };
-    if let Call::Often(operation) = &mut one.call {
-        operation.wait()?;
+    if one.is_persistent() {
+        match &mut one.call {
+            Call::Often(operation) => operation.wait()?,
+            _ => wait_all(&mut [one.pending()])?,
+        }
         one.under_way = false;
         return Ok(());
     }
     // SAFETY: our caller's; `one` is not used any more.
     match unsafe { Box::from_raw(std::mem::replace(request, null_mut())) }.call {
         Call::Once(call) => call.wait(),
-        Call::Often(_) => Ok(()),
+        Call::OwnedOnce(mut call) => wait_all(&mut [&mut *call]),
+        Call::Often(_) | Call::OwnedOften(_) => Ok(()),
     }
 }
 
@@ -188,7 +224,8 @@ unsafe extern "C" fn circulant_start(request: *mut Request) -> Status {
         let request = unsafe { place("request", request)? };
         match &mut request.call {
             Call::Often(operation) => operation.start()?,
-            Call::Once(_) => {
+            Call::OwnedOften(operation) => operation.start_again()?,
+            Call::Once(_) | Call::OwnedOnce(_) => {
                 return Err(argument("this request is not persistent: it began when it was made"));
             }
         }

@@ -16,7 +16,7 @@ pub(crate) fn is_in_place(pointer: *const c_void) -> bool {
 }
 
 /// A pointer with a length in bytes, that was looked at.
-fn checked(name: &str, pointer: *const c_void, bytes: usize) -> Result<()> {
+pub(crate) fn checked(name: &str, pointer: *const c_void, bytes: usize) -> Result<()> {
     match (bytes, pointer.addr()) {
         (0, _) => Ok(()),
         (_, 0) => Err(null_pointer(name)),
@@ -47,7 +47,7 @@ pub(crate) unsafe fn received<'a>(pointer: *mut c_void, bytes: usize) -> Result<
 }
 
 /// Says whether two buffers overlap, as an error.
-fn apart(send: (*const c_void, usize), recv: (*mut c_void, usize)) -> Result<()> {
+pub(crate) fn apart(send: (*const c_void, usize), recv: (*mut c_void, usize)) -> Result<()> {
     let ((a, n), (b, m)) = ((send.0.addr(), send.1), (recv.0.addr(), recv.1));
     if n > 0 && m > 0 && a < b.saturating_add(m) && b < a.saturating_add(n) {
         let e = argument("send and recv overlap");

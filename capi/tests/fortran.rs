@@ -39,9 +39,9 @@ fn declaration(function: &str, at: usize, c: &str) -> (String, String) {
     // What is freed, ended or looked at comes first; what is made comes last.
     let changes = if at == 0 { "inout" } else { "out" };
     match base {
-        "int" | "circulant_type_t" | "circulant_status_t" => scalar("integer(c_int)"),
+        "int" | "circulant_type_t" | "circulant_memory_t" | "circulant_status_t" => scalar("integer(c_int)"),
         "size_t" => scalar("integer(c_size_t)"),
-        "int64_t" => scalar("integer(c_int64_t)"),
+        "int64_t" | "uint64_t" => scalar("integer(c_int64_t)"),
         "char" => ("character(kind=c_char), intent(in)".to_owned(), format!("{name}(*)")),
         "circulant_setting_t" => scalar("type(circulant_setting)"),
         "circulant_layout_t" => scalar("type(circulant_layout)"),

@@ -21,7 +21,7 @@ fn rust_type(c: &str) -> String {
     let mut rust = match base {
         "void" => "c_void",
         "char" => "c_char",
-        "int" | "circulant_status_t" | "circulant_type_t" => "c_int",
+        "int" | "circulant_status_t" | "circulant_type_t" | "circulant_memory_t" => "c_int",
         "size_t" => "usize",
         "int64_t" => "i64",
         "uint64_t" => "u64",
@@ -35,6 +35,7 @@ fn rust_type(c: &str) -> String {
         "circulant_bootstrap_t" => "Bootstrap",
         "circulant_op_t" => "*const Operator",
         "circulant_op_fn" => "Option<Function>",
+        "circulant_copy_fn" => "Option<CopyFunction>",
         "circulant_allgather_fn" => "Option<Allgather>",
         "circulant_hook_fn" => "Option<Hook>",
         _ => panic!("what is {c:?} in Rust?"),
@@ -59,7 +60,7 @@ fn arguments(list: &str) -> impl Iterator<Item = String> + '_ {
     let all = list.split(',').filter_map(|argument| argument.split_once(':'));
     all.map(|(_, kind)| {
         let kind = kind.split_whitespace().collect::<Vec<_>>().join(" ");
-        if ["TypeNumber", "Status"].contains(&&*kind) { "c_int".to_owned() } else { kind }
+        if ["TypeNumber", "MemoryNumber", "Status"].contains(&&*kind) { "c_int".to_owned() } else { kind }
     })
 }
 

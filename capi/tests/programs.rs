@@ -67,6 +67,11 @@ fn forms_of_cpp() {
 }
 
 #[test]
+fn registered() {
+    run("registered", true, &["1", "3"]);
+}
+
+#[test]
 fn errors() {
     run("errors", true, &["1", "4"]);
 }

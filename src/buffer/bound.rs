@@ -88,6 +88,14 @@ impl Bound {
         (Self { len, ..self }, Self { ptr: self.ptr.wrapping_add(len), len: self.len - len, grant, ..self })
     }
 
+    /// `len` bytes of it from `ptr`, which is in it.
+    pub(super) fn part(&self, ptr: *mut u8, len: usize) -> Self {
+        let offset = ptr.addr() - self.ptr.addr();
+        debug_assert!(offset + len <= self.len);
+        let grant = Grant { address: self.grant.address.wrapping_add(offset as u64), ..self.grant };
+        Self { ptr, len, touchable: self.touchable.min(len), grant, ..*self }
+    }
+
     fn range(&self, offset: u64, len: u64) -> Option<(*mut u8, usize)> {
         self.within(self.len, offset, len)
     }
@@ -227,7 +235,7 @@ fn read_by_device(region: &Bound, source: Place, out: &mut [u8]) -> Result<()> {
     }
 }
 
-/// [`write`] where `region` is memory of a device, or the place lies outside.
+/// [`write()`] where `region` is memory of a device, or the place lies outside.
 #[cold]
 fn write_by_device(region: &Bound, target: Place, bytes: &[u8]) -> Result<()> {
     match (region.range(target.offset, bytes.len() as u64), region.device) {

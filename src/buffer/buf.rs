@@ -7,6 +7,7 @@ use crate::transport::{Memory, MemoryAttributes, Registration, Transport};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 mod sealed {
     pub trait Sealed {}
@@ -56,7 +57,8 @@ unsafe impl<T: Pod + Sync, M: MemoryPlace> Sync for Buf<T, M> {}
 #[derive(Debug)]
 enum Held {
     Arena(Block),
-    Adopted(Adopted),
+    /// Shared by the parts of it.
+    Adopted(Arc<Adopted>),
 }
 
 /// What ends registrations of adopted memory.
@@ -74,6 +76,10 @@ pub(crate) struct Adopted {
     registration: Option<Registration>,
     world: Box<dyn Release>,
 }
+
+// SAFETY: of what it holds only the bound keeps it from being shared: an address with numbers, of which others get copies, and through which
+// nothing is touched here.
+unsafe impl Sync for Adopted {}
 
 impl Adopted {
     /// Registers `len` bytes at `ptr` for an endpoint whose arena this is; without one there are no peers.
@@ -149,7 +155,26 @@ impl<T: Pod> Buf<T> {
 impl<T: Pod> Buf<T, AnyMemory> {
     /// `len` elements from `ptr` in adopted memory, which has them.
     pub(crate) fn adopted(ptr: *mut T, len: usize, memory: Adopted) -> Self {
-        Self { ptr, len, held: Held::Adopted(memory), _place: PhantomData }
+        Self { ptr, len, held: Held::Adopted(Arc::new(memory)), _place: PhantomData }
+    }
+
+    /// `len` elements of it from element `offset` on, as a buffer of its own. The memory is registered until all of its parts are dropped.
+    ///
+    /// # Safety
+    /// What [`Communicator::adopt`](crate::comm::Communicator::adopt) asks for holds until all parts are dropped. Of parts that overlap none
+    /// is given to an operation while another one is under way that has another, unless both only send.
+    ///
+    /// # Errors
+    /// When it does not have these elements, or was not adopted.
+    pub unsafe fn part(&self, offset: usize, len: usize) -> Result<Self> {
+        let Held::Adopted(adopted) = &self.held else {
+            return Err(argument("a part of a buffer that was not adopted: that is a slice"));
+        };
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(argument(format!("{len} elements at {offset} of a buffer of {}", self.len)));
+        }
+        let held = Held::Adopted(Arc::clone(adopted));
+        Ok(Self { ptr: self.ptr.wrapping_add(offset), len, held, _place: PhantomData })
     }
 
     /// Its first element, where its own memory has it: an address in a device is of use there only.
@@ -205,7 +230,9 @@ impl<T: Pod, M: MemoryPlace> Buf<T, M> {
     pub(crate) fn bound(&self, arena: &Arena) -> Result<Bound> {
         match &self.held {
             Held::Arena(block) if block.arena().is(arena) => Ok(block.bound(self.len * size_of::<T>())),
-            Held::Adopted(adopted) if adopted.arena.is(arena) => Ok(adopted.bound),
+            Held::Adopted(adopted) if adopted.arena.is(arena) => {
+                Ok(adopted.bound.part(self.ptr.cast(), self.len * size_of::<T>()))
+            }
             _ => Err(argument("this buffer was allocated by another world").help(
                 "requests and persistent operations take buffers of their own world: allocate it with this \
                  communicator's alloc, or pass it to a blocking call, as a slice",
@@ -246,7 +273,7 @@ impl<T: Pod> DerefMut for Buf<T> {
 mod tests {
     use super::*;
     use crate::transport::sim::{Faults, Sim, group};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     /// An endpoint that several have.
     #[derive(Clone, Debug)]
@@ -274,6 +301,12 @@ mod tests {
         let buf = Buf::adopted(ptr, 50, adopted);
         assert!(buf.bound(&arena).is_ok() && buf.bound(&Arena::default()).is_err());
         let buf = buf.into_host().unwrap_err();
+        // SAFETY: no operation is under way.
+        let (part, outside) = unsafe { (buf.part(10, 40).unwrap(), buf.part(10, 41)) };
+        assert!(outside.is_err() && part.len() == 40);
+        let (all, later) = (buf.bound(&arena).unwrap().grant(), part.bound(&arena).unwrap().grant());
+        assert_eq!((later.address - all.address, later.key), (20, all.key));
+        drop(part);
         drop(buf);
         let twice = endpoint.0.lock().unwrap().deregister(registration).unwrap_err();
         assert!(twice.to_string().contains("not registered"), "{twice}");

@@ -11,8 +11,8 @@ use std::mem::ManuallyDrop;
 pub(crate) trait Wire {
     /// The endpoint, if there is one and it is open.
     fn transport(&mut self) -> Option<&mut (dyn Transport + 'static)>;
-    /// What a borrowed slice needs here.
-    fn borrow_mode(&self) -> Borrow;
+    /// What a borrowed slice of `len` bytes needs here.
+    fn borrow_mode(&self, len: usize) -> Borrow;
     /// Ends all traffic for good because of `error` (idempotent), and says what the error is then called.
     /// When it cannot promise that, it does not return.
     fn fail(&mut self, error: Error) -> Error;
@@ -68,7 +68,7 @@ enum How {
 }
 
 impl Lent {
-    /// Lends it.
+    /// Lends it; `lasting`: for many runs, so that what it costs to register it counts for little.
     ///
     /// # Safety
     /// Until [`Lent::end`] or [`Lent::release`] has returned without error, or the endpoint was closed, the memory stays valid. While an
@@ -77,7 +77,12 @@ impl Lent {
     ///
     /// # Errors
     /// When the memory cannot be registered or staged: nothing is lent then.
-    pub(super) unsafe fn new<W: Wire>(wire: &mut W, arena: &Arena, loan: Loan<'_>) -> Result<Self> {
+    pub(super) unsafe fn new<W: Wire>(
+        wire: &mut W,
+        arena: &Arena,
+        loan: Loan<'_>,
+        lasting: bool,
+    ) -> Result<Self> {
         // A shared loan is bound as a source only: its pointer is never written through.
         let (ptr, len, fill, access) = match loan {
             Loan::Shared(s) => (s.as_ptr().cast_mut(), s.len(), true, Access::Source),
@@ -91,7 +96,7 @@ impl Lent {
             let bound = unsafe { Bound::new(ptr, len, registration, grant) };
             return Ok(Self { bound, how: How::Plain });
         }
-        let mode = wire.borrow_mode();
+        let mode = wire.borrow_mode(if lasting { usize::MAX } else { len });
         let Some(transport) = wire.transport() else {
             // SAFETY: as above; no transport, so only our own copies touch it.
             let bound = unsafe { Bound::new(ptr, len, Registration(u32::MAX), Grant::default()) };
@@ -181,7 +186,7 @@ pub(crate) fn lend<W: Wire, R>(
         return body(wire, Bound::NONE);
     }
     // SAFETY: the caller's borrow lives until we return. Before that the loan has ended, or `guarded` has closed the endpoint.
-    let lent = unsafe { Lent::new(wire, arena, loan)? };
+    let lent = unsafe { Lent::new(wire, arena, loan, false)? };
     guarded(wire, |wire| {
         let value = body(wire, lent.bound)?;
         lent.end(wire)?;

@@ -145,11 +145,11 @@ impl<'scope, O: OnLoan> Loans<'scope, '_, O> {
         };
         // SAFETY: borrowed for `'scope`, which lasts until `scope` has ended all entries, or closed the endpoint; the output comes
         // back from `Borrowed::end` only, after its loan has ended. What is sent is `Pod`, so that no shared borrow writes to it.
-        unsafe { lend_both(wire, arena, (input, output), make, kept) }
+        unsafe { lend_both(wire, arena, (input, output, false), make, kept) }
     }
 }
 
-/// Lends `input` and `output` to the operation that `make` makes of them, and has it kept, and started, by `keep`.
+/// Lends `input` and `output`, for many runs if `lasting` says so, to the operation that `make` makes of them, and has it kept, and started, by `keep`.
 ///
 /// # Safety
 /// As of [`Lent::new`], for both: `keep` keeps the entry until the loans have ended, or the endpoint was closed.
@@ -159,16 +159,16 @@ impl<'scope, O: OnLoan> Loans<'scope, '_, O> {
 pub(super) unsafe fn lend_both<W: Wire, O, R>(
     wire: &mut W,
     arena: &Arena,
-    (input, output): (Loan<'_>, Loan<'_>),
+    (input, output, lasting): (Loan<'_>, Loan<'_>, bool),
     make: impl FnOnce([Bound; 2]) -> Result<O>,
     keep: impl FnOnce(&mut W, Entry<O>) -> Result<R>,
 ) -> Result<R> {
     // SAFETY: our caller's contract. Until the loan is in an entry no operation uses it, and `guarded` closes the endpoint before it
     // is lost.
-    let input = unsafe { Lent::new(wire, arena, input)? };
+    let input = unsafe { Lent::new(wire, arena, input, lasting)? };
     guarded(wire, |wire| {
         // SAFETY: as above.
-        let output = unsafe { Lent::new(wire, arena, output)? };
+        let output = unsafe { Lent::new(wire, arena, output, lasting)? };
         let operation = make([input.bound(), output.bound()])?;
         keep(wire, Entry { operation, memory: [input, output] })
     })
@@ -227,7 +227,7 @@ mod tests {
         fn transport(&mut self) -> Option<&mut (dyn Transport + 'static)> {
             self.shm.as_mut().map(|shm| shm as &mut dyn Transport)
         }
-        fn borrow_mode(&self) -> Borrow {
+        fn borrow_mode(&self, _len: usize) -> Borrow {
             self.mode
         }
         fn fail(&mut self, error: Error) -> Error {

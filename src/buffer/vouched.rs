@@ -15,7 +15,7 @@ unsafe impl<O: OnLoan + Send> Send for Vouched<O> {}
 
 impl<O: OnLoan> Vouched<O> {
     /// Lends `input` and `output` and starts an operation on them, which `make` makes and `start` starts. `fill`: what is in the
-    /// output matters.
+    /// output matters. `lasting`: many runs are to come.
     ///
     /// # Safety
     /// The memory of both stays valid, whatever their lifetimes say, until [`Vouched::end`] has returned without error, this value was
@@ -27,11 +27,11 @@ impl<O: OnLoan> Vouched<O> {
     pub(crate) unsafe fn start<W: Wire>(
         wire: &mut W,
         arena: &Arena,
-        (input, output, fill): (&[u8], &mut [u8], bool),
+        (input, output, fill, lasting): (&[u8], &mut [u8], bool, bool),
         make: impl FnOnce([Bound; 2]) -> Result<O>,
         start: impl FnOnce(&mut W, &mut O) -> Result<()>,
     ) -> Result<Self> {
-        let loans = (Loan::Shared(input), Loan::Unique { bytes: output, fill });
+        let loans = (Loan::Shared(input), Loan::Unique { bytes: output, fill }, lasting);
         // It is outside of what closes the endpoint after an error or a panic, so that it is dropped later.
         let mut kept = None;
         let keep = |wire: &mut W, entry: Entry<O>| start(wire, &mut kept.insert(entry).operation);

@@ -123,6 +123,11 @@ impl Builder {
         self.set("light", &bytes.to_string())
     }
 
+    /// Whether only those of libfabric's providers will do that register memory of devices. The same at all ranks.
+    pub fn device_memory(self, needed: bool) -> Self {
+        self.set("device-memory", if needed { "yes" } else { "no" })
+    }
+
     /// How this rank waits while nothing arrives.
     pub fn wait(self, wait: Wait) -> Self {
         self.set("wait", wait.name())

@@ -184,8 +184,8 @@ impl Wire for Held<'_> {
         self.engine.transport()
     }
 
-    fn borrow_mode(&self) -> Borrow {
-        self.engine.borrow_mode()
+    fn borrow_mode(&self, len: usize) -> Borrow {
+        self.engine.borrow_mode(len)
     }
 
     fn fail(&mut self, error: Error) -> Error {

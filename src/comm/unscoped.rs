@@ -181,6 +181,7 @@ unsafe fn begin<T: Pod>(
     operation: impl Into<Collective>,
     spec: Result<Spec>,
     slices: Slices<'_, T>,
+    lasting: bool,
     begin: fn(&mut LentCollective, &mut Held<'_>) -> Result<()>,
 ) -> Result<Vouched<LentCollective>> {
     let (send, recv) = used(&spec, slices);
@@ -192,7 +193,7 @@ unsafe fn begin<T: Pod>(
     let begin = |held: &mut Held<'_>, collective: &mut LentCollective| begin(collective, held);
     // SAFETY: the caller keeps the memory valid, and leaves it to us while a run is under way, until what we return has ended or is
     // dropped; it does not overlap.
-    let begun = unsafe { Vouched::start(&mut held, &arena, (send, recv, fill), make, begin) };
+    let begun = unsafe { Vouched::start(&mut held, &arena, (send, recv, fill, lasting), make, begin) };
     begun.map_err(|e| held.fail(at(e)))
 }
 
@@ -206,7 +207,8 @@ impl UnscopedRequest {
         slices: Slices<'_, T>,
     ) -> Result<Self> {
         // SAFETY: our caller's.
-        let collective = unsafe { begin(comm, operation, spec, slices, |c, held| c.start(held, false))? };
+        let collective =
+            unsafe { begin(comm, operation, spec, slices, false, |c, held| c.start(held, false))? };
         Ok(Self { collective, finished: false })
     }
 }
@@ -221,7 +223,7 @@ impl UnscopedPersistent {
         slices: Slices<'_, T>,
     ) -> Result<Self> {
         // SAFETY: our caller's.
-        unsafe { begin(comm, operation, spec, slices, LentCollective::introduce).map(Self) }
+        unsafe { begin(comm, operation, spec, slices, true, LentCollective::introduce).map(Self) }
     }
 }
 

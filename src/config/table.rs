@@ -122,6 +122,8 @@ settings! {
         "measure L, o and beta at start-up: on, off, auto (between nodes and over libfabric, where neither settings nor a tuning file say them)";
     progress: Progress, PROGRESS, "progress", "CIRCULANT_PROGRESS", "calls", Local,
         "when requests make progress: calls (while any call is made), or thread (also between calls)";
+    device_memory: bool, SWITCH, "device-memory", "CIRCULANT_DEVICE_MEMORY", "no", Agreed,
+        "yes: of libfabric's providers only those that register memory of devices (FI_HMEM; ibverbs needs no asking); no";
     libfabric: Library, LIBRARY, "libfabric", "CIRCULANT_LIBFABRIC", "libfabric.so.1", Library,
         "path or name of the libfabric library to load";
     verbs_device: Option<String>, DEVICE, "verbs-device", "CIRCULANT_VERBS_DEVICE", "auto", Local,

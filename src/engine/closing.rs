@@ -82,8 +82,12 @@ impl Wire for Engine {
         self.transport.as_deref_mut()
     }
 
-    fn borrow_mode(&self) -> Borrow {
-        self.limits.as_ref().map_or(Borrow::Direct, |l| l.borrow)
+    fn borrow_mode(&self, len: usize) -> Borrow {
+        match &self.limits {
+            None => Borrow::Direct,
+            Some(limits) if len < limits.copied_below => Borrow::Staged,
+            Some(limits) => limits.borrow,
+        }
     }
 
     fn fail(&mut self, error: Error) -> Error {

@@ -1,7 +1,5 @@
 //! Where memory lives: a process's own, or that of a device.
 
-use super::Limits;
-use crate::error::{Error, ErrorKind};
 use std::ffi::{c_int, c_void};
 use std::fmt;
 
@@ -122,17 +120,6 @@ impl MemoryAttributes {
     }
 }
 
-/// That the endpoint with these limits does not take such memory, and what does.
-#[cold]
-pub(crate) fn unregistrable(memory: Memory, limits: &Limits) -> Error {
-    let kinds: Vec<String> = limits.memory.iter().map(ToString::to_string).collect();
-    let what = format!("{memory} cannot be registered: this wire takes {} memory only", kinds.join(" and "));
-    Error::new(ErrorKind::Argument, what).over(limits.wire()).help(
-        "take a wire that can (CIRCULANT_PROVIDER=ibverbs, or a provider of libfabric's; no +shm): \
-         circulant info shows the kinds of memory of each; or copy to host memory first",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,8 +139,5 @@ mod tests {
                 "Level Zero memory (device 1)"
             ]
         );
-        let e = unregistrable(Memory::Cuda(3), &Limits::new("tcp"));
-        assert!(e.to_string().contains("CUDA memory (device 3) cannot be registered"), "{e}");
-        assert!(e.to_string().contains("takes host memory only"), "{e}");
     }
 }

@@ -8,7 +8,7 @@
 pub(crate) mod call_slots;
 mod clock;
 mod cores;
-pub(crate) mod device;
+mod device;
 pub mod fabric;
 mod idle;
 pub(crate) mod limited;
@@ -29,7 +29,7 @@ pub use clock::Clock;
 pub use device::{CopyFunction, DmaBuf, Memory, MemoryAttributes, MemoryKind};
 pub use slot_pool::SlotPool;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use std::collections::hash_map::RandomState;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
@@ -66,6 +66,8 @@ pub struct Limits {
     pub message: usize,
     /// What peers may do to a slice the library only borrows.
     pub borrow: Borrow,
+    /// A borrowed slice of fewer bytes is copied through the library's own memory in any case: registering it costs more.
+    pub copied_below: usize,
     /// What copies the bytes of a put (where there are two wires: between nodes).
     pub copier: Copier,
     /// Peers name the bytes of a target by an offset: [`Remote::base`] is a number from which they count. Else it is the address of
@@ -92,6 +94,7 @@ impl Limits {
             inject: 0,
             message: MESSAGE_MAX,
             borrow: Borrow::Staged,
+            copied_below: 0,
             copier: Copier::Sender,
             offsets: false,
             chooses_keys: false,
@@ -99,6 +102,18 @@ impl Limits {
             wakes: false,
             shared_locks: false,
         }
+    }
+
+    /// That the endpoint does not take such memory, and what does.
+    #[cold]
+    fn refuse(&self, memory: Memory) -> Error {
+        let kinds: Vec<String> = self.memory.iter().map(ToString::to_string).collect();
+        let what =
+            format!("{memory} cannot be registered: this wire takes {} memory only", kinds.join(" and "));
+        Error::new(ErrorKind::Argument, what).over(self.wire()).help(
+            "take a wire that can (CIRCULANT_PROVIDER=ibverbs, or with CIRCULANT_DEVICE_MEMORY=yes a provider of libfabric's; no +shm): \
+             circulant info shows which memory each takes; or copy to host memory first",
+        )
     }
 
     /// The name of the wire, for people: the provider, and `+shm` where node-local ranks talk over shared memory.
@@ -134,6 +149,10 @@ pub enum Borrow {
     /// Copied through the library's own memory: a peer could touch it after we closed.
     Staged,
 }
+
+/// [`Limits::copied_below`] of RDMA hardware, in bytes: to register memory and to end that are two calls of the kernel, which pins pages and lets them
+/// go, some microseconds each; that many bytes are copied twice in as long, at 10 GB/s.
+pub(crate) const COPIED_BELOW_BYTES: usize = 32 << 10;
 
 /// What is done with a registered range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,7 +379,7 @@ pub unsafe trait Transport: Send {
         match attributes.memory {
             // SAFETY: passed on.
             Memory::Host => unsafe { self.register(ptr, len, Access::Target) },
-            memory => Err(device::unregistrable(memory, self.limits())),
+            memory => Err(self.limits().refuse(memory)),
         }
     }
 

@@ -2,9 +2,9 @@
 //! small limits, a rank that dies. For tests of the real engine; the limits that it can enforce (keys,
 //! bounds, gather lists) it enforces.
 
-use super::device::{CopyFunction, Memory, MemoryAttributes, MemoryKind, unregistrable};
 use super::{
-    Access, Borrow, Clock, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, random,
+    Access, Borrow, Clock, CopyFunction, Limits, MESSAGE_MAX, Memory, MemoryAttributes, MemoryKind, Posted,
+    Registration, Remote, Sink, Source, Transport, random,
 };
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -28,6 +28,8 @@ pub struct Faults {
     pub gather: usize,
     /// What is done with borrowed slices.
     pub borrow: Borrow,
+    /// See [`Limits::copied_below`].
+    pub copied_below: usize,
     /// Does a rank learn that a peer died when it posts to it? (TCP: yes; shared memory: no.)
     pub deaths_show: bool,
     /// Are posts to a dead peer errors at once? (TCP: yes, when the reset came before the post.)
@@ -52,6 +54,7 @@ impl Default for Faults {
             max_put: u64::MAX,
             gather: 4,
             borrow: Borrow::Direct,
+            copied_below: 0,
             deaths_show: true,
             deaths_refuse: false,
             lockable: usize::MAX,
@@ -157,6 +160,7 @@ impl Sim {
             gather: f.gather,
             inject: 64,
             borrow: f.borrow,
+            copied_below: f.copied_below,
             memory: f.memory,
             offsets: true,
             ..Limits::new("sim")
@@ -322,7 +326,7 @@ unsafe impl Transport for Sim {
         attributes: &MemoryAttributes,
     ) -> Result<(Registration, Remote)> {
         if !self.limits.memory.contains(&attributes.memory.kind()) {
-            return Err(unregistrable(attributes.memory, &self.limits));
+            return Err(self.limits.refuse(attributes.memory));
         }
         let copy = attributes.copy.filter(|_| attributes.memory != Memory::Host);
         self.keep(Region { start: ptr.expose_provenance(), len, access: Access::Target, copy })

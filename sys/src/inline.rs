@@ -53,6 +53,8 @@ inline! {
         = (*av).ops, insert(av, address, count, to, flags, std::ptr::null_mut());
     "fi_mr(3)" fi_mr_reg(domain: *mut fid_domain, start: *const c_void, len: usize, access: u64, key: u64, mr: *mut *mut fid_mr) -> c_int
         = (*domain).mr, reg(&raw mut (*domain).fid, start, len, access, 0, key, 0, mr, std::ptr::null_mut());
+    "fi_mr(3)" fi_mr_regattr(domain: *mut fid_domain, attr: *const fi_mr_attr, flags: u64, mr: *mut *mut fid_mr) -> c_int
+        = (*domain).mr, regattr(&raw mut (*domain).fid, attr, flags, mr);
     "fi_mr(3)" fi_mr_bind(mr: *mut fid_mr, object: *mut fid, flags: u64) -> c_int
         = (*mr).fid.ops, bind(&raw mut (*mr).fid, object, flags);
     "fi_mr(3)" fi_mr_enable(mr: *mut fid_mr) -> c_int

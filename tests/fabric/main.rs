@@ -20,7 +20,8 @@ use allocations::nothing_is_allocated;
 use circulant::ErrorKind;
 use circulant::transport::fabric::{Fabric, Options, quirks, survey};
 use circulant::transport::{
-    Access, Borrow, Copier, MESSAGE_MAX, MemoryKind, Posted, Registration, Source, Transport,
+    Access, Borrow, Copier, MESSAGE_MAX, Memory, MemoryAttributes, MemoryKind, Posted, Registration, Source,
+    Transport,
 };
 use libtest_mimic::{Arguments, Trial};
 use memmap2::MmapMut;
@@ -66,6 +67,7 @@ const CASES: &[Case] = &[
     ("a_killed_peer_is_no_hang", a_killed_peer_is_no_hang, Little),
     ("opening_leaves_signal_handlers", opening_leaves_signal_handlers, Little),
     ("survey_says_what_open_takes", survey_says_what_open_takes, Little),
+    ("memory_of_devices_is_asked_for", memory_of_devices_is_asked_for, Little),
 ];
 
 fn main() {
@@ -90,8 +92,12 @@ fn main() {
     ];
     for (provider, many) in &providers {
         for (name, body, load) in CASES {
-            let of_libfabric =
-                ["opening_leaves_signal_handlers", "survey_says_what_open_takes"].contains(name);
+            let of_libfabric = [
+                "opening_leaves_signal_handlers",
+                "survey_says_what_open_takes",
+                "memory_of_devices_is_asked_for",
+            ]
+            .contains(name);
             if (*many || *load != Much) && !(["shm", "rails"].contains(&provider.as_str()) && of_libfabric) {
                 let out = *load == BothWays && provider == "fi_shm" && survey.version.starts_with("2.");
                 let provider = provider.clone();
@@ -450,6 +456,35 @@ fn survey_says_what_open_takes(provider: &str) {
         exact => &[exact],
     };
     assert!(want.contains(&chosen.provider.as_str()), "{provider} is {}", chosen.provider);
+}
+
+/// There is no device here: what can be seen is that memory is registered by attributes, and that what is missing is named.
+fn memory_of_devices_is_asked_for(provider: &str) {
+    let mut bytes = [0u8; 4096];
+    let mut register = |wire: &mut Fabric, memory| {
+        // SAFETY: the bytes live longer than the endpoints, which no peer knows; nothing is copied.
+        let made = unsafe { wire.register_memory(bytes.as_mut_ptr(), 4096, &MemoryAttributes::new(memory)) };
+        made.map(|(registration, _)| wire.deregister(registration).unwrap())
+    };
+    let mut wire = Fabric::open(&options(provider)).unwrap();
+    let e = register(&mut wire, Memory::Cuda(0)).unwrap_err();
+    assert!(e.to_string().contains("CUDA memory (device 0) cannot be registered"), "{e}");
+    assert!(e.to_string().contains("takes host memory only"), "{e}");
+    register(&mut wire, Memory::Host).unwrap();
+    let survey = survey(&options(provider)).unwrap();
+    let able = survey.candidates[survey.chosen.unwrap()].device_memory;
+    match Fabric::open(&Options { device_memory: true, ..options(provider) }) {
+        Err(e) => assert!(!able && e.to_string().contains("registers host memory only"), "{e}"),
+        Ok(mut wire) => {
+            assert_eq!((able, wire.limits().memory), (true, MemoryKind::ALL));
+            register(&mut wire, Memory::Host).unwrap();
+            // Some look for the interface, some do not.
+            match register(&mut wire, Memory::Cuda(0)) {
+                Ok(()) => println!("{provider} does not look for CUDA"),
+                Err(e) => assert!(e.to_string().contains("4096 bytes of CUDA memory (device 0)"), "{e}"),
+            }
+        }
+    }
 }
 
 fn unknown_provider() {

@@ -375,6 +375,31 @@ fn handles_print_short() {
     }
 }
 
+/// Where registering a slice costs more than to copy it, it is copied; not for an operation that runs many times.
+#[test]
+fn short_slices_are_copied_where_the_wire_says_so() {
+    const LEN: usize = 20_000;
+    for (copied_below, each) in [(0, 0), (LEN, 0), (LEN + 1, LEN as u64)] {
+        let faults = sim::Faults { copied_below, ..sim::Faults::default() };
+        let results = run(2, &faults, &[("blocks", "1")], |world, comm| {
+            let mut slice = vec![comm.rank() as u8 + 1; LEN];
+            comm.barrier()?;
+            let before = world.stats().copied_bytes;
+            // The root's goes both ways: the buffer of a broadcast is one that is received.
+            let each = each * if comm.rank() == 0 { 2 } else { 1 };
+            comm.bcast(&mut slice, 0)?;
+            assert_eq!((world.stats().copied_bytes - before, slice[LEN - 1]), (each, 1));
+            // SAFETY: the slice lives until the operation is dropped, and is left alone while a run is under way.
+            let mut often = unsafe { comm.unscoped().bcast_init(&mut slice, 1)? };
+            often.start()?;
+            often.wait()?;
+            assert_eq!(world.stats().copied_bytes - before, each);
+            Ok(())
+        });
+        results.into_iter().for_each(|result| result.unwrap());
+    }
+}
+
 #[test]
 fn requests_that_were_forgotten_end_before_the_world() {
     let results = run(3, &sim::Faults { delay: 50, ..sim::Faults::default() }, &[], |_, comm| {

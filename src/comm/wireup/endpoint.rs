@@ -159,7 +159,7 @@ impl<'a> Far<'a> {
         'a: 'c,
     {
         let Self { provider, all_on_one_node, networks, wait, .. } = *self;
-        let (ports, libfabric) = (config.ports, &config.libfabric);
-        fabric::Options { provider, all_on_one_node, networks, ports, size, wait, libfabric }
+        let (ports, libfabric, device_memory) = (config.ports, &config.libfabric, config.device_memory);
+        fabric::Options { provider, all_on_one_node, networks, ports, size, wait, device_memory, libfabric }
     }
 }

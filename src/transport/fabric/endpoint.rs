@@ -10,7 +10,8 @@ use super::quirks::{Quirk, quirk};
 use super::registrations::{Keys, Registrations, flags};
 use super::slots::{Kind, Slots};
 use super::{
-    Access, Limits, MESSAGE_MAX, Options, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+    Access, Limits, MESSAGE_MAX, Memory, MemoryAttributes, Options, Posted, Registration, Remote, Sink,
+    Source, Transport, Wait,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::transport::idle::{IdlePolicy, Next};
@@ -55,6 +56,8 @@ pub struct Fabric {
     address: Vec<u8>,
     /// Receives to post again, when the provider would not take them at once.
     unposted: Vec<u32>,
+    /// Bytes of the longest put that is injected: none while memory of a device is registered, as the processor copies them.
+    inject: usize,
     /// Injected puts: done when posted, said at the next poll.
     injected: VecDeque<u64>,
     /// The registration of the message buffers, where the provider wants one.
@@ -119,6 +122,7 @@ impl Fabric {
         let mut this = Self {
             lib,
             quirk,
+            inject: limits.inject,
             limits,
             objects,
             registrations: Registrations::new(mode, Keys::new(seed, key)),
@@ -364,11 +368,36 @@ unsafe impl Transport for Fabric {
             .map_err(|e| e.over(self.limits.provider.as_str()))
     }
 
+    unsafe fn register_memory(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        attributes: &MemoryAttributes,
+    ) -> Result<(Registration, Remote)> {
+        self.check_open()?;
+        if attributes.memory == Memory::Host {
+            // SAFETY: passed on.
+            return unsafe { self.register(ptr, len, Access::Target) };
+        }
+        if !self.limits.memory.contains(&attributes.memory.kind()) {
+            return Err(self.limits.refuse(attributes.memory));
+        }
+        // SAFETY: passed on.
+        let registered =
+            unsafe { self.registrations.register_device(&self.objects, self.lib, (ptr, len), attributes) };
+        let registered = registered.map_err(|e| e.over(self.limits.provider.as_str()))?;
+        self.inject = 0;
+        Ok(registered)
+    }
+
     fn deregister(&mut self, registration: Registration) -> Result<()> {
         self.check_open()?;
-        self.registrations
-            .deregister(self.lib, registration)
-            .map_err(|e| e.over(self.limits.provider.as_str()))
+        let ended = self.registrations.deregister(self.lib, registration);
+        ended.map_err(|e| e.over(self.limits.provider.as_str()))?;
+        if self.registrations.devices() == 0 {
+            self.inject = self.limits.inject;
+        }
+        Ok(())
     }
 
     unsafe fn put(
@@ -404,7 +433,7 @@ unsafe impl Transport for Fabric {
         } else {
             (address, key)
         };
-        if count <= 1 && total <= self.limits.inject {
+        if count <= 1 && total <= self.inject {
             if self.injected.len() == self.injected.capacity() {
                 return Ok(Posted::Again);
             }

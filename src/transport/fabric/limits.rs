@@ -4,7 +4,7 @@ use super::library::{Info, Library};
 use super::quirks::{Class, our_name, quirk};
 use super::{Limits, MESSAGE_MAX};
 use crate::error::{Error, argument};
-use crate::transport::{Borrow, Copier};
+use crate::transport::{Borrow, COPIED_BELOW_BYTES, Copier, MemoryKind};
 use libfabric_sys as fi;
 
 /// The longest gather list that is used, whatever a provider offers.
@@ -28,19 +28,28 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
     let quirk = quirk(&name);
     let borrow = if quirk.caches && !lib.uncached() { Borrow::Staged } else { quirk.borrow };
     let gather = gather.clamp(1, MAX_GATHER.min(quirk.gather));
+    let hardware = quirk.class == Class::Rdma;
     let limits = Limits {
         max_put,
         gather,
         inject,
         message: quirk.message.min(MESSAGE_MAX),
         borrow,
-        copier: if quirk.class == Class::Rdma { Copier::Hardware } else { Copier::Sender },
+        copied_below: if hardware { COPIED_BELOW_BYTES } else { 0 },
+        copier: if hardware { Copier::Hardware } else { Copier::Sender },
         offsets: mode & fi::FI_MR_VIRT_ADDR == 0,
         chooses_keys: mode & fi::FI_MR_PROV_KEY != 0,
+        memory: kinds(i),
         shared_locks: quirk.shared_locks,
         ..Limits::new(our_name(&name))
     };
     (limits, mode, key)
+}
+
+/// The kinds of memory that an endpoint as `info` describes it registers. Which of the devices' interfaces this libfabric has shows when
+/// memory is registered.
+pub(super) fn kinds(info: &fi::fi_info) -> &'static [MemoryKind] {
+    if info.caps & fi::FI_HMEM != 0 { MemoryKind::ALL } else { &[MemoryKind::Host] }
 }
 
 #[cold]

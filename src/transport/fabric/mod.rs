@@ -27,7 +27,10 @@ pub use quirks::presets;
 pub use select::{Candidate, Survey, check, survey};
 pub use stale::{remove_shm_of, sweep_stale_shm};
 
-use super::{Access, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport};
+use super::{
+    Access, Limits, MESSAGE_MAX, Memory, MemoryAttributes, Posted, Registration, Remote, Sink, Source,
+    Transport,
+};
 use crate::config::Library;
 
 /// How to open a [`Fabric`].
@@ -45,6 +48,8 @@ pub struct Options<'a> {
     pub size: usize,
     /// How to wait; `None`: asleep after a while where the provider can, sooner where others want the core.
     pub wait: Option<Wait>,
+    /// Only providers that register memory of devices.
+    pub device_memory: bool,
     /// The library.
     pub libfabric: &'a Library,
 }

@@ -3,7 +3,7 @@
 use super::library::Library;
 use super::objects::{LOCKED, Objects};
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::transport::{Access, Registration, Remote, Source};
+use crate::transport::{Access, Memory, MemoryAttributes, MemoryKind, Registration, Remote, Source};
 use libfabric_sys as fi;
 use std::ffi::c_void;
 
@@ -13,6 +13,8 @@ struct Range {
     descriptor: *mut c_void,
     start: usize,
     len: usize,
+    /// Memory of a device.
+    on_device: bool,
 }
 
 /// All ranges, by number.
@@ -21,6 +23,8 @@ pub(super) struct Registrations {
     free: Vec<u32>,
     keys: Keys,
     mode: u64,
+    /// How many are memory of devices.
+    devices: usize,
 }
 
 /// Keys of our own choice, one after the other from anywhere: none is used twice before all were.
@@ -50,7 +54,7 @@ impl Keys {
 impl Registrations {
     /// `mode` is what the provider asks for: a set of FI_MR bits.
     pub(super) fn new(mode: u64, keys: Keys) -> Self {
-        Self { ranges: Vec::new(), free: Vec::new(), keys, mode }
+        Self { ranges: Vec::new(), free: Vec::new(), keys, mode, devices: 0 }
     }
 
     /// Registers `len` bytes at `start` for `access`, a set of libfabric's flags: [`flags`], or those of message buffers.
@@ -65,25 +69,81 @@ impl Registrations {
         len: usize,
         access: u64,
     ) -> Result<(Registration, Remote)> {
-        let mut range =
-            Range { mr: std::ptr::null_mut(), descriptor: std::ptr::null_mut(), start: start.addr(), len };
+        // SAFETY: the domain is open; the range is valid by the caller's promise.
+        let register = |key, mr: &mut *mut fi::fid_mr| unsafe {
+            fi::fi_mr_reg(objects.domain, start.cast(), len, access, key, mr)
+        };
+        let refused = |code| refused(lib, len, access, code);
+        self.add(objects, lib, (start, len, false), register, refused)
+    }
+
+    /// As [`Registrations::register`] of a target, for memory of a device.
+    ///
+    /// # Safety
+    /// As [`crate::transport::Transport::register_memory`].
+    pub(super) unsafe fn register_device(
+        &mut self,
+        objects: &Objects,
+        lib: &Library,
+        (start, len): (*mut u8, usize),
+        attributes: &MemoryAttributes,
+    ) -> Result<(Registration, Remote)> {
+        let memory = attributes.memory;
+        let range = libc::iovec { iov_base: start.cast(), iov_len: len };
+        let register = |key, mr: &mut *mut fi::fid_mr| {
+            let attr = fi::fi_mr_attr {
+                mr_iov: &range,
+                iov_count: 1,
+                access: flags(Access::Target),
+                offset: 0,
+                requested_key: key,
+                context: std::ptr::null_mut(),
+                auth_key_size: 0,
+                auth_key: std::ptr::null_mut(),
+                iface: interface(memory.kind()),
+                device: device(memory),
+            };
+            // SAFETY: the domain is open; the range is valid, and of that device, by the caller's promise.
+            unsafe { fi::fi_mr_regattr(objects.domain, &attr, 0, mr) }
+        };
+        let refused = |code: i32| {
+            lib.error(&format!("cannot register {len} bytes of {memory}"), code.into()).help(
+                "this libfabric was built without that interface, cannot load it, or its provider takes no such memory",
+            )
+        };
+        self.add(objects, lib, (start, len, true), register, refused)
+    }
+
+    /// How many ranges are memory of devices.
+    pub(super) fn devices(&self) -> usize {
+        self.devices
+    }
+
+    /// Adds the range that `register` makes under a key of its choice, or what `refused` says of its error.
+    fn add(
+        &mut self,
+        objects: &Objects,
+        lib: &Library,
+        (start, len, on_device): (*mut u8, usize, bool),
+        mut register: impl FnMut(u64, &mut *mut fi::fid_mr) -> i32,
+        refused: impl FnOnce(i32) -> Error,
+    ) -> Result<(Registration, Remote)> {
+        let (mr, descriptor) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut range = Range { mr, descriptor, start: start.addr(), len, on_device };
         let mut remote = Remote::default();
         if len > 0 {
             // A key for memory that is gone cannot open other memory, so none is used again at once. After a turn through
             // short ones some are still in use, at most as many as there are ranges.
             let mut tries = self.ranges.len();
             let code = loop {
-                let key = self.keys.next();
-                // SAFETY: the domain is open; the range is valid by the caller's promise.
-                let code =
-                    unsafe { fi::fi_mr_reg(objects.domain, start.cast(), len, access, key, &mut range.mr) };
+                let code = register(self.keys.next(), &mut range.mr);
                 if i64::from(code) != -i64::from(fi::FI_ENOKEY) || tries == 0 {
                     break code;
                 }
                 tries -= 1;
             };
             if code != 0 {
-                return Err(refused(lib, len, access, code));
+                return Err(refused(code));
             }
             // SAFETY: just registered.
             if let Err(e) = unsafe { self.enable(objects, lib, &range) } {
@@ -109,6 +169,7 @@ impl Registrations {
             }
         };
         self.ranges[index as usize] = Some(range);
+        self.devices += usize::from(on_device);
         Ok((Registration(index), remote))
     }
 
@@ -144,6 +205,7 @@ impl Registrations {
                 return Err(lib.error("closing a memory registration", code.into()));
             }
         }
+        self.devices -= usize::from(range.on_device);
         if let Some(slot) = slot {
             *slot = None;
         }
@@ -199,6 +261,28 @@ pub(super) fn flags(access: Access) -> u64 {
     match access {
         Access::Source => fi::FI_WRITE,
         Access::Target => fi::FI_WRITE | fi::FI_REMOTE_WRITE,
+    }
+}
+
+/// What libfabric calls this kind of memory.
+fn interface(kind: MemoryKind) -> fi::fi_hmem_iface {
+    match kind {
+        MemoryKind::Host => fi::FI_HMEM_SYSTEM,
+        MemoryKind::Cuda => fi::FI_HMEM_CUDA,
+        MemoryKind::Rocm => fi::FI_HMEM_ROCR,
+        MemoryKind::LevelZero => fi::FI_HMEM_ZE,
+    }
+}
+
+/// The device of memory, as fi_mr(3) has it: CUDA's own number; of Level Zero the driver's (the first) above the device's 16 bits; of the others
+/// nothing.
+fn device(memory: Memory) -> fi::fi_mr_attr__bindgen_ty_1 {
+    // Interfaces count devices from 0, and there are few.
+    let number = i32::try_from(memory.device()).unwrap_or(i32::MAX);
+    match memory {
+        Memory::Cuda(_) => fi::fi_mr_attr__bindgen_ty_1 { cuda: number },
+        Memory::LevelZero(_) => fi::fi_mr_attr__bindgen_ty_1 { ze: number },
+        _ => fi::fi_mr_attr__bindgen_ty_1 { reserved: 0 },
     }
 }
 

@@ -15,6 +15,8 @@ use std::sync::LazyLock;
 /// The memory registration modes we can live with.
 const MR_MODES: u64 =
     fi::FI_MR_LOCAL | fi::FI_MR_VIRT_ADDR | fi::FI_MR_ALLOCATED | fi::FI_MR_PROV_KEY | fi::FI_MR_ENDPOINT;
+/// What providers ask beside these of memory of devices.
+const DEVICE_MR_MODES: u64 = MR_MODES | fi::FI_MR_HMEM;
 /// What a provider may ask of each operation: some memory of ours in its context.
 const MODES: u64 = fi::FI_CONTEXT | fi::FI_CONTEXT2;
 
@@ -42,6 +44,8 @@ pub struct Candidate {
     pub gather: usize,
     /// Bytes copied when posted.
     pub inject: usize,
+    /// It registers memory of devices, where that is asked for (FI_HMEM).
+    pub device_memory: bool,
     /// The index of its network among those that ranks have agreed on.
     pub network: Option<usize>,
 }
@@ -152,10 +156,14 @@ pub(super) fn look(
         let base = score(quirk.class) - i32::try_from(rank).unwrap_or(i32::MAX / 2);
         let before = found.len();
         let mut why = NOT_THERE.to_owned();
+        // People are told also where it is not asked for.
+        let device_memory =
+            !enough && ask(lib, name, &quirk, &Options { device_memory: true, ..*options }).is_ok();
         match ask(lib, name, &quirk, options) {
             Ok(infos) => {
                 for info in infos {
                     let mut c = describe(&info, base);
+                    c.device_memory |= device_memory;
                     c.rejected = objection(&c, &info, &quirk, options);
                     if let Some(ip) = ip(info.get()) {
                         place_in(&mut c, ip, options, &quirk, &interfaces);
@@ -203,7 +211,7 @@ fn ask(lib: &'static Library, name: &str, quirk: &Quirk, options: &Options<'_>) 
     let name = CString::new(name).map_err(|_| "its name has a NUL in it".to_owned())?;
     let loopback = options.all_on_one_node && quirk.interface.is_some() && !pinned(quirk);
     let (node, flags) = if loopback { (Some(c"127.0.0.1"), fi::FI_SOURCE) } else { (None, 0) };
-    list(lib, Some(&name), node, flags)
+    list(lib, Some(&name), node, flags, options.device_memory)
 }
 
 /// fi_getinfo with our hints.
@@ -212,17 +220,19 @@ fn list(
     provider: Option<&CStr>,
     node: Option<&CStr>,
     flags: u64,
+    device_memory: bool,
 ) -> Result<Vec<Info>, String> {
+    let (caps, modes) = if device_memory { (fi::FI_HMEM, fi::FI_MR_HMEM) } else { (0, 0) };
     // SAFETY: fresh from the library, and ours alone.
     let hints = unsafe { Info::own(lib.api.allocinfo(), lib.api) }.ok_or("no memory")?;
     // SAFETY: fi_allocinfo gives an entry with all attributes present and zero, which only `hints` owns. The
     // provider's name is allocated by malloc, as fi_freeinfo, which frees it, expects.
     unsafe {
         let h = &mut *hints.as_ptr();
-        h.caps = fi::FI_MSG | fi::FI_RMA;
+        h.caps = fi::FI_MSG | fi::FI_RMA | caps;
         h.mode = MODES;
         (*h.ep_attr).type_ = fi::FI_EP_RDM;
-        (*h.domain_attr).mr_mode = i32::try_from(MR_MODES).unwrap_or(0);
+        (*h.domain_attr).mr_mode = i32::try_from(MR_MODES | modes).unwrap_or(0);
         (*h.domain_attr).threading = fi::FI_THREAD_DOMAIN;
         (*h.domain_attr).cq_data_size = size_of::<u32>();
         if let Some(name) = provider {
@@ -232,6 +242,9 @@ fn list(
     let mut first = std::ptr::null_mut();
     // SAFETY: the hints were made above by this library; `first` can be written.
     let code = unsafe { lib.api.getinfo(node, flags, hints.as_ptr(), &mut first) };
+    if code == -fi::FI_ENODATA && device_memory {
+        return Err("not in this library, no device for it, or it registers host memory only".to_owned());
+    }
     if code == -fi::FI_ENODATA {
         return Err(NOT_THERE.to_owned());
     }
@@ -269,8 +282,9 @@ fn objection(c: &Candidate, info: &Info, quirk: &Quirk, options: &Options<'_>) -
     }
     // SAFETY: fi_getinfo's entries have all their attributes.
     let mr_mode = u64::from(unsafe { (*info.domain_attr).mr_mode }.cast_unsigned());
-    if mr_mode & !MR_MODES != 0 {
-        return Some(format!("wants registration modes {:#x} that we do not know", mr_mode & !MR_MODES));
+    let known = if options.device_memory { DEVICE_MR_MODES } else { MR_MODES };
+    if mr_mode & !known != 0 {
+        return Some(format!("wants registration modes {:#x} that we do not know", mr_mode & !known));
     }
     if c.max_put < MESSAGE_MAX as u64 {
         return Some(format!("messages of at most {} bytes are too short", c.max_put));
@@ -320,6 +334,7 @@ fn describe(info: &Info, base: i32) -> Candidate {
             max_put: (*i.ep_attr).max_msg_size as u64,
             gather: (*i.tx_attr).iov_limit,
             inject: (*i.tx_attr).inject_size,
+            device_memory: i.caps & fi::FI_HMEM != 0,
             network: None,
         }
     }
@@ -336,6 +351,7 @@ pub(super) fn absent(name: &str, score: i32, why: String) -> Candidate {
         max_put: 0,
         gather: 0,
         inject: 0,
+        device_memory: false,
         network: None,
     }
 }
@@ -380,7 +396,7 @@ unsafe fn text(p: *const c_char) -> String {
 fn available(lib: &'static Library) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let asked = QUIRKS.iter().filter_map(|q| CString::new(q.provider).ok()).map(Some).chain([None]);
-    for info in asked.flat_map(|name| list(lib, name.as_deref(), None, 0).unwrap_or_default()) {
+    for info in asked.flat_map(|name| list(lib, name.as_deref(), None, 0, false).unwrap_or_default()) {
         let name = describe(&info, 0).provider;
         if !names.contains(&name) {
             names.push(name);
@@ -401,6 +417,7 @@ impl Default for Options<'_> {
             ports: None,
             size: 1,
             wait: None,
+            device_memory: false,
             libfabric: &USUAL,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::gid::{self, Gid, GidKind};
 use super::library::{check, errno, error, library};
+use super::support::Support;
 use super::{NAME, Options};
 use crate::error::{Error, ErrorKind, Result};
 use libfabric_sys::verbs as ib;
@@ -20,6 +21,22 @@ pub(super) struct Device {
     pub(super) lib: &'static ib::Verbs,
     pub(super) context: *mut ib::ibv_context,
     pub(super) name: String,
+}
+
+impl Device {
+    /// Which memory it registers.
+    fn support(&self) -> Support {
+        // SAFETY: the context is open; the domain is open while it is asked, and has nothing in it afterwards.
+        unsafe {
+            let pd = self.lib.ibv_alloc_pd(self.context);
+            if pd.is_null() {
+                return Support::default();
+            }
+            let support = Support::ask(self.lib, pd);
+            self.lib.ibv_dealloc_pd(pd);
+            support
+        }
+    }
 }
 
 impl Drop for Device {
@@ -92,6 +109,8 @@ pub struct Candidate {
     pub max_put: u64,
     /// Segments that a put can gather.
     pub gather: usize,
+    /// Which memory it registers.
+    pub memory: Support,
     /// Why it will not do; `None` when it will.
     pub rejected: Option<String>,
 }
@@ -125,6 +144,7 @@ pub fn survey(options: &Options<'_>) -> Result<Vec<Candidate>> {
                 mtu: 128 << port.mtu(options.path_mtu),
                 max_put: port.attr.max_msg_sz.into(),
                 gather: port.max_gather as usize,
+                memory: device.support(),
                 rejected: objection,
             },
             Seen::Closed(name, e) => Candidate {
@@ -135,6 +155,7 @@ pub fn survey(options: &Options<'_>) -> Result<Vec<Candidate>> {
                 mtu: 0,
                 max_put: 0,
                 gather: 0,
+                memory: Support::default(),
                 rejected: Some(e.to_string()),
             },
         });

@@ -15,8 +15,8 @@ use super::{MAX_DEPTH, NAME, Options};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::transport::idle::{IdlePolicy, Next};
 use crate::transport::{
-    Access, Borrow, Copier, HardwareCounts, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source,
-    Transport, Wait, random,
+    Access, Borrow, COPIED_BELOW_BYTES, Copier, HardwareCounts, Limits, MESSAGE_MAX, Memory,
+    MemoryAttributes, Posted, Registration, Remote, Sink, Source, Transport, Wait, random,
 };
 use libfabric_sys::verbs as ib;
 use memmap2::{MmapMut, MmapRaw};
@@ -64,6 +64,8 @@ pub struct Verbs {
     pub(super) copied: VecDeque<u64>,
     /// Places of peers whose list is to be posted.
     pub(super) dirty: Vec<usize>,
+    /// Bytes of the longest put that goes inline: none while memory of a device is registered, as the processor copies them.
+    inline: usize,
     /// Work requests under way or listed, of all peers.
     pub(super) under_way: usize,
     /// Handshakes that are not over.
@@ -187,13 +189,16 @@ impl Verbs {
             inject: objects.inline as usize,
             message: MESSAGE_MAX,
             borrow: Borrow::Direct,
+            copied_below: COPIED_BELOW_BYTES,
             copier: Copier::Hardware,
             chooses_keys: true,
+            memory: objects.memory.kinds(),
             wakes: options.wait.is_none_or(|wait| wait == Wait::Block),
             ..Limits::new(NAME)
         };
         Self {
             idle_policy: IdlePolicy::new(options.wait, limits.wakes),
+            inline: limits.inject,
             limits,
             objects: ManuallyDrop::new(objects),
             registrations,
@@ -390,9 +395,35 @@ unsafe impl Transport for Verbs {
         unsafe { self.registrations.register(&self.objects, ptr, len, flags(access)) }
     }
 
+    unsafe fn register_memory(
+        &mut self,
+        ptr: *mut u8,
+        len: usize,
+        attributes: &MemoryAttributes,
+    ) -> Result<(Registration, Remote)> {
+        self.check_open()?;
+        let memory = attributes.memory;
+        if memory == Memory::Host {
+            // SAFETY: passed on.
+            return unsafe { self.register(ptr, len, Access::Target) };
+        }
+        if attributes.dmabuf.is_none() && !self.limits.memory.contains(&memory.kind()) {
+            return Err(self.limits.refuse(memory));
+        }
+        // SAFETY: passed on.
+        let registered =
+            unsafe { self.registrations.register_device(&self.objects, (ptr, len), attributes)? };
+        self.inline = 0;
+        Ok(registered)
+    }
+
     fn deregister(&mut self, registration: Registration) -> Result<()> {
         self.check_open()?;
-        self.registrations.deregister(self.objects.device.lib, registration)
+        self.registrations.deregister(self.objects.device.lib, registration)?;
+        if self.registrations.devices() == 0 {
+            self.inline = self.limits.inject;
+        }
+        Ok(())
     }
 
     unsafe fn put(
@@ -428,7 +459,7 @@ unsafe impl Transport for Verbs {
             return Err(too_long(total as u64, self.limits.max_put));
         }
         let (address, key) = if count == 0 { (doorbell.base, doorbell.key) } else { (address, key) };
-        let inline = total <= self.limits.inject;
+        let inline = total <= self.inline;
         // As many as pieces.
         request.num_sge = i32::try_from(count).unwrap_or(0);
         request.opcode = ib::IBV_WR_RDMA_WRITE_WITH_IMM;

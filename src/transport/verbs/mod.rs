@@ -19,12 +19,14 @@ mod peers;
 mod receives;
 mod registrations;
 mod requests;
+mod support;
 mod wire;
 
 pub use device::{Candidate, link, survey};
 pub use endpoint::Verbs;
 pub use gid::GidKind;
 pub use library::available;
+pub use support::Support;
 
 use super::Wait;
 

@@ -3,6 +3,7 @@
 use super::device::{Device, Port};
 use super::handshake::End;
 use super::library::{check, made};
+use super::support::Support;
 use super::wire::Card;
 use crate::error::Result;
 use libfabric_sys::verbs as ib;
@@ -54,6 +55,8 @@ pub(super) struct Objects {
     pub(super) depths: Depths,
     /// Bytes that a work request may carry itself.
     pub(super) inline: u32,
+    /// Which memory the device registers.
+    pub(super) memory: Support,
     pub(super) partition: u16,
     service_level: u8,
 }
@@ -65,8 +68,9 @@ impl Objects {
         (partition, service_level): (u16, u8),
     ) -> Result<Self> {
         let (pd, channel, cq, srq) = (null_mut(), null_mut(), null_mut(), null_mut());
-        let inline = MAX_INLINE;
-        let mut o = Self { device, port, pd, channel, cq, srq, depths, inline, partition, service_level };
+        let (inline, memory) = (MAX_INLINE, Support::default());
+        let mut o =
+            Self { device, port, pd, channel, cq, srq, depths, inline, memory, partition, service_level };
         match o.try_open() {
             Ok(()) => Ok(o),
             Err(e) => {
@@ -85,6 +89,7 @@ impl Objects {
         // pointers), and the calls read and write no more than these.
         unsafe {
             self.pd = made("making a protection domain", lib.ibv_alloc_pd(context))?;
+            self.memory = Support::ask(lib, self.pd);
             self.channel = made("making a completion channel", lib.ibv_create_comp_channel(context))?;
             check("opening the completion channel", no_waiting((*self.channel).fd))?;
             let entries = i32::try_from(self.depths.completions).unwrap_or(i32::MAX);

@@ -2102,6 +2102,16 @@ unsafe extern "C" {
     ) -> *mut ibv_mr;
 }
 unsafe extern "C" {
+    pub fn ibv_reg_dmabuf_mr(
+        pd: *mut ibv_pd,
+        offset: u64,
+        length: usize,
+        iova: u64,
+        fd: ::std::os::raw::c_int,
+        access: ::std::os::raw::c_int,
+    ) -> *mut ibv_mr;
+}
+unsafe extern "C" {
     pub fn ibv_dereg_mr(mr: *mut ibv_mr) -> ::std::os::raw::c_int;
 }
 unsafe extern "C" {

@@ -57,6 +57,8 @@ macro_rules! exported {
         #[derive(Debug)]
         pub struct Verbs {
             $($name: unsafe extern "C" fn($($of),*) $(-> $ret)?,)*
+            /// `None` where the library is older than rdma-core 34.
+            reg_dmabuf_mr: Option<RegDmaBuf>,
         }
 
         impl Verbs {
@@ -66,7 +68,7 @@ macro_rules! exported {
                 Ok(unsafe { Self { $($name: std::mem::transmute::<
                     *mut c_void,
                     unsafe extern "C" fn($($of),*) $(-> $ret)?,
-                >(find(handle, concat!(stringify!($name), "\0"), concat!($version, "\0"))?),)* } })
+                >(find(handle, concat!(stringify!($name), "\0"), concat!($version, "\0"))?),)* reg_dmabuf_mr: reg_dmabuf_mr(handle) } })
             }
 
             $(
@@ -114,6 +116,40 @@ exported! {
     "IBVERBS_1.1" ibv_ack_async_event(event: *mut ibv_async_event);
     "IBVERBS_1.1" ibv_wc_status_str(status: ibv_wc_status) -> *const c_char;
     "IBVERBS_1.1" ibv_event_type_str(event: ibv_event_type) -> *const c_char;
+}
+
+/// The type of `ibv_reg_dmabuf_mr`.
+type RegDmaBuf = unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
+const _: RegDmaBuf = ibv_reg_dmabuf_mr;
+
+fn reg_dmabuf_mr(handle: *mut c_void) -> Option<RegDmaBuf> {
+    let found = find(handle, "ibv_reg_dmabuf_mr\0", "IBVERBS_1.12\0").ok()?;
+    // SAFETY: the exported function of this name, whose type was checked above.
+    Some(unsafe { std::mem::transmute::<*mut c_void, RegDmaBuf>(found) })
+}
+
+impl Verbs {
+    /// See ibv_reg_dmabuf_mr(3). A library without it answers null, and EOPNOTSUPP as a device does whose driver lacks it.
+    ///
+    /// # Safety
+    /// The domain is open and was made by this library; the range is valid in the file until it is deregistered.
+    pub unsafe fn ibv_reg_dmabuf_mr(
+        &self,
+        pd: *mut ibv_pd,
+        (fd, offset): (c_int, u64),
+        (iova, len): (u64, usize),
+        access: c_int,
+    ) -> *mut ibv_mr {
+        match self.reg_dmabuf_mr {
+            // SAFETY: passed on.
+            Some(call) => unsafe { call(pd, offset, len, iova, fd, access) },
+            None => {
+                // SAFETY: this thread's own number.
+                unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
+                std::ptr::null_mut()
+            }
+        }
+    }
 }
 
 static LOADED: Mutex<Option<&'static Verbs>> = Mutex::new(None);

@@ -15,7 +15,7 @@ use crate::outcome::{Failure, Out};
 use circulant::config::Config;
 use circulant::transport::fabric::{Options, Survey, survey};
 use circulant::transport::route::Route;
-use circulant::transport::verbs;
+use circulant::transport::{MemoryKind, verbs};
 use clap::Args;
 use machine::Limits;
 use problem::Problem;
@@ -98,7 +98,7 @@ impl Report {
             ..verbs::Options::new(0, 2)
         };
         let mut wanted = MAY_BE_NATIVE.contains(&asked);
-        let mut add = |domain: &str, address: &str, (max_put, gather), rejected: Option<String>| {
+        let mut add = |domain: &str, address: &str, (max_put, gather), memory, rejected: Option<String>| {
             let chosen = rejected.is_none() && std::mem::take(&mut wanted);
             let judgement = Some(Judgement { score: NATIVE_SCORE, chosen, rejected });
             self.providers.push(Provider {
@@ -111,16 +111,19 @@ impl Report {
                 max_put,
                 gather,
                 inject: 0,
+                memory,
             });
             chosen
         };
         match verbs::survey(&options) {
-            Err(e) => add("", "", (0, 0), Some(e.to_string())),
+            Err(e) => add("", "", (0, 0), Vec::new(), Some(e.to_string())),
             Ok(found) if found.is_empty() => {
-                add("", "", (0, 0), Some("there is no RDMA device here".to_owned()))
+                add("", "", (0, 0), Vec::new(), Some("there is no RDMA device here".to_owned()))
             }
             Ok(found) => {
-                let judge = |c: verbs::Candidate| add(&c.name, &c.address, (c.max_put, c.gather), c.rejected);
+                let judge = |c: verbs::Candidate| {
+                    add(&c.name, &c.address, (c.max_put, c.gather), registered(c.memory), c.rejected)
+                };
                 found.into_iter().map(judge).fold(false, |any, chosen| any | chosen)
             }
         }
@@ -179,9 +182,17 @@ impl Report {
                 max_put: c.max_put,
                 gather: c.gather,
                 inject: c.inject,
+                memory: if c.device_memory { vec!["devices".to_owned()] } else { Vec::new() },
             });
         }
     }
+}
+
+/// What memory a device of verbs registers beside plain memory, in words.
+fn registered(memory: verbs::Support) -> Vec<String> {
+    let kinds = memory.kinds().iter().filter(|kind| **kind != MemoryKind::Host).map(ToString::to_string);
+    let abilities = [(memory.on_demand, "on demand"), (memory.dmabuf, "dma-buf")];
+    kinds.chain(abilities.into_iter().filter(|(can, _)| *can).map(|(_, name)| name.to_owned())).collect()
 }
 
 /// What is asked for between nodes.

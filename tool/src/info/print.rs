@@ -49,14 +49,22 @@ fn providers(report: &Report) -> String {
     if report.providers.is_empty() {
         return String::new();
     }
-    let mut rows =
-        vec![row(["provider", "domain", "address", "several nodes", "this node", "longest put", "gather"])];
+    let mut rows = vec![row([
+        "provider",
+        "domain",
+        "address",
+        "several nodes",
+        "this node",
+        "longest put",
+        "gather",
+        "memory",
+    ])];
     for p in report.providers.iter().filter(|p| p.is_there()) {
         let (several, one) = (judged(p.several_nodes.as_ref()), judged(p.one_node.as_ref()));
         let mut line = row([&p.provider, &p.domain, &p.address, &several, &one]);
         line.extend(match p.max_put {
-            0 => row(["", ""]),
-            max => row([&longest(max), &p.gather.to_string()]),
+            0 => row(["", "", ""]),
+            max => row([&longest(max), &p.gather.to_string(), &memory(&p.memory)]),
         });
         rows.push(line);
     }
@@ -65,6 +73,12 @@ fn providers(report: &Report) -> String {
         columns(&rows),
         reasons(report)
     )
+}
+
+/// The memory that can be registered.
+fn memory(beside_host: &[String]) -> String {
+    let all: Vec<&str> = std::iter::once("host").chain(beside_host.iter().map(String::as_str)).collect();
+    all.join(", ")
 }
 
 fn judged(j: Option<&Judgement>) -> String {

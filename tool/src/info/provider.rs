@@ -24,6 +24,9 @@ pub(crate) struct Provider {
     pub(super) max_put: u64,
     pub(super) gather: usize,
     pub(super) inject: usize,
+    /// What memory it registers, beside that of hosts: `devices` by FI_HMEM, where that is asked for; of ibverbs the kinds; `on demand` and
+    /// `dma-buf`, where the device can.
+    pub(super) memory: Vec<String>,
 }
 
 impl Provider {
