@@ -207,13 +207,16 @@ typedef int (*circulant_copy_fn) (void *to, const void *from, size_t bytes);
 
 /* Registers memory of the program's for the calls of a world, until it is deregistered: such calls register nothing.  It may be memory of a
  * device, by its number and with the function that copies it (of host memory: 0, NULL); dmabuf is the descriptor of the file by
- * which the kernel knows it, where it begins at offset, or -1.  Buffers that begin in it must end in it.  Calls that reduce refuse
- * memory of a device.  A wire that does not take the memory is an error that says so; `circulant info` shows which take what.  While a call has it,
- * kernels of the device leave it alone.  Not collective. */
+ * which the kernel knows it, where it begins at offset, or -1.  A wire that does not take the memory is an error that says so;
+ * `circulant info` shows which take what.  Not collective.
+ *
+ * Calls that reduce refuse memory of a device.  Buffers that begin in it must end in it, and while a call has them, kernels of the device
+ * leave them alone.  What peers may reach after an error (over EFA, and where libfabric caches registrations) stays allocated and
+ * unused then until the job has ended; there, what goes beside memory of a device in a call is to be registered, too. */
 circulant_status_t circulant_register (const circulant_comm_t *comm, void *memory, size_t bytes, circulant_memory_t kind, int device,
                                        circulant_copy_fn copy, int dmabuf, uint64_t offset);
 
-/* Ends that, by the address that was registered; no call may use the memory. */
+/* Ends that, by the address that was registered; no call may use the memory, and no persistent request have it. */
 circulant_status_t circulant_deregister (void *memory);
 
 /* --- Types -------------------------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@ use circulant::comm::{Local, Partition};
 use std::ffi::{c_int, c_void};
 
 /// Collectives on what a handle leads to, one entry each: the names of the three functions and of the three methods, the arguments, what
-/// makes those of the methods of them, and these. Where a buffer is registered memory ([`crate::device`]) the calls that own their buffers are
+/// makes those of the methods of them, and these. Where a buffer is memory of a device ([`crate::device`]) the calls that own their buffers are
 /// taken: the functions that make arguments of pointers are then those of that module.
 macro_rules! collectives {
     (on $handle:ty; $($blocking:ident $begin:ident $init:ident = $call:ident $icall:ident $call_init:ident
@@ -22,7 +22,7 @@ macro_rules! collectives {
                 // SAFETY: all pointers are as the header says.
                 unsafe {
                     let $on = &given(stringify!($on), $on)?.0;
-                    if false $(|| crate::device::Argument::is_registered(&$arg))* {
+                    if false $(|| crate::device::Argument::is_on_device(&$arg))* {
                         #[allow(unused_imports, reason = "each takes some")]
                         use crate::device::{both, both_at_root, neither_in_place, received};
                         $($prepare)*
@@ -41,7 +41,7 @@ macro_rules! collectives {
                 unsafe {
                     let $on = &given(stringify!($on), $on)?.0;
                     let place = place("request", request)?;
-                    if false $(|| crate::device::Argument::is_registered(&$arg))* {
+                    if false $(|| crate::device::Argument::is_on_device(&$arg))* {
                         #[allow(unused_imports, reason = "each takes some")]
                         use crate::device::{both, both_at_root, neither_in_place, received};
                         $($prepare)*
@@ -62,7 +62,7 @@ macro_rules! collectives {
                 unsafe {
                     let $on = &given(stringify!($on), $on)?.0;
                     let place = place("request", request)?;
-                    if false $(|| crate::device::Argument::is_registered(&$arg))* {
+                    if false $(|| crate::device::Argument::is_on_device(&$arg))* {
                         #[allow(unused_imports, reason = "each takes some")]
                         use crate::device::{both, both_at_root, neither_in_place, received};
                         $($prepare)*

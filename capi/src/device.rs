@@ -1,5 +1,5 @@
-//! Memory that a program registers: of devices, or of its own. Calls on it take requests and persistent operations that own their buffers, whose
-//! memory is never made a slice of.
+//! Memory that a program registers: of devices, or of its own. Of its own the calls take slices, as of any other, which are found to be
+//! registered. Calls on memory of a device take requests and persistent operations that own their buffers: of that no slice is made.
 
 use crate::comm::Comm;
 use crate::layout::CLayout;
@@ -8,7 +8,7 @@ use crate::slices::{apart, checked, is_in_place};
 use crate::status::{Status, given, guard};
 use circulant::comm::{AnyMemory, Communicator};
 use circulant::error::argument;
-use circulant::transport::{CopyFunction, Memory, MemoryAttributes};
+use circulant::transport::{Borrow, CopyFunction, Limits, Memory, MemoryAttributes};
 use circulant::{Buf, Result};
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -29,11 +29,17 @@ struct Region {
 
 /// By the address of the first byte.
 static REGIONS: Mutex<BTreeMap<usize, Region>> = Mutex::new(BTreeMap::new());
-/// How many there are: without any a call looks no further.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// How many of them live in a device: without any a call looks no further.
+static DEVICES: AtomicUsize = AtomicUsize::new(0);
 
 fn regions() -> MutexGuard<'static, BTreeMap<usize, Region>> {
     REGIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Region {
+    fn is_on_device(&self) -> bool {
+        self.buf.memory() != Memory::Host
+    }
 }
 
 /// The region in which `at` lies, and where it begins.
@@ -44,21 +50,22 @@ fn find(regions: &BTreeMap<usize, Region>, at: usize) -> Option<(usize, &Region)
 
 /// An argument of a function.
 pub(crate) trait Argument {
-    /// Whether it is a buffer that begins in registered memory.
-    fn is_registered(&self) -> bool {
+    /// Whether it is a buffer that begins in memory of a device.
+    fn is_on_device(&self) -> bool {
         false
     }
 }
 
 impl Argument for *const c_void {
-    fn is_registered(&self) -> bool {
-        COUNT.load(Ordering::Relaxed) > 0 && find(&regions(), self.addr()).is_some()
+    fn is_on_device(&self) -> bool {
+        DEVICES.load(Ordering::Relaxed) > 0
+            && find(&regions(), self.addr()).is_some_and(|(_, region)| region.is_on_device())
     }
 }
 
 impl Argument for *mut c_void {
-    fn is_registered(&self) -> bool {
-        self.cast_const().is_registered()
+    fn is_on_device(&self) -> bool {
+        self.cast_const().is_on_device()
     }
 }
 
@@ -77,17 +84,38 @@ unsafe fn buffer(name: &str, (pointer, bytes): (*mut c_void, usize), comm: &Comm
     if bytes == 0 {
         return Ok(comm.alloc(0)?.into());
     }
-    let regions = regions();
-    let Some((start, region)) = find(&regions, pointer.addr()) else {
-        // SAFETY: our caller's.
-        return unsafe { comm.adopt(pointer.cast(), bytes, &MemoryAttributes::new(Memory::Host)) };
-    };
-    let offset = pointer.addr() - start;
-    if bytes > region.buf.len() - offset {
-        return Err(argument(format!("{name} ends behind the memory that was registered")));
-    }
     // SAFETY: calls of C use memory in one way at a time, as the header says.
-    unsafe { region.buf.part(offset, bytes) }
+    if let Some(part) = unsafe { part(name, pointer.addr(), bytes) } {
+        return part;
+    }
+    if !may_register_for_a_call(comm.limits()?.as_ref()) {
+        return Err(argument(format!("{name} is not registered, beside memory of a device")).help(
+            "over this wire peers may reach memory after an error of the call: what goes beside memory of a device is to be given \
+             to circulant_register, too",
+        ));
+    }
+    // SAFETY: our caller's; and peers leave it alone when a call has returned.
+    unsafe { comm.adopt(pointer.cast(), bytes, &MemoryAttributes::new(Memory::Host)) }
+}
+
+/// The part of registered memory that begins at this address, if it is in some.
+///
+/// # Safety
+/// As [`Bytes::part`].
+unsafe fn part(name: &str, at: usize, bytes: usize) -> Option<Result<Bytes>> {
+    let regions = regions();
+    let (start, region) = find(&regions, at)?;
+    let offset = at - start;
+    if bytes > region.buf.len() - offset {
+        return Some(Err(argument(format!("{name} ends behind the memory that was registered"))));
+    }
+    // SAFETY: our caller's.
+    Some(unsafe { region.buf.part(offset, bytes) })
+}
+
+/// Whether memory that stays only for one call may be registered for it; without a wire nothing is.
+fn may_register_for_a_call(limits: Option<&Limits>) -> bool {
+    limits.is_none_or(|limits| limits.borrow == Borrow::Direct)
 }
 
 /// A communicator of the world that registered one of these.
@@ -193,30 +221,44 @@ unsafe extern "C" fn circulant_register(
         if dmabuf >= 0 {
             attributes = attributes.in_file(dmabuf, offset);
         }
+        // SAFETY: the header's: the memory stays until it is deregistered, and is left to calls that have it while they run.
+        let buf = unsafe { comm.adopt(memory.cast::<u8>(), bytes, &attributes)? };
+        // (No thread waits for a world while it holds the regions: so all that is dropped here is dropped after the lock.)
+        let (start, comm) = (memory.addr(), comm.clone());
         let mut regions = regions();
-        let start = memory.addr();
         let before = regions.range(..start + bytes).next_back();
         if before.is_some_and(|(at, region)| at + region.buf.len() > start) {
             return Err(argument("some of this memory is registered already"));
         }
-        // SAFETY: the header's: the memory stays until it is deregistered, and is left to calls that have it while they run.
-        let buf = unsafe { comm.adopt(memory.cast::<u8>(), bytes, &attributes)? };
-        regions.insert(start, Region { buf, comm: comm.clone() });
-        COUNT.fetch_add(1, Ordering::Relaxed);
+        let region = Region { buf, comm };
+        DEVICES.fetch_add(usize::from(region.is_on_device()), Ordering::Relaxed);
+        regions.insert(start, region);
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn circulant_deregister(memory: *mut c_void) -> Status {
-    guard(|| match regions().remove(&memory.addr()) {
-        Some(region) => {
-            COUNT.fetch_sub(1, Ordering::Relaxed);
-            drop(region);
-            Ok(())
-        }
-        None => {
-            Err(argument("this memory was not registered by circulant_register, or was deregistered before"))
-        }
+    guard(|| {
+        let removed = regions().remove(&memory.addr());
+        let region = removed.ok_or_else(|| {
+            argument("this memory was not registered by circulant_register, or was deregistered before")
+        })?;
+        DEVICES.fetch_sub(usize::from(region.is_on_device()), Ordering::Relaxed);
+        Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_one_call_is_registered_where_peers_leave_it_alone() {
+        let mut limits = Limits::new("efa");
+        limits.borrow = Borrow::Staged;
+        assert!(!may_register_for_a_call(Some(&limits)));
+        limits.borrow = Borrow::Direct;
+        assert!(may_register_for_a_call(Some(&limits)) && may_register_for_a_call(None));
+    }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Request {
 enum Call {
     Once(UnscopedRequest),
     Often(UnscopedPersistent),
-    /// On memory that the program has registered.
+    /// On memory of a device.
     OwnedOnce(Box<dyn Pending>),
     OwnedOften(Box<dyn Startable>),
 }

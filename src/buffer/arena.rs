@@ -22,7 +22,7 @@ const MAX_CHUNK_BYTES: usize = isize::MAX as usize - HUGE_PAGE_BYTES;
 /// The largest alignment of elements.
 pub(crate) const MAX_ALIGN_BYTES: usize = PAGE_BYTES;
 
-/// One mapping. It stays mapped as long as a [`Block`] of it, or the arena, lives.
+/// One mapping, which stays as long as a [`Block`] of it, or the arena, lives; or memory that a program keeps ([`Arena::adopt`]).
 #[derive(Debug)]
 struct Chunk {
     _map: Kept,
@@ -32,15 +32,17 @@ struct Chunk {
     remote: Remote,
 }
 
-/// The mapping: of our own, or of a file that peers may map too.
+/// The mapping: of our own, or of a file that peers may map too; or none, of memory that a program keeps.
 #[derive(Debug)]
 enum Kept {
     Own { _map: MmapMut },
     Shared { _map: Mapping },
+    Program,
 }
 
 // SAFETY: `base` points into `_map`, owned by the same value; all access is by disjoint blocks (the free
-// list never hands out a byte twice), so moving or sharing the chunk between threads shares no data.
+// list never hands out a byte twice), so moving or sharing the chunk between threads shares no data. Of a program's memory there are no
+// blocks: its address is only compared with others.
 unsafe impl Send for Chunk {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}
@@ -128,6 +130,22 @@ impl Arena {
     /// How many blocks are in use.
     pub(crate) fn live(&self) -> usize {
         self.state().live
+    }
+
+    /// Knows memory that a program keeps, and that is registered until [`Arena::forget`]: slices of it need no registration of their own.
+    pub(super) fn adopt(
+        &self,
+        (base, len): (*mut u8, usize),
+        (registration, remote): (Registration, Remote),
+    ) {
+        let chunk = Chunk { _map: Kept::Program, base, len, registration, remote };
+        self.state().chunks.push((Arc::new(chunk), Free::new()));
+    }
+
+    /// Ends that: before the registration ends.
+    pub(super) fn forget(&self, registration: Registration) {
+        let program = |chunk: &Chunk| matches!(chunk._map, Kept::Program);
+        self.state().chunks.retain(|(chunk, _)| !(program(chunk) && chunk.registration == registration));
     }
 
     /// The arena's bound for a slice that lies wholly inside one of its chunks.

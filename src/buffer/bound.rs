@@ -82,13 +82,10 @@ impl Bound {
     /// Its first half and its second.
     pub(crate) fn halves(self) -> (Self, Self) {
         let len = self.len / 2;
-        let Grant { address, key } = self.grant;
-        let grant = Grant { address: address + len as u64, key };
-        // Within the range, so under the same contract.
-        (Self { len, ..self }, Self { ptr: self.ptr.wrapping_add(len), len: self.len - len, grant, ..self })
+        (self.part(self.ptr, len), self.part(self.ptr.wrapping_add(len), self.len - len))
     }
 
-    /// `len` bytes of it from `ptr`, which is in it.
+    /// `len` bytes of it from `ptr`, which is in it: under the same contract.
     pub(super) fn part(&self, ptr: *mut u8, len: usize) -> Self {
         let offset = ptr.addr() - self.ptr.addr();
         debug_assert!(offset + len <= self.len);
@@ -208,20 +205,30 @@ impl Device {
 #[cold]
 fn copy_by_device(binding: &Binding, source: Place, target: Place, len: u64) -> Result<()> {
     let (from, to) = (binding.region(source.region), binding.region(target.region));
-    let (Some((at, n)), Some((there, _)), Some(device)) =
-        (from.range(source.offset, len), to.range(target.offset, len), to.device.or(from.device))
+    let (Some((at, n)), Some((there, _))) = (from.range(source.offset, len), to.range(target.offset, len))
     else {
         return Err(outside("copy", target, len));
     };
-    if at.addr().abs_diff(there.addr()) >= n {
-        // SAFETY: as in `copy`: both ranges lie inside bound regions, and do not overlap.
-        return unsafe { device.copy(there, at, n) };
-    }
-    let mut between = vec![0; n];
-    // SAFETY: as above; the bytes between are new.
-    unsafe {
-        device.copy(between.as_mut_ptr(), at, n)?;
-        device.copy(there, between.as_ptr(), n)
+    match (from.device, to.device) {
+        (None, None) => Err(outside("copy", target, len)),
+        _ if n == 0 => Ok(()),
+        // SAFETY: as in `copy`: both ranges lie inside bound regions. One is of the device and one is not, so they do not overlap.
+        (Some(device), None) | (None, Some(device)) => unsafe { device.copy(there, at, n) },
+        (Some(source), Some(target))
+            if source.memory.kind() == target.memory.kind() && at.addr().abs_diff(there.addr()) >= n =>
+        {
+            // SAFETY: as above, and they do not overlap (just compared).
+            unsafe { target.copy(there, at, n) }
+        }
+        (Some(source), Some(target)) => {
+            // They may overlap; or the one's function knows nothing of the other's memory.
+            let mut between = vec![0; n];
+            // SAFETY: as above; the bytes between are new.
+            unsafe {
+                source.copy(between.as_mut_ptr(), at, n)?;
+                target.copy(there, between.as_ptr(), n)
+            }
+        }
     }
 }
 
@@ -375,6 +382,15 @@ mod tests {
                 }
             }
         }
+        let mut bytes = [0u8; 7];
+        // SAFETY: as above.
+        let (first, second) =
+            unsafe { Bound::new(bytes.as_mut_ptr(), 7, Registration(0), Grant::default()) }.halves();
+        for (half, len) in [(first, 3), (second, 4)] {
+            assert!(half.range(0, len).is_some() && half.touchable(0, len).is_some());
+            assert!(half.range(0, len + 1).is_none() && half.touchable(0, len + 1).is_none());
+        }
+        assert_eq!(second.grant.address, 3);
         assert_eq!(Bound::NONE.range(0, 0), Some((std::ptr::null_mut(), 0)));
         assert_eq!(Bound::NONE.range(0, 1), None);
     }

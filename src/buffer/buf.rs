@@ -3,7 +3,7 @@
 use super::arena::{Arena, Block, MAX_ALIGN_BYTES};
 use super::bound::{Bound, Device, Grant};
 use crate::error::{Result, argument};
-use crate::transport::{Memory, MemoryAttributes, Registration, Transport};
+use crate::transport::{Borrow, Memory, MemoryAttributes, Registration, Transport};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -106,6 +106,7 @@ impl Adopted {
                     .help("name one, such as cudaMemcpy with cudaMemcpyDefault"));
             }
         };
+        let direct = transport.as_ref().is_some_and(|t| t.limits().borrow == Borrow::Direct);
         let registered = match transport {
             // SAFETY: the range is valid until we are dropped, which ends the registration; the rest is our caller's.
             Some(transport) if len > 0 => Some(unsafe { transport.register_memory(ptr, len, attributes)? }),
@@ -114,6 +115,10 @@ impl Adopted {
         let registration = registered.map(|(registration, _)| registration);
         let grant = registered
             .map_or_else(Grant::default, |(_, remote)| Grant { address: remote.base, key: remote.key });
+        // Slices of it that calls borrow are registered, then, too; but where peers may reach them after an error they are staged.
+        if let (Some(registered), None, true) = (registered, device, direct) {
+            arena.adopt((ptr, len), registered);
+        }
         let number = registration.unwrap_or(Registration(u32::MAX));
         // SAFETY: our caller's; who binds an operation to it keeps us until that has ended.
         let bound = unsafe {
@@ -129,6 +134,7 @@ impl Adopted {
 impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(registration) = self.registration {
+            self.arena.forget(registration);
             self.world.release(registration);
         }
     }
@@ -300,6 +306,10 @@ mod tests {
         let registration = adopted.registration.unwrap();
         let buf = Buf::adopted(ptr, 50, adopted);
         assert!(buf.bound(&arena).is_ok() && buf.bound(&Arena::default()).is_err());
+        // A slice of it needs no registration of its own.
+        let slice = arena.locate(ptr.cast::<u8>().wrapping_add(40), 60);
+        assert_eq!(slice.map(|(of, _)| of), Some(registration));
+        assert!(arena.locate(ptr.cast::<u8>().wrapping_add(40), 61).is_none());
         let buf = buf.into_host().unwrap_err();
         // SAFETY: no operation is under way.
         let (part, outside) = unsafe { (buf.part(10, 40).unwrap(), buf.part(10, 41)) };
@@ -307,7 +317,9 @@ mod tests {
         let (all, later) = (buf.bound(&arena).unwrap().grant(), part.bound(&arena).unwrap().grant());
         assert_eq!((later.address - all.address, later.key), (20, all.key));
         drop(part);
+        assert!(arena.locate(ptr.cast(), 100).is_some());
         drop(buf);
+        assert!(arena.locate(ptr.cast(), 100).is_none());
         let twice = endpoint.0.lock().unwrap().deregister(registration).unwrap_err();
         assert!(twice.to_string().contains("not registered"), "{twice}");
     }

@@ -4,27 +4,37 @@ use super::communicator::Communicator;
 use super::lock::Lock;
 use crate::buffer::{Adopted, AnyMemory, Buf, Release, Wire};
 use crate::error::{ErrorKind, Result, argument};
-use crate::transport::{MemoryAttributes, Registration};
+use crate::transport::{Limits, MemoryAttributes, Registration};
 use bytemuck::Pod;
 use std::sync::Arc;
 
 impl Communicator {
+    /// What the wire of this world takes and promises; `None` for a world of one rank.
+    ///
+    /// # Errors
+    /// Inside an operator of the same world, and in a forked child.
+    pub fn limits(&self) -> Result<Option<Limits>> {
+        Ok(self.hold()?.engine.limits().cloned())
+    }
+
     /// Registers `len` elements at `ptr`, which may be memory of a device, for requests and persistent operations of this world. Not
     /// collective, and ranks need not have memory of the same kind. It is registered until the buffer is dropped; dropping it inside an
     /// operator of the same world aborts the process.
     ///
     /// Puts go from and to it directly. Where the library has to copy (short messages, pieces that share a put, a rank's own
     /// contribution) it calls the function that the attributes name. Operations that reduce are refused before data moves, as the
-    /// processor does that. Which kinds of memory a wire takes is in [`Limits::memory`](crate::transport::Limits::memory).
+    /// processor does that. Which kinds of memory a wire takes is in [`Limits::memory`] ([`Communicator::limits`]).
+    ///
+    /// Of host memory, slices that calls borrow meanwhile are registered with it, unless the wire has them staged.
     ///
     /// # Safety
     /// Until the buffer, and every request or persistent operation that it was given to, is dropped:
     ///
     /// - `ptr` leads to `len` elements that stay allocated, as `attributes` say; host memory can be read and written there. On a wire
-    ///   whose [`Limits::borrow`](crate::transport::Limits::borrow) is `Staged` it stays so, after an error, as long as a rank of the
-    ///   job lives.
+    ///   whose [`Limits::borrow`] is `Staged` it stays so after an error, and is not used, as long as a rank of the job lives.
     /// - While an operation that has the buffer is under way, the memory is not used otherwise, be it by kernels of the device: wait for
     ///   these before the operation begins. What is only sent may be read.
+    /// - While a call, a request or a persistent operation has borrowed a slice of it, the buffer is not dropped.
     /// - The function that copies does what [`CopyFunction`](crate::transport::CopyFunction) says, in any thread that calls the library.
     /// - The file, if one is named, is open, and the memory is there in it.
     ///

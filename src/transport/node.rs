@@ -45,6 +45,7 @@ impl Node {
             gather: a.gather.min(b.gather).min(MAX_GATHER),
             inject: a.inject.min(b.inject),
             message: a.message.min(b.message),
+            memory: a.memory,
             wakes: false,
             // What a put between nodes is; and both register a range under the provider's name.
             ..b.clone()
@@ -238,12 +239,14 @@ unsafe impl Transport for Node {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::shm::Options;
-    use super::super::{Borrow, Copier, sim};
+    use super::super::{Borrow, Copier, MemoryKind, sim};
     use super::*;
 
     #[test]
     fn its_limits_are_those_of_both_and_it_does_not_sleep() {
-        let faults = sim::Faults { max_put: 1000, gather: 64, borrow: Borrow::Staged, ..Default::default() };
+        let memory = MemoryKind::ALL;
+        let faults =
+            sim::Faults { max_put: 1000, gather: 64, borrow: Borrow::Staged, memory, ..Default::default() };
         let far = sim::group(1, &faults).remove(0);
         let near = Shm::open(&Options { rank: 0, locals: &[0, 1], wait: None }).unwrap();
         let (shm, node) = (near.limits().clone(), Node::new(near, Box::new(far)));
@@ -252,5 +255,7 @@ mod tests {
         assert_eq!((l.max_put, l.gather, l.message), (1000, MAX_GATHER, shm.message));
         assert_eq!((l.borrow, l.copier, l.offsets, l.wakes), (Borrow::Staged, Copier::Sender, true, false));
         assert_eq!((shm.wire().as_str(), shm.copier), ("shm", Copier::Reader));
+        // Node-local ranks copy by the processor.
+        assert_eq!(l.memory, [MemoryKind::Host]);
     }
 }

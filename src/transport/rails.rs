@@ -9,8 +9,8 @@
 
 use super::fabric::{Fabric, Interfaces, Options};
 use super::{
-    Access, Borrow, HardwareCounts, Limits, MemoryAttributes, Posted, Registration, Remote, Sink, Source,
-    Transport, awake,
+    Access, Borrow, HardwareCounts, Limits, MemoryAttributes, MemoryKind, Posted, Registration, Remote, Sink,
+    Source, Transport, awake,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::time::Duration;
@@ -85,6 +85,8 @@ impl Rails {
             limits.gather = limits.gather.min(other.gather).min(MAX_GATHER);
             limits.inject = limits.inject.min(other.inject);
             limits.message = limits.message.min(other.message);
+            limits.copied_below = limits.copied_below.max(other.copied_below);
+            limits.memory = common(limits.memory, other.memory);
             if other.borrow == Borrow::Staged {
                 limits.borrow = Borrow::Staged;
             }
@@ -166,6 +168,16 @@ impl Rails {
                 Err(e)
             }
         }
+    }
+}
+
+/// What both take; of two of which neither has all of the other's, host memory.
+fn common(one: &'static [MemoryKind], other: &'static [MemoryKind]) -> &'static [MemoryKind] {
+    let holds = |all: &[MemoryKind], some: &[MemoryKind]| some.iter().all(|kind| all.contains(kind));
+    match (holds(other, one), holds(one, other)) {
+        (true, _) => one,
+        (_, true) => other,
+        _ => &[MemoryKind::Host],
     }
 }
 
@@ -329,5 +341,13 @@ mod tests {
         assert_eq!([unpack(key, 0), unpack(key, 1)], [a, b]);
         assert_eq!(pack(&[remote(1 << 32), remote(0)]), None);
         assert_eq!(pack(&[remote(1), remote(2), remote(3)]), None);
+    }
+
+    #[test]
+    fn rails_take_what_each_of_them_takes() {
+        use MemoryKind::{Cuda, Host, Rocm};
+        let (nvidia, amd): (&[_], &[_]) = (&[Host, Cuda], &[Host, Rocm]);
+        assert_eq!([common(MemoryKind::ALL, nvidia), common(nvidia, MemoryKind::ALL)], [nvidia; 2]);
+        assert_eq!([common(nvidia, amd), common(&[Host], amd)], [&[Host]; 2]);
     }
 }

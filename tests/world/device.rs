@@ -5,7 +5,7 @@ use crate::ranks::{run, run_on};
 use circulant::comm::{AnyMemory, Buf};
 use circulant::error::argument;
 use circulant::plan::registry::all;
-use circulant::transport::{CopyFunction, Memory, MemoryAttributes, MemoryKind, sim};
+use circulant::transport::{Borrow, CopyFunction, Memory, MemoryAttributes, MemoryKind, sim};
 use circulant::{Communicator, ErrorKind, InPlace, Result, ops};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -337,20 +337,63 @@ fn a_copy_that_fails_is_an_error_of_the_call() {
     assert!(said.iter().any(|text| text.contains("its function returned 7")), "{said:?}");
 }
 
-/// Host memory of the program's own is registered once, for many calls.
+/// Host memory of the program's own is registered once, for many calls: for those that borrow slices of it, too.
 #[test]
 fn host_memory_is_adopted_too() {
-    let results = run(3, &sim::Faults::default(), &[], |_, comm| {
-        let mut mine = vec![comm.rank() as u64; 1000];
-        // SAFETY: the vector lives longer than the buffer, and is not used meanwhile.
-        let mut buf = unsafe { comm.adopt(mine.as_mut_ptr(), 1000, &MemoryAttributes::new(Memory::Host))? };
-        assert_eq!(buf.as_mut_ptr(), mine.as_mut_ptr());
-        for _ in 0..3 {
-            buf = comm.ibcast(buf, 2)?.wait()?.recv;
-            buf = comm.iallreduce(InPlace, buf, ops::Sum)?.wait()?.recv;
+    // Too long to be eager. Slices that are not registered are copied: at the root there and back, as a broadcast's buffer is.
+    const LEN: usize = 2500;
+    let copied = |rank: usize| 8 * LEN as u64 * if rank == 0 { 2 } else { 1 };
+    for borrow in [Borrow::Direct, Borrow::Staged] {
+        let faults = sim::Faults { copied_below: usize::MAX, borrow, ..sim::Faults::default() };
+        let results = run(2, &faults, &[("blocks", "1")], |world, comm| {
+            let mut mine = vec![comm.rank() as u64; LEN];
+            let attributes = MemoryAttributes::new(Memory::Host);
+            // SAFETY: the vector lives longer than the buffer, and is not used while an operation has that.
+            let mut buf = unsafe { comm.adopt(mine.as_mut_ptr(), LEN, &attributes)? };
+            assert_eq!((buf.as_mut_ptr(), buf.memory()), (mine.as_mut_ptr(), Memory::Host));
+            for _ in 0..3 {
+                buf = comm.ibcast(buf, 1)?.wait()?.recv;
+                buf = comm.iallreduce(InPlace, buf, ops::Sum)?.wait()?.recv;
+            }
+            assert_eq!(mine[LEN - 1], 8);
+            let staged = |mine: &mut [u64]| -> Result<u64> {
+                comm.barrier()?;
+                let before = world.stats().copied_bytes;
+                comm.bcast(mine, 0)?;
+                Ok(world.stats().copied_bytes - before)
+            };
+            assert_eq!(staged(&mut mine)?, if borrow == Borrow::Direct { 0 } else { copied(comm.rank()) });
+            drop(buf);
+            assert_eq!(staged(&mut mine)?, copied(comm.rank()));
+            assert_eq!(comm.limits()?.unwrap().borrow, borrow);
+            Ok(())
+        });
+        results.into_iter().for_each(|result| result.unwrap());
+    }
+}
+
+/// A function knows memory of its own kind: between two kinds bytes go through host memory.
+#[test]
+fn memory_of_another_kind_is_copied_by_its_own_function() {
+    /// Of the device that is called ROCm: only what the other function does not know.
+    unsafe extern "C" fn other(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int {
+        let devices = DEVICES.lock().unwrap();
+        let known = |at: usize| devices.iter().any(|(start, len, _)| at >= *start && at < start + len);
+        let both = known(to.addr()) && known(from.addr());
+        drop(devices);
+        // SAFETY: passed on.
+        if both { 98 } else { unsafe { copy(to, from, bytes) } }
+    }
+    let results = run(2, &wire(), &[], |_, comm| {
+        let (send, recv) = (Device::new(&[comm.rank() as u8 + 1; 100]), Device::new(&[0; 200]));
+        let rocm = MemoryAttributes::new(Memory::Rocm(0)).copied_by(other);
+        for (from, to) in [(attributes(), rocm), (rocm, attributes())] {
+            recv.fill(&[0; 200]);
+            // SAFETY: the memory lives longer than the buffers, which are waited for.
+            let (from, to) = unsafe { (comm.adopt(send.at, 100, &from)?, comm.adopt(recv.at, 200, &to)?) };
+            comm.iallgather(from, to)?.wait()?;
+            assert_eq!(recv.read(200), [[1; 100], [2; 100]].concat());
         }
-        drop(buf);
-        assert_eq!(mine[999], 2 * 27);
         Ok(())
     });
     results.into_iter().for_each(|result| result.unwrap());

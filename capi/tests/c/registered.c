@@ -65,6 +65,23 @@ static void moves (circulant_comm_t *comm, int *memory, int *shown)
     free (all);
 }
 
+/* Only one rank has registered its buffers: all take the same way. */
+static void beside_others (circulant_comm_t *comm)
+{
+    int rank, size, word[2] = {0, 1}, sum = 0;
+    OK (circulant_comm_rank (comm, &rank));
+    OK (circulant_comm_size (comm, &size));
+    if (rank == size - 1) {
+        OK (circulant_register (comm, word, sizeof word, CIRCULANT_MEMORY_HOST, 0, NULL, -1, 0));
+        word[0] = 77;
+    }
+    OK (circulant_bcast (comm, word, 1, CIRCULANT_INT32, size - 1));
+    OK (circulant_allreduce (comm, word + 1, &sum, 1, CIRCULANT_INT32, CIRCULANT_SUM));
+    CHECK (word[0] == 77 && sum == size);
+    if (rank == size - 1)
+        OK (circulant_deregister (word));
+}
+
 static void body (circulant_world_t *world)
 {
     circulant_comm_t *comm = NULL;
@@ -75,7 +92,6 @@ static void body (circulant_world_t *world)
 
     OK (circulant_register (comm, memory, BYTES, CIRCULANT_MEMORY_HOST, 0, NULL, -1, 0));
     REFUSED (circulant_register (comm, memory + 1, 4, CIRCULANT_MEMORY_HOST, 0, NULL, -1, 0), "registered already");
-    REFUSED (circulant_bcast (comm, memory + 1, BYTES / sizeof (int), CIRCULANT_INT32, 0), "behind the memory that was registered");
     moves (comm, memory, memory);
     memory[0] = 1;
     OK (circulant_allreduce (comm, CIRCULANT_IN_PLACE, memory, 1, CIRCULANT_INT32, CIRCULANT_SUM));
@@ -86,6 +102,7 @@ static void body (circulant_world_t *world)
     OK (circulant_deregister (memory));
     REFUSED (circulant_deregister (memory), "deregistered before");
     moves (comm, memory, memory);
+    beside_others (comm);
 
     REFUSED (circulant_register (comm, memory, 8, 77, 0, NULL, -1, 0), "no kind of memory 77");
     REFUSED (circulant_register (comm, memory, 8, CIRCULANT_MEMORY_CUDA, -1, copy, -1, 0), "device is -1");
@@ -102,11 +119,14 @@ static void body (circulant_world_t *world)
         CHECK (device != (char *) MAP_FAILED && seen != (char *) MAP_FAILED);
         OK (circulant_register (comm, device, BYTES, CIRCULANT_MEMORY_CUDA, 3, copy, -1, 0));
         moves (comm, (int *) (void *) device, (int *) (void *) seen);
+        REFUSED (circulant_bcast (comm, device + 4, BYTES / sizeof (int), CIRCULANT_INT32, 0), "behind the memory that was registered");
+        /* As any error of a call, it ends the world. */
+        REFUSED (circulant_allreduce (comm, memory, device, 1, CIRCULANT_INT32, CIRCULANT_SUM), "allreduce of CUDA memory (device 3)");
         OK (circulant_deregister (device));
         fclose (file);
     }
     OK (circulant_comm_free (&comm));
-    OK (circulant_finalize (&world));
+    CHECK ((circulant_finalize (&world) == CIRCULANT_OK) == (size > 1));
     free (memory);
 }
 

@@ -304,7 +304,7 @@ impl Wire for End {
         self.transport.as_deref_mut()
     }
 
-    fn borrow_mode(&self) -> Borrow {
+    fn borrow_mode(&self, _len: usize) -> Borrow {
         self.limits.borrow
     }
 

@@ -19,7 +19,7 @@ use circulant::transport::{MemoryKind, verbs};
 use clap::Args;
 use machine::Limits;
 use problem::Problem;
-use provider::{Judgement, Library};
+use provider::{Judgement, Library, Registered};
 use report::Value;
 
 /// Of RDMA hardware without libfabric, which comes before all that libfabric has.
@@ -116,9 +116,9 @@ impl Report {
             chosen
         };
         match verbs::survey(&options) {
-            Err(e) => add("", "", (0, 0), Vec::new(), Some(e.to_string())),
+            Err(e) => add("", "", (0, 0), Registered::default(), Some(e.to_string())),
             Ok(found) if found.is_empty() => {
-                add("", "", (0, 0), Vec::new(), Some("there is no RDMA device here".to_owned()))
+                add("", "", (0, 0), Registered::default(), Some("there is no RDMA device here".to_owned()))
             }
             Ok(found) => {
                 let judge = |c: verbs::Candidate| {
@@ -182,17 +182,19 @@ impl Report {
                 max_put: c.max_put,
                 gather: c.gather,
                 inject: c.inject,
-                memory: if c.device_memory { vec!["devices".to_owned()] } else { Vec::new() },
+                memory: Registered {
+                    devices: c.device_memory.then(|| "devices".to_owned()).into_iter().collect(),
+                    ..Registered::default()
+                },
             });
         }
     }
 }
 
-/// What memory a device of verbs registers beside plain memory, in words.
-fn registered(memory: verbs::Support) -> Vec<String> {
-    let kinds = memory.kinds().iter().filter(|kind| **kind != MemoryKind::Host).map(ToString::to_string);
-    let abilities = [(memory.on_demand, "on demand"), (memory.dmabuf, "dma-buf")];
-    kinds.chain(abilities.into_iter().filter(|(can, _)| *can).map(|(_, name)| name.to_owned())).collect()
+/// What memory a device of verbs registers.
+fn registered(memory: verbs::Support) -> Registered {
+    let devices = memory.kinds().iter().filter(|kind| **kind != MemoryKind::Host).map(ToString::to_string);
+    Registered { devices: devices.collect(), on_demand: memory.on_demand, dmabuf: memory.dmabuf }
 }
 
 /// What is asked for between nodes.

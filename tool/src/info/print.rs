@@ -64,7 +64,7 @@ fn providers(report: &Report) -> String {
         let mut line = row([&p.provider, &p.domain, &p.address, &several, &one]);
         line.extend(match p.max_put {
             0 => row(["", "", ""]),
-            max => row([&longest(max), &p.gather.to_string(), &memory(&p.memory)]),
+            max => row([&longest(max), &p.gather.to_string(), &p.memory.text()]),
         });
         rows.push(line);
     }
@@ -73,12 +73,6 @@ fn providers(report: &Report) -> String {
         columns(&rows),
         reasons(report)
     )
-}
-
-/// The memory that can be registered.
-fn memory(beside_host: &[String]) -> String {
-    let all: Vec<&str> = std::iter::once("host").chain(beside_host.iter().map(String::as_str)).collect();
-    all.join(", ")
 }
 
 fn judged(j: Option<&Judgement>) -> String {

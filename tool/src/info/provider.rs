@@ -24,9 +24,29 @@ pub(crate) struct Provider {
     pub(super) max_put: u64,
     pub(super) gather: usize,
     pub(super) inject: usize,
-    /// What memory it registers, beside that of hosts: `devices` by FI_HMEM, where that is asked for; of ibverbs the kinds; `on demand` and
-    /// `dma-buf`, where the device can.
-    pub(super) memory: Vec<String>,
+    pub(super) memory: Registered,
+}
+
+/// What memory an endpoint registers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Registered {
+    /// That of devices beside that of hosts: of libfabric `devices` (FI_HMEM, where CIRCULANT_DEVICE_MEMORY asks for it); of ibverbs the kinds.
+    pub(super) devices: Vec<String>,
+    /// Page by page, when it is touched (on-demand paging).
+    pub(super) on_demand: bool,
+    /// By the file that a device's driver gives for it.
+    pub(super) dmabuf: bool,
+}
+
+impl Registered {
+    /// In words.
+    pub(super) fn text(&self) -> String {
+        let abilities = [(self.on_demand, "on demand"), (self.dmabuf, "dma-buf")];
+        let abilities = abilities.into_iter().filter(|(can, _)| *can).map(|(_, name)| name);
+        let all: Vec<&str> =
+            std::iter::once("host").chain(self.devices.iter().map(String::as_str)).chain(abilities).collect();
+        all.join(", ")
+    }
 }
 
 impl Provider {
@@ -54,4 +74,18 @@ pub(crate) struct Judgement {
     pub(crate) score: i32,
     pub(super) chosen: bool,
     pub(crate) rejected: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_in_words_and_in_fields() {
+        assert_eq!(Registered::default().text(), "host");
+        let all = Registered { devices: vec!["CUDA".to_owned()], on_demand: true, dmabuf: true };
+        assert_eq!(all.text(), "host, CUDA, on demand, dma-buf");
+        let json = serde_json::to_string(&all).unwrap();
+        assert_eq!(json, r#"{"devices":["CUDA"],"on_demand":true,"dmabuf":true}"#);
+    }
 }

@@ -377,6 +377,10 @@ fn info_shows_what_there_is() {
     assert!(report["interfaces"].as_array().unwrap().iter().any(|i| i["name"] == "lo"));
     let providers = report["providers"].as_array().unwrap();
     assert!(providers.iter().any(|p| p["one_node"]["chosen"] == true), "{providers:#?}");
+    // Which memory each registers.
+    assert!(providers.iter().all(|p| p["memory"]["on_demand"].is_boolean()), "{providers:#?}");
+    let table = good(dir.path(), "info");
+    assert!(table.lines().any(|l| l.contains("longest put") && l.trim_end().ends_with("memory")), "{table}");
     let wires: Vec<_> =
         report["wires"].as_array().unwrap().iter().map(|w| w["wire"].as_str().unwrap()).collect();
     assert_eq!(wires[0], "shm");
