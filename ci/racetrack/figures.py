@@ -101,7 +101,7 @@ def figures():
         Figure("preload-16", "MPI programs with the library preloaded, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **preload, **late),
         Figure("preload-verbs", "MPI programs with the library preloaded, RDMA verbs", 4, layer(64, 4 * KB, 64 * KB, MB), **{**one, **preload, **verbs}),
         Figure("auto-8", "MPI programs with the library preloaded, by trial, 8 ranks", 8, layer(64, 4 * KB, 64 * KB, MB), **{**one, **auto}, reps=40),
-        Figure("auto-verbs", "MPI programs with the library preloaded, by trial, RDMA verbs", 4, layer(64, 4 * KB, 64 * KB), **{**one, **auto, **verbs, "rounds": 2}),
+        Figure("auto-verbs", "MPI programs with the library preloaded, by trial, RDMA verbs", 4, layer(64, 4 * KB, 64 * KB), **{**one, **auto, **verbs, "rounds": 1}),
         Figure("auto-16", "MPI programs with the library preloaded, by trial, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **auto, **late),
     ]
 
