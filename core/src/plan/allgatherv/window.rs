@@ -182,7 +182,10 @@ pub(super) fn cost(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) 
 }
 
 fn overlapping(a: &Arguments, widths: Vec<(u32, u32)>, turns: f64, path: &mut Path<'_>) {
-    let round = |(distance, width)| (distance, width, turns * float(a.heaviest(width)));
+    // Of equal counts one look at all of them, instead of one for each round.
+    let each = a.is_regular().then(|| a.largest());
+    let bytes = |width: u32| each.map_or_else(|| a.heaviest(width), |each| each.saturating_mul(width.into()));
+    let round = |(distance, width)| (distance, width, turns * float(bytes(width)));
     Rounds { rounds: widths.into_iter().map(round).collect(), largest: float(a.largest()) }.walk(path);
 }
 
