@@ -161,6 +161,7 @@ def compile_rival(rival):
 def idle_wait():
     target, source = cache() / "idlewait.so", HERE / "idlewait.c"
     if older(target, source):
+        cache().mkdir(parents=True, exist_ok=True)
         said(["cc", "-O2", "-shared", "-fPIC", "-o", target, source], "compiling idlewait.c")
     return target
 
