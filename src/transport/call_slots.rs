@@ -117,9 +117,13 @@ impl MemberArea {
         Self { memory, generation }
     }
 
+    /// Makes the pages present that are used first.
+    pub(super) fn populate(&self) {
+        (0..SLOTS as u64).for_each(|i| self.memory.populate(slot(i), PRESENT_BYTES));
+    }
+
     /// Clears it for new slots. Other ranks see this when they have its ticket.
     pub(super) fn clear(&self) {
-        (0..SLOTS as u64).for_each(|i| self.memory.populate(slot(i), PRESENT_BYTES));
         [PASSED, CORE].iter().for_each(|at| self.count(*at).store(0, Ordering::Relaxed));
         for (slot, word) in (0..SLOTS as u64).flat_map(|i| [(i, FLAG), (i, SHARED_FLAG)]) {
             self.slot(slot, word).store(0, Ordering::Relaxed);

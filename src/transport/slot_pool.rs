@@ -27,6 +27,8 @@ pub struct SlotPool {
     file: Arc<File>,
     /// Our areas that are free, as bits.
     free: Arc<AtomicU32>,
+    /// Our areas that have memory, as bits: each gets it when it is first used.
+    present: u32,
     /// By area: the ticket for which no slots were opened yet, or 0.
     given: [u64; MAX_CALL_SLOTS],
     generation: u64,
@@ -43,7 +45,8 @@ impl SlotPool {
     pub(super) fn new(locals: &[u32], mine: usize, memory: Areas, file: Arc<File>, pauses: Pauses) -> Self {
         let locals = locals.iter().map(|rank| (*rank, None)).collect();
         let free = Arc::new(AtomicU32::new(u32::MAX));
-        let mut this = Self { locals, mine, file, free, given: [0; MAX_CALL_SLOTS], generation: 0, pauses };
+        let mut this =
+            Self { locals, mine, file, free, present: 0, given: [0; MAX_CALL_SLOTS], generation: 0, pauses };
         this.add(mine, memory);
         this
     }
@@ -59,10 +62,14 @@ impl SlotPool {
         let index = self.free.load(Ordering::Acquire).trailing_zeros();
         let generation = self.generation + 1;
         let area = self.area(self.mine, index as usize, generation)?;
-        let first = self.locals[self.mine].1.as_ref()?.1;
-        if let Err(e) = memfd::allocate(&self.file, first + index as usize * AREA_BYTES, AREA_BYTES) {
-            tracing::debug!("no memory for the slots of one more communicator: {e}");
-            return None;
+        if self.present & 1 << index == 0 {
+            let first = self.locals[self.mine].1.as_ref()?.1;
+            if let Err(e) = memfd::allocate(&self.file, first + index as usize * AREA_BYTES, AREA_BYTES) {
+                tracing::debug!("no memory for the slots of one more communicator: {e}");
+                return None;
+            }
+            area.populate();
+            self.present |= 1 << index;
         }
         self.free.fetch_and(!(1 << index), Ordering::Relaxed);
         self.generation = generation;
@@ -149,6 +156,19 @@ pub(super) mod tests {
         pools[1].take_back(tickets[1]);
         assert!(pools[1].open(&members).is_none(), "a ticket that was taken back");
         assert!(pools[0].open(&[(3, 1 << 8 | 5), (7, tickets[1])]).is_none(), "a ticket never given");
+    }
+
+    /// An area has memory once it was used: no system call is made for it again.
+    #[test]
+    fn an_area_gets_memory_once() {
+        let [mut pool, _] = two();
+        let first = pool.ticket().unwrap();
+        // A file that gives none.
+        pool.file = Arc::new(File::open("/dev/null").unwrap());
+        assert!(pool.ticket().is_none(), "another area");
+        pool.take_back(first);
+        let again = pool.ticket().unwrap();
+        assert_eq!((split(again).0, split(again).1), (split(first).0, split(first).1 + 1));
     }
 
     /// A ticket that is out of use frees no area that other slots have now.
