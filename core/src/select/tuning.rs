@@ -11,7 +11,7 @@
 //! byte-ps = 350         # β
 //! ```
 
-use super::REDUCE_PS;
+use super::wires::REDUCE_PS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::LogGp;
 use std::fmt;
