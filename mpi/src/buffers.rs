@@ -5,9 +5,10 @@
 //!
 //! The bytes of a type's padding have no defined value: they are copied as bytes of foreign memory, and decide nothing.
 
-use crate::call::{On, Stop};
+use crate::on::On;
 use crate::real::{Count, Real};
 use crate::report::Reason;
+use crate::stop::Stop;
 use crate::types::Type;
 use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
@@ -58,11 +59,11 @@ pub(crate) unsafe fn pack(
         return Ok(());
     }
     if from.is_null() {
-        let shifted = Shifted::new(on.layer.real, count, ty)?;
+        let shifted = Shifted::new(on.real, count, ty)?;
         // SAFETY: the caller's: the same bytes, from another beginning.
         return unsafe { pack(on, ONE_BYTE_ON.cast_const(), 1, &shifted.ty, to) };
     }
-    let real = on.layer.real;
+    let real = on.real;
     for Piece { first, n, bytes, is_short } in pieces(ty, count, to)? {
         let (from, size, mut position) = (from.wrapping_offset(first).cast(), bytes.len(), 0);
         let to = bytes.as_mut_ptr().cast();
@@ -96,11 +97,11 @@ pub(crate) unsafe fn unpack(on: &On, from: &[u8], to: *mut u8, count: usize, ty:
         return Ok(());
     }
     if to.is_null() {
-        let shifted = Shifted::new(on.layer.real, count, ty)?;
+        let shifted = Shifted::new(on.real, count, ty)?;
         // SAFETY: the caller's: the same bytes, from another beginning.
         return unsafe { unpack(on, from, ONE_BYTE_ON, 1, &shifted.ty) };
     }
-    let real = on.layer.real;
+    let real = on.real;
     for Piece { first, n, bytes, is_short } in pieces(ty, count, from)? {
         let (to, size, mut position) = (to.wrapping_offset(first).cast(), bytes.len(), 0);
         let from = bytes.as_ptr().cast();

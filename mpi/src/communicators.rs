@@ -4,11 +4,12 @@
 //! of the program's communicator, so it ends with it; a copy of the communicator gets none. Handles are used again after a
 //! communicator is freed, so nothing is remembered by handle alone: each thread keeps the last one that it used, until any is freed.
 
-use crate::call::Stop;
+use crate::attributes::{CopyFunction, DeleteFunction, copy};
 use crate::groups::Groups;
-use crate::layer::Layer;
+use crate::on::On;
 use crate::real::Real;
 use crate::report::Reason;
+use crate::stop::Stop;
 use crate::trials::Trials;
 use circulant::{Communicator, Error, ErrorKind, Result};
 use std::cell::Cell;
@@ -111,21 +112,21 @@ impl Communicators {
         Ok(Self { keyval, world, null, group, ours })
     }
 
-    /// What this rank is in `comm`.
+    /// What this rank is in a communicator.
     ///
     /// # Safety
-    /// `comm` is a communicator of this MPI, and this thread is in a collective call on it.
+    /// `on` is a communicator of this MPI, and this thread is in a collective call on it.
     #[inline]
-    pub(crate) unsafe fn found(&self, layer: &Layer, comm: usize) -> Result<Found, Stop> {
+    pub(crate) unsafe fn found(&self, on: &On) -> Result<Found, Stop> {
         let freed = FREED.load(Ordering::Acquire);
         if let Some(last) = LAST.take()
-            && last.handle == comm
+            && last.handle == on.handle
             && last.freed == freed
         {
             return Ok(last);
         }
         // SAFETY: the caller's.
-        Ok(Found { handle: comm, freed, member: unsafe { self.member(layer, comm)? } })
+        Ok(Found { handle: on.handle, freed, member: unsafe { self.member(on)? } })
     }
 
     /// As [`Communicators::found`], whatever the thread used last.
@@ -133,15 +134,15 @@ impl Communicators {
     /// # Safety
     /// As [`Communicators::found`].
     #[cold]
-    unsafe fn member(&self, layer: &Layer, comm: usize) -> Result<Arc<Member>, Stop> {
-        if comm == self.null {
+    unsafe fn member(&self, on: &On) -> Result<Arc<Member>, Stop> {
+        if on.handle == self.null {
             return Err(Stop::Pass(Reason::Arguments));
         }
         // SAFETY: the caller's.
-        match unsafe { self.attached(layer.real, comm)? } {
+        match unsafe { self.attached(on.real, on.handle)? } {
             Some(member) => Ok(member),
             // SAFETY: the caller's.
-            None => unsafe { self.attach(layer, comm) },
+            None => unsafe { self.attach(on) },
         }
     }
 
@@ -182,13 +183,13 @@ impl Communicators {
     ///
     /// # Safety
     /// As [`Communicators::found`].
-    unsafe fn attach(&self, layer: &Layer, comm: usize) -> Result<Arc<Member>, Stop> {
+    unsafe fn attach(&self, on: &On) -> Result<Arc<Member>, Stop> {
         drop_left();
         // SAFETY: the caller's.
-        let member = Arc::new(unsafe { self.make(layer, comm)? });
+        let member = Arc::new(unsafe { self.make(on)? });
         let value = Arc::into_raw(Arc::clone(&member)).cast_mut().cast();
         // SAFETY: the caller's; the value is read and freed as what it is.
-        let code = unsafe { layer.real.Comm_set_attr(comm, self.keyval, value) };
+        let code = unsafe { on.real.Comm_set_attr(on.handle, self.keyval, value) };
         if code != 0 {
             // SAFETY: it was not taken, so its count is still ours.
             drop(unsafe { Arc::from_raw(value.cast_const().cast::<Member>()) });
@@ -199,11 +200,11 @@ impl Communicators {
 
     /// # Safety
     /// As [`Communicators::found`].
-    unsafe fn make(&self, layer: &Layer, comm: usize) -> Result<Member, Stop> {
+    unsafe fn make(&self, on: &On) -> Result<Member, Stop> {
+        let (real, comm) = (on.real, on.handle);
         if comm == self.world {
             return Ok(Member::Ours(self.ours.clone(), Box::default()));
         }
-        let real = layer.real;
         let (mut inter, mut size) = (0, 0);
         // SAFETY: the caller's; there is room for an int each.
         let codes =
@@ -213,7 +214,7 @@ impl Communicators {
         }
         if inter != 0 {
             // SAFETY: the caller's.
-            return unsafe { self.between(layer, comm, size) };
+            return unsafe { self.between(on, size) };
         }
         if size == 1 {
             return Ok(Member::Passed(Reason::SingleRank));
@@ -223,7 +224,7 @@ impl Communicators {
             return Ok(Member::Passed(Reason::Foreign));
         };
         // SAFETY: the caller's: all ranks of `comm` are in this call.
-        let made = unsafe { self.assemble(layer, &ranks, (comm, ranks.len()), 0..ranks.len())? };
+        let made = unsafe { self.assemble((on, ranks.len()), &ranks, 0..ranks.len())? };
         Ok(Member::Ours(made, Box::default()))
     }
 
@@ -231,8 +232,8 @@ impl Communicators {
     ///
     /// # Safety
     /// As [`Communicators::found`].
-    unsafe fn between(&self, layer: &Layer, comm: usize, size: c_int) -> Result<Member, Stop> {
-        let real = layer.real;
+    unsafe fn between(&self, on: &On, size: c_int) -> Result<Member, Stop> {
+        let (real, comm) = (on.real, on.handle);
         let mut remote = 0;
         // SAFETY: the caller's; there is room for an int.
         if unsafe { real.Comm_remote_size(comm, &raw mut remote) } != 0 {
@@ -254,11 +255,11 @@ impl Communicators {
         if code != 0 {
             return Err(Stop::Code(code));
         }
-        let over = (layer.abi.handle(merged), all.len());
+        let over = (&On { handle: on.abi.handle(merged), ..*on }, all.len());
         // SAFETY: all ranks of `merged`, which are `all`, are in these calls; it is used no more then.
         let (union, own) = unsafe {
-            let union = self.assemble(layer, &all, over, 0..all.len());
-            let own = self.assemble(layer, &own, over, first..first + own.len());
+            let union = self.assemble(over, &all, 0..all.len());
+            let own = self.assemble(over, &own, first..first + own.len());
             real.Comm_free(&raw mut merged);
             (union?, own?)
         };
@@ -271,16 +272,15 @@ impl Communicators {
     /// `over` is a communicator of this MPI with its number of ranks, all of which are in this call.
     unsafe fn assemble(
         &self,
-        layer: &Layer,
+        (over, size): (&On, usize),
         ranks: &[usize],
-        (over, size): (usize, usize),
         place: Range<usize>,
     ) -> Result<Communicator> {
         self.ours.assemble(ranks, |ours| {
             let mut all = vec![[0u8; 16]; size];
-            let (from, to, byte) = (ours.as_ptr().cast(), all.as_mut_ptr().cast(), layer.abi.byte);
+            let (from, to, byte) = (ours.as_ptr().cast(), all.as_mut_ptr().cast(), over.abi.byte);
             // SAFETY: 16 bytes of ours, and room for 16 of each rank; all ranks of `over` are in this call.
-            let code = unsafe { layer.real.Allgather(from, 16, byte, to, 16, byte, over) };
+            let code = unsafe { over.real.Allgather(from, 16, byte, to, 16, byte, over.handle) };
             match (code, all.get(place)) {
                 (0, Some(members)) => Ok(members.to_vec()),
                 _ => Err(Error::new(ErrorKind::Launch, format!("MPI_Allgather: {code}"))),
@@ -322,24 +322,6 @@ impl Communicators {
 pub(crate) fn drop_left() {
     let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
     drop(left);
-}
-
-pub(crate) type CopyFunction =
-    unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
-pub(crate) type DeleteFunction = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
-
-/// The copy function of our attributes: a copy of a communicator or of a type is another one, and gets none.
-pub(crate) unsafe extern "C" fn copy(
-    _comm: usize,
-    _keyval: c_int,
-    _extra: *mut c_void,
-    _value: *mut c_void,
-    _copied: *mut c_void,
-    flag: *mut c_int,
-) -> c_int {
-    // SAFETY: MPI passes room for an int.
-    unsafe { *flag = 0 };
-    0
 }
 
 /// The communicator ends.

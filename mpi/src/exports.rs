@@ -6,8 +6,9 @@
 use crate::abi::Abi;
 use crate::form::Blocking;
 use crate::layer::{Layer, layer};
-use crate::nonblocking::{self, NonBlocking};
+use crate::nonblocking::NonBlocking;
 use crate::real::{Real, real};
+use crate::requests;
 use std::ffi::{c_char, c_int, c_void};
 
 type Handle = usize;
@@ -150,7 +151,7 @@ unsafe fn init(mpis: impl FnOnce() -> c_int) -> c_int {
     let code = mpis();
     if code == 0 {
         // SAFETY: the MPI has just been initialised, by this thread.
-        unsafe { crate::layer::start() };
+        unsafe { crate::init::start() };
     }
     code
 }
@@ -159,7 +160,7 @@ unsafe fn init(mpis: impl FnOnce() -> c_int) -> c_int {
 unsafe fn finalize() -> c_int {
     // SAFETY: the thread that finalizes the MPI may call it, and is the last that does.
     unsafe {
-        crate::layer::stop();
+        crate::init::stop();
         real().Finalize()
     }
 }
@@ -167,7 +168,7 @@ unsafe fn finalize() -> c_int {
 /// Looks at the operation of a request before the MPI is asked for its status: MPICH calls no function of the request there.
 unsafe fn status_of(request: Handle, mpis: impl FnOnce() -> c_int) -> c_int {
     if let Some(layer) = layer() {
-        nonblocking::advance_request(layer, request);
+        requests::advance_request(layer.abi, request);
     }
     mpis()
 }
@@ -185,9 +186,9 @@ unsafe fn free(
         // SAFETY: the program passes a handle.
         let passed = unsafe { layer.abi.handle_at(handle, 0) };
         // What cannot be freed the MPI refuses.
-        if !is_predefined(layer, passed) && nonblocking::keep(passed, free) {
+        if !is_predefined(layer, passed) && requests::keep(passed, free) {
             // SAFETY: as above.
-            unsafe { layer.abi.set_handle(handle, null(&layer.abi)) };
+            unsafe { layer.abi.set_handle(handle, null(layer.abi)) };
             return 0;
         }
     }

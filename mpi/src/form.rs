@@ -1,6 +1,8 @@
 //! The forms of a call: the same description of an operation runs to its end at once, or is started and ends later.
 
-use crate::call::{Call, On, Stop};
+use crate::call::Call;
+use crate::on::On;
+use crate::stop::Stop;
 use circulant::Communicator;
 use circulant::comm::{Unscoped, UnscopedRequest};
 use std::borrow::Cow;

@@ -4,8 +4,9 @@
 //! and passed on. Ranks of a group that has the root, but are not it, know nothing of a call: no size, no datatype, no operator. So a call
 //! begins with an agreement: if one rank must leave it to the MPI all do.
 
-use crate::call::{Call, Stop};
+use crate::abi::Abi;
 use crate::report::Reason;
+use crate::stop::Stop;
 use circulant::{Communicator, ops};
 use std::ffi::c_int;
 
@@ -47,8 +48,7 @@ impl Groups {
     }
 
     /// What a rank passes as root.
-    pub(crate) fn root(&self, call: &Call, root: c_int) -> Result<Root, Stop> {
-        let abi = &call.layer.abi;
+    pub(crate) fn root(&self, abi: &Abi, root: c_int) -> Result<Root, Stop> {
         match usize::try_from(root) {
             Ok(rank) if rank < self.remote_size() => Ok(Root::There(rank)),
             _ if root == abi.root => Ok(Root::Here),

@@ -3,7 +3,7 @@
 //!
 //! [`circulant`] calls these functions on the thread that began the world or ends it, which is inside `MPI_Init` or `MPI_Finalize`.
 
-use crate::layer::Wire;
+use crate::wire::Wire;
 use circulant::launch::{Gone, Launch};
 use circulant::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -31,7 +31,8 @@ impl OverMpi {
 
     /// The bytes of all ranks, one behind the other.
     fn exchange(&self, mine: &[u8]) -> Result<Vec<u8>> {
-        let Wire { real, byte, int, comm, .. } = self.wire;
+        let Wire { real, abi, comm } = self.wire;
+        let (byte, int) = (abi.byte, abi.int);
         let own = c_int::try_from(mine.len()).map_err(|_| too_much())?;
         let mut lengths: Vec<c_int> = vec![0; self.size];
         // SAFETY: an int of ours and room for one of each rank; all ranks make the same calls.
@@ -143,7 +144,7 @@ impl Launch for OverMpi {
         let mut flag = 0;
         // SAFETY: the request of `start_fence`, which MPI_Test makes null at its end, and may then be asked again.
         let code =
-            unsafe { self.wire.real.Test(&raw mut self.request, &raw mut flag, self.wire.status_ignore) };
+            unsafe { self.wire.real.Test(&raw mut self.request, &raw mut flag, self.wire.abi.status_ignore) };
         succeeded("MPI_Test", code)?;
         Ok(flag != 0)
     }

@@ -9,13 +9,16 @@
 //! |---|---|
 //! | `abi` | which ABI the MPI has, and its constants |
 //! | `real` | the MPI's own functions |
-//! | `layer` | the world of a process from `MPI_Init` to `MPI_Finalize` |
+//! | `wire`, `on` | the library's own use of the MPI; a communicator of the program, with what its MPI is asked by |
+//! | `init`, `layer` | `MPI_Init` and `MPI_Finalize`; what there is between them |
+//! | `collective`, `call`, `stop` | what all operations have in common; a call as its operation sees it; why one does not run here |
 //! | `communicators`, `groups` | which communicators are ours, and for how long; intercommunicators |
+//! | `attributes` | functions of the attributes by which communicators and types carry what is ours |
 //! | `launch` | start-up over the MPI |
 //! | `types`, `buffers`, `ragged`, `reductions` | datatypes, memory, lists of counts, operators |
 //! | `operations`, `form` | the collectives, and that each has a blocking and a non-blocking form |
-//! | `nonblocking` | requests |
-//! | `progress` | the MPI's progress calls ours |
+//! | `nonblocking`, `requests` | the non-blocking form; requests of the MPI for what runs here |
+//! | `progress`, `outside` | the MPI's progress calls ours; when it must not |
 //! | `exports` | the C functions |
 //! | `decided` | calls of which it is known that they go to the MPI |
 //! | `report` | what was taken and what was passed on |
@@ -36,23 +39,31 @@ compile_error!(
 );
 
 mod abi;
+mod attributes;
 mod buffers;
 mod call;
+mod collective;
 mod communicators;
 mod decided;
 mod exports;
 mod form;
 mod groups;
+mod init;
 mod launch;
 mod layer;
 mod narrow;
 mod nonblocking;
+mod on;
 mod operations;
+mod outside;
 mod progress;
 mod ragged;
 mod real;
 mod reductions;
 mod report;
+mod requests;
+mod stop;
 mod take;
 mod trials;
 mod types;
+mod wire;

@@ -12,9 +12,10 @@ pub(crate) use lists::{allgatherv, alltoallv, alltoallw, gatherv, scatterv};
 pub(crate) use reduce::{allreduce, exscan, reduce, reduce_scatter, reduce_scatter_block, scan};
 
 use crate::buffers::{apart, source};
-use crate::call::{Call, Stop, count};
+use crate::call::Call;
 use crate::decided::{self, Arguments, arguments};
 use crate::report::Reason;
+use crate::stop::{Stop, count};
 use std::borrow::Cow;
 
 type In = *const std::ffi::c_void;

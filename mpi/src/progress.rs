@@ -12,17 +12,19 @@
 //! Whether it works is seen at the start: the MPI is made to make progress, and this library must have been called.
 
 use crate::abi::Kind;
-use crate::layer::{Layer, Wire, layer};
-use crate::nonblocking;
+use crate::layer::layer;
+use crate::outside;
 use crate::real::{function, symbol};
+use crate::requests;
+use crate::wire::Wire;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The MPI has called us.
 static CALLED: AtomicBool = AtomicBool::new(false);
-/// It was told of us, and needs no other way.
-static REGISTERED: AtomicBool = AtomicBool::new(false);
+/// How it was told of us; nothing: over UCX, or not at all.
+static REGISTERED: OnceLock<Registered> = OnceLock::new();
 /// The world has ended: what was registered takes its leave.
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// A function that takes its leave by itself has done so.
@@ -47,20 +49,16 @@ const ROUNDS: usize = 100;
 
 /// How the MPI's progress was told of us.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Registered {
-    Opal {
-        unregister: OpalRegister,
-    },
+enum Registered {
+    Opal { unregister: OpalRegister },
     Async,
-    /// Over UCX; or not at all.
-    Nothing,
 }
 
-/// Registers with the MPI. Whether it calls us then is the second value.
+/// Registers with the MPI. Whether it calls us then.
 ///
 /// # Safety
 /// The MPI is initialised, and this thread may call it.
-pub(crate) unsafe fn register(kind: Kind, wire: Wire) -> (Registered, bool) {
+pub(crate) unsafe fn register(kind: Kind, wire: Wire) -> bool {
     let registered = match kind {
         // SAFETY: the functions of these names, as Open MPI declares them in opal/runtime/opal_progress.h.
         Kind::OpenMpi => unsafe { opal() },
@@ -68,13 +66,15 @@ pub(crate) unsafe fn register(kind: Kind, wire: Wire) -> (Registered, bool) {
         Kind::Mpich => unsafe { start_async() },
         Kind::Standard => None,
     };
-    REGISTERED.store(registered.is_some(), Ordering::Relaxed);
+    if let Some(registered) = registered {
+        // The MPI is initialised once.
+        _ = REGISTERED.set(registered);
+    }
     CALLED.store(false, Ordering::Relaxed);
-    let called = (0..ROUNDS).any(|_| {
+    (0..ROUNDS).any(|_| {
         wire.progress();
         CALLED.load(Ordering::Relaxed)
-    });
-    (registered.unwrap_or(Registered::Nothing), called)
+    })
 }
 
 /// # Safety
@@ -103,25 +103,23 @@ unsafe fn start_async() -> Option<Registered> {
     (unsafe { start(async_poll, std::ptr::null_mut(), STREAM_NULL) } == 0).then_some(Registered::Async)
 }
 
-impl Registered {
-    /// The MPI calls us no more, when this returns.
-    ///
-    /// # Safety
-    /// The MPI is initialised, and this thread may call it.
-    pub(crate) unsafe fn end(self, wire: Wire) {
-        ENDED.store(true, Ordering::Relaxed);
-        match self {
-            // SAFETY: registered by `opal`, and not yet unregistered.
-            Self::Opal { unregister } => _ = unsafe { unregister(opal_callback) },
-            // It leaves when it is called next.
-            Self::Async => {
-                _ = (0..ROUNDS).find(|_| {
-                    wire.progress();
-                    LEFT.load(Ordering::Relaxed)
-                })
-            }
-            Self::Nothing => {}
+/// The MPI calls us no more, when this returns.
+///
+/// # Safety
+/// The MPI is initialised, and this thread may call it.
+pub(crate) unsafe fn end(wire: Wire) {
+    ENDED.store(true, Ordering::Relaxed);
+    match REGISTERED.get() {
+        // SAFETY: registered by `opal`, and not yet unregistered.
+        Some(Registered::Opal { unregister }) => _ = unsafe { unregister(opal_callback) },
+        // It leaves when it is called next.
+        Some(Registered::Async) => {
+            _ = (0..ROUNDS).find(|_| {
+                wire.progress();
+                LEFT.load(Ordering::Relaxed)
+            })
         }
+        None => {}
     }
 }
 
@@ -132,41 +130,7 @@ fn called() {
     if layer.may_reduce {
         return layer.progress();
     }
-    INSIDE.fetch_add(1, Ordering::SeqCst);
-    if OUTSIDE.load(Ordering::SeqCst) == 0 {
-        layer.progress();
-    }
-    INSIDE.fetch_sub(1, Ordering::SeqCst);
-}
-
-/// Threads in [`called`] whose MPI has a lock there.
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
-/// Calls under way that need [`called`] to do nothing.
-static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
-
-/// While it lives nothing moves on inside the MPI's progress, where that has a lock: for calls whose operator is the MPI's.
-#[derive(Debug)]
-pub(crate) struct Outside(bool);
-
-impl Outside {
-    pub(crate) fn new(layer: &Layer) -> Self {
-        if !layer.may_reduce {
-            OUTSIDE.fetch_add(1, Ordering::SeqCst);
-            // A thread that has found none before this leaves soon.
-            while INSIDE.load(Ordering::SeqCst) > 0 {
-                std::thread::yield_now();
-            }
-        }
-        Self(!layer.may_reduce)
-    }
-}
-
-impl Drop for Outside {
-    fn drop(&mut self) {
-        if self.0 {
-            OUTSIDE.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
+    outside::within(|| layer.progress());
 }
 
 /// Whether the MPI's operators may be called wherever an operation moves on. From within MPICH's progress they may not if it runs with
@@ -186,7 +150,7 @@ pub(crate) unsafe fn may_reduce(kind: Kind, wire: Wire, has_thread: bool) -> boo
 extern "C" fn opal_callback() -> c_int {
     called();
     // No lock of Open MPI's is held here: requests may be completed.
-    nonblocking::advance_some();
+    requests::advance_some();
     0
 }
 
@@ -206,7 +170,7 @@ extern "C" fn async_poll(_thing: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ucp_worker_progress(worker: *mut c_void) -> c_uint {
     static REAL: OnceLock<Option<UcxProgress>> = OnceLock::new();
-    if !REGISTERED.load(Ordering::Relaxed) {
+    if REGISTERED.get().is_none() {
         called();
     }
     let real = REAL.get_or_init(|| {

@@ -4,8 +4,10 @@
 //! copied: no slice covers bytes between blocks, which are not the call's.
 
 use crate::buffers::{Bytes, pack, unpack};
-use crate::call::{Call, On, Stop, count};
+use crate::call::Call;
+use crate::on::On;
 use crate::report::Reason;
+use crate::stop::{Stop, count};
 use crate::types::Type;
 use circulant::comm::Local;
 use std::borrow::Cow;
@@ -76,7 +78,7 @@ impl Ragged {
         let block = |i| {
             // SAFETY: the caller's.
             let (n, displ, ty) = unsafe {
-                let ty = call.datatype(call.layer.abi.handle_at(types, i))?;
+                let ty = call.datatype(call.abi.handle_at(types, i))?;
                 (counts.add(i).read_unaligned(), displs.add(i).read_unaligned(), ty)
             };
             Self::block(count(n)?, ty, displ.try_into().ok())

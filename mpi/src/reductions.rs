@@ -5,9 +5,11 @@
 
 use crate::abi::{Abi, Class, PREDEFINED_OPS};
 use crate::buffers::{pack, source, unpack};
-use crate::call::{Call, On, Stop};
-use crate::progress::Outside;
+use crate::on::On;
+use crate::outside::Outside;
+use crate::real::Real;
 use crate::report::Reason;
+use crate::stop::Stop;
 use crate::types::{Type, true_extent};
 use circulant::ops::{OnBytes, Op, Reducer, Type as Element, reducer};
 use std::alloc::Layout;
@@ -63,12 +65,19 @@ impl Reducers {
         op == self.null || self.predefined.binary_search_by_key(&op, |(handle, _)| *handle).is_ok()
     }
 
-    /// The reduction by `op` on elements of type `ty`. All ranks pass the same two, so all find the same.
+    /// The reduction by `op` on elements of type `ty`. All ranks pass the same two, so all find the same. `blocks`: the call ends before it
+    /// returns; `may_reduce`: the MPI's operators may be called wherever an operation moves on.
     ///
     /// # Safety
     /// `op` is an operator of this MPI.
-    pub(crate) unsafe fn of(&'static self, call: &Call, op: usize, ty: Type) -> Result<Reduction, Stop> {
-        let op = call.layer.abi.handle(op);
+    pub(crate) unsafe fn of(
+        &'static self,
+        on: &On,
+        (blocks, may_reduce): (bool, bool),
+        op: usize,
+        ty: Type,
+    ) -> Result<Reduction, Stop> {
+        let op = on.abi.handle(op);
         if op == self.null {
             return Err(Stop::Pass(Reason::Arguments));
         }
@@ -87,7 +96,7 @@ impl Reducers {
                 laid_out: None,
             });
         }
-        if !call.blocks && !call.layer.may_reduce {
+        if !blocks && !may_reduce {
             return Err(Stop::Pass(Reason::Within));
         }
         let Ok(extent) = usize::try_from(ty.extent) else { return Err(Stop::Pass(Reason::Operator)) };
@@ -97,7 +106,7 @@ impl Reducers {
         if !here {
             // SAFETY: a type of this MPI.
             let (lb, data) =
-                unsafe { true_extent(call.layer.real, ty.handle) }.ok_or(Stop::Pass(Reason::Operator))?;
+                unsafe { true_extent(on.real, ty.handle) }.ok_or(Stop::Pass(Reason::Operator))?;
             if data > ty.extent {
                 // Elements that lie into each other.
                 return Err(Stop::Pass(Reason::Operator));
@@ -105,8 +114,8 @@ impl Reducers {
             from = lb;
         }
         // SAFETY: the caller's.
-        let reducer = unsafe { mpis(call, op, &ty, extent, from)? };
-        let reducer = By::Call(reducer, Outside::new(call.layer));
+        let reducer = unsafe { mpis(on.real, op, &ty, extent, from)? };
+        let reducer = By::Call(reducer, Outside::new(may_reduce));
         Ok(Reduction { reducer, ty, element: extent, laid_out: (!here).then_some(from) })
     }
 
@@ -164,8 +173,8 @@ const MAX_ALIGNMENT_BYTES: usize = 16;
 ///
 /// # Safety
 /// `op` is an operator of this MPI, and stays one for the time of the call.
-unsafe fn mpis(call: &Call, op: usize, ty: &Type, extent: usize, lb: isize) -> Result<Reducer, Stop> {
-    let (real, datatype) = (call.layer.real, ty.handle);
+unsafe fn mpis(real: &'static Real, op: usize, ty: &Type, extent: usize, lb: isize) -> Result<Reducer, Stop> {
+    let datatype = ty.handle;
     if extent == 0 {
         return Err(Stop::Pass(Reason::Operator));
     }

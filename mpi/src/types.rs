@@ -4,10 +4,11 @@
 //! of the type, whose value is its handle, tells when that is. Each thread also keeps the type that it used last.
 
 use crate::abi::{Abi, Class, NAMED};
-use crate::call::{Call, Stop};
-use crate::communicators::{CopyFunction, DeleteFunction, copy};
+use crate::attributes::{CopyFunction, DeleteFunction, copy};
+use crate::on::On;
 use crate::real::Real;
 use crate::report::Reason;
+use crate::stop::Stop;
 use circulant::{Error, ErrorKind};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -119,14 +120,14 @@ impl Types {
     ///
     /// # Safety
     /// `handle` is a type of this MPI.
-    pub(crate) unsafe fn of(&self, call: &Call, handle: usize) -> Result<Type, Stop> {
+    pub(crate) unsafe fn of(&self, on: &On, handle: usize) -> Result<Type, Stop> {
         let freed = FREED.load(Ordering::Acquire);
         match LAST.get() {
             Some((then, ty)) if ty.handle == handle && then == freed => return Ok(ty),
             _ => {}
         }
         // SAFETY: the caller's.
-        let ty = unsafe { self.looked_up(call, handle)? };
+        let ty = unsafe { self.looked_up(on, handle)? };
         LAST.set(Some((freed, ty)));
         Ok(ty)
     }
@@ -135,8 +136,8 @@ impl Types {
     ///
     /// # Safety
     /// As [`Types::of`].
-    unsafe fn looked_up(&self, call: &Call, handle: usize) -> Result<Type, Stop> {
-        let real = call.layer.real;
+    unsafe fn looked_up(&self, on: &On, handle: usize) -> Result<Type, Stop> {
+        let real = on.real;
         if handle == self.null {
             return Err(Stop::Pass(Reason::Arguments));
         }
@@ -160,7 +161,7 @@ impl Types {
         // SAFETY: the caller's.
         let ty = unsafe {
             let (size, extent) = lengths(real, handle)?;
-            committed(call, handle)?;
+            committed(on, handle)?;
             let dense = isize::try_from(size) == Ok(extent) && self.is_dense(real, handle, MAX_DEPTH);
             Type { handle, size, extent, dense, class: None }
         };
@@ -216,12 +217,12 @@ impl Types {
 ///
 /// # Safety
 /// `handle` is a type of this MPI.
-unsafe fn committed(call: &Call, handle: usize) -> Result<(), Stop> {
+unsafe fn committed(on: &On, handle: usize) -> Result<(), Stop> {
     let (from, mut to, mut position) = (0u8, 0u8, 0);
     // SAFETY: the caller's; nothing is read or written, as there are no elements.
     let code = unsafe {
         let (from, to) = ((&raw const from).cast(), (&raw mut to).cast());
-        call.layer.real.Pack(from, 0, handle, to, 0, &raw mut position, call.handle)
+        on.real.Pack(from, 0, handle, to, 0, &raw mut position, on.handle)
     };
     if code == 0 { Ok(()) } else { Err(Stop::Code(code)) }
 }

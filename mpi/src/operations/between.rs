@@ -4,11 +4,12 @@
 
 use super::{Handle, In, Out, product, sum};
 use crate::buffers::{Target, apart, source};
-use crate::call::{Call, Stop, count};
+use crate::call::Call;
 use crate::groups::{Blocks, Groups, Root};
 use crate::ragged::{Ragged, RaggedTarget};
 use crate::reductions::{Combined, Reduction};
 use crate::report::Reason;
+use crate::stop::{Stop, count};
 use std::borrow::Cow;
 use std::ffi::c_int;
 
@@ -147,7 +148,7 @@ pub(super) unsafe fn bcast(
         let none = Part::none(on);
         // SAFETY: the caller's; the buffer of a rank beside the root is not looked at.
         unsafe {
-            Ok(match on.root(call, root)? {
+            Ok(match on.root(call.abi, root)? {
                 Root::Beside => none,
                 Root::Here => {
                     let (data, bytes) = data(call, (buffer, n, datatype), 1)?;
@@ -178,7 +179,7 @@ pub(super) unsafe fn gather(
         let none = Part::none(on);
         // SAFETY: the caller's, of what is looked at where the root is here and where it is there.
         unsafe {
-            Ok(match on.root(call, root)? {
+            Ok(match on.root(call.abi, root)? {
                 Root::Beside => none,
                 Root::Here => {
                     let (target, each) = target(call, recv, on.remote_size())?;
@@ -206,7 +207,7 @@ pub(super) unsafe fn scatter(
         let none = Part::none(on);
         // SAFETY: as in `gather`.
         unsafe {
-            Ok(match on.root(call, root)? {
+            Ok(match on.root(call.abi, root)? {
                 Root::Beside => none,
                 Root::Here => {
                     let (data, each) = data(call, send, on.remote_size())?;
@@ -235,7 +236,7 @@ pub(super) unsafe fn gatherv(
         let none = Part::none(on);
         // SAFETY: as in `gather`.
         unsafe {
-            Ok(match on.root(call, root)? {
+            Ok(match on.root(call.abi, root)? {
                 Root::Beside => none,
                 Root::Here => {
                     let received = received(on.remote_size())?;
@@ -265,7 +266,7 @@ pub(super) unsafe fn scatterv(
         let none = Part::none(on);
         // SAFETY: as in `gather`.
         unsafe {
-            Ok(match on.root(call, root)? {
+            Ok(match on.root(call.abi, root)? {
                 Root::Beside => none,
                 Root::Here => {
                     let sent = sent(on.remote_size())?;
@@ -357,7 +358,7 @@ unsafe fn reduction(
     (n, datatype): (i64, Handle),
 ) -> Result<(Reduction, usize, usize), Stop> {
     // SAFETY: the caller's.
-    let by = unsafe { call.layer.reducers.of(call, op, call.datatype(datatype)?)? };
+    let by = unsafe { call.reduction(op, call.datatype(datatype)?)? };
     let n = count(n)?;
     let bytes = by.bytes(n)?;
     Ok((by, n, bytes))
@@ -381,7 +382,7 @@ pub(super) unsafe fn reduce(
     let does = prepared(call, on, || {
         // SAFETY: as in `gather`.
         unsafe {
-            Ok(match on.root(call, root)? {
+            Ok(match on.root(call.abi, root)? {
                 Root::Beside => Does::Nothing,
                 Root::Here => {
                     let (by, n, bytes) = reduction(call, op, (n, datatype))?;
@@ -455,7 +456,7 @@ pub(super) unsafe fn reduce_scatter(
         let counts = counts(on.own.size())?;
         // SAFETY: the caller's.
         unsafe {
-            let by = call.layer.reducers.of(call, op, call.datatype(datatype)?)?;
+            let by = call.reduction(op, call.datatype(datatype)?)?;
             let bytes = counts.iter().map(|n| by.bytes(*n)).collect::<Result<Vec<usize>, Stop>>()?;
             let (mine, elements) = (on.own.rank(), sum(&counts)?);
             let own = apart(by.source(call, send, elements)?, recv, bytes[mine]);

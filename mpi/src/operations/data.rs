@@ -2,11 +2,13 @@
 
 use super::{Handle, In, NONE, Out, between, own, product};
 use crate::buffers::{Target, apart, source};
-use crate::call::{Call, Stop, collective, count};
+use crate::call::Call;
+use crate::collective::collective;
 use crate::decided::{Arguments, arguments};
 use crate::form::{Form, Memory, run};
 use crate::groups::Groups;
 use crate::report::Operation;
+use crate::stop::{Stop, count};
 use crate::types::Type;
 use std::ffi::c_int;
 use std::ops::Range;

@@ -2,11 +2,13 @@
 
 use super::{Handle, In, Out, between, own, summed};
 use crate::buffers::{Target, apart, source};
-use crate::call::{Call, Stop, collective, count};
+use crate::call::Call;
+use crate::collective::collective;
 use crate::decided::Arguments;
 use crate::form::{Form, run};
 use crate::ragged::Ragged;
 use crate::report::Operation;
+use crate::stop::{Stop, count};
 use std::ffi::c_int;
 
 /// # Safety

@@ -2,12 +2,14 @@
 
 use super::{Handle, In, NONE, Out, between, product, sum, summed};
 use crate::buffers::apart;
-use crate::call::{Call, Stop, collective, count, not_between};
+use crate::call::{Call, not_between};
+use crate::collective::collective;
 use crate::decided::arguments;
 use crate::form::{Form, Memory, run};
 use crate::groups::Groups;
 use crate::reductions::{Combined, Reduction};
 use crate::report::Operation;
+use crate::stop::{Stop, count};
 use std::borrow::Cow;
 use std::ffi::c_int;
 
@@ -21,7 +23,7 @@ unsafe fn reduction(call: &Call, op: Handle, datatype: Handle, count: usize) -> 
         let ty = call.datatype(datatype)?;
         // First: a call that goes to the MPI needs no reducer.
         call.chosen(ty.bytes(count)?)?;
-        call.layer.reducers.of(call, op, ty)
+        call.reduction(op, ty)
     }
 }
 
