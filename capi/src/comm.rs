@@ -1,9 +1,9 @@
 //! Communicators.
 
 use crate::bootstrap::Allgather;
+use crate::setting::Setting;
 use crate::slices::rank;
-use crate::status::{Status, given, guard, place, string};
-use crate::world::Setting;
+use crate::status::{Status, given, guard, place};
 use circulant::error::argument;
 use circulant::{Communicator, Error, ErrorKind, Options, Result};
 use std::ffi::{c_int, c_void};
@@ -211,20 +211,4 @@ unsafe extern "C" fn circulant_comm_free(comm: *mut *mut Comm) -> Status {
             Ok(())
         }
     })
-}
-
-impl Setting {
-    /// Names and values.
-    ///
-    /// # Safety
-    /// `settings` is null, or leads to `n` of them, whose texts live for `'a`.
-    pub(crate) unsafe fn pairs<'a>(settings: *const Self, n: usize) -> Result<Vec<(&'a str, &'a str)>> {
-        if n == 0 {
-            return Ok(Vec::new());
-        }
-        // SAFETY: our caller's.
-        let all = unsafe { std::slice::from_raw_parts(given("settings", settings)?, n) };
-        // SAFETY: as above.
-        all.iter().map(|s| unsafe { Ok((string("a name", s.name)?, string("a value", s.value)?)) }).collect()
-    }
 }

@@ -16,6 +16,7 @@ mod memory;
 mod neighbors;
 mod ops;
 mod request;
+mod setting;
 mod slices;
 mod status;
 mod types;

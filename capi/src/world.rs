@@ -2,6 +2,7 @@
 
 use crate::bootstrap::{Bootstrap, Outside};
 use crate::comm::Comm;
+use crate::setting::Setting;
 use crate::status::{Status, given, guard, place, string};
 use circulant::comm::{Builder, Finalizing};
 use circulant::error::argument;
@@ -14,13 +15,6 @@ struct Handle {
     world: World,
     provider: CString,
     launcher: CString,
-}
-
-/// What C calls `circulant_setting_t`.
-#[repr(C)]
-pub(crate) struct Setting {
-    pub(crate) name: *const c_char,
-    pub(crate) value: *const c_char,
 }
 
 /// Begins a world with settings by their names.
