@@ -11,6 +11,9 @@ use pyo3::prelude::*;
 #[derive(FromPyObject)]
 pub(crate) struct Side<'py>(Bound<'py, PyAny>, (usize, usize), Option<Division>);
 
+/// Where a call sends from, and where it receives.
+pub(crate) type Sides<'py> = (Option<Side<'py>>, Option<Side<'py>>);
+
 #[derive(FromPyObject)]
 enum Division {
     Lists(Lists),
@@ -186,7 +189,7 @@ impl Call {
     /// When an object lends no such memory, or the two sides overlap.
     pub(crate) fn new(
         operation: &str,
-        (send, recv): (Option<Side<'_>>, Option<Side<'_>>),
+        (send, recv): Sides<'_>,
         by: Option<ops::Reducer>,
         root: usize,
     ) -> PyResult<Self> {

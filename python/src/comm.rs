@@ -1,7 +1,7 @@
 //! Communicators.
 
 use crate::buffer::Registered;
-use crate::call::{Call, Runs, Side};
+use crate::call::{Call, Runs, Sides};
 use crate::neighbors::Neighborhood;
 use crate::operator::Reducer;
 use crate::request::Request;
@@ -16,8 +16,6 @@ use std::time::Duration;
 /// A communicator, on bytes.
 #[pyclass(frozen, module = "circulant._circulant")]
 pub(crate) struct Comm(pub(crate) Communicator);
-
-pub(crate) type Sides<'py> = (Option<Side<'py>>, Option<Side<'py>>);
 
 #[pymethods]
 impl Comm {

@@ -1,7 +1,6 @@
 //! The neighbours of a rank.
 
-use crate::call::{Call, Runs};
-use crate::comm::Sides;
+use crate::call::{Call, Runs, Sides};
 use crate::request::Request;
 use crate::wait::released;
 use pyo3::prelude::*;
