@@ -21,10 +21,11 @@ pub struct LogGp {
 /// (copy-cold-ps) on an AMD EPYC of 2026.
 pub(crate) const COPY_PS: u64 = 100;
 
+/// Picoseconds in a millisecond.
 const MILLISECOND_PS: u64 = 1_000_000_000;
 /// Two segments of TCP on Ethernet (1500 bytes less headers and time stamps).
 const BURST_MIN_BYTES: u64 = 2 * 1448;
-/// GSO_LEGACY_MAX_SIZE of Linux.
+/// The longest packet that the kernel cuts up by itself, in bytes: `GSO_LEGACY_MAX_SIZE` of Linux, 65 536.
 const BURST_MAX_BYTES: u64 = 64 << 10;
 
 impl LogGp {

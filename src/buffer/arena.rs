@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PAGE_BYTES: usize = 4096;
 /// Bytes of a huge page, on x86-64 and most others. (Miri knows no advice about pages, and is slow.)
 const HUGE_PAGE_BYTES: usize = if cfg!(miri) { PAGE_BYTES } else { 2 << 20 };
-/// Bytes of a chunk, at least: registering and populating one is worth it for many buffers.
+/// Bytes of a chunk, at least. Chosen: four huge pages; registering and populating one is worth it for many buffers.
 const MIN_CHUNK_BYTES: usize = if cfg!(miri) { 16 * PAGE_BYTES } else { 8 << 20 };
 /// The longest chunk: what a slice can be, less room for alignment.
 const MAX_CHUNK_BYTES: usize = isize::MAX as usize - HUGE_PAGE_BYTES;

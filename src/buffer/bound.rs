@@ -304,7 +304,7 @@ pub(crate) fn fold(
     reducer.reduce(target, bytes, side)
 }
 
-/// The most segments of one put, as many as RDMA hardware takes; lowering is given no more.
+/// The most segments of one put, as many as `transport/verbs/device.rs` asks hardware for; lowering is given no more.
 pub(crate) const MAX_GATHER: usize = 30;
 
 /// Where a put goes.

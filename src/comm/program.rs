@@ -131,7 +131,8 @@ impl Prepared {
     }
 }
 
-/// How many programs are kept.
+/// How many programs are kept. Chosen, as many as choices are remembered (`core/src/select/choice.rs`): a call that is
+/// planned anew takes what `cargo bench -p circulant-benches --bench plan` shows.
 const MAX_CACHED_PROGRAMS: usize = 32;
 
 /// Lowered programs by what was asked; the least recently used goes first. Those in use are out.

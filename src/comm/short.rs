@@ -34,7 +34,8 @@ const SHORT_WAIT_TURNS: u32 = 16;
 /// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
 /// cores fold 16 KB in 24 us so).
 const SPLIT_FOLD_BYTES: usize = 16 << 10;
-/// Folds of larger elements are not split: a part could be more than there is room for.
+/// Folds of larger elements are not split: a part, rounded up to whole elements, may be longer than half a post by 128 bytes at most
+/// (`MAX_PART_BYTES` of `transport/call_slots.rs`).
 const MAX_SPLIT_ELEMENT_BYTES: usize = 64;
 
 /// A short call, with its buffers.

@@ -89,7 +89,8 @@ fn plural(n: u64, word: &str) -> String {
 
 /// `0: 0-3, 1: 4-7`; of many nodes the first.
 fn ranks_by_node(nodes: &[u32], count: u32) -> String {
-    const SHOWN: u32 = 16;
+    /// Nodes that the log names, at most. Chosen, for one line of text; `nodes_are_logged_in_runs` shows it.
+    const MAX_NODES_NAMED: u32 = 16;
     let of = |node: u32| -> String {
         let ranks: Vec<usize> = (0..nodes.len()).filter(|rank| nodes[*rank] == node).collect();
         let runs = ranks.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
@@ -99,9 +100,9 @@ fn ranks_by_node(nodes: &[u32], count: u32) -> String {
         });
         format!("{node}: {}", runs.collect::<Vec<_>>().join(" "))
     };
-    let mut text = (0..count.min(SHOWN)).map(of).collect::<Vec<_>>().join(", ");
-    if count > SHOWN {
-        text += &format!(", and {} more", count - SHOWN);
+    let mut text = (0..count.min(MAX_NODES_NAMED)).map(of).collect::<Vec<_>>().join(", ");
+    if count > MAX_NODES_NAMED {
+        text += &format!(", and {} more", count - MAX_NODES_NAMED);
     }
     text
 }

@@ -10,8 +10,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// How often it looks. It counts looks, not time: a process that was stopped itself must not be taken for stuck.
+/// Chosen: four wake-ups a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// A process in one call for this many looks, while a rank is known to be gone, is stuck: after 2 s.
+/// A process in one call for this many looks, while a rank is known to be gone, is stuck: after 2 s. Chosen: longer
+/// than a call of a provider takes on a busy machine; `a_process_that_is_stuck_says_who_is_gone_and_ends` shows it.
 const MIN_STUCK_LOOKS: u32 = 8;
 
 /// What the watchdog says of its own process.

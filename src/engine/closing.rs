@@ -10,7 +10,8 @@ use crate::transport::{Borrow, Transport};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// How often the provider is polled while the last goodbyes leave.
+/// How often the provider is polled while the last goodbyes leave. Chosen: a small part of `SETTLE` (30 ms), which ends
+/// it.
 const GOODBYE_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 impl Engine {

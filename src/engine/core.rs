@@ -113,8 +113,9 @@ pub(super) struct ArgumentsRequest {
     pub(super) theirs: Option<String>,
 }
 
-/// Tokens of puts that belong to no task.
+/// Token of the self-test puts at start-up, which belong to no task.
 pub(super) const TOKEN_TEST: u64 = u64::MAX;
+/// Token of the puts that measure the wire, which belong to no task.
 pub(super) const TOKEN_RAW: u64 = u64::MAX - 1;
 
 impl std::fmt::Debug for Core {

@@ -4,7 +4,8 @@ use super::message::MAX_TEXT_BYTES;
 use crate::ops::{Element, Reducer};
 use std::fmt::{Debug, Display};
 
-/// Differences that an error names, at most.
+/// Differences that an error names, at most. Chosen: an error of one line; `arguments_are_named_with_both_values` shows
+/// it.
 const MAX_DIFFERENCES_NAMED: usize = 3;
 /// Stands at the end of a list that was cut.
 const CUT: &str = "…";

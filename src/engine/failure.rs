@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 /// A peer that is lost for us may only have closed because of an error elsewhere: that error
 /// is given this long to come before the peer is named. Longer than a rank lingers after an error (`LINGER`, 0.4 s).
 const SUSPICION: Duration = Duration::from_millis(600);
-/// A status query is not repeated within this time of the last one, of any rank.
+/// A status query is not repeated within this time of the last one, of any rank. Chosen: of p ranks that wait together
+/// one query a second goes to all, not p.
 const QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {

@@ -7,7 +7,8 @@ use crate::ops::Reducer;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// How many calls left are remembered, to compare arguments with ranks that enter late.
+/// How many calls left are remembered, to compare arguments with ranks that enter late. Chosen: a rank that is further
+/// behind is told that they differ, not how; `a_call_that_was_left_long_ago_is_compared` shows both sides.
 const REMEMBERED_CALLS: usize = if cfg!(test) { 2 } else { 64 };
 
 /// An operation's code and the hash of its arguments.

@@ -157,7 +157,8 @@ pub(crate) enum Message {
     Mismatch { call: CallId, code: u8, text: String },
 }
 
-/// Bytes of text in a message, at most: any error in full, and the arguments of a call.
+/// Bytes of text in a message, at most: any error in full, and the arguments of a call. Chosen, below `MESSAGE_MAX`
+/// (8064) with all that stands beside it.
 pub(super) const MAX_TEXT_BYTES: usize = 6000;
 /// Stands between an error's message and its remedy.
 pub(crate) const HELP: char = '\u{1f}';

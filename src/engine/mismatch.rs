@@ -11,7 +11,8 @@ use super::time::Since;
 use crate::error::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The other rank has this long to compare its arguments; then the error is raised without them.
+/// The other rank has this long to compare its arguments; then the error is raised without them. Chosen: far longer
+/// than a message takes to a rank that makes progress; `a_disagreement_is_raised_without_an_answer` shows the end.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Core {

@@ -149,6 +149,7 @@ impl Engine {
     }
 }
 
-/// In calls: one in this number of calls of [`Engine::nudge_often`] that have nothing to do polls the wire, as an empty poll of some
-/// providers is a system call.
+/// In calls: one in this number of calls of [`Engine::nudge_often`] that have nothing to do polls the wire, as an empty
+/// poll of some providers is a system call. Chosen;
+/// `an_idle_engine_that_is_nudged_often_looks_at_the_wire_now_and_then` counts.
 pub(super) const IDLE_POLL_INTERVAL: u32 = 16;

@@ -33,7 +33,8 @@ pub(crate) struct Window {
 
 /// Bytes of the put that answers a window.
 const ANSWER_BYTES: usize = 8;
-/// Windows of which [`Engine::post_cost`] takes the best.
+/// Windows of which [`Engine::post_cost`] takes the best. Chosen: one that no other process disturbed is among them on
+/// a machine that is not full.
 const POST_COST_WINDOWS: usize = 8;
 
 impl Engine {

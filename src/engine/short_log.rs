@@ -4,7 +4,8 @@ use super::description::Description;
 use super::message::CallId;
 use crate::ops::Element;
 
-/// How many such calls are remembered, to compare with what others do instead.
+/// How many such calls are remembered, to compare with what others do instead. Chosen, as for calls of plans
+/// (`history.rs`).
 pub(super) const REMEMBERED_CALLS: usize = 64;
 
 /// The arguments of a short call, without lists.

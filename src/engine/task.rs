@@ -17,7 +17,9 @@ use super::setup::Setup;
 use super::time::Since;
 use crate::transport::Clock;
 
-/// Bytes of one put that go eagerly to a rank from which a ready message is on its way, at most: longer puts wait for that.
+/// Bytes of one put that go eagerly to a rank from which a ready message is on its way, at most: longer puts wait for
+/// that. Chosen: a copy of 4 KiB costs less than a microsecond, a latency more (docs/design.md, "Short puts are eager",
+/// has what it is worth).
 const EAGER_BEFORE_READY_BYTES: u64 = 4096;
 
 /// What is known of one peer during one run.

@@ -15,21 +15,25 @@ use crate::error::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 use tracing::level_filters::LevelFilter;
 
-/// While polls make progress, one of this many reads the clock.
+/// While polls make progress, one of this many reads the clock. Chosen: a deadline is noticed that many polls late at
+/// most, which each moved something on.
 const POLLS_PER_CLOCK: u32 = 256;
-/// How often the slow checks (processes, launcher) are made while waiting.
+/// How often the slow checks (processes, launcher) are made while waiting. Chosen: they are system calls, a hundred
+/// times a second.
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
 /// Naps are not shorter, as falling asleep and waking up take 50 µs and more: waits below 50 ms have none.
 const SHORTEST_NAP: Duration = Duration::from_micros(500);
-/// Nor longer.
+/// Nor longer. Chosen, as [`SHORT_REST`]; `long_waits_nap` shows it.
 pub(super) const LONGEST_NAP: Duration = Duration::from_millis(1);
-/// Sleeping in the transport takes no longer, where an event ends it and where not only that can be waited for.
+/// Sleeping in the transport takes no longer, where an event ends it. Chosen: it bounds how late a deadline or a check
+/// is; `long_waits_nap` shows it.
 pub(super) const LONG_REST: Duration = Duration::from_millis(4);
+/// The same where not only an event of the transport can be waited for. Chosen: it bounds how late that is seen.
 const SHORT_REST: Duration = Duration::from_millis(1);
 /// No rest is longer where the program's hook is called in between: an MPI moves a message of 8 MiB in parts of 64 KiB or so, and
 /// 128 rests of 4 ms would take half a second. Falling asleep and waking up take half of this.
 pub(super) const HOOKED_REST: Duration = Duration::from_micros(100);
-/// Different states of ranks that an error or a warning lists, at most.
+/// Different states of ranks that an error or a warning lists, at most. Chosen, so that it can be read.
 const MAX_STATES_LISTED: usize = 8;
 
 /// One wait: for what, how long, since when.

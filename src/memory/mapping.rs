@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Bytes of a page. Where pages are larger, what is rounded to this is advice, or rounded by the kernel.
 const PAGE_BYTES: usize = 4096;
-/// Bytes that one call asks huge pages for: the kernel interrupts all processors once per call.
+/// Bytes that one call asks huge pages for: the kernel interrupts all processors once per call. Chosen, with the time
+/// below.
 const COLLAPSE_BYTES: usize = 64 << 20;
 /// A call that takes longer than this moves other pages out of the way: no huge pages are asked for after it. A call takes 19 ms
 /// where pages are free (64 MB, Linux 6.1 in a virtual machine of 2 cores).

@@ -3,7 +3,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A rank does not move again for this many milliseconds: longer than a mark is fresh.
+/// A rank does not move again for this many milliseconds. Chosen: twice [`FRESH_MS`], so that no mark from before the
+/// move counts.
 const SETTLED_MS: u64 = 20;
 
 /// When we moved last.
@@ -19,7 +20,8 @@ pub(super) struct Mark {
     at: u64,
 }
 
-/// A rank whose mark is older, in milliseconds, may be on another core by now.
+/// A rank whose mark is older, in milliseconds, may be on another core by now. Chosen: a few time slices of the
+/// kernel's scheduler.
 const FRESH_MS: u64 = 10;
 
 impl Mark {

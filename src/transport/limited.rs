@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// Begins a message that is the word of a put: no message of the engine begins so.
 const FOLLOWS: [u8; 16] = *b"\xFFcirculant: word";
-/// A rest takes no longer while a word waits to be sent.
+/// A rest takes no longer while a word waits to be sent. Chosen, as this wrapper is for tests.
 const BRIEF_REST: Duration = Duration::from_millis(1);
 
 /// A put under way.

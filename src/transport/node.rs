@@ -11,9 +11,10 @@ use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
 use std::time::Duration;
 
-/// The longest gather list that is passed on.
+/// The longest gather list that is passed on. Chosen, as libfabric's (`fabric/limits.rs`).
 const MAX_GATHER: usize = 16;
-/// While shared memory delivers something, libfabric is polled once in this many polls: an empty poll of it is a system call.
+/// While shared memory delivers something, libfabric is polled once in this many polls: an empty poll of it is a system
+/// call. Chosen.
 const FABRIC_POLL_INTERVAL: u32 = 8;
 
 /// See the [module](self).

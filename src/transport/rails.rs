@@ -15,13 +15,13 @@ use super::{
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::time::Duration;
 
-/// The most rails.
+/// The most rails. Chosen: nodes with eight accelerators have as many adapters.
 pub const MAX_RAILS: usize = 8;
 /// The longest put, in bytes: on a wire of 100 Gbit/s it takes 10 µs, which is some ten times what posting one costs.
 const STRIPE_BYTES: u64 = 128 << 10;
 /// What a put counts for beside its bytes, in bytes: a header, as one of 64 bytes takes on most wires.
 const HEADER_BYTES: u64 = 64;
-/// The longest gather list that is passed on.
+/// The longest gather list that is passed on. Chosen, as libfabric's (`fabric/limits.rs`).
 const MAX_GATHER: usize = 16;
 
 /// See the [module](self).

@@ -9,7 +9,8 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// Areas of one rank: communicators with slots that it can be a member of at a time.
+/// Areas of one rank: communicators with slots that it can be a member of at a time. Chosen: 8 MiB of address space at
+/// most; memory is taken when an area is first used. Further communicators run plans.
 pub(super) const MAX_CALL_SLOTS: usize = 32;
 /// Bytes of all areas of a rank.
 pub(super) const AREAS_BYTES: usize = MAX_CALL_SLOTS * AREA_BYTES;

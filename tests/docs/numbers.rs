@@ -30,10 +30,10 @@ const FACTS: &[Fact] = &[
         DESIGN,
         "once, as the last {} choices are remembered",
         "core/src/select/choice.rs",
-        "REMEMBERED",
+        "MAX_REMEMBERED_CHOICES",
         Number,
     ),
-    (DESIGN, "into one run (at most {}, so that", "core/src/plan/lower", "COALESCE", Size),
+    (DESIGN, "into one run (at most {}, so that", "core/src/plan/lower", "MAX_RUN_BYTES", Size),
     (DESIGN, "One-shot calls keep their last {} programs", "src/comm", "MAX_CACHED_PROGRAMS", Number),
     // The engine.
     (DESIGN, "Limits: {} operations in flight", "src/engine", "IN_FLIGHT", Number),

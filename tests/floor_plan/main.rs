@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod circles;
+mod constants;
 mod providers;
 mod scan;
 

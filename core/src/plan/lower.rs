@@ -27,7 +27,7 @@ mod program;
 mod rank;
 
 pub(super) use limits::coalesce;
-pub use limits::{COALESCE, WireLimits, light_bytes};
+pub use limits::{MAX_RUN_BYTES, WireLimits, light_bytes};
 pub use program::{Expected, NO_OP, Op, OpKind, Peer, Program, Segment};
 
 use super::Plan;

@@ -4,12 +4,13 @@ use super::{NO_COUNTER, Place, Region, Side, Step, Wait};
 use crate::error::{Result, argument};
 use crate::schedule::MAX_P;
 
-/// Pieces begin at multiples of this many bytes where elements and balance allow it, and so do slots.
-const LINE: u64 = 64;
+/// Pieces begin at multiples of this many bytes where elements and balance allow it, and so do slots: a cache line of
+/// x86-64 and aarch64.
+const CACHE_LINE_BYTES: u64 = 64;
 
 /// The next place in a landing area where a slot may begin.
 pub(super) fn slot_align(bytes: u64) -> u64 {
-    bytes.next_multiple_of(LINE)
+    bytes.next_multiple_of(CACHE_LINE_BYTES)
 }
 
 /// A vector of whole elements in pieces.
@@ -39,8 +40,8 @@ impl Pieces {
     /// `parts` nearly equal pieces of whole elements.
     pub fn even(bytes: u64, element: u64, parts: u32) -> Self {
         let (element, parts) = (element.max(1), parts.max(1));
-        let lines = LINE.is_multiple_of(element) && bytes / u64::from(parts) >= LINE;
-        Self::Even { bytes, unit: if lines { LINE } else { element }, parts }
+        let lines = CACHE_LINE_BYTES.is_multiple_of(element) && bytes / u64::from(parts) >= CACHE_LINE_BYTES;
+        Self::Even { bytes, unit: if lines { CACHE_LINE_BYTES } else { element }, parts }
     }
 
     /// Pieces of these lengths.

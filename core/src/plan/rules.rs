@@ -29,21 +29,28 @@ use crate::schedule::Circulant;
 
 // Factors were fitted to the simulator; the table above says how good they are.
 
-/// Up to this many ranks the one-block broadcast is timed exactly, in O(p).
+/// Up to this many ranks the one-block broadcast is timed exactly, in O(p); beyond it as q hops. Chosen, to bound the
+/// time of a choice: the memory is 24 bytes a rank, 1.5 MiB.
 const EXACT_TREE_MAX_RANKS: u32 = 1 << 16;
 
-/// Blocks of a broadcast by √((q−1)βm/o): few, as a share of it; how much more there are of many; and of how many half as
-/// much more.
+/// Blocks of a broadcast where they are few, as a share of √((q−1)βm/o). Fitted to the simulator: the table above says
+/// how good it is.
 const FEW_BLOCKS: f64 = 0.8;
+/// How much the share grows where blocks are many. Fitted with it.
 const MANY_BLOCKS_MORE: f64 = 0.8;
+/// The number of blocks at which it has grown by half of that. Fitted with it.
 const MANY_BLOCKS: f64 = 30.0;
 
-/// The share of an allgatherv's excess and of its rounds of the longest contribution, divided by n, that a link is busy with.
+/// The share of an allgatherv's excess and of its rounds of the longest contribution, divided by n, that a link is busy
+/// with. Fitted to the simulator: the table above says how good it is.
 const EXCESS_LEFT: f64 = 0.3;
-/// The share of the shorter of a block's way and a link's work that the longer does not hide.
+/// The share of the shorter of a block's way and a link's work that the longer does not hide. Fitted to the simulator:
+/// the table above says how good it is.
 pub(super) const OF_THE_SHORTER: f64 = 0.5;
-/// The search for n ends at this many blocks of the longest contribution, and goes on by 1/8 of n.
+/// The search for n ends at this many blocks of the longest contribution. Chosen, to bound the time of a choice.
 const MAX_SEARCHED_BLOCKS: u64 = 4096;
+/// The search goes on by n divided by this, so it takes some 60 prices. Chosen: n may be 1/8 off, which the table above
+/// includes.
 const SEARCH_STEPS: u32 = 8;
 
 /// The number of blocks for a broadcast of `bytes` bytes among `size` ranks.

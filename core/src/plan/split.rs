@@ -1,6 +1,7 @@
 //! Cutting a message into blocks: nearly equal, and on cache-line borders where that costs no balance.
 
-/// Blocks begin at multiples of this many bytes, unless they would be smaller than it.
+/// Blocks begin at multiples of this many bytes, unless they would be smaller than it: a cache line of x86-64 and
+/// aarch64.
 pub const ALIGN: u64 = 64;
 
 /// A message of `bytes` bytes in `blocks` blocks.

@@ -11,14 +11,17 @@ use crate::plan::registry::cost::Cost;
 use crate::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
 use std::cell::RefCell;
 
-/// How many choices are remembered.
-const REMEMBERED: usize = 32;
+/// How many choices are remembered. Chosen: more than the calls that a program repeats; a choice anew takes 0.5 to 20
+/// µs (docs/design.md, "An algorithm is chosen by its price"). `more_arguments_than_are_remembered` shows that what is
+/// forgotten is chosen alike again.
+const MAX_REMEMBERED_CHOICES: usize = 32;
 
 /// Why an algorithm has no price.
 const SHARED_ONLY: &str = "is chosen only where all ranks share memory of our own";
 
-/// As many counts, in all choices that are remembered.
-const REMEMBERED_COUNTS: usize = 1 << 21;
+/// As many counts, in all choices that are remembered: of 8 bytes each, so 16 MiB. Chosen, to bound the memory of
+/// irregular calls among very many ranks.
+const MAX_REMEMBERED_COUNTS: usize = 1 << 21;
 
 /// Chooses algorithms. The same arguments on every rank give the same choice on every rank.
 #[derive(Debug)]
@@ -209,10 +212,10 @@ impl Selection {
             None => cheapest(operation, &arguments, &self.machine, reproducible)?,
         };
         let counts = |entries: &[Entry]| entries.iter().map(|e| e.arguments.counts.len()).sum::<usize>();
-        if counts(&memo.entries) + arguments.counts.len() > REMEMBERED_COUNTS {
+        if counts(&memo.entries) + arguments.counts.len() > MAX_REMEMBERED_COUNTS {
             memo.entries.clear();
         }
-        let (at, entry) = (memo.next % REMEMBERED, Entry { how, arguments, chosen });
+        let (at, entry) = (memo.next % MAX_REMEMBERED_CHOICES, Entry { how, arguments, chosen });
         memo.next += 1;
         match memo.entries.get_mut(at) {
             Some(old) => *old = entry,
@@ -449,6 +452,6 @@ mod tests {
                 assert_eq!(name(&s, Operation::Bcast, &a, None), fresh, "round {round}");
             }
         }
-        assert_eq!(s.memo.borrow().entries.len(), REMEMBERED);
+        assert_eq!(s.memo.borrow().entries.len(), MAX_REMEMBERED_CHOICES);
     }
 }

@@ -60,7 +60,9 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Bytes that may be unacknowledged, at least: this many are no burden to any receiver.
+/// Bytes that may be unacknowledged, at least. Chosen: less than the receive buffers of any endpoint here (4 MiB on
+/// verbs); `many_targets_on_a_narrow_window_do_not_starve` (src/engine/tests.rs) shows that a narrow window only
+/// delays.
 const WINDOW_MIN_BYTES: u64 = 64 << 10;
 /// As many as the link carries in this many latencies. (1 ms, 80 ns a byte, 16 ranks, 1 MB: a broadcast takes 97 ms with 10 to 40,
 /// 134 with 150; an irregular allgather 104, 92 and 90 with 10, 20 and 40; an allreduce 166 with 10, 237 with 20, so it takes a
@@ -69,7 +71,9 @@ const WINDOW_LATENCIES: u64 = 40;
 /// As many as the link carries in this many overheads: then acknowledging them costs little beside sending them, which is what
 /// counts where L is short. (8 ranks on loopback: 1 MiB is a tenth faster than 256 KiB.)
 const WINDOW_OVERHEADS: u64 = 160;
-/// For this many latencies puts of long operations keep their order: ranks come out of a barrier within a few.
+/// For this many latencies puts of long operations keep their order. Chosen: ranks come out of a barrier within a few
+/// latencies of each other, and what waits longer waits for a late rank. `puts_do_not_wait_in_order_for_ever`
+/// (src/engine/tests.rs) shows the end of the order.
 const IN_ORDER_LATENCIES: u64 = 8;
 
 impl Figures {

@@ -44,9 +44,9 @@ const LINES: &[Line] = &[
     ("memory", "pack-ns", false, "to read: what a light piece costs to pack, besides its bytes"),
 ];
 
-/// Numbers beyond this are no times of any link, in nanoseconds or picoseconds, and could overflow.
+/// Numbers beyond this are no times of any link (1000 s in nanoseconds, 1 s a byte in picoseconds), and could overflow.
 const MAX_NUMBER: u64 = 1_000_000_000_000;
-/// Text of more characters is no name.
+/// Text of more characters is no name. Chosen: `HOST_NAME_MAX` of Linux is 64.
 const MAX_TEXT_CHARS: usize = 200;
 
 /// What a tuning file says. Names are `section.key`.

@@ -11,7 +11,7 @@ use circulant_core::plan::alltoall::neighbors::Neighbors;
 use circulant_core::plan::alltoall::{Row, bruck, circulant as circulants, direct, exchange_targets, ring};
 use circulant_core::plan::gather::Gather;
 use circulant_core::plan::interpret::{Goal, check, prove};
-use circulant_core::plan::lower::{COALESCE, OpKind, WireLimits, lower};
+use circulant_core::plan::lower::{MAX_RUN_BYTES, OpKind, WireLimits, lower};
 use circulant_core::plan::registry::{self, Algorithm, Arguments, Operation};
 use circulant_core::plan::scatter::Scatter;
 use circulant_core::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
@@ -82,7 +82,7 @@ fn proved(algorithm: &Algorithm, arguments: &Arguments, goal: &Goal, filled: boo
         gather: random.one_of(&[1, 4, 8]),
         light: random.one_of(&[0, 50, 1000, 1 << 20]),
         few: random.one_of(&[2, 2, 4]),
-        coalesce: random.one_of(&[1, 500, COALESCE]),
+        coalesce: random.one_of(&[1, 500, MAX_RUN_BYTES]),
     };
     checked(plan, goal, limits, random).unwrap_or_else(|v| panic!("{}, {limits:?}: {v}", case()));
 }

@@ -5,7 +5,7 @@
 
 use circulant_core::machine::LogGp;
 use circulant_core::plan::Plan;
-use circulant_core::plan::lower::{COALESCE, Program, WireLimits, lower};
+use circulant_core::plan::lower::{MAX_RUN_BYTES, Program, WireLimits, lower};
 use circulant_core::plan::registry::{self, Algorithm, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -150,7 +150,7 @@ impl Random {
             gather: self.one_of(&[1, 4, 8]),
             light: self.one_of(&[0, block / 10, block, 1 << 20]),
             few: self.one_of(&[2, 2, 4]),
-            coalesce: self.one_of(&[1, 2 * block, COALESCE]),
+            coalesce: self.one_of(&[1, 2 * block, MAX_RUN_BYTES]),
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::comm::members::Members;
 use crate::comm::shared::Shared;
 use crate::plan::registry::Operation;
 
-/// The most ranks of a communicator with short calls: each reads the flags of all others.
+/// The most ranks of a communicator with short calls: each reads the flags of all others, a cache line of each. Chosen;
+/// larger communicators run plans.
 const MAX_MEMBERS: usize = 64;
 
 /// The operations that have a short form.

@@ -15,19 +15,20 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a put that must be refused: more than hardware sends inline, and than shared memory carries in its rings.
 const PUT_BYTES: usize = 5000;
-/// Memory for the put of one peer.
+/// Memory for the put of one peer, in bytes: [`PUT_BYTES`] and guards, in whole pages.
 const SLOT_BYTES: usize = 8192;
-/// How long a refusal is awaited.
+/// How long a refusal is awaited. Chosen: a wire that has not refused by then is said not to tell.
 const REFUSAL: Duration = Duration::from_secs(2);
-/// How long the end of a peer is awaited of hardware, which asks it again for seconds (`retry_cnt`, `timeout` of a queue pair).
+/// How long the end of a peer is awaited of hardware, which asks it again for seconds: 7 times 1.07 s as
+/// `transport/verbs/objects.rs` sets `retry_cnt` and `timeout` of a queue pair, and as much again.
 const HARDWARE_TELLS: Duration = Duration::from_secs(15);
-/// How long of others, whose kernel tells at once or never.
+/// How long of others, whose kernel tells at once or never. Chosen.
 const OTHERS_TELL: Duration = Duration::from_secs(2);
 /// A bit of keys that is changed for a wrong one: of 32 and of 64 bits.
 const WRONG_BIT: u64 = 0x0001_0000;
-/// The most puts to a peer that goes.
+/// The most puts to a peer that goes. Chosen: some are under way when it goes, whatever the wire's queue.
 const MOST_LAST_PUTS: usize = 16;
-/// How long a rank moves nothing on before it goes, so that puts to it are under way.
+/// How long a rank moves nothing on before it goes, so that puts to it are under way. Chosen.
 const STILL: Duration = Duration::from_millis(300);
 
 /// The put that the rank `from` makes, which must not arrive.

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// The longest rest between two polls.
+/// The longest rest between two polls. Chosen, to leave the core to other ranks.
 const REST: Duration = Duration::from_millis(1);
 
 /// See the [module](self).

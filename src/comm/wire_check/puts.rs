@@ -54,12 +54,12 @@ pub(super) fn word(number: u32) -> u32 {
 
 /// Round trips of which the best counts.
 pub(super) const ROUND_TRIPS: u32 = 40;
-/// Where the puts of round trips are made from: those that ask, and those that answer.
+/// Where the puts of round trips are made from, in bytes from the area's start: those that ask.
 pub(super) const ASK_FROM: usize = AREA_BYTES - 32;
-/// See there.
+/// The same of those that answer.
 pub(super) const ANSWER_FROM: usize = AREA_BYTES - 16;
 
-/// Where answers land.
+/// Where answers land, in bytes from the area's start.
 pub(super) const ANSWER_AT: usize = AREA_BYTES - 8;
 
 /// The word of a round trip; its answer has the complement.

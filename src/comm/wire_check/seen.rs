@@ -7,7 +7,7 @@ use crate::plan::{Place, Region};
 use crate::transport::Sink;
 use std::collections::{HashMap, VecDeque};
 
-/// The most complaints of one check.
+/// The most complaints of one check. Chosen, so that they can be read.
 const MOST_COMPLAINTS: usize = 4;
 
 /// The puts of a peer that are awaited.

@@ -19,9 +19,11 @@ pub(super) struct Card {
     pub(super) address: Vec<u8>,
 }
 
-/// The first byte of what is published: the rest of a card follows, or the text of an error.
+/// First byte of the card of a rank that cannot map the memory of all ranks of its node: the rest of the card follows.
 const UNREACHED: u8 = 0;
+/// First byte of an error: its text follows.
 const ERROR: u8 = 1;
+/// First byte of the card of a rank that can: the rest of it follows.
 const REACHED: u8 = 2;
 
 pub(super) fn code(reaches_locals: bool) -> u8 {

@@ -7,8 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
 use std::time::Duration;
 
-/// Ranks of one node from which on one of them reads for all: fewer ranks read each other's values sooner than they pass
-/// one more fence.
+/// Ranks of one node from which on one of them reads for all. Chosen: fewer ranks read each other's values sooner than
+/// they pass one more fence (docs/launch.md).
 const MIN_READER_NODE_RANKS: usize = 16;
 
 /// The key-value store, and what a rank knows of the job.

@@ -7,7 +7,8 @@ use crate::error::{Error, argument};
 use crate::transport::{Borrow, COPIED_BELOW_BYTES, Copier, MemoryKind};
 use libfabric_sys as fi;
 
-/// The longest gather list that is used, whatever a provider offers.
+/// The longest gather list that is used, whatever a provider offers. Chosen: lists of that many `iovec` are on the
+/// stack (256 bytes).
 pub(super) const MAX_GATHER: usize = 16;
 
 /// The limits of the provider that `info` describes (but for [`Limits::wakes`]), its modes of registration, and the bytes of a

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The most addresses of a rank that are published.
+/// The most addresses of a rank that are published. Chosen, to bound what a rank reads of p others at start-up.
 const MAX_ADDRESSES: usize = 16;
 
 /// An address of this node.

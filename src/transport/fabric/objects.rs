@@ -7,7 +7,8 @@ use std::mem::{MaybeUninit, zeroed};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-/// At close, completions are taken to have ended when none came for so long.
+/// At close, completions are taken to have ended when none came for so long. Chosen: 100 ms in all at most, fifty times
+/// this.
 const QUIET: Duration = Duration::from_millis(2);
 
 /// What to do where memory cannot be registered.

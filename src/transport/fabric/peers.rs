@@ -25,7 +25,7 @@ pub(super) struct Peers {
     own: Vec<u8>,
 }
 
-/// Longer names than this are no provider's.
+/// Longer names, in bytes, are no provider's. Chosen, to bound what is believed of a peer.
 const NAME_MAX: usize = 512;
 
 impl Peers {

@@ -105,8 +105,9 @@ pub const PRESETS: &[Preset] = &[
     },
 ];
 
+/// No limit.
 const ANY: usize = usize::MAX;
-/// What fits into a buffer of ofi_rxm's, as preset above, beside its own headers.
+/// What fits into a buffer of ofi_rxm's, as preset above, beside its own headers, in bytes.
 const RXM: usize = 896;
 
 const COMMON: Quirk = Quirk {

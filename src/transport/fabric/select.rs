@@ -311,7 +311,7 @@ fn place_in(c: &mut Candidate, ip: IpAddr, options: &Options<'_>, quirk: &Quirk,
     c.rejected = c.rejected.take().or(objection.map(str::to_owned));
 }
 
-/// What being in a network that ranks have agreed on is worth.
+/// What being in a network that ranks have agreed on is worth, in points of a candidate's score. Chosen.
 const IN_NETWORK: i32 = 10;
 
 fn describe(info: &Info, base: i32) -> Candidate {

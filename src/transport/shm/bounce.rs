@@ -5,13 +5,14 @@ use crate::memory::{Mapping, copy};
 use std::collections::VecDeque;
 use std::fs::File;
 
-/// Bytes of the chunk: so few that it stays in the cache.
+/// Bytes of the chunk: 1 MiB. Chosen: so few that it stays in the cache.
 const CHUNK_BYTES: usize = 16 * MAX_PART_BYTES;
-/// The longest part of a put that goes through the chunk in one piece.
+/// The longest part of a put that goes through the chunk in one piece, in bytes. Chosen: a sixteenth of it, so that
+/// parts of several peers are under way.
 pub(super) const MAX_PART_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 /// Pieces begin at multiples of this: a cache line.
 const ALIGN_BYTES: usize = 64;
-/// There are entries for the pieces of at least this many ranks.
+/// There are entries for the pieces of at least this many ranks. Chosen: as many as a large node has cores.
 const MIN_RANKS: usize = if cfg!(test) { 1 } else { 64 };
 
 /// A piece of the chunk, until its reader has read it.

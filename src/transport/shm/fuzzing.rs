@@ -14,6 +14,7 @@ pub fn fuzz_address(bytes: &[u8]) {
     }
 }
 
+/// Bytes of the ring that is fuzzed. Chosen: short, so that records reach its end.
 const CAPACITY: usize = 1024;
 
 /// Aligned as rings are.

@@ -20,6 +20,7 @@ fn model(interruptions: usize, body: impl Fn() + Send + Sync + 'static) {
 /// More messages than a ring has room for come out as they went in.
 #[test]
 fn ring() {
+    /// More than the ring has room for.
     const MESSAGES: u8 = 4;
     model(2, || {
         // SAFETY: a model has cells of its own.

@@ -9,7 +9,8 @@ use std::os::fd::AsRawFd;
 pub(super) const PRIVATE: u32 = u32::MAX;
 /// The number of the chunk through which such bytes go.
 pub(super) const BOUNCE: u32 = 0;
-/// Chunks that a peer keeps mapped. What is registered beyond goes as private memory does.
+/// Chunks that a peer keeps mapped. What is registered beyond goes as private memory does. Chosen;
+/// `more_chunks_than_can_be_mapped_do_no_harm` shows the rest.
 pub(super) const MAX_CHUNKS: u32 = if cfg!(test) { 6 } else { 1 << 16 };
 
 #[derive(Debug)]

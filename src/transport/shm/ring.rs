@@ -8,9 +8,12 @@
 use crate::memory::words::AtomicU64;
 use crate::memory::words::Ordering;
 
-/// Where things stand in a ring, in bytes from its start.
+/// Offset of the writer's place in a ring, in bytes. It, the reader's and the data lie 128 bytes and more apart: two
+/// cache lines, as some processors fetch pairs.
 const HEAD: usize = 0;
+/// Offset of the reader's place.
 const TAIL: usize = 128;
+/// Offset of the records.
 const DATA: usize = 256;
 
 /// Bytes that a ring for `capacity` bytes of records takes.

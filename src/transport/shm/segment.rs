@@ -13,10 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s04");
-/// The header: magic, nonce, then what changes, on cache lines of its own.
+/// Offset of the nonce in the header, in bytes, behind the magic number.
 const NONCE: usize = 8;
+/// Offset of the word that says that the rank has closed; on a cache line of its own.
 const CLOSED: usize = 128;
+/// Offset of the bits of ranks that have made contact; on cache lines of their own.
 const CONTACTS: usize = 256;
+/// Offset of the rings, behind a page.
 const RINGS: usize = 4096;
 /// The most ranks of a node: as many as the header has bits for.
 pub(super) const MAX_RANKS: usize = (RINGS - CONTACTS) * 8;

@@ -4,7 +4,7 @@ use super::ring::Record;
 use crate::transport::Source;
 use std::collections::VecDeque;
 
-/// The most segments of one put.
+/// The most segments of one put. Chosen, as libfabric's (`fabric/limits.rs`).
 pub(super) const MAX_GATHER: usize = 16;
 
 /// A reader of what is put.

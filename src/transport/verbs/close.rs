@@ -9,7 +9,8 @@ use libfabric_sys::verbs as ib;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-/// How long what was sent may take until it is acknowledged, before it is given up.
+/// How long what was sent may take until it is acknowledged, before it is given up. Chosen: far longer than a round
+/// trip; a peer that is gone answers never.
 const LINGER: Duration = Duration::from_millis(200);
 
 /// At the end nothing is delivered.

@@ -11,12 +11,15 @@ use libfabric_sys::verbs as ib;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-/// Completions that one call of ibv_poll_cq reads, and calls per poll.
+/// Completions that one call of `ibv_poll_cq` reads. Chosen: 768 bytes on the stack.
 const MAX_COMPLETIONS: i32 = 16;
+/// Such calls per poll. Chosen, as libfabric's (`fabric/endpoint.rs`).
 const MAX_READS: usize = 8;
-/// Polls that find nothing after which the device is asked for events, which is a system call.
+/// Polls that find nothing after which the device is asked for events, which is a system call. Chosen, so that the call
+/// is a small part of polling.
 const POLLS_PER_EVENT: u32 = 4096;
-/// While handshakes are under way a wait sleeps no longer, so that what was lost is sent again.
+/// While handshakes are under way a wait sleeps no longer, so that what was lost is sent again: as `FIRST_WAIT`
+/// (`handshake.rs`).
 const HANDSHAKE_SLEEP: Duration = Duration::from_millis(20);
 
 impl Verbs {

@@ -9,15 +9,18 @@ use libfabric_sys::verbs as ib;
 use std::mem::zeroed;
 use std::ptr::null_mut;
 
-/// Receives posted: with more at once the rest is lost, and sent again.
+/// Receives posted. Chosen: with more at once the rest is lost, and sent again (`handshake.rs`).
 pub(super) const RECEIVES: u32 = 128;
-/// Datagrams on their way out at once.
+/// Datagrams on their way out at once. Chosen; further ones wait.
 pub(super) const SENDS: u32 = 32;
-/// Bytes in front of what was received: the global routing header, or nothing of meaning.
+/// Bytes in front of what was received: the global routing header (40, InfiniBand specification), or nothing of
+/// meaning.
 const HEADER_BYTES: usize = 40;
 /// Bytes of a buffer, either way.
 pub(super) const BUFFER_BYTES: usize = 128;
+/// The same as verbs count.
 const BUFFER_LEN: u32 = 128;
+/// Bytes of a message ([`MESSAGE_BYTES`]) as verbs count.
 const MESSAGE_LEN: u32 = 75;
 const _: () = assert!(MESSAGE_LEN as usize == MESSAGE_BYTES && BUFFER_LEN as usize == BUFFER_BYTES);
 const _: () = assert!(HEADER_BYTES + MESSAGE_BYTES <= BUFFER_BYTES);

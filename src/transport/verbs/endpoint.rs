@@ -27,21 +27,25 @@ use std::time::{Duration, Instant};
 /// Receives posted, for the messages and puts of all peers: with what a rank may have unexpected (12 messages of each
 /// neighbour, and there are twice the logarithm of the ranks) there is room for the puts of a window. 4 MiB of buffers.
 const RECEIVES: u16 = 512;
-/// Work requests of one queue pair under way: four lists.
+/// Work requests of one queue pair under way. Chosen: four lists (`requests.rs`).
 const SENDS: u16 = 128;
 /// Work requests of all queue pairs under way, each of which may take an entry of the completion queue when it fails. The
 /// smallest queues of common devices have 32 767.
 const MAX_UNDER_WAY: u32 = 4096;
-/// Messages too long to be inline that can be under way at once.
+/// Messages too long to be inline that can be under way at once. Chosen; the engine queues what is refused.
 const MAX_MESSAGES: u32 = 64;
-/// Puts whose bytes were copied when they were posted and of which that is still to be said.
+/// Puts whose bytes were copied when they were posted and of which that is still to be said. Chosen; the engine queues
+/// what is refused.
 const MAX_COPIED: usize = 1024;
-/// Where buffers of messages begin, those of datagrams, and those of receives.
+/// Where buffers of datagrams begin, in bytes: behind those of messages.
 const DATAGRAMS_OFFSET: usize = MAX_MESSAGES as usize * MESSAGE_MAX;
+/// Where buffers of receives begin, in bytes.
 const RECEIVES_OFFSET: usize = DATAGRAMS_OFFSET + datagrams::BYTES;
+/// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
-/// Numbers of packets have so many bits, and keys of datagrams one less than 32: the highest asks for privileges.
+/// Bits of a packet's number: 24 (InfiniBand specification).
 const PACKET_MASK: u64 = 0x00FF_FFFF;
+/// Bits of a datagram's key: 32 less the highest, which asks for privileges.
 const KEY_MASK: u64 = 0x7FFF_FFFF;
 
 /// An endpoint of RDMA hardware; see the [module](super).

@@ -7,9 +7,11 @@
 
 use std::time::{Duration, Instant};
 
-/// When a message that was not answered is sent again for the first time: some hundred times what a datagram takes.
+/// When a message that was not answered is sent again for the first time. Chosen: some hundred times what a datagram
+/// takes; `a_lost_ready_is_made_up_for_by_data_or_by_the_next_reply` shows what being lost does.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
-/// The longest time between two: the wait doubles, as a peer that does not answer may be busy elsewhere.
+/// The longest time between two: the wait doubles, as a peer that does not answer may be busy elsewhere. Chosen: five
+/// doublings.
 const LONGEST_WAIT: Duration = Duration::from_millis(640);
 
 /// What a message says beside the numbers.

@@ -21,7 +21,7 @@ const RNR_RETRIES: u8 = 7;
 /// After what time it is asked again: 12 stands for 0.64 ms (InfiniBand specification, table of RNR NAK timers), in which a
 /// rank that polls posts some hundred receives.
 const RNR_TIMER: u8 = 12;
-/// Routers that a packet may pass.
+/// Routers that a packet may pass. Chosen: 64, as Linux sends IP packets (`net.ipv4.ip_default_ttl`).
 const HOPS: u8 = 64;
 /// Inline bytes that are asked for: what fits into a work request that has room for [`super::device::MAX_GATHER`] pieces of
 /// 16 bytes each. Where that is too much, half of it, and so on.

@@ -40,6 +40,7 @@ pub(super) struct Peers {
 // SAFETY: the pointers are to objects of libibverbs, which belong to no thread.
 unsafe impl Send for Peers {}
 
+/// No place.
 const NONE: u32 = u32::MAX;
 
 impl Peers {

@@ -7,12 +7,14 @@
 use libfabric_sys::verbs as ib;
 use std::mem::zeroed;
 
-/// The longest list: an engine rarely has more ready for one peer at once, and a longer one is posted in parts.
+/// The longest list. Chosen: an engine rarely has more ready for one peer at once, and a longer one is posted in parts.
 pub(super) const LIST: usize = 32;
 
-/// In the number of a work request: what it is of. Of none: a receive, by its number.
+/// Bit of the number of a work request that sends or puts. Of none of the three: a receive, by its number.
 pub(super) const SENT: u64 = 1 << 63;
+/// Bit of a receive for datagrams.
 pub(super) const DATAGRAM_RECEIVED: u64 = 1 << 62;
+/// Bit of a datagram that is sent.
 pub(super) const DATAGRAM_SENT: u64 = 1 << 61;
 
 /// The upper half of the numbers of the requests to the peer at `at`.

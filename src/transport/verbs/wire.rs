@@ -5,8 +5,9 @@ use crate::transport::Remote;
 
 /// What an address begins with, and its version.
 const MAGIC: [u8; 4] = *b"ibv1";
-/// Bytes of an address, and of a message of the handshake.
+/// Bytes of an address: its parts in order.
 pub(super) const CARD_BYTES: usize = 4 + 4 + 2 + 16 + 4 + 4 + 8 + 12;
+/// Bytes of a message of the handshake: its parts in order.
 pub(super) const MESSAGE_BYTES: usize = 1 + 4 + 8 + 4 + 4 + CARD_BYTES;
 
 /// How to reach an endpoint.

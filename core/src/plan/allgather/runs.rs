@@ -22,7 +22,8 @@ use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wa
 use crate::schedule::Circulant;
 use std::ops::Range;
 
-/// The most pieces that a contribution is cut into: with four the link rests for a latency in the whole operation, no more.
+/// The most pieces that a contribution is cut into: with four the link rests for a latency in the whole operation, no
+/// more (`cut`, below, has what was simulated).
 pub const MAX_CUT: u32 = 4;
 
 /// The number of pieces that a contribution of `bytes` bytes is cut into: each of what the link carries in a latency,

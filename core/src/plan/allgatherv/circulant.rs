@@ -126,9 +126,10 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     );
 }
 
-/// Where one of this many owners has several blocks, a table of all schedules is made: a rank and its peers would ask for
-/// that many.
-const TABLE: usize = 8;
+/// Where more than one of this many owners has several blocks, a table of all schedules is made: a rank and its peers
+/// would ask for that many. Chosen by a count: a rank has up to 2⌈log₂ p⌉ peers, and asks each schedule for itself and
+/// for them; `cargo bench -p circulant-benches --bench plan` shows what making a plan takes.
+const TABLE_OWNERS: usize = 8;
 
 /// An allgatherv by p simultaneous n-block broadcasts.
 #[derive(Clone, Debug)]
@@ -204,7 +205,7 @@ impl Allgatherv {
             }
         }
         let graph = Circulant::new(size);
-        let columns = if long.len() <= counts.len() / TABLE { Vec::new() } else { columns(&graph) };
+        let columns = if long.len() <= counts.len() / TABLE_OWNERS { Vec::new() } else { columns(&graph) };
         Ok(Self { graph, owners, blocks: most, counters, output, in_place, long, columns })
     }
 

@@ -35,8 +35,8 @@ fn blocks(a: &Arguments, model: &LogGp) -> u32 {
     a.blocks.unwrap_or_else(|| rules::pipeline_blocks(2 * depth(a.size), a.bytes, model))
 }
 
-/// Puts that a block waits for at a level, on average: that to the first child of a tree goes at once, that to the second
-/// after it.
+/// Puts that a block waits for at a level, on average: that to the first child of a tree goes at once, that to the
+/// second after it, so (1 + 2) / 2 (Sanders, Speck, Träff 2009).
 const PUTS_PER_LEVEL: f64 = 1.5;
 
 /// A block takes a hop per level; of those that follow each other, the last leaves the root in round n−1, and is passed on in

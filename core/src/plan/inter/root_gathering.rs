@@ -74,10 +74,12 @@ fn received(a: &Arguments) -> u64 {
     as_irregular(a).map_or(0, |a| received_by_root(&a))
 }
 
-/// The counters: k is the gather's arrival from the child of round k, then the other root's string, then
-/// the scatter, and then the blocks of the broadcast.
+/// Counters below are arrivals of the gather, by the round of the child; there are at most 32 rounds, as ranks are
+/// numbered by 32 bits. This one is the other root's string.
 const SWAPPED: u32 = 32;
+/// The counter of the scatter.
 const SCATTERED: u32 = SWAPPED + 1;
+/// The first counter of the broadcast's blocks.
 const BLOCKS: u32 = SCATTERED + 1;
 
 /// An allgather(v) between two groups by way of their roots.

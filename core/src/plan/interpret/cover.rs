@@ -1,7 +1,8 @@
 //! Which bytes of a region were written: each at most once.
 
-/// Regions up to this many bytes are kept as one bit per byte.
-const BITS: u64 = 8 << 20;
+/// Regions up to this many bytes are kept as one bit per byte: 1 MiB of bits. Chosen, to bound the memory of proofs;
+/// longer ones are kept as ranges.
+const MAX_BITMAP_BYTES: u64 = 8 << 20;
 
 /// The bytes written so far.
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub(super) struct Cover {
 
 impl Cover {
     pub(super) fn new(size: u64) -> Self {
-        let words = if size <= BITS { size.div_ceil(64) } else { 0 };
+        let words = if size <= MAX_BITMAP_BYTES { size.div_ceil(64) } else { 0 };
         Self { size, total: 0, bits: vec![0; usize::try_from(words).unwrap_or(0)], ranges: Vec::new() }
     }
 
@@ -23,7 +24,7 @@ impl Cover {
     pub(super) fn write(&mut self, offset: u64, len: u64) -> bool {
         let Some(end) = offset.checked_add(len).filter(|&end| end <= self.size) else { return false };
         self.total += len;
-        if self.size > BITS {
+        if self.size > MAX_BITMAP_BYTES {
             self.ranges.push((offset, end));
             return true;
         }

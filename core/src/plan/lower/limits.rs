@@ -2,22 +2,23 @@
 
 use crate::machine::LogGp;
 
-/// Neighbouring pieces are made one put up to at most this many bytes. In the pricing 8 to 64 KiB are about equally
-/// good, from TCP to fast fabrics; shorter runs pay too many overheads, and longer ones hold back what
-/// has arrived (up to half as slow again).
-pub const COALESCE: u64 = 32 << 10;
+/// Neighbouring pieces are made one put up to at most this many bytes. Simulated: 8 to 64 KiB are about equally good,
+/// from TCP to fast fabrics; shorter runs pay too many overheads, and longer ones hold back what has arrived (up to
+/// half as slow again; [`WireLimits::new`] has a case).
+pub const MAX_RUN_BYTES: u64 = 32 << 10;
 
 /// A run of neighbours keeps back what has arrived while the link carries the rest of it: that may take this many overheads
 /// ([`WireLimits::new`] says what was simulated).
 const COALESCE_OVERHEADS: u64 = 10;
 
-/// The longest run of neighbours on such a link in bytes, at most [`COALESCE`].
+/// The longest run of neighbours on such a link in bytes, at most [`MAX_RUN_BYTES`].
 pub(in crate::plan) fn coalesce(wire: &LogGp) -> u64 {
     let run_ns = wire.overhead_ns.max(1).saturating_mul(COALESCE_OVERHEADS);
-    (run_ns.saturating_mul(1000) / wire.byte_ps.max(1)).clamp(1, COALESCE)
+    (run_ns.saturating_mul(1000) / wire.byte_ps.max(1)).clamp(1, MAX_RUN_BYTES)
 }
 
-/// No longer piece ever shares a put, in bytes: packing and unpacking delay the ranks that wait for it.
+/// No longer piece ever shares a put, in bytes: packing and unpacking delay the ranks that wait for it. Chosen;
+/// `CIRCULANT_LIGHT` sets the limit itself, so `circulant bench` shows the effect of any.
 const LIGHT_MAX_BYTES: u64 = 4096;
 
 /// Pieces of fewer bytes share a put unless a setting or a file says otherwise. A shared put saves its pieces one overhead
@@ -45,7 +46,7 @@ pub struct WireLimits {
 
 impl WireLimits {
     /// Puts of any length from one segment, none shared.
-    pub const PLAIN: Self = Self { max_put: u64::MAX, gather: 1, light: 0, few: 2, coalesce: COALESCE };
+    pub const PLAIN: Self = Self { max_put: u64::MAX, gather: 1, light: 0, few: 2, coalesce: MAX_RUN_BYTES };
 
     /// What is worth joining on a wire like `model`, whose puts are of at most `max_put` bytes from at most `gather`
     /// segments; pieces below `light` bytes are light.

@@ -9,8 +9,9 @@ use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Step, Wai
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// A join of more waits than this stays an op of its own, so that chains of joins cost no p² waits.
-const JOIN_MAX: usize = 64;
+/// A join of more waits than this stays an op of its own, so that chains of joins cost no p² waits. Chosen; above the
+/// 2⌈log₂ p⌉ peers that most joins wait for.
+const MAX_JOIN_WAITS: usize = 64;
 fn index(n: usize) -> Result<u32> {
     u32::try_from(n).map_err(|_| broken("more than 2^32 operations"))
 }
@@ -305,7 +306,7 @@ impl<'a> Lowering<'a> {
     fn copy(&mut self, step: &Step) -> Result<()> {
         let waits = self.waits(std::slice::from_ref(step))?;
         if step.len == 0
-            && waits.len() <= JOIN_MAX
+            && waits.len() <= MAX_JOIN_WAITS
             && step.bump != NO_COUNTER
             && self.bumps[step.bump as usize] == 1
         {

@@ -4,7 +4,7 @@
 //! Their costs: a plan among carriers, of which each put is followed by those within the node, and the way within the first
 //! and the last node.
 
-use super::{Nodes, fold::ALONE};
+use super::{Nodes, fold::MIN_SHARED_FOLD_BYTES};
 use crate::error::{Result, argument};
 use crate::machine::{LogGp, Machine};
 use crate::plan::registry::Arguments;
@@ -115,7 +115,7 @@ pub(super) fn added(a: &Arguments, nodes: &Nodes, path: &mut Path<'_>) {
 /// The same where the leader has short vectors to itself, and else the others put their shares to it, of which a
 /// block must be there.
 pub(super) fn led(a: &Arguments, nodes: &Nodes, block: f64, path: &mut Path<'_>) {
-    if a.bytes >= ALONE {
+    if a.bytes >= MIN_SHARED_FOLD_BYTES {
         added(a, nodes, path);
         return path.near(1.0, 1.0, block);
     }

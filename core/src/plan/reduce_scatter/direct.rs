@@ -106,8 +106,9 @@ fn largest(a: &Arguments) -> u64 {
     Pieces::even(a.bytes, a.element, a.size.max(1)).largest()
 }
 
-/// Bytes of a block, unless a number of blocks is given: it, its sum and what is being read fit into a core's own cache.
-const BLOCK: u64 = 128 << 10;
+/// Bytes of a block, unless a number of blocks is given. Chosen: it, its sum and what is being read (384 KiB) fit into
+/// a core's own cache of 512 KiB; `circulant bench reduce-scatter --blocks N` shows other numbers.
+const BLOCK_BYTES: u64 = 128 << 10;
 
 /// Which ranks get results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +134,7 @@ pub struct Direct {
 
 /// The number of blocks for pieces of at most `largest` bytes, unless one is given.
 pub fn blocks(largest: u64, given: Option<u32>) -> u32 {
-    given.unwrap_or_else(|| u32::try_from(largest.div_ceil(BLOCK)).unwrap_or(u32::MAX).max(1))
+    given.unwrap_or_else(|| u32::try_from(largest.div_ceil(BLOCK_BYTES)).unwrap_or(u32::MAX).max(1))
 }
 
 impl Direct {

@@ -22,7 +22,8 @@ pub type Formula = fn(&Arguments, &mut Path<'_>);
 /// doubling), 0.83 (one-two-three); `core/tests/pure/formulas.rs` holds the formulas to it.
 pub(in crate::plan) const NOT_HIDDEN: f64 = 0.8;
 
-/// Of this many distances between ranks at most the mean is taken for that of all: a fair sample.
+/// Of this many distances between ranks at most the mean is taken for that of all: a fair sample. Chosen, so that a
+/// price takes no longer where p is large; `core/tests/pure/selection.rs` holds the prices to the simulator.
 const SAMPLED_DISTANCES: u64 = 64;
 
 /// A critical path, added up. Averages over ranks and rounds may not be whole.

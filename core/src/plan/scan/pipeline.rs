@@ -28,9 +28,9 @@ fn build(a: &Arguments, model: &LogGp, inclusive: bool) -> Result<Box<dyn Plan>>
     Ok(Box::new(Pipeline::new(a.size, a.bytes, a.element, n, inclusive)?))
 }
 
-/// Bytes of a block at least, where the number of blocks is not given: a cache line.
+/// Bytes of a block at least, where the number of blocks is not given: a cache line of x86-64 and aarch64.
 const MIN_BLOCK_BYTES: u64 = 64;
-/// Blocks at most, where their number is not given; each takes three counters of [`MAX_COUNTERS`].
+/// Blocks at most, where their number is not given. Chosen: each takes three counters, of 2^24 ([`MAX_COUNTERS`]).
 const MAX_BLOCKS: u64 = 1 << 16;
 
 /// n minimises (p−2+n)·(o + βm/n).
