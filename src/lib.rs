@@ -140,6 +140,7 @@ pub mod comm;
 pub mod config;
 pub(crate) mod engine;
 pub mod launch;
+pub mod secret;
 pub mod trace;
 pub mod transport;
 

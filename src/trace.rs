@@ -7,6 +7,7 @@
 use crate::config::Logging;
 use std::collections::HashSet;
 use std::io::Write;
+use std::time::{Duration, Instant};
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
@@ -68,6 +69,45 @@ pub fn warn(line: &str, level: LevelFilter) {
     }
 }
 
+/// Warnings of what strangers can cause as often as they like: the first at once, then one in [`RARELY`] at most, which says how many
+/// there were meanwhile.
+#[derive(Debug)]
+pub struct Rarely {
+    level: LevelFilter,
+    last: Option<Instant>,
+    unsaid: u64,
+}
+
+/// The least time between two such warnings.
+pub const RARELY: Duration = Duration::from_secs(5);
+
+impl Rarely {
+    /// Of a rank whose setting `log` has this level.
+    pub fn new(level: LevelFilter) -> Self {
+        Self { level, last: None, unsaid: 0 }
+    }
+
+    /// Warns, unless the last warning was a short time ago. `line` is asked for only if it is said.
+    pub fn warn(&mut self, line: impl FnOnce() -> String) {
+        if let Some(line) = self.take(Instant::now(), line) {
+            warn(&line, self.level);
+        }
+    }
+
+    /// What is to be said `now`.
+    fn take(&mut self, now: Instant, line: impl FnOnce() -> String) -> Option<String> {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < RARELY) {
+            self.unsaid = self.unsaid.saturating_add(1);
+            return None;
+        }
+        self.last = Some(now);
+        Some(match std::mem::take(&mut self.unsaid) {
+            0 => line(),
+            unsaid => format!("{} ({unsaid} more of this kind before)", line()),
+        })
+    }
+}
+
 /// What messages of a level are called.
 pub fn name(level: Level) -> &'static str {
     match level {
@@ -88,6 +128,17 @@ fn say(level: Level, line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_often_is_said_rarely() {
+        let mut rarely = Rarely::new(LevelFilter::WARN);
+        let start = Instant::now();
+        let mut at = |after: Duration| rarely.take(start + after, || "x".to_owned());
+        assert_eq!(at(Duration::ZERO).unwrap(), "x");
+        assert!((1..100).all(|i| at(RARELY / 100 * i).is_none()));
+        assert_eq!(at(RARELY).unwrap(), "x (99 more of this kind before)");
+        assert_eq!(at(RARELY * 3).unwrap(), "x");
+    }
 
     #[test]
     fn each_way_of_a_call_is_told_once() {

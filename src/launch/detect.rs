@@ -7,7 +7,7 @@ use super::pmi1::Pmi1;
 use super::pmix::Pmix;
 use super::single::Single;
 use super::{Launch, fd, session, side};
-use crate::config::{Config, FOR_EVER, Launcher, Library};
+use crate::config::{Config, FOR_EVER, Launcher, Library, Logging};
 use crate::error::{Error, ErrorKind, Result};
 use std::io;
 use std::os::fd::RawFd;
@@ -39,7 +39,7 @@ pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
         match way {
             Launcher::Pmi1 => pmi1(&variable, timeout),
             Launcher::Pmix => pmix(&variable, &config.libpmix, timeout),
-            Launcher::Env => env(&variable, timeout),
+            Launcher::Env => env(&variable, config.log, timeout),
             Launcher::Libpmi => libpmi(&variable, &config.libpmi, timeout, asked == Launcher::Libpmi),
             Launcher::Auto | Launcher::Single => Ok(None),
         }
@@ -109,8 +109,9 @@ fn server(variable: Variables<'_>) -> Option<String> {
 }
 
 /// What our own variables say.
-fn env(variable: Variables<'_>, timeout: Duration) -> Result<Found> {
+fn env(variable: Variables<'_>, log: Logging, timeout: Duration) -> Result<Found> {
     let Some(assignment) = Assignment::of(variable)? else { return Ok(None) };
+    let assignment = assignment.logging(log);
     if assignment.size == 1 {
         return Ok(Some(Box::new(Single::new())));
     }

@@ -11,10 +11,13 @@
 //!
 //! Only where the root is on the loopback interface may there be no word.
 
+use super::introduction::Introduction;
 use super::pmi1::Pmi1;
-use super::root::{Root, introduction};
+use super::root::Root;
 use super::stream::connect_to;
+use crate::config::Logging;
 use crate::error::{Error, ErrorKind, Result};
+use crate::secret::Secret;
 use std::io::Read;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -32,6 +35,8 @@ pub(super) struct Assignment {
     pub(super) size: usize,
     root: String,
     job: String,
+    /// What rank 0 says of strangers.
+    log: Logging,
 }
 
 /// More ranks than one thread should keep the addresses of.
@@ -70,7 +75,16 @@ impl Assignment {
         if size > 1 && port.is_none_or(|port| port == 0) {
             return Err(wrong(format!("CIRCULANT_ROOT={root:?} is not host:port")));
         }
-        Ok(Some(Self { rank, size, root, job }))
+        Ok(Some(Self { rank, size, root, job, log: Logging::default() }))
+    }
+
+    /// With this setting `log`.
+    pub(super) fn logging(self, log: Logging) -> Self {
+        Self { log, ..self }
+    }
+
+    fn introduction(&self) -> Introduction {
+        Introduction { rank: self.rank, size: self.size, secret: Secret::of_word(&self.job) }
     }
 
     /// Without a word any process that reaches the port can take a rank: then it must be of this machine.
@@ -142,9 +156,9 @@ fn secret(path: &str) -> std::result::Result<String, String> {
 /// When the root's address cannot be opened or reached, or rank 0 knows another size, job or holder of our rank.
 pub(super) fn join(assignment: &Assignment, timeout: Duration) -> Result<Pmi1> {
     assignment.guarded()?;
-    let id = introduction(assignment.rank, assignment.size, &assignment.job);
+    let us = assignment.introduction();
     if assignment.rank == 0 {
-        return Pmi1::to_rank_0(NAME, Box::new(open(assignment)?), &id, timeout);
+        return Pmi1::to_rank_0(NAME, Box::new(open(assignment, &us)?), &us, timeout);
     }
     let end = Instant::now() + timeout;
     loop {
@@ -154,7 +168,7 @@ pub(super) fn join(assignment: &Assignment, timeout: Duration) -> Result<Pmi1> {
             &assignment.root,
             left.min(Duration::from_secs(5)).max(Duration::from_millis(1)),
         ) {
-            Ok(stream) => match Pmi1::to_rank_0(NAME, Box::new(stream), &id, timeout) {
+            Ok(stream) => match Pmi1::to_rank_0(NAME, Box::new(stream), &us, timeout) {
                 // Closed without a word: rank 0 has ended, or more connections came than it keeps open without an introduction.
                 Err(e) if e.kind() == ErrorKind::PeerLost => e.message().to_owned(),
                 done => return done,
@@ -175,7 +189,7 @@ pub(super) fn join(assignment: &Assignment, timeout: Duration) -> Result<Pmi1> {
 }
 
 /// Starts the thread that keeps the addresses; rank 0's own way to it.
-fn open(assignment: &Assignment) -> Result<UnixStream> {
+fn open(assignment: &Assignment, us: &Introduction) -> Result<UnixStream> {
     let trouble = |e: std::io::Error| {
         let what = format!("rank 0 cannot listen at CIRCULANT_ROOT={}: {e}", assignment.root);
         Error::new(ErrorKind::Launch, what)
@@ -187,7 +201,7 @@ fn open(assignment: &Assignment) -> Result<UnixStream> {
         return Err(assignment.unguarded());
     }
     let (ours, theirs) = UnixStream::pair()?;
-    let root = Root::new(listener, theirs, assignment.size, &assignment.job)?;
+    let root = Root::new(listener, theirs, us, assignment.log)?;
     std::thread::Builder::new().name("root".to_owned()).spawn(move || root.serve())?;
     Ok(ours)
 }
@@ -310,7 +324,7 @@ mod tests {
         let ranks: Vec<_> = (0..size)
             .map(|rank| {
                 let (part, root, job) = (part.clone(), root.clone(), job.to_owned());
-                let assignment = Assignment { rank, size, root, job };
+                let assignment = Assignment { rank, size, root, job, log: Logging::default() };
                 std::thread::spawn(move || part(rank, join(&assignment, LONG).unwrap()))
             })
             .collect();
@@ -401,7 +415,13 @@ mod tests {
     #[test]
     fn connections_of_other_jobs_are_refused() {
         let root = free();
-        let at = |rank, size, job: &str| Assignment { rank, size, root: root.clone(), job: job.to_owned() };
+        let at = |rank, size, job: &str| Assignment {
+            rank,
+            size,
+            root: root.clone(),
+            job: job.to_owned(),
+            log: Logging::default(),
+        };
         let zero = at(0, 3, "mine");
         let mut me = join(&zero, LONG).unwrap();
         for (assignment, words) in [
@@ -430,7 +450,13 @@ mod tests {
     #[test]
     fn silent_connections_do_not_keep_a_rank_out() {
         let root = free();
-        let at = |rank| Assignment { rank, size: 2, root: root.clone(), job: "mine".to_owned() };
+        let at = |rank| Assignment {
+            rank,
+            size: 2,
+            root: root.clone(),
+            job: "mine".to_owned(),
+            log: Logging::default(),
+        };
         let zero = join(&at(0), LONG).unwrap();
         let address: SocketAddr = root.parse().unwrap();
         // Beyond those that are let in and those that the system queues, none can connect.
@@ -444,7 +470,13 @@ mod tests {
     #[test]
     fn without_a_word_only_this_machine_may_be_asked() {
         for (rank, root) in [(0, "0.0.0.0:0"), (1, "192.0.2.1:7000")] {
-            let assignment = Assignment { rank, size: 2, root: root.to_owned(), job: String::new() };
+            let assignment = Assignment {
+                rank,
+                size: 2,
+                root: root.to_owned(),
+                job: String::new(),
+                log: Logging::default(),
+            };
             let e = join(&assignment, Duration::from_millis(100)).map(|_| ()).unwrap_err().to_string();
             assert!(e.contains("CIRCULANT_JOB is not set"), "rank {rank} at {root}: {e}");
         }
@@ -452,7 +484,8 @@ mod tests {
 
     #[test]
     fn without_rank_0_there_is_an_error() {
-        let assignment = Assignment { rank: 1, size: 2, root: free(), job: String::new() };
+        let assignment =
+            Assignment { rank: 1, size: 2, root: free(), job: String::new(), log: Logging::default() };
         let e = join(&assignment, Duration::from_millis(100)).unwrap_err();
         assert!(e.to_string().contains("did not answer at CIRCULANT_ROOT="), "{e}");
         assert_eq!(e.peer(), Some(0));

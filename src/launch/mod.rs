@@ -18,6 +18,9 @@ mod detect;
 mod exit;
 mod fd;
 mod foreign;
+mod introduction;
+#[cfg(test)]
+mod intruders;
 mod root;
 mod session;
 mod stream;

@@ -2,6 +2,7 @@
 //! One request at a time; only the commands that every launcher answers (an unknown one ends the job under
 //! some); every wait has a deadline.
 
+use super::introduction::Introduction;
 use super::session::Client;
 use super::side::Side;
 use super::stream::{Stream, connect_to};
@@ -71,16 +72,27 @@ impl Pmi1 {
         Self::new("pmi1 (PMI_PORT)", Box::new(stream), timeout).introduce(id)
     }
 
-    /// Joins over a connection to rank 0, which takes the launcher's part.
+    /// Joins over a connection to rank 0, which takes the launcher's part: each shows the other first that it knows the job's secret.
     pub(super) fn to_rank_0(
         name: &'static str,
         stream: Box<dyn Stream>,
-        id: &str,
+        us: &Introduction,
         timeout: Duration,
     ) -> Result<Self> {
         let mut pmi = Self::new(name, stream, timeout);
         pmi.told = Some(VecDeque::new());
-        pmi.introduce(id)
+        let deadline = Instant::now() + timeout;
+        let challenge = pmi.receive("challenge", deadline, "a connection")?;
+        let Some(introduced) = us.answer(&challenge)? else {
+            return Err(pmi.fail(format!("rank 0 began by {}", quote(&challenge))));
+        };
+        pmi.send(&introduced.line, deadline)?;
+        let answer = pmi.receive("initack", deadline, "initack")?;
+        if !introduced.is_answered(&answer) {
+            let what = "what answers at CIRCULANT_ROOT does not know the job's word (CIRCULANT_JOB)";
+            return Err(pmi.fail(what.to_owned()));
+        }
+        pmi.introduced(deadline)
     }
 
     fn introduce(self, id: &str) -> Result<Self> {
@@ -88,6 +100,12 @@ impl Pmi1 {
         let deadline = Instant::now() + pmi.timeout;
         pmi.send(&format!("cmd=initack pmiid={id}\n"), deadline)?;
         pmi.receive("initack", deadline, "initack")?;
+        pmi.introduced(deadline)
+    }
+
+    /// Rank and size, as the launcher tells them behind its answer to an introduction; then as every launcher's client.
+    fn introduced(self, deadline: Instant) -> Result<Self> {
+        let mut pmi = self;
         let number = |pmi: &mut Self, name: &str| {
             let raw = pmi.receive("set", deadline, "initack")?;
             let number = Line::parse(&raw).and_then(|l| l.number::<usize>(name));

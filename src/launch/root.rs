@@ -1,9 +1,13 @@
 //! The key-value space of ranks that no launcher started: a thread of rank 0, to which all others connect.
 //!
-//! It speaks PMI-1 as a launcher does that is reached by PMI_PORT, with two lines more: `refused value=<why>` in answer to
-//! an introduction, and `gone rank=<r> value=<how>` to all when a rank ends without finalize.
+//! It speaks PMI-1 as a launcher does that is reached by PMI_PORT, behind an [introduction](super::introduction), with two lines more:
+//! `refused value=<why>` in answer to one, and `gone rank=<r> value=<how>` to all when a rank ends without finalize.
 
-use super::wire::{Line, Lines, quote};
+use super::introduction::{INTRODUCTION_MAX_BYTES, Introduction, Known, challenge, known};
+use super::wire::{LINE_MAX, Line, Lines, quote};
+use crate::config::Logging;
+use crate::secret::{SECRET_BYTES, Secret, nonce};
+use crate::trace::Rarely;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind as Io, Read, Write};
@@ -12,14 +16,14 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// How long a connection may stay without an introduction. A rank sends it in its first packet, and tries again when its
+/// How long a connection may stay without an introduction. A rank sends it when it was challenged, and tries again when its
 /// connection was closed.
 const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
 
 /// How many connections may be open without an introduction. For one more the oldest is closed.
 const UNIDENTIFIED_MAX: usize = 64;
 
-/// None that is younger than this is closed for another: a round trip of any network, so its first packet may be on its way.
+/// None that is younger than this is closed for another: a round trip of any network, so its introduction may be on its way.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
 /// How many connections may wait to be accepted, if the system allows as many (net.core.somaxconn).
@@ -41,6 +45,10 @@ struct Peer {
     lines: Lines,
     out: Vec<u8>,
     rank: Option<usize>,
+    /// What it was challenged by.
+    nonce: [u8; SECRET_BYTES],
+    /// Where it comes from.
+    from: String,
     /// Rank 0's, from its own process.
     own: bool,
     since: Instant,
@@ -62,7 +70,9 @@ pub(super) struct Root {
     /// Accept nothing before.
     pause: Option<Instant>,
     size: usize,
-    job: String,
+    secret: Secret,
+    /// What is said of strangers.
+    strangers: Rarely,
     peers: Vec<Peer>,
     values: HashMap<Vec<u8>, Vec<u8>>,
     /// Which ranks ever came, and how many worlds of each are over.
@@ -71,14 +81,18 @@ pub(super) struct Root {
     gone: Vec<String>,
 }
 
-/// What a rank introduces itself with: `<rank>/<size>/<job>`.
-pub(super) fn introduction(rank: usize, size: usize, job: &str) -> String {
-    format!("{rank}/{size}/{job}")
-}
-
 impl Root {
-    /// Serves `size` ranks of `job` at `listener`; `own` leads to rank 0 itself.
-    pub(super) fn new(listener: TcpListener, own: UnixStream, size: usize, job: &str) -> io::Result<Self> {
+    /// Serves the ranks of our job, as we introduce ourselves, at `listener`; `own` leads to rank 0 itself.
+    ///
+    /// # Errors
+    /// When the system refuses what it takes.
+    pub(super) fn new(
+        listener: TcpListener,
+        own: UnixStream,
+        us: &Introduction,
+        log: Logging,
+    ) -> io::Result<Self> {
+        let size = us.size;
         listener.set_nonblocking(true)?;
         // The standard library asks for room for 128.
         rustix::net::listen(&listener, BACKLOG)?;
@@ -87,14 +101,15 @@ impl Root {
             listener,
             pause: None,
             size,
-            job: job.to_owned(),
+            secret: us.secret.clone(),
+            strangers: Rarely::new(log.level),
             peers: Vec::new(),
             values: HashMap::new(),
             came: vec![false; size],
             worlds: vec![0; size],
             gone: Vec::new(),
         };
-        root.welcome(Box::new(own), true);
+        root.welcome(Box::new(own), "its own process".to_owned(), true)?;
         Ok(root)
     }
 
@@ -163,15 +178,13 @@ impl Root {
                 return;
             }
             match self.listener.accept() {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
                     if self.peers.iter().filter(|p| p.is_unidentified()).count() >= UNIDENTIFIED_MAX {
                         self.drop_oldest();
                     }
-                    if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
-                        self.welcome(Box::new(stream), false);
-                        // As a rule, what a rank says is there already.
-                        self.read(self.peers.len() - 1);
-                    }
+                    let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+                    // One that the system gives nothing for is closed, and tries again if it is a rank.
+                    let _ = ready.and_then(|()| self.welcome(Box::new(stream), from.to_string(), false));
                 }
                 Err(e) if e.kind() == Io::WouldBlock => return,
                 Err(e) if matches!(e.kind(), Io::Interrupted | Io::ConnectionAborted) => {}
@@ -187,15 +200,25 @@ impl Root {
     fn drop_oldest(&mut self) {
         if let Some(peer) = self.peers.iter_mut().find(|p| p.is_unidentified()) {
             peer.dead = true;
+            let from = peer.from.clone();
+            self.refused(&from, "it was silent, and others waited");
         }
     }
 
-    fn welcome(&mut self, link: Box<dyn Link>, own: bool) {
-        self.peers.push(Peer {
+    /// Says that a connection from there was none of a rank.
+    fn refused(&mut self, from: &str, why: &str) {
+        self.strangers.warn(|| format!("rank 0 has closed a connection from {from}: {why}"));
+    }
+
+    fn welcome(&mut self, link: Box<dyn Link>, from: String, own: bool) -> io::Result<()> {
+        let nonce = nonce().map_err(|e| io::Error::other(e.message().to_owned()))?;
+        let mut peer = Peer {
             link,
             lines: Lines::default(),
             out: Vec::new(),
             rank: None,
+            nonce,
+            from,
             own,
             since: Instant::now(),
             put: 0,
@@ -204,26 +227,40 @@ impl Root {
             waits: false,
             closing: false,
             dead: false,
-        });
+        };
+        peer.say(challenge(&nonce).as_bytes());
+        peer.write();
+        self.peers.push(peer);
+        Ok(())
     }
 
     fn read(&mut self, i: usize) {
         self.peers[i].read();
         loop {
             let peer = &mut self.peers[i];
-            match peer.lines.pop() {
+            let most = if peer.rank.is_some() { LINE_MAX } else { INTRODUCTION_MAX_BYTES };
+            match peer.lines.pop_within(most) {
                 Ok(Some(raw)) if !peer.closing => self.answer(i, &raw),
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(_) => {
-                    peer.dead = true;
+                    if self.peers[i].is_unidentified() {
+                        self.refuse(i, "a line is too long");
+                    }
+                    self.peers[i].dead = true;
                     break;
                 }
             }
         }
-        let peer = &self.peers[i];
-        let over = peer.dead || peer.is_unidentified() && peer.since.elapsed() > INTRODUCTION_TIME;
-        if over {
+        let peer = &mut self.peers[i];
+        if peer.is_unidentified() && peer.since.elapsed() > INTRODUCTION_TIME {
+            peer.dead = true;
+            let (from, said) = (peer.from.clone(), peer.closing);
+            if !said {
+                self.refused(&from, "it was silent for too long");
+            }
+        }
+        if self.peers[i].dead {
             self.lose(i, "closed its connection to rank 0");
         }
     }
@@ -256,7 +293,7 @@ impl Root {
         };
         if self.peers[i].rank.is_none() {
             return match line.command() {
-                b"initack" => self.introduce(i, line.text("pmiid").unwrap_or("")),
+                b"initack" => self.introduce(i, &line),
                 _ => self.refuse(i, "introduce yourself first"),
             };
         }
@@ -307,15 +344,11 @@ impl Root {
         "cmd=put_result rc=0".into()
     }
 
-    fn introduce(&mut self, i: usize, id: &str) {
-        let mut words = id.splitn(3, '/');
-        let mut number = || words.next().and_then(|w| w.parse::<usize>().ok());
-        let (rank, size) = (number(), number());
-        // The word first: a process that does not know it learns nothing.
-        if words.next() != Some(self.job.as_str()) {
+    fn introduce(&mut self, i: usize, line: &Line<'_>) {
+        // The secret first: a process that does not know it learns nothing.
+        let Some(Known { rank, size, proof }) = known(&self.secret, self.peers[i].nonce, line) else {
             return self.refuse(i, "it keeps the addresses of another job (CIRCULANT_JOB)");
-        }
-        let (Some(rank), Some(size)) = (rank, size) else { return self.refuse(i, "no rank or size") };
+        };
         if size != self.size {
             return self.refuse(i, &format!("CIRCULANT_SIZE is {} there and {size} here", self.size));
         }
@@ -327,12 +360,18 @@ impl Root {
         let gone = self.gone.concat();
         let peer = &mut self.peers[i];
         peer.rank = Some(rank);
-        let told = format!("cmd=initack rc=0\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0\n");
+        let told = format!(
+            "cmd=initack rc=0 proof={proof}\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0\n"
+        );
         peer.out.extend(told.into_bytes());
         peer.out.extend(gone.into_bytes());
     }
 
     fn refuse(&mut self, i: usize, why: &str) {
+        if self.peers[i].rank.is_none() {
+            let from = self.peers[i].from.clone();
+            self.refused(&from, why);
+        }
         self.peers[i].say(format!("cmd=refused value={why}").as_bytes());
         self.peers[i].closing = true;
         self.lose_quietly(i, why);
@@ -392,9 +431,12 @@ impl Peer {
 
     fn read(&mut self) {
         let mut buffer = [0; 16 << 10];
+        // Of a stranger no more than an introduction takes, and its end.
+        let (most, times) =
+            if self.rank.is_some() { (buffer.len(), 16) } else { (INTRODUCTION_MAX_BYTES + 1, 1) };
         // Not for ever, however much comes: others wait.
-        for _ in 0..16 {
-            match self.link.read(&mut buffer) {
+        for _ in 0..times {
+            match self.link.read(&mut buffer[..most]) {
                 Ok(0) => self.dead = true,
                 Ok(len) => {
                     self.lines.push(&buffer[..len]);

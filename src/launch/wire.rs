@@ -121,14 +121,22 @@ impl Lines {
     /// # Errors
     /// When the line that is arriving is too long already.
     pub fn pop(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
+        self.pop_within(LINE_MAX)
+    }
+
+    /// As [`Lines::pop`], of lines of at most `most` bytes.
+    ///
+    /// # Errors
+    /// When the line that is arriving is too long already.
+    pub fn pop_within(&mut self, most: usize) -> Result<Option<Vec<u8>>, TooLong> {
         let rest = &self.buffer[self.taken..];
         match rest.iter().position(|&b| b == b'\n') {
-            Some(at) if at <= LINE_MAX => {
+            Some(at) if at <= most => {
                 let line = rest[..at].to_vec();
                 self.taken += at + 1;
                 Ok(Some(line))
             }
-            None if rest.len() <= LINE_MAX => Ok(None),
+            None if rest.len() <= most => Ok(None),
             _ => Err(TooLong),
         }
     }
@@ -174,6 +182,9 @@ mod tests {
         assert_eq!(lines.pop(), Ok(Some(b"bcd".to_vec())));
         lines.push(&vec![b'x'; LINE_MAX + 1]);
         assert_eq!(lines.pop(), Err(TooLong));
+        let mut lines = Lines::default();
+        lines.push(b"abc\nabcd");
+        assert_eq!((lines.pop_within(3), lines.pop_within(3)), (Ok(Some(b"abc".to_vec())), Err(TooLong)));
     }
 
     proptest! {

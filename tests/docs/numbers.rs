@@ -103,12 +103,13 @@ const FACTS: &[Fact] = &[
     ),
     (
         LAUNCH,
-        "Connections that do not say the word within {} are closed",
+        "no line longer than 256 bytes is read, for {}; then it is closed",
         "src/launch",
         "INTRODUCTION_TIME",
         Time,
     ),
-    (LAUNCH, "{} may be silent at a time;", "src/launch", "UNIDENTIFIED_MAX", Number),
+    (LAUNCH, "no line longer than {} bytes is read", "src/launch", "INTRODUCTION_MAX_BYTES", Number),
+    (LAUNCH, "{} such may be open at a time;", "src/launch", "UNIDENTIFIED_MAX", Number),
     (LAUNCH, "{} and more the first rank reads", "src/comm", "MIN_READER_NODE_RANKS", Number),
 ];
 

@@ -1,0 +1,223 @@
+//! Strangers at rank 0's port, on real sockets: whatever they try, the job begins and ends, and they are told of.
+
+use super::introduction::{Introduction, challenge};
+use super::root::Root;
+use super::stream::connect_to;
+use super::wire::{LINE_MAX, Line, Lines};
+use super::{Launch, environment};
+use crate::config::Logging;
+use crate::secret::Secret;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Only stops what hangs.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A rank 0 that serves `size` ranks, and where.
+fn root(size: usize) -> (Box<dyn Launch>, String) {
+    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    (Box::new(join(0, size, &at)), at)
+}
+
+fn join(rank: usize, size: usize, root: &str) -> super::pmi1::Pmi1 {
+    let values = [rank.to_string(), size.to_string(), root.to_owned(), "mine".to_owned()];
+    let variable = |name: &str| {
+        let at = environment::VARIABLES.iter().position(|v| *v == name)?;
+        values.get(at).cloned()
+    };
+    let assignment = environment::Assignment::of(&variable).unwrap().unwrap();
+    environment::join(&assignment, LONG).unwrap()
+}
+
+/// A job of three in whose start `attempt` falls, and again when rank 1 is in: the ranks trade values all the same.
+fn a_job_under(attempt: impl Fn(&str)) {
+    let (zero, at) = root(3);
+    attempt(&at);
+    let one = Box::new(join(1, 3, &at));
+    attempt(&at);
+    let two = Box::new(join(2, 3, &at));
+    let life = |(rank, mut me): (usize, Box<dyn Launch>)| {
+        me.put(&format!("k-{rank}"), &[7; 3000]).unwrap();
+        me.fence(LONG).unwrap();
+        assert_eq!(me.get(&format!("k-{}", (rank + 1) % 3)).unwrap(), [7; 3000]);
+        assert_eq!(me.gone(), None);
+        me.finalize().unwrap();
+    };
+    std::thread::scope(|scope| {
+        for rank in [zero, one, two].into_iter().enumerate() {
+            scope.spawn(|| life(rank));
+        }
+    });
+}
+
+fn connect(at: &str) -> TcpStream {
+    let stream = connect_to(at, LONG).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+/// The next line that comes, and whether the connection ends instead.
+fn line(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let (mut lines, mut byte) = (Lines::default(), [0]);
+    loop {
+        match stream.read(&mut byte) {
+            Ok(1) => lines.push(&byte),
+            _ => return None,
+        }
+        if let Some(line) = lines.pop().unwrap() {
+            return Some(line);
+        }
+    }
+}
+
+/// What the port answers to `said`, behind its challenge, until it closes.
+fn answer(at: &str, said: &[u8]) -> String {
+    let mut stream = connect(at);
+    assert!(line(&mut stream).unwrap().starts_with(b"cmd=challenge nonce="));
+    // The port may close before all is written.
+    let _ = stream.write_all(said);
+    let (mut all, mut piece) = (Vec::new(), [0; 512]);
+    while let Ok(len @ 1..) = stream.read(&mut piece) {
+        all.extend_from_slice(&piece[..len]);
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+fn introduction(word: &str, rank: usize) -> Introduction {
+    Introduction { rank, size: 3, secret: Secret::of_word(word) }
+}
+
+#[test]
+fn garbage_is_refused() {
+    a_job_under(|at| {
+        for said in [
+            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            b"\n",
+            b"cmd=\n",
+            b"cmd=put key=a value=b\n",
+            &[0xFF; 100],
+            b"\0\n",
+        ] {
+            // What ends in no line is closed in the end; that is awaited in another test.
+            if said.ends_with(b"\n") {
+                let told = answer(at, said);
+                assert!(told.starts_with("cmd=refused ") && !told.contains("rc=0"), "{said:?}: {told}");
+            } else {
+                connect(at).write_all(said).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn messages_without_end_are_refused_when_they_are_too_long() {
+    a_job_under(|at| {
+        for len in [1000, LINE_MAX, 4 << 20] {
+            let told = answer(at, &vec![b'x'; len]);
+            // The connection may be reset with the refusal under way.
+            assert!(told.is_empty() || told.starts_with("cmd=refused value=a line is too long"), "{told}");
+        }
+    });
+}
+
+/// Each refused before anything of the job is told.
+#[test]
+fn who_does_not_know_the_secret_learns_nothing() {
+    a_job_under(|at| {
+        let mut stream = connect(at);
+        let challenge = line(&mut stream).unwrap();
+        let wrong = introduction("guess", 1).answer(&challenge).unwrap().unwrap();
+        stream.write_all(wrong.line.as_bytes()).unwrap();
+        let told = String::from_utf8(line(&mut stream).unwrap()).unwrap();
+        assert_eq!(told, "cmd=refused value=it keeps the addresses of another job (CIRCULANT_JOB)");
+        assert_eq!(line(&mut stream), None);
+        for said in
+            ["cmd=initack pmiid=1/3/mine\n", "cmd=initack pmiid=1/3 nonce=00 proof=00\n", "cmd=initack\n"]
+        {
+            assert!(answer(at, said.as_bytes()).contains("of another job"), "{said}");
+        }
+    });
+}
+
+/// What was heard of a rank's introduction is of no use on another connection, nor is what the port says.
+#[test]
+fn a_replayed_introduction_is_refused() {
+    a_job_under(|at| {
+        // The right one, as it would be heard on the wire, which never reached the port.
+        let mut heard = connect(at);
+        let right = introduction("mine", 2).answer(&line(&mut heard).unwrap()).unwrap().unwrap();
+        drop(heard);
+        assert!(answer(at, right.line.as_bytes()).contains("of another job"));
+    });
+}
+
+/// A rank tells nothing but a proof to what has taken the port, and does not take it for rank 0.
+#[test]
+fn a_false_port_is_found_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let port = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        writeln!(stream, "{}", challenge(&[7; 32])).unwrap();
+        let said = line(&mut stream).unwrap();
+        writeln!(stream, "cmd=initack rc=0 proof={}\ncmd=set size=3", "0".repeat(64)).unwrap();
+        said
+    });
+    let us = introduction("mine", 1);
+    let stream = connect_to(&at, LONG).unwrap();
+    let e = super::pmi1::Pmi1::to_rank_0("env", Box::new(stream), &us, LONG).map(|_| ()).unwrap_err();
+    assert!(e.to_string().contains("does not know the job's word"), "{e}");
+    let said = port.join().unwrap();
+    assert!(!said.windows(4).any(|w| w == b"mine"), "{}", said.escape_ascii());
+}
+
+/// Connections that say nothing, or half a line, or are closed at once; more of them than are let in.
+#[test]
+fn a_flood_of_connections_keeps_no_rank_out() {
+    let held = std::sync::Mutex::new(Vec::new());
+    a_job_under(|at| {
+        for i in 0..300 {
+            let mut stream = connect(at);
+            match i % 3 {
+                0 => stream.write_all(b"cmd=init").unwrap(),
+                1 => drop(stream.shutdown(Shutdown::Write)),
+                _ => {}
+            }
+            if i % 5 > 0 {
+                held.lock().unwrap().push(stream);
+            }
+        }
+    });
+}
+
+/// One that sends byte after byte is silent, too: it is closed in time, and the port goes on.
+#[test]
+fn half_open_connections_are_closed() {
+    let (zero, at) = root(2);
+    let start = Instant::now();
+    let slow = connect(&at);
+    let mut silent = connect(&at);
+    while slow.try_clone().unwrap().write_all(b"c").is_ok() && start.elapsed() < LONG {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(line(&mut silent).is_some() && line(&mut silent).is_none(), "closed after its challenge");
+    assert!(start.elapsed() < LONG);
+    drop(zero);
+}
+
+/// The port's memory for strangers is bounded: what one sends and nobody asked for stays in its socket.
+#[test]
+fn a_stranger_is_read_no_further_than_an_introduction() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let (_ours, theirs) = UnixStream::pair().unwrap();
+    let root = Root::new(listener, theirs, &introduction("mine", 0), Logging::default()).unwrap();
+    std::thread::spawn(move || root.serve());
+    let two = format!("cmd=initack pmiid=1/3 nonce=00 proof=00 {}\n", "x".repeat(1 << 20));
+    assert!(!answer(&at, two.as_bytes()).contains("rc=0"));
+    let raw = answer(&at, b"cmd=initack pmiid=1/3\ncmd=put key=a value=b\ncmd=get key=a\n");
+    assert_eq!(raw.lines().count(), 1, "one refusal, and the rest is not looked at: {raw}");
+    assert!(Line::parse(raw.as_bytes()).is_some_and(|l| l.command() == b"refused"));
+}
