@@ -1,5 +1,6 @@
 //! The engine's state, apart from the transport.
 
+use super::active::Active;
 use super::counts::Counts;
 use super::credits::Credits;
 use super::history::History;
@@ -20,8 +21,7 @@ pub(crate) struct Core {
     pub(crate) setup: Setup,
     pub(super) tasks: Vec<Option<Box<Task>>>,
     /// Slots in use, in order of entering, each with its call: what comes for one finds its slot here, without a look into tasks.
-    pub(super) active: Vec<(u8, CallId)>,
-    next_slot: u8,
+    pub(super) active: Active,
     pub(super) unexpected: Unexpected,
     /// Buffers for unexpected eager messages.
     pub(super) spare_buffers: Vec<Vec<u8>>,
@@ -123,7 +123,7 @@ impl std::fmt::Debug for Core {
         f.debug_struct("Core")
             .field("rank", &self.setup.rank)
             .field("status", &self.status)
-            .field("active", &self.active)
+            .field("active", &self.active.slots().collect::<Vec<_>>())
             .field("failure", &self.failure)
             .finish_non_exhaustive()
     }
@@ -135,8 +135,7 @@ impl Core {
         Self {
             setup,
             tasks: (0..SLOTS).map(|_| None).collect(),
-            active: Vec::with_capacity(SLOTS),
-            next_slot: 0,
+            active: Active::new(),
             unexpected: Unexpected::default(),
             spare_buffers: Vec::new(),
             credits,
@@ -192,7 +191,7 @@ impl Core {
     /// bound to goes back to its owners.
     pub(super) fn end(&mut self, why: impl FnOnce() -> Error) {
         self.failure.get_or_insert_with(why);
-        self.active.clear();
+        self.active = Active::new();
         self.tasks.iter_mut().for_each(|t| *t = None);
         self.unexpected.clear();
         self.outbox.clear();
@@ -212,16 +211,12 @@ impl Core {
         if code == FINALIZE { "finalize" } else { (self.setup.names)(code) }
     }
 
-    pub(super) fn free_slot(&mut self) -> Result<u8> {
-        for _ in 0..SLOTS {
-            let slot = self.next_slot;
-            self.next_slot = if usize::from(slot) + 1 == SLOTS { 0 } else { slot + 1 };
-            if self.tasks[usize::from(slot)].is_none() {
-                return Ok(slot);
-            }
-        }
-        Err(Error::new(ErrorKind::Argument, format!("{SLOTS} operations are in flight already"))
-            .help("wait for some before starting more"))
+    /// The slot of the next operation that enters.
+    pub(super) fn free_slot(&self) -> Result<u8> {
+        self.active.free().ok_or_else(|| {
+            Error::new(ErrorKind::Argument, format!("{SLOTS} operations are in flight already"))
+                .help("wait for some before starting more")
+        })
     }
 
     pub(super) fn take_task(&mut self, slot: u8) -> Option<Box<Task>> {
@@ -243,7 +238,7 @@ impl Core {
 
     /// Whether nothing is under way.
     pub(super) fn idle(&self) -> bool {
-        self.active.iter().all(|(slot, _)| self.finished(*slot))
+        self.active.slots().all(|slot| self.finished(slot))
     }
 
     /// Whether all neighbours have said goodbye to us, who makes no more calls: any of them may close now.
@@ -251,11 +246,11 @@ impl Core {
         self.finalizing && self.byes.len() >= self.setup.neighbours.len()
     }
 
-    /// Puts a reset task into its slot and delivers the unexpected messages that are kept for it.
+    /// Puts a reset task into its slot, which [`Core::free_slot`] has named, and delivers the unexpected messages that are kept for it.
     pub(super) fn enter(&mut self, slot: u8, task: Box<Task>) {
         let call = task.meta.call;
         self.tasks[usize::from(slot)] = Some(task);
-        self.active.push((slot, call));
+        self.active.enter(call);
         while let Some((from, message)) = self.unexpected.take(call) {
             self.for_call(from, message);
         }
@@ -266,7 +261,7 @@ impl Core {
         let Some(task) = self.tasks[usize::from(slot)].take() else {
             return Err(Error::new(ErrorKind::Argument, "no operation in this slot"));
         };
-        self.active.retain(|(s, _)| *s != slot);
+        self.active.leave(slot);
         let m = &task.meta;
         self.status.completed = Mark { code: m.code, call: m.call };
         self.counts.rounds += u64::from(m.rounds);
@@ -276,7 +271,7 @@ impl Core {
     }
 
     pub(super) fn slot_of(&self, call: CallId) -> Option<u8> {
-        self.active.iter().find(|(_, known)| *known == call).map(|(slot, _)| *slot)
+        self.active.slot_of(call)
     }
 
     /// Operation and hash of a call that we are in, or have left not long ago.

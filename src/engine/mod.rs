@@ -14,12 +14,13 @@
 //! | `setup.rs` | what the owner gives to the engine |
 //! | `message.rs` | the wire format |
 //! | `task.rs`, `ready_ops.rs`, `pace.rs`, `combine_on_arrival.rs` | one operation in flight |
-//! | `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs` | parts of the state |
+//! | `active.rs`, `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs` | parts of the state |
 //! | `core.rs`, `delivery.rs`, `mismatch.rs` | the protocol state, and what arrivals do to it: no clock, no transport |
 //! | `driver.rs`, `waiting.rs`, `failure.rs` | transport, clock, waits, errors |
 //! | `posting.rs`, `flow.rs`, `eager.rs` | which put goes next, and how |
 //! | `operations.rs`, `short.rs`, `bootstrap.rs`, `closing.rs`, `raw.rs` | what callers start |
 
+mod active;
 mod bootstrap;
 mod closing;
 mod combine_on_arrival;

@@ -42,7 +42,7 @@ impl Engine {
             }
         }
         self.core.enter(slot, task);
-        self.post_ready()?;
+        self.post_first(slot)?;
         Ok(slot)
     }
 

@@ -15,19 +15,36 @@ impl Engine {
     pub(super) fn post_ready(&mut self) -> Result<usize> {
         let mut moved = 0;
         self.core.refused = false;
-        for i in 0..self.core.active.len() {
-            let (slot, _) = self.core.active[i];
-            let Some(mut task) = self.core.take_task(slot) else { continue };
-            let result = self.post_task(slot, &mut task);
-            self.core.put_task(slot, task);
-            moved += result?;
+        let mut next = self.core.active.first();
+        while let Some(slot) = next {
+            next = self.core.active.behind(slot);
+            moved += self.post_slot(slot)?;
         }
+        self.hand_over(moved);
+        Ok(moved)
+    }
+
+    /// Starts what can start in an operation that has just entered: others wait for what arrives, and the next progress.
+    pub(super) fn post_first(&mut self, slot: u8) -> Result<()> {
+        let moved = self.post_slot(slot)?;
+        self.hand_over(moved);
+        Ok(())
+    }
+
+    /// What was posted goes to the device.
+    fn hand_over(&mut self, moved: usize) {
         if moved > 0
             && let Some(transport) = &mut self.transport
         {
             transport.flush();
         }
-        Ok(moved)
+    }
+
+    fn post_slot(&mut self, slot: u8) -> Result<usize> {
+        let Some(mut task) = self.core.take_task(slot) else { return Ok(0) };
+        let result = self.post_task(slot, &mut task);
+        self.core.put_task(slot, task);
+        result
     }
 
     fn post_task(&mut self, slot: u8, task: &mut Task) -> Result<usize> {

@@ -32,7 +32,7 @@ impl Engine {
     /// Whether anything else is under way.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
-        !self.core.active.is_empty() || !self.core.outbox.is_empty()
+        self.core.active.first().is_some() || !self.core.outbox.is_empty()
     }
 
     /// The call is completed; this is what it did.

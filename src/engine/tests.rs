@@ -362,7 +362,7 @@ proptest! {
                 Event::Start(sequence) => {
                     let (t, binding, blocks) = task(&mut engine, &arena, &plan, light);
                     memory.push(blocks);
-                    let slots = engine.core.active.len();
+                    let slots = engine.core.active.slots().count();
                     let started = engine.start(t, meta(sequence), binding);
                     // A lie may be a grant, and here nothing is there to put by.
                     let no_wire = |e: &Error| e.kind() == ErrorKind::Transport;

@@ -250,7 +250,7 @@ impl Engine {
         let (mut culprit, mut round) = (None, None);
         // Of several operations in flight the one that is waited for.
         let call = if waiting.what.code == 0 { core.status.entered.call } else { waiting.what.call };
-        let waited = self.awaited(call).or_else(|| core.task_ref(core.active.first()?.0));
+        let waited = self.awaited(call).or_else(|| core.task_ref(core.active.first()?));
         let awaited = waiting.peer.map(|peer| (peer, 0, Missing::Call));
         let missing = awaited.or_else(|| waited.and_then(Task::missing));
         if let Some((peer, r, what)) = missing {
