@@ -1,6 +1,6 @@
-//! A last resort for providers that can hang in a call: libfabric's shared memory keeps spin locks in memory
-//! that ranks share, and a rank that dies or stops while it holds one stops its neighbours inside libfabric,
-//! where no deadline of ours is looked at. A thread notices that, says which rank is gone, and ends the process.
+//! A last resort for providers that can hang in a call, where no deadline of ours is looked at: libfabric's shared memory keeps spin
+//! locks in memory that ranks share, and a rank that dies or stops while it holds one stops its neighbours; psm3 waits in a put or a
+//! message until the peer's queue has room. A thread notices that, says which rank is gone, and ends the process.
 
 use super::liveness::process_state;
 use super::thread::OwnThread;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How often it looks. It counts looks, not time: a process that was stopped itself must not be taken for stuck.
 /// Chosen: four wake-ups a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// A process in one call for this many looks, while a rank is known to be gone, is stuck: after 2 s. Chosen: longer
+/// A process in one call for this many looks, while a rank is known to be gone or the world ends, is stuck: after 2 s. Chosen: longer
 /// than a call of a provider takes on a busy machine; `a_process_that_is_stuck_says_who_is_gone_and_ends` shows it.
 const MIN_STUCK_LOOKS: u32 = 8;
 
@@ -37,15 +37,17 @@ struct Looks {
 }
 
 impl Looks {
-    /// One look: `inside` numbers the call that the engine is in, if it is in one. Says whether the process is stuck, which it
-    /// also is after `max_looks` looks with all ranks there.
-    fn stuck(&mut self, inside: Option<u64>, max_looks: u32, liveness: &mut dyn Liveness) -> bool {
+    /// One look at the call that the engine is in, if it is in one. Says whether the process is stuck, which it also is after
+    /// `max_looks` looks with all ranks there.
+    fn stuck(&mut self, beat: &Heartbeat, max_looks: u32, liveness: &mut dyn Liveness) -> bool {
+        let inside = beat.inside();
         self.same = if inside.is_some() && inside == self.last { self.same.saturating_add(1) } else { 0 };
         self.last = inside;
-        if self.same == MIN_STUCK_LOOKS && self.gone.is_none() {
-            self.gone = liveness.gone();
+        if self.same < MIN_STUCK_LOOKS {
+            return false;
         }
-        (self.same >= MIN_STUCK_LOOKS && self.gone.is_some()) || self.same >= max_looks
+        self.gone = self.gone.take().or_else(|| liveness.gone());
+        self.gone.is_some() || beat.error().is_some() || self.same >= max_looks
     }
 }
 
@@ -79,7 +81,7 @@ impl Watchdog {
         let max_looks = max_looks(self.deadline);
         let mut looks = Looks::default();
         while ended.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            if looks.stuck(self.beat.inside(), max_looks, self.liveness.as_mut()) {
+            if looks.stuck(&self.beat, max_looks, self.liveness.as_mut()) {
                 self.end(looks.gone.as_ref());
             }
         }
@@ -93,15 +95,19 @@ impl Watchdog {
 
     fn end(&self, gone: Option<&(u32, String)>) -> ! {
         // A stopped rank first: one that is gone may only have been ended by its own watchdog because of that.
-        let cause = match (self.stopped(), gone) {
-            (Some(rank), _) => format!("rank {rank} is stopped"),
-            (None, Some((rank, how))) => format!("rank {rank} is gone ({how})"),
-            (None, None) => "a peer died or stopped".to_owned(),
+        let cause = match (self.stopped(), gone, self.beat.error()) {
+            (Some(rank), ..) => format!("rank {}: rank {rank} is stopped", self.rank),
+            (None, _, Some(error)) => error.to_owned(),
+            (None, Some((rank, how)), None) => format!("rank {}: rank {rank} is gone ({how})", self.rank),
+            (None, None, None) => format!("rank {}: a peer died or stopped", self.rank),
+        };
+        let call = match self.beat.peer() {
+            Some(peer) => format!("a put or message to rank {peer}"),
+            None => "a call".to_owned(),
         };
         eprintln!(
-            "circulant: rank {}: {cause} and provider {} does not come back from a call: it waits for a lock that is \
-             never given back; ending this process (CIRCULANT_PROVIDER=tcp has no such locks)",
-            self.rank, self.provider
+            "circulant: {cause}; provider {} does not come back from {call}: ending this process (CIRCULANT_PROVIDER=tcp waits in no call)",
+            self.provider
         );
         std::process::abort();
     }
@@ -147,7 +153,7 @@ mod tests {
         let out = Command::new(me).args(["--exact", "--nocapture", test]).env(INSIDE, "1").output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.signal(), Some(6), "{said}");
-        assert!(said.contains("rank 1: rank 3 is gone (killed by signal 9) and provider fi_shm"), "{said}");
+        assert!(said.contains("rank 1: rank 3 is gone (killed by signal 9); provider fi_shm"), "{said}");
     }
 
     /// A deadline of none is no short one.
@@ -168,7 +174,7 @@ mod tests {
                 drop(inside.take());
                 inside = Some(Heartbeat::enter(&beat));
             }
-            looks.stuck(beat.inside(), max_looks, liveness)
+            looks.stuck(&beat, max_looks, liveness)
         })
     }
 
@@ -187,7 +193,7 @@ mod tests {
         assert_eq!(stuck_after(1000, u32::MAX, &mut Rank3), Some(looks));
         assert_eq!(stuck_after(1000, u32::MAX, &mut AllThere), None, "a long call");
         assert_eq!(stuck_after(1000, 100, &mut AllThere), Some(100), "longer than any deadline");
-        let (mut looks, mut none) = (Looks::default(), Rank3);
-        assert!((0..1000).all(|_| !looks.stuck(None, 100, &mut none)), "in no call");
+        let (mut looks, mut none, beat) = (Looks::default(), Rank3, Heartbeat::default());
+        assert!((0..1000).all(|_| !looks.stuck(&beat, 100, &mut none)), "in no call");
     }
 }

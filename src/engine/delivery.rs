@@ -127,7 +127,7 @@ impl Core {
     }
 
     fn aborted(&mut self, message: Message) {
-        let Message::Abort { origin, culprit, kind, mark, round, ref text } = message else { return };
+        let Message::Abort { origin, culprit, kind, mark, round, ref text, .. } = message else { return };
         if self.failure.is_some() {
             return;
         }

@@ -3,7 +3,7 @@
 use super::core::{Core, Queued};
 use super::counts::Counts;
 use super::heartbeat::Heartbeat;
-use super::message::{CallId, Mark, Message};
+use super::message::{CallId, Mark, Message, NONE};
 use super::setup::{Directory, Flow, Group, Liveness, Setup};
 use super::task::Task;
 use crate::buffer::ForkMark;
@@ -171,6 +171,7 @@ impl Engine {
         let Some(transport) = &mut self.transport else {
             return self.post_ready();
         };
+        self.heartbeat.towards(NONE);
         let events = transport.poll(&mut self.core)?;
         let events = events - std::mem::take(&mut self.core.puts_left).min(events);
         if self.core.mismatch.is_some() {
@@ -211,6 +212,7 @@ impl Engine {
     pub(super) fn try_send(&mut self, to: u32, message: &Message) -> Result<Posted> {
         let Some(transport) = &mut self.transport else { return Ok(Posted::Yes) };
         let n = message.encode(self.core.setup.rank, &mut self.scratch);
+        self.heartbeat.towards(to);
         match transport.message(to, &self.scratch[..n]) {
             Ok(posted) => {
                 self.core.counts.messages += u64::from(posted == Posted::Yes);

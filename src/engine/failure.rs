@@ -36,9 +36,16 @@ impl Engine {
         if let Some(limits) = &self.limits {
             error = error.over(limits.wire());
         }
+        let culprit = error.peer().and_then(|p| u32::try_from(p).ok()).unwrap_or(NONE);
+        let ended = self.liveness.as_mut().and_then(|l| l.gone()).is_some_and(|(rank, _)| rank == culprit);
+        // Where a message to a rank that has just ended because of this may not come back, or crashes (psm3).
+        let known = ended
+            && self.liveness.as_ref().is_some_and(|l| l.is_told_to_all())
+            && self.limits.as_ref().is_some_and(|l| l.may_hang);
         let abort = Message::Abort {
             origin: self.core.setup.rank,
-            culprit: error.peer().and_then(|p| u32::try_from(p).ok()).unwrap_or(NONE),
+            culprit,
+            ended,
             kind: kind_code(error.kind()),
             mark: now,
             round: error.round().unwrap_or(NONE),
@@ -49,7 +56,11 @@ impl Engine {
         };
         self.core.failure = Some(error.clone());
         self.core.outbox.clear();
-        self.core.propagate(&abort, NONE);
+        if !known {
+            // Nothing reads it there, and some providers do not come back from a message to a process that is gone.
+            self.core.propagate(&abort, if ended { culprit } else { NONE });
+        }
+        self.heartbeat.fails(&error);
         if let Some(liveness) = &mut self.liveness {
             liveness.report(&error);
         }
@@ -62,7 +73,14 @@ impl Engine {
     pub(super) fn fail_as_reported(&mut self) -> Error {
         if let Some(relay) = self.core.relay.take() {
             self.core.outbox.clear();
-            self.core.propagate(&relay, NONE);
+            let ended = match relay {
+                Message::Abort { ended: true, culprit, .. } => culprit,
+                _ => NONE,
+            };
+            self.core.propagate(&relay, ended);
+            if let Some(error) = &self.core.failure {
+                self.heartbeat.fails(error);
+            }
             self.linger();
         }
         self.shut();

@@ -135,8 +135,8 @@ pub(crate) enum Message {
     /// `bytes` of yours have arrived in this operation.
     Ack { call: CallId, bytes: u64 },
     /// The world has ended with an error: its culprit, the rank that reports it, and the text.
-    /// The text may have a remedy after [`HELP`].
-    Abort { origin: u32, culprit: u32, kind: u8, mark: Mark, round: u32, text: String },
+    /// The text may have a remedy after [`HELP`]. `ended`: the culprit's process is gone.
+    Abort { origin: u32, culprit: u32, ended: bool, kind: u8, mark: Mark, round: u32, text: String },
     /// Tell all ranks your status.
     Query { origin: u32, round: u32 },
     /// The status of `origin`, in answer to query `round`.
@@ -261,9 +261,10 @@ impl Message {
                 w.call(*call);
                 w.u64(*bytes);
             }
-            Self::Abort { origin, culprit, kind, mark, round, text } => {
+            Self::Abort { origin, culprit, ended, kind, mark, round, text } => {
                 w.u32(*origin);
                 w.u32(*culprit);
+                w.u8(u8::from(*ended));
                 w.u8(*kind);
                 w.mark(*mark);
                 w.u32(*round);
@@ -338,6 +339,7 @@ impl Message {
             5 => Self::Abort {
                 origin: r.u32()?,
                 culprit: r.u32()?,
+                ended: r.u8()? != 0,
                 kind: r.u8()?,
                 mark: r.mark()?,
                 round: r.u32()?,
@@ -424,7 +426,13 @@ mod tests {
             Message::Notify { call, code: 4, hash: 98, counter: 6 },
             Message::Ack { call, bytes: 1 << 40 },
             Message::Abort {
-                origin: 1, culprit: NONE, kind: 2, mark, round: 4, text: "grüße".repeat(1000)
+                origin: 1,
+                culprit: NONE,
+                ended: true,
+                kind: 2,
+                mark,
+                round: 4,
+                text: "grüße".repeat(1000),
             },
             Message::Query { origin: 3, round: 1 },
             Message::Status {

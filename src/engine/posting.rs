@@ -147,6 +147,7 @@ impl Engine {
         let first = op.first_segment as usize;
         let segments = &task.program.segments[first..first + op.segments as usize];
         let token = u64::from(slot) << 32 | u64::from(index);
+        self.heartbeat.towards(to.peer);
         let posted = match put(transport, &task.binding, segments, to, token) {
             Ok(posted) => posted,
             // As in `send`: the reason may be on its way.

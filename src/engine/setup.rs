@@ -8,6 +8,11 @@ pub(crate) trait Liveness: Send + std::fmt::Debug {
     /// A rank that is gone, and how it ended. Never waits.
     fn gone(&mut self) -> Option<(u32, String)>;
 
+    /// Whether the launcher has told it, and so to all ranks.
+    fn is_told_to_all(&self) -> bool {
+        false
+    }
+
     /// The state of a rank's process, where that can be seen from here.
     fn state(&mut self, _rank: u32) -> Option<ProcessState> {
         None

@@ -187,15 +187,30 @@ fn puts_do_not_wait_in_order_for_ever() {
     assert!(world[0].0.stats().puts > 0, "rank 2 is not served");
 }
 
+/// The process of rank 2 has ended.
+#[derive(Debug)]
+struct Ended;
+
+impl Liveness for Ended {
+    fn gone(&mut self) -> Option<(u32, String)> {
+        Some((2, "ended".to_owned()))
+    }
+}
+
+/// Some providers do not come back from a message to such a process, or crash.
+#[test]
+fn an_error_is_not_told_to_a_process_that_has_ended() {
+    let mut three = engines(3, 1000, Borrow::Direct);
+    three[0].watch(Box::new(Ended));
+    let _ = three[0].fail(Error::new(ErrorKind::PeerLost, "rank 2 is gone").with_peer(2));
+    let _ = three[1].progress();
+    assert_eq!(three[1].healthy().unwrap_err().peer(), Some(2), "rank 1 is told, and passes it on");
+    let _ = three[2].progress();
+    assert!(three[2].core.failure.is_none(), "{:?}", three[2].core.failure);
+}
+
 #[test]
 fn a_process_that_ended_is_named_however_often_that_is_said() {
-    #[derive(Debug)]
-    struct Ended;
-    impl Liveness for Ended {
-        fn gone(&mut self) -> Option<(u32, String)> {
-            Some((2, "ended".to_owned()))
-        }
-    }
     let mut engine = engines(3, 1000, Borrow::Direct).remove(0);
     engine.watch(Box::new(Ended));
     // Another connection broke, in consequence.
@@ -300,10 +315,11 @@ fn messages() -> impl Strategy<Value = Message> {
             counter
         }),
         (call(), prop_oneof![0..999u64, any::<u64>()]).prop_map(|(call, bytes)| Message::Ack { call, bytes }),
-        (small(), small(), any::<u8>(), mark(), small(), ".{0,90}").prop_map(
-            |(origin, culprit, kind, mark, round, text)| Message::Abort {
+        (small(), small(), any::<bool>(), any::<u8>(), mark(), small(), ".{0,90}").prop_map(
+            |(origin, culprit, ended, kind, mark, round, text)| Message::Abort {
                 origin,
                 culprit,
+                ended,
                 kind,
                 mark,
                 round,

@@ -79,8 +79,8 @@ pub struct Limits {
     pub memory: &'static [MemoryKind],
     /// Whether [`Transport::idle`] may sleep until something arrives, and an arrival ends that.
     pub wakes: bool,
-    /// Ranks share locks inside the provider: one that dies with a lock held stops the others in a call.
-    pub shared_locks: bool,
+    /// A call into the provider may not come back while a peer is gone or stopped.
+    pub may_hang: bool,
 }
 
 impl Limits {
@@ -100,7 +100,7 @@ impl Limits {
             chooses_keys: false,
             memory: &[MemoryKind::Host],
             wakes: false,
-            shared_locks: false,
+            may_hang: false,
         }
     }
 

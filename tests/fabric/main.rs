@@ -207,7 +207,7 @@ fn limits_say_what_it_does(provider: &str) {
     let (node, limits) = (&nodes[0], nodes[0].wire.limits());
     assert_eq!(node.remote.base == node.arena as u64, !limits.offsets, "{limits:?}");
     assert_eq!(limits.copier == Copier::Reader, provider == "shm", "{limits:?}");
-    assert_eq!(limits.shared_locks, provider == "fi_shm", "{limits:?}");
+    assert_eq!(limits.may_hang, provider == "fi_shm", "{limits:?}");
     // Asleep at one of several interfaces it does not see the others.
     assert!(!limits.wakes || !["shm", "rails"].contains(&provider), "{limits:?}");
     assert_eq!((limits.memory, limits.shm_within_nodes), (&[MemoryKind::Host][..], false));

@@ -178,7 +178,8 @@ pub(super) fn given_back(
     end.close(false)
 }
 
-/// Ranks of odd numbers close their endpoints, as a process that is killed has its own closed; the others have puts to them under way.
+/// Ranks of odd numbers close their endpoints, as a process that is killed has its own closed; the others have puts to them under way,
+/// but where a put may not come back then.
 pub(super) fn peer_gone(
     end: &mut End,
     launch: &mut dyn Launch,
@@ -197,7 +198,8 @@ pub(super) fn peer_gone(
     }
     let begun = Instant::now();
     let mut seen = HashMap::new();
-    for (peer, there) in &theirs {
+    let tried = !end.limits.may_hang;
+    for (peer, there) in theirs.iter().filter(|_| tried) {
         if let Err(why) = last_puts(end, *peer, *there) {
             seen.insert(*peer, (why, begun.elapsed()));
         }
@@ -218,6 +220,10 @@ pub(super) fn peer_gone(
             begun.elapsed(),
         );
         let mut finding = told(finding, seen.get(peer));
+        if !tried {
+            finding.remark =
+                "no put is tried: it may not come back; a world has a watchdog for that".to_owned();
+        }
         finding.figures.push(("closed in ms", ms));
         found.findings.push(finding);
     }

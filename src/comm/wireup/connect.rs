@@ -95,7 +95,7 @@ pub(in crate::comm) fn connect(
     let (rank, size) = (launch.rank(), launch.size());
     let provider = endpoint.as_ref().map_or("self".to_owned(), |e| e.limits().wire());
     let wires = endpoint.as_ref().map_or_else(|| Wires::named(&provider), |e| wires(e.limits()));
-    let shared_locks = endpoint.as_ref().is_some_and(|e| e.limits().shared_locks);
+    let may_hang = endpoint.as_ref().is_some_and(|e| e.limits().may_hang);
     let (figures, selection) = choice(config, &wires, nodes.as_deref(), cores)?;
     let known_to_all = addresses.neighbours.len() + 1 == size;
     let address = endpoint.as_ref().filter(|_| !known_to_all).map(|e| e.address());
@@ -114,10 +114,11 @@ pub(in crate::comm) fn connect(
     engine.naps = config.wait != Some(Wait::Spin);
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     let same_host = introduce(&mut engine, addresses, &launch, identity, (&arena, timeout))?;
-    engine.watch(Box::new(Watch::new(Arc::clone(&launch), &same_host)));
+    let watch = Watch::new(Arc::clone(&launch), &same_host);
+    engine.watch(Box::new(watch.clone()));
     let deadline = config.deadline.unwrap_or(FOR_EVER);
-    let watchdog = shared_locks.then(|| {
-        let liveness = Box::new(Watch::new(Arc::clone(&launch), &same_host));
+    let watchdog = may_hang.then(|| {
+        let liveness = Box::new(watch);
         let beat = engine.heartbeat();
         Watchdog { beat, liveness, same_host, rank, provider: provider.clone(), deadline }.start()
     });

@@ -164,6 +164,7 @@ fn news_that_comes_in_time_is_the_reason() {
         let abort = Message::Abort {
             origin: 1,
             culprit: NONE,
+            ended: false,
             kind: kind_code(ErrorKind::Argument),
             mark: Mark::default(),
             round: NONE,

@@ -41,7 +41,7 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
         offsets: mode & fi::FI_MR_VIRT_ADDR == 0,
         chooses_keys: mode & fi::FI_MR_PROV_KEY != 0,
         memory: kinds(i),
-        shared_locks: quirk.shared_locks,
+        may_hang: quirk.may_hang,
         ..Limits::new(our_name(&name))
     };
     (limits, mode, key)

@@ -64,8 +64,8 @@ pub struct Quirk {
     pub quiet_close: bool,
     /// A variable that must not be on, since arrivals are lost then.
     pub refuses: Option<&'static str>,
-    /// Ranks share locks: one that dies with a lock held stops the others inside the provider.
-    pub shared_locks: bool,
+    /// A call may not come back while a peer is gone or stopped: it waits for a lock that is shared with it, or for room in its queue.
+    pub may_hang: bool,
     /// Its endpoint is a file in /dev/shm, which it may leave behind.
     pub leaves_file: bool,
     /// A wait may sleep in the provider, which wakes it up when something comes.
@@ -122,7 +122,7 @@ const COMMON: Quirk = Quirk {
     reports_death: true,
     quiet_close: false,
     refuses: None,
-    shared_locks: false,
+    may_hang: false,
     leaves_file: false,
     sleeps: false,
     nap_us: 0,
@@ -170,8 +170,9 @@ pub const QUIRKS: &[Quirk] = &[
         class: Class::Rdma,
         gather: 1,
         quiet_close: true,
+        may_hang: true,
         note: "Ethernet by PSM; gather lists end in access errors (2.6); same-node peers copy across processes; \
-               run here over sockets (PSM3_HAL=sockets)",
+               run here over sockets (PSM3_HAL=sockets); waits in a put or message to a peer that is gone, or crashes",
         ..COMMON
     },
     Quirk {
@@ -193,7 +194,7 @@ pub const QUIRKS: &[Quirk] = &[
         provider: "shm",
         class: Class::SharedMemory,
         reports_death: false,
-        shared_locks: true,
+        may_hang: true,
         leaves_file: true,
         note: "peers copy across processes whenever they like and keys are not checked: borrows are staged",
         ..COMMON
