@@ -465,7 +465,7 @@ mod tests {
             assert_eq!(
                 n > 64,
                 matches!(m, Message::Abort { .. } | Message::Mismatch { .. }),
-                "hot messages fit the smallest inject size"
+                "hot messages are injected, with a tag (fabric/tags.rs) on all wires but ofi_rxm"
             );
             let text = matches!(m, Message::Abort { .. } | Message::Mismatch { .. });
             assert!(Message::decode(&buffer[..n - 1]).is_none() || text);

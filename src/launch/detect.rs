@@ -94,7 +94,7 @@ fn pmix(variable: Variables<'_>, library: &Library, timeout: Duration) -> Result
     if variable("PMIX_NAMESPACE").is_none() || variable("PMIX_RANK").is_none() || server(variable).is_none() {
         return Ok(None);
     }
-    match session::first(Launcher::Pmix, || Pmix::join(library, timeout)) {
+    match session::first(Launcher::Pmix, environment::secret(variable)?, || Pmix::join(library, timeout)) {
         Ok(pmix) => Ok(Some(pmix)),
         // A process that is known to be alone can do without the library.
         Err(e) if e.kind() == ErrorKind::Library && several(variable).is_none() => Ok(None),
@@ -115,7 +115,8 @@ fn env(variable: Variables<'_>, log: Logging, timeout: Duration) -> Result<Found
     if assignment.size == 1 {
         return Ok(Some(Box::new(Single::new())));
     }
-    session::first(Launcher::Env, || environment::join(&assignment, timeout)).map(Some)
+    let secret = assignment.secret();
+    session::first(Launcher::Env, secret, || environment::join(&assignment, timeout)).map(Some)
 }
 
 /// The launcher's own libpmi: PALS, and Slurm without a plugin. Not where something else has spoken of PMI: then the
@@ -133,7 +134,8 @@ fn libpmi(variable: Variables<'_>, library: &Library, timeout: Duration, forced:
         return Ok(None);
     }
     let vendor = if pals { PALS } else { SLURM };
-    session::first(Launcher::Libpmi, || LibPmi::join(vendor, library, expected, timeout)).map(Some)
+    let secret = environment::secret(variable)?;
+    session::first(Launcher::Libpmi, secret, || LibPmi::join(vendor, library, expected, timeout)).map(Some)
 }
 
 /// The PMI-1 client, where the environment leads to one.
@@ -149,13 +151,14 @@ fn pmi1(variable: Variables<'_>, timeout: Duration) -> Result<Found> {
         let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
         let side = variable(side::VARIABLE);
         let join = || Pmi1::over_socket(stream, rank, size, side.as_deref(), timeout);
-        return session::first(Launcher::Pmi1, join).map(Some);
+        return session::first(Launcher::Pmi1, environment::secret(variable)?, join).map(Some);
     }
     let (Some(address), Some(id)) = (variable("PMI_PORT"), variable("PMI_ID")) else { return Ok(None) };
     if !id.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Error::new(ErrorKind::Launch, format!("PMI_ID is no identifier: {id:?}")));
     }
-    session::first(Launcher::Pmi1, || Pmi1::over_port(&address, &id, timeout)).map(Some)
+    let secret = environment::secret(variable)?;
+    session::first(Launcher::Pmi1, secret, || Pmi1::over_port(&address, &id, timeout)).map(Some)
 }
 
 /// The socket that `PMI_FD` names, or why there is none.

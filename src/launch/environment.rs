@@ -83,8 +83,13 @@ impl Assignment {
         Self { log, ..self }
     }
 
+    /// What the job's word stands for.
+    pub(super) fn secret(&self) -> Secret {
+        Secret::of_word(&self.job)
+    }
+
     fn introduction(&self) -> Introduction {
-        Introduction { rank: self.rank, size: self.size, secret: Secret::of_word(&self.job) }
+        Introduction { rank: self.rank, size: self.size, secret: self.secret() }
     }
 
     /// Without a word any process that reaches the port can take a rank: then it must be of this machine.
@@ -104,6 +109,15 @@ impl Assignment {
     }
 }
 
+/// What the job's word stands for, where another launcher tells the rank.
+///
+/// # Errors
+/// When there is one that cannot be used.
+pub(super) fn secret(variable: &dyn Fn(&str) -> Option<String>) -> Result<Secret> {
+    let [_, _, _, job, file] = VARIABLES.map(|name| variable(name).map(|v| v.trim().to_owned()));
+    word(job, file).map(|word| Secret::of_word(&word))
+}
+
 /// The job's word: as it stands in its variable, or in the file that the other one names. None is the empty one.
 fn word(job: Option<String>, file: Option<String>) -> Result<String> {
     let wrong = |what: String| Error::new(ErrorKind::Launch, what);
@@ -118,7 +132,7 @@ fn word(job: Option<String>, file: Option<String>) -> Result<String> {
                 wrong(format!("CIRCULANT_JOB_FILE={path}: {what}"))
                     .help("one word in a file of mode 600, or a pipe: CIRCULANT_JOB_FILE=/dev/fd/3")
             };
-            let text = secret(&path).map_err(about)?;
+            let text = private_text(&path).map_err(about)?;
             if text.is_empty() {
                 return Err(about("there is no word in it".to_owned()));
             }
@@ -132,7 +146,7 @@ fn word(job: Option<String>, file: Option<String>) -> Result<String> {
 }
 
 /// What stands in a file or a pipe that only its owner may read.
-fn secret(path: &str) -> std::result::Result<String, String> {
+fn private_text(path: &str) -> std::result::Result<String, String> {
     let mut file = std::fs::File::open(path).map_err(|e| e.to_string())?;
     // Of what was opened, not of what the name stands for by now.
     let about = file.metadata().map_err(|e| e.to_string())?;

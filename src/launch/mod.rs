@@ -30,6 +30,7 @@ mod worker;
 pub use detect::{detect, expected_size};
 
 use crate::error::{Error, Result, argument};
+use crate::secret::Secret;
 use std::time::Duration;
 
 /// A launcher's key-value space and process group, seen from one rank.
@@ -84,6 +85,11 @@ pub trait Launch: Send + std::fmt::Debug {
     /// # Errors
     /// When the key is not there or the launcher is gone.
     fn get(&mut self, key: &str) -> Result<Vec<u8>>;
+    /// What the user has given the ranks to know, beside what the launcher keeps among them; where nothing was given, that of an
+    /// empty word.
+    fn secret(&self) -> Secret {
+        Secret::of_word("")
+    }
     /// The node index of every rank, where the launcher says so.
     fn nodes(&self) -> Option<Vec<u32>>;
     /// A rank that the launcher knows to be gone, and how it ended; each once, in order. Never waits; may

@@ -5,6 +5,7 @@
 use super::{Gone, Launch, check_key, exit};
 use crate::config::Launcher;
 use crate::error::{Error, ErrorKind, Result};
+use crate::secret::Secret;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ enum State {
 struct Connection {
     client: Box<dyn Client>,
     way: Launcher,
+    /// What the user gave the ranks to know.
+    secret: Secret,
     /// How many sessions it has served, this one too.
     sessions: u32,
     /// Finalize was called.
@@ -51,12 +54,13 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Joins the job by `way`, as `connect` does, for the first session of this process.
+/// Joins the job by `way`, as `connect` does, for the first session of this process; `secret` is what the user gave its ranks to know.
 ///
 /// # Errors
 /// What `connect` says; when the process has joined already.
 pub(super) fn first<C: Client + 'static>(
     way: Launcher,
+    secret: Secret,
     connect: impl FnOnce() -> Result<C>,
 ) -> Result<Box<dyn Launch>> {
     match &mut *state() {
@@ -65,7 +69,7 @@ pub(super) fn first<C: Client + 'static>(
     }
     match connect() {
         Ok(client) => {
-            Ok(Session::boxed(Connection { client: Box::new(client), way, sessions: 1, away: false }))
+            Ok(Session::boxed(Connection { client: Box::new(client), way, secret, sessions: 1, away: false }))
         }
         Err(e) => {
             // Without its library no launcher was asked.
@@ -205,6 +209,10 @@ impl Launch for Session {
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
         let (client, key) = self.at(key)?;
         client.get(&key)
+    }
+
+    fn secret(&self) -> Secret {
+        self.connection.as_ref().map_or_else(|| Secret::of_word(""), |c| c.secret.clone())
     }
 
     fn nodes(&self) -> Option<Vec<u32>> {

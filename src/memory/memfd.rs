@@ -8,8 +8,8 @@
 //! first, where a refusal is an error.
 
 use rustix::fs::{
-    CWD, FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals,
-    ftruncate, memfd_create, readlinkat_raw,
+    CWD, FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals,
+    fcntl_get_seals, ftruncate, memfd_create, readlinkat_raw,
 };
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -26,6 +26,8 @@ pub(crate) fn create(name: &str, owner: u64, len: usize) -> io::Result<File> {
     }
     let label = format!("circulant-{name}-{owner:016x}");
     let fd = memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    // Others cannot reach it, as the kernel lets those open /proc/PID/fd that may trace the process; and if they did, not open it.
+    fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
     ftruncate(&fd, len as u64)?;
     fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(File::from(fd))

@@ -15,6 +15,7 @@
 mod allocations;
 mod node;
 mod processes;
+mod strangers;
 
 use allocations::nothing_is_allocated;
 use circulant::ErrorKind;
@@ -29,6 +30,9 @@ use node::{ARENA, Node, Random, TIMEOUT, all_poll, nodes, options, promises, put
 use processes::{a_killed_peer_is_no_hang, be_a_peer, closing_under_fire, two_processes_trade};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+use strangers::{
+    another_user_is_kept_out, raw_messages_are_dropped, strangers_are_not_heard, strangers_at_the_port,
+};
 
 /// Providers that run anywhere. The second column: take part in the cases with thousands of operations.
 const PROVIDERS: &[(&str, bool)] =
@@ -68,6 +72,9 @@ const CASES: &[Case] = &[
     ("opening_leaves_signal_handlers", opening_leaves_signal_handlers, Little),
     ("survey_says_what_open_takes", survey_says_what_open_takes, Little),
     ("memory_of_devices_is_asked_for", memory_of_devices_is_asked_for, Little),
+    ("strangers_are_not_heard", strangers_are_not_heard, Little),
+    ("strangers_at_the_port", strangers_at_the_port, Little),
+    ("raw_messages_are_dropped", raw_messages_are_dropped, Little),
 ];
 
 fn main() {
@@ -89,6 +96,9 @@ fn main() {
     let mut trials = vec![
         Trial::test("unknown_provider", || done(unknown_provider)),
         Trial::test("shm_needs_one_node", || done(shm_needs_one_node)),
+        // Another user's process can be started by root only.
+        Trial::test("shm::another_user_is_kept_out", || done(another_user_is_kept_out))
+            .with_ignored_flag(!rustix::process::geteuid().is_root()),
     ];
     for (provider, many) in &providers {
         for (name, body, load) in CASES {
@@ -96,6 +106,9 @@ fn main() {
                 "opening_leaves_signal_handlers",
                 "survey_says_what_open_takes",
                 "memory_of_devices_is_asked_for",
+                "strangers_are_not_heard",
+                "strangers_at_the_port",
+                "raw_messages_are_dropped",
             ]
             .contains(name);
             if (*many || *load != Much) && !(["shm", "rails"].contains(&provider.as_str()) && of_libfabric) {

@@ -8,6 +8,7 @@ use super::memory::{self, Mapped};
 use super::native;
 use crate::config::{Config, Wait};
 use crate::error::{Error, ErrorKind, Result};
+use crate::secret::Secret;
 use crate::transport::fabric::{self, Networks};
 use crate::transport::node::Node;
 use crate::transport::remote;
@@ -104,6 +105,7 @@ pub(super) fn fabric(
 /// An endpoint to open: of RDMA hardware, or of libfabric.
 pub(super) struct Far<'a> {
     provider: &'a str,
+    secret: &'a Secret,
     /// All ranks share this node, its loopback interface, and libfabric's shared memory.
     all_on_one_node: bool,
     networks: &'a Networks,
@@ -115,14 +117,14 @@ pub(super) struct Far<'a> {
 impl<'a> Far<'a> {
     pub(super) fn new(
         config: &Config,
-        provider: &'a str,
+        (provider, secret): (&'a str, &'a Secret),
         all_on_one_node: bool,
         networks: &'a Networks,
         beside_shm: bool,
     ) -> Self {
         // Asleep in there a rank would not see what comes by shared memory.
         let wait = if beside_shm { awake(config.wait) } else { config.wait };
-        Self { provider, all_on_one_node, networks, wait, native: None }
+        Self { provider, secret, all_on_one_node, networks, wait, native: None }
     }
 
     /// Opens RDMA hardware where all ranks have it and the setting leaves the choice, if all of them can.
@@ -158,8 +160,20 @@ impl<'a> Far<'a> {
     where
         'a: 'c,
     {
-        let Self { provider, all_on_one_node, networks, wait, .. } = *self;
+        let Self { provider, secret, all_on_one_node, networks, wait, .. } = *self;
         let (ports, libfabric, device_memory) = (config.ports, &config.libfabric, config.device_memory);
-        fabric::Options { provider, all_on_one_node, networks, ports, size, wait, device_memory, libfabric }
+        let (secret, log) = (Some(secret), config.log);
+        fabric::Options {
+            provider,
+            all_on_one_node,
+            networks,
+            ports,
+            size,
+            wait,
+            device_memory,
+            secret,
+            log,
+            libfabric,
+        }
     }
 }

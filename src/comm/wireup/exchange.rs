@@ -5,6 +5,7 @@ use super::locals::{largest_node, locals};
 use crate::comm::members::to_u32;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
+use crate::secret::Secret;
 use std::time::Duration;
 
 /// Ranks of one node from which on one of them reads for all. Chosen: fewer ranks read each other's values sooner than
@@ -24,6 +25,11 @@ impl<'a> Exchange<'a> {
     pub(super) fn new(launch: &'a mut dyn Launch, timeout: Duration) -> Result<Self> {
         let (rank, size) = (to_u32(launch.rank())?, to_u32(launch.size())?);
         Ok(Self { launch, rank, size, timeout })
+    }
+
+    /// What the user has given the ranks to know.
+    pub(super) fn secret(&self) -> Secret {
+        self.launch.secret()
     }
 
     /// Publishes a value of rank 0's.

@@ -27,6 +27,7 @@ pub(super) use connect::{Connected, Wired, connect};
 use crate::config::{Config, ForcedLimits, Interfaces, Provider};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
+use crate::secret::Secret;
 use crate::transport::Transport;
 use crate::transport::fabric::Networks;
 use crate::transport::limited::Limited;
@@ -78,7 +79,7 @@ fn open(
     if asks {
         locations::publish(&mut exchange)?;
     }
-    let Agreed { provider, ready } = settings::agree(&mut exchange, config)?;
+    let Agreed { provider, secret, ready } = settings::agree(&mut exchange, config)?;
     if let Some(endpoint) = given {
         let opened = endpoint::plain(&mut exchange, ready.map(|()| endpoint))?;
         return Ok(Wired { opened, nodes: known });
@@ -87,14 +88,14 @@ fn open(
         true => locations::agree(&mut exchange, known)?,
         false => Locations { nodes: known.unwrap_or_default(), networks: None },
     };
-    over_route(&mut exchange, config, &provider, ready, locations)
+    over_route(&mut exchange, config, (&provider, &secret), ready, locations)
 }
 
 /// The endpoint of the route that `provider` means for ranks there.
 fn over_route(
     exchange: &mut Exchange<'_>,
     config: &Config,
-    provider: &Provider,
+    (provider, secret): (&Provider, &Secret),
     mut ready: Result<()>,
     locations: Locations,
 ) -> Result<Wired> {
@@ -115,7 +116,7 @@ fn over_route(
         Route::Shm { .. } => ("auto", false),
     };
     let beside_shm = matches!(route, Route::Both(_));
-    let mut far = Far::new(config, provider, all_on_one_node, &networks, beside_shm);
+    let mut far = Far::new(config, (provider, secret), all_on_one_node, &networks, beside_shm);
     far.agree_native(exchange, config, ready.is_ok())?;
     let opened = match beside_shm {
         true => endpoint::both(exchange, config, ready, &nodes, far),
@@ -128,5 +129,6 @@ fn over_route(
 fn check_alone(config: &mut Config) -> Result<()> {
     config.load()?;
     let (provider, networks) = (config.provider.fabric(), &Networks::default());
-    Far::new(config, provider, true, networks, false).check(config)
+    let secret = Secret::of_word("");
+    Far::new(config, (provider, &secret), true, networks, false).check(config)
 }

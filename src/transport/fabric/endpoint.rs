@@ -1,6 +1,7 @@
 //! The endpoint: posting and polling.
 
 mod closing;
+mod errors;
 
 use super::library::{Info, Library, library};
 use super::limits::{MAX_GATHER, limits, too_long, too_many};
@@ -9,11 +10,14 @@ use super::peers::{Peer, Peers};
 use super::quirks::{Quirk, quirk};
 use super::registrations::{Keys, Registrations, flags};
 use super::slots::{Kind, Slots};
+use super::tags::{TAG_BYTES, Tags};
 use super::{
     Access, Limits, MESSAGE_MAX, Memory, MemoryAttributes, Options, Posted, Registration, Remote, Sink,
     Source, Transport, Wait,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
+use crate::secret::Secret;
+use crate::trace::Rarely;
 use crate::transport::idle::{IdlePolicy, Next};
 use crate::transport::random;
 use libfabric_sys as fi;
@@ -23,7 +27,9 @@ use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::time::Duration;
 
-/// Posted receives, each of [`MESSAGE_MAX`] bytes: 504 KiB. Chosen: more than the messages that come between two polls;
+/// Bytes of a buffer for a message: the longest one with its tag, and up to the next cache line.
+const BUFFER_BYTES: usize = (MESSAGE_MAX + TAG_BYTES).next_multiple_of(64);
+/// Posted receives, each of [`BUFFER_BYTES`]: 508 KiB. Chosen: more than the messages that come between two polls;
 /// what is not taken at once waits in the provider.
 const RECEIVES: usize = 64;
 /// Messages too long to inject that can be under way at once. Chosen, as many as receives; the engine queues what is
@@ -37,7 +43,7 @@ const MAX_COMPLETIONS: usize = 16;
 /// Such calls per poll. Chosen: one poll hands on 128 completions at most, so that other work comes to its turn.
 const MAX_READS: usize = 8;
 /// Where puts without data go: a page behind the message buffers.
-const DOORBELL_OFFSET: usize = (RECEIVES + MAX_MESSAGES) * MESSAGE_MAX;
+const DOORBELL_OFFSET: usize = (RECEIVES + MAX_MESSAGES) * BUFFER_BYTES;
 /// Bytes of that page.
 const PAGE_BYTES: usize = 4096;
 /// `fi_cq_sread` counts milliseconds: shorter waits sleep, whatever arrives.
@@ -58,7 +64,10 @@ pub struct Fabric {
     objects: Objects,
     registrations: Registrations,
     peers: Peers,
+    tags: Tags,
     address: Vec<u8>,
+    /// Where a message gets its tag before it is injected.
+    tagged: Box<[u8; BUFFER_BYTES]>,
     /// Receives to post again, when the provider would not take them at once.
     unposted: Vec<u32>,
     /// Bytes of the longest put that is injected: none while memory of a device is registered, as the processor copies them.
@@ -111,6 +120,11 @@ impl Fabric {
         self.quirk
     }
 
+    /// How many messages were dropped, as they do not show that they are of this job.
+    pub fn dropped(&self) -> u64 {
+        self.tags.dropped
+    }
+
     /// Of an interface. Endpoints with the same `seed` choose the same keys.
     pub(super) fn of(lib: &'static Library, info: Info, options: &Options<'_>, seed: u64) -> Result<Self> {
         let (mut limits, mode, key) = limits(lib, &info);
@@ -132,7 +146,12 @@ impl Fabric {
             objects,
             registrations: Registrations::new(mode, Keys::new(seed, key)),
             peers: Peers::default(),
+            tags: Tags::new(
+                options.secret.cloned().unwrap_or_else(|| Secret::of_word("")),
+                Rarely::new(options.log.level),
+            ),
             address: Vec::new(),
+            tagged: Box::new([0; BUFFER_BYTES]),
             unposted: Vec::with_capacity(RECEIVES),
             injected: VecDeque::with_capacity(MAX_PUTS),
             descriptor: std::ptr::null_mut(),
@@ -177,6 +196,7 @@ impl Fabric {
         let name = self.objects.name(self.lib)?;
         self.peers = Peers::new(&self.limits.provider, self._info.get().addr_format, name.len());
         self.address = self.peers.publish(&name, doorbell);
+        self.tags.publish(&self.address);
         for i in 0..RECEIVES {
             self.post_receive(i)?;
         }
@@ -185,7 +205,7 @@ impl Fabric {
 
     fn buffer(&self, slot: usize) -> *mut u8 {
         debug_assert!(slot < RECEIVES + MAX_MESSAGES);
-        self.buffers.as_mut_ptr().wrapping_add(slot * MESSAGE_MAX)
+        self.buffers.as_mut_ptr().wrapping_add(slot * BUFFER_BYTES)
     }
 
     fn post_receive(&mut self, slot: usize) -> Result<()> {
@@ -195,7 +215,7 @@ impl Fabric {
             fi::fi_recv(
                 self.objects.ep,
                 self.buffer(slot).cast(),
-                MESSAGE_MAX,
+                BUFFER_BYTES,
                 self.descriptor,
                 u64::MAX, // FI_ADDR_UNSPEC: from anyone
                 self.slots.context(slot),
@@ -254,10 +274,13 @@ impl Fabric {
             }
             Kind::Message => self.slots.give_back(slot),
             Kind::Receive => {
-                let len = entry.len.min(MESSAGE_MAX);
+                let len = entry.len.min(BUFFER_BYTES);
                 // SAFETY: the receive of this slot has completed, so its first `len` bytes are written
                 // and the provider writes there only when it is posted again, below.
-                sink.message(unsafe { std::slice::from_raw_parts(self.buffer(slot), len) });
+                let message = unsafe { std::slice::from_raw_parts(self.buffer(slot), len) };
+                if let Some(message) = self.tags.check(message) {
+                    sink.message(message);
+                }
                 self.post_receive(slot)?;
             }
         }
@@ -283,44 +306,6 @@ impl Fabric {
             self.woken = Some(unsafe { entry.assume_init() });
         }
         // An error is the next poll's to find.
-    }
-
-    /// Reads the error entries that the completion queue holds.
-    fn read_errors(&mut self, sink: &mut dyn Sink) -> Result<usize> {
-        let mut count = 0;
-        while count < MAX_PUTS {
-            // SAFETY: all-zero is a valid entry (integers and null pointers), and says that no memory for
-            // the provider's error data is offered.
-            let mut error: fi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
-            // SAFETY: the queue is open; `error` can be written.
-            match unsafe { fi::fi_cq_readerr(self.objects.cq, &mut error, 0) } {
-                n if n > 0 => count += 1,
-                0 => break,
-                c if c == again() => break,
-                c => return Err(self.lib.error("fi_cq_readerr", c as i64)),
-            }
-            // SAFETY: the queue is open, and `error` was just read from it.
-            let own = unsafe { fi::fi_cq_strerror(self.objects.cq, &error) };
-            let mut why = self.lib.api.strerror(error.err.into());
-            if !own.is_empty() && !own.eq_ignore_ascii_case(&why) && !own.eq_ignore_ascii_case("success") {
-                why = format!("{why} ({own})");
-            }
-            let slot = self.slots.of_context(error.op_context);
-            match slot.map(|s| (s, self.slots.kind(s))) {
-                Some((s, Kind::Receive)) => {
-                    sink.lost(None, &format!("receiving a message: {why}"));
-                    self.post_receive(s)?;
-                }
-                Some((s, kind)) => {
-                    let peer = self.slots.peer(s);
-                    self.slots.give_back(s);
-                    let what = if kind == Kind::Put { "a put" } else { "a message" };
-                    sink.lost(Some(peer), &format!("{what} to it failed: {why}"));
-                }
-                None => sink.lost(None, &why),
-            }
-        }
-        Ok(count)
     }
 }
 
@@ -358,7 +343,8 @@ unsafe impl Transport for Fabric {
             let why = self.lib.error("fi_av_insert", i64::from(count.min(0)));
             return Err(why.with_peer(peer as usize).over(self.limits.provider.as_str()));
         }
-        self.peers.insert(Peer { rank: peer, to, doorbell })
+        let tag = self.tags.of(address);
+        self.peers.insert(Peer { rank: peer, to, doorbell, tag })
     }
 
     unsafe fn register(
@@ -490,20 +476,24 @@ unsafe impl Transport for Fabric {
         if bytes.len() > MESSAGE_MAX {
             return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
         }
-        let to = self.peers.get(peer)?.to;
-        if bytes.len() <= self.limits.inject {
+        let Peer { to, tag, .. } = self.peers.get(peer)?;
+        let len = bytes.len() + TAG_BYTES;
+        if len <= self.limits.inject {
+            self.tagged[..bytes.len()].copy_from_slice(bytes);
+            self.tagged[bytes.len()..len].copy_from_slice(&tag);
             // SAFETY: the endpoint is open; the bytes are copied before it returns.
-            let code = unsafe { fi::fi_inject(self.objects.ep, bytes.as_ptr().cast(), bytes.len(), to) };
+            let code = unsafe { fi::fi_inject(self.objects.ep, self.tagged.as_ptr().cast(), len, to) };
             return self.posted("fi_inject", peer, code);
         }
         let Some(slot) = self.slots.take(Kind::Message, peer, 0) else { return Ok(Posted::Again) };
         let buffer = self.buffer(slot);
-        // SAFETY: the slot was free, so the provider does not use its buffer of MESSAGE_MAX bytes; from then on only the
-        // provider does, until the completion gives the slot back. Both live until the endpoint is closed.
+        // SAFETY: the slot was free, so the provider does not use its buffer of BUFFER_BYTES, where message and tag have room; from
+        // then on only the provider does, until the completion gives the slot back. Both live until the endpoint is closed.
         let code = unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer, bytes.len());
+            std::ptr::copy_nonoverlapping(tag.as_ptr(), buffer.add(bytes.len()), TAG_BYTES);
             let context = self.slots.context(slot);
-            fi::fi_send(self.objects.ep, buffer.cast(), bytes.len(), self.descriptor, to, context)
+            fi::fi_send(self.objects.ep, buffer.cast(), len, self.descriptor, to, context)
         };
         if code != 0 {
             self.slots.give_back(slot);

@@ -2,6 +2,7 @@
 
 use super::library::{Info, Library};
 use super::quirks::{Class, our_name, quirk};
+use super::tags::TAG_BYTES;
 use super::{Limits, MESSAGE_MAX};
 use crate::error::{Error, argument};
 use crate::transport::{Borrow, COPIED_BELOW_BYTES, Copier, MemoryKind};
@@ -34,7 +35,7 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
         max_put,
         gather,
         inject,
-        message: quirk.message.min(MESSAGE_MAX),
+        message: (quirk.message - TAG_BYTES).min(MESSAGE_MAX),
         borrow,
         copied_below: if hardware { COPIED_BELOW_BYTES } else { 0 },
         copier: if hardware { Copier::Hardware } else { Copier::Sender },

@@ -17,6 +17,7 @@ mod registrations;
 mod select;
 mod slots;
 mod stale;
+mod tags;
 
 pub use super::Wait;
 pub use crate::config::Interfaces;
@@ -31,7 +32,8 @@ use super::{
     Access, Limits, MESSAGE_MAX, Memory, MemoryAttributes, Posted, Registration, Remote, Sink, Source,
     Transport,
 };
-use crate::config::Library;
+use crate::config::{Library, Logging};
+use crate::secret::Secret;
 
 /// How to open a [`Fabric`].
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +52,10 @@ pub struct Options<'a> {
     pub wait: Option<Wait>,
     /// Only providers that register memory of devices.
     pub device_memory: bool,
+    /// What the ranks of the job know and no other process; `None`: they know nothing.
+    pub secret: Option<&'a Secret>,
+    /// Whether it is told when messages of strangers are dropped.
+    pub log: Logging,
     /// The library.
     pub libfabric: &'a Library,
 }

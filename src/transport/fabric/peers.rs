@@ -1,5 +1,6 @@
 //! Peers' addresses: what is published, what is understood, and where it leads.
 
+use super::tags::Tag;
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::transport::Remote;
 use libfabric_sys as fi;
@@ -13,6 +14,8 @@ pub(super) struct Peer {
     pub(super) to: fi::fi_addr_t,
     /// Where puts without data go.
     pub(super) doorbell: Remote,
+    /// Shows it that a message is of its job.
+    pub(super) tag: Tag,
 }
 
 /// The peers of one endpoint, by rank. Sorted: they are few, whatever the size of the job.
@@ -149,11 +152,17 @@ mod tests {
     fn a_rank_is_connected_once() {
         let mut p = Peers::default();
         for rank in [5, 1, 9] {
-            p.insert(Peer { rank, to: u64::from(rank) + 100, doorbell: Remote::default() }).unwrap();
+            p.insert(Peer {
+                rank,
+                to: u64::from(rank) + 100,
+                doorbell: Remote::default(),
+                tag: Tag::default(),
+            })
+            .unwrap();
         }
         assert_eq!(p.get(9).unwrap().to, 109);
         assert!(p.get(2).is_err() && !p.known(2));
-        assert!(p.insert(Peer { rank: 5, to: 0, doorbell: Remote::default() }).is_err());
+        assert!(p.insert(Peer { rank: 5, to: 0, doorbell: Remote::default(), tag: Tag::default() }).is_err());
         assert_eq!(p.get(5).unwrap().to, 105);
     }
 }

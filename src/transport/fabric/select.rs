@@ -418,6 +418,8 @@ impl Default for Options<'_> {
             size: 1,
             wait: None,
             device_memory: false,
+            secret: None,
+            log: config::Logging::default(),
             libfabric: &USUAL,
         }
     }
