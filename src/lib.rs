@@ -140,6 +140,7 @@ pub mod comm;
 pub mod config;
 pub(crate) mod engine;
 pub mod launch;
+pub mod record;
 pub mod secret;
 pub mod trace;
 pub mod transport;
@@ -175,7 +176,10 @@ pub mod fuzzing {
     #[cfg(all(test, not(loom), not(miri)))]
     #[test]
     fn seeds_pass() {
-        for (name, target) in [("messages", message as fn(&[u8])), ("segment", address), ("ring", ring)] {
+        let record = |bytes: &[u8]| _ = crate::record::Record::read(bytes);
+        let targets =
+            [("messages", message as fn(&[u8])), ("segment", address), ("ring", ring), ("record", record)];
+        for (name, target) in targets {
             let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(name);
             let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
             let seeds: Vec<_> = files.map(|file| std::fs::read(file).unwrap()).collect();

@@ -143,6 +143,16 @@ impl Builder {
         self.set("progress", progress.name())
     }
 
+    /// The folder for flight records.
+    pub fn record(self, folder: &str) -> Self {
+        self.set("record", folder)
+    }
+
+    /// How many events a flight record keeps; 0: none is made.
+    pub fn record_events(self, events: u32) -> Self {
+        self.set("record-events", &events.to_string())
+    }
+
     /// Where rank and size come from.
     pub fn launcher(self, launcher: Launcher) -> Self {
         self.set("launcher", launcher.name())
@@ -231,13 +241,15 @@ mod tests {
             .wait(Wait::Block)
             .tuning("figures")
             .progress(Progress::Thread)
-            .launcher(Launcher::Single);
+            .launcher(Launcher::Single)
+            .record("records")
+            .record_events(100);
         assert!(typed.config.check().is_ok(), "{typed:?}");
         let found: Vec<String> =
             typed.config.changed().map(|(s, text)| format!("{}={text}", s.name)).collect();
         let wanted = "provider=tcp+shm rails=eth0,eth1 ports=20000-20999 deadline=2.5 warn-after=off start-deadline=7 \
                       window=1048576 blocks=4 algorithm=bcast=chain selection=rules reproducible=yes light=512 wait=block \
-                      tuning=figures progress=thread launcher=single";
+                      tuning=figures progress=thread launcher=single record=records record-events=100";
         assert_eq!(found.join(" "), wanted);
     }
 

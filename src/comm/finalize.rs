@@ -10,6 +10,7 @@ use crate::config::FOR_EVER;
 use crate::engine::{FINALIZE, Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::registry::Operation;
+use crate::record::Why;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -178,6 +179,7 @@ impl Finalizing {
                 Stage::Close
             }
             Stage::Close => {
+                engine.record(Why::End, None);
                 if let Err(e) = engine.close() {
                     // Peers may still reach it.
                     std::mem::forget(held.arena.clone());

@@ -54,6 +54,7 @@ mod persistent;
 mod place;
 mod program;
 mod progress;
+mod recording;
 mod request;
 mod running;
 mod scope;

@@ -9,6 +9,7 @@ use super::lock::Lock;
 use super::measure;
 use super::members::{Members, to_u32};
 use super::progress::Progress;
+use super::recording::{self, Recording};
 use super::startup_log;
 use super::watchdog::Watching;
 use super::wireup::{Connected, connect, wire_up};
@@ -16,6 +17,7 @@ use crate::config::{self, Config, FOR_EVER};
 use crate::error::Result;
 use crate::launch::Launch;
 use crate::machine::LogGp;
+use crate::record::Record;
 use crate::select::{self, Figures, Tuning, Wires};
 use crate::trace::Log;
 use crate::transport::{HardwareCounts, Transport, shm};
@@ -90,6 +92,8 @@ pub struct World {
     _progress: Option<Progress>,
     /// Looks at a provider that can hang in a call; ends with the world, too.
     _watchdog: Option<Watching>,
+    /// Listens for the signal that asks for flight records; ends with the world, too.
+    _recording: Option<Recording>,
 }
 
 impl std::fmt::Debug for World {
@@ -139,7 +143,11 @@ impl World {
             config,
             _progress: None,
             _watchdog: watchdog,
+            _recording: None,
         };
+        if let Some(folder) = &world.config.record {
+            world._recording = Some(Recording::start(folder, &world.comm.lock)?);
+        }
         world.complete(address)?;
         // Not before: until here an address may have to be asked of the launcher, which is this thread's alone.
         if world.config.progress == config::Progress::Thread {
@@ -336,6 +344,16 @@ impl World {
             // It has ended the world, and the next call says why.
             _ = held.engine.nudge_often();
         }
+    }
+
+    /// What this rank did last, and what it waits for now: the flight record, as `circulant trace` reads it once it is written to a
+    /// file ([`Display`](std::fmt::Display)). Where the setting `record` names a folder the library writes it there by itself, on
+    /// error, at SIGUSR1 and at the end.
+    ///
+    /// # Errors
+    /// Inside an operator.
+    pub fn record(&self) -> Result<Record> {
+        Ok(recording::located(self.comm.hold()?.engine.flight_record()))
     }
 
     /// Asks the launcher to end the whole job with `code`.

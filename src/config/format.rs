@@ -194,6 +194,21 @@ pub(super) const FILE: Format<Option<String>> = Format {
     write: shown,
 };
 
+pub(super) const FOLDER: Format<Option<String>> = Format {
+    allowed: "the name of a folder, or none",
+    words: &[("none", None)],
+    read: |text| (!text.is_empty()).then(|| Some(text.to_owned())),
+    write: shown,
+};
+
+/// Half a GiB of them, at most.
+pub(super) const EVENTS: Format<Option<u32>> = Format {
+    allowed: "a number from 0 to 16777216, or auto",
+    words: &[("auto", None)],
+    read: |text| text.parse().ok().filter(|n| *n <= 1 << 24).map(Some),
+    write: shown,
+};
+
 /// Operations and algorithms are looked up in the registry when the selection is made.
 pub(super) const ALGORITHM: Format<String> = Format {
     allowed: "the name of an algorithm, a list such as bcast=chain,allreduce=ring, or auto",

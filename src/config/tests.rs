@@ -54,6 +54,7 @@ fn values_have_a_canonical_form() {
     assert_eq!(canonical("verbs-mtu", &["4096", "auto"]), ["4096", "auto"]);
     assert_eq!(canonical("limits", &["none", "no-word, gather=1"]), ["none", "gather=1,no-word"]);
     assert_eq!(canonical("verbs-queue", &["1", "16384", "auto"]), ["1", "16384", "auto"]);
+    assert_eq!(canonical("record-events", &["00", "16777216", "auto"]), ["0", "16777216", "auto"]);
     for (name, wrong) in [
         ("limits", "gather=0"),
         ("verbs-level", "16"),
@@ -61,6 +62,7 @@ fn values_have_a_canonical_form() {
         ("verbs-gid", "-1"),
         ("verbs-queue", "0"),
         ("verbs-receives", "16385"),
+        ("record-events", "16777217"),
     ] {
         assert!(Config::defaults().set(name, wrong).is_err(), "{name}={wrong}");
     }

@@ -6,6 +6,7 @@ use super::credits::Credits;
 use super::history::History;
 use super::locations::Locations;
 use super::message::{CallId, FINALIZE, Mark, Message, SLOTS, Status};
+use super::recorder::{At, Recorder};
 use super::setup::{Group, Setup};
 use super::short_log::ShortLog;
 use super::task::Task;
@@ -13,6 +14,8 @@ use super::time::Since;
 use super::unexpected::Unexpected;
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::EventKind;
+use crate::transport::Ticks;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Weak;
 
@@ -65,6 +68,7 @@ pub(crate) struct Core {
     /// No call begins any more.
     pub(super) finalizing: bool,
     pub(crate) counts: Counts,
+    pub(super) recorder: Recorder,
 }
 
 /// A message that the transport has yet to take.
@@ -130,8 +134,9 @@ impl std::fmt::Debug for Core {
 }
 
 impl Core {
-    pub(super) fn new(setup: Setup) -> Self {
+    pub(super) fn new(setup: Setup, ticks: Ticks) -> Self {
         let credits = Credits::new(setup.size);
+        let recorder = Recorder::new(setup.record_events, setup.size, ticks);
         Self {
             setup,
             tasks: (0..SLOTS).map(|_| None).collect(),
@@ -168,6 +173,7 @@ impl Core {
             living: 0,
             finalizing: false,
             counts: Counts::default(),
+            recorder,
         }
     }
 
@@ -249,6 +255,7 @@ impl Core {
     /// Puts a reset task into its slot, which [`Core::free_slot`] has named, and delivers the unexpected messages that are kept for it.
     pub(super) fn enter(&mut self, slot: u8, task: Box<Task>) {
         let call = task.meta.call;
+        self.recorder.add(EventKind::Enter, task.meta.code, &call, At::NOWHERE);
         self.tasks[usize::from(slot)] = Some(task);
         self.active.enter(call);
         while let Some((from, message)) = self.unexpected.take(call) {
@@ -263,6 +270,7 @@ impl Core {
         };
         self.active.leave(slot);
         let m = &task.meta;
+        self.recorder.add(EventKind::Leave, m.code, &m.call, At::NOWHERE);
         self.status.completed = Mark { code: m.code, call: m.call };
         self.counts.rounds += u64::from(m.rounds);
         self.counts.operations += 1;

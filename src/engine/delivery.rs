@@ -6,8 +6,10 @@ use super::message::{
     CallId, EagerHeader, HELP, IN_FLIGHT, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of,
     notify_hash, pair_hash, split,
 };
+use super::recorder::At;
 use super::time::Since;
 use crate::error::{Error, ErrorKind};
+use crate::record::{EventKind, NONE as NOTHING};
 use crate::transport::{Delivery, Sink};
 
 /// Messages from one rank to another in an operation, beside eager data, at most: a barrier has one per round, and ranks are
@@ -39,6 +41,7 @@ impl Core {
         let Some(slot) = slot else { return self.for_no_task(from, call, (code, hash), message) };
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else { return };
         let index = task.peer_index(from);
+        let ready_at = At { peer: from, round: NOTHING, block: NOTHING };
         let mut expected = task.meta.hash;
         if let (Some(i), Message::Ready { .. } | Message::ReadyAgain { .. }) = (index, &message) {
             // A rank that is ready for our puts gets bytes from us.
@@ -54,13 +57,16 @@ impl Core {
         }
         match (index, message) {
             (Some(i), Message::Ready { slot, output, land, .. }) => {
+                self.recorder.add(EventKind::Ready, code, &call, ready_at);
                 task.peers[i].ready = Some((slot, output, land));
             }
             (Some(i), Message::ReadyAgain { slot, .. }) if task.peers[i].known.is_some() => {
+                self.recorder.add(EventKind::Ready, code, &call, ready_at);
                 task.peers[i].ready = task.peers[i].known.map(|(output, land)| (slot, output, land));
             }
             (Some(i), Message::Notify { counter, .. }) if task.awaits(counter) == Some(i) => {
                 self.counts.arrivals += 1;
+                self.recorder.add(EventKind::Arrive, code, &call, task.arrival_at(counter, i));
                 task.arrived(counter);
             }
             (Some(i), Message::ReadyRequest { .. }) => self.send_ready(from, slot, i),
@@ -191,6 +197,7 @@ impl Sink for Core {
         let Some(peer) = task.awaits(counter) else {
             return self.stray_word(word, "where none was awaited");
         };
+        self.recorder.add(EventKind::Arrive, task.meta.code, &task.meta.call, task.arrival_at(counter, peer));
         if let Some(bytes) = task.delivered(counter, peer) {
             let (to, ack) = (task.peers[peer].world_rank, Message::Ack { call: task.meta.call, bytes });
             self.queue_for(slot, to, ack);

@@ -4,7 +4,7 @@ use super::core::{Core, Queued};
 use super::counts::Counts;
 use super::heartbeat::Heartbeat;
 use super::message::{CallId, Mark, Message, NONE};
-use super::setup::{Directory, Flow, Group, Liveness, Setup};
+use super::setup::{Directory, Flow, Group, Keeper, Liveness, Setup};
 use super::task::Task;
 use crate::buffer::ForkMark;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +19,8 @@ pub(crate) struct Engine {
     pub(super) limits: Option<Limits>,
     pub(super) liveness: Option<Box<dyn Liveness>>,
     pub(super) directory: Option<Box<dyn Directory>>,
+    /// Keeps flight records, where they are wanted.
+    pub(super) keeper: Option<Box<dyn Keeper>>,
     /// World ranks that the transport can reach: the neighbours, and others since they were needed.
     pub(super) connected: HashSet<u32>,
     pub(super) heartbeat: Arc<Heartbeat>,
@@ -67,9 +69,10 @@ impl Engine {
             limits,
             liveness: None,
             directory: None,
+            keeper: None,
             connected: HashSet::new(),
             heartbeat: Arc::default(),
-            core: Core::new(setup),
+            core: Core::new(setup, clock.ticks()),
             mark: ForkMark::new(),
             lazy: false,
             scratch: Box::new([0; MESSAGE_MAX]),

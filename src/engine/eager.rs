@@ -13,9 +13,11 @@ use super::core::Core;
 use super::credits::CREDITS;
 use super::driver::Engine;
 use super::message::{EAGER_HEADER_BYTES, EagerHeader, Message};
+use super::recorder::At;
 use super::task::Task;
 use crate::buffer;
 use crate::error::{ErrorKind, Result};
+use crate::record::EventKind;
 use crate::transport::{Limits, MESSAGE_MAX, Posted};
 
 /// Bytes of data in one eager message, at most.
@@ -83,6 +85,7 @@ impl Engine {
             at += len;
         }
         let Some(transport) = self.transport.as_deref_mut() else { return Ok(Posted::Again) };
+        let now = self.core.recorder.now();
         let posted = match transport.message(to, &buffer[..at]) {
             Ok(posted) => posted,
             // As in `send`: the reason may be on its way.
@@ -93,6 +96,8 @@ impl Engine {
             Err(e) => return Err(e.with_peer(to as usize).in_round(op.round)),
         };
         if posted == Posted::Yes {
+            let at = At { peer: to, round: op.round, block: op.bump };
+            self.core.recorder.add_sent(now, EventKind::Eager, task.meta.code, &task.meta.call, at);
             task.posted(peer, op.len);
             task.ops_left = task.ops_left.saturating_sub(1);
             self.core.credits.spend(to);
@@ -154,6 +159,8 @@ impl Core {
         if let (Some(i), true, Ok(())) = (awaited, fits, &outcome) {
             self.counts.arrivals += 1;
             self.counts.copied_bytes += data.len() as u64;
+            let at = task.arrival_at(head.counter, i);
+            self.recorder.add(EventKind::Arrive, mine, &head.call, at);
             owed = task.delivered(head.counter, i);
         }
         self.put_task(slot, task);
@@ -182,6 +189,7 @@ mod tests {
     use super::super::credits::{Credits, SHARED_CREDITS};
     use super::super::setup::{Flow, Setup};
     use super::*;
+    use crate::transport::Clock;
     use std::time::Duration;
 
     #[test]
@@ -193,8 +201,10 @@ mod tests {
             flow: Flow { window: 1, order_timeout: Duration::ZERO },
             warn_after: Duration::ZERO,
             names: |_| "test",
+            record_events: None,
         };
-        let (mut ours, mut theirs) = (Core::new(setup(3, 7)), Core::new(setup(7, 3)));
+        let core = |setup| Core::new(setup, Clock::default().ticks());
+        let (mut ours, mut theirs) = (core(setup(3, 7)), core(setup(7, 3)));
         let mut sent = 0;
         while ours.has_credit(7) {
             ours.credits.spend(7);

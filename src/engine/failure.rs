@@ -6,6 +6,7 @@ use super::message::{CallId, HELP, Message, NONE, kind_code};
 use super::time::{Linger, Since};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
+use crate::record::Why;
 use crate::transport::Limits;
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,7 @@ impl Engine {
             liveness.report(&error);
         }
         self.linger();
+        self.record(Why::Error, None);
         self.shut();
         error
     }
@@ -82,6 +84,7 @@ impl Engine {
                 self.heartbeat.fails(error);
             }
             self.linger();
+            self.record(Why::Error, None);
         }
         self.shut();
         let provider = self.limits.as_ref().map(Limits::wire);

@@ -14,9 +14,9 @@
 //! | `setup.rs` | what the owner gives to the engine |
 //! | `message.rs` | the wire format |
 //! | `task.rs`, `ready_ops.rs`, `pace.rs`, `combine_on_arrival.rs` | one operation in flight |
-//! | `active.rs`, `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs` | parts of the state |
+//! | `active.rs`, `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs`, `recorder.rs` | parts of the state |
 //! | `core.rs`, `delivery.rs`, `mismatch.rs` | the protocol state, and what arrivals do to it: no clock, no transport |
-//! | `driver.rs`, `waiting.rs`, `failure.rs` | transport, clock, waits, errors |
+//! | `driver.rs`, `waiting.rs`, `failure.rs`, `flight_record.rs` | transport, clock, waits, errors |
 //! | `posting.rs`, `flow.rs`, `eager.rs` | which put goes next, and how |
 //! | `operations.rs`, `short.rs`, `bootstrap.rs`, `closing.rs`, `raw.rs` | what callers start |
 
@@ -32,6 +32,7 @@ mod description;
 mod driver;
 mod eager;
 mod failure;
+mod flight_record;
 mod flow;
 mod heartbeat;
 mod history;
@@ -43,6 +44,7 @@ mod pace;
 mod posting;
 mod raw;
 mod ready_ops;
+mod recorder;
 mod setup;
 mod short;
 mod short_log;
@@ -60,7 +62,7 @@ pub(crate) use driver::Engine;
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use message::{CallId, FINALIZE};
 pub(crate) use raw::Pair;
-pub(crate) use setup::{Directory, Flow, Group, Liveness, ProcessState, Setup};
+pub(crate) use setup::{Directory, Flow, Group, Keeper, Liveness, ProcessState, Setup};
 pub(crate) use short_log::ShortArguments;
 pub(crate) use task::{Meta, Task};
 pub(crate) use waiting::Waiting;

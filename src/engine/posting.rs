@@ -3,11 +3,13 @@
 use super::driver::Engine;
 use super::flow;
 use super::message::{Message, notify_hash, word};
+use super::recorder::At;
 use super::task::Task;
 use crate::buffer::{Destination, Grant, copy, put, reduce};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Region;
 use crate::plan::lower::OpKind;
+use crate::record::EventKind;
 use crate::transport::{Posted, Sink};
 
 impl Engine {
@@ -85,7 +87,10 @@ impl Engine {
             let peer = &task.peers[op.peer as usize];
             let (to, hash) = (peer.world_rank, notify_hash(m.hash, peer.sent, peer.received));
             let notify = Message::Notify { call: m.call, code: m.code, hash, counter: op.bump };
+            let now = self.core.recorder.now();
             self.send_for(slot, task, to, &notify)?;
+            let at = At { peer: to, round: op.round, block: op.bump };
+            self.core.recorder.add_sent(now, EventKind::Notify, task.meta.code, &task.meta.call, at);
             task.ops_left = task.ops_left.saturating_sub(1);
             return Ok(());
         }
@@ -148,6 +153,7 @@ impl Engine {
         let segments = &task.program.segments[first..first + op.segments as usize];
         let token = u64::from(slot) << 32 | u64::from(index);
         self.heartbeat.towards(to.peer);
+        let now = self.core.recorder.now();
         let posted = match put(transport, &task.binding, segments, to, token) {
             Ok(posted) => posted,
             // As in `send`: the reason may be on its way.
@@ -160,7 +166,8 @@ impl Engine {
         if posted == Posted::Yes {
             self.core.counts.puts += 1;
             self.core.counts.put_bytes += op.len;
-            let len = op.len;
+            let (len, at) = (op.len, At { peer: to.peer, round: op.round, block: op.bump });
+            self.core.recorder.add_sent(now, EventKind::Put, task.meta.code, &task.meta.call, at);
             task.posted(peer, len);
         }
         Ok(posted)

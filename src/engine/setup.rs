@@ -1,6 +1,7 @@
 //! What the owner gives to the engine: its setup, and traits by which the engine asks for what it cannot know.
 
 use crate::error::{Error, Result};
+use crate::record::Record;
 use std::time::Duration;
 
 /// Tells the engine of ranks that ended, from outside the wire (launcher, process watch).
@@ -31,6 +32,15 @@ pub(crate) enum ProcessState {
     Lives,
     /// A signal or a debugger has stopped it.
     Stopped,
+}
+
+/// Keeps flight records, outside of the engine.
+pub(crate) trait Keeper: Send + std::fmt::Debug {
+    /// Whether one was asked for since the last call. Never waits.
+    fn is_asked(&self) -> bool;
+
+    /// Keeps this one.
+    fn keep(&mut self, record: Record);
 }
 
 /// A communicator as the engine sees it.
@@ -74,6 +84,8 @@ pub(crate) struct Setup {
     pub(crate) warn_after: Duration,
     /// Names of operations by code, for messages about other ranks.
     pub(crate) names: fn(u8) -> &'static str,
+    /// How many events the flight recorder keeps; `None`: as follows from the number of ranks.
+    pub(crate) record_events: Option<u32>,
 }
 
 impl Setup {

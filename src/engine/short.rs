@@ -5,11 +5,13 @@ use super::core::Core;
 use super::counts::Counts;
 use super::driver::Engine;
 use super::message::{CallId, Mark, Message};
+use super::recorder::At;
 use super::short_log::{REMEMBERED_CALLS, ShortArguments};
 use super::task::Meta;
 use super::waiting::Waiting;
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::EventKind;
 
 impl Engine {
     /// Enters a short call. Every 64 calls, and while other operations are under way, everything is
@@ -22,6 +24,7 @@ impl Engine {
         let status = &mut self.core.status;
         status.entered = Mark { code: meta.code, call: meta.call };
         status.hash = meta.hash;
+        self.core.recorder.add(EventKind::Enter, meta.code, &meta.call, At::NOWHERE);
         let begun = self.core.short_log.begin(meta.call, meta.code, meta.hash, arguments);
         if begun.is_multiple_of(REMEMBERED_CALLS) || self.is_busy() {
             self.step(&mut Waiting::new(*meta, FOR_EVER))?;
@@ -39,6 +42,7 @@ impl Engine {
     #[inline]
     pub(crate) fn leave_short(&mut self, meta: &Meta, done: &Counts) {
         self.core.status.completed = Mark { code: meta.code, call: meta.call };
+        self.core.recorder.add(EventKind::Leave, meta.code, &meta.call, At::NOWHERE);
         let counts = &mut self.core.counts;
         counts.puts += done.puts;
         counts.put_bytes += done.put_bytes;

@@ -4,7 +4,7 @@
 use crate::buffer::{Binding, Grant};
 use crate::ops::Reducer;
 use crate::plan::NO_COUNTER;
-use crate::plan::lower::{OpKind, Program};
+use crate::plan::lower::{Expected, OpKind, Program};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use super::description::Describe;
 use super::message::{CallId, Message, pair_hash};
 use super::pace::Pace;
 use super::ready_ops::ReadyOps;
+use super::recorder::At;
 use super::setup::Setup;
 use super::time::Since;
 use crate::transport::Clock;
@@ -247,6 +248,13 @@ impl Task {
         (expected.peer != NO_COUNTER && more).then_some(expected.peer as usize)
     }
 
+    /// What arrives with `counter`, of peer `peer`.
+    #[inline]
+    pub(super) fn arrival_at(&self, counter: u32, peer: usize) -> At {
+        let round = self.program.expected[counter as usize].round;
+        At { peer: self.peers[peer].world_rank, round, block: counter }
+    }
+
     /// A peer incremented `counter`, as expected.
     pub(crate) fn arrived(&mut self, counter: u32) {
         self.counted(counter);
@@ -338,16 +346,21 @@ impl Task {
         }
     }
 
+    /// The counter of the lowest round that peers have yet to increment, and what is expected of it.
+    fn late(&self) -> Option<(usize, &Expected)> {
+        let late = |(c, e): &(usize, &Expected)| e.peer != NO_COUNTER && self.counters[*c] < e.arrivals;
+        self.program.expected.iter().enumerate().filter(late).min_by_key(|(_, e)| e.round)
+    }
+
+    /// The counter of what has not come, if it is [`Missing::Bytes`].
+    pub(super) fn missing_block(&self) -> Option<u32> {
+        self.late().and_then(|(c, _)| u32::try_from(c).ok())
+    }
+
     /// The first thing that is still missing: peer's world rank, round, what. Allocates nothing: a wait asks for the peer, too.
     pub(crate) fn missing(&self) -> Option<(u32, u32, Missing)> {
         let p = &self.program;
-        let late = p
-            .expected
-            .iter()
-            .enumerate()
-            .filter(|(c, e)| e.peer != NO_COUNTER && self.counters[*c] < e.arrivals)
-            .min_by_key(|(_, e)| e.round);
-        if let Some((_, e)) = late {
+        if let Some((_, e)) = self.late() {
             let peer = self.peers[e.peer as usize].world_rank;
             return Some((peer, e.round, Missing::Bytes { len: e.len, round: e.round }));
         }

@@ -34,7 +34,15 @@ fn engines_on(size: u32, flow: Flow, faults: &sim::Faults, near: bool) -> Vec<En
     let (wires, clock) = (sim::group(size as usize, faults), Clock::group(1).remove(0));
     let engine = |(rank, wire): (u32, sim::Sim)| {
         let neighbours = (0..size).filter(|r| near && *r != rank).collect();
-        let setup = Setup { rank, size, neighbours, flow, warn_after: FOR_EVER, names: |_| "test" };
+        let setup = Setup {
+            rank,
+            size,
+            neighbours,
+            flow,
+            warn_after: FOR_EVER,
+            names: |_| "test",
+            record_events: None,
+        };
         let mut engine = Engine::new(setup, Some(Box::new(wire)));
         engine.look_up_in(Box::new(Addresses));
         engine.clock = clock.clone();

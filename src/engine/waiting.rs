@@ -70,6 +70,11 @@ impl Waiting {
         Self { what, deadline: deadline.min(FOR_EVER), peer: None, polls: 0, moves: 0, looks: None }
     }
 
+    /// The call that waits and the one rank that it waits for, where it is for one.
+    pub(super) fn awaited(&self) -> Option<(Mark, u32)> {
+        Some((Mark { code: self.what.code, call: self.what.call }, self.peer?))
+    }
+
     /// How often it was looked at.
     pub(crate) fn turns(&self) -> u32 {
         self.polls
@@ -115,6 +120,9 @@ impl Engine {
         if moved {
             return Ok(None);
         }
+        if waiting.what.code != 0 {
+            self.core.recorder.idle(waiting.what.code, &waiting.what.call);
+        }
         let quiet = now.duration_since(*self.quiet.get_or_insert(now));
         Ok(Some(Rest { longest: next.duration_since(now), quiet }))
     }
@@ -134,6 +142,7 @@ impl Engine {
             since.lasts(now);
         }
         let (due, next) = (looks.alarms.due(now), looks.alarms.next());
+        self.record_if_asked(Some(waiting));
         if let Some(e) = self.check_liveness(now) {
             return Err(self.fail(waiting.named(e)));
         }

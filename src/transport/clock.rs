@@ -1,7 +1,9 @@
-//! The time that an engine goes by: the system's, or a virtual one, in which tests wait for hours at once.
+//! The time that an engine goes by: the system's, or a virtual one, in which tests wait for hours at once; and counts of ticks, which
+//! are cheaper to read than the time.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use crate::record::Reading;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What an engine reads the time from and sleeps by; the default is the system's monotonic clock.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +81,15 @@ impl Clock {
         self.0.as_ref().map_or_else(Instant::now, |time| time.state().now)
     }
 
+    /// Counts that follow this clock.
+    pub(crate) fn ticks(&self) -> Ticks {
+        Ticks(match &self.0 {
+            Some(time) => Source::Virtual(time.clone(), time.state().now),
+            None if counter_is_steady() => Source::Counter,
+            None => Source::System(Instant::now()),
+        })
+    }
+
     /// Sleeps.
     pub fn sleep(&self, length: Duration) {
         match &self.0 {
@@ -95,6 +106,75 @@ impl Clock {
         state.advance();
         time.shared.changed.notify_all();
     }
+}
+
+/// A count that grows evenly with the time.
+#[derive(Clone, Debug)]
+pub(crate) struct Ticks(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// The processor's own counter.
+    Counter,
+    /// Nanoseconds since then.
+    System(Instant),
+    Virtual(Virtual, Instant),
+}
+
+impl Ticks {
+    /// The count now: of the processor's counter one instruction, else some 25 ns, as long as a look at the clock.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        match &self.0 {
+            Source::Counter => counter(),
+            other => other.since_start(),
+        }
+    }
+
+    /// The count now, and the time of day.
+    pub(crate) fn reading(&self) -> Reading {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Reading { ticks: self.now(), unix_ns: nanoseconds(unix) }
+    }
+}
+
+impl Source {
+    #[cold]
+    fn since_start(&self) -> u64 {
+        match self {
+            Self::Counter => 0,
+            Self::System(start) => nanoseconds(start.elapsed()),
+            Self::Virtual(time, start) => nanoseconds(time.state().now - *start),
+        }
+    }
+}
+
+/// Of 584 years at most.
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Whether [`counter`] grows evenly and is the same on all processors. The kernel finds that out, and offers the counter as a source
+/// of its clock no longer when it is not.
+fn counter_is_steady() -> bool {
+    const SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    static STEADY: OnceLock<bool> = OnceLock::new();
+    let offered =
+        || std::fs::read_to_string(SOURCES).is_ok_and(|all| all.split_whitespace().any(|s| s == "tsc"));
+    cfg!(all(target_arch = "x86_64", not(miri))) && *STEADY.get_or_init(offered)
+}
+
+/// The processor's time-stamp counter.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+fn counter() -> u64 {
+    // SAFETY: every x86-64 processor has this instruction, and it touches no memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn counter() -> u64 {
+    0
 }
 
 impl Virtual {
@@ -129,6 +209,19 @@ mod tests {
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn ticks_follow_their_clock() {
+        let clock = Clock::group(1).remove(0);
+        let ticks = clock.ticks();
+        clock.sleep(HOUR);
+        assert_eq!(ticks.now(), 3_600_000_000_000);
+        let ticks = Clock::default().ticks();
+        let first = ticks.reading();
+        Clock::default().sleep(Duration::from_millis(1));
+        let second = ticks.reading();
+        assert!(first.ticks < second.ticks && first.unix_ns <= second.unix_ns, "{first:?} {second:?}");
+    }
 
     #[test]
     fn one_thread_sleeps_without_waiting() {

@@ -26,6 +26,7 @@ pub mod verbs;
 pub use crate::config::Wait;
 pub use crate::memory::Mapping;
 pub use clock::Clock;
+pub(crate) use clock::Ticks;
 pub use device::{CopyFunction, DmaBuf, Memory, MemoryAttributes, MemoryKind};
 pub use slot_pool::SlotPool;
 

@@ -35,6 +35,7 @@ mod local;
 mod misuse;
 mod neighborhood;
 mod progress;
+mod record;
 mod rooted;
 mod scope;
 mod sim;

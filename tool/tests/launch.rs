@@ -20,6 +20,8 @@ mod alone;
 mod job;
 #[path = "launch/options.rs"]
 mod options;
+#[path = "launch/record.rs"]
+mod record;
 #[path = "launch/role.rs"]
 mod role;
 #[path = "launch/summary.rs"]
@@ -83,8 +85,15 @@ fn main() {
         // What is not installed counts as ignored.
         Trial::test(name, run).with_ignored_flag(!there)
     };
-    let others =
-        [again::tests(), agents::tests(), options::tests(), alone::tests(), summary::tests()].concat();
+    let others = [
+        again::tests(),
+        agents::tests(),
+        options::tests(),
+        alone::tests(),
+        record::tests(),
+        summary::tests(),
+    ]
+    .concat();
     let trials = tests.iter().chain(&others).map(trial).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

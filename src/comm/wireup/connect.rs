@@ -106,6 +106,7 @@ pub(in crate::comm) fn connect(
         flow: flow(&figures, config.window),
         warn_after: config.warn_after.unwrap_or(FOR_EVER),
         names: Collective::name_of,
+        record_events: config.record_events,
     };
     let (launch, arena): (SharedLaunch, _) = (Arc::new(Mutex::new(launch)), Arena::default());
     startup_log::addresses(log, &addresses.own_shown, &addresses.neighbours, &addresses.shown);

@@ -25,6 +25,7 @@ pub(crate) fn play(role: &str) {
         "die-in-fence" => die_in_fence(),
         "presets" => presets(),
         "report" => report(rest),
+        "record" => crate::record::play(rest),
         "worlds" => crate::again::play(rest),
         "children-sockets" => {
             let _me = join();

@@ -1,0 +1,12 @@
+//! Flight records, as `circulant trace` finds them.
+#![no_main]
+
+use circulant::record::Record;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(record) = Record::read(data) else { return };
+    // What was read is written so that it is read as the same.
+    assert_eq!(Record::read(record.to_string().as_bytes()).as_ref(), Ok(&record));
+    record.events.iter().for_each(|event| _ = record.unix_ns(event.ticks));
+});
