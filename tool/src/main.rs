@@ -16,13 +16,14 @@ mod schedule;
 mod select;
 mod settings;
 mod sim;
+mod trace;
 mod tune;
 mod units;
 mod wire;
 
 use circulant::config::Config;
 use circulant::diagnostics::CountingAllocator;
-use circulant::trace;
+use circulant::trace as log;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use outcome::{Failure, Out};
@@ -71,6 +72,7 @@ enum Tool {
     Algorithms(algorithms::AlgorithmsArgs),
     Select(select::SelectArgs),
     Tune(tune::TuneArgs),
+    Trace(trace::TraceArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
             Tool::Algorithms(args) => algorithms::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Select(args) => select::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Tune(args) => tune::run(&args).map(|()| ExitCode::SUCCESS),
+            Tool::Trace(args) => trace::run(&args).map(|()| ExitCode::SUCCESS),
             Tool::Completions(args) => completions::run(&args, Tool::command()).map(|()| ExitCode::SUCCESS),
         }
     });
@@ -157,7 +160,7 @@ where
         mut writer: Writer<'_>,
         event: &tracing::Event<'_>,
     ) -> std::fmt::Result {
-        write!(writer, "circulant: {}: ", trace::name(*event.metadata().level()))?;
+        write!(writer, "circulant: {}: ", log::name(*event.metadata().level()))?;
         context.field_format().format_fields(writer.by_ref(), event)?;
         writeln!(writer)
     }

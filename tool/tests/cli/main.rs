@@ -16,4 +16,5 @@ mod schedule_cli;
 mod select_cli;
 mod sim_cli;
 mod tool;
+mod trace_cli;
 mod tune_cli;

@@ -1,4 +1,4 @@
-//! Flight records of jobs of processes.
+//! Flight records of jobs of processes, and what `circulant trace` makes of them.
 
 use crate::job::{self, Job};
 use circulant::World;
@@ -60,6 +60,30 @@ fn stuck(provider: &str) -> (Job, PathBuf, PathBuf) {
     (job, folder, go)
 }
 
+fn trace(words: &[&str]) -> job::Done {
+    let mut trace = Job::of(job::TOOL);
+    trace.arguments(&["trace"]).arguments(words);
+    trace.output()
+}
+
+/// `circulant trace` names the call, and the rank that never entered it; also without that rank's record.
+fn says_who_is_missing(folder: &Path, call: u32) {
+    let shown = folder.to_str().unwrap();
+    let done = trace(&[shown]);
+    let has = |words: &str| assert!(done.out.contains(words), "no {words:?}: {done:?}");
+    assert_eq!(done.code, 0, "{done:?}");
+    has("3 of 3 ranks on 1 node");
+    has(&format!(" in barrier #{call}"));
+    has(&format!("; rank 2 never entered #{call}: it left barrier #{}", call - 1));
+    has("all wait for rank 2 in the end");
+    let [one, two] = [0, 1].map(|rank| format!("{shown}/rank-{rank}.record"));
+    let done = trace(&[&one, &two]);
+    assert!(
+        done.out.contains("no record: rank 2") && done.out.contains("; rank 2 left no record"),
+        "{done:?}"
+    );
+}
+
 /// Also the rank that is in no call writes one, and the job goes on.
 fn a_signal_has_a_waiting_job_recorded() {
     for provider in ["shm", "tcp"] {
@@ -74,6 +98,7 @@ fn a_signal_has_a_waiting_job_recorded() {
             let waits = |r: &Record| r.waits.iter().any(|w| w.peer == 2 && &*w.call.operation == "barrier");
             if behind && all[..2].iter().any(waits) {
                 assert!(all[2].waits.is_empty(), "{all:?}");
+                says_who_is_missing(&folder, all[0].entered.as_ref().unwrap().sequence);
                 break;
             }
             assert!(Instant::now() < until, "{all:?}");
