@@ -63,8 +63,11 @@
 //!
 //! [`bcast::circulant`] is a short example, [`barrier::dissemination`] shows joins. A broadcast of one block down
 //! a tree is a [`bcast::tree::Shape`], an allgather of whole contributions an
-//! [`allgatherv::window::Pattern`]: a few lines each. A plan among some of the ranks is [`inter::among`];
-//! one among nodes becomes one among all their ranks by [`node::spread`].
+//! `allgatherv::window::Pattern`: a few lines each. A plan among some of the ranks is `inter::among`;
+//! one among nodes becomes one among all their ranks by `node::spread`.
+//!
+//! Every algorithm comes out of [`registry::algorithm`] by its name. Those whose constructors are public beside that take arguments
+//! which no line of the registry passes on, or are what tests and measurements build by themselves.
 #![forbid(unsafe_code)]
 
 pub mod allgather;
@@ -77,7 +80,7 @@ pub mod gather;
 pub mod inter;
 pub mod interpret;
 pub mod lower;
-pub mod node;
+pub(crate) mod node;
 pub mod partial;
 pub mod price;
 pub mod reduce;
@@ -87,7 +90,7 @@ pub mod rules;
 pub mod scan;
 pub mod scatter;
 pub mod split;
-pub mod topology;
+pub(crate) mod topology;
 pub mod tree;
 
 pub use crate::ops::Side;

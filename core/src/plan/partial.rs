@@ -38,7 +38,7 @@ pub enum Pieces {
 
 impl Pieces {
     /// `parts` nearly equal pieces of whole elements.
-    pub fn even(bytes: u64, element: u64, parts: u32) -> Self {
+    pub(crate) fn even(bytes: u64, element: u64, parts: u32) -> Self {
         let (element, parts) = (element.max(1), parts.max(1));
         let lines = CACHE_LINE_BYTES.is_multiple_of(element) && bytes / u64::from(parts) >= CACHE_LINE_BYTES;
         Self::Even { bytes, unit: if lines { CACHE_LINE_BYTES } else { element }, parts }
@@ -59,7 +59,7 @@ impl Pieces {
 
     /// Where piece `j` begins; j = the number of pieces gives the end.
     #[allow(clippy::cast_possible_truncation)] // at most `bytes`
-    pub fn start(&self, j: u32) -> u64 {
+    pub(crate) fn start(&self, j: u32) -> u64 {
         match self {
             Self::Equal { count, .. } => count * u64::from(j),
             Self::Even { bytes, unit, parts } => {
@@ -73,7 +73,7 @@ impl Pieces {
 
     /// How many pieces there are.
     #[allow(clippy::cast_possible_truncation)] // no more than ranks
-    pub fn parts(&self) -> u32 {
+    pub(crate) fn parts(&self) -> u32 {
         match self {
             Self::Equal { parts, .. } | Self::Even { parts, .. } => *parts,
             Self::Given(starts) => (starts.len() - 1) as u32,
@@ -86,12 +86,12 @@ impl Pieces {
     }
 
     /// Bytes of piece `j`.
-    pub fn len(&self, j: u32) -> u64 {
+    pub(crate) fn len(&self, j: u32) -> u64 {
         self.start(j + 1) - self.start(j)
     }
 
     /// Bytes that no piece exceeds.
-    pub fn largest(&self) -> u64 {
+    pub(crate) fn largest(&self) -> u64 {
         match self {
             Self::Equal { count, .. } => *count,
             Self::Even { bytes, unit, parts } => {
@@ -102,7 +102,7 @@ impl Pieces {
     }
 
     /// Whether there is nothing in any piece.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.bytes() == 0
     }
 

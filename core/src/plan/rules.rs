@@ -102,7 +102,7 @@ pub(super) fn tree(graph: &Circulant, put: f64, latency: f64) -> (f64, f64) {
 }
 
 /// The number of blocks for a [chain](super::bcast::chain): √((p−2)βm/o), from T(n) = (n+p−2)(o + βm/n) + (p−1)L.
-pub fn chain_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
+pub(crate) fn chain_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
     pipeline_blocks(size.saturating_sub(2), bytes, model)
 }
 
@@ -115,7 +115,7 @@ pub(super) fn pipeline_blocks(more: u32, bytes: u64, model: &LogGp) -> u32 {
 
 /// The number of blocks for a [round-robin](super::bcast::round_robin) broadcast: p−1 times the
 /// S = √(βm/((p−1)o)) of least (S+1)((p−1)o + βm/S).
-pub fn round_robin_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
+pub(crate) fn round_robin_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
     let (wire, overhead) = wire(bytes, model);
     let others = f64::from(size.saturating_sub(1).max(1));
     let most = f64::from(MAX_COUNTERS) / others;
@@ -126,7 +126,7 @@ pub fn round_robin_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
 /// The block size of the [pipelined ring](super::allgatherv::pipelined_ring) in bytes, by formula (2) of the paper
 /// with α = o, as latencies overlap: B = √(mo/β / ((p+z)/2 − 1 + ⌊z/(p−z)⌋)), z of the p ranks without data;
 /// whole contributions if all are equal, and as in a [chain](chain_blocks) if there is but one.
-pub fn ring_block(counts: &[u64], model: &LogGp) -> u64 {
+pub(crate) fn ring_block(counts: &[u64], model: &LogGp) -> u64 {
     let (p, z) = (counts.len(), counts.iter().filter(|&&count| count == 0).count());
     let largest = counts.iter().copied().max().unwrap_or(0).max(1);
     if counts.iter().all(|&count| count == largest) || z == p {

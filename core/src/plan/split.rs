@@ -22,12 +22,12 @@ impl Split {
     }
 
     /// The length of the message.
-    pub const fn bytes(&self) -> u64 {
+    pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The number of blocks, at least 1.
-    pub const fn blocks(&self) -> u32 {
+    pub(crate) const fn blocks(&self) -> u32 {
         self.blocks
     }
 
@@ -36,7 +36,7 @@ impl Split {
     /// # Panics
     /// If `i` > n.
     #[allow(clippy::cast_possible_truncation)] // at most `bytes`
-    pub fn start(&self, i: u32) -> u64 {
+    pub(crate) fn start(&self, i: u32) -> u64 {
         assert!(i <= self.blocks, "block {i} of {}", self.blocks);
         let (i, n) = (u64::from(i), u64::from(self.blocks));
         let unit = if self.bytes / n >= ALIGN { ALIGN } else { 1 };

@@ -7,7 +7,7 @@ use crate::error::{Result, argument};
 ///
 /// # Errors
 /// If p is a prime: its only mesh is a line. (One rank is a mesh.)
-pub fn sides(size: u32) -> Result<(u32, u32)> {
+pub(crate) fn sides(size: u32) -> Result<(u32, u32)> {
     let a = (1..=size.isqrt()).rev().find(|a| size.is_multiple_of(*a));
     match a {
         Some(a) if a > 1 || size == 1 => Ok((a, size / a)),
@@ -20,7 +20,7 @@ pub fn sides(size: u32) -> Result<(u32, u32)> {
 ///
 /// # Errors
 /// If p is not a power of two.
-pub fn dimension(size: u32) -> Result<u32> {
+pub(crate) fn dimension(size: u32) -> Result<u32> {
     if size.is_power_of_two() {
         return Ok(size.ilog2());
     }

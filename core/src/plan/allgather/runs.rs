@@ -24,7 +24,7 @@ use std::ops::Range;
 
 /// The most pieces that a contribution is cut into: with four the link rests for a latency in the whole operation, no
 /// more (`cut`, below, has what was simulated).
-pub const MAX_CUT: u32 = 4;
+pub(crate) const MAX_CUT: u32 = 4;
 
 /// The number of pieces that a contribution of `bytes` bytes is cut into: each of what the link carries in a latency,
 /// or a run, if that is longer. (16 ranks, 1 ms, 80 ns a byte, 62.5 KB each: 95.6 ms whole, 89 in four; C = 81.6.)
@@ -60,7 +60,7 @@ struct Part {
 impl Allgather {
     /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of every rank's output, in runs of at most `run`
     /// bytes (at least one piece), see [`WireLimits::coalesce`](crate::plan::lower::WireLimits::coalesce). Each contribution is
-    /// cut into `cut` pieces; 1 to [`MAX_CUT`].
+    /// cut into `cut` pieces; more than 4 are 4.
     ///
     /// # Errors
     /// If there are 0 or more than [`MAX_P`](crate::schedule::MAX_P) ranks, more than [`MAX_COUNTERS`] runs, or an output beyond 2^64 bytes.

@@ -4,7 +4,7 @@
 //! to r−2^k. The original collects in a rotated buffer and turns it at the end; one-sided puts go where
 //! they belong at once.
 
-use super::window::{self, Message, Pattern, Windows};
+use super::window::{self, Message, Pattern};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, powers};
 use crate::plan::registry::line::{by_q, line};
@@ -33,12 +33,9 @@ pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
     window::cost(a, powers(a.size).into_iter().map(|d| (d, d.min(a.size - d))).collect(), path);
 }
 
-/// An allgatherv by dissemination.
-pub type Allgatherv = Windows<Bruck>;
-
 /// Distances of powers of two.
 #[derive(Clone, Copy, Debug)]
-pub struct Bruck {
+pub(crate) struct Bruck {
     size: u32,
 }
 

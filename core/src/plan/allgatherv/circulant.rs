@@ -215,7 +215,7 @@ impl Allgatherv {
     }
 
     /// Where the blocks of all owners begin in the output, ascending if the displacements are.
-    pub fn cuts(&self) -> Vec<u64> {
+    pub(crate) fn cuts(&self) -> Vec<u64> {
         let blocks = |owner: &Owner| {
             let (split, displ) = (owner.split, owner.displ);
             (0..split.blocks()).map(move |b| displ + split.start(b))

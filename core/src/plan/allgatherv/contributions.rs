@@ -41,12 +41,12 @@ impl Contributions {
 
     /// The number of ranks.
     #[allow(clippy::cast_possible_truncation)] // at most MAX_COUNTERS
-    pub fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.counts.len() as u32
     }
 
     /// The bytes of a rank.
-    pub fn count(&self, rank: u32) -> u64 {
+    pub(crate) fn count(&self, rank: u32) -> u64 {
         self.counts[rank as usize]
     }
 

@@ -4,7 +4,7 @@
 //! for none but the owners of what it reads. That every rank begins with another one keeps two from reading
 //! one at the same time.
 
-use super::window::{self, Message, Pattern, Windows};
+use super::window::{self, Message, Pattern};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};
@@ -34,12 +34,9 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     path.all_to_all(others.min(1.0), others, others * float(a.largest()), float(a.of_others()));
 }
 
-/// A direct allgatherv.
-pub type Allgatherv = Windows<Direct>;
-
 /// Each to all others.
 #[derive(Clone, Copy, Debug)]
-pub struct Direct {
+pub(crate) struct Direct {
     size: u32,
 }
 

@@ -5,7 +5,7 @@
 //! differ from it in bits below k only.
 
 use super::bruck;
-use super::window::{self, Message, Pattern, Windows};
+use super::window::{self, Message, Pattern};
 use crate::error::Result;
 use crate::plan::registry::line::{by_q, line, power_of_two};
 use crate::plan::registry::{Algorithm, Operation};
@@ -31,12 +31,9 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 .only(power_of_two)
 .costs(bruck::cost);
 
-/// An allgatherv on a hypercube.
-pub type Allgatherv = Windows<Hypercube>;
-
 /// The hypercube.
 #[derive(Clone, Copy, Debug)]
-pub struct Hypercube {
+pub(crate) struct Hypercube {
     dimension: u32,
 }
 

@@ -3,7 +3,7 @@
 //! m−m_r bytes to rank r; p = a·b.
 
 use super::ring::Ring;
-use super::window::{self, Message, Pattern, Windows};
+use super::window::{self, Message, Pattern};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{composite, line};
@@ -52,12 +52,9 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     path.relayed(across + down);
 }
 
-/// An allgatherv on a mesh.
-pub type Allgatherv = Windows<Mesh>;
-
 /// The mesh with wrapped rows and columns: rank i·b + j lies in row i and column j.
 #[derive(Clone, Copy, Debug)]
-pub struct Mesh {
+pub(crate) struct Mesh {
     row: Ring,
     column: Ring,
 }

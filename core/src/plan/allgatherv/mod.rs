@@ -4,14 +4,14 @@
 //! already), [`Region::Output`](super::Region::Output) is where all contributions go, each at its
 //! owner's displacement, the same at every rank.
 
-pub mod bruck;
+pub(crate) mod bruck;
 pub mod circulant;
 mod contributions;
-pub mod direct;
-pub mod hypercube;
-pub mod mesh;
+pub(crate) mod direct;
+pub(crate) mod hypercube;
+pub(crate) mod mesh;
 pub mod pipelined_ring;
-pub mod ring;
+pub(crate) mod ring;
 pub mod window;
 
 use crate::plan::node::allgather as nodes;

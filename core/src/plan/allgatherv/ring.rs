@@ -4,7 +4,7 @@
 //! In round t rank r passes the contribution of owner r−t on to r+1. With unequal contributions a round lasts
 //! as long as its largest; [`pipelined_ring`](super::pipelined_ring) mends that.
 
-use super::window::{self, Message, Pattern, Windows};
+use super::window::{self, Message, Pattern};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};
@@ -33,12 +33,9 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     path.ring(a.others(), 1.0, float(a.largest()));
 }
 
-/// An allgatherv around a ring.
-pub type Allgatherv = Windows<Ring>;
-
 /// The ring of all ranks.
 #[derive(Clone, Copy, Debug)]
-pub struct Ring {
+pub(crate) struct Ring {
     /// How many ranks it has.
     pub(super) size: u32,
 }

@@ -1,6 +1,6 @@
 //! Allgathers in which a round's message is a window of consecutive owners' whole contributions.
 //!
-//! An algorithm of this kind is a [`Pattern`]. Every contribution is a put of its own into the final memory
+//! An algorithm of this kind is a `Pattern`. Every contribution is a put of its own into the final memory
 //! and waits for itself alone; an owner's number is its counter. (Lowering joins small neighbours.)
 
 use super::contributions::Contributions;
@@ -22,7 +22,7 @@ pub(in crate::plan) fn irregular<P: Pattern + 'static>(a: &Arguments, _: &LogGp)
 }
 
 /// Which rank sends which contributions to which rank, in which round.
-pub trait Pattern: Send + Sync + std::fmt::Debug + Sized {
+pub(crate) trait Pattern: Send + Sync + std::fmt::Debug + Sized {
     /// The registry's name.
     const NAME: &'static str;
     /// The pattern among `size` ranks.
@@ -40,7 +40,7 @@ pub trait Pattern: Send + Sync + std::fmt::Debug + Sized {
 
 /// The contributions of owners `first .. first+owners` mod p, for rank `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     /// The receiver.
     pub to: u32,
     /// The first owner.
@@ -51,7 +51,7 @@ pub struct Message {
 
 /// An allgather by a pattern.
 #[derive(Clone, Debug)]
-pub struct Windows<P> {
+pub(crate) struct Windows<P> {
     pattern: P,
     data: Contributions,
 }
@@ -61,7 +61,7 @@ impl<P: Pattern> Windows<P> {
     ///
     /// # Errors
     /// If the pattern does not exist for this many ranks.
-    pub fn new(data: Contributions) -> Result<Self> {
+    pub(crate) fn new(data: Contributions) -> Result<Self> {
         Ok(Self { pattern: P::new(data.size())?, data })
     }
 

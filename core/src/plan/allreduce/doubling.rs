@@ -63,12 +63,12 @@ impl Doubling {
     ///
     /// # Errors
     /// As [`Doubling::new`].
-    pub fn apart(size: u32, bytes: u64, element: u64) -> Result<Self> {
+    pub(crate) fn apart(size: u32, bytes: u64, element: u64) -> Result<Self> {
         Ok(Self { apart: true, ..Self::new(size, bytes, element, false)? })
     }
 
     /// How many rounds it takes: log2 p, or ⌊log2 p⌋ + 2.
-    pub fn rounds_of(size: u32) -> u32 {
+    pub(crate) fn rounds_of(size: u32) -> u32 {
         let log = size.max(1).ilog2();
         if size.is_power_of_two() || size == 0 { log } else { log + 2 }
     }

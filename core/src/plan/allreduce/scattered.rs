@@ -83,7 +83,7 @@ impl Scattered {
     ///
     /// # Errors
     /// As [`Scattered::new`].
-    pub fn apart(size: u32, bytes: u64, element: u64, way: Way) -> Result<Self> {
+    pub(crate) fn apart(size: u32, bytes: u64, element: u64, way: Way) -> Result<Self> {
         Ok(Self { apart: true, ..Self::new(size, bytes, element, false, way)? })
     }
 

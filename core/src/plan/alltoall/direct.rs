@@ -32,18 +32,18 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 
 /// One put per block.
 pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(a.others().min(1.0), a.others(), a.others() * float(a.bytes));
+    path.with_all(a.others().min(1.0), a.others(), a.others() * float(a.bytes));
 }
 
 /// Its bytes are not known alike on all ranks.
 pub(super) fn irregular_cost(a: &Arguments, path: &mut Path<'_>) {
-    path.to_all(a.others().min(1.0), a.others(), 0.0);
+    path.with_all(a.others().min(1.0), a.others(), 0.0);
 }
 
 /// Blocks of `count` bytes among `size` ranks.
 ///
 /// # Errors
-/// Those of [`Matrix::equal`].
+/// If there are 0 or more than [`MAX_P`](crate::schedule::MAX_P) ranks, or the blocks of a rank are beyond 2^64 bytes.
 pub fn alltoall(size: u32, count: u64) -> Result<Exchange> {
     Ok(Exchange::new(Matrix::equal(size, count)?, Order::Shift))
 }
@@ -51,7 +51,8 @@ pub fn alltoall(size: u32, count: u64) -> Result<Exchange> {
 /// Blocks as these rows say; one row, a rank's own, is enough for that rank's steps.
 ///
 /// # Errors
-/// Those of [`Matrix::irregular`].
+/// If a row has not one entry per rank, describes overlapping blocks in the output or any beyond 2^64 bytes, or contradicts itself or
+/// another row.
 pub fn alltoallv(size: u32, rows: BTreeMap<u32, Row>) -> Result<Exchange> {
     Ok(Exchange::new(Matrix::irregular(size, rows)?, Order::Shift))
 }

@@ -1,5 +1,5 @@
 //! Alltoall by one put per block, right between the users' buffers, with one partner per round: what
-//! [`direct`](super::direct) and [`pairwise`](super::pairwise) share. Counter i−1 is that of round i.
+//! [`direct`](super::direct) and `pairwise` share. Counter i−1 is that of round i.
 
 use super::matrix::Matrix;
 use crate::error::{Result, argument};

@@ -27,7 +27,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
 ///
 /// # Errors
 /// If `size` is not a power of two, or too large, or the blocks are beyond 2^64 bytes.
-pub fn alltoall(size: u32, count: u64) -> Result<Relay> {
+pub(crate) fn alltoall(size: u32, count: u64) -> Result<Relay> {
     power_of_two("hypercube", size)?;
     by_bits("hypercube", size, count, Group::Xor)
 }

@@ -63,7 +63,7 @@ impl Matrix {
     ///
     /// # Errors
     /// If there are 0 or more than [`MAX_P`] ranks, or the blocks of a rank are beyond 2^64 bytes.
-    pub fn equal(size: u32, count: u64) -> Result<Self> {
+    pub(crate) fn equal(size: u32, count: u64) -> Result<Self> {
         check_size(size)?;
         if count.checked_mul(size.into()).is_none() {
             return Err(argument(format!("{size} blocks of {count} bytes are beyond 2^64 bytes")));
@@ -76,7 +76,7 @@ impl Matrix {
     /// # Errors
     /// If a row has not one entry per rank, describes overlapping blocks in the output or any beyond 2^64
     /// bytes, or contradicts itself or another row.
-    pub fn irregular(size: u32, rows: BTreeMap<u32, Row>) -> Result<Self> {
+    pub(crate) fn irregular(size: u32, rows: BTreeMap<u32, Row>) -> Result<Self> {
         check_size(size)?;
         for (&rank, row) in &rows {
             check_row(size, rank, row)?;
@@ -91,7 +91,7 @@ impl Matrix {
     }
 
     /// The number of ranks.
-    pub fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         match *self {
             Self::Equal { size, .. } | Self::Irregular { size, .. } => size,
         }

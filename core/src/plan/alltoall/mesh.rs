@@ -41,7 +41,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
 ///
 /// # Errors
 /// If `size` is a prime number, 0 or too large, or the blocks are beyond 2^64 bytes.
-pub fn alltoall(size: u32, count: u64) -> Result<Relay> {
+pub(crate) fn alltoall(size: u32, count: u64) -> Result<Relay> {
     let rows = rows(size);
     if rows == 1 && size > 1 {
         return Err(argument(format!("the mesh alltoall among {size} ranks")).help(format!(
@@ -62,6 +62,6 @@ pub fn alltoall(size: u32, count: u64) -> Result<Relay> {
 }
 
 /// The rows of the mesh nearest to a square: the largest divisor of `size` up to its root.
-pub fn rows(size: u32) -> u32 {
+pub(crate) fn rows(size: u32) -> u32 {
     (1..=size.isqrt()).rev().find(|a| size.is_multiple_of(*a)).unwrap_or(1)
 }

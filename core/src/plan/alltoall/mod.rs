@@ -4,8 +4,8 @@
 //! [`Region::Output`](super::Region::Output) those that it gets, in the order of the other ranks.
 //!
 //! Blocks move in one of two ways. [`exchange`]: each by one put, right to where it belongs
-//! ([`direct`], [`pairwise`], along a graph [`neighbors`]): p−1 rounds and no byte more than needed. [`relay`]: collected and
-//! forwarded ([`circulant`], [`bruck`], [`hypercube`], [`mesh`], [`ring`]): fewer and longer messages, more
+//! ([`direct`], `pairwise`, along a graph [`neighbors`]): p−1 rounds and no byte more than needed. [`relay`]: collected and
+//! forwarded ([`circulant`], [`bruck`], `hypercube`, `mesh`, [`ring`]): fewer and longer messages, more
 //! bytes, copies. Direct is better when (p−1−q)·α < β·s·(V−(p−1)) for blocks of s bytes and V blocks put per
 //! rank by the other.
 
@@ -14,11 +14,11 @@ pub mod circulant;
 pub mod direct;
 pub mod exchange;
 pub mod graph;
-pub mod hypercube;
+pub(crate) mod hypercube;
 mod matrix;
-pub mod mesh;
+pub(crate) mod mesh;
 pub mod neighbors;
-pub mod pairwise;
+pub(crate) mod pairwise;
 pub mod relay;
 pub mod ring;
 

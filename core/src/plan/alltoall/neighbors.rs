@@ -88,7 +88,7 @@ impl Neighbors {
     ///
     /// # Errors
     /// As [`Matrix::irregular`].
-    pub fn of_rows(size: u32, rows: &BTreeMap<u32, Row>) -> Result<Self> {
+    pub(crate) fn of_rows(size: u32, rows: &BTreeMap<u32, Row>) -> Result<Self> {
         Matrix::irregular(size, rows.clone())?;
         let edges = rows.iter().map(|(&rank, row)| (rank, Edges::of_row(rank, row))).collect();
         Ok(Self { notified: false, ..Self::new(size, Graph { multiplicity: 1, edges }, false)? })

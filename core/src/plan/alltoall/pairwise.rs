@@ -39,7 +39,7 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 ///
 /// # Errors
 /// Those of [`Matrix::equal`]; if `size` is not a power of two.
-pub fn alltoall(size: u32, count: u64) -> Result<Exchange> {
+pub(crate) fn alltoall(size: u32, count: u64) -> Result<Exchange> {
     power_of_two("pairwise", size)?;
     Ok(Exchange::new(Matrix::equal(size, count)?, Order::Xor))
 }
@@ -48,7 +48,7 @@ pub fn alltoall(size: u32, count: u64) -> Result<Exchange> {
 ///
 /// # Errors
 /// Those of [`Matrix::irregular`]; if `size` is not a power of two.
-pub fn alltoallv(size: u32, rows: BTreeMap<u32, Row>) -> Result<Exchange> {
+pub(crate) fn alltoallv(size: u32, rows: BTreeMap<u32, Row>) -> Result<Exchange> {
     power_of_two("pairwise", size)?;
     Ok(Exchange::new(Matrix::irregular(size, rows)?, Order::Xor))
 }

@@ -5,7 +5,7 @@
 //! min(r+2^k, p); it gets the message from distance r−2^k in round q−1−k.
 
 use super::rooted::{absolute, relative};
-use super::tree::{Shape, Tree, build};
+use super::tree::{Shape, build};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float, floor_log, powers};
 use crate::plan::registry::line::{by_q, line, q};
@@ -26,9 +26,6 @@ pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
     let rounds = f64::from(q(a.size));
     path.alone(|path| path.over(&powers(a.size), floor_log(a.size).into(), rounds, rounds * float(a.bytes)));
 }
-
-/// A broadcast down the binomial tree.
-pub type Bcast = Tree<Binomial>;
 
 /// The binomial tree over `size` positions in a line or ring, from position `root`.
 #[derive(Clone, Copy, Debug)]

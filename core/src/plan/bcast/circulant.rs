@@ -81,7 +81,7 @@ impl Bcast {
     }
 
     /// The number of blocks.
-    pub fn blocks(&self) -> u32 {
+    pub(crate) fn blocks(&self) -> u32 {
         self.split.blocks()
     }
 

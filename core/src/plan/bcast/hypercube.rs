@@ -5,7 +5,7 @@
 //! cube, highest dimension first.
 
 use super::binomial::{self, Binomial};
-use super::tree::{Shape, Tree, build};
+use super::tree::{Shape, build};
 use crate::error::Result;
 use crate::plan::registry::line::{by_q, line, power_of_two};
 use crate::plan::registry::{Algorithm, Operation};
@@ -21,12 +21,9 @@ pub(in crate::plan) const LINE: Algorithm = line(
 .only(power_of_two)
 .costs(binomial::cost);
 
-/// A broadcast on a hypercube.
-pub type Bcast = Tree<Hypercube>;
-
 /// The spanning tree of a hypercube.
 #[derive(Clone, Copy, Debug)]
-pub struct Hypercube {
+pub(crate) struct Hypercube {
     root: u32,
     tree: Binomial,
 }

@@ -3,7 +3,7 @@
 //! One-ported, so the root's put to distance r is round r−1; nothing is passed on.
 
 use super::rooted::{absolute, relative};
-use super::tree::{Shape, Tree, build};
+use super::tree::{Shape, build};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};
@@ -18,12 +18,9 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     path.fan(others, others * float(a.bytes));
 }
 
-/// A broadcast from the root alone.
-pub type Bcast = Tree<Star>;
-
 /// The tree of height one.
 #[derive(Clone, Copy, Debug)]
-pub struct Star {
+pub(crate) struct Star {
     size: u32,
     root: u32,
 }

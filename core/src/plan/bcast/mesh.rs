@@ -3,7 +3,7 @@
 //! bytes to every rank; p = a·b.
 
 use super::binomial::Binomial;
-use super::tree::{Shape, Tree, build};
+use super::tree::{Shape, build};
 use crate::error::Result;
 use crate::plan::registry::cost::{Path, float, floor_log, powers};
 use crate::plan::registry::line::{composite, line, q};
@@ -33,12 +33,9 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     down(path, rows, columns);
 }
 
-/// A broadcast on a mesh.
-pub type Bcast = Tree<Mesh>;
-
 /// The spanning tree of a mesh: rank i·b + j lies in row i and column j.
 #[derive(Clone, Copy, Debug)]
-pub struct Mesh {
+pub(crate) struct Mesh {
     /// Along the root's row.
     row: Binomial,
     /// Along every column.

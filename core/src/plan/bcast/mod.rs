@@ -5,14 +5,14 @@
 pub mod binomial;
 pub mod chain;
 pub mod circulant;
-pub mod hypercube;
-pub mod linear;
-pub mod mesh;
+pub(crate) mod hypercube;
+pub(crate) mod linear;
+pub(crate) mod mesh;
 mod rooted;
 pub mod round_robin;
 pub mod scatter_allgather;
 pub mod tree;
-pub mod two_tree;
+pub(crate) mod two_tree;
 
 use crate::plan::node::bcast as nodes;
 use crate::plan::registry::Algorithm;

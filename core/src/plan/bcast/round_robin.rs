@@ -45,7 +45,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     path.blocks(n.div_ceil(others).saturating_mul(others));
     let n = segments * f64::from(others);
     let puts = if others == 1 { n } else { n + f64::from(others) - 1.0 };
-    path.to_all(f64::from(others.min(2)), puts, puts * float(a.bytes) / n);
+    path.with_all(f64::from(others.min(2)), puts, puts * float(a.bytes) / n);
 }
 
 /// A broadcast by tournaments.
@@ -58,13 +58,13 @@ pub struct Bcast {
 }
 
 /// The number of segments for at least `blocks` blocks.
-pub fn segments(size: u32, blocks: u32) -> u32 {
+pub(crate) fn segments(size: u32, blocks: u32) -> u32 {
     blocks.div_ceil(size.saturating_sub(1).max(1))
 }
 
 /// The number of rounds for S segments among p ranks. Among two or three, the last tournament has but 0 or 1
 /// rounds in which any two are partners.
-pub fn rounds(size: u32, segments: u32) -> u32 {
+pub(crate) fn rounds(size: u32, segments: u32) -> u32 {
     let tournament = if size.is_multiple_of(2) { size - 1 } else { size };
     match size {
         1 => 0,

@@ -63,7 +63,7 @@ fn most_rounds(size: u32, n: u32) -> u32 {
 
 /// A broadcast down two trees in n blocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Bcast {
+pub(crate) struct Bcast {
     size: u32,
     root: u32,
     split: Split,
@@ -91,7 +91,7 @@ impl Bcast {
     ///
     /// # Errors
     /// If there is no such root, or `blocks` is 0 or above [`MAX_COUNTERS`](crate::plan::MAX_COUNTERS).
-    pub fn new(size: u32, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
+    pub(crate) fn new(size: u32, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
         check(size, root)?;
         check_blocks(blocks)?;
         Ok(Self { size, root, split: Split::new(bytes, blocks) })

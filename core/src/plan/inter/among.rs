@@ -66,7 +66,7 @@ fn receivers(a: &Arguments) -> u32 {
 
 /// A plan of which rank 0 is `root` and the others are a range of ranks.
 #[derive(Debug)]
-pub struct Among {
+pub(crate) struct Among {
     size: u32,
     root: u32,
     others: Range<u32>,
@@ -78,7 +78,7 @@ impl Among {
     ///
     /// # Errors
     /// If there is no such root or plan.
-    pub fn other_group(
+    pub(crate) fn other_group(
         groups: Groups,
         root: u32,
         plan: impl FnOnce(u32) -> Result<Box<dyn Plan>>,

@@ -28,22 +28,22 @@ impl Groups {
     }
 
     /// The number of ranks of both.
-    pub fn size(self) -> u32 {
+    pub(crate) fn size(self) -> u32 {
         self.size
     }
 
     /// The group of a rank.
-    pub fn own(self, rank: u32) -> Range<u32> {
+    pub(crate) fn own(self, rank: u32) -> Range<u32> {
         if rank < self.first { 0..self.first } else { self.first..self.size }
     }
 
     /// The other group.
-    pub fn other(self, rank: u32) -> Range<u32> {
+    pub(crate) fn other(self, rank: u32) -> Range<u32> {
         if rank < self.first { self.first..self.size } else { 0..self.first }
     }
 
     /// A's size and B's.
-    pub fn sizes(self) -> [u32; 2] {
+    pub(crate) fn sizes(self) -> [u32; 2] {
         [self.first, self.size - self.first]
     }
 

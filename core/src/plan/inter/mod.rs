@@ -11,7 +11,7 @@
 //! [`Region::Input`]: super::Region::Input
 //! [`Region::Output`]: super::Region::Output
 
-pub mod among;
+pub(crate) mod among;
 pub mod exchange;
 mod groups;
 mod line;

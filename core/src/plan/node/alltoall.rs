@@ -61,7 +61,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// An alltoall through lanes.
 #[derive(Debug)]
-pub struct Lanes {
+pub(crate) struct Lanes {
     nodes: Nodes,
     bytes: u64,
     /// W.
@@ -75,7 +75,7 @@ impl Lanes {
     ///
     /// # Errors
     /// If the blocks of a rank, or of all that it handles, are beyond 2^64 bytes, or there are too many ranks.
-    pub fn new(nodes: Nodes, bytes: u64) -> Result<Self> {
+    pub(crate) fn new(nodes: Nodes, bytes: u64) -> Result<Self> {
         let size = u64::from(nodes.size());
         if bytes.checked_mul(size).and_then(|all| all.checked_mul(nodes.most().into())).is_none() {
             return Err(argument(format!("blocks of {bytes} bytes for {size} ranks are beyond 2^64 bytes")));
@@ -93,12 +93,12 @@ impl Lanes {
     }
 
     /// S−1 + (N−1)·W.
-    pub fn rounds_of(nodes: &Nodes) -> u32 {
+    pub(crate) fn rounds_of(nodes: &Nodes) -> u32 {
         nodes.most() - 1 + (nodes.count() - 1) * Self::width(nodes)
     }
 
     /// The blocks that the rank which receives most receives.
-    pub fn most(nodes: &Nodes) -> u64 {
+    pub(crate) fn most(nodes: &Nodes) -> u64 {
         let of = |rank: u32| {
             let locals = nodes.members(nodes.of(rank)).len() as u64 - 1;
             let handled = handled(nodes, rank).count() as u64;

@@ -35,14 +35,14 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// A barrier among all ranks of these nodes.
 #[derive(Debug)]
-pub struct Barrier {
+pub(crate) struct Barrier {
     nodes: Nodes,
     graph: Circulant,
 }
 
 impl Barrier {
     /// The barrier of these nodes.
-    pub fn new(nodes: Nodes) -> Self {
+    pub(crate) fn new(nodes: Nodes) -> Self {
         let graph = Circulant::new(nodes.count());
         Self { nodes, graph }
     }

@@ -18,17 +18,17 @@
 
 pub(in crate::plan) mod allgather;
 pub(in crate::plan) mod allreduce;
-pub mod alltoall;
-pub mod barrier;
+pub(crate) mod alltoall;
+pub(crate) mod barrier;
 pub(in crate::plan) mod bcast;
-pub mod fold;
+pub(crate) mod fold;
 mod line;
 pub(in crate::plan) mod reduce;
 pub(in crate::plan) mod reduce_scatter;
-pub mod scan;
+pub(crate) mod scan;
 pub(in crate::plan) mod scatter;
-pub mod spread;
-pub mod tree;
+pub(crate) mod spread;
+pub(crate) mod tree;
 
 use crate::error::{Result, argument};
 use crate::schedule::MAX_P;
@@ -68,7 +68,7 @@ use sketched;
 
 /// Which ranks share nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nodes {
+pub(crate) struct Nodes {
     /// By rank: its node, and its position among the ranks of the node.
     places: Vec<(u32, u32)>,
     /// By node: its ranks, ascending.
@@ -80,7 +80,7 @@ impl Nodes {
     ///
     /// # Errors
     /// If it is not known of all `size` ranks, or says nothing: all are on one node, or each is alone on its own.
-    pub fn new(size: u32, nodes: &[u32]) -> Result<Self> {
+    pub(crate) fn new(size: u32, nodes: &[u32]) -> Result<Self> {
         if nodes.len() != size as usize && !nodes.is_empty() || size > MAX_P {
             return Err(argument(format!("the nodes of {} ranks, of {size}", nodes.len())));
         }
@@ -106,32 +106,32 @@ impl Nodes {
     }
 
     /// The number of ranks.
-    pub fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         count(self.places.len())
     }
 
     /// The number of nodes, at least 2.
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         count(self.members.len())
     }
 
     /// The node of a rank: nodes count by their first ranks.
-    pub fn of(&self, rank: u32) -> u32 {
+    pub(crate) fn of(&self, rank: u32) -> u32 {
         self.places[rank as usize].0
     }
 
     /// The position of a rank among those of its node.
-    pub fn position(&self, rank: u32) -> u32 {
+    pub(crate) fn position(&self, rank: u32) -> u32 {
         self.places[rank as usize].1
     }
 
     /// The ranks of a node, ascending.
-    pub fn members(&self, node: u32) -> &[u32] {
+    pub(crate) fn members(&self, node: u32) -> &[u32] {
         &self.members[node as usize]
     }
 
     /// The rank `further` positions on in the node of `rank`, round its end.
-    pub fn neighbour(&self, rank: u32, further: u32) -> u32 {
+    pub(crate) fn neighbour(&self, rank: u32, further: u32) -> u32 {
         let members = self.members(self.of(rank));
         members[(self.position(rank) + further) as usize % members.len()]
     }
@@ -143,12 +143,12 @@ impl Nodes {
     }
 
     /// The ranks of the largest node, at least 2.
-    pub fn most(&self) -> u32 {
+    pub(crate) fn most(&self) -> u32 {
         count(self.members.iter().map(Vec::len).max().unwrap_or(0))
     }
 
     /// The ranks of the smallest node, at least 1.
-    pub fn least(&self) -> u32 {
+    pub(crate) fn least(&self) -> u32 {
         count(self.members.iter().map(Vec::len).min().unwrap_or(1))
     }
 
@@ -156,7 +156,7 @@ impl Nodes {
     ///
     /// # Errors
     /// If they are not the same number.
-    pub fn each(&self) -> Result<u32> {
+    pub(crate) fn each(&self) -> Result<u32> {
         if self.members.iter().all(|members| members.len() == self.members[0].len()) {
             return Ok(self.most());
         }
@@ -164,7 +164,7 @@ impl Nodes {
     }
 
     /// One rank of each node: the first, or the root on its own.
-    pub fn leaders(&self, root: Option<u32>) -> Vec<u32> {
+    pub(crate) fn leaders(&self, root: Option<u32>) -> Vec<u32> {
         let leader = |members: &Vec<u32>| match root {
             Some(root) if self.of(root) == self.of(members[0]) => root,
             _ => members[0],

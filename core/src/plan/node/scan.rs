@@ -66,7 +66,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// A scan or exscan through carriers.
 #[derive(Debug)]
-pub struct Scan {
+pub(crate) struct Scan {
     name: &'static str,
     nodes: Nodes,
     /// By the number of ranks: the scan within a node.
@@ -85,7 +85,7 @@ impl Scan {
     ///
     /// # Errors
     /// If there are no whole elements, or the ranks of a node do not follow each other.
-    pub fn new(nodes: Nodes, (bytes, element): (u64, u64), inclusive: bool) -> Result<Self> {
+    pub(crate) fn new(nodes: Nodes, (bytes, element): (u64, u64), inclusive: bool) -> Result<Self> {
         in_order(&nodes)?;
         let among = Prefix::circulant(nodes.count(), bytes, element)?;
         let mut within = BTreeMap::new();
@@ -266,7 +266,7 @@ impl Scan {
 ///
 /// # Errors
 /// If they do not.
-pub fn in_order(nodes: &Nodes) -> Result<()> {
+pub(crate) fn in_order(nodes: &Nodes) -> Result<()> {
     let follow = |node| nodes.members(node).windows(2).all(|pair| pair[0] + 1 == pair[1]);
     match (0..nodes.count()).all(follow) {
         true => Ok(()),

@@ -28,7 +28,7 @@ use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, St
 
 /// A broadcast or an allgather(v) through carriers.
 #[derive(Debug)]
-pub struct Spread {
+pub(crate) struct Spread {
     name: &'static str,
     nodes: Nodes,
     lanes: Vec<Lane>,
@@ -135,7 +135,7 @@ impl Spread {
     ///
     /// # Errors
     /// If there is no such root, or number of blocks.
-    pub fn bcast(nodes: Nodes, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
+    pub(crate) fn bcast(nodes: Nodes, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
         rooted(&nodes, root)?;
         let plan = Bcast::new(nodes.count(), nodes.of(root), bytes, blocks)?;
         let carriers = nodes.leaders(Some(root));
@@ -147,7 +147,7 @@ impl Spread {
     ///
     /// # Errors
     /// If there is no such root, or number of blocks, or the nodes have unequal numbers of ranks.
-    pub fn bcast_lanes(nodes: Nodes, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
+    pub(crate) fn bcast_lanes(nodes: Nodes, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
         rooted(&nodes, root)?;
         let shares = Split::new(bytes, nodes.each()?);
         let mut lanes = Vec::with_capacity(shares.blocks() as usize);
@@ -163,7 +163,7 @@ impl Spread {
     ///
     /// # Errors
     /// If counts and displacements do not fit each other or the nodes, or there are too many blocks.
-    pub fn allgatherv(
+    pub(crate) fn allgatherv(
         nodes: Nodes,
         counts: &[u64],
         displs: &[u64],
@@ -179,7 +179,7 @@ impl Spread {
     ///
     /// # Errors
     /// As [`Spread::allgatherv`]; or if the nodes have unequal numbers of ranks.
-    pub fn allgatherv_lanes(
+    pub(crate) fn allgatherv_lanes(
         nodes: Nodes,
         counts: &[u64],
         displs: &[u64],

@@ -11,7 +11,7 @@ use crate::plan::tree::{Branch, Tree};
 
 /// A tree through leaders.
 #[derive(Debug)]
-pub struct NodeTree {
+pub(crate) struct NodeTree {
     name: &'static str,
     nodes: Nodes,
     /// By node; the root on its own.
@@ -27,7 +27,7 @@ impl NodeTree {
     ///
     /// # Errors
     /// If there is no such root, or the tree is not one among these nodes.
-    pub fn new(name: &'static str, nodes: Nodes, root: u32, among: Box<dyn Tree>) -> Result<Self> {
+    pub(crate) fn new(name: &'static str, nodes: Nodes, root: u32, among: Box<dyn Tree>) -> Result<Self> {
         if root >= nodes.size() {
             return Err(argument(format!("root {root} is not one of the {} ranks", nodes.size())));
         }

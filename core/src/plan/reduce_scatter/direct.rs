@@ -71,11 +71,11 @@ fn fold(a: &Arguments, largest: u64, path: &mut Path<'_>) -> (f64, f64) {
     let (puts, bytes) = (others * f64::from(n), others * float(largest));
     path.longer(
         |path| {
-            path.to_all(others.min(1.0), puts, bytes);
+            path.with_all(others.min(1.0), puts, bytes);
             path.reduce(float(largest) / f64::from(n));
         },
         |path| {
-            path.to_all(others.min(1.0), others.min(1.0), 0.0);
+            path.with_all(others.min(1.0), others.min(1.0), 0.0);
             path.reduce(bytes);
         },
     );
@@ -84,14 +84,14 @@ fn fold(a: &Arguments, largest: u64, path: &mut Path<'_>) -> (f64, f64) {
 
 fn allreduce_cost(a: &Arguments, path: &mut Path<'_>) {
     let (puts, bytes) = fold(a, largest(a), path);
-    path.to_all(a.others().min(1.0), puts, bytes);
+    path.with_all(a.others().min(1.0), puts, bytes);
 }
 
 /// The root gets from one after the other.
 fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
     path.for_readers();
     let (puts, bytes) = fold(a, largest(a), path);
-    path.alone(|path| path.to_all(a.others().min(1.0), puts, bytes));
+    path.alone(|path| path.with_all(a.others().min(1.0), puts, bytes));
 }
 
 fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
@@ -133,7 +133,7 @@ pub struct Direct {
 }
 
 /// The number of blocks for pieces of at most `largest` bytes, unless one is given.
-pub fn blocks(largest: u64, given: Option<u32>) -> u32 {
+pub(crate) fn blocks(largest: u64, given: Option<u32>) -> u32 {
     given.unwrap_or_else(|| u32::try_from(largest.div_ceil(BLOCK_BYTES)).unwrap_or(u32::MAX).max(1))
 }
 
@@ -173,7 +173,7 @@ impl Direct {
     ///
     /// # Errors
     /// As [`Direct::new`].
-    pub fn scatter_block(size: u32, count: u64, element: u64, n: Option<u32>) -> Result<Self> {
+    pub(crate) fn scatter_block(size: u32, count: u64, element: u64, n: Option<u32>) -> Result<Self> {
         check("reduce_scatter_block", size, count, element)?;
         check("reduce_scatter_block", size, count.saturating_mul(size.into()), 1)?;
         Self::of(size, Results::Scattered, Pieces::Equal { count, parts: size }, element, n, false)

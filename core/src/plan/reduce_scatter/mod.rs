@@ -7,7 +7,7 @@
 pub mod core;
 pub mod direct;
 pub mod plain;
-pub mod reversed;
+pub(crate) mod reversed;
 
 use crate::plan::node::reduce_scatter as nodes;
 use crate::plan::reduce::tree;

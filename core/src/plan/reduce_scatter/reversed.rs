@@ -68,7 +68,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// A reduce-scatter in blocks.
 #[derive(Clone, Debug)]
-pub struct Reversed {
+pub(crate) struct Reversed {
     graph: Circulant,
     owners: Vec<Owner>,
     /// The largest number of blocks, and the rounds of the allgatherv.
@@ -98,7 +98,7 @@ impl Reversed {
     ///
     /// # Errors
     /// If there are no or too many ranks or blocks, or no whole elements.
-    pub fn new(counts: &[u64], element: u64, blocks: &Blocks) -> Result<Self> {
+    pub(crate) fn new(counts: &[u64], element: u64, blocks: &Blocks) -> Result<Self> {
         let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
         let all = Pieces::given(counts)?;
         for &count in counts {

@@ -62,7 +62,7 @@ impl Algorithm {
         let n = a.blocks.unwrap_or(1);
         path.blocks(n);
         let (rounds, bytes) = (f64::from((self.rounds_of)(a, n)), float(self.volume_of(a)));
-        path.to_all(rounds, rounds, bytes);
+        path.with_all(rounds, rounds, bytes);
         if self.operation.reduces() {
             path.reduce(bytes);
         }

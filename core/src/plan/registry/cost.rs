@@ -1,6 +1,6 @@
 //! What an algorithm costs, in closed form: the critical path as latencies, puts and bytes.
 //!
-//! A registry line's [`Formula`] walks its critical path on a [`Path`], which adds up a [`Cost`] by the rules of the
+//! A registry line's `Formula` walks its critical path on a [`Path`], which adds up a [`Cost`] by the rules of the
 //! [simulator](crate::plan::price): a put holds a link for o + β·bytes and arrives L later; reductions take
 //! γ per byte and copies a fixed time. Irregular counts cost O(p log p), all else O(log p) or (the circulant tree) O(p)
 //! of the cheapest kind; no plan is made. `core/tests/pure/selection.rs` holds the formulas against the simulator.
@@ -15,7 +15,7 @@ use crate::plan::topology::log2_ceil;
 use crate::schedule::Circulant;
 
 /// Adds up the critical path of an algorithm.
-pub type Formula = fn(&Arguments, &mut Path<'_>);
+pub(crate) type Formula = fn(&Arguments, &mut Path<'_>);
 
 /// Where p is no power of two a tree or a doubling ends in a put of a whole vector that others hide in part: what of it is not hidden,
 /// as a share. The mean over p = 3 … 64, simulated with long vectors on three wires: 0.79 (trees), 0.77 (doubling), 0.80 (scan by
@@ -45,14 +45,6 @@ pub struct Cost {
     pub blocks: u32,
 }
 
-impl Cost {
-    /// The time in whole nanoseconds.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
-    pub fn nanoseconds(&self) -> u64 {
-        self.ns as u64
-    }
-}
-
 /// Walks a critical path.
 #[derive(Clone, Debug)]
 pub struct Path<'a> {
@@ -69,7 +61,7 @@ pub struct Path<'a> {
 
 impl<'a> Path<'a> {
     /// An empty path among `size` ranks.
-    pub fn new(machine: &'a Machine, size: u32) -> Self {
+    pub(crate) fn new(machine: &'a Machine, size: u32) -> Self {
         Self {
             machine,
             size,
@@ -81,7 +73,7 @@ impl<'a> Path<'a> {
     }
 
     /// The sum.
-    pub fn cost(&self) -> Cost {
+    pub(crate) fn cost(&self) -> Cost {
         let mut cost = self.cost;
         if self.crowd() > 1.0 {
             let beta = float(self.machine.wire.byte_ps) / 1000.0 * self.crowd();
@@ -92,7 +84,7 @@ impl<'a> Path<'a> {
     }
 
     /// L, o and β of puts within a node: hops, puts and bytes one after the other.
-    pub fn near(&mut self, hops: f64, puts: f64, bytes: f64) {
+    pub(crate) fn near(&mut self, hops: f64, puts: f64, bytes: f64) {
         let near = &self.machine.near;
         self.cost.hops += hops;
         self.cost.puts += puts;
@@ -102,7 +94,7 @@ impl<'a> Path<'a> {
     }
 
     /// A part among `size` ranks that have a link of `wire` each.
-    pub fn among(&mut self, size: u32, wire: LogGp, part: impl FnOnce(&mut Path<'_>)) {
+    pub(crate) fn among(&mut self, size: u32, wire: LogGp, part: impl FnOnce(&mut Path<'_>)) {
         let machine = Machine { turn_bytes: self.machine.turn_bytes, ..Machine::flat(wire) };
         let mut path = Path::new(&machine, size);
         part(&mut path);
@@ -119,7 +111,7 @@ impl<'a> Path<'a> {
     }
 
     /// The wire's figures, for rules of n.
-    pub fn model(&self) -> &'a LogGp {
+    pub(crate) fn model(&self) -> &'a LogGp {
         &self.machine.wire
     }
 
@@ -141,12 +133,12 @@ impl<'a> Path<'a> {
     }
 
     /// Says how many blocks there are.
-    pub fn blocks(&mut self, n: u32) {
+    pub(crate) fn blocks(&mut self, n: u32) {
         self.cost.blocks = n;
     }
 
     /// Latencies, puts and bytes on links of these distances, on all alike.
-    pub fn over(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
+    pub(crate) fn over(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
         let (mut latency, mut beta) = (0.0, 0.0);
         for &distance in distances {
             let (l, b) = self.link(distance);
@@ -210,20 +202,20 @@ impl<'a> Path<'a> {
     }
 
     /// One message of `bytes` bytes in `puts` puts to the rank `distance` further on, and its arrival.
-    pub fn hop(&mut self, distance: u32, puts: f64, bytes: f64) {
+    pub(crate) fn hop(&mut self, distance: u32, puts: f64, bytes: f64) {
         self.over(&[distance], 1.0, puts, bytes);
     }
 
     /// A part in which of a node's ranks only one puts to others at a time: trees whose far edges have their
     /// ends on nodes of their own, and what one rank does by itself.
-    pub fn alone(&mut self, part: impl FnOnce(&mut Self)) {
+    pub(crate) fn alone(&mut self, part: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.alone, true);
         part(self);
         self.alone = before;
     }
 
     /// A part in which one rank gets all bytes: where readers copy it does so by itself.
-    pub fn to_one(&mut self, part: impl FnOnce(&mut Self)) {
+    pub(crate) fn through_one(&mut self, part: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.one, true);
         self.alone(part);
         self.one = before;
@@ -243,43 +235,43 @@ impl<'a> Path<'a> {
     }
 
     /// Puts to all others, or from them: all distances alike.
-    pub fn to_all(&mut self, hops: f64, puts: f64, bytes: f64) {
+    pub(crate) fn with_all(&mut self, hops: f64, puts: f64, bytes: f64) {
         let p = u64::from(self.size);
         let step = p.div_ceil(SAMPLED_DISTANCES).max(1);
         let distances: Vec<u32> = (1..self.size).step_by(usize::try_from(step).unwrap_or(1)).collect();
         self.over(&distances, hops, puts, bytes);
     }
 
-    /// As [`Path::to_all`], where one rank puts `out` bytes and another gets `got`: where readers copy, what is got counts.
-    pub fn all_to_all(&mut self, hops: f64, puts: f64, out: f64, got: f64) {
-        self.to_all(hops, puts, if self.readers() { got } else { out.max(got) });
+    /// As [`Path::with_all`], where one rank puts `out` bytes and another gets `got`: where readers copy, what is got counts.
+    pub(crate) fn all_to_all(&mut self, hops: f64, puts: f64, out: f64, got: f64) {
+        self.with_all(hops, puts, if self.readers() { got } else { out.max(got) });
     }
 
     /// Bytes change hands so often, though latencies do not add up.
-    pub fn relayed(&mut self, hops: f64) {
+    pub(crate) fn relayed(&mut self, hops: f64) {
         self.relays = self.relays.max(hops);
     }
 
     /// What follows is for memory that ranks share, and priceless elsewhere.
-    pub fn for_readers(&mut self) {
+    pub(crate) fn for_readers(&mut self) {
         if !self.readers() {
             self.cost.ns = f64::INFINITY;
         }
     }
 
     /// Puts of one rank to as many others, one after the other, of `bytes` bytes together; and the arrival of the last.
-    pub fn fan(&mut self, puts: f64, bytes: f64) {
+    pub(crate) fn fan(&mut self, puts: f64, bytes: f64) {
         if !self.readers() {
-            return self.alone(|path| path.to_all(puts.min(1.0), puts, bytes));
+            return self.alone(|path| path.with_all(puts.min(1.0), puts, bytes));
         }
         // Where readers copy, all do at the same time.
         let each = bytes / puts.max(1.0);
-        self.to_all(puts.min(1.0), puts / self.crowd(), each * self.per_core(puts) / self.crowd());
+        self.with_all(puts.min(1.0), puts / self.crowd(), each * self.per_core(puts) / self.crowd());
     }
 
     /// Messages of `bytes` bytes that go round a ring, each in this many puts, in `hops` rounds. Of a node's ranks only the
     /// last puts to another, so a message takes a far hop once per node; but its link carries all of them.
-    pub fn ring(&mut self, hops: f64, puts: f64, bytes: f64) {
+    pub(crate) fn ring(&mut self, hops: f64, puts: f64, bytes: f64) {
         let per_node = self.machine.per_node;
         if per_node < 2 || self.size <= per_node {
             return self.over(&[1], hops, hops * puts, hops * bytes);
@@ -295,19 +287,19 @@ impl<'a> Path<'a> {
     }
 
     /// Combines bytes.
-    pub fn reduce(&mut self, bytes: f64) {
+    pub(crate) fn reduce(&mut self, bytes: f64) {
         self.cost.reduced += bytes;
         self.cost.ns += bytes * float(self.machine.wire.reduce_ps) / 1000.0 * self.moving();
     }
 
     /// Copies bytes.
-    pub fn copy(&mut self, bytes: f64) {
+    pub(crate) fn copy(&mut self, bytes: f64) {
         self.cost.copied += bytes;
         self.cost.ns += bytes * copy_ns() * self.moving();
     }
 
     /// Goes both ways from here and keeps the longer.
-    pub fn longer(&mut self, one: impl FnOnce(&mut Self), other: impl FnOnce(&mut Self)) {
+    pub(crate) fn longer(&mut self, one: impl FnOnce(&mut Self), other: impl FnOnce(&mut Self)) {
         let mut second = self.clone();
         one(self);
         other(&mut second);
@@ -317,7 +309,7 @@ impl<'a> Path<'a> {
     }
 
     /// Puts, and what is combined meanwhile: the longer of the two; where readers copy and share cores, one after the other.
-    pub fn beside(&mut self, puts: impl FnOnce(&mut Self), combined: impl FnOnce(&mut Self)) {
+    pub(crate) fn beside(&mut self, puts: impl FnOnce(&mut Self), combined: impl FnOnce(&mut Self)) {
         if !self.readers() || self.machine.cores.per_node == 0 {
             return self.longer(puts, combined);
         }

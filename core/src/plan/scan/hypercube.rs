@@ -30,7 +30,7 @@ fn build(a: &Arguments, inclusive: bool) -> Result<Box<dyn Plan>> {
 
 /// A scan or exscan on a hypercube.
 #[derive(Clone, Copy, Debug)]
-pub struct Hypercube {
+pub(crate) struct Hypercube {
     dimension: u32,
     bytes: u64,
     inclusive: bool,
@@ -41,7 +41,7 @@ impl Hypercube {
     ///
     /// # Errors
     /// If the number of ranks is not a power of two, or there are no whole elements.
-    pub fn new(size: u32, bytes: u64, element: u64, inclusive: bool) -> Result<Self> {
+    pub(crate) fn new(size: u32, bytes: u64, element: u64, inclusive: bool) -> Result<Self> {
         check(if inclusive { "scan" } else { "exscan" }, size, bytes, element)?;
         Ok(Self { dimension: dimension(size)?, bytes, inclusive })
     }

@@ -3,7 +3,7 @@
 //! [`Region::Input`](super::Region::Input) is a rank's contribution,
 //! [`Region::Output`](super::Region::Output) the result; exscan leaves rank 0's alone.
 
-pub mod hypercube;
+pub(crate) mod hypercube;
 pub mod pipeline;
 pub mod prefix;
 

@@ -85,7 +85,7 @@ impl Pipeline {
     }
 
     /// p−2+n, or none.
-    pub fn rounds_of(size: u32, blocks: u32) -> u32 {
+    pub(crate) fn rounds_of(size: u32, blocks: u32) -> u32 {
         if size <= 1 { 0 } else { size - 2 + blocks }
     }
 

@@ -8,7 +8,7 @@ pub mod binomial;
 pub(super) mod blocks;
 mod cost;
 pub mod size_aware;
-pub mod star;
+pub(crate) mod star;
 
 use crate::error::{Result, argument};
 use crate::plan::allgatherv::extent;

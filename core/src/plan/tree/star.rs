@@ -46,7 +46,7 @@ pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
 /// All put at once: the root's link in is what counts.
 fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
-    path.to_one(|path| path.to_all(n.min(1.0), n.min(1.0), bytes));
+    path.through_one(|path| path.with_all(n.min(1.0), n.min(1.0), bytes));
 }
 
 /// The root puts to all, one after the other.
@@ -57,7 +57,7 @@ pub(in crate::plan) fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// All ranks around one.
 #[derive(Clone, Copy, Debug)]
-pub struct Star {
+pub(crate) struct Star {
     size: u32,
     root: u32,
 }
@@ -67,7 +67,7 @@ impl Star {
     ///
     /// # Errors
     /// If there is no such root, or 0 or more than [`MAX_P`](crate::schedule::MAX_P) ranks.
-    pub fn new(size: u32, root: u32) -> Result<Self> {
+    pub(crate) fn new(size: u32, root: u32) -> Result<Self> {
         rooted("star", size, root)?;
         Ok(Self { size, root })
     }

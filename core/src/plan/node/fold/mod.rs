@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 
 /// A reduce, an allreduce or a reduce-scatter through carriers.
 #[derive(Debug)]
-pub struct Fold {
+pub(crate) struct Fold {
     name: &'static str,
     nodes: Nodes,
     lanes: Vec<Lane>,
@@ -105,7 +105,7 @@ impl Fold {
     ///
     /// # Errors
     /// If there is no such root, or number of blocks, or there are no whole elements.
-    pub fn reduce(
+    pub(crate) fn reduce(
         nodes: Nodes,
         root: u32,
         (bytes, element): (u64, u64),
@@ -124,7 +124,7 @@ impl Fold {
     ///
     /// # Errors
     /// As [`Fold::reduce`]; or if the nodes have unequal numbers of ranks.
-    pub fn reduce_lanes(
+    pub(crate) fn reduce_lanes(
         nodes: Nodes,
         root: u32,
         (bytes, element): (u64, u64),
@@ -144,7 +144,7 @@ impl Fold {
     ///
     /// # Errors
     /// If there are no whole elements.
-    pub fn allreduce(nodes: Nodes, (bytes, element): (u64, u64), in_place: bool) -> Result<Self> {
+    pub(crate) fn allreduce(nodes: Nodes, (bytes, element): (u64, u64), in_place: bool) -> Result<Self> {
         let carriers = nodes.leaders(None);
         let plan = Scattered::apart(nodes.count(), bytes, element, Way::Circulant)?;
         let pieces = turns(&nodes, bytes, element, nodes.count());
@@ -156,7 +156,7 @@ impl Fold {
     ///
     /// # Errors
     /// If there are no whole elements.
-    pub fn doubling(nodes: Nodes, (bytes, element): (u64, u64), in_place: bool) -> Result<Self> {
+    pub(crate) fn doubling(nodes: Nodes, (bytes, element): (u64, u64), in_place: bool) -> Result<Self> {
         let carriers = nodes.leaders(None);
         let plan = Doubling::apart(nodes.count(), bytes, element)?;
         let pieces = turns(&nodes, bytes, element, 1);
@@ -168,7 +168,11 @@ impl Fold {
     ///
     /// # Errors
     /// If there are no whole elements, or the nodes have unequal numbers of ranks.
-    pub fn allreduce_lanes(nodes: Nodes, (bytes, element): (u64, u64), in_place: bool) -> Result<Self> {
+    pub(crate) fn allreduce_lanes(
+        nodes: Nodes,
+        (bytes, element): (u64, u64),
+        in_place: bool,
+    ) -> Result<Self> {
         let lanes = Lane::all(&nodes, (bytes, element), |bytes| {
             let plan = Scattered::apart(nodes.count(), bytes, element, Way::Circulant)?;
             Ok((plan, Pieces::even(bytes, element, nodes.count())))
@@ -181,7 +185,7 @@ impl Fold {
     ///
     /// # Errors
     /// If there is not one count per rank, or there are no whole elements.
-    pub fn reduce_scatter(nodes: Nodes, counts: &[u64], element: u64) -> Result<Self> {
+    pub(crate) fn reduce_scatter(nodes: Nodes, counts: &[u64], element: u64) -> Result<Self> {
         let pieces = Pieces::given(counts)?;
         if pieces.parts() != nodes.size() {
             return Err(argument(format!("{} pieces for {} ranks", counts.len(), nodes.size())));
