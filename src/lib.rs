@@ -123,8 +123,8 @@
 //! Each error is an [`Error`]: rank, peer, operation with its number, round, provider, and what to do. Every
 //! wait ends: when what it waits for comes, when a rank that it needs is gone, or at a deadline where one is set
 //! (CIRCULANT_DEADLINE). Each minute it says on stderr for which ranks it waits. **An error is final for the
-//! world**, also one of arguments: all ranks get it, under the culprit's name, and later calls fail at once. (Only memory that [`Communicator::alloc`] can't have is this
-//! rank's own affair.) There is nothing to repair; end the job or go on alone.
+//! world**, also one of arguments: all ranks get it, under the culprit's name, and later calls fail at once. (But where [`Communicator::alloc`] can't have memory,
+//! the other ranks get no error.) There is nothing to repair; end the job or go on alone.
 //!
 //! [`World::finalize`] waits for all ranks and leaves no data in sockets ([`World::start_finalize`]: without waiting, by questions). A world that is dropped without it
 //! has left the job in the middle, and the others get an error. Buffers may outlive their world.

@@ -6,8 +6,8 @@
     reason = "tests may panic"
 )]
 
-#[path = "common/board.rs"]
-mod board;
+#[path = "common/allgather.rs"]
+mod allgather;
 #[path = "common/collective.rs"]
 mod collective;
 #[path = "common/ranks.rs"]
@@ -15,7 +15,7 @@ mod ranks;
 #[path = "common/traffic.rs"]
 mod traffic;
 
-use board::Board;
+use allgather::Exchanges;
 use circulant::diagnostics::{CountingAllocator, live_allocations};
 use circulant::transport::{Borrow, sim};
 use circulant::{Communicator, InPlace, Result, World, ops};
@@ -212,12 +212,12 @@ fn a_thread_moves_requests_on() {
 }
 
 /// Makes communicators by its members alone, uses each for a call by plan and a short one, and drops it.
-fn assembles(comm: &Communicator, board: &Board, numbers: std::ops::Range<usize>) -> Result<()> {
+fn assembles(comm: &Communicator, exchanges: &Exchanges, numbers: std::ops::Range<usize>) -> Result<()> {
     let p = comm.size();
     for number in numbers {
         let list: Vec<usize> = (0..p).map(|i| (i + number) % p).collect();
         let position = (comm.rank() + p - number % p) % p;
-        let made = comm.assemble(&list, |ours| board.allgather((&list, number), position, ours))?;
+        let made = comm.assemble(&list, |ours| exchanges.allgather((&list, number), position, ours))?;
         assert_eq!(made.rank(), position);
         let mut sum = [1u64; 100];
         made.allreduce(InPlace, &mut sum, ops::Sum)?;
@@ -233,11 +233,11 @@ fn communicators_are_made_by_the_thousand() {
     let _one = one();
     let (p, threads, some) = (2, 3, steps(350, 2000));
     for provider in ["sim", "shm"] {
-        let (board, meet) = (Board::default(), Barrier::new(p));
+        let (exchanges, barrier) = (Exchanges::default(), Barrier::new(p));
         let in_use = |world: &World| {
-            meet.wait();
+            barrier.wait();
             let used = (live_allocations(), world.stats().buffers);
-            meet.wait();
+            barrier.wait();
             used
         };
         let results = ranks::run_over(provider, p, &[("deadline", "60")], |world, comm| {
@@ -247,8 +247,8 @@ fn communicators_are_made_by_the_thousand() {
                     let begin = |(thread, comm)| {
                         let first = (thread * 2 + part) * some;
                         scope.spawn({
-                            let board = &board;
-                            move || assembles(comm, board, first..first + some)
+                            let exchanges = &exchanges;
+                            move || assembles(comm, exchanges, first..first + some)
                         })
                     };
                     let all: Vec<_> = comms.iter().enumerate().map(begin).collect();

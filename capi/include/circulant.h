@@ -83,7 +83,7 @@ const char *circulant_version (void);
 
 /* All ranks of a job, connected. */
 typedef struct circulant_world circulant_world_t;
-/* Some of them, who call collectives together. */
+/* Some of them, which call collectives together. */
 typedef struct circulant_comm circulant_comm_t;
 
 /* A setting by its name, such as { "deadline", "20" }; the names and values are those of docs/launch.md and `circulant settings`. */
@@ -455,8 +455,8 @@ typedef struct circulant_layout {
     size_t n;
 } circulant_layout_t;
 
-/* The bytes of sent[r] of send to each rank r; those that it sends come to received[r] of recv.  Each list has size layouts, and how a side cuts
- * its bytes into pieces is its own affair; as many go to each rank as it expects.  Received pieces do not overlap; bytes in none of them stay as
+/* The bytes of sent[r] of send to each rank r; those that it sends come to received[r] of recv.  Each list has size layouts, and the two sides
+ * may cut the bytes into different pieces; as many go to each rank as it expects.  Received pieces do not overlap; bytes in none of them stay as
  * they are.  Where each layout is one piece nothing is copied.  Layouts are read in the call (and by X_init), not later.  In place the pieces of
  * received are sent, by way of a copy, and sent is not used. */
 circulant_status_t circulant_alltoallw (const circulant_comm_t *comm, const void *send, const circulant_layout_t *sent, void *recv,

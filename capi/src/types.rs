@@ -59,8 +59,9 @@ impl Datatype {
 
     /// The alignment of its elements in C: a size is a multiple of it.
     pub(crate) fn alignment(self) -> usize {
-        const MOST: usize = 16; // of max_align_t
-        (1 << self.size.trailing_zeros().min(MOST.trailing_zeros())).min(MOST)
+        /// Bytes: the alignment of `max_align_t`.
+        const MAX_ALIGNMENT: usize = 16;
+        (1 << self.size.trailing_zeros().min(MAX_ALIGNMENT.trailing_zeros())).min(MAX_ALIGNMENT)
     }
 
     /// How many bytes `count` elements have.

@@ -7,14 +7,14 @@ use circulant_launcher::hosts::{
 };
 use libfuzzer_sys::fuzz_target;
 
-const MOST: usize = 1 << 16;
+const MAX_SLOTS: usize = 1 << 16;
 
 fuzz_target!(|data: &[u8]| {
     let Some(([ranks, each], text)) = data.split_first_chunk::<2>() else { return };
     let text = String::from_utf8_lossy(text);
     let (ranks, each) = (usize::from(*ranks), Some(usize::from(*each)).filter(|&each| each > 0));
     for hosts in [list(&text), file(&text)].into_iter().flatten() {
-        assert!((1..=MOST).contains(&hosts.len()));
+        assert!((1..=MAX_SLOTS).contains(&hosts.len()));
         for host in &hosts {
             // It becomes a word of ssh's command line.
             assert!(
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
                     && !host.name.starts_with('-')
                     && !host.name.contains(char::is_whitespace)
             );
-            assert!(host.slots.is_none_or(|n| (1..=MOST).contains(&n)));
+            assert!(host.slots.is_none_or(|n| (1..=MAX_SLOTS).contains(&n)));
             // Said alone it is the same host.
             assert_eq!(
                 list(&format!("[{}]", host.name)).map(|h| h[0].name.clone()).ok().as_ref(),
@@ -39,12 +39,12 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     if let Ok(names) = slurm_names(&text) {
-        assert!((1..=MOST).contains(&names.len()));
+        assert!((1..=MAX_SLOTS).contains(&names.len()));
         // Written out in full it is the same list.
         assert_eq!(slurm_names(&names.join(",")).as_ref().ok(), Some(&names));
     }
     if let Ok(counts) = slurm_counts(&text) {
-        assert!((1..=MOST).contains(&counts.len()) && counts.iter().all(|n| (1..=MOST).contains(n)));
+        assert!((1..=MAX_SLOTS).contains(&counts.len()) && counts.iter().all(|n| (1..=MAX_SLOTS).contains(n)));
         let full = counts.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         assert_eq!(slurm_counts(&full).ok(), Some(counts));
     }

@@ -192,8 +192,8 @@ struct Piece<S> {
 
 /// The elements in pieces of at most as many bytes as an `int` counts; a single element may have more.
 fn pieces<S: Cut>(ty: &Type, count: usize, packed: S) -> Result<Vec<Piece<S>>, Stop> {
-    const MOST: usize = c_int::MAX as usize;
-    let each = (MOST / ty.size.max(1)).clamp(1, MOST);
+    const MAX_BYTES: usize = c_int::MAX as usize;
+    let each = (MAX_BYTES / ty.size.max(1)).clamp(1, MAX_BYTES);
     let (mut rest, mut list, mut first) = (packed, Vec::with_capacity(1), 0usize);
     while first < count {
         let n = each.min(count - first);
@@ -201,7 +201,7 @@ fn pieces<S: Cut>(ty: &Type, count: usize, packed: S) -> Result<Vec<Piece<S>>, S
         let (bytes, after) = rest.cut(size);
         let offset = isize::try_from(first).ok().and_then(|first| first.checked_mul(ty.extent));
         let offset = offset.ok_or(Stop::Pass(Reason::Arguments))?;
-        list.push(Piece { first: offset, n, bytes, is_short: size <= MOST });
+        list.push(Piece { first: offset, n, bytes, is_short: size <= MAX_BYTES });
         (rest, first) = (after, first + n);
     }
     Ok(list)

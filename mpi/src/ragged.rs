@@ -1,6 +1,6 @@
 //! Blocks of different lengths at places of their own: what the `v` and `w` operations pass as lists.
 //!
-//! Displacements are each rank's own affair. Blocks that tile a piece of memory, in any order, are used where they lie; any others are
+//! Displacements may differ from rank to rank. Blocks that tile a piece of memory, in any order, are used where they lie; any others are
 //! copied: no slice covers bytes between blocks, which are not the call's.
 
 use crate::buffers::{Bytes, pack, unpack};

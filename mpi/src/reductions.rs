@@ -129,7 +129,7 @@ impl Reducers {
     }
 }
 
-/// Who applies the predefined operator to elements of this type; nothing: no MPI does, or none but as an extension.
+/// What applies the predefined operator to elements of this type; nothing: no MPI does, or none but as an extension.
 fn combined_by(ty: &Type, op: Option<Op>) -> Option<Whose> {
     use Op::{Band, Bor, Bxor, Land, Lor, Lxor, Max, Maxloc, Min, Minloc, Prod, Sum};
     let (op, class) = (op?, ty.class?);

@@ -1,8 +1,8 @@
 //! Requests of non-blocking collectives: the program gets a generalized request of its MPI for an operation that runs here.
 //!
-//! MPI completes a generalized request when it is told to (MPI 4.1, section 13.2). Who looks whether the operation has ended differs: in
+//! MPI completes a generalized request when it is told to (MPI 4.1, section 13.2). What looks whether the operation has ended differs: in
 //! Open MPI the function that its progress calls, in MPICH the `poll` and `wait` functions of its extended requests, which the calls that
-//! test and wait for requests call. Whoever finds that it has ended unpacks the result and completes the request.
+//! test and wait for requests call. The first that finds that it has ended unpacks the result and completes the request.
 
 use crate::abi::{Abi, Kind};
 use crate::real::{Real, symbol};
@@ -132,7 +132,7 @@ unsafe impl Send for Work {}
 struct List {
     pending: Vec<Arc<Pending>>,
     serial: u64,
-    /// Whose turn it is to be looked at.
+    /// The place of the operation that is looked at next.
     turn: usize,
     freed: Vec<Freed>,
 }
@@ -187,7 +187,7 @@ pub(crate) unsafe fn begin(requests: Requests, wire: Wire, work: Work, room: *mu
 }
 
 impl Pending {
-    /// Whether it has ended; moves on everything that is under way. Whoever finds that it has completes the request.
+    /// Whether it has ended; moves on everything that is under way. The first thread that finds that it has completes the request.
     fn advance(&self) -> bool {
         let mut work = match self.work.try_lock() {
             Ok(work) => work,

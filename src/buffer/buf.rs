@@ -120,7 +120,7 @@ impl Adopted {
             arena.adopt((ptr, len), registered);
         }
         let number = registration.unwrap_or(Registration(u32::MAX));
-        // SAFETY: our caller's; who binds an operation to it keeps us until that has ended.
+        // SAFETY: our caller's; an operation that it is bound to keeps us until it has ended.
         let bound = unsafe {
             match device {
                 None => Bound::new(ptr, len, number, grant),

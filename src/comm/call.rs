@@ -40,7 +40,7 @@ impl Spec {
         Self { element: Element::of::<T>(), ..Self::default() }
     }
 
-    /// Makes a call in place one from a copy, so that whether it is in place is this rank's own affair. The contribution is all of
+    /// Makes a call in place one from a copy, so that ranks need not agree on whether it is in place. The contribution is all of
     /// the receive buffer, `bytes`.
     pub(super) fn sent_from_copy(mut self, bytes: usize) -> Self {
         if std::mem::take(&mut self.arguments.in_place) {

@@ -28,11 +28,11 @@ pub struct Finalizing {
 /// What is to be done next.
 enum Stage {
     /// All ranks come here.
-    Meet(Meeting),
+    Barrier(Barrier),
     /// Requests that were forgotten end.
     EndAll(Waiting),
     /// All neighbours say goodbye.
-    Part(Waiting),
+    Goodbye(Waiting),
     /// No rank closes before all have read the last message.
     Fence(Fence),
     Close,
@@ -41,7 +41,7 @@ enum Stage {
 }
 
 /// A barrier under the name of this call.
-struct Meeting {
+struct Barrier {
     slot: u8,
     waiting: Waiting,
     /// Its memory.
@@ -108,7 +108,7 @@ impl World {
                 let (work, land) = (prepared.work(), prepared.land());
                 let binding = Binding { input: Bound::NONE, output: Bound::NONE, work, land };
                 let slot = held.engine.start(task, meta, binding)?;
-                Stage::Meet(Meeting { slot, waiting: Waiting::new(meta, deadline), _prepared: prepared })
+                Stage::Barrier(Barrier { slot, waiting: Waiting::new(meta, deadline), _prepared: prepared })
             }
         };
         drop(held);
@@ -149,7 +149,7 @@ impl Finalizing {
         let Self { world, deadline, stage } = self;
         let engine = &mut held.engine;
         let next = match stage {
-            Stage::Meet(Meeting { slot, waiting, .. }) => {
+            Stage::Barrier(Barrier { slot, waiting, .. }) => {
                 let came = if rests { engine.turn(*slot, waiting)? } else { engine.test(*slot, waiting)? };
                 if !came {
                     return Ok(None);
@@ -162,9 +162,9 @@ impl Finalizing {
                     return Ok(None);
                 }
                 engine.say_goodbye();
-                Stage::Part(last(*deadline))
+                Stage::Goodbye(last(*deadline))
             }
-            Stage::Part(waiting) => {
+            Stage::Goodbye(waiting) => {
                 if !engine.has_parted(waiting, rests)? {
                     return Ok(None);
                 }

@@ -17,7 +17,7 @@ use bytemuck::Pod;
 /// [`Scope`](super::Scope), a [`Request`](super::Request) or a [`Persistent`](super::Persistent) does the same safely.
 ///
 /// # Safety
-/// The lifetimes of the slices say nothing here. Whoever calls one of the methods promises of both its slices:
+/// The lifetimes of the slices say nothing here. The caller of one of the methods promises of both its slices:
 ///
 /// - The memory stays valid until the request, or the persistent operation, has *ended*: it said so ([`UnscopedRequest::test`] returned
 ///   `true`, [`UnscopedRequest::wait`] returned, also with an error), or was dropped. One that is leaked has not ended before its

@@ -48,7 +48,7 @@ mod tests {
             ("CIRCULANT_RNK", "did you mean CIRCULANT_RANK?"),
             ("CIRCULANT_MPI_REPRT", "did you mean CIRCULANT_MPI_REPORT?"),
             ("CIRCULANT_", "circulant info"),
-            ("CIRCULANT_MY_OWN_AFFAIR", "circulant info"),
+            ("CIRCULANT_MY_OWN_VARIABLE", "circulant info"),
         ] {
             let e = unknown(name).unwrap();
             assert!(e.to_string().contains(name) && e.to_string().contains(near), "{e}");

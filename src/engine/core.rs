@@ -247,7 +247,7 @@ impl Core {
         self.active.slots().all(|slot| self.finished(slot))
     }
 
-    /// Whether all neighbours have said goodbye to us, who makes no more calls: any of them may close now.
+    /// Whether all neighbours have said goodbye to us, and we make no more calls: any of them may close now.
     pub(super) fn has_parted(&self) -> bool {
         self.finalizing && self.byes.len() >= self.setup.neighbours.len()
     }

@@ -148,7 +148,7 @@ impl Api {
     ///
     /// # Safety
     /// `hints` is null or from [`Api::allocinfo`] and consistent; `info` can be written. What comes back
-    /// belongs to the caller, who ends it with [`Api::freeinfo`].
+    /// belongs to the caller, which ends it with [`Api::freeinfo`].
     pub unsafe fn getinfo(
         &self,
         node: Option<&CStr>,
@@ -167,7 +167,7 @@ impl Api {
     /// fi_freeinfo(3).
     ///
     /// # Safety
-    /// `info` is null or a list from this library that nobody uses any more.
+    /// `info` is null or a list from this library that is not used any more.
     pub unsafe fn freeinfo(&self, info: *mut fi_info) {
         // SAFETY: passed on.
         unsafe { (self.freeinfo)(info) }

@@ -18,14 +18,14 @@ struct Exchange {
     taken: usize,
 }
 
-/// Where members of lists meet.
+/// The exchanges that are under way.
 #[derive(Default)]
-pub(crate) struct Board {
-    exchanges: Mutex<HashMap<Key, Exchange>>,
+pub(crate) struct Exchanges {
+    under_way: Mutex<HashMap<Key, Exchange>>,
     changed: Condvar,
 }
 
-impl Board {
+impl Exchanges {
     /// What all members of `list` bring to their exchange of this number; `ours` from the one at `position`.
     pub(crate) fn allgather(
         &self,
@@ -34,7 +34,7 @@ impl Board {
         ours: &[u8; 16],
     ) -> Result<Vec<[u8; 16]>> {
         let key = (list.to_vec(), number);
-        let mut all = self.exchanges.lock().unwrap();
+        let mut all = self.under_way.lock().unwrap();
         let exchange = all.entry(key.clone()).or_default();
         exchange.told.resize(list.len(), None);
         exchange.told[position] = Some(*ours);

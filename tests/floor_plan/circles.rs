@@ -5,7 +5,7 @@
 //! a parent itself defines, or imports without `pub`, is the parent's: a child that takes it by `super::` imports the
 //! parent, and the parent that calls this child closes the circle.
 
-use crate::scan::{Named, Place, Scan, module_of, scan};
+use crate::scan::{Named, Position, Scan, module_of, scan};
 use crate::{CRATES, nothing, rust_files, shown, test_only};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -58,7 +58,7 @@ fn defined(files: &[File], path: &[String], hops: usize) -> Option<usize> {
     let (at, words) = holder(files, path)?;
     let Some(name) = path.get(words).filter(|_| hops > 0) else { return Some(at) };
     let all = named(files, &files[at]);
-    let source = all.iter().find(|n| n.place == Place::Reexport && n.path.last() == Some(name));
+    let source = all.iter().find(|n| n.place == Position::Reexport && n.path.last() == Some(name));
     match source {
         Some(source) if source.path != path => defined(files, &source.path, hops - 1),
         _ => Some(at),
@@ -67,7 +67,7 @@ fn defined(files: &[File], path: &[String], hops: usize) -> Option<usize> {
 
 /// Whether the code of a file says a name that it re-exports.
 fn says(file: &File, name: Option<&String>) -> bool {
-    file.scan.foreign.iter().any(|n| n.place == Place::Code && n.path.first() == name)
+    file.scan.foreign.iter().any(|n| n.place == Position::Code && n.path.first() == name)
 }
 
 /// Longer chains of re-exports than this are not followed.
@@ -77,7 +77,7 @@ fn graph(files: &[File]) -> Graph {
     let mut graph = Graph::new();
     for (from, file) in files.iter().enumerate() {
         for Named { path, line, place } in named(files, file) {
-            if place == Place::Reexport && !says(file, path.last()) {
+            if place == Position::Reexport && !says(file, path.last()) {
                 continue;
             }
             if let Some(to) = defined(files, &path, HOPS).filter(|&to| to != from) {

@@ -6,6 +6,7 @@ mod circles;
 mod constants;
 mod providers;
 mod scan;
+mod words;
 
 use scan::{Named, Scan, scan};
 use std::path::{Path, PathBuf};

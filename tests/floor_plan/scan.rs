@@ -7,7 +7,7 @@ use std::vec::IntoIter;
 
 /// Where a path stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Position {
     /// `use …`.
     Import,
     /// `pub use …`, `pub(crate) use …`.
@@ -21,7 +21,7 @@ pub(crate) enum Place {
 pub(crate) struct Named {
     pub(crate) path: Vec<String>,
     pub(crate) line: usize,
-    pub(crate) place: Place,
+    pub(crate) place: Position,
 }
 
 /// What a file holds.
@@ -64,14 +64,14 @@ fn tokens(stream: TokenStream) -> Tokens {
 
 fn walk(stream: TokenStream, module: &mut Vec<String>, found: &mut Scan) {
     let mut rest = tokens(stream);
-    let mut place = Place::Code;
+    let mut place = Position::Code;
     let mut public = false;
     while let Some(token) = rest.next() {
         match token {
-            TokenTree::Punct(p) if p.as_char() == ';' => place = Place::Code,
+            TokenTree::Punct(p) if p.as_char() == ';' => place = Position::Code,
             TokenTree::Ident(word) if word == "pub" => public = true,
             TokenTree::Ident(word) if word == "use" => {
-                place = if public { Place::Reexport } else { Place::Import };
+                place = if public { Position::Reexport } else { Position::Import };
                 public = false;
             }
             TokenTree::Punct(p) if p.as_char() == '#' => {

@@ -1,6 +1,6 @@
 //! Communicators that their members make alone.
 
-use crate::board::Board;
+use crate::allgather::Exchanges;
 use crate::collective::cover::Random;
 use crate::ranks;
 
@@ -14,10 +14,15 @@ fn seed() -> u64 {
     seed
 }
 
-/// The communicator of `list`, whose members meet at `board`.
-fn assembled(comm: &Communicator, board: &Board, list: &[usize], number: usize) -> Result<Communicator> {
+/// The communicator of `list`, whose members exchange by `exchanges`.
+fn assembled(
+    comm: &Communicator,
+    exchanges: &Exchanges,
+    list: &[usize],
+    number: usize,
+) -> Result<Communicator> {
     let position = list.iter().position(|rank| *rank == comm.rank()).unwrap();
-    comm.assemble(list, |ours| board.allgather((list, number), position, ours))
+    comm.assemble(list, |ours| exchanges.allgather((list, number), position, ours))
 }
 
 /// Calls of several kinds, by messages and by puts; the members are the world ranks `members`, in this order.
@@ -42,7 +47,7 @@ fn exercise(comm: &Communicator, members: &[usize], me: usize) -> Result<()> {
 fn members_alone_assemble_lists_of_ranks() {
     let seed = seed();
     for (provider, p) in [("sim", 1), ("sim", 7), ("shm", 6), ("tcp", 5)] {
-        let board = Board::default();
+        let exchanges = Exchanges::default();
         let results = ranks::run_over(provider, p, &[("deadline", "60")], |world, comm| {
             let (me, mut random) = (world.rank(), Random(seed));
             let turned = comm.split(Some(0), -(me as i64))?.unwrap();
@@ -53,10 +58,10 @@ fn members_alone_assemble_lists_of_ranks() {
                 let end = cut + random.below(p + 1 - cut);
                 let list = [&order[..cut], &order[cut..end]].into_iter().find(|list| list.contains(&me));
                 let Some(list) = list else { continue };
-                exercise(&assembled(comm, &board, list, number)?, list, me)?;
+                exercise(&assembled(comm, &exchanges, list, number)?, list, me)?;
                 // The same members, named by their ranks in another communicator.
                 let there: Vec<usize> = list.iter().map(|rank| p - 1 - rank).collect();
-                exercise(&assembled(&turned, &board, &there, 100 + number)?, list, me)?;
+                exercise(&assembled(&turned, &exchanges, &there, 100 + number)?, list, me)?;
             }
             Ok(())
         });
@@ -68,11 +73,11 @@ fn members_alone_assemble_lists_of_ranks() {
 #[test]
 fn a_member_may_be_the_last_to_hear() {
     let faults = sim::Faults { seed: 3, refuse: 60, delay: 9, reorder: true, ..sim::Faults::default() };
-    let board = Board::default();
+    let exchanges = Exchanges::default();
     for result in ranks::run(4, &faults, &[], |world, comm| {
         for number in 0..30 {
             let list: Vec<usize> = (0..4).map(|i| (i + number) % 4).collect();
-            exercise(&assembled(comm, &board, &list, number)?, &list, world.rank())?;
+            exercise(&assembled(comm, &exchanges, &list, number)?, &list, world.rank())?;
         }
         Ok(())
     }) {
@@ -147,7 +152,7 @@ fn answers_that_are_wrong(comm: &Communicator, me: usize) -> Result<()> {
 /// All find out, each by itself, and the world goes on, with short calls still short.
 #[test]
 fn members_that_pass_different_lists_find_out() {
-    let board = Board::default();
+    let exchanges = Exchanges::default();
     for result in ranks::run_shared(3, &[("deadline", "60")], |world, comm| {
         let me = comm.rank();
         for number in 0..40 {
@@ -155,14 +160,14 @@ fn members_that_pass_different_lists_find_out() {
             let position = list.iter().position(|rank| *rank == me).unwrap();
             // They exchange by their ranks, and in the order of their lists.
             let told = comm.assemble(&list, |ours| {
-                let all = board.allgather((&[0, 1, 2], number), me, ours)?;
+                let all = exchanges.allgather((&[0, 1, 2], number), me, ours)?;
                 Ok(list.iter().map(|rank| all[*rank]).collect())
             });
             let e = told.unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Mismatch, "position {position}: {e}");
             assert!(e.to_string().contains("passed another list of ranks"), "{e}");
         }
-        let all = assembled(comm, &board, &[2, 0, 1], 1000)?;
+        let all = assembled(comm, &exchanges, &[2, 0, 1], 1000)?;
         all.barrier()?;
         let (before, barriers) = (sent(world).0, 100);
         (0..barriers).try_for_each(|_| all.barrier())?;

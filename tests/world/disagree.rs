@@ -7,7 +7,7 @@ use circulant::{Communicator, ErrorKind, InPlace, Result, ops};
 
 const P: usize = 4;
 
-/// Rank 2 calls `odd`, the others `usual`, then all meet in a barrier. All learn "`what` a and b", in either order.
+/// Rank 2 calls `odd`, the others `usual`, then all enter a barrier. All learn "`what` a and b", in either order.
 fn differ(
     what: &str,
     [a, b]: [&str; 2],

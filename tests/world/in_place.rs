@@ -75,7 +75,7 @@ fn every_rank_as_it_likes() {
     }
 }
 
-/// Ranks that disagree otherwise learn what it is, and nothing of who is in place.
+/// Ranks that disagree otherwise learn what it is, and nothing of which are in place.
 #[test]
 fn it_is_no_difference() {
     let scan = |comm: &Communicator, len: usize, in_place: bool| -> Result<()> {

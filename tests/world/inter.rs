@@ -182,14 +182,14 @@ fn counts_on_which_the_groups_disagree_are_found_before_data_moves() {
 
 /// The settings of Kang et al. 2019, section 5, for 32 ranks: the first group's size, and the elements of each rank.
 fn setting(s: usize) -> (usize, Vec<usize>) {
-    const MOST: usize = 1600;
+    const MAX_ELEMENTS: usize = 1600;
     let first = if [1, 5, 6].contains(&s) { 16 } else { 25 };
     let count = |rank: usize| {
         let (group, ranks, i) = if rank < first { (0, first, rank) } else { (1, 32 - first, rank - first) };
         match (s, group) {
-            (3, 1) | (4, 0) => MOST / 4,
-            (6 | 8, _) => MOST * (i + 1) / ranks,
-            _ => MOST,
+            (3, 1) | (4, 0) => MAX_ELEMENTS / 4,
+            (6 | 8, _) => MAX_ELEMENTS * (i + 1) / ranks,
+            _ => MAX_ELEMENTS,
         }
     };
     (first, (0..32).map(count).collect())

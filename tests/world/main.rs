@@ -7,8 +7,8 @@
     reason = "tests may panic"
 )]
 
-#[path = "../common/board.rs"]
-mod board;
+#[path = "../common/allgather.rs"]
+mod allgather;
 #[path = "../common/collective.rs"]
 mod collective;
 #[path = "../common/exercise.rs"]

@@ -118,7 +118,7 @@ impl Communicator {
     }
 
     /// As [`Communicator::alltoallv`] on bytes, which need not lie together: `sent` and `received` have a [`Layout`] for each rank. How
-    /// the bytes are cut into pieces is each side's own affair; to each peer must go as many as it expects. Bytes of `recv` that are
+    /// the bytes are cut into pieces may differ between the two sides; to each peer must go as many as it expects. Bytes of `recv` that are
     /// in no piece stay as they are, and pieces that are sent may overlap. In place the pieces of `received` are sent, and `sent` is
     /// not looked at.
     ///

@@ -27,7 +27,7 @@ const OTHERS_TELL: Duration = Duration::from_secs(2);
 /// A bit of keys that is changed for a wrong one: of 32 and of 64 bits.
 const WRONG_BIT: u64 = 0x0001_0000;
 /// The most puts to a peer that goes. Chosen: some are under way when it goes, whatever the wire's queue.
-const MOST_LAST_PUTS: usize = 16;
+const MAX_LAST_PUTS: usize = 16;
 /// How long a rank moves nothing on before it goes, so that puts to it are under way. Chosen.
 const STILL: Duration = Duration::from_millis(300);
 
@@ -138,7 +138,7 @@ fn judge(
     }
 }
 
-/// A put under a key that is nobody's.
+/// A put under a key that no rank has given.
 pub(super) fn wrong_key(
     end: &mut End,
     launch: &mut dyn Launch,
@@ -150,9 +150,9 @@ pub(super) fn wrong_key(
     for there in theirs.values_mut() {
         there.key ^= WRONG_BIT;
     }
-    end.meet(launch)?;
+    end.fence(launch)?;
     try_all(end, &above, &theirs, Check::WrongKey, found);
-    end.meet(launch)?;
+    end.fence(launch)?;
     let memory = |end: &End, at| bytes(&end.seen.area, GUARD_BYTES + at, SLOT_BYTES);
     judge(end, &below, Check::WrongKey, &memory, found);
     end.close(false)
@@ -170,9 +170,9 @@ pub(super) fn given_back(
     let (arena, loan) = (end.arena(), Loan::Unique { bytes: &mut memory, fill: true });
     let theirs =
         lend(end, &arena, loan, |end, lent| Ok(exchange(end, &below, &above, lent.grant(), SLOT_BYTES)))?;
-    end.meet(launch)?;
+    end.fence(launch)?;
     try_all(end, &above, &theirs, Check::GivenBack, found);
-    end.meet(launch)?;
+    end.fence(launch)?;
     let slot = |_: &End, at: usize| memory[at..at + SLOT_BYTES].to_vec();
     judge(end, &below, Check::GivenBack, &slot, found);
     end.close(false)
@@ -190,11 +190,11 @@ pub(super) fn peer_gone(
     let others: Vec<u32> = neighbours.iter().copied().filter(|peer| peer % 2 != end.rank % 2).collect();
     let (tells, hears) = if goes { (&others[..], &[][..]) } else { (&[][..], &others[..]) };
     let theirs = exchange(end, tells, hears, end.grant(0), 0);
-    end.meet(launch)?;
+    end.fence(launch)?;
     if goes {
         std::thread::sleep(STILL);
         end.close(false)?;
-        return end.meet(launch);
+        return end.fence(launch);
     }
     let begun = Instant::now();
     let mut seen = HashMap::new();
@@ -227,13 +227,13 @@ pub(super) fn peer_gone(
         finding.figures.push(("closed in ms", ms));
         found.findings.push(finding);
     }
-    end.meet(launch)
+    end.fence(launch)
 }
 
 /// Puts that are under way when their target goes.
 fn last_puts(end: &mut End, peer: u32, there: Grant) -> Result<(), String> {
     let len = usize::try_from(end.limits.max_put).unwrap_or(usize::MAX).min(LONGEST_TRIED_BYTES);
-    for _ in 0..(LONGEST_TRIED_BYTES / len).clamp(1, MOST_LAST_PUTS) {
+    for _ in 0..(LONGEST_TRIED_BYTES / len).clamp(1, MAX_LAST_PUTS) {
         end.put(peer, there, Put { word: word(1), at: 0, len, pieces: 1, from: 0 })?;
     }
     Ok(())

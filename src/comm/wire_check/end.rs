@@ -244,7 +244,7 @@ impl End {
     }
 
     /// Waits for all ranks, and moves all on meanwhile.
-    pub(super) fn meet(&mut self, launch: &mut dyn Launch) -> Result<()> {
+    pub(super) fn fence(&mut self, launch: &mut dyn Launch) -> Result<()> {
         let give_up = Instant::now() + self.timeout;
         // What was said last must leave.
         self.until(give_up, |end| end.outbox.is_empty());

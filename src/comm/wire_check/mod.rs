@@ -62,7 +62,7 @@ fn check_with(
         let (mut end, neighbours) = End::open(rank, wired, timeout)?;
         end.only = only;
         end.clear();
-        end.meet(&mut launch)?;
+        end.fence(&mut launch)?;
         step(&mut end, &mut launch, &neighbours, &mut found)?;
         found.limits = Some(end.limits.clone());
         found.neighbours = neighbours.iter().map(|peer| *peer as usize).collect();
@@ -86,7 +86,7 @@ fn lasting(end: &mut End, launch: &mut dyn Launch, _: &[u32], found: &mut Findin
         let ahead = (u64::from(end.rank) + u64::from(way)) % u64::from(size);
         let peer = to_u32(usize::try_from(ahead).unwrap_or(0))?;
         found.findings.extend(checks::all(end, peer));
-        end.meet(launch)?;
+        end.fence(launch)?;
         if let Some(why) = end.strays() {
             // From the rank that has put here just now.
             let behind = (u64::from(end.rank) + u64::from(size - way)) % u64::from(size);

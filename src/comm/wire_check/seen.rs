@@ -8,7 +8,7 @@ use crate::transport::Sink;
 use std::collections::{HashMap, VecDeque};
 
 /// The most complaints of one check. Chosen, so that they can be read.
-const MOST_COMPLAINTS: usize = 4;
+const MAX_COMPLAINTS: usize = 4;
 
 /// The puts of a peer that are awaited.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Awaited {
     }
 
     pub(super) fn complain(&mut self, what: String) {
-        if self.wrong.len() < MOST_COMPLAINTS {
+        if self.wrong.len() < MAX_COMPLAINTS {
             self.wrong.push(what);
         }
     }

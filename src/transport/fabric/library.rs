@@ -49,7 +49,7 @@ pub fn prepare(size: usize, ports: Option<(u16, u16)>) {
 /// Loads the library of `options`. The first call decides about the environment.
 pub(super) fn library(options: &Options<'_>) -> Result<&'static Library> {
     let mut found = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: its name is of the environment, or of a caller who promises that it is libfabric (`config::Library`).
+    // SAFETY: its name is of the environment, or of a caller that promises that it is libfabric (`config::Library`).
     let api = unsafe { Api::load(options.libfabric.name()) }.map_err(|e| {
         let text = e.to_string();
         let (what, help) = text.split_once("; ").unwrap_or((&text, ""));

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_puts_to_what_is_only_read() {
+    fn puts_to_what_is_only_read_are_refused() {
         let mut memory = Registrations::default();
         let bytes = [0u8; 100];
         let (source, remote) =

@@ -330,7 +330,7 @@ impl Verbs {
         if check("arming", unsafe { ib::ibv_req_notify_cq(self.objects.cq, 0) }).is_err() {
             return; // the next poll finds out why
         }
-        // What came before it was armed wakes nobody.
+        // What came before it was armed wakes no thread.
         let mut entry = MaybeUninit::<ib::ibv_wc>::uninit();
         // SAFETY: the queue is there, and there is room for one entry.
         if unsafe { ib::ibv_poll_cq(self.objects.cq, 1, entry.as_mut_ptr()) } == 1 {

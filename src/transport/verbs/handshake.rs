@@ -1,6 +1,6 @@
 //! How two queue pairs are connected, by datagrams that may be lost, doubled and overtake each other.
 //!
-//! Each end makes its queue pair and says its number: who begins by a *request*, the other by the *reply*. An end that knows
+//! Each end makes its queue pair and says its number: the one that begins by a *request*, the other by the *reply*. An end that knows
 //! the other's number can receive, and can be sent to as soon as the other knows that: by the reply, by *ready* after
 //! it, or by anything that came over the queue pair. Both may begin at the same time, as every end has one queue pair for a
 //! peer, and each message says all there is to say. What is not answered is sent again.
@@ -203,7 +203,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, doubled and overtaken, and whoever begins: in the end both are ready, over one pair.
+        /// Whatever is lost, doubled and overtaken, and whichever end begins: in the end both are ready, over one pair.
         #[test]
         fn both_ends_become_ready(begin in 1usize..4, events in prop::collection::vec((0usize..2, 0u8..4, 0usize..8), 0..60)) {
             let mut p = Pair::new();

@@ -40,7 +40,7 @@ pub const MAX_DEPTH: u16 = 1 << 14;
 /// How to open a [`Verbs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Our rank, by which peers know who begins a handshake.
+    /// Our rank, by which peers know which of the two begins a handshake.
     pub rank: u32,
     /// The number of ranks in the job.
     pub size: usize,

@@ -137,8 +137,8 @@ fn link(wire: &Wire, [one, other]: [usize; 2]) -> Result<LogGp, Failure> {
 fn pairs(nodes: &[u32]) -> Vec<(&'static str, [usize; 2])> {
     let other = nodes.iter().position(|node| *node != nodes[0]);
     let between = other.map(|rank| (BETWEEN, [0, rank]));
-    let mate = |rank: usize| (rank + 1..nodes.len()).find(|other| nodes[*other] == nodes[rank]);
-    let within = (0..nodes.len()).find_map(|rank| Some((WITHIN, [rank, mate(rank)?])));
+    let local_peer = |rank: usize| (rank + 1..nodes.len()).find(|other| nodes[*other] == nodes[rank]);
+    let within = (0..nodes.len()).find_map(|rank| Some((WITHIN, [rank, local_peer(rank)?])));
     between.into_iter().chain(within).collect()
 }
 

@@ -102,7 +102,7 @@ fn values_over_a_tree_of_hosts() {
     )
     .output();
     assert!(done.code == 3 && done.err.contains(" on e) exited with code 3"), "{done:?}");
-    let exec = stand_in("rsh-far", "[ $1 = c ] && { echo nobody is there >&2; exit 255; }");
+    let exec = stand_in("rsh-far", "[ $1 = c ] && { echo there is no such host >&2; exit 255; }");
     let mut job = Job::run(&[
         "--launcher-exec",
         exec.to_str().unwrap(),
@@ -254,11 +254,11 @@ fn no_orphans_on_other_hosts() {
 }
 
 fn a_host_that_cannot_be_reached() {
-    let exec = stand_in("rsh-bad", "[ $1 = b ] && { echo nobody is there >&2; exit 255; }");
+    let exec = stand_in("rsh-bad", "[ $1 = b ] && { echo there is no such host >&2; exit 255; }");
     let exec = exec.to_str().unwrap();
     let mut job = Job::run(&["--launcher-exec", exec, "-H", "a,b", "-n", "2", "sleep", "100"]);
     let done = job.output();
-    assert!(done.code == 1 && done.err.contains("nobody is there"), "{done:?}");
+    assert!(done.code == 1 && done.err.contains("there is no such host"), "{done:?}");
     assert!(
         done.err.contains("host b cannot be reached: ") && done.err.contains("exited with code 255"),
         "{done:?}"
