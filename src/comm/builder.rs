@@ -1,7 +1,7 @@
 //! How a world begins: settings of the environment and of the program, a launcher, an endpoint.
 
 use super::world::World;
-use crate::config::{Config, Interfaces, Launcher, Library, Progress, Provider, Wait};
+use crate::config::{Config, Interfaces, Launcher, Library, Progress, Provider, Sources, Wait};
 use crate::error::Result;
 use crate::launch::{self, Launch};
 use crate::transport::{Transport, fabric};
@@ -75,6 +75,11 @@ impl Builder {
     /// The TCP ports to use.
     pub fn ports(self, ports: RangeInclusive<u16>) -> Self {
         self.set("ports", &format!("{}-{}", ports.start(), ports.end()))
+    }
+
+    /// From which addresses this rank's TCP port takes connections.
+    pub fn sources(self, sources: &Sources) -> Self {
+        self.set("sources", &sources.to_string())
     }
 
     /// How long one call may take before it fails at every rank; zero: as long as it needs.

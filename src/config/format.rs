@@ -2,7 +2,7 @@
 
 use super::forced::ForcedLimits;
 use super::library::Library;
-use super::values::{Interfaces, Launcher, Logging, Progress, Provider, Wait};
+use super::values::{Interfaces, Launcher, Logging, Network, Progress, Provider, Sources, Wait};
 use super::{FOR_EVER, parse_bytes};
 use crate::select::Probing;
 use std::time::Duration;
@@ -85,6 +85,16 @@ pub(super) const PORTS: Format<Option<(u16, u16)>> = Format {
         (0 < low && low <= high).then_some(Some((low, high)))
     },
     write: |ports| ports.map_or_else(String::new, |(low, high)| format!("{low}-{high}")),
+};
+
+pub(super) const SOURCES: Format<Sources> = Format {
+    allowed: "all, or addresses and networks with commas between, such as 10.0.0.0/16,10.1.0.7",
+    words: &[("all", Sources::All)],
+    read: |text| {
+        let networks: Option<Vec<Network>> = text.split(',').map(|one| one.trim().parse().ok()).collect();
+        networks.map(Sources::Only)
+    },
+    write: Sources::to_string,
 };
 
 pub(super) const SECONDS: Format<Option<Duration>> = Format {

@@ -3,7 +3,7 @@
 use super::forced::ForcedLimits;
 use super::format::{self, Refused};
 use super::library::Library;
-use super::values::{Interfaces, Launcher, Logging, Progress, Provider, Wait};
+use super::values::{Interfaces, Launcher, Logging, Progress, Provider, Sources, Wait};
 use crate::select::Probing;
 use std::time::Duration;
 
@@ -90,6 +90,8 @@ settings! {
         "network interfaces to spread puts over: how many, auto (all as good as the best), or names: eth0,eth1";
     ports: Option<(u16, u16)>, PORTS, "ports", "CIRCULANT_PORTS", "auto", Local,
         "TCP ports to use, for firewalls: 20000-20999 (some for each rank of a node), or auto (the system chooses)";
+    sources: Sources, SOURCES, "sources", "CIRCULANT_SOURCES", "all", Local,
+        "addresses from which a rank's TCP port takes connections: all, or networks such as 10.0.0.0/16,10.1.0.7";
     deadline: Option<Duration>, SECONDS, "deadline", "CIRCULANT_DEADLINE", "off", Local,
         "seconds that one call may take before it fails on every rank; off or 0: as long as it needs, while all ranks live";
     warn_after: Option<Duration>, SECONDS, "warn-after", "CIRCULANT_WARN_AFTER", "60", Local,

@@ -87,6 +87,7 @@ fn values_have_a_canonical_form() {
         ("probe", &["auto", "on", "off"]),
         ("progress", &["calls", "thread"]),
         ("launcher", &["auto", "pmi1", "pmix", "env", "libpmi", "single"]),
+        ("sources", &["all", "10.0.0.0/16,10.1.0.7,fd00::/8,::1"]),
         ("tuning", &["none", "a file"]),
         ("algorithm", &["auto", "bcast=chain"]),
     ] {
@@ -117,6 +118,8 @@ fn what_is_wrong_is_named_with_what_is_right() {
             &["CIRCULANT_WAIT: \"blokc\" is not spin, yield, block or auto", "did you mean \"block\"?"][..],
         ),
         ("wait", "x", &["how to wait"]),
+        ("sources", "10.0.0.0/33", &["CIRCULANT_SOURCES", "such as 10.0.0.0/16,10.1.0.7"]),
+        ("sources", "node1", &["CIRCULANT_SOURCES"]),
         ("launcher", "pmi", &["CIRCULANT_LAUNCHER: \"pmi\"", "did you mean \"pmi1\"?"]),
         ("log", "inof,all", &["CIRCULANT_LOG"]),
         ("log", "warm", &["CIRCULANT_LOG", "did you mean \"warn\"?"]),

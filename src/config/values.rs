@@ -1,6 +1,8 @@
 //! The types of settings that are neither numbers, texts nor switches.
 
 use std::fmt::{self, Display, Formatter};
+use std::net::IpAddr;
+use std::str::FromStr;
 use tracing::level_filters::LevelFilter;
 
 /// What carries the puts of a job.
@@ -71,6 +73,71 @@ impl Display for Interfaces {
             Self::Several(None) => f.write_str(AUTO),
             Self::Several(Some(n)) => write!(f, "{n}"),
             Self::Named(names) => f.write_str(&names.join(",")),
+        }
+    }
+}
+
+/// The addresses from which a rank's TCP port takes connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Sources {
+    /// Any.
+    #[default]
+    All,
+    /// Those of these networks, and of this node's loopback interface.
+    Only(Vec<Network>),
+}
+
+impl Display for Sources {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str(ALL),
+            Self::Only(networks) => {
+                f.write_str(&networks.iter().map(Network::to_string).collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+}
+
+/// What [`Sources::All`] is called.
+const ALL: &str = "all";
+
+/// Addresses that begin with the same bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// One of them.
+    pub ip: IpAddr,
+    /// How many bits they have in common, from the first on.
+    pub bits: u8,
+}
+
+impl Network {
+    /// Of one address only.
+    pub fn host(ip: IpAddr) -> Self {
+        Self { ip, bits: if ip.is_ipv4() { 32 } else { 128 } }
+    }
+}
+
+impl Display for Network {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match *self == Self::host(self.ip) {
+            true => write!(f, "{}", self.ip),
+            false => write!(f, "{}/{}", self.ip, self.bits),
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = ();
+
+    /// `10.0.0.7`, `10.0.0.0/16`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (ip, bits) = text.split_once('/').map_or((text, None), |(ip, bits)| (ip, Some(bits)));
+        let host = Self::host(ip.trim().parse().map_err(|_| ())?);
+        match bits.map(|bits| bits.trim().parse::<u8>()) {
+            None => Ok(host),
+            Some(Ok(bits)) if bits <= host.bits => Ok(Self { bits, ..host }),
+            Some(_) => Err(()),
         }
     }
 }

@@ -31,7 +31,8 @@ use processes::{a_killed_peer_is_no_hang, be_a_peer, closing_under_fire, two_pro
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use strangers::{
-    another_user_is_kept_out, raw_messages_are_dropped, strangers_are_not_heard, strangers_at_the_port,
+    another_user_is_kept_out, only_sources_can_connect, raw_messages_are_dropped, strangers_are_not_heard,
+    strangers_at_the_port,
 };
 
 /// Providers that run anywhere. The second column: take part in the cases with thousands of operations.
@@ -75,6 +76,7 @@ const CASES: &[Case] = &[
     ("strangers_are_not_heard", strangers_are_not_heard, Little),
     ("strangers_at_the_port", strangers_at_the_port, Little),
     ("raw_messages_are_dropped", raw_messages_are_dropped, Little),
+    ("only_sources_can_connect", only_sources_can_connect, Little),
 ];
 
 fn main() {
@@ -109,6 +111,7 @@ fn main() {
                 "strangers_are_not_heard",
                 "strangers_at_the_port",
                 "raw_messages_are_dropped",
+                "only_sources_can_connect",
             ]
             .contains(name);
             if (*many || *load != Much) && !(["shm", "rails"].contains(&provider.as_str()) && of_libfabric) {

@@ -2,11 +2,13 @@
 //! nothing.
 
 use crate::node::{Log, Node, Random, TIMEOUT, options};
+use circulant::config::Sources;
 use circulant::secret::Secret;
 use circulant::transport::fabric::{Fabric, Options};
 use circulant::transport::{Access, Posted, Source, Transport};
+use rustix::net;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -26,8 +28,12 @@ struct End {
 
 impl End {
     fn open(provider: &str, word: &str) -> Self {
+        Self::with(provider, word, &Sources::All)
+    }
+
+    fn with(provider: &str, word: &str, sources: &Sources) -> Self {
         let secret = Secret::of_word(word);
-        let wire = Fabric::open(&Options { secret: Some(&secret), ..options(provider) }).unwrap();
+        let wire = Fabric::open(&Options { secret: Some(&secret), sources, ..options(provider) }).unwrap();
         Self { wire, log: Log::default(), memory: Box::leak(vec![7; BYTES].into_boxed_slice()) }
     }
 
@@ -123,7 +129,7 @@ pub(crate) fn strangers_at_the_port(provider: &str) {
     let (mut ours, mut friend) = (End::open(provider, "ours"), End::open(provider, "ours"));
     // Where the wire has no port there is nothing to connect to; and the listener of sockets waits for each connection to say
     // something, so that a silent one keeps out all others (SECURITY.md).
-    let Ok(port) = ours.wire.place().parse::<std::net::SocketAddr>() else { return };
+    let Ok(port) = ours.wire.place().parse::<SocketAddr>() else { return };
     if provider == "sockets" {
         return;
     }
@@ -164,7 +170,7 @@ struct Raw(TcpStream);
 
 impl Raw {
     /// Its connection is accepted, as libfabric accepts every one; it says that it listens at the port `claimed`.
-    fn connect(port: std::net::SocketAddr, claimed: u16, ours: &mut End) -> Self {
+    fn connect(port: SocketAddr, claimed: u16, ours: &mut End) -> Self {
         let mut stream = TcpStream::connect_timeout(&port, TIMEOUT).unwrap();
         let mut request = [0; 40];
         // Version, kind, and bytes behind the header; the order of our bytes; the protocol's version, the port and the process that it claims.
@@ -248,4 +254,35 @@ pub(crate) fn another_user_is_kept_out() {
         assert!(!theirs.success(), "{path} can be opened by another user");
     }
     assert_eq!(node.read(0, 4), b"ours");
+}
+
+/// Whether a connection from `from` to `port` is taken, within a second.
+fn is_taken(from: [u8; 4], port: SocketAddr) -> bool {
+    let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
+    net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+    // It holds for connect, too.
+    let limit = Some(Duration::from_secs(1));
+    net::sockopt::set_socket_timeout(&socket, net::sockopt::Timeout::Send, limit).unwrap();
+    net::connect(&socket, &port).is_ok()
+}
+
+/// With the setting `sources` the kernel answers no others, and the endpoint trades messages with ours.
+pub(crate) fn only_sources_can_connect(provider: &str) {
+    let sources = Sources::Only(vec!["192.0.2.0/24".parse().unwrap(), "127.0.1.0/24".parse().unwrap()]);
+    let (mut ours, mut friend) = (End::with(provider, "ours", &sources), End::open(provider, "ours"));
+    let Ok(port) = ours.wire.place().parse::<SocketAddr>() else { return };
+    let from = [[127, 0, 0, 9], [127, 0, 2, 1], [127, 0, 1, 1], [127, 0, 0, 1]];
+    assert_eq!(from.map(|from| is_taken(from, port)), [false, false, true, true]);
+    let open = friend.wire.place().parse().unwrap();
+    assert_eq!(from.map(|from| is_taken(from, open)), [true; 4], "without the setting");
+    if provider == "sockets" {
+        // Its listener waits for the connections above to say something.
+        return;
+    }
+    friend.wire.connect(0, &ours.wire.address()).unwrap();
+    friend.say(b"ours", &mut [&mut ours]);
+    poll_until(&mut [&mut ours, &mut friend], "what is ours comes", |e| e.log.messages.len() == 1);
+    for mut end in [friend, ours] {
+        end.wire.close().unwrap();
+    }
 }

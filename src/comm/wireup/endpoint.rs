@@ -168,6 +168,7 @@ impl<'a> Far<'a> {
             all_on_one_node,
             networks,
             ports,
+            sources: &config.sources,
             size,
             wait,
             device_memory,

@@ -3,6 +3,7 @@
 mod closing;
 mod errors;
 
+use super::guard;
 use super::library::{Info, Library, library};
 use super::limits::{MAX_GATHER, limits, too_long, too_many};
 use super::objects::Objects;
@@ -15,6 +16,7 @@ use super::{
     Access, Limits, MESSAGE_MAX, Memory, MemoryAttributes, Options, Posted, Registration, Remote, Sink,
     Source, Transport, Wait,
 };
+use crate::config::Sources;
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::secret::Secret;
 use crate::trace::Rarely;
@@ -25,6 +27,7 @@ use memmap2::{MmapMut, MmapRaw};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Bytes of a buffer for a message: the longest one with its tag, and up to the next cache line.
@@ -164,7 +167,18 @@ impl Fabric {
             _info: info,
         };
         this.prepare()?;
+        this.guard(options.sources)?;
         Ok(this)
+    }
+
+    /// Lets the port, if there is one, take connections from these addresses only.
+    fn guard(&self, sources: &Sources) -> Result<()> {
+        let Ok(place) = self.peers.place().parse::<SocketAddr>() else { return Ok(()) };
+        guard::keep(place.port(), sources).map_err(|e| {
+            let what = format!("the port {place} cannot be kept to CIRCULANT_SOURCES={sources}: {e}");
+            Error::new(ErrorKind::Config, what)
+                .help("take another provider (tcp), or a firewall with CIRCULANT_PORTS in place of it")
+        })
     }
 
     /// Registers our own buffers, posts the receives, finds out the address.

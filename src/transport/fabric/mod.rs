@@ -6,6 +6,7 @@
 //! what they promise is in [`quirks`].
 
 mod endpoint;
+mod guard;
 mod interfaces;
 mod library;
 mod limits;
@@ -32,7 +33,7 @@ use super::{
     Access, Limits, MESSAGE_MAX, Memory, MemoryAttributes, Posted, Registration, Remote, Sink, Source,
     Transport,
 };
-use crate::config::{Library, Logging};
+use crate::config::{Library, Logging, Sources};
 use crate::secret::Secret;
 
 /// How to open a [`Fabric`].
@@ -46,6 +47,8 @@ pub struct Options<'a> {
     pub networks: &'a Networks,
     /// The lowest and highest port to use, for providers over TCP; `None`: the system chooses.
     pub ports: Option<(u16, u16)>,
+    /// From where the port takes connections, for providers over TCP.
+    pub sources: &'a Sources,
     /// The number of ranks in the job.
     pub size: usize,
     /// How to wait; `None`: asleep after a while where the provider can, sooner where others want the core.

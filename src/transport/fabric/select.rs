@@ -415,6 +415,7 @@ impl Default for Options<'_> {
             all_on_one_node: false,
             networks: &UNKNOWN,
             ports: None,
+            sources: &config::Sources::All,
             size: 1,
             wait: None,
             device_memory: false,
