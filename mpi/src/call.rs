@@ -53,9 +53,9 @@ impl Call {
         &self.found.member
     }
 
-    /// Our communicator of the same ranks.
+    /// Our communicator of the same ranks, for calls that block or do not, as this one.
     pub(crate) fn comm(&self) -> Result<&Communicator, Stop> {
-        self.found.member.comm().map_err(Stop::Pass)
+        self.found.member.comm(self.blocks).map_err(Stop::Pass)
     }
 
     pub(crate) fn size(&self) -> Result<usize, Stop> {
@@ -68,7 +68,8 @@ impl Call {
 
     /// The root of the call.
     pub(crate) fn root(&self, root: c_int) -> Result<usize, Stop> {
-        let root = usize::try_from(root).ok().filter(|root| self.size().is_ok_and(|size| *root < size));
+        let size = self.size()?;
+        let root = usize::try_from(root).ok().filter(|root| *root < size);
         root.ok_or(Stop::Pass(Reason::Arguments))
     }
 

@@ -43,10 +43,12 @@ pub(crate) unsafe fn collective<F: Form>(
     let start = layer.report.then(Instant::now);
     let freed = decided::freed();
     let on = On { real: layer.real, abi: layer.abi, handle: layer.abi.handle(comm) };
-    // SAFETY: the caller's.
-    let can = if F::BLOCKS { Ok(()) } else { unsafe { can_begin(layer, on.handle) } };
-    // SAFETY: the caller's.
-    let found = can.and_then(|()| unsafe { layer.communicators.found(&on) });
+    let found = if F::BLOCKS || layer.requests.is_some() {
+        // SAFETY: the caller's.
+        unsafe { layer.communicators.found(&on, F::BLOCKS) }
+    } else {
+        Err(Stop::Pass(Reason::Requests))
+    };
     let (done, call) = match found {
         Ok(found) => {
             let call = Call::new(layer, on, found, operation, F::BLOCKS);
@@ -88,19 +90,22 @@ pub(crate) unsafe fn collective<F: Form>(
     code
 }
 
-/// Goes on if a non-blocking call on this communicator runs here, and stops with the reason why it goes to the MPI. All ranks find the same.
+/// The program has made a communicator: makes what its non-blocking calls run on. The code that the call returns.
 ///
 /// # Safety
-/// `comm` is a communicator of this MPI.
-unsafe fn can_begin(layer: &Layer, comm: usize) -> Result<(), Stop> {
-    if layer.requests.is_none() {
-        return Err(Stop::Pass(Reason::Requests));
+/// `comm` is a communicator of this MPI or null, and all its ranks are in the call that has made it.
+pub(crate) unsafe fn created(layer: &Layer, comm: usize) -> c_int {
+    // In a trial requests run on what blocking calls have.
+    if layer.requests.is_none() || layer.take.by_trial {
+        return SUCCESS;
     }
+    let on = On { real: layer.real, abi: layer.abi, handle: comm };
     // SAFETY: the caller's.
-    match unsafe { layer.communicators.is_known(layer.real, comm)? } {
-        true => Ok(()),
-        // Its ranks would have to wait for each other here.
-        false => Err(Stop::Pass(Reason::New)),
+    match unsafe { layer.communicators.created(&on) } {
+        Ok(()) | Err(Stop::Pass(_)) => SUCCESS,
+        Err(Stop::Code(code)) => code,
+        // SAFETY: the caller's; a null communicator is no failure.
+        Err(Stop::Failed(e)) => unsafe { failed(&on, &e) },
     }
 }
 

@@ -1,8 +1,10 @@
 //! Which communicators of the program are ours, and for how long.
 //!
-//! A communicator of ours is made at the first collective on the program's: all its ranks are in one there. It lives as an attribute
-//! of the program's communicator, so it ends with it; a copy of the communicator gets none. Handles are used again after a
-//! communicator is freed, so nothing is remembered by handle alone: each thread keeps the last one that it used, until any is freed.
+//! Communicators of ours need an exchange between their ranks. For blocking calls one is made at the first of them on the program's
+//! communicator: all its ranks are in one there. A non-blocking call must not wait for other ranks, so what such calls run on is made when the
+//! program's communicator is, in the call that makes it; it takes no call slots, of which a rank has few. Both live as one attribute of the
+//! program's communicator, so they end with it; a copy of the communicator gets its own. Handles are used again after a communicator is
+//! freed, so nothing is remembered by handle alone: each thread keeps the last one that it used, until any is freed.
 
 use crate::attributes::{CopyFunction, DeleteFunction, copy};
 use crate::groups::Groups;
@@ -16,33 +18,60 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What this rank is in a communicator of the program.
 #[derive(Debug)]
 pub(crate) enum Member {
-    Ours(Communicator, Box<Trials>),
+    Ours(Box<Ours>),
     /// An intercommunicator.
     Between(Box<Groups>, Box<Trials>),
     /// All calls go to the MPI.
     Passed(Reason),
 }
 
+/// Ours of the ranks of a communicator of the program.
+#[derive(Debug, Default)]
+pub(crate) struct Ours {
+    /// For blocking calls, from the first of them on.
+    blocking: OnceLock<Communicator>,
+    /// For non-blocking calls, where it was made with the program's.
+    requests: OnceLock<Communicator>,
+    trials: Trials,
+}
+
+impl Ours {
+    /// On which calls run that block, or do not.
+    fn comm(&self, blocks: bool) -> Option<&Communicator> {
+        let blocking = self.blocking.get();
+        if blocks { blocking } else { self.requests.get().or(blocking) }
+    }
+}
+
 impl Member {
-    pub(crate) fn comm(&self) -> Result<&Communicator, Reason> {
+    /// On which calls run that block, or do not.
+    pub(crate) fn comm(&self, blocks: bool) -> Result<&Communicator, Reason> {
         match self {
-            Self::Ours(comm, _) => Ok(comm),
+            Self::Ours(ours) => ours.comm(blocks).ok_or(Reason::New),
             Self::Between(..) => Err(Reason::Intercommunicator),
             Self::Passed(reason) => Err(*reason),
         }
     }
 
-    /// Its trials, and the communicator of all its ranks that they use.
+    /// Its trials, and the communicator of all its ranks that they use, once it is there.
     pub(crate) fn trials(&self) -> Option<(&Communicator, &Trials)> {
         match self {
-            Self::Ours(comm, trials) => Some((comm, trials)),
+            Self::Ours(ours) => Some((ours.comm(true)?, &ours.trials)),
             Self::Between(groups, trials) => Some((&groups.union, trials)),
             Self::Passed(_) => None,
+        }
+    }
+
+    /// It is known where calls go that block, or do not, and what they run on is there.
+    fn is_ready(&self, blocks: bool) -> bool {
+        match self {
+            Self::Ours(ours) => ours.comm(blocks).is_some(),
+            Self::Between(..) | Self::Passed(_) => true,
         }
     }
 }
@@ -112,21 +141,22 @@ impl Communicators {
         Ok(Self { keyval, world, null, group, ours })
     }
 
-    /// What this rank is in a communicator.
+    /// What this rank is in a communicator, for a call that blocks or does not. Only one that blocks waits for other ranks.
     ///
     /// # Safety
     /// `on` is a communicator of this MPI, and this thread is in a collective call on it.
     #[inline]
-    pub(crate) unsafe fn found(&self, on: &On) -> Result<Found, Stop> {
+    pub(crate) unsafe fn found(&self, on: &On, blocks: bool) -> Result<Found, Stop> {
         let freed = FREED.load(Ordering::Acquire);
         if let Some(last) = LAST.take()
             && last.handle == on.handle
             && last.freed == freed
+            && last.member.is_ready(blocks)
         {
             return Ok(last);
         }
         // SAFETY: the caller's.
-        Ok(Found { handle: on.handle, freed, member: unsafe { self.member(on)? } })
+        Ok(Found { handle: on.handle, freed, member: unsafe { self.member(on, blocks)? } })
     }
 
     /// As [`Communicators::found`], whatever the thread used last.
@@ -134,26 +164,83 @@ impl Communicators {
     /// # Safety
     /// As [`Communicators::found`].
     #[cold]
-    unsafe fn member(&self, on: &On) -> Result<Arc<Member>, Stop> {
+    unsafe fn member(&self, on: &On, blocks: bool) -> Result<Arc<Member>, Stop> {
         if on.handle == self.null {
             return Err(Stop::Pass(Reason::Arguments));
         }
-        // SAFETY: the caller's.
-        match unsafe { self.attached(on.real, on.handle)? } {
-            Some(member) => Ok(member),
-            // SAFETY: the caller's.
-            None => unsafe { self.attach(on) },
+        // SAFETY: the caller's, here and below.
+        let (member, ranks) = unsafe { self.known(on, blocks)? };
+        if blocks {
+            // SAFETY: all its ranks are in this call.
+            unsafe { self.complete(on, (&member, ranks), blocks)? };
+        }
+        Ok(member)
+    }
+
+    /// The program has made a communicator: makes what its non-blocking calls run on.
+    ///
+    /// # Safety
+    /// `on` is a communicator of this MPI or null, and all its ranks are in the call that has made it.
+    pub(crate) unsafe fn created(&self, on: &On) -> Result<(), Stop> {
+        if on.handle == self.null {
+            return Ok(());
+        }
+        // SAFETY: the caller's, here and below.
+        unsafe {
+            let (inter, size) = self.shape(on)?;
+            if inter || size == 1 {
+                return Ok(());
+            }
+            let (member, ranks) = self.known(on, false)?;
+            self.complete(on, (&member, ranks), false)
         }
     }
 
-    /// Whether what this rank is in `comm` is known already, so that [`Communicators::found`] asks no other rank. All ranks answer
-    /// alike, as all had the same calls on `comm` before.
+    /// What this rank is in a communicator, as far as that can be known, with the ranks in `MPI_COMM_WORLD` if they were looked up. Asks other ranks
+    /// only for a call that blocks.
     ///
     /// # Safety
-    /// `comm` is a communicator of this MPI.
-    pub(crate) unsafe fn is_known(&self, real: &Real, comm: usize) -> Result<bool, Stop> {
+    /// As [`Communicators::found`].
+    unsafe fn known(&self, on: &On, blocks: bool) -> Result<(Arc<Member>, Option<Vec<usize>>), Stop> {
+        // SAFETY: the caller's, here and below.
+        unsafe {
+            if let Some(member) = self.attached(on.real, on.handle)? {
+                return Ok((member, None));
+            }
+            let (member, ranks) = self.make(on, blocks)?;
+            Ok((self.attach(on, member)?, ranks))
+        }
+    }
+
+    /// Makes what calls run on that block, or do not, if it is not there; `ranks` if they were looked up.
+    ///
+    /// # Safety
+    /// `on` is a communicator of this MPI, and all its ranks are in this call.
+    unsafe fn complete(
+        &self,
+        on: &On,
+        (member, ranks): (&Member, Option<Vec<usize>>),
+        blocks: bool,
+    ) -> Result<(), Stop> {
+        let Member::Ours(ours) = member else { return Ok(()) };
+        let place = if blocks { &ours.blocking } else { &ours.requests };
+        if place.get().is_some() {
+            return Ok(());
+        }
+        let ranks = match ranks {
+            Some(ranks) => ranks,
+            // SAFETY: the caller's.
+            None => unsafe {
+                let (_, size) = self.shape(on)?;
+                let ranks = self.world_ranks(on.real, Real::Comm_group, on.handle, size)?;
+                ranks.ok_or(Stop::Pass(Reason::Foreign))?
+            },
+        };
         // SAFETY: the caller's.
-        Ok(comm == self.world || comm != self.null && unsafe { self.attached(real, comm)? }.is_some())
+        let made = unsafe { self.assemble((on, ranks.len()), &ranks, 0..ranks.len(), blocks)? };
+        // No other thread is in a call on this communicator.
+        _ = place.set(made);
+        Ok(())
     }
 
     /// What an earlier call made of it.
@@ -179,14 +266,13 @@ impl Communicators {
         }
     }
 
-    /// Makes of it what it is for good.
+    /// Keeps what this rank is in a communicator for as long as that lives.
     ///
     /// # Safety
-    /// As [`Communicators::found`].
-    unsafe fn attach(&self, on: &On) -> Result<Arc<Member>, Stop> {
+    /// `on` is a communicator of this MPI.
+    unsafe fn attach(&self, on: &On, member: Member) -> Result<Arc<Member>, Stop> {
         drop_left();
-        // SAFETY: the caller's.
-        let member = Arc::new(unsafe { self.make(on)? });
+        let member = Arc::new(member);
         let value = Arc::into_raw(Arc::clone(&member)).cast_mut().cast();
         // SAFETY: the caller's; the value is read and freed as what it is.
         let code = unsafe { on.real.Comm_set_attr(on.handle, self.keyval, value) };
@@ -198,37 +284,47 @@ impl Communicators {
         Ok(member)
     }
 
+    /// Whether it is an intercommunicator, and how many ranks this rank's group has.
+    ///
     /// # Safety
-    /// As [`Communicators::found`].
-    unsafe fn make(&self, on: &On) -> Result<Member, Stop> {
-        let (real, comm) = (on.real, on.handle);
-        if comm == self.world {
-            return Ok(Member::Ours(self.ours.clone(), Box::default()));
-        }
+    /// `on` is a communicator of this MPI.
+    unsafe fn shape(&self, On { real, handle: comm, .. }: &On) -> Result<(bool, c_int), Stop> {
         let (mut inter, mut size) = (0, 0);
         // SAFETY: the caller's; there is room for an int each.
         let codes =
-            unsafe { [real.Comm_test_inter(comm, &raw mut inter), real.Comm_size(comm, &raw mut size)] };
-        if codes != [0, 0] {
-            return Err(Stop::Pass(Reason::Arguments));
-        }
-        if inter != 0 {
-            // SAFETY: the caller's.
-            return unsafe { self.between(on, size) };
-        }
-        if size == 1 {
-            return Ok(Member::Passed(Reason::SingleRank));
-        }
-        // SAFETY: the caller's.
-        let Some(ranks) = (unsafe { self.world_ranks(real, Real::Comm_group, comm, size)? }) else {
-            return Ok(Member::Passed(Reason::Foreign));
-        };
-        // SAFETY: the caller's: all ranks of `comm` are in this call.
-        let made = unsafe { self.assemble((on, ranks.len()), &ranks, 0..ranks.len())? };
-        Ok(Member::Ours(made, Box::default()))
+            unsafe { [real.Comm_test_inter(*comm, &raw mut inter), real.Comm_size(*comm, &raw mut size)] };
+        if codes == [0, 0] { Ok((inter != 0, size)) } else { Err(Stop::Pass(Reason::Arguments)) }
     }
 
-    /// As [`Communicators::make`], of an intercommunicator with `size` ranks in this rank's group.
+    /// What [`Communicators::known`] returns, of a communicator that no call has looked at.
+    ///
+    /// # Safety
+    /// As [`Communicators::found`].
+    unsafe fn make(&self, on: &On, blocks: bool) -> Result<(Member, Option<Vec<usize>>), Stop> {
+        if on.handle == self.world {
+            let blocking = OnceLock::from(self.ours.clone());
+            return Ok((Member::Ours(Box::new(Ours { blocking, ..Ours::default() })), None));
+        }
+        // SAFETY: the caller's.
+        let (inter, size) = unsafe { self.shape(on)? };
+        if inter && !blocks {
+            return Err(Stop::Pass(Reason::Intercommunicator));
+        }
+        if inter {
+            // SAFETY: the caller's.
+            return Ok((unsafe { self.between(on, size)? }, None));
+        }
+        if size == 1 {
+            return Ok((Member::Passed(Reason::SingleRank), None));
+        }
+        // SAFETY: the caller's.
+        Ok(match unsafe { self.world_ranks(on.real, Real::Comm_group, on.handle, size)? } {
+            None => (Member::Passed(Reason::Foreign), None),
+            ranks => (Member::Ours(Box::default()), ranks),
+        })
+    }
+
+    /// What this rank is in an intercommunicator with `size` ranks in its group.
     ///
     /// # Safety
     /// As [`Communicators::found`].
@@ -258,15 +354,15 @@ impl Communicators {
         let over = (&On { handle: on.abi.handle(merged), ..*on }, all.len());
         // SAFETY: all ranks of `merged`, which are `all`, are in these calls; it is used no more then.
         let (union, own) = unsafe {
-            let union = self.assemble(over, &all, 0..all.len());
-            let own = self.assemble(over, &own, first..first + own.len());
+            let union = self.assemble(over, &all, 0..all.len(), true);
+            let own = self.assemble(over, &own, first..first + own.len(), true);
             real.Comm_free(&raw mut merged);
             (union?, own?)
         };
         Ok(Member::Between(Box::new(Groups { union, own, is_first }), Box::default()))
     }
 
-    /// Ours of `ranks`, which are those at `place` of the communicator `over`.
+    /// Ours of `ranks`, which are those at `place` of the communicator `over`, for calls that block or do not.
     ///
     /// # Safety
     /// `over` is a communicator of this MPI with its number of ranks, all of which are in this call.
@@ -275,8 +371,9 @@ impl Communicators {
         (over, size): (&On, usize),
         ranks: &[usize],
         place: Range<usize>,
+        blocks: bool,
     ) -> Result<Communicator> {
-        self.ours.assemble(ranks, |ours| {
+        let exchange = |ours: &[u8; 16]| {
             let mut all = vec![[0u8; 16]; size];
             let (from, to, byte) = (ours.as_ptr().cast(), all.as_mut_ptr().cast(), over.abi.byte);
             // SAFETY: 16 bytes of ours, and room for 16 of each rank; all ranks of `over` are in this call.
@@ -285,7 +382,11 @@ impl Communicators {
                 (0, Some(members)) => Ok(members.to_vec()),
                 _ => Err(Error::new(ErrorKind::Launch, format!("MPI_Allgather: {code}"))),
             }
-        })
+        };
+        match blocks {
+            true => self.ours.assemble(ranks, exchange),
+            false => self.ours.assemble_for_requests(ranks, exchange),
+        }
     }
 
     /// The ranks in `MPI_COMM_WORLD` of a group of `comm`; nothing if one of them is not there. Its own ranks find the same then, as another

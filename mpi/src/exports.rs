@@ -14,6 +14,7 @@ use std::ffi::{c_char, c_int, c_void};
 type Handle = usize;
 type In = *const c_void;
 type Out = *mut c_void;
+type Ints = *const c_int;
 
 /// Passes a call on: to the MPI's function, and, where an MPI lacks that of 64 bits, to the other one.
 macro_rules! pass {
@@ -196,7 +197,19 @@ unsafe fn free(
     unsafe { free(real(), handle) }
 }
 
-/// Makes both names of functions of start and end.
+/// Makes a communicator, by the MPI, and what its non-blocking collectives run on.
+unsafe fn creates(made: *mut Handle, mpis: impl FnOnce() -> c_int) -> c_int {
+    let code = mpis();
+    match layer() {
+        Some(layer) if code == 0 && !made.is_null() => {
+            // SAFETY: the MPI has written the handle; all ranks of the communicator are in the call that has made it.
+            unsafe { crate::collective::created(layer, layer.abi.handle_at(made, 0)) }
+        }
+        _ => code,
+    }
+}
+
+/// Makes both names of functions other than collectives.
 macro_rules! both {
     ($($mpi:ident $pmpi:ident ($($arg:ident: $type:ty),*) $body:expr;)*) => {$(
         #[allow(clippy::too_many_arguments, reason = "those of MPI")]
@@ -220,6 +233,31 @@ both! {
     MPI_Init_thread PMPI_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int)
         init(|| real().Init_thread(argc, argv, required, provided));
     MPI_Finalize PMPI_Finalize() finalize();
+    MPI_Comm_dup PMPI_Comm_dup(comm: Handle, made: *mut Handle) creates(made, || real().Comm_dup(comm, made));
+    MPI_Comm_dup_with_info PMPI_Comm_dup_with_info(comm: Handle, info: Handle, made: *mut Handle)
+        creates(made, || real().Comm_dup_with_info(comm, info, made));
+    MPI_Comm_split PMPI_Comm_split(comm: Handle, color: c_int, key: c_int, made: *mut Handle)
+        creates(made, || real().Comm_split(comm, color, key, made));
+    MPI_Comm_split_type PMPI_Comm_split_type(comm: Handle, split: c_int, key: c_int, info: Handle, made: *mut Handle)
+        creates(made, || real().Comm_split_type(comm, split, key, info, made));
+    MPI_Comm_create PMPI_Comm_create(comm: Handle, group: Handle, made: *mut Handle)
+        creates(made, || real().Comm_create(comm, group, made));
+    MPI_Comm_create_group PMPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, made: *mut Handle)
+        creates(made, || real().Comm_create_group(comm, group, tag, made));
+    MPI_Intercomm_merge PMPI_Intercomm_merge(comm: Handle, high: c_int, made: *mut Handle)
+        creates(made, || real().Intercomm_merge(comm, high, made));
+    MPI_Cart_create PMPI_Cart_create(comm: Handle, n: c_int, dims: Ints, periods: Ints, reorder: c_int, made: *mut Handle)
+        creates(made, || real().Cart_create(comm, n, dims, periods, reorder, made));
+    MPI_Cart_sub PMPI_Cart_sub(comm: Handle, remains: Ints, made: *mut Handle)
+        creates(made, || real().Cart_sub(comm, remains, made));
+    MPI_Graph_create PMPI_Graph_create(comm: Handle, n: c_int, index: Ints, edges: Ints, reorder: c_int, made: *mut Handle)
+        creates(made, || real().Graph_create(comm, n, index, edges, reorder, made));
+    MPI_Dist_graph_create PMPI_Dist_graph_create(comm: Handle, n: c_int, sources: Ints, degrees: Ints, to: Ints, weights: Ints,
+        info: Handle, reorder: c_int, made: *mut Handle)
+        creates(made, || real().Dist_graph_create(comm, n, sources, degrees, to, weights, info, reorder, made));
+    MPI_Dist_graph_create_adjacent PMPI_Dist_graph_create_adjacent(comm: Handle, n: c_int, sources: Ints, sw: Ints, m: c_int, to: Ints,
+        tw: Ints, info: Handle, reorder: c_int, made: *mut Handle)
+        creates(made, || real().Dist_graph_create_adjacent(comm, n, sources, sw, m, to, tw, info, reorder, made));
     MPI_Request_get_status PMPI_Request_get_status(request: Handle, flag: *mut c_int, status: usize)
         status_of(request, || real().Request_get_status(request, flag, status));
     MPI_Type_free PMPI_Type_free(datatype: *mut Handle)

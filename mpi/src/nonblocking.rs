@@ -36,10 +36,10 @@ impl Form for NonBlocking {
         let (Some(made), false) = (layer.requests, self.0.is_null()) else {
             return Err(Stop::Pass(Reason::Arguments));
         };
+        let comm = call.comm()?;
         requests::make_room(&layer.wire);
         // Where it stays: what is started has addresses in it.
         let mut memory = Box::new(memory);
-        let comm = call.comm()?;
         let (own, to) = &mut *memory;
         // Boxes and vectors may move; what they point to stays.
         let started = start(comm.unscoped(), own.as_deref(), to)?;

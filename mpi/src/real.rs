@@ -73,7 +73,17 @@ functions! {
     Comm_size(comm: Handle, size: *mut c_int);
     Comm_test_inter(comm: Handle, flag: *mut c_int);
     Comm_remote_size(comm: Handle, size: *mut c_int);
+    Comm_dup(comm: Handle, made: *mut Handle);
+    Comm_dup_with_info(comm: Handle, info: Handle, made: *mut Handle);
     Comm_split(comm: Handle, color: c_int, key: c_int, made: *mut Handle);
+    Comm_split_type(comm: Handle, split: c_int, key: c_int, info: Handle, made: *mut Handle);
+    Comm_create(comm: Handle, group: Handle, made: *mut Handle);
+    Comm_create_group(comm: Handle, group: Handle, tag: c_int, made: *mut Handle);
+    Cart_create(comm: Handle, n: c_int, dims: Ints, periods: Ints, reorder: c_int, made: *mut Handle);
+    Cart_sub(comm: Handle, remains: Ints, made: *mut Handle);
+    Graph_create(comm: Handle, n: c_int, index: Ints, edges: Ints, reorder: c_int, made: *mut Handle);
+    Dist_graph_create(comm: Handle, n: c_int, sources: Ints, degrees: Ints, to: Ints, weights: Ints, info: Handle, reorder: c_int, made: *mut Handle);
+    Dist_graph_create_adjacent(comm: Handle, n: c_int, sources: Ints, sw: Ints, m: c_int, to: Ints, tw: Ints, info: Handle, reorder: c_int, made: *mut Handle);
     Comm_free(comm: *mut Handle);
     Comm_group(comm: Handle, group: *mut Handle);
     Comm_remote_group(comm: Handle, group: *mut Handle);

@@ -57,7 +57,7 @@ counted! {
     Within "an operator of the MPI's, which only calls of the program may call",
     Requests "this MPI's progress calls no other library",
     Untried "blocking calls have not tried this size yet",
-    New "the first collective on its communicator",
+    New "a communicator of MPI_Comm_idup or of a session, before its first blocking collective",
 }
 
 impl Reason {

@@ -63,7 +63,7 @@ const INTER: &str = "suite_inter.c";
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 36] = [
+const CASES: [Case; 38] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -103,6 +103,20 @@ const CASES: [Case; 36] = [
         ranks: 3,
         variables: &[REPORT, ("CIRCULANT_PROVIDER", "tcp")],
         judge: requests_taken,
+    },
+    Case {
+        name: "first_nonblocking_3",
+        source: "first.c",
+        ranks: 3,
+        variables: &[REPORT],
+        judge: first_taken,
+    },
+    Case {
+        name: "first_nonblocking_4_over_tcp",
+        source: "first.c",
+        ranks: 4,
+        variables: &[REPORT, ("CIRCULANT_PROVIDER", "tcp")],
+        judge: first_taken,
     },
     Case {
         name: "nonblocking_threads",
@@ -336,6 +350,22 @@ fn requests_taken(report: &Report) {
     for operation in OPERATIONS.split_whitespace() {
         assert!(report.counts(&format!("i{operation}")).0 > 0, "{operation}: {}", report.errors);
     }
+}
+
+/// Non-blocking calls that were the first on their communicator ran here, but on one of `MPI_Comm_idup`.
+fn first_taken(report: &Report) {
+    for operation in ["iallgather", "iallreduce", "ibarrier"] {
+        let (taken, passed) = report.counts(operation);
+        assert!(taken > passed, "{operation}: {}", report.errors);
+    }
+    assert_eq!(report.counts("ireduce"), (0, 1), "{}", report.errors);
+    let reasons: Vec<_> =
+        report.errors.lines().filter(|line| line.starts_with("circulant:   passed on ")).collect();
+    let known = [
+        "a communicator of one rank: ",
+        "a communicator of MPI_Comm_idup or of a session, before its first blocking collective: 1 ",
+    ];
+    assert!(reasons.iter().all(|line| known.iter().any(|reason| line.contains(reason))), "{}", report.errors);
 }
 
 /// Every operation was called, and ran here but on communicators of one rank.

@@ -166,9 +166,32 @@ impl Communicator {
         ranks: &[usize],
         exchange: impl FnOnce(&[u8; 16]) -> Result<Vec<[u8; 16]>>,
     ) -> Result<Self> {
+        self.assemble_with(ranks, true, exchange)
+    }
+
+    /// As [`Communicator::assemble`], for requests and persistent operations: the communicator takes none of the areas of shared memory,
+    /// 32 at a rank, by which short blocking calls of ranks of one node run. Such calls of it run as longer ones do.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn assemble_for_requests(
+        &self,
+        ranks: &[usize],
+        exchange: impl FnOnce(&[u8; 16]) -> Result<Vec<[u8; 16]>>,
+    ) -> Result<Self> {
+        self.assemble_with(ranks, false, exchange)
+    }
+
+    /// `has_slots`: with slots for short calls, if all members have some left; the same at all of them.
+    fn assemble_with(
+        &self,
+        ranks: &[usize],
+        has_slots: bool,
+        exchange: impl FnOnce(&[u8; 16]) -> Result<Vec<[u8; 16]>>,
+    ) -> Result<Self> {
         let (ranks, position) = self.listed(ranks)?;
         self.hold()?.engine.healthy()?;
-        let (led, ticket) = self.candidacy(true)?;
+        let (led, ticket) = self.candidacy(has_slots)?;
         let list: Vec<u32> = ranks.iter().map(|r| self.context.members.world_rank(*r)).collect();
         let digest = digest(bytemuck::cast_slice(&list));
         // Half of it is enough to tell lists of one program apart.
@@ -205,11 +228,11 @@ impl Communicator {
     }
 
     /// What we bring along for a communicator to come: a number that we have named in none before, and slots for short calls if
-    /// we are in it. Taken at once: another thread may be making another communicator.
-    fn candidacy(&self, takes_part: bool) -> Result<(u32, u64)> {
+    /// it `has_slots` of ours. Taken at once: another thread may be making another communicator.
+    fn candidacy(&self, has_slots: bool) -> Result<(u32, u64)> {
         let mut held = self.hold()?;
         held.led += 1;
-        let ticket = if takes_part { held.ticket() } else { 0 };
+        let ticket = if has_slots { held.ticket() } else { 0 };
         Ok((held.led, ticket))
     }
 

@@ -62,6 +62,9 @@ fn members_alone_assemble_lists_of_ranks() {
                 // The same members, named by their ranks in another communicator.
                 let there: Vec<usize> = list.iter().map(|rank| p - 1 - rank).collect();
                 exercise(&assembled(&turned, &exchanges, &there, 100 + number)?, list, me)?;
+                let position = list.iter().position(|rank| *rank == me).unwrap();
+                let exchange = |ours: &[u8; 16]| exchanges.allgather((list, 200 + number), position, ours);
+                exercise(&comm.assemble_for_requests(list, exchange)?, list, me)?;
             }
             Ok(())
         });
