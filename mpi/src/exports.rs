@@ -168,9 +168,7 @@ unsafe fn finalize() -> c_int {
 
 /// Looks at the operation of a request before the MPI is asked for its status: MPICH calls no function of the request there.
 unsafe fn status_of(request: Handle, mpis: impl FnOnce() -> c_int) -> c_int {
-    if let Some(layer) = layer() {
-        requests::advance_request(layer.abi, request);
-    }
+    requests::advance_request(request);
     mpis()
 }
 

@@ -156,8 +156,8 @@ fn all<T>(wire: Wire, rank: usize, mine: Result<T>) -> Option<T> {
 /// # Safety
 /// The MPI is initialised, this thread may call it, and no other thread is in a collective.
 pub(crate) unsafe fn stop() {
+    requests::drain();
     let Some(layer) = layer() else { return };
-    requests::drain(&layer.wire);
     layer::clear();
     if layer.report && layer.rank == 0 {
         eprint!("{}{}", COUNTS.text(), trials::text());

@@ -1,17 +1,20 @@
 //! Non-blocking collectives.
 
+use crate::abi::{Abi, Kind};
 use crate::call::Call;
 use crate::form::{Form, Memory};
 use crate::layer::layer;
 use crate::on::On;
+use crate::progress;
+use crate::real::{MISSING, real};
 use crate::report::Reason;
-use crate::requests::{self, Operation, Work};
+use crate::requests::{self, Operation, Requests, Work};
 use crate::stop::{SUCCESS, Stop};
+use crate::wire::Wire;
 use circulant::Communicator;
 use circulant::comm::{Unscoped, UnscopedRequest};
-use std::collections::BTreeSet;
 use std::ffi::c_int;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 /// `MPI_Ibcast`, to which the program passes room for a request.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +60,7 @@ impl Form for NonBlocking {
 }
 
 /// Begins a call of the MPI's that reads `lists` until it ends, when they are dropped: the program gets a request of ours in place of the
-/// MPI's. Where none is looked after here the program gets the MPI's, and the lists stay: equal ones once.
+/// MPI's.
 ///
 /// # Safety
 /// `start` begins it as MPI asks of its callers, with room for the MPI's request; there is room for one at `room`, too.
@@ -66,9 +69,14 @@ pub(crate) unsafe fn with_lists<const N: usize>(
     start: impl FnOnce([&[c_int]; N], *mut usize) -> c_int,
     room: *mut usize,
 ) -> c_int {
-    let found = layer().and_then(|layer| Some((layer, layer.requests?)));
-    let (Some((layer, made)), false) = (found, room.is_null()) else {
-        return start(lists.map(kept_for_good), room);
+    if room.is_null() {
+        // The MPI refuses it.
+        return start(lists.each_ref().map(Vec::as_slice), room);
+    }
+    let taking = layer().and_then(|layer| Some((layer.wire, layer.requests?)));
+    let Some((wire, made)) = taking.or_else(where_nothing_is_taken) else {
+        eprintln!("circulant: this MPI library has no requests for lists of 64 bits");
+        return MISSING;
     };
     let mut request = 0;
     let code = start(lists.each_ref().map(Vec::as_slice), &raw mut request);
@@ -79,25 +87,25 @@ pub(crate) unsafe fn with_lists<const N: usize>(
         drop(lists);
         Ok(())
     });
-    let work = Work { operation: Operation::Mpis(layer.abi.handle(request)), finish };
+    let work = Work { operation: Operation::Mpis(wire.abi.handle(request)), finish };
     // SAFETY: the caller's.
-    match unsafe { requests::begin(made, layer.wire, work, room) } {
+    match unsafe { requests::begin(made, wire, work, room) } {
         Ok(()) => SUCCESS,
         Err(Stop::Code(code)) => code,
-        Err(_) => layer.abi.err_other,
+        Err(_) => wire.abi.err_other,
     }
 }
 
-/// The list, which stays; one that is equal to an earlier one is that one.
-fn kept_for_good(list: Vec<c_int>) -> &'static [c_int] {
-    static KEPT: Mutex<BTreeSet<&[c_int]>> = Mutex::new(BTreeSet::new());
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    match kept.get(&list[..]) {
-        Some(found) => found,
-        None => {
-            let list: &[c_int] = list.leak();
-            kept.insert(list);
-            list
-        }
-    }
+/// How requests are made that end with one of the MPI's, where the library takes no calls, or none that do not block: of this rank alone.
+fn where_nothing_is_taken() -> Option<(Wire, Requests)> {
+    static FOUND: OnceLock<Option<(Abi, Requests)>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let (kind, _) = Kind::of(real());
+        // SAFETY: the MPI is initialised, as a call of it has begun.
+        let is_looked_after = kind != Kind::OpenMpi || unsafe { progress::look_after_requests() };
+        Some((Abi::of(kind)?, Requests::of(kind, is_looked_after, true)?))
+    });
+    let (abi, requests) = found.as_ref()?;
+    // It only asks whether a message is there.
+    Some((Wire { real: real(), abi, comm: abi.world }, *requests))
 }

@@ -77,6 +77,15 @@ pub(crate) unsafe fn register(kind: Kind, wire: Wire) -> bool {
     })
 }
 
+/// Has Open MPI's progress look after requests where it calls the library for nothing else. Whether it does then.
+///
+/// # Safety
+/// The MPI is Open MPI, and initialised.
+pub(crate) unsafe fn look_after_requests() -> bool {
+    // SAFETY: the caller's. Its end is the MPI's.
+    unsafe { opal() }.is_some()
+}
+
 /// # Safety
 /// The MPI is Open MPI.
 unsafe fn opal() -> Option<Registered> {

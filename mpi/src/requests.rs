@@ -4,7 +4,7 @@
 //! Open MPI the function that its progress calls, in MPICH the `poll` and `wait` functions of its extended requests, which the calls that
 //! test and wait for requests call. The first that finds that it has ended unpacks the result and completes the request.
 
-use crate::abi::{Abi, Kind};
+use crate::abi::Kind;
 use crate::real::{Real, symbol};
 use crate::stop::{SUCCESS, Stop};
 use crate::wire::Wire;
@@ -259,12 +259,12 @@ pub(crate) fn advance_some() {
 }
 
 /// Looks at the operation of this request, if it is one of ours.
-pub(crate) fn advance_request(abi: &Abi, request: usize) {
+pub(crate) fn advance_request(request: usize) {
     if COUNT.load(Ordering::Acquire) == 0 {
         return;
     }
-    let request = abi.handle(request);
-    let found = list().pending.iter().find(|p| p.request.load(Ordering::Acquire) == request).cloned();
+    let is_it = |p: &&Arc<Pending>| p.request.load(Ordering::Acquire) == p.wire.abi.handle(request);
+    let found = list().pending.iter().find(is_it).cloned();
     if let Some(pending) = found {
         pending.advance();
     }
@@ -279,10 +279,13 @@ pub(crate) fn make_room(wire: &Wire) {
 }
 
 /// Waits until nothing is under way: a program may end without having waited for all.
-pub(crate) fn drain(wire: &Wire) {
+pub(crate) fn drain() {
     while COUNT.load(Ordering::Acquire) > 0 {
         advance_some();
-        wire.progress();
+        let left = list().pending.first().map(|pending| pending.wire);
+        if let Some(wire) = left {
+            wire.progress();
+        }
     }
 }
 

@@ -63,7 +63,7 @@ const INTER: &str = "suite_inter.c";
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 38] = [
+const CASES: [Case; 39] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -195,6 +195,13 @@ const CASES: [Case; 38] = [
         ranks: 2,
         variables: &[("CIRCULANT_MPI", "0")],
         judge: |_| {},
+    },
+    Case {
+        name: "lists_of_64_bits_without_progress",
+        source: "lists_memory.c",
+        ranks: 2,
+        variables: &[REPORT, ("CIRCULANT_MPI_PROGRESS", "0")],
+        judge: |report| assert_eq!(report.counts("ialltoallv"), (0, 5500), "{}", report.errors),
     },
     Case {
         name: "intercommunicators_2",

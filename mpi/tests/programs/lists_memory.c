@@ -1,5 +1,5 @@
-/* Non-blocking calls with lists of 64 bits that are passed on to an MPI that knows 32 bits only: the lists that are made for them end with
- * the operation. */
+/* Non-blocking calls with lists of 64 bits that are passed on to an MPI that knows 32 bits only, with other lists each time: the lists that
+ * are made for them end with the operation. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <dlfcn.h>
@@ -12,15 +12,15 @@ typedef int (*Start)(const void *, const int64_t *, const MPI_Aint *, MPI_Dataty
 
 static void calls(Start start, int n)
 {
-    int in[MOST], out[MOST];
+    static int in[MOST], all[CALLS + MOST];
     int64_t ones[MOST];
-    MPI_Aint places[MOST];
-    for (int i = 0; i < np; i++) ones[i] = 1, places[i] = i, in[i] = value(me, i);
+    MPI_Aint sent[MOST], places[MOST];
+    for (int i = 0; i < np; i++) ones[i] = 1, sent[i] = i, in[i] = value(me, i);
     for (int call = 0; call < n; call++) {
         MPI_Request request;
-        int flag = 0;
-        memset(out, 0, sizeof out);
-        int code = start(in, ones, places, MPI_INT, out, ones, places, MPI_INT, MPI_COMM_WORLD, &request);
+        int flag = 0, *out = all + call;
+        for (int i = 0; i < np; i++) places[i] = call + i, out[i] = 0;
+        int code = start(in, ones, sent, MPI_INT, all, ones, places, MPI_INT, MPI_COMM_WORLD, &request);
         if (call % 2 == 0)
             MPI_Wait(&request, MPI_STATUS_IGNORE);
         else
