@@ -487,7 +487,9 @@ impl Run<'_, '_> {
         self.context.members.world_rank(u32::try_from(member).unwrap_or(u32::MAX))
     }
 
-    /// Looks for `member` a few times, each time giving the core away; then makes progress elsewhere, once.
+    /// Looks for `member` a few times, each time giving the core away; then makes progress elsewhere, once. (Out of line: `ci/instructions`
+    /// counts calls without it.)
+    #[inline(never)]
     fn turn(&mut self, member: usize, mut ready: impl FnMut(&mut CallSlots) -> bool) -> Result<()> {
         let engine = &self.held.engine;
         if !engine.is_busy() && !engine.lazy && self.waiting.turns() < SHORT_WAIT_TURNS {
