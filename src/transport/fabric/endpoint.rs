@@ -2,10 +2,11 @@
 
 mod closing;
 mod errors;
+mod list;
 
 use super::guard;
 use super::library::{Info, Library, library};
-use super::limits::{MAX_GATHER, limits, too_long, too_many};
+use super::limits::{limits, too_long};
 use super::objects::Objects;
 use super::peers::{Peer, Peers};
 use super::quirks::{Quirk, quirk};
@@ -416,36 +417,29 @@ unsafe impl Transport for Fabric {
     ) -> Result<Posted> {
         self.check_open()?;
         let to = self.peers.get(peer)?;
-        let mut list = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_GATHER];
-        let mut descriptors = [std::ptr::null_mut::<c_void>(); MAX_GATHER];
-        let (mut count, mut total) = (0, 0usize);
-        for s in sources.iter().filter(|s| s.len > 0) {
-            // Providers answer a list that is too long with a hang or a crash.
-            if count == self.limits.gather {
-                return Err(too_many(sources.len(), self.limits.gather));
+        let mut pieces = sources.iter().filter(|s| s.len > 0);
+        let first = pieces.next();
+        if pieces.next().is_some() {
+            // SAFETY: passed on.
+            return unsafe { self.put_list(to, sources, (address, key), word, token) };
+        }
+        let (from, len, descriptor, address, key) = match first {
+            Some(s) => (s.ptr, s.len, self.registrations.descriptor(s)?, address, key),
+            None => {
+                let doorbell = self.buffers.as_mut_ptr().wrapping_add(DOORBELL_OFFSET).cast_const();
+                (doorbell, 0, std::ptr::null_mut(), to.doorbell.base, to.doorbell.key)
             }
-            descriptors[count] = self.registrations.descriptor(s)?;
-            list[count] = libc::iovec { iov_base: s.ptr.cast_mut().cast(), iov_len: s.len };
-            total = total.saturating_add(s.len);
-            count += 1;
-        }
-        if total as u64 > self.limits.max_put {
-            return Err(too_long(total as u64, self.limits.max_put));
-        }
-        let (address, key) = if count == 0 {
-            list[0].iov_base = self.buffers.as_mut_ptr().wrapping_add(DOORBELL_OFFSET).cast();
-            (to.doorbell.base, to.doorbell.key)
-        } else {
-            (address, key)
         };
-        if count <= 1 && total <= self.inject {
+        if len as u64 > self.limits.max_put {
+            return Err(too_long(len as u64, self.limits.max_put));
+        }
+        if len <= self.inject {
             if self.injected.len() == self.injected.capacity() {
                 return Ok(Posted::Again);
             }
             // SAFETY: the endpoint is open; the source is valid (the caller's promise) and copied at once.
             let code = unsafe {
-                let (from, len) = (list[0].iov_base, list[0].iov_len);
-                fi::fi_inject_writedata(self.objects.ep, from, len, word.into(), to.to, address, key)
+                fi::fi_inject_writedata(self.objects.ep, from.cast(), len, word.into(), to.to, address, key)
             };
             let posted = self.posted("fi_inject_writedata", peer, code)?;
             if posted == Posted::Yes {
@@ -454,30 +448,11 @@ unsafe impl Transport for Fabric {
             return Ok(posted);
         }
         let Some(slot) = self.slots.take(Kind::Put, peer, token) else { return Ok(Posted::Again) };
-        let context = self.slots.context(slot);
-        let ep = self.objects.ep;
-        // SAFETY: the endpoint is open. The sources are valid until the completion, which brings back the
-        // slot, or the close (the caller's promise); they lie in their registrations, checked above. The
-        // lists are copied by the provider before it returns; the context is this slot's, and free.
+        let (context, ep) = (self.slots.context(slot), self.objects.ep);
+        // SAFETY: the endpoint is open. The source is valid until the completion, which brings back the
+        // slot, or the close (the caller's promise); it lies in its registration, checked above. The context is this slot's, and free.
         let code = unsafe {
-            if count == 1 {
-                let (from, len, d) = (list[0].iov_base, list[0].iov_len, descriptors[0]);
-                fi::fi_writedata(ep, from, len, d, word.into(), to.to, address, key, context)
-            } else {
-                // The provider's length is of one segment: one is all that hardware takes.
-                let target = fi::fi_rma_iov { addr: address, len: total, key };
-                let msg = fi::fi_msg_rma {
-                    msg_iov: list.as_ptr(),
-                    desc: descriptors.as_mut_ptr(),
-                    iov_count: count,
-                    addr: to.to,
-                    rma_iov: &target,
-                    rma_iov_count: 1,
-                    context,
-                    data: word.into(),
-                };
-                fi::fi_writemsg(ep, &msg, fi::FI_REMOTE_CQ_DATA | fi::FI_COMPLETION)
-            }
+            fi::fi_writedata(ep, from.cast(), len, descriptor, word.into(), to.to, address, key, context)
         };
         if code != 0 {
             self.slots.give_back(slot);
