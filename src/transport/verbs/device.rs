@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub(super) const MAX_GATHER: u32 = 30;
 /// Bit of a port's flags that asks for global routing headers (`IBV_QPF_GRH_REQUIRED` of verbs.h).
 const GLOBAL_REQUIRED: u8 = 1;
+/// The highest service level of RoCE: a priority of Ethernet has 3 bits (IEEE 802.1Q).
+const MAX_PRIORITY: u8 = 7;
 
 /// An open device.
 pub(super) struct Device {
@@ -82,6 +84,16 @@ impl Port {
                 _ => "not active",
             };
             return Some(format!("the port is {state}"));
+        }
+        if options.partition >= self.attr.pkey_tbl_len {
+            let (asked, has) = (options.partition, self.attr.pkey_tbl_len);
+            return Some(format!("it has no partition key of index {asked}: its table has {has}"));
+        }
+        if self.ethernet() && options.service_level > MAX_PRIORITY {
+            let level = options.service_level;
+            return Some(format!(
+                "its link is Ethernet, whose priorities end at {MAX_PRIORITY}, and {level} is asked for"
+            ));
         }
         match (options.gid, &self.gid) {
             (Some(index), None) => Some(format!("it has no GID {index}")),

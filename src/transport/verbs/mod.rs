@@ -52,7 +52,7 @@ pub struct Options<'a> {
     pub gid: Option<u32>,
     /// The index of the partition key.
     pub partition: u16,
-    /// The service level, 0 to 15; on Ethernet its lower three bits are the priority.
+    /// The service level, 0 to 15; on Ethernet the priority, 0 to 7.
     pub service_level: u8,
     /// The longest packet's payload in bytes (256, 512, 1024, 2048, 4096); `None`: what the ports can.
     pub path_mtu: Option<u32>,
