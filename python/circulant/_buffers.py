@@ -161,6 +161,15 @@ def _memory(memory: Any, written: bool) -> tuple[memoryview, Kind]:
     return view, kind or of_format(view.format, view.itemsize)
 
 
+def whole(spec: Any, written: bool) -> tuple[Side, Kind]:
+    """A buffer for a call without lists, and the type of its elements: mostly memory alone, which needs no `Buffer`."""
+    if isinstance(spec, (list, tuple)):
+        buffer = Buffer(spec, written)
+        return buffer.side(), buffer.kind
+    memory, kind = _memory(spec, written)
+    return (memory, (0, memory.nbytes), None), kind
+
+
 def reads(spec: Any) -> Buffer:
     """A buffer that is sent."""
     return Buffer(spec, False)

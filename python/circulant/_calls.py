@@ -7,7 +7,8 @@ from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _circulant
-from ._buffers import IN_PLACE, Side, laid_out, reads, writes
+from ._buffers import IN_PLACE, Side, laid_out, reads, whole, writes
+from ._kinds import Kind, of_format
 from ._ops import Op
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Call(NamedTuple):
 
 
 def bcast(comm: Comm, buf: Any, root: int) -> Call:
-    return Call("bcast", (None, writes(buf).side()), None, root)
+    return Call("bcast", (None, whole(buf, True)[0]), None, root)
 
 
 def bcast_once(comm: Comm, buf: Any, root: int) -> Call:
@@ -37,11 +38,11 @@ def bcast_once(comm: Comm, buf: Any, root: int) -> Call:
 
 
 def _sent(spec: Any) -> Side | None:
-    return None if spec is IN_PLACE else reads(spec).side()
+    return None if spec is IN_PLACE else whole(spec, False)[0]
 
 
 def allgather(comm: Comm, sendbuf: Any, recvbuf: Any) -> Call:
-    return Call("allgather", (_sent(sendbuf), writes(recvbuf).side()))
+    return Call("allgather", (_sent(sendbuf), whole(recvbuf, True)[0]))
 
 
 def allgatherv(comm: Comm, sendbuf: Any, recvbuf: Any) -> Call:
@@ -49,7 +50,7 @@ def allgatherv(comm: Comm, sendbuf: Any, recvbuf: Any) -> Call:
 
 
 def gather(comm: Comm, sendbuf: Any, recvbuf: Any, root: int) -> Call:
-    received = writes(recvbuf).side() if comm.rank == root else None
+    received = whole(recvbuf, True)[0] if comm.rank == root else None
     return Call("gather", (_sent(sendbuf), received), None, root)
 
 
@@ -59,11 +60,11 @@ def gatherv(comm: Comm, sendbuf: Any, recvbuf: Any, root: int) -> Call:
 
 
 def _received(spec: Any) -> Side | None:
-    return None if spec is IN_PLACE else writes(spec).side()
+    return None if spec is IN_PLACE else whole(spec, True)[0]
 
 
 def scatter(comm: Comm, sendbuf: Any, recvbuf: Any, root: int) -> Call:
-    sent = reads(sendbuf).side() if comm.rank == root else None
+    sent = whole(sendbuf, False)[0] if comm.rank == root else None
     return Call("scatter", (sent, _received(recvbuf)), None, root)
 
 
@@ -73,7 +74,7 @@ def scatterv(comm: Comm, sendbuf: Any, recvbuf: Any, root: int) -> Call:
 
 
 def alltoall(comm: Comm, sendbuf: Any, recvbuf: Any) -> Call:
-    return Call("alltoall", (_sent(sendbuf), writes(recvbuf).side()))
+    return Call("alltoall", (_sent(sendbuf), whole(recvbuf, True)[0]))
 
 
 def alltoallv(comm: Comm, sendbuf: Any, recvbuf: Any) -> Call:
@@ -90,13 +91,17 @@ def alltoallw(comm: Comm, sendbuf: Any, recvbuf: Any) -> Call:
 
 def _reduction(operation: str, sendbuf: Any, recvbuf: Any, op: Op, root: int = 0) -> Call:
     """`recvbuf` None: nothing is received here."""
-    sent = None if sendbuf is IN_PLACE else reads(sendbuf)
-    received = None if recvbuf is None else writes(recvbuf)
-    kind = (sent or received or reads(b"")).kind
-    if sent and received and sent.kind != received.kind:
-        raise TypeError(f"elements of {sent.kind} are sent, of {received.kind} received")
-    sides = (sent.side() if sent else None, received.side() if received else None)
-    return Call(operation, sides, _operator(op)._on(kind), root)
+    sent: Side | None = None
+    received: Side | None = None
+    given: Kind | None = None
+    got: Kind | None = None
+    if sendbuf is not IN_PLACE:
+        sent, given = whole(sendbuf, False)
+    if recvbuf is not None:
+        received, got = whole(recvbuf, True)
+    if given and got and given is not got and given != got:
+        raise TypeError(f"elements of {given} are sent, of {got} received")
+    return Call(operation, (sent, received), _operator(op)._on(given or got or of_format(None, 1)), root)
 
 
 def _operator(op: Op) -> Op:
