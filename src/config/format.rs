@@ -211,7 +211,7 @@ pub(super) const FOLDER: Format<Option<String>> = Format {
     write: shown,
 };
 
-/// Half a GiB of them, at most.
+/// 0.7 GB of them, at most.
 pub(super) const EVENTS: Format<Option<u32>> = Format {
     allowed: "a number from 0 to 16777216, or auto",
     words: &[("auto", None)],

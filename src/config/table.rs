@@ -153,7 +153,7 @@ settings! {
     record: Option<String>, FOLDER, "record", "CIRCULANT_RECORD", "none", Local,
         "folder for flight records, which circulant trace reads: each rank writes rank-R.record on error, at SIGUSR1 and at the end";
     record_events: Option<u32>, EVENTS, "record-events", "CIRCULANT_RECORD_EVENTS", "auto", Local,
-        "events that a rank's flight record keeps, of 32 bytes each, up to 16777216; 0: it is off; auto: 384 times log2 of the ranks";
+        "events that a rank's flight record keeps, of 40 bytes each, up to 16777216; 0: it is off; auto: 384 times log2 of the ranks";
     log: Logging, LOGGING, "log", "CIRCULANT_LOG", "warn", Local,
         "messages on standard error: error, warn, info (provider, nodes, addresses, algorithms), debug, trace; with ,all of all ranks";
 }

@@ -1,5 +1,5 @@
-//! The flight recorder: a ring of the last events, for which all memory is there from the start. An event costs less than 20
-//! instructions (`ci/instructions`), a system call none: the time is the processor's own counter where the kernel trusts that.
+//! The flight recorder: a ring of the last events, for which all memory is there from the start. An event costs some 20
+//! instructions (`ci/instructions`) and no system call: the time is the processor's own counter where the kernel trusts that.
 
 use super::credits::CREDITS;
 use super::message::CallId;
@@ -11,25 +11,8 @@ use std::ops::Range;
 const EVENTS_PER_MESSAGE: usize = 4;
 /// By default so many times what the neighbours may send on credit fits in.
 const CREDITS_KEPT: usize = 4;
-/// Rounds and blocks have 24 bits each, as counters do.
-const FIELD_BITS: u32 = 24;
-/// The bits of one such field.
-const FIELD: u64 = (1 << FIELD_BITS) - 1;
-
-/// One event, packed: half a cache line.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct Slot {
-    ticks: u64,
-    comm: u64,
-    sequence: u32,
-    peer: u32,
-    /// Block, round, code, kind; from the highest bit on.
-    what: u64,
-}
-
 /// Where something went or came from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct At {
     pub(super) peer: u32,
     pub(super) round: u32,
@@ -41,21 +24,21 @@ impl At {
     pub(super) const NOWHERE: Self = Self { peer: NONE, round: NONE, block: NONE };
 }
 
-/// An event as it is read back.
-#[derive(Clone, Copy, Debug)]
+/// One event, of 40 bytes.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recorded {
     pub(super) ticks: u64,
-    pub(super) kind: EventKind,
-    pub(super) code: u8,
     pub(super) call: CallId,
     pub(super) at: At,
+    pub(super) kind: EventKind,
+    pub(super) code: u8,
 }
 
 /// The ring.
 #[derive(Debug)]
 pub(super) struct Recorder {
     /// A power of two of them, or none.
-    slots: Box<[Slot]>,
+    slots: Box<[Recorded]>,
     mask: usize,
     /// Events so far.
     count: usize,
@@ -76,7 +59,7 @@ impl Recorder {
     pub(super) fn new(events: Option<u32>, size: u32, ticks: Ticks) -> Self {
         let events = events.map_or_else(|| default_events(size), |n| n as usize);
         let slots = if events == 0 { 0 } else { events.next_power_of_two() };
-        let slots = vec![Slot::default(); slots].into_boxed_slice();
+        let slots = vec![Recorded::default(); slots].into_boxed_slice();
         let start = ticks.reading();
         Self { mask: slots.len().saturating_sub(1), slots, count: 0, idle: false, ticks, start }
     }
@@ -88,22 +71,21 @@ impl Recorder {
     }
 
     /// Records an event of the operation with this code.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, kind: EventKind, code: u8, call: &CallId, at: At) {
-        self.add_sent(self.ticks.now(), kind, code, call, at);
+        let Some(slot) = self.slots.get_mut(self.count & self.mask) else { return };
+        *slot = Recorded { ticks: self.ticks.now(), call: *call, at, kind, code };
+        self.count = self.count.wrapping_add(1);
+        self.idle = matches!(kind, EventKind::Idle);
     }
 
     /// The same of something that has left meanwhile: `ticks` is the time before, as it may have arrived by now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add_sent(&mut self, ticks: u64, kind: EventKind, code: u8, call: &CallId, at: At) {
         let Some(slot) = self.slots.get_mut(self.count & self.mask) else { return };
-        let (round, block) = (u64::from(at.round) & FIELD, u64::from(at.block));
-        // (The shift drops what is above 24 bits.)
-        let what = block << (64 - FIELD_BITS) | round << 16 | u64::from(code) << 8 | kind as u64;
-        let CallId { comm, sequence } = *call;
-        *slot = Slot { ticks, comm, sequence, peer: at.peer, what };
+        *slot = Recorded { ticks, call: *call, at, kind, code };
         self.count = self.count.wrapping_add(1);
-        self.idle = matches!(kind, EventKind::Idle);
+        self.idle = false;
     }
 
     /// Nothing moves, in this call.
@@ -115,27 +97,9 @@ impl Recorder {
     }
 
     /// The events that are kept, in order.
-    fn slots(&self) -> impl Iterator<Item = &Slot> {
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Recorded> {
         let first = self.count.saturating_sub(self.slots.len());
         (first..self.count).filter_map(|i| self.slots.get(i & self.mask))
-    }
-
-    /// The same as they were recorded.
-    pub(super) fn kept(&self) -> impl Iterator<Item = Recorded> {
-        self.slots().map(|slot| {
-            let [kind, code, ..] = slot.what.to_le_bytes();
-            Recorded {
-                ticks: slot.ticks,
-                kind: kind_of(kind),
-                code,
-                call: CallId { comm: slot.comm, sequence: slot.sequence },
-                at: At {
-                    peer: slot.peer,
-                    round: field(slot.what >> 16),
-                    block: field(slot.what >> (64 - FIELD_BITS)),
-                },
-            }
-        })
     }
 
     /// How many were overwritten.
@@ -149,18 +113,6 @@ impl Recorder {
     }
 }
 
-/// 24 bits of a field; all of them: none.
-fn field(bits: u64) -> u32 {
-    let bits = bits & FIELD;
-    if bits == FIELD { NONE } else { u32::try_from(bits).unwrap_or(NONE) }
-}
-
-fn kind_of(byte: u8) -> EventKind {
-    use EventKind::{Arrive, Eager, Enter, Idle, Leave, Notify, Put, Ready};
-    let all = [Enter, Leave, Ready, Put, Eager, Notify, Arrive, Idle];
-    all.into_iter().find(|kind| *kind as u8 == byte).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,13 +124,13 @@ mod tests {
 
     #[test]
     fn the_last_events_are_kept() {
-        const LAST_BLOCK: u32 = (1 << FIELD_BITS) - 2;
+        const LAST_BLOCK: u32 = (1 << 24) - 1;
         let mut ring = recorder(3);
         for sequence in 0..11 {
             let call = CallId { comm: 9, sequence };
             ring.add(EventKind::Put, 200, &call, At { peer: 1, round: sequence, block: LAST_BLOCK });
         }
-        let kept: Vec<Recorded> = ring.kept().collect();
+        let kept: Vec<&Recorded> = ring.kept().collect();
         let numbers: Vec<_> = kept.iter().map(|e| (e.call.sequence, e.at.round, e.at.block)).collect();
         assert_eq!(numbers, [7, 8, 9, 10].map(|n| (n, n, LAST_BLOCK)), "three are no power of two, so four");
         assert!(kept.iter().all(|e| (e.kind, e.code, e.at.peer, e.call.comm) == (EventKind::Put, 200, 1, 9)));
@@ -208,6 +160,6 @@ mod tests {
     fn room_grows_with_the_neighbours() {
         assert!(default_events(1) > 0 && default_events(2) <= default_events(3));
         assert_eq!(default_events(1 << 20), 20 * default_events(2));
-        assert!(default_events(u32::MAX) * size_of::<Slot>() < 1 << 20);
+        assert!(default_events(u32::MAX) * size_of::<Recorded>() < 1 << 20);
     }
 }
