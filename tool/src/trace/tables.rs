@@ -49,12 +49,12 @@ impl Met<'_> {
 pub(crate) fn text(job: &Job, rows: usize) -> String {
     let met = met(job);
     if met.is_empty() {
-        return "no call was entered by two of these ranks\n".to_owned();
+        return "no call that has ended was entered by two of these ranks\n".to_owned();
     }
     format!("\n{}\n{}\n{}", operations(&met), calls(&met, rows), ranks(job, &met, rows))
 }
 
-/// The calls that at least two ranks have entered, but not the library's own.
+/// The calls that at least two ranks have entered, but not the library's own, and none for which a rank waits.
 fn met(job: &Job) -> Vec<Met<'_>> {
     let mut all: BTreeMap<&Call, Met<'_>> = BTreeMap::new();
     for (rank, record) in &job.records {
@@ -76,6 +76,10 @@ fn met(job: &Job) -> Vec<Met<'_>> {
                 _ => {}
             }
         }
+    }
+    // Which rank comes last to a call under way is not known yet.
+    for wait in job.records.values().flat_map(|r| &r.waits) {
+        all.remove(&wait.call);
     }
     let mut met: Vec<_> = all.into_values().filter(|m| m.entered.len() > 1).collect();
     for m in &mut met {
