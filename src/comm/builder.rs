@@ -158,6 +158,16 @@ impl Builder {
         self.set("record-events", &events.to_string())
     }
 
+    /// Whether calls are timed and printed at the end.
+    pub fn stats(self, stats: bool) -> Self {
+        self.set("stats", if stats { "yes" } else { "no" })
+    }
+
+    /// The file for counters and times, with `%r` for the rank.
+    pub fn stats_file(self, file: &str) -> Self {
+        self.set("stats-file", file)
+    }
+
     /// Where rank and size come from.
     pub fn launcher(self, launcher: Launcher) -> Self {
         self.set("launcher", launcher.name())
@@ -248,13 +258,15 @@ mod tests {
             .progress(Progress::Thread)
             .launcher(Launcher::Single)
             .record("records")
-            .record_events(100);
+            .record_events(100)
+            .stats(true)
+            .stats_file("stats-%r");
         assert!(typed.config.check().is_ok(), "{typed:?}");
         let found: Vec<String> =
             typed.config.changed().map(|(s, text)| format!("{}={text}", s.name)).collect();
         let wanted = "provider=tcp+shm rails=eth0,eth1 ports=20000-20999 deadline=2.5 warn-after=off start-deadline=7 \
                       window=1048576 blocks=4 algorithm=bcast=chain selection=rules reproducible=yes light=512 wait=block \
-                      tuning=figures progress=thread launcher=single record=records record-events=100";
+                      tuning=figures progress=thread launcher=single record=records record-events=100 stats=yes stats-file=stats-%r";
         assert_eq!(found.join(" "), wanted);
     }
 

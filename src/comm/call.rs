@@ -140,6 +140,7 @@ impl Shared {
             call: CallId::default(),
             hash: asked.hash(plan.rounds()),
             rounds: plan.rounds(),
+            bytes: asked.arguments.total(asked.call.operation()),
         };
         let mut task = Task::new(program, |r| context.members.world_rank(r));
         if let Some(row) = asked.arguments.rows.get(&context.rank) {

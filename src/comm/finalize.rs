@@ -180,6 +180,8 @@ impl Finalizing {
             }
             Stage::Close => {
                 engine.record(Why::End, None);
+                world.report_latencies(held);
+                let engine = &mut held.engine;
                 if let Err(e) = engine.close() {
                     // Peers may still reach it.
                     std::mem::forget(held.arena.clone());

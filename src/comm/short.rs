@@ -111,6 +111,17 @@ impl<'a> ShortCall<'a> {
         ShortArguments { element, bytes, root }
     }
 
+    /// As those of a plan count ([`Arguments::total`](crate::plan::registry::Arguments::total)).
+    fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Barrier => 0,
+            Self::Bcast { data, .. } => data.len(),
+            Self::Gather { recv, .. } => recv.len(),
+            Self::Fold { send, recv, .. } => send.map_or(recv.len(), <[u8]>::len),
+        };
+        bytes as u64
+    }
+
     /// Counts and displacements that all ranks agree on.
     fn lists(&self) -> Option<(&'a [usize], &'a [usize])> {
         match *self {
@@ -297,9 +308,9 @@ impl Communicator {
         let (name, code) = (operation.name(), operation.code());
         let hash = call.hash(code, SALT ^ context.id ^ element.code().rotate_left(32));
         let brief = call.brief(element);
-        let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1 };
+        let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1, bytes: call.bytes() };
         let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
-        held.engine.enter_short(&meta, brief)?;
+        let begun = held.engine.enter_short(&meta, brief)?;
         let state = held.short_calls.get(index).ok_or_else(gone)?;
         let (number, ours) = state.enter(meta.call.sequence, code, hash);
         let (threads, done) = (false, Counts::default());
@@ -311,7 +322,7 @@ impl Communicator {
                 if let Some(state) = held.short_calls.get(index) {
                     state.leave(number);
                 }
-                held.engine.leave_short(&meta, &done);
+                held.engine.leave_short(&meta, begun, &done);
                 Ok(())
             }
             Err(e) => Err(Wire::fail(held, e.in_operation(name, u64::from(meta.call.sequence)))),

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::directory::Table;
 use super::hook::Hook;
 use super::launcher::{SharedLaunch, lock};
-use super::lock::Lock;
+use super::lock::{Held, Lock};
 use super::measure;
 use super::members::{Members, to_u32};
 use super::progress::Progress;
@@ -47,6 +47,25 @@ pub struct Stats {
     pub operations: u64,
     /// What RDMA hardware counted, where the library talks to it without libfabric.
     pub hardware: HardwareCounts,
+}
+
+impl Stats {
+    /// What this process has done so far.
+    pub(super) fn of(held: &Held<'_>) -> Self {
+        let (c, buffers) = (held.engine.stats(), held.arena.live() as u64);
+        Self {
+            buffers,
+            puts: c.puts,
+            put_bytes: c.put_bytes,
+            arrivals: c.arrivals,
+            messages: c.messages,
+            copied_bytes: c.copied_bytes,
+            reduced_bytes: c.reduced_bytes,
+            rounds: c.rounds,
+            operations: c.operations,
+            hardware: held.engine.hardware(),
+        }
+    }
 }
 
 /// All ranks of the job, connected. Dropping it without [`World::finalize`] ends this rank's part at once,
@@ -149,6 +168,10 @@ impl World {
             world._recording = Some(Recording::start(folder, &world.comm.lock)?);
         }
         world.complete(address)?;
+        // Not before: start-up's own calls are none of the program's.
+        if world.config.stats || world.config.stats_file.is_some() {
+            world.comm.hold()?.engine.time_calls();
+        }
         // Not before: until here an address may have to be asked of the launcher, which is this thread's alone.
         if world.config.progress == config::Progress::Thread {
             world._progress = Some(Progress::start(&world.comm.lock)?);
@@ -270,20 +293,7 @@ impl World {
 
     /// What this process has done so far. Inside an operator all of it is 0.
     pub fn stats(&self) -> Stats {
-        let Ok(held) = self.comm.hold() else { return Stats::default() };
-        let (c, buffers) = (held.engine.stats(), held.arena.live() as u64);
-        Stats {
-            buffers,
-            puts: c.puts,
-            put_bytes: c.put_bytes,
-            arrivals: c.arrivals,
-            messages: c.messages,
-            copied_bytes: c.copied_bytes,
-            reduced_bytes: c.reduced_bytes,
-            rounds: c.rounds,
-            operations: c.operations,
-            hardware: held.engine.hardware(),
-        }
+        self.comm.hold().map(|held| Stats::of(&held)).unwrap_or_default()
     }
 
     /// Calls `hook` again and again while a call of this world waits, so that something else moves on meanwhile: the other

@@ -154,6 +154,10 @@ settings! {
         "folder for flight records, which circulant trace reads: each rank writes rank-R.record on error, at SIGUSR1 and at the end";
     record_events: Option<u32>, EVENTS, "record-events", "CIRCULANT_RECORD_EVENTS", "auto", Local,
         "events that a rank's flight record keeps, of 40 bytes each, up to 16777216; 0: it is off; auto: 384 times log2 of the ranks";
+    stats: bool, SWITCH, "stats", "CIRCULANT_STATS", "no", Local,
+        "yes: calls are timed, by operation and size, and rank 0 prints its table on standard error at the end; no";
+    stats_file: Option<String>, FILE, "stats-file", "CIRCULANT_STATS_FILE", "none", Local,
+        "file to which each rank writes its counters and times at the end, as text for Prometheus; %r in the name is the rank";
     log: Logging, LOGGING, "log", "CIRCULANT_LOG", "warn", Local,
         "messages on standard error: error, warn, info (provider, nodes, addresses, algorithms), debug, trace; with ,all of all ranks";
 }

@@ -4,6 +4,7 @@ use super::active::Active;
 use super::counts::Counts;
 use super::credits::Credits;
 use super::history::History;
+use super::latencies::Latencies;
 use super::locations::Locations;
 use super::message::{CallId, FINALIZE, Mark, Message, SLOTS, Status};
 use super::recorder::{At, Recorder};
@@ -69,6 +70,8 @@ pub(crate) struct Core {
     pub(super) finalizing: bool,
     pub(crate) counts: Counts,
     pub(super) recorder: Recorder,
+    /// Where calls are timed.
+    pub(super) latencies: Option<Latencies>,
 }
 
 /// A message that the transport has yet to take.
@@ -174,6 +177,7 @@ impl Core {
             finalizing: false,
             counts: Counts::default(),
             recorder,
+            latencies: None,
         }
     }
 
@@ -253,14 +257,21 @@ impl Core {
     }
 
     /// Puts a reset task into its slot, which [`Core::free_slot`] has named, and delivers the unexpected messages that are kept for it.
-    pub(super) fn enter(&mut self, slot: u8, task: Box<Task>) {
+    pub(super) fn enter(&mut self, slot: u8, mut task: Box<Task>) {
         let call = task.meta.call;
+        task.begun = self.begin();
         self.recorder.add(EventKind::Enter, task.meta.code, &call, At::NOWHERE);
         self.tasks[usize::from(slot)] = Some(task);
         self.active.enter(call);
         while let Some((from, message)) = self.unexpected.take(call) {
             self.for_call(from, message);
         }
+    }
+
+    /// When a call begins, in ticks, where calls are timed; else 0.
+    #[inline]
+    pub(super) fn begin(&self) -> u64 {
+        self.latencies.as_ref().map_or(0, Latencies::begin)
     }
 
     /// Takes a finished operation out.
@@ -271,6 +282,9 @@ impl Core {
         self.active.leave(slot);
         let m = &task.meta;
         self.recorder.add(EventKind::Leave, m.code, &m.call, At::NOWHERE);
+        if let Some(latencies) = self.latencies.as_mut().filter(|_| task.begun != 0) {
+            latencies.end(m.code, m.bytes, task.begun);
+        }
         self.status.completed = Mark { code: m.code, call: m.call };
         self.counts.rounds += u64::from(m.rounds);
         self.counts.operations += 1;

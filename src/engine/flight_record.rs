@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::driver::Engine;
+use super::latencies::{Latencies, Measured};
 use super::message::{CallId, Mark};
 use super::recorder::Recorded;
 use super::setup::Keeper;
@@ -12,6 +13,25 @@ use crate::record::{self, NONE, Record, Why};
 use std::sync::Arc;
 
 impl Engine {
+    /// Has calls timed from now on.
+    pub(crate) fn time_calls(&mut self) {
+        self.core.latencies = Some(Latencies::new(self.clock.ticks()));
+    }
+
+    /// What was timed, and how many nanoseconds a tick has.
+    pub(crate) fn timed(&self) -> (Vec<Measured>, f64) {
+        let clock = self.core.recorder.clock();
+        let ticks = clock.end.ticks.saturating_sub(clock.start.ticks).max(1);
+        let ns = clock.end.unix_ns.saturating_sub(clock.start.unix_ns);
+        let measured = self.core.latencies.iter().flat_map(Latencies::measured).collect();
+        (measured, ns as f64 / ticks as f64)
+    }
+
+    /// The name of the operation with this code.
+    pub(crate) fn name_of(&self, code: u8) -> &'static str {
+        self.core.name_of(code)
+    }
+
     /// Has flight records kept from now on: on error, when the keeper is asked, and by [`Engine::record`].
     pub(crate) fn keep_records(&mut self, keeper: Box<dyn Keeper>) {
         self.keeper = Some(keeper);

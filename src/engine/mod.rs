@@ -14,7 +14,7 @@
 //! | `setup.rs` | what the owner gives to the engine |
 //! | `message.rs` | the wire format |
 //! | `task.rs`, `ready_ops.rs`, `pace.rs`, `combine_on_arrival.rs` | one operation in flight |
-//! | `active.rs`, `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs`, `recorder.rs` | parts of the state |
+//! | `active.rs`, `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs`, `recorder.rs`, `latencies.rs` | parts of the state |
 //! | `core.rs`, `delivery.rs`, `mismatch.rs` | the protocol state, and what arrivals do to it: no clock, no transport |
 //! | `driver.rs`, `waiting.rs`, `failure.rs`, `flight_record.rs` | transport, clock, waits, errors |
 //! | `posting.rs`, `flow.rs`, `eager.rs` | which put goes next, and how |
@@ -36,6 +36,7 @@ mod flight_record;
 mod flow;
 mod heartbeat;
 mod history;
+mod latencies;
 mod locations;
 pub(crate) mod message;
 mod mismatch;
@@ -60,6 +61,7 @@ pub(crate) use counts::Counts;
 pub(crate) use description::{Describe, Description};
 pub(crate) use driver::Engine;
 pub(crate) use heartbeat::Heartbeat;
+pub(crate) use latencies::Measured;
 pub(crate) use message::{CallId, FINALIZE};
 pub(crate) use raw::Pair;
 pub(crate) use setup::{Directory, Flow, Group, Keeper, Liveness, ProcessState, Setup};

@@ -67,6 +67,10 @@ impl Engine {
         if !self.once(waiting, true, ready)? {
             return Ok(None);
         }
+        // This was no run of it.
+        if let Some(task) = self.core.tasks[usize::from(slot)].as_mut() {
+            task.begun = 0;
+        }
         let mut task = self.leave(slot)?;
         for peer in &mut task.peers {
             peer.known = peer.ready.map(|(_, output, land)| (output, land));

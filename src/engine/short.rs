@@ -17,10 +17,13 @@ impl Engine {
     /// Enters a short call. Every 64 calls, and while other operations are under way, everything is
     /// moved on: a rank that never waits must not hold up the others.
     ///
+    /// Returns when it began, for [`Engine::leave_short`].
+    ///
     /// # Errors
     /// When the world has ended.
     #[inline]
-    pub(crate) fn enter_short(&mut self, meta: &Meta, arguments: ShortArguments) -> Result<()> {
+    pub(crate) fn enter_short(&mut self, meta: &Meta, arguments: ShortArguments) -> Result<u64> {
+        let began_at = self.core.begin();
         let status = &mut self.core.status;
         status.entered = Mark { code: meta.code, call: meta.call };
         status.hash = meta.hash;
@@ -29,7 +32,7 @@ impl Engine {
         if begun.is_multiple_of(REMEMBERED_CALLS) || self.is_busy() {
             self.step(&mut Waiting::new(*meta, FOR_EVER))?;
         }
-        Ok(())
+        Ok(began_at)
     }
 
     /// Whether anything else is under way.
@@ -38,9 +41,12 @@ impl Engine {
         self.core.active.first().is_some() || !self.core.outbox.is_empty()
     }
 
-    /// The call is completed; this is what it did.
+    /// The call that began then is completed; this is what it did.
     #[inline]
-    pub(crate) fn leave_short(&mut self, meta: &Meta, done: &Counts) {
+    pub(crate) fn leave_short(&mut self, meta: &Meta, begun: u64, done: &Counts) {
+        if let Some(latencies) = &mut self.core.latencies {
+            latencies.end(meta.code, meta.bytes, begun);
+        }
         self.core.status.completed = Mark { code: meta.code, call: meta.call };
         self.core.recorder.add(EventKind::Leave, meta.code, &meta.call, At::NOWHERE);
         let counts = &mut self.core.counts;

@@ -56,6 +56,8 @@ pub(crate) struct Meta {
     pub call: CallId,
     pub hash: u64,
     pub rounds: u32,
+    /// Of the message or vector, or of all blocks, where that is known.
+    pub bytes: u64,
 }
 
 /// What an operation waits for.
@@ -110,6 +112,8 @@ pub(crate) struct Task {
     pub(super) window: u64,
     /// A peer's bytes are acknowledged in portions of this size.
     pub(super) portion: u64,
+    /// When the call began, in ticks, where calls are timed; 0: this one is not.
+    pub(super) begun: u64,
     /// Peers know where to put from an earlier binding.
     pub persistent: bool,
     /// Ready messages carry what only the two ranks of a pair know (alltoallv).
@@ -174,6 +178,7 @@ impl Task {
             outstanding: 0,
             window: 0,
             portion: 0,
+            begun: 0,
             persistent: false,
             pairwise: false,
             eager_limit: 0,

@@ -61,7 +61,7 @@ impl Directory for Addresses {
 }
 
 fn meta(sequence: u32) -> Meta {
-    Meta { name: "test", code: CODE, call: CallId { comm: 0, sequence }, hash: 7, rounds: 1 }
+    Meta { name: "test", code: CODE, call: CallId { comm: 0, sequence }, hash: 7, rounds: 1, bytes: 0 }
 }
 
 /// A task of `plan` at the engine's rank, with memory.

@@ -110,6 +110,50 @@ fn an_error_is_in_the_record() {
     }
 }
 
+/// Calls are counted by operation and size, also those that are short or go by requests; what is off counts nothing.
+#[test]
+fn calls_are_timed_by_operation_and_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stats-%r.prom");
+    let name = file.to_str().unwrap();
+    for (wire, settings) in
+        [("sim", &[("stats-file", name)][..]), ("shm", &[("stats-file", name)]), ("sim", &[])]
+    {
+        if cfg!(miri) && wire != "sim" {
+            continue;
+        }
+        let results = ranks::run_over(wire, 3, settings, |world, comm| {
+            for _ in 0..5 {
+                comm.bcast(&mut [1u8; 100], 0)?;
+                comm.ibcast(comm.alloc_from(&[7u8; 100_000])?, 1)?.wait()?;
+                comm.barrier()?;
+            }
+            world.latencies()
+        });
+        for latencies in results {
+            let latencies = latencies.unwrap();
+            let found: Vec<_> =
+                latencies.iter().map(|l| (l.operation, l.up_to_bytes, l.calls, l.bytes)).collect();
+            let large = ("bcast", Some(1 << 18), 5, 500_000);
+            let mut all = vec![("barrier", Some(64), 5, 0), ("bcast", Some(256), 5, 500), large];
+            all.retain(|_| !settings.is_empty());
+            let mut sorted = found.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, all, "{wire}");
+            assert!(
+                latencies.iter().all(|l| l.least <= l.median && l.median <= l.most && l.most <= l.total * 2)
+            );
+        }
+    }
+    for rank in 0..3 {
+        let text = std::fs::read_to_string(folder.path().join(format!("stats-{rank}.prom"))).unwrap();
+        let count = format!(
+            "circulant_call_seconds_count{{rank=\"{rank}\",operation=\"bcast\",bytes_up_to=\"256\"}} 5\n"
+        );
+        assert!(text.contains(&count), "{text}");
+    }
+}
+
 #[test]
 fn a_recorder_that_is_off_records_nothing() {
     let results = ranks::run_over("sim", 2, &[("record-events", "0")], |world, comm| {
