@@ -1,5 +1,5 @@
-//! The flight recorder: a ring of the last events, for which all memory is there from the start. An event costs some 20
-//! instructions (`ci/instructions`) and no system call: the time is the processor's own counter where the kernel trusts that.
+//! The flight recorder: a ring of the last events, for which all memory is there from the start. An
+//! arrival takes 29 instructions more than with none kept (`ci/cost puts`, beside CIRCULANT_RECORD_EVENTS=0), and no system call: the time is the processor's own counter where the kernel trusts that.
 
 use super::credits::CREDITS;
 use super::message::CallId;
