@@ -6,24 +6,16 @@
     reason = "tests may panic"
 )]
 
-#[path = "common/allgather.rs"]
-mod allgather;
-#[path = "common/collective.rs"]
-mod collective;
-#[path = "common/ranks.rs"]
-mod ranks;
-#[path = "common/traffic.rs"]
-mod traffic;
-
-use allgather::Exchanges;
 use circulant::diagnostics::{CountingAllocator, live_allocations};
 use circulant::transport::{Borrow, sim};
 use circulant::{Communicator, InPlace, Result, World, ops};
-use collective::cover::Random;
+use circulant_tests::allgather::Exchanges;
+use circulant_tests::collective::cover::Random;
+use circulant_tests::traffic::{check_some, draw, subset, traffic};
+use circulant_tests::ranks;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use traffic::{check_some, draw, subset, traffic};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

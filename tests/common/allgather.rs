@@ -20,14 +20,14 @@ struct Exchange {
 
 /// The exchanges that are under way.
 #[derive(Default)]
-pub(crate) struct Exchanges {
+pub struct Exchanges {
     under_way: Mutex<HashMap<Key, Exchange>>,
     changed: Condvar,
 }
 
 impl Exchanges {
     /// What all members of `list` bring to their exchange of this number; `ours` from the one at `position`.
-    pub(crate) fn allgather(
+    pub fn allgather(
         &self,
         (list, number): (&[usize], usize),
         position: usize,

@@ -3,20 +3,17 @@
 #![allow(clippy::cast_possible_truncation, reason = "test patterns wrap")]
 #![allow(dead_code, unused_imports, reason = "each test uses a part of this")]
 
-#[path = "cover.rs"]
-pub(crate) mod cover;
-#[path = "element.rs"]
-pub(crate) mod element;
-#[path = "reference.rs"]
-pub(crate) mod reference;
+pub mod cover;
+pub mod element;
+pub mod reference;
 
 use circulant::comm::{Pending, Persistent, Request};
 use circulant::plan::registry::Operation;
 use circulant::{Buf, Communicator, InPlace, Options, Result};
 use element::Element;
-pub(crate) use reference::{Case, Data, Mode, Parts};
+pub use reference::{Case, Data, Mode, Parts};
 
-pub(crate) fn mix(mut x: u64) -> u64 {
+pub fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
@@ -288,7 +285,7 @@ fn full<T: Element>(comm: &Communicator, input: Option<Buf<T>>) -> Result<Buf<T>
 }
 
 /// What is under way.
-pub(crate) enum Running<T: Element> {
+pub enum Running<T: Element> {
     Request(Option<Request<T>>),
     Persistent(Persistent<T>),
     /// A barrier has no elements.
@@ -297,7 +294,7 @@ pub(crate) enum Running<T: Element> {
 }
 
 /// A call that was begun: it, and what it shall leave.
-pub(crate) struct Begun<T: Element> {
+pub struct Begun<T: Element> {
     c: Case,
     x: Parts<T>,
     at: String,
@@ -305,7 +302,7 @@ pub(crate) struct Begun<T: Element> {
 }
 
 /// A call that was begun, whatever its type.
-pub(crate) trait Flying {
+pub trait Flying {
     fn pending(&mut self) -> &mut dyn Pending;
     /// Waits for it and checks what it left.
     fn finish(&mut self) -> Result<()>;
@@ -315,7 +312,7 @@ pub(crate) trait Flying {
 
 impl<T: Element> Begun<T> {
     /// Begins a request, or makes (and does not start) a persistent operation.
-    pub(crate) fn new(comm: &Communicator, c: &Case) -> Result<Self> {
+    pub fn new(comm: &Communicator, c: &Case) -> Result<Self> {
         let x = Parts::<T>::of(c, comm.rank(), comm.size());
         let at = format!("{} of {}", comm.rank(), comm.size());
         let comm = &selected(comm, c);
@@ -390,7 +387,7 @@ fn selected(comm: &Communicator, c: &Case) -> Communicator {
 }
 
 /// Runs the case by a call on slices and compares what it left with the reference.
-pub(crate) fn check_slices<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
+pub fn check_slices<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
     assert_eq!(c.mode, Mode::Slices);
     let x = Parts::<T>::of(c, comm.rank(), comm.size());
     let mut out = x.before.clone();
@@ -399,7 +396,7 @@ pub(crate) fn check_slices<T: Element>(comm: &Communicator, c: &Case) -> Result<
 }
 
 /// Runs the case and compares what it left with the reference.
-pub(crate) fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
+pub fn check<T: Element>(comm: &Communicator, c: &Case) -> Result<()> {
     if c.owned() {
         let mut flying = Begun::<T>::new(comm, c)?;
         if flying.again()? {

@@ -4,12 +4,12 @@
 use circulant::comm::{Cartesian, Layout, Local};
 use circulant::{Communicator, InPlace, Options, Result, ops};
 
-pub(crate) fn value(who: usize, i: usize) -> u32 {
+pub fn value(who: usize, i: usize) -> u32 {
     (who as u32 + 1).wrapping_mul(1_000_003).wrapping_add((i as u32).wrapping_mul(2_654_435_761))
 }
 
 /// Broadcasts, gathers and exchanges of many shapes, checked byte by byte.
-pub(crate) fn exercise(comm: &Communicator, seed: u64) -> Result<()> {
+pub fn exercise(comm: &Communicator, seed: u64) -> Result<()> {
     let (r, p) = (comm.rank(), comm.size());
     for (i, len) in [0usize, 1, 5, 1000, 4097].into_iter().enumerate() {
         for blocks in [None, Some(1), Some(3), Some(9)] {

@@ -78,14 +78,14 @@ impl Drop for Repeated {
 
 /// On two ranks: each operation in one call over more than 4 GiB.
 #[allow(dead_code, reason = "of the binaries that share this file some run a part")]
-pub(crate) fn huge(comm: &Communicator) -> Result<()> {
+pub fn huge(comm: &Communicator) -> Result<()> {
     assert_eq!(comm.size(), 2);
     bcast(comm)?;
     allgatherv(comm)?;
     alltoallv(comm)
 }
 
-pub(crate) fn bcast(comm: &Communicator) -> Result<()> {
+pub fn bcast(comm: &Communicator) -> Result<()> {
     let mut data = Repeated::new(&[4 * GIB, GIB]);
     if comm.rank() == 1 {
         (0..2).for_each(|part| data.fill(part, 1 + part as u64));

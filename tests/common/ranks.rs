@@ -6,7 +6,7 @@ use circulant::transport::sim;
 use circulant::{Communicator, Result, World};
 
 /// Runs `body` at every rank of a world of `size` on a wire with `faults`; returns what each returned.
-pub(crate) fn run<R: Send>(
+pub fn run<R: Send>(
     size: usize,
     faults: &sim::Faults,
     settings: &[(&str, &str)],
@@ -16,7 +16,7 @@ pub(crate) fn run<R: Send>(
 }
 
 /// The same on our own shared memory.
-pub(crate) fn run_shared<R: Send>(
+pub fn run_shared<R: Send>(
     size: usize,
     settings: &[(&str, &str)],
     body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
@@ -25,7 +25,7 @@ pub(crate) fn run_shared<R: Send>(
 }
 
 /// The same over `provider`; `sim` is a good simulated wire.
-pub(crate) fn run_over<R: Send>(
+pub fn run_over<R: Send>(
     provider: &str,
     size: usize,
     settings: &[(&str, &str)],
@@ -52,7 +52,7 @@ pub(crate) fn run_over<R: Send>(
 }
 
 /// The same of ranks that are said to be on these nodes.
-pub(crate) fn run_on<R: Send>(
+pub fn run_on<R: Send>(
     nodes: Vec<u32>,
     faults: &sim::Faults,
     settings: &[(&str, &str)],
@@ -62,7 +62,7 @@ pub(crate) fn run_on<R: Send>(
 }
 
 /// The same of a body that is given the wire, too. With `virtual_time` it sleeps by the wire's clock, not by the thread's.
-pub(crate) fn run_wired<R: Send>(
+pub fn run_wired<R: Send>(
     nodes: Vec<u32>,
     faults: &sim::Faults,
     settings: &[(&str, &str)],

@@ -25,7 +25,7 @@ const DATA: [Data; 6] = [
 ];
 
 /// As [`check`], of any of [`DATA`].
-pub(crate) fn check_some(comm: &Communicator, case: &Case) -> Result<()> {
+pub fn check_some(comm: &Communicator, case: &Case) -> Result<()> {
     match case.data {
         Data::Affine(_) => check::<Affine>(comm, case),
         Data::Odd => check::<Odd>(comm, case),
@@ -49,7 +49,7 @@ fn begin_some(comm: &Communicator, case: &Case) -> Result<Box<dyn Flying>> {
 }
 
 /// A random call on `p` ranks: the same on all that draw the same.
-pub(crate) fn draw(mut random: Random, p: usize) -> Case {
+pub fn draw(mut random: Random, p: usize) -> Case {
     let operations: Vec<_> = Operation::ALL.into_iter().filter(|op| !op.is_between_groups()).collect();
     let operation = operations[random.below(operations.len())];
     let data = DATA[random.below(DATA.len())];
@@ -73,7 +73,7 @@ pub(crate) fn draw(mut random: Random, p: usize) -> Case {
 
 /// Cases on p ranks in which every algorithm meets every kind of call, data, length, number of blocks and root, and
 /// these each other.
-pub(crate) fn subset(p: usize, seed: u64) -> Vec<Case> {
+pub fn subset(p: usize, seed: u64) -> Vec<Case> {
     const MODES: [Mode; 6] =
         [Mode::Slices, Mode::Arena, Mode::Scoped, Mode::Request, Mode::Polled, Mode::Persistent];
     const FILLS: [Fill; 3] = [Fill::Exact, Fill::Real, Fill::Special];
@@ -108,7 +108,7 @@ pub(crate) fn subset(p: usize, seed: u64) -> Vec<Case> {
 }
 
 /// World, copies and parts of it of several shapes, which overlap; `None` where this rank is in none.
-pub(crate) fn communicators(world: &Communicator) -> Result<Vec<Option<Communicator>>> {
+pub fn communicators(world: &Communicator) -> Result<Vec<Option<Communicator>>> {
     let (r, p) = (world.rank() as i64, world.size() as i64);
     let halves = world.split(Some(r % 2), 0)?;
     let again = halves.as_ref().map(Communicator::dup).transpose()?;
@@ -232,7 +232,7 @@ fn memory(world: &World) -> (i64, i64, u64) {
 
 /// `steps` random calls. Memory must not grow after the first fifth of them; `alone` says that ours is the only rank of
 /// this process that looks at it.
-pub(crate) fn traffic(world: &World, seed: u64, steps: usize, alone: bool) -> Result<()> {
+pub fn traffic(world: &World, seed: u64, steps: usize, alone: bool) -> Result<()> {
     let comms = communicators(&world.comm())?;
     let kept = comms.iter().map(|_| Vec::new()).collect();
     let own = Random(seed ^ (world.rank() as u64 + 1) << 32);

@@ -7,16 +7,7 @@
     reason = "tests may panic"
 )]
 
-#[path = "../common/allgather.rs"]
-mod allgather;
-#[path = "../common/collective.rs"]
-mod collective;
-#[path = "../common/exercise.rs"]
-mod exercise;
-#[path = "../common/huge.rs"]
-mod huge_rows;
-#[path = "../common/ranks.rs"]
-mod ranks;
+use circulant_tests::{allgather, collective, exercise, huge as huge_rows, ranks};
 
 mod assemble;
 mod bytes;

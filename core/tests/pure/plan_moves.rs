@@ -1,7 +1,6 @@
 //! Every line of the registry that moves blocks (gather, scatter, alltoall and their irregular forms),
-//! proved for every p up to 128 and some larger, on random nodes: all roots up to p = 24, a few beyond; in the promised rounds
-//! and volume; and again after lowering to what wires of different limits allow, run in random order.
-//! From each to each: p up to 40 and a third of the rest. `PLAN_PROOF=full`: all p, and alltoall among many ranks.
+//! proved for the p that `proof` draws, on random nodes: all roots up to p = 24, a few beyond; in the promised rounds
+//! and volume; and again after lowering to what wires of different limits allow, run in random order. `PLAN_PROOF=full`: all p, and alltoall among many ranks.
 //! A failing case prints its seed; `PLAN_PROOF_SEED` repeats it.
 
 use crate::proof;

@@ -1,8 +1,7 @@
 //! Every plan that reduces, proved: no two conflicting steps without an order, every contribution in
 //! every result exactly once (in the order of ranks where the plan promises it), in the promised rounds
-//! and volume; and again after lowering to wires of random limits. Every line of the registry for p up
-//! to 40, a third of those up to 128 and some larger; the constructors, with more of their arguments, for all p up to 40 and all
-//! roots up to 16. `PLAN_PROOF=full`: all p, more cases, and the slow lines also among many ranks. A failing case
+//! and volume; and again after lowering to wires of random limits. Every line of the registry for the p that `proof` draws;
+//! the constructors, with more of their arguments, for p up to 40 and all roots up to 16. `PLAN_PROOF=full`: all p, more cases, and the slow lines also among many ranks. A failing case
 //! prints its seed; `PLAN_PROOF_SEED` repeats it.
 
 use crate::proof;

@@ -34,11 +34,11 @@ pub(crate) fn too_long(plan: &dyn Plan) -> bool {
     !full() && plan.size() > ALL && steps() > LONG_STEPS
 }
 
-/// Whether this run proves anything for p: for each up to 40, beside powers of two and beyond [`ALL`], of the rest for a
-/// third at random; for all in the full tier.
+/// Whether this run proves anything for p: for each up to 24 and beside powers of two up to [`ALL`], of the rest for a
+/// quarter at random, beyond [`ALL`] for half; for all in the full tier.
 fn is_drawn(p: u32, random: &mut Random) -> bool {
-    let special = p <= 40 || p > ALL || p.is_power_of_two() || (p + 1).is_power_of_two();
-    special || full() || random.yes(3)
+    let special = p <= 24 || p <= ALL && (p.is_power_of_two() || (p + 1).is_power_of_two());
+    special || full() || random.yes(if p > ALL { 2 } else { 4 })
 }
 
 /// The lines whose proofs this run makes: all, or those of `PROOF_OF`, an operation (`bcast`) or one of its algorithms

@@ -9,20 +9,13 @@
     reason = "tests may panic"
 )]
 
-#[path = "../../../tests/common/collective.rs"]
-mod collective;
-#[path = "../../../tests/common/exercise.rs"]
-mod exercise;
-#[path = "../../../tests/common/huge.rs"]
-mod huge;
 #[path = "../launch/job.rs"]
 #[allow(dead_code, reason = "shared with the launcher's tests, which use more of it")]
 mod job;
 mod role;
-#[path = "../../../tests/common/traffic.rs"]
-mod traffic;
 
 use circulant::diagnostics::CountingAllocator;
+use circulant_tests::{exercise, huge, traffic};
 use job::{Done, Job, none_left};
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, kill_process};

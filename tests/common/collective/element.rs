@@ -9,7 +9,7 @@ use std::fmt::Debug;
 
 /// Which values ranks contribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fill {
+pub enum Fill {
     /// Floats with which every order of a reduction is exact.
     Exact,
     /// Floats with which rounding depends on the order.
@@ -19,7 +19,7 @@ pub(crate) enum Fill {
 }
 
 /// An element type with what the driver needs.
-pub(crate) trait Element: Pod + Debug + Send + Sync {
+pub trait Element: Pod + Debug + Send + Sync {
     /// A built-in type; else a user's, with an operator of ours.
     const KIND: Option<Type>;
     /// What calls on slices of it take for a reducer.
@@ -64,7 +64,7 @@ macro_rules! by_bytes {
 }
 
 /// operands[0] ⊕ operands[1] ⊕ …, vectors of equal length, from the left.
-pub(crate) fn fold<T: Element>(reducer: &Reducer, operands: &[Vec<T>]) -> Vec<T> {
+pub fn fold<T: Element>(reducer: &Reducer, operands: &[Vec<T>]) -> Vec<T> {
     let mut sum = operands[0].clone();
     for next in &operands[1..] {
         let target = bytemuck::cast_slice_mut(&mut sum);
@@ -74,7 +74,7 @@ pub(crate) fn fold<T: Element>(reducer: &Reducer, operands: &[Vec<T>]) -> Vec<T>
 }
 
 /// Whether the order of a reduction may show in its result.
-pub(crate) fn order_shows<T: Element>(fill: Fill, op: Op) -> bool {
+pub fn order_shows<T: Element>(fill: Fill, op: Op) -> bool {
     use Type as K;
     let real = matches!(T::KIND, Some(K::F16 | K::Bf16 | K::F32 | K::F64));
     let complex = matches!(T::KIND, Some(K::ComplexF32 | K::ComplexF64));
@@ -229,7 +229,7 @@ located!(ShortInt i16 i32 TwoInt i32 i32 LongInt i64 i32 FloatInt f32 i32 Double
 /// in which order which operands were taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Affine {
+pub struct Affine {
     a: u64,
     b: u64,
 }
@@ -256,7 +256,7 @@ impl Element for Affine {
 /// The same modulo 2^8, and the last rank's mark: three bytes, which are aligned nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Odd([u8; 3]);
+pub struct Odd([u8; 3]);
 
 impl Element for Odd {
     const KIND: Option<Type> = None;
@@ -277,7 +277,7 @@ impl Element for Odd {
 }
 
 /// The same modulo 2^32, with another word behind: 12 bytes whose type only this operator knows.
-pub(crate) fn raw() -> Reducer {
+pub fn raw() -> Reducer {
     let compose = |left: &[u8], right: &mut [u8]| {
         // Slices that are not aligned would make this panic.
         let (left, right): (&[[u32; 3]], &mut [[u32; 3]]) = (cast_slice(left), cast_slice_mut(right));

@@ -2,19 +2,19 @@
 
 /// SplitMix64: the same numbers everywhere.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
+pub struct Random(pub u64);
 
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         super::mix(self.0)
     }
 
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
 
-    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             list.swap(i, self.below(i + 1));
         }
@@ -23,7 +23,7 @@ impl Random {
 
 /// Cases (a value per factor) in which every pair of values meets that `possible(factor, value, factor, value)`
 /// allows, the first factor being the lower one. Greedy, so few, not fewest.
-pub(crate) fn cover(
+pub fn cover(
     sizes: &[usize],
     possible: impl Fn(usize, usize, usize, usize) -> bool,
     random: &mut Random,
@@ -75,7 +75,7 @@ pub(crate) fn cover(
 }
 
 /// Whether every possible pair meets in some case: what [`cover`] promises, counted another way.
-pub(crate) fn covers(
+pub fn covers(
     sizes: &[usize],
     possible: impl Fn(usize, usize, usize, usize) -> bool,
     cases: &[Vec<usize>],

@@ -7,7 +7,7 @@ use circulant::plan::registry::Operation;
 
 /// How a collective is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// On slices of ours.
     Slices,
     /// On buffers of the arena.
@@ -28,7 +28,7 @@ pub(crate) enum Mode {
 
 /// What is moved or reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Data {
+pub enum Data {
     BuiltIn(Type, Op),
     /// A user's struct and operator, commutative or not.
     Affine(bool),
@@ -40,16 +40,16 @@ pub(crate) enum Data {
 
 impl Data {
     /// All of them.
-    pub(crate) fn all() -> Vec<Self> {
+    pub fn all() -> Vec<Self> {
         let built_in = ops::pairs().map(|(kind, op)| Self::BuiltIn(kind, op));
         built_in.chain([Self::Affine(true), Self::Affine(false), Self::Odd, Self::Raw]).collect()
     }
 
-    pub(crate) fn commutative(self) -> bool {
+    pub fn commutative(self) -> bool {
         matches!(self, Self::BuiltIn(..) | Self::Affine(true))
     }
 
-    pub(crate) fn size(self) -> usize {
+    pub fn size(self) -> usize {
         match self {
             Self::BuiltIn(kind, _) => kind.size(),
             Self::Affine(_) => 16,
@@ -59,19 +59,19 @@ impl Data {
     }
 
     /// As how many elements of a slice one element counts.
-    pub(crate) fn unit(self) -> usize {
+    pub fn unit(self) -> usize {
         if self == Self::Raw { self.size() } else { 1 }
     }
 
     /// The type, of built-in ones.
-    pub(crate) fn kind(self) -> Option<Type> {
+    pub fn kind(self) -> Option<Type> {
         match self {
             Self::BuiltIn(kind, _) => Some(kind),
             _ => None,
         }
     }
 
-    pub(crate) fn op(self) -> Op {
+    pub fn op(self) -> Op {
         match self {
             Self::BuiltIn(_, op) => op,
             _ => Op::Sum,
@@ -81,19 +81,19 @@ impl Data {
 
 /// One call, the same on all ranks.
 #[derive(Clone, Debug)]
-pub(crate) struct Case {
-    pub(crate) operation: Operation,
+pub struct Case {
+    pub operation: Operation,
     /// None: whatever is selected.
-    pub(crate) algorithm: Option<&'static str>,
-    pub(crate) data: Data,
-    pub(crate) fill: Fill,
-    pub(crate) mode: Mode,
-    pub(crate) in_place: bool,
-    pub(crate) root: usize,
+    pub algorithm: Option<&'static str>,
+    pub data: Data,
+    pub fill: Fill,
+    pub mode: Mode,
+    pub in_place: bool,
+    pub root: usize,
     /// Of a rank's slice, a multiple of the data's unit; irregular operations make different counts of it.
-    pub(crate) len: usize,
-    pub(crate) blocks: Option<u32>,
-    pub(crate) seed: u64,
+    pub len: usize,
+    pub blocks: Option<u32>,
+    pub seed: u64,
 }
 
 impl Case {
@@ -126,7 +126,7 @@ impl Case {
         self.count(a * 31 + b)
     }
 
-    pub(crate) fn reducer<T: Element>(&self) -> Reducer {
+    pub fn reducer<T: Element>(&self) -> Reducer {
         match T::KIND {
             _ if self.data == Data::Raw => raw(),
             Some(kind) => ops::reducer(kind, self.data.op()).unwrap(),
@@ -135,17 +135,17 @@ impl Case {
     }
 
     /// The reducer as calls take it.
-    pub(crate) fn by<T: Element>(&self) -> T::By {
+    pub fn by<T: Element>(&self) -> T::By {
         T::by(self.reducer::<T>())
     }
 
     /// Whether its buffers are the operation's.
-    pub(crate) fn owned(&self) -> bool {
+    pub fn owned(&self) -> bool {
         matches!(self.mode, Mode::Request | Mode::Polled | Mode::Persistent)
     }
 
     /// Whether this rank's call is in place.
-    pub(crate) fn in_place_at(&self, rank: usize) -> bool {
+    pub fn in_place_at(&self, rank: usize) -> bool {
         use Operation as O;
         self.in_place
             && match self.operation {
@@ -162,15 +162,15 @@ impl Case {
 
 /// What a rank passes and what it shall find.
 #[derive(Clone, Debug)]
-pub(crate) struct Parts<T> {
+pub struct Parts<T> {
     /// None in place (not so for a scatter, whose output is in place).
-    pub(crate) input: Option<Vec<T>>,
-    pub(crate) before: Vec<T>,
-    pub(crate) after: Vec<T>,
+    pub input: Option<Vec<T>>,
+    pub before: Vec<T>,
+    pub after: Vec<T>,
     /// The operands of `after`, when it may differ from it by rounding.
-    pub(crate) operands: Option<Vec<Vec<T>>>,
-    pub(crate) counts: [Vec<usize>; 2],
-    pub(crate) displs: [Vec<usize>; 2],
+    pub operands: Option<Vec<Vec<T>>>,
+    pub counts: [Vec<usize>; 2],
+    pub displs: [Vec<usize>; 2],
 }
 
 /// Displacements with a gap before each.
@@ -189,7 +189,7 @@ fn spread(counts: &[usize]) -> (Vec<usize>, usize) {
 }
 
 impl<T: Element> Parts<T> {
-    pub(crate) fn of(c: &Case, rank: usize, p: usize) -> Self {
+    pub fn of(c: &Case, rank: usize, p: usize) -> Self {
         match c.operation {
             operation if operation.reduces() => Self::reduced(c, rank, p),
             Operation::Alltoall | Operation::Alltoallv => Self::exchanged(c, rank, p),
@@ -329,7 +329,7 @@ impl<T: Element> Parts<T> {
     }
 
     /// The first element of `found` that is wrong.
-    pub(crate) fn wrong(&self, found: &[T], op: Op) -> Option<usize> {
+    pub fn wrong(&self, found: &[T], op: Op) -> Option<usize> {
         // In place a reduce_scatter leaves more behind than counts.
         assert!(found.len() >= self.after.len());
         let same = |i: usize| bytemuck::bytes_of(&found[i]) == bytemuck::bytes_of(&self.after[i]);
