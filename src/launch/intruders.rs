@@ -207,7 +207,7 @@ fn half_open_connections_are_closed() {
     drop(zero);
 }
 
-/// The port's memory for strangers is bounded: what one sends and nobody asked for stays in its socket.
+/// The port's memory for strangers is bounded: what one sends unasked stays in its socket.
 #[test]
 fn a_stranger_is_read_no_further_than_an_introduction() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

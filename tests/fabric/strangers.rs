@@ -62,7 +62,7 @@ fn poll_until(ends: &mut [&mut End], what: &str, done: impl Fn(&End) -> bool) {
     }
 }
 
-/// A libfabric client that knows the address, but not the secret: its messages are dropped and counted, it cannot write, and nobody is
+/// A libfabric client that knows the address, but not the secret: its messages are dropped and counted, it cannot write, and no rank is
 /// taken for lost.
 pub(crate) fn strangers_are_not_heard(provider: &str) {
     let (mut ours, mut friend, mut stranger) =

@@ -1,8 +1,8 @@
-//! Tags: what shows that a message is of our job. Libfabric takes messages from whoever connects, so each message ends in a number that
-//! only those know who have the job's secret and its receiver's address. The secret is another one in each world, and each address has
+//! Tags: what shows that a message is of our job. Libfabric takes messages from any process that connects, so each message ends in a number that
+//! takes the job's secret and its receiver's address to compute. The secret is another one in each world, and each address has
 //! a key in it that was drawn at random, so a tag is of one endpoint.
 //!
-//! A tag is compared and not computed for each message: who hears one can send others. See `SECURITY.md`.
+//! A tag is compared and not computed for each message: a process that reads one on the network can send others. See `SECURITY.md`.
 
 use crate::secret::Secret;
 use crate::trace::Rarely;
