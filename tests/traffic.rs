@@ -123,7 +123,7 @@ fn mixed_traffic_on_a_bad_wire() {
 /// Calls on `comm` from a thread of its own.
 fn calls(comm: &Communicator, seed: u64, many: usize) -> Result<()> {
     let mut random = Random(seed);
-    (0..many).try_for_each(|_| check_some(comm, &draw(Random(random.next()), comm.size())))
+    (0..many).try_for_each(|_| check_some(comm, &draw(Random(random.draw()), comm.size())))
 }
 
 /// Odd ranks are in the call on the second communicator first, even ones in that on the first; no rank goes on before

@@ -67,7 +67,7 @@ pub fn draw(mut random: Random, p: usize) -> Case {
         root: random.below(p),
         len: [0, 1, 2, 7, 100, 900, 3001][random.below(7)] * data.unit(),
         blocks: [None, None, Some(2), Some(5)][random.below(4)],
-        seed: random.next(),
+        seed: random.draw(),
     }
 }
 
@@ -102,7 +102,7 @@ pub fn subset(p: usize, seed: u64) -> Vec<Case> {
         root: [0, p - 1, p / 2][v[6]],
         len: LENGTHS[v[5]] * DATA[v[1]].unit(),
         blocks: [None, Some(1), Some(5)][v[7]],
-        seed: random.next(),
+        seed: random.draw(),
     };
     cases.into_iter().map(case).collect()
 }
@@ -142,7 +142,7 @@ struct Traffic {
 impl Traffic {
     fn step(&mut self) -> Result<()> {
         let class = self.shared.below(self.comms.len());
-        let random = Random(self.shared.next());
+        let random = Random(self.shared.draw());
         let Some(comm) = &self.comms[class] else { return Ok(()) };
         let case = draw(random, comm.size());
         match case.mode {

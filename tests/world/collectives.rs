@@ -263,7 +263,7 @@ fn whole(matrix: &Matrix, random: &mut Random) -> Vec<Entry> {
                     }
                 }
                 if matrix.possible(0, a, 1, values[1]) && matrix.possible(0, a, 2, values[2]) {
-                    entries.push(matrix.entry(&values, random.next()));
+                    entries.push(matrix.entry(&values, random.draw()));
                 }
             }
         };
@@ -286,7 +286,7 @@ fn the_matrix() {
         let possible = |f, v, g, w| matrix.possible(f, v, g, w);
         let cases = cover(&matrix.sizes, possible, &mut random);
         assert!(covers(&matrix.sizes, possible, &cases));
-        cases.iter().map(|values| matrix.entry(values, random.next())).collect()
+        cases.iter().map(|values| matrix.entry(values, random.draw())).collect()
     };
     println!("{} cases of {all}", entries.len());
     run_all(&entries, seed);

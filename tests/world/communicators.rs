@@ -52,14 +52,14 @@ fn splits_of_splits() {
                 let (mut comm, mut members) = (comm.clone(), (0..p).collect::<Vec<_>>());
                 // Parts of parts; those in none leave. All draw the same, whatever part they are in.
                 for depth in 0..4 {
-                    let wishes = wishes(&mut Random(random.next()), p);
+                    let wishes = wishes(&mut Random(random.draw()), p);
                     let wishes = &wishes[..members.len()];
                     let (colour, key) = wishes[comm.rank()];
                     let part = comm.split(colour, key)?;
                     let want = part_of(wishes, &members, comm.rank());
                     assert_eq!(part.is_some(), want.is_some());
                     let (Some(part), Some(want)) = (part, want) else {
-                        (depth..3).for_each(|_| _ = random.next());
+                        (depth..3).for_each(|_| _ = random.draw());
                         break;
                     };
                     assert_eq!(met(&part, me)?, want, "depth {depth}");

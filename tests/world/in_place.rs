@@ -41,7 +41,7 @@ fn cases(nodes: &[u32], random: &mut Random) -> Vec<Case> {
                     root: 0,
                     len: random.below(40),
                     blocks: [None, Some(3)][random.below(2)],
-                    seed: random.next(),
+                    seed: random.draw(),
                 }));
             }
         }

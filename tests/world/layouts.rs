@@ -124,7 +124,7 @@ fn transposed(comm: &Communicator, matrix: Matrix) -> Result<()> {
 fn exchanged_in_place(comm: &Communicator, random: &mut Random) -> Result<()> {
     let (me, p) = (comm.rank(), comm.size());
     let bytes: Vec<usize> = (0..p * p).map(|_| [0, 1, 6, 900][random.below(4)]).collect();
-    let (mut own, mut at) = (Random(random.next() ^ me as u64), 0);
+    let (mut own, mut at) = (Random(random.draw() ^ me as u64), 0);
     let mut cut = |len: usize| {
         let first = own.below(len + 1);
         let mut piece = |len| {

@@ -128,7 +128,7 @@ fn some(comm: &Communicator, seed: u64) -> Result<()> {
     // Short calls, and those that are too long for one.
     for unit in [1, 30, 3000] {
         for _ in 0..6 {
-            let seed = random.next();
+            let seed = random.draw();
             one(comm, unit, seed, seed.is_multiple_of(2))?;
         }
     }

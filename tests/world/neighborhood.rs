@@ -112,7 +112,7 @@ fn edges(p: usize, random: &mut Random) -> Vec<(usize, usize)> {
 fn graphs() {
     let mut random = Random(0x0067_7261_7068);
     for p in [1, 2, 3, 4, 7] {
-        let seed = random.next();
+        let seed = random.draw();
         println!("graphs: p = {p}, seed {seed}");
         let edges = edges(p, &mut Random(seed));
         everywhere(p, |_, comm| {

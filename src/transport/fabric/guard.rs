@@ -160,7 +160,7 @@ mod tests {
 
     /// What the filter gives for a packet with these flags from there: the few instructions that it is made of, carried out.
     fn verdict(program: &[sock_filter], flags: u8, from: IpAddr) -> u32 {
-        let mut header = vec![0u8; 40];
+        let mut header = [0u8; 40];
         match from {
             IpAddr::V4(ip) => {
                 header[0] = 0x45;
@@ -209,7 +209,7 @@ mod tests {
                 true => Ipv6Addr::LOCALHOST.into(),
                 false => Ipv4Addr::LOCALHOST.into(),
             };
-            let program = super::program(&[everywhere.clone()]);
+            let program = super::program(std::slice::from_ref(&everywhere));
             assert_eq!(verdict(&program, 0x02, other), DROP);
             assert_eq!(verdict(&program, 0x02, everywhere.ip), TAKE);
         }
