@@ -55,6 +55,7 @@ enum circulant_status {
     CIRCULANT_ERR_CONFIG = -8,    /* a setting cannot be understood or satisfied */
     CIRCULANT_ERR_LIBRARY = -9,   /* a library is missing or too old */
     CIRCULANT_ERR_SYSTEM = -10,   /* the operating system refused */
+    CIRCULANT_ERR_REVOKED = -11,  /* a rank has revoked the communicator */
     CIRCULANT_ERR_OTHER = -99,    /* an error that is younger than this header */
     CIRCULANT_ERR_INTERNAL = -100 /* a fault in libcirculant */
 };

@@ -17,7 +17,7 @@ const INTERNAL: Status = -100;
 const OTHER: Status = -99;
 
 /// Statuses with their texts. The numbers never change.
-const STATUSES: [(Option<ErrorKind>, Status, &CStr); 13] = [
+const STATUSES: [(Option<ErrorKind>, Status, &CStr); 14] = [
     (None, 0, c"no error"),
     (Some(ErrorKind::Argument), -1, c"an argument is wrong"),
     (Some(ErrorKind::Mismatch), -2, c"ranks disagree about an operation, its arguments or a setting"),
@@ -29,6 +29,7 @@ const STATUSES: [(Option<ErrorKind>, Status, &CStr); 13] = [
     (Some(ErrorKind::Config), -8, c"a setting cannot be understood or satisfied"),
     (Some(ErrorKind::Library), -9, c"a library is missing or too old"),
     (Some(ErrorKind::System), -10, c"the operating system refused"),
+    (Some(ErrorKind::Revoked), -11, c"a rank has revoked the communicator"),
     (None, OTHER, c"an error of another kind"),
     (None, INTERNAL, c"a fault in libcirculant"),
 ];

@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Library,
     /// The operating system refused (memory, files, limits).
     System,
+    /// A rank has revoked the communicator: no call can be made on it any more, and others go on.
+    Revoked,
 }
 
 /// An error and where it happened. Printed as one line, with the remedy after a semicolon; as `main` prints an error that it
@@ -48,6 +50,7 @@ struct Inner {
     provider: Option<String>,
     reporter: Option<usize>,
     help: Option<String>,
+    survived: bool,
 }
 
 impl Error {
@@ -63,6 +66,7 @@ impl Error {
             provider: None,
             reporter: None,
             help: None,
+            survived: false,
         }))
     }
 
@@ -99,6 +103,12 @@ impl Error {
     /// The rank that met the error and told us, if we did not meet it ourselves.
     pub fn reporter(&self) -> Option<usize> {
         self.0.reporter
+    }
+
+    /// Whether the world goes on after it: a rank is gone where the setting `on-failure` says so, or the communicator is revoked. Calls on
+    /// other communicators, and `agree` and `shrink` on this one, can be made then.
+    pub fn is_survived(&self) -> bool {
+        self.0.survived
     }
 
     /// What to do about it, where that is known.
@@ -144,6 +154,12 @@ impl Error {
     /// Says which rank met it and told us, unless that is known already.
     pub fn reported_by(mut self, rank: usize) -> Self {
         self.0.reporter.get_or_insert(rank);
+        self
+    }
+
+    /// Says that the world goes on after it.
+    pub fn survived(mut self) -> Self {
+        self.0.survived = true;
         self
     }
 

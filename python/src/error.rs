@@ -47,6 +47,7 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::Config => "config",
         ErrorKind::Library => "library",
         ErrorKind::System => "system",
+        ErrorKind::Revoked => "revoked",
         _ => "other",
     }
 }

@@ -14,12 +14,17 @@ pub(crate) trait Wire {
     /// What a borrowed slice of `len` bytes needs here.
     fn borrow_mode(&self, len: usize) -> Borrow;
     /// Ends all traffic for good because of `error` (idempotent), and says what the error is then called.
-    /// When it cannot promise that, it does not return.
+    /// When it cannot promise that, it does not return. But see [`Wire::goes_on`].
     fn fail(&mut self, error: Error) -> Error;
     /// As [`Wire::fail`], without a message to other ranks.
     fn shut(&mut self);
     /// Says how many bytes were copied for the loan.
     fn copied(&mut self, bytes: usize);
+    /// The endpoint goes on after some errors: [`Wire::fail`] returns without having closed it. Then all that is lent is
+    /// [staged](Borrow::Staged), so that no peer reaches the caller's memory anyhow. Always the same while anything is lent.
+    fn goes_on(&self) -> bool {
+        false
+    }
 }
 
 /// What is lent.
@@ -91,7 +96,8 @@ impl Lent {
         if len == 0 {
             return Ok(Self { bound: Bound::NONE, how: How::Plain });
         }
-        if let Some((registration, grant)) = arena.locate(ptr, len) {
+        let goes_on = wire.goes_on();
+        if !goes_on && let Some((registration, grant)) = arena.locate(ptr, len) {
             // SAFETY: by our contract the memory is borrowed until this loan has ended, and the arena stays registered.
             let bound = unsafe { Bound::new(ptr, len, registration, grant) };
             return Ok(Self { bound, how: How::Plain });
@@ -102,7 +108,7 @@ impl Lent {
             let bound = unsafe { Bound::new(ptr, len, Registration(u32::MAX), Grant::default()) };
             return Ok(Self { bound, how: How::Plain });
         };
-        if mode == Borrow::Staged {
+        if mode == Borrow::Staged || goes_on {
             let mut block = ManuallyDrop::new(arena.alloc(len, Some(transport))?);
             if fill {
                 // SAFETY: the borrowed slice; nothing else touches it while it is staged.
@@ -171,7 +177,8 @@ impl Lent {
 }
 
 /// Runs `body` with the loan bound, and ends all access to it before returning, whatever happened: by
-/// deregistering it after success, by closing the endpoint after an error or a panic.
+/// deregistering it after success, by closing the endpoint after an error or a panic. Where the endpoint goes on after the error
+/// what was bound is a copy, which is leaked.
 ///
 /// # Errors
 /// Those of `body`; and when the memory cannot be registered or staged (nothing was lent then, and the
@@ -185,7 +192,8 @@ pub(crate) fn lend<W: Wire, R>(
     if loan.is_empty() {
         return body(wire, Bound::NONE);
     }
-    // SAFETY: the caller's borrow lives until we return. Before that the loan has ended, or `guarded` has closed the endpoint.
+    // SAFETY: the caller's borrow lives until we return. Before that the loan has ended, or `guarded` has closed the endpoint, or what is
+    // bound is a copy: where `guarded` returns without that, the wire goes on (`Wire::goes_on`), and then all loans are staged.
     let lent = unsafe { Lent::new(wire, arena, loan, false)? };
     guarded(wire, |wire| {
         let value = body(wire, lent.bound)?;
@@ -194,7 +202,8 @@ pub(crate) fn lend<W: Wire, R>(
     })
 }
 
-/// Runs `body`; after an error or a panic in it no peer can reach what was lent.
+/// Runs `body`; after an error or a panic in it no peer can reach what was lent: the endpoint is closed, or all loans are copies
+/// ([`Wire::goes_on`]).
 pub(super) fn guarded<W: Wire, R>(wire: &mut W, body: impl FnOnce(&mut W) -> Result<R>) -> Result<R> {
     let mut guard = ShutOnUnwind { wire, armed: true };
     let result = body(guard.wire).map_err(|e| guard.wire.fail(e));

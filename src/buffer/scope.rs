@@ -2,6 +2,9 @@
 //!
 //! As with [`lend`](mod@super::lend) it is a closure that lends, and what it is given can be leaked without harm: the list of the loans stays
 //! outside of it, and all are ended when it has returned or panicked, before the borrows end.
+//!
+//! Where the endpoint goes on after an error ([`Wire::goes_on`]) copies stand for all that is lent, so that no peer reaches it at any time. What is
+//! said here of closing the endpoint is done by leaking the copies then.
 
 use super::lend::{Lent, Loan, Wire, guarded};
 use super::{Arena, Bound};
@@ -18,7 +21,8 @@ pub(crate) trait OnLoan {
     /// When it fails, or a loan cannot be ended: then [`OnLoan::close`] follows.
     fn end(&mut self, memory: [Lent; 2]) -> Result<()>;
 
-    /// Closes the endpoint, so that no peer can reach lent memory; does not return if it cannot.
+    /// Closes the endpoint, so that no peer can reach lent memory; does not return if it cannot. Where copies stand for that memory, and the
+    /// endpoint goes on, it need not be closed.
     fn close(&mut self);
 }
 

@@ -1,7 +1,7 @@
 //! How a world begins: settings of the environment and of the program, a launcher, an endpoint.
 
 use super::world::World;
-use crate::config::{Config, Interfaces, Launcher, Library, Progress, Provider, Sources, Wait};
+use crate::config::{Config, Interfaces, Launcher, Library, OnFailure, Progress, Provider, Sources, Wait};
 use crate::error::Result;
 use crate::launch::{self, Launch};
 use crate::transport::{Transport, fabric};
@@ -168,6 +168,11 @@ impl Builder {
         self.set("stats-file", file)
     }
 
+    /// What becomes of the job when a rank is gone. The same at all ranks.
+    pub fn on_failure(self, on_failure: OnFailure) -> Self {
+        self.set("on-failure", on_failure.name())
+    }
+
     /// Where rank and size come from.
     pub fn launcher(self, launcher: Launcher) -> Self {
         self.set("launcher", launcher.name())
@@ -256,6 +261,7 @@ mod tests {
             .wait(Wait::Block)
             .tuning("figures")
             .progress(Progress::Thread)
+            .on_failure(OnFailure::Continue)
             .launcher(Launcher::Single)
             .record("records")
             .record_events(100)
@@ -266,7 +272,7 @@ mod tests {
             typed.config.changed().map(|(s, text)| format!("{}={text}", s.name)).collect();
         let wanted = "provider=tcp+shm rails=eth0,eth1 ports=20000-20999 deadline=2.5 warn-after=off start-deadline=7 \
                       window=1048576 blocks=4 algorithm=bcast=chain selection=rules reproducible=yes light=512 wait=block \
-                      tuning=figures progress=thread launcher=single record=records record-events=100 stats=yes stats-file=stats-%r";
+                      tuning=figures progress=thread on-failure=continue launcher=single record=records record-events=100 stats=yes stats-file=stats-%r";
         assert_eq!(found.join(" "), wanted);
     }
 

@@ -182,8 +182,8 @@ impl Communicator {
         operation: Collective,
         spec: Result<Spec>,
     ) -> Result<Begun> {
-        held.engine.healthy()?;
         let context = &*self.context;
+        held.engine.usable(context.id)?;
         let call = context.next_call();
         held.engine.calls(operation.code(), call);
         let prepared = spec.and_then(|spec| {
@@ -281,7 +281,14 @@ impl Communicator {
                 held.cache.keep(prepared);
                 Ok(())
             }
-            Err(e) => Err(held.fail(at(e))),
+            Err(e) => {
+                let e = held.fail(at(e));
+                if held.engine.goes_on_after(&e) {
+                    // Puts may still come to its memory.
+                    std::mem::forget(prepared);
+                }
+                Err(e)
+            }
         }
     }
 }

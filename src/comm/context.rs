@@ -18,6 +18,7 @@ pub(super) struct Context {
     /// Of a communicator between two groups: the ranks below this are the first group's. Else 0.
     pub(super) first: u32,
     calls: AtomicU32,
+    agreements: AtomicU32,
     /// The node of each rank, once asked for.
     nodes: OnceLock<Arc<[u32]>>,
     /// Its short calls, if all its ranks share memory.
@@ -34,6 +35,7 @@ impl Context {
             size,
             first: 0,
             calls: AtomicU32::new(0),
+            agreements: AtomicU32::new(0),
             nodes: OnceLock::new(),
             short: None,
         }
@@ -62,6 +64,11 @@ impl Context {
     pub(super) fn next_call(&self) -> CallId {
         CallId { comm: self.id, sequence: self.calls.fetch_add(1, Ordering::Relaxed) }
     }
+
+    /// The number of the agreement that begins now. Taken under the world's lock.
+    pub(super) fn next_agreement(&self) -> u32 {
+        self.agreements.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 impl Group for Context {
@@ -73,6 +80,13 @@ impl Group for Context {
         match &self.members {
             Members::World(size) => (0..*size).collect(),
             Members::List(list) => list.clone(),
+        }
+    }
+
+    fn has_member(&self, rank: u32) -> bool {
+        match &self.members {
+            Members::World(size) => rank < *size,
+            Members::List(list) => list.contains(&rank),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::program::Prepared;
 use super::world::{Internal, World};
 use crate::buffer::{Binding, Bound};
 use crate::config::FOR_EVER;
-use crate::engine::{FINALIZE, Meta, Waiting};
+use crate::engine::{AgreementId, FINALIZE, Meta, Waiting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::registry::Operation;
 use crate::record::Why;
@@ -23,12 +23,16 @@ pub struct Finalizing {
     world: World,
     deadline: Duration,
     stage: Stage,
+    /// Ranks are gone: the launcher's fence is left out, as they do not come.
+    alone: bool,
 }
 
 /// What is to be done next.
 enum Stage {
     /// All ranks come here.
     Barrier(Barrier),
+    /// All living ranks do, where the world goes on without others.
+    Agree(AgreementId, Waiting),
     /// Requests that were forgotten end.
     EndAll(Waiting),
     /// All neighbours say goodbye.
@@ -99,6 +103,12 @@ impl World {
         let comm = self.internal(Internal::Finalize)?;
         let mut held = comm.hold()?;
         held.engine.finalizing();
+        if held.engine.survives() {
+            let (id, waiting) = comm.begin_agreement(&mut held, 0)?;
+            let (deadline, stage) = (held.deadline, Stage::Agree(id, waiting));
+            drop(held);
+            return Ok(Finalizing { world: self, deadline, stage, alone: false });
+        }
         let begun = comm.begin(&mut held, Operation::Barrier.into(), Ok(Spec::default()))?;
         let Begun { mut prepared, meta, deadline, .. } = begun;
         let meta = Meta { name: "finalize", code: FINALIZE, ..meta };
@@ -112,7 +122,7 @@ impl World {
             }
         };
         drop(held);
-        Ok(Finalizing { world: self, deadline, stage })
+        Ok(Finalizing { world: self, deadline, stage, alone: false })
     }
 }
 
@@ -146,7 +156,7 @@ impl Finalizing {
 
     /// The stage that follows, if this one is over.
     fn step(&mut self, held: &mut Held<'_>, rests: bool) -> Result<Option<Stage>> {
-        let Self { world, deadline, stage } = self;
+        let Self { world, deadline, stage, alone } = self;
         let engine = &mut held.engine;
         let next = match stage {
             Stage::Barrier(Barrier { slot, waiting, .. }) => {
@@ -155,6 +165,11 @@ impl Finalizing {
                     return Ok(None);
                 }
                 engine.leave(*slot)?;
+                Stage::EndAll(last(*deadline))
+            }
+            Stage::Agree(id, waiting) => {
+                let Some(agreed) = engine.agreement_turn(*id, waiting, rests)? else { return Ok(None) };
+                *alone = !agreed.gone.is_empty();
                 Stage::EndAll(last(*deadline))
             }
             Stage::EndAll(waiting) => {
@@ -168,10 +183,18 @@ impl Finalizing {
                 if !engine.has_parted(waiting, rests)? {
                     return Ok(None);
                 }
-                Fence::begin(world, engine.now(), *deadline).map_err(|e| engine.fail(e))?
+                match *alone {
+                    true => Stage::Close,
+                    false => Fence::begin(world, engine.now(), *deadline).map_err(|e| engine.fail(e))?,
+                }
             }
             Stage::Fence(fence) => {
-                if !fence.is_over(world, engine.now()).map_err(|e| engine.fail(e))? {
+                let over = match fence.is_over(world, engine.now()) {
+                    // All have parted before: nothing is left to be read.
+                    Err(e) if engine.survives() && e.kind() == ErrorKind::PeerLost => true,
+                    over => over.map_err(|e| engine.fail(e))?,
+                };
+                if !over {
                     // Our last messages may need progress to leave.
                     engine.keep_going(rests);
                     return Ok(None);

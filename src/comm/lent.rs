@@ -155,7 +155,13 @@ impl LentCollective {
 
 impl OnLoan for LentCollective {
     fn end(&mut self, memory: [Lent; 2]) -> Result<()> {
-        self.finish(&memory)?;
+        if let Err(e) = self.finish(&memory) {
+            if self.run.has_failed_alone() {
+                // Puts may still come to its copies, which are leaked.
+                std::mem::forget((memory, self.shadow.take()));
+            }
+            return Err(e);
+        }
         let mut held = self.comm.hold()?;
         self.run.retire(&mut held);
         let ended = memory.into_iter().try_for_each(|lent| lent.release(&mut held));
@@ -163,6 +169,10 @@ impl OnLoan for LentCollective {
     }
 
     fn close(&mut self) {
+        if self.run.has_failed_alone() {
+            // What was lent is not reached: copies stand for it.
+            return;
+        }
         match self.comm.hold() {
             Ok(mut held) => held.engine.shut(),
             // A forked child whose parent had the lock: its memory must not come back as if nothing used it.

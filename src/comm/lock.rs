@@ -199,4 +199,8 @@ impl Wire for Held<'_> {
     fn copied(&mut self, bytes: usize) {
         self.engine.copied(bytes);
     }
+
+    fn goes_on(&self) -> bool {
+        self.engine.goes_on()
+    }
 }

@@ -64,6 +64,7 @@ mod shared;
 mod short;
 mod split;
 mod startup_log;
+mod survive;
 mod thread;
 mod unscoped;
 mod watchdog;
@@ -87,6 +88,7 @@ pub use persistent::{Persistent, Planned};
 pub use place::{Contribution, Destination, InPlace, Owned};
 pub use request::{Pending, Request, wait_all, wait_any};
 pub use scope::{Scope, ScopedRequest};
+pub use survive::Agreed;
 pub use unscoped::{Unscoped, UnscopedPersistent, UnscopedRequest};
 pub use world::{Stats, World};
 

@@ -128,12 +128,20 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
             return self.run.ended().map(|()| true);
         }
         let mut held = self.comm.hold()?;
-        let ended = self.run.test(&mut held)?;
+        let ended = self.run.test(&mut held);
         drop(held);
+        let ended = ended.inspect_err(|_| self.set_aside())?;
         if ended {
             self.take_result()?;
         }
         Ok(ended)
+    }
+
+    /// The buffers of a run that ended half way are not used again, as puts may still come to them.
+    fn set_aside(&mut self) {
+        if self.run.has_failed_alone() {
+            std::mem::forget((self.input.take(), self.output.take(), self.shadow.take()));
+        }
     }
 
     pub(super) fn wait(&mut self) -> Result<()> {
@@ -141,8 +149,9 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
             return self.run.ended();
         }
         let mut held = self.comm.hold()?;
-        self.run.wait(&self.comm, &mut held)?;
+        let ended = self.run.wait(&self.comm, &mut held);
         drop(held);
+        ended.inspect_err(|_| self.set_aside())?;
         self.take_result()
     }
 
@@ -190,7 +199,7 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
 impl<T: Pod, M: MemoryPlace> Drop for OwnedCollective<T, M> {
     fn drop(&mut self) {
         // Peers may still write into our buffers: finish, or close the endpoint, before they are freed.
-        if !self.run.is_running() || self.wait().is_ok() {
+        if !self.run.is_running() || self.wait().is_ok() || self.run.has_failed_alone() {
             return;
         }
         match self.comm.hold() {

@@ -57,7 +57,8 @@ impl<T: Pod, M: MemoryPlace> Persistent<T, M> {
     /// Waits until the started operation has finished here; does nothing when none was started.
     ///
     /// # Errors
-    /// After the deadline, or when the world breaks meanwhile.
+    /// After the deadline, or when the world breaks meanwhile; when a rank is gone, or the communicator revoked: then the buffers are
+    /// lost, and [`Persistent::output`] and the like are empty.
     pub fn wait(&mut self) -> Result<()> {
         self.0.wait()
     }

@@ -60,7 +60,8 @@ impl<T: Pod, M: MemoryPlace> Request<T, M> {
     /// Waits until it has finished here, and gives the buffers back.
     ///
     /// # Errors
-    /// After the deadline, or when the world breaks meanwhile. The buffers are lost then.
+    /// After the deadline, or when the world breaks meanwhile; when a rank is gone, or the communicator revoked. The buffers are lost
+    /// then.
     pub fn wait(mut self) -> Result<Done<T, M>> {
         self.0.wait()?;
         self.0.retire();

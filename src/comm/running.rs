@@ -19,6 +19,8 @@ pub(super) struct Running {
     meta: Meta,
     slot: Option<u8>,
     waiting: Waiting,
+    /// A run ended half way, and the world goes on: puts may still come to its memory.
+    failure: Option<Error>,
 }
 
 impl Running {
@@ -29,7 +31,7 @@ impl Running {
         }
         let binding = Binding { input, output, work: prepared.work(), land: prepared.land() };
         let waiting = Waiting::new(meta, deadline);
-        Self { operation, prepared: Some(prepared), binding, meta, slot: None, waiting }
+        Self { operation, prepared: Some(prepared), binding, meta, slot: None, waiting, failure: None }
     }
 
     pub(super) fn operation(&self) -> Collective {
@@ -39,6 +41,21 @@ impl Running {
     /// Whether a run is under way.
     pub(super) fn is_running(&self) -> bool {
         self.slot.is_some()
+    }
+
+    /// Whether a run has ended half way, and the world has not: its memory must not be used again, and is leaked.
+    pub(super) fn has_failed_alone(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Sets the memory aside of a run that ended by `e`, if the world goes on.
+    fn set_aside<T>(&mut self, held: &Held<'_>, ended: Result<T>) -> Result<T> {
+        ended.inspect_err(|e| {
+            if held.engine.goes_on_after(e) {
+                self.failure = Some(e.clone());
+                self.leak();
+            }
+        })
     }
 
     fn take_task(&mut self) -> Option<Box<Task>> {
@@ -53,18 +70,18 @@ impl Running {
 
     /// Tells the peers where its memory is, once for all starts.
     pub(super) fn bind(&mut self, held: &mut Held<'_>) -> Result<()> {
-        let Some(task) = self.take_task() else { return Ok(()) };
         let (name, sequence) = (self.operation.name(), u64::from(self.meta.call.sequence));
-        let failed = |held: &mut Held<'_>, e: Error| Err(held.engine.fail(e.in_operation(name, sequence)));
-        let slot = match held.engine.bind(task, self.meta, self.binding) {
-            Ok(slot) => slot,
-            Err(e) => return failed(held, e),
-        };
+        let bound = self.try_bind(held).map_err(|e| held.engine.fail(e.in_operation(name, sequence)));
+        self.set_aside(held, bound)
+    }
+
+    fn try_bind(&mut self, held: &mut Held<'_>) -> Result<()> {
+        let Some(task) = self.take_task() else { return Ok(()) };
+        let slot = held.engine.bind(task, self.meta, self.binding)?;
         loop {
-            match held.engine.bound(slot, &mut self.waiting) {
-                Ok(Some(task)) => break self.put_back(task),
-                Ok(None) => held.yield_lock(),
-                Err(e) => return failed(held, e),
+            match held.engine.bound(slot, &mut self.waiting)? {
+                Some(task) => break self.put_back(task),
+                None => held.yield_lock(),
             }
         }
         Ok(())
@@ -72,7 +89,8 @@ impl Running {
 
     /// Starts a run; all but the first take a number of their own (`again`).
     pub(super) fn start(&mut self, comm: &Communicator, held: &mut Held<'_>, again: bool) -> Result<()> {
-        held.engine.healthy()?;
+        held.engine.usable(comm.context.id)?;
+        self.failure.clone().map_or(Ok(()), Err)?;
         let Some(task) = self.take_task() else {
             return Err(argument("a persistent operation was started twice").help("wait for it first"));
         };
@@ -91,7 +109,8 @@ impl Running {
             return Ok(false);
         }
         self.slot = None;
-        let task = held.engine.leave(slot)?;
+        let left = held.engine.leave(slot);
+        let task = self.set_aside(held, left)?;
         self.put_back(task);
         Ok(true)
     }
@@ -103,13 +122,15 @@ impl Running {
         while !held.engine.turn(slot, &mut waiting)? {
             held.yield_lock();
         }
-        let task = held.engine.leave(slot)?;
+        let left = held.engine.leave(slot);
+        let task = self.set_aside(held, left)?;
         self.put_back(task);
         Ok(())
     }
 
     /// Whether the last run, if there was one, has succeeded.
     pub(super) fn ended(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)?;
         match self.prepared.as_ref().is_some_and(|prepared| prepared.task.is_some()) {
             true => Ok(()),
             false => Err(Error::new(ErrorKind::Aborted, "the operation has failed before")

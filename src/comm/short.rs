@@ -303,8 +303,8 @@ impl Communicator {
         (operation, element): (Operation, Element),
         call: ShortCall<'_>,
     ) -> Result<()> {
-        held.engine.healthy()?;
         let context = &*self.context;
+        held.engine.usable(context.id)?;
         let (name, code) = (operation.name(), operation.code());
         let hash = call.hash(code, SALT ^ context.id ^ element.code().rotate_left(32));
         let brief = call.brief(element);

@@ -70,7 +70,10 @@ impl Communicator {
         let led = u64::from(led);
         let wish = Wish { some: u64::from(colour.is_some()), colour: colour.unwrap_or(0), key, led, ticket };
         let mut wishes = vec![wish; self.size()];
-        self.allgather(&[wish], &mut wishes)?;
+        if let Err(e) = self.allgather(&[wish], &mut wishes) {
+            self.hold()?.withdraw(ticket);
+            return Err(e);
+        }
         if colour.is_none() {
             return Ok(None);
         }

@@ -172,6 +172,10 @@ impl World {
         if world.config.stats || world.config.stats_file.is_some() {
             world.comm.hold()?.engine.time_calls();
         }
+        if world.config.on_failure == config::OnFailure::Continue {
+            // Not before: a rank that is gone while the world begins ends it.
+            world.comm.hold()?.engine.go_on_without_the_gone();
+        }
         // Not before: until here an address may have to be asked of the launcher, which is this thread's alone.
         if world.config.progress == config::Progress::Thread {
             world._progress = Some(Progress::start(&world.comm.lock)?);

@@ -2,7 +2,7 @@
 
 use super::forced::ForcedLimits;
 use super::library::Library;
-use super::values::{Interfaces, Launcher, Logging, Network, Progress, Provider, Sources, Wait};
+use super::values::{Interfaces, Launcher, Logging, Network, OnFailure, Progress, Provider, Sources, Wait};
 use super::{FOR_EVER, parse_bytes};
 use crate::select::Probing;
 use std::time::Duration;
@@ -251,6 +251,13 @@ pub(super) const PROGRESS: Format<Progress> = Format {
     words: &[(Progress::Calls.name(), Progress::Calls), (Progress::Thread.name(), Progress::Thread)],
     read: no_other,
     write: |progress| progress.name().to_owned(),
+};
+
+pub(super) const ON_FAILURE: Format<OnFailure> = Format {
+    allowed: "end or continue",
+    words: &[(OnFailure::End.name(), OnFailure::End), (OnFailure::Continue.name(), OnFailure::Continue)],
+    read: no_other,
+    write: |on_failure| on_failure.name().to_owned(),
 };
 
 pub(super) const LAUNCHER: Format<Launcher> = Format {

@@ -3,7 +3,7 @@
 use super::forced::ForcedLimits;
 use super::format::{self, Refused};
 use super::library::Library;
-use super::values::{Interfaces, Launcher, Logging, Progress, Provider, Sources, Wait};
+use super::values::{Interfaces, Launcher, Logging, OnFailure, Progress, Provider, Sources, Wait};
 use crate::select::Probing;
 use std::time::Duration;
 
@@ -124,6 +124,8 @@ settings! {
         "measure L, o and beta at start-up: on, off, auto (between nodes and over libfabric, where neither settings nor a tuning file say them)";
     progress: Progress, PROGRESS, "progress", "CIRCULANT_PROGRESS", "calls", Local,
         "when requests make progress: calls (while any call is made), or thread (also between calls)";
+    on_failure: OnFailure, ON_FAILURE, "on-failure", "CIRCULANT_ON_FAILURE", "end", Agreed,
+        "when a rank is gone: end (the world ends at every rank), or continue (calls on its communicators fail, others go on; shm only)";
     device_memory: bool, SWITCH, "device-memory", "CIRCULANT_DEVICE_MEMORY", "no", Agreed,
         "yes: of libfabric's providers only those that register memory of devices (FI_HMEM; ibverbs needs no asking); no";
     libfabric: Library, LIBRARY, "libfabric", "CIRCULANT_LIBFABRIC", "libfabric.so.1", Library,

@@ -142,6 +142,27 @@ impl FromStr for Network {
     }
 }
 
+/// What becomes of a job of which a rank is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// The world ends, at every rank.
+    #[default]
+    End,
+    /// Calls on communicators of that rank fail, at every rank; all others go on.
+    Continue,
+}
+
+impl OnFailure {
+    /// The word that the setting takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::End => "end",
+            Self::Continue => "continue",
+        }
+    }
+}
+
 /// How a rank waits while nothing arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {

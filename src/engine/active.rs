@@ -61,6 +61,12 @@ impl Active {
 
     /// The call in `slot`, which is in use, is in flight no more.
     pub(super) fn leave(&mut self, slot: u8) {
+        self.retire(slot);
+        self.free.push_back(slot);
+    }
+
+    /// As [`Active::leave`], and no other call takes the slot any more.
+    pub(super) fn retire(&mut self, slot: u8) {
         let Place { call, before, behind, alike } = self.places[usize::from(slot)];
         match self.places.get_mut(usize::from(before)) {
             Some(place) => place.behind = behind,
@@ -75,7 +81,6 @@ impl Active {
             link = &mut self.places[usize::from(*link)].alike;
         }
         *link = alike;
-        self.free.push_back(slot);
     }
 
     /// The slot of a call in flight.

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::driver::Engine;
-use super::message::{Message, NONE};
+use super::message::Message;
 use super::waiting::Waiting;
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,7 +27,9 @@ impl Engine {
 
     /// Says goodbye to all neighbours.
     pub(crate) fn say_goodbye(&mut self) {
-        self.core.propagate(&Message::Bye, NONE);
+        for i in 0..self.core.setup.neighbours.len() {
+            self.core.queue(self.core.setup.neighbours[i], Message::Bye);
+        }
     }
 
     /// Whether all neighbours have said goodbye, and ours have left: no data is left in sockets then. Makes progress once.
@@ -121,6 +123,10 @@ impl Wire for Engine {
 
     fn copied(&mut self, bytes: usize) {
         self.core.counts.copied_bytes += bytes as u64;
+    }
+
+    fn goes_on(&self) -> bool {
+        self.core.survives() && self.limits.is_some()
     }
 }
 

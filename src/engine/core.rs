@@ -3,6 +3,7 @@
 use super::active::Active;
 use super::counts::Counts;
 use super::credits::Credits;
+use super::gone::Survivors;
 use super::history::History;
 use super::latencies::Latencies;
 use super::locations::Locations;
@@ -66,6 +67,8 @@ pub(crate) struct Core {
     pub(super) groups: HashMap<u64, Weak<dyn Group>>,
     /// So many of them lived when the others were last forgotten.
     living: usize,
+    /// Ranks that are gone, where the world goes on.
+    pub(super) survivors: Survivors,
     /// No call begins any more.
     pub(super) finalizing: bool,
     pub(crate) counts: Counts,
@@ -174,6 +177,7 @@ impl Core {
             arguments_request: None,
             groups: HashMap::new(),
             living: 0,
+            survivors: Survivors::default(),
             finalizing: false,
             counts: Counts::default(),
             recorder,
@@ -214,6 +218,7 @@ impl Core {
             self.living = self.groups.len();
         }
         self.groups.insert(comm, group);
+        self.end_if_member_gone(comm);
     }
 
     /// The name of the operation with this code.
@@ -253,7 +258,8 @@ impl Core {
 
     /// Whether all neighbours have said goodbye to us, and we make no more calls: any of them may close now.
     pub(super) fn has_parted(&self) -> bool {
-        self.finalizing && self.byes.len() >= self.setup.neighbours.len()
+        let came = |rank: &u32| self.byes.contains(rank) || self.is_gone(*rank);
+        self.finalizing && self.setup.neighbours.iter().all(came)
     }
 
     /// Puts a reset task into its slot, which [`Core::free_slot`] has named, and delivers the unexpected messages that are kept for it.
@@ -304,11 +310,16 @@ impl Core {
         self.history.find(call).or_else(|| self.short_log.find(call))
     }
 
-    /// To all neighbours but one.
+    /// To all neighbours but one that live, and to those beside us where some do not.
     pub(super) fn propagate(&mut self, message: &Message, except: u32) {
         for i in 0..self.setup.neighbours.len() {
             let to = self.setup.neighbours[i];
-            if to != except {
+            if to != except && !self.is_gone(to) {
+                self.queue(to, message.clone());
+            }
+        }
+        for to in self.living_beside().into_iter().flatten() {
+            if to != except && !self.is_neighbour(to) {
                 self.queue(to, message.clone());
             }
         }

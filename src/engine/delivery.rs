@@ -30,6 +30,9 @@ impl Core {
         else {
             return;
         };
+        if self.has_ended(call.comm) {
+            return self.comes_too_late(from, call.comm, Some(message));
+        }
         let slot = self.slot_of(call);
         if let (Some(_), Message::Eager { head, data }) = (slot, &message) {
             self.deliver_eager(from, *head, data);
@@ -192,6 +195,10 @@ impl Sink for Core {
         }
         self.counts.arrivals += 1;
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else {
+            if self.is_retired(slot) {
+                // It came late, to memory that is set aside.
+                return;
+            }
             return self.stray_word(word, "for no operation");
         };
         let Some(peer) = task.awaits(counter) else {
@@ -235,6 +242,9 @@ impl Sink for Core {
 
     fn message(&mut self, bytes: &[u8]) {
         if let Some((from, head, data)) = EagerHeader::read(bytes) {
+            if self.is_gone(from) {
+                return;
+            }
             return self.eager_arrived(from, head, data);
         }
         let Some((from, message)) = Message::decode(bytes) else {
@@ -244,6 +254,9 @@ impl Sink for Core {
                 format!("a message of {} bytes makes no sense", bytes.len()),
             );
         };
+        if self.is_gone(from) {
+            return;
+        }
         match message {
             Message::Ready { .. }
             | Message::ReadyAgain { .. }
@@ -258,6 +271,9 @@ impl Sink for Core {
             Message::Hello { test, pid, host, agreed } if self.is_neighbour(from) => {
                 self.hellos.insert(from, Hello { test, pid, host, agreed });
             }
+            Message::Gone { rank, text } => self.peer_gone(rank, &text),
+            Message::Revoke { comm, by } => self.revoked(comm, by),
+            Message::Agree { comm, number, step } => self.agreement_step(from, (comm, number), step),
             Message::Raw { grant } => self.raw_grant = Some(grant),
             Message::Bye if self.is_neighbour(from) => {
                 self.byes.insert(from);
@@ -272,6 +288,9 @@ impl Sink for Core {
 
     fn lost(&mut self, peer: Option<u32>, why: &str) {
         let rank = peer.unwrap_or(NONE);
+        if self.survives() && rank != NONE {
+            return self.suspect(rank, why);
+        }
         match &mut self.suspect {
             None => {
                 let since = Since::default();

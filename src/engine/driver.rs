@@ -177,6 +177,9 @@ impl Engine {
         self.heartbeat.towards(NONE);
         let events = transport.poll(&mut self.core)?;
         let events = events - std::mem::take(&mut self.core.puts_left).min(events);
+        if self.is_to_cut() {
+            self.cut_off();
+        }
         if self.core.mismatch.is_some() {
             self.core.raise_mismatch(self.clock.now());
         }
@@ -195,8 +198,16 @@ impl Engine {
         // much each time.
         for _ in 0..self.core.outbox.len().min(FLUSH_MESSAGES) {
             let Some(Queued { to, slot, message }) = self.core.outbox.pop_front() else { break };
-            // A short call needs no connection.
-            if matches!(message, Message::Awaited { .. }) && self.reach_rank(to).is_err() {
+            if self.core.is_gone(to) {
+                self.core.left(slot);
+                continue;
+            }
+            // A short call needs no connection, nor do those that agree.
+            let distant = matches!(message, Message::Awaited { .. }) || self.core.survives();
+            if distant && let Err(e) = self.reach_rank(to) {
+                if self.core.survives() {
+                    self.core.suspect(to, e.message());
+                }
                 continue;
             }
             match self.try_send(to, &message)? {

@@ -55,6 +55,14 @@ impl Core {
         self.credits.spent.get(&peer).copied().unwrap_or(0) < self.credit_of(peer)
     }
 
+    /// An eager message of `peer` is used up, by no operation: gives credit back as [`Core::return_credit`].
+    pub(super) fn return_credit_of_none(&mut self, peer: u32) {
+        let portion = (self.credit_of(peer) / 2).max(1);
+        if let Some(messages) = self.credits.used(peer, portion) {
+            self.queue(peer, Message::Credit { messages });
+        }
+    }
+
     /// An eager message of `peer` is used up: gives credit back, in portions of half of all, before the operation in `slot` ends.
     fn return_credit(&mut self, slot: u8, peer: u32) {
         let portion = (self.credit_of(peer) / 2).max(1);

@@ -19,7 +19,7 @@ const QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Ends the world because of `error`, met here: propagates it, then closes the endpoint. Returns the
-    /// error with rank, operation and provider.
+    /// error with rank, operation and provider. Where the world goes on after `error`, only that.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
         let _inside = self.heartbeat.enter();
         if self.mark.forked() {
@@ -28,6 +28,14 @@ impl Engine {
         }
         if self.core.failure.is_some() {
             return self.fail_as_reported();
+        }
+        if self.core.goes_on_after(&error) {
+            // The call is over.
+            self.core.status.completed = self.core.status.entered;
+            return self
+                .limits
+                .as_ref()
+                .map_or_else(|| error.clone(), |limits| error.clone().over(limits.wire()));
         }
         let mut error = error.at_rank(self.core.setup.rank as usize);
         let now = self.core.status.entered;
@@ -125,6 +133,14 @@ impl Engine {
 
     /// Whether a rank is gone. Launcher first, then what the transport noticed.
     pub(super) fn check_liveness(&mut self, now: Instant) -> Option<Error> {
+        if self.core.survives()
+            && let Some(e) = self.look_for_gone(now, SUSPICION)
+        {
+            return Some(e);
+        }
+        if self.core.survives() && self.core.suspect.is_none() {
+            return None;
+        }
         if let Some((rank, how)) = self.liveness.as_mut().and_then(|l| l.gone()) {
             let by_signal = how.contains("signal");
             let e = Error::new(ErrorKind::PeerLost, format!("rank {rank} is gone ({how})"))

@@ -5,6 +5,7 @@
 //! the limits: 240 operations in flight per rank, 2^24 counters per operation, communicators without end.
 //! Messages are fixed little-endian records; a record that does not parse is an error, never a panic.
 
+use super::agreement::{Agreed, Step};
 use crate::buffer::Grant;
 use crate::error::ErrorKind;
 use crate::plan::{Place, Region};
@@ -155,7 +156,16 @@ pub(crate) enum Message {
     Awaited { call: CallId, code: u8, hash: u64 },
     /// My call does not match yours: these are my arguments.
     Mismatch { call: CallId, code: u8, text: String },
+    /// A rank is gone, and how it ended: calls on its communicators fail.
+    Gone { rank: u32, text: String },
+    /// A rank has revoked a communicator.
+    Revoke { comm: u64, by: u32 },
+    /// A step of the agreement of this number on a communicator.
+    Agree { comm: u64, number: u32, step: Step },
 }
+
+/// World ranks that a step of an agreement lists, at most: those that are gone of one communicator.
+pub(super) const MAX_GONE_RANKS: usize = (MESSAGE_MAX - 64) / 4;
 
 /// Bytes of text in a message, at most: any error in full, and the arguments of a call. Chosen, below `MESSAGE_MAX`
 /// (8064) with all that stands beside it.
@@ -194,6 +204,37 @@ impl Writer<'_> {
         self.u8(m.code);
         self.call(m.call);
     }
+    fn ranks(&mut self, list: &[u32]) {
+        list.iter().take(MAX_GONE_RANKS).for_each(|rank| self.u32(*rank));
+    }
+    fn agreed(&mut self, value: &Agreed) {
+        self.u64(value.flags);
+        self.u32(value.number);
+        self.u32(value.proposer);
+        self.ranks(&value.gone);
+    }
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Vote { adopted, value } => {
+                self.u8(1);
+                self.u32(adopted.unwrap_or(NONE));
+                self.agreed(value);
+            }
+            Step::Ask { gone } => {
+                self.u8(2);
+                self.ranks(gone);
+            }
+            Step::Propose(value) => {
+                self.u8(3);
+                self.agreed(value);
+            }
+            Step::Adopted => self.u8(4),
+            Step::Decide(value) => {
+                self.u8(5);
+                self.agreed(value);
+            }
+        }
+    }
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -221,6 +262,30 @@ impl<'a> Reader<'a> {
     }
     fn mark(&mut self) -> Option<Mark> {
         Some(Mark { code: self.u8()?, call: self.call()? })
+    }
+    /// Up to the end.
+    fn ranks(&mut self) -> Vec<u32> {
+        std::iter::from_fn(|| self.u32()).collect()
+    }
+    fn agreed(&mut self) -> Option<Agreed> {
+        let (flags, number, proposer) = (self.u64()?, self.u32()?, self.u32()?);
+        Some(Agreed { flags, number, proposer, gone: self.ranks() })
+    }
+    fn step(&mut self) -> Option<Step> {
+        Some(match self.u8()? {
+            1 => {
+                let adopted = Some(self.u32()?).filter(|rank| *rank != NONE);
+                Step::Vote { adopted, value: self.agreed()? }
+            }
+            2 => Step::Ask { gone: self.ranks() },
+            3 => Step::Propose(self.agreed()?),
+            4 => Step::Adopted,
+            5 => Step::Decide(self.agreed()?),
+            _ => return None,
+        })
+    }
+    fn text(&mut self) -> String {
+        String::from_utf8_lossy(std::mem::take(&mut self.0)).into_owned()
     }
 }
 
@@ -293,6 +358,19 @@ impl Message {
                 w.u8(*code);
                 w.raw(clipped(text).as_bytes());
             }
+            Self::Gone { rank, text } => {
+                w.u32(*rank);
+                w.raw(clipped(text).as_bytes());
+            }
+            Self::Revoke { comm, by } => {
+                w.u64(*comm);
+                w.u32(*by);
+            }
+            Self::Agree { comm, number, step } => {
+                w.u64(*comm);
+                w.u32(*number);
+                w.step(step);
+            }
             Self::Bye | Self::Eager { .. } => {}
         }
         w.at
@@ -314,6 +392,9 @@ impl Message {
             Self::Credit { .. } => 12,
             Self::Awaited { .. } => 13,
             Self::Mismatch { .. } => 14,
+            Self::Gone { .. } => 15,
+            Self::Revoke { .. } => 16,
+            Self::Agree { .. } => 17,
             // A code that no receiver accepts.
             Self::Eager { .. } => 0,
         }
@@ -343,7 +424,7 @@ impl Message {
                 kind: r.u8()?,
                 mark: r.mark()?,
                 round: r.u32()?,
-                text: String::from_utf8_lossy(std::mem::take(&mut r.0)).into_owned(),
+                text: r.text(),
             },
             6 => Self::Query { origin: r.u32()?, round: r.u32()? },
             7 => Self::Status {
@@ -357,11 +438,10 @@ impl Message {
             11 => Self::ReadyRequest { call: r.call()?, code: r.u8()?, hash: r.u64()? },
             12 => Self::Credit { messages: r.u32()? },
             13 => Self::Awaited { call: r.call()?, code: r.u8()?, hash: r.u64()? },
-            14 => Self::Mismatch {
-                call: r.call()?,
-                code: r.u8()?,
-                text: String::from_utf8_lossy(std::mem::take(&mut r.0)).into_owned(),
-            },
+            14 => Self::Mismatch { call: r.call()?, code: r.u8()?, text: r.text() },
+            15 => Self::Gone { rank: r.u32()?, text: r.text() },
+            16 => Self::Revoke { comm: r.u64()?, by: r.u32()? },
+            17 => Self::Agree { comm: r.u64()?, number: r.u32()?, step: r.step()? },
             _ => return None,
         };
         r.0.is_empty().then_some((from, message))
@@ -387,7 +467,7 @@ fn clipped(text: &str) -> &str {
     &text[..end]
 }
 
-const KINDS: [ErrorKind; 10] = [
+const KINDS: [ErrorKind; 11] = [
     ErrorKind::Argument,
     ErrorKind::Mismatch,
     ErrorKind::Timeout,
@@ -398,6 +478,7 @@ const KINDS: [ErrorKind; 10] = [
     ErrorKind::Config,
     ErrorKind::Library,
     ErrorKind::System,
+    ErrorKind::Revoked,
 ];
 
 /// An error kind as it travels.
@@ -446,6 +527,8 @@ mod tests {
             Message::Credit { messages: 6 },
             Message::Awaited { call, code: 4, hash: 98 },
             Message::Mismatch { call, code: 4, text: "length=3\n".repeat(500) },
+            Message::Gone { rank: 6, text: "killed".to_owned() },
+            Message::Revoke { comm: 7 << 40, by: 3 },
         ]
     }
 
@@ -467,7 +550,7 @@ mod tests {
                 matches!(m, Message::Abort { .. } | Message::Mismatch { .. }),
                 "hot messages are injected, with a tag (fabric/tags.rs) on all wires but ofi_rxm"
             );
-            let text = matches!(m, Message::Abort { .. } | Message::Mismatch { .. });
+            let text = matches!(m, Message::Abort { .. } | Message::Mismatch { .. } | Message::Gone { .. });
             assert!(Message::decode(&buffer[..n - 1]).is_none() || text);
         }
     }

@@ -7,7 +7,8 @@
 //! messages, before the target is ready (`eager.rs`).
 //!
 //! Any error is final for the world: it is propagated along the neighbours with the culprit's rank, the
-//! endpoint is closed (so that no peer can access borrowed memory any more), and every later call fails.
+//! endpoint is closed (so that no peer can access borrowed memory any more), and every later call fails. Where the setting
+//! `on-failure` says so, one error is not: that a rank is gone (`survivors.rs`).
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -17,10 +18,12 @@
 //! | `active.rs`, `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs`, `recorder.rs`, `latencies.rs` | parts of the state |
 //! | `core.rs`, `delivery.rs`, `mismatch.rs` | the protocol state, and what arrivals do to it: no clock, no transport |
 //! | `driver.rs`, `waiting.rs`, `failure.rs`, `flight_record.rs` | transport, clock, waits, errors |
+//! | `survivors.rs`, `gone.rs`, `agreement.rs` | ranks that are gone while the others go on, and what these agree on |
 //! | `posting.rs`, `flow.rs`, `eager.rs` | which put goes next, and how |
 //! | `operations.rs`, `short.rs`, `bootstrap.rs`, `closing.rs`, `raw.rs` | what callers start |
 
 mod active;
+mod agreement;
 mod bootstrap;
 mod closing;
 mod combine_on_arrival;
@@ -34,6 +37,7 @@ mod eager;
 mod failure;
 mod flight_record;
 mod flow;
+mod gone;
 mod heartbeat;
 mod history;
 mod latencies;
@@ -49,6 +53,7 @@ mod recorder;
 mod setup;
 mod short;
 mod short_log;
+mod survivors;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -56,10 +61,12 @@ mod time;
 mod unexpected;
 mod waiting;
 
+pub(crate) use agreement::Agreed;
 pub(crate) use bootstrap::Identity;
 pub(crate) use counts::Counts;
 pub(crate) use description::{Describe, Description};
 pub(crate) use driver::Engine;
+pub(crate) use gone::AgreementId;
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use latencies::Measured;
 pub(crate) use message::{CallId, FINALIZE};

@@ -26,7 +26,7 @@ impl Engine {
 
     fn enter(&mut self, task: Box<Task>) -> Result<u8> {
         let _inside = self.heartbeat.enter();
-        self.healthy()?;
+        self.usable(task.meta.call.comm)?;
         if !task.persistent {
             self.reach(&task)?;
         }
@@ -105,8 +105,11 @@ impl Engine {
     /// Takes the task of an operation that has finished out of its slot.
     ///
     /// # Errors
-    /// When there is none: the world has broken.
+    /// When it has ended half way, as a rank is gone or the communicator is revoked; when there is none: the world has broken.
     pub(crate) fn leave(&mut self, slot: u8) -> Result<Box<Task>> {
+        if let Some(e) = self.core.ended_half_way(slot) {
+            return Err(e);
+        }
         if self.core.task_ref(slot).is_none() {
             self.healthy()?;
         }

@@ -130,6 +130,13 @@ impl Engine {
         deadline: Duration,
     ) -> Result<(u32, Grant, Binding, crate::buffer::Block)> {
         let peer = pair.peer;
+        if self.core.is_gone(peer) {
+            let e = Error::new(
+                ErrorKind::PeerLost,
+                format!("rank {peer}, to which the wire is to be measured, is gone"),
+            );
+            return Err(self.fail(e.with_peer(peer as usize)));
+        }
         self.reach_rank(peer)?;
         let transport = self
             .transport

@@ -50,6 +50,9 @@ pub(crate) trait Group: Send + Sync {
 
     /// The world ranks of its members.
     fn world_ranks(&self) -> Vec<u32>;
+
+    /// Whether this world rank is a member.
+    fn has_member(&self, rank: u32) -> bool;
 }
 
 /// Finds the address of a rank that is no neighbour, when an operation needs it.

@@ -65,6 +65,7 @@ impl Engine {
     /// As there.
     pub(crate) fn await_peer(&mut self, waiting: &mut Waiting, peer: u32) -> Result<()> {
         self.healthy()?;
+        self.core.usable(waiting.comm())?;
         waiting.peer = Some(peer);
         if let Some(rest) = self.step(waiting)? {
             self.rest(rest);
@@ -93,6 +94,9 @@ impl Engine {
 impl Core {
     /// `from` waits for us in `call`.
     pub(super) fn awaited_in(&mut self, from: u32, call: CallId, code: u8, hash: u64) {
+        if self.has_ended(call.comm) {
+            return self.comes_too_late(from, call.comm, None);
+        }
         if let Some((c, h)) = self.known(call) {
             if (c, h) != (code, hash) {
                 self.mismatched(from, call, code, c);

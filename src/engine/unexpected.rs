@@ -91,6 +91,12 @@ impl Unexpected {
         Some((from, message))
     }
 
+    /// Takes out a message that is kept for a call on the communicator `comm`, with its sender.
+    pub(super) fn take_of(&mut self, comm: u64) -> Option<(u32, Message)> {
+        let call = *self.calls.keys().find(|call| call.comm == comm)?;
+        self.take(call)
+    }
+
     /// Forgets all of them.
     pub(super) fn clear(&mut self) {
         *self = Self::default();

@@ -75,6 +75,11 @@ impl Waiting {
         Some((Mark { code: self.what.code, call: self.what.call }, self.peer?))
     }
 
+    /// The communicator of the call that it is for.
+    pub(super) fn comm(&self) -> u64 {
+        self.what.call.comm
+    }
+
     /// How often it was looked at.
     pub(crate) fn turns(&self) -> u32 {
         self.polls
@@ -148,6 +153,7 @@ impl Engine {
         }
         if due.tell {
             self.tell_awaited(waiting);
+            self.core.remind();
         }
         if due.ask {
             self.query_all(now);
@@ -227,11 +233,16 @@ impl Engine {
         waiting: &mut Waiting,
         done: &mut dyn FnMut(&Core) -> bool,
     ) -> Result<()> {
+        let gone = self.core.gone_count();
         while !done(&self.core) {
             if let Some(rest) = self.step(waiting)?
                 && !done(&self.core)
             {
                 self.rest(rest);
+            }
+            if self.core.gone_count() > gone {
+                let e = Error::new(ErrorKind::PeerLost, "a rank is gone while the wire is measured");
+                return Err(self.fail(e));
             }
         }
         Ok(())
@@ -353,6 +364,7 @@ impl Engine {
     fn members(&self, call: CallId) -> Vec<u32> {
         let group = self.core.groups.get(&call.comm).and_then(std::sync::Weak::upgrade);
         let mut all = group.map_or_else(|| (0..self.core.setup.size).collect(), |group| group.world_ranks());
+        all.retain(|rank| !self.core.is_gone(*rank));
         all.sort_unstable();
         all
     }

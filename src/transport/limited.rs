@@ -171,7 +171,7 @@ impl std::fmt::Debug for Limited {
 impl Limited {
     /// Of an endpoint that was not used yet; `seed` is another one at each rank.
     pub(crate) fn new(inner: Box<dyn Transport>, forced: ForcedLimits, seed: u64) -> Self {
-        let mut limits = inner.limits().clone();
+        let mut limits = Limits { survives: false, ..inner.limits().clone() };
         limits.gather = limits.gather.min(forced.gather.unwrap_or(usize::MAX));
         limits.max_put = limits.max_put.min(forced.max_put.unwrap_or(u64::MAX));
         limits.inject = limits.inject.min(forced.inject.unwrap_or(usize::MAX));

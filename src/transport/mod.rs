@@ -82,6 +82,8 @@ pub struct Limits {
     pub wakes: bool,
     /// A call into the provider may not come back while a peer is gone or stopped.
     pub may_hang: bool,
+    /// The endpoint goes on with the other ranks when one is gone ([`Transport::cut`]).
+    pub survives: bool,
 }
 
 impl Limits {
@@ -102,6 +104,7 @@ impl Limits {
             memory: &[MemoryKind::Host],
             wakes: false,
             may_hang: false,
+            survives: false,
         }
     }
 
@@ -416,6 +419,10 @@ pub unsafe trait Transport: Send {
     /// # Errors
     /// When the provider refuses for good.
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted>;
+
+    /// `peer` is gone: posts to it are errors of the kind [`PeerLost`](ErrorKind::PeerLost) from now on, and puts to it are not said to
+    /// be done. What it has sent before may still come. Asked only where [`Limits::survives`] is set.
+    fn cut(&mut self, _peer: u32) {}
 
     /// Begins what was taken and is still collected, so that several puts go to the hardware at once. [`Transport::poll`]
     /// does so, too.

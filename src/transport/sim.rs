@@ -76,6 +76,8 @@ struct Mailbox {
     /// (polls still to wait, what)
     queue: Vec<(u32, Transfer)>,
     dead: bool,
+    /// Dies after so many posts more.
+    posts_left: Option<u32>,
 }
 
 /// The wire that the endpoints of one group share.
@@ -108,6 +110,26 @@ impl Net {
             mailbox.queue.clear();
             self.clocks[rank].leave();
         }
+    }
+
+    /// As [`Net::kill`], when `rank` has posted this many puts and messages more.
+    pub fn kill_after(&self, rank: usize, posts: u32) {
+        match self.boxes.get(rank) {
+            Some(mailbox) if posts > 0 => lock(mailbox).posts_left = Some(posts),
+            _ => self.kill(rank),
+        }
+    }
+
+    /// Whether `rank`, whose post is to come, lives.
+    fn lives(&self, rank: usize) -> bool {
+        let mut mailbox = lock(&self.boxes[rank]);
+        let last = mailbox.posts_left == Some(0);
+        mailbox.posts_left = mailbox.posts_left.map(|left| left.saturating_sub(1));
+        drop(mailbox);
+        if last {
+            self.kill(rank);
+        }
+        !lock(&self.boxes[rank]).dead
     }
 
     /// What `rank` does while it is in no call, for so long.
@@ -149,6 +171,8 @@ pub struct Sim {
     random: u64,
     done: Vec<u64>,
     lost: Vec<u32>,
+    /// Peers that are [cut off](Transport::cut).
+    cut: Vec<u32>,
     open: bool,
 }
 
@@ -163,6 +187,7 @@ impl Sim {
             copied_below: f.copied_below,
             memory: f.memory,
             offsets: true,
+            survives: true,
             ..Limits::new("sim")
         };
         Self {
@@ -176,6 +201,7 @@ impl Sim {
             random: f.seed ^ (rank as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
             done: Vec::new(),
             lost: Vec::new(),
+            cut: Vec::new(),
             open: true,
         }
     }
@@ -195,8 +221,11 @@ impl Sim {
     }
 
     fn deliver(&mut self, peer: u32, what: Transfer) -> Result<Posted> {
-        if !self.open || lock(&self.net.boxes[self.rank]).dead {
+        if !self.open || !self.net.lives(self.rank) {
             return Err(Error::new(ErrorKind::Transport, "the endpoint is closed"));
+        }
+        if self.cut.contains(&peer) {
+            return Err(Error::new(ErrorKind::PeerLost, "it is cut off").with_peer(peer as usize));
         }
         if self.random(256) < u32::from(self.net.faults.refuse) {
             return Ok(Posted::Again);
@@ -379,6 +408,11 @@ unsafe impl Transport for Sim {
             return Err(Error::new(ErrorKind::Transport, format!("a message of {} bytes", bytes.len())));
         }
         self.deliver(peer, Transfer::Message(bytes.to_vec()))
+    }
+
+    fn cut(&mut self, peer: u32) {
+        self.lost.retain(|lost| *lost != peer);
+        self.cut.push(peer);
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {

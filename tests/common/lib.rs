@@ -13,4 +13,5 @@ pub mod collective;
 pub mod exercise;
 pub mod huge;
 pub mod ranks;
+pub mod survivors;
 pub mod traffic;

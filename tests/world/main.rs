@@ -7,7 +7,7 @@
     reason = "tests may panic"
 )]
 
-use circulant_tests::{allgather, collective, exercise, huge as huge_rows, ranks};
+use circulant_tests::{allgather, collective, exercise, huge as huge_rows, ranks, survivors};
 
 mod assemble;
 mod bytes;
@@ -31,5 +31,6 @@ mod rooted;
 mod scope;
 mod sim;
 mod surface;
+mod survive;
 mod unscoped;
 mod waits;

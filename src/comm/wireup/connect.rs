@@ -15,9 +15,9 @@ use crate::comm::shared::Shared;
 use crate::comm::short::ShortCalls;
 use crate::comm::startup_log;
 use crate::comm::watchdog::{Watchdog, Watching};
-use crate::config::{Config, FOR_EVER, Wait};
+use crate::config::{Config, FOR_EVER, OnFailure, Wait};
 use crate::engine::{Engine, Identity, Setup};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
 use crate::select::{Figures, Selection, Wires};
 use crate::trace::Log;
@@ -80,6 +80,22 @@ fn wires(limits: &Limits) -> Wires {
     }
 }
 
+/// Whether the wire goes on where the setting `on-failure` asks for it: all ranks find the same.
+fn can_go_on(config: &Config, limits: Option<&Limits>) -> Result<()> {
+    match limits {
+        Some(limits) if config.on_failure == OnFailure::Continue && !limits.survives => {
+            let what = format!(
+                "CIRCULANT_ON_FAILURE=continue: over {} the ranks cannot go on without one",
+                limits.wire()
+            );
+            Err(Error::new(ErrorKind::Config, what).help(
+                "run on one node over shared memory (CIRCULANT_PROVIDER=shm), or leave the setting at end",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Connects to the neighbours.
 ///
 /// # Errors
@@ -95,6 +111,7 @@ pub(in crate::comm) fn connect(
     let (rank, size) = (launch.rank(), launch.size());
     let provider = endpoint.as_ref().map_or("self".to_owned(), |e| e.limits().wire());
     let wires = endpoint.as_ref().map_or_else(|| Wires::named(&provider), |e| wires(e.limits()));
+    can_go_on(config, endpoint.as_deref().map(Transport::limits))?;
     let may_hang = endpoint.as_ref().is_some_and(|e| e.limits().may_hang);
     let (figures, selection) = choice(config, &wires, nodes.as_deref(), cores)?;
     let known_to_all = addresses.neighbours.len() + 1 == size;

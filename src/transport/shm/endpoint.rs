@@ -122,6 +122,7 @@ impl Shm {
             message: EAGER_LIMIT_BYTES,
             borrow: Borrow::Direct,
             copier: Copier::Reader,
+            survives: true,
             ..Limits::new("shm")
         };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -533,6 +534,18 @@ unsafe impl Transport for Shm {
             Record { kind: Kind::Message, segments: 0, len: bytes.len(), word: 0, key: 0, address: 0 };
         let pushed = p.writer.push(&record, &[(bytes.as_ptr(), bytes.len())]).map_err(|_| senseless(peer))?;
         Ok(if pushed { Posted::Yes } else { Posted::Again })
+    }
+
+    fn cut(&mut self, peer: u32) {
+        let Some(local) = local_index(&self.locals, peer) else { return };
+        if let Some(peer) = &mut self.peers[local] {
+            peer.lost = true;
+            self.posted -= peer.posted.len();
+            peer.posted.clear();
+        }
+        if let Some(inbound) = &mut self.inbound[local] {
+            inbound.broken = true;
+        }
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {

@@ -123,8 +123,8 @@ impl Shm {
         let peers = &mut self.peers;
         bounce.give_back(|local| {
             let peer = peers[local].as_mut()?;
-            // A peer that has closed reads no more, so its pieces are free.
-            if peer.segment.closed() { Some(u64::MAX) } else { peer.writer.tail().ok() }
+            // A peer that has closed reads no more, nor does one that is gone, so its pieces are free.
+            if peer.lost || peer.segment.closed() { Some(u64::MAX) } else { peer.writer.tail().ok() }
         });
         bounce.room(len, readers)
     }
