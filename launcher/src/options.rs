@@ -2,6 +2,7 @@
 
 use super::hosts::Host;
 use super::setup::{App, Bind, Input, Map};
+use circulant::config::OnFailure;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// How long the others may go on when a rank failed.
     pub grace: Duration,
+    /// What becomes of the others when a rank is killed: they end, or go on.
+    pub on_failure: OnFailure,
     /// How long an agent may take to come up.
     pub start_timeout: Duration,
     /// What ranks are bound to.

@@ -4,6 +4,7 @@ use crate::end::End;
 use crate::options::Options;
 use crate::output::say;
 use crate::setup::{Setup, Site};
+use circulant::config::OnFailure;
 use circulant::launch::side::Report;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -34,6 +35,10 @@ pub(super) struct Control {
     pub(super) stage: Stage,
     pub(super) deadline: Option<Instant>,
     pub(super) exit: Option<u8>,
+    /// The others go on when a rank is killed.
+    pub(super) goes_on: bool,
+    /// The exit code that stands for the end of the first rank that was killed while others went on, and how many there were.
+    pub(super) lost: Option<(u8, usize)>,
     /// A rank (and its process) that ended with code 0 but without finalize; no failure unless the others do
     /// not end either.
     pub(super) leaver: Option<(usize, u32)>,
@@ -64,6 +69,8 @@ impl Control {
             stage: Stage::Running,
             deadline: options.timeout.and_then(|t| Instant::now().checked_add(t)),
             exit: None,
+            goes_on: options.on_failure == OnFailure::Continue,
+            lost: None,
             leaver: None,
             interrupted: false,
             reports: Vec::new(),
@@ -106,6 +113,20 @@ impl Control {
         if matches!(self.stage, Stage::Running) {
             self.stage = Stage::Grace(Instant::now() + self.grace);
         }
+    }
+
+    /// Ranks were killed, or lost with their host, and the others go on: says why.
+    pub(super) fn go_on_without(&mut self, ranks: usize, code: u8, what: &str) {
+        let (first, count) = self.lost.unwrap_or((code, 0));
+        self.lost = Some((first, count + ranks));
+        let rest = if self.running.is_empty() { "" } else { "; the others go on" };
+        say(&format!("{what}{rest}"));
+    }
+
+    /// The exit code of the job, once all ranks have ended: that of the first to be killed only where all were.
+    pub(super) fn exit_code(&self) -> u8 {
+        let all = self.lost.filter(|(_, count)| *count >= self.hosts.len()).map(|(code, _)| code);
+        self.exit.or(all).unwrap_or(0)
     }
 
     /// The job has failed: says why, and lets the others (if any) end by themselves.

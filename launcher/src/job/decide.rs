@@ -18,7 +18,7 @@ const TERM_TIME: Duration = Duration::from_secs(2);
 impl Job {
     pub(super) fn exit_code(&self) -> u8 {
         match &self.head {
-            Head::Root(control) => control.exit.unwrap_or(0),
+            Head::Root(control) => control.exit_code(),
             Head::Agent(_) => 0,
         }
     }
@@ -107,8 +107,14 @@ impl Job {
             let name = control.name_of(ended.rank, ended.pid);
             let told_by = control.reports.iter().find(|r| r.0 == ended.rank).and_then(|r| r.1.told_by);
             let told = told_by.map_or(String::new(), |rank| format!(", told of an error by rank {rank}"));
-            control.failed(end.code(), &format!("{name} {was}{}{told}", end.words()));
-        } else if end.is_success() && ended.inside && others && control.leaver.is_none() {
+            let what = format!("{name} {was}{}{told}", end.words());
+            match end {
+                End::Signal(_) if control.goes_on && !control.interrupted => {
+                    control.go_on_without(1, end.code(), &what);
+                }
+                _ => control.failed(end.code(), &what),
+            }
+        } else if end.is_success() && ended.inside && others && !control.goes_on && control.leaver.is_none() {
             control.leaver = Some((ended.rank, ended.pid));
             control.begin_grace();
         }
@@ -136,7 +142,11 @@ impl Job {
             control.accuse_leaver();
             match up {
                 true => {
-                    control.failed(1, &format!("host {name} is lost with {} ({why})", ranks_text(&ranks)))
+                    let what = format!("host {name} is lost with {} ({why})", ranks_text(&ranks));
+                    match control.goes_on {
+                        true => control.go_on_without(ranks.len(), 1, &what),
+                        false => control.failed(1, &what),
+                    }
                 }
                 false => {
                     control.exit = Some(1);

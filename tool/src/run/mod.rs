@@ -62,7 +62,8 @@ pub(crate) fn main(args: RunArgs) -> ExitCode {
 fn options(args: RunArgs) -> Result<Options, Trouble> {
     let (hosts, starter) = places::hosts(&args)?;
     let apps = apps::apps(&args, &hosts)?;
-    let start_timeout = settings::check(&args.settings.0, &apps).map_err(|e| (2, e))?;
+    let settings::Checked { start_timeout, on_failure } =
+        settings::check(&args.settings.0, &apps).map_err(|e| (2, e))?;
     let ranks = apps.iter().map(|a| a.ranks).sum();
     let (bind, map) = (args.bind(), args.map());
     Ok(Options {
@@ -75,6 +76,7 @@ fn options(args: RunArgs) -> Result<Options, Trouble> {
         all_errors: args.all_errors,
         timeout: args.timeout,
         grace: args.grace,
+        on_failure,
         start_timeout,
         bind,
         map,

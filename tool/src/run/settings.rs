@@ -1,7 +1,7 @@
 //! A flag for each setting of the library.
 
 use circulant::Result;
-use circulant::config::{Config, FOR_EVER, SETTINGS, check_variable};
+use circulant::config::{Config, FOR_EVER, OnFailure, SETTINGS, check_variable};
 use circulant_launcher::App;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::collections::BTreeMap;
@@ -45,9 +45,15 @@ impl Args for SettingFlags {
     }
 }
 
-/// Refuses what every rank would refuse: in the environment, in flags, in variables for `apps`. Gives how long start-up
-/// may take.
-pub(super) fn check(given: &[(String, OsString)], apps: &[App]) -> Result<Duration> {
+/// What the launcher itself goes by.
+pub(super) struct Checked {
+    /// How long start-up may take.
+    pub(super) start_timeout: Duration,
+    pub(super) on_failure: OnFailure,
+}
+
+/// Refuses what every rank would refuse: in the environment, in flags, in variables for `apps`.
+pub(super) fn check(given: &[(String, OsString)], apps: &[App]) -> Result<Checked> {
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     variables.extend(given.iter().map(|(name, value)| (name.into(), value.clone())));
     let of_apps = apps.iter().flat_map(|app| &app.environment).map(|(name, value)| (name, value));
@@ -55,9 +61,11 @@ pub(super) fn check(given: &[(String, OsString)], apps: &[App]) -> Result<Durati
         check_variable(name, value)?;
     }
     let mut config = Config::from_env();
-    let start_deadline = given.iter().find(|(name, _)| name == "CIRCULANT_START_DEADLINE");
-    if let Some(text) = start_deadline.and_then(|(_, value)| value.to_str()) {
-        config.set("start-deadline", text)?;
+    for setting in ["start-deadline", "on-failure"] {
+        let is = |name: &str| SETTINGS.iter().any(|s| s.name == setting && s.variable == name);
+        if let Some(text) = given.iter().find(|(name, _)| is(name)).and_then(|(_, value)| value.to_str()) {
+            config.set(setting, text)?;
+        }
     }
-    Ok(config.start_deadline.unwrap_or(FOR_EVER))
+    Ok(Checked { start_timeout: config.start_deadline.unwrap_or(FOR_EVER), on_failure: config.on_failure })
 }

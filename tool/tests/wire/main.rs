@@ -15,7 +15,7 @@ mod job;
 mod role;
 
 use circulant::diagnostics::CountingAllocator;
-use circulant_tests::{exercise, huge, traffic};
+use circulant_tests::{exercise, huge, survivors, traffic};
 use job::{Done, Job, none_left};
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, kill_process};
@@ -64,6 +64,9 @@ fn main() {
             on("a_slow_rank_is_waited_for", a_slow_rank_is_waited_for),
         ]);
     }
+    trials.push(Trial::test("shm::survivors_of_killed_ranks_go_on", test(|| survivors("shm"))));
+    trials.push(Trial::test("shm::borrowed_memory_is_safe_when_others_go_on", test(mprotect_survivors)));
+    trials.push(Trial::test("ranks_cannot_go_on_over_every_wire", test(going_on_is_refused)));
     if whole() {
         trials.push(Trial::test("tcp::over_4_gib_in_one_call", test(|| over_4_gib("tcp"))));
         trials.push(Trial::test("shm::over_4_gib_in_one_call", test(|| over_4_gib("shm"))));
@@ -216,6 +219,48 @@ fn killed(provider: &str) {
     }
 }
 
+/// Ranks are killed at random moments; the others end well, and so does the job. `SURVIVE_SEEDS` jobs, each of another seed.
+fn survivors(provider: &str) {
+    let seeds: u64 = std::env::var("SURVIVE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    for (p, lost) in [(4, 1), (6, 3), (16, 7)] {
+        for seed in 0..seeds {
+            println!("seed {seed} of {p} ranks that lose {lost}");
+            let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (lost as u64) << 60 | 1;
+            let mut below = |n: u64| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random % n
+            };
+            let mut job = job(p, "survive", &["--provider", provider, "--on-failure", "continue"]);
+            job.env("WIRE_TEST_SEED", &seed.to_string());
+            job.limit = Duration::from_secs(120);
+            job.start();
+            job.wait_for("pid ", p);
+            let mark = job.mark.clone();
+            let mut victims = Vec::new();
+            while victims.len() < lost {
+                let victim = below(p as u64) as usize;
+                if !victims.contains(&victim) {
+                    std::thread::sleep(Duration::from_millis(below(150)));
+                    kill_process(pid_of(&job.so_far(), victim), Signal::KILL).unwrap();
+                    victims.push(victim);
+                }
+            }
+            let done = job.output();
+            none_left(&mark);
+            let left = format!("left among {}", p - lost);
+            assert_eq!((done.code, done.out.matches(&left).count()), (0, p - lost), "{victims:?}: {done:?}");
+        }
+    }
+}
+
+fn going_on_is_refused() {
+    let done = play(2, "exercise", &["--provider", "tcp", "--on-failure", "continue"]);
+    assert_ne!(done.code, 0, "{done:?}");
+    assert_eq!(done.out.matches("the ranks cannot go on without one").count(), 2, "{done:?}");
+}
+
 fn quit(provider: &str) {
     let done = play(4, "quit", &["--provider", provider, "--deadline", "30"]);
     all_say(&done, 3, &["rank 2", "bcast #"]);
@@ -245,6 +290,13 @@ fn mprotect(provider: &str) {
     for role in ["mprotect", "mprotect-scope"] {
         let done = play(4, role, &["--provider", provider, "--deadline", "2"]);
         assert_eq!(done.out.matches("unharmed").count(), 3, "{role}: {done:?}");
+    }
+}
+
+fn mprotect_survivors() {
+    for role in ["mprotect-survive", "mprotect-survive-scope"] {
+        let done = play(4, role, &["--provider", "shm", "--on-failure", "continue"]);
+        assert_eq!((done.code, done.out.matches("unharmed").count()), (0, 3), "{role}: {done:?}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::exercise::{exercise, value};
 use crate::huge::huge;
+use crate::survivors::{go_on, operate};
 use crate::traffic::{check_some, subset, traffic};
 use circulant::config::Config;
 use circulant::diagnostics::allocations;
@@ -25,6 +26,9 @@ pub(crate) fn play(role: &str) {
         "forever" => plain(forever),
         "short" => plain(short),
         "quit" => plain(quit),
+        "survive" => survive(),
+        "mprotect-survive" => mprotect_and_go_on(false),
+        "mprotect-survive-scope" => mprotect_and_go_on(true),
         "fork" => forked(),
         "mprotect" => mprotect(false),
         "mprotect-scope" => mprotect(true),
@@ -46,6 +50,21 @@ pub(crate) fn play(role: &str) {
 fn plain(body: impl FnOnce(&Communicator) -> Result<()>) -> Result<()> {
     let world = World::init()?;
     body(&world.comm())?;
+    world.finalize()
+}
+
+/// Goes on until as many ranks are gone as are to be killed, and a while longer.
+fn survive() -> Result<()> {
+    let seed = std::env::var("WIRE_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let world = World::init()?;
+    println!("pid {} {}", world.rank(), getpid().as_raw_nonzero());
+    let lost = match world.size() {
+        4 => 1,
+        6 => 3,
+        _ => 7,
+    };
+    let left = go_on(&world.comm(), seed, |_| {}, |call, size| call > 20 && size == world.size() - lost)?;
+    println!("left among {left}");
     world.finalize()
 }
 
@@ -292,6 +311,39 @@ fn mprotect(scoped: bool) -> Result<()> {
     std::thread::sleep(Duration::from_secs(2));
     println!("unharmed");
     drop(world);
+    exit(0);
+}
+
+/// Rank 2 is killed in the middle of a large broadcast; the others get an error, make the slice that they lent inaccessible, and go on
+/// without it: what comes late goes to copies.
+fn mprotect_and_go_on(scoped: bool) -> Result<()> {
+    let world = World::init()?;
+    let comm = world.comm();
+    let mut memory = memmap2::MmapMut::map_anon(64 << 20)?;
+    if comm.rank() == 2 {
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            let _ = kill_process(getpid(), Signal::KILL);
+        });
+    }
+    memory[0] = value(comm.rank(), 0) as u8;
+    let result = (0..1000).try_for_each(|_| match scoped {
+        false => comm.bcast(&mut memory, 0),
+        true => comm.scope(|s| {
+            Box::leak(Box::new(s.ibcast(&mut memory[..], 0)?));
+            Ok(())
+        }),
+    });
+    let e = result.unwrap_err();
+    assert!(e.is_survived() && e.peer() == Some(2), "{e}");
+    let closed = memory.make_read_only()?;
+    no_access(&closed);
+    let left = comm.shrink()?;
+    for call in 0..50 {
+        operate(&left, call, call)?;
+    }
+    println!("unharmed");
+    world.finalize()?;
     exit(0);
 }
 
