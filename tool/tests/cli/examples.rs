@@ -36,6 +36,7 @@ fn examples_end_well() {
         ("hello", "2", ""),
         ("ends", "4", "ok: 3 of 4 by pmi1"),
         ("readme", "2", "[1]"),
+        ("survivor", "4", "solved by 4 of 4 ranks"),
         ("startup", "3", "3 ranks by pmi1"),
     ] {
         let circulant = env!("CARGO_BIN_EXE_circulant");
