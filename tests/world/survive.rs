@@ -113,7 +113,7 @@ fn some(random: &mut Random, count: usize, of: usize) -> BTreeSet<usize> {
 #[test]
 fn sixteen_ranks_lose_one_three_and_seven() {
     // More of them by hand: SURVIVE_SEEDS=1000.
-    let seeds = std::env::var("SURVIVE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
+    let seeds = std::env::var("SURVIVE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
     for (first, lost) in [(0, 1), (1 << 20, 3), (2 << 20, 7)] {
         for seed in first..first + seeds {
             println!("seed {seed}");
