@@ -7,6 +7,7 @@
 //! Each post says which call it is of, with a hash of its arguments and one of all short calls of this communicator before.
 //! So ranks that disagree find out when one reads the other's post: in this call, or in the next in which it does.
 
+mod levels;
 mod setup;
 mod state;
 
@@ -21,9 +22,10 @@ use crate::buffer::Wire;
 use crate::engine::{CallId, Counts, Meta, ShortArguments, Waiting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::copy_slice;
-use crate::ops::{Element, Reducer, Side};
+use crate::ops::{Element, Reducer};
 use crate::plan::registry::Operation;
 use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post};
+use levels::Levels;
 use state::{EARLIER, ShortState};
 
 /// Looks at a flag between two turns of the engine, while a wait is short: 70 us if each yields (550 ns by `ci/cost waits`), about
@@ -303,9 +305,8 @@ impl Communicator {
         (operation, element): (Operation, Element),
         call: ShortCall<'_>,
     ) -> Result<()> {
-        let context = &*self.context;
+        let (context, name, code) = (&*self.context, operation.name(), operation.code());
         held.engine.usable(context.id)?;
-        let (name, code) = (operation.name(), operation.code());
         let hash = call.hash(code, SALT ^ context.id ^ element.code().rotate_left(32));
         let brief = call.brief(element);
         let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1, bytes: call.bytes() };
@@ -571,32 +572,5 @@ impl Run<'_, '_> {
         self.done.reduced_bytes += ((size - 1) * recv.len()) as u64;
         self.done.copied_bytes += (size * recv.len()) as u64;
         done
-    }
-}
-
-/// Partial results of one fold.
-struct Levels<'a> {
-    first: &'a mut [u8],
-    others: &'a mut [u8],
-}
-
-impl Levels<'_> {
-    fn at(&mut self, level: usize) -> &mut [u8] {
-        let len = self.first.len();
-        match level {
-            0 => self.first,
-            _ => &mut self.others[(level - 1) * MAX_POST_BYTES..][..len],
-        }
-    }
-
-    /// Takes the one at `level` into the one below.
-    fn join(&mut self, level: usize, by: &Reducer) -> Result<()> {
-        let len = self.first.len();
-        let (below, source) = self.others.split_at_mut((level - 1) * MAX_POST_BYTES);
-        let target = match level {
-            1 => &mut *self.first,
-            _ => &mut below[(level - 2) * MAX_POST_BYTES..][..len],
-        };
-        by.reduce(target, &source[..len], Side::SourceRight)
     }
 }

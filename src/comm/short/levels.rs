@@ -1,0 +1,32 @@
+//! The partial results of a fold in the tree of the algorithm `ordered`: one per level.
+
+use crate::error::Result;
+use crate::ops::{Reducer, Side};
+use crate::transport::call_slots::MAX_POST_BYTES;
+
+/// Partial results of one fold.
+pub(super) struct Levels<'a> {
+    pub(super) first: &'a mut [u8],
+    pub(super) others: &'a mut [u8],
+}
+
+impl Levels<'_> {
+    pub(super) fn at(&mut self, level: usize) -> &mut [u8] {
+        let len = self.first.len();
+        match level {
+            0 => self.first,
+            _ => &mut self.others[(level - 1) * MAX_POST_BYTES..][..len],
+        }
+    }
+
+    /// Takes the one at `level` into the one below.
+    pub(super) fn join(&mut self, level: usize, by: &Reducer) -> Result<()> {
+        let len = self.first.len();
+        let (below, source) = self.others.split_at_mut((level - 1) * MAX_POST_BYTES);
+        let target = match level {
+            1 => &mut *self.first,
+            _ => &mut below[(level - 2) * MAX_POST_BYTES..][..len],
+        };
+        by.reduce(target, &source[..len], Side::SourceRight)
+    }
+}
