@@ -6,7 +6,7 @@ use super::eager;
 use super::task::{Meta, Task};
 use super::waiting::Waiting;
 use crate::buffer::Binding;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 
 impl Engine {
     /// Enters an operation: sends ready messages to the ranks that put to us and starts what can start. Returns its slot.
@@ -27,8 +27,15 @@ impl Engine {
     fn enter(&mut self, task: Box<Task>) -> Result<u8> {
         let _inside = self.heartbeat.enter();
         self.usable(task.meta.call.comm)?;
-        if !task.persistent {
-            self.reach(&task)?;
+        if !task.persistent
+            && let Err(e) = self.reach(&task)
+        {
+            let lost = e.peer().filter(|_| e.kind() == ErrorKind::PeerLost && self.survives());
+            if let Some(rank) = lost.and_then(|rank| u32::try_from(rank).ok()) {
+                self.core.peer_gone(rank, e.message());
+                self.usable(task.meta.call.comm)?;
+            }
+            return Err(e);
         }
         let mut task = task;
         let slot = self.core.free_slot()?;

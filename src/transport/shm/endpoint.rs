@@ -437,6 +437,12 @@ unsafe impl Transport for Shm {
             return Err(argument(format!("rank {peer} is connected already")));
         }
         p.claim(self.mine).map_err(|e| {
+            if e.kind() == std::io::ErrorKind::NotFound {
+                // Its descriptors go with its process.
+                return Error::new(ErrorKind::PeerLost, format!("the process of rank {peer} has ended"))
+                    .with_peer(peer as usize)
+                    .over("shm");
+            }
             Error::new(ErrorKind::Transport, format!("its memory has no ring for us: {e}"))
                 .with_peer(peer as usize)
                 .over("shm")
