@@ -24,7 +24,7 @@ const DATA: [Data; 6] = [
     Data::Raw,
 ];
 
-/// As [`check`], of any of [`DATA`].
+/// As [`check`], of any of `DATA`.
 pub fn check_some(comm: &Communicator, case: &Case) -> Result<()> {
     match case.data {
         Data::Affine(_) => check::<Affine>(comm, case),

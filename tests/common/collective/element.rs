@@ -63,7 +63,7 @@ macro_rules! by_bytes {
     };
 }
 
-/// operands[0] ⊕ operands[1] ⊕ …, vectors of equal length, from the left.
+/// `operands[0] ⊕ operands[1] ⊕ …`, vectors of equal length, from the left.
 pub fn fold<T: Element>(reducer: &Reducer, operands: &[Vec<T>]) -> Vec<T> {
     let mut sum = operands[0].clone();
     for next in &operands[1..] {

@@ -13,7 +13,7 @@ impl Fabric {
     /// A put of several pieces.
     ///
     /// # Safety
-    /// As [`Transport::put`].
+    /// As [`put`](crate::transport::Transport::put).
     pub(super) unsafe fn put_list(
         &mut self,
         to: Peer,
