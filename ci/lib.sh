@@ -48,10 +48,10 @@ need_packages() {
 tool_build=(build --locked --quiet --workspace --profile test --bin circulant --examples)
 # The libraries for C, MPI and Python with it, by the same units: apart they would have other features, and all of it would be compiled again.
 libraries_build=("${tool_build[@]}" --lib)
-# The tests of the workspace in three parts, the third is --doc. Unit tests of the libraries run for seconds: not optimised they are compiled in
+# The tests of the workspace in four parts, the fourth is --doc. The proofs compute all the time, and in ci/test run beside what waits. Unit tests of the libraries run for seconds: not optimised they are compiled in
 # a quarter of the time. The others run the tool and the examples of its build.
 # shellcheck disable=SC2034
-units=(--lib --exclude circulant-capi --exclude circulant-python) programs=(--bin circulant --bin xtask '--test=*')
+units=(--lib --exclude circulant-capi --exclude circulant-python) programs=(--bin circulant --bin xtask '--test=[!p]*' '--test=p[!u]*') proofs=('--test=pu*')
 workspace_test() { # OPTION of cargo test…
     case " $* " in *' --lib '*) local -x CARGO_PROFILE_TEST_OPT_LEVEL=0 ;; esac
     cargo test --locked --workspace "$@"
