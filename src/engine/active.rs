@@ -41,8 +41,10 @@ impl Active {
         Self { places: Box::new([unused; SLOTS]), first: END, last: END, lists: Box::new([END; LISTS]), free }
     }
 
-    /// The slot of the next call that enters, if one is free.
-    pub(super) fn free(&self) -> Option<u8> {
+    /// The slot of the next call that enters, if one is free that will do.
+    pub(super) fn free(&mut self, will_do: impl Fn(u8) -> bool) -> Option<u8> {
+        let at = self.free.iter().position(|slot| will_do(*slot))?;
+        self.free.swap(0, at);
         self.free.front().copied()
     }
 
@@ -65,7 +67,12 @@ impl Active {
         self.free.push_back(slot);
     }
 
-    /// As [`Active::leave`], and no other call takes the slot any more.
+    /// A slot that was retired can be taken again.
+    pub(super) fn give_back(&mut self, slot: u8) {
+        self.free.push_back(slot);
+    }
+
+    /// As [`Active::leave`], and no other call takes the slot until it is [given back](Active::give_back).
     pub(super) fn retire(&mut self, slot: u8) {
         let Place { call, before, behind, alike } = self.places[usize::from(slot)];
         match self.places.get_mut(usize::from(before)) {
@@ -138,8 +145,8 @@ mod tests {
             for (kind, comm, sequence, which) in steps {
                 let call = CallId { comm: comm % 2, sequence: sequence * 128 };
                 if kind > 0 && plain.iter().all(|(_, known)| *known != call) {
-                    prop_assert_eq!(active.free().is_none(), plain.len() == SLOTS);
-                    if let Some(slot) = active.free() {
+                    prop_assert_eq!(active.free(|_| true).is_none(), plain.len() == SLOTS);
+                    if let Some(slot) = active.free(|_| true) {
                         prop_assert!(plain.iter().all(|(used, _)| *used != slot));
                         active.enter(call);
                         plain.push((slot, call));

@@ -16,6 +16,7 @@ use super::time::Since;
 use super::unexpected::Unexpected;
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan::MAX_COUNTERS;
 use crate::record::EventKind;
 use crate::transport::Ticks;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -226,9 +227,13 @@ impl Core {
         if code == FINALIZE { "finalize" } else { (self.setup.names)(code) }
     }
 
-    /// The slot of the next operation that enters.
-    pub(super) fn free_slot(&self) -> Result<u8> {
-        self.active.free().ok_or_else(|| {
+    /// The slot of the next operation that enters, and the number of its counter 0 in words, where it has so many counters.
+    pub(super) fn free_slot(&mut self, counters: usize) -> Result<(u8, u32)> {
+        let bases = &self.survivors.bases;
+        let base = |slot: u8| bases.get(usize::from(slot)).copied().unwrap_or(0);
+        let will_do = |slot| base(slot) as usize + counters <= MAX_COUNTERS as usize;
+        let slot = self.active.free(will_do);
+        slot.map(|slot| (slot, base(slot))).ok_or_else(|| {
             Error::new(ErrorKind::Argument, format!("{SLOTS} operations are in flight already"))
                 .help("wait for some before starting more")
         })

@@ -4,7 +4,7 @@ use super::core::{Core, Hello, Suspect, TOKEN_RAW, TOKEN_TEST};
 use super::credits::CREDITS;
 use super::message::{
     CallId, EagerHeader, HELP, IN_FLIGHT, Message, NONE, SLOTS, Status, WORD_RAW, WORD_TEST, kind_of,
-    notify_hash, pair_hash, split,
+    notify_hash, of_token, pair_hash, split,
 };
 use super::recorder::At;
 use super::time::Since;
@@ -59,13 +59,13 @@ impl Core {
             return;
         }
         match (index, message) {
-            (Some(i), Message::Ready { slot, output, land, .. }) => {
+            (Some(i), Message::Ready { word, output, land, .. }) => {
                 self.recorder.add(EventKind::Ready, code, &call, ready_at);
-                task.peers[i].ready = Some((slot, output, land));
+                task.peers[i].ready = Some((word, output, land));
             }
-            (Some(i), Message::ReadyAgain { slot, .. }) if task.peers[i].known.is_some() => {
+            (Some(i), Message::ReadyAgain { word, .. }) if task.peers[i].known.is_some() => {
                 self.recorder.add(EventKind::Ready, code, &call, ready_at);
-                task.peers[i].ready = task.peers[i].known.map(|(output, land)| (slot, output, land));
+                task.peers[i].ready = task.peers[i].known.map(|(output, land)| (word, output, land));
             }
             (Some(i), Message::Notify { counter, .. }) if task.awaits(counter) == Some(i) => {
                 self.counts.arrivals += 1;
@@ -195,12 +195,13 @@ impl Sink for Core {
         }
         self.counts.arrivals += 1;
         let Some(task) = self.tasks[usize::from(slot)].as_mut() else {
-            if self.is_retired(slot) {
-                // It came late, to memory that is set aside.
+            if self.is_late(slot, counter) {
+                // To memory that is set aside.
                 return;
             }
             return self.stray_word(word, "for no operation");
         };
+        let Some(counter) = counter.checked_sub(task.base) else { return };
         let Some(peer) = task.awaits(counter) else {
             return self.stray_word(word, "where none was awaited");
         };
@@ -214,12 +215,16 @@ impl Sink for Core {
     fn delivery(&mut self, word: u32, len: u64) -> Delivery {
         let (slot, counter) = split(word);
         let task = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut());
-        task.map_or(Delivery::Land, |task| task.delivery(counter, len))
+        task.map_or(Delivery::Land, |task| match counter.checked_sub(task.base) {
+            Some(counter) => task.delivery(counter, len),
+            None => Delivery::Land,
+        })
     }
 
     fn consume(&mut self, word: u32, offset: u64, bytes: &[u8]) {
         let (slot, counter) = split(word);
         let Some(task) = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut()) else { return };
+        let Some(counter) = counter.checked_sub(task.base) else { return };
         match task.consume(counter, offset, bytes) {
             Ok(()) => self.counts.reduced_bytes += bytes.len() as u64,
             Err(e) => self.broken = self.broken.take().or(Some(e)),
@@ -232,8 +237,9 @@ impl Sink for Core {
             TOKEN_TEST => self.tests_sent += 1,
             TOKEN_RAW => self.raw_done += 1,
             _ => {
-                let slot = usize::try_from(token >> 32).unwrap_or(SLOTS);
-                if let Some(task) = self.tasks.get_mut(slot).and_then(|t| t.as_mut()) {
+                let (slot, base) = of_token(token);
+                let task = self.tasks.get_mut(usize::from(slot)).and_then(|t| t.as_mut());
+                if let Some(task) = task.filter(|task| task.base == base) {
                     task.ops_left = task.ops_left.saturating_sub(1);
                 }
             }
@@ -288,8 +294,11 @@ impl Sink for Core {
 
     fn lost(&mut self, peer: Option<u32>, why: &str) {
         let rank = peer.unwrap_or(NONE);
-        if self.survives() && rank != NONE {
-            return self.suspect(rank, why);
+        if self.survives() {
+            return match peer {
+                Some(rank) => self.suspect(rank, why),
+                None => self.connection_ended(why),
+            };
         }
         match &mut self.suspect {
             None => {

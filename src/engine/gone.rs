@@ -15,12 +15,19 @@ pub(super) struct Survivors {
     pub(super) how: BTreeMap<u32, String>,
     /// Ranks that may be gone.
     pub(super) suspects: BTreeMap<u32, (Since, String)>,
+    /// Since when the last of them is.
+    pub(super) last: Option<Since>,
+    /// A connection has ended, and the transport does not say to which rank.
+    pub(super) unexplained: Option<(Since, String)>,
     /// Communicators on which no call can be made any more, and why.
     pub(super) ended: HashMap<u64, Error>,
     /// Revocations that were passed on.
     pub(super) revoked: HashSet<u64>,
-    /// By slot: why the operation there ended half way. Such a slot is not used again, as puts to it may come late.
-    pub(super) retired: HashMap<u8, Error>,
+    /// By slot: why the operation there ended half way, and how many counters it has, until its call has ended.
+    pub(super) retired: HashMap<u8, (Error, usize)>,
+    /// By slot, once one has ended half way: the number of counter 0 of the next operation there in words. Puts for those before come
+    /// late, and have lower ones.
+    pub(super) bases: Vec<u32>,
     /// Ranks that the transport has yet to cut off.
     pub(super) to_cut: Vec<u32>,
     pub(super) agreements: HashMap<(u64, u32), Agreement>,

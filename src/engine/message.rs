@@ -34,6 +34,16 @@ pub(crate) fn split(word: u32) -> (u8, u32) {
     ((word >> 24) as u8, word & 0x00FF_FFFF)
 }
 
+/// The token of a put of op `index` of the operation in `slot` whose words begin at `base` (24 bits, as counters have).
+pub(super) fn token(slot: u8, base: u32, index: u32) -> u64 {
+    u64::from(word(slot, base).rotate_left(8)) << 32 | u64::from(index)
+}
+
+/// The slot and the base of a token.
+pub(super) fn of_token(token: u64) -> (u8, u32) {
+    split(((token >> 32) as u32).rotate_right(8))
+}
+
 /// Which call of which communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct CallId {
@@ -127,10 +137,10 @@ pub(super) fn notify_hash(hash: u64, to: u64, from: u64) -> u64 {
 pub(crate) enum Message {
     /// Start-up: where you may put your self-test, and what I am.
     Hello { test: Grant, pid: u32, host: u64, agreed: u64 },
-    /// Ready to receive: put into my output and landing memory, with my slot in the word.
-    Ready { call: CallId, slot: u8, code: u8, hash: u64, output: Grant, land: Grant },
+    /// Ready to receive: put into my output and landing memory; `word` is that of counter 0 of my operation.
+    Ready { call: CallId, word: u32, code: u8, hash: u64, output: Grant, land: Grant },
     /// As `Ready`, of a persistent operation: its addresses and keys were exchanged when it was bound.
-    ReadyAgain { call: CallId, slot: u8, code: u8, hash: u64 },
+    ReadyAgain { call: CallId, word: u32, code: u8, hash: u64 },
     /// An increment without data; may come before its receiver has entered.
     Notify { call: CallId, code: u8, hash: u64, counter: u32 },
     /// `bytes` of yours have arrived in this operation.
@@ -302,17 +312,17 @@ impl Message {
                 w.u64(*host);
                 w.u64(*agreed);
             }
-            Self::Ready { call, slot, code, hash, output, land } => {
+            Self::Ready { call, word, code, hash, output, land } => {
                 w.call(*call);
-                w.u8(*slot);
+                w.u32(*word);
                 w.u8(*code);
                 w.u64(*hash);
                 w.grant(*output);
                 w.grant(*land);
             }
-            Self::ReadyAgain { call, slot, code, hash } => {
+            Self::ReadyAgain { call, word, code, hash } => {
                 w.call(*call);
-                w.u8(*slot);
+                w.u32(*word);
                 w.u8(*code);
                 w.u64(*hash);
             }
@@ -409,7 +419,7 @@ impl Message {
             1 => Self::Hello { test: r.grant()?, pid: r.u32()?, host: r.u64()?, agreed: r.u64()? },
             2 => Self::Ready {
                 call: r.call()?,
-                slot: r.u8()?,
+                word: r.u32()?,
                 code: r.u8()?,
                 hash: r.u64()?,
                 output: r.grant()?,
@@ -434,7 +444,7 @@ impl Message {
             },
             8 => Self::Raw { grant: r.grant()? },
             9 => Self::Bye,
-            10 => Self::ReadyAgain { call: r.call()?, slot: r.u8()?, code: r.u8()?, hash: r.u64()? },
+            10 => Self::ReadyAgain { call: r.call()?, word: r.u32()?, code: r.u8()?, hash: r.u64()? },
             11 => Self::ReadyRequest { call: r.call()?, code: r.u8()?, hash: r.u64()? },
             12 => Self::Credit { messages: r.u32()? },
             13 => Self::Awaited { call: r.call()?, code: r.u8()?, hash: r.u64()? },
@@ -502,8 +512,8 @@ mod tests {
         let mark = Mark { code: 3, call };
         vec![
             Message::Hello { test: g, pid: 9, host: 11, agreed: 12 },
-            Message::Ready { call, slot: 5, code: 1, hash: 99, output: g, land: g },
-            Message::ReadyAgain { call, slot: 5, code: 1, hash: 99 },
+            Message::Ready { call, word: 5 << 24 | 7, code: 1, hash: 99, output: g, land: g },
+            Message::ReadyAgain { call, word: 5 << 24 | 7, code: 1, hash: 99 },
             Message::Notify { call, code: 4, hash: 98, counter: 6 },
             Message::Ack { call, bytes: 1 << 40 },
             Message::Abort {
@@ -573,6 +583,7 @@ mod tests {
     fn words() {
         assert_eq!(split(word(239, 0xFF_FFFF)), (239, 0xFF_FFFF));
         assert!(word(239, 0xFF_FFFF) < WORD_TEST);
+        assert_eq!(of_token(token(239, 0xFF_FFFE, u32::MAX)), (239, 0xFF_FFFE));
     }
 
     proptest! {

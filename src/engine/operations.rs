@@ -38,7 +38,8 @@ impl Engine {
             return Err(e);
         }
         let mut task = task;
-        let slot = self.core.free_slot()?;
+        let slot;
+        (slot, task.base) = self.core.free_slot(task.counters.len())?;
         let Meta { call, code, hash, .. } = task.meta;
         self.calls(code, call);
         self.core.status.hash = hash;
@@ -114,7 +115,7 @@ impl Engine {
     /// # Errors
     /// When it has ended half way, as a rank is gone or the communicator is revoked; when there is none: the world has broken.
     pub(crate) fn leave(&mut self, slot: u8) -> Result<Box<Task>> {
-        if let Some(e) = self.core.ended_half_way(slot) {
+        if let Some(e) = self.core.leave_half_way(slot) {
             return Err(e);
         }
         if self.core.task_ref(slot).is_none() {

@@ -2,7 +2,7 @@
 
 use super::driver::Engine;
 use super::flow;
-use super::message::{Message, notify_hash, word};
+use super::message::{Message, notify_hash, token};
 use super::recorder::At;
 use super::task::Task;
 use crate::buffer::{Destination, Grant, copy, put, reduce};
@@ -127,7 +127,7 @@ impl Engine {
         task: &mut Task,
         peer: usize,
         index: u32,
-        (their_slot, output, land): (u8, Grant, Grant),
+        (their_word, output, land): (u32, Grant, Grant),
     ) -> Result<Posted> {
         let Some(transport) = self.transport.as_deref_mut() else {
             return Err(Error::new(ErrorKind::Transport, "a put without a wire"));
@@ -147,11 +147,11 @@ impl Engine {
             peer: task.peers[peer].world_rank,
             address: grant.address.wrapping_add(op.target.offset),
             key: grant.key,
-            word: word(their_slot, op.bump),
+            word: their_word.wrapping_add(op.bump),
         };
         let first = op.first_segment as usize;
         let segments = &task.program.segments[first..first + op.segments as usize];
-        let token = u64::from(slot) << 32 | u64::from(index);
+        let token = token(slot, task.base, index);
         self.heartbeat.towards(to.peer);
         let now = self.core.recorder.now();
         let posted = match put(transport, &task.binding, segments, to, token) {

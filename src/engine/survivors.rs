@@ -8,11 +8,20 @@ use super::agreement::{Agreed, Agreement, Step, Steps};
 use super::core::{Core, Queued};
 use super::driver::Engine;
 use super::gone::{AgreementId, Survivors};
-use super::message::{MAX_GONE_RANKS, Message};
+use super::message::{MAX_GONE_RANKS, Message, SLOTS};
 use super::time::Since;
 use super::waiting::Waiting;
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan::MAX_COUNTERS;
 use std::collections::{BTreeSet, VecDeque};
+
+/// A connection that has ended has so long to be explained by a rank that is gone. Chosen: longer than it takes to notice one, which are the
+/// 5 s between two messages to a rank that is waited for and the 0.6 s of a suspicion (`time.rs`, `failure.rs`).
+const EXPLAINED_AFTER: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Where operations ended half way have used up more of the numbers of counters than this, a slot is not used again: half of all, so that
+/// the others do for an operation of as many blocks.
+const LAST_BASE: u32 = MAX_COUNTERS / 2;
 
 impl Core {
     pub(super) fn survives(&self) -> bool {
@@ -46,14 +55,26 @@ impl Core {
         self.survivors.ended.get(&comm).map_or(Ok(()), |e| Err(e.clone()))
     }
 
-    /// Whether an operation has ended half way in this slot, which no other takes any more.
-    pub(super) fn is_retired(&self, slot: u8) -> bool {
-        self.survivors.retired.contains_key(&slot)
+    /// Whether a word with this counter is for an operation that has ended half way in this slot, where none is now.
+    pub(super) fn is_late(&self, slot: u8, counter: u32) -> bool {
+        let base = self.survivors.bases.get(usize::from(slot));
+        self.survivors.retired.contains_key(&slot) || base.is_some_and(|base| counter < *base)
     }
 
-    /// Why the operation in this slot has ended half way, if it has.
-    pub(super) fn ended_half_way(&self, slot: u8) -> Option<Error> {
-        self.survivors.retired.get(&slot).cloned()
+    /// Why the operation in this slot has ended half way, if it has. Its call has ended: the next one takes the slot.
+    pub(super) fn leave_half_way(&mut self, slot: u8) -> Option<Error> {
+        let (error, counters) = self.survivors.retired.remove(&slot)?;
+        let bases = &mut self.survivors.bases;
+        bases.resize(SLOTS, 0);
+        let base = &mut bases[usize::from(slot)];
+        // One more where it has none: tokens of its puts have the base, too.
+        let next = *base as usize + counters.max(1);
+        // Without room for another as long it is not used again.
+        *base = u32::try_from(next).unwrap_or(MAX_COUNTERS).min(MAX_COUNTERS);
+        if *base <= LAST_BASE {
+            self.active.give_back(slot);
+        }
+        Some(error)
     }
 
     fn error_of(&self, rank: u32) -> Error {
@@ -83,6 +104,7 @@ impl Core {
         }
         tracing::warn!(rank, how, "a rank is gone");
         self.survivors.how.insert(rank, how.to_owned());
+        self.survivors.last = Some(Since::default());
         self.survivors.to_cut.push(rank);
         let (lost, kept): (VecDeque<Queued>, _) =
             std::mem::take(&mut self.outbox).into_iter().partition(|queued| queued.to == rank);
@@ -125,7 +147,7 @@ impl Core {
             _ => queued.slot != Some(slot),
         });
         let error = error.clone().in_operation(self.name_of(task.meta.code), u64::from(call.sequence));
-        self.survivors.retired.insert(slot, error);
+        self.survivors.retired.insert(slot, (error, task.counters.len()));
         // They may wait for us, and know nothing.
         for peer in &task.peers {
             self.explain(peer.world_rank, call.comm);
@@ -210,6 +232,11 @@ impl Core {
         if !self.is_gone(rank) {
             self.survivors.suspects.entry(rank).or_insert_with(|| (Since::default(), why.to_owned()));
         }
+    }
+
+    /// Talking to a rank failed, of which the transport does not say which: one of those that are gone, or will be known for that soon.
+    pub(super) fn connection_ended(&mut self, why: &str) {
+        self.survivors.unexplained.get_or_insert_with(|| (Since::default(), why.to_owned()));
     }
 
     /// A step of an agreement came.
@@ -373,7 +400,23 @@ impl Engine {
         }
         late.iter().for_each(|(rank, why)| self.core.peer_gone(*rank, why));
         self.cut_off();
-        self.core.broken.take()
+        self.core.broken.take().or_else(|| self.explain_loss(now))
+    }
+
+    /// A connection that has ended is that of a rank that is gone. Where none is for long, messages of a living one may be lost.
+    fn explain_loss(&mut self, now: std::time::Instant) -> Option<Error> {
+        let known = &mut self.core.survivors;
+        let explained = known.last.as_mut().is_some_and(|since| since.lasts(now) < EXPLAINED_AFTER);
+        let (since, why) = known.unexplained.as_mut()?;
+        if explained {
+            known.unexplained = None;
+            return None;
+        }
+        let lasts = since.lasts(now);
+        let what = (lasts >= EXPLAINED_AFTER).then(|| format!("a connection broke: {why}"));
+        // Messages to a rank that is gone fail.
+        self.query_all(now);
+        what.map(|what| Error::new(ErrorKind::PeerLost, what).help("look for what the other ranks printed"))
     }
 
     /// Cuts off ranks that are gone.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::description::Describe;
-use super::message::{CallId, Message, pair_hash};
+use super::message::{CallId, Message, pair_hash, word};
 use super::pace::Pace;
 use super::ready_ops::ReadyOps;
 use super::recorder::At;
@@ -32,8 +32,8 @@ pub(crate) struct PeerState {
     pub landing: [u64; 2],
     pub received: u64,
     pub sent: u64,
-    /// Its ready message: slot, output and landing memory. None: no put by rendezvous yet.
-    pub ready: Option<(u8, Grant, Grant)>,
+    /// Its ready message: the word of counter 0, output and landing memory. None: no put by rendezvous yet.
+    pub ready: Option<(u32, Grant, Grant)>,
     /// Of a persistent operation: output and landing memory, from when it was bound.
     pub known: Option<(Grant, Grant)>,
     /// Bytes of ours that it has not acknowledged; below 0 when a receiver credited puts before they came.
@@ -112,6 +112,8 @@ pub(crate) struct Task {
     pub(super) window: u64,
     /// A peer's bytes are acknowledged in portions of this size.
     pub(super) portion: u64,
+    /// The number of its counter 0 in words: those below are of operations that ended half way in the same slot.
+    pub(super) base: u32,
     /// When the call began, in ticks, where calls are timed; 0: this one is not.
     pub(super) begun: u64,
     /// Peers know where to put from an earlier binding.
@@ -178,6 +180,7 @@ impl Task {
             outstanding: 0,
             window: 0,
             portion: 0,
+            base: 0,
             begun: 0,
             persistent: false,
             pairwise: false,
@@ -404,13 +407,14 @@ impl Task {
     pub(super) fn ready_message(&self, slot: u8, index: usize) -> Message {
         let (call, code, peer) = (self.meta.call, self.meta.code, &self.peers[index]);
         let hash = pair_hash(self.meta.hash, peer.received);
+        let word = word(slot, self.base);
         if self.persistent {
-            return Message::ReadyAgain { call, slot, code, hash };
+            return Message::ReadyAgain { call, word, code, hash };
         }
         let from = |grant: Grant, at: u64| Grant { address: grant.address.wrapping_add(at), ..grant };
         let [output, land] = peer.landing;
         let output = from(self.binding.output.grant(), output);
         let land = from(self.binding.land.grant(), land);
-        Message::Ready { call, slot, code, hash, output, land }
+        Message::Ready { call, word, code, hash, output, land }
     }
 }

@@ -260,7 +260,7 @@ fn what_failed_is_closed_named_and_never_touched_again() {
             let grant = Grant::default();
             let ready = Message::Ready {
                 call: meta(4).call,
-                slot: 0,
+                word: 0,
                 code: CODE,
                 hash: 7,
                 output: grant,
@@ -307,12 +307,12 @@ fn messages() -> impl Strategy<Value = Message> {
             host,
             agreed
         }),
-        (call(), any::<u8>(), code(), hash(), grant(), grant()).prop_map(
-            |(call, slot, code, hash, output, land)| Message::Ready { call, slot, code, hash, output, land }
+        (call(), any::<u32>(), code(), hash(), grant(), grant()).prop_map(
+            |(call, word, code, hash, output, land)| Message::Ready { call, word, code, hash, output, land }
         ),
-        (call(), any::<u8>(), code(), hash()).prop_map(|(call, slot, code, hash)| Message::ReadyAgain {
+        (call(), any::<u32>(), code(), hash()).prop_map(|(call, word, code, hash)| Message::ReadyAgain {
             call,
-            slot,
+            word,
             code,
             hash
         }),
