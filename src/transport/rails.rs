@@ -86,6 +86,7 @@ impl Rails {
             limits.inject = limits.inject.min(other.inject);
             limits.message = limits.message.min(other.message);
             limits.copied_below = limits.copied_below.max(other.copied_below);
+            limits.survives &= other.survives;
             limits.memory = common(limits.memory, other.memory);
             if other.borrow == Borrow::Staged {
                 limits.borrow = Borrow::Staged;
@@ -299,6 +300,10 @@ unsafe impl Transport for Rails {
 
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
         self.rails[0].message(peer, bytes)
+    }
+
+    fn cut(&mut self, peer: u32) {
+        self.rails.iter_mut().for_each(|rail| rail.cut(peer));
     }
 
     fn flush(&mut self) {

@@ -27,7 +27,10 @@ use circulant::transport::{
 use libtest_mimic::{Arguments, Trial};
 use memmap2::MmapMut;
 use node::{ARENA, Node, Random, TIMEOUT, all_poll, nodes, options, promises, put, say};
-use processes::{a_killed_peer_is_no_hang, be_a_peer, closing_under_fire, two_processes_trade};
+use processes::{
+    a_killed_peer_is_no_hang, an_endpoint_goes_on_without_a_peer, be_a_peer, closing_under_fire,
+    two_processes_trade,
+};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use strangers::{
@@ -70,6 +73,7 @@ const CASES: &[Case] = &[
     ("closing_under_fire", closing_under_fire, Much),
     ("two_processes_trade", two_processes_trade, Little),
     ("a_killed_peer_is_no_hang", a_killed_peer_is_no_hang, Little),
+    ("an_endpoint_goes_on_without_a_peer", an_endpoint_goes_on_without_a_peer, Little),
     ("opening_leaves_signal_handlers", opening_leaves_signal_handlers, Little),
     ("survey_says_what_open_takes", survey_says_what_open_takes, Little),
     ("memory_of_devices_is_asked_for", memory_of_devices_is_asked_for, Little),

@@ -249,6 +249,52 @@ pub(crate) fn a_killed_peer_is_no_hang(provider: &str) {
     }
 }
 
+/// Where an endpoint goes on without a peer: one that ends while nothing is under way shows by the next post to it, and is cut off.
+pub(crate) fn an_endpoint_goes_on_without_a_peer(provider: &str) {
+    let mut me = Node::open(provider, 0);
+    if !me.wire.limits().survives || provider == "shm" {
+        // Our own shared memory notices no death: its processes are watched.
+        return me.wire.close().unwrap();
+    }
+    let (victim, target) = Other::start(provider, &mut me, 1, "wait");
+    let (survivor, theirs) = Other::start(provider, &mut me, 2, "wait");
+    let source = [me.source(0, 100_000)];
+    let start = Instant::now();
+    let done = |me: &mut Node, peer: u32, there: Remote, token: u64| {
+        // SAFETY: the source lies in the arena and is not written in this test.
+        while unsafe { me.wire.put(peer, &source, there.base, there.key, 1, token) }.unwrap() == Posted::Again
+        {
+            me.poll();
+            assert!(start.elapsed() < TIMEOUT, "rank {peer} cannot be reached");
+        }
+        while !me.log.done.contains(&token) {
+            me.poll();
+            assert!(start.elapsed() < TIMEOUT, "a put to rank {peer} is never done");
+        }
+    };
+    done(&mut me, 1, target, 1);
+    done(&mut me, 2, theirs, 2);
+    drop(victim);
+    // The kernel has told of the end of the connection by then, or tells of it now.
+    while me.log.lost.is_empty() {
+        me.poll();
+        if let Err(e) = me.wire.message(1, b"?") {
+            assert_eq!((e.peer(), e.kind()), (Some(1), ErrorKind::PeerLost), "{e}");
+            break;
+        }
+        assert!(start.elapsed() < TIMEOUT, "a peer that has ended does not show");
+    }
+    me.wire.cut(1);
+    // SAFETY: as above.
+    let put = unsafe { me.wire.put(1, &source, target.base, target.key, 1, 3) };
+    for refused in [put, me.wire.message(1, b"?")] {
+        assert_eq!(refused.map_err(|e| (e.kind(), e.peer())), Err((ErrorKind::PeerLost, Some(1))));
+    }
+    done(&mut me, 2, theirs, 4);
+    drop(survivor);
+    me.wire.close().unwrap();
+}
+
 /// Closed while another process goes on putting and talking: that must neither hang nor crash.
 pub(crate) fn closing_under_fire(provider: &str) {
     for _ in 0..3 {

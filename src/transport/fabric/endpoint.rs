@@ -255,9 +255,17 @@ impl Fabric {
     }
 
     /// What an operation towards `peer` that answered `code` means.
-    fn posted(&self, what: &str, peer: u32, code: isize) -> Result<Posted> {
+    fn posted(&mut self, what: &str, peer: Peer, code: isize) -> Result<Posted> {
         match code {
-            0 => Ok(Posted::Yes),
+            0 => {
+                if !peer.reached {
+                    self.peers.change(peer.rank, |peer| peer.reached = true);
+                }
+                Ok(Posted::Yes)
+            }
+            c if c == again() && peer.reached && self.quirk.reconnects => {
+                Err(self.lost(peer.rank, "the connection to it has ended"))
+            }
             c if c == again() => Ok(Posted::Again),
             c => {
                 let c = c as i64;
@@ -265,10 +273,22 @@ impl Fabric {
                 let kind =
                     if GONE.iter().any(|g| c == -i64::from(*g)) { ErrorKind::PeerLost } else { e.kind() };
                 Err(Error::new(kind, e.message())
-                    .with_peer(peer as usize)
+                    .with_peer(peer.rank as usize)
                     .over(self.limits.provider.as_str()))
             }
         }
+    }
+
+    #[cold]
+    fn lost(&self, rank: u32, why: &str) -> Error {
+        let e = Error::new(ErrorKind::PeerLost, why);
+        e.with_peer(rank as usize).over(self.limits.provider.as_str())
+    }
+
+    /// A peer that can be posted to.
+    fn peer(&self, rank: u32) -> Result<Peer> {
+        let peer = self.peers.get(rank)?;
+        if peer.cut { Err(self.lost(rank, "it is gone")) } else { Ok(peer) }
     }
 
     /// # Safety
@@ -359,7 +379,7 @@ unsafe impl Transport for Fabric {
             return Err(why.with_peer(peer as usize).over(self.limits.provider.as_str()));
         }
         let tag = self.tags.of(address);
-        self.peers.insert(Peer { rank: peer, to, doorbell, tag })
+        self.peers.insert(Peer { rank: peer, to, doorbell, tag, reached: false, cut: false })
     }
 
     unsafe fn register(
@@ -416,7 +436,7 @@ unsafe impl Transport for Fabric {
         token: u64,
     ) -> Result<Posted> {
         self.check_open()?;
-        let to = self.peers.get(peer)?;
+        let to = self.peer(peer)?;
         let mut pieces = sources.iter().filter(|s| s.len > 0);
         let first = pieces.next();
         if pieces.next().is_some() {
@@ -441,7 +461,7 @@ unsafe impl Transport for Fabric {
             let code = unsafe {
                 fi::fi_inject_writedata(self.objects.ep, from.cast(), len, word.into(), to.to, address, key)
             };
-            let posted = self.posted("fi_inject_writedata", peer, code)?;
+            let posted = self.posted("fi_inject_writedata", to, code)?;
             if posted == Posted::Yes {
                 self.injected.push_back(token);
             }
@@ -457,7 +477,7 @@ unsafe impl Transport for Fabric {
         if code != 0 {
             self.slots.give_back(slot);
         }
-        self.posted("fi_writedata", peer, code)
+        self.posted("fi_writedata", to, code)
     }
 
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
@@ -465,14 +485,14 @@ unsafe impl Transport for Fabric {
         if bytes.len() > MESSAGE_MAX {
             return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
         }
-        let Peer { to, tag, .. } = self.peers.get(peer)?;
+        let at @ Peer { to, tag, .. } = self.peer(peer)?;
         let len = bytes.len() + TAG_BYTES;
         if len <= self.limits.inject {
             self.tagged[..bytes.len()].copy_from_slice(bytes);
             self.tagged[bytes.len()..len].copy_from_slice(&tag);
             // SAFETY: the endpoint is open; the bytes are copied before it returns.
             let code = unsafe { fi::fi_inject(self.objects.ep, self.tagged.as_ptr().cast(), len, to) };
-            return self.posted("fi_inject", peer, code);
+            return self.posted("fi_inject", at, code);
         }
         let Some(slot) = self.slots.take(Kind::Message, peer, 0) else { return Ok(Posted::Again) };
         let buffer = self.buffer(slot);
@@ -487,7 +507,11 @@ unsafe impl Transport for Fabric {
         if code != 0 {
             self.slots.give_back(slot);
         }
-        self.posted("fi_send", peer, code)
+        self.posted("fi_send", at, code)
+    }
+
+    fn cut(&mut self, peer: u32) {
+        self.peers.change(peer, |peer| peer.cut = true);
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {

@@ -43,6 +43,7 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
         chooses_keys: mode & fi::FI_MR_PROV_KEY != 0,
         memory: kinds(i),
         may_hang: quirk.may_hang,
+        survives: quirk.survives,
         ..Limits::new(our_name(&name))
     };
     (limits, mode, key)

@@ -16,6 +16,10 @@ pub(super) struct Peer {
     pub(super) doorbell: Remote,
     /// Shows it that a message is of its job.
     pub(super) tag: Tag,
+    /// It has taken something: a connection stood.
+    pub(super) reached: bool,
+    /// It is gone, and cut off.
+    pub(super) cut: bool,
 }
 
 /// The peers of one endpoint, by rank. Sorted: they are few, whatever the size of the job.
@@ -113,6 +117,18 @@ impl Peers {
         }
     }
 
+    /// Changes what is known of a rank, if it was connected.
+    pub(super) fn change(&mut self, rank: u32, change: impl FnOnce(&mut Peer)) {
+        if let Ok(i) = self.peers.binary_search_by_key(&rank, |p| p.rank) {
+            change(&mut self.peers[i]);
+        }
+    }
+
+    /// Whether a rank is gone, and cut off.
+    pub(super) fn is_cut(&self, rank: u32) -> bool {
+        self.get(rank).is_ok_and(|peer| peer.cut)
+    }
+
     pub(super) fn known(&self, rank: u32) -> bool {
         self.peers.binary_search_by_key(&rank, |p| p.rank).is_ok()
     }
@@ -157,12 +173,14 @@ mod tests {
                 to: u64::from(rank) + 100,
                 doorbell: Remote::default(),
                 tag: Tag::default(),
+                reached: false,
+                cut: false,
             })
             .unwrap();
         }
         assert_eq!(p.get(9).unwrap().to, 109);
         assert!(p.get(2).is_err() && !p.known(2));
-        assert!(p.insert(Peer { rank: 5, to: 0, doorbell: Remote::default(), tag: Tag::default() }).is_err());
+        assert!(p.insert(p.get(5).unwrap()).is_err());
         assert_eq!(p.get(5).unwrap().to, 105);
     }
 }

@@ -58,6 +58,10 @@ pub struct Quirk {
     /// A put under way to a peer that dies becomes an error; else only a deadline or a watcher tells. A put
     /// posted later may be put off for ever also where this holds (tcp and net try to connect again).
     pub reports_death: bool,
+    /// The endpoint goes on with the other ranks when one is gone.
+    pub survives: bool,
+    /// A post to a peer whose connection has ended is put off for ever, as the provider connects anew. While a connection stands none is put off.
+    pub reconnects: bool,
     /// Closing crashes when completions arrive meanwhile (ofi_rxm posts a new receive to the connection it
     /// has just closed), or a put (psm3): so end registrations first and let things calm down; after a failure, when puts may still be
     /// under way, do no more than end registrations.
@@ -120,6 +124,8 @@ const COMMON: Quirk = Quirk {
     message: ANY,
     to_self: true,
     reports_death: true,
+    survives: false,
+    reconnects: false,
     quiet_close: false,
     refuses: None,
     may_hang: false,
@@ -202,6 +208,8 @@ pub const QUIRKS: &[Quirk] = &[
     Quirk {
         provider: "tcp",
         class: Class::Tcp,
+        survives: true,
+        reconnects: true,
         interface: Some("FI_TCP_IFACE"),
         borrow: Borrow::Direct,
         sleeps: true,
@@ -211,6 +219,8 @@ pub const QUIRKS: &[Quirk] = &[
     Quirk {
         provider: "net",
         class: Class::Tcp,
+        survives: true,
+        reconnects: true,
         interface: Some("FI_NET_IFACE"),
         borrow: Borrow::Direct,
         sleeps: true,

@@ -64,8 +64,14 @@ fn main() {
             on("a_slow_rank_is_waited_for", a_slow_rank_is_waited_for),
         ]);
     }
-    trials.push(Trial::test("shm::survivors_of_killed_ranks_go_on", test(|| survivors("shm"))));
-    trials.push(Trial::test("shm::borrowed_memory_is_safe_when_others_go_on", test(mprotect_survivors)));
+    for provider in ["shm", "tcp"] {
+        let on = |name: &str, body: fn(&str)| {
+            Trial::test(format!("{provider}::{name}"), test(move || body(provider)))
+        };
+        trials.push(on("survivors_of_killed_ranks_go_on", survivors));
+        trials.push(on("borrowed_memory_is_safe_when_others_go_on", mprotect_survivors));
+    }
+    trials.push(Trial::test("tcp+shm::survivors_of_killed_ranks_go_on", test(|| survivors("tcp+shm"))));
     trials.push(Trial::test("ranks_cannot_go_on_over_every_wire", test(going_on_is_refused)));
     if whole() {
         trials.push(Trial::test("tcp::over_4_gib_in_one_call", test(|| over_4_gib("tcp"))));
@@ -219,11 +225,12 @@ fn killed(provider: &str) {
     }
 }
 
-/// Ranks are killed at random moments; the others end well, and so does the job. `SURVIVE_SEEDS` jobs, each of another seed.
+/// Ranks are killed at random moments; the others end well, and so does the job. `SURVIVE_SEEDS`: so many seeds, of 16 ranks each.
 fn survivors(provider: &str) {
-    let seeds: u64 = std::env::var("SURVIVE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    for (p, lost) in [(4, 1), (6, 3), (16, 7)] {
-        for seed in 0..seeds {
+    let seeds: Option<u64> = std::env::var("SURVIVE_SEEDS").ok().and_then(|n| n.parse().ok());
+    let jobs = seeds.map_or([(4, 1), (6, 3), (16, 7)], |_| [(16, 1), (16, 3), (16, 7)]);
+    for (p, lost) in jobs {
+        for seed in 0..seeds.unwrap_or(1) {
             println!("seed {seed} of {p} ranks that lose {lost}");
             let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (lost as u64) << 60 | 1;
             let mut below = |n: u64| {
@@ -233,7 +240,12 @@ fn survivors(provider: &str) {
                 random % n
             };
             let mut job = job(p, "survive", &["--provider", provider, "--on-failure", "continue"]);
-            job.env("WIRE_TEST_SEED", &seed.to_string());
+            job.env("WIRE_TEST_SEED", &seed.to_string()).env("WIRE_TEST_LOST", &lost.to_string());
+            if provider.contains('+') {
+                // Four nodes, and shared memory within them.
+                let nodes: String = (0..p).map(|rank| (rank * 4 / p).to_string()).collect();
+                job.env("WIRE_TEST_NODES", &nodes).env("FI_NET_IFACE", "lo").env("FI_TCP_IFACE", "lo");
+            }
             job.limit = Duration::from_secs(120);
             job.start();
             job.wait_for("pid ", p);
@@ -251,12 +263,14 @@ fn survivors(provider: &str) {
             none_left(&mark);
             let left = format!("left among {}", p - lost);
             assert_eq!((done.code, done.out.matches(&left).count()), (0, p - lost), "{victims:?}: {done:?}");
+            let wire = if provider.contains('+') && p > 4 { "+shm\n" } else { "over " };
+            assert_eq!(done.out.matches(wire).count(), p, "{done:?}");
         }
     }
 }
 
 fn going_on_is_refused() {
-    let done = play(2, "exercise", &["--provider", "tcp", "--on-failure", "continue"]);
+    let done = play(2, "exercise", &["--provider", "rxm", "--on-failure", "continue"]);
     assert_ne!(done.code, 0, "{done:?}");
     assert_eq!(done.out.matches("the ranks cannot go on without one").count(), 2, "{done:?}");
 }
@@ -293,9 +307,9 @@ fn mprotect(provider: &str) {
     }
 }
 
-fn mprotect_survivors() {
+fn mprotect_survivors(provider: &str) {
     for role in ["mprotect-survive", "mprotect-survive-scope"] {
-        let done = play(4, role, &["--provider", "shm", "--on-failure", "continue"]);
+        let done = play(4, role, &["--provider", provider, "--on-failure", "continue"]);
         assert_eq!((done.code, done.out.matches("unharmed").count()), (0, 3), "{role}: {done:?}");
     }
 }

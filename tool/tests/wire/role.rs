@@ -55,14 +55,11 @@ fn plain(body: impl FnOnce(&Communicator) -> Result<()>) -> Result<()> {
 
 /// Goes on until as many ranks are gone as are to be killed, and a while longer.
 fn survive() -> Result<()> {
-    let seed = std::env::var("WIRE_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let world = World::init()?;
+    let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<usize>().ok()).unwrap_or(1);
+    let (seed, lost) = (number("WIRE_TEST_SEED"), number("WIRE_TEST_LOST"));
+    let world = std::env::var("WIRE_TEST_NODES").map_or_else(|_| World::init(), |said| on_nodes(&said))?;
+    println!("over {}", world.provider());
     println!("pid {} {}", world.rank(), getpid().as_raw_nonzero());
-    let lost = match world.size() {
-        4 => 1,
-        6 => 3,
-        _ => 7,
-    };
     let left = go_on(&world.comm(), seed, |_| {}, |call, size| call > 20 && size == world.size() - lost)?;
     println!("left among {left}");
     world.finalize()
@@ -112,13 +109,18 @@ impl Launch for Nodes {
     }
 }
 
-/// Everything on nodes that are not.
-fn nodes() -> Result<()> {
-    let said = std::env::var("WIRE_TEST_NODES").unwrap();
+/// A world of ranks on nodes that are not: the index of each, or `unknown`.
+fn on_nodes(said: &str) -> Result<World> {
     let nodes = (said != "unknown").then(|| said.bytes().map(|b| u32::from(b - b'0')).collect());
     let launch = launch::detect(&Config::from_env())?;
     let unseen = std::env::var("WIRE_TEST_UNSEEN").is_ok_and(|r| r == launch.rank().to_string());
-    let world = World::builder().launch(Box::new(Nodes(launch, nodes, unseen))).init()?;
+    World::builder().launch(Box::new(Nodes(launch, nodes, unseen))).init()
+}
+
+/// Everything on nodes that are not.
+fn nodes() -> Result<()> {
+    let said = std::env::var("WIRE_TEST_NODES").unwrap();
+    let world = on_nodes(&said)?;
     let comm = world.comm();
     exercise(&comm, 1)?;
     for case in &subset(comm.size(), seed()) {

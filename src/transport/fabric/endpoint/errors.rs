@@ -41,6 +41,9 @@ impl Fabric {
                 Some((s, kind)) => {
                     let peer = self.slots.peer(s);
                     self.slots.give_back(s);
+                    if self.peers.is_cut(peer) {
+                        continue;
+                    }
                     let what = if kind == Kind::Put { "a put" } else { "a message" };
                     sink.lost(Some(peer), &format!("{what} to it failed: {why}"));
                 }

@@ -59,6 +59,6 @@ impl Fabric {
         if code != 0 {
             self.slots.give_back(slot);
         }
-        self.posted("fi_writemsg", to.rank, code)
+        self.posted("fi_writemsg", to, code)
     }
 }
