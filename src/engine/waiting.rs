@@ -289,6 +289,13 @@ impl Engine {
             let verb = if silent.len() == 1 { "does" } else { "do" };
             text.push_str(&format!("; {} {verb} not answer: stopped, hung or not in a call", ranks(&silent)));
         }
+        // A member that is in another call may wait there for a rank that is no member.
+        let outside = if behind.is_some() { self.silent_outside(call) } else { Vec::new() };
+        if !outside.is_empty() {
+            let verb = if outside.len() == 1 { "does" } else { "do" };
+            let who = ranks(&outside);
+            text.push_str(&format!("; of the ranks outside this communicator {who} {verb} not answer"));
+        }
         // Those furthest behind come first.
         for (status, list) in states.iter().take(MAX_STATES_LISTED) {
             text.push_str(&format!("; {}", self.state_of(list, status)));
@@ -353,11 +360,22 @@ impl Engine {
 
     /// The other members of the call's communicator that have not answered the last question.
     fn silent(&self, call: CallId) -> Vec<u32> {
-        let core = &self.core;
-        let answered = |r: &u32| core.statuses.get(r).is_some_and(|(round, _)| *round >= core.asked_round);
         let mut all = self.members(call);
-        all.retain(|r| *r != core.setup.rank && !answered(r));
+        all.retain(|r| self.is_silent(*r));
         all
+    }
+
+    /// The same of ranks that are no members.
+    fn silent_outside(&self, call: CallId) -> Vec<u32> {
+        let members = self.members(call);
+        let outside = |r: &u32| members.binary_search(r).is_err() && !self.core.is_gone(*r);
+        (0..self.core.setup.size).filter(outside).filter(|r| self.is_silent(*r)).collect()
+    }
+
+    fn is_silent(&self, rank: u32) -> bool {
+        let core = &self.core;
+        let status = core.statuses.get(&rank);
+        rank != core.setup.rank && status.is_none_or(|(round, _)| *round < core.asked_round)
     }
 
     /// The world ranks of the call's communicator; of all where it is not known.

@@ -20,12 +20,15 @@ struct Virtual {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Of each thread that runs only when it is its turn.
+    turns: Vec<Condvar>,
 }
 
 #[derive(Debug)]
 struct State {
     now: Instant,
     threads: Vec<Thread>,
+    turns: Option<Turns>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +39,58 @@ enum Thread {
     Left,
 }
 
+/// Threads of which one runs at a time, in an order that follows from a seed.
+#[derive(Debug)]
+struct Turns {
+    random: u64,
+    /// Threads that have not entered yet: until all have, all run.
+    outside: Vec<bool>,
+    running: Option<usize>,
+    /// Turns so far, and a digest of their order and times.
+    count: u64,
+    digest: u64,
+}
+
+/// What a look at the wire takes in a virtual time of turns: so it goes on also where no thread sleeps. Chosen: like a network of some 10 us.
+const LOOK: Duration = Duration::from_micros(10);
+/// Of so many looks one ends a turn. Chosen: it mixes ranks well, and leaves threads time between the system's switches.
+const LOOKS_PER_TURN: u64 = 4;
+
+impl Turns {
+    /// SplitMix64.
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
 impl State {
+    /// Whether threads run in turns by now.
+    fn in_turns(&self) -> bool {
+        self.turns.as_ref().is_some_and(|turns| !turns.outside.contains(&true))
+    }
+
+    /// Gives the turn to a thread that runs; the time goes on if all sleep.
+    fn pass(&mut self) {
+        self.advance();
+        let runs = |thread: &Thread| *thread == Thread::Runs;
+        let count = self.threads.iter().filter(|thread| runs(thread)).count() as u64;
+        let Some(turns) = &mut self.turns else { return };
+        turns.running = None;
+        if count == 0 {
+            return;
+        }
+        let nth = usize::try_from(turns.draw() % count).unwrap_or(0);
+        let ready = self.threads.iter().enumerate().filter(|(_, thread)| runs(thread));
+        turns.running = ready.map(|(i, _)| i).nth(nth);
+        turns.count += 1;
+        let who = turns.running.map_or(0, |i| i as u64 + 1);
+        turns.digest = (turns.digest ^ who).wrapping_mul(0x100_0000_01B3);
+    }
+
     /// When all threads sleep, the time becomes that of the first that wakes up.
     fn advance(&mut self) {
         let ends = self.threads.iter().filter_map(|thread| match thread {
@@ -64,9 +118,44 @@ impl Clock {
     /// time, and takes the virtual time along.)
     #[must_use]
     pub fn group(threads: usize) -> Vec<Self> {
-        let state = State { now: Instant::now(), threads: vec![Thread::Runs; threads] };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        Self::of(threads, None)
+    }
+
+    /// The same of threads that run in turns from when all of them have [entered](Clock::enter) on: which one runs follows from
+    /// the seed, so what they do is the same each time. Each [look](Clock::look) takes a moment of this time.
+    #[must_use]
+    pub fn group_in_turns(threads: usize, seed: u64) -> Vec<Self> {
+        let outside = vec![true; threads];
+        Self::of(threads, Some(Turns { random: seed, outside, running: None, count: 0, digest: 0 }))
+    }
+
+    fn of(threads: usize, turns: Option<Turns>) -> Vec<Self> {
+        let state = State { now: Instant::now(), threads: vec![Thread::Runs; threads], turns };
+        let turns = (0..threads).map(|_| Condvar::new()).collect();
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), turns });
         (0..threads).map(|thread| Self(Some(Virtual { shared: Arc::clone(&shared), thread }))).collect()
+    }
+
+    /// This thread runs only in its turns from when all have come here on.
+    pub fn enter(&self) {
+        if let Some(time) = &self.0 {
+            time.enter();
+        }
+    }
+
+    /// This thread has looked at what comes from others: its turn may be over.
+    pub fn look(&self) {
+        if let Some(time) = &self.0 {
+            time.look();
+        }
+    }
+
+    /// How many turns there were, and a digest of their order.
+    #[must_use]
+    pub fn turns(&self) -> (u64, u64) {
+        let state = self.0.as_ref().map(Virtual::state);
+        let turns = state.as_ref().and_then(|state| state.turns.as_ref());
+        turns.map_or((0, 0), |turns| (turns.count, turns.digest))
     }
 
     /// Whether this is not the system's clock.
@@ -103,6 +192,17 @@ impl Clock {
         let Some(time) = &self.0 else { return };
         let mut state = time.state();
         state.threads[time.thread] = Thread::Left;
+        if let Some(turns) = &mut state.turns {
+            turns.outside[time.thread] = false;
+        }
+        if state.in_turns() {
+            let turns = state.turns.as_ref();
+            if turns.is_some_and(|t| t.running.is_none_or(|running| running == time.thread)) {
+                state.pass();
+                time.wake(&state);
+            }
+            return;
+        }
         state.advance();
         time.shared.changed.notify_all();
     }
@@ -183,9 +283,60 @@ impl Virtual {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn enter(&self) {
+        let mut state = self.state();
+        let Some(turns) = &mut state.turns else { return };
+        turns.outside[self.thread] = false;
+        if state.in_turns() {
+            state.pass();
+            self.wake(&state);
+        }
+        self.wait_for_turn(state);
+    }
+
+    fn look(&self) {
+        let mut state = self.state();
+        if !state.in_turns() || state.threads[self.thread] != Thread::Runs {
+            return;
+        }
+        let next = state.now + LOOK;
+        state.move_to(next);
+        if state.turns.as_mut().is_some_and(|turns| turns.draw().is_multiple_of(LOOKS_PER_TURN)) {
+            state.pass();
+            self.wake(&state);
+            self.wait_for_turn(state);
+        }
+    }
+
+    /// Wakes the thread whose turn it is.
+    fn wake(&self, state: &State) {
+        if let Some(running) = state.turns.as_ref().and_then(|turns| turns.running)
+            && running != self.thread
+        {
+            self.shared.turns[running].notify_one();
+        }
+    }
+
+    fn wait_for_turn(&self, mut state: MutexGuard<'_, State>) {
+        while state.threads[self.thread] != Thread::Left
+            && state.turns.as_ref().is_some_and(|turns| turns.running != Some(self.thread))
+        {
+            state = self.shared.turns[self.thread].wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     fn sleep(&self, length: Duration) {
         let mut state = self.state();
         let end = state.now + length;
+        if state.in_turns() {
+            if state.threads[self.thread] == Thread::Left {
+                return;
+            }
+            state.threads[self.thread] = Thread::SleepsUntil(end);
+            state.pass();
+            self.wake(&state);
+            return self.wait_for_turn(state);
+        }
         let before = std::mem::replace(&mut state.threads[self.thread], Thread::SleepsUntil(end));
         state.advance();
         self.shared.changed.notify_all();

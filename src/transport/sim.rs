@@ -42,6 +42,9 @@ pub struct Faults {
     pub unclosable: bool,
     /// The ranks go by a [virtual time](Clock::group): each is one thread, which sleeps by [`Net::sleep`].
     pub virtual_time: bool,
+    /// The same, and the ranks run in turns ([`Clock::group_in_turns`]) from [`Net::enter`] to [`Net::leave`]; these follow from
+    /// the seed: what happens is the same each time.
+    pub turns: bool,
 }
 
 impl Default for Faults {
@@ -61,6 +64,7 @@ impl Default for Faults {
             memory: &[MemoryKind::Host],
             unclosable: false,
             virtual_time: false,
+            turns: false,
         }
     }
 }
@@ -78,6 +82,8 @@ struct Mailbox {
     dead: bool,
     /// Dies after so many posts more.
     posts_left: Option<u32>,
+    /// Ranks from which nothing comes any more.
+    cut: Vec<usize>,
 }
 
 /// The wire that the endpoints of one group share.
@@ -95,7 +101,11 @@ fn lock(mailbox: &Mutex<Mailbox>) -> MutexGuard<'_, Mailbox> {
 
 /// One endpoint per rank.
 pub fn group(size: usize, faults: &Faults) -> Vec<Sim> {
-    let clocks = if faults.virtual_time { Clock::group(size) } else { vec![Clock::default(); size] };
+    let clocks = match (faults.turns, faults.virtual_time) {
+        (true, _) => Clock::group_in_turns(size, faults.seed),
+        (false, true) => Clock::group(size),
+        (false, false) => vec![Clock::default(); size],
+    };
     let boxes = (0..size).map(|_| Mutex::default()).collect();
     let net = Arc::new(Net { boxes, clocks, faults: faults.clone() });
     (0..size).map(|rank| Sim::new(&net, rank)).collect()
@@ -108,8 +118,39 @@ impl Net {
             let mut mailbox = lock(mailbox);
             mailbox.dead = true;
             mailbox.queue.clear();
-            self.clocks[rank].leave();
+            if !self.faults.turns {
+                self.clocks[rank].leave();
+            }
         }
+    }
+
+    /// From now on nothing comes from either of two ranks to the other, and neither is told.
+    pub fn cut(&self, one: usize, other: usize) {
+        for (to, from) in [(one, other), (other, one)] {
+            if let Some(mailbox) = self.boxes.get(to) {
+                lock(mailbox).cut.push(from);
+            }
+        }
+    }
+
+    /// Whether `rank` has been killed, or has closed its endpoint.
+    pub fn is_dead(&self, rank: usize) -> bool {
+        self.boxes.get(rank).is_some_and(|mailbox| lock(mailbox).dead)
+    }
+
+    /// With [`Faults::turns`]: the thread of `rank` runs in its turns only from when those of all ranks have come here on.
+    pub fn enter(&self, rank: usize) {
+        self.clocks.get(rank).unwrap_or(&Clock::default()).enter();
+    }
+
+    /// The thread of `rank` waits for no turn any more, and no time waits for it.
+    pub fn leave(&self, rank: usize) {
+        self.clocks.get(rank).unwrap_or(&Clock::default()).leave();
+    }
+
+    /// The clock of `rank`.
+    pub fn clock(&self, rank: usize) -> Clock {
+        self.clocks.get(rank).cloned().unwrap_or_default()
     }
 
     /// As [`Net::kill`], when `rank` has posted this many puts and messages more.
@@ -220,7 +261,15 @@ impl Sim {
         u32::try_from((z ^ (z >> 31)) % u64::from(below.max(1))).unwrap_or(0)
     }
 
+    /// Others may have their turns now.
+    fn look(&mut self) {
+        if self.net.faults.turns {
+            self.net.clocks[self.rank].look();
+        }
+    }
+
     fn deliver(&mut self, peer: u32, what: Transfer) -> Result<Posted> {
+        self.look();
         if !self.open || !self.net.lives(self.rank) {
             return Err(Error::new(ErrorKind::Transport, "the endpoint is closed"));
         }
@@ -242,6 +291,9 @@ impl Sim {
             if self.net.faults.deaths_show && !self.lost.contains(&peer) {
                 self.lost.push(peer);
             }
+            return Ok(Posted::Yes);
+        }
+        if mailbox.cut.contains(&self.rank) {
             return Ok(Posted::Yes);
         }
         mailbox.queue.push((delay, what));
@@ -416,6 +468,7 @@ unsafe impl Transport for Sim {
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        self.look();
         let mut events = 0;
         for token in self.done.drain(..) {
             sink.done(token);

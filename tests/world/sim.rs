@@ -196,6 +196,28 @@ fn a_rank_elsewhere_is_named_with_what_it_does() {
 }
 
 #[test]
+fn a_silent_rank_that_another_one_waits_for_is_named() {
+    let faults = sim::Faults { virtual_time: true, ..sim::Faults::default() };
+    let results = run_wired(vec![0; 4], &faults, &[("deadline", "2")], |_, comm, net| {
+        let pair = comm.split(Some(i64::from(comm.rank() % 3 == 0)), 0)?.unwrap();
+        // Rank 0 waits for rank 3, which waits for rank 2, which is in neither's communicator and hears nothing.
+        match comm.rank() {
+            0 => pair.barrier(),
+            2 => {
+                (0..4).filter(|peer| *peer != 2).for_each(|peer| net.cut(2, peer));
+                net.sleep(2, Duration::from_secs(8));
+                comm.barrier()
+            }
+            _ => comm.barrier(),
+        }
+    });
+    for rank in [0, 1, 3] {
+        let text = results[rank].as_ref().unwrap_err().to_string();
+        assert!(text.contains("rank 2 does not answer"), "rank {rank}: {text}");
+    }
+}
+
+#[test]
 fn any_deadline_is_survived() {
     let faults = sim::Faults { virtual_time: true, ..sim::Faults::default() };
     let results = run_wired(vec![0; 3], &faults, &[], |_, comm, net| {
