@@ -9,6 +9,7 @@
 )]
 
 pub mod allgather;
+pub mod chaos;
 pub mod collective;
 pub mod exercise;
 pub mod huge;

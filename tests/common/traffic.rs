@@ -35,7 +35,7 @@ pub fn check_some(comm: &Communicator, case: &Case) -> Result<()> {
     }
 }
 
-fn begin_some(comm: &Communicator, case: &Case) -> Result<Box<dyn Flying>> {
+pub fn begin_some(comm: &Communicator, case: &Case) -> Result<Box<dyn Flying>> {
     fn begun<T: Element>(comm: &Communicator, case: &Case) -> Result<Box<dyn Flying>> {
         Ok(Box::new(Begun::<T>::new(comm, case)?))
     }

@@ -11,6 +11,7 @@ use circulant_tests::{allgather, collective, exercise, huge as huge_rows, ranks,
 
 mod assemble;
 mod bytes;
+mod chaos;
 mod choice;
 mod collectives;
 mod communicators;

@@ -80,7 +80,7 @@ impl Data {
 }
 
 /// One call, the same on all ranks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
     pub operation: Operation,
     /// None: whatever is selected.

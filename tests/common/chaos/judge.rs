@@ -1,0 +1,131 @@
+//! Whether a program came to a right end.
+
+use super::program::{Item, Program};
+use super::run::{Course, DEADLINE, End};
+use circulant::{Error, ErrorKind};
+use std::time::Duration;
+
+/// What ranks may take beyond the deadline: a rank is doubted for 0.6 s, lingers for 0.4 s, asks for statuses for 1 s.
+const SLACK: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    /// What kind of failure it is: shrinking keeps that.
+    pub class: &'static str,
+    pub text: String,
+}
+
+#[derive(Debug, Default)]
+pub struct Verdict {
+    pub wrong: Option<Wrong>,
+    /// What is counted of it.
+    pub notes: Vec<String>,
+    /// How long after the last fault and the deadline the last rank ended.
+    pub late: Duration,
+}
+
+/// Ranks whose fault it may be.
+fn culprits(program: &Program) -> Vec<usize> {
+    program.faults().filter_map(Item::culprits).flatten().collect()
+}
+
+/// Stops that end long before a deadline disturb nothing.
+fn is_harmless(item: &Item) -> bool {
+    matches!(item, Item::Stop { milliseconds, .. } if u128::from(*milliseconds) * 2 < DEADLINE.as_millis())
+}
+
+/// Whether `error` says that one of `culprits` is to blame, or that it is not known which rank is.
+fn names(error: &Error, culprits: &[usize]) -> bool {
+    let text = error.to_string();
+    let named = |rank: &usize| {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        let rank = rank.to_string();
+        let after = |at: usize| words[at + 1..].iter().take_while(|w| w.parse::<usize>().is_ok());
+        words.iter().enumerate().any(|(i, w)| {
+            matches!(*w, "rank" | "ranks" | "peer") && after(i).clone().any(|word| **word == *rank)
+        })
+    };
+    error.peer().is_some_and(|peer| culprits.contains(&peer)) || culprits.iter().any(named)
+}
+
+/// Judges what the program came to.
+pub fn judge(program: &Program, course: &Course) -> Verdict {
+    let ends = &course.ends;
+    let mut verdict = Verdict::default();
+    let faults: Vec<&Item> = program.faults().collect();
+    let kinds: Vec<String> = faults.iter().map(|f| kind(f)).collect();
+    let kinds = if kinds.is_empty() { "no fault".to_owned() } else { kinds.join(" and ") };
+    let mode = if program.survives { "continue" } else { "end" };
+    let failed = ends.iter().filter(|e| e.result.is_err()).count();
+    let outcome = match failed {
+        0 => "all ranks end well",
+        n if n == ends.len() => "all ranks get an error",
+        _ => "some ranks get an error",
+    };
+    verdict.notes.push(format!("{mode}: {kinds}: {outcome}"));
+    let unnoticed = ends.iter().filter_map(|end| end.unnoticed).next();
+    if let Some(odd) = unnoticed.filter(|_| failed == 0) {
+        verdict.notes.push(format!("not noticed: another {odd:?}"));
+    }
+    let last = ends.iter().filter_map(|end| end.fault_at).max();
+    if let Some(last) = last {
+        let at = |end: &End| end.at.saturating_sub(last + DEADLINE);
+        verdict.late = ends.iter().map(at).max().unwrap_or_default();
+    }
+    verdict.wrong = wrong(program, ends, &verdict);
+    verdict
+}
+
+fn kind(fault: &Item) -> String {
+    let text = format!("{fault:?}");
+    let name = text.split([' ', '(']).next().unwrap_or_default().to_owned();
+    match fault {
+        Item::Odd { how, .. } => format!("another {how:?}"),
+        stop if is_harmless(stop) => format!("short {name}"),
+        _ => name,
+    }
+}
+
+fn wrong(program: &Program, ends: &[End], verdict: &Verdict) -> Option<Wrong> {
+    let wrong = |class, text: String| Some(Wrong { class, text });
+    for (rank, end) in ends.iter().enumerate() {
+        if let Some(panic) = &end.panic {
+            return wrong("wrong bytes or a panic", format!("rank {rank}: {panic}"));
+        }
+    }
+    let culprits = culprits(program);
+    let harmless = program.faults().all(is_harmless);
+    for (rank, end) in ends.iter().enumerate() {
+        let Err(e) = &end.result else { continue };
+        if harmless {
+            return wrong("an error without a fault", format!("rank {rank}: {e}"));
+        }
+        // What a rank says that is at fault, or dead, is its own.
+        if culprits.contains(&rank) {
+            continue;
+        }
+        if program.survives {
+            return wrong("a survivor does not go on", format!("rank {rank}: {e}"));
+        }
+        if !names(e, &culprits) {
+            return wrong("not the culprit", format!("rank {rank}: {e} ({culprits:?} are)"));
+        }
+        if e.kind() == ErrorKind::Transport {
+            return wrong("a wrong class", format!("rank {rank}: {e}"));
+        }
+    }
+    let kills = program.faults().filter(|f| matches!(f, Item::Kill { .. })).count();
+    let waits = if program.survives { kills as u32 } else { 1 };
+    if verdict.late > SLACK * waits.max(1) {
+        let late = verdict.late.as_secs_f64();
+        return wrong("late", format!("{late:.1} s after the deadline"));
+    }
+    if program.survives {
+        let left = ends.len() - kills;
+        if let Some(end) = ends.iter().find(|end| end.result.is_ok() && end.size < left) {
+            return wrong("too few are left", format!("{} of {left}", end.size));
+        }
+    }
+    None
+}

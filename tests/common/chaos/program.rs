@@ -1,0 +1,236 @@
+//! A program of all ranks, as data.
+
+use crate::collective::cover::Random;
+
+/// What a rank does otherwise than the others in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Odd {
+    Length,
+    Root,
+    Type,
+    Operator,
+    Operation,
+    /// A root that there is not: an error of the rank's own.
+    BadRoot,
+}
+
+const ODD: [Odd; 6] = [Odd::Length, Odd::Root, Odd::Type, Odd::Operator, Odd::Operation, Odd::BadRoot];
+
+/// One thing that ranks do, or that happens to them. Communicators have numbers; 0 is the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// Of 256 posts so many are refused.
+    Refuse(u8),
+    /// Deliveries wait for up to so many polls.
+    Delay(u32),
+    Reorder,
+    /// The longest put.
+    MaxPut(u64),
+    /// What is borrowed is copied.
+    Staged,
+    /// A setting.
+    Setting(&'static str, &'static str),
+    /// The wire does not tell of deaths.
+    DeathsHidden,
+    /// Posts to the dead are errors.
+    DeathsRefuse,
+    /// The launcher tells of none.
+    LauncherSilent,
+    /// A communicator of ranks of one colour, which is `(rank / every) % colours`; one colour may be left out.
+    Split {
+        id: usize,
+        parent: usize,
+        every: usize,
+        colours: usize,
+        left_out: Option<usize>,
+    },
+    Dup {
+        id: usize,
+        parent: usize,
+    },
+    /// A call that follows from the seed and the size of the communicator.
+    Call {
+        comm: usize,
+        seed: u64,
+    },
+    /// One that goes on while others begin.
+    Begin {
+        comm: usize,
+        seed: u64,
+    },
+    /// The oldest of them ends.
+    Finish,
+    /// A call of all in which one rank does otherwise, then a barrier.
+    Odd {
+        seed: u64,
+        rank: usize,
+        how: Odd,
+    },
+    /// The rank dies after so many posts.
+    Kill {
+        rank: usize,
+        posts: u32,
+    },
+    /// The rank does nothing for so long.
+    Stop {
+        rank: usize,
+        milliseconds: u64,
+    },
+    /// Nothing comes from or to the rank any more.
+    CutOff {
+        rank: usize,
+    },
+    /// Nothing comes from one rank to the other any more.
+    Cut {
+        one: usize,
+        other: usize,
+    },
+    /// The rank comes to no further call, but to finalize.
+    Finalize {
+        rank: usize,
+    },
+    /// The rank ends without finalize.
+    Leave {
+        rank: usize,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    pub seed: u64,
+    /// The node of each rank.
+    pub nodes: Vec<u32>,
+    /// Ranks go on without those that are gone.
+    pub survives: bool,
+    /// The place of each item in the program as it was drawn.
+    pub places: Vec<usize>,
+    pub items: Vec<Item>,
+}
+
+impl Program {
+    /// The program of this seed.
+    pub fn draw(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let ranks = [2, 2, 3, 3, 4, 5, 6, 8][random.below(8)];
+        let nodes = match random.below(3) {
+            0 => (0..ranks).map(|rank| (rank / 2) as u32).collect(),
+            1 => (0..ranks).map(|rank| (rank % 2) as u32).collect(),
+            _ => vec![0; ranks],
+        };
+        let survives = random.below(4) == 0;
+        let mut items = wire(&mut random);
+        // A wire under forced limits does not go on without ranks.
+        items.retain(|item| !survives || !matches!(item, Item::Setting("limits", _)));
+        // Where the launcher tells of no death, ranks may wait for their deadline, which ends the world.
+        items.retain(|item| !survives || *item != Item::LauncherSilent);
+        let begin = items.len();
+        let count = 3 + random.below(12);
+        items.extend(steps(&mut random, count, survives));
+        for fault in faults(&mut random, ranks, survives) {
+            let at = begin + random.below(items.len() - begin + 1);
+            items.insert(at, fault);
+        }
+        Self { seed, nodes, survives, places: (0..items.len()).collect(), items }
+    }
+
+    /// The same with these of its items alone.
+    pub fn keep(&self, kept: &[usize]) -> Self {
+        let pick = |i: &usize| self.places.iter().position(|place| place == i);
+        let items = kept.iter().filter_map(pick).map(|at| self.items[at].clone()).collect();
+        Self { places: kept.to_vec(), items, ..self.clone() }
+    }
+
+    /// How to run it again.
+    pub fn reproduce(&self) -> String {
+        let kept: Vec<String> = self.places.iter().map(usize::to_string).collect();
+        format!("CHAOS_SEED={} CHAOS_KEEP={} ci/chaos sim", self.seed, kept.join(","))
+    }
+
+    /// The items that are faults.
+    pub fn faults(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| item.culprits().is_some())
+    }
+}
+
+impl Item {
+    /// The ranks that are at fault, of a fault.
+    pub fn culprits(&self) -> Option<Vec<usize>> {
+        match self {
+            Self::Odd { rank, .. }
+            | Self::Kill { rank, .. }
+            | Self::Stop { rank, .. }
+            | Self::CutOff { rank }
+            | Self::Finalize { rank }
+            | Self::Leave { rank } => Some(vec![*rank]),
+            Self::Cut { one, other } => Some(vec![*one, *other]),
+            _ => None,
+        }
+    }
+}
+
+fn wire(random: &mut Random) -> Vec<Item> {
+    let all = [
+        Item::Refuse(60),
+        Item::Delay(5),
+        Item::Reorder,
+        Item::MaxPut(2000),
+        Item::Staged,
+        Item::Setting("light", "200"),
+        Item::Setting("window", "3000"),
+        Item::Setting("limits", "gather=1"),
+        Item::DeathsHidden,
+        Item::DeathsRefuse,
+        Item::LauncherSilent,
+    ];
+    all.into_iter().filter(|_| random.below(3) == 0).collect()
+}
+
+fn steps(random: &mut Random, count: usize, survives: bool) -> Vec<Item> {
+    let mut comms = 1;
+    let mut step = || {
+        let (comm, seed) = (random.below(comms), random.draw());
+        let kind = if survives { 9 } else { random.below(12) };
+        match kind {
+            0 => {
+                comms += 1;
+                let colours = 1 + random.below(3);
+                let left_out = (random.below(3) == 0).then(|| random.below(colours));
+                Item::Split { id: comms - 1, parent: comm, every: 1 + random.below(2), colours, left_out }
+            }
+            1 => {
+                comms += 1;
+                Item::Dup { id: comms - 1, parent: comm }
+            }
+            2..=4 => Item::Begin { comm, seed },
+            5 => Item::Finish,
+            _ => Item::Call { comm, seed },
+        }
+    };
+    (0..count).map(|_| step()).collect()
+}
+
+fn faults(random: &mut Random, ranks: usize, survives: bool) -> Vec<Item> {
+    let rank = random.below(ranks);
+    let kill = |random: &mut Random, rank| Item::Kill { rank, posts: random.below(40) as u32 };
+    if survives {
+        return (0..random.below(ranks)).map(|i| kill(random, (rank + i) % ranks)).collect();
+    }
+    let mut fault = |rank| match random.below(12) {
+        0..=2 => kill(random, rank),
+        3 => Item::Stop { rank, milliseconds: 100 + random.below(800) as u64 },
+        4 => Item::Stop { rank, milliseconds: 4000 + random.below(8000) as u64 },
+        5 => Item::CutOff { rank },
+        6 => Item::Cut { one: rank, other: (rank + 1) % ranks },
+        7 => Item::Finalize { rank },
+        8 => Item::Leave { rank },
+        9 | 10 => Item::Odd { seed: random.draw(), rank, how: ODD[random.below(ODD.len())] },
+        _ => Item::Finish,
+    };
+    let first = fault(rank);
+    let other = fault((rank + 1) % ranks);
+    match random.below(5) {
+        0 => vec![],
+        1 => vec![first, other],
+        _ => vec![first],
+    }
+}

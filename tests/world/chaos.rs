@@ -1,0 +1,59 @@
+//! Random programs with random faults; `ci/chaos sim` runs more of them.
+
+use circulant_tests::chaos::judge::Wrong;
+use circulant_tests::chaos::program::{Item, Program};
+use circulant_tests::chaos::{many, run, shrink, verdict};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|n| n.parse().ok())
+}
+
+/// One program again, where CHAOS_SEED says which (CHAOS_KEEP: these items of it); else CHAOS_SEEDS of them, from CHAOS_FIRST on.
+#[test]
+fn programs_end_right_or_by_name_and_in_time() {
+    let Some(seed) = number("CHAOS_SEED") else {
+        let (first, count) = (number("CHAOS_FIRST").unwrap_or(0), number("CHAOS_SEEDS").unwrap_or(100));
+        println!("CHAOS_FIRST={first} CHAOS_SEEDS={count}");
+        if let Err(text) = many(first, count) {
+            panic!("{text}");
+        }
+        return;
+    };
+    let mut program = Program::draw(seed);
+    if let Ok(kept) = std::env::var("CHAOS_KEEP") {
+        let kept: Vec<usize> = kept.split(',').filter_map(|n| n.parse().ok()).collect();
+        program = program.keep(&kept);
+    }
+    println!("{program:#?}");
+    for (rank, end) in run::run(&program).ends.iter().enumerate() {
+        println!("rank {rank}: {end:?}");
+    }
+    if let Some(Wrong { class, text }) = verdict(&program).wrong {
+        panic!("{class}: {text}");
+    }
+}
+
+#[test]
+fn a_program_runs_the_same_each_time() {
+    for seed in 0..12 {
+        let program = Program::draw(seed);
+        let (one, other) = (run::run(&program), run::run(&program));
+        assert_eq!(one.digest, other.digest, "seed {seed}");
+        let ends = |course: &run::Course| format!("{:?}", course.ends);
+        assert_eq!(ends(&one), ends(&other), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_program_is_shrunk_to_what_it_fails_by() {
+    let program = (0..).map(Program::draw).find(|p| p.items.len() > 15).unwrap();
+    // Fails where the seventh and the twelfth are there, and nothing else matters.
+    let fails = |p: &Program| {
+        let both = p.places.contains(&7) && p.places.contains(&12);
+        both.then(|| Wrong { class: "both", text: String::new() })
+    };
+    let (short, _) = shrink::shrink(&program, &fails(&program).unwrap(), fails);
+    assert_eq!(short.places, [7, 12]);
+    assert_eq!(short.items, [program.items[7].clone(), program.items[12].clone()]);
+    assert!(!short.items.contains(&Item::LauncherSilent) || program.items.contains(&Item::LauncherSilent));
+}
