@@ -70,8 +70,10 @@ target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
 passed=0 failed=0 skipped=0
 # attempt TITLE COMMAND… : COMMAND judges a case: it prints what is wrong, if anything, and fails then. A case that fails
 # is run once more (it may have lacked processor time beside others), and that is said; `step` lists these.
+# With `cases` set, a regular expression, only those run whose title it matches.
 attempt() {
     local title=$1 start=$SECONDS
+    chosen "$title" || return 0
     shift
     if "$@"; then passed=$((passed + 1)); say "ok     $((SECONDS - start)) s  $title"; return 0; fi
     say "once more, alone: $title"
@@ -79,6 +81,7 @@ attempt() {
     if "$@"; then passed=$((passed + 1)); say "ok     $((SECONDS - start)) s  $title"; say "passed alone: $title"; return 0; fi
     failed=$((failed + 1)); say "FAILED $((SECONDS - start)) s  $title"
 }
+chosen() { [ -z "${cases:-}" ] || [[ $1 =~ $cases ]]; }
 # sum: the line that `step` counts, and the script's exit code.
 sum() { say "$passed passed, $failed failed, $skipped skipped"; [ "$failed" = 0 ]; }
 

@@ -1,6 +1,8 @@
 //! Memory of a device that is not there: pages that the processor may not touch, and a function that copies them by another mapping.
 //! A copy by the processor, anywhere in the library, ends the process by a signal.
 
+mod calls;
+
 use crate::ranks::{run, run_on};
 use circulant::comm::{AnyMemory, Buf};
 use circulant::error::argument;
@@ -108,6 +110,15 @@ impl Placed {
 
     fn take(&mut self) -> Buf<u8, AnyMemory> {
         self.buf.take().unwrap()
+    }
+
+    /// What is in its device, and something else there.
+    fn seen(&self, len: usize) -> Vec<u8> {
+        self.device.as_ref().unwrap().read(len)
+    }
+
+    fn fill(&self, bytes: &[u8]) {
+        self.device.as_ref().unwrap().fill(bytes);
     }
 
     /// What is in a buffer that came back.
@@ -248,10 +259,16 @@ fn reductions_are_refused_by_name() {
     // No such message travels before its receiver is there.
     const LEN: usize = 50_000;
     type Call = fn(&Communicator, Buf<u8, AnyMemory>, Buf<u8, AnyMemory>) -> Result<()>;
-    let calls: [(&str, Call); 5] = [
+    let calls: [(&str, Call); 7] = [
         ("reduce", |c, send, recv| c.ireduce(send, recv, ops::Max, 2)?.wait().map(drop)),
         ("allreduce", |c, send, recv| c.iallreduce(send, recv, ops::Max)?.wait().map(drop)),
         ("allreduce", |c, _, recv| c.iallreduce(InPlace, recv, ops::Max)?.wait().map(drop)),
+        ("reduce_scatter_block", |c, send, recv| {
+            c.ireduce_scatter_block(send, recv, ops::Max)?.wait().map(drop)
+        }),
+        ("reduce_scatter", |c, send, recv| {
+            c.ireduce_scatter(send, recv, &[LEN; 3], ops::Max)?.wait().map(drop)
+        }),
         ("scan", |c, send, recv| c.iscan(send, recv, ops::Max)?.wait().map(drop)),
         ("exscan", |c, send, recv| c.iexscan(send, recv, ops::Max)?.wait().map(drop)),
     ];
@@ -259,9 +276,13 @@ fn reductions_are_refused_by_name() {
         let results = run(3, &wire(), &[], |world, comm| {
             comm.barrier()?;
             let before = world.stats().put_bytes;
-            let [mut send, mut recv] =
-                [Placed::new(comm, &[1; LEN], false)?, Placed::new(comm, &[2; LEN], comm.rank() == 2)?];
-            let e = call(comm, send.take(), recv.take()).unwrap_err();
+            let pieces = if name.starts_with("reduce_scatter") { comm.size() } else { 1 };
+            let mut send = Placed::new(comm, &vec![1; pieces * LEN], false)?;
+            let mut recv = Placed::new(comm, &[2; LEN], comm.rank() == 2)?;
+            // A rank that needs nothing of the one with the device may come through, and hears of it in its next call.
+            let ended = call(comm, send.take(), recv.take());
+            assert!(ended.is_err() || comm.rank() != 2, "{name}");
+            let e = ended.and_then(|()| comm.barrier()).unwrap_err();
             if let Some(device) = recv.device {
                 assert_eq!((world.stats().put_bytes, device.read(LEN)), (before, vec![2; LEN]), "{e}");
             }
