@@ -201,7 +201,7 @@ pub struct HardwareCounts {
     /// Requests that were sent again as the receiver had no receive posted. Of this and the next the kernel counts those of all
     /// processes that use the port, where its driver does.
     pub receivers_not_ready: u64,
-    /// Requests that were sent again as they were not acknowledged in time.
+    /// Requests that were sent again as they were not acknowledged in time, or (soft-RoCE counts both as one) as packets were missing.
     pub timeouts: u64,
 }
 

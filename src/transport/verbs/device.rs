@@ -3,7 +3,7 @@
 use super::gid::{self, Gid, GidKind};
 use super::library::{check, errno, error, library};
 use super::support::Support;
-use super::{NAME, Options};
+use super::{NAME, Options, reasons};
 use crate::error::{Error, ErrorKind, Result};
 use libfabric_sys::verbs as ib;
 use std::fmt;
@@ -72,18 +72,18 @@ impl Port {
         u8::try_from(self.attr.active_mtu.min(most)).unwrap_or(1).clamp(1, 5)
     }
 
-    fn objection(&self, transport: ib::ibv_transport_type, options: &Options<'_>) -> Option<String> {
+    /// Why it, of that device, will not do.
+    fn objection(
+        &self,
+        device: &str,
+        transport: ib::ibv_transport_type,
+        options: &Options<'_>,
+    ) -> Option<String> {
         if transport != ib::IBV_TRANSPORT_IB {
             return Some("it is neither InfiniBand nor RoCE (iWARP carries no immediate word)".into());
         }
         if self.attr.state != ib::IBV_PORT_ACTIVE {
-            let state = match self.attr.state {
-                ib::IBV_PORT_DOWN => "down: no cable, or its interface is not up (ip link set … up)",
-                ib::IBV_PORT_INIT => "initialising: no subnet manager answers",
-                ib::IBV_PORT_ARMED => "armed, and not active yet",
-                _ => "not active",
-            };
-            return Some(format!("the port is {state}"));
+            return Some(reasons::inactive(device, self.attr.state));
         }
         if options.partition >= self.attr.pkey_tbl_len {
             let (asked, has) = (options.partition, self.attr.pkey_tbl_len);
@@ -97,7 +97,7 @@ impl Port {
         }
         match (options.gid, &self.gid) {
             (Some(index), None) => Some(format!("it has no GID {index}")),
-            (None, None) if self.ethernet() => Some("it has no GID: its interface has no address".into()),
+            (None, None) if self.ethernet() => Some(reasons::unaddressed(device)),
             _ => None,
         }
     }
@@ -219,14 +219,20 @@ pub(super) fn choose(options: &Options<'_>) -> Result<(Device, Port)> {
             false
         }
         Seen::Closed(_, e) => {
-            why.push(e.message().to_owned());
+            why.push(
+                e.remedy().map_or_else(|| e.message().to_owned(), |line| format!("{} ({line})", e.message())),
+            );
             false
         }
     })?;
     if let (Some(device), Some(port)) = (device, found) {
         return Ok((device, port));
     }
-    let why = if why.is_empty() { "there is none".to_owned() } else { why.join("; ") };
+    let why = match (why.is_empty(), options.device) {
+        (true, Some(_)) => "there is none".to_owned(),
+        (true, None) => reasons::absent(),
+        _ => why.join("; "),
+    };
     let of = options.device.map(|d| format!(" called {d:?}")).unwrap_or_default();
     Err(Error::new(ErrorKind::Config, format!("no usable RDMA port{of}: {why}"))
         .over(NAME)
@@ -257,7 +263,7 @@ fn each_port(options: &Options<'_>, mut take: impl FnMut(Seen<'_>) -> bool) -> R
         // SAFETY: as above.
         let context = unsafe { lib.ibv_open_device(device) };
         if context.is_null() {
-            take(Seen::Closed(&name, closed(&name, errno())));
+            take(Seen::Closed(&name, reasons::closed(&name, errno())));
             continue;
         }
         let device = Device { lib, context, name };
@@ -265,24 +271,12 @@ fn each_port(options: &Options<'_>, mut take: impl FnMut(Seen<'_>) -> bool) -> R
             if asked.is_some_and(|(_, number)| !number.is_empty() && number != port.number.to_string()) {
                 continue;
             }
-            if take(Seen::Port(&device, port, port.objection(transport, options))) {
+            if take(Seen::Port(&device, port, port.objection(&device.name, transport, options))) {
                 return Ok(Some(device));
             }
         }
     }
     Ok(None)
-}
-
-fn closed(name: &str, code: i32) -> Error {
-    let why = std::io::Error::from_raw_os_error(code);
-    let e = Error::new(ErrorKind::Transport, format!("cannot open {name}: {why}")).over(NAME);
-    match code {
-        libc::EACCES | libc::EPERM => e.help("let this user read and write /dev/infiniband/uverbs*"),
-        libc::ENOENT | libc::ENXIO => {
-            e.help("in a container, /dev/infiniband must be there, too (--device=/dev/infiniband)")
-        }
-        _ => e,
-    }
 }
 
 fn ports(device: &Device, options: &Options<'_>) -> Result<Vec<Port>> {

@@ -16,6 +16,7 @@ mod handshake;
 mod library;
 mod objects;
 mod peers;
+mod reasons;
 mod receives;
 mod registrations;
 mod requests;
@@ -26,6 +27,7 @@ pub use device::{Candidate, link, survey};
 pub use endpoint::Verbs;
 pub use gid::GidKind;
 pub use library::available;
+pub use reasons::absent;
 pub use support::Support;
 
 use super::Wait;

@@ -118,7 +118,7 @@ impl Report {
         match verbs::survey(&options) {
             Err(e) => add("", "", (0, 0), Registered::default(), Some(e.to_string())),
             Ok(found) if found.is_empty() => {
-                add("", "", (0, 0), Registered::default(), Some("there is no RDMA device here".to_owned()))
+                add("", "", (0, 0), Registered::default(), Some(verbs::absent()))
             }
             Ok(found) => {
                 let judge = |c: verbs::Candidate| {

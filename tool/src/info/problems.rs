@@ -20,6 +20,7 @@ pub(super) fn find(report: &mut Report, config: &Config) {
     if report.libfabric.is_some() {
         found.extend(choice(report, config));
     }
+    found.extend(idle_hardware(report));
     found.extend(limits(report));
     let up = report.interfaces.iter().any(|i| i.name != "lo" && i.state != "down" && !i.addresses.is_empty());
     if !up {
@@ -46,6 +47,23 @@ fn choice(report: &Report, config: &Config) -> Vec<Problem> {
         _ => "the tables of wires and providers say why; auto takes the best of all",
     };
     vec![Problem::serious(what, remedy)]
+}
+
+/// Devices for RDMA, of which none will do.
+fn idle_hardware(report: &Report) -> Vec<Problem> {
+    let there = |p: &&Found| p.provider == verbs::NAME && !p.domain.is_empty();
+    let why = |p: &Found| p.one_node.as_ref().and_then(|judgement| judgement.rejected.clone());
+    let native: Vec<(&Found, Option<String>)> =
+        report.providers.iter().filter(there).map(|p| (p, why(p))).collect();
+    if native.iter().any(|(_, why)| why.is_none()) {
+        return Vec::new();
+    }
+    let told = |(p, why): (&Found, Option<String>)| {
+        let why = why.unwrap_or_default();
+        let (what, remedy) = why.split_once("; ").unwrap_or((&why, ""));
+        Problem::slow(format!("RDMA hardware is not used: {}: {what}", p.domain), remedy)
+    };
+    native.into_iter().map(told).collect()
 }
 
 fn limits(report: &Report) -> Vec<Problem> {
@@ -140,6 +158,29 @@ mod tests {
         config.set("provider", "shm").unwrap();
         r.wires = wires::wires(&Provider::Shm, &r.providers, &Ok(()));
         assert_eq!(choice(&r, &config), []);
+    }
+
+    #[test]
+    fn hardware_that_is_not_used_is_told_where_none_is() {
+        let mut r = report();
+        assert_eq!(idle_hardware(&r), []);
+        let why = "cannot open rxe0: Permission denied; chmod a+rw it".to_owned();
+        let refused = Some(Judgement { score: 0, chosen: false, rejected: Some(why) });
+        let native = |domain: &str, one_node| Found {
+            provider: verbs::NAME.to_owned(),
+            domain: domain.to_owned(),
+            one_node,
+            ..Found::default()
+        };
+        r.providers.push(native("", refused.clone()));
+        assert_eq!(idle_hardware(&r), [], "there is none");
+        r.providers.push(native("rxe0:1", refused.clone()));
+        let [found] = &idle_hardware(&r)[..] else { panic!("one") };
+        assert!(found.what.ends_with("rxe0:1: cannot open rxe0: Permission denied"), "{found:?}");
+        assert_eq!(found.remedy, "chmod a+rw it");
+        let good = Judgement { score: 1000, chosen: true, rejected: None };
+        r.providers.push(native("rxe1:1", Some(good)));
+        assert_eq!(idle_hardware(&r), [], "another one is");
     }
 
     #[test]
