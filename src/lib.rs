@@ -146,6 +146,7 @@ pub mod trace;
 pub mod transport;
 
 pub(crate) mod buffer;
+pub(crate) mod hash;
 pub(crate) mod memory;
 
 /// The crate of [`Pod`](bytemuck::Pod), [`Zeroable`](bytemuck::Zeroable) and casts between slices, of the version

@@ -37,7 +37,6 @@ mod device;
 mod directory;
 mod finalize;
 mod group;
-mod hash;
 mod hook;
 mod inter;
 mod latency;

@@ -1,9 +1,9 @@
 //! Lowered programs, kept by what was asked for the next call like it.
 
 use super::collective::Collective;
-use super::hash::{Fnv, digest};
 use crate::buffer::{Block, Bound};
 use crate::engine::{Describe, Description, Meta, Task};
+use crate::hash::{Fnv, digest};
 use crate::ops::{Element, Reducer};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use std::collections::BTreeMap;

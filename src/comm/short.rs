@@ -15,12 +15,12 @@ pub(super) use state::{ShortCalls, ShortHandle};
 
 use super::communicator::Communicator;
 use super::context::Context;
-use super::hash::Fnv;
 use super::lock::Held;
 use super::partition::{Places, overlap};
 use crate::buffer::Wire;
 use crate::engine::{CallId, Counts, Meta, ShortArguments, Waiting};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Fnv;
 use crate::memory::copy_slice;
 use crate::ops::{Element, Reducer};
 use crate::plan::registry::Operation;

@@ -3,9 +3,9 @@
 use super::communicator::Communicator;
 use super::context::Context;
 use super::group::Group;
-use super::hash::digest;
 use super::members::{Members, to_u32};
 use crate::error::{Error, ErrorKind, Result, argument};
+use crate::hash::digest;
 use std::sync::Arc;
 
 /// What a rank contributes when a communicator is split.

@@ -3,6 +3,7 @@
 use super::process::Config;
 use super::table::{SETTINGS, Scope, Setting};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::digest;
 
 /// The name under which rank 0's version is published.
 const VERSION: &str = "version";
@@ -66,7 +67,7 @@ impl Config {
         let mut out = format!(
             "{VERSION}={}\n{DIGEST}={:016x}\n",
             env!("CARGO_PKG_VERSION"),
-            digest(&self.selection_text)
+            digest(self.selection_text.as_bytes())
         );
         for s in SETTINGS.iter().filter(|s| s.scope == Scope::Agreed) {
             out.push_str(&format!("{}={}\n", s.name, self.values.text(s.name)));
@@ -107,7 +108,8 @@ impl Config {
             }
         }
         self.load_selection()?;
-        if digest_0.is_some_and(|theirs| theirs != format!("{:016x}", digest(&self.selection_text))) {
+        if digest_0.is_some_and(|theirs| theirs != format!("{:016x}", digest(self.selection_text.as_bytes())))
+        {
             let path = self.selection.as_deref().unwrap_or("none");
             return Err(mismatch(format!("the file {path} (CIRCULANT_SELECTION) is another one at rank 0")));
         }
@@ -140,9 +142,4 @@ fn read_tuning(path: &str) -> Result<String, String> {
         size if size > MAX_TUNING_BYTES => Err(format!("{size} bytes are too many for a file of settings")),
         _ => std::fs::read_to_string(path).map_err(|e| e.to_string()),
     }
-}
-
-/// FNV-1a.
-fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
 }

@@ -75,12 +75,12 @@ const ROOMS: &[Room] = &[
     Room { name: "plan", uses: &["schedule", "error", "machine", "ops"], never: PURE, unsafety: Unsafe::Forbidden },
     Room { name: "machine", uses: &[], never: PURE, unsafety: Unsafe::Forbidden },
     Room { name: "select", uses: &["plan", "error", "bytes", "machine"], never: PURE, unsafety: Unsafe::Forbidden },
-    Room { name: "transport", uses: &["memory", "error", "config", "trace", "ops", "secret", "record"], never: &["clap"], unsafety: Unsafe::Allowed },
+    Room { name: "transport", uses: &["memory", "error", "config", "trace", "ops", "secret", "record", "hash"], never: &["clap"], unsafety: Unsafe::Allowed },
     Room { name: "engine", uses: &["buffer", "transport", "plan", "error", "config", "trace", "ops", "record"],
            never: &["libfabric_sys", "memmap2", "libc", "std::fs", "std::net", "std::process::Command"], unsafety: Unsafe::None },
     Room { name: "launch", uses: &["error", "config", "trace", "secret"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["exit.rs", "fd.rs", "foreign.rs"]) },
     Room { name: "buffer", uses: &["transport", "memory", "plan", "error", "config", "trace", "ops"], never: &["libfabric_sys"], unsafety: Unsafe::Allowed },
-    Room { name: "comm", uses: &["engine", "select", "machine", "launch", "buffer", "transport", "memory", "plan", "schedule", "error", "config", "trace", "ops", "secret", "record"],
+    Room { name: "comm", uses: &["engine", "select", "machine", "launch", "buffer", "transport", "memory", "plan", "schedule", "error", "config", "trace", "ops", "secret", "record", "hash"],
            never: &["libfabric_sys", "memmap2", "libc", "std::net", "std::process::Command"], unsafety: Unsafe::OnlyIn(&["device.rs", "unscoped.rs"]) },
     Room { name: "capi", uses: &[], never: NO_WIRE, unsafety: Unsafe::Allowed },
     Room { name: "launcher", uses: &[], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["tie.rs"]) },
@@ -93,11 +93,12 @@ const ROOMS: &[Room] = &[
     Room { name: "error", uses: &[], never: NO_WIRE, unsafety: Unsafe::None },
     Room { name: "memory", uses: &[], never: &["libfabric_sys", "std::net", "tracing"], unsafety: Unsafe::Allowed },
     Room { name: "bytes", uses: &[], never: PURE, unsafety: Unsafe::None },
-    Room { name: "config", uses: &["error", "select"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["library.rs"]) },
+    Room { name: "config", uses: &["error", "select", "hash"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["library.rs"]) },
     Room { name: "secret", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::None },
     Room { name: "trace", uses: &["error", "config"], never: NO_WIRE, unsafety: Unsafe::None },
     Room { name: "ops", uses: &["error"], never: NO_WIRE, unsafety: Unsafe::Forbidden },
     Room { name: "record", uses: &[], never: PURE, unsafety: Unsafe::None },
+    Room { name: "hash", uses: &[], never: PURE, unsafety: Unsafe::Forbidden },
 ];
 
 /// What `src/lib.rs` re-exports at the crate's root, and where it lives.

@@ -1,7 +1,7 @@
 //! The short calls of a world's communicators: their slots, and what was done in them (numbers of calls, hashes, the last
 //! calls).
 
-use crate::comm::hash::Fnv;
+use crate::hash::Fnv;
 use crate::plan::registry::Operation;
 use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
 use std::sync::{Arc, Weak};

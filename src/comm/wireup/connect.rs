@@ -5,7 +5,6 @@ use super::endpoint::Opened;
 use super::locals::one_node;
 use crate::buffer::Arena;
 use crate::comm::collective::Collective;
-use crate::comm::hash::digest;
 use crate::comm::launcher::SharedLaunch;
 use crate::comm::liveness::Watch;
 use crate::comm::measure::flow;
@@ -18,6 +17,7 @@ use crate::comm::watchdog::{Watchdog, Watching};
 use crate::config::{Config, FOR_EVER, OnFailure, Wait};
 use crate::engine::{Engine, Identity, Setup};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::digest;
 use crate::launch::Launch;
 use crate::select::{Figures, Selection, Wires};
 use crate::trace::Log;
@@ -80,7 +80,7 @@ fn wires(limits: &Limits) -> Wires {
     }
 }
 
-/// Whether the wire goes on where the setting `on-failure` asks for it: all ranks find the same.
+/// Whether the wire goes on where the setting `on-failure` asks for it. All ranks get the same answer.
 fn can_go_on(config: &Config, limits: Option<&Limits>) -> Result<()> {
     match limits {
         Some(limits) if config.on_failure == OnFailure::Continue && !limits.survives => {

@@ -2,6 +2,7 @@
 //! ([`Here`]); rank 0 looks at what all have said and names the networks to take ([`Networks`]). An endpoint has one
 //! address, so this must be agreed: two ranks that each take the network that they find best may not reach each other.
 
+use crate::hash::digest;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -232,8 +233,7 @@ fn space() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
     let text = format!("{boot}{}", space.display());
-    // FNV-1a.
-    text.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
+    digest(text.as_bytes())
 }
 
 /// All addresses of this node, in the kernel's order.

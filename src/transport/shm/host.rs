@@ -1,6 +1,7 @@
 //! How an endpoint is opened, and what tells machines and endpoints apart.
 
 use crate::error::Result;
+use crate::hash::digest;
 use crate::transport::Wait;
 use std::fs::File;
 use std::io::Read;
@@ -23,8 +24,7 @@ pub fn host() -> u64 {
     if let Ok(space) = std::fs::read_link("/proc/self/ns/pid") {
         host.push_str(&space.to_string_lossy());
     }
-    // FNV-1a.
-    host.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3))
+    digest(host.as_bytes())
 }
 
 /// The name of this machine.
