@@ -505,8 +505,9 @@ impl Run<'_, '_> {
     fn turn(&mut self, member: usize, mut ready: impl FnMut(&mut CallSlots) -> bool) -> Result<()> {
         let engine = &self.held.engine;
         if !engine.is_busy() && !engine.lazy && self.waiting.turns() < SHORT_WAIT_TURNS {
+            let before = self.waiting.turns() * FLAG_SPINS;
             for i in 0..FLAG_SPINS {
-                self.slots()?.idle(i);
+                self.slots()?.idle(before.saturating_add(i));
                 if ready(self.slots()?) {
                     return Ok(());
                 }

@@ -1,7 +1,44 @@
-//! Ranks that have come together on one core although there is one for each. Each gives the core away to the other,
-//! so the scheduler sees no reason to move one, and they stay there for seconds, at many times the latency.
+//! The cores of a node: which ones a rank may use, and ranks that have come together on one although there is one for each. Such two give the
+//! core away to each other, so the scheduler sees no reason to move one, and they stay there for seconds, at many times the latency.
 
+use crate::hash::Fnv;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+
+/// The cores that a rank may use. A launcher may have bound each rank to cores of its own, or all of a node to the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct UsableCores {
+    /// Stands for the set: ranks of one node that may use the same cores have the same number.
+    pub(crate) set: u32,
+    /// How many; fewer than the set has where a quota (cgroup) says so.
+    pub(crate) count: u16,
+}
+
+impl UsableCores {
+    /// Of this thread, now.
+    pub(crate) fn new() -> Self {
+        let mut hash = Fnv::new();
+        if let Some(set) = allowed() {
+            (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).for_each(|core| hash.word(core as u64));
+        }
+        let [a, b, c, d, ..] = hash.0.to_le_bytes();
+        let count = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Self { set: u32::from_le_bytes([a, b, c, d]), count: u16::try_from(count).unwrap_or(u16::MAX) }
+    }
+
+    /// How many cores the ranks of a node may use together. Two that may not use the same cores are taken to share none.
+    pub(crate) fn together(ranks: impl Iterator<Item = Self>) -> u32 {
+        let mut sets: Vec<Self> = ranks.collect();
+        sets.sort_unstable();
+        sets.dedup_by_key(|cores| cores.set);
+        sets.iter().map(|cores| u32::from(cores.count)).sum()
+    }
+}
+
+/// The cores that this thread may use.
+fn allowed() -> Option<CpuSet> {
+    if cfg!(miri) { None } else { sched_getaffinity(None).ok() }
+}
 
 /// A rank does not move again for this many milliseconds. Chosen: twice [`FRESH_MS`], so that no mark from before the
 /// move counts.
@@ -30,8 +67,7 @@ impl Mark {
         if cfg!(miri) {
             return None;
         }
-        // SAFETY: takes nothing and touches nothing.
-        let core = u16::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+        let core = u16::try_from(sched_getcpu()).ok()?;
         let now = clock_gettime(ClockId::Monotonic);
         let at = u64::try_from(now.tv_sec * 1000 + now.tv_nsec / 1_000_000).ok()?;
         Some(Self { core, at })
@@ -59,24 +95,14 @@ impl Cores {
             return;
         }
         self.moved = Some(mine.at);
-        // SAFETY: of plain integers.
-        let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        let size = size_of::<libc::cpu_set_t>();
-        // SAFETY: the set is ours, and as long as we say. 0 is the thread that calls.
-        if unsafe { libc::sched_getaffinity(0, size, &raw mut allowed) } != 0 {
-            return;
-        }
-        // SAFETY: the number is one that the set has.
-        let may = |core: usize| unsafe { libc::CPU_ISSET(core, &allowed) };
-        let most = usize::try_from(libc::CPU_SETSIZE).unwrap_or(0);
-        let Some(core) = (0..most).find(|core| may(*core) && !all.clone().any(on(*core))) else { return };
-        // SAFETY: of plain integers.
-        let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
-        unsafe { libc::CPU_SET(core, &mut one) };
+        let Some(allowed) = allowed() else { return };
+        let may = |core: &usize| allowed.is_set(*core) && !all.clone().any(on(*core));
+        let Some(core) = (0..CpuSet::MAX_CPU).find(may) else { return };
+        let mut one = CpuSet::new();
+        one.set(core);
         for set in [&one, &allowed] {
-            // SAFETY: as above; the sets are read only. A refusal leaves us where we are.
-            let _ = unsafe { libc::sched_setaffinity(0, size, std::ptr::from_ref(set)) };
+            // A refusal leaves us where we are.
+            let _ = sched_setaffinity(None, set);
         }
     }
 }
@@ -84,6 +110,22 @@ impl Cores {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_with_cores_of_their_own_have_them_together() {
+        let bound = |set, count| UsableCores { set, count };
+        let together = |ranks: &[UsableCores]| UsableCores::together(ranks.iter().copied());
+        assert_eq!(together(&[bound(7, 1), bound(3, 1), bound(9, 1)]), 3, "each bound to a core");
+        assert_eq!(together(&[bound(7, 16), bound(3, 16), bound(7, 16)]), 32, "each bound to a socket");
+        assert_eq!(together(&[bound(7, 2); 5]), 2, "not bound");
+        assert_eq!(together(&[]), 0);
+        let count = UsableCores::new().count;
+        assert_eq!(
+            together(&[UsableCores::new(); 3]),
+            u32::from(count),
+            "the same set is known for the same"
+        );
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "moves between cores, by system calls")]

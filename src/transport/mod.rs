@@ -7,7 +7,7 @@
 
 pub(crate) mod call_slots;
 mod clock;
-mod cores;
+pub(crate) mod cores;
 mod device;
 pub mod fabric;
 mod idle;

@@ -55,9 +55,11 @@ impl Node {
         Self { shm, fabric, limits, ranges: Vec::new(), free: Vec::new(), near: false, polls: 0 }
     }
 
-    /// Says whether the ranks of our node reach each other. Where they do not, they talk by libfabric like the others.
-    pub(crate) fn settle(&mut self, reach: bool) {
+    /// Says whether the ranks of our node reach each other, and how many cores they may use together. Where they do not reach each
+    /// other, they talk by libfabric like the others.
+    pub(crate) fn settle(&mut self, reach: bool, cores: u32) {
         self.near = reach;
+        self.shm.settle(cores);
     }
 
     fn is_near(&self, peer: u32) -> bool {

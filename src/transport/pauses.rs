@@ -1,5 +1,6 @@
 //! How a rank waits for node-local ranks: it pauses, yields its core, and naps where that is in vain.
 
+use crate::config::Wait;
 use std::time::{Duration, Instant};
 
 /// Pauses before a rank yields its core, where no other thread wants it: 2.5 us (a look takes 25 ns by `ci/cost waits`), more than a put
@@ -7,6 +8,11 @@ use std::time::{Duration, Instant};
 const IDLE_SPINS: u32 = 100;
 /// A yield that takes longer than this let another thread run: one that did not takes 520 to 570 ns (`ci/cost waits`).
 const CONTENDED: Duration = Duration::from_micros(1);
+/// A yield that takes as long let a thread run that was not waiting for us: the kernel's scheduler gives slices of 0.7 ms and more to threads that
+/// compute, and a neighbour yields as soon as it waits.
+const SLICE: Duration = Duration::from_micros(500);
+/// No wait pauses for longer because of the last yield: as long as some slices.
+const LONGEST_PATIENCE: Duration = Duration::from_millis(10);
 /// Yields in vain before a nap, where ranks share cores: 55 us, about as long as the nap takes (550 ns and 59 to 65 us by `ci/cost waits`).
 const VAIN_YIELDS: u32 = 100;
 /// Asked of the kernel, which adds its timer slack of 50 us.
@@ -18,6 +24,10 @@ const NAP: Duration = Duration::from_micros(1);
 /// processes (cgroups, autogroups) lets a thread yield to its own group only, and gives the other groups' slices of some milliseconds when
 /// its group's has been used up, also by yields. So a waiting rank sleeps when its yields have let nothing run for a while: what is left of the slice goes
 /// to ranks that work. 8 ranks on 2 cores beside a compiler: an allreduce of 64 bytes in 2.5 ms instead of 5.3.
+///
+/// Where there is a core for each rank and other programs compute on it, a yield is a gift of a whole slice, and what the rank waits for may come a
+/// moment later. So it pauses for as long as the last yield took before the next one: at most twice as long as if it had known when to yield (Karlin,
+/// Manasse, McGeoch, Owicki, "Competitive randomized algorithms for nonuniform problems", 1994), and the scheduler shares the core by itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pauses {
     /// There is a core for each rank of the node.
@@ -26,6 +36,10 @@ pub(super) struct Pauses {
     naps: bool,
     /// Pauses before the core is yielded: none while another thread wants it, perhaps the rank that we wait for.
     pub(super) idle_spins: u32,
+    /// For how long a rank pauses before it yields once more: for as long as its last yield took, where that was a slice of another program.
+    patience: Duration,
+    /// The end of that time, once it has begun.
+    until: Option<Instant>,
     /// Yields in a row that let nothing run.
     vain: u32,
 }
@@ -33,27 +47,53 @@ pub(super) struct Pauses {
 impl Pauses {
     /// `spins`: pauses first; `naps`: naps in the end.
     pub(super) fn new(spins: bool, naps: bool) -> Self {
-        Self { spins, naps, idle_spins: IDLE_SPINS, vain: 0 }
+        Self { spins, naps, idle_spins: IDLE_SPINS, patience: Duration::ZERO, until: None, vain: 0 }
     }
 
-    /// Waits a moment, for the `turn`-th time in a row. Whether another thread ran meanwhile.
+    /// As a setting asks for, or by itself where `ranks` of a node may use so many `cores` together.
+    pub(super) fn of(wait: Option<Wait>, ranks: usize, cores: usize) -> Self {
+        match wait {
+            None => Self::new(ranks <= cores, ranks > cores),
+            Some(wait) => Self::new(wait == Wait::Spin, false),
+        }
+    }
+
+    /// Waits a moment, for the `turn`-th time in a row: from 0 on in each wait. Whether another thread ran meanwhile.
     #[inline]
     pub(super) fn next(&mut self, turn: u32) -> bool {
-        if self.spins && turn < self.idle_spins {
+        if turn == 0 {
+            (self.vain, self.until) = (0, None);
+        }
+        if self.spins && (turn < self.idle_spins || self.is_patient()) {
             std::hint::spin_loop();
             return false;
         }
-        if turn == 0 {
-            self.vain = 0;
-        }
         let start = Instant::now();
         std::thread::yield_now();
-        let ran = start.elapsed() > CONTENDED;
-        self.idle_spins = if ran { 0 } else { IDLE_SPINS };
+        let took = start.elapsed();
+        let ran = took > CONTENDED;
+        self.yielded(took);
         if self.naps && self.is_in_vain(ran) {
             std::thread::sleep(NAP);
         }
         ran
+    }
+
+    /// Whether less time has passed since the last yield, or in this wait, than the last yield took.
+    fn is_patient(&mut self) -> bool {
+        if self.patience.is_zero() {
+            return false;
+        }
+        let now = Instant::now();
+        now < *self.until.get_or_insert(now + self.patience)
+    }
+
+    /// The last yield took so long.
+    fn yielded(&mut self, took: Duration) {
+        let slice = took >= SLICE;
+        self.idle_spins = if took > CONTENDED && !slice { 0 } else { IDLE_SPINS };
+        self.patience = if slice { took.min(LONGEST_PATIENCE) } else { Duration::ZERO };
+        self.until = None;
     }
 
     /// Whether a nap follows this yield.
@@ -92,8 +132,34 @@ mod tests {
             pauses.next(0);
             assert!(pauses.vain <= 1, "{pauses:?}");
         }
-        let mut spins = Pauses::new(true, false);
-        spins.vain = 7;
-        assert!(!spins.next(0) && spins.vain == 7, "it pauses");
+        assert!(!Pauses::new(true, false).next(0), "it pauses");
+    }
+
+    /// What a rank waits for may come while it pauses.
+    #[test]
+    fn a_yield_that_gave_a_slice_away_is_not_repeated_at_once() {
+        let mut pauses = Pauses::new(true, false);
+        pauses.yielded(2 * LONGEST_PATIENCE);
+        assert_eq!((pauses.idle_spins, pauses.patience), (IDLE_SPINS, LONGEST_PATIENCE));
+        assert!(!pauses.next(0) && pauses.until.is_none(), "a few pauses come first in any wait");
+        assert!(!pauses.next(IDLE_SPINS) && pauses.until.is_some(), "and then as long as that yield took");
+        assert!(!pauses.next(0) && pauses.until.is_none(), "in each wait");
+        pauses.yielded(SLICE - CONTENDED);
+        assert_eq!((pauses.idle_spins, pauses.patience), (0, Duration::ZERO), "a rank of ours ran");
+        pauses.yielded(CONTENDED);
+        assert_eq!((pauses.idle_spins, pauses.patience), (IDLE_SPINS, Duration::ZERO), "none ran");
+    }
+
+    #[test]
+    fn ranks_pause_where_there_is_a_core_for_each() {
+        let how = |wait, ranks, cores| {
+            let pauses = Pauses::of(wait, ranks, cores);
+            (pauses.spins, pauses.naps)
+        };
+        assert_eq!((how(None, 2, 2), how(None, 3, 2)), ((true, false), (false, true)));
+        assert_eq!(
+            (how(Some(Wait::Spin), 3, 2), how(Some(Wait::Yield), 2, 2)),
+            ((true, false), (false, false))
+        );
     }
 }

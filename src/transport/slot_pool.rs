@@ -52,6 +52,11 @@ impl SlotPool {
         this
     }
 
+    /// The slots opened from now on wait so.
+    pub(super) fn pause_by(&mut self, pauses: Pauses) {
+        self.pauses = pauses;
+    }
+
     /// The memory of the `index`-th of the node-local ranks is mapped.
     pub(super) fn add(&mut self, index: usize, memory: Areas) {
         self.locals[index].1 = Some(memory);

@@ -6,6 +6,7 @@ use crate::comm::launcher::{SharedLaunch, lock};
 use crate::engine::Directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schedule::Circulant;
+use crate::transport::cores::UsableCores;
 use crate::transport::shm;
 
 /// What ranks published of their endpoints, as far as we read it.
@@ -27,7 +28,7 @@ pub(super) struct Addresses {
 pub(super) struct NodeWide {
     /// Each of them can map the memory of all others.
     pub(super) reached: bool,
-    /// The cores that each may use at least; 0: that was not asked.
+    /// The cores that they may use together; 0: that was not asked.
     pub(super) cores: u32,
 }
 
@@ -73,16 +74,14 @@ pub(super) fn exchange(
 
 /// What the cards of our node's ranks have in common. Ranks that have failed do not count.
 fn node_wide(exchange: &mut Exchange<'_>, directory: &str, nodes: &[u32]) -> Result<NodeWide> {
-    let least = |values: &[(u32, Vec<u8>)]| {
-        let cards = values.iter().filter_map(|(rank, value)| Card::decode(value, *rank).ok());
-        let (mut reached, mut cores) = (true, 0);
-        for card in cards {
-            reached &= card.reaches_locals;
-            cores = if cores == 0 { card.cores } else { card.cores.min(cores) };
-        }
+    let follows = |values: &[(u32, Vec<u8>)]| {
+        let card = |(rank, value): &(u32, Vec<u8>)| Card::decode(value, *rank).ok();
+        let cards: Vec<Card> = values.iter().filter_map(card).collect();
+        let reached = cards.iter().all(|card| card.reaches_locals);
+        let cores = UsableCores::together(cards.iter().map(|card| card.cores));
         [&[card::code(reached)][..], &cores.to_le_bytes()].concat()
     };
-    let found = exchange.of_node(directory, nodes, least)?;
+    let found = exchange.of_node(directory, nodes, follows)?;
     let read = || {
         let (first, cores) = found.split_first()?;
         let cores = u32::from_le_bytes(cores.try_into().ok()?);

@@ -1,6 +1,7 @@
 //! What a rank publishes of its endpoint (PMI calls it a business card), or why it has none.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::transport::cores::UsableCores;
 use crate::transport::{Transport, shm};
 
 /// The longest [`Card::host_and_address`], in characters of at most 4 bytes: its length fits into one.
@@ -11,8 +12,8 @@ const MAX_HOST_AND_ADDRESS_CHARS: usize = 60;
 pub(super) struct Card {
     /// Whether it can map the memory of all ranks of its node.
     pub(super) reaches_locals: bool,
-    /// How many cores it may use.
-    pub(super) cores: u32,
+    /// The cores that it may use.
+    pub(super) cores: UsableCores,
     /// For people.
     pub(super) host_and_address: String,
     /// For its transport.
@@ -49,10 +50,9 @@ fn failure(text: &str) -> Vec<u8> {
 impl Card {
     fn of(endpoint: &dyn Transport, reaches_locals: bool) -> Self {
         let text = format!("{} {}", shm::name(), endpoint.place());
-        let cores = std::thread::available_parallelism().map_or(0, |n| n.get());
         Self {
             reaches_locals,
-            cores: u16::try_from(cores).unwrap_or(u16::MAX).into(),
+            cores: UsableCores::new(),
             host_and_address: text.trim_end().chars().take(MAX_HOST_AND_ADDRESS_CHARS).collect(),
             address: endpoint.address(),
         }
@@ -60,7 +60,8 @@ impl Card {
 
     fn encode(self) -> Vec<u8> {
         let mut out = vec![code(self.reaches_locals)];
-        out.extend(u16::try_from(self.cores).unwrap_or(u16::MAX).to_le_bytes());
+        out.extend(self.cores.count.to_le_bytes());
+        out.extend(self.cores.set.to_le_bytes());
         out.push(u8::try_from(self.host_and_address.len()).unwrap_or(0));
         out.extend(self.host_and_address.into_bytes());
         out.extend(self.address);
@@ -73,11 +74,13 @@ impl Card {
     /// When it published why it has no endpoint.
     pub(super) fn decode(value: &[u8], rank: u32) -> Result<Self> {
         let read = || {
-            let ([first, a, b, len], rest) = value.split_first_chunk::<4>()?;
+            let ([first, a, b, set @ .., len], rest) = value.split_first_chunk::<8>()?;
             let reaches_locals = reaches_locals(*first)?;
             let (text, address) = rest.split_at_checked(usize::from(*len))?;
             let host_and_address = String::from_utf8_lossy(text).into_owned();
-            let cores = u16::from_le_bytes([*a, *b]).into();
+            let [c, d, e, f] = *set;
+            let cores =
+                UsableCores { set: u32::from_le_bytes([c, d, e, f]), count: u16::from_le_bytes([*a, *b]) };
             Some(Self { reaches_locals, cores, host_and_address, address: address.to_vec() })
         };
         read().ok_or_else(|| {
@@ -96,13 +99,16 @@ mod tests {
     fn a_card_comes_back() {
         for reaches_locals in [false, true] {
             let (host_and_address, address) = ("n1 10.0.0.1".to_owned(), vec![7, 8]);
-            let card = Card { reaches_locals, cores: 65_535, host_and_address, address };
+            let cores = UsableCores { set: 0xF00D_0001, count: 65_535 };
+            let card = Card { reaches_locals, cores, host_and_address, address };
             let c = Card::decode(&card.encode(), 3).unwrap();
-            assert_eq!((c.reaches_locals, c.cores, c.address), (reaches_locals, 65_535, vec![7, 8]));
+            assert_eq!((c.reaches_locals, c.cores, c.address), (reaches_locals, cores, vec![7, 8]));
             assert_eq!(c.host_and_address, "n1 10.0.0.1");
         }
         let e = Card::decode(&failure("no luck"), 3).unwrap_err();
         assert!(e.peer() == Some(3) && e.to_string().contains("could not start: no luck"), "{e}");
-        assert!(Card::decode(&[], 3).is_err() && Card::decode(&[REACHED, 1, 0, 9, 9], 3).is_err());
+        assert!(
+            Card::decode(&[], 3).is_err() && Card::decode(&[REACHED, 1, 0, 1, 2, 3, 4, 9, 9], 3).is_err()
+        );
     }
 }

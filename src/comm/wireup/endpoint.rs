@@ -19,7 +19,7 @@ use crate::transport::{Transport, awake};
 pub(super) struct Opened {
     pub(super) endpoint: Option<Box<dyn Transport>>,
     pub(super) addresses: Addresses,
-    /// The cores that each rank of our node may use at least; 0: that was not asked.
+    /// The cores that the ranks of our node may use together; 0: that was not asked.
     pub(super) cores: u32,
 }
 
@@ -58,7 +58,9 @@ pub(super) fn shm(
     if !reached && !only {
         return Ok(Attempt::Unreached(shm.map(drop)));
     }
-    let endpoint: Option<Box<dyn Transport>> = Some(Box::new(shm?));
+    let mut shm = shm?;
+    shm.settle(cores);
+    let endpoint: Option<Box<dyn Transport>> = Some(Box::new(shm));
     match reached {
         true => Ok(Attempt::Opened(Opened { endpoint, addresses, cores })),
         false => {
@@ -86,7 +88,7 @@ pub(super) fn both(
         addresses::exchange(exchange, "addr", &value, Some(nodes))?;
     let mut node = node?;
     // Known only after the exchange.
-    node.settle(reached);
+    node.settle(reached, cores);
     Ok(Opened { endpoint: Some(Box::new(node)), addresses, cores })
 }
 

@@ -12,6 +12,7 @@ use super::segment::{self, Address, MAX_RANKS, Segment};
 use super::stream::{MAX_GATHER, StreamReader, Streams};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::memory::{Mapping, memfd};
+use crate::transport::cores::UsableCores;
 use crate::transport::pauses::Pauses;
 use crate::transport::slot_pool::SlotPool;
 use crate::transport::{
@@ -69,6 +70,7 @@ pub(crate) struct Shm {
     posted: usize,
     empties: u32,
     idles: u32,
+    wait: Option<Wait>,
     pauses: Pauses,
     closed: bool,
     slots: SlotPool,
@@ -125,11 +127,7 @@ impl Shm {
             survives: true,
             ..Limits::new("shm")
         };
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let pauses = match options.wait {
-            None => Pauses::new(ranks <= cores, ranks > cores),
-            Some(wait) => Pauses::new(wait == Wait::Spin, false),
-        };
+        let pauses = Pauses::of(options.wait, ranks, UsableCores::new().count.into());
         Ok(Self {
             rank,
             mine,
@@ -152,6 +150,7 @@ impl Shm {
             posted: 0,
             empties: 0,
             idles: 0,
+            wait: options.wait,
             pauses,
             closed: false,
             slots: SlotPool::new(&locals, mine, segment.areas(), Arc::clone(&file), pauses),
@@ -159,6 +158,12 @@ impl Shm {
             locals,
             _file: file,
         })
+    }
+
+    /// The node-local ranks may use so many cores together: before the first wait.
+    pub(crate) fn settle(&mut self, cores: u32) {
+        self.pauses = Pauses::of(self.wait, self.locals.len(), cores as usize);
+        self.slots.pause_by(self.pauses);
     }
 
     /// The node-local ranks, this one included.
