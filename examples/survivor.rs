@@ -11,7 +11,7 @@ use std::ops::Range;
 const UNKNOWNS: usize = 100;
 /// Iterations between two copies.
 const INTERVAL: u64 = 1000;
-/// The largest change in so many iterations at which it stops.
+/// The solver stops when no value changes by more than this between two of its checks.
 const SMALL: f64 = 1e-10;
 
 /// The unknowns of one rank of several.

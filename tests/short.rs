@@ -10,6 +10,7 @@ use circulant::diagnostics::{CountingAllocator, allocations};
 use circulant::launch::threads;
 use circulant::ops::{self, Reducer};
 use circulant::{Communicator, Error, ErrorKind, InPlace, Options, Result, World};
+use circulant_tests::collective::cover::Random;
 use std::sync::Mutex;
 
 #[global_allocator]
@@ -48,19 +49,6 @@ fn run<R: Send>(
 
 fn all<R: Send>(p: usize, body: impl Fn(&World, &Communicator) -> Result<R> + Sync) -> Vec<R> {
     run(vec![0; p], &[], body).into_iter().map(|r| r.unwrap_or_else(|e| panic!("{p} ranks: {e}"))).collect()
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
 }
 
 fn seed() -> u64 {

@@ -65,7 +65,7 @@ impl Reducers {
         op == self.null || self.predefined.binary_search_by_key(&op, |(handle, _)| *handle).is_ok()
     }
 
-    /// The reduction by `op` on elements of type `ty`. All ranks pass the same two, so all find the same. `blocks`: the call ends before it
+    /// The reduction by `op` on elements of type `ty`. All ranks pass the same two, so all get the same answer. `blocks`: the call ends before it
     /// returns; `may_reduce`: the MPI's operators may be called wherever an operation moves on.
     ///
     /// # Safety

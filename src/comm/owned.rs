@@ -105,8 +105,12 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
         };
         let begun = comm.begin(&mut held, operation, spec)?;
         let mut run = Running::new(operation, begun, regions);
-        if bind {
-            run.bind(&mut held)?;
+        if bind && let Err(e) = run.bind(&mut held) {
+            if run.has_failed_alone() {
+                // Peers know where they are: not used again, as the memory of the run.
+                std::mem::forget((input, output, shadow));
+            }
+            return Err(e);
         }
         drop(held);
         let shadow = shadow.map(|shadow| (memory, shadow));

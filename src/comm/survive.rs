@@ -113,7 +113,7 @@ impl Communicator {
             {
                 return made;
             }
-            // One more may be gone, and some have its copy all the same.
+            // One more may be gone meanwhile: then some ranks have the copy, and others have not.
             if self.agree_with_number(u64::from(made.is_ok()))?.flags == 1 {
                 return made;
             }

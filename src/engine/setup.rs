@@ -94,7 +94,7 @@ pub(crate) struct Setup {
 impl Setup {
     /// q = ⌈log2 p⌉.
     fn q(&self) -> u64 {
-        u64::from(self.size.next_power_of_two().trailing_zeros()).max(1)
+        u64::from(u64::from(self.size).next_power_of_two().trailing_zeros()).max(1)
     }
 
     /// The same at all ranks of an operation. Data to be reduced goes on only when all of it is there: of that less

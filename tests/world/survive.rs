@@ -7,23 +7,11 @@ use circulant::comm::Agreed;
 use circulant::launch::threads;
 use circulant::transport::sim;
 use circulant::{Communicator, Error, ErrorKind, Result, World};
+use circulant_tests::collective::cover::Random;
 use ranks::{run, run_shared};
 use std::collections::BTreeSet;
 
 const CONTINUE: (&str, &str) = ("on-failure", "continue");
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        usize::try_from((z ^ (z >> 31)) % n as u64).unwrap()
-    }
-}
 
 /// What a rank of a job that loses ranks came to: it died, or has finished among so many.
 #[derive(Debug, PartialEq)]
