@@ -67,7 +67,7 @@ build_release() { cargo build --locked --quiet --release --bin circulant >&2; pr
 target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
 
 # --- cases, in a script that counts them ---------------------------------------------------------------------
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 cases=''
 # attempt TITLE COMMAND… : COMMAND judges a case: it prints what is wrong, if anything, and fails then. A case that fails
 # is run once more (it may have lacked processor time beside others), and that is said; `step` lists these.
 # With `cases` set, a regular expression, only those run whose title it matches.

@@ -157,6 +157,34 @@ fn connected_with(depths: Depths) -> [End; 2] {
     ends
 }
 
+/// One piece, four and as many as a device of the usual kind takes (30): each list is one request, and its bytes stand one behind the other.
+fn gather_lists() {
+    /// From one piece to the next.
+    const APART: usize = 20_000;
+    let mut ends = connected();
+    let most = ends[0].wire.limits().gather;
+    // SAFETY: memory of this end's own, of which nothing is under way.
+    (0..BYTES).for_each(|i| unsafe { ends[0].memory.add(i).write((i / 7 + i / 1999).to_le_bytes()[0]) });
+    let mut word = 0;
+    for pieces in [1, 4, 30].map(|n: usize| n.min(most)) {
+        for len in [1, 37, 4096, 10_001] {
+            // Each piece is longer by a byte than the one before.
+            let list: Vec<(usize, usize)> = (0..pieces).map(|i| (i * APART, len + i)).collect();
+            let sources: Vec<Source> = list.iter().map(|(at, len)| ends[0].source(*at, *len)).collect();
+            let wanted: Vec<u8> = list.iter().flat_map(|(at, len)| ends[0].bytes(*at, *len)).collect();
+            ends[1].fill(0xEE, wanted.len() + 2);
+            let before = ends[0].wire.hardware().requests;
+            put(&mut ends, &sources, 1, word);
+            word += 1;
+            let count = word as usize;
+            until(&mut ends, "a list", |e| e[1].seen.words.len() == count && e[0].seen.done.len() == count);
+            assert_eq!(ends[0].wire.hardware().requests, before + 1, "{pieces} pieces");
+            let around = [&[0xEE], &wanted[..], &[0xEE]].concat();
+            assert!(ends[1].bytes(0, around.len()) == around, "{pieces} pieces of {len} bytes");
+        }
+    }
+}
+
 fn full_queues() {
     fill_queues(connected(), 512);
 }
@@ -260,8 +288,9 @@ fn counts_not_ready() -> bool {
 }
 
 fn main() {
-    let checks: [(&str, fn()); 6] = [
+    let checks: [(&str, fn()); 7] = [
         ("what is refused at once", what_is_refused_at_once),
+        ("gather lists", gather_lists),
         ("full queues", full_queues),
         ("queues of a few", queues_of_a_few),
         ("outside the range", outside_the_range),
