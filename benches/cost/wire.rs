@@ -1,8 +1,9 @@
 //! Puts from one endpoint to another of the same process and nothing else: what a put costs its sender in user space, and how
 //! long one takes. `ci/verbs cost` counts the instructions of [`sent`] and [`completed`] by callgrind.
 //!
-//! `wire_cost ibverbs|PROVIDER BATCH ROUNDS [rest]`: rounds of BATCH puts of 4 KiB, posted together as the engine does. With `rest` the
-//! sender sleeps before it looks for completions, so that it looks once in a round; without, it prints the time of a put.
+//! `wire_cost ibverbs|PROVIDER BATCH ROUNDS rest|BYTES`: rounds of BATCH puts, posted together as the engine does. With `rest` puts are of 4 KiB
+//! and the sender sleeps before it looks for completions, so that it looks once in a round; else they are of BYTES, at most 4 KiB, and it
+//! prints the time of a put.
 //!
 //! `wire_cost ibverbs|PROVIDER registered`: what it costs to register a slice for a call and to end that, beside copying it to
 //! registered memory and back.
@@ -14,7 +15,7 @@ use circulant::transport::{Access, Posted, Registration, Remote, Sink, Source, T
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Bytes of a put: over what is inline anywhere, and one packet of soft-RoCE.
+/// Bytes of the longest put: over what is inline anywhere, and one packet of soft-RoCE.
 const BYTES: usize = 4096;
 /// The most puts of a round, each of memory of its own.
 const MAX_BATCH: u32 = 1024;
@@ -75,11 +76,11 @@ fn open(rank: u32, provider: &str) -> circulant::Result<End> {
 
 /// Posts puts to rank 1 from `first` on, until `last` or until no more is taken; returns the next.
 #[inline(never)]
-fn sent(from: &mut End, to: Remote, first: u32, last: u32) -> circulant::Result<u32> {
+fn sent(from: &mut End, to: Remote, (first, last): (u32, u32), len: usize) -> circulant::Result<u32> {
     for put in first..last {
         let at = put as usize * BYTES;
         let ptr = from.memory.wrapping_add(at).cast_const();
-        let source = [Source { ptr, len: BYTES, registration: from.registration }];
+        let source = [Source { ptr, len, registration: from.registration }];
         // SAFETY: the source lies in its registration, which is never freed and never written.
         let posted = unsafe { from.wire.put(1, &source, to.base + at as u64, to.key, put, put.into())? };
         if posted == Posted::Again {
@@ -97,15 +98,16 @@ fn completed(end: &mut End) -> circulant::Result<()> {
     end.wire.poll(black_box(&mut end.seen)).map(drop)
 }
 
-fn round(ends: &mut [End; 2], batch: u32, rest: bool) -> circulant::Result<()> {
+/// A round of puts of `bytes`; `None`: of the longest, with a rest before the sender looks.
+fn round(ends: &mut [End; 2], batch: u32, bytes: Option<usize>) -> circulant::Result<()> {
     let (to, begin) = (ends[1].remote, Instant::now());
     let due = ends[0].seen.done + u64::from(batch);
     let mut next = 0;
     loop {
         if next < batch {
-            next = sent(&mut ends[0], to, next, batch)?;
+            next = sent(&mut ends[0], to, (next, batch), bytes.unwrap_or(BYTES))?;
         }
-        if rest {
+        if bytes.is_none() {
             std::thread::sleep(REST);
         }
         completed(&mut ends[0])?;
@@ -173,13 +175,12 @@ fn main() -> circulant::Result<()> {
         registered(&mut end)?;
         return end.wire.close();
     }
-    let (provider, batch, rounds, rest) = match &words[..] {
-        [provider, batch, rounds, rest @ ..] if rest.is_empty() || rest == ["rest"] => {
-            (provider, batch.parse::<u32>(), rounds.parse::<u32>(), !rest.is_empty())
-        }
-        _ => usage(),
+    let [provider, batch, rounds, how] = &words[..] else { usage() };
+    let bytes = if how == "rest" { Ok(None) } else { how.parse().map(Some) };
+    let (Ok(batch @ 1..=MAX_BATCH), Ok(rounds)) = (batch.parse::<u32>(), rounds.parse::<u32>()) else {
+        usage()
     };
-    let (Ok(batch @ 1..=MAX_BATCH), Ok(rounds)) = (batch, rounds) else { usage() };
+    let Ok(bytes @ (None | Some(0..=BYTES))) = bytes else { usage() };
     let mut ends = [open(0, provider)?, open(1, provider)?];
     for (a, b) in [(0, 1u32), (1, 0)] {
         let address = ends[b as usize].wire.address();
@@ -187,13 +188,13 @@ fn main() -> circulant::Result<()> {
     }
     // Connects, and fills what is kept.
     for _ in 0..3 {
-        round(&mut ends, batch, rest)?;
+        round(&mut ends, batch, bytes)?;
     }
     let begin = Instant::now();
     for _ in 0..rounds {
-        round(&mut ends, batch, rest)?;
+        round(&mut ends, batch, bytes)?;
     }
-    if !rest {
+    if bytes.is_some() {
         let puts = f64::from(batch) * f64::from(rounds);
         println!(
             "{} {:.2} us/put",
@@ -205,6 +206,6 @@ fn main() -> circulant::Result<()> {
 }
 
 fn usage() -> ! {
-    eprintln!("usage: wire_cost ibverbs|PROVIDER BATCH ROUNDS [rest], or registered");
+    eprintln!("usage: wire_cost ibverbs|PROVIDER BATCH ROUNDS rest|BYTES, or registered");
     std::process::exit(2);
 }
