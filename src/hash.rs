@@ -1,5 +1,7 @@
 //! The 64-bit hash by which ranks compare calls, settings and places. It is the same in every build.
 
+#![forbid(unsafe_code)]
+
 /// FNV-1a by words.
 pub(crate) struct Fnv(pub(crate) u64);
 

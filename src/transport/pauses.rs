@@ -1,5 +1,6 @@
 //! How a rank waits for node-local ranks: it pauses, yields its core, and naps where that is in vain.
 
+use super::cores::UsableCores;
 use crate::config::Wait;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ const CONTENDED: Duration = Duration::from_micros(1);
 /// A yield that takes as long let a thread run that was not waiting for us: the kernel's scheduler gives slices of 0.7 ms and more to threads that
 /// compute, and a neighbour yields as soon as it waits.
 const SLICE: Duration = Duration::from_micros(500);
-/// No wait pauses for longer because of the last yield: as long as some slices.
+/// No wait pauses for longer because of the last yield. Chosen: as long as some slices.
 const LONGEST_PATIENCE: Duration = Duration::from_millis(10);
 /// Yields in vain before a nap, where ranks share cores: 55 us, about as long as the nap takes (550 ns and 59 to 65 us by `ci/cost waits`).
 const VAIN_YIELDS: u32 = 100;
@@ -30,6 +31,8 @@ const NAP: Duration = Duration::from_micros(1);
 /// Manasse, McGeoch, Owicki, "Competitive randomized algorithms for nonuniform problems", 1994), and the scheduler shares the core by itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pauses {
+    /// No setting says how to wait.
+    free: bool,
     /// There is a core for each rank of the node.
     pub(super) spins: bool,
     /// There is not.
@@ -47,14 +50,29 @@ pub(super) struct Pauses {
 impl Pauses {
     /// `spins`: pauses first; `naps`: naps in the end.
     pub(super) fn new(spins: bool, naps: bool) -> Self {
-        Self { spins, naps, idle_spins: IDLE_SPINS, patience: Duration::ZERO, until: None, vain: 0 }
+        Self {
+            free: false,
+            spins,
+            naps,
+            idle_spins: IDLE_SPINS,
+            patience: Duration::ZERO,
+            until: None,
+            vain: 0,
+        }
     }
 
-    /// As a setting asks for, or by itself where `ranks` of a node may use so many `cores` together.
-    pub(super) fn of(wait: Option<Wait>, ranks: usize, cores: usize) -> Self {
-        match wait {
-            None => Self::new(ranks <= cores, ranks > cores),
-            Some(wait) => Self::new(wait == Wait::Spin, false),
+    /// As a setting asks for, or as so many `ranks` of a node can that may all use the cores that this thread may use.
+    pub(super) fn of(wait: Option<Wait>, ranks: usize) -> Self {
+        let mut this = Self::new(wait == Some(Wait::Spin), false);
+        this.free = wait.is_none();
+        this.settle(ranks, UsableCores::new().count.into());
+        this
+    }
+
+    /// The `ranks` of the node may use so many `cores` together: what a setting asks for stays.
+    pub(super) fn settle(&mut self, ranks: usize, cores: usize) {
+        if self.free {
+            (self.spins, self.naps) = (ranks <= cores, ranks > cores);
         }
     }
 
@@ -153,7 +171,8 @@ mod tests {
     #[test]
     fn ranks_pause_where_there_is_a_core_for_each() {
         let how = |wait, ranks, cores| {
-            let pauses = Pauses::of(wait, ranks, cores);
+            let mut pauses = Pauses::of(wait, ranks);
+            pauses.settle(ranks, cores);
             (pauses.spins, pauses.naps)
         };
         assert_eq!((how(None, 2, 2), how(None, 3, 2)), ((true, false), (false, true)));

@@ -12,11 +12,10 @@ use super::segment::{self, Address, MAX_RANKS, Segment};
 use super::stream::{MAX_GATHER, StreamReader, Streams};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::memory::{Mapping, memfd};
-use crate::transport::cores::UsableCores;
 use crate::transport::pauses::Pauses;
 use crate::transport::slot_pool::SlotPool;
 use crate::transport::{
-    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport,
 };
 use std::collections::VecDeque;
 use std::fs::File;
@@ -70,7 +69,6 @@ pub(crate) struct Shm {
     posted: usize,
     empties: u32,
     idles: u32,
-    wait: Option<Wait>,
     pauses: Pauses,
     closed: bool,
     slots: SlotPool,
@@ -127,7 +125,7 @@ impl Shm {
             survives: true,
             ..Limits::new("shm")
         };
-        let pauses = Pauses::of(options.wait, ranks, UsableCores::new().count.into());
+        let pauses = Pauses::of(options.wait, ranks);
         Ok(Self {
             rank,
             mine,
@@ -150,7 +148,6 @@ impl Shm {
             posted: 0,
             empties: 0,
             idles: 0,
-            wait: options.wait,
             pauses,
             closed: false,
             slots: SlotPool::new(&locals, mine, segment.areas(), Arc::clone(&file), pauses),
@@ -162,7 +159,7 @@ impl Shm {
 
     /// The node-local ranks may use so many cores together: before the first wait.
     pub(crate) fn settle(&mut self, cores: u32) {
-        self.pauses = Pauses::of(self.wait, self.locals.len(), cores as usize);
+        self.pauses.settle(self.locals.len(), cores as usize);
         self.slots.pause_by(self.pauses);
     }
 
