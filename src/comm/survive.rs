@@ -51,6 +51,38 @@ impl Communicator {
         held.engine.revoke(self.context.id)
     }
 
+    /// Whether this rank knows that the communicator is revoked. Not collective; it moves on what is under way.
+    ///
+    /// # Errors
+    /// When the world has ended.
+    pub fn is_revoked(&self) -> Result<bool> {
+        let mut held = self.hold()?;
+        held.engine.hear()?;
+        Ok(held.engine.is_revoked(self.context.id))
+    }
+
+    /// The ranks of this communicator that this rank knows to be gone, in order. Not collective, and others may know of others:
+    /// [`Communicator::agree`] gives the same at all. It moves on what is under way.
+    ///
+    /// # Errors
+    /// When the world has ended.
+    pub fn gone(&self) -> Result<Vec<usize>> {
+        let mut held = self.hold()?;
+        held.engine.hear()?;
+        Ok(self.own_ranks(held.engine.gone()))
+    }
+
+    /// The ranks here of these of the world, as far as they are members, in order.
+    fn own_ranks<'a>(&self, world_ranks: impl IntoIterator<Item = &'a u32>) -> Vec<usize> {
+        let rank_of = |world_rank: &u32| {
+            (0..self.context.size).find(|r| self.context.members.world_rank(*r) == *world_rank)
+        };
+        let mut ranks: Vec<usize> =
+            world_ranks.into_iter().filter_map(rank_of).map(|rank| rank as usize).collect();
+        ranks.sort_unstable();
+        ranks
+    }
+
     /// Agrees with all other ranks of this communicator that live: on the flags that all of them have set, and on the ranks that are gone.
     /// Collective, in the same order at all ranks among the agreements of this communicator; also on one that is revoked or has lost ranks,
     /// and whichever ranks are lost meanwhile. Those that return have the same answer, and have it only after all living ranks
@@ -73,12 +105,7 @@ impl Communicator {
     /// ```
     pub fn agree(&self, flags: u64) -> Result<Agreed> {
         let agreed = self.agree_with_number(flags)?;
-        let rank_of = |world_rank: &u32| {
-            (0..self.context.size).find(|r| self.context.members.world_rank(*r) == *world_rank)
-        };
-        let mut gone: Vec<usize> = agreed.gone.iter().filter_map(rank_of).map(|rank| rank as usize).collect();
-        gone.sort_unstable();
-        Ok(Agreed { flags: agreed.flags, gone })
+        Ok(Agreed { flags: agreed.flags, gone: self.own_ranks(&agreed.gone) })
     }
 
     /// A communicator of the ranks of this one that live, in their order here. Collective over these, also on a communicator that is
@@ -113,7 +140,7 @@ impl Communicator {
             {
                 return made;
             }
-            // One more may be gone meanwhile: then some ranks have the copy, and others have not.
+            // One more may be gone, and some have its copy all the same.
             if self.agree_with_number(u64::from(made.is_ok()))?.flags == 1 {
                 return made;
             }

@@ -6,7 +6,7 @@
 //! takes the adopted value of the highest coordinator where a vote has one. So it is uniform consensus with a detector of
 //! failures that is right in the end and never wrong (a rank that is taken for gone is cut off), as the hierarchical algorithm of
 //! Guerraoui and Rodrigues (Introduction to Reliable Distributed Programming, 2006, 5.4). Four messages per member and
-//! coordinator: Herault, Bouteiller, Bosilca et al. (Practical Scalable Consensus for Pseudo-Synchronous Distributed Systems,
+//! coordinator, and two that are not waited for, by which all learn that all know the decision: then nothing of it is kept. Herault, Bouteiller, Bosilca et al. (Practical Scalable Consensus for Pseudo-Synchronous Distributed Systems,
 //! SC 2015) do it along a tree, for larger jobs.
 //!
 //! *Why there is one decision.* A value is decided when all members that live then have adopted it from coordinator c. A later
@@ -41,6 +41,10 @@ pub(crate) enum Step {
     Adopted,
     /// What is agreed on.
     Decide(Agreed),
+    /// The receiver's decision has come.
+    Known,
+    /// By the coordinator: all that live know the decision, so none asks for it any more.
+    Forget,
 }
 
 /// One agreement at one member.
@@ -58,6 +62,12 @@ pub(super) struct Agreement {
     voted_for: Option<u32>,
     asked: bool,
     decided: Option<Agreed>,
+    /// The call has ended that began it here.
+    taken: bool,
+    /// Those that this rank has told the decision, and those of them that do not know it yet.
+    told: Option<(Vec<u32>, BTreeSet<u32>)>,
+    /// All that live know the decision.
+    known_to_all: bool,
 }
 
 /// Messages, with their receivers.
@@ -80,10 +90,15 @@ impl Agreement {
         self.decided.as_ref()
     }
 
-    /// All but the decision is needed no longer.
-    pub(super) fn tidy(&mut self) {
-        let Self { me, mine, decided, .. } = std::mem::take(self);
-        *self = Self { me, mine, decided, ..Self::default() };
+    /// The call that began it has ended: all but the decision is needed no longer.
+    pub(super) fn take(&mut self) {
+        let Self { me, mine, decided, told, known_to_all, .. } = std::mem::take(self);
+        *self = Self { me, mine, decided, told, known_to_all, taken: true, ..Self::default() };
+    }
+
+    /// Nothing of it is needed any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.taken && self.known_to_all
     }
 
     /// The lowest living member.
@@ -130,8 +145,15 @@ impl Agreement {
                 let voters = self.votes.keys().filter(|rank| **rank != from && !gone.contains(rank));
                 answers.extend(voters.map(|rank| (*rank, Step::Decide(value.clone()))));
                 self.decided = Some(value);
+                answers.push((from, Step::Known));
             }
-            Step::Decide(_) => {}
+            Step::Decide(_) => answers.push((from, Step::Known)),
+            Step::Known => {
+                if let Some((_, unaware)) = &mut self.told {
+                    unaware.remove(&from);
+                }
+            }
+            Step::Forget => self.known_to_all |= self.decided.is_some(),
         }
         answers.extend(self.go_on(gone));
         answers
@@ -139,8 +161,8 @@ impl Agreement {
 
     /// Does what can be done, after something came or a rank is gone.
     pub(super) fn go_on(&mut self, gone: &BTreeSet<u32>) -> Steps {
-        if !self.has_begun() || self.decided.is_some() {
-            return Vec::new();
+        if self.decided.is_some() {
+            return self.forget(gone);
         }
         let Some(coordinator) = self.coordinator(gone) else { return Vec::new() };
         if coordinator != self.me {
@@ -159,9 +181,25 @@ impl Agreement {
         let (Some(acks), Some((_, value))) = (&self.proposed, &self.adopted) else { return steps };
         if self.all_of(gone, acks, |acks, rank| acks.contains(&rank), acks.len()) {
             let value = value.clone();
-            steps.extend(self.others(gone).map(|rank| (rank, Step::Decide(value.clone()))));
+            let others: Vec<u32> = self.others(gone).collect();
+            steps.extend(others.iter().map(|rank| (*rank, Step::Decide(value.clone()))));
+            self.told = Some((others.clone(), others.into_iter().collect()));
             self.decided = Some(value);
+            steps.extend(self.forget(gone));
         }
+        steps
+    }
+
+    /// Tells all that all know the decision, once they do.
+    fn forget(&mut self, gone: &BTreeSet<u32>) -> Steps {
+        let Some((told, unaware)) = &mut self.told else { return Vec::new() };
+        unaware.retain(|rank| !gone.contains(rank));
+        if !unaware.is_empty() {
+            return Vec::new();
+        }
+        let all = std::mem::take(told).into_iter().filter(|rank| !gone.contains(rank));
+        let steps = all.map(|rank| (rank, Step::Forget)).collect();
+        (self.told, self.known_to_all) = (None, true);
         steps
     }
 
@@ -371,13 +409,18 @@ mod tests {
 
     /// All that live agree, with each other and with those that decided before they died; and flags are those of all that live.
     #[test]
-    fn the_living_agree_whoever_dies_meanwhile() {
+    fn the_living_agree_whichever_die_meanwhile() {
         for seed in 0..if cfg!(miri) { 20 } else { 20_000 } {
             let mut random = Random(seed);
             let size = 1 + random.below(16);
             let deaths = random.below(size);
             let mut job = Job::new(seed, u32::try_from(size).unwrap(), deaths);
             job.run();
+            for rank in job.living().collect::<Vec<_>>() {
+                let one = &mut job.members[rank as usize];
+                one.take();
+                assert!(one.is_over() || !job.dead.is_empty(), "seed {seed}: rank {rank} keeps it");
+            }
             let mut decisions: Vec<&Agreed> = job.decided.iter().flatten().collect();
             for rank in job.living() {
                 assert!(job.decided[rank as usize].is_some(), "seed {seed}: rank {rank} of {size} has none");
@@ -413,8 +456,15 @@ mod tests {
         assert_eq!(adopted, vec![(0, Step::Adopted)]);
         let decision = pair[0].receive(1, Step::Adopted, &gone);
         let [(1, step)] = &decision[..] else { panic!("{decision:?}") };
-        assert!(pair[1].receive(0, step.clone(), &gone).is_empty());
+        assert_eq!(pair[1].receive(0, step.clone(), &gone), vec![(0, Step::Known)]);
+        assert_eq!(pair[0].receive(1, Step::Known, &gone), vec![(1, Step::Forget)]);
+        assert!(pair[1].receive(0, Step::Forget, &gone).is_empty());
         let agreed = Agreed { flags: 2, number: 7, proposer: 0, gone: vec![] };
         assert_eq!((pair[0].decided(), pair[1].decided()), (Some(&agreed), Some(&agreed)));
+        for one in &mut pair {
+            assert!(!one.is_over());
+            one.take();
+            assert!(one.is_over());
+        }
     }
 }

@@ -65,7 +65,8 @@ impl Engine {
         };
         self.core.failure = Some(error.clone());
         self.core.outbox.clear();
-        if !known {
+        // The others go on without this rank: its end is none of theirs, also of those that have not heard that they do.
+        if !known && !self.core.survivors.cut_off {
             // Nothing reads it there, and some providers do not come back from a message to a process that is gone.
             self.core.propagate(&abort, if ended { culprit } else { NONE });
         }

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub(super) struct Survivors {
     /// The world goes on when a rank is gone.
     pub(super) enabled: bool,
+    /// The others take this rank for gone, and go on.
+    pub(super) cut_off: bool,
     /// World ranks, and how each ended.
     pub(super) gone: BTreeSet<u32>,
     pub(super) how: BTreeMap<u32, String>,
@@ -21,6 +23,9 @@ pub(super) struct Survivors {
     pub(super) unexplained: Option<(Since, String)>,
     /// Communicators on which no call can be made any more, and why.
     pub(super) ended: HashMap<u64, Error>,
+    /// Those of them that the program has dropped, and since when; and when they were looked for last.
+    pub(super) dropped: HashMap<u64, Since>,
+    pub(super) swept: Since,
     /// Revocations that were passed on.
     pub(super) revoked: HashSet<u64>,
     /// By slot: why the operation there ended half way, and how many counters it has, until its call has ended.

@@ -243,6 +243,8 @@ impl Writer<'_> {
                 self.u8(5);
                 self.agreed(value);
             }
+            Step::Known => self.u8(6),
+            Step::Forget => self.u8(7),
         }
     }
 }
@@ -291,6 +293,8 @@ impl<'a> Reader<'a> {
             3 => Step::Propose(self.agreed()?),
             4 => Step::Adopted,
             5 => Step::Decide(self.agreed()?),
+            6 => Step::Known,
+            7 => Step::Forget,
             _ => return None,
         })
     }

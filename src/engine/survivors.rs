@@ -14,11 +14,17 @@ use super::waiting::Waiting;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::MAX_COUNTERS;
 use std::collections::{BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
 
 /// A connection that has ended has so long to be explained by a rank that is gone. Chosen: longer than it takes to notice one, which are the
 /// 5 s between two messages to a rank that is waited for and the 0.6 s of a suspicion (`time.rs`, `failure.rs`).
-const EXPLAINED_AFTER: std::time::Duration = std::time::Duration::from_secs(10);
+const EXPLAINED_AFTER: Duration = Duration::from_secs(10);
 
+/// That a communicator has ended is known so long after the program has dropped it. Chosen: longer than a rank is stopped that goes on all
+/// the same. What one sends later, as it has not heard, takes a credit of its for good.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+/// How often that is looked at. Chosen: a small part of it.
+const SWEPT_EVERY: Duration = Duration::from_secs(10);
 /// Where operations ended half way have used up more of the numbers of counters than this, a slot is not used again: half of all, so that
 /// the others do for an operation of as many blocks.
 const LAST_BASE: u32 = MAX_COUNTERS / 2;
@@ -95,6 +101,7 @@ impl Core {
             return;
         }
         if rank == self.setup.rank {
+            self.survivors.cut_off = true;
             let what = format!("the other ranks take this one for gone ({how})");
             self.broken.get_or_insert(Error::new(ErrorKind::PeerLost, what));
             return;
@@ -166,6 +173,27 @@ impl Core {
             _ => Message::Gone { rank: by, text: self.survivors.how.get(&by).cloned().unwrap_or_default() },
         };
         self.queue(to, message);
+    }
+
+    /// Forgets communicators that have ended, a while after the program has dropped them.
+    pub(super) fn forget_ended(&mut self, now: Instant) {
+        let Survivors { ended, revoked, dropped, swept, .. } = &mut self.survivors;
+        if ended.is_empty() || swept.lasts(now) < SWEPT_EVERY {
+            return;
+        }
+        *swept = Since::default();
+        let lives = |comm: &u64| self.groups.get(comm).is_some_and(|group| group.strong_count() > 0);
+        for comm in ended.keys().filter(|comm| !lives(comm)) {
+            dropped.entry(*comm).or_default();
+        }
+        dropped.retain(|comm, since| {
+            let keeps = since.lasts(now) < FORGOTTEN_AFTER;
+            if !keeps {
+                ended.remove(comm);
+                revoked.remove(comm);
+            }
+            keeps
+        });
     }
 
     /// Whether no call can be made on this communicator any more.
@@ -250,15 +278,34 @@ impl Core {
                 self.peer_gone(*rank, "another rank says so");
             }
         }
-        let agreement = self.survivors.agreements.entry(id).or_default();
-        let steps = agreement.receive(from, step, &self.survivors.gone);
+        let Survivors { agreements, gone, .. } = &mut self.survivors;
+        // Only a vote may come before this rank has begun. What else comes for one that is not known is late.
+        let agreement = match step {
+            Step::Vote { .. } => agreements.entry(id).or_default(),
+            _ => match agreements.get_mut(&id) {
+                Some(agreement) => agreement,
+                None => return,
+            },
+        };
+        let steps = agreement.receive(from, step, gone);
         self.send_steps(id, steps);
+        self.forget_agreement(id);
+    }
+
+    /// Keeps nothing of an agreement that is over.
+    fn forget_agreement(&mut self, id: AgreementId) {
+        if self.survivors.agreements.get(&id).is_some_and(Agreement::is_over) {
+            self.survivors.agreements.remove(&id);
+        }
     }
 
     fn agreements_go_on(&mut self, next: impl Fn(&mut Agreement, &BTreeSet<u32>) -> Steps) {
         let Survivors { agreements, gone, .. } = &mut self.survivors;
         let all: Vec<_> = agreements.iter_mut().map(|(id, agreement)| (*id, next(agreement, gone))).collect();
-        all.into_iter().for_each(|(id, steps)| self.send_steps(id, steps));
+        for (id, steps) in all {
+            self.send_steps(id, steps);
+            self.forget_agreement(id);
+        }
     }
 
     /// Says again what those must answer for which agreements wait: a rank that is gone shows by that.
@@ -313,6 +360,26 @@ impl Engine {
         self.core.usable(comm)
     }
 
+    /// Hears what has come.
+    ///
+    /// # Errors
+    /// When the world has ended.
+    pub(crate) fn hear(&mut self) -> Result<()> {
+        self.healthy()?;
+        let _inside = self.heartbeat.enter();
+        self.progress().map(drop).map_err(|e| self.fail(e))
+    }
+
+    /// Whether the communicator is known to be revoked.
+    pub(crate) fn is_revoked(&self, comm: u64) -> bool {
+        self.core.survivors.revoked.contains(&comm)
+    }
+
+    /// World ranks that are known to be gone, in order.
+    pub(crate) fn gone(&self) -> &BTreeSet<u32> {
+        &self.core.survivors.gone
+    }
+
     /// Revokes a communicator at all its members.
     ///
     /// # Errors
@@ -364,18 +431,16 @@ impl Engine {
             .survivors
             .agreements
             .retain(|(of, n), _| *of != comm || n.wrapping_sub(number) < u32::MAX / 2);
+        let agreed = self.core.agreed(id).cloned();
         if let Some(agreement) = self.core.survivors.agreements.get_mut(&id) {
-            agreement.tidy();
+            agreement.take();
         }
-        Ok(self.core.agreed(id).cloned())
+        self.core.forget_agreement(id);
+        Ok(agreed)
     }
 
     /// Looks which ranks are gone, and ends what needs them. An error ends the world.
-    pub(super) fn look_for_gone(
-        &mut self,
-        now: std::time::Instant,
-        suspicion: std::time::Duration,
-    ) -> Option<Error> {
+    pub(super) fn look_for_gone(&mut self, now: Instant, suspicion: Duration) -> Option<Error> {
         while let Some((rank, how)) = self.liveness.as_mut().and_then(|l| l.gone()) {
             if self.core.is_gone(rank) {
                 // The system tells it again and again.
@@ -400,11 +465,12 @@ impl Engine {
         }
         late.iter().for_each(|(rank, why)| self.core.peer_gone(*rank, why));
         self.cut_off();
+        self.core.forget_ended(now);
         self.core.broken.take().or_else(|| self.explain_loss(now))
     }
 
     /// A connection that has ended is that of a rank that is gone. Where none is for long, messages of a living one may be lost.
-    fn explain_loss(&mut self, now: std::time::Instant) -> Option<Error> {
+    fn explain_loss(&mut self, now: Instant) -> Option<Error> {
         let known = &mut self.core.survivors;
         let explained = known.last.as_mut().is_some_and(|since| since.lasts(now) < EXPLAINED_AFTER);
         let (since, why) = known.unexplained.as_mut()?;

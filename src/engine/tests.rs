@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 mod closing;
 mod late;
+mod survivors;
 mod waits;
 
 const CODE: u8 = 1;

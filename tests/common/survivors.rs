@@ -1,6 +1,13 @@
 //! Operations of ranks of which some are lost meanwhile; those that are left make them again among themselves.
 
 use circulant::{Communicator, Result, ops};
+use std::ops::RangeInclusive;
+
+/// The seeds that `FROM-TO` says, both ends among them.
+pub fn parse_seeds(text: &str) -> Option<RangeInclusive<u64>> {
+    let (from, to) = text.split_once('-')?;
+    Some(from.parse().ok()?..=to.parse().ok()?)
+}
 
 /// One of several operations on `comm`, of the `call`-th kind, its result checked; `salt` changes what is sent.
 pub fn operate(comm: &Communicator, call: usize, salt: usize) -> Result<()> {

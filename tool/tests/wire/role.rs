@@ -57,8 +57,7 @@ fn plain(body: impl FnOnce(&Communicator) -> Result<()>) -> Result<()> {
 fn survive() -> Result<()> {
     let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<usize>().ok()).unwrap_or(1);
     let (seed, lost) = (number("WIRE_TEST_SEED"), number("WIRE_TEST_LOST"));
-    let world = std::env::var("WIRE_TEST_NODES").map_or_else(|_| World::init(), |said| on_nodes(&said))?;
-    println!("over {}", world.provider());
+    let world = World::init()?;
     println!("pid {} {}", world.rank(), getpid().as_raw_nonzero());
     let left = go_on(&world.comm(), seed, |_| {}, |call, size| call > 20 && size == world.size() - lost)?;
     println!("left among {left}");
