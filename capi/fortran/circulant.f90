@@ -101,6 +101,9 @@ module circulant
     integer(c_int) function circulant_error_round() bind(c)
       import :: c_int
     end function
+    integer(c_int) function circulant_error_survived() bind(c)
+      import :: c_int
+    end function
     type(c_ptr) function c_version() bind(c, name="circulant_version")
       import :: c_ptr
     end function
@@ -170,6 +173,33 @@ module circulant
       integer(c_int), intent(out) :: size
     end function
     integer(c_int) function circulant_comm_dup(comm, made) bind(c)
+      import :: c_ptr, c_int
+      type(c_ptr), value :: comm
+      type(c_ptr), intent(out) :: made
+    end function
+    integer(c_int) function circulant_comm_revoke(comm) bind(c)
+      import :: c_ptr, c_int
+      type(c_ptr), value :: comm
+    end function
+    integer(c_int) function circulant_comm_is_revoked(comm, revoked) bind(c)
+      import :: c_ptr, c_int
+      type(c_ptr), value :: comm
+      integer(c_int), intent(out) :: revoked
+    end function
+    integer(c_int) function circulant_comm_gone(comm, ranks, n, count) bind(c)
+      import :: c_ptr, c_int, c_size_t
+      type(c_ptr), value :: comm
+      integer(c_int), intent(out), optional :: ranks(*)
+      integer(c_size_t), value :: n
+      integer(c_size_t), intent(out) :: count
+    end function
+    integer(c_int) function circulant_comm_agree(comm, flags, agreed) bind(c)
+      import :: c_ptr, c_int, c_int64_t
+      type(c_ptr), value :: comm
+      integer(c_int64_t), value :: flags
+      integer(c_int64_t), intent(out) :: agreed
+    end function
+    integer(c_int) function circulant_comm_shrink(comm, made) bind(c)
       import :: c_ptr, c_int
       type(c_ptr), value :: comm
       type(c_ptr), intent(out) :: made

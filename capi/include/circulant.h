@@ -76,6 +76,7 @@ int circulant_error_rank (void);              /* the rank that met it */
 int circulant_error_peer (void);              /* the rank at fault */
 int circulant_error_reporter (void);          /* the rank that told us of it */
 int circulant_error_round (void);             /* the round of the algorithm */
+int circulant_error_survived (void);          /* 1: the world goes on (circulant_comm_shrink); 0: it does not */
 
 /* The library's version, such as "0.1.0". */
 const char *circulant_version (void);
@@ -158,6 +159,20 @@ circulant_status_t circulant_comm_size (const circulant_comm_t *comm, int *size)
 
 /* The same ranks, with calls that never mix with those of the other.  Collective. */
 circulant_status_t circulant_comm_dup (const circulant_comm_t *comm, circulant_comm_t **made);
+
+/* Going on without ranks that are gone, where the setting on-failure is "continue" (circulant run --on-failure continue).  An error for which
+ * circulant_error_survived is 1 ends calls on communicators that such a rank is in, or that are revoked, and nothing else.
+ *
+ * Ends all calls on the communicator, at all its ranks, but circulant_comm_agree and circulant_comm_shrink.  Not collective. */
+circulant_status_t circulant_comm_revoke (const circulant_comm_t *comm);
+/* Whether this rank knows that it is revoked. */
+circulant_status_t circulant_comm_is_revoked (const circulant_comm_t *comm, int *revoked);
+/* The ranks of it that this rank knows to be gone: at most n are written; count is how many they are.  ranks may be NULL if n is 0. */
+circulant_status_t circulant_comm_gone (const circulant_comm_t *comm, int *ranks, size_t n, size_t *count);
+/* The flags that all ranks set that live.  Collective among these, also on a communicator that is revoked or has lost ranks. */
+circulant_status_t circulant_comm_agree (const circulant_comm_t *comm, uint64_t flags, uint64_t *agreed);
+/* The ranks that live, in their order here.  Collective as circulant_comm_agree. */
+circulant_status_t circulant_comm_shrink (const circulant_comm_t *comm, circulant_comm_t **made);
 
 /* In none of the communicators that a split makes. */
 #define CIRCULANT_NO_COLOUR INT64_MIN

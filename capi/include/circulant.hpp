@@ -113,6 +113,30 @@ public:
         return size;
     }
     Communicator dup () const { return make (circulant_comm_dup); }
+
+    // Going on without ranks that are gone: see circulant.h.
+    void revoke () const { check (circulant_comm_revoke (comm_)); }
+    bool is_revoked () const
+    {
+        int revoked = 0;
+        check (circulant_comm_is_revoked (comm_, &revoked));
+        return revoked != 0;
+    }
+    std::vector<int> gone () const
+    {
+        std::vector<int> ranks (static_cast<std::size_t> (size ()));
+        std::size_t count = 0;
+        check (circulant_comm_gone (comm_, ranks.data (), ranks.size (), &count));
+        ranks.resize (count);
+        return ranks;
+    }
+    std::uint64_t agree (std::uint64_t flags) const
+    {
+        std::uint64_t agreed = 0;
+        check (circulant_comm_agree (comm_, flags, &agreed));
+        return agreed;
+    }
+    Communicator shrink () const { return make (circulant_comm_shrink); }
     Communicator split (std::int64_t colour, std::int64_t key = 0) const { return make (circulant_comm_split, colour, key); }
     Communicator split_by_node () const { return make (circulant_comm_split_by_node); }
     Communicator create (const std::vector<int> &ranks) const { return make (circulant_comm_create, ranks.data (), ranks.size ()); }

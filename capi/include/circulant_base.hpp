@@ -22,7 +22,7 @@ class Error : public std::runtime_error {
 public:
     explicit Error (circulant_status_t status)
         : std::runtime_error (circulant_last_error ()), status_ (status), rank_ (circulant_error_rank ()),
-          peer_ (circulant_error_peer ())
+          peer_ (circulant_error_peer ()), survived_ (circulant_error_survived () != 0)
     {
         if (const char *text = circulant_error_operation ())
             operation_ = text;
@@ -32,12 +32,14 @@ public:
     circulant_status_t status () const noexcept { return status_; }
     int rank () const noexcept { return rank_; } // that met it; -1: not known
     int peer () const noexcept { return peer_; } // at fault; -1: not known
+    bool is_survived () const noexcept { return survived_; } // the world goes on
     const std::string &operation () const noexcept { return operation_; }
     const std::string &remedy () const noexcept { return remedy_; }
 
 private:
     circulant_status_t status_;
     int rank_, peer_;
+    bool survived_;
     std::string operation_, remedy_;
 };
 

@@ -59,6 +59,69 @@ unsafe extern "C" fn circulant_comm_dup(comm: *const Comm, made: *mut *mut Comm)
     })
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_revoke(comm: *const Comm) -> Status {
+    // SAFETY: the pointer is as the header says.
+    guard(|| unsafe { given("comm", comm) }?.0.revoke())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_is_revoked(comm: *const Comm, revoked: *mut c_int) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            let (comm, place) = (given("comm", comm)?, place("revoked", revoked)?);
+            *place = c_int::from(comm.0.is_revoked()?);
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_gone(
+    comm: *const Comm,
+    ranks: *mut c_int,
+    n: usize,
+    count: *mut usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says: `ranks` has room for n.
+        unsafe {
+            let (comm, count) = (given("comm", comm)?, place("count", count)?);
+            let gone = comm.0.gone()?;
+            for (at, rank) in gone.iter().take(n).enumerate() {
+                *place("ranks", ranks.wrapping_add(at))? = int("rank", *rank)?;
+            }
+            *count = gone.len();
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_agree(comm: *const Comm, flags: u64, agreed: *mut u64) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            let (comm, place) = (given("comm", comm)?, place("agreed", agreed)?);
+            *place = comm.0.agree(flags)?.flags;
+            Ok(())
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn circulant_comm_shrink(comm: *const Comm, made: *mut *mut Comm) -> Status {
+    guard(|| {
+        // SAFETY: all pointers are as the header says.
+        unsafe {
+            let (comm, place) = (given("comm", comm)?, place("made", made)?);
+            *place = Comm::give(comm.0.shrink()?);
+            Ok(())
+        }
+    })
+}
+
 /// `CIRCULANT_NO_COLOUR`.
 const NO_COLOUR: i64 = i64::MIN;
 

@@ -189,6 +189,11 @@ extern "C" fn circulant_error_reporter() -> c_int {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn circulant_error_survived() -> c_int {
+    part(0, |kept| c_int::from(kept.error.is_survived()))
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn circulant_error_round() -> c_int {
     part(-1, |kept| number(kept.error.round().map(|round| round as usize)))
 }

@@ -33,6 +33,9 @@ fn declaration(function: &str, at: usize, c: &str) -> (String, String) {
         (1, false, "circulant_neighborhood_ranks") => {
             (format!("{kind}, intent(out), optional"), format!("{name}(*)"))
         }
+        (1, false, "circulant_comm_gone") if name == "ranks" => {
+            (format!("{kind}, intent(out), optional"), format!("{name}(*)"))
+        }
         (1, false, _) => (format!("{kind}, intent(out)"), name.to_owned()),
         _ => panic!("what is {c:?} in Fortran?"),
     };

@@ -54,6 +54,27 @@ class Comm:
         """The same ranks, whose calls never mix with this one's. Collective."""
         return Comm(self._comm.dup())
 
+    def Revoke(self) -> None:
+        """Ends all calls on this communicator, at all its ranks, but `Agree` and `Shrink`. Not collective. Only where the world goes on after
+        failures (`on_failure="continue"`)."""
+        self._comm.revoke()
+
+    def Is_revoked(self) -> bool:
+        """Whether this rank knows that the communicator is revoked."""
+        return self._comm.is_revoked()
+
+    def Get_failed(self) -> list[int]:
+        """The ranks of this communicator that this rank knows to be gone, in order."""
+        return self._comm.gone()
+
+    def Agree(self, flag: int = 1) -> int:
+        """The bits that are set at all ranks that live. Collective among these, also on a communicator that is revoked or has lost ranks."""
+        return self._comm.agree(flag)
+
+    def Shrink(self) -> Comm:
+        """The ranks that live, in their order here. Collective as `Agree`."""
+        return Comm(self._comm.shrink())
+
     def Split(self, color: int | None = 0, key: int = 0) -> Comm | None:
         """The ranks that name the same colour, ordered by key; with `None` or UNDEFINED as colour, none. Collective."""
         made = self._comm.split(None if color == UNDEFINED else color, key)

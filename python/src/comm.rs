@@ -91,6 +91,31 @@ impl Comm {
         released(py, || self.0.dup()).map(Self)
     }
 
+    /// Ends all calls here, at all ranks.
+    fn revoke(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || self.0.revoke())
+    }
+
+    /// Whether it is known to be revoked.
+    fn is_revoked(&self, py: Python<'_>) -> PyResult<bool> {
+        released(py, || self.0.is_revoked())
+    }
+
+    /// The ranks that are known to be gone.
+    fn gone(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
+        released(py, || self.0.gone())
+    }
+
+    /// The flags that all have set that live.
+    fn agree(&self, py: Python<'_>, flags: u64) -> PyResult<u64> {
+        Ok(released(py, || self.0.agree(flags))?.flags)
+    }
+
+    /// The ranks that live.
+    fn shrink(&self, py: Python<'_>) -> PyResult<Self> {
+        released(py, || self.0.shrink()).map(Self)
+    }
+
     /// The ranks that name the same colour; without one, none.
     fn split(&self, py: Python<'_>, color: Option<i64>, key: i64) -> PyResult<Option<Self>> {
         Ok(released(py, || self.0.split(color, key))?.map(Self))

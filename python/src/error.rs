@@ -8,8 +8,9 @@ pyo3::create_exception!(
     circulant,
     Error,
     PyRuntimeError,
-    "A call has failed. It is final for the world: all ranks get it, and later calls fail at once.\n\n\
-     Attributes: kind (str), message (str), rank, peer, operation, sequence, round, provider, reporter, remedy (each None where \
+    "A call has failed. It is final for the world: all ranks get it, and later calls fail at once; but where survived (bool) is true, the \
+     communicator has ended and the world goes on (Comm.Shrink).\n\n\
+     Attributes: kind (str), message (str), survived, rank, peer, operation, sequence, round, provider, reporter, remedy (each None where \
      it is not known)."
 );
 
@@ -25,6 +26,7 @@ pub(crate) fn raised(py: Python<'_>, e: &circulant::Error) -> PyErr {
 fn describe(value: &Bound<'_, PyAny>, e: &circulant::Error) -> PyResult<()> {
     value.setattr("kind", kind(e.kind()))?;
     value.setattr("message", e.message())?;
+    value.setattr("survived", e.is_survived())?;
     value.setattr("rank", e.rank())?;
     value.setattr("peer", e.peer())?;
     value.setattr("operation", e.operation().map(|(name, _)| name))?;

@@ -25,6 +25,17 @@ using Words = std::vector<long>;
 using circulant::in_place;
 using circulant::Parts;
 
+// Only where the world goes on after failures can a communicator be revoked.
+static bool refused_to_revoke (const circulant::Communicator &comm)
+{
+    try {
+        comm.revoke ();
+    } catch (const circulant::Error &e) {
+        return e.status () == CIRCULANT_ERR_ARGUMENT && !e.is_survived ();
+    }
+    return false;
+}
+
 template <class F> static bool refused (F call)
 {
     try {
@@ -213,6 +224,8 @@ struct Job {
         for (int s = size; s-- > 0;)
             backwards.push_back (s);
         const circulant::Communicator mirror = comm.create (backwards), parallel = comm.with ({{"reproducible", "yes"}});
+        CHECK (comm.agree (me == 0 ? 6 : 3) == (size == 1 ? 6u : 2u) && comm.gone ().empty () && !comm.is_revoked ());
+        CHECK (comm.shrink ().size () == size && refused_to_revoke (comm));
         CHECK (mirror.rank () == size - 1 - me && parallel.rank () == me && comm.split_by_node ().size () == size);
         const auto exchange = [&] (const void *mine, void *all, std::size_t bytes) {
             const auto *first = static_cast<const char *> (mine);
