@@ -253,6 +253,39 @@ fn a_short_call_sends_nothing_and_allocates_nothing() {
     assert_eq!(counted, [0; 4]);
 }
 
+/// Events of every kind, of more calls than the ring has room for, and times of calls: all memory is there from the first call of its kind on.
+#[test]
+fn recording_and_timing_allocate_nothing() {
+    const CALLS: usize = 200;
+    let settings = [("record-events", "64"), ("stats", "yes")];
+    let counted = run(vec![0; 3], &settings, |world, comm| {
+        let planned = comm.with(Options::new().algorithm("circulant").blocks(5));
+        let (mut word, mut block) = ([1u64; 1], vec![0u8; 40_000]);
+        let mut kept = planned.bcast_init(comm.alloc::<u8>(40_000)?, 1)?;
+        let mut round = |n: usize| -> Result<()> {
+            for _ in 0..n {
+                comm.barrier()?;
+                comm.allreduce(InPlace, &mut word, ops::Min)?;
+                planned.bcast(&mut block, 0)?;
+                kept.start()?;
+                kept.wait()?;
+            }
+            comm.barrier()
+        };
+        round(CALLS)?;
+        let before = allocations();
+        round(CALLS)?;
+        let after = allocations();
+        comm.barrier()?;
+        let timed: u64 = world.latencies()?.iter().map(|class| class.calls).sum();
+        assert!(timed > 8 * CALLS as u64, "only {timed} calls were timed");
+        let record = world.record()?;
+        assert!(record.lost > 0 && record.events.len() >= 64, "{} events", record.events.len());
+        Ok(after - before)
+    });
+    assert_eq!(counted.into_iter().collect::<Result<Vec<_>>>().unwrap(), [0; 3]);
+}
+
 /// The bits are those of the algorithm that `reproducible` takes.
 #[test]
 fn folds_have_the_bits_of_ordered() {

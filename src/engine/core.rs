@@ -271,7 +271,7 @@ impl Core {
     pub(super) fn enter(&mut self, slot: u8, mut task: Box<Task>) {
         let call = task.meta.call;
         task.begun = self.begin();
-        self.recorder.add(EventKind::Enter, task.meta.code, &call, At::NOWHERE);
+        self.recorder.add(EventKind::Enter, &task.label, At::NOWHERE);
         self.tasks[usize::from(slot)] = Some(task);
         self.active.enter(call);
         while let Some((from, message)) = self.unexpected.take(call) {
@@ -292,7 +292,7 @@ impl Core {
         };
         self.active.leave(slot);
         let m = &task.meta;
-        self.recorder.add(EventKind::Leave, m.code, &m.call, At::NOWHERE);
+        self.recorder.add(EventKind::Leave, &task.label, At::NOWHERE);
         if let Some(latencies) = self.latencies.as_mut().filter(|_| task.begun != 0) {
             latencies.end(m.code, m.bytes, task.begun);
         }
@@ -343,6 +343,13 @@ impl Core {
             slot
         });
         self.outbox.push_back(Queued { to, slot, message });
+    }
+
+    /// Acknowledges bytes of `to` in the operation in `slot`. (Out of line: few arrivals fill a portion.)
+    #[inline(never)]
+    pub(super) fn acknowledge(&mut self, slot: u8, to: u32, bytes: u64) {
+        let Some(call) = self.task_ref(slot).map(|task| task.meta.call) else { return };
+        self.queue_for(slot, to, Message::Ack { call, bytes });
     }
 
     /// A message that the operation in `slot` waited for has left, or nothing can take it any more.

@@ -7,6 +7,7 @@ use super::message::{
     notify_hash, of_token, pair_hash, split,
 };
 use super::recorder::At;
+use super::task::Delivered;
 use super::time::Since;
 use crate::error::{Error, ErrorKind};
 use crate::record::{EventKind, NONE as NOTHING};
@@ -60,17 +61,17 @@ impl Core {
         }
         match (index, message) {
             (Some(i), Message::Ready { word, output, land, .. }) => {
-                self.recorder.add(EventKind::Ready, code, &call, ready_at);
+                self.recorder.add(EventKind::Ready, &task.label, ready_at);
                 task.peers[i].ready = Some((word, output, land));
             }
             (Some(i), Message::ReadyAgain { word, .. }) if task.peers[i].known.is_some() => {
-                self.recorder.add(EventKind::Ready, code, &call, ready_at);
+                self.recorder.add(EventKind::Ready, &task.label, ready_at);
                 task.peers[i].ready = task.peers[i].known.map(|(output, land)| (word, output, land));
             }
             (Some(i), Message::Notify { counter, .. }) if task.awaits(counter) == Some(i) => {
                 self.counts.arrivals += 1;
-                self.recorder.add(EventKind::Arrive, code, &call, task.arrival_at(counter, i));
-                task.arrived(counter);
+                let at = task.notified(counter);
+                self.recorder.add(EventKind::Arrive, &task.label, at);
             }
             (Some(i), Message::ReadyRequest { .. }) => self.send_ready(from, slot, i),
             _ => self.inconsistent(from),
@@ -120,6 +121,24 @@ impl Core {
         }
     }
 
+    /// Data arrived for no operation that is under way.
+    #[inline(never)]
+    fn arrived_for_no_task(&mut self, word: u32) {
+        let (slot, counter) = split(word);
+        match word & 0xFF00_0000 {
+            WORD_TEST if self.is_neighbour(counter) => {
+                self.tested.insert(counter);
+            }
+            WORD_RAW => self.raw_arrivals += 1,
+            _ if usize::from(slot) >= SLOTS => self.stray_word(word, "for no operation of any rank"),
+            // To memory that is set aside.
+            _ if self.is_late(slot, counter) => {}
+            _ => self.stray_word(word, "for no operation"),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
     fn stray_word(&mut self, word: u32, what: &str) {
         self.break_with(ErrorKind::Transport, NONE, format!("data arrived {what} (word {word:#x})"));
     }
@@ -183,32 +202,17 @@ impl Core {
 impl Sink for Core {
     fn arrival(&mut self, word: u32) {
         let (slot, counter) = split(word);
-        if usize::from(slot) >= SLOTS {
-            match word & 0xFF00_0000 {
-                WORD_TEST if self.is_neighbour(counter) => {
-                    self.tested.insert(counter);
-                }
-                WORD_RAW => self.raw_arrivals += 1,
-                _ => self.stray_word(word, "for no operation of any rank"),
-            }
-            return;
-        }
-        self.counts.arrivals += 1;
-        let Some(task) = self.tasks[usize::from(slot)].as_mut() else {
-            if self.is_late(slot, counter) {
-                // To memory that is set aside.
-                return;
-            }
-            return self.stray_word(word, "for no operation");
-        };
+        let task = self.tasks.get_mut(usize::from(slot)).and_then(Option::as_deref_mut);
+        let Some(task) = task else { return self.arrived_for_no_task(word) };
+        // Of an operation before it in this slot, which ended half way: to memory that is set aside.
         let Some(counter) = counter.checked_sub(task.base) else { return };
-        let Some(peer) = task.awaits(counter) else {
-            return self.stray_word(word, "where none was awaited");
-        };
-        self.recorder.add(EventKind::Arrive, task.meta.code, &task.meta.call, task.arrival_at(counter, peer));
-        if let Some(bytes) = task.delivered(counter, peer) {
-            let (to, ack) = (task.peers[peer].world_rank, Message::Ack { call: task.meta.call, bytes });
-            self.queue_for(slot, to, ack);
+        match task.delivered(counter, &mut self.recorder) {
+            Delivered::Counted => self.counts.arrivals += 1,
+            Delivered::Due(to, bytes) => {
+                self.counts.arrivals += 1;
+                self.acknowledge(slot, to, bytes);
+            }
+            Delivered::Astray => self.stray_word(word, "where none was awaited"),
         }
     }
 

@@ -14,7 +14,7 @@ use super::credits::CREDITS;
 use super::driver::Engine;
 use super::message::{EAGER_HEADER_BYTES, EagerHeader, Message};
 use super::recorder::At;
-use super::task::Task;
+use super::task::{Delivered, Task};
 use crate::buffer;
 use crate::error::{ErrorKind, Result};
 use crate::record::EventKind;
@@ -93,7 +93,8 @@ impl Engine {
             at += len;
         }
         let Some(transport) = self.transport.as_deref_mut() else { return Ok(Posted::Again) };
-        let now = self.core.recorder.now();
+        let place = At { peer: to, round: op.round, block: op.bump };
+        self.core.recorder.write(EventKind::Eager, &task.label, place);
         let posted = match transport.message(to, &buffer[..at]) {
             Ok(posted) => posted,
             // As in `send`: the reason may be on its way.
@@ -104,8 +105,7 @@ impl Engine {
             Err(e) => return Err(e.with_peer(to as usize).in_round(op.round)),
         };
         if posted == Posted::Yes {
-            let at = At { peer: to, round: op.round, block: op.bump };
-            self.core.recorder.add_sent(now, EventKind::Eager, task.meta.code, &task.meta.call, at);
+            self.core.recorder.commit();
             task.posted(peer, op.len);
             task.ops_left = task.ops_left.saturating_sub(1);
             self.core.credits.spend(to);
@@ -162,18 +162,16 @@ impl Core {
         let awaited = task.awaits(head.counter);
         let fits = awaited.is_some_and(|i| task.peers[i].world_rank == from)
             && data.len() as u64 <= task.program.expected[head.counter as usize].len;
-        let mut owed = None;
+        let mut owed = Delivered::Astray;
         let outcome = if fits { buffer::write(&task.binding, head.target, data) } else { Ok(()) };
-        if let (Some(i), true, Ok(())) = (awaited, fits, &outcome) {
+        if let (true, Ok(())) = (fits, &outcome) {
             self.counts.arrivals += 1;
             self.counts.copied_bytes += data.len() as u64;
-            let at = task.arrival_at(head.counter, i);
-            self.recorder.add(EventKind::Arrive, mine, &head.call, at);
-            owed = task.delivered(head.counter, i);
+            owed = task.delivered(head.counter, &mut self.recorder);
         }
         self.put_task(slot, task);
-        if let Some(bytes) = owed {
-            self.queue_for(slot, from, Message::Ack { call: head.call, bytes });
+        if let Delivered::Due(_, bytes) = owed {
+            self.acknowledge(slot, from, bytes);
         }
         match outcome {
             Ok(()) if fits => {}

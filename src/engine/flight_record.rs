@@ -127,7 +127,8 @@ impl Core {
         record.members.dedup();
         // Each name once.
         let mut names: Vec<Option<Arc<str>>> = vec![None; 1 << u8::BITS];
-        record.events.extend(recorder.kept().map(|&Recorded { ticks, kind, code, call, at }| {
+        record.events.extend(recorder.kept().map(|&Recorded { ticks, kind, label, at }| {
+            let (code, call) = (label.code(), label.call());
             let name = names[usize::from(code)].get_or_insert_with(|| self.record_name(code));
             let (comm, sequence, operation) = (call.comm, call.sequence, Arc::clone(name));
             let call = record::Call { comm, sequence, operation };

@@ -46,7 +46,9 @@ impl Pace {
 
     /// Something of this round came.
     pub(super) fn came(&mut self, round: u32) {
-        if let (Some(_), Some(left)) = (self.ahead, self.left.get_mut(round as usize)) {
+        if self.ahead.is_some()
+            && let Some(left) = self.left.get_mut(round as usize)
+        {
             *left = left.saturating_sub(1);
             self.advance();
         }

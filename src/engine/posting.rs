@@ -87,10 +87,9 @@ impl Engine {
             let peer = &task.peers[op.peer as usize];
             let (to, hash) = (peer.world_rank, notify_hash(m.hash, peer.sent, peer.received));
             let notify = Message::Notify { call: m.call, code: m.code, hash, counter: op.bump };
-            let now = self.core.recorder.now();
-            self.send_for(slot, task, to, &notify)?;
             let at = At { peer: to, round: op.round, block: op.bump };
-            self.core.recorder.add_sent(now, EventKind::Notify, task.meta.code, &task.meta.call, at);
+            self.core.recorder.add(EventKind::Notify, &task.label, at);
+            self.send_for(slot, task, to, &notify)?;
             task.ops_left = task.ops_left.saturating_sub(1);
             return Ok(());
         }
@@ -153,7 +152,8 @@ impl Engine {
         let segments = &task.program.segments[first..first + op.segments as usize];
         let token = token(slot, task.base, index);
         self.heartbeat.towards(to.peer);
-        let now = self.core.recorder.now();
+        let at = At { peer: to.peer, round: op.round, block: op.bump };
+        self.core.recorder.write(EventKind::Put, &task.label, at);
         let posted = match put(transport, &task.binding, segments, to, token) {
             Ok(posted) => posted,
             // As in `send`: the reason may be on its way.
@@ -166,8 +166,8 @@ impl Engine {
         if posted == Posted::Yes {
             self.core.counts.puts += 1;
             self.core.counts.put_bytes += op.len;
-            let (len, at) = (op.len, At { peer: to.peer, round: op.round, block: op.bump });
-            self.core.recorder.add_sent(now, EventKind::Put, task.meta.code, &task.meta.call, at);
+            self.core.recorder.commit();
+            let len = op.len;
             task.posted(peer, len);
         }
         Ok(posted)

@@ -5,7 +5,7 @@ use super::core::Core;
 use super::counts::Counts;
 use super::driver::Engine;
 use super::message::{CallId, Mark, Message};
-use super::recorder::At;
+use super::recorder::{At, Label};
 use super::short_log::{REMEMBERED_CALLS, ShortArguments};
 use super::task::Meta;
 use super::waiting::Waiting;
@@ -27,7 +27,7 @@ impl Engine {
         let status = &mut self.core.status;
         status.entered = Mark { code: meta.code, call: meta.call };
         status.hash = meta.hash;
-        self.core.recorder.add(EventKind::Enter, meta.code, &meta.call, At::NOWHERE);
+        self.core.recorder.add(EventKind::Enter, &Label::new(meta.code, &meta.call), At::NOWHERE);
         let begun = self.core.short_log.begin(meta.call, meta.code, meta.hash, arguments);
         if begun.is_multiple_of(REMEMBERED_CALLS) || self.is_busy() {
             self.step(&mut Waiting::new(*meta, FOR_EVER))?;
@@ -48,7 +48,7 @@ impl Engine {
             latencies.end(meta.code, meta.bytes, begun);
         }
         self.core.status.completed = Mark { code: meta.code, call: meta.call };
-        self.core.recorder.add(EventKind::Leave, meta.code, &meta.call, At::NOWHERE);
+        self.core.recorder.add(EventKind::Leave, &Label::new(meta.code, &meta.call), At::NOWHERE);
         let counts = &mut self.core.counts;
         counts.puts += done.puts;
         counts.put_bytes += done.put_bytes;

@@ -5,6 +5,7 @@ use crate::buffer::{Binding, Grant};
 use crate::ops::Reducer;
 use crate::plan::NO_COUNTER;
 use crate::plan::lower::{Expected, OpKind, Program};
+use crate::record::EventKind;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::description::Describe;
 use super::message::{CallId, Message, pair_hash, word};
 use super::pace::Pace;
 use super::ready_ops::ReadyOps;
-use super::recorder::At;
+use super::recorder::{At, Label, Recorder};
 use super::setup::Setup;
 use super::time::Since;
 use crate::transport::Clock;
@@ -60,6 +61,16 @@ pub(crate) struct Meta {
     pub bytes: u64,
 }
 
+/// What the arrival of a put meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delivered {
+    /// None was awaited.
+    Astray,
+    Counted,
+    /// So many bytes are to be acknowledged to this world rank.
+    Due(u32, u64),
+}
+
 /// What an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
@@ -89,6 +100,8 @@ impl fmt::Display for Missing {
 pub(crate) struct Task {
     pub program: Arc<Program>,
     pub meta: Meta,
+    /// What the recorder's events say of it.
+    pub(super) label: Label,
     pub binding: Binding,
     /// The arguments as text, for ranks that called with others.
     pub arguments: Option<Arc<dyn Describe>>,
@@ -167,6 +180,7 @@ impl Task {
             sorted: peers.is_sorted_by_key(|p| p.world_rank),
             peers,
             meta: Meta::default(),
+            label: Label::default(),
             binding: Binding::NONE,
             arguments: None,
             reducer: None,
@@ -205,6 +219,7 @@ impl Task {
     /// New memory and a new call, with no op ready.
     pub(crate) fn clear(&mut self, meta: Meta, binding: Binding) {
         self.meta = meta;
+        self.label = Label::new(meta.code, &meta.call);
         self.binding = binding;
         self.counters.fill(0);
         self.combined.fill(false);
@@ -256,39 +271,39 @@ impl Task {
         (expected.peer != NO_COUNTER && more).then_some(expected.peer as usize)
     }
 
-    /// What arrives with `counter`, of peer `peer`.
-    #[inline]
-    pub(super) fn arrival_at(&self, counter: u32, peer: usize) -> At {
-        let round = self.program.expected[counter as usize].round;
-        At { peer: self.peers[peer].world_rank, round, block: counter }
-    }
-
-    /// A peer incremented `counter`, as expected.
-    pub(crate) fn arrived(&mut self, counter: u32) {
-        self.counted(counter);
-    }
-
-    /// The same; returns how many bytes come with that counter at this time. The puts of one counter may be of different lengths: the
-    /// first credits them all, because credit that lags behind what arrived could hold the sender back for good.
+    /// A put arrived with `counter`. The puts of one counter may be of different lengths: the first credits them all, because credit
+    /// that lags behind what arrived could hold the sender back for good.
     #[inline(always)]
-    fn counted(&mut self, counter: u32) -> u64 {
-        let (c, expected) = (counter as usize, &self.program.expected[counter as usize]);
-        self.arrivals_left = self.arrivals_left.saturating_sub(1);
-        self.pace.came(expected.round);
-        let count = &mut self.counters[c];
+    pub(super) fn delivered(&mut self, counter: u32, recorder: &mut Recorder) -> Delivered {
+        let c = counter as usize;
+        let Some(expected) = self.program.expected.get(c) else { return Delivered::Astray };
+        let Some(count) = self.counters.get_mut(c) else { return Delivered::Astray };
+        if *count >= expected.arrivals || self.arrivals_left == 0 {
+            return Delivered::Astray;
+        }
+        // A counter that no peer increments is of no peer.
+        let Some(peer) = self.peers.get_mut(expected.peer as usize) else { return Delivered::Astray };
+        let (from, round) = (peer.world_rank, expected.round);
+        recorder.add(EventKind::Arrive, &self.label, At { peer: from, round, block: counter });
+        let bytes = if *count == 0 { expected.len } else { 0 };
         *count += 1;
-        let (count, bytes) = (*count, if *count == 1 { expected.len } else { 0 });
+        self.arrivals_left -= 1;
+        self.pace.came(round);
+        let owed = peer.owed.saturating_add(bytes);
+        let due = owed >= self.portion;
+        peer.owed = if due { 0 } else { owed };
+        let count = *count;
         self.reached(c, count);
-        bytes
+        if due { Delivered::Due(from, owed) } else { Delivered::Counted }
     }
 
-    /// Data of peer `peer` arrived with `counter`. Returns how many bytes to acknowledge, if these are enough by now.
-    #[inline(always)]
-    pub(crate) fn delivered(&mut self, counter: u32, peer: usize) -> Option<u64> {
-        let bytes = self.counted(counter);
-        let peer = &mut self.peers[peer];
-        peer.owed = peer.owed.saturating_add(bytes);
-        (peer.owed >= self.portion).then(|| std::mem::take(&mut peer.owed))
+    /// A notify arrived with `counter`, as [`Task::awaits`] has said.
+    pub(super) fn notified(&mut self, counter: u32) -> At {
+        let Expected { peer, round, .. } = self.program.expected[counter as usize];
+        self.arrivals_left = self.arrivals_left.saturating_sub(1);
+        self.pace.came(round);
+        self.bump(counter);
+        At { peer: self.peers[peer as usize].world_rank, round, block: counter }
     }
 
     /// A put of `len` bytes to peer `peer` is posted.
@@ -313,7 +328,7 @@ impl Task {
     /// Counter `c` has reached `count`: ops that waited for that become ready.
     #[inline(always)]
     fn reached(&mut self, c: usize, count: u32) {
-        let [from, to, ..] = self.program.waiter_start[c..] else { return };
+        let Some(&[from, to]) = self.program.waiter_start.get(c..c + 2) else { return };
         for w in from..to {
             let (at, op) = self.program.waiters[w as usize];
             if at == count {

@@ -222,7 +222,18 @@ enum Source {
 }
 
 impl Ticks {
-    /// The count now: of the processor's counter one instruction, else some 25 ns, as long as a look at the clock.
+    /// Whether these are counts of the processor, [`Ticks::counter`].
+    pub(crate) fn is_counter(&self) -> bool {
+        matches!(self.0, Source::Counter)
+    }
+
+    /// The processor's own count.
+    #[inline]
+    pub(crate) fn counter() -> u64 {
+        counter()
+    }
+
+    /// The count now: the processor's is one instruction; else it takes some 25 ns, as long as a look at the clock.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         match &self.0 {
