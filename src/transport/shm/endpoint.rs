@@ -364,8 +364,7 @@ impl Shm {
                 self.lose(local, "what it wrote to shared memory makes no sense", sink);
                 continue;
             };
-            while let Some((_, token)) = peer.posted.front().copied().filter(|(end, _)| *end <= tail) {
-                peer.posted.pop_front();
+            while let Some(token) = peer.posted.pop(tail) {
                 done += 1;
                 sink.done(token);
             }
@@ -522,12 +521,12 @@ unsafe impl Transport for Shm {
             return Ok(Posted::Yes);
         }
         let record = Record { kind: Kind::Fetch, segments: count, len: 0, word, key, address };
-        if p.posted.len() == p.posted.capacity()
+        if p.posted.is_full()
             || !p.writer.push_segments(&record, &self.segments[..count]).map_err(|_| senseless(peer))?
         {
             return Ok(Posted::Again);
         }
-        p.posted.push_back((p.writer.head(), token));
+        p.posted.push(p.writer.head(), token);
         self.posted += 1;
         Ok(Posted::Yes)
     }

@@ -49,6 +49,7 @@ mod inbound;
 #[cfg(loom)]
 mod models;
 mod peer;
+mod posted;
 mod registrations;
 mod ring;
 #[cfg(loom)]

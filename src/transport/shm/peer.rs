@@ -1,11 +1,11 @@
 //! A rank of our node: its memory, the ring that we write there, and reading from its sources.
 
+use super::posted::Posted;
 use super::registrations::MAX_CHUNKS;
 use super::ring::Writer;
 use super::segment::{Address, Segment};
 use crate::error::{Error, ErrorKind};
 use crate::memory::{self, Mapping};
-use std::collections::VecDeque;
 use std::io;
 
 /// A peer whose memory is mapped.
@@ -19,8 +19,8 @@ pub(super) struct Peer {
     pub(super) connected: bool,
     /// Said once that it is lost.
     pub(super) lost: bool,
-    /// Puts that it reads from our memory: where their records end in the ring, and their tokens.
-    pub(super) posted: VecDeque<(u64, u64)>,
+    /// Puts that it reads from our memory.
+    pub(super) posted: Posted,
     /// Its arena's chunks by number, as far as we have read from them.
     chunks: Vec<Option<Mapping>>,
     /// From this footprint on copies go round the cache.
@@ -57,7 +57,7 @@ impl Peer {
             segment,
             connected: false,
             lost: false,
-            posted: VecDeque::with_capacity(most),
+            posted: Posted::new(most),
             chunks: Vec::with_capacity(256),
             long: memory::long_copy_bytes(address.ranks as usize) as u64,
         })
