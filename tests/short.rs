@@ -9,7 +9,7 @@
 use circulant::diagnostics::{CountingAllocator, allocations};
 use circulant::launch::threads;
 use circulant::ops::{self, Reducer};
-use circulant::{Communicator, Error, ErrorKind, InPlace, Options, Result, World};
+use circulant::{Communicator, Error, ErrorKind, InPlace, Options, Request, Result, World};
 use circulant_tests::collective::cover::Random;
 use std::sync::Mutex;
 
@@ -284,6 +284,32 @@ fn recording_and_timing_allocate_nothing() {
         Ok(after - before)
     });
     assert_eq!(counted.into_iter().collect::<Result<Vec<_>>>().unwrap(), [0; 3]);
+}
+
+/// A request that is dropped gives its program back, as one that is waited for: the next call like it plans nothing.
+#[test]
+fn a_dropped_request_keeps_its_program() {
+    const CALLS: u64 = 50;
+    let counted = all(2, |_, comm| {
+        let planned = comm.with(Options::new().algorithm("circulant").blocks(30));
+        let calls = |end: fn(Request<u8>) -> Result<()>| -> Result<u64> {
+            comm.barrier()?;
+            let before = allocations();
+            for _ in 0..CALLS {
+                end(planned.ibcast(comm.alloc(100_000)?, 0)?)?;
+            }
+            comm.barrier()?;
+            Ok(allocations() - before)
+        };
+        let waited: fn(Request<u8>) -> Result<()> = |request| request.wait().map(drop);
+        // The first one plans.
+        calls(waited)?;
+        let waited = calls(waited)?;
+        let dropped = calls(|mut request| request.test().map(drop))?;
+        Ok((waited, dropped))
+    });
+    // Both ranks' are counted, and a program takes dozens.
+    assert!(counted.iter().all(|(waited, dropped)| *dropped < waited + 2 * CALLS), "{counted:?}");
 }
 
 /// The bits are those of the algorithm that `reproducible` takes.

@@ -177,9 +177,11 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
         Ok(Done { send: self.input.take(), recv: output })
     }
 
-    /// Gives the program back, for others to use.
+    /// Gives the program back, for others to use, unless that was done.
     pub(super) fn retire(&mut self) {
-        if let Ok(mut held) = self.comm.hold() {
+        if self.run.program().is_some()
+            && let Ok(mut held) = self.comm.hold()
+        {
             self.run.retire(&mut held);
         }
     }
@@ -203,7 +205,10 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
 impl<T: Pod, M: MemoryPlace> Drop for OwnedCollective<T, M> {
     fn drop(&mut self) {
         // Peers may still write into our buffers: finish, or close the endpoint, before they are freed.
-        if !self.run.is_running() || self.wait().is_ok() || self.run.has_failed_alone() {
+        if !self.run.is_running() || self.wait().is_ok() {
+            return self.retire();
+        }
+        if self.run.has_failed_alone() {
             return;
         }
         match self.comm.hold() {
