@@ -42,7 +42,12 @@ impl Active {
     }
 
     /// The slot of the next call that enters, if one is free that will do.
+    #[inline]
     pub(super) fn free(&mut self, will_do: impl Fn(u8) -> bool) -> Option<u8> {
+        let first = *self.free.front()?;
+        if will_do(first) {
+            return Some(first);
+        }
         let at = self.free.iter().position(|slot| will_do(*slot))?;
         self.free.swap(0, at);
         self.free.front().copied()

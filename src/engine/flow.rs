@@ -13,6 +13,7 @@ const WINDOW_PUTS: u64 = 16;
 
 /// The peer whose first ready op has the lowest round of those that may go, and that op. With `ordered`, no op goes before
 /// a lower one that waits for its target to enter.
+#[inline(always)]
 pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<(usize, u32)> {
     let outstanding = u64::try_from(task.outstanding).unwrap_or(0);
     let (mut best, mut at, mut held) = (NO_OP, 0, NO_OP);

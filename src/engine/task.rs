@@ -307,6 +307,7 @@ impl Task {
     }
 
     /// A put of `len` bytes to peer `peer` is posted.
+    #[inline(always)]
     pub(crate) fn posted(&mut self, peer: usize, len: u64) {
         let len = i64::try_from(len).unwrap_or(i64::MAX);
         let peer = &mut self.peers[peer];
