@@ -128,6 +128,11 @@ impl Builder {
         self.set("light", &bytes.to_string())
     }
 
+    /// Whether all ranks compare what they call before each blocking call. The same at all ranks.
+    pub fn check(self, check: bool) -> Self {
+        self.set("check", if check { "yes" } else { "no" })
+    }
+
     /// Whether only those of libfabric's providers will do that register memory of devices. The same at all ranks.
     pub fn device_memory(self, needed: bool) -> Self {
         self.set("device-memory", if needed { "yes" } else { "no" })

@@ -251,7 +251,24 @@ impl Communicator {
             _ => (input, output),
         };
         let mut held = self.hold()?;
-        let Begun { mut prepared, meta, reducer, fill, deadline } = self.begin(&mut held, operation, spec)?;
+        let check = self.begin_check(&mut held, operation)?;
+        let begun = self.begin(&mut held, operation, spec)?;
+        if let Some(check) = check {
+            self.check(&mut held, check, operation, &begun)?;
+        }
+        self.run_begun(&mut held, operation, begun, input, output)
+    }
+
+    /// Runs a call that has begun to its end.
+    pub(super) fn run_begun(
+        &self,
+        held: &mut Held<'_>,
+        operation: Collective,
+        begun: Begun,
+        input: Option<&[u8]>,
+        output: Option<&mut [u8]>,
+    ) -> Result<()> {
+        let Begun { mut prepared, meta, reducer, fill, deadline } = begun;
         let at = |e: Error| e.in_operation(operation.name(), u64::from(meta.call.sequence));
         let Some(mut task) = prepared.task.take() else {
             return Err(at(Error::new(ErrorKind::Argument, "the program is in use")));
@@ -272,7 +289,7 @@ impl Communicator {
             Some(bytes) => Loan::Unique { bytes, fill },
             None => Loan::Shared(&[]),
         };
-        let done = lend(&mut held, &arena, input, |held, input| {
+        let done = lend(held, &arena, input, |held, input| {
             lend(held, &arena, output, |held, output| body(held, input, output))
         });
         match done {

@@ -2,7 +2,8 @@
 
 use crate::plan::registry::Operation;
 
-/// An operation of the registry, or a call that goes by the algorithms of an alltoallv: along a graph, or of pieces.
+/// An operation of the registry, or a call that goes by the algorithms of another one: of an alltoallv along a graph or of pieces, of
+/// an allreduce the check before a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Collective {
     Registered(Operation),
@@ -13,10 +14,11 @@ pub(super) enum Collective {
     GathervRooted,
     ScattervRooted,
     Alltoallw,
+    Check,
 }
 
-/// Those that go by the algorithms of an alltoallv. Their codes count on from [`FIRST_CODE`].
-const AS_ALLTOALLV: [(Collective, &str); 7] = [
+/// Those that go by the algorithms of another operation. Their codes count on from [`FIRST_CODE`].
+const DERIVED: [(Collective, &str); 8] = [
     (Collective::NeighborAllgather, "neighbor_allgather"),
     (Collective::NeighborAllgatherv, "neighbor_allgatherv"),
     (Collective::NeighborAlltoall, "neighbor_alltoall"),
@@ -24,6 +26,7 @@ const AS_ALLTOALLV: [(Collective, &str); 7] = [
     (Collective::GathervRooted, "gatherv_rooted"),
     (Collective::ScattervRooted, "scatterv_rooted"),
     (Collective::Alltoallw, "alltoallw"),
+    (Collective::Check, "check"),
 ];
 
 /// Above the codes of registered operations, below those that mean something else.
@@ -40,29 +43,30 @@ impl Collective {
     pub(super) fn operation(self) -> Operation {
         match self {
             Self::Registered(operation) => operation,
+            Self::Check => Operation::Allreduce,
             _ => Operation::Alltoallv,
         }
     }
 
-    /// Its number among those that go as an alltoallv.
-    fn as_alltoallv(self) -> Option<usize> {
-        AS_ALLTOALLV.iter().position(|(collective, _)| *collective == self)
+    /// Its number among those that go by another operation.
+    fn derived(self) -> Option<usize> {
+        DERIVED.iter().position(|(collective, _)| *collective == self)
     }
 
     /// The name of its method.
     pub(super) fn name(self) -> &'static str {
-        self.as_alltoallv().map_or_else(|| self.operation().name(), |i| AS_ALLTOALLV[i].1)
+        self.derived().map_or_else(|| self.operation().name(), |i| DERIVED[i].1)
     }
 
     /// A number for the wire.
     pub(super) fn code(self) -> u8 {
-        let derived = self.as_alltoallv().and_then(|i| u8::try_from(i).ok());
+        let derived = self.derived().and_then(|i| u8::try_from(i).ok());
         derived.map_or_else(|| self.operation().code(), |i| FIRST_CODE + i)
     }
 
     /// The name of the call with this code, for messages about other ranks.
     pub(super) fn name_of(code: u8) -> &'static str {
-        let derived = code.checked_sub(FIRST_CODE).and_then(|i| AS_ALLTOALLV.get(usize::from(i)));
+        let derived = code.checked_sub(FIRST_CODE).and_then(|i| DERIVED.get(usize::from(i)));
         derived.map_or_else(|| Operation::name_of(code), |(_, name)| name)
     }
 }
@@ -74,7 +78,7 @@ mod tests {
     #[test]
     fn codes_lead_to_names() {
         let registered = Operation::ALL.into_iter().map(Collective::from);
-        let all: Vec<Collective> = registered.chain(AS_ALLTOALLV.iter().map(|(call, _)| *call)).collect();
+        let all: Vec<Collective> = registered.chain(DERIVED.iter().map(|(call, _)| *call)).collect();
         for call in &all {
             assert_eq!(Collective::name_of(call.code()), call.name());
             assert_eq!(all.iter().filter(|other| other.code() == call.code()).count(), 1, "{call:?}");

@@ -29,6 +29,7 @@
 mod builder;
 mod call;
 mod cartesian;
+mod check;
 mod collective;
 mod collectives;
 mod communicator;

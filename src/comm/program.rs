@@ -120,6 +120,11 @@ impl Prepared {
         Self { asked, task: Some(task), meta, memory, used: 0 }
     }
 
+    /// The arguments of the call, as ranks compare them.
+    pub(super) fn describe(&self, reducer: Option<&Reducer>) -> String {
+        self.asked.describe(reducer)
+    }
+
     /// Memory that peers put into.
     pub(super) fn land(&self) -> Bound {
         whole(self.memory[0].as_ref())

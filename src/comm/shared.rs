@@ -24,6 +24,8 @@ pub(super) struct Shared {
     /// How many communicators we have begun to make.
     pub(super) led: u32,
     pub(super) short_calls: ShortCalls,
+    /// Ranks compare what they call before each blocking call.
+    pub(super) check: bool,
     /// What this rank says on standard error.
     pub(super) log: Log,
 }

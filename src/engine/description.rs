@@ -61,7 +61,7 @@ impl Description {
 }
 
 /// What differs between two descriptions: "length 99 and 100; count of rank 3: 9 and 10".
-pub(super) fn differences(first: &str, second: &str) -> String {
+pub(crate) fn differences(first: &str, second: &str) -> String {
     fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
         text.lines().filter_map(|line| line.split_once('='))
     }

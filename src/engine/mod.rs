@@ -64,7 +64,7 @@ mod waiting;
 pub(crate) use agreement::Agreed;
 pub(crate) use bootstrap::Identity;
 pub(crate) use counts::Counts;
-pub(crate) use description::{Describe, Description};
+pub(crate) use description::{Describe, Description, differences};
 pub(crate) use driver::Engine;
 pub(crate) use gone::AgreementId;
 pub(crate) use heartbeat::Heartbeat;

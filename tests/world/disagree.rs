@@ -86,3 +86,51 @@ fn operators() {
     let sum = |comm: &Communicator| comm.scan(InPlace, &mut vec![1u32; 100], ops::Sum);
     differ("operator", ["sum", "max"], sum, |comm| comm.scan(InPlace, &mut vec![1u32; 100], ops::Max));
 }
+
+/// With CIRCULANT_CHECK=1 both calls are named in words before data moves, on the simulated wire and on shared memory, where ranks
+/// would not even notice.
+#[test]
+fn a_check_names_both_calls() {
+    let body = |comm: &Communicator| {
+        comm.barrier()?;
+        match comm.rank() {
+            2 => comm.allreduce(InPlace, &mut [1f64; 8], ops::Sum),
+            _ => comm.bcast(&mut [0f64; 8], 0),
+        }
+    };
+    let settings = [("deadline", "30"), ("check", "1")];
+    let worlds = [
+        ranks::run(P, &sim::Faults::default(), &settings, |_, comm| body(comm)),
+        ranks::run_shared(P, &settings, |_, comm| body(comm)),
+    ];
+    for (rank, result) in worlds.into_iter().flat_map(|world| world.into_iter().enumerate()) {
+        let e = result.expect_err("rank 2 has called something else");
+        let said = "rank 0 calls bcast of 8 f64, root 0; rank 2 allreduce of 8 f64, sum";
+        assert!(e.to_string().contains(said), "rank {rank}: {e}");
+        assert_eq!((e.kind(), e.peer().is_some()), (ErrorKind::Mismatch, true), "rank {rank}: {e}");
+    }
+}
+
+/// What a check demands is in every call that matches: nothing is refused, whatever the kind of call, and threads may share a communicator.
+#[test]
+fn a_check_lets_calls_pass_that_match() {
+    for r in ranks::run_shared(3, &[("check", "yes")], |_, comm| {
+        let half = comm.split(Some((comm.rank() % 2) as i64), 0)?.unwrap();
+        for i in 0..20 {
+            let mut data = vec![comm.rank() as u64; i * 10];
+            half.allreduce(InPlace, &mut data, ops::Max)?;
+            comm.bcast(&mut data, i % 3)?;
+            let request = comm.ibcast(comm.alloc::<u8>(i)?, 0)?;
+            comm.barrier()?;
+            request.wait()?;
+        }
+        std::thread::scope(|scope| {
+            let calls: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| (0..20).try_for_each(|_| comm.bcast(&mut [5u8; 1000], 0))))
+                .collect();
+            calls.into_iter().try_for_each(|c| c.join().unwrap())
+        })
+    }) {
+        r.unwrap();
+    }
+}

@@ -150,6 +150,7 @@ pub(in crate::comm) fn connect(
         selection,
         nodes: nodes.unwrap_or_default().into(),
         led: 0,
+        check: config.check,
         short_calls: ShortCalls::default(),
         log: log.clone(),
     };

@@ -1,6 +1,6 @@
 //! Whether a program came to a right end.
 
-use super::program::{Item, Program};
+use super::program::{CHECK, Item, Program};
 use super::run::{Course, DEADLINE, End};
 use circulant::{Error, ErrorKind};
 use std::time::Duration;
@@ -64,9 +64,9 @@ pub fn judge(program: &Program, course: &Course) -> Verdict {
         _ => "some ranks get an error",
     };
     verdict.notes.push(format!("{mode}: {kinds}: {outcome}"));
-    let unnoticed = ends.iter().filter_map(|end| end.unnoticed).next();
-    if let Some(odd) = unnoticed.filter(|_| failed == 0) {
-        verdict.notes.push(format!("not noticed: another {odd:?}"));
+    let unnoticed = ends.iter().find_map(|end| end.unnoticed.as_ref());
+    if let Some((odd, _)) = unnoticed.filter(|_| failed == 0) {
+        verdict.notes.push(format!("not noticed without CIRCULANT_CHECK: another {odd:?}"));
     }
     let last = ends.iter().filter_map(|end| end.fault_at).max();
     if let Some(last) = last {
@@ -93,6 +93,10 @@ fn wrong(program: &Program, ends: &[End], verdict: &Verdict) -> Option<Wrong> {
         if let Some(panic) = &end.panic {
             return wrong("wrong bytes or a panic", format!("rank {rank}: {panic}"));
         }
+    }
+    let checked = program.items.contains(&CHECK);
+    if let Some((how, case)) = ends.iter().find_map(|end| end.unnoticed.as_ref()).filter(|_| checked) {
+        return wrong("a check that is passed", format!("another {how:?} in {case:?}"));
     }
     let culprits = culprits(program);
     let harmless = program.faults().all(is_harmless);

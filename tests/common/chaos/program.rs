@@ -95,6 +95,9 @@ pub enum Item {
     },
 }
 
+/// Ranks compare their calls before data moves.
+pub const CHECK: Item = Item::Setting("check", "yes");
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub seed: u64,
@@ -178,6 +181,7 @@ fn wire(random: &mut Random) -> Vec<Item> {
         Item::Setting("light", "200"),
         Item::Setting("window", "3000"),
         Item::Setting("limits", "gather=1"),
+        CHECK,
         Item::DeathsHidden,
         Item::DeathsRefuse,
         Item::LauncherSilent,

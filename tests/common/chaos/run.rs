@@ -27,7 +27,7 @@ pub struct End {
     /// When it met its last fault: it was to die, woke up, was cut off or called something else.
     pub fault_at: Option<Duration>,
     /// A call in which one rank did otherwise ended well here, or with other bytes.
-    pub unnoticed: Option<Odd>,
+    pub unnoticed: Option<(Odd, Case)>,
     /// The ranks of the last communicator.
     pub size: usize,
 }
@@ -179,7 +179,7 @@ struct Walk<'a> {
     comms: BTreeMap<usize, Communicator>,
     flying: VecDeque<Box<dyn Flying>>,
     fault_at: Option<std::time::Instant>,
-    unnoticed: Option<Odd>,
+    unnoticed: Option<(Odd, Case)>,
     size: usize,
 }
 
@@ -291,7 +291,7 @@ impl<'a> Walk<'a> {
         let done = catch_unwind(AssertUnwindSafe(|| check_some(&comm, &case)));
         done.unwrap_or(Ok(()))?;
         comm.barrier()?;
-        self.unnoticed = Some(how);
+        self.unnoticed = Some((how, case));
         Ok(())
     }
 
@@ -340,7 +340,10 @@ fn changed(case: &Case, size: usize, how: Odd) -> Case {
     let reduces = name.contains("reduce") || name.contains("scan");
     let mut odd = case.clone();
     match how {
-        Odd::Length => odd.len += if name == "barrier" { 0 } else { case.data.unit() },
+        // Irregular operations make counts of the length that may be the same ones.
+        Odd::Length if name != "barrier" && !name.ends_with('v') && name != "reduce_scatter" => {
+            odd.len += case.data.unit();
+        }
         Odd::Root if ["bcast", "gather", "gatherv", "scatter", "scatterv", "reduce"].contains(&name) => {
             odd.root = (case.root + 1) % size
         }
