@@ -422,6 +422,8 @@ impl Engine {
         let agreement = self.core.survivors.agreements.get(&id);
         let coordinator = agreement.and_then(|a| a.coordinator(&self.core.survivors.gone));
         waiting.peer = coordinator.filter(|rank| *rank != self.core.setup.rank);
+        // It takes time to notice that a rank is gone, for each of those that go meanwhile.
+        waiting.begin_anew_if(self.core.gone_count() as u64);
         if !self.once(waiting, rests, |core| core.agreed(id).is_some())? {
             return Ok(None);
         }

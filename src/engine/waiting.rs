@@ -85,7 +85,8 @@ impl Waiting {
         self.polls
     }
 
-    /// The deadline starts again if operations have made progress since the last call: messages about waiting are no progress.
+    /// The deadline starts again if operations have made progress since the last call, or more ranks are gone (`moves` counts either): messages about waiting
+    /// are no progress.
     pub(super) fn begin_anew_if(&mut self, moves: u64) {
         if moves != self.moves {
             self.moves = moves;

@@ -57,3 +57,16 @@ fn a_program_is_shrunk_to_what_it_fails_by() {
     assert_eq!(short.items, [program.items[7].clone(), program.items[12].clone()]);
     assert!(!short.items.contains(&Item::LauncherSilent) || program.items.contains(&Item::LauncherSilent));
 }
+
+/// Each death is noticed in time, but all of them together take longer than the deadline: a wait begins anew with each.
+#[test]
+fn deaths_one_after_another_outlast_no_agreement() {
+    let late = |rank, milliseconds| [Item::Stop { rank, milliseconds }, Item::Kill { rank, posts: 0 }];
+    let mut items = vec![Item::Kill { rank: 0, posts: 0 }];
+    items.extend([late(1, 700), late(2, 1400), late(3, 2100)].concat());
+    items.push(Item::Call { comm: 0, seed: 1 });
+    let places = (0..items.len()).collect();
+    let program = Program { seed: 1, nodes: vec![0; 6], survives: true, places, items };
+    let wrong = verdict(&program).wrong;
+    assert!(wrong.is_none(), "{wrong:?}");
+}
