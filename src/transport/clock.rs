@@ -20,8 +20,6 @@ struct Virtual {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Of each thread that runs only when it is its turn.
-    turns: Vec<Condvar>,
 }
 
 #[derive(Debug)]
@@ -46,6 +44,8 @@ struct Turns {
     /// Threads that have not entered yet: until all have, all run.
     outside: Vec<bool>,
     running: Option<usize>,
+    /// Threads that wait for their turns.
+    parked: Vec<Option<std::thread::Thread>>,
     /// Turns so far, and a digest of their order and times.
     count: u64,
     digest: u64,
@@ -125,14 +125,13 @@ impl Clock {
     /// the seed, so what they do is the same each time. Each [look](Clock::look) takes a moment of this time.
     #[must_use]
     pub fn group_in_turns(threads: usize, seed: u64) -> Vec<Self> {
-        let outside = vec![true; threads];
-        Self::of(threads, Some(Turns { random: seed, outside, running: None, count: 0, digest: 0 }))
+        let (outside, parked) = (vec![true; threads], vec![None; threads]);
+        Self::of(threads, Some(Turns { random: seed, outside, running: None, parked, count: 0, digest: 0 }))
     }
 
     fn of(threads: usize, turns: Option<Turns>) -> Vec<Self> {
         let state = State { now: Instant::now(), threads: vec![Thread::Runs; threads], turns };
-        let turns = (0..threads).map(|_| Condvar::new()).collect();
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), turns });
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         (0..threads).map(|thread| Self(Some(Virtual { shared: Arc::clone(&shared), thread }))).collect()
     }
 
@@ -199,7 +198,7 @@ impl Clock {
             let turns = state.turns.as_ref();
             if turns.is_some_and(|t| t.running.is_none_or(|running| running == time.thread)) {
                 state.pass();
-                time.wake(&state);
+                time.wake(state);
             }
             return;
         }
@@ -300,7 +299,6 @@ impl Virtual {
         turns.outside[self.thread] = false;
         if state.in_turns() {
             state.pass();
-            self.wake(&state);
         }
         self.wait_for_turn(state);
     }
@@ -314,25 +312,30 @@ impl Virtual {
         state.move_to(next);
         if state.turns.as_mut().is_some_and(|turns| turns.draw().is_multiple_of(LOOKS_PER_TURN)) {
             state.pass();
-            self.wake(&state);
             self.wait_for_turn(state);
         }
     }
 
-    /// Wakes the thread whose turn it is.
-    fn wake(&self, state: &State) {
-        if let Some(running) = state.turns.as_ref().and_then(|turns| turns.running)
-            && running != self.thread
-        {
-            self.shared.turns[running].notify_one();
+    /// Wakes the thread whose turn it is, where it is not this one. The lock is free then: else it would sleep again, for the lock.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let turns = state.turns.as_mut();
+        let next = turns.and_then(|Turns { running, parked, .. }| parked.get_mut((*running)?)?.take());
+        drop(state);
+        if let Some(next) = next {
+            next.unpark();
         }
     }
 
-    fn wait_for_turn(&self, mut state: MutexGuard<'_, State>) {
+    /// Lets the thread run whose turn it is, until it is this one's.
+    fn wait_for_turn<'a>(&'a self, mut state: MutexGuard<'a, State>) {
         while state.threads[self.thread] != Thread::Left
-            && state.turns.as_ref().is_some_and(|turns| turns.running != Some(self.thread))
+            && let Some(turns) = &mut state.turns
+            && turns.running != Some(self.thread)
         {
-            state = self.shared.turns[self.thread].wait(state).unwrap_or_else(PoisonError::into_inner);
+            turns.parked[self.thread] = Some(std::thread::current());
+            self.wake(state);
+            std::thread::park();
+            state = self.state();
         }
     }
 
@@ -345,7 +348,6 @@ impl Virtual {
             }
             state.threads[self.thread] = Thread::SleepsUntil(end);
             state.pass();
-            self.wake(&state);
             return self.wait_for_turn(state);
         }
         let before = std::mem::replace(&mut state.threads[self.thread], Thread::SleepsUntil(end));
