@@ -185,6 +185,18 @@ impl Communicator {
         let context = &*self.context;
         held.engine.usable(context.id)?;
         let call = context.next_call();
+        self.begin_numbered(held, (operation, call), spec)
+    }
+
+    /// As [`Communicator::begin`], of a call that has its number.
+    fn begin_numbered(
+        &self,
+        held: &mut Held<'_>,
+        (operation, call): (Collective, CallId),
+        spec: Result<Spec>,
+    ) -> Result<Begun> {
+        let context = &*self.context;
+        held.engine.usable(context.id)?;
         held.engine.calls(operation.code(), call);
         let prepared = spec.and_then(|spec| {
             let asked = (spec.arguments, spec.element);
@@ -257,6 +269,19 @@ impl Communicator {
             self.check(&mut held, check, operation, &begun)?;
         }
         self.run_begun(&mut held, operation, begun, input, output)
+    }
+
+    /// As [`Communicator::run`] of a call that has its number: what of it a short call has left.
+    pub(super) fn run_numbered(
+        &self,
+        call: (Collective, CallId),
+        spec: Spec,
+        input: Option<&[u8]>,
+        output: Option<&mut [u8]>,
+    ) -> Result<()> {
+        let mut held = self.hold()?;
+        let begun = self.begin_numbered(&mut held, call, Ok(spec))?;
+        self.run_begun(&mut held, call.0, begun, input, output)
     }
 
     /// Runs a call that has begun to its end.

@@ -5,7 +5,7 @@ use super::communicator::Communicator;
 use super::measure;
 use super::shared::Shared;
 use crate::config::Config;
-use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::registry::{Algorithm, Arguments};
 use crate::trace::Log;
 
 /// Logs our address and those of the ranks that we are connected to; one rank alone has none.
@@ -78,8 +78,8 @@ impl Shared {
     }
 
     /// The same of a short call.
-    pub(super) fn log_short_call(&mut self, operation: Operation, longest: usize) {
-        self.log.call(operation.name(), "a short call", || format!(" ({longest} bytes of a rank)"));
+    pub(super) fn log_short_call(&mut self, name: &'static str, longest: usize) {
+        self.log.call(name, "a short call", || format!(" ({longest} bytes of a rank)"));
     }
 }
 

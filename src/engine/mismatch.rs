@@ -40,7 +40,13 @@ impl Core {
         self.short_log.is_current(call) && self.status.completed.call != call
     }
 
-    fn mismatch_error(&self, from: u32, call: CallId, (theirs, mine): (u8, u8), how: &str) -> Error {
+    pub(super) fn mismatch_error(
+        &self,
+        from: u32,
+        call: CallId,
+        (theirs, mine): (u8, u8),
+        how: &str,
+    ) -> Error {
         let (n, me) = (call.sequence, self.setup.rank);
         let (theirs_name, name) = (self.name_of(theirs), self.name_of(mine));
         let what = match (theirs == mine, how) {

@@ -79,6 +79,11 @@ impl Engine {
         self.core.mismatched(from, call, theirs.unwrap_or(mine), mine);
     }
 
+    /// The error of ranks that disagree in `call`, of operation `code`, where both sides of it are known: `how`.
+    pub(crate) fn mismatch(&self, from: u32, call: CallId, code: u8, how: &str) -> Error {
+        self.core.mismatch_error(from, call, (code, code), how)
+    }
+
     /// Whether the arguments of this short call are requested, for [`Engine::send_arguments`].
     #[inline]
     pub(crate) fn arguments_requested(&self, call: CallId) -> bool {

@@ -15,6 +15,22 @@ pub(crate) struct ShortArguments {
     /// Bytes of each rank; `None` where ranks have counts.
     pub(crate) bytes: Option<usize>,
     pub(crate) root: Option<usize>,
+    pub(crate) operator: OperatorName,
+}
+
+/// The beginning of an operator's name; without one it is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OperatorName([u8; MAX_NAME_BYTES]);
+
+/// Bytes of a name that are kept. Chosen: those of all operators of the library fit.
+const MAX_NAME_BYTES: usize = 16;
+
+impl OperatorName {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut bytes = [0; MAX_NAME_BYTES];
+        bytes.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+        Self(bytes)
+    }
 }
 
 impl ShortArguments {
@@ -26,6 +42,11 @@ impl ShortArguments {
         }
         if let Some(bytes) = self.bytes {
             text.line("length", bytes / self.element.size().max(1));
+        }
+        let name = String::from_utf8_lossy(&self.operator.0);
+        match name.trim_end_matches('\0') {
+            "" => {}
+            name => text.line("operator", name),
         }
         text
     }

@@ -205,22 +205,32 @@ impl CallSlots {
         if posted <= self.passed { Ok(()) } else { Err(slowest) }
     }
 
-    /// Posts in call `sequence`, for which there is [room](CallSlots::room): `post`, and `bytes` if any member reads it at all.
+    /// Posts in call `sequence`, for which there is [room](CallSlots::room): `post`, and these pieces one behind the other. `read`: other
+    /// members look at it, so that the slot is not written again before they have passed the call.
     ///
     /// # Panics
     /// When there are more than [`MAX_POST_BYTES`] bytes.
-    pub(crate) fn post(&mut self, sequence: u64, post: Post, bytes: Option<&[u8]>) {
+    #[inline]
+    pub(crate) fn post<'p>(
+        &mut self,
+        sequence: u64,
+        post: Post,
+        pieces: impl Iterator<Item = &'p [u8]>,
+        read: bool,
+    ) {
         let area = &self.areas[self.mine];
-        if let Some(bytes) = bytes {
-            assert!(bytes.len() <= MAX_POST_BYTES, "a post of {} bytes", bytes.len());
+        let mut at = 0;
+        for piece in pieces {
+            assert!(piece.len() <= MAX_POST_BYTES - at, "a post of more than {at} bytes and {}", piece.len());
             // SAFETY: the slot has MAX_POST_BYTES. No member reads them: all have passed the call that they were of (`room`),
             // and the flag does not name this one yet.
-            unsafe { area.memory.write(slot(sequence) + BYTES, bytes.as_ptr(), bytes.len()) };
+            unsafe { area.memory.write(slot(sequence) + BYTES + at, piece.as_ptr(), piece.len()) };
+            at += piece.len();
         }
         area.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
         area.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
         area.slot(sequence, FLAG).store(flag(sequence, post.code), Ordering::Release);
-        self.posted[turn(sequence)] = if bytes.is_some() { sequence + 1 } else { 0 };
+        self.posted[turn(sequence)] = if read { sequence + 1 } else { 0 };
     }
 
     /// What `member`'s slot shows of call `sequence`.
@@ -355,6 +365,10 @@ mod tests {
 
     const POST: Post = Post { code: 3, hash: 99, past: 98 };
 
+    fn once(bytes: &[u8]) -> std::iter::Once<&[u8]> {
+        std::iter::once(bytes)
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "areas are smaller there")]
     fn the_document_says_how_long_an_area_is() {
@@ -375,7 +389,8 @@ mod tests {
                 (0..MAX_POST_BYTES).map(|i| (i as u64 * 7 + sequence).to_le_bytes()[0]).collect();
             assert_eq!(reader.look(0, sequence), Look::Nothing);
             assert_eq!(writer.room(sequence), Ok(()));
-            writer.post(sequence, POST, Some(&bytes));
+            let (first, second) = bytes.split_at(usize::try_from(sequence).unwrap());
+            writer.post(sequence, POST, [first, second].into_iter(), true);
             assert_eq!(reader.look(0, sequence), Look::Posted(POST));
             let mut out = vec![0; MAX_POST_BYTES];
             reader.read(0, sequence, 0, &mut out);
@@ -411,7 +426,7 @@ mod tests {
         // What no member reads need not wait, nor does a call that all have entered.
         for sequence in 100..150 {
             assert_eq!(writer.room(sequence), Ok(()));
-            writer.post(sequence, POST, if sequence < 120 { None } else { Some(&[1]) });
+            writer.post(sequence, POST, once(&[1]), sequence >= 120);
             if sequence >= 120 {
                 writer.all_entered(sequence);
             }
@@ -424,7 +439,7 @@ mod tests {
         let mut kept: Vec<_> = (0..MAX_CALL_SLOTS).map(|_| open(&mut pools)).collect();
         assert_eq!(pools[0].ticket(), None);
         let [mut a, mut b] = kept.swap_remove(4);
-        b.post(0, POST, Some(&[1]));
+        b.post(0, POST, once(&[1]), true);
         b.pass(1);
         assert!(a.is_quiet() && !b.is_quiet());
         a.pass(1);

@@ -9,6 +9,7 @@ use crate::comm::place::{Contribution, Owned};
 use crate::comm::shadow::Copies;
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::{Result, argument};
+use crate::ops::Element;
 use crate::plan::alltoall::Row;
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
@@ -33,6 +34,10 @@ impl Communicator {
     /// ```
     pub fn alltoall<'a, T: Pod>(&self, send: impl Contribution<'a, T>, recv: &mut [T]) -> Result<()> {
         let send = send.slice();
+        let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+        if let Some(done) = self.short_alltoall(Element::of::<T>(), given, all) {
+            return done;
+        }
         let spec = self.alltoall_spec::<T>(send.map(<[T]>::len), recv.len());
         self.run_with_copies(Operation::Alltoall, spec, send, recv)
     }
@@ -84,6 +89,10 @@ impl Communicator {
         received: impl Parts,
     ) -> Result<()> {
         let send = send.slice();
+        let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+        if let Some(done) = self.short_alltoallv(Element::of::<T>(), (given, &sent), (all, &received)) {
+            return done;
+        }
         let spec = self.alltoallv_spec::<T>(send.map(<[T]>::len), &sent, recv.len(), &received);
         self.run_with_copies(Operation::Alltoallv, spec, send, recv)
     }
@@ -194,7 +203,7 @@ impl Communicator {
     }
 
     /// What this rank sends and receives, each as counts and displacements.
-    fn exchange(
+    pub(in crate::comm) fn exchange(
         &self,
         (sendcounts, sdispls): (Vec<u64>, Vec<u64>),
         (recvcounts, rdispls): (Vec<u64>, Vec<u64>),

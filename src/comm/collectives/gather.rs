@@ -143,6 +143,10 @@ impl Communicator {
         root: usize,
     ) -> Result<()> {
         let send = send.slice();
+        let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+        if let Some(done) = self.short_gather(Element::of::<T>(), given, all, root) {
+            return done;
+        }
         let spec = self.gather_spec::<T>(send.map(<[T]>::len), recv.len(), root);
         self.run(Operation::Gather, spec, send, Some(recv))
     }
@@ -186,6 +190,11 @@ impl Communicator {
         root: usize,
     ) -> Result<()> {
         let send = send.slice();
+        let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+        let (counts, displs) = lists(&parts);
+        if let Some(done) = self.short_gatherv(Element::of::<T>(), given, all, (counts, &displs), root) {
+            return done;
+        }
         let spec = self.gatherv_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, root);
         self.run(Operation::Gatherv, spec, send, Some(recv))
     }
@@ -247,6 +256,10 @@ impl Communicator {
         root: usize,
     ) -> Result<()> {
         let send = send.slice();
+        let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+        if let Some(done) = self.short_gatherv_rooted(Element::of::<T>(), given, all, &parts, root) {
+            return done;
+        }
         let spec = self.gatherv_rooted_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, root);
         self.run(Collective::GathervRooted, spec, send, Some(recv))
     }

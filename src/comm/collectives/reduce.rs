@@ -176,8 +176,14 @@ impl Communicator {
         recv: &mut [T],
         op: impl IntoReducer<T>,
     ) -> Result<()> {
-        let send = send.slice();
-        let spec = self.block_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
+        let (send, by) = (send.slice(), op.into_reducer());
+        if let Ok(by) = &by {
+            let (given, part) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+            if let Some(done) = self.short_reduce_scatter_block::<T>(given, part, by) {
+                return done;
+            }
+        }
+        let spec = self.block_spec::<T>(send.map(<[T]>::len), recv.len(), by);
         self.run_with_copies(Operation::ReduceScatterBlock, spec, send, recv)
     }
 
@@ -215,8 +221,15 @@ impl Communicator {
         parts: impl Parts,
         op: impl IntoReducer<T>,
     ) -> Result<()> {
-        let send = send.slice();
-        let spec = self.parts_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, op.into_reducer());
+        let (send, by) = (send.slice(), op.into_reducer());
+        if let Ok(by) = &by {
+            let (given, part) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+            let lists = (parts.counts(), parts.displs());
+            if let Some(done) = self.short_reduce_scatter::<T>(given, part, lists, by) {
+                return done;
+            }
+        }
+        let spec = self.parts_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, by);
         self.run_with_copies(Operation::ReduceScatter, spec, send, recv)
     }
 

@@ -34,8 +34,14 @@ impl Communicator {
         recv: &mut [T],
         op: impl IntoReducer<T>,
     ) -> Result<()> {
-        let send = send.slice();
-        let spec = self.scan_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
+        let (send, by) = (send.slice(), op.into_reducer());
+        if let Ok(by) = &by {
+            let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+            if let Some(done) = self.short_scan::<T>(Operation::Scan, given, all, by) {
+                return done;
+            }
+        }
+        let spec = self.scan_spec::<T>(send.map(<[T]>::len), recv.len(), by);
         self.run_with_copies(Operation::Scan, spec, send, recv)
     }
 
@@ -65,8 +71,14 @@ impl Communicator {
         recv: &mut [T],
         op: impl IntoReducer<T>,
     ) -> Result<()> {
-        let send = send.slice();
-        let spec = self.exscan_spec::<T>(send.map(<[T]>::len), recv.len(), op.into_reducer());
+        let (send, by) = (send.slice(), op.into_reducer());
+        if let Ok(by) = &by {
+            let (given, all) = (send.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(recv));
+            if let Some(done) = self.short_scan::<T>(Operation::Exscan, given, all, by) {
+                return done;
+            }
+        }
+        let spec = self.exscan_spec::<T>(send.map(<[T]>::len), recv.len(), by);
         self.run_with_copies(Operation::Exscan, spec, send, recv)
     }
 

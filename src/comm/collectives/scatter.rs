@@ -7,6 +7,7 @@ use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Destination, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
+use crate::ops::Element;
 use crate::plan::Region;
 use crate::plan::alltoall::graph::{self, Edges, Source};
 use crate::plan::registry::{Arguments, Operation};
@@ -32,7 +33,12 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn scatter<'a, T: Pod>(&self, send: &[T], recv: impl Destination<'a, T>, root: usize) -> Result<()> {
-        let recv = recv.slice();
+        let mut recv = recv.slice();
+        let mine = recv.as_deref_mut().map(bytemuck::cast_slice_mut);
+        let given = bytemuck::cast_slice(send);
+        if let Some(done) = self.short_scatter(Element::of::<T>(), given, mine, root) {
+            return done;
+        }
         let spec = self.scatter_spec::<T>(send.len(), recv.as_ref().map(|r| r.len()), root);
         self.run(Operation::Scatter, spec, Some(send), recv)
     }
@@ -74,7 +80,13 @@ impl Communicator {
         recv: impl Destination<'a, T>,
         root: usize,
     ) -> Result<()> {
-        let recv = recv.slice();
+        let mut recv = recv.slice();
+        let mine = recv.as_deref_mut().map(bytemuck::cast_slice_mut);
+        let given = bytemuck::cast_slice(send);
+        let (counts, displs) = lists(&parts);
+        if let Some(done) = self.short_scatterv(Element::of::<T>(), given, (counts, &displs), mine, root) {
+            return done;
+        }
         let spec = self.scatterv_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
         self.run(Operation::Scatterv, spec, Some(send), recv)
     }
@@ -118,7 +130,12 @@ impl Communicator {
         recv: impl Destination<'a, T>,
         root: usize,
     ) -> Result<()> {
-        let recv = recv.slice();
+        let mut recv = recv.slice();
+        let mine = recv.as_deref_mut().map(bytemuck::cast_slice_mut);
+        let given = bytemuck::cast_slice(send);
+        if let Some(done) = self.short_scatterv_rooted(Element::of::<T>(), given, &parts, mine, root) {
+            return done;
+        }
         let spec = self.scatterv_rooted_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
         self.run(Collective::ScattervRooted, spec, Some(send), recv)
     }

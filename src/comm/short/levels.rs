@@ -1,4 +1,4 @@
-//! The partial results of a fold in the tree of the algorithm `ordered`: one per level.
+//! The partial results of a fold: one per level of its tree.
 
 use crate::error::Result;
 use crate::ops::{Reducer, Side};
@@ -11,6 +11,11 @@ pub(super) struct Levels<'a> {
 }
 
 impl Levels<'_> {
+    /// Bytes of each.
+    pub(super) fn len(&self) -> usize {
+        self.first.len()
+    }
+
     pub(super) fn at(&mut self, level: usize) -> &mut [u8] {
         let len = self.first.len();
         match level {

@@ -8,16 +8,26 @@ use crate::plan::registry::Operation;
 
 /// The most ranks of a communicator with short calls: each reads the flags of all others, a cache line of each. Chosen;
 /// larger communicators run plans.
-const MAX_MEMBERS: usize = 64;
+pub(super) const MAX_MEMBERS: usize = 64;
 
-/// The operations that have a short form.
-const SHORT_OPERATIONS: [Operation; 6] = [
+/// The operations that have a short form. Rooted calls whose counts the root alone knows go as an alltoallv.
+const SHORT_OPERATIONS: [Operation; 16] = [
     Operation::Barrier,
     Operation::Bcast,
     Operation::Allgather,
     Operation::Allgatherv,
+    Operation::Gather,
+    Operation::Gatherv,
+    Operation::Scatter,
+    Operation::Scatterv,
+    Operation::Alltoall,
+    Operation::Alltoallv,
     Operation::Reduce,
     Operation::Allreduce,
+    Operation::ReduceScatter,
+    Operation::ReduceScatterBlock,
+    Operation::Scan,
+    Operation::Exscan,
 ];
 
 impl Shared {

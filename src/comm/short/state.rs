@@ -1,6 +1,7 @@
 //! The short calls of a world's communicators: their slots, and what was done in them (numbers of calls, hashes, the last
 //! calls).
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Fnv;
 use crate::plan::registry::Operation;
 use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
@@ -10,11 +11,17 @@ use std::sync::{Arc, Weak};
 /// that call's slots. Codes of operations are below.
 pub(super) const EARLIER: u8 = 0x80;
 
+/// Bytes of the partial results of a fold over so many ranks: one for each round of a scan, one that is taken in, and one more. (The tree of
+/// `ordered` has one for each bit of the number of ranks.)
+pub(super) fn partials_bytes(ranks: usize) -> usize {
+    MAX_POST_BYTES * (ranks.ilog2() as usize + 3)
+}
+
 /// The short calls of a world's communicators.
 #[derive(Debug, Default)]
 pub(in crate::comm) struct ShortCalls {
     list: Vec<Option<ShortState>>,
-    /// For folds: a partial result for each bit of a number of ranks, and one more.
+    /// For folds: see [`partials_bytes`].
     pub(super) partials: Vec<u8>,
 }
 
@@ -95,9 +102,9 @@ impl ShortCalls {
 
     /// Takes in a communicator's slots, for `operations` (a set of codes).
     pub(super) fn add(&mut self, slots: CallSlots, operations: u32) -> ShortHandle {
-        let partials_bytes = MAX_POST_BYTES * (slots.size().ilog2() as usize + 2);
-        if self.partials.len() < partials_bytes {
-            self.partials.resize(partials_bytes, 0);
+        let needed = partials_bytes(slots.size());
+        if self.partials.len() < needed {
+            self.partials.resize(needed, 0);
         }
         let owner = Arc::new(());
         let state = ShortState { slots, operations, calls: Calls::default(), owner: Arc::downgrade(&owner) };
@@ -115,6 +122,14 @@ impl ShortCalls {
     pub(super) fn get(&mut self, index: usize) -> Option<&mut ShortState> {
         self.list.get_mut(index)?.as_mut()
     }
+
+    /// As [`ShortCalls::get`].
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub(super) fn state(&mut self, index: usize) -> Result<&mut ShortState> {
+        self.get(index).ok_or_else(|| Error::new(ErrorKind::Aborted, "the communicator's slots are gone"))
+    }
 }
 
 impl ShortState {
@@ -128,11 +143,18 @@ impl ShortState {
         self.calls.enter(sequence, code, hash)
     }
 
-    /// Shows `post`, and `bytes` if others are to read them, in call `number`.
-    pub(super) fn post(&mut self, number: u64, post: Post, bytes: Option<&[u8]>) {
+    /// Shows `post` and these pieces, one behind the other, in call `number`; `read`: others are to look.
+    #[inline]
+    pub(super) fn post<'p>(
+        &mut self,
+        number: u64,
+        post: Post,
+        pieces: impl Iterator<Item = &'p [u8]>,
+        read: bool,
+    ) {
         let earlier = self.calls.inside.iter().any(|n| *n < number);
         let code = if earlier { post.code | EARLIER } else { post.code };
-        self.slots.post(number, Post { code, ..post }, bytes);
+        self.slots.post(number, Post { code, ..post }, pieces, read);
     }
 
     pub(super) fn leave(&mut self, number: u64) {

@@ -71,7 +71,7 @@ fn call_slots(members: usize, calls: u64, interruptions: usize, one_way: bool) {
                         while slots.room(call).is_err() {
                             thread::yield_now();
                         }
-                        slots.post(call, post, Some(&[what(mine)]));
+                        slots.post(call, post, std::iter::once(&[what(mine)][..]), true);
                     }
                     if reads {
                         while slots.look(other, call) == Look::Nothing {

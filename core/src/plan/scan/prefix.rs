@@ -124,14 +124,19 @@ pub struct Prefix {
     rounds: Vec<(u32, bool)>,
 }
 
+/// Round `k` of the exclusive scan on the circulant graph: the distance, and whether a rank sends its own contribution with what it has of
+/// the ranks before it.
+///
+/// # Panics
+/// If the graph has no round `k`.
+pub fn exscan_round(graph: &Circulant, k: u32) -> (u32, bool) {
+    let (skip, next) = (graph.skip(k), graph.skip(k + 1));
+    if 2 * skip > next { (skip - 1, false) } else { (skip, true) }
+}
+
 fn circulant(size: u32) -> Vec<(u32, bool)> {
     let graph = Circulant::new(size);
-    (0..graph.q())
-        .map(|k| {
-            let (skip, next) = (graph.skip(k), graph.skip(k + 1));
-            if 2 * skip > next { (skip - 1, false) } else { (skip, true) }
-        })
-        .collect()
+    (0..graph.q()).map(|k| exscan_round(&graph, k)).collect()
 }
 
 impl Prefix {

@@ -57,7 +57,8 @@ fn call_slots_between_threads() {
                     let len =
                         usize::try_from(call * 7).unwrap() % if cfg!(miri) { 64 } else { MAX_POST_BYTES };
                     let post = Post { code: 1, hash: call, past: 0 };
-                    slots.post(call, post, Some(&vec![value(me, call); len]));
+                    let bytes = vec![value(me, call); len];
+                    slots.post(call, post, std::iter::once(&bytes[..]), true);
                     // In every third call only the second reads, so the first may be slots ahead.
                     if me == 1 || call % 3 > 0 {
                         while slots.look(1 - me, call) == Look::Nothing {

@@ -6,9 +6,13 @@
     reason = "tests may panic"
 )]
 
+mod bounds;
+mod calls;
+
+use calls::{Case, given};
 use circulant::diagnostics::{CountingAllocator, allocations};
 use circulant::launch::threads;
-use circulant::ops::{self, Reducer};
+use circulant::ops;
 use circulant::{Communicator, Error, ErrorKind, InPlace, Options, Request, Result, World};
 use circulant_tests::collective::cover::Random;
 use std::sync::Mutex;
@@ -57,99 +61,33 @@ fn seed() -> u64 {
     seed
 }
 
-/// Element `i` of what `rank` gives in call `call`.
-fn value(call: usize, rank: usize, i: usize) -> u64 {
-    ((call * 31 + rank) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(i as u64)
-}
-
-fn given(call: usize, rank: usize, len: usize) -> Vec<u64> {
-    (0..len).map(|i| value(call, rank, i)).collect()
-}
-
-/// x ↦ a·x + b, composed: any change of the order shows.
-fn compose() -> Reducer {
-    let then =
-        |f: [u32; 2], g: [u32; 2]| [f[0].wrapping_mul(g[0]), f[1].wrapping_mul(g[0]).wrapping_add(g[1])];
-    Reducer::new::<[u32; 2], _>(ops::user("compose", false, then))
-}
-
-fn affine(call: usize, rank: usize, len: usize) -> Vec<[u32; 2]> {
-    (0..len).map(|i| value(call, rank, i)).map(|v| [v as u32 | 1, (v >> 32) as u32]).collect()
-}
-
-fn composed(call: usize, p: usize, len: usize) -> Vec<[u32; 2]> {
-    let then =
-        |f: [u32; 2], g: [u32; 2]| [f[0].wrapping_mul(g[0]), f[1].wrapping_mul(g[0]).wrapping_add(g[1])];
-    let first = affine(call, 0, len);
-    (1..p).fold(first, |all, r| all.iter().zip(affine(call, r, len)).map(|(f, g)| then(*f, g)).collect())
-}
-
 /// One call, drawn and checked.
 fn one(comm: &Communicator, random: &mut Random, call: usize) -> Result<()> {
     let (p, r) = (comm.size(), comm.rank());
-    // In elements of 8 bytes: none, one, odd, the most that a short call takes of an allgather and of others, more, much more.
+    // In elements of 8 bytes: none, one, odd, the most that a short call takes of some operation, more, much more.
     let len = [0, 1, 2, 31, 100, 512, 513, 1501, 2048, 2049, 40_000][random.below(11)];
-    let (root, in_place) = (random.below(p), random.below(2) == 0);
-    let what = format!("call {call} at {r} of {p}: {len} elements, root {root}, in place {in_place}");
-    match random.below(7) {
-        0 => comm.barrier()?,
-        1 => {
-            let mut data = if r == root { given(call, r, len) } else { vec![7; len] };
-            comm.bcast(&mut data, root)?;
-            assert!(data == given(call, root, len), "bcast, {what}");
-        }
-        2 => {
-            let mut all = vec![0; p * len];
-            all[r * len..][..len].copy_from_slice(&given(call, r, len));
-            match in_place {
-                true => comm.allgather(InPlace, &mut all)?,
-                false => comm.allgather(&given(call, r, len), &mut all)?,
-            }
-            assert!((0..p).all(|j| all[j * len..][..len] == given(call, j, len)), "allgather, {what}");
-        }
-        3 => {
-            // Gaps of one element.
-            let counts: Vec<usize> = (0..p).map(|j| (len + j) % (len + 3)).collect();
-            let displs: Vec<usize> = (0..p).map(|j| counts[..j].iter().sum::<usize>() + j).collect();
-            let mut all = vec![5; counts.iter().sum::<usize>() + p];
-            all[displs[r]..][..counts[r]].copy_from_slice(&given(call, r, counts[r]));
-            match in_place {
-                true => comm.allgatherv(InPlace, &mut all, (&counts, &displs))?,
-                false => comm.allgatherv(&given(call, r, counts[r]), &mut all, (&counts, &displs))?,
-            }
-            for j in 0..p {
-                assert!(all[displs[j]..][..counts[j]] == given(call, j, counts[j]), "allgatherv, {what}");
-                assert!(all[displs[j] + counts[j]] == 5, "a gap of allgatherv, {what}");
-            }
-        }
-        4 => {
-            let mut out = if in_place { affine(call, r, len) } else { vec![[0; 2]; len] };
-            match in_place {
-                true => comm.allreduce(InPlace, &mut out, compose())?,
-                false => comm.allreduce(&affine(call, r, len), &mut out, compose())?,
-            }
-            assert!(out == composed(call, p, len), "allreduce, {what}");
-        }
-        5 => {
-            let mut out = if in_place { affine(call, r, len) } else { vec![[0; 2]; len] };
-            match in_place && r == root {
-                true => comm.reduce(InPlace, &mut out, compose(), root)?,
-                false => comm.reduce(&affine(call, r, len), &mut out, compose(), root)?,
-            }
-            assert!(r != root || out == composed(call, p, len), "reduce, {what}");
-        }
-        _ => {
-            // A request under way meanwhile.
-            let mut data = comm.alloc(len)?;
-            data.copy_from_slice(&given(call, if r == root { r } else { 99 }, len));
-            let request = comm.ibcast(data, root)?;
-            let mut sum = [r as u64];
-            comm.allreduce(InPlace, &mut sum, ops::Sum)?;
-            assert_eq!(sum[0], (p * (p - 1) / 2) as u64, "{what}");
-            assert!(request.wait()?.recv[..] == given(call, root, len), "ibcast, {what}");
-        }
+    let case = Case { call, len, root: random.below(p), in_place: random.below(2) == 0 };
+    if let Some((name, operation)) = calls::ALL.get(random.below(calls::ALL.len() + 1)) {
+        print_if_failing(&format!("{name} at {r} of {p}: {case:?}"), || operation(comm, case))
+    } else {
+        // A request under way meanwhile.
+        let mut data = comm.alloc(len)?;
+        data.copy_from_slice(&given(call, if r == case.root { r } else { 99 }, len));
+        let request = comm.ibcast(data, case.root)?;
+        let mut sum = [r as u64];
+        comm.allreduce(InPlace, &mut sum, ops::Sum)?;
+        assert_eq!(sum[0], (p * (p - 1) / 2) as u64, "{case:?}");
+        assert!(request.wait()?.recv[..] == given(call, case.root, len), "ibcast, {case:?}");
+        Ok(())
     }
-    Ok(())
+}
+
+/// Says what was called where its result is wrong.
+fn print_if_failing<R>(what: &str, call: impl FnOnce() -> R) -> R {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        eprintln!("wrong result: {what}");
+        std::panic::resume_unwind(panic)
+    })
 }
 
 #[test]
@@ -219,6 +157,7 @@ fn a_short_call_sends_nothing_and_allocates_nothing() {
     const CALLS: u64 = 1000;
     let counted = all(4, |world, comm| {
         let (mut word, mut all, mut block) = ([1u64; 4], vec![0u64; 16], vec![0f32; 4096]);
+        let sent = [5u64; 16];
         let (counts, displs) = ([4; 4], [0, 4, 8, 12]);
         let mut round = |n: u64| -> Result<()> {
             for i in 0..n {
@@ -229,6 +168,19 @@ fn a_short_call_sends_nothing_and_allocates_nothing() {
                 comm.allgather(&word, &mut all)?;
                 comm.allgatherv(&word, &mut all, (&counts, &displs))?;
                 comm.barrier()?;
+                let blocks = (&counts, &displs);
+                comm.gather(&word, &mut all, 2)?;
+                comm.gatherv(&word, &mut all, blocks, 2)?;
+                comm.gatherv_rooted(&word, &mut all, blocks, 2)?;
+                comm.scatter(&sent, &mut word, 2)?;
+                comm.scatterv(&sent, blocks, &mut word, 2)?;
+                comm.scatterv_rooted(&sent, blocks, &mut word, 2)?;
+                comm.alltoall(&sent, &mut all)?;
+                comm.alltoallv(&sent, blocks, &mut all, blocks)?;
+                comm.reduce_scatter(&sent, &mut word, blocks, ops::Max)?;
+                comm.reduce_scatter_block(InPlace, &mut all, ops::Max)?;
+                comm.scan(InPlace, &mut word, ops::Max)?;
+                comm.exscan(InPlace, &mut word, ops::Max)?;
             }
             Ok(())
         };
@@ -242,11 +194,16 @@ fn a_short_call_sends_nothing_and_allocates_nothing() {
         comm.barrier()?;
         assert_eq!(after.messages, before.messages);
         // With the barriers around.
-        assert_eq!(after.operations - before.operations, 7 * CALLS + 2);
-        assert_eq!(after.rounds - before.rounds, 7 * CALLS + 2);
+        assert_eq!(after.operations - before.operations, 19 * CALLS + 2);
+        assert_eq!(after.rounds - before.rounds, 19 * CALLS + 2);
         assert_eq!(
             after.arrivals - before.arrivals,
-            2 * 3 + CALLS * (5 * 3) + if comm.rank() == 2 { CALLS * 3 } else { 0 } + CALLS * 3 / 4
+            // Barriers; what all read of all; at the root of what one reads, or of what all read of one; bcasts of each root; scans.
+            2 * 3
+                + CALLS * (9 * 3)
+                + CALLS * if comm.rank() == 2 { 4 * 3 } else { 3 }
+                + CALLS * 3 / 4
+                + CALLS * 2 * comm.rank() as u64
         );
         Ok(heap)
     });
@@ -310,31 +267,6 @@ fn a_dropped_request_keeps_its_program() {
     });
     // Both ranks' are counted, and a program takes dozens.
     assert!(counted.iter().all(|(waited, dropped)| *dropped < waited + 2 * CALLS), "{counted:?}");
-}
-
-/// The bits are those of the algorithm that `reproducible` takes.
-#[test]
-fn folds_have_the_bits_of_ordered() {
-    for p in [2, 3, 5, 6, 7, 8] {
-        all(p, |_, comm| {
-            for call in 0..20 {
-                // Folded whole by each, and in parts.
-                let len = [77, 2999][call / 2 % 2];
-                let mine: Vec<f32> =
-                    given(call, comm.rank(), len).iter().map(|v| (*v >> 20) as f32 * 1e-3).collect();
-                let options = |algorithm: &str| Options::new().algorithm(algorithm);
-                let (mut a, mut b) = (vec![0f32; len], vec![0f32; len]);
-                comm.allreduce(&mine, &mut a, ops::Sum)?;
-                comm.with(options("ordered")).allreduce(&mine, &mut b, ops::Sum)?;
-                assert!(a == b, "allreduce, call {call} at {} of {p}", comm.rank());
-                let root = call % p;
-                comm.reduce(&mine, &mut a, ops::Sum, root)?;
-                comm.with(options("ordered")).reduce(&mine, &mut b, ops::Sum, root)?;
-                assert!(a == b, "reduce, call {call} at {} of {p}", comm.rank());
-            }
-            Ok(())
-        });
-    }
 }
 
 /// Elements of which a part could be longer than there is room for.

@@ -1,0 +1,311 @@
+//! Short calls that fold.
+
+use super::levels::Levels;
+use super::run::{Run, Shape};
+use super::state::partials_bytes;
+use crate::comm::Communicator;
+use crate::error::Result;
+use crate::ops::Reducer;
+use crate::plan::registry::Operation;
+use crate::plan::scan::prefix::exscan_round;
+use crate::schedule::Circulant;
+use crate::transport::call_slots::MAX_POST_BYTES;
+
+/// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
+/// cores fold 16 KB in 24 us so).
+const SPLIT_FOLD_BYTES: usize = 16 << 10;
+/// Folds of larger elements are not split: a part, rounded up to whole elements, may be longer than half a post by 128 bytes at most
+/// (`MAX_PART_BYTES` of `transport/call_slots.rs`).
+const MAX_SPLIT_ELEMENT_BYTES: usize = 64;
+
+/// What a rank folds, in the order of ranks, and in which tree: of each operation the one that `reproducible` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// All contributions: those of 2^k ranks from a multiple of 2^k on are a partial result, taken together when there are two next to each
+    /// other, at last from the right. (The tree of `ordered`.)
+    All,
+    /// Those of the ranks up to ours, by doubled distances. (The tree of a scan by `doubling`.)
+    UpTo,
+    /// Those of the ranks before ours, by skips. (The tree of an exscan by `circulant`.)
+    Before,
+}
+
+impl Communicator {
+    /// As [`Communicator::short_barrier`], a reduction of slices of `T` to `root`, or to all.
+    #[inline]
+    pub(in crate::comm) fn short_fold<T>(
+        &self,
+        root: Option<usize>,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Option<Result<()>> {
+        let len = send.map_or(recv.len(), <[u8]>::len);
+        let gets = root.is_none_or(|root| root == self.rank());
+        let wrong = root.is_some_and(|root| root >= self.size()) || gets && len != recv.len();
+        if wrong || send.is_none() && !gets {
+            return None;
+        }
+        let operation = if root.is_some() { Operation::Reduce } else { Operation::Allreduce };
+        self.short(
+            Shape { root, ..folding::<T>(operation, len, by)? },
+            |h| {
+                h.word(root.map_or(u64::MAX, |r| r as u64));
+                h.word(len as u64);
+                // Of one root's own buffer the others know nothing.
+                h.word(u64::from(send.is_none() && root.is_none()));
+                h.word(by.hash());
+            },
+            |run| {
+                if !gets {
+                    return run.post(send.unwrap_or_default());
+                }
+                run.post(send.unwrap_or(recv))?;
+                let split = recv.len() * run.size() > SPLIT_FOLD_BYTES;
+                if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
+                    run.fold_parts(recv, by)?;
+                } else {
+                    run.fold(Order::All, 0, recv, by)?;
+                }
+                run.met();
+                Ok(())
+            },
+        )
+    }
+
+    /// As [`Communicator::short_barrier`], a scan of slices of `T`, or an exscan.
+    pub(in crate::comm) fn short_scan<T>(
+        &self,
+        operation: Operation,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Option<Result<()>> {
+        let len = recv.len();
+        if send.is_some_and(|send| send.len() != len) {
+            return None;
+        }
+        self.short(
+            folding::<T>(operation, len, by)?,
+            |h| {
+                h.word(len as u64);
+                h.word(by.hash());
+            },
+            |run| {
+                run.post(send.unwrap_or(recv))?;
+                match (operation, run.rank()) {
+                    (Operation::Scan, _) => run.fold(Order::UpTo, 0, recv, by),
+                    (_, 0) => Ok(()),
+                    _ => run.fold(Order::Before, 0, recv, by),
+                }
+            },
+        )
+    }
+
+    /// As [`Communicator::short_barrier`], a reduce-scatter of slices of `T` with equal parts.
+    pub(in crate::comm) fn short_reduce_scatter_block<T>(
+        &self,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Option<Result<()>> {
+        let (size, all) = (self.size(), send.map_or(recv.len(), <[u8]>::len));
+        let len = all / size;
+        let part = if send.is_some() { recv.len() } else { len };
+        if len * size != all || part != len || !len.is_multiple_of(by.element()) {
+            return None;
+        }
+        self.short(
+            Shape { each: Some(len), ..folding::<T>(Operation::ReduceScatterBlock, all, by)? },
+            |h| {
+                h.word(len as u64);
+                h.word(by.hash());
+            },
+            |run| run.fold_part((send, recv), run.rank() * len..(run.rank() + 1) * len, by),
+        )
+    }
+
+    /// As [`Communicator::short_barrier`], a reduce-scatter of slices of `T` with these parts one behind the other.
+    pub(in crate::comm) fn short_reduce_scatter<T>(
+        &self,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        (counts, displs): (&[usize], Option<&[usize]>),
+        by: &Reducer,
+    ) -> Option<Result<()>> {
+        self.context.short_calls()?;
+        let (unit, all, mine) = (size_of::<T>(), send.map_or(recv.len(), <[u8]>::len), self.rank());
+        if counts.len() != self.size() || displs.is_some_and(|displs| displs.len() != counts.len()) {
+            return None;
+        }
+        let (mut end, mut at) = (0usize, 0);
+        for (rank, count) in counts.iter().enumerate() {
+            if *count > 0 && displs.is_some_and(|displs| displs[rank] != end) {
+                return None;
+            }
+            if rank == mine {
+                at = end;
+            }
+            end = end.checked_add(*count).filter(|end| *end <= MAX_POST_BYTES)?;
+        }
+        let part = at * unit..(at + counts[mine]) * unit;
+        let cut = counts.iter().any(|count| !(count * unit).is_multiple_of(by.element()));
+        if end * unit != all || cut || send.is_some() && recv.len() != part.len() {
+            return None;
+        }
+        let shape = folding::<T>(Operation::ReduceScatter, all, by)?;
+        self.short(
+            Shape { each: None, lists: Some((counts, &[])), ..shape },
+            |h| {
+                counts.iter().for_each(|count| h.word((count * unit) as u64));
+                h.word(by.hash());
+            },
+            |run| run.fold_part((send, recv), part, by),
+        )
+    }
+}
+
+/// Of a fold of `len` bytes of each rank; nothing where these are no whole elements of the operator.
+#[inline]
+fn folding<T>(operation: Operation, len: usize, by: &Reducer) -> Option<Shape<'_>> {
+    let element = by.element_type();
+    // Of the reducer's own type every length is whole.
+    if element.size() != size_of::<T>() && !len.is_multiple_of(element.size()) {
+        return None;
+    }
+    let (call, each) = (operation.into(), Some(len));
+    Some(Shape { call, element, longest: len, each, root: None, total: len, lists: None, by: Some(by) })
+}
+
+/// A fold under way: partial results, one for each level, of which `top` are in use.
+struct Fold<'a> {
+    levels: Levels<'a>,
+    top: usize,
+    by: &'a Reducer,
+    /// Where in each contribution the folded bytes begin.
+    at: usize,
+}
+
+impl Fold<'_> {
+    /// Takes in the contribution of `member`, as a partial result of its own.
+    #[inline]
+    fn push(&mut self, run: &mut Run<'_, '_>, member: usize) -> Result<()> {
+        if member != run.rank() {
+            run.await_post(member)?;
+        }
+        // A copy: operators never see memory that others could write.
+        run.read(member, self.at, self.levels.at(self.top))?;
+        self.top += 1;
+        Ok(())
+    }
+
+    /// Takes the last two partial results together.
+    #[inline]
+    fn join(&mut self, run: &mut Run<'_, '_>) -> Result<()> {
+        self.top -= 1;
+        run.done.reduced_bytes += self.levels.len() as u64;
+        self.levels.join(self.top, self.by)
+    }
+
+    fn all(&mut self, run: &mut Run<'_, '_>) -> Result<()> {
+        for member in 0..run.size() {
+            self.push(run, member)?;
+            for _ in 0..member.trailing_ones() {
+                self.join(run)?;
+            }
+        }
+        while self.top > 1 {
+            self.join(run)?;
+        }
+        Ok(())
+    }
+
+    /// What rank `rank` has of the ranks up to it (`own`) or before it after so many rounds: what came in the last of them, before what it
+    /// had. Whether that is anything.
+    fn prefix(
+        &mut self,
+        run: &mut Run<'_, '_>,
+        (own, rounds): (bool, &dyn Fn(u32) -> (usize, bool)),
+        round: u32,
+        rank: usize,
+    ) -> Result<bool> {
+        let Some(before) = round.checked_sub(1) else {
+            if own {
+                self.push(run, rank)?;
+            }
+            return Ok(own);
+        };
+        let (distance, with) = rounds(before);
+        let mut came = false;
+        if let Some(sender) = rank.checked_sub(distance) {
+            came = self.prefix(run, (own, rounds), before, sender)?;
+            if with {
+                self.push(run, sender)?;
+                if came {
+                    self.join(run)?;
+                }
+                came = true;
+            }
+        }
+        let had = self.prefix(run, (own, rounds), before, rank)?;
+        if came && had {
+            self.join(run)?;
+        }
+        Ok(came || had)
+    }
+}
+
+impl Run<'_, '_> {
+    /// A reduce-scatter and an allgather: our part of the result, then those of the others.
+    fn fold_parts(&mut self, recv: &mut [u8], by: &Reducer) -> Result<()> {
+        let (mine, size) = (self.rank(), self.size());
+        let (elements, len) = (recv.len() / by.element(), by.element());
+        let part = |member: usize| elements * member / size * len..elements * (member + 1) / size * len;
+        let ours = part(mine);
+        self.fold(Order::All, ours.start, &mut recv[ours.clone()], by)?;
+        self.share(&recv[ours])?;
+        (1..size)
+            .map(|i| (mine + i) % size)
+            .try_for_each(|member| self.read_part(member, &mut recv[part(member)]))
+    }
+
+    /// A reduce-scatter of which these bytes are ours; without `send` all contributions stand in `recv`.
+    fn fold_part(
+        &mut self,
+        (send, recv): (Option<&[u8]>, &mut [u8]),
+        part: std::ops::Range<usize>,
+        by: &Reducer,
+    ) -> Result<()> {
+        self.post(send.unwrap_or(recv))?;
+        self.fold(Order::All, part.start, &mut recv[..part.len()], by)?;
+        self.met();
+        Ok(())
+    }
+
+    /// Folds contributions, from byte `at` on, ours as it was posted. The first partial result stands in `recv`.
+    fn fold(&mut self, order: Order, at: usize, recv: &mut [u8], by: &Reducer) -> Result<()> {
+        let (rank, size) = (self.rank(), self.context.size);
+        // Taken while we wait, as other threads may need them: each call has its own then.
+        let mut partials = std::mem::take(&mut self.held.short_calls.partials);
+        let needed = partials_bytes(self.size());
+        if partials.len() < needed {
+            partials.resize(needed, 0);
+        }
+        let mut fold = Fold { levels: Levels { first: recv, others: &mut partials }, top: 0, by, at };
+        let rounds = u32::BITS - (size - 1).leading_zeros();
+        let done = match order {
+            Order::All => fold.all(self),
+            Order::UpTo => fold.prefix(self, (true, &|round| (1 << round, false)), rounds, rank).map(|_| ()),
+            Order::Before => {
+                let graph = Circulant::new(size);
+                let round = |round| {
+                    let (distance, with) = exscan_round(&graph, round);
+                    (distance as usize, with)
+                };
+                fold.prefix(self, (false, &round), rounds, rank).map(|_| ())
+            }
+        };
+        self.held.short_calls.partials = partials;
+        done
+    }
+}

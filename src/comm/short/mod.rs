@@ -1,0 +1,27 @@
+//! Short calls: blocking calls of node-local ranks through slots of shared memory. A rank posts its bytes with a flag in
+//! its own slot (gather), and reads those of the other ranks that it needs (release). No plan, no message, no allocation.
+//!
+//! Whether a call goes this way depends on what all ranks know alike: operation, bytes, communicator, options, settings.
+//! Where each rank knows its own counts only, a post says how long its blocks are, and whether they follow by plan (`told.rs`).
+//! What is folded is folded in the order of ranks and in the tree that `reproducible` asks for.
+//!
+//! Each post says which call it is of, with a hash of its arguments and one of all short calls of this communicator before.
+//! So ranks that disagree find out when one reads the other's post: in this call, or in the next in which it does.
+//!
+//! | file | |
+//! |---|---|
+//! | `data.rs`, `fold.rs`, `told.rs` | the calls: what moves blocks, what folds, what only posts tell the lengths of |
+//! | `run.rs` | what they are made of: posting, waiting, reading |
+//! | `blocks.rs`, `levels.rs` | where blocks stand; partial results of a fold |
+//! | `state.rs`, `setup.rs` | slots and what was done in them; which communicators and operations have short calls |
+
+mod blocks;
+mod data;
+mod fold;
+mod levels;
+mod run;
+mod setup;
+mod state;
+mod told;
+
+pub(super) use state::{ShortCalls, ShortHandle};

@@ -1,0 +1,309 @@
+//! A short call under way: posting, waiting for the other members, and reading what they have posted.
+
+use super::state::{EARLIER, ShortState};
+use crate::buffer::Wire;
+use crate::comm::collective::Collective;
+use crate::comm::communicator::Communicator;
+use crate::comm::context::Context;
+use crate::comm::lock::Held;
+use crate::engine::{CallId, Counts, Meta, OperatorName, ShortArguments, Waiting};
+use crate::error::{Error, Result};
+use crate::hash::Fnv;
+use crate::ops::{Element, Reducer};
+use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post};
+
+/// Looks at a flag between two turns of the engine, while a wait is short: 70 us if each yields (550 ns by `ci/cost waits`), about
+/// what a nap takes; 18 us where each rank has a core and pauses first.
+const FLAG_SPINS: u32 = 128;
+/// A wait of fewer turns of the engine is short: about a millisecond, a time slice of the kernel's scheduler.
+const SHORT_WAIT_TURNS: u32 = 16;
+/// Tells hashes of short calls from those of plans. Any number does: this is the fraction of π.
+const SALT: u64 = 0x243F_6A88_85A3_08D3;
+
+/// What a call is, but for its buffers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape<'a> {
+    pub(super) call: Collective,
+    pub(super) element: Element,
+    /// Bytes of the longest post that a rank may make in it.
+    pub(super) longest: usize,
+    /// Bytes of each rank; `None` where ranks have counts.
+    pub(super) each: Option<usize>,
+    pub(super) root: Option<usize>,
+    /// Bytes as those of a plan count ([`Arguments::total`](crate::plan::registry::Arguments::total)).
+    pub(super) total: usize,
+    /// Counts and displacements that all ranks agree on.
+    pub(super) lists: Option<(&'a [usize], &'a [usize])>,
+    /// What folds, of a call that does.
+    pub(super) by: Option<&'a Reducer>,
+}
+
+impl Shape<'_> {
+    /// What is kept of it.
+    #[inline]
+    fn brief(&self) -> ShortArguments {
+        let operator = self.by.map_or_else(OperatorName::default, |by| OperatorName::new(by.name()));
+        ShortArguments { element: self.element, bytes: self.each, root: self.root, operator }
+    }
+}
+
+/// One call under way.
+pub(super) struct Run<'a, 'b> {
+    pub(super) held: &'a mut Held<'b>,
+    pub(super) context: &'a Context,
+    index: usize,
+    pub(super) meta: Meta,
+    /// The call's arguments, for ranks that made another one.
+    shape: Shape<'a>,
+    number: u64,
+    ours: Post,
+    /// Another thread of a member was in an earlier call when it posted in this one.
+    threads: bool,
+    waiting: Waiting,
+    pub(super) done: Counts,
+}
+
+impl Communicator {
+    /// Runs the call, if this communicator has short calls and it is one of them; `None`: it is none. All ranks must decide alike: nothing that
+    /// only one knows may count. `arguments` hashes what all ranks must agree on.
+    #[inline]
+    pub(super) fn short<R>(
+        &self,
+        shape: Shape<'_>,
+        arguments: impl FnOnce(&mut Fnv),
+        body: impl FnOnce(&mut Run<'_, '_>) -> Result<R>,
+    ) -> Option<Result<R>> {
+        let index = self.context.short_calls()?.index;
+        if shape.longest > MAX_POST_BYTES
+            || self.options.algorithm.as_deref().is_some_and(|name| name != "auto")
+            || self.options.blocks.is_some()
+        {
+            return None;
+        }
+        let mut held = match self.hold() {
+            Ok(held) => held,
+            Err(e) => return Some(Err(e)),
+        };
+        if held.check || !held.short_calls.get(index)?.takes(shape.call.operation()) {
+            return None;
+        }
+        held.log_short_call(shape.call.name(), shape.longest);
+        Some(self.run_short(&mut held, index, shape, arguments, body))
+    }
+
+    fn run_short<R>(
+        &self,
+        held: &mut Held<'_>,
+        index: usize,
+        shape: Shape<'_>,
+        arguments: impl FnOnce(&mut Fnv),
+        body: impl FnOnce(&mut Run<'_, '_>) -> Result<R>,
+    ) -> Result<R> {
+        let (context, name, code) = (&*self.context, shape.call.name(), shape.call.code());
+        held.engine.usable(context.id)?;
+        let mut hash = Fnv::new();
+        hash.word(SALT ^ context.id ^ shape.element.code().rotate_left(32) ^ u64::from(code));
+        arguments(&mut hash);
+        let hash = hash.0;
+        let brief = shape.brief();
+        let bytes = shape.total as u64;
+        let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1, bytes };
+        let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
+        let begun = held.engine.enter_short(&meta, brief)?;
+        let state = held.short_calls.state(index)?;
+        let (number, ours) = state.enter(meta.call.sequence, code, hash);
+        let (threads, done) = (false, Counts::default());
+        let mut run = Run { held, context, index, meta, shape, number, ours, threads, waiting, done };
+        match body(&mut run) {
+            Ok(result) => {
+                let Run { held, done, .. } = run;
+                if let Some(state) = held.short_calls.get(index) {
+                    state.leave(number);
+                }
+                held.engine.leave_short(&meta, begun, &done);
+                Ok(result)
+            }
+            Err(e) => Err(Wire::fail(held, e.in_operation(name, u64::from(meta.call.sequence)))),
+        }
+    }
+}
+
+impl Run<'_, '_> {
+    pub(super) fn rank(&self) -> usize {
+        self.context.rank as usize
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.context.size as usize
+    }
+
+    fn state(&mut self) -> Result<&mut ShortState> {
+        self.held.short_calls.state(self.index)
+    }
+
+    pub(super) fn slots(&mut self) -> Result<&mut CallSlots> {
+        Ok(&mut self.state()?.slots)
+    }
+
+    /// Shows what the call is, and these bytes to those that read them.
+    #[inline]
+    pub(super) fn post(&mut self, bytes: &[u8]) -> Result<()> {
+        self.post_pieces(std::iter::once(bytes))
+    }
+
+    /// As [`Run::post`], of these pieces one behind the other.
+    #[inline]
+    pub(super) fn post_pieces<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]> + Clone) -> Result<()> {
+        self.done.puts += 1;
+        self.done.put_bytes += pieces.clone().map(|piece| piece.len() as u64).sum::<u64>();
+        self.post_if_read(pieces, true)
+    }
+
+    /// Shows what the call is: no other rank need look.
+    #[inline]
+    pub(super) fn post_nothing(&mut self) -> Result<()> {
+        self.post_if_read(std::iter::empty(), false)
+    }
+
+    #[inline]
+    fn post_if_read<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]>, read: bool) -> Result<()> {
+        let number = self.number;
+        while let Err(member) = self.slots()?.room(number) {
+            self.turn(member, |slots| slots.room(number).is_ok())?;
+        }
+        let ours = self.ours;
+        self.state()?.post(number, ours, pieces, read);
+        Ok(())
+    }
+
+    /// All others have entered this call, so none reads slots of earlier ones, but where several threads are in calls.
+    pub(super) fn met(&mut self) {
+        let number = self.number;
+        if !self.threads
+            && let Ok(slots) = self.slots()
+        {
+            slots.all_entered(number);
+        }
+    }
+
+    /// Each of the others, in the order of ranks, when it has posted. Then all have met.
+    #[inline]
+    pub(super) fn all(&mut self, mut body: impl FnMut(&mut Self, usize) -> Result<()>) -> Result<()> {
+        let mine = self.rank();
+        (0..self.size()).filter(|member| *member != mine).try_for_each(|member| {
+            self.await_post(member)?;
+            body(self, member)
+        })?;
+        self.met();
+        Ok(())
+    }
+
+    /// Reads what `member` has posted, from byte `at` on.
+    #[inline]
+    pub(super) fn read(&mut self, member: usize, at: usize, out: &mut [u8]) -> Result<()> {
+        let number = self.number;
+        self.slots()?.read(member, number, at, out);
+        self.done.copied_bytes += out.len() as u64;
+        Ok(())
+    }
+
+    /// Shows our part of a result to the others.
+    pub(super) fn share(&mut self, part: &[u8]) -> Result<()> {
+        let number = self.number;
+        self.slots()?.share(number, part);
+        Ok(())
+    }
+
+    /// Reads the part that `member` shares, when it is there.
+    pub(super) fn read_part(&mut self, member: usize, out: &mut [u8]) -> Result<()> {
+        let number = self.number;
+        while !self.slots()?.has_shared(member, number) {
+            self.turn(member, |slots| slots.has_shared(member, number))?;
+        }
+        self.done.copied_bytes += out.len() as u64;
+        self.slots()?.read_part(member, number, out);
+        Ok(())
+    }
+
+    /// Waits until `member` has posted in this call, and compares.
+    #[inline]
+    pub(super) fn await_post(&mut self, member: usize) -> Result<()> {
+        let (number, ours) = (self.number, self.ours);
+        let theirs = loop {
+            match self.slots()?.watch(member, number) {
+                Look::Posted(theirs) => break theirs,
+                // As if it had not posted in this call: no rank gets so far ahead without us.
+                Look::Later => break Post { code: ours.code, hash: !ours.hash, past: ours.past },
+                Look::Nothing => {}
+            }
+            self.turn(member, |slots| slots.look(member, number) != Look::Nothing)?;
+        };
+        self.done.arrivals += 1;
+        self.threads |= theirs.code & EARLIER != 0;
+        let theirs = Post { code: theirs.code & !EARLIER, ..theirs };
+        if theirs == ours { Ok(()) } else { Err(self.disagreement(member, theirs)) }
+    }
+
+    /// The arguments, in words.
+    #[cold]
+    fn describe(&self) -> String {
+        let mut text = self.shape.brief().describe();
+        if let Some((counts, displs)) = self.shape.lists {
+            text.list("count", counts.iter().map(|n| *n as u64));
+            let shown = |(displ, count): (&usize, &usize)| if *count == 0 { 0 } else { *displ as u64 };
+            text.list("displacement", displs.iter().zip(counts).map(shown));
+        }
+        text.done()
+    }
+
+    #[cold]
+    fn disagreement(&mut self, member: usize, theirs: Post) -> Error {
+        let (number, ours) = (self.number, self.ours);
+        let (ago, code, known) =
+            self.state().map_or((0, ours.code, None), |s| s.differs(member, number, ours, theirs));
+        let CallId { comm, sequence } = self.meta.call;
+        let ago = u32::try_from(ago).unwrap_or(0);
+        let call = CallId { comm, sequence: sequence.wrapping_sub(ago) };
+        let from = self.world_rank(member);
+        self.held.engine.mismatched(from, call, known, code);
+        // The error comes when it is known what differs, or after a while without.
+        loop {
+            if let Err(e) = self.progress(from) {
+                return e;
+            }
+        }
+    }
+
+    /// Makes progress elsewhere, once, and answers a rank that asks what this call is.
+    fn progress(&mut self, peer: u32) -> Result<()> {
+        self.held.engine.await_peer(&mut self.waiting, peer)?;
+        if self.held.engine.arguments_requested(self.meta.call) {
+            let text = self.describe();
+            self.held.engine.send_arguments(text);
+        }
+        self.held.yield_lock();
+        Ok(())
+    }
+
+    pub(super) fn world_rank(&self, member: usize) -> u32 {
+        self.context.members.world_rank(u32::try_from(member).unwrap_or(u32::MAX))
+    }
+
+    /// Looks for `member` a few times, each time giving the core away; then makes progress elsewhere, once. (Out of line: `ci/instructions`
+    /// counts calls without it.)
+    #[inline(never)]
+    fn turn(&mut self, member: usize, mut ready: impl FnMut(&mut CallSlots) -> bool) -> Result<()> {
+        let engine = &self.held.engine;
+        if !engine.is_busy() && !engine.lazy && self.waiting.turns() < SHORT_WAIT_TURNS {
+            let before = self.waiting.turns() * FLAG_SPINS;
+            for i in 0..FLAG_SPINS {
+                self.slots()?.idle(before.saturating_add(i));
+                if ready(self.slots()?) {
+                    return Ok(());
+                }
+            }
+        }
+        let peer = self.world_rank(member);
+        self.progress(peer)
+    }
+}

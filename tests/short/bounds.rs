@@ -1,0 +1,170 @@
+//! All operations, of lengths about those at which calls are no longer short.
+
+use crate::calls::{self, Case};
+use crate::{all, print_if_failing, run, seed};
+use circulant::{Communicator, InPlace, Options, Result, ops};
+use circulant_tests::collective::cover::Random;
+
+/// Elements of 8 bytes that the longest post has.
+const LONGEST: usize = 2048;
+
+/// All roots, both kinds of buffers, the lengths around the bounds of each operation; with a call by plan and one on another
+/// communicator in between.
+#[test]
+fn every_operation_at_every_root_about_the_bounds() {
+    let seed = seed();
+    for p in 1..=9 {
+        all(p, |_, comm| {
+            let (other, mut random, mut call) = (comm.dup()?, Random(seed), 0);
+            let mut lengths = vec![0, 1, p, 8, 100];
+            lengths.extend([LONGEST / p, LONGEST].iter().flat_map(|bound| [bound - 1, *bound, bound + 1]));
+            for (name, operation) in calls::ALL {
+                for len in &lengths {
+                    for root in 0..p {
+                        call += 1;
+                        let case = Case { call, len: *len, root, in_place: random.below(2) == 0 };
+                        let what = format!("{name} at {} of {p}: {case:?}", comm.rank());
+                        print_if_failing(&what, || operation(comm, case))?;
+                        between(comm, &other, &mut random, case)?;
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Now and then what else uses slots, numbers of calls and the wire.
+fn between(comm: &Communicator, other: &Communicator, random: &mut Random, case: Case) -> Result<()> {
+    match random.below(12) {
+        0 => calls::ALL[random.below(calls::ALL.len())].1(comm, Case { len: 5000, ..case }),
+        1 => calls::ALL[random.below(calls::ALL.len())].1(other, case),
+        2 => other.with(Options::new().algorithm("binomial")).bcast(&mut [0u8; 9], case.root),
+        _ => Ok(()),
+    }
+}
+
+/// Short, whichever operation: nothing is sent but what is posted, and all memory is there.
+#[test]
+fn no_operation_sends_a_message_while_it_is_short() {
+    for p in [2, 3, 5] {
+        all(p, |world, comm| {
+            for (name, operation) in calls::ALL {
+                let case = Case { call: 1, len: 64, root: p - 1, in_place: false };
+                operation(comm, case)?;
+                comm.barrier()?;
+                let before = world.stats();
+                for _ in 0..20 {
+                    operation(comm, case)?;
+                }
+                let after = world.stats();
+                assert_eq!(after.messages, before.messages, "{name}");
+                assert_eq!(after.operations - before.operations, 20, "{name}");
+                comm.barrier()?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// The bits are those of the algorithms that `reproducible` takes.
+#[test]
+fn folds_have_the_bits_of_reproducible_calls() {
+    for p in 2..=9 {
+        all(p, |_, comm| {
+            let r = comm.rank();
+            let with = |name: &str| comm.with(Options::new().algorithm(name));
+            for call in 0..20 {
+                // Folded whole by each, and in parts.
+                let len = [77, 2999][call / 2 % 2];
+                let mine: Vec<f32> =
+                    calls::given(call, r, len).iter().map(|v| (*v >> 20) as f32 * 1e-3).collect();
+                let (mut a, mut b) = (vec![0f32; len], vec![0f32; len]);
+                comm.allreduce(&mine, &mut a, ops::Sum)?;
+                with("ordered").allreduce(&mine, &mut b, ops::Sum)?;
+                assert!(a == b, "allreduce, call {call} at {r} of {p}");
+                let root = call % p;
+                comm.reduce(&mine, &mut a, ops::Sum, root)?;
+                with("ordered").reduce(&mine, &mut b, ops::Sum, root)?;
+                assert!(a == b, "reduce, call {call} at {r} of {p}");
+                comm.scan(&mine, &mut a, ops::Sum)?;
+                with("doubling").scan(&mine, &mut b, ops::Sum)?;
+                assert!(a == b, "scan, call {call} at {r} of {p}");
+                comm.exscan(&mine, &mut a, ops::Sum)?;
+                with("circulant").exscan(&mine, &mut b, ops::Sum)?;
+                assert!(a == b, "exscan, call {call} at {r} of {p}");
+                let part = len / p;
+                comm.reduce_scatter_block(&mine[..part * p], &mut a[..part], ops::Sum)?;
+                with("ordered").reduce_scatter_block(&mine[..part * p], &mut b[..part], ops::Sum)?;
+                assert!(a == b, "reduce_scatter_block, call {call} at {r} of {p}");
+                let mut counts = vec![part; p];
+                counts[root] += len - part * p;
+                let n = counts[r];
+                comm.reduce_scatter(&mine, &mut a[..n], &counts, ops::Sum)?;
+                with("ordered").reduce_scatter(&mine, &mut b[..n], &counts, ops::Sum)?;
+                assert!(a == b, "reduce_scatter, call {call} at {r} of {p}");
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Lengths that only two ranks know: both are named, and nothing has come, whether the block is short or follows by plan.
+#[test]
+fn both_lengths_are_named_where_two_ranks_disagree() {
+    for (there, here) in [(5, 6), (0, 4), (4, 0), (3000, 6), (6, 3000), (3000, 3001), (0, 3000)] {
+        for operation in ["gatherv_rooted", "scatterv_rooted", "alltoallv"] {
+            let results = run(vec![0; 3], &[], |_, comm| {
+                let r = comm.rank();
+                let counts = [1, 1, if r == 0 { there } else { here }];
+                let mine = vec![8u64; counts[r].max(1)];
+                let mut big = vec![7u64; 1 + 1 + there];
+                let done = match operation {
+                    "gatherv_rooted" if r == 0 => comm.gatherv_rooted(&[1], &mut big, &counts, 0),
+                    "gatherv_rooted" => comm.gatherv_rooted(&mine[..counts[r]], &mut [], &[], 0),
+                    "scatterv_rooted" if r == 0 => comm.scatterv_rooted(&big, &counts, &mut [1], 0),
+                    "scatterv_rooted" => comm.scatterv_rooted(&[], &[], &mut mine.clone()[..counts[r]], 0),
+                    // Rank 2 sends `here` elements to rank 0, which expects `there`.
+                    _ => {
+                        let out = [if r == 2 { here } else { 1 }, 1, 1];
+                        let into = [1, 1, if r == 0 { there } else { 1 }];
+                        let mut recv = vec![7; into.iter().sum()];
+                        comm.alltoallv(&vec![8; out.iter().sum()], &out, &mut recv, &into)
+                    }
+                };
+                assert!(operation != "gatherv_rooted" || big[2..].iter().all(|x| *x == 7), "nothing came");
+                done.and_then(|()| comm.barrier()).and_then(|()| comm.barrier())
+            });
+            let (from, to) = if operation == "scatterv_rooted" { (0, 2) } else { (2, 0) };
+            for (rank, result) in results.into_iter().enumerate() {
+                let e = result.expect_err("no error");
+                let (text, pair) = (e.to_string(), format!("elements from rank {from} to rank {to}:"));
+                let named = [(here, there), (there, here)].map(|(a, b)| format!("{pair} {a} and {b}"));
+                assert_eq!(e.kind(), circulant::ErrorKind::Mismatch, "{operation} at {rank}: {text}");
+                assert!(text.contains(operation), "{operation} at {rank}: {text}");
+                assert!(
+                    named.iter().any(|named| text.contains(named)),
+                    "{operation} at {rank}, {there} and {here}: {text}"
+                );
+            }
+        }
+    }
+}
+
+/// A rank in place whose blocks follow by plan sends what stood there before, whatever has come meanwhile.
+#[test]
+fn what_follows_by_plan_in_place_is_what_stood_there() {
+    all(4, |_, comm| {
+        let r = comm.rank();
+        // Between the ranks 1 and 2 much, so that both have long posts; between all others little.
+        let counts: Vec<usize> =
+            (0..4).map(|j| if (r, j) == (1, 2) || (r, j) == (2, 1) { 9000 } else { 2 }).collect();
+        for _ in 0..50 {
+            let mut recv: Vec<u16> = counts.iter().flat_map(|n| vec![r as u16; *n]).collect();
+            comm.alltoallv(InPlace, &[], &mut recv, &counts)?;
+            let expected: Vec<u16> = (0..4).flat_map(|j| vec![j as u16; counts[j]]).collect();
+            assert!(recv == expected, "at {r}");
+        }
+        Ok(())
+    });
+}
