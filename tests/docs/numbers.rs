@@ -76,7 +76,7 @@ const FACTS: &[Fact] = &[
     ),
     (
         DESIGN,
-        "barrier, a bcast, reduce or allreduce of at most {},",
+        "what a rank shows to others is at most {}:",
         "src/transport/call_slots.rs",
         "MAX_POST_BYTES",
         Size,
@@ -90,7 +90,7 @@ const FACTS: &[Fact] = &[
     ),
     (DESIGN, "longest put that the rails offer is {},", "src/transport/rails.rs", "STRIPE_BYTES", Size),
     // Short calls.
-    (DESIGN, "of at most {} ranks of one node, is no plan", "src/comm", "MAX_MEMBERS", Number),
+    (DESIGN, "of at most {} ranks of one node is no plan", "src/comm", "MAX_MEMBERS", Number),
     (DESIGN, "{} times; then the engine moves everything else on", "src/comm", "FLAG_SPINS", Number),
     (DESIGN, "From {} of all ranks on, each folds its part", "src/comm", "SPLIT_FOLD_BYTES", Size),
     // Launchers.
