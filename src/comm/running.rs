@@ -48,6 +48,13 @@ impl Running {
         self.failure.is_some()
     }
 
+    fn has_not_failed(&self) -> Result<()> {
+        match &self.failure {
+            None => Ok(()),
+            Some(e) => Err(e.clone()),
+        }
+    }
+
     /// Sets the memory aside of a run that ended by `e`, if the world goes on.
     fn set_aside<T>(&mut self, held: &Held<'_>, ended: Result<T>) -> Result<T> {
         ended.inspect_err(|e| {
@@ -90,7 +97,7 @@ impl Running {
     /// Starts a run; all but the first take a number of their own (`again`).
     pub(super) fn start(&mut self, comm: &Communicator, held: &mut Held<'_>, again: bool) -> Result<()> {
         held.engine.usable(comm.context.id)?;
-        self.failure.clone().map_or(Ok(()), Err)?;
+        self.has_not_failed()?;
         let Some(task) = self.take_task() else {
             return Err(argument("a persistent operation was started twice").help("wait for it first"));
         };
@@ -130,7 +137,7 @@ impl Running {
 
     /// Whether the last run, if there was one, has succeeded.
     pub(super) fn ended(&self) -> Result<()> {
-        self.failure.clone().map_or(Ok(()), Err)?;
+        self.has_not_failed()?;
         match self.prepared.as_ref().is_some_and(|prepared| prepared.task.is_some()) {
             true => Ok(()),
             false => Err(Error::new(ErrorKind::Aborted, "the operation has failed before")

@@ -68,7 +68,13 @@ impl Core {
     }
 
     /// Why the operation in this slot has ended half way, if it has. Its call has ended: the next one takes the slot.
+    #[inline]
     pub(super) fn leave_half_way(&mut self, slot: u8) -> Option<Error> {
+        // Nothing is looked for in a map where none has: that would hash the slot.
+        if self.survivors.retired.is_empty() { None } else { self.leave_retired(slot) }
+    }
+
+    fn leave_retired(&mut self, slot: u8) -> Option<Error> {
         let (error, counters) = self.survivors.retired.remove(&slot)?;
         let bases = &mut self.survivors.bases;
         bases.resize(SLOTS, 0);
@@ -355,6 +361,7 @@ impl Engine {
     ///
     /// # Errors
     /// When it has been revoked, or a member is gone; when the world has ended.
+    #[inline]
     pub(crate) fn usable(&mut self, comm: u64) -> Result<()> {
         self.healthy()?;
         self.core.usable(comm)
