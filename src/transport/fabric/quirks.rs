@@ -275,7 +275,7 @@ pub const ALIASES: &[(&str, &[&str])] = &[
 ];
 
 /// What a provider is called here that libfabric calls `provider`.
-pub(super) fn our_name(provider: &str) -> &str {
+pub fn our_name(provider: &str) -> &str {
     if provider == "shm" { FI_SHM } else { provider }
 }
 

@@ -13,6 +13,7 @@ pub(crate) use report::Report;
 
 use crate::outcome::{Failure, Out};
 use circulant::config::Config;
+use circulant::transport::fabric::quirks::our_name;
 use circulant::transport::fabric::{Options, Survey, survey};
 use circulant::transport::route::Route;
 use circulant::transport::{MemoryKind, verbs};
@@ -157,8 +158,9 @@ impl Report {
             environment: survey.environment.iter().map(ToString::to_string).collect(),
         });
         for (i, c) in survey.candidates.iter().enumerate() {
+            let provider = our_name(&c.provider);
             let same = |p: &&mut Provider| {
-                (&p.provider, &p.domain, &p.address) == (&c.provider, &c.domain, &c.address)
+                (&p.provider[..], &p.domain, &p.address) == (provider, &c.domain, &c.address)
             };
             let chosen = survey.chosen == Some(i) && !ours;
             let judgement = Judgement { score: c.score, chosen, rejected: c.rejected.clone() };
@@ -173,7 +175,7 @@ impl Report {
             let (several_nodes, one) =
                 if one_node { (None, Some(judgement)) } else { (Some(judgement), None) };
             self.providers.push(Provider {
-                provider: c.provider.clone(),
+                provider: provider.to_owned(),
                 domain: c.domain.clone(),
                 address: c.address.clone(),
                 several_nodes,
@@ -183,7 +185,7 @@ impl Report {
                 gather: c.gather,
                 inject: c.inject,
                 memory: Registered {
-                    devices: c.device_memory.then(|| "devices".to_owned()).into_iter().collect(),
+                    devices: c.device_memory.then(|| "FI_HMEM".to_owned()).into_iter().collect(),
                     ..Registered::default()
                 },
             });

@@ -69,7 +69,7 @@ fn providers(report: &Report) -> String {
         rows.push(line);
     }
     format!(
-        "\nProviders (scores; * is the best; all but ibverbs are libfabric's)\n{}{}",
+        "\nProviders (scores; * is the best; all but ibverbs are libfabric's; FI_HMEM: memory of devices, if there are any)\n{}{}",
         columns(&rows),
         reasons(report)
     )

@@ -30,7 +30,8 @@ pub(crate) struct Provider {
 /// What memory an endpoint registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Registered {
-    /// That of devices beside that of hosts: of libfabric `devices` (FI_HMEM, where CIRCULANT_DEVICE_MEMORY asks for it); of ibverbs the kinds.
+    /// That of devices beside that of hosts: of ibverbs the kinds; of libfabric `FI_HMEM`, the capability that the provider offers where
+    /// CIRCULANT_DEVICE_MEMORY asks for it, also on a machine without a device.
     pub(super) devices: Vec<String>,
     /// Page by page, when it is touched (on-demand paging).
     pub(super) on_demand: bool,
