@@ -18,6 +18,7 @@ mod communicators;
 mod device;
 mod disagree;
 mod ending;
+mod gather_lists;
 mod hook;
 mod huge;
 mod in_place;

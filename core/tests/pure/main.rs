@@ -8,6 +8,7 @@
 )]
 
 mod formulas;
+mod gather_lists;
 mod grid;
 mod ops;
 mod orders;

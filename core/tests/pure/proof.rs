@@ -147,7 +147,7 @@ impl Random {
     pub(crate) fn limits(&mut self, block: u64) -> WireLimits {
         WireLimits {
             max_put: self.one_of(&[block / 3 + 1, block / 2 + 1, 2 * block + 1, 1 << 40]),
-            gather: self.one_of(&[1, 4, 8]),
+            gather: self.one_of(&[1, 2, 4, 30]),
             light: self.one_of(&[0, block / 10, block, 1 << 20]),
             few: self.one_of(&[2, 2, 4]),
             coalesce: self.one_of(&[1, 2 * block, MAX_RUN_BYTES]),

@@ -11,9 +11,9 @@ const SLOT_ALIGN_BYTES: u64 = 64;
 
 /// A part of a message that becomes puts of its own.
 pub(super) enum Parcel {
-    /// Adjacent steps, contiguous on both sides.
+    /// Adjacent steps, contiguous at their target: one put, of as many pieces as it gathers.
     Run(Range<usize>),
-    /// Light runs that share one put to a landing slot.
+    /// Light runs that share one put to a landing slot, as their targets are not contiguous.
     Slot(Vec<Range<usize>>),
 }
 
@@ -21,48 +21,82 @@ pub(super) fn length(steps: &[Step]) -> u64 {
     steps.iter().map(|s| s.len).sum()
 }
 
-/// How a message travels; the same from its puts and from its expects.
-pub(super) fn parcels(message: &[Step], limits: &WireLimits) -> Vec<Parcel> {
+/// Whether a step's bytes are behind those of the one before in the sender's memory.
+fn source_follows(last: &Step, step: &Step) -> bool {
+    last.source.region == step.source.region && last.source.offset + last.len == step.source.offset
+}
+
+/// Likewise in the receiver's.
+fn target_follows(last: &Step, step: &Step) -> bool {
+    last.target.region == step.target.region && last.target.offset + last.len == step.target.offset
+}
+
+/// What is contiguous in the sender's memory: each is one piece of a gather list.
+pub(super) fn pieces(steps: &[Step]) -> impl Iterator<Item = &[Step]> {
+    steps.chunk_by(source_follows)
+}
+
+/// Neighbours in the target that leave in one put for nothing: they are neighbours in the source, too, or, where a put
+/// gathers, in one region there. What is in several regions mostly is not ready at the same time: a rank's own contribution is
+/// from the start, and beside it stands what it forwards.
+fn runs(message: &[Step], limits: &WireLimits) -> Vec<Range<usize>> {
     let most = limits.max_put.min(limits.coalesce);
     let mut runs: Vec<Range<usize>> = Vec::new();
-    let mut len = 0;
+    let (mut len, mut gathered) = (0, 0);
     for (i, step) in message.iter().enumerate() {
-        let follows = i > 0 && {
-            let last = &message[i - 1];
-            last.source.region == step.source.region
-                && last.target.region == step.target.region
-                && last.source.offset + last.len == step.source.offset
-                && last.target.offset + last.len == step.target.offset
-        };
+        let last = i.checked_sub(1).map(|before| &message[before]);
+        let more = usize::from(!last.is_some_and(|last| source_follows(last, step)));
+        let follows = last
+            .is_some_and(|last| target_follows(last, step) && last.source.region == step.source.region)
+            && gathered + more <= limits.gather;
         match runs.last_mut() {
             Some(run) if follows && step.len <= most && len + step.len <= most => {
                 run.end = i + 1;
                 len += step.len;
+                gathered += more;
             }
             _ => {
                 runs.push(i..i + 1);
-                len = step.len;
+                (len, gathered) = (step.len, 1);
             }
         }
     }
+    runs
+}
+
+/// How a message travels; the same from its puts and from its expects.
+pub(super) fn parcels(message: &[Step], limits: &WireLimits) -> Vec<Parcel> {
+    let runs = runs(message, limits);
     let is_light = |run: &Range<usize>| length(&message[run.clone()]) < limits.light.min(limits.max_put);
     if runs.iter().filter(|run| is_light(run)).count() < limits.few.max(2) {
         return runs.into_iter().map(Parcel::Run).collect();
     }
-    let segments = if limits.gather == 1 { usize::MAX } else { limits.gather };
-    let (mut out, mut slot, mut filled) = (Vec::new(), Vec::new(), 0);
+    let most = if limits.gather == 1 { usize::MAX } else { limits.gather };
+    let (mut out, mut slot, mut filled, mut gathered): (_, Vec<Range<usize>>, _, _) =
+        (Vec::new(), Vec::new(), 0, 0);
     for run in runs {
-        let len = length(&message[run.clone()]);
+        let (len, more) = (length(&message[run.clone()]), pieces(&message[run.clone()]).count());
         if !is_light(&run) {
             out.push(Parcel::Run(run));
             continue;
         }
-        if slot.len() == segments || filled + len > limits.max_put {
+        if gathered + more > most || filled + len > limits.max_put {
             out.push(Parcel::share(std::mem::take(&mut slot)));
-            filled = 0;
+            (filled, gathered) = (0, 0);
         }
         filled += len;
-        slot.push(run);
+        gathered += more;
+        match slot.last_mut() {
+            // Gathered to where they belong, they need no slot.
+            Some(last)
+                if limits.gather > 1
+                    && last.end == run.start
+                    && target_follows(&message[last.end - 1], &message[run.start]) =>
+            {
+                last.end = run.end;
+            }
+            _ => slot.push(run),
+        }
     }
     if !slot.is_empty() {
         out.push(Parcel::share(slot));

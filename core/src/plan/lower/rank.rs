@@ -2,7 +2,7 @@
 
 use super::folds::folds;
 use super::limits::WireLimits;
-use super::parcels::{Parcel, Slots, align, length, parcels, same_message};
+use super::parcels::{Parcel, Slots, align, length, parcels, pieces, same_message};
 use super::program::{Expected, Op, OpKind, Peer, Program, Segment, broken};
 use crate::error::Result;
 use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Step, Wait};
@@ -333,22 +333,40 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Puts a run from where it is, in as many puts as it needs.
+    /// Puts a run from where it is, in as many puts as it needs: one that gathers its pieces, or several of
+    /// one piece that is too long.
     fn run(&mut self, run: &[Step]) -> Result<()> {
-        let (source, waits) = self.source(run)?;
         let (len, target) = (length(run), run[0].target);
+        let mut segments = Vec::with_capacity(1);
+        let waits = self.gather(run, &mut segments)?;
+        if len <= self.limits.max_put {
+            self.draft(OpKind::Put, &run[0], segments, target, run[0].bump, waits);
+            return Ok(());
+        }
+        let [Segment { place: source, .. }] = segments[..] else {
+            return Err(broken("pieces joined beyond the longest put"));
+        };
         let mut at = 0;
-        loop {
+        while at < len {
             let part = (len - at).min(self.limits.max_put);
             let place = Place::new(source.region, source.offset + at);
             let segments = vec![Segment { place, len: part }];
             let target = Place::new(target.region, target.offset + at);
             self.draft(OpKind::Put, &run[0], segments, target, run[0].bump, waits.clone());
             at += part;
-            if at == len {
-                return Ok(());
-            }
         }
+        Ok(())
+    }
+
+    /// Adds the pieces of a run to a gather list; what they wait for, all together.
+    fn gather(&mut self, run: &[Step], list: &mut Vec<Segment>) -> Result<Vec<(u32, u32)>> {
+        let mut waits = Vec::new();
+        for piece in pieces(run) {
+            let (place, after) = self.source(piece)?;
+            list.push(Segment { place, len: length(piece) });
+            waits.extend(after);
+        }
+        Ok(waits)
     }
 
     /// Gathers light runs into one put to the peer's landing slot.
@@ -362,10 +380,7 @@ impl<'a> Lowering<'a> {
         let (mut segments, mut waits) = (Vec::with_capacity(runs.len()), Vec::new());
         if limits.gather > 1 {
             for run in runs {
-                let run = &message[run.clone()];
-                let (place, after) = self.source(run)?;
-                segments.push(Segment { place, len: length(run) });
-                waits.extend(after);
+                waits.extend(self.gather(&message[run.clone()], &mut segments)?);
             }
         } else {
             let packed = self.counter()?;
