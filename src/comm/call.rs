@@ -78,7 +78,7 @@ impl Shared {
         let operation = call.operation();
         let arguments = self.completed(context, operation, arguments, options);
         if arguments.blocks == Some(0) {
-            return Err(argument("0 blocks"));
+            return Err(argument("0 blocks: a message has one at least"));
         }
         let name = match arguments.graph.multiplicity {
             0 => options.algorithm.as_deref(),

@@ -36,9 +36,13 @@ impl Cartesian {
                 periodic.len()
             )));
         }
-        let ranks = dims.iter().try_fold(1usize, |ranks, dim| ranks.checked_mul(*dim));
-        if ranks.is_none_or(|ranks| ranks == 0) {
+        if dims.contains(&0) {
             return Err(argument(format!("a grid of {dims:?} ranks")).help("no dimension may be 0"));
+        }
+        if dims.iter().try_fold(1usize, |ranks, dim| ranks.checked_mul(*dim)).is_none() {
+            return Err(argument(format!(
+                "a grid of {dims:?} ranks, which are more than a number can count"
+            )));
         }
         Ok(Self { dims: dims.to_vec(), periodic: periodic.to_vec() })
     }

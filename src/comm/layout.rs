@@ -57,10 +57,19 @@ impl Layout {
     /// # Errors
     /// As [`Layout::new`].
     pub fn strided(offset: usize, count: usize, len: usize, stride: usize) -> Result<Self> {
-        let place = |i: usize| stride.checked_mul(i).and_then(|at| at.checked_add(offset));
         let far = || argument(format!("{count} pieces {stride} bytes apart are more than memory"));
-        let pieces: Option<Vec<_>> = (0..count).map(|i| Some((place(i)?, len))).collect();
-        Self::new(pieces.ok_or_else(far)?)
+        let Some(last) = count.checked_sub(1).filter(|_| len > 0) else { return Self::new([]) };
+        let end = stride.checked_mul(last).and_then(|at| at.checked_add(offset)?.checked_add(len));
+        end.ok_or_else(far)?;
+        if stride == len {
+            // What is contiguous is one piece; its length is below `end`.
+            return Self::new([(offset, len * count)]);
+        }
+        let mut pieces = Vec::new();
+        pieces.try_reserve_exact(count).map_err(|_| far())?;
+        // None is behind the last one.
+        pieces.extend((0..count).map(|i| (offset + i * stride, len)));
+        Self::new(pieces)
     }
 
     /// The pieces, as (offset, length) in bytes: none is empty, and none begins where the one before it ends.

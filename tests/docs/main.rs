@@ -208,3 +208,38 @@ fn what_works_in_place_is_said_alike() {
     assert!(said[0].len() > 15, "{said:?}");
     assert_eq!(said[0], said[1], "README.md and src/lib.rs");
 }
+
+/// The names in backticks of a document: identifiers, of paths the last.
+fn quoted(document: &str) -> BTreeSet<&str> {
+    let spans = document.split('`').skip(1).step_by(2);
+    spans.flat_map(|span| span.split(|c: char| !c.is_alphanumeric() && c != '_')).collect()
+}
+
+#[test]
+fn errors_has_each_public_call_that_can_fail() {
+    let document = read("docs/errors.md");
+    let (named, mut sources) = (quoted(&document), Vec::new());
+    files("src/comm", ".rs", &mut sources);
+    files("src/buffer", ".rs", &mut sources);
+    let mut calls = 0;
+    for file in &sources {
+        let text = read(file);
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        for start in ["\n    pub fn ", "\n    pub unsafe fn "] {
+            for signature in text.split(start).skip(1) {
+                let signature = signature.split('{').next().unwrap();
+                let name = signature.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
+                // A row holds for all forms of a call.
+                let blocking = name.strip_suffix("_init").or_else(|| name.strip_prefix('i'));
+                let found = named.contains(name) || blocking.is_some_and(|call| named.contains(call));
+                assert!(
+                    found || !signature.contains("Result<"),
+                    "{}: {name} is not in docs/errors.md",
+                    file.display()
+                );
+                calls += usize::from(signature.contains("Result<"));
+            }
+        }
+    }
+    assert!(calls > 60, "{calls}");
+}

@@ -53,7 +53,8 @@ impl Communicator {
         if count != recv {
             return Err(argument(format!("send has {count} elements, recv has {recv}")));
         }
-        let bytes = bytes_of::<T>(part("send", count, self.size())?);
+        let what = if in_place { "recv" } else { "send" };
+        let bytes = bytes_of::<T>(part(what, count, self.size())?);
         let arguments = Arguments { bytes, in_place, ..Arguments::default() };
         Ok(Spec { arguments, ..Spec::of::<T>() }.sent_from_copy(recv * size_of::<T>()))
     }

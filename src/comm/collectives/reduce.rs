@@ -262,7 +262,8 @@ impl Communicator {
         let held = send.unwrap_or(recv);
         if total != Some(held) {
             let what = if send.is_some() { "send" } else { "recv" };
-            return Err(argument(format!("{what} has {held} elements, the counts another sum")));
+            let sum = total.map_or_else(|| "more than memory".to_owned(), |total| total.to_string());
+            return Err(argument(format!("{what} has {held} elements, the counts sum to {sum}")));
         }
         if send.is_some() {
             own_count("recv", recv, self.rank(), counts)?;

@@ -7,6 +7,7 @@
     reason = "tests may panic"
 )]
 
+mod arguments;
 mod doctor;
 mod examples;
 mod limits;
