@@ -14,7 +14,7 @@ pub fn operate(comm: &Communicator, call: usize, salt: usize) -> Result<()> {
     let (rank, size) = (comm.rank(), comm.size());
     let len = [1, 700, 5000, 40_000][salt % 4];
     let value = |rank: usize, i: usize| (rank * 1_000_003 + i * 31 + salt) as u64;
-    match call % 6 {
+    match call % 9 {
         0 => {
             let root = salt % size;
             let mut data: Vec<u64> =
@@ -43,6 +43,32 @@ pub fn operate(comm: &Communicator, call: usize, salt: usize) -> Result<()> {
             comm.alltoall(&send, &mut recv)?;
             let right = |(i, x): (usize, &u64)| *x == value(i / 50, rank * 50 + i % 50);
             assert!(recv.iter().enumerate().all(right), "alltoall");
+        }
+        5 => {
+            let (send, mut recv) = (vec![rank as u64 + 1; len], vec![0; len]);
+            comm.scan(&send, &mut recv, ops::Sum)?;
+            let sum = ((rank + 1) * (rank + 2) / 2) as u64;
+            assert!(recv.iter().all(|x| *x == sum), "scan of {len}");
+        }
+        6 => {
+            // What some ranks send is too long for a post.
+            let counts: Vec<usize> = (0..size).map(|r| (r * 997 + salt) % 4000).collect();
+            let send: Vec<u64> = (0..counts[rank]).map(|i| value(rank, i)).collect();
+            let root = salt % size;
+            let mut recv = vec![0; if rank == root { counts.iter().sum() } else { 0 }];
+            comm.gatherv_rooted(&send, &mut recv, &counts, root)?;
+            let wanted = (0..size).flat_map(|r| (0..counts[r]).map(move |i| (r, i)));
+            assert!(recv.iter().zip(wanted).all(|(x, (r, i))| *x == value(r, i)), "gatherv_rooted");
+        }
+        7 => {
+            let count = |from: usize, to: usize| (from * 1301 + to * 17 + salt) % 1500;
+            let (sent, received): (Vec<_>, Vec<_>) =
+                (0..size).map(|r| (count(rank, r), count(r, rank))).unzip();
+            let send = vec![value(rank, 0); sent.iter().sum()];
+            let mut recv = vec![0; received.iter().sum()];
+            comm.alltoallv(&send, &sent, &mut recv, &received)?;
+            let wanted = (0..size).flat_map(|r| (0..received[r]).map(move |_| r));
+            assert!(recv.iter().zip(wanted).all(|(x, r)| *x == value(r, 0)), "alltoallv");
         }
         _ => {
             let mut sum = comm.alloc::<u64>(len)?;
