@@ -313,17 +313,6 @@ impl Verbs {
         }
     }
 
-    /// The list of the peer at `at` is to be posted.
-    #[inline]
-    fn post_later(&mut self, at: usize) {
-        if let Some(link) = &mut self.peers.all[at].link
-            && !std::mem::replace(&mut link.dirty, true)
-        {
-            // There is room for all peers.
-            self.dirty.push(at);
-        }
-    }
-
     /// Posts the lists of all peers.
     pub(super) fn post_lists(&mut self) {
         while let Some(at) = self.dirty.pop() {
@@ -446,9 +435,8 @@ unsafe impl Transport for Verbs {
         }
         let peer = &mut self.peers.all[at];
         let doorbell = peer.card.doorbell;
-        let Some((request, pieces)) = peer.link.as_mut().and_then(|l| l.queue.next()) else {
-            return Ok(Posted::Again);
-        };
+        let Some(link) = &mut peer.link else { return Ok(Posted::Again) };
+        let Some((request, pieces)) = link.queue.next() else { return Ok(Posted::Again) };
         let (mut count, mut total) = (0, 0usize);
         for s in sources.iter().filter(|s| s.len > 0) {
             let Some(piece) = pieces.get_mut(count) else { return Err(too_many(sources.len(), count)) };
@@ -471,13 +459,18 @@ unsafe impl Transport for Verbs {
         request.__bindgen_anon_1 = ib::ibv_send_wr__bindgen_ty_1 { imm_data: word.to_be() };
         request.wr.rdma =
             ib::ibv_send_wr__bindgen_ty_2__bindgen_ty_1 { remote_addr: address, rkey: low(key) };
-        if inline {
+        let what = if inline {
             self.copied.push_back(token);
-            self.add(at, What::Nothing);
+            What::Nothing
         } else {
-            self.add(at, What::Put(token));
+            What::Put(token)
+        };
+        link.queue.add(what);
+        self.under_way += 1;
+        if !std::mem::replace(&mut link.dirty, true) {
+            // There is room for all peers.
+            self.dirty.push(at);
         }
-        self.post_later(at);
         Ok(Posted::Yes)
     }
 

@@ -149,6 +149,7 @@ impl Registrations {
     }
 
     /// The key to put `source` with.
+    #[inline]
     pub(super) fn key(&self, source: &Source) -> Result<u32> {
         let range = self.ranges.get(source.registration.0 as usize).and_then(Option::as_ref);
         let start = source.ptr.addr();

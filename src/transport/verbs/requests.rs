@@ -75,11 +75,13 @@ impl SendQueue {
     }
 
     /// Requests under way, and in the list.
+    #[inline]
     pub(super) fn under_way(&self) -> usize {
         self.tail.wrapping_sub(self.head) as usize
     }
 
     /// All are under way that can be, or the list is full.
+    #[inline]
     pub(super) fn full(&self) -> bool {
         self.listed == self.list.len() || self.under_way() == self.ring.len()
     }
@@ -90,6 +92,7 @@ impl SendQueue {
 
     /// The next request of the list and its pieces, to be filled in; `None` when it is [full](Self::full). It joins the
     /// list with [`SendQueue::add`].
+    #[inline]
     pub(super) fn next(&mut self) -> Option<(&mut ib::ibv_send_wr, &mut [ib::ibv_sge])> {
         if self.full() {
             return None;
@@ -99,6 +102,7 @@ impl SendQueue {
     }
 
     /// The request that [`SendQueue::next`] gave is whole.
+    #[inline]
     pub(super) fn add(&mut self, what: What) {
         let at = self.tail as usize % self.ring.len();
         self.ring[at] = what;
@@ -143,6 +147,7 @@ impl SendQueue {
     }
 
     /// The request of this number is complete, and so are those before it: the number of the next of them, and what ended.
+    #[inline]
     pub(super) fn complete(&mut self, number: u32) -> Option<(u32, What)> {
         // Those posted are at most so far apart; a number that was completed already is behind.
         let ahead = number.wrapping_sub(self.head);
