@@ -27,8 +27,8 @@ const MAX_NAME_BYTES: usize = 16;
 
 impl OperatorName {
     pub(crate) fn new(name: &str) -> Self {
-        let mut bytes = [0; MAX_NAME_BYTES];
-        bytes.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+        let (mut bytes, len) = ([0; MAX_NAME_BYTES], name.len().min(MAX_NAME_BYTES));
+        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
         Self(bytes)
     }
 }
