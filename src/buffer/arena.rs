@@ -132,6 +132,11 @@ impl Arena {
         self.state().live
     }
 
+    /// The bytes of all chunks, and of memory that a program keeps.
+    pub(crate) fn bytes(&self) -> usize {
+        self.state().chunks.iter().map(|(chunk, _)| chunk.len).sum()
+    }
+
     /// Knows memory that a program keeps, and that is registered until [`Arena::forget`]: slices of it need no registration of their own.
     pub(super) fn adopt(
         &self,
@@ -183,7 +188,7 @@ impl State {
 impl Chunk {
     fn map(len: usize, transport: Option<&mut (dyn Transport + 'static)>) -> Result<Self> {
         let Some(transport) = transport else {
-            let (map, base) = own(len)?;
+            let (map, base) = own(len, true)?;
             let (registration, remote) = (Registration(u32::MAX), Remote::default());
             return Ok(Self { _map: map, base, len, registration, remote });
         };
@@ -199,7 +204,8 @@ impl Chunk {
             let (registration, remote) = unsafe { transport.register_shared(base, len, file)? };
             return Ok(Self { _map: Kept::Shared { _map: map }, base, len, registration, remote });
         }
-        let (map, base) = own(len)?;
+        // What is not present takes time when it is touched, which a virtual time does not count.
+        let (map, base) = own(len, !transport.clock().is_virtual())?;
         // SAFETY: as above.
         let (registration, remote) = unsafe { transport.register(base, len, Access::Target)? };
         Ok(Self { _map: map, base, len, registration, remote })
@@ -210,12 +216,12 @@ impl Chunk {
     }
 }
 
-/// `len` bytes of this process alone, all present, on huge pages where there are some; and where they begin.
-fn own(len: usize) -> Result<(Kept, *mut u8)> {
+/// `len` bytes of this process alone; where they begin. `present`: all are there before they are touched, on huge pages where there are some.
+fn own(len: usize, present: bool) -> Result<(Kept, *mut u8)> {
     let map = MmapOptions::new().len(len + HUGE_PAGE_BYTES).map_anon();
     let mut map = map.map_err(|e| no_memory(len, &e.to_string()))?;
     let skip = map.as_mut_ptr().align_offset(HUGE_PAGE_BYTES);
-    if cfg!(miri) {
+    if cfg!(miri) || !present {
         let base = map.as_mut_ptr().wrapping_add(skip);
         return Ok((Kept::Own { _map: map }, base));
     }
