@@ -29,6 +29,8 @@ use std::sync::Arc;
 pub struct Stats {
     /// Pieces of registered memory in use now: buffers, and what kept programs need.
     pub buffers: u64,
+    /// Bytes that are registered for longer than a call: the memory that buffers are pieces of, and what the program has registered.
+    pub registered_bytes: u64,
     /// Puts posted; short ones may have gone as messages, or stand where others read them.
     pub puts: u64,
     /// Bytes in them.
@@ -55,6 +57,7 @@ impl Stats {
         let (c, buffers) = (held.engine.stats(), held.arena.live() as u64);
         Self {
             buffers,
+            registered_bytes: held.arena.bytes() as u64,
             puts: c.puts,
             put_bytes: c.put_bytes,
             arrivals: c.arrivals,

@@ -1,6 +1,6 @@
 //! `circulant plot`: time against size out of CSV files, as `bench --plot` draws it.
 
-use crate::bench::plot::{Frame, Series, chart};
+use crate::bench::plot::{Axes, Frame, Series, chart};
 use crate::outcome::Failure;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,8 @@ Examples:
 /// `min_us` (or `us`). Rows that agree in the columns line, program, setting, op, dist and label, as far as they are
 /// there, make a line of the drawing. A column `reference_us` is drawn dashed. What cannot be on a logarithmic axis
 /// (0 bytes) is left out.
+///
+/// Files with the columns `calls` and `value` (what ci/soak writes) are drawn as amounts against calls.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlotArgs {
@@ -51,26 +53,36 @@ struct Point {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &PlotArgs) -> Result<(), Failure> {
-    let mut points = Vec::new();
+    let (mut points, mut axes) = (Vec::new(), None);
     for file in &args.files {
         let text = std::fs::read_to_string(file).map_err(|e| Failure::about(file.display(), &e))?;
-        points.extend(read(file, &text)?);
+        let (here, of) = read(file, &text)?;
+        if *axes.get_or_insert(of) != of {
+            let what = format!("{}: its columns are not those of the files before", file.display());
+            return Err(Failure::new(1, what));
+        }
+        points.extend(here);
     }
     if points.is_empty() {
         return Err(Failure::new(1, "there is nothing to plot: no row with bytes and a time above 0"));
     }
     let (list, reference) = lines(&points);
+    let axes = axes.unwrap_or_default();
     let frame = Frame {
+        axes,
         title: args.title.clone(),
         under: args.under.clone(),
-        times: "time of the slowest rank, smallest repetition",
+        times: match axes {
+            Axes::Times => "time of the slowest rank, smallest repetition",
+            Axes::Amounts => "in use",
+        },
         reference,
     };
     chart(&args.out, &frame, &list)
 }
 
-/// The rows of one file that can be drawn.
-fn read(file: &Path, text: &str) -> Result<Vec<Point>, Failure> {
+/// The rows of one file that can be drawn, and what its columns are.
+fn read(file: &Path, text: &str) -> Result<(Vec<Point>, Axes), Failure> {
     let wrong =
         |line: usize, what: String| Failure::new(1, format!("{}: line {line}: {what}", file.display()));
     let mut rows = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -78,8 +90,14 @@ fn read(file: &Path, text: &str) -> Result<Vec<Point>, Failure> {
     let head: Vec<&str> = head.split(',').map(str::trim).collect();
     let column = |name: &str| head.iter().position(|h| *h == name);
     let missing = |names: &str| wrong(1, format!("there is no column {names}"));
-    let bytes = column("bytes").ok_or_else(|| missing("bytes"))?;
-    let us = column("us").or_else(|| column("min_us")).ok_or_else(|| missing("us or min_us"))?;
+    let (axes, bytes, us) = match column("calls") {
+        Some(calls) => (Axes::Amounts, calls, column("value").ok_or_else(|| missing("value"))?),
+        None => {
+            let bytes = column("bytes").ok_or_else(|| missing("bytes"))?;
+            let us = column("us").or_else(|| column("min_us"));
+            (Axes::Times, bytes, us.ok_or_else(|| missing("us or min_us"))?)
+        }
+    };
     let reference = column("reference_us");
     let names = NAMES.map(column);
     let mut points = Vec::new();
@@ -103,7 +121,7 @@ fn read(file: &Path, text: &str) -> Result<Vec<Point>, Failure> {
             points.push(point);
         }
     }
-    Ok(points)
+    Ok((points, axes))
 }
 
 /// The lines of the drawing in the order in which they come, and the reference if all have the same.
@@ -153,7 +171,7 @@ mod tests {
     use super::*;
 
     fn points(text: &str) -> Result<Vec<Point>, String> {
-        read(Path::new("x.csv"), text).map_err(|f| f.text)
+        read(Path::new("x.csv"), text).map(|(points, _)| points).map_err(|f| f.text)
     }
 
     #[test]
@@ -179,6 +197,16 @@ mod tests {
         let (list, reference) = lines(&points(&format!("{head}a,10,4,2\nb,10,5,3\n")).unwrap());
         assert!(reference.is_empty());
         assert_eq!((&list[0].reference, &list[1].reference), (&vec![(10.0, 2.0)], &vec![(10.0, 3.0)]));
+    }
+
+    #[test]
+    fn amounts_are_drawn_against_calls() {
+        let text = "line,calls,value\nopen files,100,7\nopen files,200,7\nbuffers,100,0\n";
+        let (points, axes) = read(Path::new("x.csv"), text).map_err(|f| f.text).unwrap();
+        assert_eq!(axes, Axes::Amounts);
+        let (list, _) = lines(&points);
+        assert_eq!(list.len(), 1, "what is 0 is on no logarithmic axis");
+        assert_eq!(list[0].times, [(100.0, 7.0), (200.0, 7.0)]);
     }
 
     #[test]

@@ -43,9 +43,20 @@ pub(crate) struct Series {
     pub(crate) reference: Vec<(f64, f64)>,
 }
 
+/// What the axes are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Axes {
+    /// µs against bytes.
+    #[default]
+    Times,
+    /// How much there is against a number of calls.
+    Amounts,
+}
+
 /// What stands around the lines.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
+    pub(crate) axes: Axes,
     pub(crate) title: String,
     pub(crate) under: String,
     pub(crate) times: &'static str,
@@ -75,7 +86,7 @@ fn frame(s: &Setting) -> Frame {
         under += &format!("; {}", units::wire_text(&wire));
     }
     let times = "time of the slowest rank, smallest repetition";
-    Frame { title: s.label.clone(), under, times, reference: Vec::new() }
+    Frame { axes: Axes::Times, title: s.label.clone(), under, times, reference: Vec::new() }
 }
 
 /// Rows of one operation and distribution make a line. What cannot be on a logarithmic axis is left out.
@@ -136,7 +147,7 @@ fn paint(text: &mut String, frame: &Frame, list: &[Series]) -> Result<(), Box<dy
     let x = Axis::new(all.clone().map(|p| p.0), FRAME.0, FRAME.2);
     let y = Axis::new(all.map(|p| p.1), FRAME.3, FRAME.1);
     titles(&area, frame)?;
-    grid(&area, &x, &y, frame.times)?;
+    grid(&area, &x, &y, frame)?;
     let common: Vec<_> = frame.reference.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();
     dashed(&area, &common, INK)?;
     for (i, s) in list.iter().enumerate() {
@@ -173,7 +184,11 @@ fn titles(area: &Area<'_>, frame: &Frame) -> Result<(), Box<dyn std::error::Erro
     write(area, &frame.under, (FRAME.0, 52), 13, PALE, left)
 }
 
-fn grid(area: &Area<'_>, x: &Axis, y: &Axis, times: &str) -> Result<(), Box<dyn std::error::Error>> {
+fn grid(area: &Area<'_>, x: &Axis, y: &Axis, frame: &Frame) -> Result<(), Box<dyn std::error::Error>> {
+    let (across, across_label, up_label): (_, fn(f64) -> String, fn(f64) -> String) = match frame.axes {
+        Axes::Times => ("size m", size_label, |us| units::time(us * 1e3)),
+        Axes::Amounts => ("calls", amount, amount),
+    };
     let line = |from: (i32, i32), to: (i32, i32), colour: RGBColor| {
         area.draw(&PathElement::new(vec![from, to], colour.stroke_width(1)))
     };
@@ -191,29 +206,39 @@ fn grid(area: &Area<'_>, x: &Axis, y: &Axis, times: &str) -> Result<(), Box<dyn 
         let value = 10f64.powi(d);
         let at = x.at(value);
         line((at, FRAME.1), (at, FRAME.3), GRID)?;
-        write(area, &size_label(value), (at, FRAME.3 + 18), 13, PALE, Pos::new(HPos::Center, VPos::Center))?;
+        write(
+            area,
+            &across_label(value),
+            (at, FRAME.3 + 18),
+            13,
+            PALE,
+            Pos::new(HPos::Center, VPos::Center),
+        )?;
     }
     for d in y.decades() {
         let value = 10f64.powi(d);
         let at = y.at(value);
         line((FRAME.0, at), (FRAME.2, at), GRID)?;
-        write(
-            area,
-            &units::time(value * 1e3),
-            (FRAME.0 - 10, at),
-            13,
-            PALE,
-            Pos::new(HPos::Right, VPos::Center),
-        )?;
+        write(area, &up_label(value), (FRAME.0 - 10, at), 13, PALE, Pos::new(HPos::Right, VPos::Center))?;
     }
     line((FRAME.0, FRAME.3), (FRAME.2, FRAME.3), PALE)?;
     line((FRAME.0, FRAME.1), (FRAME.0, FRAME.3), PALE)?;
     let middle = (FRAME.0 + FRAME.2) / 2;
-    write(area, "size m", (middle, FRAME.3 + 42), 14, INK, Pos::new(HPos::Center, VPos::Center))?;
+    write(area, across, (middle, FRAME.3 + 42), 14, INK, Pos::new(HPos::Center, VPos::Center))?;
     let style = TextStyle::from((FONT, 14).into_font().transform(FontTransform::Rotate270)).color(&INK);
     let style = style.pos(Pos::new(HPos::Center, VPos::Center));
-    area.draw(&Text::new(times.to_owned(), (24, (FRAME.1 + FRAME.3) / 2), style))?;
+    area.draw(&Text::new(frame.times.to_owned(), (24, (FRAME.1 + FRAME.3) / 2), style))?;
     Ok(())
+}
+
+/// A power of ten, by the letters of thousands.
+fn amount(value: f64) -> String {
+    let letters = ["", " k", " M", " G", " T"];
+    let (mut value, mut letter) = (value, 0);
+    while value >= 1e3 && letter + 1 < letters.len() {
+        (value, letter) = (value / 1e3, letter + 1);
+    }
+    format!("{value:.0}{}", letters[letter])
 }
 
 #[allow(clippy::cast_possible_truncation)] // powers of ten below 2^48

@@ -252,6 +252,12 @@ pub(crate) fn plot(path: &Path, case: &Case, rows: &[Row]) -> Result<(), Failure
     let mut reference: Vec<_> =
         rows.iter().map(|row| (row.bytes as f64, row.reference_ns / 1000.0)).filter(|p| p.1 > 0.0).collect();
     reference.dedup();
-    let frame = Frame { title: title(case), under: wires(case), times: "predicted time", reference };
+    let frame = Frame {
+        title: title(case),
+        under: wires(case),
+        times: "predicted time",
+        reference,
+        ..Frame::default()
+    };
     chart(path, &frame, &series)
 }
