@@ -1,29 +1,22 @@
 //! Random programs with random faults; `ci/chaos sim` runs more of them.
 
 use circulant_tests::chaos::judge::Wrong;
-use circulant_tests::chaos::program::{Item, Program};
-use circulant_tests::chaos::{many, run, shrink, verdict};
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|n| n.parse().ok())
-}
+use circulant_tests::chaos::program::{Item, Program, Wire};
+use circulant_tests::chaos::{Chosen, many, run, shrink, verdict};
 
 /// One program again, where CHAOS_SEED says which (CHAOS_KEEP: these items of it); else CHAOS_SEEDS of them, from CHAOS_FIRST on.
 #[test]
 fn programs_end_right_or_by_name_and_in_time() {
-    let Some(seed) = number("CHAOS_SEED") else {
-        let (first, count) = (number("CHAOS_FIRST").unwrap_or(0), number("CHAOS_SEEDS").unwrap_or(100));
+    let chosen = Chosen::from_env();
+    let Some(program) = chosen.program(Wire::Sim) else {
+        let (first, count) = (chosen.first.unwrap_or(0), chosen.count.unwrap_or(100));
         println!("CHAOS_FIRST={first} CHAOS_SEEDS={count}");
-        if let Err(text) = many(first, count) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if let Err(text) = many(Wire::Sim, (first, count), cores, verdict) {
             panic!("{text}");
         }
         return;
     };
-    let mut program = Program::draw(seed);
-    if let Ok(kept) = std::env::var("CHAOS_KEEP") {
-        let kept: Vec<usize> = kept.split(',').filter_map(|n| n.parse().ok()).collect();
-        program = program.keep(&kept);
-    }
     println!("{program:#?}");
     for (rank, end) in run::run(&program).ends.iter().enumerate() {
         println!("rank {rank}: {end:?}");
@@ -36,7 +29,7 @@ fn programs_end_right_or_by_name_and_in_time() {
 #[test]
 fn a_program_runs_the_same_each_time() {
     for seed in 0..12 {
-        let program = Program::draw(seed);
+        let program = Program::draw(seed, Wire::Sim);
         let (one, other) = (run::run(&program), run::run(&program));
         assert_eq!(one.digest, other.digest, "seed {seed}");
         let ends = |course: &run::Course| format!("{:?}", course.ends);
@@ -46,7 +39,7 @@ fn a_program_runs_the_same_each_time() {
 
 #[test]
 fn a_program_is_shrunk_to_what_it_fails_by() {
-    let program = (0..).map(Program::draw).find(|p| p.items.len() > 15).unwrap();
+    let program = (0..).map(|seed| Program::draw(seed, Wire::Sim)).find(|p| p.items.len() > 15).unwrap();
     // Fails where the seventh and the twelfth are there, and nothing else matters.
     let fails = |p: &Program| {
         let both = p.places.contains(&7) && p.places.contains(&12);
@@ -66,7 +59,7 @@ fn deaths_one_after_another_outlast_no_agreement() {
     items.extend([late(1, 700), late(2, 1400), late(3, 2100)].concat());
     items.push(Item::Call { comm: 0, seed: 1 });
     let places = (0..items.len()).collect();
-    let program = Program { seed: 1, nodes: vec![0; 6], survives: true, places, items };
+    let program = Program { seed: 1, wire: Wire::Sim, nodes: vec![0; 6], survives: true, places, items };
     let wrong = verdict(&program).wrong;
     assert!(wrong.is_none(), "{wrong:?}");
 }

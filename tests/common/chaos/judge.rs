@@ -1,12 +1,17 @@
 //! Whether a program came to a right end.
 
 use super::program::{CHECK, Item, Program};
-use super::run::{Course, DEADLINE, End};
-use circulant::{Error, ErrorKind};
+use super::walk::{End, Told};
 use std::time::Duration;
 
-/// What ranks may take beyond the deadline: a rank is doubted for 0.6 s, lingers for 0.4 s, asks for statuses for 1 s.
-const SLACK: Duration = Duration::from_secs(2);
+/// What ranks may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The deadline that they have set.
+    pub deadline: Duration,
+    /// And beyond it, for each rank that is gone.
+    pub slack: Duration,
+}
 
 #[derive(Clone, Debug)]
 pub struct Wrong {
@@ -25,18 +30,19 @@ pub struct Verdict {
 }
 
 /// Ranks whose fault it may be.
-fn culprits(program: &Program) -> Vec<usize> {
-    program.faults().filter_map(Item::culprits).flatten().collect()
+fn culprits(program: &Program, limits: Limits) -> Vec<usize> {
+    let faults = program.faults().filter(|fault| !is_harmless(fault, limits));
+    faults.filter_map(Item::culprits).flatten().collect()
 }
 
 /// Stops that end long before a deadline disturb nothing.
-fn is_harmless(item: &Item) -> bool {
-    matches!(item, Item::Stop { milliseconds, .. } if u128::from(*milliseconds) * 2 < DEADLINE.as_millis())
+fn is_harmless(item: &Item, limits: Limits) -> bool {
+    matches!(item, Item::Stop { milliseconds, .. } if u128::from(*milliseconds) * 2 < limits.deadline.as_millis())
 }
 
 /// Whether `error` says that one of `culprits` is to blame, or that it is not known which rank is.
-fn names(error: &Error, culprits: &[usize]) -> bool {
-    let text = error.to_string();
+fn names(error: &Told, culprits: &[usize]) -> bool {
+    let text = &error.text;
     let named = |rank: &usize| {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric());
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
@@ -46,15 +52,14 @@ fn names(error: &Error, culprits: &[usize]) -> bool {
             matches!(*w, "rank" | "ranks" | "peer") && after(i).clone().any(|word| **word == *rank)
         })
     };
-    error.peer().is_some_and(|peer| culprits.contains(&peer)) || culprits.iter().any(named)
+    error.peer.is_some_and(|peer| culprits.contains(&peer)) || culprits.iter().any(named)
 }
 
 /// Judges what the program came to.
-pub fn judge(program: &Program, course: &Course) -> Verdict {
-    let ends = &course.ends;
+pub fn judge(program: &Program, ends: &[End], limits: Limits) -> Verdict {
     let mut verdict = Verdict::default();
     let faults: Vec<&Item> = program.faults().collect();
-    let kinds: Vec<String> = faults.iter().map(|f| kind(f)).collect();
+    let kinds: Vec<String> = faults.iter().map(|f| kind(f, limits)).collect();
     let kinds = if kinds.is_empty() { "no fault".to_owned() } else { kinds.join(" and ") };
     let mode = if program.survives { "continue" } else { "end" };
     let failed = ends.iter().filter(|e| e.result.is_err()).count();
@@ -70,58 +75,62 @@ pub fn judge(program: &Program, course: &Course) -> Verdict {
     }
     let last = ends.iter().filter_map(|end| end.fault_at).max();
     if let Some(last) = last {
-        let at = |end: &End| end.at.saturating_sub(last + DEADLINE);
+        let at = |end: &End| end.at.saturating_sub(last + limits.deadline);
         verdict.late = ends.iter().map(at).max().unwrap_or_default();
     }
-    verdict.wrong = wrong(program, ends, &verdict);
+    verdict.wrong = wrong(program, ends, &verdict, limits);
     verdict
 }
 
-fn kind(fault: &Item) -> String {
+fn kind(fault: &Item, limits: Limits) -> String {
     let text = format!("{fault:?}");
     let name = text.split([' ', '(']).next().unwrap_or_default().to_owned();
     match fault {
         Item::Odd { how, .. } => format!("another {how:?}"),
-        stop if is_harmless(stop) => format!("short {name}"),
+        stop if is_harmless(stop, limits) => format!("short {name}"),
         _ => name,
     }
 }
 
-fn wrong(program: &Program, ends: &[End], verdict: &Verdict) -> Option<Wrong> {
+fn wrong(program: &Program, ends: &[End], verdict: &Verdict, limits: Limits) -> Option<Wrong> {
     let wrong = |class, text: String| Some(Wrong { class, text });
     for (rank, end) in ends.iter().enumerate() {
         if let Some(panic) = &end.panic {
             return wrong("wrong bytes or a panic", format!("rank {rank}: {panic}"));
         }
     }
+    // Ranks end with their launcher, and say nothing.
+    if program.items.contains(&Item::Launcher) {
+        return None;
+    }
     let checked = program.items.contains(&CHECK);
     if let Some((how, case)) = ends.iter().find_map(|end| end.unnoticed.as_ref()).filter(|_| checked) {
-        return wrong("a check that is passed", format!("another {how:?} in {case:?}"));
+        return wrong("a check that is passed", format!("another {how:?} in {case}"));
     }
-    let culprits = culprits(program);
-    let harmless = program.faults().all(is_harmless);
+    let culprits = culprits(program, limits);
+    let harmless = program.faults().all(|fault| is_harmless(fault, limits));
     for (rank, end) in ends.iter().enumerate() {
         let Err(e) = &end.result else { continue };
         if harmless {
-            return wrong("an error without a fault", format!("rank {rank}: {e}"));
+            return wrong("an error without a fault", format!("rank {rank}: {}", e.text));
         }
         // What a rank says that is at fault, or dead, is its own.
         if culprits.contains(&rank) {
             continue;
         }
         if program.survives {
-            return wrong("a survivor does not go on", format!("rank {rank}: {e}"));
+            return wrong("a survivor does not go on", format!("rank {rank}: {}", e.text));
         }
         if !names(e, &culprits) {
-            return wrong("not the culprit", format!("rank {rank}: {e} ({culprits:?} are)"));
+            return wrong("not the culprit", format!("rank {rank}: {} ({culprits:?} are)", e.text));
         }
-        if e.kind() == ErrorKind::Transport {
-            return wrong("a wrong class", format!("rank {rank}: {e}"));
+        if e.kind == "Transport" {
+            return wrong("a wrong class", format!("rank {rank}: {}", e.text));
         }
     }
     let kills = program.faults().filter(|f| matches!(f, Item::Kill { .. })).count();
     let waits = if program.survives { kills as u32 } else { 1 };
-    if verdict.late > SLACK * waits.max(1) {
+    if verdict.late > limits.slack * waits.max(1) {
         let late = verdict.late.as_secs_f64();
         return wrong("late", format!("{late:.1} s after the deadline"));
     }

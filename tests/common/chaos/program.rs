@@ -14,7 +14,31 @@ pub enum Odd {
     BadRoot,
 }
 
-const ODD: [Odd; 6] = [Odd::Length, Odd::Root, Odd::Type, Odd::Operator, Odd::Operation, Odd::BadRoot];
+pub const ODD: [Odd; 6] = [Odd::Length, Odd::Root, Odd::Type, Odd::Operator, Odd::Operation, Odd::BadRoot];
+
+/// What the ranks of a program are, and what is between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// Threads in turns, on the simulated wire.
+    Sim,
+    /// Processes on one node, over shared memory.
+    Shm,
+    /// The same over tcp.
+    Tcp,
+}
+
+impl Wire {
+    pub const ALL: [Self; 3] = [Self::Sim, Self::Shm, Self::Tcp];
+
+    /// What `ci/chaos` and `circulant run --provider` call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Shm => "shm",
+            Self::Tcp => "tcp",
+        }
+    }
+}
 
 /// One thing that ranks do, or that happens to them. Communicators have numbers; 0 is the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +90,7 @@ pub enum Item {
         rank: usize,
         how: Odd,
     },
-    /// The rank dies after so many posts.
+    /// The rank dies after so many posts; a process soon after this, the more of them the later.
     Kill {
         rank: usize,
         posts: u32,
@@ -93,6 +117,8 @@ pub enum Item {
     Leave {
         rank: usize,
     },
+    /// The process dies that has started the ranks.
+    Launcher,
 }
 
 /// Ranks compare their calls before data moves.
@@ -101,6 +127,7 @@ pub const CHECK: Item = Item::Setting("check", "yes");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub seed: u64,
+    pub wire: Wire,
     /// The node of each rank.
     pub nodes: Vec<u32>,
     /// Ranks go on without those that are gone.
@@ -112,16 +139,17 @@ pub struct Program {
 
 impl Program {
     /// The program of this seed.
-    pub fn draw(seed: u64) -> Self {
+    pub fn draw(seed: u64, wire: Wire) -> Self {
         let mut random = Random(seed);
-        let ranks = [2, 2, 3, 3, 4, 5, 6, 8][random.below(8)];
+        let sim = wire == Wire::Sim;
+        let ranks = if sim { [2, 2, 3, 3, 4, 5, 6, 8] } else { [4, 4, 4, 5, 5, 6, 7, 8] }[random.below(8)];
         let nodes = match random.below(3) {
-            0 => (0..ranks).map(|rank| (rank / 2) as u32).collect(),
-            1 => (0..ranks).map(|rank| (rank % 2) as u32).collect(),
+            0 if sim => (0..ranks).map(|rank| (rank / 2) as u32).collect(),
+            1 if sim => (0..ranks).map(|rank| (rank % 2) as u32).collect(),
             _ => vec![0; ranks],
         };
-        let survives = random.below(4) == 0;
-        let mut items = wire(&mut random);
+        let survives = random.below(if sim { 4 } else { 2 }) == 0;
+        let mut items = if sim { simulated(&mut random) } else { settings(&mut random) };
         // A wire under forced limits does not go on without ranks.
         items.retain(|item| !survives || !matches!(item, Item::Setting("limits", _)));
         // Where the launcher tells of no death, ranks may wait for their deadline, which ends the world.
@@ -129,11 +157,16 @@ impl Program {
         let begin = items.len();
         let count = 3 + random.below(12);
         items.extend(steps(&mut random, count, survives));
-        for fault in faults(&mut random, ranks, survives) {
+        let faults = match (sim, survives) {
+            (true, true) => deaths(&mut random, ranks),
+            (false, true) => struck_processes(&mut random, ranks),
+            _ => faults(&mut random, ranks, sim),
+        };
+        for fault in faults {
             let at = begin + random.below(items.len() - begin + 1);
             items.insert(at, fault);
         }
-        Self { seed, nodes, survives, places: (0..items.len()).collect(), items }
+        Self { seed, wire, nodes, survives, places: (0..items.len()).collect(), items }
     }
 
     /// The same with these of its items alone.
@@ -146,7 +179,7 @@ impl Program {
     /// How to run it again.
     pub fn reproduce(&self) -> String {
         let kept: Vec<String> = self.places.iter().map(usize::to_string).collect();
-        format!("CHAOS_SEED={} CHAOS_KEEP={} ci/chaos sim", self.seed, kept.join(","))
+        format!("CHAOS_SEED={} CHAOS_KEEP={} ci/chaos {}", self.seed, kept.join(","), self.wire.name())
     }
 
     /// The items that are faults.
@@ -166,12 +199,14 @@ impl Item {
             | Self::Finalize { rank }
             | Self::Leave { rank } => Some(vec![*rank]),
             Self::Cut { one, other } => Some(vec![*one, *other]),
+            Self::Launcher => Some(Vec::new()),
             _ => None,
         }
     }
 }
 
-fn wire(random: &mut Random) -> Vec<Item> {
+/// Traits of the simulated wire, and settings.
+fn simulated(random: &mut Random) -> Vec<Item> {
     let all = [
         Item::Refuse(60),
         Item::Delay(5),
@@ -187,6 +222,19 @@ fn wire(random: &mut Random) -> Vec<Item> {
         Item::LauncherSilent,
     ];
     all.into_iter().filter(|_| random.below(3) == 0).collect()
+}
+
+/// Settings of processes.
+fn settings(random: &mut Random) -> Vec<Item> {
+    let all = [
+        Item::Setting("light", "200"),
+        Item::Setting("window", "3000"),
+        Item::Setting("limits", "gather=1"),
+        CHECK,
+        Item::Setting("progress", "thread"),
+        Item::Setting("wait", "block"),
+    ];
+    all.into_iter().filter(|_| random.below(4) == 0).collect()
 }
 
 fn steps(random: &mut Random, count: usize, survives: bool) -> Vec<Item> {
@@ -213,18 +261,36 @@ fn steps(random: &mut Random, count: usize, survives: bool) -> Vec<Item> {
     (0..count).map(|_| step()).collect()
 }
 
-fn faults(random: &mut Random, ranks: usize, survives: bool) -> Vec<Item> {
+fn kill(random: &mut Random, rank: usize) -> Item {
+    Item::Kill { rank, posts: random.below(40) as u32 }
+}
+
+/// Ranks that die, where the others go on.
+fn deaths(random: &mut Random, ranks: usize) -> Vec<Item> {
     let rank = random.below(ranks);
-    let kill = |random: &mut Random, rank| Item::Kill { rank, posts: random.below(40) as u32 };
-    if survives {
-        return (0..random.below(ranks)).map(|i| kill(random, (rank + i) % ranks)).collect();
+    (0..random.below(ranks)).map(|i| kill(random, (rank + i) % ranks)).collect()
+}
+
+/// The same of processes, some of which stop for less than a deadline.
+fn struck_processes(random: &mut Random, ranks: usize) -> Vec<Item> {
+    let mut all = deaths(random, ranks);
+    if random.below(3) == 0 {
+        all.push(Item::Stop { rank: random.below(ranks), milliseconds: 100 + random.below(800) as u64 });
     }
+    all
+}
+
+/// What happens where an error ends the world: to a process no connection can be cut.
+fn faults(random: &mut Random, ranks: usize, sim: bool) -> Vec<Item> {
+    let rank = random.below(ranks);
     let mut fault = |rank| match random.below(12) {
         0..=2 => kill(random, rank),
         3 => Item::Stop { rank, milliseconds: 100 + random.below(800) as u64 },
         4 => Item::Stop { rank, milliseconds: 4000 + random.below(8000) as u64 },
-        5 => Item::CutOff { rank },
-        6 => Item::Cut { one: rank, other: (rank + 1) % ranks },
+        5 if sim => Item::CutOff { rank },
+        6 if sim => Item::Cut { one: rank, other: (rank + 1) % ranks },
+        5 => Item::Launcher,
+        6 => kill(random, rank),
         7 => Item::Finalize { rank },
         8 => Item::Leave { rank },
         9 | 10 => Item::Odd { seed: random.draw(), rank, how: ODD[random.below(ODD.len())] },

@@ -170,6 +170,11 @@ impl Job {
         String::from_utf8_lossy(&self.running.as_ref().unwrap().texts[0].lock().unwrap()).into_owned()
     }
 
+    /// What it printed on standard error so far.
+    pub(crate) fn errors_so_far(&self) -> String {
+        String::from_utf8_lossy(&self.running.as_ref().unwrap().texts[1].lock().unwrap()).into_owned()
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.running.as_ref().unwrap().child.id()
     }

@@ -9,6 +9,7 @@
     reason = "tests may panic"
 )]
 
+mod chaos;
 #[path = "../launch/job.rs"]
 #[allow(dead_code, reason = "shared with the launcher's tests, which use more of it")]
 mod job;
@@ -69,6 +70,7 @@ fn main() {
         let on = |name: &str, body: fn(&str)| {
             Trial::test(format!("{provider}::{name}"), test(move || body(provider)))
         };
+        trials.push(on("programs_end_right_or_by_name_and_in_time", chaos::programs));
         trials.push(on("survivors_of_killed_ranks_go_on", survivors));
         trials.push(on("borrowed_memory_is_safe_when_others_go_on", mprotect_survivors));
     }

@@ -9,11 +9,15 @@ use circulant::config::Config;
 use circulant::diagnostics::allocations;
 use circulant::launch::{self, Gone, Launch};
 use circulant::{Communicator, InPlace, Result, World, ops};
+use circulant_tests::chaos::processes;
 use rustix::process::{Signal, getpid, kill_process};
 use std::process::exit;
 use std::time::Duration;
 
 pub(crate) fn play(role: &str) {
+    if role == "chaos" {
+        exit(processes::play());
+    }
     let done = match role {
         "exercise" => plain(|comm| exercise(comm, 1).map(|()| println!("all right"))),
         "matrix" => plain(matrix),

@@ -1,0 +1,214 @@
+//! Random programs with random faults as real processes under `circulant run`: the ranks stop and go on, die, leave, or lose their launcher.
+//! Each ends right, or by an error that names the culprit, in time, and leaves nothing behind.
+
+use crate::job::{Job, alive};
+use circulant_tests::chaos::judge::{Limits, Verdict, Wrong, judge};
+use circulant_tests::chaos::processes::{self, lines};
+use circulant_tests::chaos::program::{Item, Program, Wire};
+use circulant_tests::chaos::walk::End;
+use circulant_tests::chaos::{Chosen, many};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::read_dir;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A job that takes longer hangs: several times what the latest rank may take.
+const HANG: Duration = Duration::from_secs(60);
+/// The launcher leaves ranks so many seconds when one has ended: longer than the deadline, and what a busy machine adds.
+const GRACE_SECONDS: &str = "30";
+/// What processes may take to end after their launcher. Chosen: they are killed at once, on a busy machine.
+const GONE_AFTER: Duration = Duration::from_secs(10);
+/// A job during which this process itself could not run for so long, much of a deadline, says nothing: it is run again, so often at the most.
+const STANDSTILL: Duration = Duration::from_secs(3);
+const STANDSTILLS: usize = 10;
+/// A program that has failed fails again by chance: it is run so often to see it.
+const AGAIN: usize = 4;
+/// Jobs at once, as they wait most of the time.
+const AT_ONCE: usize = 4;
+
+/// One program again, where CHAOS_SEED says which (CHAOS_KEEP: these items of it); else CHAOS_SEEDS of them, from CHAOS_FIRST on.
+pub(crate) fn programs(wire: &str) {
+    let wire = Wire::ALL.into_iter().find(|known| known.name() == wire).unwrap();
+    let chosen = Chosen::from_env();
+    if let Some(program) = chosen.program(wire) {
+        println!("{program:#?}");
+        let again = || (0..AGAIN).find_map(|_| run(&program).wrong);
+        if let Some(Wrong { class, text }) = again() {
+            panic!("{class}: {text}");
+        }
+        return;
+    }
+    let (first, count) = (chosen.first.unwrap_or(0), chosen.count.unwrap_or(6));
+    println!("CHAOS_FIRST={first} CHAOS_SEEDS={count}");
+    // One that fails once has failed; when it is shrunk it has some chances more.
+    let seen = std::sync::Mutex::new(std::collections::HashSet::new());
+    let verdict = |program: &Program| {
+        let known = !seen.lock().unwrap().insert(program.seed);
+        let tries = if known { AGAIN } else { 1 };
+        let mut verdict = run(program);
+        for _ in 1..tries {
+            if verdict.wrong.is_some() {
+                break;
+            }
+            verdict = run(program);
+        }
+        verdict
+    };
+    if let Err(text) = many(wire, (first, count), AT_ONCE, verdict) {
+        panic!("{text}");
+    }
+}
+
+/// Runs it, and judges it.
+fn run(program: &Program) -> Verdict {
+    for _ in 0..STANDSTILLS {
+        let (verdict, longest_gap) = once(program);
+        if longest_gap < STANDSTILL {
+            return verdict;
+        }
+        println!("seed {}: this process could not run for {longest_gap:?}, so once more", program.seed);
+    }
+    once(program).0
+}
+
+/// Signals to come.
+struct Watch {
+    started: Instant,
+    /// Lines of signals that have been sent.
+    served: usize,
+    to_continue: Vec<(Instant, usize, Pid)>,
+    /// When ranks have gone on, by the day of the system's clock.
+    continued: Vec<(usize, Duration)>,
+    launcher_killed: bool,
+}
+
+impl Watch {
+    /// Sends what is due.
+    fn serve(&mut self, job: &Job, out: &str) {
+        let now = Instant::now();
+        let pid = |rank: &str| {
+            let line = lines(out, "pid").find(|words| words[0] == rank)?;
+            Pid::from_raw(line[1].parse().ok()?)
+        };
+        for words in lines(out, "stop").skip(self.served) {
+            self.served += 1;
+            let (Some(pid), Ok(rank)) = (pid(words[0]), words[0].parse()) else { continue };
+            // It may have ended.
+            _ = kill_process(pid, Signal::STOP);
+            let length = Duration::from_millis(words[1].parse().unwrap());
+            self.to_continue.push((now + length, rank, pid));
+        }
+        let all = std::mem::take(&mut self.to_continue).into_iter();
+        let (due, later): (Vec<_>, Vec<_>) = all.partition(|(at, ..)| *at <= now);
+        self.to_continue = later;
+        for (_, rank, pid) in due {
+            _ = kill_process(pid, Signal::CONT);
+            self.continued.push((rank, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()));
+        }
+        if !self.launcher_killed && out.lines().any(|line| line == "launcher") {
+            self.launcher_killed = true;
+            job.kill(Signal::KILL);
+        }
+    }
+}
+
+/// The verdict, and how long this process could not run meanwhile.
+fn once(program: &Program) -> (Verdict, Duration) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = job(program, folder.path());
+    job.start();
+    let mut watch = Watch {
+        started: Instant::now(),
+        served: 0,
+        to_continue: Vec::new(),
+        continued: Vec::new(),
+        launcher_killed: false,
+    };
+    let (mut looked, mut longest_gap) = (watch.started, Duration::ZERO);
+    while job.is_running() && watch.started.elapsed() < HANG + longest_gap {
+        watch.serve(&job, &job.so_far());
+        std::thread::sleep(Duration::from_millis(2));
+        longest_gap = longest_gap.max(looked.elapsed());
+        looked = Instant::now();
+    }
+    let hangs = job.is_running();
+    let out = job.so_far();
+    let err = job.errors_so_far();
+    if hangs {
+        for (_, _, pid) in &watch.to_continue {
+            _ = kill_process(*pid, Signal::CONT);
+        }
+        job.kill(Signal::KILL);
+    }
+    let left = left_behind(&job.mark);
+    let done = job.output();
+    let out = if hangs { out } else { done.out };
+    let mut ends = processes::ends(program, &out);
+    for (rank, at) in &watch.continued {
+        ends[*rank].fault_at = ends[*rank].fault_at.max(Some(*at));
+    }
+    let limits = Limits { deadline: processes::DEADLINE, slack: processes::SLACK };
+    let mut verdict = judge(program, &ends, limits);
+    let wrong = |class, text| Some(Wrong { class, text });
+    let files = files_left(folder.path(), &out);
+    if hangs {
+        verdict.wrong = wrong("hangs", format!("{out}\n{err}"));
+    } else if !left.is_empty() {
+        verdict.wrong = wrong("processes are left", format!("{left:?}"));
+    } else if !files.is_empty() {
+        verdict.wrong = wrong("files are left", format!("{files:?}"));
+    } else if verdict.wrong.is_none() {
+        verdict.wrong = wrong_code(program, &ends, done.code);
+    } else if let Some(wrong) = &mut verdict.wrong {
+        wrong.text.push_str(&format!("\n{out}\n{}", done.err));
+    }
+    (verdict, longest_gap)
+}
+
+fn job(program: &Program, folder: &std::path::Path) -> Job {
+    let (n, me) = (program.nodes.len().to_string(), std::env::current_exe().unwrap());
+    let wire = program.wire.name();
+    let mut job = Job::run(&["-n", &n, "--grace", GRACE_SECONDS, "--provider", wire]);
+    if program.survives {
+        job.arguments(&["--on-failure", "continue"]);
+    }
+    let kept: Vec<String> = program.places.iter().map(usize::to_string).collect();
+    job.arguments(&["--", me.to_str().unwrap()]);
+    job.env("WIRE_TEST_ROLE", "chaos").env(processes::WIRE, wire);
+    job.env("CHAOS_SEED", &program.seed.to_string()).env("CHAOS_KEEP", &kept.join(","));
+    job.env("TMPDIR", folder.to_str().unwrap());
+    job
+}
+
+/// What is wrong with the exit code of the job.
+fn wrong_code(program: &Program, ends: &[End], code: i32) -> Option<Wrong> {
+    let launcher = program.items.contains(&Item::Launcher);
+    let well = ends.iter().all(|end| end.result.is_ok());
+    let survived = program.survives && ends.iter().any(|end| end.result.is_ok());
+    let fits = launcher || (code == 0) == (well || survived);
+    (!fits).then(|| Wrong { class: "the exit code", text: format!("{code}, {ends:?}") })
+}
+
+/// Processes of the job that live on.
+fn left_behind(mark: &str) -> Vec<u32> {
+    let until = Instant::now() + GONE_AFTER;
+    loop {
+        let left = alive(mark);
+        if left.is_empty() || Instant::now() > until {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Files of the job in its folder for temporary files, and in /dev/shm, where names have the number of a process in them.
+fn files_left(folder: &std::path::Path, out: &str) -> Vec<std::ffi::OsString> {
+    let pids: Vec<&str> = lines(out, "pid").map(|words| words[1]).collect();
+    let ours = |name: &std::ffi::OsString| {
+        let name = name.to_string_lossy().into_owned();
+        name.split(|c: char| !c.is_ascii_digit()).any(|number| pids.contains(&number))
+    };
+    let names =
+        |path: &std::path::Path| read_dir(path).unwrap().filter_map(|entry| Some(entry.ok()?.file_name()));
+    let shared: Vec<_> = names(std::path::Path::new("/dev/shm")).filter(ours).collect();
+    names(folder).chain(shared).collect()
+}
