@@ -14,5 +14,6 @@ pub mod collective;
 pub mod exercise;
 pub mod huge;
 pub mod ranks;
+pub mod soak;
 pub mod survivors;
 pub mod traffic;

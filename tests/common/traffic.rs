@@ -128,7 +128,7 @@ pub fn communicators(world: &Communicator) -> Result<Vec<Option<Communicator>>> 
 }
 
 /// The calls of one rank.
-struct Traffic {
+pub struct Traffic {
     comms: Vec<Option<Communicator>>,
     /// Equal on all ranks.
     shared: Random,
@@ -137,14 +137,26 @@ struct Traffic {
     flying: Vec<Box<dyn Flying>>,
     /// By communicator; whether it is running.
     kept: Vec<Vec<(Box<dyn Flying>, bool)>>,
+    /// Calls of communicators of several ranks in which this is rank 0.
+    pub led: u64,
 }
 
 impl Traffic {
-    fn step(&mut self) -> Result<()> {
+    /// On communicators made of `comm`. Collective.
+    pub fn new(comm: &Communicator, seed: u64) -> Result<Self> {
+        let comms = communicators(comm)?;
+        let kept = comms.iter().map(|_| Vec::new()).collect();
+        let own = Random(seed ^ (comm.rank() as u64 + 1) << 32);
+        Ok(Self { comms, shared: Random(seed), own, flying: Vec::new(), kept, led: 0 })
+    }
+
+    /// A call.
+    pub fn step(&mut self) -> Result<()> {
         let class = self.shared.below(self.comms.len());
         let random = Random(self.shared.draw());
         let Some(comm) = &self.comms[class] else { return Ok(()) };
         let case = draw(random, comm.size());
+        self.led += u64::from(comm.size() > 1 && comm.rank() == 0);
         match case.mode {
             Mode::Request | Mode::Polled => self.flying.push(begin_some(comm, &case)?),
             Mode::Persistent => {
@@ -211,7 +223,8 @@ impl Traffic {
         self.flying.drain(..).try_for_each(|mut f| f.finish())
     }
 
-    fn rest(&mut self) -> Result<()> {
+    /// Waits for all of them, and keeps none.
+    pub fn rest(&mut self) -> Result<()> {
         self.finish_all()?;
         for (flying, running) in self.kept.iter_mut().flatten() {
             if *running {
@@ -224,7 +237,7 @@ impl Traffic {
 }
 
 /// Memory in use: pieces on the heap, resident bytes, pieces of the arena.
-fn memory(world: &World) -> (i64, i64, u64) {
+pub fn memory(world: &World) -> (i64, i64, u64) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: i64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
     (live_allocations(), pages * 4096, world.stats().buffers)
@@ -233,10 +246,7 @@ fn memory(world: &World) -> (i64, i64, u64) {
 /// `steps` random calls. Memory must not grow after the first fifth of them; `alone` says that ours is the only rank of
 /// this process that looks at it.
 pub fn traffic(world: &World, seed: u64, steps: usize, alone: bool) -> Result<()> {
-    let comms = communicators(&world.comm())?;
-    let kept = comms.iter().map(|_| Vec::new()).collect();
-    let own = Random(seed ^ (world.rank() as u64 + 1) << 32);
-    let mut traffic = Traffic { comms, shared: Random(seed), own, flying: Vec::new(), kept };
+    let mut traffic = Traffic::new(&world.comm(), seed)?;
     let mut before = (0, 0, 0);
     for step in 0..steps {
         traffic.step().unwrap_or_else(|e| panic!("{e} at step {step} of seed {seed}, rank {}", world.rank()));

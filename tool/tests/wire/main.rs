@@ -14,6 +14,7 @@ mod chaos;
 #[allow(dead_code, reason = "shared with the launcher's tests, which use more of it")]
 mod job;
 mod role;
+mod soak;
 
 use circulant::diagnostics::CountingAllocator;
 use circulant_tests::survivors::parse_seeds;
@@ -70,6 +71,7 @@ fn main() {
         let on = |name: &str, body: fn(&str)| {
             Trial::test(format!("{provider}::{name}"), test(move || body(provider)))
         };
+        trials.push(on("nothing_grows_with_the_calls", soak::test));
         trials.push(on("programs_end_right_or_by_name_and_in_time", chaos::programs));
         trials.push(on("survivors_of_killed_ranks_go_on", survivors));
         trials.push(on("borrowed_memory_is_safe_when_others_go_on", mprotect_survivors));

@@ -22,6 +22,7 @@ pub(crate) fn play(role: &str) {
         "exercise" => plain(|comm| exercise(comm, 1).map(|()| println!("all right"))),
         "matrix" => plain(matrix),
         "traffic" => mixed_traffic(),
+        "soak" => crate::soak::play(),
         "huge" => plain(|comm| huge(comm).map(|()| println!("all right"))),
         "costs" => costs(),
         "disagree" => plain(|comm| comm.bcast(&mut vec![0u8; if comm.rank() == 2 { 999 } else { 1000 }], 0)),
