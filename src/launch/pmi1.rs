@@ -229,6 +229,11 @@ impl Pmi1 {
                     Err(self.fail(format!("rank 0 refuses us: {why}")))
                 }
                 Some(line) if line.command() == answer.as_bytes() => Ok(Some(raw)),
+                // Of a fence that was lost.
+                Some(line) if self.in_fence && line.command() == b"barrier_out" => {
+                    self.in_fence = false;
+                    continue;
+                }
                 _ => {
                     let (said, to) = (quote(&raw), quote(request.as_bytes()));
                     Err(self.fail(format!("the launcher answered {said} to {to}")))
@@ -445,6 +450,10 @@ impl Launch for Pmi1 {
     }
 
     fn finalize(&mut self) -> Result<()> {
+        // After a fence that was lost, as a rank is gone, the connection is still of this use.
+        if self.in_fence {
+            self.broken = None;
+        }
         self.ask("cmd=finalize\n", "finalize_ack")?;
         self.broken = Some("already finalized".to_owned());
         Ok(())

@@ -127,7 +127,7 @@ proptest! {
 #[test]
 fn a_rank_that_goes_after_a_fence_fails_it_for_none() {
     use std::os::fd::IntoRawFd;
-    for round in 0..2000 {
+    for round in 0..300 {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let (side, mut says) = UnixStream::pair().unwrap();
         theirs.write_all(&text(&ANSWERS[..4])).unwrap();
@@ -142,5 +142,27 @@ fn a_rank_that_goes_after_a_fence_fails_it_for_none() {
             while !me.test_fence().unwrap_or_else(|e| panic!("round {round}: {e}")) {}
         });
         assert_eq!(me.gone().map(|gone| gone.rank), Some(1), "round {round}");
+    }
+}
+
+/// Where a rank goes that had not come to the fence, the others that go on can leave; whether its end comes all the same or not.
+#[test]
+fn a_rank_leaves_after_a_fence_that_was_lost() {
+    use std::os::fd::IntoRawFd;
+    for late in [false, true] {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (side, mut says) = UnixStream::pair().unwrap();
+        theirs.write_all(&text(&ANSWERS[..4])).unwrap();
+        let side = format!("{}:job", side.into_raw_fd());
+        let mut me = Pmi1::over_socket(ours, 0, 2, Some(&side), Duration::from_secs(5)).unwrap();
+        assert!(me.start_fence().unwrap());
+        says.write_all(b"gone 1 killed by signal 9\n").unwrap();
+        assert_eq!(me.test_fence().unwrap_err().kind(), ErrorKind::PeerLost);
+        assert!(me.start_fence().is_err() && me.put("key", b"x").is_err(), "of no other use");
+        if late {
+            theirs.write_all(&text(&ANSWERS[5..6])).unwrap();
+        }
+        theirs.write_all(&text(&ANSWERS[7..])).unwrap();
+        me.finalize().unwrap();
     }
 }
