@@ -16,8 +16,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A program that takes longer, in real time, hangs: a thousand times what one takes.
+/// A program that takes longer, in real time, hangs: a thousand times what one takes. Counted in small parts: what stops the whole process counts as one.
 const HANG: Duration = Duration::from_secs(60);
+const HANG_PART: Duration = Duration::from_millis(500);
 
 /// After so many that fail no more are run.
 const FAILURES: usize = 10;
@@ -41,7 +42,9 @@ pub fn verdict(program: &Program) -> Verdict {
     let (done, ended) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            if ended.recv_timeout(HANG) == Err(RecvTimeoutError::Timeout) {
+            let parts = HANG.as_millis() / HANG_PART.as_millis();
+            let waits = |_| ended.recv_timeout(HANG_PART) == Err(RecvTimeoutError::Timeout);
+            if (0..parts).all(waits) {
                 eprintln!("hangs: {}", program.reproduce());
                 std::process::abort();
             }

@@ -185,9 +185,9 @@ fn titles(area: &Area<'_>, frame: &Frame) -> Result<(), Box<dyn std::error::Erro
 }
 
 fn grid(area: &Area<'_>, x: &Axis, y: &Axis, frame: &Frame) -> Result<(), Box<dyn std::error::Error>> {
-    let (across, across_label, up_label): (_, fn(f64) -> String, fn(f64) -> String) = match frame.axes {
-        Axes::Times => ("size m", size_label, |us| units::time(us * 1e3)),
-        Axes::Amounts => ("calls", amount, amount),
+    let (across, labels): (_, [fn(f64) -> String; 2]) = match frame.axes {
+        Axes::Times => ("size m", [size_label, |us| units::time(us * 1e3)]),
+        Axes::Amounts => ("calls", [amount, amount]),
     };
     let line = |from: (i32, i32), to: (i32, i32), colour: RGBColor| {
         area.draw(&PathElement::new(vec![from, to], colour.stroke_width(1)))
@@ -206,20 +206,13 @@ fn grid(area: &Area<'_>, x: &Axis, y: &Axis, frame: &Frame) -> Result<(), Box<dy
         let value = 10f64.powi(d);
         let at = x.at(value);
         line((at, FRAME.1), (at, FRAME.3), GRID)?;
-        write(
-            area,
-            &across_label(value),
-            (at, FRAME.3 + 18),
-            13,
-            PALE,
-            Pos::new(HPos::Center, VPos::Center),
-        )?;
+        write(area, &labels[0](value), (at, FRAME.3 + 18), 13, PALE, Pos::new(HPos::Center, VPos::Center))?;
     }
     for d in y.decades() {
         let value = 10f64.powi(d);
         let at = y.at(value);
         line((FRAME.0, at), (FRAME.2, at), GRID)?;
-        write(area, &up_label(value), (FRAME.0 - 10, at), 13, PALE, Pos::new(HPos::Right, VPos::Center))?;
+        write(area, &labels[1](value), (FRAME.0 - 10, at), 13, PALE, Pos::new(HPos::Right, VPos::Center))?;
     }
     line((FRAME.0, FRAME.3), (FRAME.2, FRAME.3), PALE)?;
     line((FRAME.0, FRAME.1), (FRAME.0, FRAME.3), PALE)?;

@@ -15,8 +15,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const HANG: Duration = Duration::from_secs(60);
 /// The launcher leaves ranks so many seconds when one has ended: longer than the deadline, and what a busy machine adds.
 const GRACE_SECONDS: &str = "30";
-/// What processes may take to end after their launcher. Chosen: they are killed at once, on a busy machine.
-const GONE_AFTER: Duration = Duration::from_secs(10);
+/// How often it is looked, every 10 ms, whether processes have ended after their launcher. Chosen: they are killed at once, on a busy machine.
+const GONE_LOOKS: usize = 1000;
+/// What one turn of the watch may take; what is longer is time in which this process could not run.
+const TURN: Duration = Duration::from_millis(100);
 /// A job during which this process itself could not run for so long, much of a deadline, says nothing: it is run again, so often at the most.
 const STANDSTILL: Duration = Duration::from_secs(3);
 const STANDSTILLS: usize = 10;
@@ -72,7 +74,6 @@ fn run(program: &Program) -> Verdict {
 
 /// Signals to come.
 struct Watch {
-    started: Instant,
     /// Lines of signals that have been sent.
     served: usize,
     to_continue: Vec<(Instant, usize, Pid)>,
@@ -116,19 +117,15 @@ fn once(program: &Program) -> (Verdict, Duration) {
     let folder = tempfile::tempdir().unwrap();
     let mut job = job(program, folder.path());
     job.start();
-    let mut watch = Watch {
-        started: Instant::now(),
-        served: 0,
-        to_continue: Vec::new(),
-        continued: Vec::new(),
-        launcher_killed: false,
-    };
-    let (mut looked, mut longest_gap) = (watch.started, Duration::ZERO);
-    while job.is_running() && watch.started.elapsed() < HANG + longest_gap {
+    let mut watch =
+        Watch { served: 0, to_continue: Vec::new(), continued: Vec::new(), launcher_killed: false };
+    let (mut looked, mut longest_gap, mut ran) = (Instant::now(), Duration::ZERO, Duration::ZERO);
+    while job.is_running() && ran < HANG {
         watch.serve(&job, &job.so_far());
         std::thread::sleep(Duration::from_millis(2));
-        longest_gap = longest_gap.max(looked.elapsed());
-        looked = Instant::now();
+        let gap = looked.elapsed();
+        looked += gap;
+        (longest_gap, ran) = (longest_gap.max(gap), ran + gap.min(TURN));
     }
     let hangs = job.is_running();
     let out = job.so_far();
@@ -190,14 +187,13 @@ fn wrong_code(program: &Program, ends: &[End], code: i32) -> Option<Wrong> {
 
 /// Processes of the job that live on.
 fn left_behind(mark: &str) -> Vec<u32> {
-    let until = Instant::now() + GONE_AFTER;
-    loop {
-        let left = alive(mark);
-        if left.is_empty() || Instant::now() > until {
-            return left;
+    for _ in 0..GONE_LOOKS {
+        if alive(mark).is_empty() {
+            return Vec::new();
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+    alive(mark)
 }
 
 /// Files of the job in its folder for temporary files, and in /dev/shm, where names have the number of a process in them.
