@@ -39,6 +39,8 @@ enum Stage {
     Goodbye(Waiting),
     /// No rank closes before all have read the last message.
     Fence(Fence),
+    /// Where there is no fence, a rank that closed at once would take its last message with it. It was posted by then.
+    Settle(Instant),
     Close,
     Leave,
     Done,
@@ -183,8 +185,9 @@ impl Finalizing {
                 if !engine.has_parted(waiting, rests)? {
                     return Ok(None);
                 }
-                match *alone {
-                    true => Stage::Close,
+                // One that went since they agreed comes to no fence, and is told of only once.
+                match *alone || !engine.gone().is_empty() {
+                    true => Stage::Settle(engine.now()),
                     false => Fence::begin(world, engine.now(), *deadline).map_err(|e| engine.fail(e))?,
                 }
             }
@@ -196,6 +199,13 @@ impl Finalizing {
                 };
                 if !over {
                     // Our last messages may need progress to leave.
+                    engine.keep_going(rests);
+                    return Ok(None);
+                }
+                Stage::Close
+            }
+            Stage::Settle(since) => {
+                if !engine.has_settled(*since) {
                     engine.keep_going(rests);
                     return Ok(None);
                 }

@@ -66,6 +66,8 @@ pub(super) struct Agreement {
     taken: bool,
     /// Those that this rank has told the decision, and those of them that do not know it yet.
     told: Option<(Vec<u32>, BTreeSet<u32>)>,
+    /// The rank that has told this one the decision, until it is gone: then others may not have heard.
+    told_by: Option<u32>,
     /// All that live know the decision.
     known_to_all: bool,
 }
@@ -90,10 +92,11 @@ impl Agreement {
         self.decided.as_ref()
     }
 
-    /// The call that began it has ended: all but the decision is needed no longer.
+    /// The call that began it has ended: all but the decision, and the ranks that may need it, is needed no longer.
     pub(super) fn take(&mut self) {
-        let Self { me, mine, decided, told, known_to_all, .. } = std::mem::take(self);
-        *self = Self { me, mine, decided, told, known_to_all, taken: true, ..Self::default() };
+        let Self { me, members, mine, decided, told, told_by, known_to_all, .. } = std::mem::take(self);
+        *self =
+            Self { me, members, mine, decided, told, told_by, known_to_all, taken: true, ..Self::default() };
     }
 
     /// Nothing of it is needed any more.
@@ -144,7 +147,7 @@ impl Agreement {
                 // They wait for us.
                 let voters = self.votes.keys().filter(|rank| **rank != from && !gone.contains(rank));
                 answers.extend(voters.map(|rank| (*rank, Step::Decide(value.clone()))));
-                self.decided = Some(value);
+                (self.decided, self.told_by) = (Some(value), Some(from));
                 answers.push((from, Step::Known));
             }
             Step::Decide(_) => answers.push((from, Step::Known)),
@@ -161,8 +164,15 @@ impl Agreement {
 
     /// Does what can be done, after something came or a rank is gone.
     pub(super) fn go_on(&mut self, gone: &BTreeSet<u32>) -> Steps {
-        if self.decided.is_some() {
-            return self.forget(gone);
+        if let Some(decided) = &self.decided {
+            let lost = self.told_by.is_some_and(|rank| gone.contains(&rank)) && !self.known_to_all;
+            if !lost {
+                return self.forget(gone);
+            }
+            // Those that it has not told wait for the next coordinator, which may have left by now.
+            let steps = self.others(gone).map(|rank| (rank, Step::Decide(decided.clone()))).collect();
+            self.told_by = None;
+            return steps;
         }
         let Some(coordinator) = self.coordinator(gone) else { return Vec::new() };
         if coordinator != self.me {
@@ -276,6 +286,22 @@ impl Agreement {
 mod tests {
     use super::*;
     use std::collections::VecDeque;
+
+    /// The next coordinator may have ended its world with the decision, so any that has it tells it.
+    #[test]
+    fn a_decision_is_told_on_where_the_rank_that_told_it_is_gone() {
+        let none = BTreeSet::new();
+        let mut rank = Agreement::default();
+        rank.begin(2, vec![0, 1, 2, 3], (1, 7));
+        rank.go_on(&none);
+        rank.receive(0, Step::Propose(Agreed::default()), &none);
+        rank.receive(0, Step::Decide(Agreed::default()), &none);
+        rank.take();
+        let tells = |steps: Steps| steps.into_iter().map(|(to, _)| to).collect::<Vec<_>>();
+        assert_eq!(tells(rank.go_on(&BTreeSet::from([1]))), [], "rank 0 tells it");
+        assert_eq!(tells(rank.go_on(&BTreeSet::from([0, 1]))), [3]);
+        assert_eq!(tells(rank.go_on(&BTreeSet::from([0, 1]))), [], "once");
+    }
 
     /// SplitMix64.
     struct Random(u64);

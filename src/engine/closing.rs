@@ -1,8 +1,9 @@
 //! The end of a world: goodbye to the neighbours, and closing the endpoint.
 
-use super::core::Core;
+use super::core::{Core, Queued};
 use super::driver::Engine;
 use super::message::Message;
+use super::time::SETTLE;
 use super::waiting::Waiting;
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,7 +39,13 @@ impl Engine {
     /// After the deadline of `waiting`, naming a rank that did not come.
     pub(crate) fn has_parted(&mut self, waiting: &mut Waiting, rests: bool) -> Result<bool> {
         self.healthy()?;
-        self.once(waiting, rests, |core| core.has_parted() && core.outbox.is_empty())
+        // What is left for one that has said goodbye, such as news of the gone, may be for one that has closed.
+        let spare = |core: &Core, queued: &Queued| {
+            core.byes.contains(&queued.to) && !matches!(queued.message, Message::Bye)
+        };
+        self.once(waiting, rests, |core| {
+            core.has_parted() && core.outbox.iter().all(|queued| spare(core, queued))
+        })
     }
 
     /// Moves on what the provider still has, and ignores errors: all ranks have said goodbye.
@@ -49,6 +56,11 @@ impl Engine {
         if rests {
             self.clock.sleep(GOODBYE_POLL_INTERVAL);
         }
+    }
+
+    /// Whether the last messages, posted by `since`, have had their time to be delivered.
+    pub(crate) fn has_settled(&self, since: Instant) -> bool {
+        self.clock.now().duration_since(since) >= SETTLE
     }
 
     /// The time that this engine goes by.

@@ -20,7 +20,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_millis(400);
 /// After the last message was posted, how long the provider gets to deliver it. Chosen: 30 times the latency of the
 /// slowest wire that is emulated (1 ms); `lingering_ends` shows it.
-const SETTLE: Duration = Duration::from_millis(30);
+pub(super) const SETTLE: Duration = Duration::from_millis(30);
 
 /// Time since an event, counted from the first look at it: code that records events reads no clock.
 #[derive(Clone, Copy, Debug, Default)]
