@@ -33,6 +33,8 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x8c, 0x1c, 0x13),
 ];
 
+/// What stands at a value of an axis.
+type Label = fn(f64) -> String;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// One line of the plot: (bytes, µs), by size.
@@ -185,7 +187,7 @@ fn titles(area: &Area<'_>, frame: &Frame) -> Result<(), Box<dyn std::error::Erro
 }
 
 fn grid(area: &Area<'_>, x: &Axis, y: &Axis, frame: &Frame) -> Result<(), Box<dyn std::error::Error>> {
-    let (across, labels): (_, [fn(f64) -> String; 2]) = match frame.axes {
+    let (across, labels): (_, [Label; 2]) = match frame.axes {
         Axes::Times => ("size m", [size_label, |us| units::time(us * 1e3)]),
         Axes::Amounts => ("calls", [amount, amount]),
     };
