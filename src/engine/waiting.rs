@@ -267,7 +267,7 @@ impl Engine {
     /// The error of a wait that lasted too long: what is missing, and the status of every rank.
     pub(super) fn timed_out(&self, waiting: &Waiting) -> Error {
         let core = &self.core;
-        let mut text = format!("nothing more came within {} s", waiting.deadline.as_secs_f64());
+        let mut text = format!("it has not ended within {} s", waiting.deadline.as_secs_f64());
         let (mut culprit, mut round) = (None, None);
         // Of several operations in flight the one that is waited for.
         let call = if waiting.what.code == 0 { core.status.entered.call } else { waiting.what.call };
