@@ -49,7 +49,7 @@ pub fn verdict(program: &Program) -> Verdict {
                 std::process::abort();
             }
         });
-        let limits = Limits { deadline: run::DEADLINE, slack: run::SLACK };
+        let limits = Limits { deadline: run::deadline(program), slack: run::SLACK };
         let verdict = judge(program, &run::run(program).ends, limits);
         drop(done);
         verdict

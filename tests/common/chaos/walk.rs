@@ -112,7 +112,11 @@ impl<'a, S: Strikes> Walk<'a, S> {
     /// All calls of the program; whether the rank goes on to finalize.
     pub fn all(&mut self, world: Communicator) -> Result<bool> {
         match self.program.survives {
-            true => self.go_on(world).map(|()| true),
+            // A rank that is gone before all have come through start-up ends the world; of those that go later this fails for none.
+            true => {
+                world.agree(0)?;
+                self.go_on(world).map(|()| true)
+            }
             false => self.walk(world),
         }
     }
