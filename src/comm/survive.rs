@@ -140,7 +140,7 @@ impl Communicator {
             {
                 return made;
             }
-            // One more may be gone, and some have its copy all the same.
+            // Another rank may have failed meanwhile: then some ranks have made the communicator, and others not.
             if self.agree_with_number(u64::from(made.is_ok()))?.flags == 1 {
                 return made;
             }

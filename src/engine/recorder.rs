@@ -81,7 +81,7 @@ fn default_events(size: u32) -> usize {
 }
 
 impl Recorder {
-    /// For so many events at least (none: it is off), by default as many as follow from `size`.
+    /// With room for `events` at least (0: recording is off), by default for what [`default_events`] says of `size` ranks.
     pub(super) fn new(events: Option<u32>, size: u32, ticks: Ticks) -> Self {
         let events = events.map_or_else(|| default_events(size), |n| n as usize);
         let slots = if events == 0 { 0 } else { (events + 1).next_power_of_two() };

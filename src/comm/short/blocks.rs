@@ -25,7 +25,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The bytes of the blocks of so many ranks.
+    /// Bytes of the blocks of all `ranks` together.
     pub(super) fn total(&self, ranks: usize) -> usize {
         match *self {
             Self::Equal(len) => len * ranks,
@@ -41,7 +41,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The length, where all have the same.
+    /// Bytes of each block, where all are equally long.
     pub(super) fn each(&self) -> Option<usize> {
         match self {
             Self::Equal(len) => Some(*len),

@@ -220,8 +220,8 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// What rank `rank` has of the ranks up to it (`own`) or before it after so many rounds: what came in the last of them, before what it
-    /// had. Whether that is anything.
+    /// The partial result that rank `rank` of a scan has before round `round`: of the ranks up to it (`own`) or before it. That of the round
+    /// before is folded from the left to what the rank had. False if it has nothing yet.
     fn prefix(
         &mut self,
         run: &mut Run<'_, '_>,

@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 /// that call's slots. Codes of operations are below.
 pub(super) const EARLIER: u8 = 0x80;
 
-/// Bytes of the partial results of a fold over so many ranks: one for each round of a scan, one that is taken in, and one more. (The tree of
-/// `ordered` has one for each bit of the number of ranks.)
+/// Bytes of the partial results of a fold over `ranks` ranks. A scan has one for each of its rounds, one for the contribution that it takes
+/// in, and its result. (The tree of `ordered` has one for each bit of the number of ranks.)
 pub(super) fn partials_bytes(ranks: usize) -> usize {
     MAX_POST_BYTES * (ranks.ilog2() as usize + 3)
 }

@@ -123,17 +123,23 @@ proptest! {
     }
 }
 
+/// Rank 0 of two in a fence, the launcher's end of its connection, and the end on which the launcher tells of deaths.
+fn in_a_fence() -> (Pmi1, UnixStream, UnixStream) {
+    use std::os::fd::IntoRawFd;
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let (side, says) = UnixStream::pair().unwrap();
+    theirs.write_all(&text(&ANSWERS[..4])).unwrap();
+    let side = format!("{}:job", side.into_raw_fd());
+    let mut me = Pmi1::over_socket(ours, 0, 2, Some(&side), Duration::from_secs(5)).unwrap();
+    assert!(me.start_fence().unwrap());
+    (me, theirs, says)
+}
+
 /// The launcher says that the fence is over, and then that a rank has gone which had passed it: that is no failure of the fence.
 #[test]
 fn a_rank_that_goes_after_a_fence_fails_it_for_none() {
-    use std::os::fd::IntoRawFd;
     for round in 0..300 {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let (side, mut says) = UnixStream::pair().unwrap();
-        theirs.write_all(&text(&ANSWERS[..4])).unwrap();
-        let side = format!("{}:job", side.into_raw_fd());
-        let mut me = Pmi1::over_socket(ours, 0, 2, Some(&side), Duration::from_secs(5)).unwrap();
-        assert!(me.start_fence().unwrap());
+        let (mut me, mut theirs, mut says) = in_a_fence();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 theirs.write_all(&text(&ANSWERS[5..6])).unwrap();
@@ -148,14 +154,8 @@ fn a_rank_that_goes_after_a_fence_fails_it_for_none() {
 /// Where a rank goes that had not come to the fence, the others that go on can leave; whether its end comes all the same or not.
 #[test]
 fn a_rank_leaves_after_a_fence_that_was_lost() {
-    use std::os::fd::IntoRawFd;
     for late in [false, true] {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let (side, mut says) = UnixStream::pair().unwrap();
-        theirs.write_all(&text(&ANSWERS[..4])).unwrap();
-        let side = format!("{}:job", side.into_raw_fd());
-        let mut me = Pmi1::over_socket(ours, 0, 2, Some(&side), Duration::from_secs(5)).unwrap();
-        assert!(me.start_fence().unwrap());
+        let (mut me, mut theirs, mut says) = in_a_fence();
         says.write_all(b"gone 1 killed by signal 9\n").unwrap();
         assert_eq!(me.test_fence().unwrap_err().kind(), ErrorKind::PeerLost);
         assert!(me.start_fence().is_err() && me.put("key", b"x").is_err(), "of no other use");

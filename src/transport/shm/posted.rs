@@ -11,7 +11,7 @@ pub(super) struct Posted {
 }
 
 impl Posted {
-    /// With room for so many at least.
+    /// With room for `most` entries at least.
     pub(super) fn new(most: usize) -> Self {
         Self { slots: vec![(0, 0); most.next_power_of_two()].into_boxed_slice(), put: 0, read: 0 }
     }
