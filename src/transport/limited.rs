@@ -171,7 +171,7 @@ impl std::fmt::Debug for Limited {
 impl Limited {
     /// Of an endpoint that was not used yet; `seed` is another one at each rank.
     pub(crate) fn new(inner: Box<dyn Transport>, forced: ForcedLimits, seed: u64) -> Self {
-        let mut limits = Limits { survives: false, ..inner.limits().clone() };
+        let mut limits = inner.limits().clone();
         limits.gather = limits.gather.min(forced.gather.unwrap_or(usize::MAX));
         limits.max_put = limits.max_put.min(forced.max_put.unwrap_or(u64::MAX));
         limits.inject = limits.inject.min(forced.inject.unwrap_or(usize::MAX));
@@ -322,6 +322,20 @@ unsafe impl Transport for Limited {
         let posted = self.inner.message(peer, bytes)?;
         self.state.messages += usize::from(posted == Posted::Yes);
         Ok(posted)
+    }
+
+    fn cut(&mut self, peer: u32) {
+        self.inner.cut(peer);
+        // Their tokens below are not used again.
+        let State { puts, ended, under_way, .. } = &mut self.state;
+        for put in puts.iter_mut().filter(|put| put.is_some_and(|put| put.peer == peer)) {
+            *put = None;
+            *under_way -= 1;
+        }
+        ended.retain(|put| {
+            *under_way -= usize::from(put.peer == peer);
+            put.peer != peer
+        });
     }
 
     fn flush(&mut self) {
@@ -490,6 +504,21 @@ mod tests {
         assert_eq!(two.ranks[0].1.done, [1]);
         two.poll(0);
         assert_eq!(two.ranks[0].1.done, [1, 2]);
+    }
+
+    #[test]
+    fn puts_to_a_rank_that_is_cut_off_end_without_a_word() {
+        let mut two = two("inject=0,queue=2");
+        assert_eq!(two.put(&[100], 1, 1).unwrap(), Posted::Yes);
+        two.poll(0);
+        // The first would be done in the next poll.
+        assert_eq!(two.put(&[100], 1, 2).unwrap(), Posted::Yes);
+        assert_eq!(two.put(&[100], 1, 3).unwrap(), Posted::Again);
+        two.ranks[0].0.cut(1);
+        assert_eq!(two.ranks[0].0.state.under_way, 0);
+        two.poll(0);
+        two.poll(0);
+        assert!(two.ranks[0].1.done.is_empty());
     }
 
     #[test]
