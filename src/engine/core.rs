@@ -12,7 +12,7 @@ use super::recorder::{At, Recorder};
 use super::setup::{Group, Setup};
 use super::short_log::ShortLog;
 use super::task::Task;
-use super::time::Since;
+use super::time::{Since, Watched};
 use super::unexpected::Unexpected;
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
@@ -92,7 +92,7 @@ pub(super) struct Queued {
 pub(super) struct Suspect {
     /// `NONE` when the transport does not know.
     pub(super) rank: u32,
-    pub(super) since: Since,
+    pub(super) since: Watched,
     pub(super) why: String,
     /// Its process ended, by the launcher or the process watch.
     pub(super) ended: bool,

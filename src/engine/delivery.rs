@@ -8,7 +8,7 @@ use super::message::{
 };
 use super::recorder::At;
 use super::task::Delivered;
-use super::time::Since;
+use super::time::{Since, Watched};
 use crate::error::{Error, ErrorKind};
 use crate::record::{EventKind, NONE as NOTHING};
 use crate::transport::{Delivery, Sink};
@@ -306,7 +306,7 @@ impl Sink for Core {
         }
         match &mut self.suspect {
             None => {
-                let since = Since::default();
+                let since = Watched::default();
                 self.suspect = Some(Suspect { rank, since, why: why.to_owned(), ended: false });
             }
             Some(s) if s.rank == NONE && rank != NONE => {

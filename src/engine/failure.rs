@@ -3,7 +3,7 @@
 use super::core::Suspect;
 use super::driver::Engine;
 use super::message::{CallId, HELP, Message, NONE, kind_code};
-use super::time::{Linger, Since};
+use super::time::{Linger, Watched};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use crate::record::Why;
@@ -11,7 +11,7 @@ use crate::transport::Limits;
 use std::time::{Duration, Instant};
 
 /// A peer that is lost for us may only have closed because of an error elsewhere: that error
-/// is given this long to come before the peer is named. Longer than a rank lingers after an error (`LINGER`, 0.4 s).
+/// is given this long to come before the peer is named, while this rank looks ([`Watched`]). Longer than a rank lingers after an error (`LINGER`, 0.4 s).
 const SUSPICION: Duration = Duration::from_millis(600);
 /// A status query is not repeated within this time of the last one, of any rank. Chosen: of p ranks that wait together
 /// one query a second goes to all, not p.
@@ -153,7 +153,7 @@ impl Engine {
             // The first that ended stays the one to blame, and the time runs on: the launcher reports each end again and again.
             let known = self.core.suspect.as_ref();
             if known.is_none_or(|s| !s.ended) {
-                let since = known.map_or(Since::default(), |s| s.since);
+                let since = known.map_or(Watched::default(), |s| s.since);
                 self.core.suspect = Some(Suspect { rank, since, why: how, ended: true });
             }
         }

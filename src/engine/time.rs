@@ -22,6 +22,10 @@ const LINGER: Duration = Duration::from_millis(400);
 /// slowest wire that is emulated (1 ms); `lingering_ends` shows it.
 pub(super) const SETTLE: Duration = Duration::from_millis(30);
 
+/// What the time between two looks counts for at most where it is said how long a rank is doubted. Chosen: some ten times what a wait that has the
+/// processor lets pass.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Time since an event, counted from the first look at it: code that records events reads no clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Since(Option<Instant>);
@@ -29,6 +33,22 @@ pub(super) struct Since(Option<Instant>);
 impl Since {
     pub(super) fn lasts(&mut self, now: Instant) -> Duration {
         now.duration_since(*self.0.get_or_insert(now))
+    }
+}
+
+/// The same, of which this rank has looked: while it does not run, on a busy machine, others may not either.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Watched {
+    last: Option<Instant>,
+    lasts: Duration,
+}
+
+impl Watched {
+    pub(super) fn lasts(&mut self, now: Instant) -> Duration {
+        let passed = now.duration_since(*self.last.get_or_insert(now));
+        self.last = Some(now);
+        self.lasts += passed.min(LOOK);
+        self.lasts
     }
 }
 
@@ -137,6 +157,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
     const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn time_without_a_look_counts_for_little() {
+        let (start, mut doubt) = (Instant::now(), Watched::default());
+        let mut at = |milliseconds| doubt.lasts(start + Duration::from_millis(milliseconds)).as_millis();
+        assert_eq!([0, 4, 14, 1014, 1016].map(&mut at), [0, 4, 14, 64, 66]);
+    }
 
     /// When a wait asks, warns and gives up, in milliseconds since its begin, before `end`; each alarm is heard in time.
     fn course(
