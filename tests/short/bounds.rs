@@ -110,6 +110,37 @@ fn folds_have_the_bits_of_reproducible_calls() {
     }
 }
 
+/// Also where its counts are known at the root only, and so no other rank reads what one of them posts.
+#[test]
+fn a_root_that_is_no_rank_is_refused() {
+    const P: usize = 3;
+    for operation in
+        ["gatherv_rooted", "scatterv_rooted", "bcast", "gather", "gatherv", "scatter", "scatterv"]
+    {
+        let said = std::sync::Mutex::new(String::new());
+        run(vec![0; P], &[], |_, comm| {
+            comm.barrier()?;
+            let root = if comm.rank() == 1 { P } else { 0 };
+            let (mut all, counts) = ([0u64; P], [1; P]);
+            let own = match operation {
+                "gatherv_rooted" => comm.gatherv_rooted(&[1], &mut all, &counts, root),
+                "scatterv_rooted" => comm.scatterv_rooted(&all, &counts, &mut [1], root),
+                "bcast" => comm.bcast(&mut all, root),
+                "gather" => comm.gather(&[1], &mut all, root),
+                "gatherv" => comm.gatherv(&[1], &mut all, &counts, root),
+                "scatter" => comm.scatter(&all, &mut [1], root),
+                _ => comm.scatterv(&all, &counts, &mut [1], root),
+            };
+            if comm.rank() == 1 {
+                *said.lock().unwrap() = own.map_or_else(|e| e.to_string(), |()| "no error".to_owned());
+            }
+            Ok(())
+        });
+        let text = said.into_inner().unwrap();
+        assert!(text.contains("root 3 is out of range: there are ranks 0 to 2"), "{operation}: {text}");
+    }
+}
+
 /// Lengths that only two ranks know: both are named, and nothing has come, whether the block is short or follows by plan.
 #[test]
 fn both_lengths_are_named_where_two_ranks_disagree() {

@@ -88,6 +88,9 @@ impl Communicator {
         root: usize,
     ) -> Option<Result<()>> {
         self.context.short_calls()?;
+        if root >= self.size() {
+            return None;
+        }
         let len = send.map_or(0, <[u8]>::len);
         let own = |_| 0..len;
         let call = Exchange {
@@ -117,6 +120,9 @@ impl Communicator {
         root: usize,
     ) -> Option<Result<()>> {
         self.context.short_calls()?;
+        if root >= self.size() {
+            return None;
+        }
         let (len, in_place) = (recv.as_ref().map_or(0, |recv| recv.len()), recv.is_none());
         let own = |_| 0..len;
         let call = Exchange {
