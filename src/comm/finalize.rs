@@ -257,7 +257,7 @@ impl Fence {
             Self::Asked { give_up } => {
                 let over = lock(&world.launch).test_fence()?;
                 if !over && now >= *give_up {
-                    let what = "not all ranks came to the last fence of finalize in time";
+                    let what = "not all ranks came to the last fence of finalize in time; the launcher does not say which";
                     return Err(Error::new(ErrorKind::Timeout, what).help(
                         "raise CIRCULANT_START_DEADLINE (--start-deadline) if the ranks are only slow",
                     ));

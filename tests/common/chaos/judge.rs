@@ -1,7 +1,7 @@
 //! Whether a program came to a right end.
 
 use super::program::{CHECK, Item, Program};
-use super::walk::{End, Told};
+use super::walk::{End, SILENCE, Told};
 use std::time::Duration;
 
 /// What ranks may take.
@@ -32,17 +32,26 @@ pub struct Verdict {
 /// Ranks whose fault it may be.
 fn culprits(program: &Program, limits: Limits) -> Vec<usize> {
     let faults = program.faults().filter(|fault| !is_harmless(fault, limits));
-    faults.filter_map(Item::culprits).flatten().collect()
+    faults.filter_map(|fault| fault.culprits(&program.nodes)).flatten().collect()
 }
 
-/// Stops that end long before a deadline disturb nothing.
+/// What ends long before a deadline disturbs nothing: after a link was cut tcp sends again once more than twice that time is over.
 fn is_harmless(item: &Item, limits: Limits) -> bool {
-    matches!(item, Item::Stop { milliseconds, .. } if u128::from(*milliseconds) * 2 < limits.deadline.as_millis())
+    let (Item::Stop { milliseconds, .. } | Item::Link { milliseconds: Some(milliseconds), .. }) = item else {
+        return false;
+    };
+    u128::from(*milliseconds) * 2 < limits.deadline.as_millis()
 }
+
+/// What an error says that knows of no rank.
+const UNKNOWN: &str = "the launcher does not say which";
 
 /// Whether `error` says that one of `culprits` is to blame, or that it is not known which rank is.
 fn names(error: &Told, culprits: &[usize]) -> bool {
     let text = &error.text;
+    if text.contains(UNKNOWN) {
+        return true;
+    }
     let named = |rank: &usize| {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric());
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
@@ -87,6 +96,10 @@ fn kind(fault: &Item, limits: Limits) -> String {
     let name = text.split([' ', '(']).next().unwrap_or_default().to_owned();
     match fault {
         Item::Odd { how, .. } => format!("another {how:?}"),
+        Item::Link { how, milliseconds, .. } => {
+            let length = if milliseconds.is_some() { "a while" } else { "good" };
+            format!("Link {how:?} for {length}")
+        }
         stop if is_harmless(stop, limits) => format!("short {name}"),
         _ => name,
     }
@@ -109,10 +122,16 @@ fn wrong(program: &Program, ends: &[End], verdict: &Verdict, limits: Limits) -> 
     }
     let culprits = culprits(program, limits);
     let harmless = program.faults().all(|fault| is_harmless(fault, limits));
+    let ends_itself =
+        |item: &Item| matches!(item, Item::Link { .. } | Item::Odd { .. } | Item::Finalize { .. });
+    let tells = program.faults().all(ends_itself);
     for (rank, end) in ends.iter().enumerate() {
         let Err(e) = &end.result else { continue };
         if harmless {
             return wrong("an error without a fault", format!("rank {rank}: {}", e.text));
+        }
+        if e.kind == SILENCE && tells {
+            return wrong("a rank that says nothing", format!("rank {rank}: {}", e.text));
         }
         // What a rank says that is at fault, or dead, is its own.
         if culprits.contains(&rank) {

@@ -1,17 +1,33 @@
 //! The ranks of a program as processes, and what they tell of their ends: a line each, in words between tabs.
 
 use super::Chosen;
+use super::judge::Limits;
 use super::program::{Item, ODD, Odd, Program, Wire};
-use super::walk::{End, Strikes, Told, Walk, configured, live};
+use super::walk::{End, SILENCE, Strikes, Told, Walk, configured, live};
 use circulant::World;
 use rustix::process::{Signal, getpid, kill_process};
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Of each wait. Chosen: more than a busy machine keeps processes from running, and less than ranks stop that stop for long.
-pub const DEADLINE: Duration = Duration::from_secs(4);
+const DEADLINE: Duration = Duration::from_secs(4);
+/// Between nodes: more than three times as long as a link is cut for a while, as tcp waits twice as long each time that it sends again.
+const DEADLINE_OF_NODES: Duration = Duration::from_secs(10);
+/// Over verbs, which run under emulation: as in ci/verbs, twice.
+const DEADLINE_OF_VERBS: Duration = Duration::from_secs(12);
 /// What ranks may take beyond it. Chosen: what a machine of two cores may add under load (`LATE` in ci/faults).
-pub const SLACK: Duration = Duration::from_secs(20);
+const SLACK: Duration = Duration::from_secs(20);
+/// The same under emulation: `--slow 4` of ci/faults.
+const SLACK_OF_VERBS: Duration = Duration::from_secs(80);
+
+/// What ranks may take on this wire.
+pub fn limits(wire: Wire) -> Limits {
+    match wire {
+        Wire::Nodes => Limits { deadline: DEADLINE_OF_NODES, slack: SLACK },
+        Wire::Verbs => Limits { deadline: DEADLINE_OF_VERBS, slack: SLACK_OF_VERBS },
+        _ => Limits { deadline: DEADLINE, slack: SLACK },
+    }
+}
 /// A rank dies so long after its fault, times the square of its posts: at most 15 ms. Chosen: a few calls over tcp take so long.
 const DIES_AFTER: Duration = Duration::from_micros(10);
 
@@ -38,6 +54,11 @@ impl Strikes for Blows {
             }
             Item::Stop { rank, milliseconds } => println!("stop\t{rank}\t{milliseconds}"),
             Item::Launcher => println!("launcher"),
+            Item::Link { node, how, milliseconds, rest_milliseconds } => {
+                let length = milliseconds.map_or(String::new(), |ms| ms.to_string());
+                println!("link\t{node}\t{how:?}\t{length}");
+                std::thread::sleep(Duration::from_millis(rest_milliseconds));
+            }
             _ => {}
         }
     }
@@ -52,7 +73,7 @@ pub fn play() -> i32 {
     let rank = std::env::var("PMI_RANK").ok().and_then(|rank| rank.parse().ok()).unwrap_or(0);
     println!("pid\t{rank}\t{}", getpid().as_raw_nonzero());
     let life = |walk: &mut Walk<'_, Blows>| {
-        let world = configured(&program, World::builder(), DEADLINE).init()?;
+        let world = configured(&program, World::builder(), limits(wire).deadline).init()?;
         // No signal meets a rank in start-up.
         if !program.survives {
             world.comm().barrier()?;
@@ -102,7 +123,7 @@ pub fn ends(program: &Program, out: &str) -> Vec<End> {
         let fault_at = struck.map(|words| time(words[1])).max();
         let silent = || {
             let told =
-                Told { kind: "Silence".to_owned(), peer: None, text: "it has printed no end".to_owned() };
+                Told { kind: SILENCE.to_owned(), peer: None, text: "it has printed no end".to_owned() };
             let (at, size) = (fault_at.unwrap_or_default(), program.nodes.len());
             End { result: Err(told), panic: None, at, fault_at, unnoticed: None, size }
         };

@@ -16,6 +16,14 @@ pub enum Odd {
 
 pub const ODD: [Odd; 6] = [Odd::Length, Odd::Root, Odd::Type, Odd::Operator, Odd::Operation, Odd::BadRoot];
 
+/// What becomes of a node's link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    Down,
+    /// Some packets pass, then hardly any.
+    Slow,
+}
+
 /// What the ranks of a program are, and what is between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
@@ -25,17 +33,23 @@ pub enum Wire {
     Shm,
     /// The same over tcp.
     Tcp,
+    /// Processes on nodes with a network between them: over tcp, with or without shared memory within nodes.
+    Nodes,
+    /// Processes on one node that has a device of RDMA.
+    Verbs,
 }
 
 impl Wire {
-    pub const ALL: [Self; 3] = [Self::Sim, Self::Shm, Self::Tcp];
+    pub const ALL: [Self; 5] = [Self::Sim, Self::Shm, Self::Tcp, Self::Nodes, Self::Verbs];
 
-    /// What `ci/chaos` and `circulant run --provider` call it.
+    /// What tests call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sim => "sim",
             Self::Shm => "shm",
             Self::Tcp => "tcp",
+            Self::Nodes => "nodes",
+            Self::Verbs => "ibverbs",
         }
     }
 }
@@ -104,6 +118,13 @@ pub enum Item {
     CutOff {
         rank: usize,
     },
+    /// The link of a node is cut or slow for so long, or to the end; its lowest rank rests meanwhile.
+    Link {
+        node: u32,
+        how: Link,
+        milliseconds: Option<u64>,
+        rest_milliseconds: u64,
+    },
     /// Nothing comes from one rank to the other any more.
     Cut {
         one: usize,
@@ -120,6 +141,9 @@ pub enum Item {
     /// The process dies that has started the ranks.
     Launcher,
 }
+
+/// Ranks of one node, too, talk by tcp.
+pub const ONLY_TCP: Item = Item::Setting("provider", "tcp");
 
 /// Ranks compare their calls before data moves.
 pub const CHECK: Item = Item::Setting("check", "yes");
@@ -142,26 +166,39 @@ impl Program {
     pub fn draw(seed: u64, wire: Wire) -> Self {
         let mut random = Random(seed);
         let sim = wire == Wire::Sim;
-        let ranks = if sim { [2, 2, 3, 3, 4, 5, 6, 8] } else { [4, 4, 4, 5, 5, 6, 7, 8] }[random.below(8)];
-        let nodes = match random.below(3) {
+        let ranks: usize = match wire {
+            Wire::Sim => [2, 2, 3, 3, 4, 5, 6, 8],
+            Wire::Nodes => [3, 3, 4, 4, 5, 5, 6, 6],
+            Wire::Verbs => [2, 2, 3, 3, 3, 4, 4, 5],
+            Wire::Shm | Wire::Tcp => [4, 4, 4, 5, 5, 6, 7, 8],
+        }[random.below(8)];
+        let nodes: Vec<u32> = match random.below(3) {
             0 if sim => (0..ranks).map(|rank| (rank / 2) as u32).collect(),
             1 if sim => (0..ranks).map(|rank| (rank % 2) as u32).collect(),
+            0 | 1 if wire == Wire::Nodes => (0..ranks).map(|rank| (rank / 2) as u32).collect(),
+            _ if wire == Wire::Nodes => (0..ranks).map(|rank| (rank / ranks.div_ceil(2)) as u32).collect(),
             _ => vec![0; ranks],
         };
-        let survives = random.below(if sim { 4 } else { 2 }) == 0;
+        let survives = random.below(if sim { 4 } else { 2 }) == 0 && wire != Wire::Verbs;
         let mut items = if sim { simulated(&mut random) } else { settings(&mut random) };
-        // A wire under forced limits does not go on without ranks.
-        items.retain(|item| !survives || !matches!(item, Item::Setting("limits", _)));
+        if wire == Wire::Nodes && (survives || random.below(2) == 0) {
+            items.push(ONLY_TCP);
+        }
         // Where the launcher tells of no death, ranks may wait for their deadline, which ends the world.
         items.retain(|item| !survives || *item != Item::LauncherSilent);
         let begin = items.len();
         let count = 3 + random.below(12);
         items.extend(steps(&mut random, count, survives));
-        let faults = match (sim, survives) {
+        let mut faults = match (sim, survives) {
             (true, true) => deaths(&mut random, ranks),
             (false, true) => struck_processes(&mut random, ranks),
             _ => faults(&mut random, ranks, sim),
         };
+        if wire == Wire::Nodes {
+            // Mostly of the link alone.
+            faults.retain(|_| survives || random.below(4) == 0);
+            faults.extend(link(&mut random, &nodes, survives));
+        }
         for fault in faults {
             let at = begin + random.below(items.len() - begin + 1);
             items.insert(at, fault);
@@ -184,14 +221,15 @@ impl Program {
 
     /// The items that are faults.
     pub fn faults(&self) -> impl Iterator<Item = &Item> {
-        self.items.iter().filter(|item| item.culprits().is_some())
+        self.items.iter().filter(|item| item.culprits(&self.nodes).is_some())
     }
 }
 
 impl Item {
-    /// The ranks that are at fault, of a fault.
-    pub fn culprits(&self) -> Option<Vec<usize>> {
+    /// The ranks that are at fault, of a fault, where these are the nodes of all.
+    pub fn culprits(&self, nodes: &[u32]) -> Option<Vec<usize>> {
         match self {
+            Self::Link { node, .. } => Some((0..nodes.len()).filter(|&rank| nodes[rank] == *node).collect()),
             Self::Odd { rank, .. }
             | Self::Kill { rank, .. }
             | Self::Stop { rank, .. }
@@ -278,6 +316,17 @@ fn struck_processes(random: &mut Random, ranks: usize) -> Vec<Item> {
         all.push(Item::Stop { rank: random.below(ranks), milliseconds: 100 + random.below(800) as u64 });
     }
     all
+}
+
+/// A link that is cut or slow: for a while, which disturbs nothing, or for good.
+fn link(random: &mut Random, nodes: &[u32], survives: bool) -> Option<Item> {
+    let node = nodes[random.below(nodes.len())];
+    let how = if random.below(3) == 0 { Link::Slow } else { Link::Down };
+    let short = survives || random.below(3) == 0;
+    let milliseconds = short.then(|| 1000 + random.below(2000) as u64);
+    // Chosen: until it has happened some 10 ms pass.
+    let rest_milliseconds = random.below(40) as u64;
+    (random.below(8) > 0).then_some(Item::Link { node, how, milliseconds, rest_milliseconds })
 }
 
 /// What happens where an error ends the world: to a process no connection can be cut.

@@ -27,6 +27,9 @@ pub struct End {
     pub size: usize,
 }
 
+/// The kind of error of a rank of which nothing was heard.
+pub const SILENCE: &str = "Silence";
+
 /// An error, as a rank has told it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
@@ -184,6 +187,9 @@ impl<'a, S: Strikes> Walk<'a, S> {
             Item::Kill { rank, .. } | Item::Stop { rank, .. } | Item::CutOff { rank } => rank == self.rank,
             Item::Cut { one, other } => one == self.rank && one != other,
             Item::Launcher => self.rank == 0,
+            Item::Link { node, .. } => {
+                self.program.nodes.iter().position(|&other| other == node) == Some(self.rank)
+            }
             _ => false,
         };
         if ours {

@@ -1,8 +1,9 @@
 //! Random programs with random faults as real processes under `circulant run`: the ranks stop and go on, die, leave, or lose their launcher.
 //! Each ends right, or by an error that names the culprit, in time, and leaves nothing behind.
 
+use crate::cluster::Cluster;
 use crate::job::{Job, alive};
-use circulant_tests::chaos::judge::{Limits, Verdict, Wrong, judge};
+use circulant_tests::chaos::judge::{Verdict, Wrong, judge};
 use circulant_tests::chaos::processes::{self, lines};
 use circulant_tests::chaos::program::{Item, Program, Wire};
 use circulant_tests::chaos::walk::End;
@@ -11,10 +12,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::read_dir;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A job that takes longer hangs: several times what the latest rank may take.
-const HANG: Duration = Duration::from_secs(60);
+/// A job that takes longer hangs: several times what the latest rank may take; under emulation start-up and ends take that time, too.
+fn hang(wire: Wire) -> Duration {
+    Duration::from_secs(if wire == Wire::Verbs { 240 } else { 60 })
+}
 /// The launcher leaves ranks so many seconds when one has ended: longer than the deadline, and what a busy machine adds.
-const GRACE_SECONDS: &str = "30";
+fn grace_seconds(wire: Wire) -> &'static str {
+    if wire == Wire::Verbs { "90" } else { "30" }
+}
 /// How often it is looked, every 10 ms, whether processes have ended after their launcher. Chosen: they are killed at once, on a busy machine.
 const GONE_LOOKS: usize = 1000;
 /// What one turn of the watch may take; what is longer is time in which this process could not run.
@@ -24,8 +29,10 @@ const STANDSTILL: Duration = Duration::from_secs(3);
 const STANDSTILLS: usize = 10;
 /// A program that has failed fails again by chance: it is run so often to see it.
 const AGAIN: usize = 4;
-/// Jobs at once, as they wait most of the time.
-const AT_ONCE: usize = 4;
+/// Jobs at once, as they wait most of the time; under emulation they compute.
+fn at_once(wire: Wire) -> usize {
+    if wire == Wire::Verbs { 1 } else { 4 }
+}
 
 /// One program again, where CHAOS_SEED says which (CHAOS_KEEP: these items of it); else CHAOS_SEEDS of them, from CHAOS_FIRST on.
 pub(crate) fn programs(wire: &str) {
@@ -55,7 +62,7 @@ pub(crate) fn programs(wire: &str) {
         }
         verdict
     };
-    if let Err(text) = many(wire, (first, count), AT_ONCE, verdict) {
+    if let Err(text) = many(wire, (first, count), at_once(wire), verdict) {
         panic!("{text}");
     }
 }
@@ -72,17 +79,38 @@ fn run(program: &Program) -> Verdict {
     once(program).0
 }
 
-/// Signals to come.
-struct Watch {
+/// Signals to come, and what becomes of links.
+struct Watch<'a> {
+    cluster: Option<&'a Cluster>,
+    /// The node of each rank.
+    nodes: &'a [u32],
     /// Lines of signals that have been sent.
     served: usize,
     to_continue: Vec<(Instant, usize, Pid)>,
-    /// When ranks have gone on, by the day of the system's clock.
+    links_served: usize,
+    /// Links that work again at some time.
+    to_repair: Vec<(Instant, u32)>,
+    /// When ranks have gone on, or have their link again, by the day of the system's clock.
     continued: Vec<(usize, Duration)>,
     launcher_killed: bool,
 }
 
-impl Watch {
+impl<'a> Watch<'a> {
+    fn new(program: &'a Program, cluster: Option<&'a Cluster>) -> Self {
+        let (to_continue, to_repair, continued) = (Vec::new(), Vec::new(), Vec::new());
+        let nodes = &program.nodes;
+        Self {
+            cluster,
+            nodes,
+            served: 0,
+            to_continue,
+            links_served: 0,
+            to_repair,
+            continued,
+            launcher_killed: false,
+        }
+    }
+
     /// Sends what is due.
     fn serve(&mut self, job: &Job, out: &str) {
         let now = Instant::now();
@@ -103,24 +131,53 @@ impl Watch {
         self.to_continue = later;
         for (_, rank, pid) in due {
             _ = kill_process(pid, Signal::CONT);
-            self.continued.push((rank, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()));
+            self.continued.push((rank, now_of_day()));
+        }
+        if let Some(cluster) = self.cluster {
+            self.serve_links(cluster, now, out);
         }
         if !self.launcher_killed && out.lines().any(|line| line == "launcher") {
             self.launcher_killed = true;
             job.kill(Signal::KILL);
         }
     }
+
+    fn serve_links(&mut self, cluster: &Cluster, now: Instant, out: &str) {
+        for words in lines(out, "link").skip(self.links_served) {
+            self.links_served += 1;
+            let node: u32 = words[0].parse().unwrap();
+            match words[1] {
+                "Down" => cluster.cut(node),
+                _ => cluster.slow(node),
+            }
+            if let Ok(milliseconds) = words[2].parse() {
+                self.to_repair.push((now + Duration::from_millis(milliseconds), node));
+            }
+        }
+        let all = std::mem::take(&mut self.to_repair).into_iter();
+        let (due, later): (Vec<_>, Vec<_>) = all.partition(|(at, _)| *at <= now);
+        self.to_repair = later;
+        for (_, node) in due {
+            cluster.repair(node);
+            let ranks = (0..self.nodes.len()).filter(|&rank| self.nodes[rank] == node);
+            self.continued.extend(ranks.map(|rank| (rank, now_of_day())));
+        }
+    }
+}
+
+fn now_of_day() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The verdict, and how long this process could not run meanwhile.
 fn once(program: &Program) -> (Verdict, Duration) {
     let folder = tempfile::tempdir().unwrap();
-    let mut job = job(program, folder.path());
+    let cluster = (program.wire == Wire::Nodes).then(|| Cluster::up(&program.nodes));
+    let mut job = job(program, folder.path(), cluster.as_ref());
     job.start();
-    let mut watch =
-        Watch { served: 0, to_continue: Vec::new(), continued: Vec::new(), launcher_killed: false };
+    let mut watch = Watch::new(program, cluster.as_ref());
     let (mut looked, mut longest_gap, mut ran) = (Instant::now(), Duration::ZERO, Duration::ZERO);
-    while job.is_running() && ran < HANG {
+    while job.is_running() && ran < hang(program.wire) {
         watch.serve(&job, &job.so_far());
         std::thread::sleep(Duration::from_millis(2));
         let gap = looked.elapsed();
@@ -143,10 +200,9 @@ fn once(program: &Program) -> (Verdict, Duration) {
     for (rank, at) in &watch.continued {
         ends[*rank].fault_at = ends[*rank].fault_at.max(Some(*at));
     }
-    let limits = Limits { deadline: processes::DEADLINE, slack: processes::SLACK };
-    let mut verdict = judge(program, &ends, limits);
+    let mut verdict = judge(program, &ends, processes::limits(program.wire));
     let wrong = |class, text| Some(Wrong { class, text });
-    let files = files_left(folder.path(), &out);
+    let files = files_left(folder.path(), &out, cluster.as_ref());
     if hangs {
         verdict.wrong = wrong("hangs", format!("{out}\n{err}"));
     } else if !left.is_empty() {
@@ -161,10 +217,14 @@ fn once(program: &Program) -> (Verdict, Duration) {
     (verdict, longest_gap)
 }
 
-fn job(program: &Program, folder: &std::path::Path) -> Job {
+fn job(program: &Program, folder: &std::path::Path, cluster: Option<&Cluster>) -> Job {
     let (n, me) = (program.nodes.len().to_string(), std::env::current_exe().unwrap());
     let wire = program.wire.name();
-    let mut job = Job::run(&["-n", &n, "--grace", GRACE_SECONDS, "--provider", wire]);
+    let mut job = Job::run(&["-n", &n, "--grace", grace_seconds(program.wire)]);
+    match cluster {
+        Some(cluster) => cluster.reach(&mut job, &program.nodes),
+        None => _ = job.arguments(&["--provider", wire]),
+    }
     if program.survives {
         job.arguments(&["--on-failure", "continue"]);
     }
@@ -196,8 +256,8 @@ fn left_behind(mark: &str) -> Vec<u32> {
     alive(mark)
 }
 
-/// Files of the job in its folder for temporary files, and in /dev/shm, where names have the number of a process in them.
-fn files_left(folder: &std::path::Path, out: &str) -> Vec<std::ffi::OsString> {
+/// Files of the job in its folder for temporary files, in /dev/shm, where names have the number of a process in them, and in that of each node.
+fn files_left(folder: &std::path::Path, out: &str, cluster: Option<&Cluster>) -> Vec<std::ffi::OsString> {
     let pids: Vec<&str> = lines(out, "pid").map(|words| words[1]).collect();
     let ours = |name: &std::ffi::OsString| {
         let name = name.to_string_lossy().into_owned();
@@ -206,5 +266,7 @@ fn files_left(folder: &std::path::Path, out: &str) -> Vec<std::ffi::OsString> {
     let names =
         |path: &std::path::Path| read_dir(path).unwrap().filter_map(|entry| Some(entry.ok()?.file_name()));
     let shared: Vec<_> = names(std::path::Path::new("/dev/shm")).filter(ours).collect();
-    names(folder).chain(shared).collect()
+    let of_nodes = cluster.map_or_else(Vec::new, Cluster::shared_memory);
+    let of_nodes = of_nodes.iter().flat_map(|path| names(path));
+    names(folder).chain(shared).chain(of_nodes).collect()
 }

@@ -10,6 +10,7 @@
 )]
 
 mod chaos;
+mod cluster;
 #[path = "../launch/job.rs"]
 #[allow(dead_code, reason = "shared with the launcher's tests, which use more of it")]
 mod job;
@@ -75,6 +76,12 @@ fn main() {
         trials.push(on("programs_end_right_or_by_name_and_in_time", chaos::programs));
         trials.push(on("survivors_of_killed_ranks_go_on", survivors));
         trials.push(on("borrowed_memory_is_safe_when_others_go_on", mprotect_survivors));
+    }
+    // Namespaces want root, verbs a device: `ci/chaos` looks first.
+    let chosen = std::env::var(circulant_tests::chaos::processes::WIRE).unwrap_or_default();
+    for wire in ["nodes", "ibverbs"].into_iter().filter(|wire| chosen == *wire) {
+        let name = format!("{wire}::programs_end_right_or_by_name_and_in_time");
+        trials.push(Trial::test(name, test(move || chaos::programs(wire))));
     }
     trials.push(Trial::test("ranks_cannot_go_on_over_every_wire", test(going_on_is_refused)));
     if whole() {
