@@ -16,6 +16,9 @@ class Kind(NamedTuple):
     size: int
     name: str | None
 
+    def __str__(self) -> str:
+        return self.name or f"{self.size} bytes of no type of ours"
+
 
 def _letters(bits: str, sizes: tuple[int, ...]) -> dict[int, str]:
     return {size: f"{bits}{8 * size}" for size in sizes}

@@ -56,6 +56,8 @@ class World:
     def while_waiting(self, function: Callable[[], object]) -> None:
         """Calls `function` again and again while a call of this world waits, by the thread that waits: what moves another library on. In place of
         one that was set before. What it raises comes out of the call, and ends the world, as what the handler of a signal raises."""
+        if not callable(function):
+            raise TypeError(f"{type(function).__name__} is no function")
         self._world.while_waiting(function)
 
     def finalize(self) -> None:

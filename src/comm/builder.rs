@@ -2,7 +2,7 @@
 
 use super::world::World;
 use crate::config::{Config, Interfaces, Launcher, Library, OnFailure, Progress, Provider, Sources, Wait};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
 use crate::transport::{Transport, fabric};
 use std::ops::RangeInclusive;
@@ -239,7 +239,14 @@ impl Builder {
                 launch::detect(&self.config).map_err(|e| self.config.check().err().unwrap_or(e))?
             }
         };
-        let rank = launch.rank();
+        let (rank, size) = (launch.rank(), launch.size());
+        if rank >= size {
+            let e = Error::new(
+                ErrorKind::Launch,
+                format!("the launcher ({}) says rank {rank} of {size}", launch.name()),
+            );
+            return Err(e.help("ranks are counted from 0"));
+        }
         World::start(self.config, launch, self.transport).map_err(|e| e.at_rank(rank))
     }
 }

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::lock::{Held, Lock};
 use crate::buffer::{Buf, MAX_ALIGN_BYTES, Wire};
 use crate::engine::Group;
-use crate::error::{Result, argument};
+use crate::error::{Error, Result, argument};
 use bytemuck::Pod;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +82,11 @@ impl Communicator {
         let known: Arc<dyn Group> = Arc::clone(&context) as _;
         lock.hold()?.engine.register(context.id, Arc::downgrade(&known));
         Ok(Self { lock, context, options })
+    }
+
+    /// An error of this rank's own, before anything is sent.
+    pub(super) fn own(&self, e: Error) -> Error {
+        e.at_rank(self.context.members.world_rank(self.context.rank) as usize)
     }
 
     /// Our rank in it.

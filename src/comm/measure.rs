@@ -222,7 +222,7 @@ fn alone<R>(
     let [first, second] = pair;
     if first == second || first.max(second) >= comm.size() {
         let what = format!("ranks {first} and {second} are no pair of {} ranks", comm.size());
-        return Err(argument(what));
+        return Err(comm.own(argument(what)));
     }
     let other = match comm.rank() {
         rank if rank == first => Some(second),

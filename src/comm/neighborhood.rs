@@ -127,8 +127,8 @@ impl Communicator {
     pub fn cartesian(&self, grid: &Cartesian) -> Result<Neighborhood> {
         if grid.size() != self.size() {
             let (dims, size) = (grid.dims(), self.size());
-            return Err(argument(format!("a grid of {dims:?} ranks on a communicator of {size}"))
-                .help("split off a communicator of as many ranks as the grid has"));
+            let e = argument(format!("a grid of {dims:?} ranks on a communicator of {size}"));
+            return Err(self.own(e.help("split off a communicator of as many ranks as the grid has")));
         }
         let neighbors = grid.neighbors(self.rank());
         // What goes in one direction comes from the other, and those that are not there have no number.

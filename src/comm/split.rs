@@ -169,7 +169,7 @@ impl Communicator {
         ranks: &[usize],
         exchange: impl FnOnce(&[u8; 16]) -> Result<Vec<[u8; 16]>>,
     ) -> Result<Self> {
-        self.assemble_with(ranks, true, exchange)
+        self.assemble_with(ranks, true, exchange).map_err(|e| self.own(e))
     }
 
     /// As [`Communicator::assemble`], for requests and persistent operations: the communicator takes none of the areas of shared memory,
@@ -182,7 +182,7 @@ impl Communicator {
         ranks: &[usize],
         exchange: impl FnOnce(&[u8; 16]) -> Result<Vec<[u8; 16]>>,
     ) -> Result<Self> {
-        self.assemble_with(ranks, false, exchange)
+        self.assemble_with(ranks, false, exchange).map_err(|e| self.own(e))
     }
 
     /// `has_slots`: with slots for short calls, if all members have some left; the same at all of them.

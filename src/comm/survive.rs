@@ -43,10 +43,9 @@ impl Communicator {
         let mut held = self.hold()?;
         if !held.engine.survives() {
             let e = argument("a communicator can be revoked only where the world goes on after failures");
-            return Err(e.help(format!(
-                "set CIRCULANT_ON_FAILURE={0} (--on-failure {0}) at all ranks",
-                OnFailure::Continue.name()
-            )));
+            let name = OnFailure::Continue.name();
+            let help = format!("set CIRCULANT_ON_FAILURE={name} (--on-failure {name}) at all ranks");
+            return Err(self.own(e.help(help)));
         }
         held.engine.revoke(self.context.id)
     }
