@@ -18,8 +18,11 @@
 //! bumps one counter, that of its first piece, as often as there are puts; waits for any of its
 //! pieces become waits for that.
 //!
+//! Copies that only bring pieces together for a put are left out where it can gather them itself.
+//!
 //! Joins (copies of no bytes) are dissolved: what waits for one waits for what it waits for.
 
+mod drafts;
 mod folds;
 mod limits;
 mod parcels;

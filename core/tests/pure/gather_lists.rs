@@ -3,9 +3,9 @@
 
 use crate::proof::{MODEL, Random, algorithms, programs, seed};
 use circulant_core::plan::interpret::{Goal, check};
-use circulant_core::plan::lower::{MAX_RUN_BYTES, Op, OpKind, Program, WireLimits};
-use circulant_core::plan::registry::{Arguments, Operation};
-use circulant_core::plan::{Kind, Plan, Region, Step};
+use circulant_core::plan::lower::{MAX_RUN_BYTES, Op, OpKind, Program, Segment, WireLimits};
+use circulant_core::plan::registry::{Algorithm, Arguments, Operation};
+use circulant_core::plan::{Kind, Place, Plan, Region, Step};
 
 /// The longest gather list of a common device of verbs.
 const GATHER: usize = 30;
@@ -51,9 +51,13 @@ fn puts_of<'a>(program: &'a Program, message: &Message) -> Vec<&'a Op> {
     program.ops.iter().filter(is_of).collect()
 }
 
-/// Operations of this kind that put pieces together.
+/// Copies that put pieces together.
+fn packed(program: &Program) -> impl Iterator<Item = &Op> {
+    program.ops.iter().filter(|op| op.kind == OpKind::Copy && op.target.region == Region::Work)
+}
+
 fn packing(program: &Program) -> usize {
-    program.ops.iter().filter(|op| op.kind == OpKind::Copy && op.target.region == Region::Work).count()
+    packed(program).count()
 }
 
 fn arguments(size: u32, random: &mut Random) -> Arguments {
@@ -148,5 +152,102 @@ fn irregular_pieces_leave_in_one_request_and_nothing_is_packed() {
                 assert!(sums.gathered < sums.alone && sums.joined > 0 && sums.packed > 0, "{sums:?}");
             }
         }
+    }
+}
+
+/// What an alltoall of these ranks by this line packs without gather lists, and with them; checked.
+fn alltoall(line: &Algorithm, a: &Arguments, random: &mut Random) -> [(usize, u64); 2] {
+    let plan = (line.build)(a, &MODEL).unwrap();
+    let case = format!("alltoall {} {a:?}", line.name);
+    [1, GATHER].map(|gather| {
+        let limits = WireLimits { gather, ..WireLimits::PLAIN };
+        let programs = programs(&*plan, &limits);
+        let goal = Goal::alltoall(a.size, a.bytes);
+        check(&*plan, &programs, &goal, random.below(1 << 60)).unwrap_or_else(|v| panic!("{case}: {v}"));
+        let longest = programs.iter().flat_map(|program| &program.ops).map(|op| op.segments).max();
+        assert!(longest.unwrap_or(0) as usize <= gather, "{case}");
+        let copies = programs.iter().flat_map(packed);
+        copies.fold((0, 0), |(count, bytes), op| (count + 1, bytes + op.len))
+    })
+}
+
+/// What is packed for one put leaves as its gather list; where that is too long the shortest pieces are packed.
+#[test]
+fn an_alltoall_packs_what_no_gather_list_holds() {
+    let seed = seed();
+    println!("PLAN_PROOF_SEED={seed}");
+    let mut random = Random(seed);
+    for line in algorithms(Operation::Alltoall) {
+        let (mut before, mut after) = ((0, 0), (0, 0));
+        for size in (2..=RANKS).chain([64, 100, 128]) {
+            let a = arguments(size, &mut random);
+            if (line.fits)(&a).is_err() {
+                continue;
+            }
+            let [without, with] = alltoall(line, &a, &mut random);
+            assert!(with <= without, "{} of {size} ranks: {without:?} {with:?}", line.name);
+            if size <= RANKS {
+                assert_eq!(with, (0, 0), "{} of {size} ranks", line.name);
+            } else if without.1 > 0 {
+                assert!(with.1 < without.1, "{} of {size} ranks: {without:?} {with:?}", line.name);
+            }
+            (before, after) =
+                ((before.0 + without.0, before.1 + without.1), (after.0 + with.0, after.1 + with.1));
+        }
+        println!("alltoall {}: copies and bytes packed: {before:?}, with gather lists {after:?}", line.name);
+        if ["bruck", "circulant"].contains(&line.name) {
+            assert!(before.0 > 0 && after.1 < before.1 / 4, "{before:?} {after:?}");
+        }
+    }
+}
+
+/// Where each byte of a gather list is read from: as a number of the whole input where that lies in pieces.
+fn read(program: &Program, op: &Op, input: &[u64]) -> Vec<(Region, u64)> {
+    let list = &program.segments[op.first_segment as usize..][..op.segments as usize];
+    let bytes =
+        list.iter().flat_map(|s| (s.place.offset..s.place.offset + s.len).map(|at| (s.place.region, at)));
+    let known = |(region, at): (Region, u64)| match region {
+        Region::Input => (region, input[usize::try_from(at).unwrap()]),
+        _ => (region, at),
+    };
+    bytes.map(known).collect()
+}
+
+/// An input that lies in pieces is read there, each byte as before, and no put gathers more than it can.
+#[test]
+fn an_input_in_pieces_is_read_where_it_lies() {
+    let seed = seed();
+    println!("PLAN_PROOF_SEED={seed}");
+    let mut random = Random(seed);
+    for size in 2..=9u32 {
+        let a = arguments(size, &mut random);
+        let line = algorithms(Operation::Alltoall).next().unwrap();
+        let plan = (line.build)(&a, &MODEL).unwrap();
+        let limits = WireLimits { max_put: 1 + random.below(2 * a.bytes), ..WireLimits::PLAIN };
+        let program = &programs(&*plan, &limits)[0];
+        let whole = u64::from(size) * a.bytes;
+        // In the reverse order, with holes.
+        let (mut pieces, mut memory, mut at, mut begin) =
+            (Vec::new(), vec![0; 4 * whole as usize], 3 * whole, 0);
+        while begin < whole {
+            let len = (1 + random.below(a.bytes)).min(whole - begin);
+            at -= len + random.below(2);
+            pieces.push(Segment { place: Place::new(Region::Input, at), len });
+            (0..len).for_each(|i| memory[(at + i) as usize] = begin + i);
+            begin += len;
+        }
+        let own: Vec<u64> = (0..whole).collect();
+        let most = usize::try_from(whole).unwrap();
+        let gathered = program.clone().with_input(&pieces, most).unwrap();
+        for (before, after) in program.ops.iter().zip(&gathered.ops) {
+            assert_eq!((before.kind, before.target, before.len), (after.kind, after.target, after.len));
+            assert_eq!(read(program, before, &own), read(&gathered, after, &memory));
+        }
+        let longest = gathered.ops.iter().filter(|op| op.kind == OpKind::Put).map(|op| op.segments).max();
+        let longest = longest.unwrap() as usize;
+        program.clone().with_input(&pieces, longest).unwrap();
+        program.clone().with_input(&pieces, longest - 1).unwrap_err();
+        pieces.pop();
+        program.clone().with_input(&pieces, most).unwrap_err();
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! A message lands in a range of `Land` of its own (nothing is written twice), in the order of its list,
 //! and bumps the counter of its round. What is not contiguous at its sender is packed in `Work` first, by
-//! copies that bump counter R + round, of R rounds; at the receiver what has reached its destination is
-//! copied out. A message of one block goes right to its place.
+//! copies that bump counter R + round, of R rounds; lowering leaves them out where a put gathers. At the receiver what has
+//! reached its destination is copied out. A message of one block goes right to its place.
 
 use super::matrix::check_size;
 use crate::error::{Result, argument};

@@ -1,7 +1,7 @@
 //! One rank's part of a plan, as posted work.
 
-use crate::error::{Error, ErrorKind};
-use crate::plan::{Place, Side};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::{Place, Region, Side};
 
 /// A contiguous run of local memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum OpKind {
     Put,
     /// Bump the peer's counter.
     Notify,
-    /// Move the one segment to `target` here.
+    /// Move the segments, one behind the other, to `target` here.
     Copy,
     /// Combine the one segment into `target` here.
     Reduce(Side),
@@ -117,6 +117,49 @@ pub struct Program {
 }
 
 impl Program {
+    /// The same of a sender whose input lies in several places: what would be its input, one behind the other. A put of bytes of several
+    /// pieces gathers them.
+    ///
+    /// # Errors
+    /// If the pieces are shorter than the input that the program reads, or a put would gather more than `most`.
+    pub fn with_input(mut self, pieces: &[Segment], most: usize) -> Result<Self> {
+        let begins: Vec<u64> = pieces
+            .iter()
+            .scan(0u64, |end, piece| Some(std::mem::replace(end, end.saturating_add(piece.len))))
+            .collect();
+        let mut segments = Vec::with_capacity(self.segments.len().max(pieces.len()));
+        for op in &mut self.ops {
+            let own = &self.segments[op.first_segment as usize..][..op.segments as usize];
+            let first = segments.len();
+            for segment in own {
+                if segment.place.region != Region::Input {
+                    segments.push(*segment);
+                    continue;
+                }
+                let (mut at, end) = (segment.place.offset, segment.place.offset.saturating_add(segment.len));
+                let mut next = begins.partition_point(|begin| *begin <= at).saturating_sub(1);
+                while at < end {
+                    let (Some(piece), Some(begin)) = (pieces.get(next), begins.get(next)) else {
+                        return Err(broken("an input that is longer than its pieces"));
+                    };
+                    let within = at - begin;
+                    let len = (piece.len - within).min(end - at);
+                    let place = Place::new(piece.place.region, piece.place.offset + within);
+                    segments.push(Segment { place, len });
+                    at += len;
+                    next += 1;
+                }
+            }
+            let count = segments.len() - first;
+            if op.kind == OpKind::Put && count > most {
+                return Err(broken(&format!("a put of {count} pieces on a wire that gathers {most}")));
+            }
+            (op.first_segment, op.segments) = (index(first)?, index(count)?);
+        }
+        self.segments = segments;
+        Ok(self)
+    }
+
     /// How many counters there are.
     pub fn counters(&self) -> usize {
         self.expected.len()
@@ -125,4 +168,9 @@ impl Program {
 
 pub(super) fn broken(what: &str) -> Error {
     Error::new(ErrorKind::Argument, format!("cannot lower the plan: {what}"))
+}
+
+/// A number of operations or segments, as they are kept.
+pub(super) fn index(n: usize) -> Result<u32> {
+    u32::try_from(n).map_err(|_| broken("more than 2^32 operations"))
 }

@@ -1,9 +1,10 @@
 //! The lowering of one rank's steps: first what arrives and what stands for it, then what to post.
 
+use super::drafts::{Draft, gather, work};
 use super::folds::folds;
 use super::limits::WireLimits;
 use super::parcels::{Parcel, Slots, align, length, parcels, pieces, same_message};
-use super::program::{Expected, Op, OpKind, Peer, Program, Segment, broken};
+use super::program::{Expected, Op, OpKind, Peer, Program, Segment, broken, index};
 use crate::error::Result;
 use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Step, Wait};
 use std::collections::{BTreeMap, HashMap};
@@ -12,9 +13,6 @@ use std::ops::Range;
 /// A join of more waits than this stays an op of its own, so that chains of joins cost no p² waits. Chosen; above the
 /// 2⌈log₂ p⌉ peers that most joins wait for.
 const MAX_JOIN_WAITS: usize = 64;
-fn index(n: usize) -> Result<u32> {
-    u32::try_from(n).map_err(|_| broken("more than 2^32 operations"))
-}
 
 pub(super) fn lower(plan: &dyn Plan, rank: u32, limits: WireLimits) -> Result<Program> {
     let mut steps = Vec::new();
@@ -97,17 +95,6 @@ impl Starts {
             _ => 0..0,
         }
     }
-}
-
-/// An op with its segments and waits still at its side.
-struct Draft {
-    kind: OpKind,
-    peer: u32,
-    segments: Vec<Segment>,
-    target: Place,
-    round: u32,
-    bump: u32,
-    waits: Vec<(u32, u32)>,
 }
 
 struct Lowering<'a> {
@@ -505,6 +492,9 @@ impl<'a> Lowering<'a> {
     }
 
     fn finish(mut self) -> Result<Program> {
+        if gather(&mut self.drafts, self.limits.gather) {
+            self.work = work(&self.drafts);
+        }
         let peers: Vec<Peer> = self.peers.into_values().collect();
         let at = |rank: u32| index(peers.partition_point(|p| p.rank < rank));
         for entry in self.expected.iter_mut().filter(|e| e.peer != NO_COUNTER) {
