@@ -112,24 +112,28 @@ impl Bound {
 /// All regions of one operation at this rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding {
-    pub(crate) input: Bound,
-    pub(crate) output: Bound,
-    pub(crate) work: Bound,
-    pub(crate) land: Bound,
+    /// By region, in the order of [`Region`].
+    regions: [Bound; 4],
 }
 
 impl Binding {
     /// An operation without memory.
-    pub(crate) const NONE: Self =
-        Self { input: Bound::NONE, output: Bound::NONE, work: Bound::NONE, land: Bound::NONE };
+    pub(crate) const NONE: Self = Self { regions: [Bound::NONE; 4] };
 
-    fn region(&self, region: Region) -> &Bound {
-        match region {
-            Region::Input => &self.input,
-            Region::Output => &self.output,
-            Region::Work => &self.work,
-            Region::Land => &self.land,
-        }
+    /// Of the caller's memory, and of the library's: scratch, and what peers put into.
+    pub(crate) const fn new([input, output]: [Bound; 2], [work, land]: [Bound; 2]) -> Self {
+        Self { regions: [input, output, work, land] }
+    }
+
+    /// Of an output only.
+    pub(crate) const fn of_output(output: Bound) -> Self {
+        Self::new([Bound::NONE, output], [Bound::NONE; 2])
+    }
+
+    /// What is bound to a region.
+    #[inline(always)]
+    pub(crate) fn region(&self, region: Region) -> &Bound {
+        &self.regions[region as usize]
     }
 }
 

@@ -307,8 +307,8 @@ mod tests {
         (starts, ends): (Way, Way),
     ) -> Result<Borrowed<'scope, u16, Copying>> {
         let arena = Arena::default();
-        let make = |[input, output]: [Bound; 2]| {
-            let binding = Binding { input, output, ..Binding::NONE };
+        let make = |given: [Bound; 2]| {
+            let binding = Binding::new(given, [Bound::NONE; 2]);
             Ok(Copying { wire: Rc::clone(wire), binding, ends })
         };
         let begin = |_: &mut Alone, operation: &mut Copying| {

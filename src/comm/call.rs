@@ -302,7 +302,7 @@ impl Communicator {
         let (land, work) = (prepared.land(), prepared.work());
         let arena = held.arena.clone();
         let body = |held: &mut Held<'_>, input: Bound, output: Bound| {
-            let slot = held.engine.start(task, meta, Binding { input, output, work, land })?;
+            let slot = held.engine.start(task, meta, Binding::new([input, output], [work, land]))?;
             let mut waiting = Waiting::new(meta, deadline);
             while !held.engine.turn(slot, &mut waiting)? {
                 held.yield_lock();

@@ -118,7 +118,7 @@ impl World {
             None => Stage::EndAll(last(deadline)),
             Some(task) => {
                 let (work, land) = (prepared.work(), prepared.land());
-                let binding = Binding { input: Bound::NONE, output: Bound::NONE, work, land };
+                let binding = Binding::new([Bound::NONE; 2], [work, land]);
                 let slot = held.engine.start(task, meta, binding)?;
                 Stage::Barrier(Barrier { slot, waiting: Waiting::new(meta, deadline), _prepared: prepared })
             }

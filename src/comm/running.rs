@@ -10,12 +10,11 @@ use crate::buffer::{Binding, Bound};
 use crate::engine::{Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 
-/// Its program, and where its memory is.
+/// Its program, whose task says where its memory is.
 pub(super) struct Running {
     operation: Collective,
     /// Given back to the cache by an operation that has ended. Its task is away while it runs, and lost if it fails.
     prepared: Option<Prepared>,
-    binding: Binding,
     meta: Meta,
     slot: Option<u8>,
     waiting: Waiting,
@@ -24,14 +23,15 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(operation: Collective, begun: Begun, [input, output]: [Bound; 2]) -> Self {
+    pub(super) fn new(operation: Collective, begun: Begun, given: [Bound; 2]) -> Self {
         let Begun { mut prepared, meta, reducer, deadline, .. } = begun;
+        let binding = Binding::new(given, [prepared.work(), prepared.land()]);
         if let Some(task) = &mut prepared.task {
             task.reducer = reducer;
+            task.binding = binding;
         }
-        let binding = Binding { input, output, work: prepared.work(), land: prepared.land() };
         let waiting = Waiting::new(meta, deadline);
-        Self { operation, prepared: Some(prepared), binding, meta, slot: None, waiting, failure: None }
+        Self { operation, prepared: Some(prepared), meta, slot: None, waiting, failure: None }
     }
 
     pub(super) fn operation(&self) -> Collective {
@@ -84,7 +84,8 @@ impl Running {
 
     fn try_bind(&mut self, held: &mut Held<'_>) -> Result<()> {
         let Some(task) = self.take_task() else { return Ok(()) };
-        let slot = held.engine.bind(task, self.meta, self.binding)?;
+        let binding = task.binding;
+        let slot = held.engine.bind(task, self.meta, binding)?;
         loop {
             match held.engine.bound(slot, &mut self.waiting)? {
                 Some(task) => break self.put_back(task),
@@ -104,7 +105,8 @@ impl Running {
         if again {
             self.meta.call = comm.context.next_call();
         }
-        self.slot = Some(held.engine.start(task, self.meta, self.binding)?);
+        let binding = task.binding;
+        self.slot = Some(held.engine.start(task, self.meta, binding)?);
         self.waiting = Waiting::new(self.meta, comm.deadline().unwrap_or(held.deadline));
         Ok(())
     }

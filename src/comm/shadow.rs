@@ -50,7 +50,7 @@ impl Side {
 
     /// Copies pieces of memory that is bound.
     fn take(&self, arena: &Arena, from: Bound, pieces: &[Piece]) -> Result<()> {
-        let binding = Binding { input: from, output: self.memory.bound(arena)?, ..Binding::NONE };
+        let binding = Binding::new([from, self.memory.bound(arena)?], [Bound::NONE; 2]);
         pieces.iter().try_for_each(|piece| {
             let from = Place { region: Region::Input, offset: piece.at as u64 };
             let to = Place { region: Region::Output, offset: piece.within as u64 };
@@ -114,7 +114,7 @@ impl Shadow {
     /// # Errors
     /// When pieces lie outside it.
     pub(super) fn deliver(&self, recv: Bound) -> Result<()> {
-        let binding = Binding { output: recv, ..Binding::NONE };
+        let binding = Binding::of_output(recv);
         self.results().try_for_each(|(at, bytes)| {
             write(&binding, Place { region: Region::Output, offset: at as u64 }, bytes)
         })

@@ -73,7 +73,7 @@ impl Engine {
             let hello = Message::Hello { test, pid: me.pid, host: me.host, agreed: me.agreed };
             self.core.queue(*peer, hello);
         }
-        let binding = Binding { output: whole, ..Binding::NONE };
+        let binding = Binding::of_output(whole);
         self.exchange(&neighbours, &binding, deadline)
             .map_err(|e| self.core.locations.named_in(e, self.core.setup.rank))?;
         let mut seen = vec![0; n * TEST_PUT_BYTES];

@@ -1,6 +1,6 @@
 //! Credits: how many eager messages a rank may have on their way to, or kept at, each other rank.
 
-use std::collections::HashMap;
+use crate::hash::NumberMap;
 
 /// Eager messages (of up to `MESSAGE_MAX` bytes) that one rank may have on their way to, or kept at, a neighbour of the
 /// circulant graph. Chosen: 12 of 8 KiB from each of 2⌈log₂ p⌉ neighbours are 2 MiB at p = 1000.
@@ -17,16 +17,16 @@ pub(super) struct Credits {
     /// Eager messages that a rank that is no neighbour may have in flight here.
     pub(super) others: u32,
     /// By rank: messages of ours that it has not given back.
-    pub(super) spent: HashMap<u32, u32>,
+    pub(super) spent: NumberMap<u32, u32>,
     /// By rank: messages of its that we have not given back.
-    pub(super) owed: HashMap<u32, u32>,
+    pub(super) owed: NumberMap<u32, u32>,
 }
 
 impl Credits {
     /// Of a world of `size` ranks.
     pub(super) fn new(size: u32) -> Self {
         let others = (SHARED_CREDITS / size.max(1)).min(CREDITS);
-        Self { others, spent: HashMap::new(), owed: HashMap::new() }
+        Self { others, spent: NumberMap::default(), owed: NumberMap::default() }
     }
 
     /// A message to `peer` has left.

@@ -8,8 +8,8 @@ use super::setup::{Directory, Flow, Group, Keeper, Liveness, Setup};
 use super::task::Task;
 use crate::buffer::ForkMark;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::NumberSet;
 use crate::transport::{Clock, HardwareCounts, Limits, MESSAGE_MAX, Posted, Sink, Transport};
-use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ pub(crate) struct Engine {
     /// Keeps flight records, where they are wanted.
     pub(super) keeper: Option<Box<dyn Keeper>>,
     /// World ranks that the transport can reach: the neighbours, and others since they were needed.
-    pub(super) connected: HashSet<u32>,
+    pub(super) connected: NumberSet<u32>,
     pub(super) heartbeat: Arc<Heartbeat>,
     pub(super) core: Core,
     pub(super) mark: ForkMark,
@@ -40,6 +40,8 @@ pub(crate) struct Engine {
     pub(crate) crowded: bool,
     /// Between its turns a wait calls the program's hook.
     pub(super) hooked: bool,
+    /// Something was given to the transport that it may still collect.
+    pub(super) collected: bool,
     /// Calls of [`Engine::nudge_often`] with nothing to do.
     pub(super) idle_nudges: u32,
     /// The endpoint could not be closed: peers may still reach memory of ours.
@@ -70,7 +72,7 @@ impl Engine {
             liveness: None,
             directory: None,
             keeper: None,
-            connected: HashSet::new(),
+            connected: NumberSet::default(),
             heartbeat: Arc::default(),
             core: Core::new(setup, clock.ticks()),
             mark: ForkMark::new(),
@@ -81,6 +83,7 @@ impl Engine {
             quiet: None,
             crowded: false,
             hooked: false,
+            collected: false,
             idle_nudges: 0,
             unclosed: false,
         }
@@ -230,6 +233,7 @@ impl Engine {
         match transport.message(to, &self.scratch[..n]) {
             Ok(posted) => {
                 self.core.counts.messages += u64::from(posted == Posted::Yes);
+                self.collected = true;
                 Ok(posted)
             }
             Err(e) if e.kind() == ErrorKind::PeerLost => {

@@ -77,6 +77,7 @@ impl Engine {
     ///
     /// # Errors
     /// When a segment lies outside its region, or the transport fails.
+    #[inline(never)]
     pub(super) fn post_eager(&mut self, task: &mut Task, peer: usize, index: u32) -> Result<Posted> {
         let op = task.program.ops[index as usize];
         let to = task.peers[peer].world_rank;

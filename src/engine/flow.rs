@@ -11,12 +11,12 @@ use crate::plan::lower::{NO_OP, Op};
 /// ranks) a broadcast of 4 MB in 266 blocks was a tenth faster for it.
 const WINDOW_PUTS: u64 = 16;
 
-/// The peer whose first ready op has the lowest round of those that may go, and that op. With `ordered`, no op goes before
+/// The op that goes next: of the peers' first ready ops that may go that of the lowest round. With `ordered`, no op goes before
 /// a lower one that waits for its target to enter.
 #[inline(always)]
-pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<(usize, u32)> {
+pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<u32> {
     let outstanding = u64::try_from(task.outstanding).unwrap_or(0);
-    let (mut best, mut at, mut held) = (NO_OP, 0, NO_OP);
+    let (mut best, mut held) = (NO_OP, NO_OP);
     for (i, peer) in task.peers.iter().enumerate() {
         let Some(op) = peer.postable.first() else { continue };
         let &Op { len, round, .. } = &task.program.ops[op as usize];
@@ -30,11 +30,11 @@ pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<(usize, u3
         if outstanding.saturating_add(len) > task.window && is_over(task, outstanding, len) {
             continue;
         }
-        if op < best {
-            (best, at) = (op, i);
-        }
+        best = best.min(op);
     }
-    (best < if ordered { held } else { NO_OP }).then_some((at, best))
+    // NO_OP is behind all others.
+    let behind = if ordered { held } else { NO_OP };
+    (best < behind).then_some(best)
 }
 
 /// Whether `len` bytes may go to a peer that is not ready. A put after a request for the ready message must not overtake it.

@@ -3,8 +3,9 @@
 use super::description::Describe;
 use super::message::CallId;
 use super::task::Task;
+use crate::hash::NumberMap;
 use crate::ops::Reducer;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How many calls left are remembered, to compare arguments with ranks that enter late. Chosen: a rank that is further
@@ -29,12 +30,13 @@ pub(super) struct History {
     last: VecDeque<LeftCall>,
     /// Calls whose puts were all sent before some target was ready: what each was, and how many ready messages will come.
     /// A sender gets that far ahead only on credit, so credits bound these.
-    due: HashMap<CallId, (Signature, u32)>,
+    due: NumberMap<CallId, (Signature, u32)>,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { last: VecDeque::with_capacity(REMEMBERED_CALLS + 1), due: HashMap::with_capacity(64) }
+        let due = NumberMap::with_capacity_and_hasher(REMEMBERED_CALLS, Default::default());
+        Self { last: VecDeque::with_capacity(REMEMBERED_CALLS + 1), due }
     }
 }
 

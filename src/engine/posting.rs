@@ -22,20 +22,21 @@ impl Engine {
             next = self.core.active.behind(slot);
             moved += self.post_slot(slot)?;
         }
-        self.hand_over(moved);
+        self.collected |= moved > 0;
+        self.hand_over();
         Ok(moved)
     }
 
     /// Starts what can start in an operation that has just entered: others wait for what arrives, and the next progress.
     pub(super) fn post_first(&mut self, slot: u8) -> Result<()> {
-        let moved = self.post_slot(slot)?;
-        self.hand_over(moved);
+        self.collected |= self.post_slot(slot)? > 0;
+        self.hand_over();
         Ok(())
     }
 
-    /// What was posted goes to the device.
-    fn hand_over(&mut self, moved: usize) {
-        if moved > 0
+    /// What was posted and sent goes to the device, all that is for one peer together.
+    fn hand_over(&mut self) {
+        if std::mem::take(&mut self.collected)
             && let Some(transport) = &mut self.transport
         {
             transport.flush();
@@ -61,10 +62,11 @@ impl Engine {
             moved += 1;
         }
         loop {
-            let Some((peer, op)) = flow::next(task, &self.core, ordered) else {
+            let Some(op) = flow::next(task, &self.core, ordered) else {
                 self.request_ready(slot, task)?;
                 return Ok(moved);
             };
+            let peer = task.program.ops[op as usize].peer as usize;
             let posted = match task.peers[peer].ready {
                 Some(ready) => self.post(slot, task, peer, op, ready)?,
                 None => self.post_eager(task, peer, op)?,

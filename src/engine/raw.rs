@@ -149,7 +149,7 @@ impl Engine {
         self.send(peer, &Message::Raw { grant })?;
         self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| core.raw_grant.is_some())?;
         let theirs = self.core.raw_grant.take().unwrap_or_default();
-        Ok((peer, theirs, Binding { output: whole, ..Binding::NONE }, block))
+        Ok((peer, theirs, Binding::of_output(whole), block))
     }
 
     /// How many puts a message of `bytes` is on this wire.

@@ -28,21 +28,39 @@ impl ReadyOps {
 
     #[inline]
     pub(super) fn first(&self) -> Option<u32> {
-        match (self.list.get(self.next), self.heap.peek()) {
-            (Some(a), Some(Reverse(b))) => Some(*a.min(b)),
-            (Some(a), None) => Some(*a),
-            (None, b) => b.map(|Reverse(b)| *b),
-        }
+        let listed = self.list.get(self.next).copied();
+        if self.heap.is_empty() { listed } else { self.first_of_both() }
+    }
+
+    #[cold]
+    fn first_of_both(&self) -> Option<u32> {
+        let heaped = self.heap.peek().map(|Reverse(op)| *op);
+        heaped.into_iter().chain(self.list.get(self.next).copied()).min()
     }
 
     #[inline]
     pub(super) fn pop(&mut self) -> Option<u32> {
         let first = self.first()?;
+        self.first_is_gone();
+        Some(first)
+    }
+
+    /// The first of them, which there is, has gone.
+    #[inline]
+    pub(super) fn first_is_gone(&mut self) {
+        if self.heap.is_empty() {
+            self.next += 1;
+        } else {
+            self.take_of_both();
+        }
+    }
+
+    #[cold]
+    fn take_of_both(&mut self) {
         match self.list.get(self.next) {
-            Some(op) if *op == first => self.next += 1,
+            Some(op) if self.first_of_both() == Some(*op) => self.next += 1,
             _ => drop(self.heap.pop()),
         }
-        Some(first)
     }
 
     pub(super) fn is_empty(&self) -> bool {

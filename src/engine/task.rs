@@ -3,8 +3,8 @@
 
 use crate::buffer::{Binding, Grant};
 use crate::ops::Reducer;
-use crate::plan::NO_COUNTER;
 use crate::plan::lower::{Expected, OpKind, Program};
+use crate::plan::{NO_COUNTER, Region};
 use crate::record::EventKind;
 use std::fmt;
 use std::sync::Arc;
@@ -306,14 +306,15 @@ impl Task {
         At { peer: self.peers[peer as usize].world_rank, round, block: counter }
     }
 
-    /// A put of `len` bytes to peer `peer` is posted.
+    /// A put of `len` bytes to peer `peer`, the first that was ready, is posted.
     #[inline(always)]
     pub(crate) fn posted(&mut self, peer: usize, len: u64) {
-        let len = i64::try_from(len).unwrap_or(i64::MAX);
+        // Bytes of memory, which are far fewer than 2^63 all together.
+        let len = len.cast_signed();
         let peer = &mut self.peers[peer];
-        peer.postable.pop();
-        peer.outstanding = peer.outstanding.saturating_add(len);
-        self.outstanding = self.outstanding.saturating_add(len);
+        peer.postable.first_is_gone();
+        peer.outstanding = peer.outstanding.wrapping_add(len);
+        self.outstanding = self.outstanding.wrapping_add(len);
     }
 
     /// Counter `counter` grows by one: ops that waited for that become ready.
@@ -429,8 +430,8 @@ impl Task {
         }
         let from = |grant: Grant, at: u64| Grant { address: grant.address.wrapping_add(at), ..grant };
         let [output, land] = peer.landing;
-        let output = from(self.binding.output.grant(), output);
-        let land = from(self.binding.land.grant(), land);
+        let output = from(self.binding.region(Region::Output).grant(), output);
+        let land = from(self.binding.region(Region::Land).grant(), land);
         Message::Ready { call, word, code, hash, output, land }
     }
 }

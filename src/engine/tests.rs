@@ -77,12 +77,8 @@ fn task(engine: &mut Engine, arena: &Arena, plan: &dyn Plan, light: u64) -> (Box
         blocks.push(arena.alloc(n, engine.transport()).unwrap());
         blocks.last().unwrap().bound(n)
     };
-    let binding = Binding {
-        input: bound(sizes.input),
-        output: bound(sizes.output),
-        work: bound(program.work),
-        land: bound(program.land),
-    };
+    let given = [sizes.input, sizes.output].map(&mut bound);
+    let binding = Binding::new(given, [program.work, program.land].map(&mut bound));
     (Task::new(Arc::new(program), |r| r), binding, blocks)
 }
 
@@ -242,7 +238,10 @@ fn what_failed_is_closed_named_and_never_touched_again() {
             let result = catch_unwind(AssertUnwindSafe(|| {
                 lend(&mut engine, &arena, Loan::Unique { bytes: &mut mine, fill: true }, |engine, lent| {
                     address = Some(lent.grant());
-                    engine.start(left.take().unwrap(), meta(4), Binding { input: lent, ..binding })?;
+                    let [output, work, land] =
+                        [Region::Output, Region::Work, Region::Land].map(|region| *binding.region(region));
+                    let binding = Binding::new([lent, output], [work, land]);
+                    engine.start(left.take().unwrap(), meta(4), binding)?;
                     assert!(!panics, "a panic in a call");
                     Err::<(), _>(Error::new(ErrorKind::System, "the disk is full").help("buy one"))
                 })

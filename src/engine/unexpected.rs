@@ -1,7 +1,7 @@
 //! Unexpected messages: those for calls that are not entered yet, kept by call.
 
 use super::message::{CallId, Message};
-use std::collections::HashMap;
+use crate::hash::NumberMap;
 
 /// The end of a list.
 const END: u32 = u32::MAX;
@@ -13,9 +13,9 @@ pub(super) struct Unexpected {
     table: Vec<Entry>,
     /// The list of unused entries.
     free: Option<u32>,
-    calls: HashMap<CallId, List>,
+    calls: NumberMap<CallId, List>,
     /// By sender: its messages in here.
-    from: HashMap<u32, u32>,
+    from: NumberMap<u32, u32>,
 }
 
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Unexpected {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::VecDeque;
+    use std::collections::{HashMap, VecDeque};
 
     proptest! {
         /// As lists of their own, whatever comes and goes.

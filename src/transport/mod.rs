@@ -424,7 +424,7 @@ pub unsafe trait Transport: Send {
     /// be done. What it has sent before may still come. Asked only where [`Limits::survives`] is set.
     fn cut(&mut self, _peer: u32) {}
 
-    /// Begins what was taken and is still collected, so that several puts go to the hardware at once. [`Transport::poll`]
+    /// Begins what was taken and is still collected, so that several puts and messages go to the hardware at once. [`Transport::poll`]
     /// does so, too.
     fn flush(&mut self) {}
 

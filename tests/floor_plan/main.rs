@@ -76,7 +76,7 @@ const ROOMS: &[Room] = &[
     Room { name: "machine", uses: &[], never: PURE, unsafety: Unsafe::Forbidden },
     Room { name: "select", uses: &["plan", "error", "bytes", "machine"], never: PURE, unsafety: Unsafe::Forbidden },
     Room { name: "transport", uses: &["memory", "error", "config", "trace", "ops", "secret", "record", "hash"], never: &["clap"], unsafety: Unsafe::Allowed },
-    Room { name: "engine", uses: &["buffer", "transport", "plan", "error", "config", "trace", "ops", "record"],
+    Room { name: "engine", uses: &["buffer", "transport", "plan", "error", "config", "trace", "ops", "record", "hash"],
            never: &["libfabric_sys", "memmap2", "libc", "std::fs", "std::net", "std::process::Command"], unsafety: Unsafe::None },
     Room { name: "launch", uses: &["error", "config", "trace", "secret"], never: NO_WIRE, unsafety: Unsafe::OnlyIn(&["exit.rs", "fd.rs", "foreign.rs"]) },
     Room { name: "buffer", uses: &["transport", "memory", "plan", "error", "config", "trace", "ops"], never: &["libfabric_sys"], unsafety: Unsafe::Allowed },

@@ -54,7 +54,7 @@ impl End {
         let memory = arena.alloc(2 * AREA_BYTES, Some(transport.as_mut()))?;
         let whole = memory.bound(2 * AREA_BYTES);
         let (area, sources) = whole.halves();
-        let of = |output| Binding { output, ..Binding::NONE };
+        let of = Binding::of_output;
         let end = Self {
             rank,
             limits: transport.limits().clone(),

@@ -118,19 +118,17 @@ impl Verbs {
     /// The request `number` to the peer at `at` is complete, and those before it.
     fn sent(&mut self, at: usize, number: u32, wc: &ib::ibv_wc, sink: &mut dyn Sink) {
         let failed = wc.status != ib::IBV_WC_SUCCESS;
-        let Some(peer) = self.peers.all.get_mut(at) else { return };
+        let Self { peers, free_messages, .. } = self;
+        let Some(peer) = peers.all.get_mut(at) else { return };
         let lost = peer.lost.is_some();
         let Some(link) = &mut peer.link else { return };
-        while let Some((request, what)) = link.queue.complete(number) {
-            self.under_way -= 1;
-            match what {
-                What::Nothing | What::End => {}
-                What::Message(slot) => self.free_messages.push(slot),
-                // What failed is not done, and neither is what follows it.
-                What::Put(_) if lost || (failed && request == number) => {}
-                What::Put(token) => sink.done(token),
-            }
-        }
+        self.under_way -= link.queue.complete(number, |request, what| match what {
+            What::Nothing | What::End => {}
+            What::Message(slot) => free_messages.push(slot),
+            // What failed is not done, and neither is what follows it.
+            What::Put(_) if lost || (failed && request == number) => {}
+            What::Put(token) => sink.done(token),
+        });
         if failed && !lost {
             self.lose(at, self.failure(wc, "a put or a message to it"));
         }

@@ -6,7 +6,7 @@ use super::device;
 use super::handshake::{End, Handshake};
 use super::library::low;
 use super::objects::{Depths, Objects};
-use super::peers::{self, Link, Peers};
+use super::peers::{self, Link, Peer, Peers};
 use super::receives::Receives;
 use super::registrations::{Registrations, flags};
 use super::requests::{SendQueue, What, mark};
@@ -251,7 +251,7 @@ impl Verbs {
         // SAFETY: just made.
         let queue_pair = unsafe { (*qp).qp_num };
         let ours = End { queue_pair, packet: (random() & PACKET_MASK) as u32 };
-        let queue = SendQueue::new(self.objects.depths.sends as usize, self.limits.gather);
+        let queue = SendQueue::new(self.objects.depths.sends, self.limits.gather);
         let handshake = Handshake::new(ours, now);
         self.peers.all[at].link = Some(Link { qp, handshake, queue, dirty: false });
         self.connecting += 1;
@@ -260,20 +260,36 @@ impl Verbs {
         Ok(())
     }
 
-    /// Whether the peer at `at` can be posted to; begins the handshake with one that was not talked to yet.
-    #[inline]
-    fn ready(&mut self, at: usize) -> Result<bool> {
+    /// Whether one more request can be listed for the peer at `at`; begins the handshake with a peer that was not talked to yet.
+    fn takes(&mut self, at: usize) -> Result<bool> {
+        let Peer { link: Some(link), lost: None, .. } = &self.peers.all[at] else {
+            return self.begins(at).map(|_| false);
+        };
+        let takes = link.handshake.ready() && !link.queue.full() && self.under_way < MAX_UNDER_WAY as usize;
+        if !takes {
+            self.refuses(at);
+        }
+        Ok(takes)
+    }
+
+    /// The peer at `at`, which has no connection, takes nothing now: it is lost, or the handshake with it begins.
+    #[cold]
+    fn begins(&mut self, at: usize) -> Result<Posted> {
         match &self.peers.all[at] {
-            p if p.lost.is_some() => Err(self.gone(at)),
-            p => match &p.link {
-                Some(link) if link.handshake.ready() => Ok(true),
-                Some(_) => Ok(false),
-                None => self.begin(at).map(|()| false),
-            },
+            Peer { lost: Some(_), .. } => Err(self.gone(at)),
+            _ => self.begin(at).map(|()| Posted::Again),
         }
     }
 
+    /// The peer at `at` takes nothing more now: its handshake is not over, or too much is under way. What is listed for it goes.
     #[cold]
+    fn refuses(&mut self, at: usize) {
+        if self.peers.all[at].link.as_ref().is_some_and(|link| link.handshake.ready()) {
+            self.post_list(at);
+            self.counts.refused += 1;
+        }
+    }
+
     fn begin(&mut self, at: usize) -> Result<()> {
         let now = Instant::now();
         self.make_link(at, now)?;
@@ -288,28 +304,19 @@ impl Verbs {
         Error::new(ErrorKind::PeerLost, why).with_peer(peer.rank as usize).over(NAME)
     }
 
-    /// Whether the peer at `at`, which is ready, can take one more request; posts its list if that makes room.
-    #[inline]
-    fn room(&mut self, at: usize) -> bool {
-        let full = |this: &Self| match &this.peers.all[at].link {
-            Some(link) => link.queue.full() || this.under_way >= MAX_UNDER_WAY as usize,
-            None => true,
-        };
-        if full(self) {
-            self.post_list(at);
-            let still = full(self);
-            self.counts.refused += u64::from(still);
-            return !still;
-        }
-        true
-    }
-
     /// The request that was filled in joins the list of the peer at `at`.
     #[inline]
     pub(super) fn add(&mut self, at: usize, what: What) {
         if let Some(link) = &mut self.peers.all[at].link {
             link.queue.add(what);
             self.under_way += 1;
+            if !std::mem::replace(&mut link.dirty, true) {
+                // There is room for all peers.
+                self.dirty.push(at);
+            }
+            if link.queue.list_is_full() {
+                self.post_list(at);
+            }
         }
     }
 
@@ -430,13 +437,15 @@ unsafe impl Transport for Verbs {
     ) -> Result<Posted> {
         self.check_open()?;
         let at = self.peers.of(peer)?;
-        if !self.ready(at)? || !self.room(at) || self.copied.len() == MAX_COPIED {
+        let Peer { card, link: Some(link), lost: None, .. } = &mut self.peers.all[at] else {
+            return self.begins(at);
+        };
+        let room = self.under_way < MAX_UNDER_WAY as usize && self.copied.len() < MAX_COPIED;
+        let next = if room && link.handshake.ready() { link.queue.next() } else { None };
+        let Some((request, pieces)) = next else {
+            self.refuses(at);
             return Ok(Posted::Again);
-        }
-        let peer = &mut self.peers.all[at];
-        let doorbell = peer.card.doorbell;
-        let Some(link) = &mut peer.link else { return Ok(Posted::Again) };
-        let Some((request, pieces)) = link.queue.next() else { return Ok(Posted::Again) };
+        };
         let (mut count, mut total) = (0, 0usize);
         for s in sources.iter().filter(|s| s.len > 0) {
             let Some(piece) = pieces.get_mut(count) else { return Err(too_many(sources.len(), count)) };
@@ -450,7 +459,8 @@ unsafe impl Transport for Verbs {
         if total as u64 > self.limits.max_put {
             return Err(too_long(total as u64, self.limits.max_put));
         }
-        let (address, key) = if count == 0 { (doorbell.base, doorbell.key) } else { (address, key) };
+        let (address, key) =
+            if count == 0 { (card.doorbell.base, card.doorbell.key) } else { (address, key) };
         let inline = total <= self.inline;
         // As many as pieces.
         request.num_sge = i32::try_from(count).unwrap_or(0);
@@ -459,17 +469,19 @@ unsafe impl Transport for Verbs {
         request.__bindgen_anon_1 = ib::ibv_send_wr__bindgen_ty_1 { imm_data: word.to_be() };
         request.wr.rdma =
             ib::ibv_send_wr__bindgen_ty_2__bindgen_ty_1 { remote_addr: address, rkey: low(key) };
-        let what = if inline {
+        if inline {
             self.copied.push_back(token);
-            What::Nothing
+            link.queue.add(What::Nothing);
         } else {
-            What::Put(token)
-        };
-        link.queue.add(what);
+            link.queue.add(What::Put(token));
+        }
         self.under_way += 1;
         if !std::mem::replace(&mut link.dirty, true) {
             // There is room for all peers.
             self.dirty.push(at);
+        }
+        if link.queue.list_is_full() {
+            self.post_list(at);
         }
         Ok(Posted::Yes)
     }
@@ -480,13 +492,14 @@ unsafe impl Transport for Verbs {
             return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
         }
         let at = self.peers.of(peer)?;
-        if !self.ready(at)? || !self.room(at) {
+        if !self.takes(at)? {
             return Ok(Posted::Again);
         }
-        let inline = bytes.len() <= self.limits.inject;
-        let (from, what) = match inline {
-            true => (bytes.as_ptr(), What::Nothing),
-            false => {
+        let Some(link) = &mut self.peers.all[at].link else { return Ok(Posted::Again) };
+        let kept = if bytes.len() <= self.limits.inject { link.queue.keep(bytes) } else { None };
+        let (from, what) = match kept {
+            Some(kept) => (kept, What::Nothing),
+            None => {
                 let Some(slot) = self.free_messages.pop() else {
                     self.counts.refused += 1;
                     return Ok(Posted::Again);
@@ -507,10 +520,8 @@ unsafe impl Transport for Verbs {
         };
         request.num_sge = i32::from(!bytes.is_empty());
         request.opcode = ib::IBV_WR_SEND;
-        request.send_flags = if inline { ib::IBV_SEND_INLINE } else { 0 };
+        request.send_flags = if kept.is_some() { ib::IBV_SEND_INLINE } else { 0 };
         self.add(at, what);
-        // The caller's bytes are the caller's again.
-        self.post_list(at);
         Ok(Posted::Yes)
     }
 

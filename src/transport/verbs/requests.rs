@@ -4,6 +4,7 @@
 //! list of which nothing waits for its completion says nothing: then one in a quarter of the queue does, so that its
 //! places are used again.
 
+use super::device::MAX_GATHER;
 use libfabric_sys::verbs as ib;
 use std::mem::zeroed;
 
@@ -35,14 +36,23 @@ pub(super) enum What {
     End,
 }
 
+/// One place of the list: a request, and the pieces that it gathers. A message is one piece; behind that is room for its bytes.
+struct Entry {
+    request: ib::ibv_send_wr,
+    pieces: [ib::ibv_sge; MAX_GATHER as usize],
+}
+
 /// The list and the ring of one queue pair; nothing is allocated after it was made.
 pub(super) struct SendQueue {
-    list: Box<[ib::ibv_send_wr]>,
-    pieces: Box<[ib::ibv_sge]>,
+    list: Box<[Entry]>,
     gather: usize,
     /// Requests in the list.
     listed: usize,
+    /// A power of two of places, at least as many as `depth`.
     ring: Box<[What]>,
+    mask: u32,
+    /// Requests that may be under way.
+    depth: u32,
     /// Numbers of requests, which go round: of the oldest under way, and behind the youngest in the list.
     head: u32,
     tail: u32,
@@ -56,17 +66,21 @@ pub(super) struct SendQueue {
 unsafe impl Send for SendQueue {}
 
 impl SendQueue {
-    /// For at most `depth` requests under way, each of at most `gather` pieces.
-    pub(super) fn new(depth: usize, gather: usize) -> Self {
-        // SAFETY: all-zero requests and pieces are valid (numbers, null pointers, unions of these).
-        let (request, piece) = unsafe { (zeroed::<ib::ibv_send_wr>(), zeroed::<ib::ibv_sge>()) };
-        let list = LIST.min(depth);
+    /// For at most `depth` requests under way (at most [`MAX_DEPTH`](super::MAX_DEPTH)), each of at most `gather` pieces (at most
+    /// [`MAX_GATHER`]).
+    pub(super) fn new(depth: u32, gather: usize) -> Self {
+        let ring = depth.next_power_of_two();
+        let entry = || {
+            // SAFETY: all-zero requests and pieces are valid (numbers, null pointers, unions of these).
+            unsafe { Entry { request: zeroed(), pieces: zeroed() } }
+        };
         Self {
-            list: vec![request; list].into(),
-            pieces: vec![piece; list * gather].into(),
-            gather,
+            list: (0..LIST.min(depth as usize)).map(|_| entry()).collect(),
+            gather: gather.min(MAX_GATHER as usize),
             listed: 0,
-            ring: vec![What::Nothing; depth].into(),
+            ring: vec![What::Nothing; ring as usize].into(),
+            mask: ring - 1,
+            depth,
             head: 0,
             tail: 0,
             silent: 0,
@@ -83,7 +97,13 @@ impl SendQueue {
     /// All are under way that can be, or the list is full.
     #[inline]
     pub(super) fn full(&self) -> bool {
-        self.listed == self.list.len() || self.under_way() == self.ring.len()
+        self.listed == self.list.len() || self.tail.wrapping_sub(self.head) == self.depth
+    }
+
+    /// It takes no more before it is posted.
+    #[inline]
+    pub(super) fn list_is_full(&self) -> bool {
+        self.listed == self.list.len()
     }
 
     pub(super) fn listed(&self) -> usize {
@@ -92,23 +112,37 @@ impl SendQueue {
 
     /// The next request of the list and its pieces, to be filled in; `None` when it is [full](Self::full). It joins the
     /// list with [`SendQueue::add`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Option<(&mut ib::ibv_send_wr, &mut [ib::ibv_sge])> {
-        if self.full() {
+        if self.tail.wrapping_sub(self.head) == self.depth {
             return None;
         }
-        let at = self.listed * self.gather;
-        Some((&mut self.list[self.listed], &mut self.pieces[at..at + self.gather]))
+        let entry = self.list.get_mut(self.listed)?;
+        Some((&mut entry.request, entry.pieces.get_mut(..self.gather)?))
+    }
+
+    /// Keeps the bytes of a message with the next request until that is posted: where they are; `None` if they are too many for that, or
+    /// the list is full.
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> Option<*const u8> {
+        let (_, room) = self.list.get_mut(self.listed)?.pieces.split_first_mut()?;
+        if size_of_val(room) < bytes.len() {
+            return None;
+        }
+        let kept = room.as_mut_ptr().cast::<u8>();
+        // SAFETY: there is room, which `bytes`, a reference, does not overlap; any bytes are valid pieces, as these are numbers.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), kept, bytes.len()) };
+        Some(kept.cast_const())
     }
 
     /// The request that [`SendQueue::next`] gave is whole.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, what: What) {
-        let at = self.tail as usize % self.ring.len();
-        self.ring[at] = what;
+        if let Some(place) = self.ring.get_mut((self.tail & self.mask) as usize) {
+            *place = what;
+        }
         self.tail = self.tail.wrapping_add(1);
         self.listed += 1;
-        self.waits |= what != What::Nothing;
+        self.waits |= !matches!(what, What::Nothing);
     }
 
     /// Links the list, decides about its completion, and empties it. `None` if it is empty. `mark` goes into the upper half of
@@ -118,27 +152,31 @@ impl SendQueue {
         let last = n.checked_sub(1)?;
         // At most LIST.
         let count = u32::try_from(n).unwrap_or(0);
-        let (list, pieces) = (self.list.as_mut_ptr(), self.pieces.as_mut_ptr());
+        let list = self.list.as_mut_ptr();
         let first = self.tail.wrapping_sub(count);
         self.silent += count;
-        let says = std::mem::take(&mut self.waits) || self.silent as usize * 4 >= self.ring.len();
+        let says = std::mem::take(&mut self.waits) || self.silent * 4 >= self.depth;
         for (i, number) in (0..count).enumerate() {
-            // SAFETY: i < count, which is at most the length of the list, and the pieces are `gather` for each of it.
+            // SAFETY: i < count, which is at most the length of the list; the pointers are to places of the list, which stays
+            // where it is.
             unsafe {
-                let request = &mut *list.add(i);
-                request.wr_id = mark | u64::from(first.wrapping_add(number));
-                request.sg_list = pieces.add(i * self.gather);
-                request.next = if i == last { std::ptr::null_mut() } else { list.add(i + 1) };
-                request.send_flags &= ib::IBV_SEND_INLINE;
+                let entry = list.add(i);
+                let request = &raw mut (*entry).request;
+                (*request).wr_id = mark | u64::from(first.wrapping_add(number));
+                (*request).sg_list = (&raw mut (*entry).pieces).cast();
+                (*request).next =
+                    if i == last { std::ptr::null_mut() } else { &raw mut (*list.add(i + 1)).request };
+                (*request).send_flags &= ib::IBV_SEND_INLINE;
                 if i == last && says {
-                    request.send_flags |= ib::IBV_SEND_SIGNALED;
+                    (*request).send_flags |= ib::IBV_SEND_SIGNALED;
                 }
             }
         }
         if says {
             self.silent = 0;
         }
-        Some(list)
+        // SAFETY: the list is not empty.
+        Some(unsafe { &raw mut (*list).request })
     }
 
     /// Some requests posted may never say that they are complete.
@@ -146,17 +184,22 @@ impl SendQueue {
         self.silent > 0
     }
 
-    /// The request of this number is complete, and so are those before it: the number of the next of them, and what ended.
+    /// The request of this number is complete, and so are those before it: says which number each has and what ended; returns how many.
     #[inline]
-    pub(super) fn complete(&mut self, number: u32) -> Option<(u32, What)> {
+    pub(super) fn complete(&mut self, number: u32, mut ended: impl FnMut(u32, What)) -> usize {
         // Those posted are at most so far apart; a number that was completed already is behind.
-        let ahead = number.wrapping_sub(self.head);
-        if ahead as usize >= self.under_way() {
-            return None;
+        let count = number.wrapping_sub(self.head).wrapping_add(1);
+        if count as usize > self.under_way() {
+            return 0;
         }
-        let next = self.head;
-        self.head = next.wrapping_add(1);
-        Some((next, self.ring[next as usize % self.ring.len()]))
+        for _ in 0..count {
+            let next = self.head;
+            self.head = next.wrapping_add(1);
+            if let Some(what) = self.ring.get((next & self.mask) as usize) {
+                ended(next, *what);
+            }
+        }
+        count as usize
     }
 }
 
@@ -172,6 +215,14 @@ mod tests {
         request.num_sge = 1;
         pieces[0].length = 7;
         q.add(what);
+    }
+
+    fn completed(q: &mut SendQueue, number: u32) -> Vec<(u32, What)> {
+        let before = q.under_way();
+        let mut ended = Vec::new();
+        let count = q.complete(number, |number, what| ended.push((number, what)));
+        assert_eq!((count, before - q.under_way()), (ended.len(), ended.len()));
+        ended
     }
 
     /// Numbers and flags along a list as a device walks it.
@@ -199,9 +250,8 @@ mod tests {
         let list = walk(q.take_list(mark).unwrap());
         let (inline, says) = (ib::IBV_SEND_INLINE, ib::IBV_SEND_SIGNALED);
         assert_eq!(list, [(mark, 0), (mark | 1, inline), (mark | 2, says)]);
-        let done: Vec<_> = std::iter::from_fn(|| q.complete(2)).map(|(_, what)| what).collect();
-        assert_eq!(done, [What::Put(0), What::Put(1), What::Put(2)]);
-        assert_eq!((q.under_way(), q.complete(2), q.complete(7)), (0, None, None));
+        assert_eq!(completed(&mut q, 2), [0, 1, 2].map(|n| (n, What::Put(n.into()))));
+        assert_eq!((q.under_way(), completed(&mut q, 2), completed(&mut q, 7)), (0, vec![], vec![]));
     }
 
     #[test]
@@ -233,7 +283,7 @@ mod tests {
         }
         q.take_list(0);
         assert!(q.full() && q.next().is_none() && q.under_way() == 40);
-        assert_eq!(q.complete(0), Some((0, What::Message(0))));
+        assert_eq!(completed(&mut q, 0), [(0, What::Message(0))]);
         assert!(!q.full());
     }
 
@@ -241,7 +291,7 @@ mod tests {
         /// Against a plain queue: each comes back once, in order, however lists and completions are cut, also where numbers
         /// go round.
         #[test]
-        fn tokens_come_back_in_order(depth in 1usize..20, start in any::<u32>(), moves in prop::collection::vec(0u8..4, 0..200)) {
+        fn tokens_come_back_in_order(depth in 1u32..20, start in any::<u32>(), moves in prop::collection::vec(0u8..4, 0..200)) {
             let mut q = SendQueue::new(depth, 1);
             (q.head, q.tail) = (start, start);
             let (mut model, mut posted, mut token) = (VecDeque::new(), 0usize, 0u64);
@@ -249,6 +299,7 @@ mod tests {
                 match m {
                     0 | 1 => {
                         let room = q.next().is_some();
+                        let depth = depth as usize;
                         prop_assert_eq!(room, model.len() < depth && model.len() - posted < LIST.min(depth));
                         if room {
                             add(&mut q, What::Put(token), false);
@@ -266,7 +317,7 @@ mod tests {
                         let last = q.head.wrapping_add(u32::try_from(some).unwrap() - 1);
                         let expected: Vec<_> = model.drain(..some).map(What::Put).collect();
                         posted -= some;
-                        let done: Vec<_> = std::iter::from_fn(|| q.complete(last)).map(|(_, what)| what).collect();
+                        let done: Vec<_> = completed(&mut q, last).into_iter().map(|(_, what)| what).collect();
                         prop_assert_eq!(done, expected);
                     }
                     _ => {}
