@@ -12,7 +12,7 @@ use crate::engine::{CallId, Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::ops::{Element, Reducer};
 use crate::plan::Region;
-use crate::plan::lower::{WireLimits, lower};
+use crate::plan::lower::{Segment, WireLimits, lower};
 use crate::plan::registry::{Arguments, Operation};
 use bytemuck::Pod;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub(super) struct Spec {
     pub(super) unused: Option<Region>,
     /// What is copied before and after a run, of calls that do not work on the caller's buffers themselves.
     pub(super) copies: Option<Box<Copies>>,
+    /// Where what is sent lies, if in pieces, in the order that the arguments say: gathered by its puts.
+    pub(super) gathered: Option<Arc<[Segment]>>,
 }
 
 impl Spec {
@@ -72,7 +74,7 @@ impl Shared {
         &mut self,
         context: &Context,
         call: Collective,
-        (arguments, element): (Arguments, Element),
+        (arguments, element, gathered): (Arguments, Element, Option<Arc<[Segment]>>),
         options: &Options,
     ) -> Result<Prepared> {
         let operation = call.operation();
@@ -86,7 +88,7 @@ impl Shared {
         };
         let algorithm = self.selection.choose(operation, &arguments, name, options.reproducible)?;
         self.log_plan(call, algorithm, &arguments);
-        let asked = Asked { comm: context.id, call, element, algorithm, arguments };
+        let asked = Asked { comm: context.id, call, element, algorithm, arguments, gathered };
         match self.cache.take(&asked) {
             Some(prepared) => Ok(prepared),
             None => self.make(context, asked),
@@ -126,7 +128,11 @@ impl Shared {
         let (max_put, gather) = self.engine.limits().map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
         let wire = self.figures.wire();
         let limits = WireLimits::new(max_put, gather.min(MAX_GATHER), self.figures.light(), wire);
-        let program = Arc::new(lower(plan.as_ref(), context.rank, &limits)?);
+        let program = lower(plan.as_ref(), context.rank, &limits)?;
+        let program = Arc::new(match &asked.gathered {
+            Some(pieces) => program.with_input(pieces, limits.gather)?,
+            None => program,
+        });
         let (land, work) = (program.land, program.work);
         let block = |s: &mut Self, n: u64| -> Result<Option<Block>> {
             let n =
@@ -199,7 +205,7 @@ impl Communicator {
         held.engine.usable(context.id)?;
         held.engine.calls(operation.code(), call);
         let prepared = spec.and_then(|spec| {
-            let asked = (spec.arguments, spec.element);
+            let asked = (spec.arguments, spec.element, spec.gathered);
             let prepared = held.prepare(context, operation, asked, &self.options)?;
             Ok((prepared, spec.reducer, spec.fill))
         });
@@ -241,6 +247,7 @@ impl Communicator {
         let (mut sent, mut received) = (None, None);
         if let Some(shadow) = &mut shadow {
             shadow.before(input, output);
+            self.hold()?.copied(shadow.bytes());
             (sent, received) = shadow.buffers();
         }
         self.run_on_bytes(operation.into(), spec, sent.or(input), Some(received.unwrap_or(&mut *output)))?;

@@ -70,7 +70,7 @@ impl<'a> LentCall<'a> {
         Ok(LentCollective {
             comm: self.comm.clone(),
             run: Running::new(self.operation, self.begun, regions),
-            shadow: self.shadow.map(|shadow| (memory, shadow)),
+            shadow: self.shadow.map(|shadow| Box::new((memory, shadow))),
             fill: self.fill,
             undelivered: false,
         })
@@ -82,7 +82,7 @@ pub(super) struct LentCollective {
     comm: Communicator,
     run: Running,
     /// Where that comes from which is sent and where that goes which has come, and what stands for them.
-    shadow: Option<([Bound; 2], Shadow)>,
+    shadow: Option<Box<([Bound; 2], Shadow)>>,
     fill: bool,
     /// A run was started whose result has not been brought to the memory.
     undelivered: bool,
@@ -107,8 +107,10 @@ impl LentCollective {
 
     /// Starts a run; all but the first take a number of their own (`again`).
     pub(super) fn start(&mut self, held: &mut Held<'_>, again: bool) -> Result<()> {
-        if let (Some((memory, shadow)), false) = (&self.shadow, self.run.is_running()) {
+        if let (Some(of), false) = (&self.shadow, self.run.is_running()) {
+            let (memory, shadow) = &**of;
             shadow.take(&held.arena, *memory)?;
+            held.copied(shadow.bytes());
         }
         self.run.start(&self.comm, held, again)?;
         self.undelivered = true;
@@ -149,7 +151,7 @@ impl LentCollective {
 
     /// Moves what has come to the shadow to where it goes.
     fn unshadow(&self) -> Result<()> {
-        self.shadow.as_ref().map_or(Ok(()), |([_, output], shadow)| shadow.deliver(*output))
+        self.shadow.as_deref().map_or(Ok(()), |([_, output], shadow)| shadow.deliver(*output))
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct OwnedCollective<T: Pod, M: MemoryPlace> {
     /// Given back by a request that has ended.
     pub(super) output: Option<Buf<T, M>>,
     /// Where that stands which is sent and where that goes which has come, and the memory that stands for them.
-    shadow: Option<([Bound; 2], Shadow)>,
+    shadow: Option<Box<([Bound; 2], Shadow)>>,
 }
 
 /// The buffers, in memory of `arena`.
@@ -113,15 +113,17 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
             return Err(e);
         }
         drop(held);
-        let shadow = shadow.map(|shadow| (memory, shadow));
+        let shadow = shadow.map(|shadow| Box::new((memory, shadow)));
         Ok(Self { comm: comm.clone(), run, input, output: Some(output), shadow })
     }
 
     /// Starts a run; all but the first take a number of their own (`again`).
     pub(super) fn start(&mut self, again: bool) -> Result<()> {
         let mut held = self.comm.hold()?;
-        if let (Some((memory, shadow)), false) = (&self.shadow, self.run.is_running()) {
+        if let (Some(of), false) = (&self.shadow, self.run.is_running()) {
+            let (memory, shadow) = &**of;
             shadow.take(&held.arena, *memory)?;
+            held.copied(shadow.bytes());
         }
         self.run.start(&self.comm, &mut held, again)
     }
@@ -165,7 +167,7 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
     }
 
     fn take_result(&self) -> Result<()> {
-        self.shadow.as_ref().map_or(Ok(()), |([_, output], shadow)| shadow.deliver(*output))
+        self.shadow.as_deref().map_or(Ok(()), |([_, output], shadow)| shadow.deliver(*output))
     }
 
     /// The buffers of one that has ended.

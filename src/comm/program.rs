@@ -5,6 +5,7 @@ use crate::buffer::{Block, Bound};
 use crate::engine::{Describe, Description, Meta, Task};
 use crate::hash::{Fnv, digest};
 use crate::ops::{Element, Reducer};
+use crate::plan::lower::Segment;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub(super) struct Asked {
     pub(super) element: Element,
     pub(super) algorithm: &'static Algorithm,
     pub(super) arguments: Arguments,
+    /// See [`Spec`](super::call::Spec). No other rank knows of it.
+    pub(super) gathered: Option<Arc<[Segment]>>,
 }
 
 impl PartialEq for Asked {
@@ -26,6 +29,7 @@ impl PartialEq for Asked {
             && self.element == other.element
             && std::ptr::eq(self.algorithm, other.algorithm)
             && self.arguments == other.arguments
+            && self.gathered == other.gathered
     }
 }
 

@@ -296,7 +296,7 @@ lent_calls! { Communicator, |comm| comm;
     "alltoallw" ialltoallw alltoallw_init
     (self, send: impl Contribution<'scope, u8>, sent: &[Layout], recv: &'scope mut [u8], received: &[Layout]): u8 => {
         let send = send.slice();
-        let spec = self.on.alltoallw_spec(len(send), sent, recv.len(), received);
+        let spec = self.on.alltoallw_spec((len(send), false), sent, recv.len(), received);
         (Collective::Alltoallw, spec, (send, Some(recv)))
     };
     "reduce" ireduce reduce_init<T>

@@ -5,6 +5,7 @@ use super::communicator::Communicator;
 use crate::buffer::{Arena, Binding, Bound, Buf, copy, write};
 use crate::error::Result;
 use crate::memory::copy_slice;
+use crate::plan::lower::Segment;
 use crate::plan::{Place, Region};
 
 /// Bytes of the caller's buffer, and where they are in the memory that stands for it.
@@ -15,6 +16,13 @@ pub(super) struct Piece {
     /// Offset in the memory that stands for it.
     pub(super) within: usize,
     pub(super) len: usize,
+}
+
+impl Piece {
+    /// Where it is, for a put that gathers it.
+    pub(super) fn input(&self) -> Segment {
+        Segment { place: Place::new(Region::Input, self.at as u64), len: self.len as u64 }
+    }
 }
 
 /// What a call copies. Pieces lie in the caller's buffers, which the call's arguments were checked against.
@@ -73,6 +81,12 @@ impl Shadow {
     pub(super) fn new(comm: &Communicator, copies: Copies) -> Result<Self> {
         let side = |pieces: Option<Vec<Piece>>| pieces.map(|pieces| Side::new(comm, pieces)).transpose();
         Ok(Self { sent: side(copies.sent)?, received: side(copies.received)?, kept: copies.kept })
+    }
+
+    /// The bytes that a run copies, before it and after it.
+    pub(super) fn bytes(&self) -> usize {
+        let pieces = self.sent.iter().chain(&self.received).flat_map(|side| &side.pieces).chain(&self.kept);
+        pieces.map(|piece| piece.len).sum()
     }
 
     /// Takes what is sent, before a run; without `send` out of `recv`.

@@ -1,17 +1,18 @@
 //! Alltoall, alltoallv and alltoallw.
 
 use super::{Spec, bytes_of, part, ragged};
-use crate::buffer::Buf;
+use crate::buffer::{Buf, MAX_GATHER, Wire};
 use crate::comm::collective::Collective;
 use crate::comm::layout::{Layout, apart, blocks};
 use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Contribution, Owned};
-use crate::comm::shadow::Copies;
+use crate::comm::shadow::{Copies, Piece};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::{Result, argument};
 use crate::ops::Element;
 use crate::plan::alltoall::Row;
 use crate::plan::registry::{Arguments, Operation};
+use crate::transport::Borrow;
 use bytemuck::Pod;
 use std::collections::BTreeMap;
 
@@ -132,8 +133,9 @@ impl Communicator {
     /// in no piece stay as they are, and pieces that are sent may overlap. In place the pieces of `received` are sent, and `sent` is
     /// not looked at.
     ///
-    /// If no layout of a side has more than one piece, its bytes move from the buffer, or into it, without a copy. Else they go by way
-    /// of memory of the library.
+    /// If no layout of a side has more than one piece, its bytes move from the buffer, or into it, without a copy. So do those that are sent
+    /// where each layout has as many pieces as a put gathers (on RDMA hardware up to 30), and the buffer is registered or is lent without a
+    /// copy. Else they go by way of memory of the library.
     ///
     /// # Errors
     /// As [`Communicator::alltoallv`]; when there is not a layout for each rank, a piece does not fit the buffer, or received pieces
@@ -173,34 +175,54 @@ impl Communicator {
         received: &[Layout],
     ) -> Result<()> {
         let send = send.slice();
-        let spec = self.alltoallw_spec(send.map(<[u8]>::len), sent, recv.len(), received);
+        let spec = self.alltoallw_spec((send.map(<[u8]>::len), false), sent, recv.len(), received);
         self.run_with_copies(Collective::Alltoallw, spec, send, recv)
     }
 
     owned!("alltoallw", ialltoallw, alltoallw_init <M>
     (self, send: impl Owned<u8, M>, sent: &[Layout], recv: Buf<u8, M>, received: &[Layout]): u8 => {
         let send = send.buffer();
-        let spec = self.alltoallw_spec(send.as_ref().map(|s| s.len()), sent, recv.len(), received);
+        let spec = self.alltoallw_spec((send.as_ref().map(|s| s.len()), true), sent, recv.len(), received);
         (Collective::Alltoallw, spec, (send, recv))
     });
 
+    /// `owned`: what is sent is memory of a [`Buf`].
     pub(in crate::comm) fn alltoallw_spec(
         &self,
-        send: Option<usize>,
+        (send, owned): (Option<usize>, bool),
         sent: &[Layout],
         recv: usize,
         received: &[Layout],
     ) -> Result<Spec> {
         let into = blocks(("recv", recv), self.size(), received, false)?;
         apart(received)?;
-        let out = match send {
+        let mut out = match send {
             Some(send) => blocks(("send", send), self.size(), sent, false)?,
             None => blocks(("recv", recv), self.size(), received, true)?,
         };
+        let most = match (send, &out.pieces) {
+            (Some(send), Some(_)) => self.gathered_of(send, owned),
+            _ => 0,
+        };
+        let gathers = most > 0 && sent.iter().all(|layout| layout.pieces().len() <= most);
+        let gathered =
+            out.pieces.take_if(|_| gathers).map(|pieces| pieces.iter().map(Piece::input).collect());
         let arguments = self.exchange((out.counts, out.displs), (into.counts, into.displs));
         let copied = out.pieces.is_some() || into.pieces.is_some();
         let copies = Copies { sent: out.pieces, received: into.pieces, kept: None };
-        Ok(Spec { arguments, fill: true, copies: copied.then(|| Box::new(copies)), ..Spec::of::<u8>() })
+        let copies = copied.then(|| Box::new(copies));
+        Ok(Spec { arguments, fill: true, copies, gathered, ..Spec::of::<u8>() })
+    }
+
+    /// How many pieces of a send buffer of `len` bytes a put gathers from where they are: 0 if all of the buffer would be copied for that.
+    fn gathered_of(&self, len: usize, owned: bool) -> usize {
+        let Ok(held) = self.hold() else { return 0 };
+        match held.engine.limits() {
+            Some(limits) if owned || (held.borrow_mode(len) == Borrow::Direct && !held.goes_on()) => {
+                limits.gather.min(MAX_GATHER)
+            }
+            _ => 0,
+        }
     }
 
     /// What this rank sends and receives, each as counts and displacements.

@@ -166,14 +166,7 @@ fn reducing<T: Pod>(by: Result<Reducer>, arguments: Arguments, fill: bool) -> Re
         }
     }
     let arguments = Arguments { element, commutative, exact: reducer.exact(), ..arguments };
-    Ok(Spec {
-        arguments,
-        element: reducer.element_type(),
-        reducer: Some(reducer),
-        fill,
-        unused: None,
-        copies: None,
-    })
+    Ok(Spec { arguments, element: reducer.element_type(), reducer: Some(reducer), fill, ..Spec::default() })
 }
 
 impl Communicator {
