@@ -7,7 +7,7 @@ use super::time::{Linger, Watched};
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use crate::record::Why;
-use crate::transport::Limits;
+use crate::transport::{Limits, Sink};
 use std::time::{Duration, Instant};
 
 /// A peer that is lost for us may only have closed because of an error elsewhere: that error
@@ -168,6 +168,28 @@ impl Engine {
             Error::new(ErrorKind::PeerLost, format!("rank {rank} is lost: {why}")).with_peer(rank as usize)
         };
         Some(e.help("look for what that rank printed before it ended"))
+    }
+
+    /// Why a rank cannot be reached that has ended: it may have ended because of an error elsewhere, which is given its time to come. That one is kept,
+    /// and [`Engine::fail`] returns it; `error` is what is known without it.
+    pub(super) fn reason_of(&mut self, error: Error) -> Error {
+        let peer = error.peer().and_then(|peer| u32::try_from(peer).ok());
+        if error.kind() != ErrorKind::PeerLost || peer.is_none() || self.core.survives() {
+            return error;
+        }
+        self.core.lost(peer, error.message());
+        while self.core.failure.is_none() {
+            let now = self.clock.now();
+            if let Some(e) = self.core.broken.take().or_else(|| self.check_liveness(now)) {
+                return e;
+            }
+            let Some(transport) = &mut self.transport else { return error };
+            if let Err(e) = transport.poll(&mut self.core) {
+                return e;
+            }
+            self.idle(Duration::from_millis(1));
+        }
+        error
     }
 
     /// Asks every rank for its status.

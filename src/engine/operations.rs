@@ -35,7 +35,7 @@ impl Engine {
                 self.core.peer_gone(rank, e.message());
                 self.usable(task.meta.call.comm)?;
             }
-            return Err(e);
+            return Err(self.reason_of(e));
         }
         let mut task = task;
         let slot;

@@ -67,6 +67,17 @@ pub(crate) fn programs(wire: &str) {
     }
 }
 
+/// Rank 7 is killed, and the others end for that one after the other: one that comes to a call late finds processes gone that it has had nothing
+/// to do with before.
+pub(crate) fn ended_for_another() {
+    let program = Program::draw(353, Wire::Shm).keep(&[3, 6, 7, 9]);
+    for _ in 0..AGAIN {
+        if let Some(Wrong { class, text }) = run(&program).wrong {
+            panic!("{class}: {text}");
+        }
+    }
+}
+
 /// Runs it, and judges it.
 fn run(program: &Program) -> Verdict {
     for _ in 0..STANDSTILLS {

@@ -77,6 +77,7 @@ fn main() {
         trials.push(on("survivors_of_killed_ranks_go_on", survivors));
         trials.push(on("borrowed_memory_is_safe_when_others_go_on", mprotect_survivors));
     }
+    trials.push(Trial::test("shm::who_ended_for_another_is_not_blamed", test(chaos::ended_for_another)));
     // Namespaces want root, verbs a device: `ci/chaos` looks first.
     let chosen = std::env::var(circulant_tests::chaos::processes::WIRE).unwrap_or_default();
     for wire in ["nodes", "ibverbs"].into_iter().filter(|wire| chosen == *wire) {
