@@ -32,7 +32,12 @@ impl Cluster {
     pub(crate) fn up(nodes: &[u32]) -> Self {
         let nodes = nodes.iter().max().map_or(1, |last| last + 1);
         let cluster = Self { name: format!("chaos-{}-{}", std::process::id(), unique()), nodes };
-        ran(Command::new(CLUSTER).args(["--name", &cluster.name, "up", &nodes.to_string(), "--rate", RATE]));
+        let mut up = Command::new(CLUSTER);
+        up.args(["--name", &cluster.name, "up", &nodes.to_string(), "--rate", RATE]);
+        // On a busy machine a node may not be there in time; what there is of it is gone then.
+        if !up.output().unwrap().status.success() {
+            ran(&mut up);
+        }
         cluster
     }
 
