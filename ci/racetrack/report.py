@@ -121,33 +121,54 @@ def preloaded(lines):
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
 
-def pair(lines, program):
-    """Of one point: (line of the MPI alone, line with the library preloaded); None for what was not run."""
+def pair(lines, program, second=figures.LAYER):
+    """Of one point: (line of the MPI alone, line of its other setting); None for what was not run."""
     of = {x["setting"]: x for x in lines if x["program"] == program}
-    return of.get("default"), of.get(figures.LAYER)
+    return of.get("default"), of.get(second)
 
 
-def slower(lines, by):
-    """Points at which an MPI is slower by over 5 % with the library preloaded, by this measure."""
-    found = []
+def batch_ratios(line, other):
+    """The median span of each batch of `line` by that of each batch of `other`, in order."""
+    ours, theirs = ([float(s) for s in (x.get("spans_us") or "").split()] for x in (line, other))
+    return sorted(a / b for a in ours for b in theirs)
+
+
+def slower_by(alone, second):
+    """How many times as long it takes with the second setting, if that is over 5 % longer for three of four pairs of batches; else None."""
+    ratios = batch_ratios(second, alone)
+    return statistics.median(ratios) if ratios and ratios[len(ratios) // 4] > 1.05 else None
+
+
+def named(op, dist, bytes_, name):
+    return f"{op}{'' if dist == '-' else ' ' + dist}{' ' + size(bytes_) if bytes_ else ''} of {title(name)}"
+
+
+def pairs(lines, second):
+    """(what, line of the MPI alone, line with the second setting) of each point and MPI where both were run."""
     for (op, dist, bytes_), here in points(lines).items():
         for name in programs(lines):
-            alone, ours = pair(here, name)
-            if ours and alone and by(alone) < 0.95 * by(ours):
-                what = f"{op}{'' if dist == '-' else ' ' + dist}{' ' + size(bytes_) if bytes_ else ''}"
-                found.append(f"{what} of {title(name)} ({by(ours) / by(alone):.2f} ×)")
-    return found
+            alone, other = pair(here, name, second)
+            if alone and other:
+                yield named(op, dist, bytes_, name), alone, other
 
 
 def compared(lines):
-    """The two runs of each MPI, in words."""
+    """The runs of each MPI, in words: by measures of all batches together, then batch by batch, beside the MPI against itself."""
     text = ""
     for name, by in (("least times", least), ("medians", middle), ("shortest spans", whole)):
-        pairs = [pair(here, program) for here in points(lines).values() for program in programs(lines)]
-        ratios = [by(alone) / by(ours) for alone, ours in pairs if alone and ours]
-        found = slower(lines, by)
+        both = [(what, by(ours) / by(alone)) for what, alone, ours in pairs(lines, figures.LAYER)]
+        found = [f"{what} ({times:.2f} ×)" for what, times in both if times > 1 / 0.95]
         text += f"\nBy {name} it is slower with the library by over 5 % at: {', '.join(found) if found else 'no point'}."
-        text += f" Alone by with, median of {len(ratios)} points: {statistics.median(ratios):.2f}.\n" if ratios else "\n"
+        text += f" Alone by with, median of {len(both)} points: {statistics.median(1 / t for _, t in both):.2f}.\n" if both else "\n"
+    for second, who in ((figures.LAYER, "With the library"), (figures.AGAIN, "Alone a second time, which tells what chance makes of it,")):
+        both = [(what, slower_by(alone, x), batch_ratios(x, alone)) for what, alone, x in pairs(lines, second) if x.get("spans_us")]
+        if both:
+            found = [f"{what} ({times:.2f} ×)" for what, times, _ in both if times]
+            middles = statistics.median(1 / statistics.median(ratios) for *_, ratios in both)
+            text += (
+                f"\n{who} the batches' median spans are over 5 % longer, in three of four pairs of batches, at {len(found)} of {len(both)} points"
+                f"{': ' if found else ''}{', '.join(found)}. First run by this one, median of all points: {middles:.2f}.\n"
+            )
     return text
 
 

@@ -366,7 +366,7 @@ static int ascending(const void *a, const void *b)
 
 static void report(const struct operation *o, const char *dist, long bytes, const double *all, long reps)
 {
-    double *slowest = room(sizeof(double) * (size_t)reps), span = 1e300;
+    double *slowest = room(sizeof(double) * (size_t)reps), *spans = room(sizeof(double) * (size_t)reps);
     for (long i = 0; i < reps; i++) {
         double first = 1e300, last = 0;
         for (int r = 0; r < size; r++) {
@@ -375,12 +375,15 @@ static void report(const struct operation *o, const char *dist, long bytes, cons
             if (t[0] < first) first = t[0];
             if (t[1] > last) last = t[1];
         }
-        if (last - first < span) span = last - first;
+        spans[i] = last - first;
     }
     qsort(slowest, (size_t)reps, sizeof *slowest, ascending);
-    printf("%s,%s,%d,%ld,%.2f,%.2f,%.2f,%ld\n", o->name, dist, size, bytes, slowest[0], slowest[reps / 2], span, reps);
+    qsort(spans, (size_t)reps, sizeof *spans, ascending);
+    printf("%s,%s,%d,%ld,%.2f,%.2f,%.2f,%ld,%.2f\n", o->name, dist, size, bytes, slowest[0], slowest[reps / 2], spans[0], reps,
+           spans[reps / 2]);
     fflush(stdout);
     free(slowest);
+    free(spans);
 }
 
 /* Reads more than the caches hold, as circulant bench --cold does. */

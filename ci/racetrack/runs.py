@@ -30,12 +30,13 @@ from .rivals import DEFAULT, Place, Setting, Trouble
 RESULTS = lib.ROOT / "docs" / "performance"
 TUNED = RESULTS / "tuned.json"
 DEVICES = Path("/sys/class/infiniband")
+AGAIN = Setting(figures.AGAIN)  # an MPI at its defaults a second time: how far two runs of the same differ here
 LATE = 0.01  # share of late frames above which a row tells about the processors
 PRIORITY = {"nice": ["nice", "-n", "-15"], "rr": ["chrt", "-r", "1"], "none": []}
-ROW = re.compile(r"^([a-z_]+),([a-z0-9-]+),(\d+),(\d+),([\d.]+),([\d.]+),([\d.]+),(\d+)(,.*)?$")
+ROW = re.compile(r"^([a-z_]+),([a-z0-9-]+),(\d+),(\d+),([\d.]+),([\d.]+),([\d.]+),(\d+)(?:,(.*))?$")
 TOOK = re.compile(r"circulant: rank 0: taken [1-9]")  # of the report of libcirculant_mpi.so
 COLUMNS = (
-    "figure program setting op dist p bytes min_us median_us span_us spread reps batches dropped limited reference_us".split()
+    "figure program setting op dist p bytes min_us median_us span_us spread reps batches dropped limited reference_us spans_us".split()
 )
 
 
@@ -53,6 +54,7 @@ class Row:
     least: float
     median: float
     span: float  # the shortest
+    middle_span: float | None  # the median; only the MPI benchmark tells it
     reps: int
     late: float  # share of frames
 
@@ -172,8 +174,9 @@ class Track:
                     late, before = late_share(before, after), after
                 except SWITCH.Trouble:  # it is being torn down, and this row is not needed any more
                     late = 1.0
-                op, dist, p, bytes_, least, median, span, n, _ = found.groups()
-                rows.append(Row(Point(op, dist, int(bytes_)), int(p), float(least), float(median), float(span), int(n), late))
+                op, dist, p, bytes_, least, median, span, n, more = found.groups()
+                middle = float(more) if batch.program != "circulant" and more else None
+                rows.append(Row(Point(op, dist, int(bytes_)), int(p), float(least), float(median), float(span), middle, int(n), late))
 
         with Watched([*PRIORITY[self.priority], *line], limit, env, seen) as case:
             code, out, took = case.finish()
@@ -231,7 +234,7 @@ def layer(figure, knobs):
 def batches(figure, programs, knobs):
     """Of one round."""
     made = []
-    settings = [DEFAULT, layer(figure, knobs)] if figure.preload else []
+    settings = [DEFAULT, layer(figure, knobs), *([AGAIN] if figure.auto else [])] if figure.preload else []
     for race in figure.races:
         for program in programs:
             if settings:
@@ -292,6 +295,7 @@ class Results:
                 "spread": f"{max(least) / min(least) - 1:.3f}", "reps": sum(r.reps for r in used), "batches": len(used),
                 "dropped": len(rows) - len(used), "limited": "" if good else "yes",
                 "reference_us": f"{figures.reference(point.op, point.dist, p, point.bytes, wire):.2f}",
+                "spans_us": " ".join(f"{r.middle_span:.2f}" for r in used if r.middle_span is not None),
             }
 
 

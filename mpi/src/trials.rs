@@ -1,5 +1,5 @@
-//! `CIRCULANT_MPI_TAKE=auto`: a communicator's first calls of each operation and size run here and by the MPI in turn; what was faster
-//! then is what all later ones take.
+//! `CIRCULANT_MPI_TAKE=auto`: a communicator's first calls of each operation and size run by the MPI, until they get no faster, and then here and by
+//! the MPI in turn; what was faster then is what all later ones take.
 //!
 //! All ranks must decide alike, but each has measured times of its own, and one that others wait for has measured the least. So two calls
 //! end with the greatest time of all ranks for each batch before, by a reduction here: all ranks are in that call. Which call is how far is
@@ -15,7 +15,7 @@
 use crate::report::Operation;
 use circulant::{Communicator, Result, ops};
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -25,11 +25,16 @@ const BATCH: u32 = 4;
 const BATCHES: u32 = 16;
 /// It ends after so many already, where they leave no doubt.
 const EARLY: u32 = 8;
-/// Calls ahead of these: here, where the first makes what later ones use, and then by the MPI. MPICH and Intel MPI change to another
-/// algorithm within a node behind the fifth call of some operations on a communicator (`MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD`), and take
-/// milliseconds to set it up.
-const WARM_UPS: [u32; 2] = [2, 8];
-const FIRST_MEASURED: u32 = WARM_UPS[0] + WARM_UPS[1];
+/// Calls here ahead of these; the first makes what later ones use.
+const WARM_UPS: u32 = 2;
+/// Calls by the MPI, ahead of these, that are measured together: a window. MPICH and Intel MPI change to another algorithm within a node behind
+/// the fifth call of some operations on a communicator (`MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD`), and take milliseconds to set it up. Intel MPI passes
+/// through so much shared memory that its calls of 64 KB touch new pages for a hundred calls and more, and take up to four times as long meanwhile.
+const WINDOW: u32 = 4 * BATCH;
+/// The first window ends behind so many calls, and each further one behind twice as many.
+const FIRST_END: u32 = 18;
+/// Windows, at most: 576 calls.
+const WINDOWS: u32 = 6;
 /// A batch runs by the MPI if its number has an odd number of these bits. Each of these sequences has as many batches of either side among
 /// eight, so that neither gets more of what a program does in turns; and as many of each where another one has them, as programs call
 /// operations in turns whose trials go on together.
@@ -46,9 +51,7 @@ pub(crate) struct Trials([OnceLock<Box<[Class; CLASSES]>>; Operation::ALL.len()]
 #[derive(Debug)]
 struct Class {
     verdict: AtomicU8,
-    calls: AtomicU32,
-    /// The times of batches here, and of those of the MPI, in nanoseconds, while it is open.
-    times: Mutex<[Vec<u64>; 2]>,
+    open: Mutex<Open>,
 }
 
 const OPEN: u8 = 0;
@@ -57,16 +60,70 @@ const THEIRS: u8 = 2;
 
 impl Class {
     const fn new() -> Self {
+        Self { verdict: AtomicU8::new(OPEN), open: Mutex::new(Open::new()) }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How far a trial is; alike at all ranks, but for the times.
+#[derive(Debug)]
+struct Open {
+    calls: u32,
+    /// So many windows of the MPI have ended.
+    windows: u32,
+    /// The last one's times, each of the slowest rank, in nanoseconds.
+    earlier: Vec<u64>,
+    /// The call from which on both sides have calls: the MPI's got no faster before.
+    compared_from: Option<u32>,
+    /// The times of batches here, and of those of the MPI, at this rank, in nanoseconds.
+    times: [Vec<u64>; 2],
+}
+
+impl Open {
+    const fn new() -> Self {
         Self {
-            verdict: AtomicU8::new(OPEN),
-            calls: AtomicU32::new(0),
-            times: Mutex::new([const { Vec::new() }; 2]),
+            calls: 0,
+            windows: 0,
+            earlier: Vec::new(),
+            compared_from: None,
+            times: [const { Vec::new() }; 2],
         }
     }
 
-    fn times(&self) -> MutexGuard<'_, [Vec<u64>; 2]> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What the next call is.
+    fn step(&self) -> Step {
+        let Some(from) = self.compared_from else {
+            let begin = (FIRST_END << self.windows) - WINDOW;
+            return self.calls.checked_sub(begin).map_or(Step::Unmeasured { ours: false }, Step::Alone);
+        };
+        (self.calls - from).checked_sub(WARM_UPS).map_or(Step::Unmeasured { ours: true }, Step::Both)
     }
+
+    /// A window of the MPI has ended, with these times, each of the slowest rank.
+    fn window(&mut self, slowest: Vec<u64>) {
+        let is_first = self.windows == 0;
+        let earlier = std::mem::replace(&mut self.earlier, slowest);
+        self.windows += 1;
+        let gets_faster = is_first || Found::of([self.earlier.clone(), earlier]).takes();
+        if !gets_faster || self.windows == WINDOWS {
+            self.compared_from = Some(self.calls);
+        }
+    }
+}
+
+/// What a call of a trial is.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Unmeasured {
+        ours: bool,
+    },
+    /// The call of this number of a window of the MPI.
+    Alone(u32),
+    /// The call of this number of those that are compared.
+    Both(u32),
 }
 
 /// Where a call goes.
@@ -77,30 +134,25 @@ pub(crate) enum Way {
     Try(Trial),
 }
 
-/// A call that is measured.
+/// A call of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     operation: Operation,
     class: usize,
-    /// Which call of the trial it is.
-    number: u32,
+    step: Step,
     start: Instant,
 }
 
 impl Trial {
     pub(crate) fn is_ours(&self) -> bool {
-        match self.measured() {
-            None => self.number < WARM_UPS[0],
-            Some(i) => {
+        match self.step {
+            Step::Unmeasured { ours } => ours,
+            Step::Alone(_) => false,
+            Step::Both(i) => {
                 let order = ORDERS[self.operation as usize % ORDERS.len()];
                 ((i / BATCH) & order).count_ones().is_multiple_of(2)
             }
         }
-    }
-
-    /// Which of the measured calls it is, if it is one.
-    fn measured(&self) -> Option<u32> {
-        self.number.checked_sub(FIRST_MEASURED)
     }
 }
 
@@ -169,13 +221,14 @@ impl Trials {
             THEIRS => return Ok(Way::Theirs),
             _ => {}
         }
-        let number = found.calls.fetch_add(1, Relaxed);
-        let mut trial = Trial { operation, class, number, start: Instant::now() };
-        if trial.measured().is_some_and(|i| i.is_multiple_of(BATCH)) {
+        let mut open = found.open();
+        let step = open.step();
+        open.calls += 1;
+        drop(open);
+        if matches!(step, Step::Both(i) if i.is_multiple_of(BATCH)) {
             comm.barrier()?;
-            trial.start = Instant::now();
         }
-        Ok(Way::Try(trial))
+        Ok(Way::Try(Trial { operation, class, step, start: Instant::now() }))
     }
 
     /// The call has ended. Some are collective here: they decide, or go on trying.
@@ -185,27 +238,33 @@ impl Trials {
     pub(crate) fn ended(&self, comm: &Communicator, trial: Trial) -> Result<()> {
         let time = u64::try_from(trial.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let found = self.class(trial.operation, trial.class);
-        let Some(i) = trial.measured() else { return Ok(()) };
-        {
-            let times = &mut found.times()[usize::from(!trial.is_ours())];
-            match times.last_mut() {
-                Some(batch) if !i.is_multiple_of(BATCH) => *batch = batch.saturating_add(time),
-                _ => times.push(time),
-            }
+        let (Step::Alone(i) | Step::Both(i)) = trial.step else { return Ok(()) };
+        let is_alone = matches!(trial.step, Step::Alone(_));
+        let mut open = found.open();
+        let times = &mut open.times[usize::from(!trial.is_ours())];
+        match times.last_mut() {
+            Some(batch) if !i.is_multiple_of(BATCH) => *batch = batch.saturating_add(time),
+            _ => times.push(time),
         }
-        let (calls, last) = (i + 1, BATCHES * BATCH);
-        if calls < last && calls != EARLY * BATCH {
+        let calls = i + 1;
+        let may_end: &[u32] = if is_alone { &[WINDOW] } else { &[EARLY * BATCH, BATCHES * BATCH] };
+        if !may_end.contains(&calls) {
             return Ok(());
         }
-        let mine = found.times().concat();
+        let mine = open.times.concat();
         let mut slowest = vec![0; mine.len()];
         comm.allreduce(&mine, &mut slowest, ops::Max)?;
-        let theirs = slowest.split_off(slowest.len() / 2);
-        let comparison = Found::of([slowest, theirs]);
-        if calls < last && !comparison.is_clear() {
+        if is_alone {
+            open.window(slowest);
+            open.times[1].clear();
             return Ok(());
         }
-        *found.times() = [const { Vec::new() }; 2];
+        let theirs = slowest.split_off(slowest.len() / 2);
+        let comparison = Found::of([slowest, theirs]);
+        if calls < BATCHES * BATCH && !comparison.is_clear() {
+            return Ok(());
+        }
+        *open = Open::new();
         found.verdict.store(if comparison.takes() { OURS } else { THEIRS }, Relaxed);
         note(trial.operation, trial.class, comparison);
         Ok(())
@@ -290,13 +349,11 @@ mod tests {
 
     #[test]
     fn both_sides_get_as_many_batches_whatever_a_program_does_in_turns() {
-        let is_ours =
-            |operation, number| Trial { operation, class: 0, number, start: Instant::now() }.is_ours();
+        let is_ours = |operation, step| Trial { operation, class: 0, step, start: Instant::now() }.is_ours();
         // Whether each batch runs here; all calls of one do.
         let order = |operation, batches: u32| -> Vec<bool> {
-            assert_eq!((0..FIRST_MEASURED).filter(|n| is_ours(operation, *n)).count(), WARM_UPS[0] as usize);
             let all = |batch| {
-                let calls = (0..BATCH).map(|i| is_ours(operation, FIRST_MEASURED + batch * BATCH + i));
+                let calls = (0..BATCH).map(|i| is_ours(operation, Step::Both(batch * BATCH + i)));
                 let calls: Vec<bool> = calls.collect();
                 assert!(calls.iter().all(|ours| *ours == calls[0]), "{operation:?} {batch}");
                 calls[0]
@@ -318,6 +375,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Runs a trial until both sides have calls, with windows whose batches take so long by the MPI; gives the number of calls.
+    fn alone(times: impl Fn(u32) -> u64) -> u32 {
+        let mut open = Open::new();
+        loop {
+            let step = open.step();
+            open.calls += 1;
+            match step {
+                Step::Unmeasured { ours: false } => {}
+                Step::Alone(i) if i + 1 < WINDOW => {}
+                Step::Alone(_) => open.window(vec![times(open.calls); 4]),
+                Step::Unmeasured { ours: true } | Step::Both(_) => return open.calls - 1,
+            }
+        }
+    }
+
+    #[test]
+    fn both_are_compared_once_the_mpi_gets_no_faster() {
+        assert_eq!(alone(|_| 50), 36);
+        assert_eq!(alone(|calls| u64::from(calls)), 36, "it gets slower");
+        assert_eq!(alone(|calls| if calls < 85 { 220 - 2 * u64::from(calls) } else { 50 }), 288);
+        assert_eq!(alone(|calls| 1_000_000 / u64::from(calls)), 576, "it never ends");
     }
 
     #[test]
