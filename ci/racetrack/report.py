@@ -121,55 +121,69 @@ def preloaded(lines):
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
 
-def pair(lines, program, second=figures.LAYER):
-    """Of one point: (line of the MPI alone, line of its other setting); None for what was not run."""
-    of = {x["setting"]: x for x in lines if x["program"] == program}
-    return of.get("default"), of.get(second)
+def settings(lines, program):
+    """The lines of one point and program, by setting."""
+    return {x["setting"]: x for x in lines if x["program"] == program}
 
 
-def batch_ratios(line, other):
-    """The median span of each batch of `line` by that of each batch of `other`, in order."""
-    ours, theirs = ([float(s) for s in (x.get("spans_us") or "").split()] for x in (line, other))
-    return sorted(a / b for a in ours for b in theirs)
+def pair(lines, program):
+    """Of one point: (line of the MPI alone, line with the library preloaded); None for what was not run."""
+    of = settings(lines, program)
+    return of.get("default"), of.get(figures.LAYER)
 
 
-def slower_by(alone, second):
-    """How many times as long it takes with the second setting, if that is over 5 % longer for three of four pairs of batches; else None."""
-    ratios = batch_ratios(second, alone)
-    return statistics.median(ratios) if ratios and ratios[len(ratios) // 4] > 1.05 else None
-
-
-def named(op, dist, bytes_, name):
-    return f"{op}{'' if dist == '-' else ' ' + dist}{' ' + size(bytes_) if bytes_ else ''} of {title(name)}"
-
-
-def pairs(lines, second):
-    """(what, line of the MPI alone, line with the second setting) of each point and MPI where both were run."""
+def each_point(lines):
+    """(what, its lines by setting) of each point and MPI."""
     for (op, dist, bytes_), here in points(lines).items():
         for name in programs(lines):
-            alone, other = pair(here, name, second)
-            if alone and other:
-                yield named(op, dist, bytes_, name), alone, other
+            what = f"{op}{'' if dist == '-' else ' ' + dist}{' ' + size(bytes_) if bytes_ else ''} of {title(name)}"
+            yield what, settings(here, name)
+
+
+def batch_spans(of, *names):
+    """The median spans of the batches with these settings."""
+    return [float(s) for name in names if name in of for s in (of[name].get("spans_us") or "").split()]
+
+
+def batch_ratios(spans, others):
+    """Each of the first by each of the others, in order."""
+    return sorted(a / b for a in spans for b in others)
+
+
+def longer(ratios):
+    """Three of four pairs of batches say so, by over 5 %."""
+    return ratios[len(ratios) // 4] > 1.05
+
+
+def by_batches(lines):
+    """With the library beside all runs without, and the MPI alone a second time beside its first."""
+    kinds = (
+        ("With the library", (figures.LAYER,), ("default", figures.AGAIN)),
+        ("Alone a second time, which tells what chance makes of it,", (figures.AGAIN,), ("default",)),
+    )
+    text = ""
+    for which, ours, others in kinds:
+        both = [(what, batch_ratios(batch_spans(of, *ours), batch_spans(of, *others))) for what, of in each_point(lines)]
+        if both := [(what, ratios) for what, ratios in both if ratios]:
+            found = [f"{what} ({statistics.median(ratios):.2f} ×)" for what, ratios in both if longer(ratios)]
+            middle_ = statistics.median(1 / statistics.median(ratios) for _, ratios in both)
+            text += (
+                f"\n{which} the batches' median spans are over 5 % longer, in three of four pairs of batches, at {len(found)} of {len(both)} "
+                f"points{': ' if found else ''}{', '.join(found)}. Without by with, or first by second, median of all points: {middle_:.2f}.\n"
+            )
+    return text
 
 
 def compared(lines):
-    """The runs of each MPI, in words: by measures of all batches together, then batch by batch, beside the MPI against itself."""
+    """The runs of each MPI, in words: by measures of all batches together, then batch by batch."""
     text = ""
+    both = [(what, of["default"], of[figures.LAYER]) for what, of in each_point(lines) if {"default", figures.LAYER} <= of.keys()]
     for name, by in (("least times", least), ("medians", middle), ("shortest spans", whole)):
-        both = [(what, by(ours) / by(alone)) for what, alone, ours in pairs(lines, figures.LAYER)]
-        found = [f"{what} ({times:.2f} ×)" for what, times in both if times > 1 / 0.95]
+        found = [f"{what} ({by(ours) / by(alone):.2f} ×)" for what, alone, ours in both if by(alone) < 0.95 * by(ours)]
         text += f"\nBy {name} it is slower with the library by over 5 % at: {', '.join(found) if found else 'no point'}."
-        text += f" Alone by with, median of {len(both)} points: {statistics.median(1 / t for _, t in both):.2f}.\n" if both else "\n"
-    for second, who in ((figures.LAYER, "With the library"), (figures.AGAIN, "Alone a second time, which tells what chance makes of it,")):
-        both = [(what, slower_by(alone, x), batch_ratios(x, alone)) for what, alone, x in pairs(lines, second) if x.get("spans_us")]
-        if both:
-            found = [f"{what} ({times:.2f} ×)" for what, times, _ in both if times]
-            middles = statistics.median(1 / statistics.median(ratios) for *_, ratios in both)
-            text += (
-                f"\n{who} the batches' median spans are over 5 % longer, in three of four pairs of batches, at {len(found)} of {len(both)} points"
-                f"{': ' if found else ''}{', '.join(found)}. First run by this one, median of all points: {middles:.2f}.\n"
-            )
-    return text
+        ratios = [by(alone) / by(ours) for _, alone, ours in both]
+        text += f" Alone by with, median of {len(ratios)} points: {statistics.median(ratios):.2f}.\n" if ratios else "\n"
+    return text + by_batches(lines)
 
 
 def behind(lines):

@@ -256,12 +256,15 @@ def batches(figure, programs, knobs):
 class Results:
     rows: dict = field(default_factory=dict)  # (program, setting name, point) -> rows
     wrong: dict = field(default_factory=dict)  # (program, setting name) -> what went wrong
+    broken: set = field(default_factory=set)  # of these, what did not run to its end
 
     def add(self, batch, rows, wrong):
         for row in rows:
             self.rows.setdefault((batch.program, batch.setting.name, row.point), []).append(row)
         if wrong:
             self.wrong[batch.program, batch.setting.name] = wrong
+            if len(rows) < batch.points():
+                self.broken.add((batch.program, batch.setting.name))
 
     def lacking(self, batch, rounds):
         """What of a batch has too few rows that count; None: nothing."""
@@ -359,7 +362,7 @@ def one_round(track, results, number, turn):
     for batch in turn:
         if more and not (batch := results.lacking(batch, figure.rounds)):
             continue
-        if results.wrong.get((batch.program, batch.setting.name)) and number > 0:
+        if (batch.program, batch.setting.name) in results.broken and number > 0:
             continue
         rows, wrong = track.run(batch, figure.reps, check=number == 0)
         late = sum(r.late > LATE for r in rows)

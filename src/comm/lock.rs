@@ -7,7 +7,7 @@ use crate::error::{Error, Result, argument};
 use crate::transport::{Borrow, Transport};
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// What all handles of one world share, one thread at a time.
@@ -22,6 +22,38 @@ pub(super) struct Lock {
     mark: ForkMark,
     /// Called while calls wait.
     pub(super) hook: Hook,
+    pub(super) quiet: Quiet,
+}
+
+/// In calls: one in this number of calls of [`World::progress`](super::World::progress) that have nothing to do takes the lock and polls the
+/// wire, as an empty poll of some providers is a system call. Chosen.
+const IDLE_POLL_INTERVAL: u32 = 16;
+
+/// How many calls of [`World::progress`](super::World::progress) may pass by: nothing was under way at the last one, and no thread has had the
+/// lock since.
+#[derive(Debug, Default)]
+pub(super) struct Quiet(AtomicU32);
+
+impl Quiet {
+    /// Whether a call passes by. One that two threads make at a time may count once.
+    #[inline]
+    pub(super) fn passes_by(&self) -> bool {
+        let left = self.0.load(Ordering::Relaxed);
+        if left > 0 {
+            self.0.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    /// Nothing is under way; by the thread that has the lock.
+    pub(super) fn begin(&self) {
+        self.0.store(IDLE_POLL_INTERVAL - 1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn end(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// A number of this thread: no other one has it while this thread lives.
@@ -45,6 +77,7 @@ impl Lock {
             owner: AtomicUsize::new(0),
             mark: ForkMark::new(),
             hook: Hook::default(),
+            quiet: Quiet::default(),
         }
     }
 
@@ -86,6 +119,7 @@ impl Lock {
     #[inline]
     fn held<'a>(&'a self, guard: MutexGuard<'a, Shared>) -> Held<'a> {
         self.owner.store(this_thread(), Ordering::Relaxed);
+        self.quiet.end();
         Held { lock: self, guard: Some(guard) }
     }
 
@@ -202,5 +236,22 @@ impl Wire for Held<'_> {
 
     fn goes_on(&self) -> bool {
         self.engine.goes_on()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_with_nothing_to_do_pass_by_until_the_engine_is_used() {
+        let quiet = Quiet::default();
+        assert!(!quiet.passes_by());
+        quiet.begin();
+        assert_eq!((0..).take_while(|_| quiet.passes_by()).count(), IDLE_POLL_INTERVAL as usize - 1);
+        quiet.begin();
+        assert!(quiet.passes_by());
+        quiet.end();
+        assert!(!quiet.passes_by());
     }
 }

@@ -336,9 +336,8 @@ impl World {
     /// lets functions be called while it waits, this is one to register, and the setting `progress = thread` is not needed.
     ///
     /// Any thread may call it at any time. It does nothing while another thread is in a call of this world, which makes progress itself;
-    /// inside an operator, or a hook, whose wait makes progress itself; and after the end of the world. With nothing to do it tries a
-    /// lock, looks at a few numbers, and at the wire in one of 16 calls. An error ends the world, and is returned by the next call that
-    /// can return one.
+    /// inside an operator, or a hook, whose wait makes progress itself; and after the end of the world. With nothing to do it looks at two
+    /// numbers, and at the wire in one of 16 calls. An error ends the world, and is returned by the next call that can return one.
     ///
     /// # Examples
     /// ```
@@ -354,12 +353,14 @@ impl World {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn progress(&self) {
-        if Hook::is_inside() {
+        if Hook::is_inside() || self.comm.lock.quiet.passes_by() {
             return;
         }
         if let Some(mut held) = self.comm.lock.try_hold() {
-            // It has ended the world, and the next call says why.
-            _ = held.engine.nudge_often();
+            // An error has ended the world, and the next call says why.
+            if held.engine.nudge_or_poll().unwrap_or(true) {
+                self.comm.lock.quiet.begin();
+            }
         }
     }
 

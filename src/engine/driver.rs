@@ -42,8 +42,6 @@ pub(crate) struct Engine {
     pub(super) hooked: bool,
     /// Something was given to the transport that it may still collect.
     pub(super) collected: bool,
-    /// Calls of [`Engine::nudge_often`] with nothing to do.
-    pub(super) idle_nudges: u32,
     /// The endpoint could not be closed: peers may still reach memory of ours.
     pub(super) unclosed: bool,
 }
@@ -84,7 +82,6 @@ impl Engine {
             crowded: false,
             hooked: false,
             collected: false,
-            idle_nudges: 0,
             unclosed: false,
         }
     }

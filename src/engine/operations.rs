@@ -139,32 +139,18 @@ impl Engine {
         Ok(moved > 0 || !self.core.idle())
     }
 
-    /// As [`Engine::nudge`], for a program that calls this again and again: where nothing is to be done it is cheap, and looks at the
-    /// wire only once in [`IDLE_POLL_INTERVAL`] calls. What was sent may still lie in the provider, which moves when it is polled.
+    /// As [`Engine::nudge`], and looks at the wire also where nothing is under way: what was sent may still lie in the provider, which moves
+    /// when it is polled. Whether nothing is.
     ///
     /// # Errors
     /// When the world breaks.
-    pub(crate) fn nudge_often(&mut self) -> Result<()> {
-        if self.mark.forked() {
-            // The endpoint is the parent's.
-            return Ok(());
-        }
-        if !self.core.idle() || !self.core.outbox.is_empty() {
-            return self.nudge().map(drop);
-        }
-        self.idle_nudges = self.idle_nudges.wrapping_add(1);
-        if !self.idle_nudges.is_multiple_of(IDLE_POLL_INTERVAL)
-            || self.core.failure.is_some()
-            || self.core.has_parted()
-        {
-            return Ok(());
+    pub(crate) fn nudge_or_poll(&mut self) -> Result<bool> {
+        if self.mark.forked() || self.core.failure.is_some() || self.core.has_parted() {
+            // In a child the endpoint is the parent's.
+            return Ok(true);
         }
         let _inside = self.heartbeat.enter();
-        self.progress().map(drop).map_err(|e| self.fail(e))
+        self.progress().map_err(|e| self.fail(e))?;
+        Ok(self.core.idle() && self.core.outbox.is_empty())
     }
 }
-
-/// In calls: one in this number of calls of [`Engine::nudge_often`] that have nothing to do polls the wire, as an empty
-/// poll of some providers is a system call. Chosen;
-/// `an_idle_engine_that_is_nudged_often_looks_at_the_wire_now_and_then` counts.
-pub(super) const IDLE_POLL_INTERVAL: u32 = 16;
