@@ -62,6 +62,7 @@ mod real;
 mod reductions;
 mod report;
 mod requests;
+mod spared;
 mod stop;
 mod take;
 mod trials;

@@ -7,33 +7,57 @@ use crate::buffers::{Bytes, pack, unpack};
 use crate::call::Call;
 use crate::on::On;
 use crate::report::Reason;
+use crate::spared::{Entry, Kept, Spared};
 use crate::stop::{Stop, count};
 use crate::types::Type;
 use circulant::comm::Local;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ffi::c_void;
+use std::thread::LocalKey;
 
-/// The block of one rank.
-#[derive(Clone, Copy, Debug)]
-struct Block {
-    count: usize,
-    ty: Type,
-    /// From the beginning of the buffer, in bytes.
-    at: isize,
-    bytes: usize,
+/// The types of blocks.
+#[derive(Debug)]
+enum Types {
+    All(Type),
+    Each(Spared<Type>),
+}
+
+impl Types {
+    fn of(&self, rank: usize) -> &Type {
+        match self {
+            Self::All(ty) => ty,
+            Self::Each(types) => &types[rank],
+        }
+    }
 }
 
 /// The blocks of all ranks.
 #[derive(Debug)]
 pub(crate) struct Ragged {
-    blocks: Vec<Block>,
+    types: Types,
     /// Bytes of each.
-    counts: Vec<usize>,
+    counts: Spared<usize>,
+    /// Where each begins, in bytes from the beginning of the buffer: any number where nothing is.
+    begins: Spared<isize>,
     /// Where each stands in what is sent or received, in bytes.
-    places: Vec<usize>,
+    places: Spared<usize>,
     total: usize,
     /// Where the memory begins that they tile, from the beginning of the buffer; nothing: they are copied.
     start: Option<isize>,
+}
+
+thread_local! {
+    static TYPES: Kept<Type> = const { Cell::new(Vec::new()) };
+    static BEGINS: Kept<isize> = const { Cell::new(Vec::new()) };
+}
+
+impl Entry for Type {
+    const KEPT: &'static LocalKey<Kept<Self>> = &TYPES;
+}
+
+impl Entry for isize {
+    const KEPT: &'static LocalKey<Kept<Self>> = &BEGINS;
 }
 
 impl Ragged {
@@ -51,13 +75,14 @@ impl Ragged {
         C: Into<i64> + Copy,
         D: TryInto<isize> + Copy,
     {
-        let block = |i| {
+        let mut blocks = Self::none(Types::All(ty), ranks);
+        for i in 0..ranks {
             // SAFETY: the caller's.
             let (n, displ) = unsafe { (counts.add(i).read_unaligned(), displs.add(i).read_unaligned()) };
             let at = displ.try_into().ok().and_then(|d: isize| d.checked_mul(ty.extent));
-            Self::block(count(n)?, ty, at)
-        };
-        Self::new((0..ranks).map(block).collect::<Result<_, _>>()?)
+            blocks.push(ty.bytes(count(n)?)?, at)?;
+        }
+        blocks.placed()
     }
 
     /// `ranks` blocks, each of its own type, with displacements in bytes.
@@ -75,39 +100,85 @@ impl Ragged {
         C: Into<i64> + Copy,
         D: TryInto<isize> + Copy,
     {
-        let block = |i| {
+        let mut list = Spared::new();
+        list.reserve(ranks);
+        for i in 0..ranks {
             // SAFETY: the caller's.
-            let (n, displ, ty) = unsafe {
-                let ty = call.datatype(call.abi.handle_at(types, i))?;
-                (counts.add(i).read_unaligned(), displs.add(i).read_unaligned(), ty)
-            };
-            Self::block(count(n)?, ty, displ.try_into().ok())
-        };
-        Self::new((0..ranks).map(block).collect::<Result<_, _>>()?)
+            list.push(unsafe { call.datatype(call.abi.handle_at(types, i))? });
+        }
+        let mut blocks = Self::none(Types::Each(list), ranks);
+        for i in 0..ranks {
+            // SAFETY: the caller's.
+            let (n, displ) = unsafe { (counts.add(i).read_unaligned(), displs.add(i).read_unaligned()) };
+            let bytes = blocks.types.of(i).bytes(count(n)?)?;
+            blocks.push(bytes, displ.try_into().ok())?;
+        }
+        blocks.placed()
     }
 
-    fn block(count: usize, ty: Type, at: Option<isize>) -> Result<Block, Stop> {
-        let bytes = ty.bytes(count)?;
+    /// Without blocks yet, and with room for those of so many ranks.
+    fn none(types: Types, ranks: usize) -> Self {
+        let (mut counts, mut begins, mut places) = (Spared::new(), Spared::new(), Spared::new());
+        counts.reserve(ranks);
+        begins.reserve(ranks);
+        places.reserve(ranks);
+        Self { types, counts, begins, places, total: 0, start: None }
+    }
+
+    /// Adds the block of the next rank.
+    fn push(&mut self, bytes: usize, at: Option<isize>) -> Result<(), Stop> {
+        let total = self.total.checked_add(bytes).filter(|n| isize::try_from(*n).is_ok());
         // Where nothing goes does not matter.
-        let at = if bytes == 0 { 0 } else { at.ok_or(Stop::Pass(Reason::Arguments))? };
-        Ok(Block { count, ty, at, bytes })
+        let at = if bytes == 0 { Some(0) } else { at };
+        let (Some(total), Some(at)) = (total, at) else { return Err(Stop::Pass(Reason::Arguments)) };
+        self.places.push(self.total);
+        self.counts.push(bytes);
+        self.begins.push(at);
+        self.total = total;
+        Ok(())
     }
 
-    fn new(blocks: Vec<Block>) -> Result<Self, Stop> {
-        let counts: Vec<usize> = blocks.iter().map(|b| b.bytes).collect();
-        let total = counts.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
-        let total = total.filter(|n| isize::try_from(*n).is_ok()).ok_or(Stop::Pass(Reason::Arguments))?;
-        let start = tiled(&blocks);
-        let places = match start {
-            Some(start) => {
-                blocks.iter().map(|b| if b.bytes == 0 { 0 } else { b.at.abs_diff(start) }).collect()
+    /// All blocks are there: where they stand.
+    fn placed(mut self) -> Result<Self, Stop> {
+        let full = |rank: &usize| self.counts[*rank] > 0;
+        let all = 0..self.counts.len();
+        if all.clone().filter(full).any(|rank| !self.types.of(rank).dense) {
+            return Ok(self);
+        }
+        self.start = self.tiled(all.clone().filter(full));
+        if self.start.is_none() {
+            let mut order = Spared::new();
+            order.reserve(all.len());
+            order.extend(all.filter(full));
+            order.sort_unstable_by_key(|rank| self.begins[*rank]);
+            self.start = self.tiled(order.iter().copied());
+            if let Some(start) = self.start {
+                for rank in order.iter() {
+                    self.places[*rank] = self.begins[*rank].abs_diff(start);
+                }
             }
-            None => {
-                let next = |end: &mut usize, n: &usize| Some(std::mem::replace(end, *end + n));
-                counts.iter().scan(0, next).collect()
+        }
+        Ok(self)
+    }
+
+    /// Where the memory begins that these blocks tile in this order, if they do.
+    fn tiled(&self, ranks: impl Iterator<Item = usize>) -> Option<isize> {
+        let (mut start, mut end) = (None, 0);
+        for rank in ranks {
+            let at = self.begins[rank];
+            if start.is_some() && at != end {
+                return None;
             }
-        };
-        Ok(Self { blocks, counts, places, total, start })
+            start = start.or(Some(at));
+            end = at.checked_add(isize::try_from(self.counts[rank]).ok()?)?;
+        }
+        Some(start.unwrap_or(0))
+    }
+
+    /// The block of a rank: where it begins, its elements, their type, and the part of `bytes` that it is.
+    fn block(&self, rank: usize) -> (isize, usize, &Type, std::ops::Range<usize>) {
+        let (ty, bytes, place) = (self.types.of(rank), self.counts[rank], self.places[rank]);
+        (self.begins[rank], bytes / ty.size.max(1), ty, place..place + bytes)
     }
 
     /// Bytes of each block.
@@ -151,10 +222,10 @@ impl Ragged {
             return Ok(Cow::Borrowed(unsafe { std::slice::from_raw_parts(first, self.total) }));
         }
         let mut packed = vec![0; self.total];
-        for (block, place) in self.blocks.iter().zip(&self.places) {
-            let part = &mut packed[*place..*place + block.bytes];
+        for rank in 0..self.counts.len() {
+            let (at, n, ty, part) = self.block(rank);
             // SAFETY: the block's elements stand there.
-            unsafe { pack(on, from.wrapping_offset(block.at), block.count, &block.ty, part)? };
+            unsafe { pack(on, from.wrapping_offset(at), n, ty, &mut packed[part])? };
         }
         Ok(Cow::Owned(packed))
     }
@@ -179,23 +250,6 @@ impl Ragged {
     }
 }
 
-/// Where the memory begins that dense blocks tile, if they do.
-fn tiled(blocks: &[Block]) -> Option<isize> {
-    let mut full: Vec<&Block> = blocks.iter().filter(|b| b.bytes > 0).collect();
-    full.sort_by_key(|b| b.at);
-    if !full.iter().all(|b| b.ty.dense) {
-        return None;
-    }
-    let mut end = full.first().map_or(0, |b| b.at);
-    for block in &full {
-        if block.at != end {
-            return None;
-        }
-        end = end.checked_add(isize::try_from(block.bytes).ok()?)?;
-    }
-    Some(full.first().map_or(0, |b| b.at))
-}
-
 /// Where blocks are received.
 #[derive(Debug)]
 pub(crate) struct RaggedTarget<'a> {
@@ -213,12 +267,10 @@ impl RaggedTarget<'_> {
     /// Takes over what stands in the blocks of these ranks already.
     pub(crate) fn keep(&mut self, on: &On, ranks: std::ops::Range<usize>) -> Result<(), Stop> {
         let Bytes::Packed(packed) = &mut self.bytes else { return Ok(()) };
-        for (block, place) in
-            self.ragged.blocks.iter().zip(&self.ragged.places).take(ranks.end).skip(ranks.start)
-        {
-            let part = &mut packed[*place..*place + block.bytes];
+        for rank in ranks {
+            let (at, n, ty, part) = self.ragged.block(rank);
             // SAFETY: the block's elements stand there.
-            unsafe { pack(on, self.to.wrapping_offset(block.at), block.count, &block.ty, part)? };
+            unsafe { pack(on, self.to.wrapping_offset(at), n, ty, &mut packed[part])? };
         }
         Ok(())
     }
@@ -226,13 +278,10 @@ impl RaggedTarget<'_> {
     /// Puts what was received where it belongs: the blocks of all ranks but `without`, whose block did not move.
     pub(crate) fn finish(self, on: &On, without: Option<usize>) -> Result<(), Stop> {
         let Bytes::Packed(packed) = self.bytes else { return Ok(()) };
-        for (rank, (block, place)) in self.ragged.blocks.iter().zip(&self.ragged.places).enumerate() {
-            if Some(rank) == without {
-                continue;
-            }
-            let part = &packed[*place..*place + block.bytes];
+        for rank in (0..self.ragged.counts.len()).filter(|rank| Some(*rank) != without) {
+            let (at, n, ty, part) = self.ragged.block(rank);
             // SAFETY: the block's elements belong there.
-            unsafe { unpack(on, part, self.to.wrapping_offset(block.at), block.count, &block.ty)? };
+            unsafe { unpack(on, &packed[part], self.to.wrapping_offset(at), n, ty)? };
         }
         Ok(())
     }
@@ -254,9 +303,9 @@ mod tests {
     #[test]
     fn only_blocks_that_tile_memory_stay_where_they_are() {
         let tiles = ragged(&[2, 0, 1, 3], &[-1, 99, 1, 2]);
-        assert_eq!((tiles.start, tiles.parts().displs, tiles.total()), (Some(-4), &[0, 0, 8, 12][..], 24));
+        assert_eq!((tiles.start, tiles.parts().displs, tiles.total()), (Some(-4), &[0, 8, 8, 12][..], 24));
         let turned = ragged(&[1, 2, 0, 1], &[5, 3, 77, 2]);
-        assert_eq!((turned.start, turned.parts().displs, turned.total()), (Some(8), &[12, 4, 0, 0][..], 16));
+        assert_eq!((turned.start, turned.parts().displs, turned.total()), (Some(8), &[12, 4, 12, 0][..], 16));
         for (counts, displs) in [(&[1, 1][..], &[0, 2][..]), (&[2, 1], &[0, 1]), (&[1, 1], &[0, 0])] {
             let copied = ragged(counts, displs);
             assert_eq!(copied.start, None, "{displs:?}: a gap, or an overlap");

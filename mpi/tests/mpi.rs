@@ -63,7 +63,7 @@ const INTER: &str = "suite_inter.c";
 
 const REPORT: (&str, &str) = ("CIRCULANT_MPI_REPORT", "1");
 
-const CASES: [Case; 39] = [
+const CASES: [Case; 41] = [
     Case { name: "collectives_2", source: "collectives.c", ranks: 2, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_3", source: "collectives.c", ranks: 3, variables: &[REPORT], judge: all_taken },
     Case { name: "collectives_5", source: "collectives.c", ranks: 5, variables: &[REPORT], judge: all_taken },
@@ -202,6 +202,20 @@ const CASES: [Case; 39] = [
         ranks: 2,
         variables: &[REPORT, ("CIRCULANT_MPI_PROGRESS", "0")],
         judge: |report| assert_eq!(report.counts("ialltoallv"), (0, 5500), "{}", report.errors),
+    },
+    Case {
+        name: "allocations_2",
+        source: "allocations.c",
+        ranks: 2,
+        variables: &[REPORT],
+        judge: lists_taken,
+    },
+    Case {
+        name: "allocations_3",
+        source: "allocations.c",
+        ranks: 3,
+        variables: &[REPORT],
+        judge: lists_taken,
     },
     Case {
         name: "intercommunicators_2",
@@ -373,6 +387,13 @@ fn first_taken(report: &Report) {
         "a communicator of MPI_Comm_idup or of a session, before its first blocking collective: 1 ",
     ];
     assert!(reasons.iter().all(|line| known.iter().any(|reason| line.contains(reason))), "{}", report.errors);
+}
+
+/// Calls with lists ran here.
+fn lists_taken(report: &Report) {
+    for operation in ["allgatherv", "gatherv", "scatterv", "alltoallv", "alltoallw", "reduce_scatter"] {
+        assert!(report.counts(operation).0 >= 40, "{operation}: {}", report.errors);
+    }
 }
 
 /// Every operation was called, and ran here but on communicators of one rank.

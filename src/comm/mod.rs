@@ -44,6 +44,7 @@ mod latency;
 mod launcher;
 mod layout;
 mod lent;
+mod list;
 mod liveness;
 mod lock;
 pub mod measure;

@@ -1,8 +1,8 @@
 //! How a buffer is divided among ranks or neighbours: counts and displacements.
 
+use super::list::List;
 use crate::error::{Result, argument};
-use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 mod sealed {
     pub trait Sealed {}
@@ -40,7 +40,7 @@ impl Partition {
     /// When they are more than a `usize` can count.
     pub fn contiguous(counts: impl Into<Vec<usize>>) -> Result<Self> {
         let counts = counts.into();
-        let displs = behind(&counts);
+        let displs = behind(&counts).to_vec();
         Self::with_displs(counts, displs)
     }
 
@@ -194,12 +194,31 @@ impl Parts for Local<'_> {
     }
 }
 
+/// Displacements: those that were passed, or made of counts.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "it is on the stack of one call, which is to allocate nothing")]
+pub(super) enum Displs<'a> {
+    Passed(&'a [usize]),
+    Made(List<usize>),
+}
+
+impl Deref for Displs<'_> {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        match self {
+            Self::Passed(displs) => displs,
+            Self::Made(displs) => displs,
+        }
+    }
+}
+
 /// The parts of an allgatherv: those that all ranks agree on, and where they stand here.
 #[derive(Clone, Debug)]
 pub(super) struct Places<'a> {
     pub(super) counts: &'a [usize],
     /// Displacements, equal on all ranks.
-    pub(super) displs: Cow<'a, [usize]>,
+    pub(super) displs: Displs<'a>,
     /// This rank's own displacements, where they are others.
     pub(super) own: Option<&'a [usize]>,
 }
@@ -214,10 +233,10 @@ impl<'a> Places<'a> {
         let displs = behind(counts);
         let alike = |own: &[usize]| {
             own.len() == counts.len()
-                && own.iter().zip(&displs).zip(counts).all(|((own, all), count)| own == all || *count == 0)
+                && own.iter().zip(&*displs).zip(counts).all(|((own, all), count)| own == all || *count == 0)
         };
         let own = parts.displs().filter(|own| !alike(own));
-        Self { counts, displs: Cow::Owned(displs), own }
+        Self { counts, displs: Displs::Made(displs), own }
     }
 
     /// The displacements in the receive buffer of this rank.
@@ -228,22 +247,22 @@ impl<'a> Places<'a> {
 
 /// The first two of these ranges (begin, length) that overlap.
 pub(super) fn overlap(ranges: impl Iterator<Item = (usize, usize)>) -> Option<[Range<usize>; 2]> {
-    let mut all: Vec<Range<usize>> =
-        ranges.filter(|(_, len)| *len > 0).map(|(at, len)| at..at.saturating_add(len)).collect();
-    all.sort_unstable_by_key(|range| range.start);
-    let pair = all.windows(2).find(|pair| pair[1].start < pair[0].end)?;
-    Some([pair[0].clone(), pair[1].clone()])
+    let mut all: List<(usize, usize)> =
+        ranges.filter(|(_, len)| *len > 0).map(|(at, len)| (at, at.saturating_add(len))).collect();
+    all.sort_unstable();
+    let pair = all.windows(2).find(|pair| pair[1].0 < pair[0].1)?;
+    Some([pair[0].0..pair[0].1, pair[1].0..pair[1].1])
 }
 
 /// Counts and displacements.
-pub(super) fn lists(parts: &impl Parts) -> (&[usize], Cow<'_, [usize]>) {
+pub(super) fn lists(parts: &impl Parts) -> (&[usize], Displs<'_>) {
     let counts = parts.counts();
-    (counts, parts.displs().map_or_else(|| Cow::Owned(behind(counts)), Cow::Borrowed))
+    (counts, parts.displs().map_or_else(|| Displs::Made(behind(counts)), Displs::Passed))
 }
 
 /// Where parts of this many elements begin that stand one behind the other. A sum that overflows stays at the largest number, where no
 /// element fits.
-fn behind(counts: &[usize]) -> Vec<usize> {
+fn behind(counts: &[usize]) -> List<usize> {
     let next = |end: &mut usize, n: &usize| Some(std::mem::replace(end, end.saturating_add(*n)));
     counts.iter().scan(0, next).collect()
 }
@@ -267,14 +286,16 @@ mod tests {
     #[test]
     fn lists_are_taken_as_they_are() {
         let (counts, displs) = (vec![3, 1], [1, 0]);
-        assert_eq!(lists(&&counts), (&[3, 1][..], Cow::Borrowed(&[0, 3][..])));
+        let alone = &counts;
+        let (of_counts, made) = lists(&alone);
+        assert_eq!((of_counts, &*made), (&[3, 1][..], &[0, 3][..]));
         let kept = Partition::with_displs(counts.clone(), displs).unwrap();
         for (is, borrowed) in [lists(&(&counts, &displs)), lists(&&kept)]
-            .map(|(_, d)| (d.to_vec(), matches!(d, Cow::Borrowed(_))))
+            .map(|(_, d)| (d.to_vec(), matches!(d, Displs::Passed(_))))
         {
             assert_eq!((is, borrowed), (vec![1, 0], true));
         }
-        assert_eq!(lists(&&[usize::MAX, 2, 5]).1, vec![0, usize::MAX, usize::MAX]);
+        assert_eq!(*lists(&&[usize::MAX, 2, 5]).1, [0, usize::MAX, usize::MAX]);
     }
 
     #[test]

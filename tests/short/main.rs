@@ -10,6 +10,7 @@ mod bounds;
 mod calls;
 
 use calls::{Case, given};
+use circulant::comm::Local;
 use circulant::diagnostics::{CountingAllocator, allocations};
 use circulant::launch::threads;
 use circulant::ops;
@@ -93,7 +94,9 @@ fn print_if_failing<R>(what: &str, call: impl FnOnce() -> R) -> R {
 #[test]
 fn calls_of_all_kinds_and_lengths_on_several_communicators() {
     let seed = seed();
-    for (p, calls) in [(2, 1500), (3, 700), (4, 500), (5, 300), (6, 300), (7, 200), (8, 200), (9, 200)] {
+    for (p, calls) in
+        [(1, 300), (2, 1500), (3, 700), (4, 500), (5, 300), (6, 300), (7, 200), (8, 200), (9, 200)]
+    {
         all(p, |world, comm| {
             let half = comm.split(Some((comm.rank() % 2) as i64), -(comm.rank() as i64))?.unwrap();
             let comms = [comm.clone(), comm.dup()?, half];
@@ -214,6 +217,48 @@ fn a_short_call_sends_nothing_and_allocates_nothing() {
     // A rank that waits for long says so to the one that it waits for: on a busy machine now and then.
     for counted in counted {
         assert!(counted.contains(&(0, 0)), "messages and allocations: {counted:?}");
+    }
+}
+
+/// Lists that a call makes of counts, and in which it looks for overlaps.
+#[test]
+fn displacements_that_calls_make_allocate_nothing() {
+    const CALLS: usize = 20;
+    const TIMES: usize = 8;
+    let counted = all(4, |_, comm| {
+        let (word, counts) = ([comm.rank() as u64; 4], [4; 4]);
+        let (mut all, mut one) = ([0u64; 16], [0u64; 4]);
+        let sent: Vec<u64> = (0..16).collect();
+        let turned = Local { counts: &counts, displs: &[12, 8, 4, 0] };
+        let mut round = |n: usize| -> Result<()> {
+            for _ in 0..n {
+                comm.allgatherv(&word, &mut all, &counts)?;
+                comm.allgatherv(&word, &mut all, turned)?;
+                comm.gatherv(&word, &mut all, &counts, 1)?;
+                comm.gatherv_rooted(&word, &mut all, &counts, 1)?;
+                comm.gatherv_rooted(&word, &mut all, turned, 1)?;
+                comm.scatterv(&sent, &counts, &mut one, 1)?;
+                comm.scatterv_rooted(&sent, &counts, &mut one, 1)?;
+                comm.alltoallv(&sent, &counts, &mut all, &counts)?;
+                comm.alltoallv(&sent, turned, &mut all, turned)?;
+                comm.reduce_scatter(&sent, &mut one, &counts, ops::Max)?;
+            }
+            comm.barrier()
+        };
+        round(CALLS)?;
+        let mut counted = Vec::with_capacity(TIMES);
+        for _ in 0..TIMES {
+            let before = allocations();
+            comm.barrier()?;
+            round(CALLS)?;
+            counted.push(allocations() - before);
+            comm.barrier()?;
+        }
+        Ok(counted)
+    });
+    // A rank that waits for long on a busy machine allocates what it says of that.
+    for counted in counted {
+        assert!(counted.contains(&0), "allocations: {counted:?}");
     }
 }
 

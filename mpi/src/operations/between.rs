@@ -9,6 +9,7 @@ use crate::groups::{Blocks, Groups, Root};
 use crate::ragged::{Ragged, RaggedTarget};
 use crate::reductions::{Combined, Reduction};
 use crate::report::Reason;
+use crate::spared::Spared;
 use crate::stop::{Stop, count};
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -446,7 +447,7 @@ pub(super) unsafe fn reduce_scatter(
     call: &Call,
     on: &Groups,
     (send, recv): (In, Out),
-    counts: impl FnOnce(usize) -> Result<Vec<usize>, Stop>,
+    counts: impl FnOnce(usize) -> Result<Spared<usize>, Stop>,
     (datatype, op): (Handle, Handle),
 ) -> Result<(), Stop> {
     let (own, mut target, bytes) = prepared(call, on, || {

@@ -9,6 +9,7 @@ use crate::form::{Form, Memory, run};
 use crate::groups::Groups;
 use crate::reductions::{Combined, Reduction};
 use crate::report::Operation;
+use crate::spared::Spared;
 use crate::stop::{Stop, count};
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -153,7 +154,7 @@ pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
     // SAFETY: the caller's, here and below; the list has a count for each rank of this one's group.
     unsafe {
         let counts = |ranks| {
-            (0..ranks).map(|i| count(n.add(i).read_unaligned())).collect::<Result<Vec<usize>, Stop>>()
+            (0..ranks).map(|i| count(n.add(i).read_unaligned())).collect::<Result<Spared<usize>, Stop>>()
         };
         collective(
             form,
@@ -164,9 +165,9 @@ pub(crate) unsafe fn reduce_scatter<C: Into<i64> + Copy>(
                 let counts = counts(call.size()?)?;
                 let (all, mine) = (sum(&counts)?, counts[call.rank()?]);
                 let by = reduction(call, op, datatype, all)?;
-                let bytes: Vec<usize> = counts.iter().map(|n| n * by.element).collect();
+                let bytes: Spared<usize> = counts.iter().map(|n| n * by.element).collect();
                 run!(form, call, memory(call, by, (send, recv), (all, mine))?,
-                    |own, to| { let (to, by) = to.split() } reduce_scatter ireduce_scatter(own, to, &bytes, by.op()),
+                    |own, to| { let (to, by) = to.split() } reduce_scatter ireduce_scatter(own, to, &**bytes, by.op()),
                     Combined::finish)
             },
             |call, on| between::reduce_scatter(call, on, (send, recv), counts, (datatype, op)),
@@ -205,7 +206,7 @@ pub(crate) unsafe fn reduce_scatter_block(
                     Combined::finish)
             },
             |call, on| {
-                let counts = |ranks| Ok(vec![count(n)?; ranks]);
+                let counts = |ranks| (0..ranks).map(|_| count(n)).collect();
                 between::reduce_scatter(call, on, (send, recv), counts, (datatype, op))
             },
             pass,

@@ -2,6 +2,7 @@
 
 use super::state::ShortHandle;
 use crate::buffer::Wire;
+use crate::comm::list::ENTRIES_IN_PLACE;
 use crate::comm::members::Members;
 use crate::comm::shared::Shared;
 use crate::plan::registry::Operation;
@@ -9,6 +10,7 @@ use crate::plan::registry::Operation;
 /// The most ranks of a communicator with short calls: each reads the flags of all others, a cache line of each. Chosen;
 /// larger communicators run plans.
 pub(super) const MAX_MEMBERS: usize = 64;
+const _: () = assert!(MAX_MEMBERS <= ENTRIES_IN_PLACE, "lists of a short call allocate nothing");
 
 /// The operations that have a short form. Rooted calls whose counts the root alone knows go as an alltoallv.
 const SHORT_OPERATIONS: [Operation; 16] = [
