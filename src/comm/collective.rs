@@ -50,7 +50,10 @@ impl Collective {
 
     /// Its number among those that go by another operation.
     fn derived(self) -> Option<usize> {
-        DERIVED.iter().position(|(collective, _)| *collective == self)
+        match self {
+            Self::Registered(_) => None,
+            _ => DERIVED.iter().position(|(collective, _)| *collective == self),
+        }
     }
 
     /// The name of its method.
