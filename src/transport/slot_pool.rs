@@ -166,6 +166,7 @@ pub(super) mod tests {
 
     /// An area has memory once it was used: no system call is made for it again.
     #[test]
+    #[cfg_attr(miri, ignore = "memory of the heap needs none of a file")]
     fn an_area_gets_memory_once() {
         let [mut pool, _] = two();
         let first = pool.ticket().unwrap();

@@ -52,7 +52,7 @@ fn ring() {
     });
 }
 
-/// Members with two slots each: each posts in `calls` calls, or (`one_way`) the first alone; and each but one that posts
+/// Members with two slots each: each posts two pieces in `calls` calls, or (`one_way`) the first alone; and each but one that posts
 /// alone reads what the one before it posted, or the first.
 fn call_slots(members: usize, calls: u64, interruptions: usize, one_way: bool) {
     model(interruptions, move || {
@@ -65,26 +65,28 @@ fn call_slots(members: usize, calls: u64, interruptions: usize, one_way: bool) {
             let other = if one_way { 0 } else { (mine + members - 1) % members };
             move || {
                 for call in 0..calls {
-                    let what = |member: usize| u8::try_from(call * 16 + member as u64).unwrap();
+                    let what =
+                        |member: usize| [1, 2].map(|n| u8::try_from(call * 16 + member as u64).unwrap() * n);
                     let post = Post { code: 1, hash: call + 1, past: 7 };
                     if posts {
                         while slots.room(call).is_err() {
                             thread::yield_now();
                         }
-                        slots.post(call, post, std::iter::once(&[what(mine)][..]), true);
+                        let [first, second] = what(mine);
+                        slots.post(call, post, [&[first][..], &[second]].into_iter(), true);
                     }
                     if reads {
                         while slots.look(other, call) == Look::Nothing {
                             thread::yield_now();
                         }
                         assert_eq!(slots.look(other, call), Look::Posted(post));
-                        let mut out = [0];
+                        let mut out = [0; 2];
                         slots.read(other, call, 0, &mut out);
-                        assert_eq!(out, [what(other)]);
+                        assert_eq!(out, what(other));
                     }
                     slots.pass(call + 1);
                 }
-                assert!(MAX_POST_BYTES >= 1);
+                assert!(MAX_POST_BYTES >= 2);
             }
         };
         let threads: Vec<_> = (1..members).map(|mine| thread::spawn(join(mine))).collect();
