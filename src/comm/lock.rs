@@ -25,34 +25,48 @@ pub(super) struct Lock {
     pub(super) quiet: Quiet,
 }
 
-/// In calls: one in this number of calls of [`World::progress`](super::World::progress) that have nothing to do takes the lock and polls the
-/// wire, as an empty poll of some providers is a system call. Chosen.
-const IDLE_POLL_INTERVAL: u32 = 16;
+/// In calls: so many calls of [`World::progress`](super::World::progress) with nothing to do lead to one that takes the lock and polls the
+/// wire, as an empty poll of some providers is a system call; after each poll that finds nothing twice as many, up to the second number.
+/// Chosen: with 16 alone a barrier of MPICH among 16 ranks on two cores took 15 % longer, as each of its polls calls this.
+const IDLE_POLL_INTERVALS: [u32; 2] = [16, 256];
 
 /// How many calls of [`World::progress`](super::World::progress) may pass by: nothing was under way at the last one, and no thread has had the
 /// lock since.
 #[derive(Debug, Default)]
-pub(super) struct Quiet(AtomicU32);
+pub(super) struct Quiet {
+    left: AtomicU32,
+    /// As many may pass by behind the next poll that finds nothing.
+    next: AtomicU32,
+}
 
 impl Quiet {
     /// Whether a call passes by. One that two threads make at a time may count once.
     #[inline]
     pub(super) fn passes_by(&self) -> bool {
-        let left = self.0.load(Ordering::Relaxed);
+        let left = self.left.load(Ordering::Relaxed);
         if left > 0 {
-            self.0.store(left - 1, Ordering::Relaxed);
+            self.left.store(left - 1, Ordering::Relaxed);
         }
         left > 0
     }
 
-    /// Nothing is under way; by the thread that has the lock.
-    pub(super) fn begin(&self) {
-        self.0.store(IDLE_POLL_INTERVAL - 1, Ordering::Relaxed);
+    /// Runs `poll`, which takes the lock and says whether something moved, and whether nothing is under way then.
+    pub(super) fn poll(&self, poll: impl FnOnce() -> (bool, bool)) {
+        let [least, most] = IDLE_POLL_INTERVALS;
+        let calls = self.next.load(Ordering::Relaxed).max(least);
+        let (has_moved, is_idle) = poll();
+        if is_idle {
+            let calls = if has_moved { least } else { calls };
+            self.left.store(calls - 1, Ordering::Relaxed);
+            self.next.store((2 * calls).min(most), Ordering::Relaxed);
+        }
     }
 
+    /// A thread uses the engine.
     #[inline]
     fn end(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.left.store(0, Ordering::Relaxed);
+        self.next.store(0, Ordering::Relaxed);
     }
 }
 
@@ -246,12 +260,22 @@ mod tests {
     #[test]
     fn calls_with_nothing_to_do_pass_by_until_the_engine_is_used() {
         let quiet = Quiet::default();
-        assert!(!quiet.passes_by());
-        quiet.begin();
-        assert_eq!((0..).take_while(|_| quiet.passes_by()).count(), IDLE_POLL_INTERVAL as usize - 1);
-        quiet.begin();
+        // So many calls pass by until the next poll.
+        let poll = |has_moved, is_idle| {
+            assert!(!quiet.passes_by());
+            quiet.poll(|| {
+                // It takes the lock.
+                quiet.end();
+                (has_moved, is_idle)
+            });
+            (0..).take_while(|_| quiet.passes_by()).count()
+        };
+        assert_eq!(poll(false, false), 0, "something is under way");
+        assert_eq!([false; 6].map(|has_moved| poll(has_moved, true)), [15, 31, 63, 127, 255, 255]);
+        assert_eq!([true, false].map(|has_moved| poll(has_moved, true)), [15, 31], "something came");
+        quiet.poll(|| (false, true));
         assert!(quiet.passes_by());
         quiet.end();
-        assert!(!quiet.passes_by());
+        assert_eq!(poll(false, true), 15, "the engine was used");
     }
 }

@@ -337,7 +337,7 @@ impl World {
     ///
     /// Any thread may call it at any time. It does nothing while another thread is in a call of this world, which makes progress itself;
     /// inside an operator, or a hook, whose wait makes progress itself; and after the end of the world. With nothing to do it looks at two
-    /// numbers, and at the wire in one of 16 calls. An error ends the world, and is returned by the next call that can return one.
+    /// numbers, and at the wire in one of 16 to 256 calls. An error ends the world, and is returned by the next call that can return one.
     ///
     /// # Examples
     /// ```
@@ -356,12 +356,11 @@ impl World {
         if Hook::is_inside() || self.comm.lock.quiet.passes_by() {
             return;
         }
-        if let Some(mut held) = self.comm.lock.try_hold() {
+        self.comm.lock.quiet.poll(|| match self.comm.lock.try_hold() {
             // An error has ended the world, and the next call says why.
-            if held.engine.nudge_or_poll().unwrap_or(true) {
-                self.comm.lock.quiet.begin();
-            }
-        }
+            Some(mut held) => held.engine.nudge_or_poll().unwrap_or((false, true)),
+            None => (false, false),
+        });
     }
 
     /// What this rank did last, and what it waits for now: the flight record, as `circulant trace` reads it once it is written to a

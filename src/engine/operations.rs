@@ -140,17 +140,17 @@ impl Engine {
     }
 
     /// As [`Engine::nudge`], and looks at the wire also where nothing is under way: what was sent may still lie in the provider, which moves
-    /// when it is polled. Whether nothing is.
+    /// when it is polled. Whether something moved, and whether nothing is under way.
     ///
     /// # Errors
     /// When the world breaks.
-    pub(crate) fn nudge_or_poll(&mut self) -> Result<bool> {
+    pub(crate) fn nudge_or_poll(&mut self) -> Result<(bool, bool)> {
         if self.mark.forked() || self.core.failure.is_some() || self.core.has_parted() {
             // In a child the endpoint is the parent's.
-            return Ok(true);
+            return Ok((false, true));
         }
         let _inside = self.heartbeat.enter();
-        self.progress().map_err(|e| self.fail(e))?;
-        Ok(self.core.idle() && self.core.outbox.is_empty())
+        let moved = self.progress().map_err(|e| self.fail(e))?;
+        Ok((moved > 0, self.core.idle() && self.core.outbox.is_empty()))
     }
 }

@@ -277,7 +277,8 @@ fn what_is_queued_leaves_between_calls() {
 fn an_idle_engine_that_looks_at_the_wire_finds_what_came_unasked() {
     let [mut engine, mut other]: [Engine; 2] = engines(2, 1000, Borrow::Direct).try_into().unwrap();
     other.core.queue(0, Message::Query { origin: 1, round: 1 });
-    assert!(other.nudge_or_poll().unwrap());
+    assert_eq!(other.nudge_or_poll().unwrap(), (true, true));
     assert!(other.core.outbox.is_empty(), "what is queued leaves at once");
-    assert!(engine.nudge_or_poll().unwrap() && engine.core.query_round == 1);
+    assert_eq!(engine.nudge_or_poll().unwrap(), (true, true));
+    assert_eq!(engine.core.query_round, 1);
 }
