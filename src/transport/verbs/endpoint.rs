@@ -251,7 +251,7 @@ impl Verbs {
         // SAFETY: just made.
         let queue_pair = unsafe { (*qp).qp_num };
         let ours = End { queue_pair, packet: (random() & PACKET_MASK) as u32 };
-        let queue = SendQueue::new(self.objects.depths.sends, self.limits.gather);
+        let queue = SendQueue::new(self.objects.depths.sends);
         let handshake = Handshake::new(ours, now);
         self.peers.all[at].link = Some(Link { qp, handshake, queue, dirty: false });
         self.connecting += 1;
@@ -446,24 +446,24 @@ unsafe impl Transport for Verbs {
             self.refuses(at);
             return Ok(Posted::Again);
         };
-        let (mut count, mut total) = (0, 0usize);
-        for s in sources.iter().filter(|s| s.len > 0) {
-            let Some(piece) = pieces.get_mut(count) else { return Err(too_many(sources.len(), count)) };
-            piece.addr = s.ptr.expose_provenance() as u64;
-            // What is longer is refused below.
-            piece.length = u32::try_from(s.len).unwrap_or(u32::MAX);
-            piece.lkey = self.registrations.key(s)?;
-            total = total.saturating_add(s.len);
-            count += 1;
-        }
+        let (count, total) = match sources {
+            // As most are.
+            [one] if one.len > 0 => {
+                pieces[0] = piece(one, self.registrations.key(one)?);
+                (1, one.len)
+            }
+            _ => {
+                let most = self.limits.gather.min(pieces.len());
+                gather(sources, &self.registrations, &mut pieces[..most])?
+            }
+        };
         if total as u64 > self.limits.max_put {
             return Err(too_long(total as u64, self.limits.max_put));
         }
         let (address, key) =
             if count == 0 { (card.doorbell.base, card.doorbell.key) } else { (address, key) };
         let inline = total <= self.inline;
-        // As many as pieces.
-        request.num_sge = i32::try_from(count).unwrap_or(0);
+        request.num_sge = count;
         request.opcode = ib::IBV_WR_RDMA_WRITE_WITH_IMM;
         request.send_flags = if inline { ib::IBV_SEND_INLINE } else { 0 };
         request.__bindgen_anon_1 = ib::ibv_send_wr__bindgen_ty_1 { imm_data: word.to_be() };
@@ -552,6 +552,27 @@ unsafe impl Transport for Verbs {
     fn close(&mut self) -> Result<()> {
         self.shut()
     }
+}
+
+/// What the device is told of a source; one that is too long is refused later.
+#[inline(always)]
+fn piece(source: &Source, key: u32) -> ib::ibv_sge {
+    let length = u32::try_from(source.len).unwrap_or(u32::MAX);
+    ib::ibv_sge { addr: source.ptr.expose_provenance() as u64, length, lkey: key }
+}
+
+/// Fills in the pieces of a put; how many they are, and their bytes.
+#[inline(never)]
+fn gather(sources: &[Source], known: &Registrations, pieces: &mut [ib::ibv_sge]) -> Result<(i32, usize)> {
+    let (mut count, mut total) = (0usize, 0usize);
+    for s in sources.iter().filter(|s| s.len > 0) {
+        let Some(next) = pieces.get_mut(count) else { return Err(too_many(sources.len(), count)) };
+        *next = piece(s, known.key(s)?);
+        total = total.saturating_add(s.len);
+        count += 1;
+    }
+    // As many as pieces.
+    Ok((i32::try_from(count).unwrap_or(0), total))
 }
 
 #[cold]

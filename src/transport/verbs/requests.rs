@@ -36,16 +36,18 @@ pub(super) enum What {
     End,
 }
 
+/// Room for the pieces of a request.
+pub(super) type Pieces = [ib::ibv_sge; MAX_GATHER as usize];
+
 /// One place of the list: a request, and the pieces that it gathers. A message is one piece; behind that is room for its bytes.
 struct Entry {
     request: ib::ibv_send_wr,
-    pieces: [ib::ibv_sge; MAX_GATHER as usize],
+    pieces: Pieces,
 }
 
 /// The list and the ring of one queue pair; nothing is allocated after it was made.
 pub(super) struct SendQueue {
     list: Box<[Entry]>,
-    gather: usize,
     /// Requests in the list.
     listed: usize,
     /// A power of two of places, at least as many as `depth`.
@@ -66,9 +68,8 @@ pub(super) struct SendQueue {
 unsafe impl Send for SendQueue {}
 
 impl SendQueue {
-    /// For at most `depth` requests under way (at most [`MAX_DEPTH`](super::MAX_DEPTH)), each of at most `gather` pieces (at most
-    /// [`MAX_GATHER`]).
-    pub(super) fn new(depth: u32, gather: usize) -> Self {
+    /// For at most `depth` requests under way (at most [`MAX_DEPTH`](super::MAX_DEPTH)).
+    pub(super) fn new(depth: u32) -> Self {
         let ring = depth.next_power_of_two();
         let entry = || {
             // SAFETY: all-zero requests and pieces are valid (numbers, null pointers, unions of these).
@@ -76,7 +77,6 @@ impl SendQueue {
         };
         Self {
             list: (0..LIST.min(depth as usize)).map(|_| entry()).collect(),
-            gather: gather.min(MAX_GATHER as usize),
             listed: 0,
             ring: vec![What::Nothing; ring as usize].into(),
             mask: ring - 1,
@@ -113,12 +113,12 @@ impl SendQueue {
     /// The next request of the list and its pieces, to be filled in; `None` when it is [full](Self::full). It joins the
     /// list with [`SendQueue::add`].
     #[inline(always)]
-    pub(super) fn next(&mut self) -> Option<(&mut ib::ibv_send_wr, &mut [ib::ibv_sge])> {
+    pub(super) fn next(&mut self) -> Option<(&mut ib::ibv_send_wr, &mut Pieces)> {
         if self.tail.wrapping_sub(self.head) == self.depth {
             return None;
         }
         let entry = self.list.get_mut(self.listed)?;
-        Some((&mut entry.request, entry.pieces.get_mut(..self.gather)?))
+        Some((&mut entry.request, &mut entry.pieces))
     }
 
     /// Keeps the bytes of a message with the next request until that is posted: where they are; `None` if they are too many for that, or
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_list_is_linked_and_its_last_request_says_when_all_are_complete() {
-        let mut q = SendQueue::new(128, 4);
+        let mut q = SendQueue::new(128);
         assert!(q.take_list(0).is_none());
         for token in 0..3 {
             add(&mut q, What::Put(token), token == 1);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_needs_no_completion_says_it_once_in_a_quarter_of_the_queue() {
-        let mut q = SendQueue::new(16, 1);
+        let mut q = SendQueue::new(16);
         let mut says = Vec::new();
         for i in 0..8 {
             add(&mut q, What::Nothing, true);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn it_takes_no_more_than_fit() {
-        let mut q = SendQueue::new(40, 1);
+        let mut q = SendQueue::new(40);
         for i in 0..LIST {
             assert!(!q.full());
             add(&mut q, What::Message(u32::try_from(i).unwrap()), false);
@@ -292,7 +292,7 @@ mod tests {
         /// go round.
         #[test]
         fn tokens_come_back_in_order(depth in 1u32..20, start in any::<u32>(), moves in prop::collection::vec(0u8..4, 0..200)) {
-            let mut q = SendQueue::new(depth, 1);
+            let mut q = SendQueue::new(depth);
             (q.head, q.tail) = (start, start);
             let (mut model, mut posted, mut token) = (VecDeque::new(), 0usize, 0u64);
             for m in moves {
