@@ -1,9 +1,12 @@
-//! Puts from one endpoint to another of the same process and nothing else: what a put costs its sender in user space, and how
+//! Puts from one endpoint to others of the same process and nothing else: what a put costs its sender in user space, and how
 //! long one takes. `ci/verbs cost` counts the instructions of [`sent`] and [`completed`] by callgrind.
 //!
-//! `wire_cost ibverbs|PROVIDER BATCH ROUNDS rest|BYTES`: rounds of BATCH puts, posted together as the engine does. With `rest` puts are of 4 KiB
-//! and the sender sleeps before it looks for completions, so that it looks once in a round; else they are of BYTES, at most 4 KiB, and it
-//! prints the time of a put, and what the process had of it: in user space, which is with the polls of both ends, and in system calls.
+//! `wire_cost ibverbs|PROVIDER BATCH ROUNDS rest`: rounds of BATCH puts of 4 KiB, posted together as the engine does. The sender sleeps before it
+//! looks for completions, so that it looks once in a round.
+//!
+//! `wire_cost ibverbs|PROVIDER BATCH[,BATCH…] PUTS BYTES PEERS`: PUTS puts of BYTES, at most 4 KiB, in rounds of BATCH, dealt to so many peers. For
+//! each BATCH it prints the time of a put, and what the process had of it: in user space, which is with the polls of all ends, and in
+//! system calls.
 //!
 //! `wire_cost ibverbs|PROVIDER registered`: what it costs to register a slice for a call and to end that, beside copying it to
 //! registered memory and back.
@@ -21,6 +24,8 @@ const BYTES: usize = 4096;
 const MAX_BATCH: u32 = 1024;
 /// Only stops a hang.
 const LIMIT: Duration = Duration::from_secs(300);
+/// Looks for completions before the clock is asked. Chosen: at most 51 s with a rest before each.
+const LOOKS: u32 = 1024;
 /// In which 32 puts are complete, also under emulation on a busy machine.
 const REST: Duration = Duration::from_millis(50);
 
@@ -52,15 +57,15 @@ struct End {
     seen: Seen,
 }
 
-fn open(rank: u32, provider: &str) -> circulant::Result<End> {
+fn open(rank: u32, size: u32, provider: &str) -> circulant::Result<End> {
     let mut wire: Box<dyn Transport> = match provider {
-        verbs::NAME => Box::new(Verbs::open(&verbs::Options::new(rank, 2))?),
+        verbs::NAME => Box::new(Verbs::open(&verbs::Options::new(rank, size as usize))?),
         _ => {
             let (config, networks) = (Config::from_env(), Networks::default());
             let (libfabric, networks) = (&config.libfabric, &networks);
             Box::new(Fabric::open(&fabric::Options {
                 provider,
-                size: 2,
+                size: size as usize,
                 libfabric,
                 networks,
                 ..Default::default()
@@ -74,19 +79,36 @@ fn open(rank: u32, provider: &str) -> circulant::Result<End> {
     Ok(End { wire, memory, registration, remote, seen: Seen::default() })
 }
 
-/// Posts puts to rank 1 from `first` on, until `last` or until no more is taken; returns the next.
+/// Rank 0, which puts to all the others, each of which is connected with it.
+fn star(peers: u32, provider: &str) -> circulant::Result<(End, Vec<End>)> {
+    let mut root = open(0, peers + 1, provider)?;
+    let mut others = Vec::new();
+    for rank in 1..=peers {
+        let mut other = open(rank, peers + 1, provider)?;
+        other.wire.connect(0, &root.wire.address())?;
+        root.wire.connect(rank, &other.wire.address())?;
+        others.push(other);
+    }
+    Ok((root, others))
+}
+
+/// Posts puts from `first` on, in turns to the ranks from 1 on, until `last` or until no more is taken; returns the next.
 #[inline(never)]
-fn sent(from: &mut End, to: Remote, (first, last): (u32, u32), len: usize) -> circulant::Result<u32> {
+fn sent(from: &mut End, to: &[Remote], (first, last): (u32, u32), len: usize) -> circulant::Result<u32> {
+    let peers = u32::try_from(to.len()).unwrap_or(u32::MAX);
+    let mut rank = 1 + first % peers;
     for put in first..last {
         let at = put as usize * BYTES;
         let ptr = from.memory.wrapping_add(at).cast_const();
         let source = [Source { ptr, len, registration: from.registration }];
+        let Remote { base, key } = to[rank as usize - 1];
         // SAFETY: the source lies in its registration, which is never freed and never written.
-        let posted = unsafe { from.wire.put(1, &source, to.base + at as u64, to.key, put, put.into())? };
+        let posted = unsafe { from.wire.put(rank, &source, base + at as u64, key, put, put.into())? };
         if posted == Posted::Again {
             from.wire.flush();
             return Ok(put);
         }
+        rank = if rank == peers { 1 } else { rank + 1 };
     }
     from.wire.flush();
     Ok(last)
@@ -99,28 +121,37 @@ fn completed(end: &mut End) -> circulant::Result<()> {
 }
 
 /// A round of puts of `bytes`; `None`: of the longest, with a rest before the sender looks.
-fn round(ends: &mut [End; 2], batch: u32, bytes: Option<usize>) -> circulant::Result<()> {
-    let (to, begin) = (ends[1].remote, Instant::now());
-    let due = ends[0].seen.done + u64::from(batch);
+fn round(
+    root: &mut End,
+    others: &mut [End],
+    to: &[Remote],
+    batch: u32,
+    bytes: Option<usize>,
+) -> circulant::Result<()> {
+    // The clock may be a system call, and these are counted.
+    let (mut looks, mut begin) = (0u32, None);
+    let arrivals = |others: &[End]| others.iter().map(|end| end.seen.arrived).sum::<u64>();
+    let due = root.seen.done + u64::from(batch);
     let mut next = 0;
     loop {
         if next < batch {
-            next = sent(&mut ends[0], to, (next, batch), bytes.unwrap_or(BYTES))?;
+            next = sent(root, to, (next, batch), bytes.unwrap_or(BYTES))?;
         }
         if bytes.is_none() {
             std::thread::sleep(REST);
         }
-        completed(&mut ends[0])?;
-        arrived(&mut ends[1])?;
-        if let Some(why) = ends[0].seen.lost.take() {
+        completed(root)?;
+        others.iter_mut().try_for_each(arrived)?;
+        if let Some(why) = root.seen.lost.take() {
             eprintln!("{why}");
             std::process::exit(1);
         }
-        let [a, b] = [ends[0].seen.done, ends[1].seen.arrived];
+        let [a, b] = [root.seen.done, arrivals(others)];
         if next == batch && a == due && b == due {
             return Ok(());
         }
-        if begin.elapsed() > LIMIT {
+        looks += 1;
+        if looks.is_multiple_of(LOOKS) && begin.get_or_insert_with(Instant::now).elapsed() > LIMIT {
             eprintln!("{a} puts are done and {b} have arrived of {due}");
             std::process::exit(1);
         }
@@ -168,40 +199,52 @@ fn arrived(end: &mut End) -> circulant::Result<()> {
 
 fn main() -> circulant::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [provider, word] = &words[..]
-        && word == "registered"
-    {
-        let mut end = open(0, provider)?;
-        registered(&mut end)?;
-        return end.wire.close();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let number = |word: &str| word.parse::<u32>().unwrap_or_else(|_| usage());
+    let batch =
+        |word: &str| Some(number(word)).filter(|n| (1..=MAX_BATCH).contains(n)).unwrap_or_else(|| usage());
+    match words[..] {
+        [provider, "registered"] => {
+            let mut end = open(0, 2, provider)?;
+            registered(&mut end)?;
+            end.wire.close()
+        }
+        [provider, size, rounds, "rest"] => run(provider, 1, &[(batch(size), number(rounds))], None),
+        [provider, batches, puts, bytes, peers] => {
+            let (puts, bytes) = (number(puts), number(bytes) as usize);
+            let sizes: Vec<_> =
+                batches.split(',').map(batch).map(|size| (size, puts.div_ceil(size))).collect();
+            match number(peers) {
+                peers @ 1.. if bytes <= BYTES => run(provider, peers, &sizes, Some(bytes)),
+                _ => usage(),
+            }
+        }
+        _ => usage(),
     }
-    let [provider, batch, rounds, how] = &words[..] else { usage() };
-    let bytes = if how == "rest" { Ok(None) } else { how.parse().map(Some) };
-    let (Ok(batch @ 1..=MAX_BATCH), Ok(rounds)) = (batch.parse::<u32>(), rounds.parse::<u32>()) else {
-        usage()
-    };
-    let Ok(bytes @ (None | Some(0..=BYTES))) = bytes else { usage() };
-    let mut ends = [open(0, provider)?, open(1, provider)?];
-    for (a, b) in [(0, 1u32), (1, 0)] {
-        let address = ends[b as usize].wire.address();
-        ends[a].wire.connect(b, &address)?;
+}
+
+/// For each size of a batch as many rounds as beside it.
+fn run(provider: &str, peers: u32, sizes: &[(u32, u32)], bytes: Option<usize>) -> circulant::Result<()> {
+    let (mut root, mut others) = star(peers, provider)?;
+    let to: Vec<Remote> = others.iter().map(|end| end.remote).collect();
+    for &(batch, rounds) in sizes {
+        // Connects, and fills what is kept.
+        for _ in 0..3.max(peers.div_ceil(batch)) {
+            round(&mut root, &mut others, &to, batch.max(peers), bytes)?;
+        }
+        let (begin, before) = (Instant::now(), processor_time());
+        for _ in 0..rounds {
+            round(&mut root, &mut others, &to, batch, bytes)?;
+        }
+        if bytes.is_some() {
+            let (time, after) = (begin.elapsed().as_secs_f64(), processor_time());
+            let each = |seconds: f64| seconds * 1e6 / (f64::from(batch) * f64::from(rounds));
+            let [user, system] = [0, 1].map(|i| each(after[i] - before[i]));
+            println!("{batch} {:.2} us/put, {user:.2} user, {system:.2} system", each(time));
+        }
     }
-    // Connects, and fills what is kept.
-    for _ in 0..3 {
-        round(&mut ends, batch, bytes)?;
-    }
-    let (begin, before) = (Instant::now(), processor_time());
-    for _ in 0..rounds {
-        round(&mut ends, batch, bytes)?;
-    }
-    if bytes.is_some() {
-        let (time, after) = (begin.elapsed().as_secs_f64(), processor_time());
-        let each = |seconds: f64| seconds * 1e6 / (f64::from(batch) * f64::from(rounds));
-        let [user, system] = [0, 1].map(|i| each(after[i] - before[i]));
-        let provider = &ends[0].wire.limits().provider;
-        println!("{provider} {:.2} us/put, {user:.2} user, {system:.2} system", each(time));
-    }
-    ends.iter_mut().try_for_each(|end| end.wire.close())
+    root.wire.close()?;
+    others.iter_mut().try_for_each(|end| end.wire.close())
 }
 
 /// Seconds of this process in user space and in the kernel; zero where it is not told.
@@ -216,6 +259,8 @@ fn processor_time() -> [f64; 2] {
 }
 
 fn usage() -> ! {
-    eprintln!("usage: wire_cost ibverbs|PROVIDER BATCH ROUNDS rest|BYTES, or registered");
+    eprintln!(
+        "usage: wire_cost ibverbs|PROVIDER BATCH ROUNDS rest, or BATCH[,BATCH...] PUTS BYTES PEERS, or registered"
+    );
     std::process::exit(2);
 }
