@@ -262,6 +262,49 @@ fn displacements_that_calls_make_allocate_nothing() {
     }
 }
 
+/// It copies; what is wrong is refused as ever.
+#[test]
+fn a_rank_alone_plans_nothing() {
+    const CALLS: u64 = 100;
+    const TIMES: usize = 8;
+    let ended = run(vec![0], &[], |world, comm| {
+        // The second one is longer than a post.
+        for len in [4, 40_000] {
+            let (given, mut got) = (given(7, 0, len), vec![0; len]);
+            // Operators are made in the first ones, and the test's own threads allocate now and then.
+            let mut allocated = Vec::with_capacity(TIMES);
+            for _ in 0..TIMES {
+                let before = (world.stats(), allocations());
+                for _ in 0..CALLS {
+                    comm.barrier()?;
+                    comm.bcast(&mut got, 0)?;
+                    comm.allgather(&given, &mut got)?;
+                    comm.gather(&given, &mut got, 0)?;
+                    comm.scatter(&given, &mut got, 0)?;
+                    comm.alltoall(&given, &mut got)?;
+                    comm.reduce(&given, &mut got, ops::Max, 0)?;
+                    comm.allreduce(&given, &mut got, ops::Max)?;
+                    comm.allreduce(InPlace, &mut got, ops::Max)?;
+                    comm.reduce_scatter_block(&given, &mut got, ops::Max)?;
+                    comm.scan(&given, &mut got, ops::Max)?;
+                    comm.exscan(&given, &mut got, ops::Max)?;
+                }
+                let (after, heap) = (world.stats(), allocations());
+                assert_eq!(after.operations - before.0.operations, 12 * CALLS);
+                assert_eq!((after.rounds - before.0.rounds, after.puts - before.0.puts), (0, 0));
+                allocated.push(heap - before.1);
+            }
+            assert!(got == given && allocated.contains(&0), "allocations: {allocated:?}");
+        }
+        comm.allgather(&[1u8; 3], &mut [0; 4])
+    });
+    assert_eq!(
+        ended[0].as_ref().unwrap_err().kind(),
+        ErrorKind::Argument,
+        "three bytes where four are received"
+    );
+}
+
 /// Events of every kind, of more calls than the ring has room for, and times of calls: all memory is there from the first call of its kind on.
 #[test]
 fn recording_and_timing_allocate_nothing() {

@@ -99,7 +99,7 @@ impl Communicator {
         recv: &mut [u8],
         places: &Places<'_>,
     ) -> Option<Result<()>> {
-        self.context.short_calls()?;
+        self.has_short_calls()?;
         let (unit, counts, displs) = (element.size(), places.counts, places.here());
         let longest = longest(unit, counts)?;
         let lie = lie((unit, self.size()), counts, displs, Some(recv.len()))?;
@@ -166,7 +166,7 @@ impl Communicator {
         (counts, displs): (&[usize], &[usize]),
         root: usize,
     ) -> Option<Result<()>> {
-        self.context.short_calls()?;
+        self.has_short_calls()?;
         let (unit, at_root) = (element.size(), root == self.rank());
         let longest = longest(unit, counts)?;
         let room = at_root.then_some(recv.len());
@@ -240,7 +240,7 @@ impl Communicator {
         recv: Option<&mut [u8]>,
         root: usize,
     ) -> Option<Result<()>> {
-        self.context.short_calls()?;
+        self.has_short_calls()?;
         let (unit, at_root) = (element.size(), root == self.rank());
         longest(unit, counts)?;
         let room = at_root.then_some(send.len());
@@ -335,7 +335,7 @@ fn longest(unit: usize, counts: &[usize]) -> Option<usize> {
 
 /// Copies what this rank contributes to its own result, unless it stands there.
 #[inline]
-fn keep(run: &mut Run<'_, '_>, send: Option<&[u8]>, recv: &mut [u8]) {
+pub(super) fn keep(run: &mut Run<'_, '_>, send: Option<&[u8]>, recv: &mut [u8]) {
     if let Some(send) = send {
         copy_slice(send, recv);
         run.done.copied_bytes += send.len() as u64;

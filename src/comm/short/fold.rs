@@ -1,5 +1,6 @@
 //! Short calls that fold.
 
+use super::data::keep;
 use super::levels::Levels;
 use super::run::{Run, Shape};
 use super::state::partials_bytes;
@@ -61,6 +62,10 @@ impl Communicator {
                     return run.post(send.unwrap_or_default());
                 }
                 run.post(send.unwrap_or(recv))?;
+                if run.is_alone() {
+                    keep(run, send, recv);
+                    return Ok(());
+                }
                 let split = recv.len() * run.size() > SPLIT_FOLD_BYTES;
                 if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
@@ -94,6 +99,10 @@ impl Communicator {
             |run| {
                 run.post(send.unwrap_or(recv))?;
                 match (operation, run.rank()) {
+                    (Operation::Scan, _) if run.is_alone() => {
+                        keep(run, send, recv);
+                        Ok(())
+                    }
                     (Operation::Scan, _) => run.fold(Order::UpTo, 0, recv, by),
                     (_, 0) => Ok(()),
                     _ => run.fold(Order::Before, 0, recv, by),
@@ -133,7 +142,7 @@ impl Communicator {
         (counts, displs): (&[usize], Option<&[usize]>),
         by: &Reducer,
     ) -> Option<Result<()>> {
-        self.context.short_calls()?;
+        self.has_short_calls()?;
         let (unit, all, mine) = (size_of::<T>(), send.map_or(recv.len(), <[u8]>::len), self.rank());
         if counts.len() != self.size() || displs.is_some_and(|displs| displs.len() != counts.len()) {
             return None;
@@ -277,6 +286,10 @@ impl Run<'_, '_> {
         by: &Reducer,
     ) -> Result<()> {
         self.post(send.unwrap_or(recv))?;
+        if self.is_alone() {
+            keep(self, send, recv);
+            return Ok(());
+        }
         self.fold(Order::All, part.start, &mut recv[..part.len()], by)?;
         self.met();
         Ok(())

@@ -1,6 +1,6 @@
 //! Short calls: blocking calls of node-local ranks through slots of shared memory. A rank posts its bytes with a flag in its own slot
 //! (gather), and reads those of the other ranks that it needs (release). No plan and no message. Nothing is allocated, but for blocks that
-//! follow by plan.
+//! follow by plan. The one rank of a communicator has no slots: it copies what it sends to where it receives, however long that is.
 //!
 //! Whether a call goes this way depends on what all ranks know alike: operation, bytes, communicator, options, settings.
 //! Where each rank knows its own counts only, a post says how long its blocks are, and whether they follow by plan (`told.rs`).

@@ -51,7 +51,8 @@ impl Shape<'_> {
 pub(super) struct Run<'a, 'b> {
     pub(super) held: &'a mut Held<'b>,
     pub(super) context: &'a Context,
-    index: usize,
+    /// Of the communicator's slots; nothing: it has one rank, and no other reads what is posted.
+    slots: Option<usize>,
     pub(super) meta: Meta,
     /// The call's arguments, for ranks that made another one.
     shape: Shape<'a>,
@@ -64,6 +65,12 @@ pub(super) struct Run<'a, 'b> {
 }
 
 impl Communicator {
+    /// Goes on where calls may be short: all ranks share memory, or there is one.
+    #[inline]
+    pub(super) fn has_short_calls(&self) -> Option<()> {
+        (self.context.short_calls().is_some() || self.context.size == 1).then_some(())
+    }
+
     /// Runs the call, if this communicator has short calls and it is one of them; `None`: it is none. All ranks must decide alike: nothing that
     /// only one knows may count. `arguments` hashes what all ranks must agree on.
     #[inline]
@@ -73,8 +80,9 @@ impl Communicator {
         arguments: impl FnOnce(&mut Fnv),
         body: impl FnOnce(&mut Run<'_, '_>) -> Result<R>,
     ) -> Option<Result<R>> {
-        let index = self.context.short_calls()?.index;
-        if shape.longest > MAX_POST_BYTES
+        self.has_short_calls()?;
+        let slots = self.context.short_calls().map(|handle| handle.index);
+        if slots.is_some() && shape.longest > MAX_POST_BYTES
             || self.options.algorithm.as_deref().is_some_and(|name| name != "auto")
             || self.options.blocks.is_some()
         {
@@ -84,17 +92,22 @@ impl Communicator {
             Ok(held) => held,
             Err(e) => return Some(Err(e)),
         };
-        if held.check || !held.short_calls.get(index)?.takes(shape.call.operation()) {
+        let operation = shape.call.operation();
+        let takes = match slots {
+            Some(index) => held.short_calls.get(index)?.takes(operation),
+            None => held.blocks.is_none() && !held.selection.names(operation),
+        };
+        if held.check || !takes {
             return None;
         }
         held.log_short_call(shape.call.name(), shape.longest);
-        Some(self.run_short(&mut held, index, shape, arguments, body))
+        Some(self.run_short(&mut held, slots, shape, arguments, body))
     }
 
     fn run_short<R>(
         &self,
         held: &mut Held<'_>,
-        index: usize,
+        slots: Option<usize>,
         shape: Shape<'_>,
         arguments: impl FnOnce(&mut Fnv),
         body: impl FnOnce(&mut Run<'_, '_>) -> Result<R>,
@@ -107,17 +120,20 @@ impl Communicator {
         let hash = hash.0;
         let brief = shape.brief();
         let bytes = shape.total as u64;
-        let meta = Meta { name, code, call: context.next_call(), hash, rounds: 1, bytes };
+        let rounds = u32::from(slots.is_some());
+        let meta = Meta { name, code, call: context.next_call(), hash, rounds, bytes };
         let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
         let begun = held.engine.enter_short(&meta, brief)?;
-        let state = held.short_calls.state(index)?;
-        let (number, ours) = state.enter(meta.call.sequence, code, hash);
+        let (number, ours) = match slots {
+            Some(index) => held.short_calls.state(index)?.enter(meta.call.sequence, code, hash),
+            None => (0, Post { code, hash, past: 0 }),
+        };
         let (threads, done) = (false, Counts::default());
-        let mut run = Run { held, context, index, meta, shape, number, ours, threads, waiting, done };
+        let mut run = Run { held, context, slots, meta, shape, number, ours, threads, waiting, done };
         match body(&mut run) {
             Ok(result) => {
                 let Run { held, done, .. } = run;
-                if let Some(state) = held.short_calls.get(index) {
+                if let Some(state) = slots.and_then(|index| held.short_calls.get(index)) {
                     state.leave(number);
                 }
                 held.engine.leave_short(&meta, begun, &done);
@@ -137,8 +153,14 @@ impl Run<'_, '_> {
         self.context.size as usize
     }
 
+    /// Whether there is no other rank.
+    #[inline]
+    pub(super) fn is_alone(&self) -> bool {
+        self.slots.is_none()
+    }
+
     fn state(&mut self) -> Result<&mut ShortState> {
-        self.held.short_calls.state(self.index)
+        self.held.short_calls.state(self.slots.unwrap_or(usize::MAX))
     }
 
     pub(super) fn slots(&mut self) -> Result<&mut CallSlots> {
@@ -154,6 +176,9 @@ impl Run<'_, '_> {
     /// As [`Run::post`], of these pieces one behind the other.
     #[inline]
     pub(super) fn post_pieces<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]> + Clone) -> Result<()> {
+        if self.is_alone() {
+            return Ok(());
+        }
         self.done.puts += 1;
         self.done.put_bytes += pieces.clone().map(|piece| piece.len() as u64).sum::<u64>();
         self.post_if_read(pieces, true)
@@ -167,6 +192,9 @@ impl Run<'_, '_> {
 
     #[inline]
     fn post_if_read<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]>, read: bool) -> Result<()> {
+        if self.is_alone() {
+            return Ok(());
+        }
         let number = self.number;
         while let Err(member) = self.slots()?.room(number) {
             self.turn(member, |slots| slots.room(number).is_ok())?;
@@ -179,10 +207,11 @@ impl Run<'_, '_> {
     /// All others have entered this call, so none reads slots of earlier ones, but where several threads are in calls.
     pub(super) fn met(&mut self) {
         let number = self.number;
-        if !self.threads
-            && let Ok(slots) = self.slots()
+        if let Some(index) = self.slots
+            && !self.threads
+            && let Some(state) = self.held.short_calls.get(index)
         {
-            slots.all_entered(number);
+            state.slots.all_entered(number);
         }
     }
 

@@ -87,7 +87,7 @@ impl Communicator {
         parts: &impl Parts,
         root: usize,
     ) -> Option<Result<()>> {
-        self.context.short_calls()?;
+        self.has_short_calls()?;
         if root >= self.size() {
             return None;
         }
@@ -119,7 +119,7 @@ impl Communicator {
         recv: Option<&mut [u8]>,
         root: usize,
     ) -> Option<Result<()>> {
-        self.context.short_calls()?;
+        self.has_short_calls()?;
         if root >= self.size() {
             return None;
         }
@@ -150,7 +150,7 @@ impl Communicator {
         (send, sent): (Option<&[u8]>, &impl Parts),
         (recv, received): (&mut [u8], &impl Parts),
     ) -> Option<Result<()>> {
-        self.context.short_calls()?;
+        self.has_short_calls()?;
         let (ranks, unit) = (0..self.size(), element.size());
         let (counts, displs) = lists(received);
         let from = |rank| place(unit, counts, &displs, rank);
