@@ -6,20 +6,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
-from . import _dlpack
+from . import _circulant, _dlpack
 from ._kinds import Kind, of_format, of_name
 
 
-class _InPlace:
-    """The type of IN_PLACE."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "circulant.IN_PLACE"
-
-
-IN_PLACE: Final = _InPlace()
+IN_PLACE: Final = _circulant.InPlace()
 """Instead of a buffer: what is sent stands where the result comes (of a scatter at its root: what is received stays where it is)."""
 
 Lists = tuple[list[int], list[int]]

@@ -101,7 +101,12 @@ def _reduction(operation: str, sendbuf: Any, recvbuf: Any, op: Op, root: int = 0
         received, got = whole(recvbuf, True)
     if given and got and given is not got and given != got:
         raise TypeError(f"elements of {given} are sent, of {got} received")
-    return Call(operation, (sent, received), _operator(op)._on(given or got or of_format(None, 1)), root)
+    made = _operator(op)._on(given or got or of_format(None, 1))
+    for side, kind in ((sent, given), (received, got)):
+        # The next call on such memory finds it there (`run_plain`), unless its type was named.
+        if side and of_format(side[0].format, side[0].itemsize) is kind:
+            op.meet(side[0].format or "B", side[0].itemsize, made)
+    return Call(operation, (sent, received), made, root)
 
 
 def _operator(op: Op) -> Op:

@@ -2,6 +2,7 @@
 
 
 from collections.abc import Callable
+from typing import Self
 
 VERSION: str
 
@@ -29,6 +30,12 @@ class Memory:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+class InPlace: ...
+
+class Met:
+    def __new__(cls, *arguments: object, **named: object) -> Self: ...
+    def meet(self, format: str, item: int, reducer: Reducer) -> None: ...
+
 class Reducer:
     def __init__(self, kind: str, op: str) -> None: ...
     @staticmethod
@@ -54,6 +61,9 @@ class Comm:
     def run(
         self, operation: str, sides: _Sides, op: Reducer | None = None, root: int = 0
     ) -> None: ...
+    def run_plain(
+        self, operation: str, send: object, recv: object, op: object = None, root: int = 0
+    ) -> bool: ...
     def begin(
         self, operation: str, sides: _Sides, op: Reducer | None = None, root: int = 0
     ) -> Request: ...

@@ -150,7 +150,8 @@ class Comm:
 
     def Bcast(self, buf: Any, root: int = 0) -> None:
         """The buffer of `root` to all."""
-        self._run(_calls.bcast_once(self, buf, root))
+        if not self._comm.run_plain("bcast", None, buf, None, root):
+            self._run(_calls.bcast_once(self, buf, root))
 
     def Ibcast(self, buf: Any, root: int = 0) -> Request:
         """`Bcast` that returns at once."""
@@ -162,7 +163,8 @@ class Comm:
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
         """What each rank sends, in the order of ranks, to all."""
-        self._run(_calls.allgather(self, sendbuf, recvbuf))
+        if not self._comm.run_plain("allgather", sendbuf, recvbuf):
+            self._run(_calls.allgather(self, sendbuf, recvbuf))
 
     def Iallgather(self, sendbuf: Any, recvbuf: Any) -> Request:
         """`Allgather` that returns at once."""
@@ -186,7 +188,8 @@ class Comm:
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """What each rank sends, in the order of ranks, to `root`; `recvbuf` matters there only."""
-        self._run(_calls.gather(self, sendbuf, recvbuf, root))
+        if not self._comm.run_plain("gather", sendbuf, recvbuf, None, root):
+            self._run(_calls.gather(self, sendbuf, recvbuf, root))
 
     def Igather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
         """`Gather` that returns at once."""
@@ -210,7 +213,8 @@ class Comm:
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """A part of the buffer of `root` to each rank; `sendbuf` matters there only."""
-        self._run(_calls.scatter(self, sendbuf, recvbuf, root))
+        if not self._comm.run_plain("scatter", sendbuf, recvbuf, None, root):
+            self._run(_calls.scatter(self, sendbuf, recvbuf, root))
 
     def Iscatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
         """`Scatter` that returns at once."""
@@ -234,7 +238,8 @@ class Comm:
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """A part from each rank to each."""
-        self._run(_calls.alltoall(self, sendbuf, recvbuf))
+        if not self._comm.run_plain("alltoall", sendbuf, recvbuf):
+            self._run(_calls.alltoall(self, sendbuf, recvbuf))
 
     def Ialltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
         """`Alltoall` that returns at once."""
@@ -271,7 +276,8 @@ class Comm:
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
         """What all ranks send, combined element by element, to `root`; `recvbuf` matters there only."""
-        self._run(_calls.reduce(self, sendbuf, recvbuf, op, root))
+        if not self._comm.run_plain("reduce", sendbuf, recvbuf, op, root):
+            self._run(_calls.reduce(self, sendbuf, recvbuf, op, root))
 
     def Ireduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> Request:
         """`Reduce` that returns at once."""
@@ -283,7 +289,8 @@ class Comm:
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """What all ranks send, combined element by element, to all."""
-        self._run(_calls.allreduce(self, sendbuf, recvbuf, op))
+        if not self._comm.run_plain("allreduce", sendbuf, recvbuf, op):
+            self._run(_calls.allreduce(self, sendbuf, recvbuf, op))
 
     def Iallreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
         """`Allreduce` that returns at once."""
@@ -295,7 +302,8 @@ class Comm:
 
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """What all ranks send, combined, an equal part to each."""
-        self._run(_calls.reduce_scatter_block(self, sendbuf, recvbuf, op))
+        if not self._comm.run_plain("reduce_scatter_block", sendbuf, recvbuf, op):
+            self._run(_calls.reduce_scatter_block(self, sendbuf, recvbuf, op))
 
     def Ireduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
         """`Reduce_scatter_block` that returns at once."""
@@ -325,7 +333,8 @@ class Comm:
 
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """What the ranks up to this one send, combined."""
-        self._run(_calls.scan(self, sendbuf, recvbuf, op))
+        if not self._comm.run_plain("scan", sendbuf, recvbuf, op):
+            self._run(_calls.scan(self, sendbuf, recvbuf, op))
 
     def Iscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
         """`Scan` that returns at once."""
@@ -337,7 +346,8 @@ class Comm:
 
     def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """What the ranks before this one send, combined; at rank 0 `recvbuf` is left as it is."""
-        self._run(_calls.exscan(self, sendbuf, recvbuf, op))
+        if not self._comm.run_plain("exscan", sendbuf, recvbuf, op):
+            self._run(_calls.exscan(self, sendbuf, recvbuf, op))
 
     def Iexscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
         """`Exscan` that returns at once."""

@@ -10,7 +10,7 @@ from . import _circulant
 from ._kinds import Kind, reducer
 
 
-class Op:
+class Op(_circulant.Met):
     """An operator for reductions.
 
     The built-in ones (`SUM`, `MAX`, …) work on buffers, and on objects as Python's own operators do: `SUM(a, b)` is `a + b`.

@@ -4,7 +4,7 @@ use circulant::Buf;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::ops::Range;
 
 /// What a call does with memory.
@@ -29,7 +29,27 @@ unsafe impl Send for Memory {}
 // SAFETY: as above; shared access only reads the fields.
 unsafe impl Sync for Memory {}
 
+/// What elements of a memory are, in the words of the buffer protocol: the format of one, and its bytes.
+pub(crate) type Format<'a> = (&'a [u8], usize);
+
 impl Memory {
+    /// All memory of an object that lends some which is contiguous, and may be written if it is to be; else nothing.
+    pub(crate) fn all(object: &Bound<'_, PyAny>, access: Access) -> Option<Self> {
+        let view = exported(object, access, ffi::PyBUF_FORMAT).ok()?;
+        let len = usize::try_from(view.len).unwrap_or(0);
+        Some(Self { view, range: 0..len, access })
+    }
+
+    /// What its elements are, if it was held by [`Memory::all`].
+    pub(crate) fn format(&self) -> Format<'_> {
+        let item = usize::try_from(self.view.itemsize).unwrap_or(0);
+        if self.view.format.is_null() {
+            return (b"B", item);
+        }
+        // SAFETY: a string of C, which lives as long as the view.
+        (unsafe { CStr::from_ptr(self.view.format) }.to_bytes(), item)
+    }
+
     /// `len` bytes from byte `offset` on of the memory of `object`.
     ///
     /// # Errors
@@ -39,13 +59,7 @@ impl Memory {
         (offset, len): (usize, usize),
         access: Access,
     ) -> PyResult<Self> {
-        let mut view = Box::new(ffi::Py_buffer::new());
-        let write = if access == Access::Writes { ffi::PyBUF_WRITABLE } else { 0 };
-        let flags = ffi::PyBUF_ANY_CONTIGUOUS | write;
-        // SAFETY: the interpreter is attached (`object` is bound), and `view` is a `Py_buffer` to be filled.
-        if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) } != 0 {
-            return Err(PyErr::fetch(object.py()));
-        }
+        let view = exported(object, access, 0)?;
         // From here on it is released when it is dropped.
         let memory = Self { view, range: offset..offset.saturating_add(len), access };
         let room = usize::try_from(memory.view.len).unwrap_or(0);
@@ -101,6 +115,18 @@ impl Memory {
     }
 }
 
+/// Contiguous memory of an object, to be released by its caller; `more` are flags of the buffer protocol.
+fn exported(object: &Bound<'_, PyAny>, access: Access, more: c_int) -> PyResult<Box<ffi::Py_buffer>> {
+    let mut view = Box::new(ffi::Py_buffer::new());
+    let write = if access == Access::Writes { ffi::PyBUF_WRITABLE } else { 0 };
+    let flags = ffi::PyBUF_ANY_CONTIGUOUS | write | more;
+    // SAFETY: the interpreter is attached (`object` is bound), and `view` is a `Py_buffer` to be filled.
+    match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) } {
+        0 => Ok(view),
+        _ => Err(PyErr::fetch(object.py())),
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         // Without an interpreter there is nothing to give back to.
@@ -108,6 +134,22 @@ impl Drop for Memory {
             // SAFETY: filled by `PyObject_GetBuffer`, released here only, with the interpreter attached.
             unsafe { ffi::PyBuffer_Release(&raw mut *self.view) };
         });
+    }
+}
+
+/// The type of `IN_PLACE`.
+#[pyclass(frozen, module = "circulant")]
+pub(crate) struct InPlace;
+
+#[pymethods]
+impl InPlace {
+    #[new]
+    fn new() -> Self {
+        Self
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "circulant.IN_PLACE"
     }
 }
 

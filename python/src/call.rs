@@ -1,6 +1,7 @@
 //! One call: an operation with the memory that its buffers lend, and how it runs on a communicator.
 
-use crate::buffer::{Access, Memory};
+use crate::buffer::{Access, InPlace, Memory};
+use crate::operator::Met;
 use circulant::comm::{Layout, Local, Neighborhood, UnscopedPersistent, UnscopedRequest};
 use circulant::{Communicator, Error, ErrorKind, Result, ops};
 use pyo3::exceptions::PyValueError;
@@ -107,6 +108,44 @@ impl Operation {
     }
 }
 
+/// What a call has on one side, at one rank.
+#[derive(Clone, Copy)]
+enum Plain {
+    Nothing,
+    Memory,
+    /// Or the object that says that it is in place.
+    MemoryOrInPlace,
+}
+
+impl Plain {
+    /// The memory of what stands for it; nothing if that is something else.
+    fn of(self, object: &Bound<'_, PyAny>, access: Access) -> Option<Option<Memory>> {
+        match self {
+            Self::Nothing => Some(None),
+            Self::MemoryOrInPlace if object.is_instance_of::<InPlace>() => Some(None),
+            Self::Memory | Self::MemoryOrInPlace => Memory::all(object, access).map(Some),
+        }
+    }
+}
+
+impl Operation {
+    /// What it sends and what it receives, where neither has lists.
+    fn plain_sides(self, is_root: bool) -> Option<[Plain; 2]> {
+        use Plain::{Memory, MemoryOrInPlace, Nothing};
+        Some(match self {
+            Self::Bcast => [Nothing, Memory],
+            Self::Gather | Self::Reduce if !is_root => [Memory, Nothing],
+            Self::Scatter if is_root => [Memory, MemoryOrInPlace],
+            Self::Scatter => [Nothing, Memory],
+            Self::Allgather | Self::Gather | Self::Alltoall => [MemoryOrInPlace, Memory],
+            Self::Reduce | Self::Allreduce | Self::ReduceScatterBlock | Self::Scan | Self::Exscan => {
+                [MemoryOrInPlace, Memory]
+            }
+            _ => return None,
+        })
+    }
+}
+
 /// The arguments of a call, with its memory held.
 pub(crate) struct Call {
     operation: Operation,
@@ -204,6 +243,38 @@ impl Call {
             ));
         }
         Ok(Self { operation, send, recv, sent, received, by, root })
+    }
+
+    /// A call whose buffers are memory alone, or in place, and whose operator has met their elements: what most calls are. Nothing: it is
+    /// another one, or wrong. `rank` is ours.
+    ///
+    /// # Errors
+    /// When there is no such operation.
+    pub(crate) fn plain(
+        operation: &str,
+        [send, recv]: [&Bound<'_, PyAny>; 2],
+        by: Option<&Bound<'_, PyAny>>,
+        (root, rank): (usize, usize),
+    ) -> PyResult<Option<Self>> {
+        let operation = Operation::named(operation)?;
+        Ok(operation.plain_sides(root == rank).and_then(|[sends, receives]| {
+            let send = sends.of(send, Access::Reads)?;
+            let recv = receives.of(recv, Access::Writes)?;
+            if let (Some(send), Some(recv)) = (&send, &recv)
+                && send.overlaps(recv)
+            {
+                return None;
+            }
+            let by = match by {
+                None => None,
+                Some(by) => {
+                    let mut types = send.iter().chain(&recv).map(Memory::format);
+                    Some(by.cast::<Met>().ok()?.get().on(types.next()?, types.next())?)
+                }
+            };
+            let (sent, received) = Default::default();
+            Some(Self { operation, send, recv, sent, received, by, root })
+        }))
     }
 
     fn misplaced(&self) -> Error {

@@ -43,6 +43,22 @@ impl Comm {
         released(py, || self.0.run(&call))
     }
 
+    /// Runs a call whose buffers are memory alone, or in place, and whose operator has met their elements. False: it is another one, or wrong,
+    /// and nothing was done.
+    #[pyo3(signature = (operation, send, recv, op=None, root=0))]
+    fn run_plain(
+        &self,
+        py: Python<'_>,
+        operation: &str,
+        send: &Bound<'_, PyAny>,
+        recv: &Bound<'_, PyAny>,
+        op: Option<&Bound<'_, PyAny>>,
+        root: usize,
+    ) -> PyResult<bool> {
+        let call = Call::plain(operation, [send, recv], op, (root, self.0.rank()))?;
+        call.map_or(Ok(false), |call| released(py, || self.0.run(&call)).map(|()| true))
+    }
+
     /// Begins a call, which the request then waits for.
     #[pyo3(signature = (operation, sides, op=None, root=0))]
     fn begin(

@@ -5,7 +5,7 @@
 //!
 //! # Threads
 //! Whatever takes the engine's lock, or waits, does so with the interpreter released ([`pyo3::Python::detach`]), and locks of this
-//! module are taken and given back inside of that: so no thread waits for one of the two while it has the other, but an operator
+//! module are taken and given back inside of that, or held where nothing of Python runs: so no thread waits for one of the two while it has the other, but an operator
 //! in Python, which is called with the engine's lock and waits for the interpreter, which no thread keeps for long.
 //!
 //! # Signals
@@ -40,5 +40,7 @@ fn _circulant(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::Request>()?;
     module.add_function(wrap_pyfunction!(request::wait_any, module)?)?;
     module.add_class::<operator::Reducer>()?;
+    module.add_class::<operator::Met>()?;
+    module.add_class::<buffer::InPlace>()?;
     module.add_class::<buffer::Registered>()
 }
