@@ -129,6 +129,12 @@ impl Plain {
 }
 
 impl Operation {
+    /// It combines elements with an operator.
+    fn reduces(self) -> bool {
+        use Operation::{Allreduce, Exscan, Reduce, ReduceScatter, ReduceScatterBlock, Scan};
+        matches!(self, Reduce | Allreduce | ReduceScatter | ReduceScatterBlock | Scan | Exscan)
+    }
+
     /// What it sends and what it receives, where neither has lists.
     fn plain_sides(self, is_root: bool) -> Option<[Plain; 2]> {
         use Plain::{Memory, MemoryOrInPlace, Nothing};
@@ -257,6 +263,9 @@ impl Call {
         (root, rank): (usize, usize),
     ) -> PyResult<Option<Self>> {
         let operation = Operation::named(operation)?;
+        if operation.reduces() && by.is_none() {
+            return Ok(None);
+        }
         Ok(operation.plain_sides(root == rank).and_then(|[sends, receives]| {
             let send = sends.of(send, Access::Reads)?;
             let recv = receives.of(recv, Access::Writes)?;
