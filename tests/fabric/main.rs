@@ -29,7 +29,7 @@ use memmap2::MmapMut;
 use node::{ARENA, Node, Random, TIMEOUT, all_poll, nodes, options, promises, put, say};
 use processes::{
     a_killed_peer_is_no_hang, an_endpoint_goes_on_without_a_peer, be_a_peer, closing_under_fire,
-    two_processes_trade,
+    two_processes_trade, what_is_taken_arrives_after_deaths,
 };
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -74,6 +74,7 @@ const CASES: &[Case] = &[
     ("two_processes_trade", two_processes_trade, Little),
     ("a_killed_peer_is_no_hang", a_killed_peer_is_no_hang, Little),
     ("an_endpoint_goes_on_without_a_peer", an_endpoint_goes_on_without_a_peer, Little),
+    ("what_is_taken_arrives_after_deaths", what_is_taken_arrives_after_deaths, Little),
     ("opening_leaves_signal_handlers", opening_leaves_signal_handlers, Little),
     ("survey_says_what_open_takes", survey_says_what_open_takes, Little),
     ("memory_of_devices_is_asked_for", memory_of_devices_is_asked_for, Little),

@@ -121,7 +121,13 @@ pub(crate) fn promises(provider: &str, wire: &dyn Transport) -> (bool, bool) {
 
 impl Node {
     pub(crate) fn open(provider: &str, rank: u32) -> Self {
-        let mut wire = wire(provider, rank);
+        Self::over(wire(provider, rank))
+    }
+    /// Of libfabric, for ranks that go on without those that are gone.
+    pub(crate) fn that_survives(provider: &str) -> Self {
+        Self::over(Box::new(Fabric::open(&Options { survives: true, ..options(provider) }).unwrap()))
+    }
+    fn over(mut wire: Box<dyn Transport>) -> Self {
         // SAFETY: the layout has a size; the arena lives until the endpoint is closed (drop), and is touched
         // by raw pointers, or slices that live between two polls.
         let (arena, (registration, remote)) = unsafe {
@@ -145,6 +151,12 @@ impl Node {
     }
     pub(crate) fn poll(&mut self) -> usize {
         self.wire.poll(&mut self.log).unwrap()
+    }
+    pub(crate) fn poll_for(&mut self, time: Duration) {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            self.poll();
+        }
     }
 }
 

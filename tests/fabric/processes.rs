@@ -23,14 +23,14 @@ fn parse_card(line: &str) -> (Vec<u8>, Remote) {
 
 /// The other process: trades puts and messages, then progresses until it is killed.
 pub(crate) fn be_a_peer(provider: &str, rank: u32) {
-    let mut node = Node::open(provider, rank);
+    let task = std::env::var("TEST_TASK").unwrap();
+    let mut node = if task == "knock" { Node::that_survives(provider) } else { Node::open(provider, rank) };
     println!("{}", card(&node));
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
-    let (address, remote) = parse_card(&line);
+    let (address, remote) = parse_card(&line());
     node.wire.connect(0, &address).unwrap();
-    match std::env::var("TEST_TASK").unwrap().as_str() {
+    match task.as_str() {
         "wait" => {}
+        "knock" => knock(&mut node),
         "fire" => fire(&mut node, 0, remote),
         seed => {
             trade(&mut node, 0, remote, seed.parse().unwrap(), 1);
@@ -43,6 +43,13 @@ pub(crate) fn be_a_peer(provider: &str, rank: u32) {
             node.wire.idle(Duration::from_millis(1));
         }
     }
+}
+
+/// A line from the other process.
+fn line() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    line
 }
 
 /// Puts of all sizes, into a slot each, and messages of all lengths, both ways at once; what comes is checked
@@ -133,20 +140,7 @@ pub(crate) fn two_processes_trade(provider: &str) {
     let (mut other, remote) = Other::start(provider, &mut me, 1, &seed.to_string());
     trade(&mut me, 1, remote, seed, 0);
     // The last puts out may still need us.
-    let stop = AtomicBool::new(false);
-    let line = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let line = other.read();
-            stop.store(true, Ordering::Relaxed);
-            line
-        });
-        while !stop.load(Ordering::Relaxed) {
-            me.poll();
-            me.wire.idle(Duration::from_millis(1));
-        }
-        reader.join().unwrap()
-    });
-    assert_eq!(line.trim(), "traded", "the other process failed");
+    assert_eq!(other.read_while_polling(&mut me).trim(), "traded", "the other process failed");
     let pid = other.id();
     drop(other);
     remove_shm_of(pid);
@@ -174,10 +168,29 @@ impl Other {
         to.wire.connect(rank, &address).unwrap();
         (this, remote)
     }
+    fn tell(&mut self, line: &str) {
+        use std::io::Write;
+        writeln!(self.0.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
     fn read(&mut self) -> String {
         let mut line = String::new();
         std::io::BufRead::read_line(&mut self.1, &mut line).unwrap();
         line
+    }
+    fn read_while_polling(&mut self, me: &mut Node) -> String {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let line = self.read();
+                stop.store(true, Ordering::Relaxed);
+                line
+            });
+            while !stop.load(Ordering::Relaxed) {
+                me.poll();
+                me.wire.idle(Duration::from_millis(1));
+            }
+            reader.join().unwrap()
+        })
     }
     fn id(&self) -> u32 {
         self.0.id()
@@ -293,6 +306,64 @@ pub(crate) fn an_endpoint_goes_on_without_a_peer(provider: &str) {
     done(&mut me, 2, theirs, 4);
     drop(survivor);
     me.wire.close().unwrap();
+}
+
+/// How often a connection is begun at both ends at once. Which end's attempt counts follows from their ports, and only one of the two ways is
+/// hard: one in 64 runs has none of that.
+const MEETINGS: u32 = 6;
+/// How long an end moves nothing while the other does what it has to. Chosen: some thousand times what that takes.
+const REST: Duration = Duration::from_millis(50);
+
+/// Both ends of a connection begin it at the same time, and one has had connections to ranks that have died: what is taken arrives.
+pub(crate) fn what_is_taken_arrives_after_deaths(provider: &str) {
+    if provider != "tcp" {
+        return; // the only one with this trait that runs anywhere: `Quirk::reconnects`
+    }
+    let mut me = Node::that_survives(provider);
+    for rank in 1..=MEETINGS {
+        let (mut other, _) = Other::start(provider, &mut me, rank, "knock");
+        other.tell("begin");
+        assert_eq!(other.read().trim(), "begun");
+        // Takes the other's connection, and begins one: what both ends have to say of theirs is looked at together, the other's first.
+        me.poll_for(REST);
+        let mut said = me.wire.message(rank, b"to you").unwrap();
+        me.poll_for(REST);
+        other.tell("go on");
+        std::thread::sleep(REST * 2);
+        let start = Instant::now();
+        while said == Posted::Again || me.log.messages.is_empty() {
+            me.poll();
+            if said == Posted::Again {
+                said = me.wire.message(rank, b"to you").unwrap();
+            }
+            assert!(start.elapsed() < TIMEOUT, "meeting {rank}: {said:?}, {:?}", me.log.messages);
+        }
+        assert_eq!(std::mem::take(&mut me.log.messages), [b"to me"]);
+        assert_eq!(other.read_while_polling(&mut me).trim(), "heard", "the other process failed");
+        drop(other);
+        me.wire.cut(rank);
+        // The connection ends, and what libfabric has kept of it is free for the next one.
+        me.poll_for(REST);
+        me.log.lost.clear();
+    }
+}
+
+/// The other side of [`what_is_taken_arrives_after_deaths`].
+fn knock(node: &mut Node) {
+    line();
+    let mut said = node.wire.message(0, b"to me").unwrap();
+    println!("begun");
+    line();
+    let start = Instant::now();
+    while said == Posted::Again || node.log.messages.is_empty() {
+        if said == Posted::Again {
+            said = node.wire.message(0, b"to me").unwrap();
+        }
+        node.poll();
+        assert!(start.elapsed() < TIMEOUT, "{said:?}, {:?}", node.log.messages);
+    }
+    assert_eq!(node.log.messages, [b"to you"]);
+    println!("heard");
 }
 
 /// Closed while another process goes on putting and talking: that must neither hang nor crash.

@@ -6,7 +6,7 @@ use super::exchange::Exchange;
 use super::locals::one_node;
 use super::memory::{self, Mapped};
 use super::native;
-use crate::config::{Config, Wait};
+use crate::config::{Config, OnFailure, Wait};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secret::Secret;
 use crate::transport::fabric::{self, Networks};
@@ -173,6 +173,7 @@ impl<'a> Far<'a> {
             sources: &config.sources,
             size,
             wait,
+            survives: config.on_failure == OnFailure::Continue,
             device_memory,
             secret,
             log,

@@ -3,6 +3,7 @@
 mod closing;
 mod errors;
 mod list;
+mod probe;
 
 use super::guard;
 use super::library::{Info, Library, library};
@@ -84,6 +85,8 @@ pub struct Fabric {
     /// What a blocking wait read: delivered by the next poll.
     woken: Option<fi::fi_cq_data_entry>,
     closed: bool,
+    /// No rank is posted to before the connection to it was probed.
+    probes: bool,
     /// The registrations have ended, but the endpoint stays as it is, and what the provider uses is leaked.
     abandoned: bool,
     // What the provider may write to until the endpoint is closed; leaked if that fails.
@@ -162,6 +165,7 @@ impl Fabric {
             idle_policy,
             woken: None,
             closed: false,
+            probes: options.survives && quirk.reconnects,
             abandoned: false,
             slots: ManuallyDrop::new(Slots::new(RECEIVES, MAX_MESSAGES, MAX_PUTS)),
             buffers: ManuallyDrop::new(buffers),
@@ -308,6 +312,7 @@ impl Fabric {
                 sink.done(token);
             }
             Kind::Message => self.slots.give_back(slot),
+            Kind::Probe => self.probed(slot),
             Kind::Receive => {
                 let len = entry.len.min(BUFFER_BYTES);
                 // SAFETY: the receive of this slot has completed, so its first `len` bytes are written
@@ -379,7 +384,7 @@ unsafe impl Transport for Fabric {
             return Err(why.with_peer(peer as usize).over(self.limits.provider.as_str()));
         }
         let tag = self.tags.of(address);
-        self.peers.insert(Peer { rank: peer, to, doorbell, tag, reached: false, cut: false })
+        self.peers.insert(Peer { rank: peer, to, doorbell, tag, reached: false, probed: false, cut: false })
     }
 
     unsafe fn register(
@@ -437,6 +442,9 @@ unsafe impl Transport for Fabric {
     ) -> Result<Posted> {
         self.check_open()?;
         let to = self.peer(peer)?;
+        if self.probes && !to.reached {
+            return self.probe(to);
+        }
         let mut pieces = sources.iter().filter(|s| s.len > 0);
         let first = pieces.next();
         if pieces.next().is_some() {
@@ -485,7 +493,10 @@ unsafe impl Transport for Fabric {
         if bytes.len() > MESSAGE_MAX {
             return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
         }
-        let at @ Peer { to, tag, .. } = self.peer(peer)?;
+        let at @ Peer { to, tag, reached, .. } = self.peer(peer)?;
+        if self.probes && !reached {
+            return self.probe(at);
+        }
         let len = bytes.len() + TAG_BYTES;
         if len <= self.limits.inject {
             self.tagged[..bytes.len()].copy_from_slice(bytes);

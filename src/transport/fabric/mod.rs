@@ -53,6 +53,8 @@ pub struct Options<'a> {
     pub size: usize,
     /// How to wait; `None`: asleep after a while where the provider can, sooner where others want the core.
     pub wait: Option<Wait>,
+    /// Ranks go on without those that are gone (`Limits::survives`).
+    pub survives: bool,
     /// Only providers that register memory of devices.
     pub device_memory: bool,
     /// What the ranks of the job know and no other process; `None`: they know nothing.

@@ -16,8 +16,10 @@ pub(super) struct Peer {
     pub(super) doorbell: Remote,
     /// Shows it that a message is of its job.
     pub(super) tag: Tag,
-    /// It has taken something: a connection stood.
+    /// It has taken something, or answered a probe: a connection stood.
     pub(super) reached: bool,
+    /// A probe of the connection to it is under way.
+    pub(super) probed: bool,
     /// It is gone, and cut off.
     pub(super) cut: bool,
 }
@@ -174,6 +176,7 @@ mod tests {
                 doorbell: Remote::default(),
                 tag: Tag::default(),
                 reached: false,
+                probed: false,
                 cut: false,
             })
             .unwrap();

@@ -418,6 +418,7 @@ impl Default for Options<'_> {
             sources: &config::Sources::All,
             size: 1,
             wait: None,
+            survives: false,
             device_memory: false,
             secret: None,
             log: config::Logging::default(),

@@ -14,14 +14,23 @@ pub(super) enum Kind {
     Message,
     /// A put.
     Put,
+    /// A put of no bytes that shows whether a connection stands (`endpoint/probe.rs`).
+    Probe,
+}
+
+/// Our part of a slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
+    token: u64,
+    peer: u32,
+    probe: bool,
 }
 
 /// All slots: first the receives, then the messages (these two have a buffer each), then the puts.
 pub(super) struct Slots {
     /// The provider's part; only ever its address is used here, which completions bring back.
     contexts: NonNull<[fi::fi_context2]>,
-    /// Our part: token and peer.
-    notes: Box<[(u64, u32)]>,
+    notes: Box<[Note]>,
     receives: usize,
     buffered: usize,
     free_messages: Vec<u32>,
@@ -40,7 +49,7 @@ impl Slots {
         let range = |from: usize, to: usize| (from..to).rev().filter_map(|i| u32::try_from(i).ok()).collect();
         Self {
             contexts: NonNull::from(Box::leak(contexts)),
-            notes: vec![(0, 0); all].into(),
+            notes: vec![Note::default(); all].into(),
             receives,
             buffered,
             free_messages: range(receives, buffered),
@@ -48,14 +57,14 @@ impl Slots {
         }
     }
 
-    /// A free slot for a message (never for a receive, which keep theirs), or for a put.
+    /// A free slot for a message (never for a receive, which keep theirs), or for a put or probe.
     pub(super) fn take(&mut self, kind: Kind, peer: u32, token: u64) -> Option<usize> {
         let i = match kind {
             Kind::Receive => return None,
             Kind::Message => self.free_messages.pop()?,
-            Kind::Put => self.free_puts.pop()?,
+            Kind::Put | Kind::Probe => self.free_puts.pop()?,
         } as usize;
-        self.notes[i] = (token, peer);
+        self.notes[i] = Note { token, peer, probe: kind == Kind::Probe };
         Some(i)
     }
 
@@ -66,7 +75,7 @@ impl Slots {
             Kind::Receive => {}
             // The lists were made with room for all: these never allocate.
             Kind::Message => self.free_messages.push(index),
-            Kind::Put => self.free_puts.push(index),
+            Kind::Put | Kind::Probe => self.free_puts.push(index),
         }
     }
 
@@ -79,16 +88,17 @@ impl Slots {
         match i {
             _ if i < self.receives => Kind::Receive,
             _ if i < self.buffered => Kind::Message,
+            _ if self.notes[i].probe => Kind::Probe,
             _ => Kind::Put,
         }
     }
 
     pub(super) fn token(&self, i: usize) -> u64 {
-        self.notes[i].0
+        self.notes[i].token
     }
 
     pub(super) fn peer(&self, i: usize) -> u32 {
-        self.notes[i].1
+        self.notes[i].peer
     }
 
     /// What to hand to libfabric as the operation's context.
@@ -130,7 +140,11 @@ mod tests {
         let message = s.take(Kind::Message, 1, 0).unwrap();
         assert_eq!((s.kind(message), s.kind(0)), (Kind::Message, Kind::Receive));
         s.give_back(puts[1]);
+        assert_eq!(s.take(Kind::Probe, 8, 0), Some(puts[1]));
+        assert_eq!((s.kind(puts[1]), s.peer(puts[1])), (Kind::Probe, 8));
+        s.give_back(puts[1]);
         assert_eq!(s.take(Kind::Put, 8, 9), Some(puts[1]));
+        assert_eq!(s.kind(puts[1]), Kind::Put);
         for wrong in
             [std::ptr::null_mut(), s.context(0).wrapping_byte_add(1), s.context(8).wrapping_byte_add(64)]
         {

@@ -38,6 +38,7 @@ impl Fabric {
                     sink.lost(None, &format!("receiving a message: {why}"));
                     self.post_receive(s)?;
                 }
+                Some((s, Kind::Probe)) => self.probe_failed(s),
                 Some((s, kind)) => {
                     let peer = self.slots.peer(s);
                     self.slots.give_back(s);
