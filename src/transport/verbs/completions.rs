@@ -157,15 +157,22 @@ impl Verbs {
 
     /// The peer at `at` cannot be reached any more; the next poll says so.
     pub(super) fn lose(&mut self, at: usize, why: String) {
+        if self.give_up(at, why) {
+            self.to_say.push(at);
+        }
+    }
+
+    /// Nothing more is posted to the peer at `at`, and nothing to it is said to be done. Returns false if it was so before.
+    pub(super) fn give_up(&mut self, at: usize, why: String) -> bool {
         let peer = &mut self.peers.all[at];
         if peer.lost.is_some() {
-            return;
+            return false;
         }
         if peer.link.as_ref().is_some_and(|l| !l.handshake.ready()) {
             self.connecting -= 1;
         }
         peer.lost = Some(why);
-        self.to_say.push(at);
+        true
     }
 
     fn say_lost(&mut self, sink: &mut dyn Sink) -> usize {

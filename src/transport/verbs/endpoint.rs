@@ -197,6 +197,7 @@ impl Verbs {
             copier: Copier::Hardware,
             chooses_keys: true,
             memory: objects.memory.kinds(),
+            survives: true,
             wakes: options.wait.is_none_or(|wait| wait == Wait::Block),
             ..Limits::new(NAME)
         };
@@ -523,6 +524,16 @@ unsafe impl Transport for Verbs {
         request.send_flags = if kept.is_some() { ib::IBV_SEND_INLINE } else { 0 };
         self.add(at, what);
         Ok(Posted::Yes)
+    }
+
+    fn cut(&mut self, peer: u32) {
+        let Some(at) = self.peers.place(peer) else { return };
+        self.give_up(at, "it is gone".to_owned());
+        let Some(link) = &self.peers.all[at].link else { return };
+        // SAFETY: the queue pair is there until the endpoint is closed.
+        if let Err(e) = unsafe { self.objects.end(link.qp) } {
+            tracing::debug!(peer, "{e}");
+        }
     }
 
     fn flush(&mut self) {

@@ -190,6 +190,19 @@ impl Objects {
         }
     }
 
+    /// Ends it: what was posted to it fails, and nothing more comes by it.
+    ///
+    /// # Safety
+    /// The queue pair is there.
+    pub(super) unsafe fn end(&self, qp: *mut ib::ibv_qp) -> Result<()> {
+        // SAFETY: all-zero attributes are valid; the queue pair is there (the caller's promise).
+        unsafe {
+            let mut attr: ib::ibv_qp_attr = zeroed();
+            attr.qp_state = ib::IBV_QPS_ERR;
+            self.modify("ending a queue pair", qp, &mut attr, ib::IBV_QP_STATE)
+        }
+    }
+
     /// # Safety
     /// The queue pair is there, and the attributes of `mask` are set.
     pub(super) unsafe fn modify(
