@@ -125,7 +125,7 @@ settings! {
     progress: Progress, PROGRESS, "progress", "CIRCULANT_PROGRESS", "calls", Local,
         "when requests make progress: calls (while any call is made), or thread (also between calls)";
     on_failure: OnFailure, ON_FAILURE, "on-failure", "CIRCULANT_ON_FAILURE", "end", Agreed,
-        "when a rank is gone: end (the world ends at every rank), or continue (calls on its communicators fail, others go on; shm or tcp, not tcp+shm)";
+        "when a rank is gone: end (the world ends at every rank), or continue (calls on its communicators fail, others go on; over shm, tcp, ibverbs, tcp+shm or ibverbs+shm)";
     check: bool, SWITCH, "check", "CIRCULANT_CHECK", "no", Agreed,
         "yes: before each blocking call all ranks compare operation, root, type, counts and operator, and an error names two that differ (slower); no";
     device_memory: bool, SWITCH, "device-memory", "CIRCULANT_DEVICE_MEMORY", "no", Agreed,

@@ -48,8 +48,7 @@ impl Node {
             message: a.message.min(b.message),
             memory: a.memory,
             wakes: false,
-            // Connections to ranks that live were seen to end when others were killed (docs/reliability.md, "Survivors").
-            survives: false,
+            survives: a.survives && b.survives,
             // What a put between nodes is; and both register a range under the provider's name.
             ..b.clone()
         };
@@ -202,6 +201,12 @@ unsafe impl Transport for Node {
 
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
         if self.is_near(peer) { self.shm.message(peer, bytes) } else { self.fabric.message(peer, bytes) }
+    }
+
+    fn cut(&mut self, peer: u32) {
+        // A peer of our node has an address with both, and no put of it comes by either.
+        self.shm.cut(peer);
+        self.fabric.cut(peer);
     }
 
     fn flush(&mut self) {

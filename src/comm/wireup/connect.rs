@@ -89,7 +89,7 @@ fn can_go_on(config: &Config, limits: Option<&Limits>) -> Result<()> {
                 limits.wire()
             );
             Err(Error::new(ErrorKind::Config, what).help(
-                "take shared memory or tcp (CIRCULANT_PROVIDER=shm or tcp), or leave the setting at end",
+                "take shared memory, tcp or ibverbs (CIRCULANT_PROVIDER=shm, tcp, tcp+shm, …), or leave the setting at end",
             ))
         }
         _ => Ok(()),

@@ -179,9 +179,9 @@ impl Program {
             _ if wire == Wire::Nodes => (0..ranks).map(|rank| (rank / ranks.div_ceil(2)) as u32).collect(),
             _ => vec![0; ranks],
         };
-        let survives = random.below(if sim { 4 } else { 2 }) == 0 && wire != Wire::Verbs;
+        let survives = random.below(if sim { 4 } else { 2 }) == 0;
         let mut items = if sim { simulated(&mut random) } else { settings(&mut random) };
-        if wire == Wire::Nodes && (survives || random.below(2) == 0) {
+        if wire == Wire::Nodes && random.below(2) == 0 {
             items.push(ONLY_TCP);
         }
         // Where the launcher tells of no death, ranks may wait for their deadline, which ends the world.

@@ -74,12 +74,19 @@ fn main() {
         };
         trials.push(on("nothing_grows_with_the_calls", soak::test));
         trials.push(on("programs_end_right_or_by_name_and_in_time", chaos::programs));
-        trials.push(on("survivors_of_killed_ranks_go_on", survivors));
-        trials.push(on("borrowed_memory_is_safe_when_others_go_on", mprotect_survivors));
     }
     trials.push(Trial::test("shm::who_ended_for_another_is_not_blamed", test(chaos::ended_for_another)));
     // Namespaces want root, verbs a device: `ci/chaos` looks first.
     let chosen = std::env::var(circulant_tests::chaos::processes::WIRE).unwrap_or_default();
+    for provider in ["shm", "tcp", "tcp+shm", "ibverbs", "ibverbs+shm"] {
+        if !provider.starts_with("ibverbs") || chosen == "ibverbs" {
+            let on = |name: &str, body: fn(&str)| {
+                Trial::test(format!("{provider}::{name}"), test(move || body(provider)))
+            };
+            trials.push(on("survivors_of_killed_ranks_go_on", survivors));
+            trials.push(on("borrowed_memory_is_safe_when_others_go_on", mprotect_survivors));
+        }
+    }
     for wire in ["nodes", "ibverbs"].into_iter().filter(|wire| chosen == *wire) {
         let name = format!("{wire}::programs_end_right_or_by_name_and_in_time");
         trials.push(Trial::test(name, test(move || chaos::programs(wire))));
@@ -237,10 +244,25 @@ fn killed(provider: &str) {
     }
 }
 
+/// A job of `n` ranks that go on without those that are gone; where the wire knows nodes they are on four that are none.
+fn going_on(n: usize, role: &str, provider: &str) -> Job {
+    let mut job = job(n, role, &["--provider", provider, "--on-failure", "continue"]);
+    if provider.ends_with("+shm") {
+        let nodes: String = (0..n).map(|rank| char::from(b'0' + (rank * 4 / n) as u8)).collect();
+        job.env("WIRE_TEST_NODES", &nodes).env("FI_NET_IFACE", "lo").env("FI_TCP_IFACE", "lo");
+    }
+    job
+}
+
 /// Ranks are killed at random moments; the others end well, and so does the job. `SURVIVE_SEEDS=0-19`: these seeds, of 16 ranks each.
 fn survivors(provider: &str) {
     let seeds = std::env::var("SURVIVE_SEEDS").ok().and_then(|seeds| parse_seeds(&seeds));
-    let jobs = seeds.as_ref().map_or([(4, 1), (6, 3), (16, 7)], |_| [(16, 1), (16, 3), (16, 7)]);
+    let jobs = match (provider, &seeds) {
+        // Under emulation.
+        ("ibverbs" | "ibverbs+shm", _) => [(3, 1), (4, 1), (5, 3)],
+        (_, Some(_)) => [(16, 1), (16, 3), (16, 7)],
+        _ => [(4, 1), (6, 3), (16, 7)],
+    };
     for (p, lost) in jobs {
         for seed in seeds.clone().unwrap_or(0..=0) {
             println!("seed {seed} of {p} ranks that lose {lost}");
@@ -251,7 +273,7 @@ fn survivors(provider: &str) {
                 random ^= random << 17;
                 random % n
             };
-            let mut job = job(p, "survive", &["--provider", provider, "--on-failure", "continue"]);
+            let mut job = going_on(p, "survive", provider);
             job.env("WIRE_TEST_SEED", &seed.to_string()).env("WIRE_TEST_LOST", &lost.to_string());
             job.limit = Duration::from_secs(120);
             job.start();
@@ -314,7 +336,7 @@ fn mprotect(provider: &str) {
 
 fn mprotect_survivors(provider: &str) {
     for role in ["mprotect-survive", "mprotect-survive-scope"] {
-        let done = play(4, role, &["--provider", provider, "--on-failure", "continue"]);
+        let done = going_on(4, role, provider).output();
         assert_eq!((done.code, done.out.matches("unharmed").count()), (0, 3), "{role}: {done:?}");
     }
 }

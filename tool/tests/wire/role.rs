@@ -62,7 +62,7 @@ fn plain(body: impl FnOnce(&Communicator) -> Result<()>) -> Result<()> {
 fn survive() -> Result<()> {
     let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<usize>().ok()).unwrap_or(1);
     let (seed, lost) = (number("WIRE_TEST_SEED"), number("WIRE_TEST_LOST"));
-    let world = World::init()?;
+    let world = init()?;
     println!("pid {} {}", world.rank(), getpid().as_raw_nonzero());
     let left = go_on(&world.comm(), seed, |_| {}, |call, size| call > 20 && size == world.size() - lost)?;
     println!("left among {left}");
@@ -119,6 +119,11 @@ fn on_nodes(said: &str) -> Result<World> {
     let launch = launch::detect(&Config::from_env())?;
     let unseen = std::env::var("WIRE_TEST_UNSEEN").is_ok_and(|r| r == launch.rank().to_string());
     World::builder().launch(Box::new(Nodes(launch, nodes, unseen))).init()
+}
+
+/// A world, on nodes that are not if these are said.
+fn init() -> Result<World> {
+    std::env::var("WIRE_TEST_NODES").map_or_else(|_| World::init(), |said| on_nodes(&said))
 }
 
 /// Everything on nodes that are not.
@@ -323,7 +328,7 @@ fn mprotect(scoped: bool) -> Result<()> {
 /// Rank 2 is killed in the middle of a large broadcast; the others get an error, make the slice that they lent inaccessible, and go on
 /// without it: what comes late goes to copies.
 fn mprotect_and_go_on(scoped: bool) -> Result<()> {
-    let world = World::init()?;
+    let world = init()?;
     let comm = world.comm();
     let mut memory = memmap2::MmapMut::map_anon(64 << 20)?;
     if comm.rank() == 2 {
