@@ -13,6 +13,17 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::time::Duration;
 
+/// A root as a caller says it. One below 0 is no rank, which the call refuses as any other.
+pub(crate) struct Root(usize);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Root {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        object.extract::<isize>().map(|root| Self(root.cast_unsigned()))
+    }
+}
+
 /// A communicator, on bytes.
 #[pyclass(frozen, module = "circulant._circulant")]
 pub(crate) struct Comm(pub(crate) Communicator);
@@ -30,22 +41,22 @@ impl Comm {
     }
 
     /// Runs a call to its end; others may use the interpreter meanwhile.
-    #[pyo3(signature = (operation, sides, op=None, root=0))]
+    #[pyo3(signature = (operation, sides, op=None, root=Root(0)))]
     fn run(
         &self,
         py: Python<'_>,
         operation: &str,
         sides: Sides<'_>,
         op: Option<&Bound<'_, Reducer>>,
-        root: usize,
+        root: Root,
     ) -> PyResult<()> {
-        let call = Call::new(operation, sides, op.map(|op| op.get().0.clone()), root)?;
+        let call = Call::new(operation, sides, op.map(|op| op.get().0.clone()), root.0)?;
         released(py, || self.0.run(&call))
     }
 
     /// Runs a call whose buffers are memory alone, or in place, and whose operator has met their elements. False: it is another one, or wrong,
     /// and nothing was done.
-    #[pyo3(signature = (operation, send, recv, op=None, root=0))]
+    #[pyo3(signature = (operation, send, recv, op=None, root=Root(0)))]
     fn run_plain(
         &self,
         py: Python<'_>,
@@ -53,37 +64,37 @@ impl Comm {
         send: &Bound<'_, PyAny>,
         recv: &Bound<'_, PyAny>,
         op: Option<&Bound<'_, PyAny>>,
-        root: usize,
+        root: Root,
     ) -> PyResult<bool> {
-        let call = Call::plain(operation, [send, recv], op, (root, self.0.rank()))?;
+        let call = Call::plain(operation, [send, recv], op, (root.0, self.0.rank()))?;
         call.map_or(Ok(false), |call| released(py, || self.0.run(&call)).map(|()| true))
     }
 
     /// Begins a call, which the request then waits for.
-    #[pyo3(signature = (operation, sides, op=None, root=0))]
+    #[pyo3(signature = (operation, sides, op=None, root=Root(0)))]
     fn begin(
         &self,
         py: Python<'_>,
         operation: &str,
         sides: Sides<'_>,
         op: Option<&Bound<'_, Reducer>>,
-        root: usize,
+        root: Root,
     ) -> PyResult<Request> {
-        let call = Call::new(operation, sides, op.map(|op| op.get().0.clone()), root)?;
+        let call = Call::new(operation, sides, op.map(|op| op.get().0.clone()), root.0)?;
         released(py, || Request::begin(&self.0, call))
     }
 
     /// Plans a call, to be started many times.
-    #[pyo3(signature = (operation, sides, op=None, root=0))]
+    #[pyo3(signature = (operation, sides, op=None, root=Root(0)))]
     fn prepare(
         &self,
         py: Python<'_>,
         operation: &str,
         sides: Sides<'_>,
         op: Option<&Bound<'_, Reducer>>,
-        root: usize,
+        root: Root,
     ) -> PyResult<Request> {
-        let call = Call::new(operation, sides, op.map(|op| op.get().0.clone()), root)?;
+        let call = Call::new(operation, sides, op.map(|op| op.get().0.clone()), root.0)?;
         released(py, || Request::prepare(&self.0, call))
     }
 
@@ -92,12 +103,18 @@ impl Comm {
     fn options(
         &self,
         deadline: Option<f64>,
-        blocks: Option<u32>,
+        blocks: Option<i64>,
         algorithm: Option<&str>,
         reproducible: bool,
     ) -> PyResult<Self> {
         let time = deadline.map(Duration::try_from_secs_f64).transpose();
         let time = time.map_err(|e| PyValueError::new_err(format!("deadline: {e}")))?;
+        let count = |count: i64| {
+            u32::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| {
+                PyValueError::new_err(format!("blocks: {count}, and a message has 1 to {}", u32::MAX))
+            })
+        };
+        let blocks = blocks.map(count).transpose()?;
         let options = Options::new().deadline(time).blocks(blocks).algorithm(algorithm);
         Ok(Self(self.0.with(options.reproducible(reproducible))))
     }

@@ -175,7 +175,9 @@ impl Communicator {
         match u32::try_from(root) {
             Ok(r) if root < self.size() => Ok(r),
             _ => Err(argument(format!(
-                "root {root} is out of range: there are ranks 0 to {}",
+                "root {} is out of range: there are ranks 0 to {}",
+                // As languages say it that have signed numbers only: no job has half as many ranks.
+                root.cast_signed(),
                 self.size() - 1
             ))),
         }
