@@ -57,6 +57,8 @@ fn lose_on_sim(
                         .set("deadline", "60")
                         .set(CONTINUE.0, CONTINUE.1)
                         .init()?;
+                    // As a program should that goes on from the first call: no rank dies while others are in start-up, which would end the world.
+                    world.comm().agree(0)?;
                     let dies = |call| {
                         if let Some(Death { call: at, posts }) = death
                             && call == *at
