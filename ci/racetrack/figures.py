@@ -60,6 +60,7 @@ class Figure:
 
 def figures():
     bcast = Race(("bcast",), (KB, 10 * KB, 40 * KB, 100 * KB, 400 * KB, MB, 4 * MB))
+    floor = Race(("bcast",), (100 * KB, MB, 4 * MB))
     irregular = Race(("allgatherv",), (10 * KB, 100 * KB, MB), tuple(DISTRIBUTIONS))
     others = (
         Race(("allreduce", "reduce", "reduce_scatter_block", "allgather", "alltoall", "gather", "scatter", "scan"), (100 * KB, MB)),
@@ -86,6 +87,7 @@ def figures():
     verbs = {"verbs": True, "programs": ("mpich",), "more": 0}
     return [
         Figure("bcast-16", "Broadcast, 16 nodes", 16, (bcast,), **late),
+        Figure("floor-16", "Broadcast beside a bare TCP program, 16 nodes", 16, (floor,), programs=("circulant", "bare"), **late),
         Figure("bcast-36", "Broadcast, 36 nodes", 36, (bcast,), **late, **slow),
         Figure("allgatherv-16", "Irregular all-gather, 16 nodes", 16, (irregular,), **late),
         Figure("allgatherv-36", "Irregular all-gather, 36 nodes", 36, (irregular,), **late, **slow),

