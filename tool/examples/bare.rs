@@ -130,7 +130,8 @@ struct Net {
 
 impl Net {
     fn connect(launch: &mut dyn Launch, window: usize) -> Result<Self> {
-        let (rank, size) = (launch.rank() as u32, launch.size() as u32);
+        let rank = u32::try_from(launch.rank()).map_err(failed)?;
+        let size = u32::try_from(launch.size()).map_err(failed)?;
         let graph = Circulant::new(size);
         let listener = TcpListener::bind((own_address()?, 0)).map_err(failed)?;
         launch.put(&format!("bare-{rank}"), listener.local_addr().map_err(failed)?.to_string().as_bytes())?;
@@ -140,16 +141,16 @@ impl Net {
             let text = launch.get(&format!("bare-{}", graph.to(rank, k)))?;
             let at: SocketAddr = String::from_utf8_lossy(&text).parse().map_err(failed)?;
             let mut stream = TcpStream::connect_timeout(&at, PATIENCE).map_err(failed)?;
-            stream.write_all(&[k as u8]).map_err(failed)?;
+            stream.write_all(&k.to_le_bytes()).map_err(failed)?;
             to.push(Peer::new(stream)?);
         }
         let mut from: Vec<Option<Peer>> = (0..graph.q()).map(|_| None).collect();
         for _ in 0..graph.q() {
             let (mut stream, _) = listener.accept().map_err(failed)?;
-            let mut k = [0];
+            let mut k = [0; 4];
             stream.read_exact(&mut k).map_err(failed)?;
-            *from.get_mut(usize::from(k[0])).ok_or_else(|| failed("not a rank of this job"))? =
-                Some(Peer::new(stream)?);
+            let k = u32::from_le_bytes(k) as usize;
+            *from.get_mut(k).ok_or_else(|| failed("not a rank of this job"))? = Some(Peer::new(stream)?);
         }
         let from =
             from.into_iter().collect::<Option<_>>().ok_or_else(|| failed("a neighbour connected twice"))?;
@@ -329,8 +330,8 @@ fn main() -> Result<()> {
     }
     let mut net = Net::connect(&mut *launch, words.window)?;
     for &bytes in &words.bytes {
-        let n = bytes.div_ceil(words.block).max(1) as u32;
-        let pattern = |i: usize| (i * 31 + bytes) as u8;
+        let n = u32::try_from(bytes.div_ceil(words.block).max(1)).map_err(failed)?;
+        let pattern = |i: usize| (i * 31 + bytes).to_le_bytes()[0];
         let mut data: Vec<u8> = (0..bytes).map(|i| if net.rank == 0 { pattern(i) } else { 0 }).collect();
         let mut times = Vec::new();
         for rep in 0..words.reps + 2 {
@@ -350,5 +351,6 @@ fn main() -> Result<()> {
             report(&all, bytes, size, words.reps);
         }
     }
+    launch.fence(PATIENCE)?; // a connection that closes with acknowledgements unread takes the other side's data along
     launch.finalize()
 }
