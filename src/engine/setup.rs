@@ -4,6 +4,10 @@ use crate::error::{Error, Result};
 use crate::record::Record;
 use std::time::Duration;
 
+/// What an operation that reduces may have unacknowledged, at least, as far as the window is so wide. Measured: with it, among 16 ranks on a network of
+/// 100 Mbit/s without latency, whose window is about as wide, an allreduce of 1 MB takes 169 ms in place of 197, a reduce_scatter_block 81 in place of 100.
+const FOLD_WINDOW_MIN_BYTES: u64 = 128 << 10;
+
 /// Tells the engine of ranks that ended, from outside the wire (launcher, process watch).
 pub(crate) trait Liveness: Send + std::fmt::Debug {
     /// A rank that is gone, and how it ended. Never waits.
@@ -100,7 +104,8 @@ impl Setup {
     /// The same at all ranks of an operation. Data to be reduced goes on only when all of it is there: of that less
     /// should be in flight.
     pub(super) fn window(&self, folds: bool) -> u64 {
-        self.flow.window / if folds { 4 } else { 1 }
+        let whole = self.flow.window;
+        if folds { (whole / 4).max(whole.min(FOLD_WINDOW_MIN_BYTES)) } else { whole }
     }
 
     /// A receiver acknowledges a peer's bytes in portions of this size: a smaller rest it may keep for good.
