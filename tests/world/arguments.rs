@@ -1,6 +1,7 @@
 //! The table of wrong arguments in docs/errors.md: each call of the library by each kind of wrong argument that one rank can see by
 //! itself, in each of its forms, and what the error says. A change of a text is seen there.
 
+mod alone;
 mod collective;
 mod communicators;
 mod local;

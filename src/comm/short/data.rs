@@ -330,7 +330,7 @@ impl Communicator {
 /// checks them.
 fn longest(unit: usize, counts: &[usize]) -> Option<usize> {
     let longest = *counts.iter().max()?;
-    (longest <= MAX_POST_BYTES && unit <= MAX_POST_BYTES).then_some(longest * unit)
+    (longest <= MAX_POST_BYTES && unit <= MAX_POST_BYTES).then(|| longest * unit)
 }
 
 /// Copies what this rank contributes to its own result, unless it stands there.

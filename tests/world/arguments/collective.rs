@@ -6,7 +6,7 @@ use circulant::{Communicator, InPlace, Result};
 
 /// A ring: two neighbours each.
 fn ring(comm: &Communicator) -> Result<Neighborhood> {
-    comm.cartesian(&Cartesian::new(&[P], &[true])?)
+    comm.cartesian(&Cartesian::new(&[comm.size()], &[true])?)
 }
 
 /// Between ranks 0 and 2, and rank 1.
