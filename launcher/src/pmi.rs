@@ -17,6 +17,8 @@ pub enum Outcome {
     /// Send this to every rank here: all of them are in the barrier. (Where other nodes have ranks, too, when
     /// theirs are.)
     All(Vec<u8>),
+    /// The rank asks which ranks are not in the barrier.
+    Late,
     /// The rank asks to end the job.
     Abort {
         /// With this exit code.
@@ -101,6 +103,11 @@ impl Pmi {
         &self.name
     }
 
+    /// The members that are not in the barrier that others here have entered.
+    pub fn late(&self) -> Vec<usize> {
+        (0..self.members.len()).filter(|rank| !self.members[*rank].waiting).collect()
+    }
+
     /// Whether the member `rank` called init and not finalize.
     pub fn is_inside(&self, rank: usize) -> bool {
         self.members[rank].joined && !self.members[rank].finalized
@@ -136,6 +143,7 @@ impl Pmi {
             b"put" => self.put(&line),
             b"get" => self.get(&line),
             b"barrier_in" => self.barrier(rank),
+            b"late" => Outcome::Late,
             b"finalize" => {
                 self.members[rank].finalized = true;
                 reply("cmd=finalize_ack rc=0")
@@ -242,6 +250,7 @@ mod tests {
         assert!(say(&mut pmi, 1, "cmd=get kvsname=job key=PMI_process_mapping").contains("(vector,(0,1,2))"));
         assert_eq!(pmi.line(0, b"cmd=barrier_in"), Outcome::Nothing);
         assert_eq!(pmi.line(0, b"cmd=barrier_in"), Outcome::Nothing);
+        assert_eq!((pmi.line(0, b"cmd=late"), pmi.late()), (Outcome::Late, vec![1]));
         assert!(matches!(pmi.line(1, b"cmd=barrier_in"), Outcome::All(_)));
         assert_eq!(pmi.line(1, b"cmd=barrier_in"), Outcome::Nothing);
         assert!(say(&mut pmi, 0, "cmd=finalize").contains("finalize_ack"));

@@ -1,5 +1,6 @@
 //! How a world begins: settings of the environment and of the program, a launcher, an endpoint.
 
+use super::fence::warned;
 use super::world::World;
 use crate::config::{Config, Interfaces, Launcher, Library, OnFailure, Progress, Provider, Sources, Wait};
 use crate::error::{Error, ErrorKind, Result};
@@ -236,7 +237,7 @@ impl Builder {
                     fabric::prepare(size, self.config.ports);
                 }
                 // A launcher may not be found for a variable that was not understood.
-                launch::detect(&self.config).map_err(|e| self.config.check().err().unwrap_or(e))?
+                self.detect().map_err(|e| self.config.check().err().unwrap_or(e))?
             }
         };
         let (rank, size) = (launch.rank(), launch.size());
@@ -248,6 +249,16 @@ impl Builder {
             return Err(e.help("ranks are counted from 0"));
         }
         World::start(self.config, launch, self.transport).map_err(|e| e.at_rank(rank))
+    }
+
+    /// The launcher, or rank 0 in its place, which may be waited for.
+    fn detect(&self) -> Result<Box<dyn Launch>> {
+        let lasts = |after: &Duration| self.config.start_deadline.is_none_or(|deadline| *after < deadline);
+        let Some(after) = self.config.warn_after.filter(lasts) else { return launch::detect(&self.config) };
+        let text = |since: Duration| {
+            format!("start-up waits for the launcher, or for rank 0 in its place, for {} s", since.as_secs())
+        };
+        warned(after, text, || launch::detect(&self.config))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The last call of a world: a barrier of all ranks, after which none closes before no data of it is on its way.
 
 use super::call::{Begun, Spec};
+use super::fence::{late_error, late_ranks};
 use super::launcher::lock;
 use super::lock::Held;
 use super::program::Prepared;
@@ -14,6 +15,7 @@ use crate::record::Why;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tracing::level_filters::LevelFilter;
 
 /// A world that ends, a step at a time: see [`World::start_finalize`]. Dropping it before [`Finalizing::test`] has said that all is
 /// done is dropping the world.
@@ -55,11 +57,18 @@ struct Barrier {
 }
 
 /// The launcher's fence.
-enum Fence {
+struct Fence {
+    since: Instant,
+    warn_at: Instant,
+    way: Way,
+}
+
+/// How it is waited for.
+enum Way {
     /// It is asked, until then.
     Asked { give_up: Instant },
     /// This thread waits. Without us it goes on to the fence's end.
-    Waits(Option<JoinHandle<Result<()>>>),
+    Thread(Option<JoinHandle<Result<()>>>),
 }
 
 impl std::fmt::Debug for Finalizing {
@@ -106,7 +115,7 @@ impl World {
         let mut held = comm.hold()?;
         held.engine.finalizing();
         if held.engine.survives() {
-            let (id, waiting) = comm.begin_agreement(&mut held, 0)?;
+            let (id, waiting) = comm.begin_agreement(&mut held, "finalize", 0)?;
             let (deadline, stage) = (held.deadline, Stage::Agree(id, waiting));
             drop(held);
             return Ok(Finalizing { world: self, deadline, stage, alone: false });
@@ -115,7 +124,7 @@ impl World {
         let Begun { mut prepared, meta, deadline, .. } = begun;
         let meta = Meta { name: "finalize", code: FINALIZE, ..meta };
         let stage = match prepared.task.take() {
-            None => Stage::EndAll(last(deadline)),
+            None => Stage::EndAll(Waiting::for_requests(deadline)),
             Some(task) => {
                 let (work, land) = (prepared.work(), prepared.land());
                 let binding = Binding::new([Bound::NONE; 2], [work, land]);
@@ -126,11 +135,6 @@ impl World {
         drop(held);
         Ok(Finalizing { world: self, deadline, stage, alone: false })
     }
-}
-
-/// A wait of the last steps.
-fn last(deadline: Duration) -> Waiting {
-    Waiting::new(Meta { name: "finalize", ..Meta::default() }, deadline)
 }
 
 impl Finalizing {
@@ -167,19 +171,19 @@ impl Finalizing {
                     return Ok(None);
                 }
                 engine.leave(*slot)?;
-                Stage::EndAll(last(*deadline))
+                Stage::EndAll(Waiting::for_requests(*deadline))
             }
             Stage::Agree(id, waiting) => {
                 let Some(agreed) = engine.agreement_turn(*id, waiting, rests)? else { return Ok(None) };
                 *alone = !agreed.gone.is_empty();
-                Stage::EndAll(last(*deadline))
+                Stage::EndAll(Waiting::for_requests(*deadline))
             }
             Stage::EndAll(waiting) => {
                 if !engine.has_ended_all(waiting, rests)? {
                     return Ok(None);
                 }
                 engine.say_goodbye();
-                Stage::Goodbye(last(*deadline))
+                Stage::Goodbye(Waiting::for_goodbyes(*deadline))
             }
             Stage::Goodbye(waiting) => {
                 if !engine.has_parted(waiting, rests)? {
@@ -239,8 +243,11 @@ impl Fence {
             return Ok(Stage::Close);
         }
         let timeout = world.config.start_deadline.unwrap_or(FOR_EVER).min(deadline);
+        let fence = |way| {
+            Stage::Fence(Self { since: now, warn_at: now + world.config.warn_after.unwrap_or(FOR_EVER), way })
+        };
         if lock(&world.launch).start_fence()? {
-            return Ok(Stage::Fence(Self::Asked { give_up: now + timeout }));
+            return Ok(fence(Way::Asked { give_up: now + timeout }));
         }
         let launch = Arc::clone(&world.launch);
         let builder = std::thread::Builder::new().name("circulant-fence".to_owned());
@@ -248,27 +255,46 @@ impl Fence {
             let what = format!("finalize needs a thread and cannot start one: {e}");
             Error::new(ErrorKind::System, what).help("raise the limit on processes (ulimit -u)")
         })?;
-        Ok(Stage::Fence(Self::Waits(Some(waits))))
+        Ok(fence(Way::Thread(Some(waits))))
     }
 
     /// Whether all ranks have come.
     fn is_over(&mut self, world: &World, now: Instant) -> Result<bool> {
-        match self {
-            Self::Asked { give_up } => {
+        let over = match &mut self.way {
+            Way::Asked { give_up } => {
                 let over = lock(&world.launch).test_fence()?;
                 if !over && now >= *give_up {
-                    let what = "not all ranks came to the last fence of finalize in time; the launcher does not say which";
-                    return Err(Error::new(ErrorKind::Timeout, what).help(
-                        "raise CIRCULANT_START_DEADLINE (--start-deadline) if the ranks are only slow",
-                    ));
+                    return Err(late_error(lock(&world.launch).late(), "the last fence of finalize"));
                 }
-                Ok(over)
+                over
             }
-            Self::Waits(thread) => {
-                let Some(ended) = thread.take_if(|thread| thread.is_finished()) else { return Ok(false) };
-                let panicked = |_| Err(Error::new(ErrorKind::Launch, "the fence panicked"));
-                ended.join().unwrap_or_else(panicked).map(|()| true)
-            }
+            Way::Thread(thread) => match thread.take_if(|thread| thread.is_finished()) {
+                Some(ended) => {
+                    let panicked = |_| Err(Error::new(ErrorKind::Launch, "the fence panicked"));
+                    ended.join().unwrap_or_else(panicked)?;
+                    true
+                }
+                None => false,
+            },
+        };
+        if !over && now >= self.warn_at {
+            self.warn_at = now + world.config.warn_after.unwrap_or(FOR_EVER);
+            self.warn(world, now);
         }
+        Ok(over)
+    }
+
+    /// Says for which ranks it waits.
+    fn warn(&self, world: &World, now: Instant) {
+        let (rank, seconds) = (world.rank(), now.duration_since(self.since).as_secs());
+        let late = match self.way {
+            Way::Asked { .. } => lock(&world.launch).late(),
+            // The thread has the launcher.
+            Way::Thread(_) => None,
+        };
+        let Some(of) = late_ranks(late, rank, Some(world.nodes())) else { return };
+        let text =
+            format!("finalize waits in the launcher's last fence for {seconds} s{of} (rank {rank} waits)");
+        crate::trace::warn(&text, LevelFilter::WARN);
     }
 }

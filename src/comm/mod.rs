@@ -36,6 +36,7 @@ mod communicator;
 mod context;
 mod device;
 mod directory;
+mod fence;
 mod finalize;
 mod group;
 mod hook;

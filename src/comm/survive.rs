@@ -5,7 +5,7 @@ use super::context::Context;
 use super::lock::Held;
 use super::members::Members;
 use crate::config::OnFailure;
-use crate::engine::{self, AgreementId, Meta, Waiting};
+use crate::engine::{self, AgreementId, Waiting};
 use crate::error::{Result, argument};
 
 /// What the ranks of a communicator have agreed on: the same at all that live.
@@ -103,7 +103,7 @@ impl Communicator {
     /// # Ok::<(), circulant::Error>(())
     /// ```
     pub fn agree(&self, flags: u64) -> Result<Agreed> {
-        let agreed = self.agree_with_number(flags)?;
+        let agreed = self.agree_with_number("agree", flags)?;
         Ok(Agreed { flags: agreed.flags, gone: self.own_ranks(&agreed.gone) })
     }
 
@@ -131,7 +131,7 @@ impl Communicator {
     /// ```
     pub fn shrink(&self) -> Result<Self> {
         loop {
-            let agreed = self.agree_with_number(u64::MAX)?;
+            let agreed = self.agree_with_number("shrink", u64::MAX)?;
             // The members have it by what was agreed on; a copy of it also has call slots, which they must tell each other.
             let made = self.of_the_living(&agreed).and_then(|living| living.dup());
             if let Err(e) = &made
@@ -140,7 +140,7 @@ impl Communicator {
                 return made;
             }
             // Another rank may have failed meanwhile: then some ranks have made the communicator, and others not.
-            if self.agree_with_number(u64::from(made.is_ok()))?.flags == 1 {
+            if self.agree_with_number("shrink", u64::from(made.is_ok()))?.flags == 1 {
                 return made;
             }
         }
@@ -159,9 +159,9 @@ impl Communicator {
         Self::new(std::sync::Arc::clone(&self.lock), context, self.options.clone())
     }
 
-    fn agree_with_number(&self, flags: u64) -> Result<engine::Agreed> {
+    fn agree_with_number(&self, name: &'static str, flags: u64) -> Result<engine::Agreed> {
         let mut held = self.hold()?;
-        let (id, mut waiting) = self.begin_agreement(&mut held, flags)?;
+        let (id, mut waiting) = self.begin_agreement(&mut held, name, flags)?;
         loop {
             if let Some(agreed) = held.engine.agreement_turn(id, &mut waiting, true)? {
                 return Ok(agreed);
@@ -171,12 +171,17 @@ impl Communicator {
     }
 
     /// Begins an agreement; the engine's [`agreement_turn`](crate::engine::Engine::agreement_turn) goes on with it.
-    pub(super) fn begin_agreement(&self, held: &mut Held<'_>, flags: u64) -> Result<(AgreementId, Waiting)> {
+    pub(super) fn begin_agreement(
+        &self,
+        held: &mut Held<'_>,
+        name: &'static str,
+        flags: u64,
+    ) -> Result<(AgreementId, Waiting)> {
         held.led += 1;
         let (number, sequence) = (held.led, self.context.next_agreement());
         let id = (self.context.id, sequence);
         held.engine.begin_agreement(id, engine::Group::world_ranks(&*self.context), (flags, number))?;
         let deadline = self.options.deadline.unwrap_or(held.deadline);
-        Ok((id, Waiting::new(Meta { name: "agree", ..Meta::default() }, deadline)))
+        Ok((id, Waiting::for_agreement(name, id, deadline)))
     }
 }

@@ -109,6 +109,18 @@ impl Agreement {
         self.members.iter().copied().find(|rank| !gone.contains(rank))
     }
 
+    /// The members that this one waits for.
+    pub(super) fn awaited(&self, gone: &BTreeSet<u32>) -> Vec<u32> {
+        if !self.has_begun() || self.decided.is_some() {
+            return Vec::new();
+        }
+        match (self.coordinator(gone), &self.proposed) {
+            (Some(coordinator), _) if coordinator != self.me => vec![coordinator],
+            (_, Some(acks)) => self.others(gone).filter(|rank| !acks.contains(rank)).collect(),
+            (_, None) => self.others(gone).filter(|rank| !self.votes.contains_key(rank)).collect(),
+        }
+    }
+
     /// The members that are gone.
     fn missing<'a>(&'a self, gone: &'a BTreeSet<u32>) -> impl Iterator<Item = u32> + 'a {
         gone.iter().copied().filter(|rank| self.members.binary_search(rank).is_ok())

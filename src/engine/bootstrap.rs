@@ -8,6 +8,7 @@ use super::core::{Core, Hello, TOKEN_TEST};
 use super::driver::Engine;
 use super::locations::{Locations, REACH};
 use super::message::{Message, WORD_TEST};
+use super::waiting::ranks;
 use crate::buffer::{Arena, Binding, Block, Destination, Grant, put};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::Segment;
@@ -15,6 +16,7 @@ use crate::plan::{Place, Region};
 use crate::transport::{Limits, Posted};
 use std::collections::HashMap;
 use std::time::Duration;
+use tracing::level_filters::LevelFilter;
 
 /// Bytes of one self-test put.
 const TEST_PUT_BYTES: usize = 64;
@@ -124,7 +126,9 @@ impl Engine {
     fn exchange(&mut self, neighbours: &[u32], binding: &Binding, deadline: Duration) -> Result<()> {
         let n = neighbours.len();
         let mut put_to = vec![false; n];
-        let give_up = self.clock.now() + deadline.min(crate::config::FOR_EVER);
+        let begun = self.clock.now();
+        let give_up = begun + deadline.min(crate::config::FOR_EVER);
+        let mut warn_at = begun + self.core.setup.warn_after;
         loop {
             let events = self.progress()?;
             let mut complete = true;
@@ -147,6 +151,10 @@ impl Engine {
             if now > give_up {
                 return Err(self.start_timeout(neighbours, deadline));
             }
+            if now > warn_at {
+                warn_at = now + self.core.setup.warn_after;
+                self.warn_of_start(neighbours, now.duration_since(begun));
+            }
             if let Some(e) = self.check_liveness(now) {
                 return Err(e);
             }
@@ -168,6 +176,19 @@ impl Engine {
         let posted =
             put(transport, binding, &[Segment { place, len: TEST_PUT_BYTES as u64 }], to, TOKEN_TEST)?;
         Ok(posted == Posted::Yes)
+    }
+
+    /// Says for which ranks start-up waits.
+    fn warn_of_start(&self, neighbours: &[u32], since: Duration) {
+        let known = |rank: &&u32| self.core.hellos.contains_key(*rank) && self.core.tested.contains(*rank);
+        let waits: Vec<u32> = neighbours.iter().filter(|rank| !known(rank)).copied().collect();
+        let of = match waits.as_slice() {
+            [] => "its own first puts".to_owned(),
+            list => format!("the greeting of {}", ranks(list)),
+        };
+        let (rank, seconds) = (self.core.setup.rank, since.as_secs());
+        let text = format!("start-up waits for {of} for {seconds} s (rank {rank} waits)");
+        crate::trace::warn(&text, LevelFilter::WARN);
     }
 
     fn start_timeout(&self, neighbours: &[u32], deadline: Duration) -> Error {

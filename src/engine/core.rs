@@ -7,7 +7,7 @@ use super::gone::Survivors;
 use super::history::History;
 use super::latencies::Latencies;
 use super::locations::Locations;
-use super::message::{CallId, FINALIZE, Mark, Message, SLOTS, Status};
+use super::message::{AGREE, CallId, FINALIZE, Mark, Message, SLOTS, Status};
 use super::recorder::{At, Recorder};
 use super::setup::{Group, Setup};
 use super::short_log::ShortLog;
@@ -224,7 +224,11 @@ impl Core {
 
     /// The name of the operation with this code.
     pub(super) fn name_of(&self, code: u8) -> &'static str {
-        if code == FINALIZE { "finalize" } else { (self.setup.names)(code) }
+        match code {
+            FINALIZE => "finalize",
+            AGREE => "agree",
+            code => (self.setup.names)(code),
+        }
     }
 
     /// The slot of the next operation that enters, and the number of its counter 0 in words, where it has so many counters.

@@ -6,6 +6,8 @@
 //! Messages are fixed little-endian records; a record that does not parse is an error, never a panic.
 
 use super::agreement::{Agreed, Step};
+pub(super) use super::status::AGREE;
+pub(crate) use super::status::{CallId, FINALIZE, Mark, Status};
 use crate::buffer::Grant;
 use crate::error::ErrorKind;
 use crate::plan::{Place, Region};
@@ -19,8 +21,6 @@ pub(super) const IN_FLIGHT: u32 = if cfg!(test) { 12 } else { 240 };
 pub(crate) const WORD_TEST: u32 = 0xF0 << 24;
 /// Word of the raw puts that measure the wire.
 pub(crate) const WORD_RAW: u32 = 0xF1 << 24;
-/// The code of the last call of all, which is no operation.
-pub(crate) const FINALIZE: u8 = u8::MAX;
 /// "No rank" and "no operation" in a message.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -42,31 +42,6 @@ pub(super) fn token(slot: u8, base: u32, index: u32) -> u64 {
 /// The slot and the base of a token.
 pub(super) fn of_token(token: u64) -> (u8, u32) {
     split(((token >> 32) as u32).rotate_right(8))
-}
-
-/// Which call of which communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub(crate) struct CallId {
-    /// Unlike that of any other communicator of the world: the world rank of its rank 0 in the top half, a number
-    /// that this rank gave it in the low half. The world is 0.
-    pub comm: u64,
-    pub sequence: u32,
-}
-
-/// What a rank is doing: the last operation it entered and the last it completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Status {
-    pub entered: Mark,
-    /// The hash of what was entered; 0: it was refused before it had one.
-    pub hash: u64,
-    pub completed: Mark,
-}
-
-/// An operation by code and call; code 0 is "none yet".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Mark {
-    pub code: u8,
-    pub call: CallId,
 }
 
 /// The first byte of an eager message; the codes of [`Message`] are others.
@@ -359,6 +334,7 @@ impl Message {
                 w.mark(status.entered);
                 w.u64(status.hash);
                 w.mark(status.completed);
+                w.mark(status.waits);
             }
             Self::Raw { grant } => w.grant(*grant),
             Self::ReadyRequest { call, code, hash } | Self::Awaited { call, code, hash } => {
@@ -444,7 +420,7 @@ impl Message {
             7 => Self::Status {
                 origin: r.u32()?,
                 round: r.u32()?,
-                status: Status { entered: r.mark()?, hash: r.u64()?, completed: r.mark()? },
+                status: Status { entered: r.mark()?, hash: r.u64()?, completed: r.mark()?, waits: r.mark()? },
             },
             8 => Self::Raw { grant: r.grant()? },
             9 => Self::Bye,
@@ -533,7 +509,7 @@ mod tests {
             Message::Status {
                 origin: 3,
                 round: 1,
-                status: Status { entered: mark, hash: 7, completed: mark },
+                status: Status { entered: mark, hash: 7, completed: mark, waits: mark },
             },
             Message::Raw { grant: g },
             Message::Bye,

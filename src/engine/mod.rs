@@ -13,11 +13,11 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `setup.rs` | what the owner gives to the engine |
-//! | `message.rs` | the wire format |
+//! | `message.rs`, `status.rs` | the wire format |
 //! | `task.rs`, `ready_ops.rs`, `pace.rs`, `combine_on_arrival.rs` | one operation in flight |
 //! | `active.rs`, `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs`, `recorder.rs`, `latencies.rs` | parts of the state |
 //! | `core.rs`, `delivery.rs`, `mismatch.rs` | the protocol state, and what arrivals do to it: no clock, no transport |
-//! | `driver.rs`, `waiting.rs`, `failure.rs`, `flight_record.rs` | transport, clock, waits, errors |
+//! | `driver.rs`, `waiting.rs`, `warning.rs`, `failure.rs`, `flight_record.rs` | transport, clock, waits, errors |
 //! | `survivors.rs`, `gone.rs`, `agreement.rs` | ranks that are gone while the others go on, and what these agree on |
 //! | `posting.rs`, `flow.rs`, `eager.rs` | which put goes next, and how |
 //! | `operations.rs`, `short.rs`, `bootstrap.rs`, `closing.rs`, `raw.rs` | what callers start |
@@ -53,6 +53,7 @@ mod recorder;
 mod setup;
 mod short;
 mod short_log;
+mod status;
 mod survivors;
 mod task;
 #[cfg(test)]
@@ -60,6 +61,7 @@ mod tests;
 mod time;
 mod unexpected;
 mod waiting;
+mod warning;
 
 pub(crate) use agreement::Agreed;
 pub(crate) use bootstrap::Identity;

@@ -4,7 +4,6 @@
 use super::core::TOKEN_RAW;
 use super::driver::Engine;
 use super::message::{Message, WORD_RAW};
-use super::task::Meta;
 use super::waiting::Waiting;
 use crate::buffer::{Arena, Binding, Destination, Grant, put};
 use crate::error::{Error, ErrorKind, Result};
@@ -56,14 +55,14 @@ impl Engine {
             let start = self.clock.now();
             if pair.leads {
                 self.raw_put(peer, grant, &binding, bytes, deadline)?;
-                self.raw_wait(bytes, deadline)?;
+                self.raw_wait(peer, bytes, deadline)?;
             } else {
-                self.raw_wait(bytes, deadline)?;
+                self.raw_wait(peer, bytes, deadline)?;
                 self.raw_put(peer, grant, &binding, bytes, deadline)?;
             }
             times.push(self.clock.now().duration_since(start) / 2);
         }
-        self.raw_drain(deadline)?;
+        self.raw_drain(peer, deadline)?;
         drop(block);
         Ok(times)
     }
@@ -107,17 +106,17 @@ impl Engine {
                     self.raw_put(peer, grant, &binding, bytes, deadline)?;
                 }
                 posted = self.clock.now();
-                self.raw_wait(ANSWER_BYTES, deadline)?;
+                self.raw_wait(peer, ANSWER_BYTES, deadline)?;
             } else {
                 for _ in 0..count {
-                    self.raw_wait(bytes, deadline)?;
+                    self.raw_wait(peer, bytes, deadline)?;
                 }
                 self.raw_put(peer, grant, &binding, ANSWER_BYTES, deadline)?;
             }
             let answered = self.clock.now();
             times.push(Window { posted: posted - start, answered: answered - start });
         }
-        self.raw_drain(deadline)?;
+        self.raw_drain(peer, deadline)?;
         drop(block);
         Ok(times)
     }
@@ -147,7 +146,7 @@ impl Engine {
         let whole = block.bound(2 * half);
         let grant = Grant { address: whole.grant().address + half as u64, key: whole.grant().key };
         self.send(peer, &Message::Raw { grant })?;
-        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| core.raw_grant.is_some())?;
+        self.wait_for(&mut Waiting::for_wire(peer, deadline), &mut |core| core.raw_grant.is_some())?;
         let theirs = self.core.raw_grant.take().unwrap_or_default();
         Ok((peer, theirs, Binding::of_output(whole), block))
     }
@@ -168,8 +167,7 @@ impl Engine {
     ) -> Result<()> {
         let pieces = self.raw_pieces(bytes);
         let step = (bytes as u64).div_ceil(pieces);
-        // Set when a put is refused: one that is taken at once reads no clock.
-        let mut give_up = None;
+        let mut waiting = Waiting::for_wire(peer, deadline);
         for i in 0..pieces {
             let offset = i * step;
             let len = step.min(bytes as u64 - offset);
@@ -183,30 +181,23 @@ impl Engine {
                     self.core.raw_posted += 1;
                     break;
                 }
-                self.progress()?;
-                let now = self.clock.now();
-                if now > *give_up.get_or_insert(now + deadline.min(crate::config::FOR_EVER)) {
-                    let e =
-                        Error::new(ErrorKind::Timeout, "the wire takes no raw put").with_peer(peer as usize);
-                    return Err(self.fail(e));
-                }
+                // It reads no clock while something moves.
+                self.step(&mut waiting)?;
             }
         }
         Ok(())
     }
 
-    fn raw_wait(&mut self, bytes: usize, deadline: Duration) -> Result<()> {
+    fn raw_wait(&mut self, peer: u32, bytes: usize, deadline: Duration) -> Result<()> {
         let pieces = self.raw_pieces(bytes);
-        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| core.raw_arrivals >= pieces)?;
+        self.wait_for(&mut Waiting::for_wire(peer, deadline), &mut |core| core.raw_arrivals >= pieces)?;
         self.core.raw_arrivals -= pieces;
         Ok(())
     }
 
     /// Waits until no put of ours needs its source any more.
-    fn raw_drain(&mut self, deadline: Duration) -> Result<()> {
-        self.wait_for(&mut Waiting::new(Meta::default(), deadline), &mut |core| {
-            core.raw_done >= core.raw_posted
-        })?;
+    fn raw_drain(&mut self, peer: u32, deadline: Duration) -> Result<()> {
+        self.wait_for(&mut Waiting::for_wire(peer, deadline), &mut |core| core.raw_done >= core.raw_posted)?;
         self.core.raw_done = 0;
         self.core.raw_posted = 0;
         Ok(())

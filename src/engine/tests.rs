@@ -18,6 +18,7 @@ mod closing;
 mod late;
 mod survivors;
 mod waits;
+mod warnings;
 
 const CODE: u8 = 1;
 
@@ -337,7 +338,11 @@ fn messages() -> impl Strategy<Value = Message> {
         (small(), small()).prop_map(|(origin, round)| Message::Query { origin, round }),
         (small(), small(), mark(), any::<u64>(), mark()).prop_map(
             |(origin, round, entered, hash, completed)| {
-                Message::Status { origin, round, status: Status { entered, hash, completed } }
+                Message::Status {
+                    origin,
+                    round,
+                    status: Status { entered, hash, completed, waits: Mark::default() },
+                }
             }
         ),
         grant().prop_map(|grant| Message::Raw { grant }),

@@ -6,14 +6,13 @@
 
 use super::core::Core;
 use super::driver::Engine;
-use super::message::{CallId, FINALIZE, Mark, Message, Status};
-use super::setup::ProcessState;
+use super::gone::AgreementId;
+use super::message::{AGREE, CallId, FINALIZE, Mark, Message, Status};
 use super::task::{Meta, Missing, Task};
 use super::time::Alarms;
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
-use tracing::level_filters::LevelFilter;
 
 /// While polls make progress, one of this many reads the clock. Chosen: a deadline is noticed that many polls late at
 /// most, which each moved something on.
@@ -34,12 +33,27 @@ const SHORT_REST: Duration = Duration::from_millis(1);
 /// 128 rests of 4 ms would take half a second. Falling asleep and waking up take half of this.
 pub(super) const HOOKED_REST: Duration = Duration::from_micros(100);
 /// Different states of ranks that an error or a warning lists, at most. Chosen, so that it can be read.
-const MAX_STATES_LISTED: usize = 8;
+pub(super) const MAX_STATES_LISTED: usize = 8;
+
+/// What ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// An operation, or what other ranks do in it.
+    Call,
+    Agreement(AgreementId),
+    /// All that is under way here.
+    Requests,
+    /// Goodbyes of the neighbours, and that ours have left.
+    Goodbye,
+    /// What a rank does for the measuring of the wire.
+    Wire(u32),
+}
 
 /// One wait: for what, how long, since when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
-    what: Meta,
+    pub(super) what: Meta,
+    pub(super) goal: Goal,
     deadline: Duration,
     /// The one rank that it is for, if it is for one.
     pub(super) peer: Option<u32>,
@@ -65,14 +79,47 @@ pub(super) struct Rest {
 }
 
 impl Waiting {
-    /// A wait for the operation `what` (the default: for something else).
+    /// A wait for the operation `what`.
     pub(crate) fn new(what: Meta, deadline: Duration) -> Self {
-        Self { what, deadline: deadline.min(FOR_EVER), peer: None, polls: 0, moves: 0, looks: None }
+        Self::of(Goal::Call, what, deadline)
+    }
+
+    fn of(goal: Goal, what: Meta, deadline: Duration) -> Self {
+        let deadline = deadline.min(FOR_EVER);
+        Self { what, goal, deadline, peer: None, polls: 0, moves: 0, looks: None }
+    }
+
+    /// A wait for an agreement, which errors and warnings call `name`.
+    pub(crate) fn for_agreement(name: &'static str, id: AgreementId, deadline: Duration) -> Self {
+        Self::of(Goal::Agreement(id), Meta { name, ..Meta::default() }, deadline)
+    }
+
+    /// A wait of `finalize` for requests that were forgotten.
+    pub(crate) fn for_requests(deadline: Duration) -> Self {
+        Self::of(Goal::Requests, Meta { name: "finalize", ..Meta::default() }, deadline)
+    }
+
+    /// A wait of `finalize` for the neighbours' goodbyes.
+    pub(crate) fn for_goodbyes(deadline: Duration) -> Self {
+        Self::of(Goal::Goodbye, Meta { name: "finalize", ..Meta::default() }, deadline)
+    }
+
+    /// A wait for `peer` while the wire to it is measured.
+    pub(super) fn for_wire(peer: u32, deadline: Duration) -> Self {
+        Self::of(Goal::Wire(peer), Meta::default(), deadline)
+    }
+
+    /// The call or agreement that it is for, as statuses tell it.
+    pub(super) fn mark(&self) -> Mark {
+        match self.goal {
+            Goal::Agreement((comm, sequence)) => Mark { code: AGREE, call: CallId { comm, sequence } },
+            _ => Mark { code: self.what.code, call: self.what.call },
+        }
     }
 
     /// The call that waits and the one rank that it waits for, where it is for one.
     pub(super) fn awaited(&self) -> Option<(Mark, u32)> {
-        Some((Mark { code: self.what.code, call: self.what.call }, self.peer?))
+        Some((self.mark(), self.peer?))
     }
 
     /// The communicator of the call that it is for.
@@ -151,6 +198,9 @@ impl Engine {
         self.record_if_asked(Some(waiting));
         if let Some(e) = self.check_liveness(now) {
             return Err(self.fail(waiting.named(e)));
+        }
+        if due.tell || due.ask || due.warn.is_some() {
+            self.core.status.waits = waiting.mark();
         }
         if due.tell {
             self.tell_awaited(waiting);
@@ -272,8 +322,11 @@ impl Engine {
         // Of several operations in flight the one that is waited for.
         let call = if waiting.what.code == 0 { core.status.entered.call } else { waiting.what.call };
         let waited = self.awaited(call).or_else(|| core.task_ref(core.active.first()?));
-        let awaited = waiting.peer.map(|peer| (peer, 0, Missing::Call));
-        let missing = awaited.or_else(|| waited.and_then(Task::missing));
+        let first = match waiting.goal {
+            Goal::Call => waiting.peer,
+            _ => self.awaited_ranks(waiting).first().copied(),
+        };
+        let missing = first.map(|peer| (peer, 0, Missing::Call)).or_else(|| waited.and_then(Task::missing));
         if let Some((peer, r, what)) = missing {
             text.push_str(&format!(" (waiting for rank {peer}: {what})"));
             culprit = Some(peer);
@@ -315,52 +368,8 @@ impl Engine {
         e
     }
 
-    /// Warns on stderr for which ranks we wait, if no lower rank does.
-    fn warn(&mut self, waiting: &Waiting, since: Duration) {
-        if let Some(text) = self.warning(waiting, since) {
-            crate::trace::warn(&text, LevelFilter::WARN);
-        }
-    }
-
-    /// The warning of a wait that lasts; `None` where a lower rank waits in the same call, and warns.
-    pub(super) fn warning(&mut self, waiting: &Waiting, since: Duration) -> Option<String> {
-        let what = &waiting.what;
-        if what.code == 0 {
-            return None;
-        }
-        let rank = self.core.setup.rank;
-        let states = self.states(what.call);
-        let here = |s: &Status| s.entered.call == what.call && s.completed.call != what.call;
-        if states.iter().any(|(s, list)| here(s) && list.iter().any(|r| *r < rank)) {
-            return None;
-        }
-        let silent = self.silent(what.call);
-        let call = self.name_of_call(Mark { code: what.code, call: what.call });
-        let elsewhere: Vec<_> = states.iter().filter(|(s, _)| s.entered.call != what.call).collect();
-        let late: Vec<u32> = elsewhere.iter().flat_map(|(_, list)| list).chain(&silent).copied().collect();
-        let mut text = match late.len() {
-            0 => format!("all ranks are in {call} for {} s", since.as_secs()),
-            1 => format!("rank {} has not come to {call} for {} s", late[0], since.as_secs()),
-            _ => format!("{} have not come to {call} for {} s", ranks(&late), since.as_secs()),
-        };
-        for (status, list) in elsewhere.iter().take(MAX_STATES_LISTED) {
-            text.push_str(&format!("; {}", self.state_of(list, status)));
-        }
-        if let Some(first) = silent.first() {
-            let state = self.liveness.as_mut().and_then(|l| l.state(*first));
-            let is = match (state, silent.len()) {
-                (Some(ProcessState::Stopped), 1) => "it is stopped by a signal".to_owned(),
-                (Some(ProcessState::Lives), 1) => "it lives, in no call".to_owned(),
-                (None, 1) => "it does not answer: it computes, is stopped, or is cut off".to_owned(),
-                _ => format!("{} do not answer: they compute, are stopped, or cut off", ranks(&silent)),
-            };
-            text.push_str(&format!("; {is}"));
-        }
-        Some(format!("{text} (rank {rank} waits)"))
-    }
-
     /// The other members of the call's communicator that have not answered the last question.
-    fn silent(&self, call: CallId) -> Vec<u32> {
+    pub(super) fn silent(&self, call: CallId) -> Vec<u32> {
         let mut all = self.members(call);
         all.retain(|r| self.is_silent(*r));
         all
@@ -373,14 +382,14 @@ impl Engine {
         (0..self.core.setup.size).filter(outside).filter(|r| self.is_silent(*r)).collect()
     }
 
-    fn is_silent(&self, rank: u32) -> bool {
+    pub(super) fn is_silent(&self, rank: u32) -> bool {
         let core = &self.core;
         let status = core.statuses.get(&rank);
         rank != core.setup.rank && status.is_none_or(|(round, _)| *round < core.asked_round)
     }
 
     /// The world ranks of the call's communicator; of all where it is not known.
-    fn members(&self, call: CallId) -> Vec<u32> {
+    pub(super) fn members(&self, call: CallId) -> Vec<u32> {
         let group = self.core.groups.get(&call.comm).and_then(std::sync::Weak::upgrade);
         let mut all = group.map_or_else(|| (0..self.core.setup.size).collect(), |group| group.world_ranks());
         all.retain(|rank| !self.core.is_gone(*rank));
@@ -389,15 +398,26 @@ impl Engine {
     }
 
     /// The state of each member of the call's communicator, with the ranks that are in it; those furthest behind first.
-    fn states(&self, call: CallId) -> Vec<(Status, Vec<u32>)> {
+    pub(super) fn states(&self, call: CallId) -> Vec<(Status, Vec<u32>)> {
+        self.states_of(&self.members(call))
+    }
+
+    /// The status of this rank or of another one that has answered the last question.
+    pub(super) fn status_of(&self, rank: u32) -> Option<Status> {
         let core = &self.core;
-        let mut list: Vec<(Status, Vec<u32>)> = Vec::new();
-        let status = |rank: u32| match core.statuses.get(&rank) {
-            _ if rank == core.setup.rank => Some((rank, core.status)),
-            Some((round, status)) if *round >= core.asked_round => Some((rank, *status)),
+        match core.statuses.get(&rank) {
+            _ if rank == core.setup.rank => Some(core.status),
+            Some((round, status)) if *round >= core.asked_round => Some(*status),
             _ => None,
-        };
-        let mut all: Vec<(u32, Status)> = self.members(call).into_iter().filter_map(status).collect();
+        }
+    }
+
+    /// The same of these ranks.
+    pub(super) fn states_of(&self, these: &[u32]) -> Vec<(Status, Vec<u32>)> {
+        let mut list: Vec<(Status, Vec<u32>)> = Vec::new();
+        // What they wait in is not listed, and does not part those that are listed alike.
+        let status = |rank: &u32| Some((*rank, Status { waits: Mark::default(), ..self.status_of(*rank)? }));
+        let mut all: Vec<(u32, Status)> = these.iter().filter_map(status).collect();
         all.sort_by_key(|(r, s)| (s.entered.call.sequence, s.entered.code, *r));
         for (rank, status) in all {
             match list.iter_mut().find(|(s, _)| *s == status) {
@@ -409,7 +429,7 @@ impl Engine {
     }
 
     /// "rank 3 is in bcast #17 (completed barrier #16)".
-    fn state_of(&self, list: &[u32], status: &Status) -> String {
+    pub(super) fn state_of(&self, list: &[u32], status: &Status) -> String {
         let verb = if list.len() == 1 { "is" } else { "are" };
         let (entered, completed) = (self.name_of_call(status.entered), self.name_of_call(status.completed));
         match status.entered == status.completed {
@@ -418,7 +438,7 @@ impl Engine {
         }
     }
 
-    fn name_of_call(&self, mark: Mark) -> String {
+    pub(super) fn name_of_call(&self, mark: Mark) -> String {
         match mark.code {
             0 => "nothing yet".to_owned(),
             FINALIZE => "finalize".to_owned(),
@@ -435,7 +455,7 @@ impl Engine {
 }
 
 /// "rank 3" or "ranks 3, 5, … (12 in all)".
-fn ranks(list: &[u32]) -> String {
+pub(super) fn ranks(list: &[u32]) -> String {
     match list {
         [one] => format!("rank {one}"),
         _ => {

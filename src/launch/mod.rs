@@ -73,12 +73,17 @@ pub trait Launch: Send + std::fmt::Debug {
         Ok(false)
     }
     /// Whether all ranks have come to the fence that was begun. Never waits. Until it says so no other method but
-    /// [`Launch::gone`], [`Launch::report`] and [`Launch::abort`] is called.
+    /// [`Launch::late`], [`Launch::gone`], [`Launch::report`] and [`Launch::abort`] is called.
     ///
     /// # Errors
     /// When none was begun; when the launcher, or a rank that has not come, is gone.
     fn test_fence(&mut self) -> Result<bool> {
         Err(argument("no fence was begun"))
+    }
+    /// The ranks that have not come to the fence that was begun and that [`Launch::test_fence`] has not seen complete, as far as the
+    /// launcher tells: `circulant run` those of this rank's node. `None`: it does not tell.
+    fn late(&mut self) -> Option<Vec<usize>> {
+        None
     }
     /// Reads what a rank put under `key` before the last fence. Never ask for a key that no rank put.
     ///

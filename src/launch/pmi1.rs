@@ -39,6 +39,8 @@ pub struct Pmi1 {
     timeout: Duration,
     /// A fence was begun whose end was not seen yet.
     in_fence: bool,
+    /// Its end came while something else was asked.
+    fence_over: bool,
     /// Why the connection can no longer be used.
     broken: Option<String>,
 }
@@ -132,6 +134,7 @@ impl Pmi1 {
             nodes: None,
             timeout,
             in_fence: false,
+            fence_over: false,
             broken: None,
         }
     }
@@ -229,9 +232,9 @@ impl Pmi1 {
                     Err(self.fail(format!("rank 0 refuses us: {why}")))
                 }
                 Some(line) if line.command() == answer.as_bytes() => Ok(Some(raw)),
-                // Of a fence that was lost.
+                // Of a fence that was lost, or while its late ranks are asked for.
                 Some(line) if self.in_fence && line.command() == b"barrier_out" => {
-                    self.in_fence = false;
+                    (self.in_fence, self.fence_over) = (false, true);
                     continue;
                 }
                 _ => {
@@ -381,12 +384,15 @@ impl Launch for Pmi1 {
 
     fn start_fence(&mut self) -> Result<bool> {
         self.send("cmd=barrier_in\n", Instant::now() + self.timeout)?;
-        self.in_fence = true;
+        (self.in_fence, self.fence_over) = (true, false);
         Ok(true)
     }
 
     fn test_fence(&mut self) -> Result<bool> {
         self.usable()?;
+        if std::mem::take(&mut self.fence_over) {
+            return Ok(true);
+        }
         if !self.in_fence {
             return Err(argument("no fence was begun"));
         }
@@ -404,6 +410,17 @@ impl Launch for Pmi1 {
         }
         self.in_fence = false;
         Ok(true)
+    }
+
+    fn late(&mut self) -> Option<Vec<usize>> {
+        // Other launchers do not know the question.
+        if !self.is_ours() || !self.in_fence || self.broken.is_some() {
+            return None;
+        }
+        let raw = self.ask("cmd=late\n", "late_result").ok()?;
+        let line = Line::parse(&raw).filter(|line| line.rc() == Some(0))?;
+        let list = std::str::from_utf8(line.value()?).ok()?;
+        list.split(',').filter(|rank| !rank.is_empty()).map(|rank| rank.parse().ok()).collect()
     }
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {

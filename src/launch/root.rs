@@ -314,6 +314,7 @@ impl Root {
                 self.peers[i].inside = true;
                 return;
             }
+            b"late" => self.late(),
             b"finalize" => {
                 let peer = &mut self.peers[i];
                 peer.waits = true;
@@ -342,6 +343,13 @@ impl Root {
         self.peers[i].put = put;
         self.values.insert(key.to_vec(), value.to_vec());
         "cmd=put_result rc=0".into()
+    }
+
+    /// The ranks that are not in the fence.
+    fn late(&self) -> Vec<u8> {
+        let inside = |rank: &usize| self.peers.iter().any(|p| p.rank == Some(*rank) && p.inside);
+        let late: Vec<String> = (0..self.size).filter(|rank| !inside(rank)).map(|r| r.to_string()).collect();
+        format!("cmd=late_result rc=0 value={}", late.join(",")).into_bytes()
     }
 
     fn introduce(&mut self, i: usize, line: &Line<'_>) {

@@ -206,6 +206,10 @@ impl Launch for Session {
         self.client()?.test_fence()
     }
 
+    fn late(&mut self) -> Option<Vec<usize>> {
+        self.client().ok()?.late()
+    }
+
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
         let (client, key) = self.at(key)?;
         client.get(&key)

@@ -2,8 +2,8 @@
 
 use super::{Gone, Launch, check_key};
 use crate::error::{Error, ErrorKind, Result, argument};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ struct Shared {
 struct State {
     values: HashMap<String, Vec<u8>>,
     /// Ranks inside the present fence, and how many fences are complete.
-    inside: usize,
+    inside: BTreeSet<usize>,
     fences: u64,
     gone: Vec<Gone>,
 }
@@ -69,7 +69,7 @@ impl Member {
         let fence = self.fence.take();
         let mut state = self.state();
         if fence == Some(state.fences) {
-            state.inside -= 1;
+            state.inside.remove(&self.rank);
         }
     }
 
@@ -116,9 +116,9 @@ impl Launch for Member {
     fn start_fence(&mut self) -> Result<bool> {
         let mut state = self.state();
         let fence = state.fences;
-        state.inside += 1;
-        if state.inside == self.shared.size {
-            state.inside = 0;
+        state.inside.insert(self.rank);
+        if state.inside.len() == self.shared.size {
+            state.inside.clear();
             state.fences += 1;
             self.shared.changed.notify_all();
         }
@@ -141,6 +141,13 @@ impl Launch for Member {
         self.leave_fence();
         let message = format!("rank {rank} is gone ({how}) while we waited for it");
         Err(self.error(ErrorKind::PeerLost, message).with_peer(rank))
+    }
+
+    fn late(&mut self) -> Option<Vec<usize>> {
+        let state = self.state();
+        let complete = self.fence.is_none_or(|fence| fence != state.fences);
+        let missing = |rank: &usize| !complete && !state.inside.contains(rank);
+        Some((0..self.shared.size).filter(missing).collect())
     }
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {

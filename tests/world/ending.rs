@@ -109,6 +109,99 @@ fn fails(ending: &mut Finalizing) -> Error {
     panic!("it does not end");
 }
 
+/// A launcher whose rank does not come to its last fence; `tells`: the others hear from theirs who that is.
+#[derive(Debug)]
+struct Absent {
+    inner: Box<dyn Launch>,
+    comes: bool,
+    tells: bool,
+}
+
+impl Launch for Absent {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+    fn size(&self) -> usize {
+        self.inner.size()
+    }
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        self.inner.put(key, value)
+    }
+    fn fence(&mut self, deadline: Duration) -> Result<()> {
+        self.inner.fence(deadline)
+    }
+    fn start_fence(&mut self) -> Result<bool> {
+        if self.comes { self.inner.start_fence() } else { Ok(true) }
+    }
+    fn test_fence(&mut self) -> Result<bool> {
+        if self.comes { self.inner.test_fence() } else { Ok(false) }
+    }
+    fn late(&mut self) -> Option<Vec<usize>> {
+        if self.tells { self.inner.late() } else { None }
+    }
+    fn get(&mut self, key: &str) -> Result<Vec<u8>> {
+        self.inner.get(key)
+    }
+    fn nodes(&self) -> Option<Vec<u32>> {
+        self.inner.nodes()
+    }
+    fn gone(&mut self) -> Option<Gone> {
+        self.inner.gone()
+    }
+    fn abort(&mut self, code: i32, message: &str) {
+        self.inner.abort(code, message);
+    }
+    fn finalize(&mut self) -> Result<()> {
+        self.inner.finalize()
+    }
+}
+
+/// All have met in finalize, and one does not come to the launcher's fence: the others name it, if the launcher tells.
+#[test]
+fn a_rank_that_does_not_come_to_the_last_fence_is_named() {
+    for tells in [true, false] {
+        let launch = |inner: Box<dyn Launch>| {
+            let comes = inner.rank() != 1;
+            Box::new(Absent { inner, comes, tells }) as Box<dyn Launch>
+        };
+        let ranks = threads::group(3).into_iter().map(launch).collect();
+        // Start-up has its fences over by then.
+        let all = worlds("sim", ranks, &[("start-deadline", "1"), ("warn-after", "off")]);
+        let mut endings: Vec<_> = all.into_iter().map(|world| world.start_finalize().unwrap()).collect();
+        let late = 1;
+        let mut errors: Vec<Option<Error>> = vec![None, None, None];
+        for _ in 0..MANY {
+            for (rank, ending) in
+                endings.iter_mut().enumerate().filter(|(rank, _)| errors[*rank].is_none()).collect::<Vec<_>>()
+            {
+                if let Err(e) = ending.test() {
+                    errors[rank] = Some(e);
+                }
+            }
+            if errors[0].is_some() && errors[2].is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for rank in [0, 2] {
+            let e = errors[rank].take().unwrap();
+            match tells {
+                true => {
+                    assert_eq!((e.kind(), e.peer()), (ErrorKind::Timeout, Some(late)), "{e}");
+                    assert!(
+                        e.to_string().contains("rank 1 did not come to the last fence of finalize in time"),
+                        "{e}"
+                    );
+                }
+                false => assert!(e.to_string().contains("the launcher does not say which"), "{e}"),
+            }
+        }
+    }
+}
+
 /// What a launcher was called, other than to be told of ranks, and by which thread.
 type Calls = Arc<Mutex<BTreeSet<(&'static str, String)>>>;
 

@@ -153,12 +153,23 @@ impl Job {
                 self.barrier = Some(answer);
                 self.advance_fence();
             }
+            Outcome::Late => {
+                let answer = self.late();
+                self.ranks[at].output.extend(answer.into_bytes());
+            }
             Outcome::Abort { code, message } => {
                 let (rank, pid) = self.rank_and_pid(at);
                 self.event(Up::Abort(rank, pid, code, message));
             }
             Outcome::Refuse(why) => self.broke(at, &why),
         }
+    }
+
+    /// Which ranks of this host are not in the barrier; of others it is known only whether all of them are.
+    fn late(&self) -> String {
+        let here = if self.barrier.is_some() { Vec::new() } else { self.pmi.late() };
+        let late: Vec<String> = here.iter().map(|at| self.setup.sites[0].ranks[*at].to_string()).collect();
+        format!("cmd=late_result rc=0 value={}\n", late.join(","))
     }
 
     fn broke(&mut self, at: usize, why: &str) {

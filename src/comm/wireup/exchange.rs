@@ -2,6 +2,7 @@
 //! ranks of a node.
 
 use super::locals::{largest_node, locals};
+use crate::comm::fence;
 use crate::comm::members::to_u32;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
@@ -19,12 +20,19 @@ pub(super) struct Exchange<'a> {
     pub(super) size: u32,
     /// For each fence.
     timeout: Duration,
+    /// When a wait is told of, where a fence may last longer.
+    warn_after: Option<Duration>,
 }
 
 impl<'a> Exchange<'a> {
-    pub(super) fn new(launch: &'a mut dyn Launch, timeout: Duration) -> Result<Self> {
+    pub(super) fn new(
+        launch: &'a mut dyn Launch,
+        timeout: Duration,
+        warn_after: Option<Duration>,
+    ) -> Result<Self> {
         let (rank, size) = (to_u32(launch.rank())?, to_u32(launch.size())?);
-        Ok(Self { launch, rank, size, timeout })
+        let warn_after = warn_after.filter(|after| *after < timeout);
+        Ok(Self { launch, rank, size, timeout, warn_after })
     }
 
     /// What the user has given the ranks to know.
@@ -53,7 +61,10 @@ impl<'a> Exchange<'a> {
     }
 
     pub(super) fn fence(&mut self) -> Result<()> {
-        self.launch.fence(self.timeout)
+        match self.warn_after {
+            Some(after) => fence::pass(self.launch, self.timeout, after),
+            None => self.launch.fence(self.timeout),
+        }
     }
 
     /// What follows from the values that the ranks of our node have published as `key`. Of large nodes the first rank reads

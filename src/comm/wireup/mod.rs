@@ -72,7 +72,7 @@ fn open(
         check_alone(config)?;
         return Ok(Wired { opened: Opened::default(), nodes: known });
     }
-    let mut exchange = Exchange::new(launch, timeout)?;
+    let mut exchange = Exchange::new(launch, timeout, config.warn_after)?;
     // Where the launcher knows that all ranks share a node, the rest is asked for only when it is needed.
     let one_node = known.as_deref().is_some_and(one_node);
     let asks = given.is_none() && !one_node;

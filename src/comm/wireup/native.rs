@@ -53,7 +53,7 @@ mod tests {
     fn agreed(can: &[Option<bool>]) -> Vec<Option<u32>> {
         let one = |mut launch: Box<dyn Launch>| {
             let rank = launch.rank();
-            let mut exchange = Exchange::new(launch.as_mut(), Duration::from_secs(60)).unwrap();
+            let mut exchange = Exchange::new(launch.as_mut(), Duration::from_secs(60), None).unwrap();
             let open = || match can[rank] {
                 Some(true) => Ok(number(rank)),
                 _ => Err(Error::new(ErrorKind::Transport, "no luck")),

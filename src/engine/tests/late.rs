@@ -255,7 +255,11 @@ fn a_wait_says_for_whom() {
     let arenas = arenas(&world);
     let barrier = crate::plan::barrier::dissemination::Barrier::new(3).unwrap();
     for i in [1, 2] {
-        enter(&mut world[i], &arenas[i], &barrier, call(1, 7));
+        let mut running = enter(&mut world[i], &arenas[i], &barrier, call(1, 7));
+        for _ in 0..3 {
+            assert!(!running.is_over(&mut world[i]));
+            world[i].clock.sleep(Duration::from_secs(1));
+        }
     }
     let now = world[1].clock.now();
     world[1].query_all(now);

@@ -72,6 +72,7 @@ fn main() {
         let on = |name: &str, body: fn(&str)| {
             Trial::test(format!("{provider}::{name}"), test(move || body(provider)))
         };
+        trials.push(on("waits_beside_calls_say_for_which_rank", waits_beside_calls_say_for_which_rank));
         trials.push(on("nothing_grows_with_the_calls", soak::test));
         trials.push(on("programs_end_right_or_by_name_and_in_time", chaos::programs));
     }
@@ -385,6 +386,24 @@ fn a_slow_rank_is_waited_for(provider: &str) {
             ("circulant: warning: rank 0 has not come to allreduce #", "it lives, in no call (rank 1 waits)");
         assert!(line.starts_with(start) && line.ends_with(end), "{done:?}");
     }
+}
+
+/// Waits that are no call say for which rank, too: in agree, in finalize, and in a fence of start-up.
+fn waits_beside_calls_say_for_which_rank(provider: &str) {
+    let done = going_on(4, "slow-agree", provider).env("CIRCULANT_WARN_AFTER", "1").output();
+    assert_eq!(done.code, 0, "{done:?}");
+    for warning in [
+        "agree #1 waits for rank 0 for 1 s; it lives, in no call (rank 1 waits)",
+        "finalize (agree #2) waits for rank 2 for 1 s; it lives, in no call (rank 0 waits)",
+    ] {
+        assert_eq!(done.err.matches(warning).count(), 1, "{warning}: {done:?}");
+    }
+    let lines = done.err.lines().filter(|line| line.contains(" waits for ") && line.contains("for 1 s"));
+    assert_eq!(lines.count(), 2, "the others are silent: {done:?}");
+    let done = play(3, "slow-start", &["--provider", provider, "--warn-after", "1"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let warning = "start-up waits in a fence of the launcher for 1 s, for rank 1 (rank 0 waits)";
+    assert_eq!(done.err.matches(warning).count(), 1, "{done:?}");
 }
 
 /// Where the launcher's fence can be asked no thread is needed, and else its lack is an error.

@@ -41,6 +41,8 @@ pub(crate) fn play(role: &str) {
         "nodes" => nodes(),
         "other-wait" => other_wait(),
         "slow" => plain(slow),
+        "slow-agree" => slow_agree(),
+        "slow-start" => slow_start(),
         "threadless" => threadless(false),
         "threadless-fence" => threadless(true),
         _ => panic!("there is no role {role}"),
@@ -382,6 +384,30 @@ fn slow(comm: &Communicator) -> Result<()> {
         std::thread::sleep(Duration::from_millis(3500));
     }
     comm.allreduce(InPlace, &mut [1.0], ops::Sum)
+}
+
+/// One comes late to an agreement, another one to finalize.
+fn slow_agree() -> Result<()> {
+    let world = init()?;
+    let comm = world.comm();
+    let late = Duration::from_millis(3500);
+    comm.agree(0)?;
+    if comm.rank() == 0 {
+        std::thread::sleep(late);
+    }
+    comm.agree(0)?;
+    if comm.rank() == 2 {
+        std::thread::sleep(late);
+    }
+    world.finalize()
+}
+
+/// One comes late to start-up.
+fn slow_start() -> Result<()> {
+    if std::env::var("PMI_RANK").is_ok_and(|rank| rank == "1") {
+        std::thread::sleep(Duration::from_millis(3500));
+    }
+    plain(Communicator::barrier)
 }
 
 /// No system has so much memory for a thread's stack.
