@@ -1,6 +1,7 @@
 //! The engine's state, apart from the transport.
 
 use super::active::Active;
+use super::connections::Unconnected;
 use super::counts::Counts;
 use super::credits::Credits;
 use super::gone::Survivors;
@@ -19,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::MAX_COUNTERS;
 use crate::record::EventKind;
 use crate::transport::Ticks;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Weak;
 
 /// Everything but the transport.
@@ -48,6 +49,7 @@ pub(crate) struct Core {
     /// An error found while delivering, to be raised by `progress`.
     pub(super) broken: Option<Error>,
     pub(super) suspect: Option<Suspect>,
+    pub(super) unconnected: BTreeMap<u32, Unconnected>,
     pub(super) hellos: HashMap<u32, Hello>,
     pub(super) locations: Locations,
     pub(super) tested: HashSet<u32>,
@@ -163,6 +165,7 @@ impl Core {
             relay: None,
             broken: None,
             suspect: None,
+            unconnected: BTreeMap::new(),
             hellos: HashMap::new(),
             locations: Locations::default(),
             tested: HashSet::new(),

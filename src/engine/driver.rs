@@ -210,7 +210,9 @@ impl Engine {
                 }
                 continue;
             }
-            match self.try_send(to, &message)? {
+            let posted = self.try_send(to, &message)?;
+            self.note_connection(to, posted);
+            match posted {
                 Posted::Again => self.core.outbox.push_back(Queued { to, slot, message }),
                 Posted::Yes => {
                     self.core.left(slot);

@@ -134,6 +134,7 @@ impl Engine {
 
     /// Whether a rank is gone. Launcher first, then what the transport noticed.
     pub(super) fn check_liveness(&mut self, now: Instant) -> Option<Error> {
+        self.look_at_connections(now);
         if self.core.survives()
             && let Some(e) = self.look_for_gone(now, SUSPICION)
         {

@@ -17,7 +17,7 @@
 //! | `task.rs`, `ready_ops.rs`, `pace.rs`, `combine_on_arrival.rs` | one operation in flight |
 //! | `active.rs`, `credits.rs`, `history.rs`, `unexpected.rs`, `short_log.rs`, `description.rs`, `locations.rs`, `counts.rs`, `time.rs`, `recorder.rs`, `latencies.rs` | parts of the state |
 //! | `core.rs`, `delivery.rs`, `mismatch.rs` | the protocol state, and what arrivals do to it: no clock, no transport |
-//! | `driver.rs`, `waiting.rs`, `warning.rs`, `failure.rs`, `flight_record.rs` | transport, clock, waits, errors |
+//! | `driver.rs`, `waiting.rs`, `warning.rs`, `failure.rs`, `connections.rs`, `flight_record.rs` | transport, clock, waits, errors |
 //! | `survivors.rs`, `gone.rs`, `agreement.rs` | ranks that are gone while the others go on, and what these agree on |
 //! | `posting.rs`, `flow.rs`, `eager.rs` | which put goes next, and how |
 //! | `operations.rs`, `short.rs`, `bootstrap.rs`, `closing.rs`, `raw.rs` | what callers start |
@@ -27,6 +27,7 @@ mod agreement;
 mod bootstrap;
 mod closing;
 mod combine_on_arrival;
+mod connections;
 mod core;
 mod counts;
 mod credits;

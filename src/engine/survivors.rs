@@ -124,6 +124,7 @@ impl Core {
         self.outbox = kept;
         lost.into_iter().for_each(|queued| self.left(queued.slot));
         self.statuses.remove(&rank);
+        self.unconnected.remove(&rank);
         let news = Message::Gone { rank, text: how.to_owned() };
         self.propagate(&news, rank);
         let ended: Vec<u64> =

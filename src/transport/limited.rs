@@ -324,6 +324,10 @@ unsafe impl Transport for Limited {
         Ok(posted)
     }
 
+    fn connects(&self, peer: u32) -> bool {
+        self.inner.connects(peer)
+    }
+
     fn cut(&mut self, peer: u32) {
         self.inner.cut(peer);
         // Their tokens below are not used again.

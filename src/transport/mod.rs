@@ -424,6 +424,12 @@ pub unsafe trait Transport: Send {
     /// be done. What it has sent before may still come. Asked only where [`Limits::survives`] is set.
     fn cut(&mut self, _peer: u32) {}
 
+    /// Whether posts to `peer` are put off because no connection to it stands yet: it comes about by what both ends do. `false` where
+    /// posts are put off for want of room only.
+    fn connects(&self, _peer: u32) -> bool {
+        false
+    }
+
     /// Begins what was taken and is still collected, so that several puts and messages go to the hardware at once. [`Transport::poll`]
     /// does so, too.
     fn flush(&mut self) {}

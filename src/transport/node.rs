@@ -203,6 +203,10 @@ unsafe impl Transport for Node {
         if self.is_near(peer) { self.shm.message(peer, bytes) } else { self.fabric.message(peer, bytes) }
     }
 
+    fn connects(&self, peer: u32) -> bool {
+        !self.is_near(peer) && self.fabric.connects(peer)
+    }
+
     fn cut(&mut self, peer: u32) {
         // A peer of our node has an address with both, and no put of it comes by either.
         self.shm.cut(peer);

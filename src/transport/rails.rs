@@ -302,6 +302,10 @@ unsafe impl Transport for Rails {
         self.rails[0].message(peer, bytes)
     }
 
+    fn connects(&self, peer: u32) -> bool {
+        self.rails[0].connects(peer)
+    }
+
     fn cut(&mut self, peer: u32) {
         self.rails.iter_mut().for_each(|rail| rail.cut(peer));
     }

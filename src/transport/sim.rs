@@ -84,6 +84,8 @@ struct Mailbox {
     posts_left: Option<u32>,
     /// Ranks from which nothing comes any more.
     cut: Vec<usize>,
+    /// Ranks whose connection to this one does not come about.
+    unconnected: Vec<usize>,
 }
 
 /// The wire that the endpoints of one group share.
@@ -129,6 +131,15 @@ impl Net {
         for (to, from) in [(one, other), (other, one)] {
             if let Some(mailbox) = self.boxes.get(to) {
                 lock(mailbox).cut.push(from);
+            }
+        }
+    }
+
+    /// From now on no connection between these two comes about: what either posts to the other is put off, for ever.
+    pub fn disconnect(&self, one: usize, other: usize) {
+        for (to, from) in [(one, other), (other, one)] {
+            if let Some(mailbox) = self.boxes.get(to) {
+                lock(mailbox).unconnected.push(from);
             }
         }
     }
@@ -296,6 +307,9 @@ impl Sim {
         if mailbox.cut.contains(&self.rank) {
             return Ok(Posted::Yes);
         }
+        if mailbox.unconnected.contains(&self.rank) {
+            return Ok(Posted::Again);
+        }
         mailbox.queue.push((delay, what));
         Ok(Posted::Yes)
     }
@@ -460,6 +474,13 @@ unsafe impl Transport for Sim {
             return Err(Error::new(ErrorKind::Transport, format!("a message of {} bytes", bytes.len())));
         }
         self.deliver(peer, Transfer::Message(bytes.to_vec()))
+    }
+
+    fn connects(&self, peer: u32) -> bool {
+        self.net
+            .boxes
+            .get(peer as usize)
+            .is_some_and(|mailbox| lock(mailbox).unconnected.contains(&self.rank))
     }
 
     fn cut(&mut self, peer: u32) {

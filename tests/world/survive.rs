@@ -4,7 +4,7 @@ use crate::ranks;
 use crate::survivors::{go_on, operate, parse_seeds};
 
 use circulant::comm::Agreed;
-use circulant::launch::threads;
+use circulant::launch::{Launch, threads};
 use circulant::transport::sim;
 use circulant::{Communicator, Error, ErrorKind, Result, World};
 use circulant_tests::collective::cover::Random;
@@ -215,5 +215,62 @@ fn a_world_that_ends_by_its_first_error_has_nothing_to_revoke() {
         comm.barrier()
     }) {
         r.unwrap();
+    }
+}
+
+/// A connection between two ranks that live does not come about, and no deadline is set: one of the two is taken for gone, or the world ends by an
+/// error that names one. No call waits for ever.
+#[test]
+fn a_connection_that_does_not_come_about_ends_the_wait() {
+    for goes_on in [true, false] {
+        let size = 5;
+        let faults = sim::Faults { virtual_time: true, ..sim::Faults::default() };
+        let wires = sim::group(size, &faults);
+        let results: Vec<Result<Vec<usize>>> = std::thread::scope(|scope| {
+            let rank = |(wire, launch): (sim::Sim, Box<dyn Launch>)| -> Result<Vec<usize>> {
+                let net = wire.net();
+                let setting = if goes_on { "continue" } else { "end" };
+                let builder = World::builder().launch(launch).transport(Box::new(wire));
+                let world = builder.set("on-failure", setting).set("warn-after", "off").init()?;
+                let comm = world.comm();
+                comm.barrier()?;
+                if comm.rank() == 0 {
+                    net.disconnect(1, 2);
+                }
+                comm.agree(0)?;
+                let mut all = vec![0; size];
+                let done = comm.allgather(&[comm.rank()], &mut all);
+                if !goes_on {
+                    return done.and_then(|()| comm.barrier()).map(|()| Vec::new());
+                }
+                let left = comm.shrink()?;
+                left.barrier()?;
+                let gone = comm.gone()?;
+                world.finalize()?;
+                Ok(gone)
+            };
+            let all: Vec<_> = wires
+                .into_iter()
+                .zip(threads::group(size))
+                .map(|one| scope.spawn(move || rank(one)))
+                .collect();
+            all.into_iter().map(|rank| rank.join().unwrap()).collect()
+        });
+        let failed: Vec<&Error> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+        if goes_on {
+            // The lower of the two waits for less long, and goes on.
+            assert_eq!(failed.len(), 1, "{failed:?}");
+            for gone in results.iter().flatten() {
+                assert_eq!(*gone, [2]);
+            }
+            let e = results[2].as_ref().expect_err("it was taken for gone");
+            assert!(e.to_string().contains("take this one for gone"), "{e}");
+        } else {
+            assert_eq!(failed.len(), size, "{failed:?}");
+            for e in failed {
+                assert_eq!((e.kind(), e.peer()), (ErrorKind::PeerLost, Some(2)), "{e}");
+                assert!(e.to_string().contains("no connection to it has come about"), "{e}");
+            }
+        }
     }
 }

@@ -521,6 +521,10 @@ unsafe impl Transport for Fabric {
         self.posted("fi_send", at, code)
     }
 
+    fn connects(&self, peer: u32) -> bool {
+        self.quirk.reconnects && self.peers.get(peer).is_ok_and(|peer| !peer.reached && !peer.cut)
+    }
+
     fn cut(&mut self, peer: u32) {
         self.peers.change(peer, |peer| peer.cut = true);
     }
