@@ -4,7 +4,6 @@
 
 use super::core::Core;
 use super::driver::Engine;
-use super::time::Watched;
 use crate::transport::Posted;
 use std::time::{Duration, Instant};
 
@@ -15,14 +14,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const ASK_AFTER: Duration = Duration::from_secs(15);
 /// The higher of the two ranks waits for so much longer: else both would take each other for gone. Chosen: far longer than news of it take.
 const HIGHER_RANK_WAITS_LONGER: Duration = Duration::from_secs(10);
-
-/// Messages that were put off as there is no connection to their target yet.
-#[derive(Debug, Default)]
-pub(super) struct Unconnected {
-    lasts: Watched,
-    /// The query whose answer shows that the peer makes progress.
-    asked: Option<u32>,
-}
 
 impl Engine {
     /// What became of a message to `to`.

@@ -1,7 +1,6 @@
 //! The engine's state, apart from the transport.
 
 use super::active::Active;
-use super::connections::Unconnected;
 use super::counts::Counts;
 use super::credits::Credits;
 use super::gone::Survivors;
@@ -98,6 +97,14 @@ pub(super) struct Suspect {
     pub(super) why: String,
     /// Its process ended, by the launcher or the process watch.
     pub(super) ended: bool,
+}
+
+/// Messages that were put off as there is no connection to their target yet.
+#[derive(Debug, Default)]
+pub(super) struct Unconnected {
+    pub(super) lasts: Watched,
+    /// The query whose answer shows that the peer makes progress.
+    pub(super) asked: Option<u32>,
 }
 
 /// What a neighbour said at start-up.

@@ -72,7 +72,12 @@ impl Engine {
         let mut text = match waiting.goal {
             Goal::Agreement(_) => {
                 let call = self.name_of_call(waiting.mark());
-                let name = if name == "agree" { call } else { format!("{name} ({call})") };
+                let name = match name {
+                    "agree" => call,
+                    // On a communicator of the library's own.
+                    "finalize" => name.to_owned(),
+                    name => format!("{name} ({call})"),
+                };
                 format!("{name} waits for {of} for {seconds} s")
             }
             Goal::Requests => format!("{name} waits for {of} for {seconds} s, in {}", self.unfinished()),

@@ -392,10 +392,7 @@ fn a_slow_rank_is_waited_for(provider: &str) {
 fn waits_beside_calls_say_for_which_rank(provider: &str) {
     let done = going_on(4, "slow-agree", provider).env("CIRCULANT_WARN_AFTER", "1").output();
     assert_eq!(done.code, 0, "{done:?}");
-    for warning in [
-        "agree #1 waits for rank 0 for 1 s; it lives, in no call (rank 1 waits)",
-        "finalize (agree #2) waits for rank 2 for 1 s; it lives, in no call (rank 0 waits)",
-    ] {
+    for warning in ["agree #1 waits for rank 0 for 1 s; ", "finalize waits for rank 2 for 1 s; "] {
         assert_eq!(done.err.matches(warning).count(), 1, "{warning}: {done:?}");
     }
     let lines = done.err.lines().filter(|line| line.contains(" waits for ") && line.contains("for 1 s"));
