@@ -23,6 +23,14 @@ const SHARED_ONLY: &str = "is chosen only where all ranks share memory of our ow
 /// irregular calls among very many ranks.
 const MAX_REMEMBERED_COUNTS: usize = 1 << 21;
 
+/// Ways that are worth a trial, at most. Chosen, for a bound of what a trial costs: two more algorithms, and another number of blocks.
+pub const MAX_WAYS: usize = 4;
+/// Algorithms beside the cheapest, at most. Chosen: of the choices of `xtask choices` that are wrong nearly all are right in the second place.
+const MAX_OTHER_ALGORITHMS: usize = 2;
+/// A way of a higher price, in percent of the lowest, is not worth a trial. Chosen: of the choices of `xtask choices` the worst takes 1.74
+/// times the best time, and 98 of 100 at most 1.1.
+pub const MAX_PRICE_PERCENT: u32 = 150;
+
 /// Chooses algorithms. The same arguments on every rank give the same choice on every rank.
 #[derive(Debug)]
 pub struct Selection {
@@ -46,7 +54,31 @@ struct Entry {
     /// Operation, reproducible, by the file's rules too.
     how: (Operation, bool, bool),
     arguments: Arguments,
-    chosen: &'static Algorithm,
+    chosen: Choice,
+}
+
+/// How a call is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// The registry's line.
+    pub algorithm: &'static Algorithm,
+    /// Blocks per message, where neither the call nor a setting says how many; `None`: by the rule.
+    pub blocks: Option<u32>,
+}
+
+impl PartialEq for Way {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.algorithm, other.algorithm) && self.blocks == other.blocks
+    }
+}
+
+/// A way, and what it was chosen by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// How the call is done.
+    pub way: Way,
+    /// By its price: neither the call, nor a setting, nor the file says anything.
+    pub is_priced: bool,
 }
 
 /// A candidate for a call.
@@ -107,7 +139,7 @@ impl Selection {
         self.memo.take();
     }
 
-    /// The algorithm for a call: `name`d by it, or by the settings, or by the file, or the cheapest.
+    /// The way of a call: by the algorithm that is `name`d by it, or by the settings, or by the file, or the cheapest.
     ///
     /// # Errors
     /// When there is no algorithm of that name, or it cannot do the call; the message says which can.
@@ -117,11 +149,15 @@ impl Selection {
         arguments: &Arguments,
         name: Option<&str>,
         reproducible: bool,
-    ) -> Result<&'static Algorithm> {
+    ) -> Result<Choice> {
         let reproducible = (reproducible || self.reproducible) && operation.reduces();
+        let named = |name: &str| {
+            let algorithm = self.named(operation, arguments, name, reproducible)?;
+            Ok(Choice { way: Way { algorithm, blocks: None }, is_priced: false })
+        };
         match name {
             Some("auto") => return self.decide(operation, arguments, reproducible, false),
-            Some(name) => return self.named(operation, arguments, name, reproducible),
+            Some(name) => return named(name),
             None => {}
         }
         for (only, name) in &self.named {
@@ -130,7 +166,7 @@ impl Selection {
                 None => algorithms(operation).any(|a| a.name == name),
             };
             if meant && name != "auto" {
-                return self.named(operation, arguments, name, reproducible);
+                return named(name);
             }
             if meant {
                 return self.decide(operation, arguments, reproducible, false);
@@ -170,6 +206,46 @@ impl Selection {
         algorithms(operation).map(candidate).collect()
     }
 
+    /// The ways that are worth a trial, the cheapest first: other algorithms, then the cheapest one in half and twice as many
+    /// blocks; at most [`MAX_WAYS`], of at most [`MAX_PRICE_PERCENT`] of the lowest price.
+    pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Vec<Way> {
+        let arguments = agreed(operation, arguments);
+        let fits =
+            |a: &&'static Algorithm| is_alike(a, &arguments) && refused(a, &arguments, false).is_none();
+        let priced = algorithms(operation).filter(fits).map(|a| (a, a.cost(&arguments, &self.machine)));
+        let mut priced: Vec<_> = priced.filter(|(_, cost)| cost.ns.is_finite()).collect();
+        // Stable: of equal prices the first in the registry stays first.
+        priced.sort_by(|(_, a), (_, b)| a.ns.total_cmp(&b.ns));
+        let Some(&(best, lowest)) = priced.first() else { return Vec::new() };
+        let most_ns = lowest.ns * f64::from(MAX_PRICE_PERCENT) / 100.0;
+        let others = priced.iter().skip(1).take_while(|(_, cost)| cost.ns <= most_ns);
+        let others = others.take(MAX_OTHER_ALGORITHMS).map(|(a, _)| Way { algorithm: a, blocks: None });
+        let mut ways = vec![Way { algorithm: best, blocks: None }];
+        ways.extend(others);
+        let scaled = |blocks: u32| {
+            let asked = Arguments { blocks: Some(blocks), ..arguments.clone() };
+            let fits = refused(best, &asked, false).is_none();
+            (fits && best.cost(&asked, &self.machine).ns <= most_ns)
+                .then_some(Way { algorithm: best, blocks: Some(blocks) })
+        };
+        if lowest.blocks > 1 {
+            let more = [lowest.blocks.saturating_mul(2), lowest.blocks.div_ceil(2)];
+            ways.extend(more.into_iter().filter(|n| *n != lowest.blocks).filter_map(scaled));
+        }
+        ways.truncate(MAX_WAYS);
+        ways
+    }
+
+    /// Whether an algorithm can do a call.
+    pub fn can(&self, way: &Way, arguments: &Arguments) -> bool {
+        refused(way.algorithm, arguments, false).is_none()
+    }
+
+    /// Whether reductions and scans fold in one order by a setting.
+    pub fn is_reproducible(&self) -> bool {
+        self.reproducible
+    }
+
     /// The machine of the prices.
     pub fn machine(&self) -> &Machine {
         &self.machine
@@ -198,7 +274,7 @@ impl Selection {
         arguments: &Arguments,
         reproducible: bool,
         ruled: bool,
-    ) -> Result<&'static Algorithm> {
+    ) -> Result<Choice> {
         let mut memo = self.memo.borrow_mut();
         let how = (operation, reproducible, ruled);
         let known = memo.entries.iter().find(|e| e.how == how && same(operation, &e.arguments, arguments));
@@ -208,8 +284,11 @@ impl Selection {
         let arguments = agreed(operation, arguments);
         let by_rule = if ruled { self.by_rule(operation, &arguments, reproducible) } else { None };
         let chosen = match by_rule {
-            Some(chosen) => chosen,
-            None => cheapest(operation, &arguments, &self.machine, reproducible)?,
+            Some(way) => Choice { way, is_priced: false },
+            None => {
+                let algorithm = cheapest(operation, &arguments, &self.machine, reproducible)?;
+                Choice { way: Way { algorithm, blocks: None }, is_priced: true }
+            }
         };
         let counts = |entries: &[Entry]| entries.iter().map(|e| e.arguments.counts.len()).sum::<usize>();
         if counts(&memo.entries) + arguments.counts.len() > MAX_REMEMBERED_COUNTS {
@@ -224,12 +303,7 @@ impl Selection {
         Ok(chosen)
     }
 
-    fn by_rule(
-        &self,
-        operation: Operation,
-        arguments: &Arguments,
-        reproducible: bool,
-    ) -> Option<&'static Algorithm> {
+    fn by_rule(&self, operation: Operation, arguments: &Arguments, reproducible: bool) -> Option<Way> {
         let fitting = self.rules.iter().filter(|r| r.fits(operation, arguments, self.machine.per_node));
         for rule in fitting {
             if rule.algorithm == "auto" {
@@ -237,8 +311,8 @@ impl Selection {
             }
             let found = algorithms(operation).find(|a| a.name == rule.algorithm);
             let found = found.filter(|a| refused(a, arguments, reproducible).is_none());
-            if found.is_some() {
-                return found;
+            if let Some(algorithm) = found {
+                return Some(Way { algorithm, blocks: rule.blocks });
             }
         }
         None
@@ -252,12 +326,16 @@ fn cheapest(
     machine: &Machine,
     reproducible: bool,
 ) -> Result<&'static Algorithm> {
-    // Ranks that get different bits of one sum are a surprise: such an algorithm is taken only where it is named.
-    let alike = |a: &Algorithm| arguments.exact || a.order.is_none_or(|order| order.identical);
-    let fits = |a: &&'static Algorithm| alike(a) && refused(a, arguments, reproducible).is_none();
+    let fits =
+        |a: &&'static Algorithm| is_alike(a, arguments) && refused(a, arguments, reproducible).is_none();
     let priced = algorithms(operation).filter(fits).map(|a| (a, a.cost(arguments, machine).ns));
     let found = priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(a, _)| a);
     found.ok_or_else(|| argument(format!("{operation} has no algorithm for this")))
+}
+
+/// Whether all ranks get the same bits. Different ones of one sum are a surprise: such an algorithm is taken only where it is named.
+fn is_alike(a: &Algorithm, arguments: &Arguments) -> bool {
+    arguments.exact || a.order.is_none_or(|order| order.identical)
 }
 
 /// Why an algorithm cannot be taken.
@@ -276,16 +354,10 @@ fn agreed(operation: Operation, a: &Arguments) -> Arguments {
     known.rows.clear();
     known.graph.edges.clear();
     known.in_place &= operation.is_in_place_everywhere();
-    if !has_counts(operation) {
+    if !operation.has_counts() {
         known.counts.clear();
     }
     known
-}
-
-/// Whether all ranks know all counts.
-fn has_counts(operation: Operation) -> bool {
-    use Operation::{Allgatherv, Gatherv, InterAllgather, InterAllgatherv, ReduceScatter, Scatterv};
-    matches!(operation, Allgatherv | Gatherv | Scatterv | ReduceScatter | InterAllgather | InterAllgatherv)
 }
 
 /// Whether `known`, which is [`agreed`], stands for `a`; without a copy.
@@ -297,7 +369,7 @@ fn same(operation: Operation, known: &Arguments, a: &Arguments) -> bool {
         && plain(known) == plain(a)
         && known.nodes == a.nodes
         && known.in_place == (a.in_place && operation.is_in_place_everywhere())
-        && (!has_counts(operation) || known.counts == a.counts)
+        && (!operation.has_counts() || known.counts == a.counts)
 }
 
 /// The setting `algorithm`: a name for all operations that have it, or `operation=name`, separated by commas.
@@ -345,7 +417,8 @@ mod tests {
     }
 
     fn name(s: &Selection, op: Operation, a: &Arguments, named: Option<&str>) -> String {
-        s.choose(op, a, named, false).map_or_else(|e| e.to_string(), |a| a.name.to_owned())
+        s.choose(op, a, named, false)
+            .map_or_else(|e| e.to_string(), |chosen| chosen.way.algorithm.name.to_owned())
     }
 
     #[test]
@@ -406,7 +479,7 @@ mod tests {
                 };
                 let canonical = |a: &Algorithm| a.order.is_some_and(|o| o.canonical);
                 for chosen in [set.choose(op, &a, None, false), free.choose(op, &a, None, true)] {
-                    assert!(!op.reduces() || canonical(chosen.unwrap()), "{op}");
+                    assert!(!op.reduces() || canonical(chosen.unwrap().way.algorithm), "{op}");
                 }
                 let candidates = set.candidates(op, &a, false);
                 assert!(

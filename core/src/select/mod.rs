@@ -9,11 +9,14 @@
 mod choice;
 mod rules;
 mod settings;
+mod trial;
 mod tuning;
 mod wires;
 
-pub use choice::{Candidate, Selection};
-pub use settings::{Probing, Settings};
+pub use choice::{Candidate, Choice, MAX_PRICE_PERCENT, MAX_WAYS, Selection, Way};
+
+pub use settings::{Adapt, Probing, Settings};
+pub use trial::{CALLS_TO_AGREE, Class, Next, TIMED_RUNS, Times, Trial, Turn};
 pub use tuning::{BETWEEN, Tuning, WITHIN};
 pub use wires::Wires;
 

@@ -5,12 +5,14 @@
 //! bcast        bytes<=64K size<=16         -> binomial
 //! allreduce    bytes>=1M commutative=yes   -> ring
 //! *            bytes<100                   -> auto
+//! bcast        bytes>64K bytes<=96K        -> circulant blocks=24
 //! ```
 //!
 //! The first rule counts whose operation (`*`: any) and conditions fit and whose algorithm exists and can do the
 //! call; `auto` leaves it to the prices. Conditions: `bytes` (as in `circulant bench`: of the vector, or of all blocks
 //! of a result together), `size` (ranks), `ranks-per-node`, each with <, <=, =, >=, > and a number (K, M, G; Ki, Mi, Gi); and
-//! `commutative=yes` or `no`. Behind `#` stands what people read.
+//! `commutative=yes` or `no`. Behind the algorithm may stand a number of blocks, which counts where neither the call nor a
+//! setting says one. Behind `#` stands what people read.
 
 use crate::bytes::parse_bytes;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,6 +26,8 @@ pub(super) struct Rule {
     conditions: Vec<Condition>,
     /// The algorithm; `auto` leaves it to the prices.
     pub(super) algorithm: String,
+    /// Blocks per message; `None`: by the rule of the algorithm.
+    pub(super) blocks: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +68,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Rule>> {
 
 fn rule(content: &str) -> std::result::Result<Rule, String> {
     let (left, name) = content.split_once("->").ok_or("there is no ->")?;
-    let (mut words, name) = (left.split_whitespace(), name.trim());
+    let (mut words, mut right) = (left.split_whitespace(), name.split_whitespace());
+    let name = right.next().unwrap_or("");
+    let blocks = right.next().map(blocks).transpose()?;
+    if let Some(word) = right.next() {
+        return Err(format!("behind the blocks stands {word:?}"));
+    }
     let operation = match words.next().ok_or("there is no operation")? {
         "*" => None,
         word => Some(word.parse::<Operation>().map_err(|e| e.message().to_owned())?),
@@ -79,7 +88,13 @@ fn rule(content: &str) -> std::result::Result<Rule, String> {
     if operation == Some(Operation::Alltoallv) && conditions.iter().any(|c| c.what == What::Bytes) {
         return Err("no rank of an alltoallv knows the bytes of all".to_owned());
     }
-    Ok(Rule { operation, conditions, algorithm: name.to_owned() })
+    Ok(Rule { operation, conditions, algorithm: name.to_owned(), blocks })
+}
+
+/// `blocks=24`
+fn blocks(word: &str) -> std::result::Result<u32, String> {
+    let number = word.strip_prefix("blocks=").and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+    number.ok_or(format!("{word:?} is not blocks= and a number from 1 on"))
 }
 
 fn condition(word: &str) -> std::result::Result<Condition, String> {
@@ -130,10 +145,11 @@ mod tests {
     #[test]
     fn rules_are_read_and_fit() {
         let text = "# all\n\nbcast bytes<=64K size<=16 -> binomial # light\n* ranks-per-node>1 -> auto\n\
-                    allreduce commutative=no bytes>10 -> ordered\nallgatherv bytes=30 -> ring";
+                    allreduce commutative=no bytes>10 -> ordered\nallgatherv bytes=30 -> ring\nbcast -> chain blocks=24";
         let rules = parse(text).unwrap();
         let names: Vec<_> = rules.iter().map(|r| r.algorithm.as_str()).collect();
-        assert_eq!(names, ["binomial", "auto", "ordered", "ring"]);
+        assert_eq!(names, ["binomial", "auto", "ordered", "ring", "chain"]);
+        assert_eq!((rules[0].blocks, rules[4].blocks), (None, Some(24)));
         let a = |size, bytes| Arguments { size, bytes, ..Arguments::default() };
         assert!(rules[0].fits(Operation::Bcast, &a(16, 64_000), 1));
         assert!(!rules[0].fits(Operation::Bcast, &a(17, 64_000), 1));
@@ -155,6 +171,9 @@ mod tests {
             ("#\n\nbcats -> ring", "line 3: there is no operation \"bcats\""),
             ("bcast -> ring", "line 1: bcast has no algorithm \"ring\""),
             ("* -> nothing", "no operation has an algorithm \"nothing\""),
+            ("bcast -> chain blocks=0", "\"blocks=0\" is not blocks= and a number from 1 on"),
+            ("bcast -> chain 24", "\"24\" is not blocks="),
+            ("bcast -> chain blocks=2 4", "behind the blocks stands \"4\""),
             ("bcast bytes~4 -> chain", "\"bytes~4\" compares nothing"),
             ("bcast bites<4 -> chain", "\"bites\" in \"bites<4\" is not bytes"),
             ("bcast bytes<4Q -> chain", "\"bytes<4Q\" ends in no number"),

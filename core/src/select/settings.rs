@@ -23,6 +23,19 @@ pub struct Settings {
     pub probe: Probing,
 }
 
+/// Whether calls that are chosen by price are [tried](super::Trial) in other ways, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adapt {
+    /// Once they have been made a number of times; but no reduction whose result depends on the order, so that the same call gives the same
+    /// bits each time.
+    #[default]
+    Auto,
+    /// From the first call on, and all reductions.
+    On,
+    /// Never.
+    Off,
+}
+
 /// When L, o and β are measured at start-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Probing {

@@ -202,7 +202,7 @@ impl Judged {
     pub(crate) fn new(point: Point) -> Self {
         let (a, machine) = (point.arguments(), point.machine());
         let selection = Selection::of(&Settings::default(), machine).unwrap();
-        let chosen = selection.choose(point.operation, &a, None, false).unwrap().name;
+        let chosen = selection.choose(point.operation, &a, None, false).unwrap().way.algorithm.name;
         // O(p²) steps on each of p ranks.
         let out_of_reach = |line: &Algorithm| {
             line.operation == Operation::Alltoall && line.name == "ring" && point.size > 36

@@ -99,7 +99,7 @@ fn selection(wire: &'static str) -> Selection {
 
 /// The price of what is chosen.
 fn chosen_time(s: &Selection, op: Operation, a: &Arguments) -> (f64, &'static str) {
-    let line = s.choose(op, a, None, false).unwrap();
+    let line = s.choose(op, a, None, false).unwrap().way.algorithm;
     (line.cost(a, s.machine()).ns, line.name)
 }
 

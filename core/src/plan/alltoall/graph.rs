@@ -143,7 +143,7 @@ impl Edges {
 }
 
 /// Tells lists of lengths apart; of one it is the length.
-fn digest(lengths: impl Iterator<Item = u64>) -> u64 {
+pub(crate) fn digest(lengths: impl Iterator<Item = u64>) -> u64 {
     lengths.fold(0, |h: u64, len| h.rotate_left(23).wrapping_mul(0x0000_0100_0000_01B3).wrapping_add(len))
 }
 

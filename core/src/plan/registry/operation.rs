@@ -94,6 +94,19 @@ impl Operation {
         matches!(self, Self::Allgather | Self::Allgatherv | Self::Allreduce)
     }
 
+    /// Whether ranks have counts of their own, and all ranks know all of them.
+    pub const fn has_counts(self) -> bool {
+        matches!(
+            self,
+            Self::Allgatherv
+                | Self::Gatherv
+                | Self::Scatterv
+                | Self::ReduceScatter
+                | Self::InterAllgather
+                | Self::InterAllgatherv
+        )
+    }
+
     /// Whether it is between two groups.
     pub const fn is_between_groups(self) -> bool {
         matches!(self, Self::InterAllgather | Self::InterAllgatherv | Self::InterBcast | Self::InterBarrier)

@@ -1,0 +1,443 @@
+//! Choosing by measuring. A trial knows a few [ways](super::Way) of one kind of call, the first by price. It says which way each call takes,
+//! takes this rank's time of it, and keeps the way in which the slowest rank was fastest. Later it looks now and then whether that is
+//! still so.
+//!
+//! All ranks must take the same way in the same call. So a trial counts calls, and nothing else but what all ranks know alike decides:
+//!
+//! | calls | way | |
+//! |---|---|---|
+//! | the first | the first | as many as `begin_after`, so that what is called a few times is not tried |
+//! | the next | each in turn | measured: of each way one call that makes its program, then [`TIMED_RUNS`] |
+//! | the next | the kept one | [`CALLS_TO_AGREE`], while the ranks' times are on their way to each other |
+//! | the next | the kept one | after some hundreds, then twice as many, [`TIMED_RUNS`] are measured, and compared with those of the trial |
+//!
+//! What a trial costs, by price: of at most [`MAX_WAYS`] ways all but one take at most [`MAX_PRICE_PERCENT`](super::MAX_PRICE_PERCENT) of the lowest price in 1 + [`TIMED_RUNS`] calls,
+//! so at most 9 calls' time more than without.
+
+use super::choice::{MAX_WAYS, Way};
+use crate::plan::alltoall::graph::digest;
+use crate::plan::registry::{Arguments, Operation};
+use std::fmt::{self, Display, Formatter};
+
+/// Calls of a way that are measured. Their median counts, so two that something else held up do no harm. Chosen odd, and few.
+pub const TIMED_RUNS: usize = 5;
+/// Another way takes the place of the one that is kept if it saves more than this, in percent. Chosen above what medians of
+/// five differ by where nothing has changed.
+const LEAST_SAVING_PERCENT: u64 = 7;
+/// Calls from the last measured one to the one at whose end the ranks' times must be there. Chosen: an allreduce of 32 bytes that goes beside
+/// takes about as long as a call.
+pub const CALLS_TO_AGREE: u32 = 2;
+/// Calls from a trial to the first look whether it is still right. Chosen: a look costs a small allreduce beside them.
+const FIRST_INTERVAL_CALLS: u32 = 256;
+/// Between two looks there are twice as many as between the last two, up to this. Chosen, so that a long job notices.
+const MAX_INTERVAL_CALLS: u32 = 1 << 14;
+/// A look that finds less than the reciprocal or more than this many times the time of the trial begins another one. Chosen above the noise of a
+/// shared machine.
+const DRIFT: u64 = 2;
+/// The time, in nanoseconds, of a way that could not do the call: no way of that time is kept.
+const NEVER_NS: u64 = u64::MAX >> 1;
+
+/// Calls of a communicator that share a trial. All ranks know alike which these are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    operation: Operation,
+    /// Of the total bytes: see [`Class::limit`].
+    size: u32,
+    /// Bytes of an element, whether the operator commutes and is exact, whether all are in place.
+    how: (u64, bool, bool, bool),
+    /// Of unequal counts; 0: there are none, or all are equal.
+    counts: u64,
+}
+
+impl Class {
+    /// The class of a call.
+    pub fn of(operation: Operation, arguments: &Arguments) -> Self {
+        let in_place = arguments.in_place && operation.is_in_place_everywhere();
+        let has_equal = |counts: &[u64]| counts.iter().all(|count| *count == counts[0]);
+        let counts = match operation.has_counts() && !has_equal(&arguments.counts) {
+            true => digest(arguments.counts.iter().copied()),
+            false => 0,
+        };
+        let how = (arguments.element, arguments.commutative, arguments.exact, in_place);
+        Self { operation, size: size_class(arguments.total(operation)), how, counts }
+    }
+
+    /// The operation.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The most total bytes of a call in it. Two limits are an octave, so a class goes up to 1.5 times its least bytes.
+    pub fn limit(&self) -> u64 {
+        limit(self.size)
+    }
+
+    /// A line for the file of the setting `selection`, for `size` ranks, at most `per_node` of them on a node, which takes this way; none where
+    /// no condition of such a line tells the class from others.
+    pub fn rule(&self, size: u32, per_node: u32, way: &Way) -> Option<String> {
+        if self.counts != 0 {
+            return None;
+        }
+        let above = self.size.checked_sub(1).map(limit).filter(|above| *above < self.limit());
+        let above = above.map_or_else(String::new, |above| format!("bytes>{above} "));
+        let commutative = match (self.operation.reduces(), self.how.1) {
+            (false, _) => "",
+            (true, true) => " commutative=yes",
+            (true, false) => " commutative=no",
+        };
+        let (operation, limit) = (self.operation, self.limit());
+        Some(format!(
+            "{operation} {above}bytes<={limit} size={size} ranks-per-node={per_node}{commutative} -> {way}"
+        ))
+    }
+}
+
+impl Display for Way {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.blocks {
+            None => f.write_str(self.algorithm.name),
+            Some(blocks) => write!(f, "{} blocks={blocks}", self.algorithm.name),
+        }
+    }
+}
+
+/// The least class whose limit is not below `bytes`.
+fn size_class(bytes: u64) -> u32 {
+    let octave = u64::BITS - bytes.saturating_sub(1).leading_zeros();
+    let below = (2 * octave).saturating_sub(1);
+    if bytes <= limit(below) { below } else { 2 * octave }
+}
+
+/// 1, 1, 2, 3, 4, 6, 8, 12, …
+fn limit(class: u32) -> u64 {
+    let octave = |bytes: u64| bytes.checked_shl(class / 2).filter(|shifted| shifted >> (class / 2) == bytes);
+    let limit = if class.is_multiple_of(2) { octave(1) } else { octave(3).map(|bytes| bytes / 2) };
+    limit.unwrap_or(u64::MAX)
+}
+
+/// This rank's times by way, of the median call in nanoseconds; of a look the first only.
+pub type Times = [u64; MAX_WAYS];
+
+/// What the next call does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Turn {
+    /// The way to take.
+    pub way: Way,
+    /// Its place among the ways.
+    at: usize,
+    /// Whether its time is wanted.
+    pub is_timed: bool,
+}
+
+/// What is to be done at the end of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing.
+    GoOn,
+    /// Tell the other ranks these times: of each the greatest of all ranks is to be [heard](Trial::hear).
+    Tell(Times),
+    /// Hear what the greatest times are, before this rank's next call.
+    Hear,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measured {
+    AllWays,
+    /// The kept way, to see whether its time has changed.
+    Kept,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// So many calls are left.
+    Idle { left: u32, then: Measured },
+    /// So many calls were made.
+    Measuring { made: usize, what: Measured },
+    /// So many calls are left.
+    Agreeing { left: u32, what: Measured },
+}
+
+/// A trial of one kind of call, at one rank.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    ways: Vec<Way>,
+    kept: usize,
+    stage: Stage,
+    /// By way, of this rank, in nanoseconds.
+    times: [[u64; TIMED_RUNS]; MAX_WAYS],
+    /// Of the slowest rank, when a way was kept last; none before.
+    found: Option<Times>,
+    interval_calls: u32,
+}
+
+impl Trial {
+    /// Tries these ways from the call after `begin_after` on. With fewer than two there is nothing to try.
+    pub fn new(mut ways: Vec<Way>, begin_after: u32) -> Self {
+        ways.truncate(MAX_WAYS);
+        Self {
+            ways,
+            kept: 0,
+            stage: Stage::Idle { left: begin_after, then: Measured::AllWays },
+            times: [[0; TIMED_RUNS]; MAX_WAYS],
+            found: None,
+            interval_calls: FIRST_INTERVAL_CALLS,
+        }
+    }
+
+    /// The way that is kept: the first until a trial has ended.
+    pub fn kept(&self) -> Option<Way> {
+        self.ways.get(self.kept).copied()
+    }
+
+    /// The ways.
+    pub fn ways(&self) -> &[Way] {
+        &self.ways
+    }
+
+    /// The time of each way at the slowest rank in nanoseconds, once a trial has ended; `None` where it could not do the call.
+    pub fn found(&self) -> Option<impl Iterator<Item = (Way, Option<u64>)>> {
+        let found = self.found?;
+        Some(self.ways.iter().copied().zip(found.map(|ns| Some(ns).filter(|ns| *ns < NEVER_NS))))
+    }
+
+    /// What the next call does; none: there is no choice.
+    pub fn turn(&mut self) -> Option<Turn> {
+        if self.ways.len() < 2 {
+            return None;
+        }
+        if let Stage::Idle { left: 0, then } = self.stage {
+            self.stage = Stage::Measuring { made: 0, what: then };
+        }
+        let (at, is_timed) = match self.stage {
+            Stage::Measuring { made, what: Measured::AllWays } => {
+                let (run, place) = (made / self.ways.len(), made % self.ways.len());
+                // Each run begins with the next way, so that none always follows the same one.
+                ((place + run) % self.ways.len(), run > 0)
+            }
+            Stage::Measuring { what: Measured::Kept, .. } => (self.kept, true),
+            Stage::Idle { .. } | Stage::Agreeing { .. } => (self.kept, false),
+        };
+        Some(Turn { way: *self.ways.get(at)?, at, is_timed })
+    }
+
+    /// The call of a turn has ended, and took this many nanoseconds; `None`: this way could not do it.
+    pub fn ended(&mut self, turn: &Turn, ns: Option<u64>) -> Next {
+        match self.stage {
+            Stage::Idle { left, then } => {
+                self.stage = Stage::Idle { left: left.saturating_sub(1), then };
+                Next::GoOn
+            }
+            Stage::Agreeing { left, what } => {
+                self.stage = Stage::Agreeing { left: left.saturating_sub(1), what };
+                if left <= 1 { Next::Hear } else { Next::GoOn }
+            }
+            Stage::Measuring { made, what } => {
+                let ways = if what == Measured::AllWays { self.ways.len() } else { 1 };
+                let untimed = usize::from(what == Measured::AllWays);
+                if let Some(run) = (made / ways).checked_sub(untimed) {
+                    let row = if what == Measured::AllWays { turn.at } else { 0 };
+                    self.times[row][run.min(TIMED_RUNS - 1)] = ns.unwrap_or(NEVER_NS).min(NEVER_NS);
+                }
+                let made = made + 1;
+                if made < ways * (untimed + TIMED_RUNS) {
+                    self.stage = Stage::Measuring { made, what };
+                    return Next::GoOn;
+                }
+                self.stage = Stage::Agreeing { left: CALLS_TO_AGREE, what };
+                Next::Tell(self.medians(ways))
+            }
+        }
+    }
+
+    fn medians(&self, ways: usize) -> Times {
+        let mut medians = [NEVER_NS; MAX_WAYS];
+        for (median, times) in medians.iter_mut().zip(self.times).take(ways) {
+            let mut sorted = times;
+            sorted.sort_unstable();
+            *median = sorted[TIMED_RUNS / 2];
+        }
+        medians
+    }
+
+    /// The greatest times of all ranks have come. Whether a trial of all ways has ended by that.
+    pub fn hear(&mut self, slowest: Times) -> bool {
+        let Stage::Agreeing { what, .. } = self.stage else { return false };
+        let is_trial = what == Measured::AllWays;
+        if is_trial {
+            let best = (0..self.ways.len()).min_by_key(|way| slowest[*way]).unwrap_or(self.kept);
+            let saves = |ns: u64| ns.saturating_mul(100) / (100 - LEAST_SAVING_PERCENT) < slowest[self.kept];
+            if saves(slowest[best]) {
+                self.kept = best;
+            }
+            self.found = Some(slowest);
+        }
+        let trial_ns = self.found.map_or(slowest[0], |found| found[self.kept]).max(1);
+        let drifted =
+            slowest[0] > trial_ns.saturating_mul(DRIFT) || slowest[0].saturating_mul(DRIFT) < trial_ns;
+        self.stage = match !is_trial && drifted {
+            true => Stage::Idle { left: 0, then: Measured::AllWays },
+            false => Stage::Idle { left: self.interval_calls, then: Measured::Kept },
+        };
+        self.interval_calls = self.interval_calls.saturating_mul(2).min(MAX_INTERVAL_CALLS);
+        is_trial
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Selection, Settings};
+    use super::*;
+    use crate::machine::{LogGp, Machine};
+
+    const WIRE: LogGp = LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 80_000, reduce_ps: 100 };
+
+    fn arguments(bytes: u64) -> Arguments {
+        Arguments { size: 16, bytes, ..Arguments::default() }
+    }
+
+    fn ways() -> Vec<Way> {
+        let selection = Selection::of(&Settings::default(), Machine::flat(WIRE)).unwrap();
+        selection.ways(Operation::Bcast, &arguments(100_000))
+    }
+
+    /// Runs `calls` calls at all ranks, whose times are `ns(rank, way)`, and gives the ways of each; all must be the same at all ranks.
+    fn run(trials: &mut [Trial], calls: usize, ns: impl Fn(usize, usize) -> u64) -> Vec<usize> {
+        let mut slowest: Option<Times> = None;
+        let mut taken = Vec::new();
+        for call in 0..calls {
+            let turns: Vec<Turn> = trials.iter_mut().map(|t| t.turn().unwrap()).collect();
+            assert!(turns.iter().all(|turn| *turn == turns[0]), "call {call}: {turns:?}");
+            taken.push(turns[0].at);
+            let mut heard = 0;
+            for (rank, trial) in trials.iter_mut().enumerate() {
+                match trial.ended(&turns[0], Some(ns(rank, turns[0].at))) {
+                    Next::GoOn => {}
+                    Next::Tell(times) => {
+                        let greatest = slowest.get_or_insert([0; MAX_WAYS]);
+                        greatest.iter_mut().zip(times).for_each(|(g, t)| *g = t.max(*g));
+                    }
+                    Next::Hear => heard += 1,
+                }
+            }
+            assert!(heard == 0 || heard == trials.len(), "call {call}: {heard} ranks hear");
+            if heard > 0 {
+                let greatest = slowest.take().unwrap();
+                for trial in trials.iter_mut() {
+                    trial.hear(greatest);
+                }
+            }
+        }
+        taken
+    }
+
+    /// Rank 2 is slow in the first way, all others in the third: the slowest counts.
+    #[test]
+    fn ranks_with_other_times_keep_the_same_way() {
+        let ways = ways();
+        assert!(ways.len() >= 3, "{ways:?}");
+        for fastest in 0..ways.len() {
+            let mut trials = vec![Trial::new(ways.clone(), 16); 4];
+            let ns = |rank: usize, way: usize| {
+                let base = if way == fastest { 800 } else { 1000 };
+                if rank == 2 { base } else { base / 2 + 10 * rank as u64 }
+            };
+            let trial_calls = ways.len() * (1 + TIMED_RUNS);
+            let taken = run(&mut trials, 16 + trial_calls + 200, ns);
+            assert_eq!(taken[..16], [0; 16]);
+            for way in 0..ways.len() {
+                let tried = taken[16..16 + trial_calls].iter().filter(|at| **at == way).count();
+                assert_eq!(tried, 1 + TIMED_RUNS, "way {way}");
+            }
+            assert!(taken[16 + trial_calls + CALLS_TO_AGREE as usize..].iter().all(|at| *at == fastest));
+            assert_eq!(trials[0].kept(), Some(ways[fastest]));
+            let found: Vec<_> = trials[3].found().unwrap().map(|(_, ns)| ns).collect();
+            assert_eq!(found[fastest], Some(800));
+        }
+    }
+
+    #[test]
+    fn what_saves_little_changes_nothing() {
+        let mut trials = vec![Trial::new(ways(), 0); 2];
+        run(&mut trials, 100, |_, way| if way == 0 { 1000 } else { 950 });
+        assert_eq!(trials[0].kept(), Some(ways()[0]));
+    }
+
+    /// A way whose time triples is left at the next look; one whose time stays is looked at ever less often.
+    #[test]
+    fn times_that_drift_are_tried_again() {
+        let mut trials = vec![Trial::new(ways(), 0); 3];
+        run(&mut trials, 100, |_, way| if way == 1 { 500 } else { 1000 });
+        assert_eq!(trials[0].kept(), Some(ways()[1]));
+        let taken = run(&mut trials, 2000, |_, way| if way == 1 { 500 } else { 1000 });
+        assert!(taken.iter().all(|at| *at == 1), "no trial where nothing has changed");
+        run(&mut trials, 4000, |_, way| if way == 1 { 3000 } else { 1000 });
+        assert_eq!(trials[0].kept(), Some(ways()[0]));
+    }
+
+    #[test]
+    fn a_way_that_cannot_is_not_kept() {
+        let mut trial = Trial::new(ways(), 0);
+        for _ in 0..100 {
+            let turn = trial.turn().unwrap();
+            match trial.ended(&turn, (turn.at != 1).then_some(1000 + turn.at as u64)) {
+                Next::Tell(times) => assert_eq!(times[1], NEVER_NS),
+                Next::Hear => assert!(trial.hear([1000, NEVER_NS, 1002, 1003])),
+                Next::GoOn => {}
+            }
+        }
+        assert_eq!(trial.kept(), Some(ways()[0]));
+        assert_eq!(trial.found().unwrap().nth(1).unwrap().1, None);
+        assert_eq!(Trial::new(Vec::new(), 0).turn(), None);
+    }
+
+    #[test]
+    fn ways_are_few_and_not_dear() {
+        let selection = Selection::of(&Settings::default(), Machine::flat(WIRE)).unwrap();
+        for operation in Operation::ALL {
+            for bytes in [8, 10_000, 1 << 20] {
+                let counts = vec![bytes; 16];
+                let a = Arguments { counts, commutative: true, exact: true, element: 8, ..arguments(bytes) };
+                let ways = selection.ways(operation, &a);
+                let price = |way: &Way| {
+                    let asked = Arguments { blocks: way.blocks, ..a.clone() };
+                    way.algorithm.cost(&asked, selection.machine()).ns
+                };
+                let chosen = selection.choose(operation, &a, None, false).map(|choice| choice.way);
+                assert_eq!(ways.first().copied(), chosen.ok(), "{operation} {bytes}");
+                assert!(ways.len() <= MAX_WAYS);
+                for way in &ways {
+                    assert!(price(way) <= price(&ways[0]) * 1.5, "{operation} {bytes}: {way}");
+                    assert_eq!(ways.iter().filter(|other| *other == way).count(), 1);
+                    assert!(selection.can(way, &a));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn classes_are_half_octaves_and_lead_to_rules() {
+        let limits: Vec<u64> = (1..9).map(limit).collect();
+        assert_eq!(limits, [1, 2, 3, 4, 6, 8, 12, 16]);
+        for bytes in (0..5000).chain([u64::MAX / 3, u64::MAX / 2 + 1, u64::MAX]) {
+            let class = size_class(bytes);
+            assert!(bytes <= limit(class), "{bytes}");
+            assert!(class < 2 || bytes > limit(class - 1), "{bytes}: {class}");
+        }
+        let a = arguments(100_000);
+        let class = Class::of(Operation::Bcast, &a);
+        let chain = crate::plan::registry::algorithm(Operation::Bcast, "chain").unwrap();
+        let line = class.rule(16, 1, &Way { algorithm: chain, blocks: Some(24) }).unwrap();
+        assert_eq!(line, "bcast bytes>98304 bytes<=131072 size=16 ranks-per-node=1 -> chain blocks=24");
+        let settings = Settings { rules: line, ..Settings::default() };
+        let machine = Machine { per_node: 1, ..Machine::flat(WIRE) };
+        let choice =
+            Selection::of(&settings, machine).unwrap().choose(Operation::Bcast, &a, None, false).unwrap();
+        assert!(!choice.is_priced && choice.way.blocks == Some(24));
+        let counts =
+            |counts: [u64; 2]| Arguments { size: 2, counts: counts.to_vec(), ..Arguments::default() };
+        let class = |of: [u64; 2]| Class::of(Operation::Allgatherv, &counts(of));
+        assert_ne!(class([10, 20]), class([20, 10]));
+        assert_eq!((class([10, 10]) == class([9, 9]), class([10, 20]).rule(2, 1, &ways()[0])), (true, None));
+    }
+}
