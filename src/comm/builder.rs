@@ -5,6 +5,7 @@ use super::world::World;
 use crate::config::{Config, Interfaces, Launcher, Library, OnFailure, Progress, Provider, Sources, Wait};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
+use crate::select::Adapt;
 use crate::transport::{Transport, fabric};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -116,6 +117,16 @@ impl Builder {
     /// A file of rules for choosing algorithms, with the same content at all ranks.
     pub fn selection(self, file: &str) -> Self {
         self.set("selection", file)
+    }
+
+    /// Whether calls that are chosen by price are tried in other ways, too ([`Adapt`]). The same at all ranks.
+    pub fn adapt(self, adapt: Adapt) -> Self {
+        self.set("adapt", &format!("{adapt:?}").to_lowercase())
+    }
+
+    /// The file to which rank 0 adds what trials have found, at the end: rules for [`Builder::selection`].
+    pub fn learn(self, file: &str) -> Self {
+        self.set("learn", file)
     }
 
     /// Whether reductions and scans combine in one order whatever the size, the blocks and the nodes. The same at all
@@ -279,6 +290,8 @@ mod tests {
             .blocks(4)
             .algorithm("bcast=chain")
             .selection("rules")
+            .adapt(Adapt::Off)
+            .learn("learned")
             .reproducible(true)
             .light(512)
             .wait(Wait::Block)
@@ -294,7 +307,7 @@ mod tests {
         let found: Vec<String> =
             typed.config.changed().map(|(s, text)| format!("{}={text}", s.name)).collect();
         let wanted = "provider=tcp+shm rails=eth0,eth1 ports=20000-20999 deadline=2.5 warn-after=off start-deadline=7 \
-                      window=1048576 blocks=4 algorithm=bcast=chain selection=rules reproducible=yes light=512 wait=block \
+                      window=1048576 blocks=4 algorithm=bcast=chain selection=rules adapt=off learn=learned reproducible=yes light=512 wait=block \
                       tuning=figures progress=thread on-failure=continue launcher=single record=records record-events=100 stats=yes stats-file=stats-%r";
         assert_eq!(found.join(" "), wanted);
     }

@@ -1,5 +1,6 @@
 //! One call: its arguments checked, its program taken from the cache or made, its run.
 
+use super::adapt::{Form, Tried};
 use super::collective::Collective;
 use super::communicator::{Communicator, Options};
 use super::context::Context;
@@ -73,12 +74,12 @@ impl Shared {
     pub(super) fn prepare(
         &mut self,
         context: &Context,
-        call: Collective,
+        (call, form): (Collective, Form),
         (arguments, element, gathered): (Arguments, Element, Option<Arc<[Segment]>>),
         options: &Options,
-    ) -> Result<Prepared> {
+    ) -> Result<(Prepared, Option<Tried>)> {
         let operation = call.operation();
-        let arguments = self.completed(context, operation, arguments, options);
+        let mut arguments = self.completed(context, operation, arguments, options);
         if arguments.blocks == Some(0) {
             return Err(argument("0 blocks: a message has one at least"));
         }
@@ -86,13 +87,17 @@ impl Shared {
             0 => options.algorithm.as_deref(),
             _ => Some(GRAPH_ALGORITHM),
         };
-        let algorithm = self.selection.choose(operation, &arguments, name, options.reproducible)?;
+        let choice = self.selection.choose(operation, &arguments, name, options.reproducible)?;
+        let (way, tried) = self.way(context, (call, form), &arguments, (choice, options));
+        arguments.blocks = arguments.blocks.or(way.blocks);
+        let algorithm = way.algorithm;
         self.log_plan(call, algorithm, &arguments);
         let asked = Asked { comm: context.id, call, element, algorithm, arguments, gathered };
-        match self.cache.take(&asked) {
-            Some(prepared) => Ok(prepared),
-            None => self.make(context, asked),
-        }
+        let prepared = match self.cache.take(&asked) {
+            Some(prepared) => prepared,
+            None => self.make(context, asked)?,
+        };
+        Ok((prepared, tried))
     }
 
     /// Arguments with what the communicator knows itself.
@@ -178,6 +183,8 @@ pub(super) struct Begun {
     pub(super) reducer: Option<Reducer>,
     pub(super) fill: bool,
     pub(super) deadline: Duration,
+    /// Its part in a trial.
+    tried: Option<Tried>,
 }
 
 impl Communicator {
@@ -191,14 +198,26 @@ impl Communicator {
         let context = &*self.context;
         held.engine.usable(context.id)?;
         let call = context.next_call();
-        self.begin_numbered(held, (operation, call), spec)
+        self.begin_numbered(held, (operation, Form::Other, call), spec)
+    }
+
+    /// As [`Communicator::begin`], of a blocking call of all ranks.
+    fn begin_blocking(
+        &self,
+        held: &mut Held<'_>,
+        operation: Collective,
+        spec: Result<Spec>,
+    ) -> Result<Begun> {
+        held.engine.usable(self.context.id)?;
+        let call = self.context.next_call();
+        self.begin_numbered(held, (operation, Form::Blocking, call), spec)
     }
 
     /// As [`Communicator::begin`], of a call that has its number.
     fn begin_numbered(
         &self,
         held: &mut Held<'_>,
-        (operation, call): (Collective, CallId),
+        (operation, form, call): (Collective, Form, CallId),
         spec: Result<Spec>,
     ) -> Result<Begun> {
         let context = &*self.context;
@@ -206,16 +225,16 @@ impl Communicator {
         held.engine.calls(operation.code(), call);
         let prepared = spec.and_then(|spec| {
             let asked = (spec.arguments, spec.element, spec.gathered);
-            let prepared = held.prepare(context, operation, asked, &self.options)?;
-            Ok((prepared, spec.reducer, spec.fill))
+            let (prepared, tried) = held.prepare(context, (operation, form), asked, &self.options)?;
+            Ok((prepared, tried, spec.reducer, spec.fill))
         });
-        let (prepared, reducer, fill) = prepared.map_err(|e| held.refuse(operation, call, e))?;
+        let (prepared, tried, reducer, fill) = prepared.map_err(|e| held.refuse(operation, call, e))?;
         let mut meta = Meta { call, ..prepared.meta };
         if let Some(reducer) = &reducer {
             meta.hash ^= reducer.hash();
         }
         let deadline = self.options.deadline.unwrap_or(held.deadline);
-        Ok(Begun { prepared, meta, reducer, fill, deadline })
+        Ok(Begun { prepared, meta, reducer, fill, deadline, tried })
     }
 
     /// Runs a call on lent slices to its end; one that its spec says is unused is left alone.
@@ -271,11 +290,16 @@ impl Communicator {
         };
         let mut held = self.hold()?;
         let check = self.begin_check(&mut held, operation)?;
-        let begun = self.begin(&mut held, operation, spec)?;
+        let begun = self.begin_blocking(&mut held, operation, spec)?;
         if let Some(check) = check {
             self.check(&mut held, check, operation, &begun)?;
         }
-        self.run_begun(&mut held, operation, begun, input, output)
+        let Some(tried) = begun.tried else {
+            return self.run_begun(&mut held, operation, begun, input, output);
+        };
+        let start = tried.begins();
+        self.run_begun(&mut held, operation, begun, input, output)?;
+        self.tried(&mut held, &tried, start)
     }
 
     /// As [`Communicator::run`] of a call that has its number: what of it a short call has left.
@@ -287,8 +311,9 @@ impl Communicator {
         output: Option<&mut [u8]>,
     ) -> Result<()> {
         let mut held = self.hold()?;
-        let begun = self.begin_numbered(&mut held, call, Ok(spec))?;
-        self.run_begun(&mut held, call.0, begun, input, output)
+        let (operation, number) = call;
+        let begun = self.begin_numbered(&mut held, (operation, Form::Other, number), Ok(spec))?;
+        self.run_begun(&mut held, operation, begun, input, output)
     }
 
     /// Runs a call that has begun to its end.
@@ -300,7 +325,7 @@ impl Communicator {
         input: Option<&[u8]>,
         output: Option<&mut [u8]>,
     ) -> Result<()> {
-        let Begun { mut prepared, meta, reducer, fill, deadline } = begun;
+        let Begun { mut prepared, meta, reducer, fill, deadline, .. } = begun;
         let at = |e: Error| e.in_operation(operation.name(), u64::from(meta.call.sequence));
         let Some(mut task) = prepared.task.take() else {
             return Err(at(Error::new(ErrorKind::Argument, "the program is in use")));

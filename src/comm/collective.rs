@@ -3,7 +3,7 @@
 use crate::plan::registry::Operation;
 
 /// An operation of the registry, or a call that goes by the algorithms of another one: of an alltoallv along a graph or of pieces, of
-/// an allreduce the check before a call.
+/// an allreduce the check before a call, and the times of a [trial](super::adapt).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Collective {
     Registered(Operation),
@@ -15,10 +15,11 @@ pub(super) enum Collective {
     ScattervRooted,
     Alltoallw,
     Check,
+    Times,
 }
 
 /// Those that go by the algorithms of another operation. Their codes count on from [`FIRST_CODE`].
-const DERIVED: [(Collective, &str); 8] = [
+const DERIVED: [(Collective, &str); 9] = [
     (Collective::NeighborAllgather, "neighbor_allgather"),
     (Collective::NeighborAllgatherv, "neighbor_allgatherv"),
     (Collective::NeighborAlltoall, "neighbor_alltoall"),
@@ -27,6 +28,7 @@ const DERIVED: [(Collective, &str); 8] = [
     (Collective::ScattervRooted, "scatterv_rooted"),
     (Collective::Alltoallw, "alltoallw"),
     (Collective::Check, "check"),
+    (Collective::Times, "times of a trial"),
 ];
 
 /// Above the codes of registered operations, below those that mean something else.
@@ -43,7 +45,7 @@ impl Collective {
     pub(super) fn operation(self) -> Operation {
         match self {
             Self::Registered(operation) => operation,
-            Self::Check => Operation::Allreduce,
+            Self::Check | Self::Times => Operation::Allreduce,
             _ => Operation::Alltoallv,
         }
     }

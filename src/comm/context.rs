@@ -1,10 +1,11 @@
 //! What makes a communicator: its number, its ranks, our rank in it, and how many calls it has seen.
 
+use super::adapt::Trials;
 use super::members::Members;
 use super::short::ShortHandle;
 use crate::engine::{CallId, Group};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What all clones of one communicator share.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Context {
     nodes: OnceLock<Arc<[u32]>>,
     /// Its short calls, if all its ranks share memory.
     short: Option<ShortHandle>,
+    /// Of its calls. Used under the world's lock only.
+    trials: Mutex<Trials>,
 }
 
 impl Context {
@@ -38,6 +41,7 @@ impl Context {
             agreements: AtomicU32::new(0),
             nodes: OnceLock::new(),
             short: None,
+            trials: Mutex::default(),
         }
     }
 
@@ -58,6 +62,11 @@ impl Context {
     /// The node of each rank, found out once.
     pub(super) fn nodes(&self, find: impl FnOnce() -> Arc<[u32]>) -> Arc<[u32]> {
         Arc::clone(self.nodes.get_or_init(find))
+    }
+
+    /// The trials of its calls.
+    pub(super) fn trials(&self) -> MutexGuard<'_, Trials> {
+        self.trials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of the call that begins now. Taken under the world's lock.

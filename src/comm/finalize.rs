@@ -218,6 +218,7 @@ impl Finalizing {
             Stage::Close => {
                 engine.record(Why::End, None);
                 world.report_latencies(held);
+                world.keep_learned(held);
                 let engine = &mut held.engine;
                 if let Err(e) = engine.close() {
                     // Peers may still reach it.

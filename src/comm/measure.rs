@@ -206,7 +206,7 @@ pub fn candidates(
     let held = comm.hold()?;
     let arguments = held.completed(&comm.context, operation, arguments.clone(), &comm.options);
     let (name, reproducible) = (comm.options.algorithm.as_deref(), comm.options.reproducible);
-    let chosen = held.selection.choose(operation, &arguments, name, reproducible)?;
+    let chosen = held.selection.choose(operation, &arguments, name, reproducible)?.way.algorithm;
     let mut all = held.selection.candidates(operation, &arguments, reproducible);
     let at = all.iter().position(|c| std::ptr::eq(c.algorithm, chosen)).unwrap_or(0);
     all[..=at].rotate_right(1);

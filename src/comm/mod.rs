@@ -26,6 +26,7 @@
 //! An error is final for the world: every rank gets
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
+mod adapt;
 mod builder;
 mod call;
 mod cartesian;
@@ -74,6 +75,7 @@ pub mod wire_check;
 mod wireup;
 mod world;
 
+pub use adapt::Learned;
 pub use builder::Builder;
 pub use cartesian::Cartesian;
 pub use collectives::Scalar;

@@ -1,10 +1,11 @@
 //! What all handles of one world share, one thread at a time.
 
+use super::adapt::{Agreeing, Learned};
 use super::program::Cache;
 use super::short::ShortCalls;
 use crate::buffer::Arena;
 use crate::engine::Engine;
-use crate::select::{Figures, Selection};
+use crate::select::{Adapt, Figures, Selection};
 use crate::trace::Log;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,12 @@ pub(super) struct Shared {
     pub(super) engine: Engine,
     pub(super) arena: Arena,
     pub(super) cache: Cache,
+    /// Whether choices by price are tried.
+    pub(super) adapt: Adapt,
+    /// Times of trials that are on their way.
+    pub(super) agreeing: Vec<Agreeing>,
+    /// What trials have found, of each class of calls and number of ranks the last.
+    pub(super) learned: Vec<Learned>,
     pub(super) figures: Figures,
     pub(super) deadline: Duration,
     /// The settings' choices, for calls whose options leave it open.

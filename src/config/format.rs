@@ -4,7 +4,7 @@ use super::forced::ForcedLimits;
 use super::library::Library;
 use super::values::{Interfaces, Launcher, Logging, Network, OnFailure, Progress, Provider, Sources, Wait};
 use super::{FOR_EVER, parse_bytes};
-use crate::select::Probing;
+use crate::select::{Adapt, Probing};
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
@@ -244,6 +244,13 @@ pub(super) const PROBE: Format<Probing> = Format {
     words: &[("auto", Probing::Unmeasured), ("on", Probing::On), ("off", Probing::Off)],
     read: no_other,
     write: |probing| format!("{probing:?}"),
+};
+
+pub(super) const ADAPT: Format<Adapt> = Format {
+    allowed: "auto, on or off",
+    words: &[("auto", Adapt::Auto), ("on", Adapt::On), ("off", Adapt::Off)],
+    read: no_other,
+    write: |adapt| format!("{adapt:?}"),
 };
 
 pub(super) const PROGRESS: Format<Progress> = Format {

@@ -4,7 +4,7 @@ use super::forced::ForcedLimits;
 use super::format::{self, Refused};
 use super::library::Library;
 use super::values::{Interfaces, Launcher, Logging, OnFailure, Progress, Provider, Sources, Wait};
-use crate::select::Probing;
+use crate::select::{Adapt, Probing};
 use std::time::Duration;
 
 /// One line of the table.
@@ -106,6 +106,10 @@ settings! {
         "algorithm by its registry name for all that have it, or a list: bcast=chain,allreduce=ring; or auto";
     selection: Option<String>, FILE, "selection", "CIRCULANT_SELECTION", "none", Agreed,
         "file of rules for choosing algorithms, the same on all ranks: bcast bytes<=64K size<=16 -> binomial";
+    adapt: Adapt, ADAPT, "adapt", "CIRCULANT_ADAPT", "auto", Agreed,
+        "choices by price are tried beside others, and the fastest is kept: auto (calls that are repeated; but no sums whose bits depend on the order), on, off";
+    learn: Option<String>, FILE, "learn", "CIRCULANT_LEARN", "none", Local,
+        "file to which rank 0 adds what trials have found, as rules for the setting selection, at the end";
     reproducible: bool, SWITCH, "reproducible", "CIRCULANT_REPRODUCIBLE", "no", Agreed,
         "yes: reductions and scans combine in one order whatever the size, blocks and nodes (slower); no";
     latency: Option<u64>, NUMBER, "latency", "CIRCULANT_LATENCY", "auto", Agreed,

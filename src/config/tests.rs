@@ -85,6 +85,7 @@ fn values_have_a_canonical_form() {
         ("provider", &["auto", "shm", "tcp", "tcp+shm", "auto+shm", "tcp;ofi_rxm"][..]),
         ("wait", &["auto", "spin", "yield", "block"]),
         ("probe", &["auto", "on", "off"]),
+        ("adapt", &["auto", "on", "off"]),
         ("progress", &["calls", "thread"]),
         ("launcher", &["auto", "pmi1", "pmix", "env", "libpmi", "single"]),
         ("sources", &["all", "10.0.0.0/16,10.1.0.7,fd00::/8,::1"]),

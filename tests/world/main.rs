@@ -9,6 +9,7 @@
 
 use circulant_tests::{allgather, collective, exercise, huge as huge_rows, ranks, survivors};
 
+mod adapt;
 mod arguments;
 mod assemble;
 mod bytes;

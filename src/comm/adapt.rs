@@ -1,0 +1,315 @@
+//! Ways of calls by measuring, where the setting `adapt` says so: a communicator's blocking calls that are chosen by price are
+//! [tried](crate::select::Trial) in a few ways, and the one in which the slowest rank is fastest is kept.
+//!
+//! All ranks count the same calls, as the calls of a communicator have one order. Their times go to each other by an allreduce of a few bytes that is
+//! under way beside the next calls; no call waits for it but the last of these, if it is not over by then. That wait is part of a
+//! blocking call, which may wait for all ranks anyhow; starting a request or a persistent operation never waits, and takes what blocking
+//! calls before it have found.
+
+use super::call::Begun;
+use super::collective::Collective;
+use super::communicator::{Communicator, Options};
+use super::context::Context;
+use super::lock::Held;
+use super::running::Running;
+use super::shared::Shared;
+use super::world::World;
+use crate::buffer::{Bound, Buf, Wire};
+use crate::error::Result;
+use crate::ops::{IntoReducer, Max};
+use crate::plan::registry::{Arguments, Operation};
+use crate::select::{Adapt, Choice, Class, MAX_WAYS, Next, Trial, Turn, Way};
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tracing::level_filters::LevelFilter;
+
+/// Classes of calls that are tried on a communicator, at most. Chosen, to bound its memory; further ones go by price.
+const MAX_CLASSES: usize = 64;
+/// Calls of a class before its trial, where the setting is `auto`. Chosen: a program that makes fewer gains nothing from a trial.
+const AUTO_BEGIN_AFTER: u32 = 16;
+
+/// The trials of a communicator.
+#[derive(Debug, Default)]
+pub(super) struct Trials(Vec<(Class, Trial)>);
+
+/// Who asks for a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A blocking call of all ranks, which takes part in a trial.
+    Blocking,
+    /// Any other call: it takes what is kept.
+    Other,
+}
+
+/// The part of a call in a trial.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tried {
+    /// Its place among the communicator's trials.
+    class: usize,
+    turn: Turn,
+    /// The way can do this call; else it has gone by price.
+    is_able: bool,
+}
+
+/// The times of all ranks, on their way.
+pub(super) struct Agreeing {
+    context: Arc<Context>,
+    class: usize,
+    /// None once puts may still come to them, though the run has ended.
+    times: Option<Buf<u64>>,
+    run: Running,
+    has_ended: bool,
+}
+
+/// What a trial has found; see [`World::learned`](super::World::learned).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Learned {
+    /// The calls that it holds for.
+    pub class: Class,
+    /// Ranks of the communicator.
+    pub size: usize,
+    /// The most ranks on one node of the world.
+    pub per_node: u32,
+    /// The ways that were tried, the first by price, each with its time at the slowest rank (the median call); none: it could not do such calls.
+    pub tried: Vec<(Way, Option<Duration>)>,
+    /// The way that is kept.
+    pub kept: Way,
+}
+
+impl Learned {
+    /// A line for a file of the setting `selection`, with what was measured behind it; none where such a line cannot tell these calls from others
+    /// (unequal counts).
+    pub fn rule(&self) -> Option<String> {
+        let rule = self.class.rule(u32::try_from(self.size).ok()?, self.per_node, &self.kept)?;
+        Some(format!("{rule} # {}", self.measured()))
+    }
+
+    /// The same line, or one like it where there is no rule: for people.
+    pub fn line(&self) -> String {
+        self.rule().unwrap_or_else(|| {
+            let (operation, limit) = (self.class.operation(), self.class.limit());
+            let calls = format!("{operation} of unequal counts bytes<={limit} size={}", self.size);
+            format!("{calls} -> {} # {}", self.kept, self.measured())
+        })
+    }
+
+    fn measured(&self) -> String {
+        let tried = self.tried.iter().map(|(way, time)| match time {
+            Some(time) => format!("{way} {:.1} us", time.as_secs_f64() * 1e6),
+            None => format!("{way} not"),
+        });
+        tried.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Shared {
+    /// The way of a call: the one that was chosen, or that of its trial.
+    pub(super) fn way(
+        &self,
+        context: &Context,
+        (call, form): (Collective, Form),
+        arguments: &Arguments,
+        (choice, options): (Choice, &Options),
+    ) -> (Way, Option<Tried>) {
+        let Some(operation) = self.tries(context, call, arguments, options).filter(|_| choice.is_priced)
+        else {
+            return (choice.way, None);
+        };
+        let class = Class::of(operation, arguments);
+        let mut trials = context.trials();
+        let at = trials.0.iter().position(|(known, _)| *known == class);
+        if form == Form::Other {
+            let kept = at.and_then(|at| trials.0[at].1.kept());
+            let kept = kept.filter(|way| self.selection.can(way, arguments));
+            return (kept.unwrap_or(choice.way), None);
+        }
+        let at = match at {
+            Some(at) => at,
+            None if trials.0.len() < MAX_CLASSES => {
+                let begin_after = if self.adapt == Adapt::On { 0 } else { AUTO_BEGIN_AFTER };
+                let ways = self.selection.ways(operation, arguments);
+                trials.0.push((class, Trial::new(ways, begin_after)));
+                trials.0.len() - 1
+            }
+            None => return (choice.way, None),
+        };
+        let Some(turn) = trials.0[at].1.turn() else { return (choice.way, None) };
+        let is_able = self.selection.can(&turn.way, arguments);
+        (if is_able { turn.way } else { choice.way }, Some(Tried { class: at, turn, is_able }))
+    }
+
+    /// The operation of a call that may be tried: what all ranks know of it tells its class.
+    fn tries(
+        &self,
+        context: &Context,
+        call: Collective,
+        arguments: &Arguments,
+        options: &Options,
+    ) -> Option<Operation> {
+        let Collective::Registered(operation) = call else { return None };
+        let is_fixed = options.reproducible || self.selection.is_reproducible() || arguments.blocks.is_some();
+        let is_known = arguments.rows.is_empty() && arguments.graph.multiplicity == 0 && context.first == 0;
+        // By default the same call gives the same bits each time.
+        let keeps_bits = !operation.reduces() || arguments.exact || self.adapt == Adapt::On;
+        let tries = self.adapt != Adapt::Off && !is_fixed && is_known && keeps_bits && context.size > 1;
+        tries.then_some(operation)
+    }
+}
+
+impl Tried {
+    /// When the call begins, if its time is wanted.
+    pub(super) fn begins(&self) -> Option<Instant> {
+        (self.turn.is_timed && self.is_able).then(Instant::now)
+    }
+}
+
+impl Communicator {
+    /// A call that was tried has ended. Some are collective here.
+    ///
+    /// # Errors
+    /// As those of a call.
+    pub(super) fn tried(&self, held: &mut Held<'_>, tried: &Tried, begun: Option<Instant>) -> Result<()> {
+        let ns = begun.map(|begun| u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let next = match self.context.trials().0.get_mut(tried.class) {
+            Some((_, trial)) => trial.ended(&tried.turn, ns),
+            None => Next::GoOn,
+        };
+        match next {
+            Next::GoOn => Ok(()),
+            Next::Tell(times) => self.tell(held, tried.class, &times),
+            Next::Hear => self.hear(held, tried.class),
+        }
+    }
+
+    /// Sends this rank's times on their way.
+    fn tell(&self, held: &mut Held<'_>, class: usize, times: &[u64; MAX_WAYS]) -> Result<()> {
+        held.sweep_agreeing();
+        // One at a time on a communicator, so that they do not fill the slots of operations in flight.
+        if let Some(mut earlier) =
+            held.take_agreeing(|a| Arc::ptr_eq(&a.context, &self.context) && !a.has_ended)
+        {
+            self.end(held, &mut earlier)?;
+            held.agreeing.push(earlier);
+        }
+        let mut buf = {
+            let shared = &mut **held;
+            let block = shared.arena.alloc(size_of_val(times), shared.engine.transport())?;
+            Buf::new(block, MAX_WAYS)
+        };
+        buf.copy_from_slice(times);
+        let bound = buf.bound(&held.arena)?;
+        let plain = self.with(Options::new().deadline(self.options.deadline));
+        let spec = self.allreduce_spec::<u64>(None, MAX_WAYS, IntoReducer::<u64>::into_reducer(Max));
+        let begun: Begun = plain.begin(held, Collective::Times, spec)?;
+        let mut run = Running::new(Collective::Times, begun, [Bound::NONE, bound]);
+        run.start(self, held, false)?;
+        let context = Arc::clone(&self.context);
+        held.agreeing.push(Agreeing { context, class, times: Some(buf), run, has_ended: false });
+        Ok(())
+    }
+
+    /// Waits for the times of all ranks, which have had some calls for their way.
+    fn hear(&self, held: &mut Held<'_>, class: usize) -> Result<()> {
+        let ours = |a: &Agreeing| Arc::ptr_eq(&a.context, &self.context) && a.class == class;
+        let Some(mut agreeing) = held.take_agreeing(ours) else { return Ok(()) };
+        self.end(held, &mut agreeing)?;
+        let mut slowest = [0; MAX_WAYS];
+        let Some(times) = &agreeing.times else { return Ok(()) };
+        slowest.copy_from_slice(times);
+        agreeing.run.retire(held);
+        let mut trials = self.context.trials();
+        let Some((class, trial)) = trials.0.get_mut(class) else { return Ok(()) };
+        if trial.hear(slowest) {
+            let (class, size) = (*class, self.size());
+            held.learn(class, size, trial);
+        }
+        Ok(())
+    }
+
+    fn end(&self, held: &mut Held<'_>, agreeing: &mut Agreeing) -> Result<()> {
+        if agreeing.has_ended {
+            return Ok(());
+        }
+        let ended = agreeing.run.wait(self, held);
+        agreeing.has_ended = true;
+        ended.inspect_err(|_| agreeing.set_aside())
+    }
+}
+
+impl Agreeing {
+    /// Where a run ended half way its memory is not used again, as puts may still come to it.
+    fn set_aside(&mut self) {
+        if self.run.has_failed_alone() {
+            std::mem::forget(self.times.take());
+        }
+    }
+}
+
+impl Held<'_> {
+    fn take_agreeing(&mut self, which: impl Fn(&Agreeing) -> bool) -> Option<Agreeing> {
+        let at = self.agreeing.iter().position(which)?;
+        Some(self.agreeing.swap_remove(at))
+    }
+
+    /// Those that have ended no longer take a slot; those of communicators that are gone, no memory.
+    fn sweep_agreeing(&mut self) {
+        let mut all = std::mem::take(&mut self.agreeing);
+        all.retain_mut(|agreeing| {
+            if !agreeing.has_ended {
+                match agreeing.run.test(self) {
+                    Ok(ended) => agreeing.has_ended = ended,
+                    Err(_) => {
+                        // The communicator's next call says so.
+                        agreeing.set_aside();
+                        return false;
+                    }
+                }
+            }
+            !agreeing.has_ended || Arc::strong_count(&agreeing.context) > 1
+        });
+        self.agreeing = all;
+    }
+}
+
+impl World {
+    /// What trials have found on the communicators that this rank is in, where the setting `adapt` does not say `off`: of each class of calls and
+    /// number of ranks the last. The same at all ranks of a communicator.
+    ///
+    /// # Errors
+    /// Inside an operator.
+    pub fn learned(&self) -> Result<Vec<Learned>> {
+        Ok(self.comm.hold()?.learned.clone())
+    }
+
+    /// Rank 0 adds what it has learned to the file of the setting `learn`. What cannot be written is a warning: the job has ended well.
+    pub(super) fn keep_learned(&self, held: &Held<'_>) {
+        let Some(file) = self.config.learn.as_ref().filter(|_| self.rank() == 0) else { return };
+        let rules: String = held.learned.iter().filter_map(Learned::rule).map(|rule| rule + "\n").collect();
+        let written = || -> std::io::Result<()> {
+            let mut file = File::options().create(true).append(true).open(file)?;
+            file.write_all(rules.as_bytes())
+        };
+        if let Err(e) = written() {
+            crate::trace::warn(&format!("rank 0: CIRCULANT_LEARN: {file}: {e}"), LevelFilter::WARN);
+        }
+    }
+}
+
+impl Shared {
+    /// Keeps what a trial has found, and says it.
+    fn learn(&mut self, class: Class, size: usize, trial: &Trial) {
+        let (Some(found), Some(kept)) = (trial.found(), trial.kept()) else { return };
+        let tried = found.map(|(way, ns)| (way, ns.map(Duration::from_nanos))).collect();
+        let per_node = self.selection.machine().per_node;
+        let learned = Learned { class, size, per_node, tried, kept };
+        self.log.info(|| format!("learned: {}", learned.line()));
+        let known = self.learned.iter_mut().find(|l| l.class == class && l.size == size);
+        match known {
+            Some(known) => *known = learned,
+            None => self.learned.push(learned),
+        }
+    }
+}

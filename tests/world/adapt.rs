@@ -1,0 +1,120 @@
+//! Trials: calls that are repeated are tried in other ways, all ranks keep the same one, and every result is right meanwhile.
+
+use super::ranks::run;
+use circulant::comm::Learned;
+use circulant::machine::{LogGp, Machine};
+use circulant::ops::Sum;
+use circulant::plan::registry::{Arguments, Operation};
+use circulant::select::{MAX_WAYS, Selection, Settings, TIMED_RUNS};
+use circulant::transport::sim::Faults;
+use circulant::{Communicator, InPlace, Options, Result, World};
+
+const P: usize = 5;
+/// Where several algorithms cost about the same.
+const WIRE: [(&str, &str); 3] = [("latency", "20000"), ("overhead", "1000"), ("byte-time", "1000")];
+/// Calls of a class until its trial has ended, at most.
+const TRIAL: usize = MAX_WAYS * (1 + TIMED_RUNS) + 3;
+
+fn adapt(how: &'static str) -> Vec<(&'static str, &'static str)> {
+    WIRE.into_iter().chain([("adapt", how)]).collect()
+}
+
+/// A broadcast of `len` bytes that is checked.
+fn bcast(comm: &Communicator, len: usize, call: usize) -> Result<()> {
+    let root = call % comm.size();
+    let fill = (call % 251) as u8;
+    let mut data = vec![if comm.rank() == root { fill } else { !fill }; len];
+    comm.bcast(&mut data, root)?;
+    assert!(data.iter().all(|byte| *byte == fill), "call {call}");
+    Ok(())
+}
+
+fn texts(learned: &[Learned]) -> Vec<String> {
+    let tried = |l: &Learned| l.tried.iter().map(|(way, time)| format!("{way} {time:?}")).collect::<Vec<_>>();
+    learned.iter().map(|l| format!("{:?} {} {:?} {}", l.class, l.size, tried(l), l.kept)).collect()
+}
+
+/// On a wire that delays and reorders, with every form of call in between, and sizes of one class.
+#[test]
+fn all_ranks_keep_the_same_way() {
+    let body = |world: &World, comm: &Communicator| {
+        for call in 0..2 * TRIAL {
+            bcast(comm, 20_000 + call, call)?;
+            let mut sum = vec![call as u64; 3];
+            comm.allreduce(InPlace, &mut sum, Sum)?;
+            assert!(sum.iter().all(|x| *x == (P * call) as u64));
+            if call.is_multiple_of(7) {
+                let request = comm.ibcast(comm.alloc_from(&vec![comm.rank() as u64; 2500])?, 1)?;
+                bcast(comm, 20_000, call)?;
+                assert!(request.wait()?.recv.iter().all(|x| *x == 1));
+            }
+        }
+        Ok(texts(&world.learned()?))
+    };
+    let faults = Faults { seed: 3, refuse: 60, delay: 5, reorder: true, ..Faults::default() };
+    let found: Vec<_> = run(P, &faults, &adapt("on"), body).into_iter().map(Result::unwrap).collect();
+    assert!(found.iter().all(|texts| *texts == found[0]), "{found:?}");
+    assert_eq!(found[0].len(), 2, "{:?}", found[0]);
+}
+
+/// What is called a few times is not tried, nor what gives other bits in another order, nor what is named; nor anything where it is off.
+#[test]
+fn what_is_not_tried() {
+    let body = |world: &World, comm: &Communicator| {
+        for call in 0..2 * TRIAL {
+            let mut sum = vec![0.1f64; 3];
+            comm.allreduce(InPlace, &mut sum, Sum)?;
+            comm.with(Options::new().blocks(3)).bcast(&mut [0u8; 9000], call % P)?;
+        }
+        (0..10).try_for_each(|call| bcast(comm, 500, call))?;
+        Ok(world.learned()?.len())
+    };
+    for (how, tried) in [("auto", 0), ("on", 1), ("off", 0)] {
+        let found = run(P, &Faults::default(), &adapt(how), body);
+        assert!(found.iter().all(|found| *found.as_ref().unwrap() == tried), "{how}: {found:?}");
+    }
+    let reproducible: Vec<_> = adapt("on").into_iter().chain([("reproducible", "yes")]).collect();
+    let found = run(P, &Faults::default(), &reproducible, body);
+    assert!(found.iter().all(|found| *found.as_ref().unwrap() == 0), "{found:?}");
+}
+
+/// What was learned is a file of rules, by which the next job chooses.
+#[test]
+fn what_is_learned_is_a_rule() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rules");
+    let learn: Vec<_> = adapt("auto").into_iter().chain([("learn", path.to_str().unwrap())]).collect();
+    let body = |world: &World, comm: &Communicator| {
+        (0..16 + TRIAL).try_for_each(|call| bcast(comm, 20_000, call))?;
+        Ok(world.learned()?)
+    };
+    let learned = run(P, &Faults::default(), &learn, body).remove(0).unwrap();
+    let rules = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(rules.lines().count(), 1, "{rules}");
+    let settings = Settings { rules, ..Settings::default() };
+    let wire = LogGp { latency_ns: 20_000, overhead_ns: 1000, byte_ps: 1000, reduce_ps: 100 };
+    let machine = Machine::nodes(wire, P as u32);
+    let selection = Selection::of(&settings, machine).unwrap();
+    let call = Arguments { size: P as u32, bytes: 20_000, ..Arguments::default() };
+    let choice = selection.choose(Operation::Bcast, &call, None, false).unwrap();
+    assert!(!choice.is_priced);
+    assert_eq!(choice.way, learned[0].kept);
+    // With it nothing is tried.
+    let known: Vec<_> = adapt("on").into_iter().chain([("selection", path.to_str().unwrap())]).collect();
+    let found = run(P, &Faults::default(), &known, body);
+    assert!(found.iter().all(|found| found.as_ref().unwrap().is_empty()));
+}
+
+/// More communicators than there are slots for operations in flight are dropped while the times of a trial are on their way.
+#[test]
+fn communicators_are_dropped_in_the_midst_of_a_trial() {
+    let body = |_: &World, comm: &Communicator| {
+        for round in 0..300 {
+            let copy = comm.dup()?;
+            // The last of them sends the times.
+            (0..TRIAL - 3).try_for_each(|call| bcast(&copy, 3000, call + round))?;
+        }
+        Ok(())
+    };
+    run(2, &Faults::default(), &adapt("on"), body).into_iter().for_each(|r| r.unwrap());
+}
