@@ -8,6 +8,7 @@ mod doctor;
 mod files;
 mod grid;
 mod info;
+mod learned;
 mod mpi;
 mod outcome;
 mod plot;

@@ -2,8 +2,9 @@
 
 use crate::algorithms::operation;
 use crate::bench::dist::{DISTS, Dist};
+use crate::learned;
 use crate::outcome::{Failure, Out};
-use crate::units::{self, align, figures, plural, time};
+use crate::units::{self, figures, plural, table, time};
 use crate::wire::WireArgs;
 use circulant::config::Config;
 use circulant::machine::{LogGp, Machine};
@@ -62,6 +63,9 @@ pub(crate) struct SelectArgs {
     /// The choice for sizes from 8 bytes to 64 MiB
     #[arg(long)]
     sweep: bool,
+    /// A file that CIRCULANT_LEARN made, as CIRCULANT_SELECTION, and what it says of the operation
+    #[arg(long, value_name = "FILE")]
+    learned: Option<String>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     format: Format,
@@ -95,6 +99,9 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
         return Err(Failure::usage(said));
     }
     let mut config = Config::from_env();
+    if let Some(file) = &args.learned {
+        config.set("selection", file)?;
+    }
     config.load()?;
     let machine = args.wire.machine(&config)?;
     let selection = Selection::of(&config.choices(), machine)?;
@@ -122,6 +129,11 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
             match sweep {
                 true => race(&points, &mut out),
                 false => points.iter().for_each(|point| point.print(&mut out)),
+            }
+            if args.learned.is_some() {
+                let name = args.op.name();
+                let lines = config.selection_text().lines();
+                learned::print(lines.filter(|line| line.split_whitespace().next() == Some(name)), &mut out);
             }
         }
     }
@@ -237,13 +249,13 @@ impl Price {
 
 impl Point {
     fn new(selection: &Selection, args: &SelectArgs, bytes: u64, a: &Arguments) -> Result<Self, Failure> {
-        let chosen = selection.choose(args.op, a, None, args.reproducible)?;
-        let cheapest = selection.choose(args.op, a, Some("auto"), args.reproducible)?;
+        let choice = selection.choose(args.op, a, None, args.reproducible)?;
+        let a = &Arguments { blocks: a.blocks.or(choice.way.blocks), ..a.clone() };
         let candidates = selection.candidates(args.op, a, args.reproducible);
         let mut candidates: Vec<Row> = candidates.iter().map(|c| Row::new(c, a)).collect();
         let price = |row: &Row| row.price.as_ref().map_or(f64::INFINITY, |p| p.time_ns);
         candidates.sort_by(|a, b| price(a).total_cmp(&price(b)));
-        let named = chosen.name != cheapest.name;
+        let (chosen, named) = (choice.way.algorithm, !choice.is_priced);
         let bytes = if args.counts.is_empty() { bytes } else { a.total(args.op) };
         Ok(Self { operation: args.op.name(), p: args.p, bytes, chosen: chosen.name, named, candidates })
     }
@@ -299,14 +311,6 @@ fn race(points: &[Point], out: &mut Out) {
         ]);
     }
     table(&rows, &[false, true, false, false, false, true, false], out);
-}
-
-fn table<const N: usize>(rows: &[[String; N]], left: &[bool; N], out: &mut Out) {
-    let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    for row in rows {
-        out.line(&align(row, &widths, left));
-    }
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates

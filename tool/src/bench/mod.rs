@@ -16,11 +16,12 @@ mod sample;
 pub(crate) mod shapes;
 mod table;
 
+use crate::learned;
 use crate::outcome::{Failure, Out, leave};
 use crate::settings::{SETTINGS, Setting as Between};
 use crate::units;
 use circulant::World;
-use circulant::comm::Options;
+use circulant::comm::{Learned, Options};
 use circulant::measure;
 use circulant::ops::reducer;
 use circulant::plan::registry::{self, Algorithm};
@@ -222,6 +223,9 @@ fn all_points<'a>(
             None => break,
         }
     }
+    if let Some(report) = &mut report {
+        report.learned = world.learned()?.iter().map(Learned::line).collect();
+    }
     Ok(report)
 }
 
@@ -263,6 +267,8 @@ struct Report<'a> {
     table: Table,
     bar: ProgressBar,
     rows: Vec<Row>,
+    /// What trials have found meanwhile.
+    learned: Vec<String>,
 }
 
 impl<'a> Report<'a> {
@@ -280,7 +286,7 @@ impl<'a> Report<'a> {
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} points, {msg} ({elapsed})") {
             bar.set_style(style);
         }
-        Self { args, setting, out, table, bar, rows: Vec::new() }
+        Self { args, setting, out, table, bar, rows: Vec::new(), learned: Vec::new() }
     }
 
     /// Says what is measured now; whether the output is still read.
@@ -313,7 +319,8 @@ impl<'a> Report<'a> {
         self.bar.finish_and_clear();
         match self.args.format {
             Format::Table => {
-                self.out.text(&table::footer(&self.setting, &self.rows, self.args.overlap, self.args.stats))
+                self.out.text(&table::footer(&self.setting, &self.rows, self.args.overlap, self.args.stats));
+                learned::print(self.learned.iter().map(String::as_str), &mut self.out);
             }
             Format::Csv => {}
             Format::Json => table::json(&mut self.out, &self.setting, &self.rows),
