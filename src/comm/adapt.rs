@@ -18,7 +18,7 @@ use crate::buffer::{Bound, Buf, Wire};
 use crate::error::Result;
 use crate::ops::{IntoReducer, Max};
 use crate::plan::registry::{Arguments, Operation};
-use crate::select::{Adapt, Choice, Class, MAX_WAYS, Next, Trial, Turn, Way};
+use crate::select::{Adapt, Choice, Class, MAX_WAYS, Next, Times, Trial, Turn, Way};
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -56,7 +56,6 @@ pub(super) struct Tried {
 /// The times of all ranks, on their way.
 pub(super) struct Agreeing {
     context: Arc<Context>,
-    class: usize,
     /// None once puts may still come to them, though the run has ended.
     times: Option<Buf<u64>>,
     run: Running,
@@ -129,9 +128,7 @@ impl Shared {
         let at = match at {
             Some(at) => at,
             None if trials.0.len() < MAX_CLASSES => {
-                let begin_after = if self.adapt == Adapt::On { 0 } else { AUTO_BEGIN_AFTER };
-                let ways = self.selection.ways(operation, arguments);
-                trials.0.push((class, Trial::new(ways, begin_after)));
+                trials.0.push((class, self.trial(operation, arguments)));
                 trials.0.len() - 1
             }
             None => return (choice.way, None),
@@ -139,6 +136,27 @@ impl Shared {
         let Some(turn) = trials.0[at].1.turn() else { return (choice.way, None) };
         let is_able = self.selection.can(&turn.way, arguments);
         (if is_able { turn.way } else { choice.way }, Some(Tried { class: at, turn, is_able }))
+    }
+
+    fn trial(&self, operation: Operation, arguments: &Arguments) -> Trial {
+        let begin_after = if self.adapt == Adapt::On { 0 } else { AUTO_BEGIN_AFTER };
+        Trial::new(self.selection.ways(operation, arguments), begin_after)
+    }
+
+    /// The trial of a persistent operation that goes the way `taken`, if it is chosen by price.
+    pub(super) fn trial_of(
+        &self,
+        context: &Context,
+        (call, arguments): (Collective, &Arguments),
+        taken: &Way,
+        options: &Options,
+    ) -> Option<(Class, Trial)> {
+        let operation = self.tries(context, call, arguments, options)?;
+        let name = options.algorithm.as_deref();
+        let choice = self.selection.choose(operation, arguments, name, false).ok()?;
+        // Else blocking calls have found it.
+        let trial = (choice.is_priced && choice.way == *taken).then(|| self.trial(operation, arguments))?;
+        (trial.ways().len() > 1).then(|| (Class::of(operation, arguments), trial))
     }
 
     /// The operation of a call that may be tried: what all ranks know of it tells its class.
@@ -184,16 +202,46 @@ impl Communicator {
         }
     }
 
-    /// Sends this rank's times on their way.
-    fn tell(&self, held: &mut Held<'_>, class: usize, times: &[u64; MAX_WAYS]) -> Result<()> {
-        held.sweep_agreeing();
+    /// Sends this rank's times on their way, for a class of calls.
+    fn tell(&self, held: &mut Held<'_>, class: usize, times: &Times) -> Result<()> {
         // One at a time on a communicator, so that they do not fill the slots of operations in flight.
-        if let Some(mut earlier) =
-            held.take_agreeing(|a| Arc::ptr_eq(&a.context, &self.context) && !a.has_ended)
-        {
-            self.end(held, &mut earlier)?;
-            held.agreeing.push(earlier);
+        let is_earlier = |(of, a): &(Option<usize>, Agreeing)| of.is_some() && self.is_of(a) && !a.has_ended;
+        if let Some((of, mut earlier)) = held.take_agreeing(is_earlier) {
+            earlier.wait(self, held)?;
+            held.agreeing.push((of, earlier));
         }
+        let agreeing = self.send_times(held, times)?;
+        held.agreeing.push((Some(class), agreeing));
+        Ok(())
+    }
+
+    /// Waits for the times of all ranks, which have had some calls for their way.
+    fn hear(&self, held: &mut Held<'_>, class: usize) -> Result<()> {
+        let Some((_, mut agreeing)) = held.take_agreeing(|(of, a)| *of == Some(class) && self.is_of(a))
+        else {
+            return Ok(());
+        };
+        agreeing.wait(self, held)?;
+        let slowest = agreeing.take(held);
+        let mut trials = self.context.trials();
+        if let (Some((class, trial)), Some(slowest)) = (trials.0.get_mut(class), slowest)
+            && trial.hear(slowest)
+        {
+            held.learn(*class, self.size(), trial);
+        }
+        Ok(())
+    }
+
+    fn is_of(&self, agreeing: &Agreeing) -> bool {
+        Arc::ptr_eq(&agreeing.context, &self.context)
+    }
+
+    /// Sends this rank's times on their way, without waiting.
+    ///
+    /// # Errors
+    /// As those of a request that begins.
+    pub(super) fn send_times(&self, held: &mut Held<'_>, times: &Times) -> Result<Agreeing> {
+        held.sweep_agreeing();
         let mut buf = {
             let shared = &mut **held;
             let block = shared.arena.alloc(size_of_val(times), shared.engine.transport())?;
@@ -206,69 +254,67 @@ impl Communicator {
         let begun: Begun = plain.begin(held, Collective::Times, spec)?;
         let mut run = Running::new(Collective::Times, begun, [Bound::NONE, bound]);
         run.start(self, held, false)?;
-        let context = Arc::clone(&self.context);
-        held.agreeing.push(Agreeing { context, class, times: Some(buf), run, has_ended: false });
-        Ok(())
-    }
-
-    /// Waits for the times of all ranks, which have had some calls for their way.
-    fn hear(&self, held: &mut Held<'_>, class: usize) -> Result<()> {
-        let ours = |a: &Agreeing| Arc::ptr_eq(&a.context, &self.context) && a.class == class;
-        let Some(mut agreeing) = held.take_agreeing(ours) else { return Ok(()) };
-        self.end(held, &mut agreeing)?;
-        let mut slowest = [0; MAX_WAYS];
-        let Some(times) = &agreeing.times else { return Ok(()) };
-        slowest.copy_from_slice(times);
-        agreeing.run.retire(held);
-        let mut trials = self.context.trials();
-        let Some((class, trial)) = trials.0.get_mut(class) else { return Ok(()) };
-        if trial.hear(slowest) {
-            let (class, size) = (*class, self.size());
-            held.learn(class, size, trial);
-        }
-        Ok(())
-    }
-
-    fn end(&self, held: &mut Held<'_>, agreeing: &mut Agreeing) -> Result<()> {
-        if agreeing.has_ended {
-            return Ok(());
-        }
-        let ended = agreeing.run.wait(self, held);
-        agreeing.has_ended = true;
-        ended.inspect_err(|_| agreeing.set_aside())
+        Ok(Agreeing { context: Arc::clone(&self.context), times: Some(buf), run, has_ended: false })
     }
 }
 
 impl Agreeing {
+    /// Whether they have come; moves everything on, once.
+    pub(super) fn test(&mut self, held: &mut Held<'_>) -> Result<bool> {
+        if !self.has_ended {
+            self.has_ended = self.run.test(held).inspect_err(|_| self.set_aside())?;
+        }
+        Ok(self.has_ended)
+    }
+
+    /// Waits for them.
+    pub(super) fn wait(&mut self, comm: &Communicator, held: &mut Held<'_>) -> Result<()> {
+        if !self.has_ended {
+            self.run.wait(comm, held).inspect_err(|_| self.set_aside())?;
+            self.has_ended = true;
+        }
+        Ok(())
+    }
+
+    /// The greatest of all ranks, once they have come.
+    pub(super) fn take(mut self, held: &mut Held<'_>) -> Option<Times> {
+        let times = self.times.take().filter(|_| self.has_ended)?;
+        self.run.retire(held);
+        times[..].try_into().ok()
+    }
+
     /// Where a run ended half way its memory is not used again, as puts may still come to it.
     fn set_aside(&mut self) {
-        if self.run.has_failed_alone() {
-            std::mem::forget(self.times.take());
+        self.run.leak();
+        std::mem::forget(self.times.take());
+    }
+}
+
+impl Drop for Agreeing {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.set_aside();
         }
     }
 }
 
 impl Held<'_> {
-    fn take_agreeing(&mut self, which: impl Fn(&Agreeing) -> bool) -> Option<Agreeing> {
+    fn take_agreeing(
+        &mut self,
+        which: impl Fn(&(Option<usize>, Agreeing)) -> bool,
+    ) -> Option<(Option<usize>, Agreeing)> {
         let at = self.agreeing.iter().position(which)?;
         Some(self.agreeing.swap_remove(at))
     }
 
-    /// Those that have ended no longer take a slot; those of communicators that are gone, no memory.
+    /// Those that have ended no longer take a slot; those that no call asks for any more, no memory.
     fn sweep_agreeing(&mut self) {
         let mut all = std::mem::take(&mut self.agreeing);
-        all.retain_mut(|agreeing| {
-            if !agreeing.has_ended {
-                match agreeing.run.test(self) {
-                    Ok(ended) => agreeing.has_ended = ended,
-                    Err(_) => {
-                        // The communicator's next call says so.
-                        agreeing.set_aside();
-                        return false;
-                    }
-                }
-            }
-            !agreeing.has_ended || Arc::strong_count(&agreeing.context) > 1
+        all.retain_mut(|(of, agreeing)| {
+            // An error is said by the communicator's next call.
+            let has_failed = agreeing.test(self).is_err();
+            let is_wanted = of.is_some() && Arc::strong_count(&agreeing.context) > 1;
+            !has_failed && (is_wanted || !agreeing.has_ended)
         });
         self.agreeing = all;
     }
@@ -300,7 +346,7 @@ impl World {
 
 impl Shared {
     /// Keeps what a trial has found, and says it.
-    fn learn(&mut self, class: Class, size: usize, trial: &Trial) {
+    pub(super) fn learn(&mut self, class: Class, size: usize, trial: &Trial) {
         let (Some(found), Some(kept)) = (trial.found(), trial.kept()) else { return };
         let tried = found.map(|(way, ns)| (way, ns.map(Duration::from_nanos))).collect();
         let per_node = self.selection.machine().per_node;

@@ -6,6 +6,7 @@ use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::lock::Held;
 use super::program::{Asked, Prepared};
+use super::running::Running;
 use super::shadow::{Copies, Shadow};
 use super::shared::Shared;
 use crate::buffer::{Binding, Block, Bound, Loan, MAX_GATHER, Wire, lend};
@@ -15,6 +16,7 @@ use crate::ops::{Element, Reducer};
 use crate::plan::Region;
 use crate::plan::lower::{Segment, WireLimits, lower};
 use crate::plan::registry::{Arguments, Operation};
+use crate::select::Way;
 use bytemuck::Pod;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,11 +95,15 @@ impl Shared {
         let algorithm = way.algorithm;
         self.log_plan(call, algorithm, &arguments);
         let asked = Asked { comm: context.id, call, element, algorithm, arguments, gathered };
-        let prepared = match self.cache.take(&asked) {
-            Some(prepared) => prepared,
-            None => self.make(context, asked)?,
-        };
-        Ok((prepared, tried))
+        Ok((self.program(context, asked)?, tried))
+    }
+
+    /// The lowered program of what is asked, from the cache or made now.
+    fn program(&mut self, context: &Context, asked: Asked) -> Result<Prepared> {
+        match self.cache.take(&asked) {
+            Some(prepared) => Ok(prepared),
+            None => self.make(context, asked),
+        }
     }
 
     /// Arguments with what the communicator knows itself.
@@ -235,6 +241,30 @@ impl Communicator {
         }
         let deadline = self.options.deadline.unwrap_or(held.deadline);
         Ok(Begun { prepared, meta, reducer, fill, deadline, tried })
+    }
+
+    /// Gives the call of `like`, a persistent operation, a further number, and plans it in another way.
+    pub(super) fn begin_in(
+        &self,
+        held: &mut Held<'_>,
+        like: &Running,
+        way: &Way,
+        reducer: Option<Reducer>,
+    ) -> Result<Begun> {
+        let context = &*self.context;
+        held.engine.usable(context.id)?;
+        let (operation, call) = (like.operation(), context.next_call());
+        let Some(asked) = like.prepared().map(|prepared| prepared.asked_in(way)) else {
+            return Err(Error::new(ErrorKind::Argument, "the program is in use"));
+        };
+        held.engine.calls(operation.code(), call);
+        let prepared = held.program(context, asked).map_err(|e| held.refuse(operation, call, e))?;
+        let mut meta = Meta { call, ..prepared.meta };
+        if let Some(reducer) = &reducer {
+            meta.hash ^= reducer.hash();
+        }
+        let deadline = self.options.deadline.unwrap_or(held.deadline);
+        Ok(Begun { prepared, meta, reducer, fill: false, deadline, tried: None })
     }
 
     /// Runs a call on lent slices to its end; one that its spec says is unused is left alone.

@@ -5,8 +5,8 @@ use super::call::{Begun, Spec, shadowed};
 use super::collective::Collective;
 use super::communicator::Communicator;
 use super::lock::Held;
-use super::running::Running;
 use super::shadow::Shadow;
+use super::tried::TriedRun;
 use crate::buffer::{Arena, Bound, Lent, OnLoan, Wire};
 use crate::error::{Error, Result};
 use crate::plan::Region;
@@ -69,7 +69,7 @@ impl<'a> LentCall<'a> {
         let memory = [if self.in_place { recv } else { send }, recv];
         Ok(LentCollective {
             comm: self.comm.clone(),
-            run: Running::new(self.operation, self.begun, regions),
+            run: TriedRun::new(self.operation, self.begun, regions),
             shadow: self.shadow.map(|shadow| Box::new((memory, shadow))),
             fill: self.fill,
             undelivered: false,
@@ -80,7 +80,7 @@ impl<'a> LentCall<'a> {
 /// A collective on lent memory.
 pub(super) struct LentCollective {
     comm: Communicator,
-    run: Running,
+    run: TriedRun,
     /// Where that comes from which is sent and where that goes which has come, and what stands for them.
     shadow: Option<Box<([Bound; 2], Shadow)>>,
     fill: bool,
@@ -97,7 +97,7 @@ impl std::fmt::Debug for LentCollective {
 impl LentCollective {
     /// Tells the peers where its memory is, once for all starts.
     pub(super) fn introduce(&mut self, held: &mut Held<'_>) -> Result<()> {
-        self.run.bind(held)
+        self.run.bind(&self.comm, held)
     }
 
     /// Calls the world's hook, if it has one.
@@ -134,7 +134,7 @@ impl LentCollective {
     /// Whether no run is under way; moves everything on, once.
     pub(super) fn test(&mut self) -> Result<bool> {
         let mut held = self.comm.hold()?;
-        self.run.test(&mut held)
+        self.run.test(&self.comm, &mut held)
     }
 
     /// Waits for the run that is under way, and brings its result to `memory`.

@@ -69,6 +69,7 @@ mod split;
 mod startup_log;
 mod survive;
 mod thread;
+mod tried;
 mod unscoped;
 mod watchdog;
 pub mod wire_check;

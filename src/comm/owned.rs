@@ -4,8 +4,8 @@
 use super::call::{Spec, shadowed};
 use super::collective::Collective;
 use super::communicator::Communicator;
-use super::running::Running;
 use super::shadow::Shadow;
+use super::tried::TriedRun;
 use crate::buffer::{Arena, Bound, Buf, HostMemory, MemoryPlace, Wire};
 use crate::engine::Task;
 use crate::error::{Error, ErrorKind, Result, argument};
@@ -26,7 +26,7 @@ pub struct Done<T: Pod, M: MemoryPlace = HostMemory> {
 /// Owned, so that nothing dangles when it is leaked.
 pub(super) struct OwnedCollective<T: Pod, M: MemoryPlace> {
     pub(super) comm: Communicator,
-    run: Running,
+    run: TriedRun,
     pub(super) input: Option<Buf<T, M>>,
     /// Given back by a request that has ended.
     pub(super) output: Option<Buf<T, M>>,
@@ -104,8 +104,8 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
             (Err(e), _) | (_, Err(e)) => (Err(e), ([Bound::NONE; 2], [Bound::NONE; 2])),
         };
         let begun = comm.begin(&mut held, operation, spec)?;
-        let mut run = Running::new(operation, begun, regions);
-        if bind && let Err(e) = run.bind(&mut held) {
+        let mut run = TriedRun::new(operation, begun, regions);
+        if bind && let Err(e) = run.bind(comm, &mut held) {
             if run.has_failed_alone() {
                 // Peers know where they are: not used again, as the memory of the run.
                 std::mem::forget((input, output, shadow));
@@ -134,7 +134,7 @@ impl<T: Pod, M: MemoryPlace> OwnedCollective<T, M> {
             return self.run.ended().map(|()| true);
         }
         let mut held = self.comm.hold()?;
-        let ended = self.run.test(&mut held);
+        let ended = self.run.test(&self.comm, &mut held);
         drop(held);
         let ended = ended.inspect_err(|_| self.set_aside())?;
         if ended {

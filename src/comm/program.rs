@@ -7,6 +7,7 @@ use crate::hash::{Fnv, digest};
 use crate::ops::{Element, Reducer};
 use crate::plan::lower::Segment;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::select::Way;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -127,6 +128,18 @@ impl Prepared {
     /// The arguments of the call, as ranks compare them.
     pub(super) fn describe(&self, reducer: Option<&Reducer>) -> String {
         self.asked.describe(reducer)
+    }
+
+    /// The arguments of the call, and the way that it goes.
+    pub(super) fn asked(&self) -> (&Arguments, Way) {
+        (&self.asked.arguments, Way { algorithm: self.asked.algorithm, blocks: self.asked.arguments.blocks })
+    }
+
+    /// The same call in another way.
+    pub(super) fn asked_in(&self, way: &Way) -> Asked {
+        let asked = &*self.asked;
+        let arguments = Arguments { blocks: way.blocks, ..asked.arguments.clone() };
+        Asked { algorithm: way.algorithm, arguments, ..asked.clone() }
     }
 
     /// Memory that peers put into.

@@ -9,6 +9,8 @@ use super::program::Prepared;
 use crate::buffer::{Binding, Bound};
 use crate::engine::{Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
+use crate::plan::registry::Arguments;
+use crate::select::Way;
 
 /// Its program, whose task says where its memory is.
 pub(super) struct Running {
@@ -159,6 +161,16 @@ impl Running {
     /// The program and its landing memory, which a run that cannot be ended goes on using.
     pub(super) fn leak(&mut self) {
         std::mem::forget(self.prepared.take());
+    }
+
+    /// What was asked for, and how it is done.
+    pub(super) fn asked(&self) -> Option<(&Arguments, Way)> {
+        self.prepared.as_ref().map(Prepared::asked)
+    }
+
+    /// What it was prepared for.
+    pub(super) fn prepared(&self) -> Option<&Prepared> {
+        self.prepared.as_ref()
     }
 
     /// What runs when it is started, and in how many rounds.

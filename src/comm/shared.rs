@@ -17,8 +17,8 @@ pub(super) struct Shared {
     pub(super) cache: Cache,
     /// Whether choices by price are tried.
     pub(super) adapt: Adapt,
-    /// Times of trials that are on their way.
-    pub(super) agreeing: Vec<Agreeing>,
+    /// Times of trials that are on their way, each with the place of the class of calls that asks for it; `None`: nothing does any more.
+    pub(super) agreeing: Vec<(Option<usize>, Agreeing)>,
     /// What trials have found, of each class of calls and number of ranks the last.
     pub(super) learned: Vec<Learned>,
     pub(super) figures: Figures,

@@ -118,3 +118,49 @@ fn communicators_are_dropped_in_the_midst_of_a_trial() {
     };
     run(2, &Faults::default(), &adapt("on"), body).into_iter().for_each(|r| r.unwrap());
 }
+
+/// Two persistent operations that run at a time, and are waited for in another order at each rank; one by `test`.
+#[test]
+fn persistent_operations_are_tried() {
+    let body = |world: &World, comm: &Communicator| {
+        let mut cast = comm.bcast_init(comm.alloc::<u8>(20_000)?, 1)?;
+        let mut all = comm.allgather_init(comm.alloc::<u32>(700)?, comm.alloc::<u32>(700 * P)?)?;
+        for call in 0..2 * TRIAL as u32 {
+            if comm.rank() == 1 {
+                cast.input()?.fill((call % 251) as u8);
+            }
+            all.input()?.fill(call + comm.rank() as u32);
+            cast.start()?;
+            all.start()?;
+            if comm.rank().is_multiple_of(2) {
+                cast.wait()?;
+                all.wait()?;
+            } else {
+                while !all.test()? {}
+                cast.wait()?;
+            }
+            assert!(cast.output()?.iter().all(|byte| *byte == (call % 251) as u8), "call {call}");
+            let from = all.output()?.chunks(700).zip(0..);
+            assert!(
+                from.into_iter().all(|(part, rank)| part.iter().all(|x| *x == call + rank)),
+                "call {call}"
+            );
+        }
+        drop((cast, all));
+        // Dropped while its times are on their way.
+        let mut cast = comm.bcast_init(comm.alloc::<u8>(2500)?, 0)?;
+        for _ in 0..TRIAL - 2 {
+            cast.start()?;
+            cast.wait()?;
+        }
+        drop(cast);
+        bcast(comm, 100, 1)?;
+        Ok(texts(&world.learned()?))
+    };
+    for how in ["on", "auto"] {
+        let faults = Faults { seed: 5, refuse: 60, delay: 5, reorder: true, ..Faults::default() };
+        let found = run(P, &faults, &adapt(how), body).into_iter().map(Result::unwrap).collect::<Vec<_>>();
+        assert!(found.iter().all(|texts| *texts == found[0]), "{found:?}");
+        assert!(found[0].iter().any(|text| text.contains("Bcast")), "{how}: {:?}", found[0]);
+    }
+}

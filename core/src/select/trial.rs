@@ -124,7 +124,7 @@ pub struct Turn {
     /// The way to take.
     pub way: Way,
     /// Its place among the ways.
-    at: usize,
+    pub at: usize,
     /// Whether its time is wanted.
     pub is_timed: bool,
 }
