@@ -1,9 +1,12 @@
-//! What the processes of one job know and no other does, and what proves it: HMAC-SHA256.
+//! What the processes of one job know and no other does, what proves it (HMAC-SHA256), and what hides what they say to each other
+//! (ChaCha20-Poly1305).
 //!
 //! A secret never travels where others may listen. What travels are proofs, each bound by a label to what it is for and to the
 //! numbers of its exchange, so that none can be used again for another.
 
 use crate::error::{Error, ErrorKind, Result};
+use chacha20poly1305::ChaCha20Poly1305;
+use chacha20poly1305::aead::Aead;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -53,6 +56,47 @@ impl Secret {
             mac.update(part);
         }
         mac
+    }
+}
+
+/// One direction of a connection, at either end: messages that are hidden, and that arrive unchanged, each once and in order.
+pub struct Sealing {
+    cipher: ChaCha20Poly1305,
+    /// How many messages there were.
+    count: u64,
+}
+
+impl std::fmt::Debug for Sealing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sealing(…)")
+    }
+}
+
+impl Sealing {
+    /// By a secret that nothing else is used for: the key must be another one for each connection and direction, as messages are
+    /// numbered from 0.
+    pub fn new(secret: &Secret) -> Self {
+        Self { cipher: chacha20poly1305::KeyInit::new(&secret.0.into()), count: 0 }
+    }
+
+    /// The next message, hidden. Longer than `message` by 16 bytes.
+    pub fn seal(&mut self, message: &[u8]) -> Vec<u8> {
+        // It refuses messages of 256 GB and more, and those are refused at the other end.
+        let number = self.number();
+        self.cipher.encrypt(&number, message).unwrap_or_default()
+    }
+
+    /// What the other end has sealed as its next message; `None`: this is something else.
+    pub fn open(&mut self, sealed: &[u8]) -> Option<Vec<u8>> {
+        let number = self.number();
+        self.cipher.decrypt(&number, sealed).ok()
+    }
+
+    fn number(&mut self) -> chacha20poly1305::Nonce {
+        let mut number = [0; 12];
+        number[..8].copy_from_slice(&self.count.to_le_bytes());
+        self.count += 1;
+        number.into()
     }
 }
 
@@ -124,6 +168,27 @@ mod tests {
         );
         assert_ne!(ours.derive("x", &[]).prove("x", &[]), ours.prove("x", &[]));
         assert_eq!(format!("{ours:?}"), "Secret(…)");
+    }
+
+    #[test]
+    fn sealed_messages_are_opened_in_order_and_once() {
+        let secret = Secret::of_word("a-word");
+        let (mut ours, mut theirs) = (Sealing::new(&secret), Sealing::new(&secret));
+        let sealed: Vec<_> = [&b"first"[..], b"", b"first"].map(|m| ours.seal(m)).into();
+        assert_eq!((sealed[0].len(), sealed[1].len()), (21, 16));
+        assert_ne!(sealed[0], sealed[2], "the same message looks like another one");
+        assert_eq!(theirs.open(&sealed[0]).unwrap(), b"first");
+        assert_eq!(theirs.open(&sealed[0]), None, "replayed");
+        let mut theirs = Sealing::new(&secret);
+        assert_eq!(theirs.open(&sealed[1]), None, "one is left out");
+        for at in 0..sealed[0].len() {
+            let mut changed = sealed[0].clone();
+            changed[at] ^= 1;
+            assert_eq!(Sealing::new(&secret).open(&changed), None, "byte {at} is changed");
+        }
+        assert_eq!(Sealing::new(&secret).open(&sealed[0][..20]), None);
+        assert_eq!(Sealing::new(&Secret::of_word("b-word")).open(&sealed[0]), None);
+        assert_eq!(format!("{ours:?}"), "Sealing(…)");
     }
 
     #[test]

@@ -8,8 +8,14 @@ use crate::error::{Error, ErrorKind};
 const PREFIX: &str = "CIRCULANT_";
 
 /// The variables that tell a process its rank where no launcher does ([`crate::launch::environment`]).
-pub const LAUNCH_VARIABLES: [&str; 5] =
-    ["CIRCULANT_RANK", "CIRCULANT_SIZE", "CIRCULANT_ROOT", "CIRCULANT_JOB", "CIRCULANT_JOB_FILE"];
+pub const LAUNCH_VARIABLES: [&str; 6] = [
+    "CIRCULANT_RANK",
+    "CIRCULANT_SIZE",
+    "CIRCULANT_ROOT",
+    "CIRCULANT_JOB",
+    "CIRCULANT_JOB_FILE",
+    "CIRCULANT_MUNGE",
+];
 
 /// Set by `circulant run` for its ranks: the side channel ([`crate::launch::side`]).
 pub const SIDE_VARIABLE: &str = "CIRCULANT_SIDE_FD";

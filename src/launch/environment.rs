@@ -8,10 +8,12 @@
 //! | `CIRCULANT_ROOT` | `host:port` (`[address]:port`) where rank 0 listens and all others find it |
 //! | `CIRCULANT_JOB` | any word, the same at all ranks; keeps other jobs and other processes out |
 //! | `CIRCULANT_JOB_FILE` | a file in which that word stands, which only its owner may read; or a pipe: `/dev/fd/3` |
+//! | `CIRCULANT_MUNGE` | `yes`, or the path of munged's socket: munge shows that all ranks are of one user, in place of a word |
 //!
-//! Only where the root is on the loopback interface may there be no word.
+//! Only where the root is on the loopback interface may there be neither word nor munge.
 
 use super::introduction::Introduction;
+use super::munge;
 use super::pmi1::Pmi1;
 use super::root::Root;
 use super::stream::connect_to;
@@ -35,6 +37,7 @@ pub(super) struct Assignment {
     pub(super) size: usize,
     root: String,
     job: String,
+    munge: Option<munge::Asked>,
     /// What rank 0 says of strangers.
     log: Logging,
 }
@@ -51,7 +54,8 @@ impl Assignment {
     /// # Errors
     /// When the variables are incomplete, or make no sense.
     pub(super) fn of(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>> {
-        let [rank, size, root, job, file] = VARIABLES.map(|name| variable(name).map(|v| v.trim().to_owned()));
+        let [rank, size, root, job, file, munge] =
+            VARIABLES.map(|name| variable(name).map(|v| v.trim().to_owned()));
         if rank.is_none() && size.is_none() && root.is_none() {
             return Ok(None);
         }
@@ -75,7 +79,8 @@ impl Assignment {
         if size > 1 && port.is_none_or(|port| port == 0) {
             return Err(wrong(format!("CIRCULANT_ROOT={root:?} is not host:port")));
         }
-        Ok(Some(Self { rank, size, root, job, log: Logging::default() }))
+        let munge = munge::Asked::of(munge.as_deref())?;
+        Ok(Some(Self { rank, size, root, job, munge, log: Logging::default() }))
     }
 
     /// With this setting `log`.
@@ -88,14 +93,20 @@ impl Assignment {
         Secret::of_word(&self.job)
     }
 
-    fn introduction(&self) -> Introduction {
-        Introduction { rank: self.rank, size: self.size, secret: self.secret() }
+    fn introduction(&self) -> Result<Introduction> {
+        let munge = self.munge.as_ref().map(munge::Asked::load).transpose()?;
+        Ok(Introduction { rank: self.rank, size: self.size, secret: self.secret(), munge })
     }
 
-    /// Without a word any process that reaches the port can take a rank: then it must be of this machine.
+    /// Whether only processes of the job or of its user are let in.
+    fn is_closed(&self) -> bool {
+        !self.job.is_empty() || self.munge.is_some()
+    }
+
+    /// Else any process that reaches the port can take a rank: then it must be of this machine.
     fn guarded(&self) -> Result<()> {
         let here = || self.root.to_socket_addrs().is_ok_and(|mut all| all.all(|a| a.ip().is_loopback()));
-        if self.job.is_empty() && !here() { Err(self.unguarded()) } else { Ok(()) }
+        if !self.is_closed() && !here() { Err(self.unguarded()) } else { Ok(()) }
     }
 
     fn unguarded(&self) -> Error {
@@ -105,7 +116,7 @@ impl Assignment {
         );
         Error::new(ErrorKind::Launch, what)
             .at_rank(self.rank)
-            .help("name a file by CIRCULANT_JOB_FILE in which all ranks find the same secret word")
+            .help("name a file by CIRCULANT_JOB_FILE in which all ranks find the same secret word; or, where munge runs, CIRCULANT_MUNGE=yes")
     }
 }
 
@@ -114,7 +125,7 @@ impl Assignment {
 /// # Errors
 /// When there is one that cannot be used.
 pub(super) fn secret(variable: &dyn Fn(&str) -> Option<String>) -> Result<Secret> {
-    let [_, _, _, job, file] = VARIABLES.map(|name| variable(name).map(|v| v.trim().to_owned()));
+    let [_, _, _, job, file, _] = VARIABLES.map(|name| variable(name).map(|v| v.trim().to_owned()));
     word(job, file).map(|word| Secret::of_word(&word))
 }
 
@@ -170,7 +181,7 @@ fn private_text(path: &str) -> std::result::Result<String, String> {
 /// When the root's address cannot be opened or reached, or rank 0 knows another size, job or holder of our rank.
 pub(super) fn join(assignment: &Assignment, timeout: Duration) -> Result<Pmi1> {
     assignment.guarded()?;
-    let us = assignment.introduction();
+    let us = assignment.introduction()?;
     if assignment.rank == 0 {
         return Pmi1::to_rank_0(NAME, Box::new(open(assignment, &us)?), &us, timeout);
     }
@@ -211,7 +222,7 @@ fn open(assignment: &Assignment, us: &Introduction) -> Result<UnixStream> {
             .help("take a free port of the machine where rank 0 runs")
     };
     let listener = listen(&assignment.root).map_err(trouble)?;
-    if assignment.job.is_empty() && !listener.local_addr()?.ip().is_loopback() {
+    if !assignment.is_closed() && !listener.local_addr()?.ip().is_loopback() {
         return Err(assignment.unguarded());
     }
     let (ours, theirs) = UnixStream::pair()?;
@@ -251,10 +262,10 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     fn assignment(rank: &str, size: &str, root: &str, job: &str) -> Result<Option<Assignment>> {
-        assignment_by([rank, size, root, job, ""])
+        assignment_by([rank, size, root, job, "", ""])
     }
 
-    fn assignment_by(values: [&str; 5]) -> Result<Option<Assignment>> {
+    fn assignment_by(values: [&str; 6]) -> Result<Option<Assignment>> {
         Assignment::of(&|name| {
             let at = VARIABLES.iter().position(|v| *v == name)?;
             (!values[at].is_empty()).then(|| values[at].to_owned())
@@ -297,7 +308,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("word");
         let name = path.to_str().unwrap();
-        let by = |job: &str, file: &str| assignment_by(["1", "2", "h:7", job, file]).map(|p| p.unwrap().job);
+        let by =
+            |job: &str, file: &str| assignment_by(["1", "2", "h:7", job, file, ""]).map(|p| p.unwrap().job);
         let with = |text: &str, mode: u32| {
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -338,7 +350,7 @@ mod tests {
         let ranks: Vec<_> = (0..size)
             .map(|rank| {
                 let (part, root, job) = (part.clone(), root.clone(), job.to_owned());
-                let assignment = Assignment { rank, size, root, job, log: Logging::default() };
+                let assignment = Assignment { rank, size, root, job, munge: None, log: Logging::default() };
                 std::thread::spawn(move || part(rank, join(&assignment, LONG).unwrap()))
             })
             .collect();
@@ -434,6 +446,7 @@ mod tests {
             size,
             root: root.clone(),
             job: job.to_owned(),
+            munge: None,
             log: Logging::default(),
         };
         let zero = at(0, 3, "mine");
@@ -469,6 +482,7 @@ mod tests {
             size: 2,
             root: root.clone(),
             job: "mine".to_owned(),
+            munge: None,
             log: Logging::default(),
         };
         let zero = join(&at(0), LONG).unwrap();
@@ -489,6 +503,7 @@ mod tests {
                 size: 2,
                 root: root.to_owned(),
                 job: String::new(),
+                munge: None,
                 log: Logging::default(),
             };
             let e = join(&assignment, Duration::from_millis(100)).map(|_| ()).unwrap_err().to_string();
@@ -498,8 +513,14 @@ mod tests {
 
     #[test]
     fn without_rank_0_there_is_an_error() {
-        let assignment =
-            Assignment { rank: 1, size: 2, root: free(), job: String::new(), log: Logging::default() };
+        let assignment = Assignment {
+            rank: 1,
+            size: 2,
+            root: free(),
+            job: String::new(),
+            munge: None,
+            log: Logging::default(),
+        };
         let e = join(&assignment, Duration::from_millis(100)).unwrap_err();
         assert!(e.to_string().contains("did not answer at CIRCULANT_ROOT="), "{e}");
         assert_eq!(e.peer(), Some(0));

@@ -1,7 +1,7 @@
-//! Launchers' own libraries, loaded when a launcher needs them and never linked: PMIx, and the libpmi of Slurm and
-//! Cray. The foreign calls stand here and nowhere else; what is made of them is in pmix.rs and libpmi.rs.
+//! Libraries of others, loaded when they are needed and never linked: PMIx, and the libpmi of Slurm and Cray. Their calls stand here, and
+//! munge's in libmunge.rs; what is made of them is in pmix.rs, libpmi.rs and munge.rs.
 //!
-//! The calls may wait for as long as they like, so they are made in a thread of their own (worker.rs).
+//! Launchers' calls may wait for as long as they like, so they are made in a thread of their own (worker.rs).
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -10,14 +10,14 @@ pub(super) type Refusal = String;
 
 /// A shared library; never unloaded, as it may have threads.
 #[derive(Debug)]
-struct Library {
+pub(super) struct Library {
     handle: *mut c_void,
     name: String,
 }
 
 impl Library {
     /// The first of `names` that can be loaded; with `scope` RTLD_GLOBAL, its plugins find its symbols.
-    fn open(names: &[String], scope: c_int) -> Result<Self, Refusal> {
+    pub(super) fn open(names: &[String], scope: c_int) -> Result<Self, Refusal> {
         let mut why = Vec::new();
         for name in names {
             let Ok(file) = CString::new(name.as_str()) else { continue };
@@ -34,7 +34,7 @@ impl Library {
     }
 
     /// The address of a function, never null.
-    fn find(&self, symbol: &CStr) -> Result<*mut c_void, Refusal> {
+    pub(super) fn find(&self, symbol: &CStr) -> Result<*mut c_void, Refusal> {
         // SAFETY: the handle is open and is never closed; `symbol` is a C string.
         let found = unsafe { libc::dlsym(self.handle, symbol.as_ptr()) };
         match found.is_null() {
@@ -48,7 +48,7 @@ impl Library {
 ///
 /// # Safety
 /// `p` is null or points to a C string.
-unsafe fn text(p: *const c_char) -> String {
+pub(super) unsafe fn text(p: *const c_char) -> String {
     match p.is_null() {
         true => String::new(),
         // SAFETY: not null, thus a C string, as the caller says.
@@ -65,7 +65,7 @@ fn array<const N: usize>(text: &str) -> [c_char; N] {
     out
 }
 
-fn c_string(text: &str) -> CString {
+pub(super) fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 

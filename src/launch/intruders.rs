@@ -86,7 +86,7 @@ fn answer(at: &str, said: &[u8]) -> String {
 }
 
 fn introduction(word: &str, rank: usize) -> Introduction {
-    Introduction { rank, size: 3, secret: Secret::of_word(word) }
+    Introduction { rank, size: 3, secret: Secret::of_word(word), munge: None }
 }
 
 #[test]

@@ -21,6 +21,8 @@ mod foreign;
 mod introduction;
 #[cfg(test)]
 mod intruders;
+mod libmunge;
+mod munge;
 mod root;
 mod session;
 mod stream;

@@ -2,7 +2,7 @@
 //! One request at a time; only the commands that every launcher answers (an unknown one ends the job under
 //! some); every wait has a deadline.
 
-use super::introduction::Introduction;
+use super::introduction::{Introduction, Sealed};
 use super::session::Client;
 use super::side::Side;
 use super::stream::{Stream, connect_to};
@@ -28,6 +28,8 @@ pub struct Pmi1 {
     name: &'static str,
     stream: Box<dyn Stream>,
     lines: Lines,
+    /// Between us and rank 0, behind the introduction.
+    sealed: Option<Sealed>,
     side: Option<Side>,
     /// Ranks that are gone, where the connection itself says so (`environment`).
     told: Option<VecDeque<Gone>>,
@@ -90,7 +92,8 @@ impl Pmi1 {
         };
         pmi.send(&introduced.line, deadline)?;
         let answer = pmi.receive("initack", deadline, "initack")?;
-        if !introduced.is_answered(&answer) {
+        pmi.sealed = introduced.is_answered(&answer);
+        if pmi.sealed.is_none() {
             let what = "what answers at CIRCULANT_ROOT does not know the job's word (CIRCULANT_JOB)";
             return Err(pmi.fail(what.to_owned()));
         }
@@ -126,6 +129,7 @@ impl Pmi1 {
             name,
             stream,
             lines: Lines::default(),
+            sealed: None,
             side: None,
             told: None,
             rank: 0,
@@ -190,8 +194,31 @@ impl Pmi1 {
     fn send(&mut self, request: &str, deadline: Instant) -> Result<()> {
         self.usable()?;
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        let sent = self.stream.limit(left).and_then(|()| self.stream.write_all(request.as_bytes()));
+        let said = self.said(request);
+        let sent = self.stream.limit(left).and_then(|()| self.stream.write_all(&said));
         sent.map_err(|e| self.hung_up(&format!("is gone: {e}")))
+    }
+
+    /// A request of one line as it goes over the connection.
+    fn said(&mut self, request: &str) -> Vec<u8> {
+        match &mut self.sealed {
+            None => request.as_bytes().to_vec(),
+            Some(sealed) => [&sealed.seal(request.trim_end_matches('\n').as_bytes())[..], b"\n"].concat(),
+        }
+    }
+
+    /// The next of the lines that were read, as it was said.
+    fn heard(&mut self) -> Result<Option<Vec<u8>>> {
+        let Ok(line) = self.lines.pop() else {
+            return Err(self.fail("the launcher sent a line without end".to_owned()));
+        };
+        match (line, &mut self.sealed) {
+            (Some(raw), Some(sealed)) => match sealed.open(&raw) {
+                None => Err(self.fail("what rank 0 said was changed on its way".to_owned())),
+                line => Ok(line),
+            },
+            (line, _) => Ok(line),
+        }
     }
 
     /// The next line, which must be an `answer`. After a failure the connection is out of step: no further use.
@@ -218,10 +245,7 @@ impl Pmi1 {
             {
                 return Err(self.lost(&gone));
             }
-            let Ok(line) = self.lines.pop() else {
-                return Err(self.fail("the launcher sent a line without end".to_owned()));
-            };
-            let Some(raw) = line else { return Ok(None) };
+            let Some(raw) = self.heard()? else { return Ok(None) };
             return match Line::parse(&raw) {
                 Some(line) if self.told.is_some() && line.command() == b"gone" => {
                     self.hear(&line);
@@ -298,7 +322,7 @@ impl Pmi1 {
         if told.is_empty() && self.broken.is_none() {
             // What comes, or came right behind the last answer, cannot be but such lines: nothing was asked.
             let read = if self.has_input() { self.read(Duration::from_millis(1), false).err() } else { None };
-            while let Ok(Some(raw)) = self.lines.pop() {
+            while let Ok(Some(raw)) = self.heard() {
                 if let Some(line) = Line::parse(&raw).filter(|l| l.command() == b"gone") {
                     self.hear(&line);
                 }
@@ -456,9 +480,9 @@ impl Launch for Pmi1 {
             eprintln!("circulant: rank {} aborts the job: {message}", self.rank);
         }
         // The connection may be out of step, but the launcher reads it all the same.
-        let request = format!("cmd=abort exitcode={code}{why}\n");
+        let said = self.said(&format!("cmd=abort exitcode={code}{why}\n"));
         let _ = self.stream.limit(Duration::from_secs(1));
-        let _ = self.stream.write_all(request.as_bytes());
+        let _ = self.stream.write_all(&said);
         if self.told.is_some() {
             // The connection is closed when all others know; rank 0 must not leave before.
             let _ = std::io::copy(&mut self.stream, &mut std::io::sink());

@@ -1,12 +1,12 @@
 //! The key-value space of ranks that no launcher started: a thread of rank 0, to which all others connect.
 //!
-//! It speaks PMI-1 as a launcher does that is reached by PMI_PORT, behind an [introduction](super::introduction), with two lines more:
-//! `refused value=<why>` in answer to one, and `gone rank=<r> value=<how>` to all when a rank ends without finalize.
+//! It speaks PMI-1 as a launcher does that is reached by PMI_PORT, sealed and behind an [introduction](super::introduction), with two lines
+//! more: `refused value=<why>` in answer to one, and `gone rank=<r> value=<how>` to all when a rank ends without finalize.
 
-use super::introduction::{INTRODUCTION_MAX_BYTES, Introduction, Known, challenge, known};
+use super::introduction::{INTRODUCTION_MAX_BYTES, Introduction, Known, Sealed, challenge};
 use super::wire::{LINE_MAX, Line, Lines, quote};
 use crate::config::Logging;
-use crate::secret::{SECRET_BYTES, Secret, nonce};
+use crate::secret::{SECRET_BYTES, nonce};
 use crate::trace::Rarely;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
@@ -32,6 +32,9 @@ const BACKLOG: i32 = 4096;
 /// How long nothing is accepted after the system refused to (no descriptors, no memory).
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What is said of a line that was sealed and cannot be opened.
+const CHANGED: &str = "what it said was changed on its way";
+
 /// Bytes of keys and values that one rank may put.
 const MAX_PUT_BYTES: usize = 64 << 20;
 
@@ -45,6 +48,8 @@ struct Peer {
     lines: Lines,
     out: Vec<u8>,
     rank: Option<usize>,
+    /// Behind its introduction.
+    sealed: Option<Sealed>,
     /// What it was challenged by.
     nonce: [u8; SECRET_BYTES],
     /// Where it comes from.
@@ -69,8 +74,7 @@ pub(super) struct Root {
     listener: TcpListener,
     /// Accept nothing before.
     pause: Option<Instant>,
-    size: usize,
-    secret: Secret,
+    us: Introduction,
     /// What is said of strangers.
     strangers: Rarely,
     peers: Vec<Peer>,
@@ -92,7 +96,6 @@ impl Root {
         us: &Introduction,
         log: Logging,
     ) -> io::Result<Self> {
-        let size = us.size;
         listener.set_nonblocking(true)?;
         // The standard library asks for room for 128.
         rustix::net::listen(&listener, BACKLOG)?;
@@ -100,13 +103,12 @@ impl Root {
         let mut root = Self {
             listener,
             pause: None,
-            size,
-            secret: us.secret.clone(),
+            us: us.clone(),
             strangers: Rarely::new(log.level),
             peers: Vec::new(),
             values: HashMap::new(),
-            came: vec![false; size],
-            worlds: vec![0; size],
+            came: vec![false; us.size],
+            worlds: vec![0; us.size],
             gone: Vec::new(),
         };
         root.welcome(Box::new(own), "its own process".to_owned(), true)?;
@@ -216,6 +218,7 @@ impl Root {
             link,
             lines: Lines::default(),
             out: Vec::new(),
+            sealed: None,
             rank: None,
             nonce,
             from,
@@ -279,15 +282,25 @@ impl Root {
     }
 
     fn tell_gone(&mut self, rank: usize, how: &str) {
-        let line = format!("cmd=gone rank={rank} value={}\n", how.replace('\n', " "));
+        let line = format!("cmd=gone rank={rank} value={}", how.replace('\n', " "));
         for peer in self.peers.iter_mut().filter(|p| p.rank.is_some_and(|r| r != rank)) {
-            peer.out.extend(line.as_bytes());
+            peer.say(line.as_bytes());
         }
         // For those that come later.
         self.gone.push(line);
     }
 
     fn answer(&mut self, i: usize, raw: &[u8]) {
+        let opened = self.peers[i].sealed.as_mut().map(|sealed| sealed.open(raw));
+        let raw = match &opened {
+            None => raw,
+            Some(Some(line)) => line,
+            Some(None) => {
+                let from = self.peers[i].from.clone();
+                self.refused(&from, CHANGED);
+                return self.refuse(i, CHANGED);
+            }
+        };
         let Some(line) = Line::parse(raw) else {
             return self.refuse(i, &format!("{} is not PMI-1", quote(raw)));
         };
@@ -348,31 +361,35 @@ impl Root {
     /// The ranks that are not in the fence.
     fn late(&self) -> Vec<u8> {
         let inside = |rank: &usize| self.peers.iter().any(|p| p.rank == Some(*rank) && p.inside);
-        let late: Vec<String> = (0..self.size).filter(|rank| !inside(rank)).map(|r| r.to_string()).collect();
+        let late: Vec<String> =
+            (0..self.us.size).filter(|rank| !inside(rank)).map(|r| r.to_string()).collect();
         format!("cmd=late_result rc=0 value={}", late.join(",")).into_bytes()
     }
 
     fn introduce(&mut self, i: usize, line: &Line<'_>) {
         // The secret first: a process that does not know it learns nothing.
-        let Some(Known { rank, size, proof }) = known(&self.secret, self.peers[i].nonce, line) else {
-            return self.refuse(i, "it keeps the addresses of another job (CIRCULANT_JOB)");
+        let Known { rank, size, proof, sealed } = match self.us.known(self.peers[i].nonce, line) {
+            Ok(known) => known,
+            Err(why) => return self.refuse(i, &why),
         };
-        if size != self.size {
-            return self.refuse(i, &format!("CIRCULANT_SIZE is {} there and {size} here", self.size));
+        if size != self.us.size {
+            return self.refuse(i, &format!("CIRCULANT_SIZE is {} there and {size} here", self.us.size));
         }
         match self.came.get_mut(rank) {
             Some(came @ false) => *came = true,
             Some(true) => return self.refuse(i, &format!("there is a rank {rank} already (CIRCULANT_RANK)")),
             None => return self.refuse(i, &format!("CIRCULANT_RANK={rank} is not below {size}")),
         }
-        let gone = self.gone.concat();
         let peer = &mut self.peers[i];
         peer.rank = Some(rank);
-        let told = format!(
-            "cmd=initack rc=0 proof={proof}\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0\n"
-        );
-        peer.out.extend(told.into_bytes());
-        peer.out.extend(gone.into_bytes());
+        peer.say(format!("cmd=initack rc=0 proof={proof}").as_bytes());
+        peer.sealed = Some(sealed);
+        for (name, value) in [("size", size), ("rank", rank), ("debug", 0)] {
+            peer.say(format!("cmd=set {name}={value}").as_bytes());
+        }
+        for line in &self.gone {
+            peer.say(line.as_bytes());
+        }
     }
 
     fn refuse(&mut self, i: usize, why: &str) {
@@ -408,7 +425,7 @@ impl Root {
 
     /// Opens the fence when all are inside, and answers each finalize: rank 0's last, as this thread ends with its process.
     fn settle(&mut self) {
-        if self.peers.iter().filter(|p| p.inside).count() == self.size {
+        if self.peers.iter().filter(|p| p.inside).count() == self.us.size {
             for peer in &mut self.peers {
                 peer.inside = false;
                 peer.say(b"cmd=barrier_out rc=0");
@@ -433,7 +450,10 @@ impl Peer {
     }
 
     fn say(&mut self, line: &[u8]) {
-        self.out.extend(line);
+        match &mut self.sealed {
+            Some(sealed) => self.out.extend(sealed.seal(line)),
+            None => self.out.extend(line),
+        }
         self.out.push(b'\n');
     }
 

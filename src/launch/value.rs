@@ -57,7 +57,8 @@ pub(super) fn key(key: &str, piece: usize) -> String {
     }
 }
 
-fn encode(bytes: &[u8]) -> String {
+/// In base64url, without padding.
+pub(super) fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let at = |i: usize| group.get(i).map_or(0, |&b| u32::from(b));
