@@ -1,4 +1,5 @@
-//! Strangers at rank 0's port, on real sockets: whatever they try, the job begins and ends, and they are told of.
+//! Strangers at rank 0's port, on real sockets: whatever they try, the job begins and ends, and they are told of. And one on the way to it,
+//! who hears and changes what is said.
 
 use super::introduction::{Introduction, challenge};
 use super::root::Root;
@@ -6,10 +7,12 @@ use super::stream::connect_to;
 use super::wire::{LINE_MAX, Line, Lines};
 use super::{Launch, environment};
 use crate::config::Logging;
+use crate::error::Result;
 use crate::secret::Secret;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Only stops what hangs.
@@ -22,13 +25,17 @@ fn root(size: usize) -> (Box<dyn Launch>, String) {
 }
 
 fn join(rank: usize, size: usize, root: &str) -> super::pmi1::Pmi1 {
+    try_join(rank, size, root, LONG).unwrap()
+}
+
+fn try_join(rank: usize, size: usize, root: &str, timeout: Duration) -> Result<super::pmi1::Pmi1> {
     let values = [rank.to_string(), size.to_string(), root.to_owned(), "mine".to_owned()];
     let variable = |name: &str| {
         let at = environment::VARIABLES.iter().position(|v| *v == name)?;
         values.get(at).cloned()
     };
     let assignment = environment::Assignment::of(&variable).unwrap().unwrap();
-    environment::join(&assignment, LONG).unwrap()
+    environment::join(&assignment, timeout)
 }
 
 /// A job of three in whose start `attempt` falls, and again when rank 1 is in: the ranks trade values all the same.
@@ -176,7 +183,7 @@ fn a_false_port_is_found_out() {
 /// Connections that say nothing, or half a line, or are closed at once; more of them than are let in.
 #[test]
 fn a_flood_of_connections_keeps_no_rank_out() {
-    let held = std::sync::Mutex::new(Vec::new());
+    let held = Mutex::new(Vec::new());
     a_job_under(|at| {
         for i in 0..300 {
             let mut stream = connect(at);
@@ -220,4 +227,121 @@ fn a_stranger_is_read_no_further_than_an_introduction() {
     let raw = answer(&at, b"cmd=initack pmiid=1/3\ncmd=put key=a value=b\ncmd=get key=a\n");
     assert_eq!(raw.lines().count(), 1, "one refusal, and the rest is not looked at: {raw}");
     assert!(Line::parse(raw.as_bytes()).is_some_and(|l| l.command() == b"refused"));
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum From {
+    Rank,
+    Port,
+}
+
+/// One on the way to the port at `to`: of each line, by its speaker and its number, it passes on what `instead` says. Where it listens, and
+/// all that it has heard.
+fn on_the_way(
+    to: &str,
+    instead: impl Fn(From, usize, &[u8]) -> Vec<Vec<u8>> + Clone + Send + 'static,
+) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let (heard, to) = (Arc::new(Mutex::new(Vec::new())), to.to_owned());
+    let copy = heard.clone();
+    std::thread::spawn(move || {
+        while let Ok((rank, _)) = listener.accept() {
+            let port = connect(&to);
+            let ways = [
+                (From::Rank, rank.try_clone().unwrap(), port.try_clone().unwrap()),
+                (From::Port, port, rank),
+            ];
+            for (from, mut source, mut sink) in ways {
+                let (instead, heard) = (instead.clone(), copy.clone());
+                std::thread::spawn(move || {
+                    for number in 0.. {
+                        let Some(said) = line(&mut source) else { break };
+                        heard.lock().unwrap().extend([&said[..], b"\n"].concat());
+                        for told in instead(from, number, &said) {
+                            // Either end may have closed.
+                            let _ = sink.write_all(&[&told[..], b"\n"].concat());
+                        }
+                    }
+                    let _ = sink.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    (at, heard)
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|w| w == word)
+}
+
+#[test]
+fn a_listener_hears_none_of_the_keys_and_values() {
+    let (mut zero, at) = root(2);
+    let (at, heard) = on_the_way(&at, |_, _, line| vec![line.to_vec()]);
+    let mut one: Box<dyn Launch> = Box::new(join(1, 2, &at));
+    std::thread::scope(|scope| {
+        for (rank, me) in [&mut zero, &mut one].into_iter().enumerate() {
+            scope.spawn(move || {
+                me.put(&format!("an-address-{rank}"), &[7; 3000]).unwrap();
+                me.fence(LONG).unwrap();
+                assert_eq!(me.get(&format!("an-address-{}", 1 - rank)).unwrap(), [7; 3000]);
+                me.finalize().unwrap();
+            });
+        }
+    });
+    let heard = heard.lock().unwrap();
+    assert!(
+        contains(&heard, b"cmd=challenge ") && contains(&heard, b"cmd=initack rc=0 "),
+        "it has heard all"
+    );
+    assert!(heard.len() > 2 * 3000, "it has heard both values");
+    let value = super::value::encode(&[7; 30]);
+    for word in [&b"cmd=put"[..], b"an-address", b"value=", value.as_bytes(), &[7; 30]] {
+        assert!(!contains(&heard, word), "{}", word.escape_ascii());
+    }
+}
+
+/// A line that is changed, said again, left out or put in is noticed by the end that hears it, which says so; the ranks learn who is gone.
+#[test]
+fn what_is_changed_on_the_way_is_noticed() {
+    type Change = fn(&[u8]) -> Vec<Vec<u8>>;
+    let changes: [(&str, Change); 4] = [
+        ("changed", |line| vec![line.iter().enumerate().map(|(i, b)| b ^ u8::from(i == 3)).collect()]),
+        ("again", |line| vec![line.to_vec(), line.to_vec()]),
+        ("left out", |_| vec![]),
+        ("put in", |line| vec![b"cmd=put key=a value=b".to_vec(), line.to_vec()]),
+    ];
+    // Lines behind the introduction: the answers to it, the first request, a put or what answers it.
+    for (from, number) in
+        [(From::Rank, 1), (From::Rank, 5), (From::Port, 2), (From::Port, 5), (From::Port, 9)]
+    {
+        for (name, change) in changes {
+            let (mut zero, port) = root(2);
+            let (at, _) = on_the_way(&port, move |who, n, line| match (who, n) == (from, number) {
+                true => change(line),
+                false => vec![line.to_vec()],
+            });
+            // Without a second line from the rank nothing comes in place of the one that was left out.
+            let short = if name == "left out" { Duration::from_millis(300) } else { LONG };
+            let one = try_join(1, 2, &at, short).and_then(|mut one| {
+                for key in ["a-1", "b-1", "c-1"] {
+                    one.put(key, b"x")?;
+                }
+                Ok(())
+            });
+            let e = one.expect_err(&format!("{name}: line {number} of {from:?}")).to_string();
+            let said = match (name, from) {
+                ("left out", _) if e.contains("in time") => continue,
+                (_, From::Rank) => "rank 0 refuses us: what it said was changed on its way",
+                (_, From::Port) => "what rank 0 said was changed on its way",
+            };
+            assert!(e.contains(said), "{name}, line {number} of {from:?}: {e}");
+            let gone = zero.fence(LONG).unwrap_err();
+            assert_eq!(gone.peer(), Some(1), "{gone}");
+            if from == From::Rank {
+                assert!(gone.to_string().contains("changed on its way"), "{gone}");
+            }
+        }
+    }
 }

@@ -94,8 +94,9 @@ impl Pmi1 {
         let answer = pmi.receive("initack", deadline, "initack")?;
         pmi.sealed = introduced.is_answered(&answer);
         if pmi.sealed.is_none() {
+            let munge = us.munge.as_ref().map_or("", |_| ", or is another user's (CIRCULANT_MUNGE)");
             let what = "what answers at CIRCULANT_ROOT does not know the job's word (CIRCULANT_JOB)";
-            return Err(pmi.fail(what.to_owned()));
+            return Err(pmi.fail(format!("{what}{munge}")));
         }
         pmi.introduced(deadline)
     }

@@ -18,6 +18,8 @@ mod alone;
 #[path = "launch/job.rs"]
 #[allow(dead_code, reason = "shared with the tests of the wire, which use other parts of it")]
 mod job;
+#[path = "launch/munge.rs"]
+mod munge;
 #[path = "launch/options.rs"]
 mod options;
 #[path = "launch/record.rs"]
@@ -90,6 +92,7 @@ fn main() {
         agents::tests(),
         options::tests(),
         alone::tests(),
+        munge::tests(),
         record::tests(),
         summary::tests(),
     ]

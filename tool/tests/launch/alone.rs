@@ -16,25 +16,45 @@ pub(crate) fn tests() -> Vec<(&'static str, fn(), bool)> {
 }
 
 /// Runs `size` ranks that play `role` without a launcher, with one variable more; what each printed.
-pub(crate) fn without_launcher(role: &str, size: usize, (name, value): (&str, &str)) -> Vec<job::Done> {
-    let port = free_port();
+pub(crate) fn without_launcher(role: &str, size: usize, variable: (&str, &str)) -> Vec<job::Done> {
+    without_launcher_by(role, size, &free_port(), &[variable])
+}
+
+/// As [`without_launcher`], with rank 0 at `port` and more variables.
+pub(crate) fn without_launcher_by(
+    role: &str,
+    size: usize,
+    port: &str,
+    variables: &[(&str, &str)],
+) -> Vec<job::Done> {
     // rank 0 comes last
-    let mut jobs: Vec<Job> =
-        (0..size).rev().map(|rank| start(role, (rank, size), &port, (name, value))).collect();
+    let mut jobs: Vec<Job> = (0..size).rev().map(|rank| start(role, (rank, size), port, variables)).collect();
     jobs.iter_mut().rev().map(Job::output).collect()
 }
 
-fn free_port() -> String {
+pub(crate) fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// A rank of so many, whose rank 0 is at `port`.
-fn start(role: &str, (rank, size): (usize, usize), port: &str, (name, value): (&str, &str)) -> Job {
+pub(crate) fn start(role: &str, (rank, size): (usize, usize), port: &str, variables: &[(&str, &str)]) -> Job {
     let mut job = Job::role(role);
     job.env("CIRCULANT_RANK", &rank.to_string()).env("CIRCULANT_SIZE", &size.to_string());
-    job.env("CIRCULANT_ROOT", port).env(name, value);
+    job.env("CIRCULANT_ROOT", port);
+    for (name, value) in variables {
+        job.env(name, value);
+    }
     job.start();
     job
+}
+
+/// The next line that comes; what there is of it when the connection ends.
+pub(crate) fn line(stream: &mut TcpStream) -> String {
+    let (mut said, mut byte) = (Vec::new(), [0]);
+    while stream.read(&mut byte).is_ok_and(|len| len > 0) && byte != *b"\n" {
+        said.push(byte[0]);
+    }
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 /// What the port answers a stranger, until it closes the connection; and from where the stranger came.
@@ -61,17 +81,17 @@ fn ask(port: &str, said: &[u8]) -> (String, String) {
 /// word is one of them, and is told.
 fn strangers_are_kept_out_and_told_of() {
     let port = free_port();
-    let word = ("CIRCULANT_JOB", "this-test");
-    let mut zero = start("values 100", (0, 2), &port, word);
+    let word = [("CIRCULANT_JOB", "this-test")];
+    let mut zero = start("values 100", (0, 2), &port, &word);
     let (told, from) = ask(&port, b"cmd=initack pmiid=1/2/this-test\n");
     assert!(told.contains("of another job") && !told.contains("set size"), "{told}");
     for said in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[b'x'; 1 << 20], b"\0\n"] {
         let (told, _) = ask(&port, said);
         assert!(!told.contains("rc=0"), "{told}");
     }
-    let wrong = start("values 100", (1, 2), &port, ("CIRCULANT_JOB", "another")).output();
+    let wrong = start("values 100", (1, 2), &port, &[("CIRCULANT_JOB", "another")]).output();
     assert!(wrong.code != 0 && wrong.err.contains("of another job (CIRCULANT_JOB)"), "{wrong:?}");
-    let one = start("values 100", (1, 2), &port, word).output();
+    let one = start("values 100", (1, 2), &port, &word).output();
     let zero = zero.output();
     assert_eq!(
         (zero.code, one.code, &zero.out[..], &one.out[..]),

@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,6 +91,12 @@ impl Job {
 
     pub(crate) fn env(&mut self, name: &str, value: &str) -> &mut Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Runs it as this user.
+    pub(crate) fn user(&mut self, id: u32) -> &mut Self {
+        self.command.uid(id).gid(id);
         self
     }
 
