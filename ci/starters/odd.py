@@ -11,7 +11,7 @@ from pathlib import Path
 import lib
 from lib import Case, first_error
 
-from .starters import ENDINGS
+from .starters import ENDINGS, free_port
 
 
 def left_behind(running, seconds=30):
@@ -146,6 +146,18 @@ class Odd:
                 return None if right else f"exit code {code}, {oks(out, 4, 'pmi1')} of 4 right: {first_error(out)}"
             self.case(f"circulant run in an allocation of Slurm: {ending}", self.ground.place(self.there["srun-pmi2"], 2, line, {}), check)
 
+    def munge(self):
+        """Ranks that srun starts and that take nothing of Slurm but its munge: rank 0's port on one node, no word."""
+        if not self.has("srun-none"):
+            return
+        root = f"n0:{free_port()}"
+        of_slurm = "CIRCULANT_RANK=$SLURM_PROCID CIRCULANT_SIZE=$SLURM_NTASKS exec"
+        line = self.line("srun-none", 4, "sh", "-c", f'{of_slurm} "$0"', self.ends, nodes=2)
+        socket = self.ground.slurm.lab / "munge" / "socket"
+        ours = {"CIRCULANT_LAUNCHER": "env", "CIRCULANT_ROOT": root, "CIRCULANT_MUNGE": str(socket)}
+        self.fine("munge in place of a word", line, 4, 4, "env", ours)
+        self.error("munge that is not there", line, ["CIRCULANT_MUNGE is set, and munge gives no credential"], {**ours, "CIRCULANT_MUNGE": f"{socket}-2"})
+
     # --- the rest -------------------------------------------------------------------------------------------------
 
     def names(self):
@@ -182,5 +194,5 @@ class Odd:
 
 def run(report, ground, there, ends):
     odd = Odd(report, ground, there, ends)
-    for part in (odd.environment, odd.libraries, odd.lies, odd.nests, odd.allocation, odd.names, odd.together):
+    for part in (odd.environment, odd.libraries, odd.lies, odd.nests, odd.allocation, odd.munge, odd.names, odd.together):
         part()
