@@ -15,6 +15,7 @@ pub(crate) fn tests() -> Vec<(&'static str, fn(), bool)> {
         ("exit_codes_over_hosts", exit_codes_over_hosts, true),
         ("others_on_other_hosts_are_told", others_on_other_hosts_are_told, true),
         ("signals_reach_other_hosts", signals_reach_other_hosts, true),
+        ("a_job_over_hosts_listens_nowhere", a_job_over_hosts_listens_nowhere, true),
         ("no_orphans_on_other_hosts", no_orphans_on_other_hosts, true),
         ("a_host_that_cannot_be_reached", a_host_that_cannot_be_reached, true),
         ("agents_that_say_something_else", agents_that_say_something_else, true),
@@ -203,6 +204,48 @@ fn signals_reach_other_hosts() {
 
 fn kill(pid: u32) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+}
+
+/// The lines of the kernel's lists of sockets that are of this process and to which others can connect.
+fn listening(pid: u32) -> Vec<String> {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let names = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+    let ours: Vec<String> = names
+        .filter_map(|name| Some(name.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    // In each list: where the number of the socket stands, and what shows that it listens.
+    let lists = [("tcp", 9, 3, "0A"), ("tcp6", 9, 3, "0A"), ("unix", 6, 3, "00010000")];
+    let mut found = Vec::new();
+    for (list, number, state, listens) in lists {
+        for line in std::fs::read_to_string(format!("/proc/{pid}/net/{list}")).unwrap_or_default().lines() {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let is_ours = fields.get(number).is_some_and(|n| ours.iter().any(|o| o == n));
+            if is_ours && fields.get(state) == Some(&listens) {
+                found.push(line.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Launcher, agents and ranks have no socket to which a stranger could connect.
+fn a_job_over_hosts_listens_nowhere() {
+    let control = scratch("listener");
+    let _tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let _unix = std::os::unix::net::UnixListener::bind(&control).unwrap();
+    assert!(listening(std::process::id()).len() >= 2, "listeners of this process are found");
+    std::fs::remove_file(control).unwrap();
+    let mut job = on("a:2,b:2", &["-n", "4", "sh", "-c", "echo there; sleep 60"]);
+    job.start();
+    job.wait_for("there", 4);
+    let all = alive(&job.mark);
+    // The launcher, two agents, four ranks, and what is between.
+    assert!(all.len() >= 7, "{all:?}");
+    for pid in all {
+        assert_eq!(listening(pid), Vec::<String>::new(), "process {pid}");
+    }
+    job.kill(Signal::TERM);
+    job.output();
 }
 
 fn no_orphans_on_other_hosts() {
