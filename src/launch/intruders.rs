@@ -345,3 +345,23 @@ fn what_is_changed_on_the_way_is_noticed() {
         }
     }
 }
+
+/// Also where a rank waits for no answer: what seems to say that a rank is gone is not believed.
+#[test]
+fn a_line_that_is_put_in_is_noticed_by_an_idle_rank() {
+    let (_zero, port) = root(2);
+    // Behind the last answer of the start.
+    let (at, _) = on_the_way(&port, |who, number, line| match (who, number) {
+        (From::Port, 8) => vec![line.to_vec(), b"cmd=gone rank=0 value=killed".to_vec()],
+        _ => vec![line.to_vec()],
+    });
+    let mut one = join(1, 2, &at);
+    let start = Instant::now();
+    let gone = loop {
+        assert!(start.elapsed() < LONG);
+        if let Some(gone) = one.gone() {
+            break gone;
+        }
+    };
+    assert_eq!((gone.rank, &gone.how[..]), (0, "said what was changed on its way"));
+}

@@ -14,9 +14,6 @@ const PURPOSE: &[u8] = b"circulant: a rank at rank 0's port\0";
 /// The name of the library.
 const LIBRARY: &str = "libmunge.so.2";
 
-/// The variable that asks for it.
-const VARIABLE: &str = "CIRCULANT_MUNGE";
-
 /// The munge of this node.
 #[derive(Clone)]
 pub(super) struct Munge {
@@ -50,7 +47,7 @@ impl Asked {
             Some(path) if path.starts_with('/') => Ok(Some(Self { socket: Some(path.to_owned()) })),
             Some(other) => Err(Error::new(
                 ErrorKind::Launch,
-                format!("{VARIABLE}={other} is neither yes, no, nor the path of munged's socket"),
+                format!("CIRCULANT_MUNGE={other} is neither yes, no, nor the path of munged's socket"),
             )),
         }
     }
@@ -61,7 +58,7 @@ impl Asked {
     /// When it is not there.
     pub(super) fn load(&self) -> Result<Munge> {
         let refused = |why| {
-            Error::new(ErrorKind::Library, format!("{VARIABLE} is set, and {LIBRARY} cannot be loaded: {why}"))
+            Error::new(ErrorKind::Library, format!("CIRCULANT_MUNGE is set, and {LIBRARY} cannot be loaded: {why}"))
                 .help("install munge on each node (Debian: munge), or name a file with the job's word by CIRCULANT_JOB_FILE")
         };
         let library = MungeLibrary::load(LIBRARY).map_err(refused)?;
@@ -78,7 +75,7 @@ impl Munge {
         let secret = nonce()?;
         let payload = [PURPOSE, port, &secret].concat();
         let credential = self.library.encode(self.socket.as_deref(), user(), &payload).map_err(|why| {
-            Error::new(ErrorKind::Launch, format!("{VARIABLE} is set, and munge gives no credential: {why}"))
+            Error::new(ErrorKind::Launch, format!("CIRCULANT_MUNGE is set, and munge gives no credential: {why}"))
                 .help("munged must run on each node, with the same key; where its socket is elsewhere: CIRCULANT_MUNGE=/path/to/socket")
         })?;
         Ok((secret, credential))

@@ -323,14 +323,23 @@ impl Pmi1 {
         if told.is_empty() && self.broken.is_none() {
             // What comes, or came right behind the last answer, cannot be but such lines: nothing was asked.
             let read = if self.has_input() { self.read(Duration::from_millis(1), false).err() } else { None };
-            while let Ok(Some(raw)) = self.heard() {
-                if let Some(line) = Line::parse(&raw).filter(|l| l.command() == b"gone") {
-                    self.hear(&line);
+            let mut ended = read.map(|_| "closed its connection to us");
+            loop {
+                match self.heard() {
+                    Ok(Some(raw)) => {
+                        if let Some(line) = Line::parse(&raw).filter(|l| l.command() == b"gone") {
+                            self.hear(&line);
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(_) => {
+                        ended = Some("said what was changed on its way");
+                        break;
+                    }
                 }
             }
-            if read.is_some() && self.rank != 0 {
-                let how = "closed its connection to us".to_owned();
-                self.told.as_mut()?.push_back(Gone { rank: 0, how });
+            if let Some(how) = ended.filter(|_| self.rank != 0) {
+                self.told.as_mut()?.push_back(Gone { rank: 0, how: how.to_owned() });
             }
         }
         self.told.as_mut()?.pop_front()
