@@ -3,6 +3,9 @@
 //!
 //! A secret never travels where others may listen. What travels are proofs, each bound by a label to what it is for and to the
 //! numbers of its exchange, so that none can be used again for another.
+//!
+//! Both are crates of one family (RustCrypto), whose hash functions are needed anyway. Noise, by the crate `snow`, would do the same and exchange keys besides, but
+//! takes the generation of that family before (snow 0.10), so each of a dozen crates would be there twice.
 
 use crate::error::{Error, ErrorKind, Result};
 use chacha20poly1305::ChaCha20Poly1305;
