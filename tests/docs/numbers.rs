@@ -103,7 +103,7 @@ const FACTS: &[Fact] = &[
     ),
     (
         LAUNCH,
-        "no line longer than 256 bytes is read, for {}; then it is closed",
+        "no line longer than 768 bytes is read, for {}; then it is closed",
         "src/launch",
         "INTRODUCTION_TIME",
         Time,
