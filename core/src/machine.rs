@@ -63,6 +63,23 @@ pub struct Machine {
     pub turn_bytes: u64,
     /// The cores that ranks of a node share.
     pub cores: Cores,
+    /// Groups of nodes, and the links between them.
+    pub groups: Groups,
+}
+
+/// Groups of nodes (the nodes of a switch, a group of a Dragonfly) and their links to each other. A group has one link up and one down,
+/// which all its nodes share: together as fast as the links of all its nodes, divided by the taper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Groups {
+    /// Nodes per group: 0 to G−1 are in the first one, and so on. 0: the network is not divided.
+    pub nodes: u32,
+    /// How many times the links of a group's nodes carry what its link to other groups does: 1, 2, 4.
+    pub taper: u32,
+}
+
+impl Groups {
+    /// A network that is not divided.
+    pub const NONE: Self = Self { nodes: 0, taper: 1 };
 }
 
 /// Cores that ranks of a node share, and what that costs. The defaults were fitted to times of 8 ranks on 2 cores over our own shared
@@ -94,7 +111,15 @@ impl Cores {
 impl Machine {
     /// Every rank on a node of its own.
     pub const fn flat(wire: LogGp) -> Self {
-        Self { wire, near: wire, per_node: 0, readers: false, turn_bytes: u64::MAX, cores: Cores::OWN }
+        Self {
+            wire,
+            near: wire,
+            per_node: 0,
+            readers: false,
+            turn_bytes: u64::MAX,
+            cores: Cores::OWN,
+            groups: Groups::NONE,
+        }
     }
 
     /// `per_node` ranks to a node, within which they put over the same provider.
@@ -110,6 +135,11 @@ impl Machine {
     /// The same, with links that carry puts to several peers in turns.
     pub const fn in_turns(self) -> Self {
         Self { turn_bytes: self.wire.burst_bytes(), ..self }
+    }
+
+    /// The same in groups of `nodes` nodes whose links to each other are tapered 1:`taper`.
+    pub const fn in_groups(self, nodes: u32, taper: u32) -> Self {
+        Self { groups: Groups { nodes, taper }, ..self }
     }
 
     /// The node of a rank.

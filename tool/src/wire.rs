@@ -2,7 +2,7 @@
 
 use crate::outcome::Failure;
 use circulant::config::{Config, Provider};
-use circulant::machine::{Cores, LogGp, Machine};
+use circulant::machine::{Cores, Groups, LogGp, Machine};
 use circulant::select::{self, Tuning};
 use clap::Args;
 
@@ -49,6 +49,12 @@ pub(crate) struct WireArgs {
     /// Cores of a node that its ranks share, over shared memory [default: each rank has one to itself]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "ppn", help_heading = "The wire")]
     cores: Option<u32>,
+    /// Nodes per group, whose links to other groups they share [default: the network is not divided]
+    #[arg(long, value_name = "G", value_parser = clap::value_parser!(u32).range(1..), help_heading = "The wire")]
+    groups: Option<u32>,
+    /// How many times what a group's link to others carries its nodes' links do together [default: 1]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..), requires = "groups", help_heading = "The wire")]
+    taper: Option<u32>,
 }
 
 impl WireArgs {
@@ -65,8 +71,10 @@ impl WireArgs {
             byte_ps: self.byte_time.unwrap_or(known.wire.byte_ps),
             reduce_ps: self.reduce_time.unwrap_or(known.wire.reduce_ps),
         };
+        let groups =
+            self.groups.map_or(Groups::NONE, |nodes| Groups { nodes, taper: self.taper.unwrap_or(1) });
         let Some(per_node) = self.ppn else {
-            return Ok(Machine { wire, near: wire, ..known });
+            return Ok(Machine { wire, near: wire, groups, ..known });
         };
         let is_known = known.near != known.wire || known.readers;
         let near = if is_known { known.near } else { NODE };
@@ -77,7 +85,7 @@ impl WireArgs {
             reduce_ps: wire.reduce_ps,
         };
         let cores = self.cores.map_or(Cores::OWN, Cores::shared);
-        Ok(Machine { wire, near, per_node, cores, ..known })
+        Ok(Machine { wire, near, per_node, cores, groups, ..known })
     }
 
     /// The same as the simulator takes it, with the settings of this process: within a node readers copy, and

@@ -15,10 +15,15 @@
 //! cores ([`Machine::cores`]), puts, readers' copies and reductions of a rank take its core, which
 //! goes round its ranks.
 //!
+//! Where nodes are in groups ([`Machine::groups`]) a put from one to another also holds the link up of its group, and L later the
+//! link down of the other, for its bytes on a link as fast as those of all the group's nodes together, divided by the taper.
+//! Both serve in the order of arrival.
+//!
 //! [`price`] is the whole of it for small p. For many ranks, or to look on, record a [`Tape`] and run a [`Clock`].
 
 mod clock;
 mod cores;
+mod global;
 mod queue;
 mod tape;
 mod turns;
@@ -177,6 +182,49 @@ mod tests {
         let cores = Cores { per_node: 3, turn_ns: 50, put_ns: 25, relay_percent: 50 };
         let machine = Machine { cores, ..Machine::shared(MODEL, near, 3) };
         assert_eq!(arrivals(&chain, machine), (vec![(1, 400), (2, 400 + 300 + 150)], 850));
+    }
+
+    /// Groups of two ranks, tapered 1:4: a byte takes a group's links twice as long as a node's. 0 puts to 1, which is in its group, and then
+    /// to 2 and 3, which are in the other.
+    #[test]
+    fn nodes_of_a_group_share_its_links() {
+        use crate::plan::bcast::{linear::Star, tree::Tree};
+        let star = Tree::<Star>::new(4, 0, 1000).unwrap();
+        let flat = Machine::flat(MODEL);
+        assert_eq!(arrivals(&star, flat).0, [(1, 1600), (2, 2200), (3, 2800)]);
+        // Groups that are not tapered carry what their nodes do.
+        assert_eq!(arrivals(&star, flat.in_groups(2, 1)), arrivals(&star, flat));
+        // The put to 3 leaves at 1300, waits for the link up until 700 + 1000, and takes 1000 to come.
+        assert_eq!(arrivals(&star, flat.in_groups(2, 4)).0, [(1, 1600), (2, 2700), (3, 3700)]);
+        let tape = || Tape::record(&star, &LIMITS, |_, _| Ok(())).unwrap();
+        let mut clock = Clock::in_groups(tape(), flat.in_groups(0, 4), &[7, 7, 7, 1]).unwrap();
+        while clock.run(u64::MAX) {}
+        // Group 7 has three nodes, group 1 has one, whose link down takes 2000 for what leaves at 1300.
+        assert_eq!((clock.time_ns(), clock.global(), clock.crossing()), (1300 + 1000 + 2000, 1000, 3000));
+        Clock::in_groups(tape(), flat, &[0, 1]).unwrap_err();
+        let in_turns = Machine { turn_bytes: 400, ..flat.in_groups(2, 4) };
+        let mut clock = Clock::new(tape(), in_turns);
+        while clock.run(u64::MAX) {}
+        // The first turn to 2 leaves at 400, behind that to 1; the link up then has 2000 bytes to carry.
+        assert!(clock.finished());
+        assert!((400 + 1000 + 2000..3700).contains(&clock.time_ns()), "{}", clock.time_ns());
+        assert_eq!(clock.global(), 2000);
+    }
+
+    /// A group's links carry the bytes of all puts, and no faster than they can: every rank of a group puts to the other group at once.
+    #[test]
+    fn tapered_links_are_full() {
+        for taper in [1, 2, 4] {
+            let machine = Machine::flat(MODEL).in_groups(16, taper);
+            let plan = crate::plan::alltoall::direct::alltoall(32, 10_000).unwrap();
+            let mut clock = Clock::new(Tape::record(&plan, &LIMITS, |_, _| Ok(())).unwrap(), machine);
+            while clock.run(u64::MAX) {}
+            assert_eq!(clock.global(), 2 * 16 * 16 * 10_000);
+            let least = 16 * 16 * 10_000 * MODEL.byte_ps / 16 * u64::from(taper) / 1000;
+            assert!(clock.time_ns() >= least, "1:{taper}: {} of {least}", clock.time_ns());
+            // Of 31 puts of a rank 16 leave its group: the taper of 4 binds.
+            assert!(taper < 4 || clock.time_ns() < least + least / 4, "{} of {least}", clock.time_ns());
+        }
     }
 
     #[test]

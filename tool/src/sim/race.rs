@@ -39,6 +39,8 @@ pub(crate) struct Ran {
     pub(crate) bytes: u64,
     /// Of these, from node to node.
     pub(crate) crossing: u64,
+    /// Of these, from group to group.
+    pub(crate) global: u64,
     /// All puts in the order of their arrival, if they were to be remembered.
     pub(crate) transfers: Vec<Transfer>,
 }
@@ -91,9 +93,9 @@ pub(crate) fn run(
         let said = format!("{}: the plan stops half-way; this is a fault of circulant's", algorithm.name);
         return Err(Failure::new(1, said));
     }
-    let (ns, crossing) = (clock.time_ns(), clock.crossing());
+    let (ns, crossing, global) = (clock.time_ns(), clock.crossing(), clock.global());
     let transfers = clock.into_transfers();
-    Ok(Outcome::Ran(Box::new(Ran { ns, rounds: plan.rounds(), puts, bytes, crossing, transfers })))
+    Ok(Outcome::Ran(Box::new(Ran { ns, rounds: plan.rounds(), puts, bytes, crossing, global, transfers })))
 }
 
 /// About how many steps the ranks have together to do: the root's, and those of some others times how many they

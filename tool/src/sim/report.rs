@@ -6,7 +6,7 @@ use crate::bench::plot::{Frame, Series, chart};
 use crate::grid::grid;
 use crate::outcome::{Failure, Out};
 use crate::units::{self, ratio_text, size, time};
-use circulant::machine::Machine;
+use circulant::machine::{Groups, Machine};
 use circulant::plan::registry::{Algorithm, Arguments};
 use serde::Serialize;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) enum Format {
     /// Aligned, fastest first; with --sizes a column per algorithm
     #[default]
     Table,
-    /// op,dist,p,ppn,bytes,algorithm,ns,reference_ns,rounds,puts,put_bytes,crossing_bytes,note
+    /// op,dist,p,ppn,bytes,algorithm,ns,reference_ns,rounds,puts,put_bytes,crossing_bytes,global_bytes,note
     Csv,
     /// An array of objects with these fields
     Json,
@@ -39,6 +39,8 @@ pub(crate) struct Row {
     put_bytes: Option<u64>,
     /// Of these, from node to node.
     crossing_bytes: Option<u64>,
+    /// Of these, from group to group.
+    global_bytes: Option<u64>,
     /// Why it was not run.
     note: String,
 }
@@ -59,6 +61,7 @@ impl Row {
             puts: ran.map(|r| r.puts),
             put_bytes: ran.map(|r| r.bytes),
             crossing_bytes: ran.map(|r| r.crossing),
+            global_bytes: ran.map(|r| r.global),
             note: match outcome {
                 Outcome::Ran(_) => String::new(),
                 // Without the advice to choose another: all are here.
@@ -75,7 +78,7 @@ impl Row {
     fn csv(&self) -> String {
         let text = |value: Option<u64>| value.map_or_else(String::new, |v| v.to_string());
         format!(
-            "{},{},{},{},{},{},{},{:.0},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{:.0},{},{},{},{},{},{}",
             self.op,
             self.dist,
             self.p,
@@ -88,6 +91,7 @@ impl Row {
             text(self.puts),
             text(self.put_bytes),
             text(self.crossing_bytes),
+            text(self.global_bytes),
             self.note.replace(',', ";")
         )
     }
@@ -97,7 +101,8 @@ pub(crate) fn print(out: &mut Out, format: Format, case: &Case, budget: u64, row
     match format {
         Format::Csv => {
             out.line(
-                "op,dist,p,ppn,bytes,algorithm,ns,reference_ns,rounds,puts,put_bytes,crossing_bytes,note",
+                "op,dist,p,ppn,bytes,algorithm,ns,reference_ns,rounds,puts,put_bytes,crossing_bytes,\
+                 global_bytes,note",
             );
             rows.iter().for_each(|row| out.line(&row.csv()));
         }
@@ -106,10 +111,11 @@ pub(crate) fn print(out: &mut Out, format: Format, case: &Case, budget: u64, row
             Err(e) => tracing::error!("{e}"),
         },
         Format::Table => {
+            let in_groups = case.machine.groups.nodes > 0;
             let one_size = rows.iter().all(|row| row.bytes == rows[0].bytes);
             out.line(&heading(case, one_size.then(|| rows.first()).flatten()));
             out.line("");
-            out.text(&if one_size { by_time(rows) } else { by_size(rows) });
+            out.text(&if one_size { by_time(rows, in_groups) } else { by_size(rows) });
             if rows.iter().any(|row| row.note.starts_with("not run")) {
                 let budget = units::figures(budget as f64 / 1e6);
                 out.line(&format!("\nnot run: beyond the budget of {budget} million steps (--budget)"));
@@ -150,6 +156,10 @@ fn wires(case: &Case) -> String {
     if per_node > 0 {
         text += &format!("; within a node {}", units::wire_text(&near.into()));
     }
+    let Groups { nodes, taper } = case.machine.groups;
+    if nodes > 0 {
+        text += &format!("; groups of {}, 1:{taper}", units::plural(u64::from(nodes), "node"));
+    }
     if case.operation.reduces() {
         text += &format!("; γ = {:.3} ns/B", wire.reduce_ps as f64 / 1000.0);
     }
@@ -165,7 +175,7 @@ fn heading(case: &Case, row: Option<&Row>) -> String {
 }
 
 /// Fastest first; those that were not run last.
-fn by_time(rows: &[Row]) -> String {
+fn by_time(rows: &[Row], in_groups: bool) -> String {
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort_by_key(|row| row.ns.unwrap_or(u64::MAX));
     let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
@@ -184,6 +194,9 @@ fn by_time(rows: &[Row]) -> String {
         if crossing {
             cells.push(bytes(row.crossing_bytes));
         }
+        if in_groups {
+            cells.push(bytes(row.global_bytes));
+        }
         cells.push(row.note.clone());
         cells
     };
@@ -198,6 +211,9 @@ fn by_time(rows: &[Row]) -> String {
     ];
     if crossing {
         columns.push(("between nodes", false));
+    }
+    if in_groups {
+        columns.push(("between groups", false));
     }
     columns.push(("", true));
     grid(&columns, &cells)

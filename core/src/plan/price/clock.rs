@@ -1,9 +1,11 @@
 //! The virtual clock: runs a [`Tape`] on links that carry one put at a time.
 
 use super::cores::Cores;
+use super::global::Global;
 use super::queue::Queue;
 use super::tape::{Does, Tape};
-use super::turns::{Turn, Turns};
+use super::turns::{Stage, Turn, Turns};
+use crate::error::Result;
 use crate::machine::{COPY_PS, LogGp, Machine};
 use crate::plan::NO_COUNTER;
 use std::cmp::Reverse;
@@ -20,7 +22,7 @@ pub struct Transfer {
     pub round: u32,
     /// Its bytes; 0 for a notify.
     pub len: u64,
-    /// Its first and its last byte leave.
+    /// Its first and its last byte leave; between groups, as if it came without waiting for their links.
     pub leaves: (u64, u64),
     /// Its first and its last byte arrive.
     pub arrives: (u64, u64),
@@ -34,6 +36,10 @@ const REACHES: u64 = 1;
 const COMPLETE: u64 = 2;
 /// A core that ranks share has done something for one.
 const WORKED: u64 = 3;
+/// The first byte of a put reaches its group's link up.
+const UP: u64 = 4;
+/// It reaches the link down of the group that it goes to.
+const DOWN: u64 = 5;
 
 /// Runs the programs of a [`Tape`].
 #[derive(Debug)]
@@ -53,6 +59,8 @@ pub struct Clock {
     core_until: Vec<u64>,
     /// Where links carry puts in turns.
     turns: Option<Turns>,
+    /// Where nodes are in groups.
+    global: Option<Global>,
     /// Where ranks share cores; and by rank what it is to do when it has one, besides putting.
     cores: Option<Cores>,
     todo: Vec<VecDeque<u32>>,
@@ -66,13 +74,27 @@ pub struct Clock {
 impl Clock {
     /// At time 0: all ranks enter.
     pub fn new(tape: Tape, machine: Machine) -> Self {
+        let global = Global::regular(&machine, tape.size());
+        Self::with(tape, machine, global)
+    }
+
+    /// The same with groups of any sizes: `groups[i]` is that of node i, by any number; their taper is the machine's.
+    ///
+    /// # Errors
+    /// If there is not one group for each node.
+    pub fn in_groups(tape: Tape, machine: Machine, groups: &[u32]) -> Result<Self> {
+        let global = Global::given(&machine, tape.size(), groups)?;
+        Ok(Self::with(tape, machine, Some(global)))
+    }
+
+    fn with(tape: Tape, machine: Machine, global: Option<Global>) -> Self {
         let size = tape.size();
         let ranks = size as usize;
         let links = ranks + machine.node_of(size.saturating_sub(1)) as usize + 1;
         let counters = tape.waiting.len() - 1;
         let cores = Cores::new(&machine, size);
         // Where ranks share cores, these are what delays puts.
-        let turns = if cores.is_none() { Turns::new(&machine, &tape) } else { None };
+        let turns = if cores.is_none() { Turns::new(&machine, &tape, global.is_some()) } else { None };
         let mut clock = Self {
             tape,
             machine,
@@ -83,6 +105,7 @@ impl Clock {
             in_until: vec![0; links],
             core_until: vec![0; ranks],
             turns,
+            global,
             todo: vec![VecDeque::new(); if cores.is_some() { ranks } else { 0 }],
             cores,
             counts: vec![0; counters],
@@ -136,6 +159,11 @@ impl Clock {
         self.crossing
     }
 
+    /// Bytes that went from group to group so far.
+    pub fn global(&self) -> u64 {
+        self.global.as_ref().map_or(0, Global::bytes)
+    }
+
     /// The puts so far, in the order of their arrival; nothing unless [`Clock::remember`] was called.
     pub fn transfers(&self) -> &[Transfer] {
         self.transfers.as_deref().unwrap_or_default()
@@ -154,7 +182,7 @@ impl Clock {
     #[allow(clippy::cast_possible_truncation)] // packed by `event`
     fn happens(&mut self, now: u64, what: u64) {
         self.end = self.end.max(now);
-        let (rank, what, entry) = ((what >> 34) as u32, what >> 32 & 3, what as u32);
+        let (rank, what, entry) = ((what >> 35) as u32, what >> 32 & 7, what as u32);
         match what {
             FREE => {
                 self.sending[rank as usize] = false;
@@ -162,6 +190,7 @@ impl Clock {
             }
             REACHES => self.reaches(now, rank, entry),
             COMPLETE => self.complete(now, entry),
+            UP | DOWN => self.passes(now, rank, entry, what),
             _ => self.worked(now, rank, entry),
         }
     }
@@ -175,7 +204,7 @@ impl Clock {
     }
 
     fn event(&mut self, at: u64, rank: u32, what: u64, entry: u32) {
-        self.events.push(at, u64::from(rank) << 34 | what << 32 | u64::from(entry));
+        self.events.push(at, u64::from(rank) << 35 | what << 32 | u64::from(entry));
     }
 
     /// Copies start at once; puts queue for the link, and reduces for the rank's one core.
@@ -230,8 +259,40 @@ impl Clock {
         let takes = if self.reader_copies(link) { 0 } else { bytes.saturating_mul(wire.byte_ps) };
         let left = leaves.saturating_add(takes);
         self.out_until[link] = left;
-        self.event(leaves.saturating_add(wire.latency_ns * 1000), rank, REACHES, entry);
+        match self.is_global(rank, entry) {
+            true => self.event(leaves, rank, UP, entry),
+            false => self.event(leaves.saturating_add(wire.latency_ns * 1000), rank, REACHES, entry),
+        }
         left
+    }
+
+    /// Whether a put goes from group to group.
+    fn is_global(&self, rank: u32, entry: u32) -> bool {
+        let node = |rank| self.machine.node_of(rank);
+        let to = self.tape.entries[entry as usize].to;
+        self.global.as_ref().is_some_and(|global| global.crosses(node(rank), node(to)))
+    }
+
+    /// Bytes of a put are at the link up or down of a group: they wait for their turn there.
+    fn passes(&mut self, now: u64, rank: u32, entry: u32, what: u64) {
+        let stage = if what == UP { Stage::Up } else { Stage::Down };
+        let (bytes, _) = self.comes(entry, stage);
+        let to = self.tape.entries[entry as usize].to;
+        let node = self.machine.node_of(if what == UP { rank } else { to });
+        let Some(global) = &mut self.global else { return };
+        let at = global.pass(stage, now, node, bytes);
+        match what {
+            UP => self.event(at.saturating_add(self.machine.wire.latency_ns * 1000), rank, DOWN, entry),
+            _ => self.event(at, rank, REACHES, entry),
+        }
+    }
+
+    /// The bytes of a put that come to a link together, and whether they are its last.
+    fn comes(&mut self, entry: u32, stage: Stage) -> (u64, bool) {
+        match &mut self.turns {
+            Some(turns) => turns.come(entry, stage),
+            None => (self.tape.entries[entry as usize].len, true),
+        }
     }
 
     /// What a rank puts next.
@@ -253,12 +314,15 @@ impl Clock {
             self.todo[op.to as usize].push_back(entry);
             return self.send(now, op.to);
         }
-        let (bytes, is_last) = match &mut self.turns {
-            Some(turns) => turns.come(entry),
-            None => (op.len, true),
-        };
+        let (bytes, is_last) = self.comes(entry, Stage::In);
         let wire = self.wire(link);
-        let takes = bytes.saturating_mul(wire.byte_ps);
+        let mut takes = bytes.saturating_mul(wire.byte_ps);
+        if self.is_global(rank, entry)
+            && let Some(global) = &mut self.global
+        {
+            let nodes = (self.machine.node_of(rank), self.machine.node_of(op.to));
+            takes = takes.max(global.arrived(nodes, bytes));
+        }
         let first = now.max(self.in_until[link]);
         let last = first.saturating_add(takes);
         self.in_until[link] = last;

@@ -9,11 +9,22 @@ use std::collections::{BinaryHeap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Turns {
     bytes: u64,
-    /// By entry of the tape: bytes that are still to leave, and to come.
+    /// By entry of the tape: bytes that are still to leave, and to come, by [`Stage`].
     to_leave: Vec<u64>,
-    to_come: Vec<u64>,
+    to_come: [Vec<u64>; 3],
     /// By rank: its peers in the order of their turns.
     peers: Vec<VecDeque<Peer>>,
+}
+
+/// Where bytes of a put come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// A rank's or a node's link in.
+    In,
+    /// A group's link up.
+    Up,
+    /// A group's link down.
+    Down,
 }
 
 /// Puts to one peer that are ready, one after the other.
@@ -33,14 +44,15 @@ pub(super) struct Turn {
 
 impl Turns {
     /// Where links carry puts in turns.
-    pub(super) fn new(machine: &Machine, tape: &Tape) -> Option<Self> {
+    pub(super) fn new(machine: &Machine, tape: &Tape, groups: bool) -> Option<Self> {
         let bytes = machine.turn_bytes;
         let lengths = || tape.entries.iter().map(|entry| entry.len).collect();
+        let in_groups = || if groups { lengths() } else { Vec::new() };
         let peers = || std::iter::repeat_with(VecDeque::new).take(tape.size() as usize).collect();
         (bytes < u64::MAX).then(|| Self {
             bytes: bytes.max(1),
             to_leave: lengths(),
-            to_come: lengths(),
+            to_come: [lengths(), in_groups(), in_groups()],
             peers: peers(),
         })
     }
@@ -74,8 +86,8 @@ impl Turns {
     }
 
     /// The bytes that come next of a put; whether they are its last.
-    pub(super) fn come(&mut self, entry: u32) -> (u64, bool) {
-        let left = &mut self.to_come[entry as usize];
+    pub(super) fn come(&mut self, entry: u32, stage: Stage) -> (u64, bool) {
+        let left = &mut self.to_come[stage as usize][entry as usize];
         let bytes = self.bytes.min(*left);
         *left -= bytes;
         (bytes, *left == 0)
