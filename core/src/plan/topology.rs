@@ -1,5 +1,7 @@
 //! Shapes that some algorithms lay over the ranks, and what they ask of p.
 
+pub(in crate::plan) mod bine;
+
 use crate::error::{Result, argument};
 
 /// The sides (a, b) of the mesh of p = a·b ranks in row-major order: a rows of b ranks, a ≤ b, as square as

@@ -4,7 +4,7 @@ mod check;
 pub mod circulant;
 pub mod runs;
 
-use crate::plan::allgatherv::{self, bruck, direct, hypercube, mesh, pipelined_ring, ring};
+use crate::plan::allgatherv::{self, bine, bruck, direct, hypercube, mesh, pipelined_ring, ring};
 use crate::plan::node::allgather as nodes;
 use crate::plan::registry::Algorithm;
 
@@ -20,4 +20,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::LEADERS,
     nodes::LANES,
     direct::LINE,
+    bine::LINE,
 ];

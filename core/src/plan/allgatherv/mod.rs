@@ -4,6 +4,7 @@
 //! already), [`Region::Output`](super::Region::Output) is where all contributions go, each at its
 //! owner's displacement, the same at every rank.
 
+pub(crate) mod bine;
 pub(crate) mod bruck;
 pub mod circulant;
 mod contributions;
@@ -29,4 +30,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::LEADERS_IRREGULAR,
     nodes::LANES_IRREGULAR,
     direct::IRREGULAR,
+    bine::IRREGULAR,
 ];

@@ -24,4 +24,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::LANES,
     nodes::DOUBLING,
     direct::ALLREDUCE,
+    scattered::BINE,
 ];

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::plan::partial::{Held, Pieces, Sketch, check};
 use crate::plan::reduce_scatter::core::{self, Buffers, Core, Way};
 use crate::plan::registry::cost::{Path, skips};
-use crate::plan::registry::line::{by_2q, by_p, commutative, line, q};
+use crate::plan::registry::line::{by_2q, by_p, commutative, line, power_of_two_commutative, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
@@ -38,6 +38,18 @@ pub(in crate::plan) const RING: Algorithm = line(
 .receives(core::pieces_twice)
 .costs(ring_cost)
 .ordered(order::ROUND);
+
+pub(in crate::plan) const BINE: Algorithm = line(
+    Operation::Allreduce,
+    "bine",
+    ["p a power of two; commutative", "2q", VOLUME, core::BINE],
+    by_2q,
+    |a, _| build(a, Way::Bine),
+)
+.only(power_of_two_commutative)
+.receives(core::pieces_twice)
+.costs(|a, path| circulant_cost(a, path.in_turns(), path))
+.ordered(order::PIECEWISE);
 
 fn build(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
     commutative(a)?;
@@ -74,6 +86,7 @@ impl Scattered {
     /// If there are no or too many ranks, or no whole elements.
     pub fn new(size: u32, bytes: u64, element: u64, in_place: bool, way: Way) -> Result<Self> {
         check("allreduce", size, bytes, element)?;
+        way.check(size)?;
         let pieces = Pieces::even(bytes, element, size);
         Ok(Self { core: Core { graph: Circulant::new(size), pieces, way }, in_place, apart: in_place })
     }
@@ -100,26 +113,26 @@ impl Scattered {
             own.ready = s.copy(half, own.place, place, len, &[own.ready]);
         }
         match self.core.way {
-            Way::Circulant => self.circulant(&mut s, rank, own),
+            Way::Circulant | Way::Bine => self.double(&mut s, rank, own),
             Way::Ring => self.ring(&mut s, rank, own),
         }
         s
     }
 
-    /// Round k of the allgather: the first skips\[k+1\]−skips\[k\] pieces from our own on go to r−skips\[k\].
-    fn circulant(&self, s: &mut Sketch, rank: u32, own: Held) {
-        let (graph, pieces) = (&self.core.graph, &self.core.pieces);
-        let q = graph.q();
+    /// Round k of the allgather: the pieces that came in the round k of the reduce-scatter go back to where they came from.
+    fn double(&self, s: &mut Sketch, rank: u32, own: Held) {
+        let (q, pieces) = (self.core.graph.q(), &self.core.pieces);
         let mut held = own.ready;
         for k in 0..q {
-            let width = graph.skip(k + 1) - graph.skip(k);
-            let (to, from) = (graph.from(rank, k), graph.to(rank, k));
-            for (at, len) in pieces.runs(rank, width) {
+            let (from, to) = self.core.peers(rank, k);
+            let (first, width) = self.core.window(rank, k);
+            for (at, len) in pieces.runs(first, width) {
                 let place = Place::new(Region::Output, at);
                 s.put(q + k, to, place, place, len, &[held], q + k);
             }
             let mut runs = 0;
-            for (at, len) in pieces.runs(from, width) {
+            let (first, width) = self.core.window(from, k);
+            for (at, len) in pieces.runs(first, width) {
                 let place = Place::new(Region::Output, at);
                 s.expect(q + k, from, place, place, len, q + k);
                 runs += 1;
@@ -162,6 +175,7 @@ impl Plan for Scattered {
         match self.core.way {
             Way::Circulant => "circulant",
             Way::Ring => "ring",
+            Way::Bine => "bine",
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! [`Region::Output`](super::Region::Output) is the buffer at every rank, the source at the root.
 
+pub(crate) mod bine;
 pub mod binomial;
 pub mod chain;
 pub mod circulant;
@@ -30,4 +31,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     two_tree::LINE,
     nodes::LEADERS,
     nodes::LANES,
+    bine::LINE,
 ];

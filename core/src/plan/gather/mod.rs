@@ -9,10 +9,17 @@
 pub(in crate::plan) mod plan;
 
 use crate::plan::registry::Algorithm;
-use crate::plan::tree::{binomial, size_aware, star};
+use crate::plan::tree::{bine, binomial, size_aware, star};
 pub use plan::Gather;
 
 /// The algorithms, each in the file of its tree; the first of an operation is its default, and of equally cheap ones the first is
 /// taken.
-pub(in crate::plan) const ALGORITHMS: &[Algorithm] =
-    &[binomial::GATHER, star::GATHER, size_aware::GATHERV, binomial::GATHERV, star::GATHERV];
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
+    binomial::GATHER,
+    star::GATHER,
+    bine::GATHER,
+    size_aware::GATHERV,
+    binomial::GATHERV,
+    star::GATHERV,
+    bine::GATHERV,
+];

@@ -1,4 +1,4 @@
-//! Reduce by circulant reduce-scatter and a gather up the binomial tree: 2q rounds, for long vectors of
+//! Reduce by circulant reduce-scatter and a gather up the binomial tree, or both on the Bine butterfly (p a power of two): 2q rounds, for long vectors of
 //! commutative operators. The root gets 2(m − m/p) bytes.
 //!
 //! Members count from the root; a member's subtree holds the pieces of consecutive ranks.
@@ -7,8 +7,9 @@ use crate::error::{Result, argument};
 use crate::plan::partial::{Pieces, Sketch, check, plus};
 use crate::plan::reduce_scatter::core::{self, Buffers, Core, Way};
 use crate::plan::registry::cost::{Path, floor_log, powers};
-use crate::plan::registry::line::{by_2q, commutative, line, q};
+use crate::plan::registry::line::{by_2q, commutative, line, power_of_two_commutative, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
+use crate::plan::topology::bine;
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
 
@@ -23,6 +24,21 @@ pub(in crate::plan) const LINE: Algorithm = line(
     },
 )
 .commutative()
+.receives(core::pieces_twice)
+.costs(cost)
+.ordered(order::PIECEWISE);
+
+pub(in crate::plan) const BINE: Algorithm = line(
+    Operation::Reduce,
+    "bine_gathered",
+    ["p a power of two; commutative", "2q", "<= 2(p-1)*ceil(m/p)", core::BINE],
+    by_2q,
+    |a, _| {
+        commutative(a)?;
+        Ok(Box::new(Gathered::bine(a.size, a.root, a.bytes, a.element, a.in_place)?))
+    },
+)
+.only(power_of_two_commutative)
 .receives(core::pieces_twice)
 .costs(cost)
 .ordered(order::PIECEWISE);
@@ -49,12 +65,25 @@ impl Gathered {
     /// # Errors
     /// If there are no or too many ranks, no such root, or no whole elements.
     pub fn new(size: u32, root: u32, bytes: u64, element: u64, in_place: bool) -> Result<Self> {
+        Self::by(Way::Circulant, size, root, (bytes, element), in_place)
+    }
+
+    /// The same on the Bine butterfly, and up the Bine tree.
+    ///
+    /// # Errors
+    /// As [`Gathered::new`]; or if there is not a power of two of ranks.
+    pub(crate) fn bine(size: u32, root: u32, bytes: u64, element: u64, in_place: bool) -> Result<Self> {
+        Self::by(Way::Bine, size, root, (bytes, element), in_place)
+    }
+
+    fn by(way: Way, size: u32, root: u32, (bytes, element): (u64, u64), in_place: bool) -> Result<Self> {
         check("reduce", size, bytes, element)?;
         if root >= size {
             return Err(argument(format!("reduce to rank {root} of {size}")));
         }
+        way.check(size)?;
         let pieces = Pieces::even(bytes, element, size);
-        let core = Core { graph: Circulant::new(size), pieces, way: Way::Circulant };
+        let core = Core { graph: Circulant::new(size), pieces, way };
         Ok(Self { core, root, in_place })
     }
 
@@ -67,6 +96,9 @@ impl Gathered {
     }
 
     fn rank(&self, member: u32) -> u32 {
+        if self.core.way == Way::Bine {
+            return bine::rank(self.size(), self.root, member);
+        }
         let left = self.size() - self.root;
         if member < left { member + self.root } else { member - left }
     }
@@ -75,8 +107,9 @@ impl Gathered {
     fn message(&self, member: u32, k: u32) -> impl Iterator<Item = (Place, Place, u64)> {
         let (rank, parent) = (self.rank(member), self.rank(member - (1 << k)));
         let ranks = (self.size() - member).min(1 << k);
+        let first = if self.core.way == Way::Bine { self.core.window(rank, k).0 } else { rank };
         let (from, to) = (self.gathers(rank), self.gathers(parent));
-        self.core.pieces.runs(rank, ranks).map(move |(at, len)| (plus(from, at), plus(to, at), len))
+        self.core.pieces.runs(first, ranks).map(move |(at, len)| (plus(from, at), plus(to, at), len))
     }
 
     fn sketch(&self, rank: u32) -> Sketch {
@@ -92,7 +125,10 @@ impl Gathered {
         if own.place != place && len > 0 {
             ready = s.copy(q, own.place, place, len, &[ready]);
         }
-        let member = (rank + (self.size() - self.root)) % self.size();
+        let member = match self.core.way {
+            Way::Bine => bine::number(self.size(), self.root, rank),
+            _ => (rank + (self.size() - self.root)) % self.size(),
+        };
         for k in 0..q {
             if member.trailing_zeros() == k {
                 let to = self.rank(member - (1 << k));
@@ -131,7 +167,7 @@ impl Buffers for Gathered {
 
 impl Plan for Gathered {
     fn algorithm(&self) -> &'static str {
-        "gathered"
+        if self.core.way == Way::Bine { "bine_gathered" } else { "gathered" }
     }
 
     fn size(&self) -> u32 {

@@ -20,4 +20,6 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::LEADERS,
     nodes::LANES,
     direct::REDUCE,
+    tree::BINE,
+    gathered::BINE,
 ];

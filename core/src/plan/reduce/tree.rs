@@ -5,13 +5,15 @@
 //! So with members in the order of ranks the order of ranks is kept, and any associative operator
 //! will do: the [`Kind::Ordered`] reduce, the [`Kind::All`] allreduce and the [`Kind::Scatter`]
 //! reduce-scatter, which add up in the same tree for the same p: same bits on all ranks, and in all
-//! three. The [`Kind::Binomial`] reduce counts members from the root instead and saves the hop.
+//! three. The [`Kind::Binomial`] reduce counts members from the root instead and saves the hop; the [`Kind::Bine`] reduce
+//! counts them by the edges of the Bine tree, so that most puts go less far.
 
 use crate::error::{Result, argument};
 use crate::plan::partial::{Held, Pieces, Sketch, check, plus};
 use crate::plan::registry::cost::{NOT_HIDDEN, Path, float, floor_log, powers};
-use crate::plan::registry::line::{by_2q, by_q, commutative, line, q};
+use crate::plan::registry::line::{by_2q, by_q, commutative, line, power_of_two_commutative, q};
 use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
+use crate::plan::topology::{bine, dimension};
 use crate::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
 
 pub(in crate::plan) const BINOMIAL: Algorithm =
@@ -22,6 +24,20 @@ pub(in crate::plan) const BINOMIAL: Algorithm =
     .commutative()
     .costs(|a, path| up(a.size, float(a.bytes), path))
     .ordered(order::FROM_ROOT);
+
+pub(in crate::plan) const BINE: Algorithm = line(
+    Operation::Reduce,
+    "bine",
+    ["p a power of two; commutative", "q", "q*m", BINE_SOURCE],
+    by_q,
+    |a, _| {
+        commutative(a)?;
+        build(a, Kind::Bine(a.root))
+    },
+)
+.only(power_of_two_commutative)
+.costs(|a, path| up(a.size, float(a.bytes), path))
+.ordered(order::BINE_FROM_ROOT);
 
 pub(in crate::plan) const ORDERED: Algorithm = ordered(
     Operation::Reduce,
@@ -51,6 +67,7 @@ pub(in crate::plan) const REDUCE_SCATTER_BLOCK: Algorithm =
     .costs(scatter_cost);
 
 const SOURCE: &str = "binomial tree";
+const BINE_SOURCE: &str = crate::plan::reduce_scatter::core::BINE;
 
 /// A line of what keeps the order of ranks.
 const fn ordered(
@@ -104,6 +121,8 @@ fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
 pub enum Kind {
     /// Reduce to this root, for commutative operators.
     Binomial(u32),
+    /// The same up the Bine tree; p is a power of two.
+    Bine(u32),
     /// Reduce to this root in the order of ranks: to rank 0, and from there.
     Ordered(u32),
     /// Allreduce in the order of ranks.
@@ -130,8 +149,11 @@ impl Tree {
     /// place.
     pub fn new(size: u32, bytes: u64, element: u64, in_place: bool, kind: Kind) -> Result<Self> {
         check("a reduction", size, bytes, element)?;
+        if matches!(kind, Kind::Bine(_)) {
+            dimension(size)?;
+        }
         match &kind {
-            Kind::Binomial(root) | Kind::Ordered(root) if *root >= size => {
+            Kind::Binomial(root) | Kind::Bine(root) | Kind::Ordered(root) if *root >= size => {
                 Err(argument(format!("reduce to rank {root} of {size}")))
             }
             Kind::Scatter(pieces) if pieces.bytes() != bytes || pieces.parts() != size => {
@@ -152,11 +174,17 @@ impl Tree {
     }
 
     fn member(&self, rank: u32) -> u32 {
+        if let Kind::Bine(root) = self.kind {
+            return bine::number(self.size, root, rank);
+        }
         let base = self.base();
         if rank >= base { rank - base } else { rank + (self.size - base) }
     }
 
     fn rank(&self, member: u32) -> u32 {
+        if let Kind::Bine(root) = self.kind {
+            return bine::rank(self.size, root, member);
+        }
         let left = self.size - member;
         if self.base() < left { member + self.base() } else { self.base() - left }
     }
@@ -165,7 +193,7 @@ impl Tree {
     fn in_output(&self, rank: u32) -> bool {
         self.in_place
             && match self.kind {
-                Kind::Binomial(root) | Kind::Ordered(root) => rank == root,
+                Kind::Binomial(root) | Kind::Bine(root) | Kind::Ordered(root) => rank == root,
                 Kind::All => true,
                 Kind::Scatter(_) => false,
             }
@@ -179,7 +207,7 @@ impl Tree {
     /// Where lands what a member gets in round `k`; the last for member 0 where it belongs, if it can.
     fn slot(&self, member: u32, k: u32) -> Place {
         let here = match self.kind {
-            Kind::Binomial(_) | Kind::All => true,
+            Kind::Binomial(_) | Kind::Bine(_) | Kind::All => true,
             Kind::Ordered(root) => root == 0,
             Kind::Scatter(_) => false,
         };
@@ -284,7 +312,7 @@ impl Tree {
         }
         let ready = held.map_or(Wait::NONE, |held| held.ready);
         match &self.kind {
-            Kind::Binomial(_) | Kind::Ordered(0) => {}
+            Kind::Binomial(_) | Kind::Bine(_) | Kind::Ordered(0) => {}
             Kind::Ordered(root) => {
                 if let Some(held) = held {
                     s.put(q, *root, held.place, output, self.bytes, &[ready], q);
@@ -303,7 +331,11 @@ impl Tree {
 
 impl Plan for Tree {
     fn algorithm(&self) -> &'static str {
-        if matches!(self.kind, Kind::Binomial(_)) { "binomial" } else { "ordered" }
+        match self.kind {
+            Kind::Binomial(_) => "binomial",
+            Kind::Bine(_) => "bine",
+            _ => "ordered",
+        }
     }
 
     fn size(&self) -> u32 {
@@ -312,7 +344,7 @@ impl Plan for Tree {
 
     fn rounds(&self) -> u32 {
         match self.kind {
-            Kind::Binomial(_) => self.q(),
+            Kind::Binomial(_) | Kind::Bine(_) => self.q(),
             Kind::Ordered(root) => self.q() + u32::from(root > 0),
             Kind::All | Kind::Scatter(_) => 2 * self.q(),
         }
@@ -324,7 +356,7 @@ impl Plan for Tree {
 
     fn sizes(&self, rank: u32) -> Sizes {
         let output = match &self.kind {
-            Kind::Binomial(root) | Kind::Ordered(root) if rank != *root => 0,
+            Kind::Binomial(root) | Kind::Bine(root) | Kind::Ordered(root) if rank != *root => 0,
             Kind::Scatter(pieces) => pieces.len(rank),
             _ => self.bytes,
         };

@@ -8,20 +8,26 @@
 //! later ones: it is the accumulator, of at most p/2 pieces. (If p is odd, the last block of round
 //! q−2 is not in it: no rank ever adds to it, and it is sent as it was contributed.)
 //!
+//! **Bine** (the butterfly of De Sensi et al., SC 2025, backwards), log2 p rounds, p a power of two: the same with the butterfly's
+//! partners, each of which sends the other what that has heard of before the round.
+//!
 //! **Ring**, p−1 rounds: the partial of piece b starts at rank b+1 and comes round to b.
 //!
 //! Association and order of the ranks differ from piece to piece, but there is one result: the same bits
 //! for every rank that gets it, and for every run with the same p and pieces.
 
+use crate::error::Result;
 use crate::plan::partial::{Held, Pieces, Sketch, plus, slot_align};
 use crate::plan::registry::Arguments;
 use crate::plan::registry::cost::{Path, float};
+use crate::plan::topology::{bine, dimension};
 use crate::plan::{Place, Region, Side, Wait};
 use crate::schedule::Circulant;
 
-/// Sources of the two.
+/// Sources of the three.
 pub(in crate::plan) const CIRCULANT: &str = "arXiv 2410.14234; Träff 2022, Algorithm 7 reversed";
 pub(in crate::plan) const RING: &str = "ring";
+pub(in crate::plan) const BINE: &str = "De Sensi et al., SC 2025, arXiv 2508.17311";
 
 /// What a vector is cut into among all ranks: how many pieces have bytes, and how long the longest is.
 pub(in crate::plan) fn pieces(a: &Arguments) -> (f64, f64) {
@@ -53,6 +59,16 @@ pub enum Way {
     Circulant,
     /// p−1 rounds, neighbour to neighbour.
     Ring,
+    /// log2 p rounds on the Bine butterfly; p is a power of two.
+    Bine,
+}
+
+impl Way {
+    /// # Errors
+    /// If it is not a way among `size` ranks.
+    pub(crate) fn check(self, size: u32) -> Result<()> {
+        if self == Self::Bine { dimension(size).map(|_| ()) } else { Ok(()) }
+    }
 }
 
 /// A reduce-scatter within a plan.
@@ -79,7 +95,7 @@ impl Core {
 
     pub(crate) fn rounds(&self) -> u32 {
         match self.way {
-            Way::Circulant => self.graph.q(),
+            Way::Circulant | Way::Bine => self.graph.q(),
             Way::Ring => self.p() - 1,
         }
     }
@@ -87,16 +103,36 @@ impl Core {
     /// Bytes of `Land` that `rank` needs, at the beginning.
     pub(crate) fn land(&self, rank: u32) -> u64 {
         match self.way {
-            Way::Circulant => {
-                (0..self.graph.q()).map(|k| slot_align(self.pieces.span(rank, self.width(k)))).sum()
-            }
+            Way::Circulant | Way::Bine => (0..self.graph.q()).map(|k| self.slot_bytes(rank, k)).sum(),
             Way::Ring => slot_align(self.pieces.bytes()),
         }
     }
 
-    /// How many blocks come in round `k`.
-    fn width(&self, k: u32) -> u32 {
-        self.graph.skip(k + 1) - self.graph.skip(k)
+    /// The blocks that come in round `k`: whose they are, from the first one on round the end, and how many.
+    pub(crate) fn window(&self, rank: u32, k: u32) -> (u32, u32) {
+        match self.way {
+            Way::Bine => (bine::first(self.p(), rank, k), 1 << k),
+            _ => (rank, self.graph.skip(k + 1) - self.graph.skip(k)),
+        }
+    }
+
+    /// To which rank this one puts in round `k`, and from which it gets.
+    pub(crate) fn peers(&self, rank: u32, k: u32) -> (u32, u32) {
+        match self.way {
+            Way::Bine => (bine::partner(self.p(), rank, k), bine::partner(self.p(), rank, k)),
+            _ => (self.graph.to(rank, k), self.graph.from(rank, k)),
+        }
+    }
+
+    fn slot_bytes(&self, rank: u32, k: u32) -> u64 {
+        let (first, width) = self.window(rank, k);
+        slot_align(self.pieces.span(first, width))
+    }
+
+    /// Where the block of `owner` lies in the accumulator of `rank`, in bytes from its start.
+    fn summed(&self, rank: u32, owner: u32) -> u64 {
+        let (first, _) = self.window(rank, self.graph.q() - 1);
+        self.pieces.span(first, (owner + self.p() - first) % self.p())
     }
 
     /// Writes the steps of `rank` from round 0 on, with counters from 0 on, after `ready`; gives its
@@ -105,7 +141,7 @@ impl Core {
         let own = Held { place: plus(buffers.contribution(rank), self.pieces.start(rank)), ready };
         match self.way {
             _ if self.p() == 1 => own,
-            Way::Circulant => self.circulant(s, rank, buffers, ready),
+            Way::Circulant | Way::Bine => self.halve(s, rank, buffers, ready),
             Way::Ring => self.ring(s, rank, buffers, ready),
         }
     }
@@ -117,32 +153,36 @@ impl Core {
         {
             return result;
         }
-        let before = (k + 1..self.graph.q()).map(|k| slot_align(self.pieces.span(rank, self.width(k))));
+        let before = (k + 1..self.graph.q()).map(|k| self.slot_bytes(rank, k));
         Place::new(Region::Land, before.sum())
     }
 
     /// The runs that `sender` puts in round `k`: (source, target, length).
     fn message(&self, sender: u32, k: u32, buffers: &dyn Buffers) -> Vec<(Place, Place, u64)> {
-        let (to, top) = (self.graph.to(sender, k), self.graph.q() - 1);
-        let (skip, width) = (self.graph.skip(k), self.width(k));
+        let (to, top) = (self.peers(sender, k).0, self.graph.q() - 1);
+        let (first, width) = self.window(to, k);
         // This many of the blocks are in the accumulator.
-        let summed = if k == top { 0 } else { (skip + width).min(self.width(top)).saturating_sub(skip) };
+        let summed = match self.way {
+            _ if k == top => 0,
+            Way::Bine => width,
+            _ => (self.graph.skip(k) + width).min(self.window(to, top).1).saturating_sub(self.graph.skip(k)),
+        };
         let mut target = self.slot(to, k, buffers);
         let mut out = Vec::with_capacity(3);
-        let len = self.pieces.span(to, summed);
+        let len = self.pieces.span(first, summed);
         if len > 0 {
-            let source = plus(self.slot(sender, top, buffers), self.pieces.span(sender, skip));
+            let source = plus(self.slot(sender, top, buffers), self.summed(sender, first));
             out.push((source, target, len));
             target = plus(target, len);
         }
-        for (offset, len) in self.pieces.runs((to + summed) % self.p(), width - summed) {
+        for (offset, len) in self.pieces.runs((first + summed) % self.p(), width - summed) {
             out.push((plus(buffers.contribution(sender), offset), target, len));
             target = plus(target, len);
         }
         out
     }
 
-    fn circulant(&self, s: &mut Sketch, rank: u32, buffers: &dyn Buffers, ready: Wait) -> Held {
+    fn halve(&self, s: &mut Sketch, rank: u32, buffers: &dyn Buffers, ready: Wait) -> Held {
         let top = self.graph.q() - 1;
         let sum = self.slot(rank, top, buffers);
         let contribution = buffers.contribution(rank);
@@ -150,9 +190,9 @@ impl Core {
         let mut result = sum;
         for (round, k) in (0..).zip((0..=top).rev()) {
             for (source, target, len) in self.message(rank, k, buffers) {
-                s.put(round, self.graph.to(rank, k), source, target, len, &[done], round);
+                s.put(round, self.peers(rank, k).0, source, target, len, &[done], round);
             }
-            let from = self.graph.from(rank, k);
+            let from = self.peers(rank, k).1;
             let message = self.message(from, k, buffers);
             for &(source, target, len) in &message {
                 s.expect(round, from, source, target, len, round);
@@ -160,21 +200,23 @@ impl Core {
             let Ok(at_least @ 1..) = u32::try_from(message.len()) else { continue };
             let arrived = Wait { counter: round, at_least };
             let slot = self.slot(rank, k, buffers);
+            let (first, width) = self.window(rank, k);
             let side = Side::SourceLeft;
             if k == top {
                 let (mut target, mut parts) = (slot, Vec::with_capacity(2));
-                for (offset, len) in self.pieces.runs(rank, self.width(k)) {
+                for (offset, len) in self.pieces.runs(first, width) {
                     let source = plus(contribution, offset);
                     parts.push(s.reduce(round + 1, side, source, target, len, &[arrived, ready]));
                     target = plus(target, len);
                 }
                 done = s.one(round + 1, &parts);
             } else {
+                let part = plus(sum, self.summed(rank, first));
                 let (source, target) = match buffers.result(rank) {
-                    Some(_) if k == 0 => (sum, slot),
-                    _ => (slot, sum),
+                    Some(_) if k == 0 => (part, slot),
+                    _ => (slot, part),
                 };
-                let len = self.pieces.span(rank, self.width(k));
+                let len = self.pieces.span(first, width);
                 done = s.reduce(round + 1, side, source, target, len, &[arrived, done]);
                 result = target;
             }

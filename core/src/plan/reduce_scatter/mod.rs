@@ -21,9 +21,11 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     reversed::LINE,
     nodes::LANES,
     direct::REDUCE_SCATTER,
+    plain::BINE,
     plain::BLOCK_CIRCULANT,
     plain::BLOCK_RING,
     tree::REDUCE_SCATTER_BLOCK,
     nodes::BLOCK_LANES,
     direct::REDUCE_SCATTER_BLOCK,
+    plain::BLOCK_BINE,
 ];

@@ -4,7 +4,7 @@ use super::core::{self, Buffers, Core, Way};
 use crate::error::Result;
 use crate::plan::partial::{Pieces, Sketch, check};
 use crate::plan::registry::cost::{Path, float};
-use crate::plan::registry::line::{by_p, by_q, commutative, line};
+use crate::plan::registry::line::{by_p, by_q, commutative, line, power_of_two_commutative};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
@@ -45,6 +45,25 @@ pub(in crate::plan) const BLOCK_RING: Algorithm =
     .receives(pieces_once)
     .costs(ring_cost)
     .ordered(order::ROUND);
+
+const CUBE: &str = "p a power of two; commutative";
+
+pub(in crate::plan) const BINE: Algorithm =
+    line(Operation::ReduceScatter, "bine", [CUBE, "q", "<= q*m", core::BINE], by_q, |a, _| {
+        irregular(a, Way::Bine)
+    })
+    .only(power_of_two_commutative)
+    .costs(|a, path| cost(a, path.in_turns(), path))
+    .ordered(order::PIECEWISE);
+
+pub(in crate::plan) const BLOCK_BINE: Algorithm =
+    line(Operation::ReduceScatterBlock, "bine", [CUBE, "q", "m - m/p", core::BINE], by_q, |a, _| {
+        regular(a, Way::Bine)
+    })
+    .only(power_of_two_commutative)
+    .receives(pieces_once)
+    .costs(|a, path| cost(a, path.in_turns(), path))
+    .ordered(order::PIECEWISE);
 
 fn irregular(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
     commutative(a)?;
@@ -91,6 +110,7 @@ impl ReduceScatter {
     /// If there are no or too many ranks, or no whole elements.
     pub fn new(counts: &[u64], element: u64, way: Way) -> Result<Self> {
         let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
+        way.check(size)?;
         let pieces = Pieces::given(counts)?;
         for &count in counts {
             check("reduce_scatter", size, count, element)?;
@@ -105,6 +125,7 @@ impl ReduceScatter {
     /// If there are no or too many ranks, or no whole elements.
     pub fn block(size: u32, count: u64, element: u64, way: Way) -> Result<Self> {
         check("reduce_scatter_block", size, count, element)?;
+        way.check(size)?;
         let bytes = count.saturating_mul(size.into());
         check("reduce_scatter_block", size, bytes, 1)?;
         let pieces = Pieces::Equal { count, parts: size };
@@ -141,6 +162,7 @@ impl Plan for ReduceScatter {
         match self.core.way {
             Way::Circulant => "circulant",
             Way::Ring => "ring",
+            Way::Bine => "bine",
         }
     }
 

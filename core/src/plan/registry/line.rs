@@ -54,6 +54,11 @@ pub(in crate::plan) fn commutative(a: &Arguments) -> Result<()> {
         .help("choose `ordered`, or declare the operator commutative"))
 }
 
+/// Fits 2^d ranks, and operators that commute.
+pub(in crate::plan) fn power_of_two_commutative(a: &Arguments) -> Result<()> {
+    commutative(a).and_then(|()| power_of_two(a))
+}
+
 /// A line without machine-checked restrictions, priced by its rounds and its volume. The texts are
 /// [`Algorithm::restrictions`], [`Algorithm::rounds`], [`Algorithm::volume`] and [`Algorithm::source`].
 pub(in crate::plan) const fn line(

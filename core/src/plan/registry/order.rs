@@ -29,6 +29,7 @@ pub(in crate::plan) const LEFT: Order = order("ranks ascending, from the left", 
 pub(in crate::plan) const THREES: Order = order("ranks ascending, by distances 1, 2, 3, 6, …", "p");
 pub(in crate::plan) const PAIRS: Order = order("ranks ascending, by doubled distances", "p");
 pub(in crate::plan) const FROM_ROOT: Order = order("ranks from the root, binomial tree", "p, root");
+pub(in crate::plan) const BINE_FROM_ROOT: Order = order("Bine tree from the root", "p, root");
 pub(in crate::plan) const BLOCKWISE: Order = order("of each block its own tree", "p, root, counts, n");
 pub(in crate::plan) const PIECEWISE_BLOCKS: Order = order("of each block its own tree", "p, counts, n");
 pub(in crate::plan) const NODEWISE_BLOCKS: Order =

@@ -10,7 +10,7 @@ pub(in crate::plan) mod plan;
 
 use crate::plan::node::scatter as nodes;
 use crate::plan::registry::Algorithm;
-use crate::plan::tree::{binomial, size_aware, star};
+use crate::plan::tree::{bine, binomial, size_aware, star};
 pub use plan::Scatter;
 
 /// The algorithms, each in the file of its tree; the first of an operation is its default, and of equally cheap ones the first is
@@ -20,9 +20,11 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     star::SCATTER,
     nodes::DIRECT,
     nodes::BINOMIAL,
+    bine::SCATTER,
     size_aware::SCATTERV,
     binomial::SCATTERV,
     star::SCATTERV,
     nodes::DIRECT_IRREGULAR,
     nodes::SIZE_AWARE_IRREGULAR,
+    bine::SCATTERV,
 ];

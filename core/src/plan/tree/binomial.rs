@@ -56,7 +56,7 @@ pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
 }
 
 /// A run goes on when it is here: a round waits for the last half of its message.
-fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
+pub(super) fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
     let (bytes, one) = (float(a.bytes), a.others().min(1.0));
     let by_rounds = |path: &mut Path<'_>| {
         for d in powers(a.size).into_iter().take(floor_log(a.size).max(1) as usize) {

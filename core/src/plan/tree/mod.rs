@@ -4,6 +4,7 @@
 //! The rounds are those of a gather: a rank's children first, lower rounds first, and then its parent. A
 //! scatter walks them backwards.
 
+pub(crate) mod bine;
 pub mod binomial;
 pub(super) mod blocks;
 mod cost;
