@@ -10,6 +10,7 @@
 mod formulas;
 mod gather_lists;
 mod grid;
+mod levels;
 mod ops;
 mod orders;
 mod plan_inter;

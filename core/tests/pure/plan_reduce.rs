@@ -255,6 +255,8 @@ fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Fol
     // Pieces are cut where memory is aligned: just enough elements for all blocks need not fill them.
     let filled = filled >= 5 * p * u64::from(n);
     let blocks = Some(n);
+    let nodes = random.nodes(size);
+    let groups = random.groups(size, &nodes);
     let a = Arguments {
         size,
         root,
@@ -264,7 +266,8 @@ fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Fol
         in_place,
         commutative,
         blocks,
-        nodes: random.nodes(size),
+        nodes,
+        groups,
         ..Arguments::default()
     };
     (a, goal, filled)
@@ -276,7 +279,8 @@ fn keeps_its_promises(line: &Algorithm, size: u32, random: &mut Random) {
     let built = (line.build)(&a, &MODEL);
     assert_eq!(built.is_ok(), (line.fits)(&a).is_ok(), "{line:?}");
     let Ok(plan) = built else {
-        let restricted = ["power of two", "several nodes"].iter().any(|s| line.restrictions.contains(s));
+        let restricted =
+            ["power of two", "several nodes", "several groups"].iter().any(|s| line.restrictions.contains(s));
         assert!(!a.commutative || restricted, "{line:?} refuses {a:?}");
         return;
     };

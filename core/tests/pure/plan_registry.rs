@@ -66,7 +66,19 @@ fn case(operation: Operation, size: u32, random: &mut Random) -> (Arguments, Goa
         _ => counts.iter().all(|&count| count >= n.into()),
     };
     let nodes = random.nodes(size);
-    let a = Arguments { size, root, bytes, counts, displs, in_place, blocks, nodes, ..Arguments::default() };
+    let groups = random.groups(size, &nodes);
+    let a = Arguments {
+        size,
+        root,
+        bytes,
+        counts,
+        displs,
+        in_place,
+        blocks,
+        nodes,
+        groups,
+        ..Arguments::default()
+    };
     (a, goal, filled)
 }
 
@@ -168,13 +180,16 @@ fn restrictions_are_those_of_the_text() {
             let pairs = size > 2;
             let wanted = match algorithm.restrictions {
                 text if text.contains("same number of ranks") => pairs && size.is_multiple_of(2),
+                // Fours of ranks.
+                text if text.contains("several groups") => size > 4,
                 text if text.contains("several nodes") => pairs,
                 text if text.contains("a power of two") => size.is_power_of_two(),
                 text if text.contains("p = a*b") => composite,
                 text => text.starts_with("any p"),
             };
             let nodes = (0..size).map(|rank| rank / 2).collect();
-            let a = Arguments { size, nodes, ..Arguments::default() };
+            let groups = (0..size).map(|rank| rank / 4).collect();
+            let a = Arguments { size, nodes, groups, ..Arguments::default() };
             assert_eq!((algorithm.fits)(&a).is_ok(), wanted, "p = {size}: {algorithm:?}");
         }
     }

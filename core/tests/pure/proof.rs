@@ -126,6 +126,22 @@ impl Random {
         nodes.into()
     }
 
+    /// The groups of these nodes, and of ranks that have one each: unknown, in blocks, round-robin, or one only.
+    pub(crate) fn groups(&mut self, p: u32, nodes: &[u32]) -> Arc<[u32]> {
+        let (way, k) = (self.below(5), self.one_of(&[2, 3, 4, 7, 16]));
+        let group = |node: u32| match way {
+            1 => node / k,
+            2 => node % k,
+            3 => node / k / 2,
+            _ => node * node % k,
+        };
+        match (way, nodes) {
+            (0, _) => Arc::default(),
+            (_, []) => (0..p).map(group).collect(),
+            _ => nodes.iter().map(|node| group(*node)).collect(),
+        }
+    }
+
     /// Counts in one of several shapes, around `size`: equal, any, half of them zero, one giant among zeros or
     /// small ones, rising, in threes.
     pub(crate) fn counts(&mut self, p: u32, size: u64) -> Vec<u64> {

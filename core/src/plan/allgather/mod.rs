@@ -5,7 +5,7 @@ pub mod circulant;
 pub mod runs;
 
 use crate::plan::allgatherv::{self, bine, bruck, direct, hypercube, mesh, pipelined_ring, ring};
-use crate::plan::node::allgather as nodes;
+use crate::plan::node::{allgather as nodes, levels};
 use crate::plan::registry::Algorithm;
 
 /// The algorithms; the first is the default, and of equally cheap ones the first is taken.
@@ -21,4 +21,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::LANES,
     direct::LINE,
     bine::LINE,
+    levels::ALLGATHER,
 ];

@@ -15,7 +15,7 @@ pub mod pipelined_ring;
 pub(crate) mod ring;
 pub mod window;
 
-use crate::plan::node::allgather as nodes;
+use crate::plan::node::{allgather as nodes, levels};
 use crate::plan::registry::Algorithm;
 pub use contributions::{Blocks, Contributions, extent};
 
@@ -31,4 +31,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::LANES_IRREGULAR,
     direct::IRREGULAR,
     bine::IRREGULAR,
+    levels::ALLGATHERV,
 ];

@@ -7,7 +7,7 @@
 pub mod doubling;
 pub mod scattered;
 
-use crate::plan::node::allreduce as nodes;
+use crate::plan::node::{allreduce as nodes, levels};
 use crate::plan::reduce::tree;
 use crate::plan::reduce_scatter::direct;
 use crate::plan::registry::Algorithm;
@@ -25,4 +25,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::DOUBLING,
     direct::ALLREDUCE,
     scattered::BINE,
+    levels::ALLREDUCE,
 ];

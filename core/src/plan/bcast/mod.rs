@@ -15,7 +15,7 @@ pub mod scatter_allgather;
 pub mod tree;
 pub(crate) mod two_tree;
 
-use crate::plan::node::bcast as nodes;
+use crate::plan::node::{bcast as nodes, levels};
 use crate::plan::registry::Algorithm;
 
 /// The algorithms; the first is the default, and of equally cheap ones the first is taken.
@@ -32,4 +32,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::LEADERS,
     nodes::LANES,
     bine::LINE,
+    levels::BCAST,
 ];

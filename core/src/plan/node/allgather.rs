@@ -3,7 +3,7 @@
 use super::Nodes;
 use super::line::{FULL_LANE, LANES as EVEN, LEADERS as ANY};
 use super::line::{by_blocks, by_node, equal, even, lanes, leaders, nodes, others, wire, with_fan};
-use super::spread::Spread;
+use super::spread::{Among, Spread};
 use crate::error::Result;
 use crate::machine::LogGp;
 use crate::plan::allgatherv::circulant::{self, Blocks};
@@ -70,11 +70,13 @@ fn build(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
 
 fn build_lanes(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
     let nodes = even(a)?;
-    let of_lane = {
+    let among = {
         let nodes = nodes.clone();
-        move |counts: &[u64]| blocks(a, &nodes, counts, model)
+        move |counts: &[u64], displs: &[u64]| {
+            Among::allgatherv(counts, displs, &blocks(a, &nodes, counts, model))
+        }
     };
-    Ok(Box::new(Spread::allgatherv_lanes(nodes, &a.counts, &a.displs, &of_lane, a.in_place)?))
+    Ok(Box::new(Spread::allgatherv_lanes("lanes", nodes, &a.counts, &a.displs, &among, a.in_place)?))
 }
 
 /// The numbers of blocks of lists of counts by node.
@@ -94,7 +96,7 @@ fn leaders_cost(a: &Arguments, path: &mut Path<'_>) {
 }
 
 /// The lanes share the link; in each a rank's own bytes move.
-fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
+pub(super) fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = nodes(a) else { return };
     let counts = by_node(&nodes, &a.counts);
     let mean = float(counts.iter().sum()) / f64::from(a.size);

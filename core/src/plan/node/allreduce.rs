@@ -1,7 +1,7 @@
 //! Allreduces that know nodes.
 
 use super::Nodes;
-use super::fold::Fold;
+use super::fold::{self, Fold};
 use super::line::{FULL_LANE, LANES_COMMUTE, LEADERS_COMMUTE};
 use super::line::{
     added, among_lanes, by_blocks, even, lanes_commute, leaders_commute, led, nodes, others, wire,
@@ -39,7 +39,13 @@ pub(in crate::plan) const LANES: Algorithm = line(
     |a, _| rounds(a, 1),
     |a, _| {
         commutative(a)?;
-        Ok(Box::new(Fold::allreduce_lanes(even(a)?, (a.bytes, a.element), a.in_place)?))
+        Ok(Box::new(Fold::allreduce_lanes(
+            "lanes",
+            even(a)?,
+            (a.bytes, a.element),
+            a.in_place,
+            &|nodes, bytes| fold::allreduce(nodes, bytes, a.element),
+        )?))
     },
 )
 .only(lanes_commute)
@@ -94,7 +100,7 @@ fn leaders_cost(a: &Arguments, path: &mut Path<'_>) {
     path.near(1.0, others(&nodes), float(a.bytes) / f64::from(count));
 }
 
-fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
+pub(super) fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = nodes(a) else { return };
     added(a, &nodes, path);
     among_lanes(a, &nodes, nodes.count(), path, scattered_cost);

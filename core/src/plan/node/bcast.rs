@@ -3,7 +3,7 @@
 use super::Nodes;
 use super::line::{FULL_LANE, LANES as EVEN, LEADERS as ANY};
 use super::line::{by_blocks, even, hidden, lanes, leaders, nodes, others, wire, with_fan};
-use super::spread::Spread;
+use super::spread::{Among, Spread};
 use crate::machine::LogGp;
 use crate::plan::bcast::circulant;
 use crate::plan::registry::cost::{Path, float};
@@ -26,7 +26,11 @@ pub(in crate::plan) const LANES: Algorithm = line(
     "lanes",
     [EVEN, "<= (n+q_N)S + S-1", "m", FULL_LANE],
     |a, n| by_blocks(a, n, 1),
-    |a, model| Ok(Box::new(Spread::bcast_lanes(even(a)?, a.root, a.bytes, blocks(a, model))?)),
+    |a, model| {
+        let n = blocks(a, model);
+        let among = |nodes, root, bytes| Among::bcast(nodes, root, bytes, n);
+        Ok(Box::new(Spread::bcast_lanes("lanes", even(a)?, a.root, a.bytes, &among)?))
+    },
 )
 .only(lanes)
 .costs(lanes_cost);
@@ -47,7 +51,7 @@ fn leaders_cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// A lane's blocks are S times as short, but share the node's link with those of the others: what a put costs its
 /// sender is hidden as far as those are on the link.
-fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
+pub(super) fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = nodes(a) else { return };
     let (n, share) = (blocks(a, path.model()), float(a.bytes) / f64::from(nodes.most()));
     let block = share / f64::from(n);

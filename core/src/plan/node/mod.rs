@@ -13,6 +13,8 @@
 //! Which ranks share a node may be anything: placement in blocks, round-robin, or by chance. [`Nodes`] counts nodes
 //! by their first ranks.
 //!
+//! Nodes may be in groups ([`levels`]): then the plan among nodes is one made the same way of a plan among groups.
+//!
 //! - [`spread`]: broadcast, allgather and allgatherv; [`fold`]: reduce, allreduce and reduce_scatter(_block); [`barrier`];
 //!   [`tree`]: scatter(v); [`alltoall`]; [`scan`]: scan and exscan.
 
@@ -22,6 +24,7 @@ pub(crate) mod alltoall;
 pub(crate) mod barrier;
 pub(in crate::plan) mod bcast;
 pub(crate) mod fold;
+pub(in crate::plan) mod levels;
 mod line;
 pub(in crate::plan) mod reduce;
 pub(in crate::plan) mod reduce_scatter;
@@ -103,6 +106,32 @@ impl Nodes {
             return Err(argument("all ranks are on one node").help("choose an algorithm for any ranks"));
         }
         Ok(Self { places, members })
+    }
+
+    /// The groups that the nodes are in, where `groups[r]` is that of rank r.
+    ///
+    /// # Errors
+    /// If a node is in two groups, or there is one group only, or one for each node.
+    pub(super) fn grouped(&self, groups: &[u32]) -> Result<Self> {
+        let group = |rank: &u32| groups.get(*rank as usize).copied();
+        let of_node: Option<Vec<u32>> = self.members.iter().map(|ranks| group(&ranks[0])).collect();
+        let of_node = of_node.filter(|of| {
+            let alike = |(ranks, of): (&Vec<u32>, &u32)| ranks.iter().all(|rank| group(rank) == Some(*of));
+            self.members.iter().zip(of).all(alike)
+        });
+        Self::grouping(self.count(), &of_node.ok_or_else(|| argument("a node is in two groups"))?)
+    }
+
+    /// Groups of nodes, likewise: `groups[i]` is the group of node i.
+    ///
+    /// # Errors
+    /// If it is not known of all nodes, or there is one group only, or one for each node.
+    pub(super) fn grouping(nodes: u32, groups: &[u32]) -> Result<Self> {
+        let one = |_| {
+            argument("all nodes are in one group, or each is alone in its own")
+                .help("choose an algorithm for any nodes")
+        };
+        Self::new(nodes, groups).map_err(one)
     }
 
     /// The number of ranks.

@@ -1,7 +1,7 @@
 //! Reduces that know nodes.
 
 use super::Nodes;
-use super::fold::Fold;
+use super::fold::{self, Fold};
 use super::line::{FULL_LANE, LANES_COMMUTE, LEADERS_COMMUTE};
 use super::line::{
     added, among_lanes, by_blocks, even, lanes_commute, leaders_commute, led, nodes, with_fan,
@@ -42,7 +42,14 @@ pub(in crate::plan) const LANES: Algorithm = line(
     |a, model| {
         commutative(a)?;
         let (nodes, n) = (even(a)?, blocks(a, model));
-        Ok(Box::new(Fold::reduce_lanes(nodes, a.root, (a.bytes, a.element), n, a.in_place)?))
+        Ok(Box::new(Fold::reduce_lanes(
+            "lanes",
+            nodes,
+            a.root,
+            (a.bytes, a.element),
+            a.in_place,
+            &|nodes, root, bytes| fold::reduce(nodes, root, bytes, a.element, n),
+        )?))
     },
 )
 .only(lanes_commute)
@@ -80,7 +87,7 @@ fn leaders_cost(a: &Arguments, path: &mut Path<'_>) {
     path.among(nodes.count(), wire, |path| circulant::cost(&among, path));
 }
 
-fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
+pub(super) fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = nodes(a) else { return };
     let n = blocks(a, path.model());
     added(a, &nodes, path);

@@ -1,7 +1,7 @@
 //! Reduce-scatters that know nodes.
 
 use super::Nodes;
-use super::fold::Fold;
+use super::fold::{self, Fold};
 use super::line::{FULL_LANE, LEADERS_COMMUTE};
 use super::line::{by_blocks, by_node, equal, leaders_commute, nodes, others};
 use crate::error::Result;
@@ -35,7 +35,9 @@ const fn lanes(operation: Operation, build: Build) -> Algorithm {
 
 fn build(a: &Arguments, counts: &[u64]) -> Result<Box<dyn Plan>> {
     commutative(a)?;
-    Ok(Box::new(Fold::reduce_scatter(nodes(a)?, counts, a.element)?))
+    Ok(Box::new(Fold::reduce_scatter("lanes", nodes(a)?, counts, a.element, &|counts| {
+        fold::reduce_scatter(counts, a.element)
+    })?))
 }
 
 fn received(a: &Arguments, counts: &[u64]) -> u64 {
@@ -44,7 +46,7 @@ fn received(a: &Arguments, counts: &[u64]) -> u64 {
 }
 
 /// The bytes of the largest lane.
-fn largest_lane(nodes: &Nodes, counts: &[u64]) -> u64 {
+pub(super) fn largest_lane(nodes: &Nodes, counts: &[u64]) -> u64 {
     let mut lanes = vec![0u64; nodes.least() as usize];
     for (rank, count) in (0..nodes.size()).zip(counts) {
         let lane = (nodes.position(rank) % nodes.least()) as usize;
@@ -55,7 +57,7 @@ fn largest_lane(nodes: &Nodes, counts: &[u64]) -> u64 {
 
 /// A lane's share of all the node's vectors at its carrier; then the lanes' reduce-scatters on one link, which combine at
 /// the same time.
-fn cost(a: &Arguments, path: &mut Path<'_>) {
+pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = nodes(a) else { return };
     let (least, share) = (u64::from(nodes.least()), float(largest_lane(&nodes, &a.counts)));
     path.near(1.0, f64::from(nodes.least().min(nodes.most() - 1)), others(&nodes) * share);

@@ -14,6 +14,8 @@
 //! (it arrives, or is of its own node and is put) goes to the x-th rank behind the carrier in round A + (i+1)S + x:
 //! after what is passed on to other nodes in the plan's next round.
 //!
+//! A plan that others wait for piece by piece (`Spread::among`) has a counter for each piece that is passed on, too, behind all others.
+//!
 //! Counters: below M, the ranks of the largest node, that of the position of a sender of the node that no rank waits for;
 //! then those of the pieces that come to a carrier, then those of its plan among nodes.
 
@@ -42,6 +44,31 @@ pub(crate) struct Spread {
     /// The rounds before the first of the plans among nodes; and all.
     first: u32,
     rounds: u32,
+    /// By node, by lane: how many pieces the lanes before it pass on; and all. Nothing: no rank waits for these.
+    counted: Option<Vec<Vec<u32>>>,
+}
+
+/// A plan among nodes that moves bytes of a string in their place, and where it cuts that.
+pub(crate) struct Among {
+    plan: Box<dyn Plan>,
+    cuts: Vec<u64>,
+}
+
+impl Among {
+    /// A broadcast on the circulant graph.
+    pub(crate) fn bcast(nodes: u32, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
+        let plan = Bcast::new(nodes, root, bytes, blocks)?;
+        let split = Split::new(bytes, plan.blocks());
+        let cuts = (0..plan.blocks()).map(|b| split.start(b)).collect();
+        Ok(Self { plan: Box::new(plan), cuts })
+    }
+
+    /// An allgatherv on the circulant graph.
+    pub(crate) fn allgatherv(counts: &[u64], displs: &[u64], blocks: &Blocks) -> Result<Self> {
+        let plan = Allgatherv::new(counts, displs, blocks, true)?;
+        let cuts = plan.cuts();
+        Ok(Self { plan: Box::new(plan), cuts })
+    }
 }
 
 /// A plan among carriers.
@@ -83,13 +110,8 @@ impl Part {
 
 impl Lane {
     /// `string` is in the order of the nodes of its owners, without gaps.
-    fn new(
-        nodes: &Nodes,
-        carriers: Vec<u32>,
-        plan: Box<dyn Plan>,
-        string: Vec<Part>,
-        cuts: Vec<u64>,
-    ) -> Self {
+    fn new(nodes: &Nodes, carriers: Vec<u32>, among: Among, string: Vec<Part>) -> Self {
+        let Among { plan, cuts } = among;
         let parts =
             (0..=nodes.count()).map(|node| string.partition_point(|part| nodes.of(part.owner) < node));
         let parts = parts.collect();
@@ -137,26 +159,33 @@ impl Spread {
     /// If there is no such root, or number of blocks.
     pub(crate) fn bcast(nodes: Nodes, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
         rooted(&nodes, root)?;
-        let plan = Bcast::new(nodes.count(), nodes.of(root), bytes, blocks)?;
+        let among = Among::bcast(nodes.count(), nodes.of(root), bytes, blocks)?;
         let carriers = nodes.leaders(Some(root));
-        let lane = Lane::of_root(&nodes, carriers, root, (0, bytes), plan);
+        let lane = Lane::of_root(&nodes, carriers, root, (0, bytes), among);
         Self::new("node_circulant", nodes, vec![lane], true, false, Vec::new(), bytes)
     }
 
-    /// The same in lanes, each a contiguous share of the message in `blocks` blocks.
+    /// The same in lanes, as many as the smallest node has ranks, each a contiguous share of the message by a broadcast `among` nodes of
+    /// this number, root and length.
     ///
     /// # Errors
-    /// If there is no such root, or number of blocks, or the nodes have unequal numbers of ranks.
-    pub(crate) fn bcast_lanes(nodes: Nodes, root: u32, bytes: u64, blocks: u32) -> Result<Self> {
+    /// If there is no such root, or broadcast.
+    pub(crate) fn bcast_lanes(
+        name: &'static str,
+        nodes: Nodes,
+        root: u32,
+        bytes: u64,
+        among: &dyn Fn(u32, u32, u64) -> Result<Among>,
+    ) -> Result<Self> {
         rooted(&nodes, root)?;
-        let shares = Split::new(bytes, nodes.each()?);
+        let shares = Split::new(bytes, nodes.least());
         let mut lanes = Vec::with_capacity(shares.blocks() as usize);
         for position in 0..shares.blocks() {
             let share = shares.block(position);
-            let plan = Bcast::new(nodes.count(), nodes.of(root), share.1, blocks)?;
-            lanes.push(Lane::of_root(&nodes, nodes.lane(position), root, share, plan));
+            let among = among(nodes.count(), nodes.of(root), share.1)?;
+            lanes.push(Lane::of_root(&nodes, nodes.lane(position), root, share, among));
         }
-        Self::new("lanes", nodes, lanes, true, false, Vec::new(), bytes)
+        Self::new(name, nodes, lanes, true, false, Vec::new(), bytes)
     }
 
     /// An allgatherv through leaders: irregular among nodes, `blocks` says in how many blocks a node's bytes.
@@ -171,30 +200,31 @@ impl Spread {
         in_place: bool,
     ) -> Result<Self> {
         let (own, output) = contributions(&nodes, counts, displs)?;
-        let lane = Lane::of_all(&nodes, nodes.leaders(None), &own, blocks, |_| true)?;
+        let among = |counts: &[u64], displs: &[u64]| Among::allgatherv(counts, displs, blocks);
+        let lane = Lane::of_all(&nodes, nodes.leaders(None), &own, &among, |_| true)?;
         Self::new("node_circulant", nodes, vec![lane], in_place, true, own, output)
     }
 
-    /// The same in lanes: every rank's contribution goes to the ranks at its position on the other nodes.
+    /// The same in lanes, as many as the smallest node has ranks: every rank's contribution goes to the ranks at its position on the
+    /// other nodes, by an allgatherv `among` these of such counts and displacements. Where nodes have more ranks some share a lane.
     ///
     /// # Errors
-    /// As [`Spread::allgatherv`]; or if the nodes have unequal numbers of ranks.
+    /// As [`Spread::allgatherv`].
     pub(crate) fn allgatherv_lanes(
+        name: &'static str,
         nodes: Nodes,
         counts: &[u64],
         displs: &[u64],
-        blocks: &dyn Fn(&[u64]) -> Blocks,
+        among: &dyn Fn(&[u64], &[u64]) -> Result<Among>,
         in_place: bool,
     ) -> Result<Self> {
         let (own, output) = contributions(&nodes, counts, displs)?;
         let mut lanes = Vec::new();
-        for position in 0..nodes.each()? {
-            let carriers = nodes.lane(position);
-            let counts: Vec<u64> = carriers.iter().map(|&rank| own[rank as usize].0).collect();
-            let here = |rank| nodes.position(rank) == position;
-            lanes.push(Lane::of_all(&nodes, carriers, &own, &blocks(&counts), here)?);
+        for position in 0..nodes.least() {
+            let here = |rank| nodes.position(rank) % nodes.least() == position;
+            lanes.push(Lane::of_all(&nodes, nodes.lane(position), &own, among, here)?);
         }
-        Self::new("lanes", nodes, lanes, in_place, true, own, output)
+        Self::new(name, nodes, lanes, in_place, true, own, output)
     }
 
     fn new(
@@ -206,7 +236,8 @@ impl Spread {
         own: Vec<(u64, u64)>,
         output: u64,
     ) -> Result<Self> {
-        let mut plan = Self { name, nodes, lanes, in_place, by_owner, own, output, first: 0, rounds: 0 };
+        let mut plan =
+            Self { name, nodes, lanes, in_place, by_owner, own, output, first: 0, rounds: 0, counted: None };
         let comes_home = |lane: &Lane| {
             let carried = |part: &Part| lane.carriers[plan.nodes.of(part.owner) as usize] == part.owner;
             !lane.string.iter().all(carried)
@@ -227,6 +258,41 @@ impl Spread {
             }
         }
         Ok(plan)
+    }
+
+    /// For use among the nodes that are its ranks: it is in place, and what is passed on is counted.
+    pub(crate) fn among(mut self) -> Among {
+        let starts = |lane: &Lane, node| lane.home(node).map(|piece| piece.output).collect::<Vec<_>>();
+        let nodes = || 0..self.nodes.count();
+        let mut cuts: Vec<u64> =
+            self.lanes.iter().flat_map(|lane| nodes().flat_map(|node| starts(lane, node))).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let of_node = |node| {
+            let mut end = 0;
+            let fans = |lane| {
+                end += count(self.carry(lane, node, &mut Sketch::new(0)).len());
+                end
+            };
+            std::iter::once(0).chain(self.lanes.iter().map(fans)).collect()
+        };
+        self.counted = Some(nodes().map(of_node).collect());
+        Among { plan: Box::new(self), cuts }
+    }
+
+    /// The counters of a rank but for those of what is passed on to it.
+    fn counters_of(&self, rank: u32) -> u32 {
+        let node = self.nodes.of(rank);
+        let carried = self.lanes.iter().find(|lane| lane.carriers[node as usize] == rank);
+        carried.map_or(self.nodes.most(), |lane| self.base(lane, node) + lane.plan.counters(node))
+    }
+
+    /// The counter at `to` of what the carrier of a lane passes on.
+    fn passes(&self, lane: usize, carrier: u32, to: u32, fan: usize) -> u32 {
+        match &self.counted {
+            None => self.nodes.position(carrier),
+            Some(before) => self.counters_of(to) + before[self.nodes.of(to) as usize][lane] + count(fan),
+        }
     }
 
     /// S, the rounds for one of the plans among nodes.
@@ -334,10 +400,8 @@ impl Spread {
 
     fn sketch(&self, rank: u32) -> Sketch {
         let node = self.nodes.of(rank);
-        let carried = self.lanes.iter().find(|lane| lane.carriers[node as usize] == rank);
-        let counters =
-            carried.map_or(self.nodes.most(), |lane| self.base(lane, node) + lane.plan.counters(node));
-        let mut s = Sketch::new(counters);
+        let passed = self.counted.as_ref().and_then(|before| before[node as usize].last());
+        let mut s = Sketch::new(self.counters_of(rank) + passed.copied().unwrap_or(0));
         let comes_home = |lane: &&Lane| {
             let carrier = lane.carriers[node as usize];
             lane.parts(node).iter().any(|part| part.owner != carrier)
@@ -355,13 +419,13 @@ impl Spread {
                 }
             }
         }
-        for lane in &self.lanes {
+        for (number, lane) in self.lanes.iter().enumerate() {
             let carrier = lane.carriers[node as usize];
             if carrier == rank {
                 let fans = self.carry(lane, node, &mut s);
-                self.fan(&mut s, rank, &fans);
+                self.fan(&mut s, number, rank, &fans);
             } else {
-                self.receive(&mut s, lane, rank, carrier);
+                self.receive(&mut s, number, rank, carrier);
             }
         }
         if let Some(&(len @ 1.., displ)) = self.own.get(rank as usize).filter(|_| !self.in_place) {
@@ -373,14 +437,14 @@ impl Spread {
     }
 
     /// The puts of a carrier within its node.
-    fn fan(&self, s: &mut Sketch, carrier: u32, fans: &[Fan]) {
-        for fan in fans {
+    fn fan(&self, s: &mut Sketch, lane: usize, carrier: u32, fans: &[Fan]) {
+        for (number, fan) in fans.iter().enumerate() {
             let round = self.first + (fan.round + 1) * self.stride();
             for further in 1..count(self.nodes.members(self.nodes.of(carrier)).len()) {
                 let to = self.nodes.neighbour(carrier, further);
                 if self.is_passed(carrier, &fan.piece, to) {
                     let (source, target) = (self.source(carrier, &fan.piece), target(&fan.piece));
-                    let bump = self.nodes.position(carrier);
+                    let bump = self.passes(lane, carrier, to, number);
                     s.put(round + further, to, source, target, fan.piece.len, &[fan.wait], bump);
                 }
             }
@@ -388,13 +452,17 @@ impl Spread {
     }
 
     /// Their mirror at `rank`.
-    fn receive(&self, s: &mut Sketch, lane: &Lane, rank: u32, carrier: u32) {
-        let fans = self.carry(lane, self.nodes.of(rank), &mut Sketch::new(0));
+    fn receive(&self, s: &mut Sketch, lane: usize, rank: u32, carrier: u32) {
+        let fans = self.carry(&self.lanes[lane], self.nodes.of(rank), &mut Sketch::new(0));
         let further = self.nodes.distance(carrier, rank);
-        for fan in fans.iter().filter(|fan| self.is_passed(carrier, &fan.piece, rank)) {
+        for (number, fan) in fans.iter().enumerate() {
+            if !self.is_passed(carrier, &fan.piece, rank) {
+                continue;
+            }
             let round = self.first + (fan.round + 1) * self.stride() + further;
             let (source, target) = (self.source(carrier, &fan.piece), target(&fan.piece));
-            s.expect(round, carrier, source, target, fan.piece.len, self.nodes.position(carrier));
+            let bump = self.passes(lane, carrier, rank, number);
+            s.expect(round, carrier, source, target, fan.piece.len, bump);
         }
     }
 }
@@ -422,11 +490,15 @@ fn contributions(nodes: &Nodes, counts: &[u64], displs: &[u64]) -> Result<(Vec<(
 
 impl Lane {
     /// A lane of a share (offset, length) of the root's message.
-    fn of_root(nodes: &Nodes, carriers: Vec<u32>, root: u32, (output, len): (u64, u64), plan: Bcast) -> Self {
+    fn of_root(
+        nodes: &Nodes,
+        carriers: Vec<u32>,
+        root: u32,
+        (output, len): (u64, u64),
+        among: Among,
+    ) -> Self {
         let string = vec![Part { start: 0, len, owner: root, input: 0, output }];
-        let split = Split::new(len, plan.blocks());
-        let cuts = (0..plan.blocks()).map(|b| split.start(b)).collect();
-        Self::new(nodes, carriers, Box::new(plan), string, cuts)
+        Self::new(nodes, carriers, among, string)
     }
 
     /// A lane of contributions (length, place) of the ranks that are `here`.
@@ -434,7 +506,7 @@ impl Lane {
         nodes: &Nodes,
         carriers: Vec<u32>,
         own: &[(u64, u64)],
-        blocks: &Blocks,
+        among: &dyn Fn(&[u64], &[u64]) -> Result<Among>,
         here: impl Fn(u32) -> bool,
     ) -> Result<Self> {
         let (mut string, mut start) = (Vec::new(), 0);
@@ -451,9 +523,7 @@ impl Lane {
             }
             counts.push(start - displs[node as usize]);
         }
-        let plan = Allgatherv::new(&counts, &displs, blocks, true)?;
-        let cuts = plan.cuts();
-        Ok(Self::new(nodes, carriers, Box::new(plan), string, cuts))
+        Ok(Self::new(nodes, carriers, among(&counts, &displs)?, string))
     }
 }
 

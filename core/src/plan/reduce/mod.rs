@@ -7,7 +7,7 @@ pub mod circulant;
 pub mod gathered;
 pub mod tree;
 
-use crate::plan::node::reduce as nodes;
+use crate::plan::node::{levels, reduce as nodes};
 use crate::plan::reduce_scatter::direct;
 use crate::plan::registry::Algorithm;
 
@@ -22,4 +22,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     direct::REDUCE,
     tree::BINE,
     gathered::BINE,
+    levels::REDUCE,
 ];

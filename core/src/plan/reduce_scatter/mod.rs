@@ -9,7 +9,7 @@ pub mod direct;
 pub mod plain;
 pub(crate) mod reversed;
 
-use crate::plan::node::reduce_scatter as nodes;
+use crate::plan::node::{levels, reduce_scatter as nodes};
 use crate::plan::reduce::tree;
 use crate::plan::registry::Algorithm;
 
@@ -22,10 +22,12 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::LANES,
     direct::REDUCE_SCATTER,
     plain::BINE,
+    levels::REDUCE_SCATTER,
     plain::BLOCK_CIRCULANT,
     plain::BLOCK_RING,
     tree::REDUCE_SCATTER_BLOCK,
     nodes::BLOCK_LANES,
     direct::REDUCE_SCATTER_BLOCK,
     plain::BLOCK_BINE,
+    levels::REDUCE_SCATTER_BLOCK,
 ];

@@ -44,6 +44,9 @@ pub struct Arguments {
     pub blocks: Option<u32>,
     /// The node of each rank, by any number, for algorithms that know nodes; nothing: every rank is alone on its.
     pub nodes: Arc<[u32]>,
+    /// The group of each rank's node (the nodes of a switch, a group of a Dragonfly), by any number, for algorithms that know levels;
+    /// nothing: the network is not divided.
+    pub groups: Arc<[u32]>,
 }
 
 impl Arguments {

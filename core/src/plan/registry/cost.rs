@@ -96,7 +96,12 @@ impl<'a> Path<'a> {
     /// A part among `size` ranks that have a link of `wire` each.
     pub(crate) fn among(&mut self, size: u32, wire: LogGp, part: impl FnOnce(&mut Path<'_>)) {
         let machine = Machine { turn_bytes: self.machine.turn_bytes, ..Machine::flat(wire) };
-        let mut path = Path::new(&machine, size);
+        self.on(&machine, size, part);
+    }
+
+    /// A part among `size` ranks of another machine.
+    pub(crate) fn on(&mut self, machine: &Machine, size: u32, part: impl FnOnce(&mut Path<'_>)) {
+        let mut path = Path::new(machine, size);
         part(&mut path);
         let cost = path.cost();
         self.cost = Cost {
@@ -159,16 +164,23 @@ impl<'a> Path<'a> {
     /// L in ns and β in ns per byte between ranks `distance` apart. If all ranks put that far at once, of a node's ranks as
     /// many as the distance leave it, all together over one link.
     fn link(&self, distance: u32) -> (f64, f64) {
-        let Machine { wire, near, per_node, .. } = self.machine;
+        let Machine { wire, near, per_node, groups, .. } = self.machine;
         let distance = distance.min(self.size.saturating_sub(distance)).max(1);
         let beta = |wire: &LogGp| float(wire.byte_ps) / 1000.0;
+        // The nodes of a group whose puts leave it, on as many times less of its link as its taper says.
+        let leaving = (distance / (*per_node).max(1)).clamp(1, groups.nodes.max(1));
+        let leaving = if self.alone { 1 } else { leaving };
+        let tapered = match groups.nodes {
+            0 => 1.0,
+            nodes => (f64::from(leaving) * f64::from(groups.taper) / f64::from(nodes)).max(1.0),
+        };
         if *per_node == 0 {
-            (float(wire.latency_ns), beta(wire))
+            (float(wire.latency_ns), beta(wire) * tapered)
         } else if self.size <= *per_node {
             (float(near.latency_ns), beta(near))
         } else {
             let share = if self.alone { 1.0 } else { f64::from(distance.min(*per_node)) };
-            (float(wire.latency_ns.max(near.latency_ns)), (beta(wire) * share).max(beta(near)))
+            (float(wire.latency_ns.max(near.latency_ns)), (beta(wire) * share * tapered).max(beta(near)))
         }
     }
 

@@ -56,19 +56,21 @@ impl Fold {
                     let wait = if arrives { Wait::once(bump) } else { s.one(round, &waits) };
                     let new = unseen(&mut seen, range).into_iter();
                     fans.extend(new.map(|range| Fan { round: step.round, range, wait }));
-                } else if !moves || arrives && self.goal == Goal::Late {
+                } else if step.kind != Kind::Put {
+                    // What is written last counts: partials may have come there before.
+                    last.retain(|&(begin, end): &(u64, u64), _| end <= range.0 || begin >= range.1);
                     last.insert(range, Wait::once(bump));
                 }
-            }
-        }
-        for wait in fans.iter_mut().map(|fan| &mut fan.wait).filter(|wait| wait.counter != NO_COUNTER) {
-            if let Some(&n) = wait.counter.checked_sub(base).and_then(|c| bumps.get(c as usize)) {
-                wait.at_least = n;
             }
         }
         if self.goal == Goal::Late || self.share(lane, node).is_some() {
             let round = lane.plan.rounds();
             fans.extend(last.into_iter().map(|(range, wait)| Fan { round, range, wait }));
+        }
+        for wait in fans.iter_mut().map(|fan| &mut fan.wait).filter(|wait| wait.counter != NO_COUNTER) {
+            if let Some(&n) = wait.counter.checked_sub(base).and_then(|c| bumps.get(c as usize)) {
+                wait.at_least = n;
+            }
         }
         fans
     }

@@ -51,6 +51,28 @@ pub(crate) struct Fold {
     /// The ranks of a node take turns as handlers.
     in_turn: bool,
     rounds: u32,
+    /// By node, by lane: how often the lanes before it pass something on; and all. Nothing: no rank waits for that.
+    counted: Option<Vec<Vec<u32>>>,
+}
+
+/// A plan among nodes for a lane, and the pieces that it takes contributions in.
+pub(crate) type Among = (Box<dyn Plan>, Pieces);
+
+/// A reduce on the circulant graph.
+pub(crate) fn reduce(nodes: u32, root: u32, bytes: u64, element: u64, blocks: u32) -> Result<Among> {
+    let plan = Reduce::new(nodes, root, bytes, element, blocks, false)?;
+    Ok((Box::new(plan), Pieces::even(bytes, element, blocks)))
+}
+
+/// An allreduce on the circulant graph.
+pub(crate) fn allreduce(nodes: u32, bytes: u64, element: u64) -> Result<Among> {
+    let plan = Scattered::apart(nodes, bytes, element, Way::Circulant)?;
+    Ok((Box::new(plan), Pieces::even(bytes, element, nodes)))
+}
+
+/// A reduce-scatter on the circulant graph.
+pub(crate) fn reduce_scatter(counts: &[u64], element: u64) -> Result<Box<dyn Plan>> {
+    Ok(Box::new(ReduceScatter::new(counts, element, Way::Circulant)?))
 }
 
 /// A plan among carriers for a share of the vector.
@@ -70,8 +92,8 @@ struct Lane {
 
 impl Lane {
     /// A lane of a range of the vector, for all ranks that get the result.
-    fn range(carriers: Vec<u32>, plan: impl Plan + 'static, begin: u64, pieces: Pieces) -> Self {
-        Self { carriers, plan: Box::new(plan), begin, pieces, places: None, ends: Vec::new() }
+    fn range(carriers: Vec<u32>, plan: Box<dyn Plan>, begin: u64, pieces: Pieces) -> Self {
+        Self { carriers, plan, begin, pieces, places: None, ends: Vec::new() }
     }
 
     /// Where a piece begins in the vector.
@@ -114,30 +136,28 @@ impl Fold {
     ) -> Result<Self> {
         rooted(&nodes, root)?;
         let carriers = nodes.leaders(Some(root));
-        let plan = Reduce::new(nodes.count(), nodes.of(root), bytes, element, blocks, false)?;
+        let (plan, _) = self::reduce(nodes.count(), nodes.of(root), bytes, element, blocks)?;
         let pieces = turns(&nodes, bytes, element, blocks);
         let lane = Lane::range(carriers, plan, 0, pieces);
         Self::new("node_circulant", nodes, vec![lane], Goal::Root(root), (bytes, element), in_place)
     }
 
-    /// The same in lanes.
+    /// The same in lanes, as many as the smallest node has ranks, by a reduce `among` nodes of this number, root and length.
     ///
     /// # Errors
-    /// As [`Fold::reduce`]; or if the nodes have unequal numbers of ranks.
+    /// As [`Fold::reduce`].
     pub(crate) fn reduce_lanes(
+        name: &'static str,
         nodes: Nodes,
         root: u32,
         (bytes, element): (u64, u64),
-        blocks: u32,
         in_place: bool,
+        among: &dyn Fn(u32, u32, u64) -> Result<Among>,
     ) -> Result<Self> {
         rooted(&nodes, root)?;
-        let home = nodes.of(root);
-        let lanes = Lane::all(&nodes, (bytes, element), |bytes| {
-            let plan = Reduce::new(nodes.count(), home, bytes, element, blocks, false)?;
-            Ok((plan, Pieces::even(bytes, element, blocks)))
-        })?;
-        Self::new("lanes", nodes, lanes, Goal::Root(root), (bytes, element), in_place)
+        let (all, home) = (nodes.count(), nodes.of(root));
+        let lanes = Lane::all(&nodes, (bytes, element), |bytes| among(all, home, bytes))?;
+        Self::new(name, nodes, lanes, Goal::Root(root), (bytes, element), in_place)
     }
 
     /// Reduces `bytes` bytes of elements of `element` bytes to all ranks through leaders.
@@ -146,7 +166,7 @@ impl Fold {
     /// If there are no whole elements.
     pub(crate) fn allreduce(nodes: Nodes, (bytes, element): (u64, u64), in_place: bool) -> Result<Self> {
         let carriers = nodes.leaders(None);
-        let plan = Scattered::apart(nodes.count(), bytes, element, Way::Circulant)?;
+        let (plan, _) = self::allreduce(nodes.count(), bytes, element)?;
         let pieces = turns(&nodes, bytes, element, nodes.count());
         let lane = Lane::range(carriers, plan, 0, pieces);
         Self::new("node_circulant", nodes, vec![lane], Goal::All, (bytes, element), in_place)
@@ -160,32 +180,38 @@ impl Fold {
         let carriers = nodes.leaders(None);
         let plan = Doubling::apart(nodes.count(), bytes, element)?;
         let pieces = turns(&nodes, bytes, element, 1);
-        let lane = Lane::range(carriers, plan, 0, pieces);
+        let lane = Lane::range(carriers, Box::new(plan), 0, pieces);
         Self::new("node_doubling", nodes, vec![lane], Goal::Late, (bytes, element), in_place)
     }
 
-    /// The same in lanes.
+    /// The same in lanes, as many as the smallest node has ranks, by an allreduce `among` nodes of this number and length.
     ///
     /// # Errors
-    /// If there are no whole elements, or the nodes have unequal numbers of ranks.
+    /// If there are no whole elements.
     pub(crate) fn allreduce_lanes(
+        name: &'static str,
         nodes: Nodes,
         (bytes, element): (u64, u64),
         in_place: bool,
+        among: &dyn Fn(u32, u64) -> Result<Among>,
     ) -> Result<Self> {
-        let lanes = Lane::all(&nodes, (bytes, element), |bytes| {
-            let plan = Scattered::apart(nodes.count(), bytes, element, Way::Circulant)?;
-            Ok((plan, Pieces::even(bytes, element, nodes.count())))
-        })?;
-        Self::new("lanes", nodes, lanes, Goal::All, (bytes, element), in_place)
+        let lanes = Lane::all(&nodes, (bytes, element), |bytes| among(nodes.count(), bytes))?;
+        Self::new(name, nodes, lanes, Goal::All, (bytes, element), in_place)
     }
 
     /// Reduces the pieces of all ranks, `counts[j]` bytes for rank j, in lanes: as many as the smallest node has ranks.
-    /// A rank's piece is its lane's, the one of its position; where nodes have more ranks some share one.
+    /// A rank's piece is its lane's, the one of its position; where nodes have more ranks some share one. A lane is a reduce-scatter
+    /// `among` nodes of such counts.
     ///
     /// # Errors
     /// If there is not one count per rank, or there are no whole elements.
-    pub(crate) fn reduce_scatter(nodes: Nodes, counts: &[u64], element: u64) -> Result<Self> {
+    pub(crate) fn reduce_scatter(
+        name: &'static str,
+        nodes: Nodes,
+        counts: &[u64],
+        element: u64,
+        among: &dyn Fn(&[u64]) -> Result<Box<dyn Plan>>,
+    ) -> Result<Self> {
         let pieces = Pieces::given(counts)?;
         if pieces.parts() != nodes.size() {
             return Err(argument(format!("{} pieces for {} ranks", counts.len(), nodes.size())));
@@ -195,9 +221,9 @@ impl Fold {
         }
         check("reduce_scatter", nodes.size(), pieces.bytes(), element)?;
         let lanes = nodes.least();
-        let lane = |first| Lane::pieces(&nodes, first, lanes, &pieces, element);
+        let lane = |first| Lane::pieces(&nodes, first, lanes, &pieces, among);
         let lanes = (0..lanes).map(lane).collect::<Result<_>>()?;
-        Self::new("lanes", nodes, lanes, Goal::Pieces, (pieces.bytes(), element), false)
+        Self::new(name, nodes, lanes, Goal::Pieces, (pieces.bytes(), element), false)
     }
 
     fn new(
@@ -209,8 +235,8 @@ impl Fold {
         in_place: bool,
     ) -> Result<Self> {
         check("reduction", nodes.size(), bytes, element)?;
-        let in_turn = lanes.len() == 1 && goal != Goal::Pieces;
-        let mut fold = Self { name, nodes, lanes, goal, bytes, in_place, in_turn, rounds: 0 };
+        let in_turn = name.starts_with("node_");
+        let mut fold = Self { name, nodes, lanes, goal, bytes, in_place, in_turn, rounds: 0, counted: None };
         let most = fold.lanes.iter().map(|lane| lane.plan.rounds()).max().unwrap_or(0);
         let rounds = most.checked_add(1).and_then(|rounds| rounds.checked_mul(fold.stride()));
         let rounds = rounds.and_then(|rounds| rounds.checked_add(fold.first() + fold.stride()));
@@ -246,13 +272,41 @@ impl Fold {
         count(self.nodes.members(node).len())
     }
 
-    fn sketch(&self, rank: u32) -> Sketch {
+    /// For use among the nodes that are its ranks: what is passed on is counted.
+    pub(crate) fn among(mut self) -> Box<dyn Plan> {
+        let of_node = |node| {
+            let mut end = 0;
+            let fans = |lane| {
+                end += count(self.carry(lane, node, &BTreeMap::new(), &mut Sketch::new(0)).len());
+                end
+            };
+            std::iter::once(0).chain(self.lanes.iter().map(fans)).collect()
+        };
+        self.counted = Some((0..self.nodes.count()).map(of_node).collect());
+        Box::new(self)
+    }
+
+    /// The counters of a rank but for those of what is passed on to it.
+    fn counters_of(&self, rank: u32) -> u32 {
         let node = self.nodes.of(rank);
         let carried = self.lanes.iter().find(|lane| lane.carriers[node as usize] == rank);
-        let own = carried.or(self.lanes.first());
-        let mut s = Sketch::new(own.map_or(0, |lane| {
-            self.base(lane) + if carried.is_some() { lane.plan.counters(node) } else { 0 }
-        }));
+        carried
+            .or(self.lanes.first())
+            .map_or(0, |lane| self.base(lane) + if carried.is_some() { lane.plan.counters(node) } else { 0 })
+    }
+
+    /// The counter at `to` of what the carrier of a lane passes on.
+    fn passes(&self, lane: usize, carrier: u32, to: u32, fan: usize) -> u32 {
+        match &self.counted {
+            None => self.nodes.position(carrier),
+            Some(before) => self.counters_of(to) + before[self.nodes.of(to) as usize][lane] + count(fan),
+        }
+    }
+
+    fn sketch(&self, rank: u32) -> Sketch {
+        let node = self.nodes.of(rank);
+        let passed = self.counted.as_ref().and_then(|before| before[node as usize].last());
+        let mut s = Sketch::new(self.counters_of(rank) + passed.copied().unwrap_or(0));
         if self.bytes == 0 {
             return s;
         }
@@ -261,27 +315,30 @@ impl Fold {
             let [from, to] = [Region::Output, Region::Work].map(|region| Place::new(region, 0));
             there = s.copy(0, from, to, self.bytes, &[]);
         }
-        for lane in &self.lanes {
+        for (number, lane) in self.lanes.iter().enumerate() {
             let carrier = lane.carriers[node as usize];
             let mut ready = self.gather(lane, rank, there, &mut s);
             if self.in_turn {
                 self.lead(lane, rank, &mut ready, &mut s);
             }
             if carrier == rank {
-                for fan in self.carry(lane, node, &ready, &mut s) {
-                    let bump = self.nodes.position(rank);
+                for (i, fan) in self.carry(lane, node, &ready, &mut s).into_iter().enumerate() {
                     for Pass { round, to, source, target, len } in self.passed(lane, node, &fan) {
                         match to == rank {
                             true => _ = s.copy(round, source, target, len, &[fan.wait]),
-                            false => s.put(round, to, source, target, len, &[fan.wait], bump),
+                            false => {
+                                let bump = self.passes(number, rank, to, i);
+                                s.put(round, to, source, target, len, &[fan.wait], bump);
+                            }
                         }
                     }
                 }
             } else if self.gets(rank) {
-                for fan in self.carry(lane, node, &BTreeMap::new(), &mut Sketch::new(0)) {
+                let fans = self.carry(lane, node, &BTreeMap::new(), &mut Sketch::new(0));
+                for (i, fan) in fans.into_iter().enumerate() {
                     let passed = self.passed(lane, node, &fan).into_iter().filter(|pass| pass.to == rank);
                     for Pass { round, source, target, len, .. } in passed {
-                        s.expect(round, carrier, source, target, len, self.nodes.position(carrier));
+                        s.expect(round, carrier, source, target, len, self.passes(number, carrier, rank, i));
                     }
                 }
             }
@@ -311,13 +368,13 @@ fn rooted(nodes: &Nodes, root: u32) -> Result<()> {
 
 impl Lane {
     /// A lane for every position on the nodes.
-    fn all<P: Plan + 'static>(
+    fn all(
         nodes: &Nodes,
         (bytes, element): (u64, u64),
-        plan: impl Fn(u64) -> Result<(P, Pieces)>,
+        plan: impl Fn(u64) -> Result<Among>,
     ) -> Result<Vec<Self>> {
         check("reduction", nodes.size(), bytes, element)?;
-        let shares = Pieces::even(bytes, element, nodes.each()?);
+        let shares = Pieces::even(bytes, element, nodes.least());
         let lane = |position| {
             let (plan, pieces) = plan(shares.len(position))?;
             Ok(Self::range(nodes.lane(position), plan, shares.start(position), pieces))
@@ -326,7 +383,13 @@ impl Lane {
     }
 
     /// The lane of the `lanes`-th ranks of all nodes from the `first` one on, each with its piece of the vector.
-    fn pieces(nodes: &Nodes, first: u32, lanes: u32, all: &Pieces, element: u64) -> Result<Self> {
+    fn pieces(
+        nodes: &Nodes,
+        first: u32,
+        lanes: u32,
+        all: &Pieces,
+        among: &dyn Fn(&[u64]) -> Result<Box<dyn Plan>>,
+    ) -> Result<Self> {
         let (mut ends, mut counts) = (Vec::new(), Vec::new());
         let (mut lens, mut places) = (Vec::<u64>::new(), Vec::<u64>::new());
         for node in 0..nodes.count() {
@@ -344,8 +407,7 @@ impl Lane {
             counts.push(here.iter().map(|end| end.1).sum());
             ends.push(here);
         }
-        let plan = ReduceScatter::new(&counts, element, Way::Circulant)?;
-        let lane = Self::range(nodes.lane(first), plan, 0, Pieces::given(&lens)?);
+        let lane = Self::range(nodes.lane(first), among(&counts)?, 0, Pieces::given(&lens)?);
         Ok(Self { places: Some(places), ends, ..lane })
     }
 }

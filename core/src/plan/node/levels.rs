@@ -1,0 +1,307 @@
+//! Plans that know levels: nodes, and groups of nodes (those of a switch, a group of a Dragonfly) whose links to each other are few.
+//!
+//! The plan among nodes of the lanes ([`spread`](super::spread), [`fold`]) is one made the same way: of each group as many
+//! nodes as the smallest has carry a share, and move it among groups on the circulant graph. Where each rank has a node to itself
+//! there is this level only. So what a group needs of others comes to it once, and not one byte more.
+//!
+//! M groups, G the nodes of the largest, q_M = ⌈log2 M⌉.
+
+use super::fold::{self, Fold};
+use super::line::{by_node, equal, others};
+use super::reduce_scatter::largest_lane;
+use super::spread::{Among, Spread};
+use super::{Nodes, allgather, allreduce, bcast, reduce, reduce_scatter};
+use crate::error::{Result, argument};
+use crate::machine::{LogGp, Machine};
+use crate::plan::allgatherv::circulant::Blocks;
+use crate::plan::partial::Pieces;
+use crate::plan::registry::cost::{Formula, Path, float};
+use crate::plan::registry::line::{commutative, line, q};
+use crate::plan::registry::{Algorithm, Arguments, Operation, order};
+use crate::plan::{Plan, rules};
+use std::sync::Arc;
+
+const NAME: &str = "levels";
+const GROUPS: &str = "several groups of nodes, several nodes in some";
+const GROUPS_COMMUTE: &str = "several groups of nodes, several nodes in some; commutative";
+const SPREAD_ROUNDS: &str = "<= ((n+q_M+1)G+2)S";
+const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373, among groups and nodes; Träff 2022";
+const ADDED: &str = "<= m + S*ceil(m/s) for each level, s the fewest nodes or ranks; and among groups";
+
+pub(in crate::plan) const BCAST: Algorithm = line(
+    Operation::Bcast,
+    NAME,
+    [GROUPS, SPREAD_ROUNDS, "m", FULL_LANE],
+    |a, n| rounds(a, n.saturating_sub(1), 2),
+    |a, model| {
+        let levels = levels(a)?;
+        let n = blocks(a, &levels, model);
+        Ok(Box::new(broadcast(&levels, a.root, a.bytes, n)?))
+    },
+)
+.only(fits)
+.costs(|a, path| priced(Operation::Bcast, a, bcast::lanes_cost, path));
+
+pub(in crate::plan) const ALLGATHER: Algorithm = line(
+    Operation::Allgather,
+    NAME,
+    [GROUPS, SPREAD_ROUNDS, "m - m/p", FULL_LANE],
+    |a, n| rounds(a, n.saturating_sub(1), 2),
+    |a, model| gather(&equal(a)?, model),
+)
+.only(fits)
+.costs(|a, path| {
+    if let Ok(a) = equal(a) {
+        priced(Operation::Allgatherv, &a, allgather::lanes_cost, path)
+    }
+});
+
+pub(in crate::plan) const ALLGATHERV: Algorithm = line(
+    Operation::Allgatherv,
+    NAME,
+    [GROUPS, SPREAD_ROUNDS, "m - m_r", FULL_LANE],
+    |a, n| rounds(a, n.saturating_sub(1), 2),
+    gather,
+)
+.only(fits)
+.costs(|a, path| priced(Operation::Allgatherv, a, allgather::lanes_cost, path));
+
+pub(in crate::plan) const REDUCE: Algorithm = line(
+    Operation::Reduce,
+    NAME,
+    [GROUPS_COMMUTE, "<= ((n+q_M+3)G+4)S", ADDED, FULL_LANE],
+    |a, n| rounds(a, n.saturating_sub(1), 4),
+    |a, model| {
+        let levels = commuting(a)?;
+        let n = blocks(a, &levels, model);
+        let vector = (a.bytes, a.element);
+        Ok(Box::new(reduced(&levels, a.root, vector, a.in_place, n)?))
+    },
+)
+.only(fits_commutative)
+.receives(|a| {
+    let n = a.blocks.unwrap_or(1);
+    let among =
+        |groups: u32, bytes| u64::from(n - 1 + q(groups)) * Pieces::even(bytes, a.element, n).largest();
+    received(a, &among)
+})
+.costs(|a, path| priced(Operation::Reduce, a, reduce::lanes_cost, path))
+.ordered(order::NODEWISE_BLOCKS);
+
+pub(in crate::plan) const ALLREDUCE: Algorithm = line(
+    Operation::Allreduce,
+    NAME,
+    [GROUPS_COMMUTE, "<= ((2q_M+4)G+4)S", ADDED, FULL_LANE],
+    |a, _| levels(a).map_or(0, |levels| rounds(a, q(groups(&levels)), 4)),
+    |a, _| Ok(Box::new(allreduced(&commuting(a)?, (a.bytes, a.element), a.in_place)?)),
+)
+.only(fits_commutative)
+.receives(|a| {
+    let among =
+        |groups: u32, bytes| 2 * u64::from(groups - 1) * Pieces::even(bytes, a.element, groups).largest();
+    received(a, &among)
+})
+.costs(|a, path| priced(Operation::Allreduce, a, allreduce::lanes_cost, path))
+.ordered(order::NODEWISE);
+
+pub(in crate::plan) const REDUCE_SCATTER: Algorithm = line(
+    Operation::ReduceScatter,
+    NAME,
+    [GROUPS_COMMUTE, "<= ((q_M+4)G+4)S", SCATTERED, FULL_LANE],
+    |a, _| rounds(a, 0, 4),
+    |a, _| scattered(&commuting(a)?, &a.counts, a.element).map(boxed),
+)
+.only(fits_commutative)
+.receives(|a| lane_received(a, &a.counts))
+.costs(|a, path| priced(Operation::ReduceScatter, a, reduce_scatter::cost, path))
+.ordered(order::NODEWISE);
+
+pub(in crate::plan) const REDUCE_SCATTER_BLOCK: Algorithm = line(
+    Operation::ReduceScatterBlock,
+    NAME,
+    [GROUPS_COMMUTE, "<= ((q_M+4)G+4)S", SCATTERED, FULL_LANE],
+    |a, _| rounds(a, 0, 4),
+    |a, _| scattered(&commuting(a)?, &equal(a)?.counts, a.element).map(boxed),
+)
+.only(fits_commutative)
+.receives(|a| equal(a).map_or(0, |equal| lane_received(a, &equal.counts)))
+.costs(|a, path| {
+    if let Ok(a) = equal(a) {
+        priced(Operation::ReduceScatter, &a, reduce_scatter::cost, path)
+    }
+})
+.ordered(order::NODEWISE);
+
+const SCATTERED: &str = "<= (S+G+q_M+1) times the bytes of a lane";
+
+/// The levels, from the lowest: the ranks' nodes, if some are shared, and the nodes' groups.
+fn levels(a: &Arguments) -> Result<Vec<Nodes>> {
+    if a.groups.is_empty() {
+        let unknown = argument("no groups of nodes are known");
+        return Err(unknown.help("choose an algorithm for any nodes"));
+    }
+    match Nodes::new(a.size, &a.nodes) {
+        Ok(nodes) => {
+            let groups = nodes.grouped(&a.groups)?;
+            Ok(vec![nodes, groups])
+        }
+        Err(_) => Ok(vec![Nodes::grouping(a.size, &a.groups)?]),
+    }
+}
+
+/// What [`GROUPS`] says.
+fn fits(a: &Arguments) -> Result<()> {
+    levels(a).map(|_| ())
+}
+
+fn commuting(a: &Arguments) -> Result<Vec<Nodes>> {
+    let levels = levels(a)?;
+    commutative(a).map(|()| levels)
+}
+
+/// What [`GROUPS_COMMUTE`] says.
+fn fits_commutative(a: &Arguments) -> Result<()> {
+    commuting(a).map(|_| ())
+}
+
+fn boxed(fold: Fold) -> Box<dyn Plan> {
+    Box::new(fold)
+}
+
+/// The number of groups.
+fn groups(levels: &[Nodes]) -> u32 {
+    levels.last().map_or(1, Nodes::count)
+}
+
+/// Of a plan among groups of q_M and `more` rounds, with so many rounds of each level `around` it.
+fn rounds(a: &Arguments, more: u32, around: u32) -> u32 {
+    let all = |levels: Vec<Nodes>| {
+        let among = more.saturating_add(q(groups(&levels)));
+        let lifted = |rounds: u32, level: &Nodes| rounds.saturating_add(around).saturating_mul(level.most());
+        levels.iter().rev().fold(among, lifted)
+    };
+    levels(a).map_or(0, all)
+}
+
+/// The level to begin with, and those above it.
+fn lowest(levels: &[Nodes]) -> Result<(Nodes, &[Nodes])> {
+    let first = levels.split_first().ok_or_else(|| argument("a plan among no levels"));
+    first.map(|(nodes, above)| (nodes.clone(), above))
+}
+
+fn broadcast(levels: &[Nodes], root: u32, bytes: u64, n: u32) -> Result<Spread> {
+    let (nodes, above) = lowest(levels)?;
+    let among = |nodes: u32, root: u32, bytes: u64| match above {
+        [] => Among::bcast(nodes, root, bytes, n),
+        _ => broadcast(above, root, bytes, n).map(Spread::among),
+    };
+    Spread::bcast_lanes(NAME, nodes, root, bytes, &among)
+}
+
+fn gather(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
+    let levels = levels(a)?;
+    let wire = with_others(&levels, model);
+    let blocks =
+        |counts: &[u64]| a.blocks.map_or_else(|| rules::allgatherv_blocks(counts, &wire), Blocks::Equal);
+    Ok(Box::new(gathered(&levels, &a.counts, &a.displs, &blocks, a.in_place)?))
+}
+
+fn gathered(
+    levels: &[Nodes],
+    counts: &[u64],
+    displs: &[u64],
+    blocks: &dyn Fn(&[u64]) -> Blocks,
+    in_place: bool,
+) -> Result<Spread> {
+    let (nodes, above) = lowest(levels)?;
+    let among = |counts: &[u64], displs: &[u64]| match above {
+        [] => Among::allgatherv(counts, displs, &blocks(counts)),
+        _ => gathered(above, counts, displs, blocks, true).map(Spread::among),
+    };
+    Spread::allgatherv_lanes(NAME, nodes, counts, displs, &among, in_place)
+}
+
+fn reduced(levels: &[Nodes], root: u32, vector: (u64, u64), in_place: bool, n: u32) -> Result<Fold> {
+    let (nodes, above) = lowest(levels)?;
+    let among = |nodes: u32, root: u32, bytes: u64| match above {
+        [] => fold::reduce(nodes, root, bytes, vector.1, n),
+        _ => {
+            let plan = reduced(above, root, (bytes, vector.1), false, n)?.among();
+            Ok((plan, Pieces::even(bytes, vector.1, nodes)))
+        }
+    };
+    Fold::reduce_lanes(NAME, nodes, root, vector, in_place, &among)
+}
+
+fn allreduced(levels: &[Nodes], vector: (u64, u64), in_place: bool) -> Result<Fold> {
+    let (nodes, above) = lowest(levels)?;
+    let among = |nodes: u32, bytes: u64| match above {
+        [] => fold::allreduce(nodes, bytes, vector.1),
+        _ => {
+            let plan = allreduced(above, (bytes, vector.1), false)?.among();
+            Ok((plan, Pieces::even(bytes, vector.1, nodes)))
+        }
+    };
+    Fold::allreduce_lanes(NAME, nodes, vector, in_place, &among)
+}
+
+fn scattered(levels: &[Nodes], counts: &[u64], element: u64) -> Result<Fold> {
+    let (nodes, above) = lowest(levels)?;
+    let among = |counts: &[u64]| match above {
+        [] => fold::reduce_scatter(counts, element),
+        _ => scattered(above, counts, element).map(Fold::among),
+    };
+    Fold::reduce_scatter(NAME, nodes, counts, element, &among)
+}
+
+/// The wire with the puts within a group in o.
+fn with_others(levels: &[Nodes], model: &LogGp) -> LogGp {
+    let most = levels.last().map_or(1, Nodes::most);
+    LogGp { overhead_ns: model.overhead_ns.saturating_mul(most.into()), ..*model }
+}
+
+/// As among the groups, where a block also costs its carrier the puts within the group.
+fn blocks(a: &Arguments, levels: &[Nodes], model: &LogGp) -> u32 {
+    let by_rule = || rules::bcast_blocks(groups(levels), a.bytes, &with_others(levels, model));
+    a.blocks.unwrap_or_else(by_rule)
+}
+
+/// Bytes that a rank receives at most: at each level the shares of the others and the result, then those of the plan `among` groups.
+fn received(a: &Arguments, among: &dyn Fn(u32, u64) -> u64) -> u64 {
+    let Ok(levels) = levels(a) else { return 0 };
+    let (mut all, mut bytes) = (0, a.bytes);
+    for level in &levels {
+        let share = Pieces::even(bytes, a.element, level.least()).largest();
+        all += bytes + u64::from(level.most()) * share;
+        bytes = share;
+    }
+    all + among(groups(&levels), bytes)
+}
+
+fn lane_received(a: &Arguments, counts: &[u64]) -> u64 {
+    let Ok(levels) = levels(a) else { return 0 };
+    let most: u32 = levels.iter().map(Nodes::most).sum();
+    u64::from(most + q(groups(&levels)) + 1) * largest_lane(&levels[0], counts)
+}
+
+/// As lanes of a machine whose nodes are the groups, and whose ranks are the nodes. The links between groups are not looked at: what the
+/// lanes put on them is a G-th of what a node puts on its own.
+fn priced(operation: Operation, a: &Arguments, formula: Formula, path: &mut Path<'_>) {
+    let Ok(levels) = levels(a) else { return };
+    let Some(groups) = levels.last() else { return };
+    let n = blocks(a, &levels, path.model());
+    let wire = path.machine().wire;
+    let turn_bytes = path.machine().turn_bytes;
+    let machine = Machine { turn_bytes, ..Machine::nodes(wire, groups.most()) };
+    let nodes = (0..groups.size()).map(|node| groups.of(node)).collect();
+    let mut among = Arguments { size: groups.size(), nodes, groups: Arc::default(), ..a.clone() };
+    if matches!(operation, Operation::Bcast | Operation::Reduce) {
+        among.blocks = Some(n);
+    }
+    if let [ranks, _] = &levels[..] {
+        among.root = ranks.of(a.root.min(a.size.saturating_sub(1)));
+        among.counts = if a.counts.is_empty() { Vec::new() } else { by_node(ranks, &a.counts) };
+        path.near(2.0, 2.0 * others(ranks), float(a.total(operation)));
+    }
+    path.on(&machine, groups.size(), |path| formula(&among, path));
+}
