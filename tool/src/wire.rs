@@ -163,13 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn times_and_rates() {
+    fn times_rates_and_groups() {
         for (text, ns) in [("1500", 1500), ("1.5us", 1500), ("20ns", 20), ("1ms", 1_000_000), ("0", 0)] {
             assert_eq!(time_argument(text), Ok(ns), "{text}");
         }
         for text in ["", "x", "1m", "-1", "2000s", "1e9999"] {
             assert!(time_argument(text).is_err(), "{text}");
         }
+        let args = Alone::try_parse_from("x --groups 16 --taper 4".split(' ')).unwrap().wire;
+        let groups = args.machine(&Config::defaults()).unwrap().groups;
+        assert_eq!((groups.nodes, groups.taper), (16, 4));
+        Alone::try_parse_from(["x", "--taper", "4"]).unwrap_err();
         assert_eq!(rate_argument("0.08"), Ok(80));
         assert!(rate_argument("-1").is_err() && rate_argument("nan").is_err());
     }

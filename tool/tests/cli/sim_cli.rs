@@ -119,6 +119,25 @@ fn full_nodes_are_what_the_flat_graph_is_bad_at() {
     assert!((17.0..19.0).contains(&each), "{each}");
 }
 
+/// Between groups: `levels` runs, puts what each group needs there and no more, and is ahead where the links between them are few.
+#[test]
+fn groups_of_nodes() {
+    for (ppn, nodes) in [("", 64), (" --ppn 2", 32)] {
+        let rows = rows(&format!("sim bcast -p 64{ppn} --bytes 1M --groups 8 --taper 4"));
+        let global = |name: &str| {
+            let row = rows.iter().find(|row| row["algorithm"] == name).unwrap();
+            row["global_bytes"].as_u64().unwrap()
+        };
+        assert_eq!(global("levels"), (nodes / 8 - 1) * 1_000_000);
+        assert!(global("bine") > global("levels") && global("circulant") > global("levels"));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let table = good(dir.path(), "sim allreduce -p 64 --bytes 1M --groups 8 --taper 4");
+    assert!(table.contains("between groups") && table.contains("groups of 8 nodes, 1:4"), "{table}");
+    let plain = good(dir.path(), "sim allreduce -p 64 --bytes 1M");
+    assert!(!plain.contains("between groups") && plain.contains("cannot: no groups"), "{plain}");
+}
+
 #[test]
 fn the_race_is_drawn() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,7 +8,8 @@
 //!
 //! # Rounds
 //!
-//! First a rank puts its contribution to the others of its node, one position further in each round. To the carrier it
+//! First a rank puts its contribution to the others of its node, one position further in each round; the root of a broadcast puts a block
+//! S rounds later for each round of the plan before the one that uses it first. To the carrier it
 //! goes in pieces cut where the plan cuts its blocks, each a counter; others need nothing but the bytes. Round i of
 //! the plan then is round A + iS, S the ranks of the largest node, and what a carrier first gets or has there
 //! (it arrives, or is of its own node and is put) goes to the x-th rank behind the carrier in round A + (i+1)S + x:
@@ -27,6 +28,7 @@ use crate::plan::bcast::circulant::Bcast;
 use crate::plan::partial::Sketch;
 use crate::plan::split::Split;
 use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
+use std::collections::HashMap;
 
 /// A broadcast or an allgather(v) through carriers.
 #[derive(Debug)]
@@ -407,15 +409,16 @@ impl Spread {
             lane.parts(node).iter().any(|part| part.owner != carrier)
         };
         for lane in self.lanes.iter().filter(comes_home) {
+            let wave = self.waves(lane, node);
             for further in 1..count(self.nodes.members(node).len()) {
                 let to = self.nodes.neighbour(rank, further);
                 for (part, bump) in self.home(lane, rank, to) {
                     let source = self.source(rank, &part);
-                    s.put(further - 1, to, source, target(&part), part.len, &[], bump);
+                    s.put(wave(&part) + further - 1, to, source, target(&part), part.len, &[], bump);
                 }
                 let round = self.nodes.distance(to, rank) - 1;
                 for (part, bump) in self.home(lane, to, rank) {
-                    s.expect(round, to, self.source(to, &part), target(&part), part.len, bump);
+                    s.expect(wave(&part) + round, to, self.source(to, &part), target(&part), part.len, bump);
                 }
             }
         }
@@ -434,6 +437,20 @@ impl Spread {
         }
         s.by_rounds();
         s
+    }
+
+    /// How much later than in the first rounds a piece goes to its carrier: of a broadcast the root puts to all carriers what they use first,
+    /// then what they use next.
+    fn waves(&self, lane: &Lane, node: u32) -> impl Fn(&Part) -> u32 + use<> {
+        let used = match self.by_owner {
+            true => Vec::new(),
+            false => self.carry(lane, node, &mut Sketch::new(0)),
+        };
+        let at_home = |fan: &Fan| self.nodes.of(fan.piece.owner) == node;
+        let rounds = used.iter().filter(|fan| at_home(fan));
+        let rounds: HashMap<u64, u32> =
+            rounds.map(|fan| (fan.piece.start, fan.round * self.stride())).collect();
+        move |part| rounds.get(&part.start).copied().unwrap_or(0)
     }
 
     /// The puts of a carrier within its node.
