@@ -210,7 +210,9 @@ impl Judged {
         let candidate = |line: &'static Algorithm| {
             // What has no price here is for other machines.
             let price = line.cost(&a, &machine).ns;
-            let fits = (line.fits)(&a).is_ok() && price.is_finite() && !out_of_reach(line);
+            // Bine's have the prices of their binomial relatives, later in the registry: never chosen where there are no groups.
+            let rival = line.name.starts_with("bine");
+            let fits = (line.fits)(&a).is_ok() && price.is_finite() && !out_of_reach(line) && !rival;
             fits.then(|| Candidate { line, price, simulated: simulated(line, &a, &machine) })
         };
         Self { point, chosen, candidates: algorithms(point.operation).filter_map(candidate).collect() }

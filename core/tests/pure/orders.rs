@@ -81,6 +81,7 @@ fn arguments(line: &Algorithm, size: u32, root: u32, each: u64, blocks: Option<u
         commutative: true,
         blocks,
         nodes: (0..size).map(|rank| rank / 2).collect(),
+        groups: (0..size).map(|rank| rank / 4).collect(),
         ..Arguments::default()
     };
     (a, m)
