@@ -30,6 +30,9 @@ use crate::plan::split::Split;
 use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 use std::collections::HashMap;
 
+/// Makes the plan of a lane among nodes, of the counts and displacements of its ranks.
+type GatherAmong = dyn Fn(&[u64], &[u64]) -> Result<Among>;
+
 /// A broadcast or an allgather(v) through carriers.
 #[derive(Debug)]
 pub(crate) struct Spread {
@@ -217,7 +220,7 @@ impl Spread {
         nodes: Nodes,
         counts: &[u64],
         displs: &[u64],
-        among: &dyn Fn(&[u64], &[u64]) -> Result<Among>,
+        among: &GatherAmong,
         in_place: bool,
     ) -> Result<Self> {
         let (own, output) = contributions(&nodes, counts, displs)?;
@@ -523,7 +526,7 @@ impl Lane {
         nodes: &Nodes,
         carriers: Vec<u32>,
         own: &[(u64, u64)],
-        among: &dyn Fn(&[u64], &[u64]) -> Result<Among>,
+        among: &GatherAmong,
         here: impl Fn(u32) -> bool,
     ) -> Result<Self> {
         let (mut string, mut start) = (Vec::new(), 0);

@@ -39,6 +39,9 @@ use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Wait};
 use pass::Pass;
 use std::collections::BTreeMap;
 
+/// Makes the plan of a lane among nodes, of the elements of each piece.
+type PlanAmong = dyn Fn(&[u64]) -> Result<Box<dyn Plan>>;
+
 /// A reduce, an allreduce or a reduce-scatter through carriers.
 #[derive(Debug)]
 pub(crate) struct Fold {
@@ -210,7 +213,7 @@ impl Fold {
         nodes: Nodes,
         counts: &[u64],
         element: u64,
-        among: &dyn Fn(&[u64]) -> Result<Box<dyn Plan>>,
+        among: &PlanAmong,
     ) -> Result<Self> {
         let pieces = Pieces::given(counts)?;
         if pieces.parts() != nodes.size() {
@@ -383,13 +386,7 @@ impl Lane {
     }
 
     /// The lane of the `lanes`-th ranks of all nodes from the `first` one on, each with its piece of the vector.
-    fn pieces(
-        nodes: &Nodes,
-        first: u32,
-        lanes: u32,
-        all: &Pieces,
-        among: &dyn Fn(&[u64]) -> Result<Box<dyn Plan>>,
-    ) -> Result<Self> {
+    fn pieces(nodes: &Nodes, first: u32, lanes: u32, all: &Pieces, among: &PlanAmong) -> Result<Self> {
         let (mut ends, mut counts) = (Vec::new(), Vec::new());
         let (mut lens, mut places) = (Vec::<u64>::new(), Vec::<u64>::new());
         for node in 0..nodes.count() {
