@@ -47,6 +47,10 @@ const EXCESS_LEFT: f64 = 0.3;
 /// The share of the shorter of a block's way and a link's work that the longer does not hide. Fitted to the simulator:
 /// the table above says how good it is.
 pub(super) const OF_THE_SHORTER: f64 = 0.5;
+/// Slots by which a put of a wide tree is held up by those of other blocks, by those of the K that are not to leaves of the
+/// star. Fitted to the simulator, where it is 0.3 to 1.2 among 16 and 36 ranks (L = 1 ms, o = 20 and 50 µs, 80 and 160 ns/B,
+/// 10 KB to 1 MB), and none where the tree is a star.
+const WIDE_HELD_UP: f64 = 0.7;
 /// The search for n ends at this many blocks of the longest contribution. Chosen, to bound the time of a choice.
 const MAX_SEARCHED_BLOCKS: u64 = 4096;
 /// The search goes on by n divided by this, so it takes some 60 prices. Chosen: n may be 1/8 off, which the table above
@@ -121,6 +125,68 @@ pub(crate) fn round_robin_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
     let most = f64::from(MAX_COUNTERS) / others;
     let segments = ((wire / (others * overhead)).sqrt() + 0.5).floor().min(most.floor()).max(1.0);
     clamp(segments * others, u64::MAX)
+}
+
+/// The distances from a tree's root to its children in a [broadcast down wide trees](super::bcast::wide_trees): s_0 = 1,
+/// s_{k+1} = s_k + s_{max(k−λ, 0)}, until there are `positions` of them. The last one is at least `positions`, and no child.
+pub(super) fn wide_skips(positions: u32, lag: u32) -> Vec<u32> {
+    let (mut skips, mut last) = (vec![1u32], 1);
+    while last < positions {
+        // At most twice the last one, so below 2^32.
+        last += skips[(skips.len() - 1).saturating_sub(lag as usize)];
+        skips.push(last);
+    }
+    skips
+}
+
+/// λ of wide trees: the latency by the time for which a put of a block holds a link, rounded.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
+pub(super) fn wide_lag(bytes: u64, n: u32, model: &LogGp) -> u32 {
+    let (wire, overhead) = wire(bytes, model);
+    let slot = overhead + wire / f64::from(n.max(1));
+    (float(model.latency_ns) / slot + 0.5).min(f64::from(MAX_COUNTERS)) as u32
+}
+
+/// Hops and puts one after the other of a broadcast down wide trees in n blocks: two hops, and what rounding λ down leaves of each
+/// further one; the root's n puts, as many as if every rank were the root of as many trees, and the tree's K.
+pub(super) fn wide_shape(size: u32, n: u32, bytes: u64, model: &LogGp) -> [f64; 2] {
+    let others = size.saturating_sub(1);
+    if others == 0 {
+        return [0.0; 2];
+    }
+    let (wire, overhead) = wire(bytes, model);
+    let slot = overhead + wire / f64::from(n.max(1));
+    let lag = wide_lag(bytes, n, model);
+    let width = float(wide_skips(others, lag).len() as u64 - 1);
+    let (latency, lag) = (float(model.latency_ns).max(1.0), f64::from(lag));
+    let deeper = (width / (lag + 1.0)).min(f64::from(others.ilog2())).floor();
+    let hops = f64::from(others.min(2)) + (1.0 - lag * slot / latency).max(0.0) * deeper;
+    let even = if n < others { f64::from(n) } else { f64::from(n.div_ceil(others)) * f64::from(others) };
+    [hops, even + width + WIDE_HELD_UP * (width - lag).max(0.0)]
+}
+
+/// The number of blocks for a broadcast down wide trees: of those up to p−1, and of the multiples of p−1, in which all ranks send
+/// equally much, the one of the least time by [`wide_shape`].
+pub(super) fn wide_blocks(size: u32, bytes: u64, model: &LogGp) -> u32 {
+    let others = size.saturating_sub(1).max(1);
+    let (wire, overhead) = wire(bytes, model);
+    let latency = float(model.latency_ns);
+    let most = clamp(f64::INFINITY, bytes);
+    let (mut best, mut n) = ((f64::INFINITY, 1), 1);
+    // More blocks cannot be faster when the root's puts alone take longer.
+    while n <= most && f64::from(n) * overhead + wire < best.0 {
+        let [hops, puts] = wide_shape(size, n, bytes, model);
+        let time = hops * latency + puts * (overhead + wire / f64::from(n));
+        if time < best.0 {
+            best = (time, n);
+        }
+        let segments = n / others;
+        n = match segments {
+            0 => (n + (n / SEARCH_STEPS).max(1)).min(others),
+            _ => others.saturating_mul(segments + (segments / SEARCH_STEPS).max(1)),
+        };
+    }
+    best.1
 }
 
 /// The block size of the [pipelined ring](super::allgatherv::pipelined_ring) in bytes, by formula (2) of the paper

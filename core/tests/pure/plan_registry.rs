@@ -249,6 +249,8 @@ fn block_numbers_by_rule_are_near_the_best() {
             ("chain", 33, 1 << 16),
             ("round_robin", 8, 1 << 22),
             ("round_robin", 13, 1 << 20),
+            ("wide_trees", 16, 100_000),
+            ("wide_trees", 36, 1 << 20),
         ] {
             let bcast = algorithm(Operation::Bcast, name).unwrap();
             let time = |blocks| {

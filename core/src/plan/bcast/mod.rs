@@ -14,6 +14,7 @@ pub mod round_robin;
 pub mod scatter_allgather;
 pub mod tree;
 pub(crate) mod two_tree;
+pub(crate) mod wide_trees;
 
 use crate::plan::node::{bcast as nodes, levels};
 use crate::plan::registry::Algorithm;
@@ -29,6 +30,7 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     hypercube::LINE,
     linear::LINE,
     two_tree::LINE,
+    wide_trees::LINE,
     nodes::LEADERS,
     nodes::LANES,
     bine::LINE,
