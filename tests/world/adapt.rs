@@ -86,7 +86,7 @@ fn what_is_learned_is_a_rule() {
     let learn: Vec<_> = adapt("auto").into_iter().chain([("learn", path.to_str().unwrap())]).collect();
     let body = |world: &World, comm: &Communicator| {
         (0..16 + TRIAL).try_for_each(|call| bcast(comm, 20_000, call))?;
-        Ok(world.learned()?)
+        world.learned()
     };
     let learned = run(P, &Faults::default(), &learn, body).remove(0).unwrap();
     let rules = std::fs::read_to_string(&path).unwrap();

@@ -1,7 +1,6 @@
 //! What trials have found, as a table: by lines of a file for the setting `selection`, with what was measured behind them.
 
 use crate::outcome::Out;
-use crate::units::table;
 
 /// Prints what these lines say, if there are any.
 pub(crate) fn print<'a>(lines: impl Iterator<Item = &'a str>, out: &mut Out) {
@@ -11,7 +10,7 @@ pub(crate) fn print<'a>(lines: impl Iterator<Item = &'a str>, out: &mut Out) {
     }
     let head = ["calls", "kept", "tried: median call of the slowest rank"].map(str::to_owned);
     out.line("\nlearned by trial");
-    table(&[&[head], rows.as_slice()].concat(), &[true; 3], out);
+    out.table(&[&[head], rows.as_slice()].concat(), &[true; 3]);
 }
 
 /// `calls -> way # what was tried`

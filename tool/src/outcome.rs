@@ -1,5 +1,6 @@
 //! How the tool ends: one line per error, an exit code, and no panic when the output is not read.
 
+use crate::units::align;
 use circulant::{Error, ErrorKind, World};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -93,6 +94,15 @@ impl Out {
 
     pub(crate) fn line(&mut self, line: &str) {
         self.text(&format!("{line}\n"));
+    }
+
+    /// Rows whose cells stand below each other; `left`: the columns that are aligned to the left.
+    pub(crate) fn table<const N: usize>(&mut self, rows: &[[String; N]], left: &[bool; N]) {
+        let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..N).map(width).collect();
+        for row in rows {
+            self.line(&align(row, &widths, left));
+        }
     }
 
     /// The output is not read any more: no use in going on.

@@ -4,7 +4,7 @@ use crate::algorithms::operation;
 use crate::bench::dist::{DISTS, Dist};
 use crate::learned;
 use crate::outcome::{Failure, Out};
-use crate::units::{self, figures, plural, table, time};
+use crate::units::{self, figures, plural, time};
 use crate::wire::WireArgs;
 use circulant::config::Config;
 use circulant::machine::{LogGp, Machine};
@@ -279,7 +279,7 @@ impl Point {
                 units::size(price.volume),
             ]);
         }
-        table(&rows, &[true, true, false, false, false, false, false, false, false, false], out);
+        out.table(&rows, &[true, true, false, false, false, false, false, false, false, false]);
         for row in &self.candidates {
             if let Some(why) = &row.excluded {
                 out.line(&format!("   {}: {why}", row.name));
@@ -310,7 +310,7 @@ fn race(points: &[Point], out: &mut Out) {
             next.and_then(compare).unwrap_or_default(),
         ]);
     }
-    table(&rows, &[false, true, false, false, false, true, false], out);
+    out.table(&rows, &[false, true, false, false, false, true, false]);
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates

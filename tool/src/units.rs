@@ -1,6 +1,5 @@
 //! Numbers as people read them. Sizes are decimal, binary ones only where they are round.
 
-use crate::outcome::Out;
 use circulant::Communicator;
 use circulant::config::parse_bytes;
 use circulant::measure::Wire;
@@ -145,15 +144,6 @@ pub(crate) fn align(cells: &[String], widths: &[usize], left: &[bool]) -> String
         }
     }
     line.trim_end().to_owned()
-}
-
-/// Rows whose cells stand below each other.
-pub(crate) fn table<const N: usize>(rows: &[[String; N]], left: &[bool; N], out: &mut Out) {
-    let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    for row in rows {
-        out.line(&align(row, &widths, left));
-    }
 }
 
 #[cfg(test)]

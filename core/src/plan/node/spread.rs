@@ -31,7 +31,7 @@ use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, St
 use std::collections::HashMap;
 
 /// Makes the plan of a lane among nodes, of the counts and displacements of its ranks.
-type GatherAmong = dyn Fn(&[u64], &[u64]) -> Result<Among>;
+type GatherAmong<'a> = dyn Fn(&[u64], &[u64]) -> Result<Among> + 'a;
 
 /// A broadcast or an allgather(v) through carriers.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ impl Spread {
         nodes: Nodes,
         counts: &[u64],
         displs: &[u64],
-        among: &GatherAmong,
+        among: &GatherAmong<'_>,
         in_place: bool,
     ) -> Result<Self> {
         let (own, output) = contributions(&nodes, counts, displs)?;
@@ -526,7 +526,7 @@ impl Lane {
         nodes: &Nodes,
         carriers: Vec<u32>,
         own: &[(u64, u64)],
-        among: &GatherAmong,
+        among: &GatherAmong<'_>,
         here: impl Fn(u32) -> bool,
     ) -> Result<Self> {
         let (mut string, mut start) = (Vec::new(), 0);

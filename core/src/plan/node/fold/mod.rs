@@ -40,7 +40,7 @@ use pass::Pass;
 use std::collections::BTreeMap;
 
 /// Makes the plan of a lane among nodes, of the elements of each piece.
-type PlanAmong = dyn Fn(&[u64]) -> Result<Box<dyn Plan>>;
+type PlanAmong<'a> = dyn Fn(&[u64]) -> Result<Box<dyn Plan>> + 'a;
 
 /// A reduce, an allreduce or a reduce-scatter through carriers.
 #[derive(Debug)]
@@ -213,7 +213,7 @@ impl Fold {
         nodes: Nodes,
         counts: &[u64],
         element: u64,
-        among: &PlanAmong,
+        among: &PlanAmong<'_>,
     ) -> Result<Self> {
         let pieces = Pieces::given(counts)?;
         if pieces.parts() != nodes.size() {
