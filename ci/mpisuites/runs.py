@@ -113,12 +113,13 @@ class Runner:
         print(f"=== {mpi.name} {unit.title} {mode}, {seconds:.1f} s: {seen}\n{output}", file=self.report.log, flush=True)
         return seen, taken, passed_on, seconds
 
-    def suite(self, suite, mpi, tier, part=""):
-        """All units of a suite on an MPI whose title has `part` in it, and the line; the record, or None if nothing ran."""
+    def suite(self, suite, mpi, tier, part="", beside=None):
+        """All units of a suite on an MPI whose title has `part` in it, and the line; the record, or None if nothing ran. `beside`: which of
+        them run without the library, too, all or what fails with it; else the tier says so."""
         report, tally = self.report, Tally(suite.NAME, mpi.name, " on two nodes" if self.cluster else "")
         for unit in suite.units(mpi, tier):
             if part in unit.title:
-                self.unit(mpi, unit, tally, beside=tier == "full")
+                self.unit(mpi, unit, tally, beside=(beside == "all") if beside else tier == "full")
         if not tally.ranks:
             return None
         for kind, lines in (("WORSE", tally.worse), ("known", tally.known), ("without it, too", tally.both)):
