@@ -7,6 +7,7 @@ use crate::form::Form;
 use crate::groups::Groups;
 use crate::layer::{Layer, layer};
 use crate::on::On;
+use crate::progress;
 use crate::report::{COUNTS, Operation, Reason};
 use crate::stop::{SUCCESS, Stop};
 use circulant::Error;
@@ -40,6 +41,7 @@ pub(crate) unsafe fn collective<F: Form>(
             return code;
         }
     }
+    progress::begins();
     let start = layer.report.then(Instant::now);
     let freed = decided::freed();
     let on = On { real: layer.real, abi: layer.abi, handle: layer.abi.handle(comm) };
@@ -99,6 +101,7 @@ pub(crate) unsafe fn created(layer: &Layer, comm: usize) -> c_int {
     if layer.requests.is_none() || layer.take.by_trial {
         return SUCCESS;
     }
+    progress::begins();
     let on = On { real: layer.real, abi: layer.abi, handle: comm };
     // SAFETY: the caller's.
     match unsafe { layer.communicators.created(&on) } {

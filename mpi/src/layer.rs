@@ -36,14 +36,11 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// Moves on, once, what is under way.
-    pub(crate) fn progress(&self) {
+    /// Moves on, once, what is under way. So many calls may pass by then, unless a collective begins here meanwhile.
+    pub(crate) fn progress(&self) -> u32 {
         // Another thread that has it does the same, or ends the world.
-        if let Ok(world) = self.world.try_lock()
-            && let Some(world) = &*world
-        {
-            world.progress();
-        }
+        let Ok(world) = self.world.try_lock() else { return 0 };
+        world.as_ref().map_or(0, World::progress_counted_outside)
     }
 }
 

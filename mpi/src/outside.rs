@@ -33,11 +33,10 @@ impl Drop for Outside {
     }
 }
 
-/// Runs `f` in the MPI's progress, unless a call is under way that needs it to do nothing.
-pub(crate) fn within(f: impl FnOnce()) {
+/// Runs `f` in the MPI's progress, unless a call is under way that needs it to do nothing: then 0.
+pub(crate) fn within(f: impl FnOnce() -> u32) -> u32 {
     INSIDE.fetch_add(1, Ordering::SeqCst);
-    if OUTSIDE.load(Ordering::SeqCst) == 0 {
-        f();
-    }
+    let result = if OUTSIDE.load(Ordering::SeqCst) == 0 { f() } else { 0 };
     INSIDE.fetch_sub(1, Ordering::SeqCst);
+    result
 }

@@ -19,8 +19,11 @@ use crate::requests;
 use crate::wire::Wire;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+/// So many calls of the MPI may pass by: nothing was under way here at the last one that looked. It is here and not in the world, as an MPI calls
+/// on each turn of its waits, and where ranks share cores each turn fetches anew all that it touches.
+static PASSING: AtomicU32 = AtomicU32::new(0);
 /// The MPI has called us.
 static CALLED: AtomicBool = AtomicBool::new(false);
 /// How it was told of us; nothing: over UCX, or not at all.
@@ -132,14 +135,21 @@ pub(crate) unsafe fn end(wire: Wire) {
     }
 }
 
+/// A collective begins here: no call of the MPI passes by. (Up to as many as passed by last may yet, if another thread is in one just now.)
+pub(crate) fn begins() {
+    PASSING.store(0, Ordering::Relaxed);
+}
+
 /// Moves on what is under way.
 fn called() {
+    let passing = PASSING.load(Ordering::Relaxed);
+    if passing > 0 {
+        return PASSING.store(passing - 1, Ordering::Relaxed);
+    }
     CALLED.store(true, Ordering::Relaxed);
     let Some(layer) = layer().filter(|layer| layer.is_moved) else { return };
-    if layer.may_reduce {
-        return layer.progress();
-    }
-    outside::within(|| layer.progress());
+    let passing = if layer.may_reduce { layer.progress() } else { outside::within(|| layer.progress()) };
+    PASSING.store(passing, Ordering::Relaxed);
 }
 
 /// Whether the MPI's operators may be called wherever an operation moves on. From within MPICH's progress they may not if it runs with

@@ -10,7 +10,7 @@
 //! with a barrier here, so that none pays for calls of the other side.
 //!
 //! Where ranks share cores, some calls take a thousand times as long as others, on either side. So neither sums nor medians
-//! are compared but each batch here with each of the MPI's.
+//! are compared but each batch here with each of the MPI's. What they say for calls here is tried once more, behind calls that are all here.
 
 use crate::report::Operation;
 use circulant::{Communicator, Result, ops};
@@ -27,6 +27,10 @@ const BATCHES: u32 = 16;
 const EARLY: u32 = 8;
 /// Calls here ahead of these; the first makes what later ones use.
 const WARM_UPS: u32 = 2;
+/// Calls here behind a comparison that says so, ahead of a second one, which decides. Chosen: most trials that went on at the same time have
+/// ended then, as two comparisons have [`BATCH`] × [`BATCHES`] calls each; a call that follows a barrier tells something else where that one is
+/// the MPI's in one of two calls.
+const SETTLING: u32 = 128;
 /// Calls by the MPI, ahead of these, that are measured together: a window. MPICH and Intel MPI change to another algorithm within a node behind
 /// the fifth call of some operations on a communicator (`MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD`), and take milliseconds to set it up. Intel MPI passes
 /// through so much shared memory that its calls of 64 KB touch new pages for a hundred calls and more, and take up to four times as long meanwhile.
@@ -78,6 +82,8 @@ struct Open {
     earlier: Vec<u64>,
     /// The call from which on both sides have calls: the MPI's got no faster before.
     compared_from: Option<u32>,
+    /// A comparison has said that calls are taken.
+    is_second: bool,
     /// The times of batches here, and of those of the MPI, at this rank, in nanoseconds.
     times: [Vec<u64>; 2],
 }
@@ -89,6 +95,7 @@ impl Open {
             windows: 0,
             earlier: Vec::new(),
             compared_from: None,
+            is_second: false,
             times: [const { Vec::new() }; 2],
         }
     }
@@ -99,7 +106,21 @@ impl Open {
             let begin = (FIRST_END << self.windows) - WINDOW;
             return self.calls.checked_sub(begin).map_or(Step::Unmeasured { ours: false }, Step::Alone);
         };
-        (self.calls - from).checked_sub(WARM_UPS).map_or(Step::Unmeasured { ours: true }, Step::Both)
+        let unmeasured = if self.is_second { SETTLING } else { WARM_UPS };
+        (self.calls - from).checked_sub(unmeasured).map_or(Step::Unmeasured { ours: true }, Step::Both)
+    }
+
+    /// So many calls of both sides were compared. Where calls go from now on, if it is decided.
+    fn compared(&mut self, calls: u32, found: Found) -> Option<u8> {
+        if calls < BATCHES * BATCH && !found.is_clear() {
+            return None;
+        }
+        if found.takes() && !self.is_second {
+            *self =
+                Self { calls: self.calls, compared_from: Some(self.calls), is_second: true, ..Self::new() };
+            return None;
+        }
+        Some(if found.takes() { OURS } else { THEIRS })
     }
 
     /// A window of the MPI has ended, with these times, each of the slowest rank.
@@ -261,12 +282,11 @@ impl Trials {
         }
         let theirs = slowest.split_off(slowest.len() / 2);
         let comparison = Found::of([slowest, theirs]);
-        if calls < BATCHES * BATCH && !comparison.is_clear() {
-            return Ok(());
+        if let Some(verdict) = open.compared(calls, comparison) {
+            *open = Open::new();
+            found.verdict.store(verdict, Relaxed);
+            note(trial.operation, trial.class, comparison);
         }
-        *open = Open::new();
-        found.verdict.store(if comparison.takes() { OURS } else { THEIRS }, Relaxed);
-        note(trial.operation, trial.class, comparison);
         Ok(())
     }
 }
@@ -398,6 +418,34 @@ mod tests {
         assert_eq!(alone(u64::from), 36, "it gets slower");
         assert_eq!(alone(|calls| if calls < 85 { 220 - 2 * u64::from(calls) } else { 50 }), 288);
         assert_eq!(alone(|calls| 1_000_000 / u64::from(calls)), 576, "it never ends");
+    }
+
+    /// A trial whose calls here and by the MPI take so long in each comparison; gives the number of calls, and what was decided.
+    fn decided(times: [[u64; 2]; 2]) -> (u32, Option<u8>) {
+        let mut open = Open { compared_from: Some(0), ..Open::new() };
+        for calls in 1..1000 {
+            let step = open.step();
+            open.calls += 1;
+            let Step::Both(i) = step else { continue };
+            if ![EARLY * BATCH, BATCHES * BATCH].contains(&(i + 1)) {
+                continue;
+            }
+            let [ours, theirs] = times[usize::from(open.is_second)];
+            let found = of(&[ours; 4], &[theirs; 4]);
+            if let Some(verdict) = open.compared(i + 1, found) {
+                return (calls, Some(verdict));
+            }
+        }
+        (1000, None)
+    }
+
+    #[test]
+    fn what_is_faster_here_is_compared_twice() {
+        let (once, again) = (WARM_UPS + EARLY * BATCH, SETTLING + EARLY * BATCH);
+        let (faster, slower) = ([50, 100], [100, 50]);
+        assert_eq!(decided([faster, faster]), (once + again, Some(OURS)));
+        assert_eq!(decided([faster, slower]), (once + again, Some(THEIRS)), "the first was chance");
+        assert_eq!(decided([slower, faster]), (once, Some(THEIRS)), "there is no second");
     }
 
     #[test]

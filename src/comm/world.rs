@@ -363,6 +363,14 @@ impl World {
         });
     }
 
+    /// [`World::progress`] for callers that count themselves: so many calls may pass by then without being made, as nothing is under way, unless
+    /// a call of this world begins meanwhile.
+    #[doc(hidden)]
+    pub fn progress_counted_outside(&self) -> u32 {
+        self.progress();
+        self.comm.lock.quiet.hand_over()
+    }
+
     /// What this rank did last, and what it waits for now: the flight record, as `circulant trace` reads it once it is written to a
     /// file ([`Display`](std::fmt::Display)). Where the setting `record` names a folder the library writes it there by itself, on
     /// error, at SIGUSR1 and at the end.
