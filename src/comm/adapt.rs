@@ -6,19 +6,21 @@
 //! blocking call, which may wait for all ranks anyhow; starting a request or a persistent operation never waits, and takes what blocking
 //! calls before it have found.
 
+use super::agreeing::Agreeing;
 use super::call::Begun;
 use super::collective::Collective;
 use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::lock::Held;
-use super::running::Running;
+use super::run::Running;
 use super::shared::Shared;
+use super::trials::{Form, Learned, Tried};
 use super::world::World;
 use crate::buffer::{Bound, Buf, Wire};
 use crate::error::Result;
 use crate::ops::{IntoReducer, Max};
 use crate::plan::registry::{Arguments, Operation};
-use crate::select::{Adapt, Choice, Class, MAX_WAYS, Next, Times, Trial, Turn, Way};
+use crate::select::{Adapt, Choice, Class, MAX_WAYS, Next, Times, Trial, Way};
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -29,80 +31,6 @@ use tracing::level_filters::LevelFilter;
 const MAX_CLASSES: usize = 64;
 /// Calls of a class before its trial, where the setting is `auto`. Chosen: a program that makes fewer gains nothing from a trial.
 const AUTO_BEGIN_AFTER: u32 = 16;
-
-/// The trials of a communicator.
-#[derive(Debug, Default)]
-pub(super) struct Trials(Vec<(Class, Trial)>);
-
-/// Who asks for a way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// A blocking call of all ranks, which takes part in a trial.
-    Blocking,
-    /// Any other call: it takes what is kept.
-    Other,
-}
-
-/// The part of a call in a trial.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tried {
-    /// Its place among the communicator's trials.
-    class: usize,
-    turn: Turn,
-    /// The way can do this call; else it has gone by price.
-    is_able: bool,
-}
-
-/// The times of all ranks, on their way.
-pub(super) struct Agreeing {
-    context: Arc<Context>,
-    /// None once puts may still come to them, though the run has ended.
-    times: Option<Buf<u64>>,
-    run: Running,
-    has_ended: bool,
-}
-
-/// What a trial has found; see [`World::learned`](super::World::learned).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Learned {
-    /// The calls that it holds for.
-    pub class: Class,
-    /// Ranks of the communicator.
-    pub size: usize,
-    /// The most ranks on one node of the world.
-    pub per_node: u32,
-    /// The ways that were tried, the first by price, each with its time at the slowest rank (the median call); none: it could not do such calls.
-    pub tried: Vec<(Way, Option<Duration>)>,
-    /// The way that is kept.
-    pub kept: Way,
-}
-
-impl Learned {
-    /// A line for a file of the setting `selection`, with what was measured behind it; none where such a line cannot tell these calls from others
-    /// (unequal counts).
-    pub fn rule(&self) -> Option<String> {
-        let rule = self.class.rule(u32::try_from(self.size).ok()?, self.per_node, &self.kept)?;
-        Some(format!("{rule} # {}", self.measured()))
-    }
-
-    /// The same line, or one like it where there is no rule: for people.
-    pub fn line(&self) -> String {
-        self.rule().unwrap_or_else(|| {
-            let (operation, limit) = (self.class.operation(), self.class.limit());
-            let calls = format!("{operation} of unequal counts bytes<={limit} size={}", self.size);
-            format!("{calls} -> {} # {}", self.kept, self.measured())
-        })
-    }
-
-    fn measured(&self) -> String {
-        let tried = self.tried.iter().map(|(way, time)| match time {
-            Some(time) => format!("{way} {:.1} us", time.as_secs_f64() * 1e6),
-            None => format!("{way} not"),
-        });
-        tried.collect::<Vec<_>>().join(", ")
-    }
-}
 
 impl Shared {
     /// The way of a call: the one that was chosen, or that of its trial.
@@ -174,13 +102,6 @@ impl Shared {
         let keeps_bits = !operation.reduces() || arguments.exact || self.adapt == Adapt::On;
         let tries = self.adapt != Adapt::Off && !is_fixed && is_known && keeps_bits && context.size > 1;
         tries.then_some(operation)
-    }
-}
-
-impl Tried {
-    /// When the call begins, if its time is wanted.
-    pub(super) fn begins(&self) -> Option<Instant> {
-        (self.turn.is_timed && self.is_able).then(Instant::now)
     }
 }
 
@@ -281,20 +202,6 @@ impl Agreeing {
         let times = self.times.take().filter(|_| self.has_ended)?;
         self.run.retire(held);
         times[..].try_into().ok()
-    }
-
-    /// Where a run ended half way its memory is not used again, as puts may still come to it.
-    fn set_aside(&mut self) {
-        self.run.leak();
-        std::mem::forget(self.times.take());
-    }
-}
-
-impl Drop for Agreeing {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.set_aside();
-        }
     }
 }
 

@@ -1,14 +1,13 @@
 //! One call: its arguments checked, its program taken from the cache or made, its run.
 
-use super::adapt::{Form, Tried};
 use super::collective::Collective;
 use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::lock::Held;
 use super::program::{Asked, Prepared};
-use super::running::Running;
 use super::shadow::{Copies, Shadow};
 use super::shared::Shared;
+use super::trials::{Form, Tried};
 use crate::buffer::{Binding, Block, Bound, Loan, MAX_GATHER, Wire, lend};
 use crate::engine::{CallId, Meta, Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
@@ -247,14 +246,14 @@ impl Communicator {
     pub(super) fn begin_in(
         &self,
         held: &mut Held<'_>,
-        like: &Running,
+        (operation, like): (Collective, Option<&Prepared>),
         way: &Way,
         reducer: Option<Reducer>,
     ) -> Result<Begun> {
         let context = &*self.context;
         held.engine.usable(context.id)?;
-        let (operation, call) = (like.operation(), context.next_call());
-        let Some(asked) = like.prepared().map(|prepared| prepared.asked_in(way)) else {
+        let call = context.next_call();
+        let Some(asked) = like.map(|prepared| prepared.asked_in(way)) else {
             return Err(Error::new(ErrorKind::Argument, "the program is in use"));
         };
         held.engine.calls(operation.code(), call);

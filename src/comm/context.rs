@@ -1,8 +1,8 @@
 //! What makes a communicator: its number, its ranks, our rank in it, and how many calls it has seen.
 
-use super::adapt::Trials;
 use super::members::Members;
 use super::short::ShortHandle;
+use super::trials::Trials;
 use crate::engine::{CallId, Group};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -27,6 +27,7 @@
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
 mod adapt;
+mod agreeing;
 mod builder;
 mod call;
 mod cartesian;
@@ -60,6 +61,7 @@ mod program;
 mod progress;
 mod recording;
 mod request;
+mod run;
 mod running;
 mod scope;
 mod shadow;
@@ -69,6 +71,7 @@ mod split;
 mod startup_log;
 mod survive;
 mod thread;
+mod trials;
 mod tried;
 mod unscoped;
 mod watchdog;
@@ -76,7 +79,6 @@ pub mod wire_check;
 mod wireup;
 mod world;
 
-pub use adapt::Learned;
 pub use builder::Builder;
 pub use cartesian::Cartesian;
 pub use collectives::Scalar;
@@ -94,6 +96,7 @@ pub use place::{Contribution, Destination, InPlace, Owned};
 pub use request::{Pending, Request, wait_all, wait_any};
 pub use scope::{Scope, ScopedRequest};
 pub use survive::Agreed;
+pub use trials::Learned;
 pub use unscoped::{Unscoped, UnscopedPersistent, UnscopedRequest};
 pub use world::{Stats, World};
 

@@ -6,23 +6,12 @@ use super::collective::Collective;
 use super::communicator::Communicator;
 use super::lock::Held;
 use super::program::Prepared;
+use super::run::Running;
 use crate::buffer::{Binding, Bound};
-use crate::engine::{Meta, Task, Waiting};
+use crate::engine::{Task, Waiting};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::plan::registry::Arguments;
 use crate::select::Way;
-
-/// Its program, whose task says where its memory is.
-pub(super) struct Running {
-    operation: Collective,
-    /// Given back to the cache by an operation that has ended. Its task is away while it runs, and lost if it fails.
-    prepared: Option<Prepared>,
-    meta: Meta,
-    slot: Option<u8>,
-    waiting: Waiting,
-    /// A run ended half way, and the world goes on: puts may still come to its memory.
-    failure: Option<Error>,
-}
 
 impl Running {
     pub(super) fn new(operation: Collective, begun: Begun, given: [Bound; 2]) -> Self {

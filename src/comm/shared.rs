@@ -1,8 +1,9 @@
 //! What all handles of one world share, one thread at a time.
 
-use super::adapt::{Agreeing, Learned};
+use super::agreeing::Agreeing;
 use super::program::Cache;
 use super::short::ShortCalls;
+use super::trials::Learned;
 use crate::buffer::Arena;
 use crate::engine::Engine;
 use crate::select::{Adapt, Figures, Selection};

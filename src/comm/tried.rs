@@ -4,12 +4,12 @@
 //! Starts have one order at all ranks, and ends have not: so a rank's times leave at a start, and are waited for at the end of a later run,
 //! which may wait for all ranks.
 
-use super::adapt::Agreeing;
+use super::agreeing::Agreeing;
 use super::call::Begun;
 use super::collective::Collective;
 use super::communicator::Communicator;
 use super::lock::Held;
-use super::running::Running;
+use super::run::Running;
 use crate::buffer::Bound;
 use crate::engine::Task;
 use crate::error::Result;
@@ -126,7 +126,8 @@ impl TriedRun {
             None => self.first.start(comm, held, again)?,
             Some(Some(other)) => other.start(comm, held, again)?,
             Some(none) => {
-                let begun = comm.begin_in(held, &self.first, &turn.way, self.reducer.clone())?;
+                let like = (self.first.operation(), self.first.prepared());
+                let begun = comm.begin_in(held, like, &turn.way, self.reducer.clone())?;
                 let other = none.insert(Running::new(self.first.operation(), begun, self.regions));
                 other.start(comm, held, false)?;
             }

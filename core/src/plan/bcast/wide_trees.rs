@@ -51,7 +51,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
     Operation::Bcast,
     "wide_trees",
     ["any p, root, n", "<= 2n + 2(q+2)(p-1)", "m", "Karp, Sahay, Santos, Schauser 1993"],
-    most_rounds,
+    |a, n| most_rounds(a.size, n),
     |a, model| {
         let n = blocks(a, model);
         Ok(Box::new(Bcast::new(a.size, a.root, a.bytes, n, rules::wide_lag(a.bytes, n, model))?))
@@ -65,9 +65,9 @@ fn blocks(a: &Arguments, model: &LogGp) -> u32 {
 
 /// A label is at most 2P beyond that of its parent or the slot in which it would be sent, whichever is later, a leaf's 4P; there are
 /// q levels at most, and the slots end before 2P.
-fn most_rounds(a: &Arguments, n: u32) -> u32 {
-    let others = a.size.saturating_sub(1);
-    if others == 0 { 0 } else { n.saturating_add((q(a.size) + 2).saturating_mul(others)).saturating_mul(2) }
+fn most_rounds(size: u32, n: u32) -> u32 {
+    let others = size.saturating_sub(1);
+    if others == 0 { 0 } else { n.saturating_add((q(size) + 2).saturating_mul(others)).saturating_mul(2) }
 }
 
 fn cost(a: &Arguments, path: &mut Path<'_>) {
@@ -181,6 +181,14 @@ impl Bcast {
     }
 }
 
+impl Bcast {
+    /// The rounds that its steps are in.
+    fn used_rounds(&self) -> u32 {
+        let last = self.tree.label.iter().copied().max().unwrap_or(0);
+        if self.size == 1 { 0 } else { 2 * self.split.blocks() - 1 + last }
+    }
+}
+
 impl Plan for Bcast {
     fn algorithm(&self) -> &'static str {
         LINE.name
@@ -191,8 +199,7 @@ impl Plan for Bcast {
     }
 
     fn rounds(&self) -> u32 {
-        let last = self.tree.label.iter().copied().max().unwrap_or(0);
-        if self.size == 1 { 0 } else { 2 * self.split.blocks() - 1 + last }
+        most_rounds(self.size, self.split.blocks())
     }
 
     fn counters(&self, rank: u32) -> u32 {
@@ -211,7 +218,7 @@ impl Plan for Bcast {
                 Some(Step::put(2 * b, self.rank(0, b), place, place, len, Wait::NONE, b))
             }));
         };
-        Box::new((0..self.rounds()).flat_map(move |round| {
+        Box::new((0..self.used_rounds()).flat_map(move |round| {
             let residue = self.tree.residue(r, round);
             let (to, at) = (self.tree.out[residue], self.tree.into[residue]);
             let put = self.block(round, to).map(|(b, place, len)| {
