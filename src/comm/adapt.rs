@@ -2,8 +2,8 @@
 //! [tried](crate::select::Trial) in a few ways, and the one in which the slowest rank is fastest is kept.
 //!
 //! All ranks count the same calls, as the calls of a communicator have one order. Their times go to each other by an allreduce of a few bytes that is
-//! under way beside the next calls; no call waits for it but the last of these, if it is not over by then. That wait is part of a
-//! blocking call, which may wait for all ranks anyhow; starting a request or a persistent operation never waits, and takes what blocking
+//! under way beside the next calls; no call waits for it but the one behind these, if it is not over by then. That wait is part of a
+//! blocking call, which may wait for all ranks anyhow; starting a request or a persistent operation never waits. A request takes what blocking
 //! calls before it have found.
 
 use super::agreeing::Agreeing;
@@ -20,7 +20,7 @@ use crate::buffer::{Bound, Buf, Wire};
 use crate::error::Result;
 use crate::ops::{IntoReducer, Max};
 use crate::plan::registry::{Arguments, Operation};
-use crate::select::{Adapt, Choice, Class, MAX_WAYS, Next, Times, Trial, Way};
+use crate::select::{Adapt, Choice, Class, Due, MAX_WAYS, Times, Trial, Way};
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -106,40 +106,53 @@ impl Shared {
 }
 
 impl Communicator {
-    /// A call that was tried has ended. Some are collective here.
+    /// Does what is due before a blocking call of this communicator begins: some are collective here.
     ///
     /// # Errors
     /// As those of a call.
-    pub(super) fn tried(&self, held: &mut Held<'_>, tried: &Tried, begun: Option<Instant>) -> Result<()> {
-        let ns = begun.map(|begun| u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let next = match self.context.trials().0.get_mut(tried.class) {
-            Some((_, trial)) => trial.ended(&tried.turn, ns),
-            None => Next::GoOn,
+    pub(super) fn settle(&self, held: &mut Held<'_>, call: Collective, arguments: &Arguments) -> Result<()> {
+        if self.context.trials().0.iter().all(|(_, trial)| trial.due() == Due::Nothing) {
+            return Ok(());
+        }
+        let operation = call.operation();
+        let arguments = held.completed(&self.context, operation, arguments.clone(), &self.options);
+        let Some(operation) = held.tries(&self.context, call, &arguments, &self.options) else {
+            return Ok(());
         };
-        match next {
-            Next::GoOn => Ok(()),
-            Next::Tell(times) => self.tell(held, tried.class, &times),
-            Next::Hear => self.hear(held, tried.class),
+        let class = Class::of(operation, &arguments);
+        let Some(at) = self.context.trials().0.iter().position(|(known, _)| *known == class) else {
+            return Ok(());
+        };
+        loop {
+            let due = self.context.trials().0[at].1.due();
+            match due {
+                Due::Nothing => return Ok(()),
+                Due::Tell(times) => {
+                    self.context.trials().0[at].1.told();
+                    let agreeing = self.send_times(held, &times)?;
+                    held.agreeing.push((Some(at), agreeing));
+                }
+                Due::Hear => self.hear(held, at)?,
+            }
         }
     }
 
-    /// Sends this rank's times on their way, for a class of calls.
-    fn tell(&self, held: &mut Held<'_>, class: usize, times: &Times) -> Result<()> {
-        // One at a time on a communicator, so that they do not fill the slots of operations in flight.
-        let is_earlier = |(of, a): &(Option<usize>, Agreeing)| of.is_some() && self.is_of(a) && !a.has_ended;
-        if let Some((of, mut earlier)) = held.take_agreeing(is_earlier) {
-            earlier.wait(self, held)?;
-            held.agreeing.push((of, earlier));
+    /// A call that was tried has ended.
+    pub(super) fn tried(&self, tried: &Tried, begun: Option<Instant>) {
+        let Some(begun) = begun else { return };
+        let ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if let Some((_, trial)) = self.context.trials().0.get_mut(tried.class) {
+            trial.ended(&tried.turn, ns);
         }
-        let agreeing = self.send_times(held, times)?;
-        held.agreeing.push((Some(class), agreeing));
-        Ok(())
     }
 
     /// Waits for the times of all ranks, which have had some calls for their way.
     fn hear(&self, held: &mut Held<'_>, class: usize) -> Result<()> {
         let Some((_, mut agreeing)) = held.take_agreeing(|(of, a)| *of == Some(class) && self.is_of(a))
         else {
+            // Another thread waits for them.
+            held.engine.usable(self.context.id)?;
+            held.yield_lock();
             return Ok(());
         };
         agreeing.wait(self, held)?;

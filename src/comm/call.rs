@@ -318,6 +318,11 @@ impl Communicator {
             _ => (input, output),
         };
         let mut held = self.hold()?;
+        if let Ok(spec) = &spec {
+            // First, as the check and its call have numbers that follow each other.
+            held.engine.usable(self.context.id)?;
+            self.settle(&mut held, operation, &spec.arguments)?;
+        }
         let check = self.begin_check(&mut held, operation)?;
         let begun = self.begin_blocking(&mut held, operation, spec)?;
         if let Some(check) = check {
@@ -328,7 +333,8 @@ impl Communicator {
         };
         let start = tried.begins();
         self.run_begun(&mut held, operation, begun, input, output)?;
-        self.tried(&mut held, &tried, start)
+        self.tried(&tried, start);
+        Ok(())
     }
 
     /// As [`Communicator::run`] of a call that has its number: what of it a short call has left.

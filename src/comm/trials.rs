@@ -4,10 +4,17 @@ use crate::select::{Class, Trial, Turn, Way};
 use std::time::{Duration, Instant};
 
 /// The trials of a communicator.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Trials(pub(super) Vec<(Class, Trial)>);
 
-/// Who asks for a way.
+impl std::fmt::Debug for Trials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Ways and times would fill pages.
+        f.debug_struct("Trials").field("classes", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
+/// What kind of call asks for a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// A blocking call of all ranks, which takes part in a trial.
@@ -29,7 +36,7 @@ pub(super) struct Tried {
 impl Tried {
     /// When the call begins, if its time is wanted.
     pub(super) fn begins(&self) -> Option<Instant> {
-        (self.turn.is_timed && self.is_able).then(Instant::now)
+        (self.turn.is_timed() && self.is_able).then(Instant::now)
     }
 }
 

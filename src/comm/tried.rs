@@ -14,7 +14,7 @@ use crate::buffer::Bound;
 use crate::engine::Task;
 use crate::error::Result;
 use crate::ops::Reducer;
-use crate::select::{Class, Next, Times, Trial, Turn};
+use crate::select::{Class, Due, Trial, Turn};
 use std::time::Instant;
 
 /// The ways of an operation, of which one runs at a time.
@@ -38,8 +38,6 @@ struct RunTrial {
     turn: Option<Turn>,
     /// Nanoseconds of this run that were spent in its calls.
     spent_ns: u64,
-    /// To leave at the next start.
-    tell: Option<Times>,
     agreeing: Option<Agreeing>,
     /// The run has ended; the times are waited for.
     hears: bool,
@@ -101,7 +99,6 @@ impl TriedRun {
                 current: 0,
                 turn: None,
                 spent_ns: 0,
-                tell: None,
                 agreeing: None,
                 hears: false,
             })
@@ -115,12 +112,13 @@ impl TriedRun {
         let Some(trial) = self.trial.as_deref_mut().filter(|_| !is_running) else {
             return self.current_mut().start(comm, held, again);
         };
-        if let Some(times) = trial.tell.take() {
+        if let Due::Tell(times) = trial.trial.due() {
             trial.agreeing = Some(comm.send_times(held, &times)?);
+            trial.trial.told();
         }
         trial.turn = trial.trial.turn();
         let Some(turn) = trial.turn else { return self.first.start(comm, held, again) };
-        let start = turn.is_timed.then(Instant::now);
+        let start = turn.is_timed().then(Instant::now);
         trial.current = turn.at;
         match turn.at.checked_sub(1).and_then(|at| trial.others.get_mut(at)) {
             None => self.first.start(comm, held, again)?,
@@ -171,7 +169,7 @@ impl TriedRun {
     /// Now, if the time of the run that is under way is wanted.
     fn times(&self) -> Option<Instant> {
         let turn = self.trial.as_ref().and_then(|t| t.turn);
-        turn.is_some_and(|turn| turn.is_timed).then(Instant::now)
+        turn.is_some_and(|turn| turn.is_timed()).then(Instant::now)
     }
 
     fn spend(&mut self, start: Option<Instant>) {
@@ -185,11 +183,10 @@ impl TriedRun {
         self.spend(start);
         let Some(trial) = self.trial.as_deref_mut() else { return };
         let Some(turn) = trial.turn.take() else { return };
-        match trial.trial.ended(&turn, turn.is_timed.then_some(trial.spent_ns)) {
-            Next::GoOn => {}
-            Next::Tell(times) => trial.tell = Some(times),
-            Next::Hear => trial.hears = true,
+        if turn.is_timed() {
+            trial.trial.ended(&turn, trial.spent_ns);
         }
+        trial.hears = trial.trial.due() == Due::Hear;
     }
 
     /// Gives the programs back, for others to use.

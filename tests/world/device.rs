@@ -222,7 +222,9 @@ fn bytes_move_between_devices_and_hosts() {
 
 #[test]
 fn each_algorithm_that_moves_bytes_does_it_between_devices() {
-    for line in all().filter(|line| !line.operation.reduces() && !line.operation.is_between_groups()) {
+    // No job knows groups of nodes yet.
+    let all = all().filter(|line| line.name != "levels");
+    for line in all.filter(|line| !line.operation.reduces() && !line.operation.is_between_groups()) {
         let setting = format!("{}={}", line.operation.name(), line.name);
         println!("{setting}");
         let settings = [("algorithm", setting.as_str())];

@@ -53,7 +53,7 @@ fn a_wire_that_refuses_delays_and_reorders() {
 fn persistent_operations_repeat() {
     let faults = sim::Faults { seed: 5, refuse: 30, delay: 3, reorder: true, ..sim::Faults::default() };
     for p in [1, 2, 3, 8] {
-        let results = run(p, &faults, &[], |world, comm| {
+        let results = run(p, &faults, &[("adapt", "off")], |world, comm| {
             let (r, n) = (comm.rank(), 5000);
             let mut bcast = comm.bcast_init(comm.alloc::<u32>(n)?, p - 1)?;
             let counts: Vec<usize> = (0..p).map(|j| 100 * j).collect();

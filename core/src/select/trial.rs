@@ -24,7 +24,7 @@ pub const TIMED_RUNS: usize = 5;
 /// Another way takes the place of the one that is kept if it saves more than this, in percent. Chosen above what medians of
 /// five differ by where nothing has changed.
 const LEAST_SAVING_PERCENT: u64 = 7;
-/// Calls from the last measured one to the one at whose end the ranks' times must be there. Chosen: an allreduce of 32 bytes that goes beside
+/// Calls from the one before which a rank's times leave to the one before which all ranks' times must be there. Chosen: an allreduce of 32 bytes that goes beside
 /// takes about as long as a call.
 pub const CALLS_TO_AGREE: u32 = 2;
 /// Calls from a trial to the first look whether it is still right. Chosen: a look costs a small allreduce beside them.
@@ -34,7 +34,7 @@ const MAX_INTERVAL_CALLS: u32 = 1 << 14;
 /// A look that finds less than the reciprocal or more than this many times the time of the trial begins another one. Chosen above the noise of a
 /// shared machine.
 const DRIFT: u64 = 2;
-/// The time, in nanoseconds, of a way that could not do the call: no way of that time is kept.
+/// The time, in nanoseconds, of a way that could not do the call, or whose calls have not ended: no way of that time is kept.
 const NEVER_NS: u64 = u64::MAX >> 1;
 
 /// Calls of a communicator that share a trial. All ranks know alike which these are.
@@ -125,18 +125,25 @@ pub struct Turn {
     pub way: Way,
     /// Its place among the ways.
     pub at: usize,
-    /// Whether its time is wanted.
-    pub is_timed: bool,
+    /// Where its time goes; none: it is not wanted.
+    place: Option<(usize, usize)>,
 }
 
-/// What is to be done at the end of a call.
+impl Turn {
+    /// Whether its time is wanted.
+    pub fn is_timed(&self) -> bool {
+        self.place.is_some()
+    }
+}
+
+/// What is to be done before the next call takes its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum Due {
     /// Nothing.
-    GoOn,
-    /// Tell the other ranks these times: of each the greatest of all ranks is to be [heard](Trial::hear).
+    Nothing,
+    /// Tell the other ranks these times, and say so ([`Trial::told`]): of each the greatest of all ranks is to be heard.
     Tell(Times),
-    /// Hear what the greatest times are, before this rank's next call.
+    /// [Hear](Trial::hear) what the greatest times are.
     Hear,
 }
 
@@ -152,8 +159,10 @@ enum Measured {
 enum Stage {
     /// So many calls are left.
     Idle { left: u32, then: Measured },
-    /// So many calls were made.
+    /// So many calls have had their turn.
     Measuring { made: usize, what: Measured },
+    /// The times are to leave.
+    Telling { what: Measured },
     /// So many calls are left.
     Agreeing { left: u32, what: Measured },
 }
@@ -179,7 +188,7 @@ impl Trial {
             ways,
             kept: 0,
             stage: Stage::Idle { left: begin_after, then: Measured::AllWays },
-            times: [[0; TIMED_RUNS]; MAX_WAYS],
+            times: [[NEVER_NS; TIMED_RUNS]; MAX_WAYS],
             found: None,
             interval_calls: FIRST_INTERVAL_CALLS,
         }
@@ -201,53 +210,66 @@ impl Trial {
         Some(self.ways.iter().copied().zip(found.map(|ns| Some(ns).filter(|ns| *ns < NEVER_NS))))
     }
 
-    /// What the next call does; none: there is no choice.
+    /// What is to be done before the next [turn](Trial::turn).
+    pub fn due(&self) -> Due {
+        match self.stage {
+            Stage::Telling { what } => Due::Tell(self.medians(self.rows(what))),
+            Stage::Agreeing { left: 0, .. } => Due::Hear,
+            _ => Due::Nothing,
+        }
+    }
+
+    /// The times that were due are on their way.
+    pub fn told(&mut self) {
+        if let Stage::Telling { what } = self.stage {
+            self.stage = Stage::Agreeing { left: CALLS_TO_AGREE, what };
+        }
+    }
+
+    /// What the next call does; none: there is no choice. Calls are counted here, so a rank may begin one before another has ended.
     pub fn turn(&mut self) -> Option<Turn> {
         if self.ways.len() < 2 {
             return None;
         }
         if let Stage::Idle { left: 0, then } = self.stage {
+            self.times = [[NEVER_NS; TIMED_RUNS]; MAX_WAYS];
             self.stage = Stage::Measuring { made: 0, what: then };
         }
-        let (at, is_timed) = match self.stage {
-            Stage::Measuring { made, what: Measured::AllWays } => {
-                let (run, place) = (made / self.ways.len(), made % self.ways.len());
+        let mut place = None;
+        let at = match &mut self.stage {
+            Stage::Measuring { made, what } => {
+                let ways = if *what == Measured::AllWays { self.ways.len() } else { 1 };
+                let (run, first) = (*made / ways, *made % ways);
+                *made += 1;
                 // Each run begins with the next way, so that none always follows the same one.
-                ((place + run) % self.ways.len(), run > 0)
+                let row = (first + run) % ways;
+                let untimed = usize::from(*what == Measured::AllWays);
+                place = run.checked_sub(untimed).map(|run| (row, run));
+                let what = *what;
+                if (first, run) == (ways - 1, untimed + TIMED_RUNS - 1) {
+                    self.stage = Stage::Telling { what };
+                }
+                if what == Measured::AllWays { row } else { self.kept }
             }
-            Stage::Measuring { what: Measured::Kept, .. } => (self.kept, true),
-            Stage::Idle { .. } | Stage::Agreeing { .. } => (self.kept, false),
+            Stage::Idle { left, .. } | Stage::Agreeing { left, .. } => {
+                *left = left.saturating_sub(1);
+                self.kept
+            }
+            Stage::Telling { .. } => self.kept,
         };
-        Some(Turn { way: *self.ways.get(at)?, at, is_timed })
+        Some(Turn { way: *self.ways.get(at)?, at, place })
     }
 
-    /// The call of a turn has ended, and took this many nanoseconds; `None`: this way could not do it.
-    pub fn ended(&mut self, turn: &Turn, ns: Option<u64>) -> Next {
-        match self.stage {
-            Stage::Idle { left, then } => {
-                self.stage = Stage::Idle { left: left.saturating_sub(1), then };
-                Next::GoOn
-            }
-            Stage::Agreeing { left, what } => {
-                self.stage = Stage::Agreeing { left: left.saturating_sub(1), what };
-                if left <= 1 { Next::Hear } else { Next::GoOn }
-            }
-            Stage::Measuring { made, what } => {
-                let ways = if what == Measured::AllWays { self.ways.len() } else { 1 };
-                let untimed = usize::from(what == Measured::AllWays);
-                if let Some(run) = (made / ways).checked_sub(untimed) {
-                    let row = if what == Measured::AllWays { turn.at } else { 0 };
-                    self.times[row][run.min(TIMED_RUNS - 1)] = ns.unwrap_or(NEVER_NS).min(NEVER_NS);
-                }
-                let made = made + 1;
-                if made < ways * (untimed + TIMED_RUNS) {
-                    self.stage = Stage::Measuring { made, what };
-                    return Next::GoOn;
-                }
-                self.stage = Stage::Agreeing { left: CALLS_TO_AGREE, what };
-                Next::Tell(self.medians(ways))
-            }
+    /// The call of a turn has ended, and took this many nanoseconds.
+    pub fn ended(&mut self, turn: &Turn, ns: u64) {
+        let place = turn.place.and_then(|(row, run)| self.times.get_mut(row)?.get_mut(run));
+        if let Some(time) = place {
+            *time = ns.min(NEVER_NS);
         }
+    }
+
+    fn rows(&self, what: Measured) -> usize {
+        if what == Measured::AllWays { self.ways.len() } else { 1 }
     }
 
     fn medians(&self, ways: usize) -> Times {
@@ -303,21 +325,19 @@ mod tests {
 
     /// Runs `calls` calls at all ranks, whose times are `ns(rank, way)`, and gives the ways of each; all must be the same at all ranks.
     fn run(trials: &mut [Trial], calls: usize, ns: impl Fn(usize, usize) -> u64) -> Vec<usize> {
-        let mut slowest: Option<Times> = None;
+        let (mut slowest, mut late): (Option<Times>, Option<Turn>) = (None, None);
         let mut taken = Vec::new();
         for call in 0..calls {
-            let turns: Vec<Turn> = trials.iter_mut().map(|t| t.turn().unwrap()).collect();
-            assert!(turns.iter().all(|turn| *turn == turns[0]), "call {call}: {turns:?}");
-            taken.push(turns[0].at);
             let mut heard = 0;
-            for (rank, trial) in trials.iter_mut().enumerate() {
-                match trial.ended(&turns[0], Some(ns(rank, turns[0].at))) {
-                    Next::GoOn => {}
-                    Next::Tell(times) => {
+            for trial in trials.iter_mut() {
+                match trial.due() {
+                    Due::Nothing => {}
+                    Due::Tell(times) => {
                         let greatest = slowest.get_or_insert([0; MAX_WAYS]);
                         greatest.iter_mut().zip(times).for_each(|(g, t)| *g = t.max(*g));
+                        trial.told();
                     }
-                    Next::Hear => heard += 1,
+                    Due::Hear => heard += 1,
                 }
             }
             assert!(heard == 0 || heard == trials.len(), "call {call}: {heard} ranks hear");
@@ -326,6 +346,15 @@ mod tests {
                 for trial in trials.iter_mut() {
                     trial.hear(greatest);
                 }
+            }
+            let turns: Vec<Turn> = trials.iter_mut().map(|t| t.turn().unwrap()).collect();
+            assert!(turns.iter().all(|turn| *turn == turns[0]), "call {call}: {turns:?}");
+            taken.push(turns[0].at);
+            // At rank 1 calls end later than others begin.
+            for (rank, trial) in trials.iter_mut().enumerate() {
+                let late = late.get_or_insert(turns[0]);
+                let turn = if rank == 1 { std::mem::replace(late, turns[0]) } else { turns[0] };
+                trial.ended(&turn, ns(rank, turn.at));
             }
         }
         taken
@@ -379,11 +408,17 @@ mod tests {
     fn a_way_that_cannot_is_not_kept() {
         let mut trial = Trial::new(ways(), 0);
         for _ in 0..100 {
+            match trial.due() {
+                Due::Tell(times) => {
+                    assert_eq!(times[1], NEVER_NS);
+                    trial.told();
+                }
+                Due::Hear => assert!(trial.hear([1000, NEVER_NS, 1002, 1003])),
+                Due::Nothing => {}
+            }
             let turn = trial.turn().unwrap();
-            match trial.ended(&turn, (turn.at != 1).then_some(1000 + turn.at as u64)) {
-                Next::Tell(times) => assert_eq!(times[1], NEVER_NS),
-                Next::Hear => assert!(trial.hear([1000, NEVER_NS, 1002, 1003])),
-                Next::GoOn => {}
+            if turn.at != 1 {
+                trial.ended(&turn, 1000 + turn.at as u64);
             }
         }
         assert_eq!(trial.kept(), Some(ways()[0]));
