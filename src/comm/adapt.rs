@@ -29,6 +29,9 @@ use tracing::level_filters::LevelFilter;
 
 /// Classes of calls that are tried on a communicator, at most. Chosen, to bound its memory; further ones go by price.
 const MAX_CLASSES: usize = 64;
+/// What trials have found is kept of so many classes and numbers of ranks, and of the last one. Chosen, to bound the memory of a world whose
+/// communicators and counts are ever others.
+const MAX_LEARNED: usize = 1024;
 /// Calls of a class before its trial, where the setting is `auto`. Chosen: a program that makes fewer gains nothing from a trial.
 const AUTO_BEGIN_AFTER: u32 = 16;
 
@@ -176,11 +179,10 @@ impl Communicator {
     /// As those of a request that begins.
     pub(super) fn send_times(&self, held: &mut Held<'_>, times: &Times) -> Result<Agreeing> {
         held.sweep_agreeing();
-        let mut buf = {
-            let shared = &mut **held;
-            let block = shared.arena.alloc(size_of_val(times), shared.engine.transport())?;
-            Buf::new(block, MAX_WAYS)
-        };
+        let shared = &mut **held;
+        let block = shared.arena.alloc(size_of_val(times), shared.engine.transport());
+        // The others wait for this rank's.
+        let mut buf = Buf::new(block.map_err(|e| held.fail(e))?, MAX_WAYS);
         buf.copy_from_slice(times);
         let bound = buf.bound(&held.arena)?;
         let plain = self.with(Options::new().deadline(self.options.deadline));
@@ -275,7 +277,10 @@ impl Shared {
         let known = self.learned.iter_mut().find(|l| l.class == class && l.size == size);
         match known {
             Some(known) => *known = learned,
-            None => self.learned.push(learned),
+            None => {
+                self.learned.truncate(MAX_LEARNED - 1);
+                self.learned.push(learned);
+            }
         }
     }
 }
