@@ -22,13 +22,13 @@ pub(super) struct TriedRun {
     /// The way by price.
     first: Running,
     regions: [Bound; 2],
-    reducer: Option<Reducer>,
     trial: Option<Box<RunTrial>>,
 }
 
 /// The trial of a persistent operation.
 struct RunTrial {
     class: Class,
+    reducer: Option<Reducer>,
     trial: Trial,
     /// The other ways, as far as they were made.
     others: Vec<Option<Running>>,
@@ -45,8 +45,7 @@ struct RunTrial {
 
 impl TriedRun {
     pub(super) fn new(operation: Collective, begun: Begun, regions: [Bound; 2]) -> Self {
-        let reducer = begun.reducer.clone();
-        Self { first: Running::new(operation, begun, regions), regions, reducer, trial: None }
+        Self { first: Running::new(operation, begun, regions), regions, trial: None }
     }
 
     fn current(&self) -> &Running {
@@ -94,6 +93,7 @@ impl TriedRun {
             let others = (1..trial.ways().len()).map(|_| None).collect();
             Box::new(RunTrial {
                 class,
+                reducer: self.first.program().and_then(|(task, _)| task.reducer.clone()),
                 trial,
                 others,
                 current: 0,
@@ -125,7 +125,7 @@ impl TriedRun {
             Some(Some(other)) => other.start(comm, held, again)?,
             Some(none) => {
                 let like = (self.first.operation(), self.first.prepared());
-                let begun = comm.begin_in(held, like, &turn.way, self.reducer.clone())?;
+                let begun = comm.begin_in(held, like, &turn.way, trial.reducer.clone())?;
                 let other = none.insert(Running::new(self.first.operation(), begun, self.regions));
                 other.start(comm, held, false)?;
             }

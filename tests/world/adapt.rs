@@ -125,7 +125,12 @@ fn persistent_operations_are_tried() {
     let body = |world: &World, comm: &Communicator| {
         let mut cast = comm.bcast_init(comm.alloc::<u8>(20_000)?, 1)?;
         let mut all = comm.allgather_init(comm.alloc::<u32>(700)?, comm.alloc::<u32>(700 * P)?)?;
+        let mut sum = comm.allreduce_init(comm.alloc::<u64>(3)?, comm.alloc::<u64>(3)?, Sum)?;
         for call in 0..2 * TRIAL as u32 {
+            sum.input()?.fill(call.into());
+            sum.start()?;
+            sum.wait()?;
+            assert!(sum.output()?.iter().all(|x| *x == P as u64 * u64::from(call)), "call {call}");
             if comm.rank() == 1 {
                 cast.input()?.fill((call % 251) as u8);
             }
@@ -146,7 +151,7 @@ fn persistent_operations_are_tried() {
                 "call {call}"
             );
         }
-        drop((cast, all));
+        drop((cast, all, sum));
         // Some are dropped while their times are on their way.
         for runs in 10..TRIAL {
             let mut cast = comm.bcast_init(comm.alloc::<u8>(2500)?, 0)?;
@@ -162,6 +167,8 @@ fn persistent_operations_are_tried() {
         let faults = Faults { seed: 5, refuse: 60, delay: 5, reorder: true, ..Faults::default() };
         let found = run(P, &faults, &adapt(how), body).into_iter().map(Result::unwrap).collect::<Vec<_>>();
         assert!(found.iter().all(|texts| *texts == found[0]), "{found:?}");
-        assert!(found[0].iter().any(|text| text.contains("Bcast")), "{how}: {:?}", found[0]);
+        for operation in ["Bcast", "Allreduce"] {
+            assert!(found[0].iter().any(|text| text.contains(operation)), "{how}: {:?}", found[0]);
+        }
     }
 }
