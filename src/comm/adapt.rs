@@ -11,6 +11,7 @@ use super::call::Begun;
 use super::collective::Collective;
 use super::communicator::{Communicator, Options};
 use super::context::Context;
+use super::latency::replace;
 use super::lock::Held;
 use super::run::Running;
 use super::shared::Shared;
@@ -21,16 +22,15 @@ use crate::error::Result;
 use crate::ops::{IntoReducer, Max};
 use crate::plan::registry::{Arguments, Operation};
 use crate::select::{Adapt, Choice, Class, Due, MAX_WAYS, Times, Trial, Way};
-use std::fs::File;
-use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::level_filters::LevelFilter;
 
 /// Classes of calls that are tried on a communicator, at most. Chosen, to bound its memory; further ones go by price.
 const MAX_CLASSES: usize = 64;
-/// What trials have found is kept of so many classes and numbers of ranks, and of the last one. Chosen, to bound the memory of a world whose
-/// communicators and counts are ever others.
+/// Results of trials that are kept, at most: one for each class and number of ranks. Chosen, to bound the memory of a world that makes ever new
+/// communicators.
 const MAX_LEARNED: usize = 1024;
 /// Calls of a class before its trial, where the setting is `auto`. Chosen: a program that makes fewer gains nothing from a trial.
 const AUTO_BEGIN_AFTER: u32 = 16;
@@ -252,13 +252,19 @@ impl World {
         Ok(self.comm.hold()?.learned.clone())
     }
 
-    /// Rank 0 adds what it has learned to the file of the setting `learn`. What cannot be written is a warning: the job has ended well.
+    /// Rank 0 puts what it has learned into the file of the setting `learn`, in place of what the file says of the same calls. What cannot be written is a warning: the job has ended well.
     pub(super) fn keep_learned(&self, held: &Held<'_>) {
         let Some(file) = self.config.learn.as_ref().filter(|_| self.rank() == 0) else { return };
-        let rules: String = held.learned.iter().filter_map(Learned::rule).map(|rule| rule + "\n").collect();
+        let rules: Vec<String> = held.learned.iter().filter_map(Learned::rule).collect();
+        let calls = |rule: &str| rule.split("->").next().map(|calls| calls.trim().to_owned());
         let written = || -> std::io::Result<()> {
-            let mut file = File::options().create(true).append(true).open(file)?;
-            file.write_all(rules.as_bytes())
+            let before = match std::fs::read_to_string(file) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+                read => read?,
+            };
+            let is_new = |line: &&str| !rules.iter().any(|rule| calls(rule) == calls(line));
+            let lines = rules.iter().map(String::as_str).chain(before.lines().filter(is_new));
+            replace(Path::new(file), &lines.map(|line| format!("{line}\n")).collect::<String>())
         };
         if let Err(e) = written() {
             crate::trace::warn(&format!("rank 0: CIRCULANT_LEARN: {file}: {e}"), LevelFilter::WARN);

@@ -124,7 +124,7 @@ impl Builder {
         self.set("adapt", &format!("{adapt:?}").to_lowercase())
     }
 
-    /// The file to which rank 0 adds what trials have found, at the end: rules for [`Builder::selection`].
+    /// The file into which rank 0 puts what trials have found, at the end: rules for [`Builder::selection`].
     pub fn learn(self, file: &str) -> Self {
         self.set("learn", file)
     }

@@ -88,7 +88,7 @@ fn latencies(held: &Held<'_>) -> Vec<Latency> {
 }
 
 /// A collector that reads the file meanwhile finds the one before, or none.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
     std::fs::write(&fresh, text)?;

@@ -109,7 +109,7 @@ settings! {
     adapt: Adapt, ADAPT, "adapt", "CIRCULANT_ADAPT", "auto", Agreed,
         "choices by price are tried beside others, and the fastest is kept: auto (calls that are repeated; but no sums whose bits depend on the order), on, off";
     learn: Option<String>, FILE, "learn", "CIRCULANT_LEARN", "none", Local,
-        "file to which rank 0 adds what trials have found, as rules for the setting selection, at the end";
+        "file into which rank 0 puts what trials have found, as rules for the setting selection, at the end";
     reproducible: bool, SWITCH, "reproducible", "CIRCULANT_REPRODUCIBLE", "no", Agreed,
         "yes: reductions and scans combine in one order whatever the size, blocks and nodes (slower); no";
     latency: Option<u64>, NUMBER, "latency", "CIRCULANT_LATENCY", "auto", Agreed,

@@ -88,9 +88,12 @@ fn what_is_learned_is_a_rule() {
         (0..16 + TRIAL).try_for_each(|call| bcast(comm, 20_000, call))?;
         world.learned()
     };
+    std::fs::write(&path, "bcast bytes<10 -> chain\n").unwrap();
+    run(P, &Faults::default(), &learn, body).into_iter().for_each(|found| drop(found.unwrap()));
     let learned = run(P, &Faults::default(), &learn, body).remove(0).unwrap();
     let rules = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(rules.lines().count(), 1, "{rules}");
+    assert_eq!(rules.lines().count(), 2, "the second job's in place of the first one's: {rules}");
+    assert!(rules.ends_with("bcast bytes<10 -> chain\n"), "{rules}");
     let settings = Settings { rules, ..Settings::default() };
     let wire = LogGp { latency_ns: 20_000, overhead_ns: 1000, byte_ps: 1000, reduce_ps: 100 };
     let machine = Machine::nodes(wire, P as u32);

@@ -20,7 +20,7 @@ const RIVALS: [(Operation, &[&str], &[&str]); 5] = [
     (Operation::Reduce, &["circulant", "gathered"], &["bine", "bine_gathered"]),
 ];
 
-/// Nodes with a rank each, of so many in a group, and their taper.
+/// Number of nodes, of one rank each; nodes in a group; taper.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     nodes: u32,

@@ -19,7 +19,7 @@
 //!
 //! > s_0 = 1, s_{k+1} = s_k + s_{max(k−λ, 0)}
 //!
-//! (λ = 0: the powers of two; λ = 1: Fibonacci's numbers; large λ: 1, 2, 3, …) as far as there are so many positions. The
+//! (λ = 0: the powers of two; λ = 1: Fibonacci's numbers; large λ: 1, 2, 3, …) cut off at the number of positions. The
 //! child at distance s_k has a subtree of s_{max(k−λ, 0)} positions, and children at the first max(k−λ, 0) of these distances from it,
 //! and so on. Those with the largest subtrees are sent to first. So with K = the number of s_k < P the last position has its
 //! block K slots and a latency after the tree's root, and others earlier.
@@ -93,7 +93,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// The tree of so many positions, at least 1, where a put arrives `lag` slots after it has left.
+    /// The tree of `positions` ranks, at least 1, where a put arrives `lag` slots after it has left.
     fn new(positions: u32, lag: u32) -> Self {
         let skips = rules::wide_skips(positions, lag);
         let none = |n: u32| vec![NONE; n as usize];

@@ -173,7 +173,8 @@ fn groups(levels: &[Nodes]) -> u32 {
     levels.last().map_or(1, Nodes::count)
 }
 
-/// Of a plan among groups of q_M and `more` rounds, with so many rounds of each level `around` it.
+/// Rounds: q_M and `more` among the M groups; each level below adds `around`, and has as many times the rounds as the largest of its
+/// nodes has members.
 fn rounds(a: &Arguments, more: u32, around: u32) -> u32 {
     let all = |levels: Vec<Nodes>| {
         let among = more.saturating_add(q(groups(&levels)));
