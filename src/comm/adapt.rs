@@ -44,12 +44,14 @@ impl Shared {
         arguments: &Arguments,
         (choice, options): (Choice, &Options),
     ) -> (Way, Option<Tried>) {
-        let Some(operation) = self.tries(context, call, arguments, options).filter(|_| choice.is_priced)
+        let mut trials = context.trials();
+        // A request asks for no more than what is kept.
+        let can_be_other = choice.is_priced && (form == Form::Blocking || !trials.0.is_empty());
+        let Some(operation) = can_be_other.then(|| self.tries(context, call, arguments, options)).flatten()
         else {
             return (choice.way, None);
         };
         let class = Class::of(operation, arguments);
-        let mut trials = context.trials();
         let at = trials.0.iter().position(|(known, _)| *known == class);
         if form == Form::Other {
             let kept = at.and_then(|at| trials.0[at].1.kept());
