@@ -2,7 +2,7 @@
 
 use super::addresses::{Addresses, Published};
 use super::endpoint::Opened;
-use super::locals::one_node;
+use super::locals::{locals, one_node};
 use crate::buffer::Arena;
 use crate::comm::collective::Collective;
 use crate::comm::launcher::SharedLaunch;
@@ -125,7 +125,8 @@ pub(in crate::comm) fn connect(
         names: Collective::name_of,
         record_events: config.record_events,
     };
-    let (launch, arena): (SharedLaunch, _) = (Arc::new(Mutex::new(launch)), Arena::default());
+    let locals = nodes.as_deref().map_or(1, |nodes| locals(nodes, setup.rank).len());
+    let (launch, arena): (SharedLaunch, _) = (Arc::new(Mutex::new(launch)), Arena::of_one_of(locals));
     startup_log::addresses(log, &addresses.own_shown, &addresses.neighbours, &addresses.shown);
     let identity = identity(config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
