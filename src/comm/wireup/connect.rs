@@ -15,7 +15,7 @@ use crate::comm::short::ShortCalls;
 use crate::comm::startup_log;
 use crate::comm::watchdog::{Watchdog, Watching};
 use crate::config::{Config, FOR_EVER, OnFailure, Wait};
-use crate::engine::{Engine, Identity, Setup};
+use crate::engine::{Engine, Identity, Setup, longest_nap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::digest;
 use crate::launch::Launch;
@@ -130,7 +130,9 @@ pub(in crate::comm) fn connect(
     startup_log::addresses(log, &addresses.own_shown, &addresses.neighbours, &addresses.shown);
     let identity = identity(config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
-    engine.naps = config.wait != Some(Wait::Spin);
+    if config.wait != Some(Wait::Spin) {
+        engine.longest_nap = longest_nap(locals, cores);
+    }
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     let same_host = introduce(&mut engine, addresses, &launch, identity, (&arena, timeout))?;
     let watch = Watch::new(Arc::clone(&launch), &same_host);
