@@ -15,8 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PAGE_BYTES: usize = 4096;
 /// Bytes of a huge page, on x86-64 and most others. (Miri knows no advice about pages, and is slow.)
 const HUGE_PAGE_BYTES: usize = if cfg!(miri) { PAGE_BYTES } else { 2 << 20 };
-/// Bytes of a chunk, at least. Chosen: four huge pages; registering and populating one is worth it for many buffers.
+/// Bytes of a chunk, at least, where the node has room. Chosen: four huge pages; registering and populating one is worth it for many buffers.
 const MIN_CHUNK_BYTES: usize = if cfg!(miri) { 16 * PAGE_BYTES } else { 8 << 20 };
+/// Bytes of the first chunks of all ranks of a node, at most: where these are many, chunks begin small and grow. Chosen: what 64 ranks take.
+const NODE_BYTES: usize = 64 * MIN_CHUNK_BYTES;
+/// Bytes of a first chunk, at least. Chosen: 16 pages, more than start-up needs.
+const LEAST_FIRST_BYTES: usize = 16 * PAGE_BYTES;
 /// The longest chunk: what a slice can be, less room for alignment.
 const MAX_CHUNK_BYTES: usize = isize::MAX as usize - HUGE_PAGE_BYTES;
 /// The largest alignment of elements.
@@ -55,13 +59,15 @@ struct State {
     chunks: Vec<(Arc<Chunk>, Free)>,
     /// Blocks that are in use.
     live: usize,
+    /// Bytes of the first chunk, at least.
+    first: usize,
     /// Of the process that made it: a forked child has the same chunks mapped, where they are shared.
     mark: ForkMark,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { chunks: Vec::new(), live: 0, mark: ForkMark::new() }
+        Self { chunks: Vec::new(), live: 0, first: MIN_CHUNK_BYTES, mark: ForkMark::new() }
     }
 }
 
@@ -79,6 +85,12 @@ pub(crate) struct Block {
 }
 
 impl Arena {
+    /// Of one of so many ranks of a node.
+    pub(crate) fn of_one_of(ranks: usize) -> Self {
+        let first = (NODE_BYTES / ranks.max(1)).clamp(LEAST_FIRST_BYTES, MIN_CHUNK_BYTES);
+        Self(Arc::new(Mutex::new(State { first: first.next_multiple_of(PAGE_BYTES), ..State::default() })))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic while the free list was held cannot leave it half changed: its updates are single pushes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,9 +119,8 @@ impl Arena {
         let (chunk, offset) = match found {
             Some(hit) => hit,
             None => {
-                let size = len.max(MIN_CHUNK_BYTES).checked_next_multiple_of(HUGE_PAGE_BYTES);
-                let size =
-                    size.filter(|n| *n <= MAX_CHUNK_BYTES).ok_or_else(|| no_memory(bytes, "too large"))?;
+                let size = state.chunk_bytes(len).filter(|n| *n <= MAX_CHUNK_BYTES);
+                let size = size.ok_or_else(|| no_memory(bytes, "too large"))?;
                 let chunk = Arc::new(Chunk::map(size, transport)?);
                 state.chunks.push((Arc::clone(&chunk), vec![(0, size)]));
                 state.take(len).ok_or_else(|| no_memory(bytes, "the new chunk has no room"))?
@@ -169,6 +180,15 @@ impl Arena {
 }
 
 impl State {
+    /// Bytes of a new chunk for `len`: with all chunks so far each is longer than the one before.
+    fn chunk_bytes(&self, len: usize) -> Option<usize> {
+        let so_far: usize = self.chunks.iter().map(|(chunk, _)| chunk.len).sum();
+        let least = so_far.clamp(self.first, MIN_CHUNK_BYTES);
+        // At first of small pages.
+        let page = if least < HUGE_PAGE_BYTES { PAGE_BYTES } else { HUGE_PAGE_BYTES };
+        len.max(least).checked_next_multiple_of(page)
+    }
+
     fn take(&mut self, len: usize) -> Option<(Arc<Chunk>, usize)> {
         for (chunk, free) in &mut self.chunks {
             if let Some(i) = free.iter().position(|(_, n)| *n >= len) {
@@ -324,6 +344,22 @@ mod tests {
     use std::time::Duration;
 
     type Registered = (Registration, Remote);
+
+    #[test]
+    fn chunks_of_many_ranks_begin_small_and_grow() {
+        let all = |ranks: usize| {
+            let arena = Arena::of_one_of(ranks);
+            let blocks: Vec<Block> = (0..600).map(|_| arena.alloc(PAGE_BYTES, None).unwrap()).collect();
+            drop(blocks);
+            let lengths: Vec<usize> = arena.state().chunks.iter().map(|(chunk, _)| chunk.len).collect();
+            lengths
+        };
+        assert_eq!(all(1), [MIN_CHUNK_BYTES; if cfg!(miri) { 38 } else { 1 }]);
+        if !cfg!(miri) {
+            assert_eq!(all(512), [1 << 20, 1 << 20, 2 << 20]);
+            assert_eq!(all(1 << 20)[..4], [1 << 16, 1 << 16, 1 << 17, 1 << 18]);
+        }
+    }
 
     #[test]
     fn blocks_are_disjoint_zeroed_and_come_back() {

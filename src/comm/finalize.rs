@@ -203,14 +203,14 @@ impl Finalizing {
                 };
                 if !over {
                     // Our last messages may need progress to leave.
-                    engine.keep_going(rests);
+                    engine.keep_going(rests.then_some(fence.since));
                     return Ok(None);
                 }
                 Stage::Close
             }
             Stage::Settle(since) => {
                 if !engine.has_settled(*since) {
-                    engine.keep_going(rests);
+                    engine.keep_going(rests.then_some(*since));
                     return Ok(None);
                 }
                 Stage::Close

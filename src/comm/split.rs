@@ -259,7 +259,7 @@ impl Communicator {
         let mut held = self.hold()?;
         let size = held.engine.size();
         let tickets: Vec<(u32, u64)> = list.iter().copied().zip(tickets.iter().copied()).collect();
-        let short_calls = held.add_short_calls(ticket, &tickets);
+        let short_calls = held.add_short_calls(ticket, &tickets)?;
         drop(held);
         let members = match list.iter().zip(0..).all(|(r, i)| *r == i) && list.len() == size as usize {
             true => Members::World(size),

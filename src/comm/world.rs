@@ -152,7 +152,7 @@ impl World {
         let Connected { mut shared, launch, provider, wires, address, watchdog } =
             connect(&config, launch, wired, &log, timeout)?;
         let (nodes, members) = (Arc::clone(&shared.nodes), Members::World(size));
-        let short_calls = shared.add_world_short_calls(&members);
+        let short_calls = shared.add_world_short_calls(&members)?;
         let context = Context::new(0, members, rank).with_short_calls(short_calls);
         let comm = Communicator::new(Arc::new(Lock::new(shared)), context, Options::default())?;
         let mut world = Self {

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::NumberSet;
 use crate::transport::{Clock, HardwareCounts, Limits, MESSAGE_MAX, Posted, Sink, Transport};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The engine of one world.
 pub(crate) struct Engine {
@@ -30,8 +30,8 @@ pub(crate) struct Engine {
     pub(crate) lazy: bool,
     /// Where messages are written.
     pub(super) scratch: Box<[u8; MESSAGE_MAX]>,
-    /// Nap in long waits; off where a rank is to poll.
-    pub(crate) naps: bool,
+    /// In long waits; zero where a rank is to poll.
+    pub(crate) longest_nap: Duration,
     /// The only source of time, and of sleep, in the engine.
     pub(super) clock: Clock,
     /// Since when nothing has moved.
@@ -76,7 +76,7 @@ impl Engine {
             mark: ForkMark::new(),
             lazy: false,
             scratch: Box::new([0; MESSAGE_MAX]),
-            naps: false,
+            longest_nap: Duration::ZERO,
             clock,
             quiet: None,
             crowded: false,

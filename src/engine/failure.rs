@@ -196,7 +196,7 @@ impl Engine {
     /// Asks every rank for its status.
     pub(super) fn query_all(&mut self, now: Instant) {
         // Ranks mostly wait for the same: one query among thousands of ranks is enough.
-        if self.core.queried.as_mut().is_none_or(|since| since.lasts(now) > QUERY_INTERVAL) {
+        if self.core.queried.as_mut().is_none_or(|query| query.is_old(now, QUERY_INTERVAL)) {
             let (origin, round) = (self.core.setup.rank, self.core.query_round.saturating_add(1));
             self.core.propagate_status(origin, &Message::Query { origin, round });
         }

@@ -77,4 +77,4 @@ pub(crate) use raw::Pair;
 pub(crate) use setup::{Directory, Flow, Group, Keeper, Liveness, ProcessState, Setup};
 pub(crate) use short_log::{OperatorName, ShortArguments};
 pub(crate) use task::{Meta, Task};
-pub(crate) use waiting::Waiting;
+pub(crate) use waiting::{Waiting, longest_nap};

@@ -20,6 +20,14 @@ impl Engine {
     }
 
     /// Makes the peers of a task reachable. Each of them does the same, for the same operation: of a persistent one when it is bound.
+    /// Connects to these ranks, unless that is done: for what reaches them without puts.
+    ///
+    /// # Errors
+    /// When one cannot be connected to.
+    pub(crate) fn connect_to(&mut self, ranks: &[u32]) -> Result<()> {
+        ranks.iter().try_for_each(|rank| self.reach_rank(*rank)).map_err(|e| self.reason_of(e))
+    }
+
     fn reach(&mut self, task: &Task) -> Result<()> {
         task.peers.iter().try_for_each(|peer| self.reach_rank(peer.world_rank))
     }

@@ -9,9 +9,15 @@ use std::time::{Duration, Instant};
 const TELL_AFTER: Duration = Duration::from_millis(200);
 /// The interval from then on. Chosen: a message in 5 s loads no wire.
 const TELL_EVERY: Duration = Duration::from_secs(5);
-/// When a rank that waits sends a status query to all ranks: ranks whose calls do not match may all be waiting. Chosen:
-/// a query is O(log p) messages of each rank. `answers_are_asked_for_before_they_are_needed` shows both times.
+/// When a rank that waits sends a status query to all ranks: ranks whose calls do not match may all be waiting. Chosen.
+/// `answers_are_asked_for_before_they_are_needed` shows both times.
 const QUERY_AFTER: Duration = Duration::from_secs(10);
+/// Ranks of a world in which a query is sent so soon, at most; among more it is sent later in proportion, as each rank takes the answers of all p from each
+/// of its 2⌈log₂ p⌉ neighbours. Chosen: 4000 messages.
+const SOON_RANKS: u32 = 256;
+/// A query follows the last one after so many times what its answers took, at least: on a machine of two cores 1024 ranks took half a minute, and were
+/// busy with nothing else where the next query followed a second later.
+const TIMES_ANSWERING: u32 = 20;
 /// How long before they are used the answers to a status query are requested. Chosen: far longer than ⌈log₂ p⌉ hops
 /// take; what has not come by then is missing in the warning.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
@@ -52,6 +58,43 @@ impl Watched {
     }
 }
 
+/// The last status query, as far as this rank knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Query {
+    since: Since,
+    /// Answers that came, and how many of them were seen when this was last looked at.
+    answers: u64,
+    seen: u64,
+    /// From the query to the last answer.
+    answering: Duration,
+}
+
+impl Query {
+    /// An answer came.
+    pub(super) fn answered(&mut self) {
+        self.answers += 1;
+    }
+
+    /// Looks at it: from the first look on it ages.
+    pub(super) fn look(&mut self, now: Instant) {
+        let lasts = self.since.lasts(now);
+        if self.answers > self.seen {
+            (self.seen, self.answering) = (self.answers, lasts);
+        }
+    }
+
+    /// Whether the next one may follow, after `interval` at least.
+    pub(super) fn is_old(&mut self, now: Instant, interval: Duration) -> bool {
+        self.look(now);
+        self.since.lasts(now) > interval.max(self.answering * TIMES_ANSWERING)
+    }
+}
+
+/// How long a rank waits in a world of `size` ranks before it asks all.
+pub(super) fn query_after(size: u32) -> Duration {
+    QUERY_AFTER * (size / SOON_RANKS).max(1)
+}
+
 /// The timers of one wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alarms {
@@ -78,14 +121,14 @@ pub(super) struct Due {
 }
 
 impl Alarms {
-    /// The timers of a wait that begins `now`.
-    pub(super) fn new(now: Instant, deadline: Duration, warn_after: Duration) -> Self {
+    /// The timers of a wait that begins `now`. `ask_after`: [`query_after`].
+    pub(super) fn new(now: Instant, (deadline, warn_after): (Duration, Duration), ask_after: Duration) -> Self {
         let mut alarms = Self {
             deadline,
             warn_after,
             since: now,
             tell_at: now + (deadline / 8).min(TELL_AFTER),
-            ask_at: now + QUERY_AFTER,
+            ask_at: now + ask_after,
             warn_at: now + warn_after,
             give_up: now + deadline,
         };
@@ -172,7 +215,7 @@ mod tests {
         end: Duration,
     ) -> (Vec<u128>, Vec<u128>, Option<u128>) {
         let start = Instant::now();
-        let mut alarms = Alarms::new(start, deadline, warn_after);
+        let mut alarms = Alarms::new(start, (deadline, warn_after), QUERY_AFTER);
         let (mut asks, mut warns) = (Vec::new(), Vec::new());
         while alarms.next() < start + end {
             let now = alarms.next();
@@ -214,7 +257,7 @@ mod tests {
     fn deadlines_are_kept_to_the_nanosecond() {
         for deadline in [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(7), 3 * MINUTE] {
             let start = Instant::now();
-            let mut alarms = Alarms::new(start, deadline, FOR_EVER);
+            let mut alarms = Alarms::new(start, (deadline, FOR_EVER), QUERY_AFTER);
             let end = loop {
                 let now = alarms.next();
                 if alarms.due(now).give_up {
@@ -229,7 +272,7 @@ mod tests {
     #[test]
     fn a_wait_that_is_looked_at_late_asks_before_it_gives_up() {
         let start = Instant::now();
-        let (mut alarms, late) = (Alarms::new(start, 20 * SECOND, MINUTE), start + 30 * SECOND);
+        let (mut alarms, late) = (Alarms::new(start, (20 * SECOND, MINUTE), QUERY_AFTER), start + 30 * SECOND);
         assert_eq!(alarms.due(late), Due { tell: true, ask: true, ..Due::default() });
         assert_eq!(alarms.next(), late + ANSWER_TIME);
         assert!(alarms.due(late + ANSWER_TIME).give_up);
@@ -240,7 +283,7 @@ mod tests {
     fn a_wait_of_a_hundred_years_warns_each_minute() {
         const DAYS: u32 = if cfg!(miri) { 1 } else { 365 };
         let start = Instant::now();
-        let mut alarms = Alarms::new(start, FOR_EVER, MINUTE);
+        let mut alarms = Alarms::new(start, (FOR_EVER, MINUTE), QUERY_AFTER);
         let (mut asks, mut warns) = (0u32, 0u32);
         let day = 24 * 60 * MINUTE;
         while alarms.next() <= start + day * DAYS {
@@ -273,7 +316,7 @@ mod tests {
     #[test]
     fn a_rank_that_is_awaited_is_told_at_intervals() {
         let start = Instant::now();
-        let mut alarms = Alarms::new(start, FOR_EVER, FOR_EVER);
+        let mut alarms = Alarms::new(start, (FOR_EVER, FOR_EVER), QUERY_AFTER);
         let mut told = Vec::new();
         while alarms.next() <= start + 16 * SECOND {
             let now = alarms.next();
@@ -283,7 +326,19 @@ mod tests {
         }
         assert_eq!(told, [200, 5200, 10_200, 15_200]);
         // Where that would be late for a short deadline it is told sooner.
-        assert_eq!(Alarms::new(start, 80 * SETTLE / 100, FOR_EVER).next(), start + SETTLE / 10);
+        assert_eq!(Alarms::new(start, (80 * SETTLE / 100, FOR_EVER), QUERY_AFTER).next(), start + SETTLE / 10);
+    }
+
+    #[test]
+    fn many_ranks_are_asked_later_and_not_while_they_answer() {
+        assert_eq!([2, 256, 511].map(query_after), [QUERY_AFTER; 3]);
+        assert_eq!(query_after(1024), 4 * QUERY_AFTER);
+        let (start, mut query) = (Instant::now(), Query::default());
+        assert!(!query.is_old(start, SECOND) && query.is_old(start + 2 * SECOND, SECOND));
+        query.answered();
+        // The answer may be as old as the last look.
+        assert!(!query.is_old(start + 3 * SECOND, SECOND));
+        assert!(!query.is_old(start + 60 * SECOND, SECOND) && query.is_old(start + 61 * SECOND, SECOND));
     }
 
     /// How long a rank lingers that looks each millisecond, and whose last message leaves after `sent`.

@@ -9,7 +9,7 @@ use super::driver::Engine;
 use super::gone::AgreementId;
 use super::message::{AGREE, CallId, FINALIZE, Mark, Message, Status};
 use super::task::{Meta, Missing, Task};
-use super::time::Alarms;
+use super::time::{Alarms, query_after};
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
@@ -22,8 +22,13 @@ const POLLS_PER_CLOCK: u32 = 256;
 const LIVENESS_EVERY: Duration = Duration::from_millis(10);
 /// Naps are not shorter, as falling asleep and waking up take 50 µs and more: waits below 50 ms have none.
 const SHORTEST_NAP: Duration = Duration::from_micros(500);
-/// Nor longer. Chosen, as [`SHORT_REST`]; `long_waits_nap` shows it.
+/// Nor longer, where a core has few ranks. Chosen, as [`SHORT_REST`]; `long_waits_nap` shows it.
 pub(super) const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// Ranks of a core that look so often, at most: of more each naps the longer. Chosen: a look takes some 10 µs, so these take a sixth of the
+/// core. With 512 ranks to a core two that measured the wire had no turn for minutes.
+const RANKS_PER_CORE: u32 = 16;
+/// So many times as long, at most. Chosen: a thirtieth of a second.
+const MAX_CROWD: u32 = 32;
 /// Sleeping in the transport takes no longer, where an event ends it. Chosen: it bounds how late a deadline or a check
 /// is; `long_waits_nap` shows it.
 pub(super) const LONG_REST: Duration = Duration::from_millis(4);
@@ -149,6 +154,13 @@ impl Waiting {
     }
 }
 
+/// The longest nap of one of so many ranks that share so many cores; 0 cores: that is not known.
+pub(crate) fn longest_nap(ranks: usize, cores: u32) -> Duration {
+    let ranks = u32::try_from(ranks).unwrap_or(u32::MAX);
+    let crowd = ranks.checked_div(RANKS_PER_CORE.saturating_mul(cores)).unwrap_or(1);
+    LONGEST_NAP * crowd.clamp(1, MAX_CROWD)
+}
+
 impl Engine {
     /// Progresses once and, when nothing moved, looks whether to go on waiting; says how to rest then.
     pub(super) fn step(&mut self, waiting: &mut Waiting) -> Result<Option<Rest>> {
@@ -183,16 +195,17 @@ impl Engine {
     /// Does what is due by now. Returns when to look again, at the latest.
     fn look(&mut self, waiting: &mut Waiting, now: Instant) -> Result<Instant> {
         let (deadline, warn_after) = (waiting.deadline, self.core.setup.warn_after);
+        let ask_after = query_after(self.core.setup.size);
         let begin =
-            || Looks { check_at: now + LIVENESS_EVERY, alarms: Alarms::new(now, deadline, warn_after) };
+            || Looks { check_at: now + LIVENESS_EVERY, alarms: Alarms::new(now, (deadline, warn_after), ask_after) };
         let looks = waiting.looks.get_or_insert_with(begin);
         if now < looks.check_at && now < looks.alarms.next() {
             return Ok(looks.alarms.next());
         }
         looks.check_at = now + LIVENESS_EVERY;
-        if let Some(since) = &mut self.core.queried {
-            // Also where other ranks query: from here on the answers age.
-            since.lasts(now);
+        if let Some(query) = &mut self.core.queried {
+            // Also where other ranks query.
+            query.look(now);
         }
         let (due, next) = (looks.alarms.due(now), looks.alarms.next());
         self.record_if_asked(Some(waiting));
@@ -221,11 +234,11 @@ impl Engine {
 
     /// Nothing moved: lets other processes run. After a while it sleeps, a hundredth of what was waited already.
     pub(super) fn rest(&mut self, Rest { longest, quiet }: Rest) {
-        let nap = if self.naps { quiet / 100 } else { Duration::ZERO };
+        let nap = (quiet / 100).min(self.longest_nap);
         if self.lazy {
-            self.clock.sleep(Duration::from_millis(1));
+            self.clock.sleep(self.longest_nap.max(LONGEST_NAP));
         } else if nap >= SHORTEST_NAP {
-            self.clock.sleep(if self.hooked { HOOKED_REST } else { nap.min(LONGEST_NAP) });
+            self.clock.sleep(if self.hooked { HOOKED_REST } else { nap });
         } else {
             // What a transport has refused, or other threads wait for, is no event to wake up for.
             let pending = self.crowded || self.core.refused || !self.core.outbox.is_empty();

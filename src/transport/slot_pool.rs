@@ -62,6 +62,14 @@ impl SlotPool {
         self.locals[index].1 = Some(memory);
     }
 
+    /// The ranks of these members whose memory is not mapped yet; none if not all are on our node.
+    pub(crate) fn unmapped(&self, members: &[(u32, u64)]) -> Vec<u32> {
+        let local = |rank: &u32| self.locals.binary_search_by_key(rank, |(r, _)| *r).ok();
+        let all: Option<Vec<usize>> = members.iter().map(|(rank, _)| local(rank)).collect();
+        let all = all.unwrap_or_default().into_iter().map(|i| &self.locals[i]);
+        all.filter(|(_, areas)| areas.is_none()).map(|(rank, _)| *rank).collect()
+    }
+
     /// Reserves and clears an area of ours for a new communicator: the number to tell its other members, never 0. The first
     /// is the same at all ranks. None when all areas are in use, or there is no memory for one more (never for the first).
     pub(crate) fn ticket(&mut self) -> Option<u64> {
@@ -147,6 +155,15 @@ pub(super) mod tests {
         let tickets = pools.each_mut().map(|b| b.ticket().unwrap());
         // The second rank first.
         pools.each_mut().map(|b| b.open(&[(7, tickets[1]), (3, tickets[0])]).unwrap())
+    }
+
+    /// Ranks are to be mapped only if all members are on the node.
+    #[test]
+    fn what_is_not_mapped_is_named() {
+        let [mut pool, _] = two();
+        pool.locals.push((9, None));
+        assert_eq!(pool.unmapped(&[(7, 0), (9, 0), (3, 0)]), [9]);
+        assert_eq!(pool.unmapped(&[(7, 0), (9, 0), (4, 0)]), []);
     }
 
     /// A ticket opens slots once: two values would write to the same slots while others read them.

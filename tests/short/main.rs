@@ -154,6 +154,25 @@ fn slots_are_used_again() {
     });
 }
 
+/// On a node of more ranks than a communicator with short calls can have a rank has not mapped the memory of all others: here none of its
+/// part, whose ranks are multiples of 9 apart.
+#[test]
+fn parts_of_a_large_node_have_short_calls() {
+    const RANKS: usize = 72;
+    all(RANKS, |world, comm| {
+        let part = comm.split(Some((comm.rank() % 9) as i64), 0)?.expect("each is in a part");
+        let before = world.stats().messages;
+        for call in 0..20 {
+            let mut sum = [comm.rank() + call];
+            part.allreduce(InPlace, &mut sum, ops::Sum)?;
+            let first = comm.rank() % 9;
+            assert_eq!(sum[0], (first..RANKS).step_by(9).map(|rank| rank + call).sum());
+        }
+        assert_eq!(world.stats().messages, before, "no short calls");
+        comm.barrier()
+    });
+}
+
 /// What is counted, and that nothing is sent or allocated.
 #[test]
 fn a_short_call_sends_nothing_and_allocates_nothing() {

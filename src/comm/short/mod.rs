@@ -25,4 +25,5 @@ mod setup;
 mod state;
 mod told;
 
+pub(super) use setup::MAX_MEMBERS;
 pub(super) use state::{ShortCalls, ShortHandle};

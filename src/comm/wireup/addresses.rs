@@ -91,7 +91,7 @@ fn node_wide(exchange: &mut Exchange<'_>, directory: &str, nodes: &[u32]) -> Res
 }
 
 /// The ranks at r ± skips\[k\]: all that the circulant algorithms ever talk to, whatever the root.
-fn neighbours(rank: u32, size: u32) -> Vec<u32> {
+pub(super) fn neighbours(rank: u32, size: u32) -> Vec<u32> {
     let graph = Circulant::new(size);
     let mut list: Vec<u32> = (0..graph.q())
         .flat_map(|k| {

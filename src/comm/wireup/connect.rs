@@ -2,7 +2,7 @@
 
 use super::addresses::{Addresses, Published};
 use super::endpoint::Opened;
-use super::locals::one_node;
+use super::locals::{locals, one_node};
 use crate::buffer::Arena;
 use crate::comm::collective::Collective;
 use crate::comm::launcher::SharedLaunch;
@@ -15,7 +15,7 @@ use crate::comm::short::ShortCalls;
 use crate::comm::startup_log;
 use crate::comm::watchdog::{Watchdog, Watching};
 use crate::config::{Config, FOR_EVER, OnFailure, Wait};
-use crate::engine::{Engine, Identity, Setup};
+use crate::engine::{Engine, Identity, Setup, longest_nap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::digest;
 use crate::launch::Launch;
@@ -125,11 +125,14 @@ pub(in crate::comm) fn connect(
         names: Collective::name_of,
         record_events: config.record_events,
     };
-    let (launch, arena): (SharedLaunch, _) = (Arc::new(Mutex::new(launch)), Arena::default());
+    let locals = nodes.as_deref().map_or(1, |nodes| locals(nodes, setup.rank).len());
+    let (launch, arena): (SharedLaunch, _) = (Arc::new(Mutex::new(launch)), Arena::of_one_of(locals));
     startup_log::addresses(log, &addresses.own_shown, &addresses.neighbours, &addresses.shown);
     let identity = identity(config, endpoint.as_deref().map(Transport::limits));
     let mut engine = Engine::new(setup, endpoint);
-    engine.naps = config.wait != Some(Wait::Spin);
+    if config.wait != Some(Wait::Spin) {
+        engine.longest_nap = longest_nap(locals, cores);
+    }
     engine.watch(Box::new(Watch::new(Arc::clone(&launch), &[])));
     let same_host = introduce(&mut engine, addresses, &launch, identity, (&arena, timeout))?;
     let watch = Watch::new(Arc::clone(&launch), &same_host);

@@ -89,7 +89,8 @@ impl<'a> Exchange<'a> {
         self.get_of(&format!("{key}-of"), first)
     }
 
-    fn get_all(&mut self, key: &str, ranks: &[u32]) -> Result<Vec<(u32, Vec<u8>)>> {
+    /// The values of these ranks of such a key.
+    pub(super) fn get_all(&mut self, key: &str, ranks: &[u32]) -> Result<Vec<(u32, Vec<u8>)>> {
         ranks.iter().map(|rank| Ok((*rank, self.get_of(key, *rank)?))).collect()
     }
 }

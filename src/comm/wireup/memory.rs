@@ -1,7 +1,9 @@
 //! Shared memory of the ranks of a node: each tells the others where its memory is, and maps theirs.
 
+use super::addresses::neighbours;
 use super::exchange::{Exchange, unreadable};
-use super::locals::locals;
+use super::locals::{largest_node, locals};
+use crate::comm::short::MAX_MEMBERS;
 use crate::config::Wait;
 use crate::error::Result;
 use crate::transport::Transport;
@@ -10,12 +12,17 @@ use crate::transport::shm::{self, Shm};
 /// Our endpoint of shared memory.
 pub(super) struct Mapped {
     pub(super) shm: Result<Shm>,
-    /// Whether it has mapped the memory of all node-local ranks, as far as these have not failed.
+    /// Whether it has mapped the memory of the ranks of its node that it was to map, as far as these have not failed.
     pub(super) reaches_locals: bool,
 }
 
-/// Opens an endpoint if we are `ready`, publishes its address as `key` and maps the memory of the node-local ranks. Passes
-/// one fence, or two where a node is large.
+/// Ranks of a node that map each other's memory at once, at most: those of a communicator with short calls. Where there are
+/// more, each maps that of its neighbours on a circulant graph of the node's ranks, and others' when it needs it: m² mappings of 1024 ranks
+/// are a million.
+const MAX_MAPPED: usize = if cfg!(test) { 4 } else { MAX_MEMBERS };
+
+/// Opens an endpoint if we are `ready`, publishes its address as `key` and maps the memory of the node-local ranks, or of some of them. Passes
+/// one fence, or two where a node has many.
 pub(super) fn map(
     exchange: &mut Exchange<'_>,
     key: &str,
@@ -29,10 +36,16 @@ pub(super) fn map(
     let address = shm.as_ref().map(Transport::address).unwrap_or_default();
     exchange.put_own(key, &address)?;
     exchange.fence()?;
-    let addresses = parted(&exchange.of_node(key, nodes, joined)?).ok_or_else(|| unreadable(key))?;
+    let addresses = match largest_node(nodes) > MAX_MAPPED {
+        true => exchange.get_all(key, &mapped(&locals, rank))?,
+        false => {
+            let all = parted(&exchange.of_node(key, nodes, joined)?).ok_or_else(|| unreadable(key))?;
+            locals.into_iter().zip(all).collect()
+        }
+    };
     let mut reaches_locals = true;
     if let Ok(shm) = &mut shm {
-        for (local, address) in locals.into_iter().zip(addresses) {
+        for (local, address) in addresses {
             if local != rank
                 && !address.is_empty()
                 && let Err(why) = shm.reach(local, &address)
@@ -43,6 +56,13 @@ pub(super) fn map(
         }
     }
     Ok(Mapped { shm, reaches_locals })
+}
+
+/// The ranks of our node whose memory `rank` maps at once, where not all do.
+fn mapped(locals: &[u32], rank: u32) -> Vec<u32> {
+    let index = |i: usize| u32::try_from(i).unwrap_or(u32::MAX);
+    let Ok(mine) = locals.binary_search(&rank) else { return Vec::new() };
+    neighbours(index(mine), index(locals.len())).into_iter().map(|i| locals[i as usize]).collect()
 }
 
 /// Values one after the other, each behind its length.
@@ -65,6 +85,15 @@ fn parted(mut all: &[u8]) -> Option<Vec<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_large_nodes_some_memory_is_mapped_at_once() {
+        assert_eq!(mapped(&[2, 7], 7), [2]);
+        assert_eq!(mapped(&[3, 5, 6, 7, 9, 11, 20, 30], 6), [3, 5, 7, 9, 20]);
+        let many: Vec<u32> = (0..1000).map(|i| 2 * i).collect();
+        let some = mapped(&many, 8);
+        assert!(some.len() <= 20 && some.is_sorted() && some.iter().all(|r| many.contains(r)), "{some:?}");
+    }
 
     #[test]
     fn values_are_parted_where_they_were_joined() {

@@ -1,7 +1,7 @@
 //! Waits that nothing ends but the time: deadlines, questions, suspicion, lingering. The time is virtual.
 
 use super::*;
-use crate::engine::waiting::{HOOKED_REST, LONG_REST, LONGEST_NAP};
+use crate::engine::waiting::{HOOKED_REST, LONG_REST, LONGEST_NAP, longest_nap};
 use crate::plan::barrier::dissemination::Barrier;
 
 /// Not that which counts as completed from the start.
@@ -198,12 +198,20 @@ fn an_engine_that_fails_talks_on_for_a_moment() {
     assert_eq!(clock.now() - start, TALKS);
 }
 
+/// Where a core has hundreds of ranks, they look less often.
+#[test]
+fn naps_are_longer_where_many_ranks_share_a_core() {
+    assert_eq!([(1024, 0), (8, 2), (16, 1), (63, 2)].map(|(p, cores)| longest_nap(p, cores)), [LONGEST_NAP; 4]);
+    assert_eq!([(1024, 2), (usize::MAX, 1)].map(|(p, cores)| longest_nap(p, cores)), [32 * LONGEST_NAP; 2]);
+    assert_eq!(longest_nap(1024, 16), 4 * LONGEST_NAP);
+}
+
 /// Short naps grow with the wait, where they are wanted.
 #[test]
 fn long_waits_nap() {
     for (naps, hooked) in [(false, false), (true, false), (false, true), (true, true)] {
         let (mut waits, _other) = alone(FOR_EVER);
-        waits.engine.naps = naps;
+        waits.engine.longest_nap = if naps { LONGEST_NAP } else { Duration::ZERO };
         waits.until(11 * SECOND);
         if hooked {
             waits.engine.rest_briefly();

@@ -1,13 +1,14 @@
 //! The endpoint: posting, polling, closing.
 
 mod private;
+mod reach;
 
 use super::bounce::Bounce;
 use super::host::{Options, random};
 use super::inbound::{FETCH_SHARE_BYTES, Inbound, ReadContext, Scratch, Step, TargetRecency};
 use super::peer::{Peer, gone, senseless};
 use super::registrations::{PRIVATE, Registrations};
-use super::ring::{self, Kind, Reader, Record};
+use super::ring::{Kind, Reader, Record};
 use super::segment::{self, Address, MAX_RANKS, Segment};
 use super::stream::{MAX_GATHER, StreamReader, Streams};
 use crate::error::{Error, ErrorKind, Result, argument};
@@ -168,14 +169,6 @@ impl Shm {
         &self.locals
     }
 
-    /// Maps the memory of `peer`, which published `address`, for [`Transport::connect`] to come.
-    ///
-    /// # Errors
-    /// When it cannot be mapped, and why.
-    pub(crate) fn reach(&mut self, peer: u32, address: &[u8]) -> Result<()> {
-        self.attach(peer, address).map(|_| ())
-    }
-
     /// As [`Transport::register`], for a range that peers call `remote`: so that one name does on two wires.
     ///
     /// # Safety
@@ -200,39 +193,6 @@ impl Shm {
             return Err(Error::new(ErrorKind::Aborted, "this endpoint is closed"));
         }
         Ok(())
-    }
-
-    /// Maps the memory of `peer`, unless that is done.
-    fn attach(&mut self, peer: u32, address: &[u8]) -> Result<usize> {
-        let wrong =
-            |what: String| Error::new(ErrorKind::Transport, what).with_peer(peer as usize).over("shm");
-        let Some(address) = Address::decode(address) else {
-            return Err(wrong("its address is not one of shared memory".to_owned())
-                .help("set CIRCULANT_PROVIDER to the same name on all ranks"));
-        };
-        let Some(i) = local_index(&self.locals, peer) else {
-            return Err(wrong(format!("rank {peer} is not on the node of rank {}", self.rank)));
-        };
-        if address.index as usize != i {
-            return Err(wrong(format!("it takes itself for rank {} of the node", address.index)));
-        }
-        match &self.peers[i] {
-            Some(known) if known.address == address => {}
-            Some(_) => return Err(wrong("it has another address than before".to_owned())),
-            None => {
-                // No more records than that find room in its ring.
-                let most = segment::capacity(address.ranks as usize) / (ring::FIXED + ring::SEGMENT);
-                let mapped = Peer::open(address, self.mine, most).map_err(|e| {
-                    wrong(format!(
-                        "the memory of rank {peer} (process {}) cannot be mapped: {e}",
-                        address.pid
-                    ))
-                })?;
-                self.slots.add(i, mapped.segment.areas());
-                self.peers[i] = Some(Box::new(mapped));
-            }
-        }
-        Ok(i)
     }
 
     /// The peer to write to.
@@ -438,11 +398,8 @@ unsafe impl Transport for Shm {
             return Err(argument(format!("rank {peer} is connected already")));
         }
         p.claim(self.mine).map_err(|e| {
-            if e.kind() == std::io::ErrorKind::NotFound {
-                // Its descriptors go with its process.
-                return Error::new(ErrorKind::PeerLost, format!("the process of rank {peer} has ended"))
-                    .with_peer(peer as usize)
-                    .over("shm");
+            if let Some(ended) = reach::has_ended(peer, &e) {
+                return ended;
             }
             Error::new(ErrorKind::Transport, format!("its memory has no ring for us: {e}"))
                 .with_peer(peer as usize)

@@ -24,10 +24,13 @@ const RINGS: usize = 4096;
 /// The most ranks of a node: as many as the header has bits for.
 pub(super) const MAX_RANKS: usize = (RINGS - CONTACTS) * 8;
 
+/// Ranks of a node up to which each may have memory for all others. Chosen: as many as all map each other's memory at once.
+const FEW_RANKS: usize = 64;
+
 /// Bytes of one ring for records, where `ranks` share a node: all rings of a rank together stay small.
 pub(super) fn capacity(ranks: usize) -> usize {
     match ranks {
-        0..=64 => 32 << 10,
+        0..=FEW_RANKS => 32 << 10,
         _ => 16 << 10,
     }
 }
@@ -103,7 +106,8 @@ impl Segment {
         memfd::allocate(&file, 0, RINGS).map_err(refused)?;
         memfd::allocate(&file, areas(ranks), AREA_BYTES).map_err(refused)?;
         let map = Arc::new(Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?);
-        map.populate_range(0, areas(ranks).min(1 << 20));
+        // Of a ring that has no memory yet a page would be memory for a rank that may never write.
+        map.populate_range(0, if ranks <= FEW_RANKS { areas(ranks).min(1 << 20) } else { RINGS });
         let this = Self { map, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
