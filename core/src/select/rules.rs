@@ -11,7 +11,7 @@
 //! The first rule counts whose operation (`*`: any) and conditions fit and whose algorithm exists and can do the
 //! call; `auto` leaves it to the prices. Conditions: `bytes` (as in `circulant bench`: of the vector, or of all blocks
 //! of a result together), `size` (ranks), `ranks-per-node`, each with <, <=, =, >=, > and a number (K, M, G; Ki, Mi, Gi); and
-//! `commutative=yes` or `no`. Behind the algorithm may stand a number of blocks, which counts where neither the call nor a
+//! `commutative=yes` or `no`, and `counts=equal` or `unequal` (of operations with a count for each rank; without such they are equal). Behind the algorithm may stand a number of blocks, which counts where neither the call nor a
 //! setting says one. Behind `#` stands what people read.
 
 use crate::bytes::parse_bytes;
@@ -36,6 +36,7 @@ enum What {
     Size,
     PerNode,
     Commutative,
+    Counts,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,16 +106,19 @@ fn condition(word: &str) -> std::result::Result<Condition, String> {
         "size" => What::Size,
         "ranks-per-node" => What::PerNode,
         "commutative" if sign == "=" => What::Commutative,
+        "counts" if sign == "=" => What::Counts,
         _ => {
             return Err(format!(
-                "{what:?} in {word:?} is not bytes, size or ranks-per-node, nor is it commutative=yes or no"
+                "{what:?} in {word:?} is not bytes, size or ranks-per-node, nor is it commutative=yes or no, or counts=equal or unequal"
             ));
         }
     };
     let number = match (what, number) {
         (What::Commutative, "yes") => Some(1),
         (What::Commutative, "no") => Some(0),
-        (What::Commutative, _) => None,
+        (What::Counts, "equal") => Some(1),
+        (What::Counts, "unequal") => Some(0),
+        (What::Commutative | What::Counts, _) => None,
         (_, number) => parse_bytes(number),
     };
     let number = number.ok_or(format!("{word:?} ends in no number such as 4 or 64K"))?;
@@ -131,6 +135,7 @@ impl Rule {
                     What::Bytes => a.total(operation),
                     What::Size => a.size.into(),
                     What::PerNode => per_node.into(),
+                    What::Counts => u64::from(!operation.has_counts() || a.has_equal_counts()),
                     What::Commutative => u64::from(a.commutative || !operation.reduces()),
                 };
                 (c.compare)(&value, &c.number)
@@ -145,10 +150,11 @@ mod tests {
     #[test]
     fn rules_are_read_and_fit() {
         let text = "# all\n\nbcast bytes<=64K size<=16 -> binomial # light\n* ranks-per-node>1 -> auto\n\
-                    allreduce commutative=no bytes>10 -> ordered\nallgatherv bytes=30 -> ring\nbcast -> chain blocks=24";
+                    allreduce commutative=no bytes>10 -> ordered\nallgatherv bytes=30 -> ring\nbcast -> chain blocks=24\n\
+                    allgatherv counts=equal -> circulant\nbcast counts=unequal -> chain";
         let rules = parse(text).unwrap();
         let names: Vec<_> = rules.iter().map(|r| r.algorithm.as_str()).collect();
-        assert_eq!(names, ["binomial", "auto", "ordered", "ring", "chain"]);
+        assert_eq!(names, ["binomial", "auto", "ordered", "ring", "chain", "circulant", "chain"]);
         assert_eq!((rules[0].blocks, rules[4].blocks), (None, Some(24)));
         let a = |size, bytes| Arguments { size, bytes, ..Arguments::default() };
         assert!(rules[0].fits(Operation::Bcast, &a(16, 64_000), 1));
@@ -161,6 +167,12 @@ mod tests {
         assert!(!rules[2].fits(Operation::Allreduce, &commutative, 1));
         let counts = Arguments { counts: vec![10, 20], ..a(2, 0) };
         assert!(rules[3].fits(Operation::Allgatherv, &counts, 1));
+        let equal = Arguments { counts: vec![10, 10], ..a(2, 0) };
+        assert!(
+            rules[5].fits(Operation::Allgatherv, &equal, 1)
+                && !rules[5].fits(Operation::Allgatherv, &counts, 1)
+        );
+        assert!(!rules[6].fits(Operation::Bcast, &a(2, 9), 1));
     }
 
     #[test]
@@ -179,6 +191,7 @@ mod tests {
             ("bcast bytes<4Q -> chain", "\"bytes<4Q\" ends in no number"),
             ("reduce commutative=maybe -> ordered", "ends in no number"),
             ("reduce commutative<yes -> ordered", "is not bytes"),
+            ("allgatherv counts=4 -> ring", "ends in no number"),
             ("alltoallv bytes<4 -> direct", "no rank of an alltoallv"),
         ] {
             let e = parse(text).unwrap_err().to_string();

@@ -53,8 +53,7 @@ impl Class {
     /// The class of a call.
     pub fn of(operation: Operation, arguments: &Arguments) -> Self {
         let in_place = arguments.in_place && operation.is_in_place_everywhere();
-        let has_equal = |counts: &[u64]| counts.iter().all(|count| *count == counts[0]);
-        let counts = match operation.has_counts() && !has_equal(&arguments.counts) {
+        let counts = match operation.has_counts() && !arguments.has_equal_counts() {
             true => digest(arguments.counts.iter().copied()),
             false => 0,
         };
@@ -85,9 +84,10 @@ impl Class {
             (true, true) => " commutative=yes",
             (true, false) => " commutative=no",
         };
+        let counts = if self.operation.has_counts() { " counts=equal" } else { "" };
         let (operation, limit) = (self.operation, self.limit());
         Some(format!(
-            "{operation} {above}bytes<={limit} size={size} ranks-per-node={per_node}{commutative} -> {way}"
+            "{operation} {above}bytes<={limit} size={size} ranks-per-node={per_node}{commutative}{counts} -> {way}"
         ))
     }
 }
@@ -473,6 +473,8 @@ mod tests {
             |counts: [u64; 2]| Arguments { size: 2, counts: counts.to_vec(), ..Arguments::default() };
         let class = |of: [u64; 2]| Class::of(Operation::Allgatherv, &counts(of));
         assert_ne!(class([10, 20]), class([20, 10]));
+        let rule = class([10, 10]).rule(2, 1, &ways()[0]).unwrap();
+        assert!(rule.contains(" counts=equal -> "), "it must not hold for unequal counts: {rule}");
         assert_eq!((class([10, 10]) == class([9, 9]), class([10, 20]).rule(2, 1, &ways()[0])), (true, None));
     }
 }

@@ -50,6 +50,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// Whether all counts are the same; also where there are none.
+    pub fn has_equal_counts(&self) -> bool {
+        self.counts.iter().all(|count| *count == self.counts[0])
+    }
+
     /// The m of the formulas: the message or the vector (bcast, reduce, allreduce, scans), or all blocks of the
     /// result or of what a rank sends together. Of an alltoallv no rank knows it, and it is 0.
     pub fn total(&self, operation: Operation) -> u64 {
