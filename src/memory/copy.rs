@@ -13,11 +13,16 @@ const MIN_LONG_BYTES: usize = 2 << 20;
 /// From this many bytes on a copy goes round the cache: where each of `ranks` ranks of a node receives as many, none finds them
 /// there afterwards, and to fetch what is about to be overwritten costs memory a third more.
 pub(crate) fn long_copy_bytes(ranks: usize) -> usize {
+    cache_share_bytes(ranks).max(MIN_LONG_BYTES)
+}
+
+/// The last cache by so many, in bytes.
+pub(crate) fn cache_share_bytes(users: usize) -> usize {
     // SAFETY: asks for a number only; Miri does not know it.
     let cache = if cfg!(miri) { 0 } else { unsafe { libc::sysconf(libc::_SC_LEVEL3_CACHE_SIZE) } };
     let cache =
         usize::try_from(cache).ok().filter(|n| *n > 0).unwrap_or(DEFAULT_CACHE_BYTES).min(MAX_CACHE_BYTES);
-    (cache / ranks.max(1)).max(MIN_LONG_BYTES)
+    cache / users.max(1)
 }
 
 /// As [`std::ptr::copy_nonoverlapping`], and never through the microcode of Zen 3 and 4 where that is slow: a target that
@@ -85,6 +90,24 @@ unsafe fn by_vectors(from: *const u8, to: *mut u8, len: usize) {
             _mm_storeu_si128(d.add(3), line[3]);
         }
         std::ptr::copy_nonoverlapping(from.add(tail), to.add(tail), len - tail);
+    }
+}
+
+/// As [`copy`], always by vectors where there are some: what `rep movsb` has written takes up to three times as long where another core
+/// has read the target before (Zen 4; docs/design.md, "Lines that another core has read").
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn copy_by_vectors(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: passed on.
+    unsafe {
+        by_vectors(from, to, len);
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    // SAFETY: passed on.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to, len);
     }
 }
 

@@ -13,7 +13,9 @@ pub(crate) mod mapping;
 pub(crate) mod memfd;
 pub(crate) mod words;
 
-pub(crate) use copy::{copy, copy_around_cache, copy_slice, long_copy_bytes};
+pub(crate) use copy::{
+    cache_share_bytes, copy, copy_around_cache, copy_by_vectors, copy_slice, long_copy_bytes,
+};
 #[cfg(miri)]
 pub(crate) use mapping as memfd;
 pub use mapping::Mapping;

@@ -6,6 +6,9 @@
 //!
 //! A call may have a second half: each member then *shares* a part of the result, in the same slot behind what it posted.
 //!
+//! Where a member has wide memory beside its area, longer posts lie there, each behind the one before, and the slot says where: a
+//! slot's own bytes are in its readers' caches from the last time, and to write them again takes four times as long.
+//!
 //! A slot is written again only when all members have *passed* the call whose bytes it holds, as the counter in each member's
 //! area says. The writer reads these counters when it has used all its slots, so mostly never: a member that enters
 //! a call in which all wait for all has passed the calls before it.
@@ -54,14 +57,23 @@ const BYTES: usize = 32;
 const PART_BYTES: usize = BYTES + MAX_POST_BYTES + 32;
 /// Bytes of a slot: an odd number of cache lines, so that slots do not fall on the same sets of a cache.
 const SLOT_BYTES: usize = PART_BYTES + MAX_PART_BYTES;
-/// Bytes of each slot whose pages are present before it is first used: one page.
-const PRESENT_BYTES: usize = 4096;
+/// The longest post, in bytes, that lies in its slot where there is wide memory. Chosen: calls of 1000 and 3000 bytes took up to a third longer
+/// with theirs there, calls of 8000 a fifth to a half less.
+const MAX_NARROW_BYTES: usize = if cfg!(miri) { 64 } else { 4 << 10 };
+/// Bytes of wide memory: twice what a core caches for itself (L2 of Zen 4: 1 MiB; docs/design.md, "Lines that another core has read").
+pub(super) const WIDE_BYTES: usize = if cfg!(any(test, miri)) { 16 * MAX_POST_BYTES } else { 2 << 20 };
+/// What lies there begins at multiples of this: a cache line.
+const WIDE_ALIGN_BYTES: usize = 64;
 /// Bytes of an area: whole pages.
 pub(super) const AREA_BYTES: usize = area_bytes(SLOTS);
 const fn area_bytes(slots: usize) -> usize {
     (FIRST + slots * SLOT_BYTES).next_multiple_of(4096)
 }
 
+// What a member may still read is not overwritten: it is of one of `SLOTS` calls in a row, in which threads may post in any order, so that at most
+// `2 * SLOTS - 2` posts came behind it; and what is left free at the end is shorter than one.
+const _: () =
+    assert!(cfg!(loom) || WIDE_BYTES >= 2 * SLOTS * MAX_POST_BYTES.next_multiple_of(WIDE_ALIGN_BYTES));
 const _: () = assert!(
     cfg!(loom) || (SLOT_BYTES / 64) % 2 == 1 && SLOT_BYTES.is_multiple_of(64) && AREA_BYTES <= 256 << 10
 );
@@ -95,6 +107,8 @@ pub(crate) enum Look {
 /// One member's part of the slots.
 pub(super) struct MemberArea {
     memory: Area,
+    /// Wide memory beside it, where there is some.
+    wide: Option<Area>,
     /// The number that the area holds while the member uses it for these slots.
     generation: u64,
 }
@@ -108,6 +122,8 @@ pub(crate) struct CallSlots {
     posted: [u64; SLOTS],
     /// All members have passed the calls below this.
     passed: u64,
+    /// Where the next post begins in our wide memory.
+    next_wide: usize,
     index: usize,
     free: Arc<AtomicU32>,
     pauses: Pauses,
@@ -124,13 +140,18 @@ impl std::fmt::Debug for CallSlots {
 }
 
 impl MemberArea {
-    pub(super) fn new(memory: Area, generation: u64) -> Self {
-        Self { memory, generation }
+    pub(super) fn new(memory: Area, wide: Option<Area>, generation: u64) -> Self {
+        Self { memory, wide, generation }
     }
 
-    /// Makes the pages present that are used first.
+    /// Makes its pages present: the first calls of 16 KB took five times as long without.
     pub(super) fn populate(&self) {
-        (0..SLOTS as u64).for_each(|i| self.memory.populate(slot(i), PRESENT_BYTES));
+        self.memory.populate(0, AREA_BYTES);
+        self.wide.iter().for_each(|wide| wide.populate(0, WIDE_BYTES));
+    }
+
+    pub(super) fn is_wide(&self) -> bool {
+        self.wide.is_some()
     }
 
     /// Clears it for new slots. Other ranks see this when they have its ticket.
@@ -164,9 +185,12 @@ fn slot(sequence: u64) -> usize {
     FIRST + turn(sequence) * SLOT_BYTES
 }
 
+/// Of a flag: the post lies in wide memory, and the slot holds where.
+const IS_WIDE: u64 = 1 << 8;
+
 /// What a flag says of a call: its number, never 0, and the operation.
 fn flag(sequence: u64, code: u8) -> u64 {
-    (sequence + 1) << 8 | u64::from(code)
+    (sequence + 1) << 9 | u64::from(code)
 }
 
 impl CallSlots {
@@ -179,7 +203,7 @@ impl CallSlots {
         pauses: Pauses,
     ) -> Self {
         let cores = Cores::default();
-        Self { areas, mine, posted: [0; SLOTS], passed: 0, index, free, pauses, cores }
+        Self { areas, mine, posted: [0; SLOTS], passed: 0, next_wide: 0, index, free, pauses, cores }
     }
 
     /// The number of members.
@@ -215,21 +239,33 @@ impl CallSlots {
         &mut self,
         sequence: u64,
         post: Post,
-        pieces: impl Iterator<Item = &'p [u8]>,
+        pieces: impl Iterator<Item = &'p [u8]> + Clone,
         read: bool,
     ) {
         let area = &self.areas[self.mine];
-        let mut at = 0;
+        let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
+        assert!(len <= MAX_POST_BYTES, "a post of {len} bytes");
+        let (memory, first, wide) = match &area.wide {
+            Some(wide) if len > MAX_NARROW_BYTES => {
+                let at = if self.next_wide + len <= WIDE_BYTES { self.next_wide } else { 0 };
+                self.next_wide = (at + len).next_multiple_of(WIDE_ALIGN_BYTES);
+                let word = (at as u64).to_le_bytes();
+                // SAFETY: the slot has room for 8 bytes; no member reads them (below).
+                unsafe { area.memory.write(slot(sequence) + BYTES, word.as_ptr(), word.len()) };
+                (wide, at, IS_WIDE)
+            }
+            _ => (&area.memory, slot(sequence) + BYTES, 0),
+        };
+        let mut at = first;
         for piece in pieces {
-            assert!(piece.len() <= MAX_POST_BYTES - at, "a post of more than {at} bytes and {}", piece.len());
-            // SAFETY: the slot has MAX_POST_BYTES. No member reads them: all have passed the call that they were of (`room`),
-            // and the flag does not name this one yet.
-            unsafe { area.memory.write(slot(sequence) + BYTES + at, piece.as_ptr(), piece.len()) };
+            // SAFETY: there is room for all pieces in the slot, or in wide memory. No member reads these bytes: all have passed the call
+            // that they were of (`room`; the length of wide memory), and the flag does not name this one yet.
+            unsafe { memory.write(at, piece.as_ptr(), piece.len()) };
             at += piece.len();
         }
         area.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
         area.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
-        area.slot(sequence, FLAG).store(flag(sequence, post.code), Ordering::Release);
+        area.slot(sequence, FLAG).store(flag(sequence, post.code) | wide, Ordering::Release);
         self.posted[turn(sequence)] = if read { sequence + 1 } else { 0 };
     }
 
@@ -238,7 +274,7 @@ impl CallSlots {
     pub(crate) fn look(&self, member: usize, sequence: u64) -> Look {
         let Some(area) = self.areas.get(member) else { return Look::Nothing };
         let seen = area.slot(sequence, FLAG).load(Ordering::Acquire);
-        match (seen >> 8).cmp(&(sequence + 1)) {
+        match (seen >> 9).cmp(&(sequence + 1)) {
             std::cmp::Ordering::Less => Look::Nothing,
             std::cmp::Ordering::Greater => Look::Later,
             std::cmp::Ordering::Equal => Look::Posted(Post {
@@ -291,9 +327,21 @@ impl CallSlots {
             "{} bytes of a post from {at} on",
             out.len()
         );
-        // SAFETY: the slot has MAX_POST_BYTES, and `out` is ours. The member does not write them until we have passed this call;
-        // should it, we read other bytes.
-        unsafe { self.areas[member].memory.read(slot(sequence) + BYTES + at, out.as_mut_ptr(), out.len()) };
+        let area = &self.areas[member];
+        let (mut memory, mut first) = (&area.memory, slot(sequence) + BYTES);
+        if let Some(wide) = &area.wide
+            && area.slot(sequence, FLAG).load(Ordering::Relaxed) & IS_WIDE != 0
+        {
+            let mut word = [0; 8];
+            // SAFETY: inside the slot, and `word` is ours.
+            unsafe { area.memory.read(first, word.as_mut_ptr(), word.len()) };
+            // Any number may stand there.
+            let place = usize::try_from(u64::from_le_bytes(word)).unwrap_or(0);
+            (memory, first) = (wide, place.min(WIDE_BYTES - at - out.len()));
+        }
+        // SAFETY: the slot has MAX_POST_BYTES, wide memory ends behind what is read (above), and `out` is ours. The member does not write
+        // these bytes until we have passed this call; should it, we read other ones.
+        unsafe { memory.read(first + at, out.as_mut_ptr(), out.len()) };
     }
 
     /// Shows `part`, our part of a result, in a call in which we have posted.
@@ -431,6 +479,44 @@ mod tests {
                 writer.all_entered(sequence);
             }
         }
+    }
+
+    /// Posts of any lengths, in wide memory and without, are there until their reader has passed them.
+    #[test]
+    fn posts_stay_until_they_are_passed() {
+        let mut pools = two();
+        // The first area has wide memory, and others have none.
+        let mut both = [open(&mut pools), open(&mut pools)];
+        assert_eq!([0, 1].map(|i| both[i][1].areas[1].is_wide()), [true, false]);
+        for [reader, writer] in &mut both {
+            let len = |sequence: u64| {
+                let mixed = (sequence + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+                usize::try_from(mixed).unwrap() % (MAX_POST_BYTES + 1)
+            };
+            let bytes = |sequence: u64| -> Vec<u8> {
+                (0..len(sequence) as u64).map(|i| (i * 7 + sequence).to_le_bytes()[0]).collect()
+            };
+            for sequence in 0..if cfg!(miri) { 50 } else { 1000u64 } {
+                if let Some(oldest) = sequence.checked_sub(SLOTS as u64) {
+                    let mut out = vec![0; len(oldest)];
+                    assert_eq!(reader.look(0, oldest), Look::Posted(POST));
+                    reader.read(0, oldest, 0, &mut out);
+                    assert!(out == bytes(oldest), "call {oldest}");
+                    reader.pass(oldest + 1);
+                }
+                assert_eq!(writer.room(sequence), Ok(()));
+                writer.post(sequence, POST, once(&bytes(sequence)), true);
+            }
+        }
+        // A slot that names no place in wide memory has its reader read some of it.
+        let [reader, writer] = &mut both[0];
+        reader.pass(2000);
+        assert_eq!(writer.room(2000), Ok(()));
+        writer.post(2000, POST, once(&[1; MAX_POST_BYTES]), true);
+        let area = &writer.areas[writer.mine].memory;
+        // SAFETY: inside the slot, which no thread reads meanwhile.
+        unsafe { area.write(slot(2000) + BYTES, [0xFF; 8].as_ptr(), 8) };
+        reader.read(0, 2000, 5, &mut vec![0; MAX_POST_BYTES - 5]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The areas of a rank's shared memory from which [call slots](super::call_slots) are made, and the tickets by which the members
 //! of a new communicator tell each other which of their areas to use.
 
-use super::call_slots::{AREA_BYTES, CallSlots, MemberArea};
+use super::call_slots::{AREA_BYTES, CallSlots, MemberArea, WIDE_BYTES};
 use super::pauses::Pauses;
 use crate::memory::words::{Area, Ordering};
 use crate::memory::{Mapping, memfd};
@@ -12,10 +12,18 @@ use std::sync::atomic::AtomicU32;
 /// Areas of one rank: communicators with slots that it can be a member of at a time. Chosen: 8 MiB of address space at
 /// most; memory is taken when an area is first used. Further communicators run plans.
 pub(super) const MAX_CALL_SLOTS: usize = 32;
-/// Bytes of all areas of a rank.
-pub(super) const AREAS_BYTES: usize = MAX_CALL_SLOTS * AREA_BYTES;
+/// Bytes of all areas of a rank, without wide memory.
+const AREAS_BYTES: usize = MAX_CALL_SLOTS * AREA_BYTES;
+/// The first area of a rank, which is that of the world, has wide memory where a node has no more ranks than this, each with a core of
+/// its own. Chosen: 16 MiB of a node in all.
+const MAX_WIDE_RANKS: usize = 8;
 
-/// A rank's shared memory, and where its [`AREAS_BYTES`] begin.
+/// Bytes of all areas of one of so many ranks of a node.
+pub(super) fn areas_bytes(ranks: usize) -> usize {
+    AREAS_BYTES + if ranks <= MAX_WIDE_RANKS { WIDE_BYTES } else { 0 }
+}
+
+/// A rank's shared memory, and where its [areas](areas_bytes) begin.
 pub(super) type Areas = (Arc<Mapping>, usize);
 
 /// The areas of this rank and of the other ranks of its node, from which `CallSlots` are made.
@@ -30,6 +38,8 @@ pub struct SlotPool {
     free: Arc<AtomicU32>,
     /// Our areas that have memory, as bits: each gets it when it is first used.
     present: u32,
+    /// There is memory for wide posts of ours.
+    wide: bool,
     /// By area: the ticket for which no slots were opened yet, or 0.
     given: [u64; MAX_CALL_SLOTS],
     generation: u64,
@@ -46,8 +56,17 @@ impl SlotPool {
     pub(super) fn new(locals: &[u32], mine: usize, memory: Areas, file: Arc<File>, pauses: Pauses) -> Self {
         let locals = locals.iter().map(|rank| (*rank, None)).collect();
         let free = Arc::new(AtomicU32::new(u32::MAX));
-        let mut this =
-            Self { locals, mine, file, free, present: 0, given: [0; MAX_CALL_SLOTS], generation: 0, pauses };
+        let mut this = Self {
+            locals,
+            mine,
+            file,
+            free,
+            present: 0,
+            wide: false,
+            given: [0; MAX_CALL_SLOTS],
+            generation: 0,
+            pauses,
+        };
         this.add(mine, memory);
         this
     }
@@ -75,22 +94,35 @@ impl SlotPool {
     pub(crate) fn ticket(&mut self) -> Option<u64> {
         let index = self.free.load(Ordering::Acquire).trailing_zeros();
         let generation = self.generation + 1;
-        let area = self.area(self.mine, index as usize, generation)?;
-        if self.present & 1 << index == 0 {
-            let first = self.locals[self.mine].1.as_ref()?.1;
-            if let Err(e) = memfd::allocate(&self.file, first + index as usize * AREA_BYTES, AREA_BYTES) {
-                tracing::debug!("no memory for the slots of one more communicator: {e}");
-                return None;
-            }
-            area.populate();
-            self.present |= 1 << index;
+        let fresh = self.present.checked_shr(index)? & 1 == 0;
+        if fresh {
+            self.allocate(index as usize)?;
         }
+        let area = self.area(self.mine, index as usize, generation)?;
+        if fresh {
+            area.populate();
+        }
+        area.clear();
         self.free.fetch_and(!(1 << index), Ordering::Relaxed);
         self.generation = generation;
-        area.clear();
         let ticket = generation << 8 | u64::from(index);
         self.given[index as usize] = ticket;
         Some(ticket)
+    }
+
+    /// Gets the memory of an area of ours, and wide memory for the first if it is to have some.
+    fn allocate(&mut self, index: usize) -> Option<()> {
+        let first = self.locals[self.mine].1.as_ref()?.1;
+        if let Err(e) = memfd::allocate(&self.file, first + index * AREA_BYTES, AREA_BYTES) {
+            tracing::debug!("no memory for the slots of one more communicator: {e}");
+            return None;
+        }
+        self.present |= 1 << index;
+        if index == 0 && self.locals.len() <= MAX_WIDE_RANKS && self.pauses.spins {
+            let allocated = memfd::allocate(&self.file, first + AREAS_BYTES, WIDE_BYTES);
+            self.wide = allocated.map_err(|e| tracing::debug!("no wide memory for slots: {e}")).is_ok();
+        }
+        Some(())
     }
 
     /// Frees the area of a ticket for which no slots were opened.
@@ -118,6 +150,8 @@ impl SlotPool {
         };
         let areas: Vec<MemberArea> = members.iter().map(area).collect::<Option<_>>()?;
         self.given[index] = 0;
+        // Theirs as well: else each page is a fault when it is first read.
+        areas.iter().filter(|area| self.wide && area.is_wide()).for_each(MemberArea::populate);
         let free = Arc::clone(&self.free);
         Some(CallSlots::new(areas, mine, index, free, self.pauses))
     }
@@ -125,7 +159,10 @@ impl SlotPool {
     fn area(&self, local: usize, index: usize, generation: u64) -> Option<MemberArea> {
         let (map, first) = self.locals.get(local)?.1.as_ref()?;
         let memory = Area::new(map, first + index * AREA_BYTES, AREA_BYTES)?;
-        (index < MAX_CALL_SLOTS).then(|| MemberArea::new(memory, generation))
+        // Of another rank each post says whether it is used; it has memory then.
+        let has_wide = index == 0 && self.locals.len() <= MAX_WIDE_RANKS && (local != self.mine || self.wide);
+        let wide = has_wide.then(|| Area::new(map, first + AREAS_BYTES, WIDE_BYTES)).flatten();
+        (index < MAX_CALL_SLOTS).then(|| MemberArea::new(memory, wide, generation))
     }
 }
 
@@ -138,13 +175,13 @@ pub(super) mod tests {
     /// Two ranks of one node, in one process.
     pub(in super::super) fn two() -> [SlotPool; 2] {
         let memories = [5, 6].map(|owner| {
-            let file = memfd::create("test", owner, AREAS_BYTES).unwrap();
-            let map = Mapping::new(file.as_fd(), AREAS_BYTES, true).unwrap();
+            let file = memfd::create("test", owner, areas_bytes(2)).unwrap();
+            let map = Mapping::new(file.as_fd(), areas_bytes(2), true).unwrap();
             ((Arc::new(map), 0), Arc::new(file))
         });
         let mut pools = [0, 1].map(|i| {
             let (memory, file) = memories[i].clone();
-            SlotPool::new(&[3, 7], i, memory, file, Pauses::new(false, false))
+            SlotPool::new(&[3, 7], i, memory, file, Pauses::new(true, false))
         });
         pools[0].add(1, memories[1].0.clone());
         pools[1].add(0, memories[0].0.clone());

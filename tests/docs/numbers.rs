@@ -62,7 +62,7 @@ const FACTS: &[Fact] = &[
     (DESIGN, "copied in pieces of {} to the reader's own", "src/transport/shm", "MAX_PIECE_BYTES", Size),
     (
         DESIGN,
-        "which stays in the cache, in parts of {},",
+        "goes through a shared chunk, in parts of {},",
         "src/transport/shm/bounce.rs",
         "MAX_PART_BYTES",
         Size,

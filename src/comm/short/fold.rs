@@ -13,7 +13,7 @@ use crate::schedule::Circulant;
 use crate::transport::call_slots::MAX_POST_BYTES;
 
 /// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
-/// cores fold 16 KB in 24 us so).
+/// cores fold 16 KB in 24 us so). Not so two ranks: half of a short fold less is not worth another wait.
 const SPLIT_FOLD_BYTES: usize = 16 << 10;
 /// Folds of larger elements are not split: a part, rounded up to whole elements, may be longer than half a post by 128 bytes at most
 /// (`MAX_PART_BYTES` of `transport/call_slots.rs`).
@@ -66,7 +66,7 @@ impl Communicator {
                     keep(run, send, recv);
                     return Ok(());
                 }
-                let split = recv.len() * run.size() > SPLIT_FOLD_BYTES;
+                let split = run.size() > 2 && recv.len() * run.size() > SPLIT_FOLD_BYTES;
                 if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
                 } else {

@@ -191,7 +191,7 @@ impl Run<'_, '_> {
     }
 
     #[inline]
-    fn post_if_read<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]>, read: bool) -> Result<()> {
+    fn post_if_read<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]> + Clone, read: bool) -> Result<()> {
         if self.is_alone() {
             return Ok(());
         }

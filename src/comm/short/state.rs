@@ -149,7 +149,7 @@ impl ShortState {
         &mut self,
         number: u64,
         post: Post,
-        pieces: impl Iterator<Item = &'p [u8]>,
+        pieces: impl Iterator<Item = &'p [u8]> + Clone,
         read: bool,
     ) {
         let earlier = self.calls.inside.iter().any(|n| *n < number);

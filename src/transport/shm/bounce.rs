@@ -1,14 +1,20 @@
 //! A shared chunk through which puts from memory of our own go, part by part: copied twice, but the first time for all
 //! readers at once, and neither time page by page as the kernel does where a reader attaches to our memory.
+//!
+//! Where each rank has a core of its own, pieces go round the whole chunk, which is longer than a core's own cache: to write a line that
+//! is in the reader's cache takes 7 ns, and 1.5 where it has left both cores' caches (docs/design.md, "Lines that another core has read").
+//! Where ranks share cores, what was used last is in the cache of all.
 
-use crate::memory::{Mapping, copy};
+use super::way::Way;
+use crate::memory::{Mapping, cache_share_bytes, copy, copy_around_cache, copy_by_vectors};
 use std::collections::VecDeque;
 use std::fs::File;
 
-/// Bytes of the chunk: 1 MiB. Chosen: so few that it stays in the cache.
-const CHUNK_BYTES: usize = 16 * MAX_PART_BYTES;
-/// The longest part of a put that goes through the chunk in one piece, in bytes. Chosen: a sixteenth of it, so that
-/// parts of several peers are under way.
+/// The shortest chunk, 1 MiB. Chosen: parts of several peers are under way.
+const MIN_CHUNK_BYTES: usize = 16 * MAX_PART_BYTES;
+/// The longest, 4 MiB. Chosen: four times what a core caches for itself (L2 of Zen 4: 1 MiB).
+const MAX_CHUNK_BYTES: usize = 4 * MIN_CHUNK_BYTES;
+/// The longest part of a put that goes through the chunk in one piece, in bytes. Chosen: a sixteenth of the shortest chunk.
 pub(super) const MAX_PART_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 /// Pieces begin at multiples of this: a cache line.
 const ALIGN_BYTES: usize = 64;
@@ -25,6 +31,13 @@ struct Piece {
     end: u64,
 }
 
+/// Bytes of the chunk of one of so many ranks with cores of their own: those of all ranks take half of the last cache, if they are longer
+/// than the shortest then.
+fn chunk_bytes(ranks: usize) -> usize {
+    let share = cache_share_bytes(2 * ranks.max(1)) / MAX_PART_BYTES * MAX_PART_BYTES;
+    share.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
+}
+
 /// The chunk. Pieces are taken and given back in turn.
 #[derive(Debug)]
 pub(super) struct Bounce {
@@ -33,45 +46,53 @@ pub(super) struct Bounce {
     /// Where the next piece begins, and how many bytes before it are in use.
     next: usize,
     used: usize,
+    /// How pieces are written, where each rank has a core of its own.
+    way: Option<Way>,
     /// One for each reader of a piece. Its capacity is enough for all ranks of the node to read as many of the longest
     /// pieces as the chunk holds.
     pieces: VecDeque<Piece>,
 }
 
 impl Bounce {
-    /// Of the endpoint `owner`, for pieces that as many as `ranks` read.
-    pub(super) fn new(owner: u64, ranks: usize) -> std::io::Result<Self> {
-        let (file, map) = Mapping::fresh("bounce", owner, CHUNK_BYTES)?;
-        let most = ranks.max(MIN_RANKS) * (CHUNK_BYTES / MAX_PART_BYTES);
-        Ok(Self { map, file, next: 0, used: 0, pieces: VecDeque::with_capacity(most) })
+    /// Of the endpoint `owner`, for pieces that as many as `ranks` read, each on a core of its own (`apart`) or not.
+    pub(super) fn new(owner: u64, ranks: usize, apart: bool) -> std::io::Result<Self> {
+        let len = if apart { chunk_bytes(ranks) } else { MIN_CHUNK_BYTES };
+        let (file, map) = Mapping::fresh("bounce", owner, len)?;
+        let most = ranks.max(MIN_RANKS) * (len / MAX_PART_BYTES);
+        let (way, pieces) = (apart.then(Way::default), VecDeque::with_capacity(most));
+        Ok(Self { map, file, next: 0, used: 0, way, pieces })
     }
 
     /// Where a piece of `len` bytes would begin, if there is room for it and `readers` now.
     pub(super) fn room(&self, len: usize, readers: usize) -> Option<usize> {
         let (start, whole) = self.next_range(len)?;
-        (self.used + whole <= CHUNK_BYTES && self.pieces.len() + readers <= self.pieces.capacity())
+        (self.used + whole <= self.map.len() && self.pieces.len() + readers <= self.pieces.capacity())
             .then_some(start)
     }
 
     /// Start of the piece, and its bytes with the padding before it.
     fn next_range(&self, len: usize) -> Option<(usize, usize)> {
         let size = len.checked_next_multiple_of(ALIGN_BYTES).filter(|n| *n <= MAX_PART_BYTES)?;
-        Some(if self.next + size <= CHUNK_BYTES {
-            (self.next, size)
-        } else {
-            (0, CHUNK_BYTES - self.next + size)
-        })
+        let left = self.map.len() - self.next;
+        Some(if size <= left { (self.next, size) } else { (0, left + size) })
     }
 
     /// Copies `len` bytes to `offset` of the chunk.
     ///
     /// # Safety
     /// The range lies in what [`Bounce::room`] just gave, and `from` can be read.
-    pub(super) unsafe fn write(&self, offset: usize, from: *const u8, len: usize) {
-        debug_assert!(offset + len <= CHUNK_BYTES);
-        // SAFETY: inside the mapping (the caller's promise); its readers read only what was described to them, and
-        // a range is described and given back before it is taken again.
-        unsafe { copy(from, self.map.as_mut_ptr().add(offset), len) };
+    pub(super) unsafe fn write(&mut self, offset: usize, from: *const u8, len: usize) {
+        debug_assert!(offset + len <= self.map.len());
+        let to = self.map.as_mut_ptr().wrapping_add(offset);
+        let by = |copy: unsafe fn(*const u8, *mut u8, usize)| {
+            // SAFETY: inside the mapping (the caller's promise); its readers read only what was described to them, and
+            // a range is described and given back before it is taken again.
+            unsafe { copy(from, to, len) };
+        };
+        match &mut self.way {
+            Some(way) => way.pass(len, |around| by(if around { copy_around_cache } else { copy_by_vectors })),
+            None => by(copy),
+        }
     }
 
     /// Takes the piece of `len` bytes that [`Bounce::room`] gave, for the reader at `local` whose record ends at `end`.
@@ -99,8 +120,7 @@ impl Bounce {
             }
             self.used -= p.len;
             self.pieces.pop_front();
-            if self.pieces.is_empty() {
-                // What was used last is in the cache.
+            if self.pieces.is_empty() && self.way.is_none() {
                 self.next = 0;
             }
         }
@@ -118,8 +138,8 @@ mod tests {
         for ranks in
             [1, 2, 63, 64, 65, 1024, 1025, 1026, 2000, many].into_iter().filter(|n| *n < 70 || !cfg!(miri))
         {
-            let mut bounce = Bounce::new(7, ranks).unwrap();
-            for turn in 0..CHUNK_BYTES / MAX_PART_BYTES {
+            let mut bounce = Bounce::new(7, ranks, ranks % 2 == 0).unwrap();
+            for turn in 0..bounce.map.len() / MAX_PART_BYTES {
                 assert!(bounce.room(MAX_PART_BYTES, ranks).is_some(), "{ranks} ranks, piece {turn}");
                 bounce.take(MAX_PART_BYTES, 0, 1);
                 (1..ranks).for_each(|local| bounce.also(local, 1));
@@ -132,7 +152,7 @@ mod tests {
 
     #[test]
     fn pieces_never_overlap_and_all_come_back() {
-        let mut bounce = Bounce::new(7, 5).unwrap();
+        let mut bounce = Bounce::new(7, 5, true).unwrap();
         let mut live: VecDeque<(usize, usize, u64)> = VecDeque::new();
         let (mut seed, mut refused) = (12345u64, 0);
         for i in 1..if cfg!(miri) { 200 } else { 20_000u64 } {
@@ -140,7 +160,7 @@ mod tests {
             let len = 1 + usize::try_from(seed >> 33).unwrap() % MAX_PART_BYTES;
             match bounce.room(len, 1) {
                 Some(start) => {
-                    assert!(start + len <= CHUNK_BYTES);
+                    assert!(start + len <= bounce.map.len());
                     for (s, n, _) in &live {
                         assert!(start + len <= *s || s + n <= start, "{i}: {start} {len} meets {s} {n}");
                     }
@@ -167,6 +187,16 @@ mod tests {
         bounce.give_back(|_| Some(9));
         assert_eq!(bounce.used, 0);
         assert!(bounce.room(MAX_PART_BYTES + 1, 1).is_none() && bounce.room(usize::MAX, 1).is_none());
+        // What was just read is used last.
+        let begin = bounce.room(1, 1).unwrap();
+        bounce.take(1, 3, 1);
+        bounce.give_back(|_| Some(1));
+        assert_eq!(bounce.room(1, 1), Some((begin + ALIGN_BYTES) % bounce.map.len()));
+        let mut shared = Bounce::new(7, 5, false).unwrap();
+        shared.take(1, 3, 1);
+        assert_eq!(shared.room(1, 1), Some(ALIGN_BYTES));
+        shared.give_back(|_| Some(1));
+        assert_eq!(shared.room(1, 1), Some(0), "what was just read, where ranks share cores");
         let most = bounce.pieces.capacity();
         assert!(bounce.room(1, most).is_some() && bounce.room(1, most + 1).is_none());
     }

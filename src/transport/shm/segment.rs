@@ -5,14 +5,14 @@ use super::ring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Mapping, memfd, words};
 use crate::transport::call_slots::AREA_BYTES;
-use crate::transport::slot_pool::AREAS_BYTES;
+use crate::transport::slot_pool::areas_bytes;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s04");
+const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s05");
 /// Offset of the nonce in the header, in bytes, behind the magic number.
 const NONCE: usize = 8;
 /// Offset of the word that says that the rank has closed; on a cache line of its own.
@@ -90,7 +90,7 @@ fn areas(ranks: usize) -> usize {
 
 /// Bytes of the whole.
 fn length(ranks: usize) -> usize {
-    areas(ranks) + AREAS_BYTES
+    areas(ranks) + areas_bytes(ranks)
 }
 
 impl Segment {

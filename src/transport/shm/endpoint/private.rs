@@ -10,7 +10,7 @@ use crate::transport::shm::segment;
 use crate::transport::shm::stream::{Stream, StreamReader};
 use crate::transport::{Sink, Source};
 
-/// Bytes that are copied to the bounce chunk in one poll: what it holds.
+/// Bytes that are copied to the bounce chunk in one poll: what the shortest one holds.
 const STREAM_SHARE_BYTES: usize = 16 * MAX_PART_BYTES;
 
 impl Shm {
@@ -22,7 +22,8 @@ impl Shm {
         reader: StreamReader,
     ) -> Result<()> {
         if self.bounce.is_none() {
-            let made = Bounce::new(self.address.nonce, self.locals.len()).map_err(|e| {
+            let apart = self.pauses.spins;
+            let made = Bounce::new(self.address.nonce, self.locals.len(), apart).map_err(|e| {
                 Error::new(ErrorKind::System, format!("no memory to share for puts from plain memory: {e}"))
                     .over("shm")
                     .help(memfd::remedy(&e))
