@@ -122,7 +122,11 @@ pub(super) struct Due {
 
 impl Alarms {
     /// The timers of a wait that begins `now`. `ask_after`: [`query_after`].
-    pub(super) fn new(now: Instant, (deadline, warn_after): (Duration, Duration), ask_after: Duration) -> Self {
+    pub(super) fn new(
+        now: Instant,
+        (deadline, warn_after): (Duration, Duration),
+        ask_after: Duration,
+    ) -> Self {
         let mut alarms = Self {
             deadline,
             warn_after,
@@ -272,7 +276,8 @@ mod tests {
     #[test]
     fn a_wait_that_is_looked_at_late_asks_before_it_gives_up() {
         let start = Instant::now();
-        let (mut alarms, late) = (Alarms::new(start, (20 * SECOND, MINUTE), QUERY_AFTER), start + 30 * SECOND);
+        let (mut alarms, late) =
+            (Alarms::new(start, (20 * SECOND, MINUTE), QUERY_AFTER), start + 30 * SECOND);
         assert_eq!(alarms.due(late), Due { tell: true, ask: true, ..Due::default() });
         assert_eq!(alarms.next(), late + ANSWER_TIME);
         assert!(alarms.due(late + ANSWER_TIME).give_up);
@@ -326,7 +331,10 @@ mod tests {
         }
         assert_eq!(told, [200, 5200, 10_200, 15_200]);
         // Where that would be late for a short deadline it is told sooner.
-        assert_eq!(Alarms::new(start, (80 * SETTLE / 100, FOR_EVER), QUERY_AFTER).next(), start + SETTLE / 10);
+        assert_eq!(
+            Alarms::new(start, (80 * SETTLE / 100, FOR_EVER), QUERY_AFTER).next(),
+            start + SETTLE / 10
+        );
     }
 
     #[test]

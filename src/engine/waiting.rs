@@ -196,8 +196,10 @@ impl Engine {
     fn look(&mut self, waiting: &mut Waiting, now: Instant) -> Result<Instant> {
         let (deadline, warn_after) = (waiting.deadline, self.core.setup.warn_after);
         let ask_after = query_after(self.core.setup.size);
-        let begin =
-            || Looks { check_at: now + LIVENESS_EVERY, alarms: Alarms::new(now, (deadline, warn_after), ask_after) };
+        let begin = || Looks {
+            check_at: now + LIVENESS_EVERY,
+            alarms: Alarms::new(now, (deadline, warn_after), ask_after),
+        };
         let looks = waiting.looks.get_or_insert_with(begin);
         if now < looks.check_at && now < looks.alarms.next() {
             return Ok(looks.alarms.next());

@@ -201,7 +201,10 @@ fn an_engine_that_fails_talks_on_for_a_moment() {
 /// Where a core has hundreds of ranks, they look less often.
 #[test]
 fn naps_are_longer_where_many_ranks_share_a_core() {
-    assert_eq!([(1024, 0), (8, 2), (16, 1), (63, 2)].map(|(p, cores)| longest_nap(p, cores)), [LONGEST_NAP; 4]);
+    assert_eq!(
+        [(1024, 0), (8, 2), (16, 1), (63, 2)].map(|(p, cores)| longest_nap(p, cores)),
+        [LONGEST_NAP; 4]
+    );
     assert_eq!([(1024, 2), (usize::MAX, 1)].map(|(p, cores)| longest_nap(p, cores)), [32 * LONGEST_NAP; 2]);
     assert_eq!(longest_nap(1024, 16), 4 * LONGEST_NAP);
 }
