@@ -92,7 +92,13 @@ const FACTS: &[Fact] = &[
     // Short calls.
     (DESIGN, "of at most {} ranks of one node is no plan", "src/comm", "MAX_MEMBERS", Number),
     (DESIGN, "{} times; then the engine moves everything else on", "src/comm", "FLAG_SPINS", Number),
-    (DESIGN, "From {} of all ranks on, each folds its part", "src/comm", "SPLIT_FOLD_BYTES", Size),
+    (
+        DESIGN,
+        "From {} of all ranks on, if there are more than two, each folds its part",
+        "src/comm",
+        "SPLIT_FOLD_BYTES",
+        Size,
+    ),
     // Launchers.
     (
         DESIGN,

@@ -6,7 +6,7 @@ mod reach;
 use super::bounce::Bounce;
 use super::host::{Options, random};
 use super::inbound::{FETCH_SHARE_BYTES, Inbound, ReadContext, Scratch, Step, TargetRecency};
-use super::peer::{Peer, gone, senseless};
+use super::peer::{Peer, gone, has_ended, senseless};
 use super::registrations::{PRIVATE, Registrations};
 use super::ring::{Kind, Reader, Record};
 use super::segment::{self, Address, MAX_RANKS, Segment};
@@ -398,7 +398,7 @@ unsafe impl Transport for Shm {
             return Err(argument(format!("rank {peer} is connected already")));
         }
         p.claim(self.mine).map_err(|e| {
-            if let Some(ended) = reach::has_ended(peer, &e) {
+            if let Some(ended) = has_ended(peer, &e) {
                 return ended;
             }
             Error::new(ErrorKind::Transport, format!("its memory has no ring for us: {e}"))

@@ -2,10 +2,9 @@
 
 use super::{Shm, local_index};
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::shm::peer::Peer;
+use crate::transport::shm::peer::{Peer, has_ended};
 use crate::transport::shm::ring;
 use crate::transport::shm::segment::{self, Address};
-use std::io;
 
 impl Shm {
     /// Maps the memory of `peer`, which published `address`, for [`Transport::connect`](crate::transport::Transport::connect) to come.
@@ -47,11 +46,4 @@ impl Shm {
         }
         Ok(i)
     }
-}
-
-/// The error of a rank whose process has ended, if its memory cannot be had for that: descriptors go with their process.
-pub(super) fn has_ended(peer: u32, e: &io::Error) -> Option<Error> {
-    let what = || format!("the process of rank {peer} has ended");
-    let error = || Error::new(ErrorKind::PeerLost, what()).with_peer(peer as usize).over("shm");
-    (e.kind() == io::ErrorKind::NotFound).then(error)
 }
