@@ -19,7 +19,9 @@ pub use library::Library;
 pub use process::{Config, check_variable};
 pub use table::{SETTINGS, Scope, Setting, Values};
 pub use unknown::{LAUNCH_VARIABLES, MPI_VARIABLES, SIDE_VARIABLE};
-pub use values::{Interfaces, Launcher, Logging, Network, OnFailure, Progress, Provider, Sources, Wait};
+pub use values::{
+    Grouping, Interfaces, Launcher, Logging, Network, OnFailure, Progress, Provider, Sources, Wait,
+};
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 /* An Ethernet switch in user space with an exact model of its links.
  *
- *     switch RATE LATENCY SOCKET PID...      (bits per second, 0: no limit; nanoseconds)
+ *     switch RATE LATENCY SOCKET GROUP TAPER PID...      (bits per second, 0: no limit; nanoseconds; ports, 0: no groups)
  *
  * In the network namespace of every PID it makes the TAP device eth0, port i with the address 02:00:00:00:00:i, and
  * carries frames between them until SIGTERM. With the program the devices go, too.
@@ -11,12 +11,19 @@
  * delivered. On an idle path it thus takes LATENCY + B/rate. There is no bucket: nothing, however short,
  * passes faster than the line. Nothing is dropped; a queue at a link in only grows.
  *
+ * With GROUP, ports 0 to GROUP-1 are a group, the next GROUP another, and so on. A group has a link up and a link down, each as fast as
+ * the links of its ports together, divided by TAPER. The head of a frame to another group reaches its own group's link up when it leaves
+ * the sender, waits until that is free, in the order of arrival, and occupies it for as long as the frame takes there; LATENCY
+ * later it comes to the other group's link down, and then to the receiver's link in, likewise. A frame is delivered when the slowest of these
+ * links lets its end through.
+ *
  * Frames keep the form in which the kernel hands them over (virtio header, segments not cut, checksums not made), so
  * the cost per byte is two copies. A port is read only when its link out is about to be free: what waits, waits in
  * the sender's kernel, as with a network card, and TCP feels it.
  *
  * When a frame has left its sender no other sender's head can come before its own (they all take LATENCY), so its way
- * through the link in is settled then: only what is to be read or delivered wakes this program up.
+ * through the link in is settled then: only what is to be read or delivered wakes this program up. What has left by now has
+ * come to its link up, and what comes to a link down or in within LATENCY from now is known: in this order they are settled.
  *
  * A frame is late when it was delivered, or taken from a sender whose link was idle and that was waiting, more than
  * LATE after its time. Then the processors were the limit and not the links. A connection to SOCKET gets one line
@@ -46,6 +53,7 @@
 
 enum {
     PORTS = 250,
+    FIRST_PID = 6,          /* of the arguments */
     VIRTIO = 10,            /* bytes of struct virtio_net_hdr */
     ETHERNET = 14,          /* bytes of an Ethernet header */
     LARGEST = 1 << 17,      /* bytes of the longest frame, with its virtio header */
@@ -58,7 +66,8 @@ static const uint64_t NEVER = UINT64_MAX;
 
 struct frame {
     uint64_t when, number;  /* of the next event: by number where times are equal */
-    int to, length;         /* with the virtio header */
+    uint64_t end;           /* when the links between groups let its end through */
+    int from, to, length;   /* with the virtio header */
     unsigned char data[];
 };
 
@@ -73,11 +82,18 @@ struct port {
     uint64_t out_free, in_free, wake;
 };
 
+struct group {
+    uint64_t up_free, down_free;
+};
+
 static struct port port[PORTS];
-static int ports, watcher;
+static struct group group[PORTS];
+static int ports, watcher, group_ports;
 static uint64_t latency;
 static double per_byte;     /* ns */
+static double taper;
 
+static struct heap ups, downs;   /* heads arrive at the link up, the link down of a group */
 static struct heap heads;        /* heads arrive at the link in */
 static struct heap deliveries;
 
@@ -154,6 +170,37 @@ static uint64_t next_of(const struct heap *h) { return h->waiting ? h->first[0]-
 
 static uint64_t duration(int length) { return (uint64_t)((length - VIRTIO) * per_byte); }
 
+static int group_of(int i) { return group_ports ? i / group_ports : 0; }
+
+/* How long a frame holds a link of this group: the last one may have fewer ports. */
+static uint64_t group_duration(int g, int length)
+{
+    int left = ports - g * group_ports, members = left < group_ports ? left : group_ports;
+    return (uint64_t)((length - VIRTIO) * per_byte * taper / members);
+}
+
+/* Frames that have come to a link up by `at`, and to a link down by then and LATENCY, go on to the next one. */
+static void settle_groups(uint64_t at)
+{
+    while (next_of(&ups) <= at) {
+        struct frame *f = pop(&ups);
+        int g = group_of(f->from);
+        uint64_t begins = later(f->when, group[g].up_free);
+        group[g].up_free = begins + group_duration(g, f->length);
+        f->end = group[g].up_free + latency;
+        f->when = begins + latency;
+        push(&downs, f);
+    }
+    while (next_of(&downs) <= at + latency) {
+        struct frame *f = pop(&downs);
+        int g = group_of(f->to);
+        f->when = later(f->when, group[g].down_free);
+        group[g].down_free = f->when + group_duration(g, f->length);
+        f->end = later(f->end, group[g].down_free);
+        push(&heads, f);
+    }
+}
+
 static void note_late(uint64_t by)
 {
     if (by > LATE) count.late++;
@@ -164,10 +211,11 @@ static void note_late(uint64_t by)
 /* Gives their time of delivery to the frames that have left their senders by `at`. */
 static void settle(uint64_t at)
 {
+    settle_groups(at);
     while (next_of(&heads) <= at + latency) {
         struct frame *f = pop(&heads);
         struct port *to = &port[f->to];
-        f->when = to->in_free = later(f->when, to->in_free) + duration(f->length);
+        f->when = to->in_free = later(later(f->when, to->in_free) + duration(f->length), f->end);
         push(&deliveries, f);
     }
 }
@@ -182,13 +230,14 @@ static void deliver(uint64_t at)
     free(f);
 }
 
-static void send_to(int to, uint64_t head, const unsigned char *data, int length)
+static void send_to(int from, int to, uint64_t start, const unsigned char *data, int length)
 {
     static uint64_t number;
     struct frame *f = must(malloc(sizeof *f + (size_t)length));
-    *f = (struct frame){ .when = head, .number = number++, .to = to, .length = length };
+    int crosses = group_of(from) != group_of(to);
+    *f = (struct frame){ .when = crosses ? start : start + latency, .number = number++, .from = from, .to = to, .length = length };
     memcpy(f->data, data, (size_t)length);
-    push(&heads, f);
+    push(crosses ? &ups : &heads, f);
 }
 
 /* A frame leaves port `from`; its link out is taken from `start` on. */
@@ -199,9 +248,9 @@ static void forward(int from, uint64_t start, const unsigned char *data, int len
     int to = address[0] == 2 && address[5] < ports ? address[5] : -1;
     port[from].out_free = start + duration(length);
     if (!broadcast && (to < 0 || to == from)) count.lost++;
-    if (!broadcast && to >= 0 && to != from) send_to(to, start + latency, data, length);
+    if (!broadcast && to >= 0 && to != from) send_to(from, to, start, data, length);
     for (int i = 0; broadcast && i < ports; i++)
-        if (i != from) send_to(i, start + latency, data, length);
+        if (i != from) send_to(from, i, start, data, length);
 }
 
 static void watch(int i, int on)
@@ -287,6 +336,8 @@ static uint64_t next_time(uint64_t at)
     settle(at);
     if (next_of(&deliveries) < next) next = next_of(&deliveries);
     /* Not settled: it has still to leave, and cannot be delivered before its head is there. */
+    if (ups.waiting && next_of(&ups) + latency < next) next = next_of(&ups) + latency;
+    if (next_of(&downs) < next) next = next_of(&downs);
     return next_of(&heads) < next ? next_of(&heads) : next;
 }
 
@@ -314,14 +365,16 @@ static void serve(int listener)
 
 int main(int argc, char **argv)
 {
-    if (argc < 5 || argc - 4 > PORTS) {
-        fprintf(stderr, "usage: switch RATE LATENCY SOCKET PID... (1 to %d of them)\n", PORTS);
+    if (argc < FIRST_PID + 1 || argc - FIRST_PID > PORTS) {
+        fprintf(stderr, "usage: switch RATE LATENCY SOCKET GROUP TAPER PID... (1 to %d of them)\n", PORTS);
         return 2;
     }
     double rate = atof(argv[1]);
     per_byte = rate > 0 ? 8e9 / rate : 0;
     latency = strtoull(argv[2], NULL, 10);
-    ports = argc - 4;
+    ports = argc - FIRST_PID;
+    group_ports = atoi(argv[4]);
+    taper = atof(argv[5]);
     struct sigaction action = { .sa_handler = on_signal };
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
@@ -329,7 +382,7 @@ int main(int argc, char **argv)
     watcher = epoll_create1(EPOLL_CLOEXEC);
     for (int i = 0; i <= ports; i++) {
         struct epoll_event e = { .events = EPOLLIN, .data.u32 = (uint32_t)i };
-        int fd = i == ports ? listener : (port[i].tap = tap_in(argv[4 + i]));
+        int fd = i == ports ? listener : (port[i].tap = tap_in(argv[FIRST_PID + i]));
         if (epoll_ctl(watcher, EPOLL_CTL_ADD, fd, &e)) die("epoll_ctl");
         port[i].listened = 1;
     }

@@ -31,6 +31,8 @@ class Figure:
     per_node: int = 1
     rate: str | None = "100mbit"  # None: no cluster, all on this machine
     latency: str = "natural"
+    groups: int = 1  # of nodes
+    taper: int = 1
     rounds: int = 3
     reps: int = 5
     cold: int = 0  # bytes of other memory that each rank reads before a repetition
@@ -55,7 +57,8 @@ class Figure:
             return f"{self.ranks} ranks on one machine"
         ranks = f"{self.nodes} nodes" + (f" × {self.per_node} ranks" if self.per_node > 1 else "")
         wire = "natural latency" if self.latency == "natural" else f"{self.latency.replace('us', ' µs')} one way"
-        return f"{ranks}, {self.rate.replace('mbit', ' Mbit/s')}, {wire}"
+        groups = f", {self.groups} groups whose links are tapered 1:{self.taper}" if self.groups > 1 else ""
+        return f"{ranks}, {self.rate.replace('mbit', ' Mbit/s')}, {wire}{groups}"
 
 
 def figures():
@@ -69,6 +72,7 @@ def figures():
     )
     natural = (Race(("bcast",), (100 * KB, MB, 4 * MB)), Race(("allgatherv",), (100 * KB, MB), ("regular", "broadcast", "irr3")))
     inter = (Race(("inter_allgather",), (100 * KB,), tuple(EVEN)), Race(("inter_allgatherv",), (100 * KB,), tuple(UNEVEN)))
+    groups = (Race(("bcast", "allgather", "allreduce", "alltoall"), (100 * KB, MB)),)
     full = (Race(("bcast",), (100 * KB, MB)), Race(("allgatherv",), (100 * KB, MB), ("regular", "irr3", "broadcast")))
     small = tuple(4 * 8**i for i in range(9))  # 4 B to 64 MiB
     shm = (
@@ -96,6 +100,7 @@ def figures():
         Figure("natural-36", "Natural latency, 36 nodes", 36, natural, **slow),
         Figure("others-16", "The other operations, 16 nodes", 16, others, **late),
         Figure("others-natural-16", "The other operations, 16 nodes, natural latency", 16, others),
+        Figure("groups-16", "Two groups of nodes, 16 nodes", 16, groups, groups=2, taper=4, programs=("circulant", "mpich", "openmpi"), **late),
         Figure("full-nodes", "8 nodes with 4 ranks each", 8, full, per_node=4),
         Figure("inter-8", "Between two groups, 8 nodes", 8, inter),
         Figure("inter-16", "Between two groups, 16 nodes", 16, inter),

@@ -91,7 +91,8 @@ def raised(figure):
     # a kill of this process must take the cluster along as INT does
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        cluster("--name", name, "up", figure.nodes, "--rate", figure.rate, "--latency", figure.latency)
+        divided = ["--groups", figure.groups, "--taper", figure.taper] if figure.groups > 1 else []
+        cluster("--name", name, "up", figure.nodes, "--rate", figure.rate, "--latency", figure.latency, *divided)
         yield Place(figure.nodes, figure.per_node, name)
     finally:
         cluster("--name", name, "down")
@@ -218,8 +219,11 @@ def tuned(figure, program, op):
 
 
 def our_settings(figure, knobs):
-    """Ours: the default, and on one node slices of plain memory, too; `knobs` are given to all."""
+    """Ours: the default, and on one node slices of plain memory, too, and where nodes are in groups with these known; `knobs` are given to all."""
     settings = [DEFAULT] if figure.rate else [DEFAULT, Setting("plain memory", {}, ("--memory", "plain"))]
+    if figure.groups > 1:
+        known = {"CIRCULANT_GROUPS": figure.nodes // figure.groups, "CIRCULANT_TAPER": figure.taper}
+        settings.append(Setting("groups known", known))
     return [Setting(s.name, {**s.knobs, **knobs}, s.words) for s in settings]
 
 

@@ -147,6 +147,14 @@ impl Machine {
         rank.checked_div(self.per_node).unwrap_or(rank)
     }
 
+    /// The group of the node of each of `size` ranks; nothing: the network is not divided.
+    pub fn groups_of(&self, size: u32) -> Vec<u32> {
+        match self.groups.nodes {
+            0 => Vec::new(),
+            nodes => (0..size).map(|rank| self.node_of(rank) / nodes).collect(),
+        }
+    }
+
     /// The most ranks of `size` that are on one node.
     pub fn most_on_a_node(&self, size: u32) -> u32 {
         self.per_node.clamp(1, size.max(1))

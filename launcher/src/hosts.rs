@@ -1,9 +1,10 @@
 //! Where ranks go: lists of hosts as users and Slurm write them, and the placing of ranks on them.
 
 use circulant::error::{Error, ErrorKind, Result};
+use circulant::launch::hostlist;
 
-/// The most hosts of a job: more are a slip of the finger.
-const MAX_HOSTS: usize = 1 << 16;
+/// The most hosts of a job.
+const MAX_HOSTS: usize = hostlist::MAX_NAMES;
 
 /// The most ranks on a host.
 const MAX_RANKS_PER_HOST: usize = 1 << 16;
@@ -201,57 +202,9 @@ pub fn mapping(nodes: &[usize]) -> String {
 /// # Ok::<(), circulant::Error>(())
 /// ```
 pub fn slurm_names(text: &str) -> Result<Vec<String>> {
-    let bad = || wrong(format!("{:?} is no list of nodes", text.chars().take(200).collect::<String>()));
-    let mut names = Vec::new();
-    let (mut depth, mut start) = (0usize, 0);
-    for (at, c) in text.char_indices().chain([(text.len(), ',')]) {
-        match c {
-            '[' => depth += 1,
-            ']' => depth = depth.checked_sub(1).ok_or_else(bad)?,
-            ',' if depth == 0 => {
-                expand(&text[start..at], &mut names).ok_or_else(bad)?;
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    if depth > 0 || names.is_empty() {
-        return Err(bad());
-    }
-    Ok(names)
-}
-
-/// One pattern, whose brackets may be several.
-fn expand(pattern: &str, names: &mut Vec<String>) -> Option<()> {
-    let mut made = vec![String::new()];
-    let mut rest = pattern;
-    while let Some((head, tail)) = rest.split_once('[') {
-        let (ranges, after) = tail.split_once(']')?;
-        let mut endings = Vec::new();
-        for range in ranges.split(',') {
-            let (low, high) = range.split_once('-').unwrap_or((range, range));
-            let digits = |t: &str| !t.is_empty() && t.len() < 10 && t.bytes().all(|b| b.is_ascii_digit());
-            if !digits(low) || !digits(high) {
-                return None;
-            }
-            let (from, to): (usize, usize) = (low.parse().ok()?, high.parse().ok()?);
-            if from > to || to - from >= MAX_HOSTS {
-                return None;
-            }
-            endings.extend((from..=to).map(|n| format!("{n:0width$}", width = low.len())));
-        }
-        if endings.len().checked_mul(made.len())? > MAX_HOSTS {
-            return None;
-        }
-        made = made.iter().flat_map(|m| endings.iter().map(move |e| format!("{m}{head}{e}"))).collect();
-        rest = after;
-    }
-    made.iter_mut().for_each(|m| m.push_str(rest));
-    if made.iter().any(|m| Host::new(m, None).is_err()) || names.len() + made.len() > MAX_HOSTS {
-        return None;
-    }
-    names.append(&mut made);
-    Some(())
+    let names = hostlist::names(text).filter(|names| names.iter().all(|name| Host::new(name, None).is_ok()));
+    names
+        .ok_or_else(|| wrong(format!("{:?} is no list of nodes", text.chars().take(200).collect::<String>())))
 }
 
 /// Slurm's short form of numbers, one per node: `2(x3),1` is 2, 2, 2, 1.

@@ -85,6 +85,7 @@ impl World {
             ("buffers", s.buffers),
             ("puts", s.puts),
             ("put_bytes", s.put_bytes),
+            ("bytes_between_groups", s.bytes_between_groups),
             ("arrivals", s.arrivals),
             ("messages", s.messages),
             ("copied_bytes", s.copied_bytes),

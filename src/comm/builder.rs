@@ -2,7 +2,9 @@
 
 use super::fence::warned;
 use super::world::World;
-use crate::config::{Config, Interfaces, Launcher, Library, OnFailure, Progress, Provider, Sources, Wait};
+use crate::config::{
+    Config, Grouping, Interfaces, Launcher, Library, OnFailure, Progress, Provider, Sources, Wait,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::{self, Launch};
 use crate::select::Adapt;
@@ -150,6 +152,16 @@ impl Builder {
         self.set("device-memory", if needed { "yes" } else { "no" })
     }
 
+    /// Groups of nodes that few links join. The same at all ranks.
+    pub fn groups(self, groups: &Grouping) -> Self {
+        self.set("groups", &groups.to_string())
+    }
+
+    /// How many times what a group's links to others carry its nodes' links do together. The same at all ranks.
+    pub fn taper(self, taper: u32) -> Self {
+        self.set("taper", &taper.to_string())
+    }
+
     /// How this rank waits while nothing arrives.
     pub fn wait(self, wait: Wait) -> Self {
         self.set("wait", wait.name())
@@ -294,6 +306,8 @@ mod tests {
             .learn("learned")
             .reproducible(true)
             .light(512)
+            .groups(&Grouping::Nodes(4))
+            .taper(2)
             .wait(Wait::Block)
             .tuning("figures")
             .progress(Progress::Thread)
@@ -307,7 +321,7 @@ mod tests {
         let found: Vec<String> =
             typed.config.changed().map(|(s, text)| format!("{}={text}", s.name)).collect();
         let wanted = "provider=tcp+shm rails=eth0,eth1 ports=20000-20999 deadline=2.5 warn-after=off start-deadline=7 \
-                      window=1048576 blocks=4 algorithm=bcast=chain selection=rules adapt=off learn=learned reproducible=yes light=512 wait=block \
+                      window=1048576 blocks=4 algorithm=bcast=chain selection=rules adapt=off learn=learned reproducible=yes light=512 groups=4 taper=2 wait=block \
                       tuning=figures progress=thread on-failure=continue launcher=single record=records record-events=100 stats=yes stats-file=stats-%r";
         assert_eq!(found.join(" "), wanted);
     }

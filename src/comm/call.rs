@@ -4,6 +4,7 @@ use super::collective::Collective;
 use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::lock::Held;
+use super::places::Places;
 use super::program::{Asked, Prepared};
 use super::shadow::{Copies, Shadow};
 use super::shared::Shared;
@@ -116,20 +117,15 @@ impl Shared {
         arguments.size = context.size;
         arguments.first = context.first;
         if !operation.is_between_groups() {
-            arguments.nodes = context.nodes(|| self.nodes_of(context));
+            let places = context.places(|| self.places_of(context));
+            (arguments.nodes, arguments.groups) = (Arc::clone(&places.nodes), Arc::clone(&places.groups));
         }
         arguments.blocks = options.blocks.or(self.blocks);
         arguments
     }
 
-    /// The node of each rank, if that says anything: not where all are on one, or each is on its own.
-    fn nodes_of(&self, context: &Context) -> Arc<[u32]> {
-        if self.selection.machine().per_node < 2 {
-            return Arc::default();
-        }
-        let node = |rank| self.nodes.get(context.members.world_rank(rank) as usize).copied().unwrap_or(0);
-        let nodes: Arc<[u32]> = (0..context.size).map(node).collect();
-        if nodes.iter().all(|n| *n == nodes[0]) { Arc::default() } else { nodes }
+    fn places_of(&self, context: &Context) -> Places {
+        self.places.of(&context.members, self.selection.machine().per_node > 1)
     }
 
     /// Plans and lowers what is asked.

@@ -1,11 +1,12 @@
 //! What makes a communicator: its number, its ranks, our rank in it, and how many calls it has seen.
 
 use super::members::Members;
+use super::places::Places;
 use super::short::ShortHandle;
 use super::trials::Trials;
 use crate::engine::{CallId, Group};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What all clones of one communicator share.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub(super) struct Context {
     pub(super) first: u32,
     calls: AtomicU32,
     agreements: AtomicU32,
-    /// The node of each rank, once asked for.
-    nodes: OnceLock<Arc<[u32]>>,
+    /// Where its ranks are, once asked for.
+    places: OnceLock<Places>,
     /// Its short calls, if all its ranks share memory.
     short: Option<ShortHandle>,
     /// Of its calls. Used under the world's lock only.
@@ -39,7 +40,7 @@ impl Context {
             first: 0,
             calls: AtomicU32::new(0),
             agreements: AtomicU32::new(0),
-            nodes: OnceLock::new(),
+            places: OnceLock::new(),
             short: None,
             trials: Mutex::default(),
         }
@@ -59,9 +60,9 @@ impl Context {
         Self { first, ..self }
     }
 
-    /// The node of each rank, found out once.
-    pub(super) fn nodes(&self, find: impl FnOnce() -> Arc<[u32]>) -> Arc<[u32]> {
-        Arc::clone(self.nodes.get_or_init(find))
+    /// Where its ranks are, found out once.
+    pub(super) fn places(&self, find: impl FnOnce() -> Places) -> &Places {
+        self.places.get_or_init(find)
     }
 
     /// The trials of its calls.

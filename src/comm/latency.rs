@@ -27,6 +27,8 @@ pub struct Latency {
     pub calls: u64,
     /// Their bytes, added up.
     pub bytes: u64,
+    /// Bytes that this rank has put to nodes of other groups for them, where [`World::groups`] are known.
+    pub bytes_between_groups: u64,
     /// Their times, added up.
     pub total: Duration,
     /// The shortest.
@@ -52,7 +54,8 @@ impl World {
     pub(super) fn report_latencies(&self, held: &Held<'_>) {
         let (rank, latencies) = (self.rank(), latencies(held));
         if self.config.stats && rank == 0 {
-            let text = Table { rank, latencies: &latencies }.to_string();
+            let table = Table { rank, latencies: &latencies, in_groups: !self.groups().is_empty() };
+            let text = table.to_string();
             // Nothing can be done when standard error is gone.
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
@@ -78,6 +81,7 @@ fn latencies(held: &Held<'_>) -> Vec<Latency> {
         up_to_bytes: m.up_to_bytes,
         calls: m.calls,
         bytes: m.bytes,
+        bytes_between_groups: m.global_bytes,
         total: time(m.total),
         least: time(m.least),
         median: time(m.median),
@@ -99,28 +103,32 @@ pub(super) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
 struct Table<'a> {
     rank: usize,
     latencies: &'a [Latency],
+    /// The network is divided: what goes between groups has a column.
+    in_groups: bool,
 }
 
 impl Display for Table<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "circulant: calls of rank {}, times in microseconds", self.rank)?;
         let head = ["operation", "bytes up to", "calls", "least", "median", "99 %", "most", "seconds in all"];
-        line(f, head.map(str::to_owned))?;
+        line(f, head.map(str::to_owned), self.in_groups.then(|| "MB to groups".to_owned()))?;
         for l in self.latencies {
             let us = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e6);
             let limit = l.up_to_bytes.map_or_else(|| "more".to_owned(), |n| n.to_string());
             let total = format!("{:.3}", l.total.as_secs_f64());
             let times = [l.least, l.median, l.p99, l.most].map(us);
             let [least, median, p99, most] = times;
-            line(f, [l.operation.to_owned(), limit, l.calls.to_string(), least, median, p99, most, total])?;
+            let global = self.in_groups.then(|| format!("{:.3}", l.bytes_between_groups as f64 / 1e6));
+            let cells = [l.operation.to_owned(), limit, l.calls.to_string(), least, median, p99, most, total];
+            line(f, cells, global)?;
         }
         Ok(())
     }
 }
 
-fn line(f: &mut Formatter<'_>, [name, cells @ ..]: [String; 8]) -> fmt::Result {
+fn line(f: &mut Formatter<'_>, [name, cells @ ..]: [String; 8], more: Option<String>) -> fmt::Result {
     write!(f, "{name:<20}")?;
-    cells.iter().try_for_each(|cell| write!(f, " {cell:>13}"))?;
+    cells.iter().chain(&more).try_for_each(|cell| write!(f, " {cell:>13}"))?;
     writeln!(f)
 }
 
@@ -130,6 +138,7 @@ fn prometheus(rank: usize, latencies: &[Latency], stats: &Stats) -> String {
     for (name, what, value) in [
         ("puts", "Puts posted.", stats.puts),
         ("put_bytes", "Bytes in puts.", stats.put_bytes),
+        ("bytes_between_groups", "Bytes in puts to nodes of other groups.", stats.bytes_between_groups),
         ("arrivals", "Puts and notifies that arrived.", stats.arrivals),
         ("messages", "Control messages sent.", stats.messages),
         ("copied_bytes", "Bytes that the library copied.", stats.copied_bytes),
@@ -174,22 +183,37 @@ fn labels(rank: usize, l: &Latency) -> String {
 mod tests {
     use super::*;
 
-    /// Each line is a comment, or a name with labels and a number; each series stands once.
-    #[test]
-    fn prometheus_can_read_it() {
+    fn example(operation: &'static str, up_to_bytes: Option<u64>) -> Latency {
         let us = Duration::from_micros;
-        let one = |operation, up_to_bytes| Latency {
+        Latency {
             operation,
             up_to_bytes,
             calls: 3,
             bytes: 24,
+            bytes_between_groups: 2_000_000,
             total: us(60),
             least: us(10),
             median: us(20),
             p99: us(30),
             most: us(30),
-        };
-        let latencies = [one("bcast", Some(64)), one("bcast", None), one("allreduce", Some(64))];
+        }
+    }
+
+    #[test]
+    fn what_goes_between_groups_has_a_column_where_there_are_groups() {
+        let latencies = [example("bcast", Some(64))];
+        let text = |in_groups| Table { rank: 0, latencies: &latencies, in_groups }.to_string();
+        assert!(!text(false).contains("groups"), "{}", text(false));
+        let divided = text(true);
+        let mut lines = divided.lines().skip(1);
+        assert!(lines.next().unwrap().ends_with("seconds in all  MB to groups"), "{divided}");
+        assert!(lines.next().unwrap().ends_with("2.000"), "{divided}");
+    }
+
+    /// Each line is a comment, or a name with labels and a number; each series stands once.
+    #[test]
+    fn prometheus_can_read_it() {
+        let latencies = [example("bcast", Some(64)), example("bcast", None), example("allreduce", Some(64))];
         let text = prometheus(7, &latencies, &Stats::default());
         let mut series = std::collections::HashSet::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -203,7 +227,7 @@ mod tests {
         assert!(text.contains(
             "circulant_call_seconds{rank=\"7\",operation=\"bcast\",bytes_up_to=\"+Inf\",quantile=\"0.5\"} 2e-5\n"
         ));
-        assert_eq!(series.len(), 7 + 3 * (1 + 4 + 2));
-        assert_eq!(text.matches("# TYPE").count(), 9);
+        assert_eq!(series.len(), 8 + 3 * (1 + 4 + 2));
+        assert_eq!(text.matches("# TYPE").count(), 10);
     }
 }

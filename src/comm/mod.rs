@@ -57,6 +57,7 @@ mod owned;
 mod partition;
 mod persistent;
 mod place;
+mod places;
 mod program;
 mod progress;
 mod recording;

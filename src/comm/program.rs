@@ -47,7 +47,7 @@ impl Asked {
             h.word(word);
         }
         a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
-        a.nodes.iter().for_each(|w| h.word(u64::from(*w)));
+        a.nodes.iter().chain(a.groups.iter()).for_each(|w| h.word(u64::from(*w)));
         h.0
     }
 

@@ -1,6 +1,7 @@
 //! What all handles of one world share, one thread at a time.
 
 use super::agreeing::Agreeing;
+use super::places::Places;
 use super::program::Cache;
 use super::short::ShortCalls;
 use super::trials::Learned;
@@ -8,7 +9,6 @@ use crate::buffer::Arena;
 use crate::engine::Engine;
 use crate::select::{Adapt, Figures, Selection};
 use crate::trace::Log;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What all handles of one world share.
@@ -27,8 +27,8 @@ pub(super) struct Shared {
     /// The settings' choices, for calls whose options leave it open.
     pub(super) blocks: Option<u32>,
     pub(super) selection: Selection,
-    /// The node index of every rank of the world, once it is known.
-    pub(super) nodes: Arc<[u32]>,
+    /// Where the ranks of the world are.
+    pub(super) places: Places,
     /// How many communicators we have begun to make.
     pub(super) led: u32,
     pub(super) short_calls: ShortCalls,

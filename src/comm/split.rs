@@ -94,7 +94,7 @@ impl Communicator {
     /// As [`Communicator::bcast`].
     pub fn split_by_node(&self) -> Result<Self> {
         let ours = self.context.members.world_rank(self.context.rank);
-        let node = self.hold()?.nodes.get(ours as usize).copied().unwrap_or(0);
+        let node = self.hold()?.places.nodes.get(ours as usize).copied().unwrap_or(0);
         let made = self.split(Some(i64::from(node)), 0)?;
         made.ok_or_else(|| Error::new(ErrorKind::Argument, "a node without us"))
     }

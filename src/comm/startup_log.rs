@@ -3,6 +3,7 @@
 use super::collective::Collective;
 use super::communicator::Communicator;
 use super::measure;
+use super::places::Places;
 use super::shared::Shared;
 use crate::config::Config;
 use crate::plan::registry::{Algorithm, Arguments};
@@ -26,8 +27,9 @@ pub(super) fn world(
     comm: &Communicator,
     config: &Config,
     [provider, launcher]: [&str; 2],
-    nodes: &[u32],
+    places: &Places,
 ) {
+    let nodes = &places.nodes;
     let count = nodes.iter().max().map_or(1, |node| node + 1);
     log.info(|| {
         format!(
@@ -37,7 +39,11 @@ pub(super) fn world(
             plural(count.into(), "node"),
         )
     });
-    log.info(|| format!("ranks by node: {}", ranks_by_node(nodes, count)));
+    log.info(|| format!("ranks by node: {}", ranks_by_number(nodes, count)));
+    if let Some(most) = places.groups.iter().max() {
+        let groups = ranks_by_number(&places.groups, most + 1);
+        log.info(|| format!("ranks by group of nodes, tapered 1:{}: {groups}", config.taper));
+    }
     log.info(|| {
         let set: Vec<String> = config.changed().map(|(s, value)| format!("{}={value}", s.variable)).collect();
         match set.is_empty() {
@@ -87,8 +93,8 @@ fn plural(n: u64, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
-/// `0: 0-3, 1: 4-7`; of many nodes the first.
-fn ranks_by_node(nodes: &[u32], count: u32) -> String {
+/// `0: 0-3, 1: 4-7`, by nodes or by groups; of many the first.
+fn ranks_by_number(nodes: &[u32], count: u32) -> String {
     /// Nodes that the log names, at most. Chosen, for one line of text; `nodes_are_logged_in_runs` shows it.
     const MAX_NODES_NAMED: u32 = 16;
     let of = |node: u32| -> String {
@@ -113,8 +119,8 @@ mod tests {
 
     #[test]
     fn nodes_are_logged_in_runs() {
-        assert_eq!(ranks_by_node(&[0, 0, 1, 0, 1, 1], 2), "0: 0-1 3, 1: 2 4-5");
+        assert_eq!(ranks_by_number(&[0, 0, 1, 0, 1, 1], 2), "0: 0-1 3, 1: 2 4-5");
         let many: Vec<u32> = (0..40).collect();
-        assert!(ranks_by_node(&many, 40).ends_with("15: 15, and 24 more"));
+        assert!(ranks_by_number(&many, 40).ends_with("15: 15, and 24 more"));
     }
 }

@@ -8,6 +8,7 @@ use super::launcher::{SharedLaunch, lock};
 use super::lock::{Held, Lock};
 use super::measure;
 use super::members::{Members, to_u32};
+use super::places::Places;
 use super::progress::Progress;
 use super::recording::{self, Recording};
 use super::startup_log;
@@ -20,7 +21,7 @@ use crate::machine::LogGp;
 use crate::record::Record;
 use crate::select::{self, Figures, Tuning, Wires};
 use crate::trace::Log;
-use crate::transport::{HardwareCounts, Transport, shm};
+use crate::transport::{HardwareCounts, Transport};
 use std::sync::Arc;
 
 /// What one process has done on the wire since its world began.
@@ -35,6 +36,8 @@ pub struct Stats {
     pub puts: u64,
     /// Bytes in them.
     pub put_bytes: u64,
+    /// Those of them that went to nodes of other groups, where [`World::groups`] are known.
+    pub bytes_between_groups: u64,
     /// Puts and notifies that arrived here.
     pub arrivals: u64,
     /// Control messages sent (ready-to-receive messages, notifies, acknowledgements).
@@ -60,6 +63,7 @@ impl Stats {
             registered_bytes: held.arena.bytes() as u64,
             puts: c.puts,
             put_bytes: c.put_bytes,
+            bytes_between_groups: c.global_bytes,
             arrivals: c.arrivals,
             messages: c.messages,
             copied_bytes: c.copied_bytes,
@@ -108,7 +112,7 @@ pub struct World {
     provider: String,
     wires: Wires,
     launcher: String,
-    nodes: Arc<[u32]>,
+    places: Places,
     pub(super) config: Config,
     /// Moves things on between calls, if the settings want it; ends with the world.
     _progress: Option<Progress>,
@@ -151,7 +155,7 @@ impl World {
         let wired = wire_up(&mut config, launch.as_mut(), transport, timeout)?;
         let Connected { mut shared, launch, provider, wires, address, watchdog } =
             connect(&config, launch, wired, &log, timeout)?;
-        let (nodes, members) = (Arc::clone(&shared.nodes), Members::World(size));
+        let (places, members) = (shared.places.clone(), Members::World(size));
         let short_calls = shared.add_world_short_calls(&members)?;
         let context = Context::new(0, members, rank).with_short_calls(short_calls);
         let comm = Communicator::new(Arc::new(Lock::new(shared)), context, Options::default())?;
@@ -161,7 +165,7 @@ impl World {
             provider,
             wires,
             launcher,
-            nodes,
+            places,
             config,
             _progress: None,
             _watchdog: watchdog,
@@ -188,14 +192,14 @@ impl World {
             &world.comm,
             &world.config,
             [&world.provider, &world.launcher],
-            &world.nodes,
+            &world.places,
         );
         tracing::debug!(rank, size, provider = world.provider, launcher = world.launcher, "world is up");
         Ok(world)
     }
 
     /// What ranks tell each other once they are connected: the addresses of all, if there are ranks that do not know `address`,
-    /// ours; and nodes and figures where these are not known.
+    /// ours; and figures where these are not known.
     fn complete(&mut self, address: Option<Vec<u8>>) -> Result<()> {
         if self.size() > 1 {
             self.comm.barrier()?;
@@ -203,11 +207,6 @@ impl World {
         if let Some(address) = address {
             let table = Table::gather(&self.internal(Internal::Addresses)?, &address)?;
             self.comm.hold()?.engine.look_up_in(Box::new(table));
-        }
-        if self.nodes.is_empty() {
-            self.nodes = nodes_by_host(&self.comm, shm::host())?.into();
-            self.comm.hold()?.nodes = Arc::clone(&self.nodes);
-            self.comm.hold()?.selection.place(&self.nodes);
         }
         self.settle()
     }
@@ -240,7 +239,13 @@ impl World {
 
     /// The node index of every rank.
     pub fn nodes(&self) -> &[u32] {
-        &self.nodes
+        &self.places.nodes
+    }
+
+    /// The index of the group of nodes that every rank's node is in, as the setting `groups` or the launcher says; nothing: the
+    /// network is not divided.
+    pub fn groups(&self) -> &[u32] {
+        &self.places.groups
     }
 
     /// Chooses by what rank 0's `tuning` says from now on, as if CIRCULANT_TUNING had named such a file. Collective;
@@ -272,7 +277,7 @@ impl World {
         let figures = self.comm.hold()?.figures;
         let probing = self.config.choices().probe;
         // The first rank on another node than rank 0; else it is rank 1.
-        let other = self.nodes.iter().position(|node| *node != self.nodes[0]);
+        let other = self.nodes().iter().position(|node| *node != self.nodes()[0]);
         let mut probed = None;
         if self.size() > 1 && select::probes(&self.wires, probing, &figures) {
             probed = Some(measure::probe(
@@ -290,7 +295,7 @@ impl World {
     /// The figures from the settings and what was probed, at all ranks alike.
     fn retune(&mut self, probed: Option<LogGp>) -> Result<()> {
         let mut figures = Figures::new(&self.wires, &self.config.choices(), probed)?;
-        if self.nodes.iter().all(|node| *node == self.nodes[0]) {
+        if self.nodes().iter().all(|node| *node == self.nodes()[0]) {
             figures = figures.on_one_node();
         }
         self.comm.hold()?.retune(figures, self.config.window);
@@ -396,18 +401,4 @@ impl Drop for World {
             held.engine.vanish();
         }
     }
-}
-
-/// Node indices in order of first appearance, from what identifies each rank's host.
-fn nodes_by_host(comm: &Communicator, host: u64) -> Result<Vec<u32>> {
-    let mut hosts = vec![0u64; comm.size()];
-    comm.allgather(&[host], &mut hosts)?;
-    let mut seen = std::collections::HashMap::new();
-    Ok(hosts
-        .iter()
-        .map(|h| {
-            let next = u32::try_from(seen.len()).unwrap_or(u32::MAX);
-            *seen.entry(*h).or_insert(next)
-        })
-        .collect())
 }

@@ -1,7 +1,8 @@
-//! Settings that all ranks must agree on, and the files that two of them name.
+//! Settings that all ranks must agree on, and the files that three of them name.
 
 use super::process::Config;
 use super::table::{SETTINGS, Scope, Setting};
+use super::values::Grouping;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::digest;
 
@@ -18,8 +19,11 @@ const SEPARATOR: &str = "\u{1e}";
 /// The longest tuning file: one has about twenty lines.
 const MAX_TUNING_BYTES: u64 = 64 << 10;
 
+/// The longest file of groups. Chosen: 65 536 nodes with a line of 64 characters each.
+const MAX_GROUPS_BYTES: u64 = 4 << 20;
+
 impl Config {
-    /// Reads the files of the settings `selection` and `tuning`, if there are any.
+    /// Reads the files of the settings `selection`, `tuning` and `groups`, if there are any.
     ///
     /// # Errors
     /// When a setting was not understood ([`Config::check`]), or a file cannot be read.
@@ -27,10 +31,17 @@ impl Config {
         self.check()?;
         self.tuning_text = match &self.tuning {
             None => String::new(),
-            Some(path) => read_tuning(path).map_err(|what| {
+            Some(path) => read_short(path, MAX_TUNING_BYTES).map_err(|what| {
                 Error::new(ErrorKind::Config, format!("CIRCULANT_TUNING: {path}: {what}"))
                     .help("rank 0 reads it; circulant tune -o FILE writes it")
             })?,
+        };
+        self.groups_text = match &self.groups {
+            Grouping::File(path) => read_short(path, MAX_GROUPS_BYTES).map_err(|what| {
+                Error::new(ErrorKind::Config, format!("CIRCULANT_GROUPS: {path}: {what}"))
+                    .help("rank 0 reads it: lines such as n[1-16] group1")
+            })?,
+            _ => String::new(),
         };
         self.load_selection()
     }
@@ -55,6 +66,11 @@ impl Config {
     /// [adopted](Config::adopt).
     pub fn tuning_text(&self) -> &str {
         &self.tuning_text
+    }
+
+    /// The text of the file of groups: at rank 0 once it is [loaded](Config::load).
+    pub fn groups_text(&self) -> &str {
+        &self.groups_text
     }
 
     /// Takes this for the text of the tuning file.
@@ -134,12 +150,12 @@ fn mismatch(what: String) -> Error {
         .help("give all ranks the same CIRCULANT_ variables and the same binary")
 }
 
-/// A tuning file, which a person could have written.
-fn read_tuning(path: &str) -> Result<String, String> {
+/// A file that a person could have written.
+fn read_short(path: &str, most: u64) -> Result<String, String> {
     let about = std::fs::metadata(path).map_err(|e| e.to_string())?;
     match about.len() {
         _ if !about.is_file() => Err("it is no file".to_owned()),
-        size if size > MAX_TUNING_BYTES => Err(format!("{size} bytes are too many for a file of settings")),
+        size if size > most => Err(format!("{size} bytes are too many for a file of settings")),
         _ => std::fs::read_to_string(path).map_err(|e| e.to_string()),
     }
 }

@@ -2,7 +2,9 @@
 
 use super::forced::ForcedLimits;
 use super::library::Library;
-use super::values::{Interfaces, Launcher, Logging, Network, OnFailure, Progress, Provider, Sources, Wait};
+use super::values::{
+    Grouping, Interfaces, Launcher, Logging, Network, OnFailure, Progress, Provider, Sources, Wait,
+};
 use super::{FOR_EVER, parse_bytes};
 use crate::select::{Adapt, Probing};
 use std::time::Duration;
@@ -195,6 +197,23 @@ pub(super) const LIMITS: Format<ForcedLimits> = Format {
     )],
     read: ForcedLimits::read,
     write: ForcedLimits::to_string,
+};
+
+pub(super) const GROUPING: Format<Grouping> = Format {
+    allowed: "a number of nodes from 1, the name of a file, auto or none",
+    words: &[("auto", Grouping::Told), ("none", Grouping::Undivided)],
+    read: |text| match text.parse::<u64>() {
+        Ok(n) => u32::try_from(n).ok().filter(|n| *n > 0).map(Grouping::Nodes),
+        Err(_) => (!text.is_empty()).then(|| Grouping::File(text.to_owned())),
+    },
+    write: Grouping::to_string,
+};
+
+pub(super) const TAPER: Format<u32> = Format {
+    allowed: "a whole number from 1, or 1: and such a number",
+    words: &[],
+    read: |text| text.strip_prefix("1:").unwrap_or(text).parse().ok().filter(|n| *n > 0),
+    write: u32::to_string,
 };
 
 pub(super) const FILE: Format<Option<String>> = Format {

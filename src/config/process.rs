@@ -22,6 +22,8 @@ pub struct Config {
     pub(super) selection_text: String,
     /// What the file of the setting `tuning` says, at rank 0.
     pub(super) tuning_text: String,
+    /// What the file of the setting `groups` says, at rank 0.
+    pub(super) groups_text: String,
 }
 
 impl Deref for Config {
@@ -41,6 +43,7 @@ impl Config {
             faults: Vec::new(),
             selection_text: String::new(),
             tuning_text: String::new(),
+            groups_text: String::new(),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::forced::ForcedLimits;
 use super::format::{self, Refused};
 use super::library::Library;
-use super::values::{Interfaces, Launcher, Logging, OnFailure, Progress, Provider, Sources, Wait};
+use super::values::{Grouping, Interfaces, Launcher, Logging, OnFailure, Progress, Provider, Sources, Wait};
 use crate::select::{Adapt, Probing};
 use std::time::Duration;
 
@@ -120,6 +120,10 @@ settings! {
         "beta in picoseconds per byte";
     light: Option<u64>, BYTES, "light", "CIRCULANT_LIGHT", "auto", Agreed,
         "pieces below this many bytes share a put to a landing slot; 0 never";
+    groups: Grouping, GROUPING, "groups", "CIRCULANT_GROUPS", "auto", Agreed,
+        "groups of nodes that few links join: nodes per group, a file of lines NODES GROUP (rank 0 reads it, for all), auto (switches of Slurm, where it tells them), none";
+    taper: u32, TAPER, "taper", "CIRCULANT_TAPER", "1", Agreed,
+        "how many times what a group's links to others carry its nodes' links do together: 4, or 1:4";
     wait: Option<Wait>, WAIT, "wait", "CIRCULANT_WAIT", "auto", Local,
         "how to wait: spin, yield, block (asleep in the provider, where it can), or auto (by what is seen)";
     tuning: Option<String>, FILE, "tuning", "CIRCULANT_TUNING", "none", Agreed,

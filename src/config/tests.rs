@@ -68,6 +68,8 @@ fn values_have_a_canonical_form() {
     }
     let e = Config::defaults().set("limits", "unordered,gather=0").unwrap_err().to_string();
     assert!(e.contains("CIRCULANT_LIMITS: \"gather=0\" is not gather=N, with N from 1"), "{e}");
+    assert_eq!(canonical("taper", &["1", "1:4", "04"]), ["1", "4", "4"]);
+    assert_eq!(canonical("groups", &["016"]), ["16"]);
     assert_eq!(canonical("ports", &["20000-20999", " 7 - 7 "]), ["20000-20999", "7-7"]);
     assert_eq!(
         canonical("reproducible", &["1", "true", "yes", "0", "false"]),
@@ -90,6 +92,7 @@ fn values_have_a_canonical_form() {
         ("launcher", &["auto", "pmi1", "pmix", "env", "libpmi", "single"]),
         ("sources", &["all", "10.0.0.0/16,10.1.0.7,fd00::/8,::1"]),
         ("tuning", &["none", "a file"]),
+        ("groups", &["auto", "none", "16", "a file", "./16"]),
         ("algorithm", &["auto", "bcast=chain"]),
     ] {
         assert_eq!(canonical(name, words), words);
@@ -125,6 +128,10 @@ fn what_is_wrong_is_named_with_what_is_right() {
         ("log", "inof,all", &["CIRCULANT_LOG"]),
         ("log", "warm", &["CIRCULANT_LOG", "did you mean \"warn\"?"]),
         ("log", "info,1", &["CIRCULANT_LOG"]),
+        ("groups", "0", &["CIRCULANT_GROUPS: \"0\" is not a number of nodes from 1"]),
+        ("groups", "4294967296", &["CIRCULANT_GROUPS"]),
+        ("taper", "2:1", &["CIRCULANT_TAPER: \"2:1\" is not a whole number from 1, or 1: and such a number"]),
+        ("taper", "0", &["CIRCULANT_TAPER"]),
         ("deadline", "-1", &["CIRCULANT_DEADLINE", "a number of seconds, or off"]),
         ("deadline", "of", &["did you mean \"off\"?"]),
         ("blocks", "0", &["CIRCULANT_BLOCKS", "from 1"]),

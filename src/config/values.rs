@@ -142,6 +142,35 @@ impl FromStr for Network {
     }
 }
 
+/// Which nodes are near each other: those of a switch, or of a group of a Dragonfly. Links between groups are fewer than within them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Grouping {
+    /// As the launcher says of each node: under Slurm the switch above it. Where it says nothing the network is not divided.
+    #[default]
+    Told,
+    /// The network is not divided.
+    Undivided,
+    /// So many nodes after each other, as nodes follow by their first ranks.
+    Nodes(u32),
+    /// As a file says, in lines of nodes and their group.
+    File(String),
+}
+
+impl Display for Grouping {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Told => f.write_str(AUTO),
+            Self::Undivided => f.write_str(NONE),
+            Self::Nodes(nodes) => write!(f, "{nodes}"),
+            Self::File(path) => f.write_str(path),
+        }
+    }
+}
+
+/// What [`Grouping::Undivided`] is called.
+const NONE: &str = "none";
+
 /// What becomes of a job of which a rank is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

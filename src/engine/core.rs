@@ -222,6 +222,14 @@ impl Core {
         self.outbox.clear();
     }
 
+    /// Bytes that go to `peer`, if its node is in another group than ours; else none.
+    #[inline]
+    pub(super) fn crossing(&self, peer: u32, bytes: u64) -> u64 {
+        let groups = &self.setup.node_groups;
+        let group = |rank: u32| groups.get(rank as usize);
+        if group(peer) == group(self.setup.rank) { 0 } else { bytes }
+    }
+
     /// Knows the communicator `comm` from now on, as long as it lives.
     pub(super) fn register(&mut self, comm: u64, group: Weak<dyn Group>) {
         if self.groups.len() > 2 * self.living + 8 {
@@ -308,8 +316,9 @@ impl Core {
         let m = &task.meta;
         self.recorder.add(EventKind::Leave, &task.label, At::NOWHERE);
         if let Some(latencies) = self.latencies.as_mut().filter(|_| task.begun != 0) {
-            latencies.end(m.code, m.bytes, task.begun);
+            latencies.end(m.code, [m.bytes, task.global_bytes], task.begun);
         }
+        self.counts.global_bytes += task.global_bytes;
         self.status.completed = Mark { code: m.code, call: m.call };
         self.counts.rounds += u64::from(m.rounds);
         self.counts.operations += 1;

@@ -5,6 +5,8 @@
 pub(crate) struct Counts {
     pub(crate) puts: u64,
     pub(crate) put_bytes: u64,
+    /// Those of them that went to nodes of other groups, of operations completed here.
+    pub(crate) global_bytes: u64,
     pub(crate) arrivals: u64,
     pub(crate) messages: u64,
     pub(crate) copied_bytes: u64,

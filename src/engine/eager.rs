@@ -112,6 +112,7 @@ impl Engine {
             self.core.credits.spend(to);
             self.core.counts.puts += 1;
             self.core.counts.put_bytes += op.len;
+            task.global_bytes += self.core.crossing(to, op.len);
             self.core.counts.copied_bytes += op.len;
         }
         Ok(posted)
@@ -197,6 +198,7 @@ mod tests {
     use super::super::setup::{Flow, Setup};
     use super::*;
     use crate::transport::Clock;
+    use std::sync::Arc;
     use std::time::Duration;
 
     #[test]
@@ -205,6 +207,7 @@ mod tests {
             rank,
             size: 50,
             neighbours: vec![neighbour],
+            node_groups: Arc::default(),
             flow: Flow { window: 1, order_timeout: Duration::ZERO },
             warn_after: Duration::ZERO,
             names: |_| "test",

@@ -21,6 +21,7 @@ const DIGITS: u8 = 2;
 #[derive(Debug)]
 struct Class {
     bytes: u64,
+    global_bytes: u64,
     ticks: u64,
     histogram: Histogram<u32>,
 }
@@ -40,6 +41,8 @@ pub(crate) struct Measured {
     pub(crate) up_to_bytes: Option<u64>,
     pub(crate) calls: u64,
     pub(crate) bytes: u64,
+    /// Put by this rank to nodes of other groups.
+    pub(crate) global_bytes: u64,
     pub(crate) total: u64,
     pub(crate) least: u64,
     pub(crate) median: u64,
@@ -69,17 +72,19 @@ impl Latencies {
         self.ticks.now().max(1)
     }
 
-    /// A call of so many bytes that began then ends.
-    pub(super) fn end(&mut self, code: u8, bytes: u64, begun: u64) {
+    /// A call of so many bytes that began then ends; so many it has put to nodes of other groups.
+    pub(super) fn end(&mut self, code: u8, [bytes, global_bytes]: [u64; 2], begun: u64) {
         let took = self.ticks.now().saturating_sub(begun);
         let class = &mut self.classes[usize::from(code) * CLASSES + class_of(bytes)];
         if class.is_none() {
             // The bounds are constants that the crate takes, so there is one.
             let histogram = Histogram::new_with_bounds(1, MAX_TICKS, DIGITS).ok();
-            *class = histogram.map(|histogram| Box::new(Class { bytes: 0, ticks: 0, histogram }));
+            *class =
+                histogram.map(|histogram| Box::new(Class { bytes: 0, global_bytes: 0, ticks: 0, histogram }));
         }
         if let Some(class) = class {
             class.bytes = class.bytes.saturating_add(bytes);
+            class.global_bytes = class.global_bytes.saturating_add(global_bytes);
             class.ticks = class.ticks.saturating_add(took);
             class.histogram.saturating_record(took);
         }
@@ -88,12 +93,13 @@ impl Latencies {
     /// All classes with calls in them, in order.
     pub(super) fn measured(&self) -> impl Iterator<Item = Measured> {
         self.classes.iter().enumerate().filter_map(|(i, class)| {
-            let Class { bytes, ticks, histogram } = &**class.as_ref()?;
+            let Class { bytes, global_bytes, ticks, histogram } = &**class.as_ref()?;
             Some(Measured {
                 code: u8::try_from(i / CLASSES).unwrap_or(u8::MAX),
                 up_to_bytes: limit_of(i % CLASSES),
                 calls: histogram.len(),
                 bytes: *bytes,
+                global_bytes: *global_bytes,
                 total: *ticks,
                 least: histogram.min(),
                 median: histogram.value_at_quantile(0.5),
@@ -128,12 +134,13 @@ mod tests {
         for ms in 1..=100 {
             let begun = latencies.begin();
             clock.sleep(Duration::from_millis(ms));
-            latencies.end(3, 1000, begun);
+            latencies.end(3, [1000, 10], begun);
         }
-        latencies.end(3, 8, latencies.begin());
+        latencies.end(3, [8, 0], latencies.begin());
         let [short, long] = latencies.measured().collect::<Vec<_>>()[..] else { panic!("two classes") };
         assert_eq!((short.calls, short.bytes, short.up_to_bytes), (1, 8, Some(64)));
         assert_eq!((long.code, long.calls, long.bytes, long.total), (3, 100, 100_000, 5_050_000_000));
+        assert_eq!((short.global_bytes, long.global_bytes), (0, 1000));
         for (found, ms) in [(long.least, 1.0), (long.median, 50.0), (long.p99, 99.0), (long.most, 100.0)] {
             assert!((found as f64 / 1e6 / ms - 1.0).abs() < 0.01, "{found} for {ms} ms");
         }

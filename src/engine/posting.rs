@@ -170,6 +170,7 @@ impl Engine {
             self.core.counts.put_bytes += op.len;
             self.core.recorder.commit();
             let len = op.len;
+            task.global_bytes += self.core.crossing(to.peer, len);
             task.posted(peer, len);
         }
         Ok(posted)

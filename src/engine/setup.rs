@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::record::Record;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What an operation that reduces may have unacknowledged, at least, as far as the window is so wide. Measured: with it, among 16 ranks on a network of
@@ -86,6 +87,8 @@ pub(crate) struct Setup {
     pub(crate) size: u32,
     /// World ranks of the circulant neighbours, sorted, without us.
     pub(crate) neighbours: Vec<u32>,
+    /// By world rank: the group of its node; nothing: the network is not divided.
+    pub(crate) node_groups: Arc<[u32]>,
     pub(crate) flow: Flow,
     /// A wait that lasts longer warns for which ranks it waits, at this interval.
     pub(crate) warn_after: Duration,

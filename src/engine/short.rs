@@ -45,7 +45,7 @@ impl Engine {
     #[inline]
     pub(crate) fn leave_short(&mut self, meta: &Meta, begun: u64, done: &Counts) {
         if let Some(latencies) = &mut self.core.latencies {
-            latencies.end(meta.code, meta.bytes, begun);
+            latencies.end(meta.code, [meta.bytes, 0], begun);
         }
         self.core.status.completed = Mark { code: meta.code, call: meta.call };
         self.core.recorder.add(EventKind::Leave, &Label::new(meta.code, &meta.call), At::NOWHERE);

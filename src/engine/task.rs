@@ -129,6 +129,8 @@ pub(crate) struct Task {
     pub(super) base: u32,
     /// When the call began, in ticks, where calls are timed; 0: this one is not.
     pub(super) begun: u64,
+    /// Bytes that it has put to nodes of other groups.
+    pub(super) global_bytes: u64,
     /// Peers know where to put from an earlier binding.
     pub persistent: bool,
     /// Ready messages carry what only the two ranks of a pair know (alltoallv).
@@ -196,6 +198,7 @@ impl Task {
             portion: 0,
             base: 0,
             begun: 0,
+            global_bytes: 0,
             persistent: false,
             pairwise: false,
             eager_limit: 0,
@@ -227,6 +230,7 @@ impl Task {
         self.ops_left = 0;
         self.unsent = 0;
         self.outstanding = 0;
+        self.global_bytes = 0;
         self.local.clear();
         for p in &mut self.peers {
             p.ready = None;

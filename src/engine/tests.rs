@@ -40,6 +40,7 @@ fn engines_on(size: u32, flow: Flow, faults: &sim::Faults, near: bool) -> Vec<En
             rank,
             size,
             neighbours,
+            node_groups: Arc::default(),
             flow,
             warn_after: FOR_EVER,
             names: |_| "test",

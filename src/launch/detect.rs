@@ -6,6 +6,7 @@ use super::libpmi::{LibPmi, PALS, SLURM};
 use super::pmi1::Pmi1;
 use super::pmix::Pmix;
 use super::single::Single;
+use super::variables::from_environment;
 use super::{Launch, fd, session, side};
 use crate::config::{Config, FOR_EVER, Launcher, Library, Logging};
 use crate::error::{Error, ErrorKind, Result};
@@ -66,12 +67,6 @@ pub fn detect(config: &Config) -> Result<Box<dyn Launch>> {
 /// How many ranks the environment speaks of, if several, before [`detect`] asks the launcher. Starts nothing.
 pub fn expected_size(config: &Config) -> Option<usize> {
     (config.launcher != Launcher::Single).then(|| expected(&from_environment))?
-}
-
-/// The value of a variable that is set to something.
-fn from_environment(name: &str) -> Option<String> {
-    let value = std::env::var_os(name)?;
-    (!value.is_empty()).then(|| value.to_string_lossy().into_owned())
 }
 
 /// What is expected of a launcher that tells its size only when asked: as many as libfabric itself expects (the default of

@@ -10,6 +10,8 @@ pub mod threads;
 
 // What the process manager shares with its clients; no part of the interface that users rely on.
 #[doc(hidden)]
+pub mod hostlist;
+#[doc(hidden)]
 pub mod side;
 #[doc(hidden)]
 pub mod wire;
@@ -26,7 +28,9 @@ mod munge;
 mod root;
 mod session;
 mod stream;
+mod switches;
 mod value;
+mod variables;
 mod worker;
 
 pub use detect::{detect, expected_size};
@@ -99,6 +103,11 @@ pub trait Launch: Send + std::fmt::Debug {
     }
     /// The node index of every rank, where the launcher says so.
     fn nodes(&self) -> Option<Vec<u32>>;
+    /// The name of the group of nodes that ours is in, where the launcher says so to this rank: those that are nearer to each other
+    /// than to others. As it is, what Slurm says of switches, whichever launcher it is.
+    fn group(&self) -> Option<String> {
+        switches::group(&variables::from_environment)
+    }
     /// A rank that the launcher knows to be gone, and how it ended; each once, in order. Never waits; may
     /// cost a system call.
     fn gone(&mut self) -> Option<Gone>;

@@ -11,6 +11,7 @@ use std::time::Duration;
 struct Shared {
     size: usize,
     nodes: Vec<u32>,
+    groups: Vec<u32>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -44,8 +45,13 @@ pub fn group(size: usize) -> Vec<Box<dyn Launch>> {
 
 /// The same of ranks that are said to be on these nodes, whose numbers are below that of the ranks.
 pub fn group_on(nodes: Vec<u32>) -> Vec<Box<dyn Launch>> {
+    group_in(nodes, Vec::new())
+}
+
+/// The same of nodes that are said to be in these groups, by rank; of ranks that have none there nothing is said.
+pub fn group_in(nodes: Vec<u32>, groups: Vec<u32>) -> Vec<Box<dyn Launch>> {
     let size = nodes.len();
-    let shared = Arc::new(Shared { size, nodes, state: Mutex::default(), changed: Condvar::new() });
+    let shared = Arc::new(Shared { size, nodes, groups, state: Mutex::default(), changed: Condvar::new() });
     let member = |rank| Member { shared: Arc::clone(&shared), rank, told: 0, fence: None, finalized: false };
     (0..size).map(|rank| Box::new(member(rank)) as Box<dyn Launch>).collect()
 }
@@ -157,6 +163,10 @@ impl Launch for Member {
 
     fn nodes(&self) -> Option<Vec<u32>> {
         Some(self.shared.nodes.clone())
+    }
+
+    fn group(&self) -> Option<String> {
+        self.shared.groups.get(self.rank).map(u32::to_string)
     }
 
     fn gone(&mut self) -> Option<Gone> {

@@ -1,7 +1,7 @@
 //! Ranks as threads on the simulated wire.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use circulant::launch::threads;
+use circulant::launch::{Launch, threads};
 use circulant::transport::sim;
 use circulant::{Communicator, Result, World};
 
@@ -61,6 +61,17 @@ pub fn run_on<R: Send>(
     run_wired(nodes, faults, settings, |world, comm, _| body(world, comm))
 }
 
+/// The same of nodes that the launcher says to be in these groups, by rank.
+pub fn run_in<R: Send>(
+    (nodes, groups): (Vec<u32>, Vec<u32>),
+    faults: &sim::Faults,
+    settings: &[(&str, &str)],
+    body: impl Fn(&World, &Communicator) -> Result<R> + Sync,
+) -> Vec<Result<R>> {
+    let launches = threads::group_in(nodes, groups);
+    run_launched(launches, faults, settings, |world, comm, _| body(world, comm))
+}
+
 /// The same of a body that is given the wire, too. With `virtual_time` it sleeps by the wire's clock, not by the thread's.
 pub fn run_wired<R: Send>(
     nodes: Vec<u32>,
@@ -68,9 +79,18 @@ pub fn run_wired<R: Send>(
     settings: &[(&str, &str)],
     body: impl Fn(&World, &Communicator, &sim::Net) -> Result<R> + Sync,
 ) -> Vec<Result<R>> {
-    let wires = sim::group(nodes.len(), faults);
+    run_launched(threads::group_on(nodes), faults, settings, body)
+}
+
+fn run_launched<R: Send>(
+    launches: Vec<Box<dyn Launch>>,
+    faults: &sim::Faults,
+    settings: &[(&str, &str)],
+    body: impl Fn(&World, &Communicator, &sim::Net) -> Result<R> + Sync,
+) -> Vec<Result<R>> {
+    let wires = sim::group(launches.len(), faults);
     std::thread::scope(|scope| {
-        let ranks = wires.into_iter().zip(threads::group_on(nodes));
+        let ranks = wires.into_iter().zip(launches);
         let handles: Vec<_> = ranks
             .map(|(wire, launch)| {
                 let body = &body;

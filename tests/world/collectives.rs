@@ -122,9 +122,7 @@ struct Matrix {
 
 impl Matrix {
     fn new() -> Self {
-        // No job knows groups of nodes yet.
-        let can = |a: &&Algorithm| !a.operation.is_between_groups() && a.name != "levels";
-        let algorithms: Vec<_> = registry::all().filter(can).collect();
+        let algorithms: Vec<_> = registry::all().filter(|a| !a.operation.is_between_groups()).collect();
         let data = Data::all();
         let sizes = vec![
             algorithms.len(),
@@ -193,9 +191,15 @@ fn nodes(p: usize) -> Vec<u32> {
     (0..p).map(|rank| if p.is_multiple_of(2) { rank % count } else { rank * count / p } as u32).collect()
 }
 
+/// The groups of these nodes: the first two nodes, the next two, and so on.
+fn groups(p: usize) -> Vec<u32> {
+    nodes(p).into_iter().map(|node| node / 2).collect()
+}
+
 fn fits(algorithm: &Algorithm, p: usize, commutative: bool) -> bool {
-    let nodes = nodes(p).into();
-    (algorithm.fits)(&Arguments { size: p as u32, commutative, nodes, ..Arguments::default() }).is_ok()
+    let (nodes, groups) = (nodes(p).into(), groups(p).into());
+    (algorithm.fits)(&Arguments { size: p as u32, commutative, nodes, groups, ..Arguments::default() })
+        .is_ok()
 }
 
 /// Runs the entries, those of one world together.
@@ -208,7 +212,7 @@ fn run_all(entries: &[Entry], seed: u64) {
                 continue;
             }
             let began = Instant::now();
-            let done = ranks::run_on(nodes(p), faults, settings, |_, comm| {
+            let done = ranks::run_in((nodes(p), groups(p)), faults, settings, |_, comm| {
                 for case in &here {
                     check_any(comm, case).unwrap_or_else(|e| panic!("{e} in {case:?}, p = {p}, wire {w}"));
                 }
@@ -228,11 +232,16 @@ fn seed() -> u64 {
 
 /// Whether the number of blocks, and the root, matter to an algorithm.
 fn varies(algorithm: &Algorithm) -> [bool; 2] {
-    let a = Arguments { size: 4, bytes: 4096, counts: vec![4096; 4], ..Arguments::default() };
-    let a = Arguments { nodes: nodes(4).into(), ..a };
+    // Powers of two for some, three nodes in two groups for others.
+    let blocks = [4, 9].into_iter().any(|p: usize| {
+        let (nodes, groups) = (nodes(p).into(), groups(p).into());
+        let a = Arguments { size: p as u32, bytes: 4096, nodes, groups, ..Arguments::default() };
+        let a = Arguments { counts: vec![4096; p], ..a };
+        (algorithm.rounds_of)(&a, 1) != (algorithm.rounds_of)(&a, 8)
+    });
     use Operation as O;
     let rooted = [O::Bcast, O::Gather, O::Gatherv, O::Scatter, O::Scatterv, O::Reduce];
-    [(algorithm.rounds_of)(&a, 1) != (algorithm.rounds_of)(&a, 8), rooted.contains(&algorithm.operation)]
+    [blocks, rooted.contains(&algorithm.operation)]
 }
 
 /// All of algorithm, p, kind of call, in place, length, blocks and root, with random others; and all of algorithm, p,

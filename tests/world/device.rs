@@ -3,7 +3,7 @@
 
 mod calls;
 
-use crate::ranks::{run, run_on};
+use crate::ranks::{run, run_in};
 use circulant::comm::{AnyMemory, Buf};
 use circulant::error::argument;
 use circulant::plan::registry::all;
@@ -222,14 +222,13 @@ fn bytes_move_between_devices_and_hosts() {
 
 #[test]
 fn each_algorithm_that_moves_bytes_does_it_between_devices() {
-    // No job knows groups of nodes yet.
-    let all = all().filter(|line| line.name != "levels");
-    for line in all.filter(|line| !line.operation.reduces() && !line.operation.is_between_groups()) {
+    for line in all().filter(|line| !line.operation.reduces() && !line.operation.is_between_groups()) {
         let setting = format!("{}={}", line.operation.name(), line.name);
         println!("{setting}");
         let settings = [("algorithm", setting.as_str())];
-        let results =
-            run_on(vec![0, 0, 1, 1], &wire(), &settings, |_, comm| exercise(comm, 5000, true, true));
+        // Four nodes in two groups.
+        let places = (vec![0, 0, 1, 1, 2, 2, 3, 3], vec![0, 0, 0, 0, 1, 1, 1, 1]);
+        let results = run_in(places, &wire(), &settings, |_, comm| exercise(comm, 5000, true, true));
         results.into_iter().for_each(|result| result.unwrap());
     }
 }

@@ -21,6 +21,7 @@ mod device;
 mod disagree;
 mod ending;
 mod gather_lists;
+mod groups;
 mod hook;
 mod huge;
 mod in_place;

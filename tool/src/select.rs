@@ -115,7 +115,8 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
     for bytes in sizes {
         let nodes = args.wire.ppn.map(|k| (0..args.p).map(|rank| rank / k.max(1)).collect());
         let nodes = nodes.unwrap_or_default();
-        let arguments = Arguments { blocks, nodes, ..arguments(args, bytes)? };
+        let groups = machine.groups_of(args.p).into();
+        let arguments = Arguments { blocks, nodes, groups, ..arguments(args, bytes)? };
         points.push(Point::new(&selection, args, bytes, &arguments)?);
     }
     match (args.format, args.sweep) {
@@ -332,5 +333,6 @@ fn heading(args: &SelectArgs, machine: &Machine) -> String {
         _ => String::new(),
     };
     let gamma = machine.wire.reduce_ps as f64 / 1000.0;
-    format!("{}{what}, {ranks}; {}{within}; γ = {gamma:.3} ns/B", args.op, wire(machine.wire))
+    let groups = units::groups_text(machine.groups);
+    format!("{}{what}, {ranks}; {}{within}; γ = {gamma:.3} ns/B{groups}", args.op, wire(machine.wire))
 }

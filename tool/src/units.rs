@@ -2,6 +2,7 @@
 
 use circulant::Communicator;
 use circulant::config::parse_bytes;
+use circulant::machine::Groups;
 use circulant::measure::Wire;
 
 /// A size from the command line, below 2^48.
@@ -125,6 +126,14 @@ pub(crate) fn wire_text(wire: &Wire) -> String {
 pub(crate) fn ranks_text(comm: &Communicator, nodes: &[u32]) -> String {
     let nodes = nodes.iter().max().map_or(1, |n| n + 1);
     format!("{} on {}", plural(comm.size() as u64, "rank"), plural(u64::from(nodes), "node"))
+}
+
+/// `; groups of 16 nodes, 1:4`; nothing where the network is not divided.
+pub(crate) fn groups_text(Groups { nodes, taper }: Groups) -> String {
+    match nodes {
+        0 => String::new(),
+        _ => format!("; groups of {}, 1:{taper}", plural(u64::from(nodes), "node")),
+    }
 }
 
 /// `1 rank`, `2 ranks`.

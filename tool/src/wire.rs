@@ -1,7 +1,7 @@
 //! The wire that `sim` and `select` reckon with: flags, else the settings and the tuning file, else a table.
 
 use crate::outcome::Failure;
-use circulant::config::{Config, Provider};
+use circulant::config::{Config, Grouping, Provider};
 use circulant::machine::{Cores, Groups, LogGp, Machine};
 use circulant::select::{self, Tuning};
 use clap::Args;
@@ -49,10 +49,10 @@ pub(crate) struct WireArgs {
     /// Cores of a node that its ranks share, over shared memory [default: each rank has one to itself]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "ppn", help_heading = "The wire")]
     cores: Option<u32>,
-    /// Nodes per group, whose links to other groups they share [default: the network is not divided]
+    /// Nodes per group, whose links to other groups they share [default: CIRCULANT_GROUPS, or the network is not divided]
     #[arg(long, value_name = "G", value_parser = clap::value_parser!(u32).range(1..), help_heading = "The wire")]
     groups: Option<u32>,
-    /// How many times what a group's link to others carries its nodes' links do together [default: 1]
+    /// How many times what a group's link to others carries its nodes' links do together [default: CIRCULANT_TAPER, or 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..), requires = "groups", help_heading = "The wire")]
     taper: Option<u32>,
 }
@@ -71,8 +71,11 @@ impl WireArgs {
             byte_ps: self.byte_time.unwrap_or(known.wire.byte_ps),
             reduce_ps: self.reduce_time.unwrap_or(known.wire.reduce_ps),
         };
-        let groups =
-            self.groups.map_or(Groups::NONE, |nodes| Groups { nodes, taper: self.taper.unwrap_or(1) });
+        let set = if let Grouping::Nodes(nodes) = config.groups { Some(nodes) } else { None };
+        let groups = self
+            .groups
+            .or(set)
+            .map_or(Groups::NONE, |nodes| Groups { nodes, taper: self.taper.unwrap_or(config.taper) });
         let Some(per_node) = self.ppn else {
             return Ok(Machine { wire, near: wire, groups, ..known });
         };
@@ -173,6 +176,14 @@ mod tests {
         let args = Alone::try_parse_from("x --groups 16 --taper 4".split(' ')).unwrap().wire;
         let groups = args.machine(&Config::defaults()).unwrap().groups;
         assert_eq!((groups.nodes, groups.taper), (16, 4));
+        let mut config = Config::defaults();
+        config.set("groups", "8").unwrap();
+        config.set("taper", "1:2").unwrap();
+        let set = |flags: &str| {
+            Alone::try_parse_from(flags.split(' ')).unwrap().wire.machine(&config).unwrap().groups
+        };
+        assert_eq!(set("x"), Groups { nodes: 8, taper: 2 });
+        assert_eq!(set("x --groups 4 --taper 3"), Groups { nodes: 4, taper: 3 });
         Alone::try_parse_from(["x", "--taper", "4"]).unwrap_err();
         assert_eq!(rate_argument("0.08"), Ok(80));
         assert!(rate_argument("-1").is_err() && rate_argument("nan").is_err());

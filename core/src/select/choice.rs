@@ -6,10 +6,11 @@
 use super::rules::{Rule, parse};
 use super::{Figures, Settings};
 use crate::error::{Error, ErrorKind, Result, argument};
-use crate::machine::{Cores, Machine};
+use crate::machine::{Cores, Groups, Machine};
 use crate::plan::registry::cost::Cost;
 use crate::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
 use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 /// How many choices are remembered. Chosen: more than the calls that a program repeats; a choice anew takes 0.5 to 20
 /// µs (docs/design.md, "An algorithm is chosen by its price"). `more_arguments_than_are_remembered` shows that what is
@@ -115,8 +116,8 @@ impl Selection {
 
     /// Takes other figures; the ranks stay where they are.
     pub fn retune(&mut self, figures: &Figures) {
-        let Machine { per_node, cores, .. } = self.machine;
-        self.machine = Machine { per_node, cores, ..figures.machine() };
+        let Machine { per_node, cores, groups, .. } = self.machine;
+        self.machine = Machine { per_node, cores, groups, ..figures.machine() };
         self.memo.take();
     }
 
@@ -126,16 +127,14 @@ impl Selection {
         self.memo.take();
     }
 
-    /// Tells where the ranks are, as a node index by rank.
-    pub fn place(&mut self, nodes: &[u32]) {
-        let most = nodes.iter().max().map_or(0, |node| *node as usize + 1);
-        let mut ranks = vec![0u32; most.min(nodes.len())];
-        for node in nodes {
-            if let Some(n) = ranks.get_mut(*node as usize) {
-                *n += 1;
-            }
-        }
-        self.machine.per_node = ranks.into_iter().max().unwrap_or(0);
+    /// Tells where the ranks are: by rank its node, and the group of that, which nothing says where the network is not divided. Links
+    /// between groups are tapered 1:`taper`.
+    pub fn place(&mut self, nodes: &[u32], groups: &[u32], taper: u32) {
+        self.machine.per_node = most_alike(nodes.iter().copied());
+        let mut seen = HashSet::new();
+        let firsts = nodes.iter().zip(groups).filter(|(node, _)| seen.insert(**node));
+        let nodes = most_alike(firsts.map(|(_, group)| *group));
+        self.machine.groups = if nodes == 0 { Groups::NONE } else { Groups { nodes, taper } };
         self.memo.take();
     }
 
@@ -319,6 +318,15 @@ impl Selection {
     }
 }
 
+/// How often the number that occurs most does.
+fn most_alike(numbers: impl Iterator<Item = u32>) -> u32 {
+    let mut times = HashMap::new();
+    for number in numbers {
+        *times.entry(number).or_insert(0u32) += 1;
+    }
+    times.into_values().max().unwrap_or(0)
+}
+
 /// The one of the lowest price; of equal ones the first in the registry.
 fn cheapest(
     operation: Operation,
@@ -367,7 +375,7 @@ fn same(operation: Operation, known: &Arguments, a: &Arguments) -> bool {
     let graph = |a: &Arguments| a.graph.multiplicity;
     graph(known) == graph(a)
         && plain(known) == plain(a)
-        && known.nodes == a.nodes
+        && (&known.nodes, &known.groups) == (&a.nodes, &a.groups)
         && known.in_place == (a.in_place && operation.is_in_place_everywhere())
         && (!operation.has_counts() || known.counts == a.counts)
 }

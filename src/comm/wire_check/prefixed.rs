@@ -49,6 +49,9 @@ impl Launch for Prefixed<'_> {
     fn nodes(&self) -> Option<Vec<u32>> {
         self.launch.nodes()
     }
+    fn group(&self) -> Option<String> {
+        self.launch.group()
+    }
     fn gone(&mut self) -> Option<Gone> {
         self.launch.gone()
     }

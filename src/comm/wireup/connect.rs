@@ -9,6 +9,7 @@ use crate::comm::launcher::SharedLaunch;
 use crate::comm::liveness::Watch;
 use crate::comm::measure::flow;
 use crate::comm::members::to_u32;
+use crate::comm::places::Places;
 use crate::comm::program::Cache;
 use crate::comm::shared::Shared;
 use crate::comm::short::ShortCalls;
@@ -25,10 +26,10 @@ use crate::transport::{Copier, Limits, Transport, shm};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// An endpoint, the neighbours' addresses, and the node of each rank where it is known.
+/// An endpoint, the neighbours' addresses, and where each rank is.
 pub(in crate::comm) struct Wired {
     pub(super) opened: Opened,
-    pub(super) nodes: Option<Vec<u32>>,
+    pub(super) places: Places,
 }
 
 /// An endpoint, the neighbours, and their addresses in the same order.
@@ -58,15 +59,13 @@ pub(in crate::comm) struct Connected {
 }
 
 /// The figures of these wires, and the choice of algorithms by them.
-fn choice(config: &Config, wires: &Wires, nodes: Option<&[u32]>, cores: u32) -> Result<(Figures, Selection)> {
+fn choice(config: &Config, wires: &Wires, places: &Places, cores: u32) -> Result<(Figures, Selection)> {
     let choices = config.choices();
     let figures = Figures::new(wires, &choices, None)?;
     let mut selection = Selection::new(&choices, &figures)?;
-    if let Some(nodes) = nodes {
-        selection.place(nodes);
-        if one_node(nodes) {
-            selection.share(cores);
-        }
+    selection.place(&places.nodes, &places.groups, config.taper);
+    if one_node(&places.nodes) {
+        selection.share(cores);
     }
     Ok((figures, selection))
 }
@@ -103,7 +102,7 @@ fn can_go_on(config: &Config, limits: Option<&Limits>) -> Result<()> {
 pub(in crate::comm) fn connect(
     config: &Config,
     launch: Box<dyn Launch>,
-    Wired { opened, nodes }: Wired,
+    Wired { opened, places }: Wired,
     log: &Log,
     timeout: Duration,
 ) -> Result<Connected> {
@@ -113,19 +112,20 @@ pub(in crate::comm) fn connect(
     let wires = endpoint.as_ref().map_or_else(|| Wires::named(&provider), |e| wires(e.limits()));
     can_go_on(config, endpoint.as_deref().map(Transport::limits))?;
     let may_hang = endpoint.as_ref().is_some_and(|e| e.limits().may_hang);
-    let (figures, selection) = choice(config, &wires, nodes.as_deref(), cores)?;
+    let (figures, selection) = choice(config, &wires, &places, cores)?;
     let known_to_all = addresses.neighbours.len() + 1 == size;
     let address = endpoint.as_ref().filter(|_| !known_to_all).map(|e| e.address());
     let setup = Setup {
         rank: to_u32(rank)?,
         size: to_u32(size)?,
         neighbours: addresses.neighbours.clone(),
+        node_groups: Arc::clone(&places.groups),
         flow: flow(&figures, config.window),
         warn_after: config.warn_after.unwrap_or(FOR_EVER),
         names: Collective::name_of,
         record_events: config.record_events,
     };
-    let locals = nodes.as_deref().map_or(1, |nodes| locals(nodes, setup.rank).len());
+    let locals = locals(&places.nodes, setup.rank).len();
     let (launch, arena): (SharedLaunch, _) = (Arc::new(Mutex::new(launch)), Arena::of_one_of(locals));
     startup_log::addresses(log, &addresses.own_shown, &addresses.neighbours, &addresses.shown);
     let identity = identity(config, endpoint.as_deref().map(Transport::limits));
@@ -154,7 +154,7 @@ pub(in crate::comm) fn connect(
         deadline,
         blocks: config.blocks,
         selection,
-        nodes: nodes.unwrap_or_default().into(),
+        places,
         led: 0,
         check: config.check,
         short_calls: ShortCalls::default(),

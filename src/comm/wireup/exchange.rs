@@ -40,6 +40,11 @@ impl<'a> Exchange<'a> {
         self.launch.secret()
     }
 
+    /// The group of our node, as the launcher tells it.
+    pub(super) fn group(&self) -> Option<String> {
+        self.launch.group()
+    }
+
     /// Publishes a value of rank 0's.
     pub(super) fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
         self.launch.put(key, value)

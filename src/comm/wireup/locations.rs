@@ -1,79 +1,120 @@
-//! Rank locations: which ranks share a node, and over which networks nodes reach each other. Each rank publishes where it
-//! is; rank 0 reads that and publishes what follows. So a rank asks the launcher for one value, not for p.
+//! Rank locations: which ranks share a node, which nodes are in a group, and over which networks nodes reach each other. Each rank
+//! publishes where it is; rank 0 reads that and publishes what follows. So a rank asks the launcher for one value, not for p.
 
 use super::exchange::Exchange;
+use super::groups::{Told, groups};
 use crate::comm::members::to_u32;
+use crate::comm::places::Places;
+use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::fabric::{Here, Networks};
 use crate::transport::{remote, shm};
 use std::collections::HashMap;
 
 /// Where the ranks are.
+#[derive(Default)]
 pub(super) struct Locations {
-    /// The node of each rank.
-    pub(super) nodes: Vec<u32>,
+    pub(super) places: Places,
     /// `None`: not asked for yet, as the launcher says that all ranks share a node.
     pub(super) networks: Option<Networks>,
 }
 
-/// Publishes where we are; to be followed by a fence, and [`agree`].
-pub(super) fn publish(exchange: &mut Exchange<'_>) -> Result<()> {
-    let mut here = Here::look(shm::host());
-    here.rdma = remote::link();
-    exchange.put_own("here", &here.encode())
+/// Publishes where we are; to be followed by a fence, and [`agree`]. `networks`: also over which networks others reach us.
+pub(super) fn publish(exchange: &mut Exchange<'_>, networks: bool) -> Result<()> {
+    let (name, group) = (shm::name(), exchange.group().unwrap_or_default());
+    let mut here = Here::default();
+    here.host = shm::host();
+    if networks {
+        here = Here::look(here.host);
+        here.rdma = remote::link();
+    }
+    exchange.put_own("here", &[Told { name, group }.encode(), here.encode()].concat())
 }
 
 /// What follows from where all ranks are; passes a fence. Ranks that the launcher (which says `nodes`) puts on one node, but
-/// which are in containers of their own, get nodes of their own.
-pub(super) fn agree(exchange: &mut Exchange<'_>, nodes: Option<Vec<u32>>) -> Result<Locations> {
+/// which are in containers of their own, get nodes of their own. What is wrong with the setting `groups`, rank 0 has in `ready`.
+pub(super) fn agree(
+    exchange: &mut Exchange<'_>,
+    config: &Config,
+    ready: &mut Result<()>,
+    nodes: Option<&[u32]>,
+) -> Result<Locations> {
     if exchange.rank == 0 {
-        let value = from_all(exchange, nodes.as_deref())?;
+        let (value, grouped) = from_all(exchange, config, nodes)?;
+        if ready.is_ok() {
+            *ready = grouped;
+        }
         exchange.put("networks", &value)?;
     }
     exchange.fence()?;
     let value = exchange.get("networks")?;
     let unreadable =
         || Error::new(ErrorKind::Launch, "what rank 0 published of networks cannot be read").with_peer(0);
-    let parts = value.split_first_chunk::<2>();
-    let (networks, map) = parts
-        .and_then(|(len, rest)| rest.split_at_checked(usize::from(u16::from_le_bytes(*len))))
-        .ok_or_else(unreadable)?;
+    let [networks, map, groups] = parts(&value).ok_or_else(unreadable)?;
+    let whole = |map| unpacked(map, exchange.size as usize).ok_or_else(unreadable);
     let nodes = match map.is_empty() {
-        true => nodes.unwrap_or_default(),
-        false => unpacked(map, exchange.size as usize).ok_or_else(unreadable)?,
+        true => nodes.unwrap_or_default().to_vec(),
+        false => whole(map)?,
     };
+    let groups = if groups.is_empty() { Vec::new() } else { whole(groups)? };
     let networks = Networks::decode(networks).ok_or_else(unreadable)?;
-    Ok(Locations { nodes, networks: Some(networks) })
+    Ok(Locations { places: Places { nodes: nodes.into(), groups: groups.into() }, networks: Some(networks) })
 }
 
-/// Rank 0 reads where all are: the length of the networks, the networks, the node of each rank.
-fn from_all(exchange: &mut Exchange<'_>, nodes: Option<&[u32]>) -> Result<Vec<u8>> {
-    let all: Result<Vec<Here>> = (0..exchange.size)
-        .map(|rank| Ok(Here::decode(&exchange.get_of("here", rank)?).unwrap_or_default()))
-        .collect();
-    let all = all?;
-    let refined = refine(nodes, &all)?;
-    let networks = Networks::agree(&all).encode();
-    // Some dozen networks at most.
-    let mut value = u16::try_from(networks.len()).unwrap_or(0).to_le_bytes().to_vec();
-    value.extend(networks);
-    // As launchers give a map as a rule, one is published only where it differs.
-    if nodes != Some(&refined[..]) {
-        value.extend(packed(&refined));
+/// Rank 0 reads where all are: the networks, the node of each rank, the group of each rank's node; and whether groups could be found.
+fn from_all(
+    exchange: &mut Exchange<'_>,
+    config: &Config,
+    nodes: Option<&[u32]>,
+) -> Result<(Vec<u8>, Result<()>)> {
+    let (mut told, mut all) = (Vec::new(), Vec::new());
+    for rank in 0..exchange.size {
+        let value = exchange.get_of("here", rank)?;
+        let (node, here) = Told::decode(&value).unwrap_or_default();
+        told.push(node);
+        all.push(Here::decode(here).unwrap_or_default());
     }
-    Ok(value)
+    let refined = refine(nodes, &all)?;
+    let (groups, grouped) = match groups(config, &refined, &told) {
+        Ok(groups) => (groups, Ok(())),
+        Err(e) => (Vec::new(), Err(e)),
+    };
+    // As launchers give a map as a rule, one is published only where it differs.
+    let map = if nodes == Some(&refined[..]) { Vec::new() } else { packed(&refined) };
+    Ok((joined(&[Networks::agree(&all).encode(), map, packed(&groups)]), grouped))
+}
+
+/// Each with its length in front.
+fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
+    let one = |part: &Vec<u8>| [&u32::try_from(part.len()).unwrap_or(0).to_le_bytes(), &part[..]].concat();
+    parts.iter().flat_map(one).collect()
+}
+
+/// What [`joined`] has joined.
+fn parts<const N: usize>(mut bytes: &[u8]) -> Option<[&[u8]; N]> {
+    let mut found = [&[][..]; N];
+    for part in &mut found {
+        let (len, rest) = bytes.split_first_chunk::<4>()?;
+        (*part, bytes) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+    }
+    bytes.is_empty().then_some(found)
 }
 
 impl Locations {
     /// With the networks; where they have not been asked for, passes two fences.
-    pub(super) fn with_networks(self, exchange: &mut Exchange<'_>) -> Result<(Vec<u32>, Networks)> {
+    pub(super) fn with_networks(
+        self,
+        exchange: &mut Exchange<'_>,
+        config: &Config,
+        ready: &mut Result<()>,
+    ) -> Result<(Places, Networks)> {
         match self.networks {
-            Some(networks) => Ok((self.nodes, networks)),
+            Some(networks) => Ok((self.places, networks)),
             None => {
-                publish(exchange)?;
+                publish(exchange, true)?;
                 exchange.fence()?;
-                let Self { nodes, networks } = agree(exchange, Some(self.nodes))?;
-                Ok((nodes, networks.unwrap_or_default()))
+                let Self { places, networks } = agree(exchange, config, ready, Some(&self.places.nodes))?;
+                Ok((places, networks.unwrap_or_default()))
             }
         }
     }
@@ -157,5 +198,13 @@ mod tests {
         assert!((0..good.len()).all(|cut| unpacked(&good[..cut], 3).is_none()));
         assert!(unpacked(&good, 2).is_none() && unpacked(&good, 4).is_none());
         assert!(unpacked(&[0xFF; 8], 3).is_none());
+    }
+
+    #[test]
+    fn parts_come_back() {
+        let whole = joined(&[vec![1, 2], vec![], vec![3]]);
+        assert_eq!(parts(&whole), Some([&[1, 2][..], &[], &[3]]));
+        assert!((0..whole.len()).all(|cut| parts::<3>(&whole[..cut]).is_none()));
+        assert!(parts::<2>(&whole).is_none() && parts::<1>(&[0xFF; 9]).is_none());
     }
 }

@@ -14,6 +14,7 @@ mod card;
 mod connect;
 mod endpoint;
 mod exchange;
+mod groups;
 mod locals;
 mod locations;
 mod memory;
@@ -24,6 +25,7 @@ mod tests;
 
 pub(super) use connect::{Connected, Wired, connect};
 
+use super::places::Places;
 use crate::config::{Config, ForcedLimits, Interfaces, Provider};
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
@@ -70,24 +72,27 @@ fn open(
     let known = launch.nodes().filter(|nodes| nodes.len() == launch.size());
     if launch.size() == 1 {
         check_alone(config)?;
-        return Ok(Wired { opened: Opened::default(), nodes: known });
+        let nodes = known.unwrap_or_else(|| vec![0]).into();
+        return Ok(Wired { opened: Opened::default(), places: Places { nodes, ..Places::default() } });
     }
     let mut exchange = Exchange::new(launch, timeout, config.warn_after)?;
     // Where the launcher knows that all ranks share a node, the rest is asked for only when it is needed.
-    let one_node = known.as_deref().is_some_and(one_node);
-    let asks = given.is_none() && !one_node;
+    let asks = !known.as_deref().is_some_and(one_node);
     if asks {
-        locations::publish(&mut exchange)?;
+        locations::publish(&mut exchange, given.is_none())?;
     }
-    let Agreed { provider, secret, ready } = settings::agree(&mut exchange, config)?;
+    let Agreed { provider, secret, mut ready } = settings::agree(&mut exchange, config)?;
+    let locations = match (asks, known) {
+        (true, known) => locations::agree(&mut exchange, config, &mut ready, known.as_deref())?,
+        (false, known) => {
+            let nodes = known.unwrap_or_default().into();
+            Locations { places: Places { nodes, ..Places::default() }, networks: None }
+        }
+    };
     if let Some(endpoint) = given {
         let opened = endpoint::plain(&mut exchange, ready.map(|()| endpoint))?;
-        return Ok(Wired { opened, nodes: known });
+        return Ok(Wired { opened, places: locations.places });
     }
-    let locations = match asks {
-        true => locations::agree(&mut exchange, known)?,
-        false => Locations { nodes: known.unwrap_or_default(), networks: None },
-    };
     over_route(&mut exchange, config, (&provider, &secret), ready, locations)
 }
 
@@ -99,17 +104,18 @@ fn over_route(
     mut ready: Result<()>,
     locations: Locations,
 ) -> Result<Wired> {
-    if let Route::Shm { only } = Route::of(provider, &locations.nodes) {
-        match endpoint::shm(exchange, config, ready, &locations.nodes, only)? {
-            Attempt::Opened(opened) => return Ok(Wired { opened, nodes: Some(locations.nodes) }),
+    let nodes = &locations.places.nodes;
+    if let Route::Shm { only } = Route::of(provider, nodes) {
+        match endpoint::shm(exchange, config, ready, nodes, only)? {
+            Attempt::Opened(opened) => return Ok(Wired { opened, places: locations.places }),
             Attempt::Unreached(still) => ready = still,
         }
         tracing::debug!("the ranks of this node cannot map each other's memory");
     }
     // These may tell ranks in containers apart, which the launcher puts on one node.
-    let (nodes, networks) = locations.with_networks(exchange)?;
-    let all_on_one_node = one_node(&nodes) && networks.near;
-    let route = Route::of(provider, &nodes);
+    let (places, networks) = locations.with_networks(exchange, config, &mut ready)?;
+    let all_on_one_node = one_node(&places.nodes) && networks.near;
+    let route = Route::of(provider, &places.nodes);
     let (provider, all_on_one_node) = match &route {
         Route::Both(provider) | Route::Fabric(provider) => (*provider, all_on_one_node),
         // Between ranks of a node that cannot map each other's memory, libfabric's shared memory would fail, too.
@@ -119,10 +125,10 @@ fn over_route(
     let mut far = Far::new(config, (provider, secret), all_on_one_node, &networks, beside_shm);
     far.agree_native(exchange, config, ready.is_ok())?;
     let opened = match beside_shm {
-        true => endpoint::both(exchange, config, ready, &nodes, far),
+        true => endpoint::both(exchange, config, ready, &places.nodes, far),
         false => endpoint::fabric(exchange, config, ready, far),
     }?;
-    Ok(Wired { opened, nodes: Some(nodes) })
+    Ok(Wired { opened, places })
 }
 
 /// A job of one rank needs no endpoint, but refuses a provider that does not exist, as several ranks do.

@@ -93,7 +93,7 @@ pub(crate) struct BenchArgs {
     /// memory; exit code 3 if wrong
     #[arg(short, long)]
     pub(crate) check: bool,
-    /// Count puts, bytes on the wire, bytes copied by our code, heap allocations and rounds of one operation, and where ibverbs
+    /// Count puts, bytes on the wire, those of them between groups of nodes, bytes copied by our code, heap allocations and rounds of one operation, and where ibverbs
     /// carries it work requests and doorbells
     #[arg(long)]
     pub(crate) stats: bool,

@@ -34,7 +34,7 @@ use overlap::Work;
 use points::{Lab, Point, Row};
 use shapes::RankCall;
 use std::time::Duration;
-use table::{Format, Setting, Table};
+use table::{Counting, Format, Setting, Table};
 
 pub(crate) use args::BenchArgs;
 #[cfg(test)]
@@ -250,7 +250,11 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
         fold_ns: lab.fold_ns,
         reps: args.reps,
         seconds: args.time,
-        hardware: points::counts_hardware(lab.world),
+        counting: Counting {
+            stats: args.stats,
+            groups: !lab.world.groups().is_empty(),
+            hardware: points::counts_hardware(lab.world),
+        },
     }
 }
 
@@ -273,8 +277,7 @@ struct Report<'a> {
 
 impl<'a> Report<'a> {
     fn new(args: &'a BenchArgs, setting: Setting, points: &[Point]) -> Self {
-        let counts = table::count_columns(args.stats, setting.hardware);
-        let table = Table::new(points, args.overlap, counts);
+        let table = Table::new(points, args.overlap, setting.counting);
         let mut out = Out::new();
         match args.format {
             Format::Table => out.line(&table.head()),

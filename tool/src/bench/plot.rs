@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn the_drawing_is_svg_with_every_name() {
         let setting = Setting {
-            hardware: false,
+            counting: Default::default(),
             label: "a < b".to_owned(),
             p: 8,
             nodes: 1,

@@ -121,6 +121,8 @@ pub(crate) struct Row {
 pub(crate) struct Counted {
     pub(crate) puts: Figure,
     pub(crate) wire_bytes: Figure,
+    /// Of `wire_bytes` what went to nodes of other groups.
+    pub(crate) global_bytes: Figure,
     pub(crate) copied_bytes: Figure,
     pub(crate) allocations: Figure,
     pub(crate) rounds: Figure,
@@ -144,7 +146,7 @@ pub(crate) struct Hardware {
 }
 
 /// Figures of [`Counted`] and [`Hardware`].
-const COUNTS: usize = 13;
+const COUNTS: usize = 14;
 
 /// Over the ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -408,18 +410,19 @@ fn count(lab: &Lab<'_>, job: &mut dyn Job) -> Result<Counted, Failure> {
     Ok(Counted {
         puts: figure(0),
         wire_bytes: figure(1),
-        copied_bytes: figure(2),
-        allocations: figure(3),
-        rounds: figure(4),
+        global_bytes: figure(2),
+        copied_bytes: figure(3),
+        allocations: figure(4),
+        rounds: figure(5),
         hardware: counts_hardware(lab.world).then(|| Hardware {
-            requests: figure(5),
-            doorbells: figure(6),
-            signalled: figure(7),
-            receives: figure(8),
-            refills: figure(9),
-            refused: figure(10),
-            receivers_not_ready: figure(11),
-            timeouts: figure(12),
+            requests: figure(6),
+            doorbells: figure(7),
+            signalled: figure(8),
+            receives: figure(9),
+            refills: figure(10),
+            refused: figure(11),
+            receivers_not_ready: figure(12),
+            timeouts: figure(13),
         }),
     })
 }
@@ -434,6 +437,7 @@ fn differences(before: &Stats, after: &Stats, heap: u64) -> [u64; COUNTS] {
     [
         after.puts - before.puts,
         after.put_bytes - before.put_bytes,
+        after.bytes_between_groups - before.bytes_between_groups,
         after.copied_bytes - before.copied_bytes,
         heap,
         after.rounds - before.rounds,

@@ -45,23 +45,39 @@ const TIMES: [Column; 11] = [
     ("reps", false),
 ];
 
-/// Of `--stats`; the last two where RDMA hardware counts.
-const COUNTS: [Column; 7] = [
-    ("puts", false),
-    ("wire", false),
-    ("copied", false),
-    ("allocs", false),
-    ("rounds", false),
-    ("requests", false),
-    ("doorbells", false),
+/// Of `--stats`, each with its width.
+const COUNTS: [(Column, usize); 8] = [
+    (("puts", false), 13),
+    (("wire", false), 18),
+    (("between groups", false), 18),
+    (("copied", false), 18),
+    (("allocs", false), 11),
+    (("rounds", false), 11),
+    (("requests", false), 13),
+    (("doorbells", false), 13),
 ];
+/// The one that is there where the network is divided.
+const OF_GROUPS: usize = 2;
+/// The first of those that are there where RDMA hardware counts.
+const OF_HARDWARE: usize = 6;
 
-/// How many of them there are.
-pub(crate) fn count_columns(stats: bool, hardware: bool) -> usize {
-    match (stats, hardware) {
-        (false, _) => 0,
-        (true, false) => COUNTS.len() - 2,
-        (true, true) => COUNTS.len(),
+/// Which of the columns of `--stats` there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counting {
+    pub(crate) stats: bool,
+    pub(crate) groups: bool,
+    pub(crate) hardware: bool,
+}
+
+impl Counting {
+    /// Their indices.
+    fn columns(self) -> impl Iterator<Item = usize> {
+        let shown = move |i: &usize| match *i {
+            OF_GROUPS => self.groups,
+            OF_HARDWARE.. => self.hardware,
+            _ => true,
+        };
+        (0..if self.stats { COUNTS.len() } else { 0 }).filter(shown)
     }
 }
 
@@ -77,11 +93,12 @@ pub(crate) struct Table {
     rates: bool,
     /// Whether there is one of overlap.
     overlap: bool,
+    counting: Counting,
 }
 
 impl Table {
-    /// For these points, with this number of the counted columns ([`count_columns`]).
-    pub(crate) fn new(points: &[Point], overlap: bool, counts: usize) -> Self {
+    /// For these points, with these of the counted columns.
+    pub(crate) fn new(points: &[Point], overlap: bool, counting: Counting) -> Self {
         let mut columns = TIMES.to_vec();
         let widest = |cell: &dyn Fn(&Point) -> String| {
             points.iter().map(|p| cell(p).chars().count()).max().unwrap_or(1)
@@ -106,12 +123,14 @@ impl Table {
             columns.push(("overlap", false));
             widths.push(7);
         }
-        columns.extend(&COUNTS[..counts]);
-        widths.extend(&[13, 18, 18, 11, 11, 13, 13][..counts]);
+        for (column, width) in counting.columns().map(|i| COUNTS[i]) {
+            columns.push(column);
+            widths.push(width);
+        }
         for (w, (head, _)) in widths.iter_mut().zip(&columns) {
             *w = (*w).max(head.chars().count());
         }
-        Self { columns, widths, algorithms, rates, overlap }
+        Self { columns, widths, algorithms, rates, overlap, counting }
     }
 
     pub(crate) fn head(&self) -> String {
@@ -145,9 +164,9 @@ impl Table {
                 row.overlap_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0} %")),
             );
         }
-        let counts = row.stats.as_ref().map(counted).unwrap_or_default().into_iter();
-        let missing = self.columns.len() - cells.len();
-        cells.extend(counts.chain(std::iter::repeat("-".to_owned())).take(missing));
+        let mut counts = row.stats.as_ref().map(counted).unwrap_or_default();
+        let missing = || "-".to_owned();
+        cells.extend(self.counting.columns().map(|i| counts[i].take().unwrap_or_else(missing)));
         self.align(&cells)
     }
 
@@ -160,18 +179,21 @@ fn bandwidth(gbs: Option<f64>) -> String {
     gbs.map_or_else(|| "-".to_owned(), |gbs| rate(gbs * 1e9))
 }
 
-fn counted(c: &Counted) -> Vec<String> {
-    let number = |f: &Figure| format!("{}/{}", f.max, f.sum);
-    let bytes = |f: &Figure| format!("{}/{}", size(f.max), size(f.sum));
-    let mut cells = vec![
+/// The cells of [`COUNTS`], as far as there is something to say.
+fn counted(c: &Counted) -> [Option<String>; COUNTS.len()] {
+    let number = |f: &Figure| Some(format!("{}/{}", f.max, f.sum));
+    let bytes = |f: &Figure| Some(format!("{}/{}", size(f.max), size(f.sum)));
+    let h = c.hardware.as_ref();
+    [
         number(&c.puts),
         bytes(&c.wire_bytes),
+        bytes(&c.global_bytes),
         bytes(&c.copied_bytes),
         number(&c.allocations),
         number(&c.rounds),
-    ];
-    cells.extend(c.hardware.iter().flat_map(|h| [number(&h.requests), number(&h.doorbells)]));
-    cells
+        h.and_then(|h| number(&h.requests)),
+        h.and_then(|h| number(&h.doorbells)),
+    ]
 }
 
 /// What the table was measured on and with.
@@ -201,9 +223,8 @@ pub(crate) struct Setting {
     /// Most repetitions of a point, and seconds that they may take together.
     pub(crate) reps: u64,
     pub(crate) seconds: f64,
-    /// Whether RDMA hardware counts what it does.
     #[serde(skip)]
-    pub(crate) hardware: bool,
+    pub(crate) counting: Counting,
 }
 
 #[derive(Serialize)]
@@ -276,7 +297,10 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
     if stats {
         text += "puts, wire, copied, allocs, rounds: of one operation, largest rank/sum of all\n";
     }
-    if stats && s.hardware {
+    if stats && s.counting.groups {
+        text += "between groups: of wire, what went to nodes of other groups\n";
+    }
+    if stats && s.counting.hardware {
         text += "requests, doorbells: work requests of one operation, and the lists in which they were posted; --format json has more\n";
     }
     text
@@ -310,6 +334,7 @@ mod tests {
         let stats = Some(Counted {
             puts: f,
             wire_bytes: f,
+            global_bytes: f,
             copied_bytes: f,
             allocations: Figure::default(),
             rounds: Figure { max: 7, sum: 56 },
@@ -350,9 +375,11 @@ mod tests {
         for (overlap, stats, hardware) in
             [(false, false, false), (true, false, true), (true, true, false), (false, true, true)]
         {
-            let counts = count_columns(stats, hardware);
-            assert_eq!(counts, if stats { 5 + 2 * usize::from(hardware) } else { 0 });
-            let table = Table::new(&points(), overlap, counts);
+            let counting = Counting { stats, groups: overlap, hardware };
+            let counts = 5 + usize::from(overlap) + 2 * usize::from(hardware);
+            assert_eq!(counting.columns().count(), if stats { counts } else { 0 });
+            let table = Table::new(&points(), overlap, counting);
+            assert_eq!(table.head().contains("between groups"), stats && overlap);
             let mut lines = vec![table.head()];
             for us in [0.0, 0.0123, 1.0, 999.6, 123_456.7, 7.3e9] {
                 lines.push(table.row(&example("bcast", 1_000_000, us)));

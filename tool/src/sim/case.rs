@@ -90,9 +90,7 @@ impl Case {
         if self.machine.per_node > 0 {
             a.nodes = (0..self.p).map(|rank| self.machine.node_of(rank)).collect();
         }
-        if let nodes @ 1.. = self.machine.groups.nodes {
-            a.groups = (0..self.p).map(|rank| self.machine.node_of(rank) / nodes).collect();
-        }
+        a.groups = self.machine.groups_of(self.p).into();
         match self.operation {
             Operation::Barrier | Operation::InterBarrier => a.bytes = 0,
             operation if set(operation) => {

@@ -6,7 +6,7 @@ use crate::bench::plot::{Frame, Series, chart};
 use crate::grid::grid;
 use crate::outcome::{Failure, Out};
 use crate::units::{self, ratio_text, size, time};
-use circulant::machine::{Groups, Machine};
+use circulant::machine::Machine;
 use circulant::plan::registry::{Algorithm, Arguments};
 use serde::Serialize;
 use std::path::Path;
@@ -156,10 +156,7 @@ fn wires(case: &Case) -> String {
     if per_node > 0 {
         text += &format!("; within a node {}", units::wire_text(&near.into()));
     }
-    let Groups { nodes, taper } = case.machine.groups;
-    if nodes > 0 {
-        text += &format!("; groups of {}, 1:{taper}", units::plural(u64::from(nodes), "node"));
-    }
+    text += &units::groups_text(case.machine.groups);
     if case.operation.reduces() {
         text += &format!("; γ = {:.3} ns/B", wire.reduce_ps as f64 / 1000.0);
     }

@@ -29,7 +29,7 @@ pub(in crate::plan) const LANES: Algorithm = line(
     |a, model| {
         let n = blocks(a, model);
         let among = |nodes, root, bytes| Among::bcast(nodes, root, bytes, n);
-        Ok(Box::new(Spread::bcast_lanes("lanes", even(a)?, a.root, a.bytes, &among)?))
+        Ok(Box::new(Spread::bcast_lanes("lanes", even(a)?, (a.root, true), a.bytes, &among)?))
     },
 )
 .only(lanes)

@@ -201,6 +201,18 @@ impl Nodes {
         self.members.iter().map(leader).collect()
     }
 
+    /// The carriers of as many lanes as can be, each by node: the k-th ranks of all nodes. `apart` carries none, where its node has
+    /// another rank.
+    fn lanes(&self, apart: Option<u32>) -> Vec<Vec<u32>> {
+        let apart = apart.filter(|&rank| self.members(self.of(rank)).len() > 1);
+        let carriers = |members: &Vec<u32>| -> Vec<u32> {
+            members.iter().copied().filter(|rank| Some(*rank) != apart).collect()
+        };
+        let all: Vec<Vec<u32>> = self.members.iter().map(carriers).collect();
+        let lanes = all.iter().map(Vec::len).min().unwrap_or(0);
+        (0..lanes).map(|k| all.iter().map(|carriers| carriers[k]).collect()).collect()
+    }
+
     /// The rank at a position on each node, if all have this many.
     fn lane(&self, position: u32) -> Vec<u32> {
         self.members.iter().filter_map(|members| members.get(position as usize).copied()).collect()
@@ -228,6 +240,10 @@ mod tests {
         assert_eq!(nodes.leaders(Some(4)), [0, 4, 5]);
         assert_eq!((nodes.neighbour(6, 1), nodes.neighbour(1, 2)), (0, 4));
         assert_eq!((nodes.distance(6, 0), nodes.distance(1, 4)), (1, 2));
+        assert_eq!(nodes.lanes(None), [[0, 1, 5]]);
+        // The only rank of its node carries all the same.
+        assert_eq!((nodes.lanes(Some(0)), nodes.lanes(Some(5))), (vec![vec![2, 1, 5]], vec![vec![0, 1, 5]]));
+        assert_eq!(Nodes::new(5, &[0, 0, 1, 0, 1]).unwrap().lanes(Some(1)), [[0, 2], [3, 4]]);
         assert!(nodes.each().unwrap_err().to_string().contains("unequal"));
         assert_eq!(Nodes::new(4, &[0, 1, 0, 1]).unwrap().each().unwrap(), 2);
         for (size, wrong) in [(3, vec![0, 1, 2]), (3, vec![4, 4, 4]), (3, vec![0, 0]), (3, vec![])] {

@@ -170,25 +170,25 @@ impl Spread {
         Self::new("node_circulant", nodes, vec![lane], true, false, Vec::new(), bytes)
     }
 
-    /// The same in lanes, as many as the smallest node has ranks, each a contiguous share of the message by a broadcast `among` nodes of
-    /// this number, root and length.
+    /// The same in lanes, as many as the smallest node has carriers, each a contiguous share of the message by a broadcast `among` nodes
+    /// of this number, root and length. `carries`: the root is a carrier like others; else it gives all to those of its node, if it has any.
     ///
     /// # Errors
     /// If there is no such root, or broadcast.
     pub(crate) fn bcast_lanes(
         name: &'static str,
         nodes: Nodes,
-        root: u32,
+        (root, carries): (u32, bool),
         bytes: u64,
         among: &dyn Fn(u32, u32, u64) -> Result<Among>,
     ) -> Result<Self> {
         rooted(&nodes, root)?;
-        let shares = Split::new(bytes, nodes.least());
+        let carriers = nodes.lanes((!carries).then_some(root));
+        let shares = Split::new(bytes, count(carriers.len()));
         let mut lanes = Vec::with_capacity(shares.blocks() as usize);
-        for position in 0..shares.blocks() {
-            let share = shares.block(position);
+        for (share, carriers) in (0..shares.blocks()).map(|position| shares.block(position)).zip(carriers) {
             let among = among(nodes.count(), nodes.of(root), share.1)?;
-            lanes.push(Lane::of_root(&nodes, nodes.lane(position), root, share, among));
+            lanes.push(Lane::of_root(&nodes, carriers, root, share, among));
         }
         Self::new(name, nodes, lanes, true, false, Vec::new(), bytes)
     }

@@ -5,7 +5,7 @@ use super::cost::{Cost, Formula, Path, float};
 use super::operation::Operation;
 use super::order::Order;
 use crate::error::Result;
-use crate::machine::{LogGp, Machine};
+use crate::machine::{Groups, LogGp, Machine};
 use crate::plan::Plan;
 
 /// Builds a plan for all ranks; the same at every rank from the same arguments and model.
@@ -49,6 +49,9 @@ impl Algorithm {
 
     /// Its critical path, without making a plan.
     pub fn cost(&self, arguments: &Arguments, machine: &Machine) -> Cost {
+        // Ranks that are all in one group have its links only.
+        let undivided = Machine { groups: Groups::NONE, ..*machine };
+        let machine = if arguments.groups.is_empty() { &undivided } else { machine };
         let mut path = Path::new(machine, arguments.size);
         match self.cost {
             Some(formula) => formula(arguments, &mut path),

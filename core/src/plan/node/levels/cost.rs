@@ -1,0 +1,112 @@
+//! What plans that know groups cost. Each node has its own link, and within a group that is what carries most: a node gets (G−1)/G of a vector
+//! there, or puts as much. Between groups a lane moves its share alone, at the taper's rate, as all lanes do at the same time.
+
+use super::super::line::{by_node, others};
+use super::super::reduce_scatter::largest_lane;
+use super::super::{Nodes, allgather};
+use super::{blocks, ends, levels, with_others};
+use crate::machine::{LogGp, Machine};
+use crate::plan::allreduce::scattered;
+use crate::plan::bcast::circulant;
+use crate::plan::reduce::circulant as reduction;
+use crate::plan::reduce_scatter::plain;
+use crate::plan::registry::cost::{Path, float};
+use crate::plan::registry::{Arguments, Operation};
+use std::sync::Arc;
+
+/// Walks the critical path among nodes and groups, of the arguments of the nodes, which know their groups as nodes.
+type Walk = fn(&Arguments, &Nodes, &mut Path<'_>);
+
+/// The path among the nodes' groups; where ranks share nodes, what they do in these besides.
+pub(super) fn priced(operation: Operation, a: &Arguments, walk: Walk, path: &mut Path<'_>) {
+    let Ok(levels) = levels(a) else { return };
+    let Some(groups) = levels.last() else { return };
+    let nodes = (0..groups.size()).map(|node| groups.of(node)).collect();
+    let mut among = Arguments { size: groups.size(), nodes, groups: Arc::default(), ..a.clone() };
+    if matches!(operation, Operation::Bcast | Operation::Reduce) {
+        among.blocks = Some(blocks(a, &levels, path.model()));
+    }
+    if let [ranks, _] = &levels[..] {
+        among.root = ranks.of(a.root.min(a.size.saturating_sub(1)));
+        among.counts = if a.counts.is_empty() { Vec::new() } else { by_node(ranks, &a.counts) };
+        path.near(2.0, 2.0 * others(ranks), float(a.total(operation)));
+    }
+    walk(&among, groups, path);
+}
+
+/// The wire of a lane between groups, all of whose nodes put to others at once.
+fn between(path: &Path<'_>) -> LogGp {
+    let Machine { wire, groups, .. } = *path.machine();
+    LogGp { byte_ps: wire.byte_ps.saturating_mul(groups.taper.into()), ..wire }
+}
+
+/// Of each of a group's nodes its share, in pieces, to each of the others: a node adds up what comes while it puts.
+fn folded(groups: &Nodes, bytes: f64, pieces: f64, path: &mut Path<'_>) {
+    let (others, wire) = (others(groups), path.machine().wire);
+    let share = bytes / f64::from(groups.least());
+    path.among(groups.size(), wire, |path| {
+        let runs = path.runs(pieces, share / pieces);
+        let puts = |path: &mut Path<'_>| path.over(&[1], 1.0, others * runs, others * share);
+        path.beside(puts, |path| path.reduce(others * share));
+    });
+}
+
+/// In blocks: the root puts them to carriers, these among groups and within theirs.
+pub(super) fn bcast(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
+    let (n, bytes) = (a.blocks.unwrap_or(1), float(a.bytes));
+    let levels = std::slice::from_ref(groups);
+    let wire = with_others(levels, path.model());
+    // A group's link carries all its lanes, in a pipeline with theirs: the slower counts.
+    let taper = float(path.machine().groups.taper.into()) / f64::from(groups.most());
+    let size = ends(levels);
+    path.among(size, wire, |path| circulant::walk(size, n, bytes * taper.max(1.0), path));
+    let block = bytes / f64::from(n) * taper.min(1.0);
+    path.among(groups.count(), wire, |path| path.over(&[1], 0.0, 0.0, block));
+    path.blocks(n);
+}
+
+/// As lanes of a machine whose nodes are the groups: what comes of others is passed on while more comes.
+pub(super) fn allgatherv(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
+    let Machine { wire, turn_bytes, .. } = *path.machine();
+    let machine = Machine { turn_bytes, ..Machine::nodes(wire, groups.most()) };
+    path.on(&machine, groups.size(), |path| allgather::lanes_cost(a, path));
+}
+
+pub(super) fn reduce(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
+    let (n, bytes) = (f64::from(a.blocks.unwrap_or(1)), float(a.bytes));
+    folded(groups, bytes, n, path);
+    let share = a.bytes.div_ceil(groups.least().into());
+    let (among, wire) = (Arguments { size: groups.count(), bytes: share, ..a.clone() }, path.machine().wire);
+    let far = between(path);
+    path.among(groups.count(), far, |path| reduction::cost(&among, path));
+    path.among(groups.size(), wire, |path| path.over(&[1], 1.0, n, bytes));
+    path.blocks(a.blocks.unwrap_or(1));
+}
+
+pub(super) fn allreduce(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
+    let (pieces, bytes, wire) = (f64::from(groups.count()), float(a.bytes), path.machine().wire);
+    folded(groups, bytes, pieces, path);
+    let share = a.bytes.div_ceil(groups.least().into());
+    let among = Arguments { size: groups.count(), bytes: share, ..a.clone() };
+    let far = between(path);
+    path.among(groups.count(), far, |path| scattered::circulant_cost(&among, 1.0, path));
+    let (others, share) = (others(groups), float(share));
+    path.among(groups.size(), wire, |path| {
+        let runs = path.runs(pieces, share / pieces);
+        path.over(&[1], 1.0, others * runs, others * share);
+    });
+}
+
+pub(super) fn reduce_scatter(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
+    let lane = float(largest_lane(groups, &a.counts));
+    folded(groups, lane * f64::from(groups.least()), f64::from(groups.count()), path);
+    let counts = by_node(groups, &a.counts);
+    let counts = counts.iter().map(|count| count.div_ceil(groups.least().into())).collect();
+    let (among, wire) = (Arguments { size: groups.count(), counts, ..a.clone() }, path.machine().wire);
+    let far = between(path);
+    path.among(groups.count(), far, |path| plain::cost(&among, 1.0, path));
+    if groups.least() < groups.most() {
+        let share = lane / f64::from(groups.count());
+        path.among(groups.size(), wire, |path| path.over(&[1], 1.0, others(groups), share));
+    }
+}
