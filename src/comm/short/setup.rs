@@ -97,6 +97,9 @@ impl Shared {
         &mut self,
         members: &Members,
     ) -> Result<Option<ShortHandle>> {
+        if members.size() as usize > MAX_MEMBERS {
+            return Ok(None);
+        }
         let ticket = self.ticket();
         let members: Vec<_> = (0..members.size()).map(|r| (members.world_rank(r), ticket)).collect();
         self.add_short_calls(ticket, &members)
