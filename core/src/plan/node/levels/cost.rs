@@ -4,7 +4,7 @@
 use super::super::line::{by_node, others};
 use super::super::reduce_scatter::largest_lane;
 use super::super::{Nodes, allgather};
-use super::{blocks, ends, levels, with_others};
+use super::known::{blocks, ends, levels, with_others};
 use crate::machine::{LogGp, Machine};
 use crate::plan::allreduce::scattered;
 use crate::plan::bcast::circulant;

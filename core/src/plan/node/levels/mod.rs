@@ -10,6 +10,7 @@
 //! M groups, G the nodes of the largest, q_M = ⌈log2 M⌉.
 
 mod cost;
+mod known;
 
 use super::Nodes;
 use super::fold::{self, Fold};
@@ -23,6 +24,7 @@ use crate::plan::partial::Pieces;
 use crate::plan::registry::line::{commutative, line, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Plan, rules};
+use known::{blocks, groups, levels, with_others};
 
 const NAME: &str = "levels";
 const GROUPS: &str = "several groups of nodes, several nodes in some";
@@ -137,21 +139,6 @@ pub(in crate::plan) const REDUCE_SCATTER_BLOCK: Algorithm = line(
 
 const SCATTERED: &str = "<= (S+G+q_M+1) times the bytes of a lane";
 
-/// The levels, from the lowest: the ranks' nodes, if some are shared, and the nodes' groups.
-fn levels(a: &Arguments) -> Result<Vec<Nodes>> {
-    if a.groups.is_empty() {
-        let unknown = argument("no groups of nodes are known");
-        return Err(unknown.help("choose an algorithm for any nodes"));
-    }
-    match Nodes::new(a.size, &a.nodes) {
-        Ok(nodes) => {
-            let groups = nodes.grouped(&a.groups)?;
-            Ok(vec![nodes, groups])
-        }
-        Err(_) => Ok(vec![Nodes::grouping(a.size, &a.groups)?]),
-    }
-}
-
 /// What [`GROUPS`] says.
 fn fits(a: &Arguments) -> Result<()> {
     levels(a).map(|_| ())
@@ -169,11 +156,6 @@ fn fits_commutative(a: &Arguments) -> Result<()> {
 
 fn boxed(fold: Fold) -> Box<dyn Plan> {
     Box::new(fold)
-}
-
-/// The number of groups.
-fn groups(levels: &[Nodes]) -> u32 {
-    levels.last().map_or(1, Nodes::count)
 }
 
 /// Rounds: q_M and `more` among the M groups; each level below adds `around`, and has as many times the rounds as the largest of its
@@ -256,25 +238,6 @@ fn scattered(levels: &[Nodes], counts: &[u64], element: u64) -> Result<Fold> {
         _ => scattered(above, counts, element).map(Fold::among),
     };
     Fold::reduce_scatter(NAME, nodes, counts, element, &among)
-}
-
-/// The wire with the puts within a group in o.
-fn with_others(levels: &[Nodes], model: &LogGp) -> LogGp {
-    let most = levels.last().map_or(1, Nodes::most);
-    LogGp { overhead_ns: model.overhead_ns.saturating_mul(most.into()), ..*model }
-}
-
-/// As among twice as many ends as there are groups, where a block also costs its carrier the puts within the group: one round more, in which
-/// the carriers pass on what comes last. By the simulator no number of blocks is over 4 % faster (32 nodes in groups of 16, and 128 in groups
-/// of 32; 64 KiB to 8 MiB; without a taper and at 1:4).
-fn blocks(a: &Arguments, levels: &[Nodes], model: &LogGp) -> u32 {
-    let by_rule = || rules::bcast_blocks(ends(levels), a.bytes, &with_others(levels, model));
-    a.blocks.unwrap_or_else(by_rule)
-}
-
-/// What [`blocks`] says.
-fn ends(levels: &[Nodes]) -> u32 {
-    groups(levels).saturating_mul(2)
 }
 
 /// Bytes that a rank receives at most: at each level the shares of the others and the result, then those of the plan `among` groups.
