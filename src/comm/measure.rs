@@ -265,14 +265,16 @@ impl Shared {
         self.figures = figures;
         self.selection.retune(&figures);
         self.cache = Cache::default();
-        self.engine.set_flow(flow(&figures, window));
+        let rails = self.engine.limits().map_or(1, |limits| limits.rails);
+        self.engine.set_flow(flow(&figures, window, rails));
     }
 }
 
-/// What a rank may have on its way; `window`: as the settings say.
-pub(super) fn flow(figures: &Figures, window: Option<u64>) -> Flow {
+/// What a rank may have on its way; `window`: as the settings say. The figures are of one rail: with the window of one a rank with two waits for the
+/// acknowledgement of what one of them carries.
+pub(super) fn flow(figures: &Figures, window: Option<u64>, rails: usize) -> Flow {
     Flow {
-        window: window.unwrap_or_else(|| figures.window()),
+        window: window.unwrap_or_else(|| figures.window().saturating_mul(rails as u64)),
         order_timeout: Duration::from_nanos(figures.in_order_ns()),
     }
 }
@@ -329,6 +331,15 @@ fn whole(x: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::select::{Settings, Wires};
+
+    #[test]
+    fn each_rail_has_a_window() {
+        let figures = Figures::new(&Wires::named("tcp"), &Settings::default(), None).unwrap();
+        let window = |rails| flow(&figures, None, rails).window;
+        assert_eq!((window(1), window(3)), (figures.window(), 3 * figures.window()));
+        assert_eq!(flow(&figures, Some(5), 3).window, 5, "a setting is what all rails have together");
+    }
 
     /// Shortest times in microseconds of 8 B, 100 KB and 1 MB, as they were measured.
     #[test]

@@ -57,6 +57,8 @@ pub struct Limits {
     /// Node-local ranks talk over shared memory of our own, and all others over the provider: several ranks of a node on two
     /// wires.
     pub shm_within_nodes: bool,
+    /// Interfaces that carry puts at the same time.
+    pub rails: usize,
     /// The longest single put, in bytes.
     pub max_put: u64,
     /// How many local segments one put may gather (≥ 1).
@@ -92,6 +94,7 @@ impl Limits {
         Self {
             provider: provider.into(),
             shm_within_nodes: false,
+            rails: 1,
             max_put: u64::MAX,
             gather: 1,
             inject: 0,

@@ -94,6 +94,7 @@ impl Rails {
         }
         limits.provider = format!("{}*{}", limits.provider, rails.len());
         limits.wakes = false;
+        limits.rails = rails.len();
         Ok(Self { rails, limits, ranges: Vec::new(), free: Vec::new(), carried: [0; MAX_RAILS] })
     }
 

@@ -120,7 +120,7 @@ pub(in crate::comm) fn connect(
         size: to_u32(size)?,
         neighbours: addresses.neighbours.clone(),
         node_groups: Arc::clone(&places.groups),
-        flow: flow(&figures, config.window),
+        flow: flow(&figures, config.window, endpoint.as_ref().map_or(1, |e| e.limits().rails)),
         warn_after: config.warn_after.unwrap_or(FOR_EVER),
         names: Collective::name_of,
         record_events: config.record_events,
