@@ -12,7 +12,7 @@ use super::recorder::{At, Recorder};
 use super::setup::{Group, Setup};
 use super::short_log::ShortLog;
 use super::task::Task;
-use super::time::{Query, Since, Watched};
+use super::time::{Since, Watched};
 use super::unexpected::Unexpected;
 use crate::buffer::Grant;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,9 +38,9 @@ pub(crate) struct Core {
     pub(super) status: Status,
     /// The status that each other rank reported, and in answer to which round of queries.
     pub(super) statuses: HashMap<u32, (u32, Status)>,
-    /// The newest round of status queries, what is known of it, and the round whose answers this rank waits for.
+    /// The newest round of status queries, since when it runs, and the round whose answers this rank waits for.
     pub(super) query_round: u32,
-    pub(super) queried: Option<Query>,
+    pub(super) queried: Option<Since>,
     pub(super) asked_round: u32,
     /// The error that ended the world, and the abort to relay.
     pub(super) failure: Option<Error>,

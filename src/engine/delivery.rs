@@ -8,7 +8,7 @@ use super::message::{
 };
 use super::recorder::At;
 use super::task::Delivered;
-use super::time::{Query, Watched};
+use super::time::{Since, Watched};
 use crate::error::{Error, ErrorKind};
 use crate::record::{EventKind, NONE as NOTHING};
 use crate::transport::{Delivery, Sink};
@@ -180,7 +180,7 @@ impl Core {
         match *message {
             Message::Query { round, .. } if round > self.query_round => {
                 self.query_round = round;
-                self.queried = Some(Query::default());
+                self.queried = Some(Since::default());
                 self.propagate(message, from);
                 let mine = Message::Status { origin: self.setup.rank, round, status: self.status };
                 self.propagate(&mine, NONE);
@@ -191,7 +191,6 @@ impl Core {
                     && self.statuses.get(&origin).is_none_or(|(known, _)| *known < round) =>
             {
                 self.statuses.insert(origin, (round, status));
-                self.queried.iter_mut().for_each(Query::answered);
                 self.propagate(message, from);
                 self.compare(origin, status);
             }

@@ -3,7 +3,8 @@
 use super::core::Suspect;
 use super::driver::Engine;
 use super::message::{CallId, HELP, Message, NONE, kind_code};
-use super::time::{Linger, Watched};
+use super::time::{Linger, Watched, many};
+use super::waiting::LONGEST_NAP;
 use crate::buffer::Wire;
 use crate::error::{Error, ErrorKind};
 use crate::record::Why;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 /// is given this long to come before the peer is named, while this rank looks ([`Watched`]). Longer than a rank lingers after an error (`LINGER`, 0.4 s).
 const SUSPICION: Duration = Duration::from_millis(600);
 /// A status query is not repeated within this time of the last one, of any rank. Chosen: of p ranks that wait together
-/// one query a second goes to all, not p.
+/// one query a second goes to all, not p; among many ranks, or many to a core, it is so many times longer.
 const QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -195,8 +196,11 @@ impl Engine {
 
     /// Asks every rank for its status.
     pub(super) fn query_all(&mut self, now: Instant) {
+        // On a machine of two cores 1024 ranks took half a minute for their answers.
+        let crowd = self.longest_nap.div_duration_f32(LONGEST_NAP).max(1.0);
+        let interval = (QUERY_INTERVAL * many(self.core.setup.size)).mul_f32(crowd);
         // Ranks mostly wait for the same: one query among thousands of ranks is enough.
-        if self.core.queried.as_mut().is_none_or(|query| query.is_old(now, QUERY_INTERVAL)) {
+        if self.core.queried.as_mut().is_none_or(|since| since.lasts(now) > interval) {
             let (origin, round) = (self.core.setup.rank, self.core.query_round.saturating_add(1));
             self.core.propagate_status(origin, &Message::Query { origin, round });
         }

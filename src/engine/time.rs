@@ -15,9 +15,6 @@ const QUERY_AFTER: Duration = Duration::from_secs(10);
 /// Ranks of a world in which a query is sent so soon, at most; among more it is sent later in proportion, as each rank takes the answers of all p from each
 /// of its 2⌈log₂ p⌉ neighbours. Chosen: 4000 messages.
 const SOON_RANKS: u32 = 256;
-/// A query follows the last one after so many times what its answers took, at least: on a machine of two cores 1024 ranks took half a minute, and were
-/// busy with nothing else where the next query followed a second later.
-const TIMES_ANSWERING: u32 = 20;
 /// How long before they are used the answers to a status query are requested. Chosen: far longer than ⌈log₂ p⌉ hops
 /// take; what has not come by then is missing in the warning.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
@@ -58,41 +55,14 @@ impl Watched {
     }
 }
 
-/// The last status query, as far as this rank knows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Query {
-    since: Since,
-    /// Answers that came, and how many of them were seen when this was last looked at.
-    answers: u64,
-    seen: u64,
-    /// From the query to the last answer.
-    answering: Duration,
-}
-
-impl Query {
-    /// An answer came.
-    pub(super) fn answered(&mut self) {
-        self.answers += 1;
-    }
-
-    /// Looks at it: from the first look on it ages.
-    pub(super) fn look(&mut self, now: Instant) {
-        let lasts = self.since.lasts(now);
-        if self.answers > self.seen {
-            (self.seen, self.answering) = (self.answers, lasts);
-        }
-    }
-
-    /// Whether the next one may follow, after `interval` at least.
-    pub(super) fn is_old(&mut self, now: Instant, interval: Duration) -> bool {
-        self.look(now);
-        self.since.lasts(now) > interval.max(self.answering * TIMES_ANSWERING)
-    }
-}
-
 /// How long a rank waits in a world of `size` ranks before it asks all.
 pub(super) fn query_after(size: u32) -> Duration {
-    QUERY_AFTER * (size / SOON_RANKS).max(1)
+    QUERY_AFTER * many(size)
+}
+
+/// How many times as late or as seldom all ranks of a world of `size` are asked.
+pub(super) fn many(size: u32) -> u32 {
+    (size / SOON_RANKS).max(1)
 }
 
 /// The timers of one wait.
@@ -338,15 +308,10 @@ mod tests {
     }
 
     #[test]
-    fn many_ranks_are_asked_later_and_not_while_they_answer() {
+    fn many_ranks_are_asked_later() {
         assert_eq!([2, 256, 511].map(query_after), [QUERY_AFTER; 3]);
         assert_eq!(query_after(1024), 4 * QUERY_AFTER);
-        let (start, mut query) = (Instant::now(), Query::default());
-        assert!(!query.is_old(start, SECOND) && query.is_old(start + 2 * SECOND, SECOND));
-        query.answered();
-        // The answer may be as old as the last look.
-        assert!(!query.is_old(start + 3 * SECOND, SECOND));
-        assert!(!query.is_old(start + 60 * SECOND, SECOND) && query.is_old(start + 61 * SECOND, SECOND));
+        assert_eq!(([2, 511].map(many), many(1024), many(1 << 20)), ([1, 1], 4, 4096));
     }
 
     /// How long a rank lingers that looks each millisecond, and whose last message leaves after `sent`.

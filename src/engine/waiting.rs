@@ -205,9 +205,9 @@ impl Engine {
             return Ok(looks.alarms.next());
         }
         looks.check_at = now + LIVENESS_EVERY;
-        if let Some(query) = &mut self.core.queried {
-            // Also where other ranks query.
-            query.look(now);
+        if let Some(since) = &mut self.core.queried {
+            // Also where other ranks query: from here on the answers age.
+            since.lasts(now);
         }
         let (due, next) = (looks.alarms.due(now), looks.alarms.next());
         self.record_if_asked(Some(waiting));
