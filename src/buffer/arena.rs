@@ -85,7 +85,7 @@ pub(crate) struct Block {
 }
 
 impl Arena {
-    /// Of one of so many ranks of a node.
+    /// The arena of a rank whose node has `ranks` ranks: the more these are, the smaller is its first chunk.
     pub(crate) fn of_one_of(ranks: usize) -> Self {
         let first = (NODE_BYTES / ranks.max(1)).clamp(LEAST_FIRST_BYTES, MIN_CHUNK_BYTES);
         Self(Arc::new(Mutex::new(State { first: first.next_multiple_of(PAGE_BYTES), ..State::default() })))

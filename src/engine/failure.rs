@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// is given this long to come before the peer is named, while this rank looks ([`Watched`]). Longer than a rank lingers after an error (`LINGER`, 0.4 s).
 const SUSPICION: Duration = Duration::from_millis(600);
 /// A status query is not repeated within this time of the last one, of any rank. Chosen: of p ranks that wait together
-/// one query a second goes to all, not p; among many ranks, or many to a core, it is so many times longer.
+/// one query a second goes to all, not p. The interval grows with the number of ranks above 256, and of ranks per core above 16.
 const QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {

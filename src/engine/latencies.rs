@@ -72,7 +72,7 @@ impl Latencies {
         self.ticks.now().max(1)
     }
 
-    /// A call of so many bytes that began then ends; so many it has put to nodes of other groups.
+    /// Counts a call that has ended: its bytes, the bytes it put to nodes of other groups, and the clock's ticks when it began.
     pub(super) fn end(&mut self, code: u8, [bytes, global_bytes]: [u64; 2], begun: u64) {
         let took = self.ticks.now().saturating_sub(begun);
         let class = &mut self.classes[usize::from(code) * CLASSES + class_of(bytes)];

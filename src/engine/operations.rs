@@ -6,7 +6,7 @@ use super::eager;
 use super::task::{Meta, Task};
 use super::waiting::Waiting;
 use crate::buffer::Binding;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 impl Engine {
     /// Enters an operation: sends ready messages to the ranks that put to us and starts what can start. Returns its slot.
@@ -19,15 +19,24 @@ impl Engine {
         self.enter(task).map_err(|e| self.fail(e))
     }
 
-    /// Makes the peers of a task reachable. Each of them does the same, for the same operation: of a persistent one when it is bound.
-    /// Connects to these ranks, unless that is done: for what reaches them without puts.
+    /// Connects to these ranks, unless that is done: for short calls, which have no task.
     ///
     /// # Errors
     /// When one cannot be connected to.
     pub(crate) fn connect_to(&mut self, ranks: &[u32]) -> Result<()> {
-        ranks.iter().try_for_each(|rank| self.reach_rank(*rank)).map_err(|e| self.reason_of(e))
+        ranks.iter().try_for_each(|rank| self.reach_rank(*rank)).map_err(|e| self.unreached(e))
     }
 
+    /// The error of a rank that cannot be connected to. Where the world goes on without lost ranks, it is one of these from now on.
+    fn unreached(&mut self, e: Error) -> Error {
+        let lost = e.peer().filter(|_| e.kind() == ErrorKind::PeerLost && self.survives());
+        if let Some(rank) = lost.and_then(|rank| u32::try_from(rank).ok()) {
+            self.core.peer_gone(rank, e.message());
+        }
+        self.reason_of(e)
+    }
+
+    /// Makes the peers of a task reachable. Each of them does the same, for the same operation: of a persistent one when it is bound.
     fn reach(&mut self, task: &Task) -> Result<()> {
         task.peers.iter().try_for_each(|peer| self.reach_rank(peer.world_rank))
     }
@@ -38,12 +47,9 @@ impl Engine {
         if !task.persistent
             && let Err(e) = self.reach(&task)
         {
-            let lost = e.peer().filter(|_| e.kind() == ErrorKind::PeerLost && self.survives());
-            if let Some(rank) = lost.and_then(|rank| u32::try_from(rank).ok()) {
-                self.core.peer_gone(rank, e.message());
-                self.usable(task.meta.call.comm)?;
-            }
-            return Err(self.reason_of(e));
+            let e = self.unreached(e);
+            self.usable(task.meta.call.comm)?;
+            return Err(e);
         }
         let mut task = task;
         let slot;
