@@ -9,10 +9,11 @@
 //! | the first | the first | as many as `begin_after`, so that what is called a few times is not tried |
 //! | the next | each in turn | measured: of each way one call that makes its program, then [`TIMED_RUNS`] |
 //! | the next | the kept one | [`CALLS_TO_AGREE`], while the ranks' times are on their way to each other |
+//! | the next | the two fastest | only if they are close: in turns, [`CLOSE_TURNS`] of one call that is not measured and [`TURN_RUNS`] that are; then times go their way once more |
 //! | the next | the kept one | after some hundreds, then twice as many, [`TIMED_RUNS`] are measured, and compared with those of the trial |
 //!
 //! What a trial costs, by price: of at most [`MAX_WAYS`] ways all but one take at most [`MAX_PRICE_PERCENT`](super::MAX_PRICE_PERCENT) of the lowest price in 1 + [`TIMED_RUNS`] calls,
-//! so at most 9 calls' time more than without.
+//! so at most 9 calls' time more than without; then, of the two fastest, the slower one takes at most [`CLOSE_PERCENT`] more in 12 calls: 2.4 calls' time.
 
 use super::choice::{MAX_WAYS, Way};
 use crate::plan::alltoall::graph::digest;
@@ -21,9 +22,16 @@ use std::fmt::{self, Display, Formatter};
 
 /// Calls of a way that are measured. Their median counts, so two that something else held up do no harm. Chosen odd, and few.
 pub const TIMED_RUNS: usize = 5;
-/// Another way takes the place of the one that is kept if it saves more than this, in percent. Chosen above what medians of
-/// five differ by where nothing has changed.
-const LEAST_SAVING_PERCENT: u64 = 7;
+/// Two ways whose times differ by less than this, in percent, are measured again. Chosen above what medians of five differ by where nothing has
+/// changed, on a machine that others use as well.
+const CLOSE_PERCENT: u64 = 20;
+/// Turns of each of two close ways. Chosen: few, but what holds up one of them does not hold up all.
+const CLOSE_TURNS: usize = 3;
+/// Calls of a turn that are measured. One ahead of them is not: it meets what the other way has left.
+const TURN_RUNS: usize = 3;
+/// A close way takes the place of the one that is kept if it saves more than this, in percent. Chosen above what medians of
+/// nine differ by where nothing has changed.
+const LEAST_SAVING_PERCENT: u64 = 2;
 /// Calls from the one before which a rank's times leave to the one before which all ranks' times must be there. Chosen: an allreduce of 32 bytes that goes beside
 /// takes about as long as a call.
 pub const CALLS_TO_AGREE: u32 = 2;
@@ -147,12 +155,45 @@ pub enum Due {
     Hear,
 }
 
+/// The most calls of one way that are measured in a row of times.
+const MOST_RUNS: usize =
+    if TIMED_RUNS > CLOSE_TURNS * TURN_RUNS { TIMED_RUNS } else { CLOSE_TURNS * TURN_RUNS };
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measured {
     AllWays,
+    /// The two fastest, to see which of them it is.
+    Closest([usize; 2]),
     /// The kept way, to see whether its time has changed.
     Kept,
+}
+
+impl Measured {
+    /// Calls of each way, measured or not, and those that are measured.
+    fn runs(self) -> (usize, usize) {
+        match self {
+            Self::AllWays => (1 + TIMED_RUNS, TIMED_RUNS),
+            Self::Closest(_) => (CLOSE_TURNS * (1 + TURN_RUNS), CLOSE_TURNS * TURN_RUNS),
+            Self::Kept => (TIMED_RUNS, TIMED_RUNS),
+        }
+    }
+
+    /// Where the time of the call after `made` goes, of `rows` ways: its row, and its place there if it is wanted.
+    fn place(self, made: usize, rows: usize) -> (usize, Option<usize>) {
+        match self {
+            Self::AllWays => {
+                let (run, first) = (made / rows, made % rows);
+                // Each run begins with the next way, so that none always follows the same one.
+                ((first + run) % rows, run.checked_sub(1))
+            }
+            Self::Closest(_) => {
+                let (turn, call) = (made / (1 + TURN_RUNS), made % (1 + TURN_RUNS));
+                (turn % 2, call.checked_sub(1).map(|run| turn / 2 * TURN_RUNS + run))
+            }
+            Self::Kept => (0, Some(made)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -173,8 +214,8 @@ pub struct Trial {
     ways: Vec<Way>,
     kept: usize,
     stage: Stage,
-    /// By way, of this rank, in nanoseconds.
-    times: [[u64; TIMED_RUNS]; MAX_WAYS],
+    /// By way that is measured, of this rank, in nanoseconds.
+    times: [[u64; MOST_RUNS]; MAX_WAYS],
     /// Of the slowest rank, when a way was kept last; none before.
     found: Option<Times>,
     interval_calls: u32,
@@ -188,7 +229,7 @@ impl Trial {
             ways,
             kept: 0,
             stage: Stage::Idle { left: begin_after, then: Measured::AllWays },
-            times: [[NEVER_NS; TIMED_RUNS]; MAX_WAYS],
+            times: [[NEVER_NS; MOST_RUNS]; MAX_WAYS],
             found: None,
             interval_calls: FIRST_INTERVAL_CALLS,
         }
@@ -213,7 +254,7 @@ impl Trial {
     /// What is to be done before the next [turn](Trial::turn).
     pub fn due(&self) -> Due {
         match self.stage {
-            Stage::Telling { what } => Due::Tell(self.medians(self.rows(what))),
+            Stage::Telling { what } => Due::Tell(self.medians(what)),
             Stage::Agreeing { left: 0, .. } => Due::Hear,
             _ => Due::Nothing,
         }
@@ -232,24 +273,29 @@ impl Trial {
             return None;
         }
         if let Stage::Idle { left: 0, then } = self.stage {
-            self.times = [[NEVER_NS; TIMED_RUNS]; MAX_WAYS];
+            self.times = [[NEVER_NS; MOST_RUNS]; MAX_WAYS];
             self.stage = Stage::Measuring { made: 0, what: then };
         }
         let mut place = None;
         let at = match &mut self.stage {
             Stage::Measuring { made, what } => {
-                let ways = if *what == Measured::AllWays { self.ways.len() } else { 1 };
-                let (run, first) = (*made / ways, *made % ways);
-                *made += 1;
-                // Each run begins with the next way, so that none always follows the same one.
-                let row = (first + run) % ways;
-                let untimed = usize::from(*what == Measured::AllWays);
-                place = run.checked_sub(untimed).map(|run| (row, run));
                 let what = *what;
-                if (first, run) == (ways - 1, untimed + TIMED_RUNS - 1) {
+                let rows = match what {
+                    Measured::AllWays => self.ways.len(),
+                    Measured::Closest(two) => two.len(),
+                    Measured::Kept => 1,
+                };
+                let (row, run) = what.place(*made, rows);
+                *made += 1;
+                place = run.map(|run| (row, run));
+                if *made == rows * what.runs().0 {
                     self.stage = Stage::Telling { what };
                 }
-                if what == Measured::AllWays { row } else { self.kept }
+                match what {
+                    Measured::AllWays => row,
+                    Measured::Closest(two) => two[row],
+                    Measured::Kept => self.kept,
+                }
             }
             Stage::Idle { left, .. } | Stage::Agreeing { left, .. } => {
                 *left = left.saturating_sub(1);
@@ -268,42 +314,75 @@ impl Trial {
         }
     }
 
-    fn rows(&self, what: Measured) -> usize {
-        if what == Measured::AllWays { self.ways.len() } else { 1 }
-    }
-
-    fn medians(&self, ways: usize) -> Times {
-        let mut medians = [NEVER_NS; MAX_WAYS];
-        for (median, times) in medians.iter_mut().zip(self.times).take(ways) {
-            let mut sorted = times;
-            sorted.sort_unstable();
-            *median = sorted[TIMED_RUNS / 2];
-        }
-        medians
+    /// Of each row, [`NEVER_NS`] where nothing was measured.
+    fn medians(&self, what: Measured) -> Times {
+        let runs = what.runs().1;
+        self.times.map(|mut times| {
+            let times = &mut times[..runs];
+            times.sort_unstable();
+            times[runs / 2]
+        })
     }
 
     /// The greatest times of all ranks have come. Whether a trial of all ways has ended by that.
     pub fn hear(&mut self, slowest: Times) -> bool {
         let Stage::Agreeing { what, .. } = self.stage else { return false };
-        let is_trial = what == Measured::AllWays;
-        if is_trial {
-            let best = (0..self.ways.len()).min_by_key(|way| slowest[*way]).unwrap_or(self.kept);
-            let saves = |ns: u64| ns.saturating_mul(100) / (100 - LEAST_SAVING_PERCENT) < slowest[self.kept];
-            if saves(slowest[best]) {
-                self.kept = best;
+        let (next, has_ended) = match what {
+            Measured::AllWays => self.first_times(slowest),
+            Measured::Closest(two) => {
+                self.close_times(two, slowest);
+                (None, true)
             }
-            self.found = Some(slowest);
-        }
-        let trial_ns = self.found.map_or(slowest[0], |found| found[self.kept]).max(1);
-        let drifted =
-            slowest[0] > trial_ns.saturating_mul(DRIFT) || slowest[0].saturating_mul(DRIFT) < trial_ns;
-        self.stage = match !is_trial && drifted {
-            true => Stage::Idle { left: 0, then: Measured::AllWays },
-            false => Stage::Idle { left: self.interval_calls, then: Measured::Kept },
+            Measured::Kept => (self.has_drifted(slowest[0]).then_some(Measured::AllWays), false),
         };
-        self.interval_calls = self.interval_calls.saturating_mul(2).min(MAX_INTERVAL_CALLS);
-        is_trial
+        self.stage = match next {
+            Some(then) => Stage::Idle { left: 0, then },
+            None => Stage::Idle { left: self.interval_calls, then: Measured::Kept },
+        };
+        if !matches!(next, Some(Measured::Closest(_))) {
+            self.interval_calls = self.interval_calls.saturating_mul(2).min(MAX_INTERVAL_CALLS);
+        }
+        has_ended
     }
+
+    /// Of all ways: what is measured next, and whether the trial has ended.
+    fn first_times(&mut self, slowest: Times) -> (Option<Measured>, bool) {
+        let mut order: Vec<usize> = (0..self.ways.len()).collect();
+        order.sort_by_key(|way| slowest[*way]);
+        // What is kept is one of the two where it is as good as the best.
+        let saves = saves(slowest[order[0]], slowest[self.kept]);
+        let (best, second) = (order[0], if saves || order[0] == self.kept { order[1] } else { self.kept });
+        self.found = Some(slowest);
+        let close = slowest[best].saturating_mul(100 + CLOSE_PERCENT) / 100;
+        if slowest[second] < close.min(NEVER_NS) {
+            return (Some(Measured::Closest([best, second])), false);
+        }
+        if slowest[best] < NEVER_NS {
+            self.kept = best;
+        }
+        (None, true)
+    }
+
+    /// Of the two fastest.
+    fn close_times(&mut self, two: [usize; 2], slowest: Times) {
+        // What is kept has to be beaten; else the one that was faster before.
+        let (held, other) = if two[1] == self.kept { (1, 0) } else { (0, 1) };
+        self.kept = two[if saves(slowest[other], slowest[held]) { other } else { held }];
+        if let Some(found) = &mut self.found {
+            two.iter().zip(slowest).for_each(|(way, ns)| found[*way] = ns);
+        }
+    }
+
+    /// Whether the kept way takes another time than in its trial.
+    fn has_drifted(&self, ns: u64) -> bool {
+        let trial_ns = self.found.map_or(ns, |found| found[self.kept]).max(1);
+        ns > trial_ns.saturating_mul(DRIFT) || ns.saturating_mul(DRIFT) < trial_ns
+    }
+}
+
+/// Whether a way that takes `ns` saves enough beside one that takes `other`.
+fn saves(ns: u64, other: u64) -> bool {
+    ns.saturating_mul(100) / (100 - LEAST_SAVING_PERCENT) < other
 }
 
 #[cfg(test)]
@@ -368,7 +447,7 @@ mod tests {
         for fastest in 0..ways.len() {
             let mut trials = vec![Trial::new(ways.clone(), 16); 4];
             let ns = |rank: usize, way: usize| {
-                let base = if way == fastest { 800 } else { 1000 };
+                let base = if way == fastest { 600 } else { 1000 };
                 if rank == 2 { base } else { base / 2 + 10 * rank as u64 }
             };
             let trial_calls = ways.len() * (1 + TIMED_RUNS);
@@ -381,15 +460,46 @@ mod tests {
             assert!(taken[16 + trial_calls + CALLS_TO_AGREE as usize..].iter().all(|at| *at == fastest));
             assert_eq!(trials[0].kept(), Some(ways[fastest]));
             let found: Vec<_> = trials[3].found().unwrap().map(|(_, ns)| ns).collect();
-            assert_eq!(found[fastest], Some(800));
+            assert_eq!(found[fastest], Some(600));
         }
     }
 
     #[test]
     fn what_saves_little_changes_nothing() {
         let mut trials = vec![Trial::new(ways(), 0); 2];
-        run(&mut trials, 100, |_, way| if way == 0 { 1000 } else { 950 });
+        run(&mut trials, 100, |_, way| if way == 0 { 1000 } else { 990 });
         assert_eq!(trials[0].kept(), Some(ways()[0]));
+    }
+
+    /// The two fastest are measured again, in turns: what held up the better one at first does not count.
+    #[test]
+    fn close_ways_are_measured_again() {
+        let ways = ways();
+        let first = ways.len() * (1 + TIMED_RUNS);
+        for better in [0, 1, 2] {
+            let mut trials = vec![Trial::new(ways.clone(), 0); 3];
+            let call = std::cell::Cell::new(0);
+            let ns = |_: usize, way: usize| {
+                let at = call.replace(call.get() + 1) / 3;
+                match way == better {
+                    true => {
+                        if at < first {
+                            1040
+                        } else {
+                            960
+                        }
+                    }
+                    false => 1000 + 100 * u64::from(way == 3),
+                }
+            };
+            let taken = run(&mut trials, first + 30, ns);
+            let again = &taken[first + CALLS_TO_AGREE as usize..][..2 * CLOSE_TURNS * (1 + TURN_RUNS)];
+            let of: Vec<usize> = (0..ways.len()).filter(|way| again.contains(way)).collect();
+            assert_eq!(of.len(), 2, "{again:?}");
+            let kept = if of.contains(&better) { better } else { of[0] };
+            assert_eq!(trials[0].kept(), Some(ways[kept]), "{better}: {taken:?}");
+            assert!(taken[first + 28..].iter().all(|at| *at == kept));
+        }
     }
 
     /// A way whose time triples is left at the next look; one whose time stays is looked at ever less often.
@@ -410,10 +520,11 @@ mod tests {
         for _ in 0..100 {
             match trial.due() {
                 Due::Tell(times) => {
-                    assert_eq!(times[1], NEVER_NS);
+                    assert!(trial.found().is_some() || times[1] == NEVER_NS);
                     trial.told();
                 }
-                Due::Hear => assert!(trial.hear([1000, NEVER_NS, 1002, 1003])),
+                Due::Hear if trial.found().is_some() => assert!(trial.hear([1002, 1000, NEVER_NS, NEVER_NS])),
+                Due::Hear => assert!(!trial.hear([1000, NEVER_NS, 1002, 1003])),
                 Due::Nothing => {}
             }
             let turn = trial.turn().unwrap();

@@ -61,6 +61,9 @@ pub(crate) struct BenchArgs {
     /// Seconds that the repetitions of a point may take together; at least 3 are made
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = units::seconds_argument)]
     pub(crate) time: f64,
+    /// Untimed repetitions of each point ahead of the one or two that set the number of the others; 64 are enough for a trial with CIRCULANT_ADAPT=on
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MAX_REPETITIONS))]
+    pub(crate) warm: u64,
     /// Blocks per message: a number from 1, or auto
     #[arg(long, value_name = "N", default_value = "auto", value_parser = blocks)]
     pub(crate) blocks: Choice<u32>,

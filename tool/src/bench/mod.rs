@@ -202,6 +202,7 @@ fn all_points<'a>(
         wire: measure::wire(comm)?,
         fold_ns,
         root: args.root,
+        warm: args.warm,
         reps: usize::try_from(args.reps).unwrap_or(usize::MAX),
         time: args.time,
         memory: args.memory,

@@ -33,6 +33,8 @@ pub(crate) struct Lab<'a> {
     /// Nanoseconds per byte that is reduced; 0 if nothing is.
     pub(crate) fold_ns: f64,
     pub(crate) root: usize,
+    /// Untimed repetitions ahead of those that are timed.
+    pub(crate) warm: u64,
     /// Most repetitions.
     pub(crate) reps: usize,
     /// Seconds that a point's repetitions may take.
@@ -195,8 +197,12 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
     Ok(Some(Row { overlap_percent: overlap, ..row(lab, point, &shape, &times, stats) }))
 }
 
-/// One untimed run, or two where they are short; says how many repetitions fit.
+/// The untimed runs that are asked for, then one, or two where they are short; says how many repetitions fit.
 fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
+    for _ in 0..lab.warm {
+        lab.comm.barrier()?;
+        job.run()?;
+    }
     let mut slowest = 0f64;
     for _ in 0..2 {
         if slowest >= lab.time / 16.0 {

@@ -38,6 +38,7 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
         wire: Wire::default(),
         fold_ns: 0.0,
         root: 0,
+        warm: 0,
         reps: 1000,
         time: args.time,
         memory: MemoryKind::Arena,
