@@ -441,12 +441,13 @@ mod tests {
         // What a rule names but cannot be done is passed over.
         assert_eq!(name(&filed, bcast, &a, None), "mesh");
         assert_eq!(name(&filed, bcast, &a, Some("auto")), priced);
-        assert_eq!(name(&filed, Operation::Reduce, &a, None), "ordered");
+        let long = Arguments { bytes: 100_000, ..a.clone() };
+        assert_eq!(name(&filed, Operation::Reduce, &long, None), "ordered");
         let set = selection(&[file, ("algorithm", "binomial,bcast=chain")]).unwrap();
         assert_eq!(name(&set, bcast, &a, None), "chain");
         assert_eq!(name(&set, bcast, &a, Some("scatter_allgather")), "scatter_allgather");
         assert_eq!(name(&set, Operation::Gather, &a, None), "binomial");
-        assert_eq!(name(&set, Operation::Barrier, &a, None), "dissemination");
+        assert_eq!(name(&set, Operation::Barrier, &a, None), "n-way");
     }
 
     #[test]

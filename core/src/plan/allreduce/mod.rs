@@ -8,7 +8,7 @@ pub mod doubling;
 pub mod scattered;
 
 use crate::plan::node::{allreduce as nodes, levels};
-use crate::plan::reduce::tree;
+use crate::plan::reduce::{one_hop, tree};
 use crate::plan::reduce_scatter::direct;
 use crate::plan::registry::Algorithm;
 use crate::plan::scan::prefix;
@@ -26,4 +26,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     direct::ALLREDUCE,
     scattered::BINE,
     levels::ALLREDUCE,
+    one_hop::ALLREDUCE,
 ];

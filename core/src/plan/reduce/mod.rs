@@ -5,6 +5,7 @@
 
 pub mod circulant;
 pub mod gathered;
+pub mod one_hop;
 pub mod tree;
 
 use crate::plan::node::{levels, reduce as nodes};
@@ -23,4 +24,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     tree::BINE,
     gathered::BINE,
     levels::REDUCE,
+    one_hop::REDUCE,
 ];

@@ -64,11 +64,11 @@ fn build(a: &Arguments, results: Results) -> Result<Box<dyn Plan>> {
     Ok(Box::new(Direct::new(a.size, results, a.bytes, a.element, a.blocks, a.in_place)?))
 }
 
-/// Every rank folds what it gets, block by block, while more comes.
-fn fold(a: &Arguments, largest: u64, path: &mut Path<'_>) -> (f64, f64) {
-    let (n, others) = (blocks(largest, a.blocks), a.others());
+/// Every rank puts to as many `others`, and folds what it gets, block by block, while more comes.
+fn fold(a: &Arguments, others: f64, largest: u64, path: &mut Path<'_>) -> (f64, f64) {
+    let n = blocks(largest, a.blocks);
     path.blocks(n);
-    let (puts, bytes) = (others * f64::from(n), others * float(largest));
+    let (puts, bytes) = (others * f64::from(n), a.others() * float(largest));
     path.longer(
         |path| {
             path.with_all(others.min(1.0), puts, bytes);
@@ -83,23 +83,27 @@ fn fold(a: &Arguments, largest: u64, path: &mut Path<'_>) -> (f64, f64) {
 }
 
 fn allreduce_cost(a: &Arguments, path: &mut Path<'_>) {
-    let (puts, bytes) = fold(a, largest(a), path);
+    let (puts, bytes) = fold(a, a.others(), largest(a), path);
     path.with_all(a.others().min(1.0), puts, bytes);
 }
 
 /// The root gets from one after the other.
 fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
     path.for_readers();
-    let (puts, bytes) = fold(a, largest(a), path);
+    let (puts, bytes) = fold(a, a.others(), largest(a), path);
     path.alone(|path| path.with_all(a.others().min(1.0), puts, bytes));
 }
 
 fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
-    // Of unequal pieces the largest would be waited for; and two ranks have no way round to save.
-    if a.size == 2 || !a.is_regular() {
+    // Two ranks have no way round to save. What unequal pieces take of links that ranks share is not known here.
+    if a.size == 2 || path.machine().per_node > 1 && !a.is_regular() {
         path.for_readers();
     }
-    fold(a, a.largest(), path);
+    let pieces = match a.counts.is_empty() {
+        true => a.others(),
+        false => a.others().min(float(a.counts.iter().filter(|count| **count > 0).count() as u64)),
+    };
+    fold(a, pieces, a.largest(), path);
 }
 
 fn largest(a: &Arguments) -> u64 {

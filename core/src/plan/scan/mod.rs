@@ -8,6 +8,7 @@ pub mod pipeline;
 pub mod prefix;
 
 use crate::plan::node::scan as nodes;
+use crate::plan::reduce::one_hop;
 use crate::plan::registry::Algorithm;
 
 /// The algorithms; the first of an operation is its default, and of equally cheap ones the first is taken.
@@ -16,9 +17,11 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     pipeline::SCAN,
     hypercube::SCAN,
     nodes::SCAN,
+    one_hop::SCAN,
     prefix::CIRCULANT,
     prefix::ONE_TWO_THREE,
     pipeline::EXSCAN,
     hypercube::EXSCAN,
     nodes::EXSCAN,
+    one_hop::EXSCAN,
 ];
