@@ -5,7 +5,7 @@ use circulant::comm::Learned;
 use circulant::machine::{LogGp, Machine};
 use circulant::ops::Sum;
 use circulant::plan::registry::{Arguments, Operation};
-use circulant::select::{MAX_WAYS, Selection, Settings, TIMED_RUNS};
+use circulant::select::{Selection, Settings, TRIAL_CALLS};
 use circulant::transport::sim::Faults;
 use circulant::{Communicator, InPlace, Options, Result, World};
 
@@ -13,7 +13,7 @@ const P: usize = 5;
 /// Where several algorithms cost about the same.
 const WIRE: [(&str, &str); 3] = [("latency", "20000"), ("overhead", "1000"), ("byte-time", "1000")];
 /// Calls of a class until its trial has ended, at most.
-const TRIAL: usize = MAX_WAYS * (1 + TIMED_RUNS) + 3;
+const TRIAL: usize = TRIAL_CALLS + 1;
 
 fn adapt(how: &'static str) -> Vec<(&'static str, &'static str)> {
     WIRE.into_iter().chain([("adapt", how)]).collect()

@@ -16,7 +16,7 @@ mod wires;
 pub use choice::{Candidate, Choice, MAX_PRICE_PERCENT, MAX_WAYS, Selection, Way};
 
 pub use settings::{Adapt, Probing, Settings};
-pub use trial::{CALLS_TO_AGREE, Class, Due, TIMED_RUNS, Times, Trial, Turn};
+pub use trial::{CALLS_TO_AGREE, Class, Due, TRIAL_CALLS, Times, Trial, Turn};
 pub use tuning::{BETWEEN, Tuning, WITHIN};
 pub use wires::Wires;
 

@@ -7,13 +7,13 @@
 //! | calls | way | |
 //! |---|---|---|
 //! | the first | the first | as many as `begin_after`, so that what is called a few times is not tried |
-//! | the next | each in turn | measured: of each way one call that makes its program, then [`TIMED_RUNS`] |
+//! | the next | each in turn | measured: of each way one call that makes its program, then `TIMED_RUNS` |
 //! | the next | the kept one | [`CALLS_TO_AGREE`], while the ranks' times are on their way to each other |
-//! | the next | the two fastest | only if they are close: in turns, [`CLOSE_TURNS`] of one call that is not measured and [`TURN_RUNS`] that are; then times go their way once more |
-//! | the next | the kept one | after some hundreds, then twice as many, [`TIMED_RUNS`] are measured, and compared with those of the trial |
+//! | the next | the two fastest | only if they are close: in turns, `CLOSE_TURNS` of one call that is not measured and `TURN_RUNS` that are; then times go their way once more |
+//! | the next | the kept one | after some hundreds, then twice as many, `TIMED_RUNS` are measured, and compared with those of the trial |
 //!
-//! What a trial costs, by price: of at most [`MAX_WAYS`] ways all but one take at most [`MAX_PRICE_PERCENT`](super::MAX_PRICE_PERCENT) of the lowest price in 1 + [`TIMED_RUNS`] calls,
-//! so at most 9 calls' time more than without; then, of the two fastest, the slower one takes at most [`CLOSE_PERCENT`] more in 12 calls: 2.4 calls' time.
+//! What a trial costs, by price: of at most [`MAX_WAYS`] ways all but one take at most [`MAX_PRICE_PERCENT`](super::MAX_PRICE_PERCENT) of the lowest price in 1 + `TIMED_RUNS` calls,
+//! so at most 9 calls' time more than without; then, of the two fastest, the slower one takes at most `CLOSE_PERCENT` more in 12 calls: 2.4 calls' time.
 
 use super::choice::{MAX_WAYS, Way};
 use crate::plan::alltoall::graph::digest;
@@ -21,7 +21,10 @@ use crate::plan::registry::{Arguments, Operation};
 use std::fmt::{self, Display, Formatter};
 
 /// Calls of a way that are measured. Their median counts, so two that something else held up do no harm. Chosen odd, and few.
-pub const TIMED_RUNS: usize = 5;
+const TIMED_RUNS: usize = 5;
+/// Calls of a trial, from the first that is measured to the first that takes what it has found, at most.
+pub const TRIAL_CALLS: usize =
+    MAX_WAYS * (1 + TIMED_RUNS) + 2 * CLOSE_TURNS * (1 + TURN_RUNS) + 2 * CALLS_TO_AGREE as usize;
 /// Two ways whose times differ by less than this, in percent, are measured again. Chosen above what medians of five differ by where nothing has
 /// changed, on a machine that others use as well.
 const CLOSE_PERCENT: u64 = 20;

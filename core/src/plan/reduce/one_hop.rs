@@ -187,7 +187,8 @@ impl Plan for OneHop {
         let takes = (0..self.size).any(|from| self.takes(rank, from));
         let (input, work) = if self.in_output(rank) { (0, self.bytes) } else { (self.bytes, 0) };
         let output = if takes { self.bytes } else { 0 };
-        let land = if takes && self.size > 1 { u64::from(self.size) * slot_align(self.bytes) } else { 0 };
+        let last = (0..self.size).rev().find(|from| *from != rank && self.takes(rank, *from));
+        let land = last.map_or(0, |last| u64::from(last + 1) * slot_align(self.bytes));
         Sizes { input, output, work, land }
     }
 
