@@ -166,6 +166,45 @@ fn allgather() {
     });
 }
 
+/// The same of contributions that have a length each, some of them none.
+#[test]
+fn allgather_in_windows() {
+    every_p("allgather in windows", |p, random| {
+        let mut total = Report::default();
+        for in_place in [false, true] {
+            let around = random.one_of(&[1, 40, 3000]);
+            let counts = random.counts(p, around);
+            let displs: Vec<u64> =
+                counts.iter().scan(0, |end, n| Some(std::mem::replace(end, *end + n))).collect();
+            let plan = Allgather::irregular(&counts, in_place).unwrap();
+            let goal = Goal::allgatherv(&counts, &displs, in_place);
+            let report = proved(&plan, &goal, counts.iter().all(|n| *n > 0), &(&counts, in_place));
+            assert!(report.puts <= 2 * u64::from(p * q(p)));
+            assert_eq!(report.bytes, u64::from(p - 1) * counts.iter().sum::<u64>());
+            add(&mut total, report);
+            add(&mut total, checked(&plan, &goal, around * u64::from(p) / 8, random, &(&counts, in_place)));
+        }
+        total
+    });
+}
+
+/// Very many ranks with a length each: a rank's steps are few, and one among more takes windows by itself.
+#[test]
+fn irregular_contributions_of_many_ranks_take_few_steps() {
+    use circulant_core::plan::registry::{Arguments, Operation, algorithm};
+    let line = algorithm(Operation::Allgatherv, "circulant").unwrap();
+    for (p, gap, few) in [(100_000u32, 0, true), (17_000, 0, true), (17_000, 8, false), (1000, 0, false)] {
+        let counts: Vec<u64> = (0..u64::from(p)).map(|j| 8 * (j % 3)).collect();
+        let place = |end: &mut u64, n: &u64| Some(std::mem::replace(end, *end + n + gap));
+        let displs = counts.iter().scan(0, place).collect();
+        let arguments = Arguments { size: p, counts, displs, ..Arguments::default() };
+        let plan = (line.build)(&arguments, &proof::MODEL).unwrap();
+        let steps = plan.steps(p / 3).count();
+        let most = if few { 5 * q(p) as usize + 1 } else { usize::MAX };
+        assert!(steps <= most && (few || steps > p as usize), "p = {p}: {steps} steps");
+    }
+}
+
 /// The same in runs of neighbours, and of contributions cut into pieces.
 #[test]
 fn allgather_in_runs() {
