@@ -35,7 +35,12 @@ pub(crate) fn size(n: u64) -> String {
     if n < 1000 {
         return format!("{n} B");
     }
-    scaled(n as f64, &[(1e3, "KB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")])
+    bytes(n as f64)
+}
+
+/// `1.05 MB`, of a number that is not exact.
+pub(crate) fn bytes(n: f64) -> String {
+    scaled(n, &[(1.0, "B"), (1e3, "KB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")])
 }
 
 /// `850 ns`, `12.3 µs`, `1.05 ms`, `2.31 s`, from nanoseconds.

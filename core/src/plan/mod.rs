@@ -303,6 +303,11 @@ pub trait Plan: Send + Sync + std::fmt::Debug {
     fn append(&self, rank: u32, out: &mut Vec<Step>) {
         out.extend(self.steps(rank));
     }
+    /// The plan for a clock that asks how much is copied and not where, if it has far more copies than puts: the same puts, of as many bytes,
+    /// after the same rounds, but the copies that pack or unpack a message are one for each round they wait for. It is not to be run.
+    fn outline(&self) -> Option<Box<dyn Plan>> {
+        None
+    }
     /// Those of the steps of `rank` that expect a put, in their order. Lowering asks for the first of many ranks.
     fn expects(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
         Box::new(self.steps(rank).filter(|s| s.kind == Kind::Expect))

@@ -11,6 +11,7 @@ use circulant_core::plan::alltoall::{Row, bruck, circulant as circulants, direct
 use circulant_core::plan::gather::Gather;
 use circulant_core::plan::interpret::{Goal, check, prove};
 use circulant_core::plan::lower::{MAX_RUN_BYTES, OpKind, WireLimits, lower};
+use circulant_core::plan::price::price;
 use circulant_core::plan::registry::{self, Algorithm, Arguments, Operation};
 use circulant_core::plan::scatter::Scatter;
 use circulant_core::plan::tree::{Tree, binomial::Binomial, size_aware::SizeAware};
@@ -512,4 +513,43 @@ fn graphs_that_contradict_themselves_are_errors() {
     assert!(plan(2, true, [both(4), answer()]).unwrap_err().contains("in place"));
     let two = (vec![source(0, 5, 0), source(0, 5, 5)], vec![]);
     assert!(plan(2, false, [to(5), two]).unwrap_err().contains("2 edges"));
+}
+
+/// The outline of an alltoall has its puts, after the same rounds, and copies as many bytes.
+#[test]
+fn an_outline_puts_the_same_and_copies_as_much() {
+    let mut outlined = 0;
+    for p in [64, 100, 200, 256, 300] {
+        for line in registry::algorithms(Operation::Alltoall) {
+            let arguments = Arguments { size: p, bytes: 8, ..Arguments::default() };
+            let Ok(plan) = (line.build)(&arguments, &MODEL) else { continue };
+            let Some(outline) = plan.outline() else { continue };
+            outlined += 1;
+            let of = |plan: &dyn Plan, rank: u32, kind: Kind| -> Vec<(u32, u32, u64, u32)> {
+                let steps = plan.steps(rank).filter(|step| step.kind == kind);
+                steps.map(|step| (step.round, step.peer, step.len, step.bump)).collect()
+            };
+            let copied = |plan: &dyn Plan| -> u64 {
+                plan.steps(p / 3).filter(|step| step.kind == Kind::Copy).map(|step| step.len).sum()
+            };
+            for rank in [0, 1, p / 3, p - 1] {
+                for kind in [Kind::Put, Kind::Expect] {
+                    assert_eq!(of(&*plan, rank, kind), of(&*outline, rank, kind), "{} among {p}", line.name);
+                }
+            }
+            assert_eq!(copied(&*plan), copied(&*outline), "{} among {p}", line.name);
+            assert!(outline.steps(p / 3).count() < plan.steps(p / 3).count());
+            let limits = WireLimits { gather: 4, ..WireLimits::PLAIN };
+            let [exact, rough] = [&*plan, &*outline].map(|plan| price(plan, &limits, &MODEL).unwrap());
+            // Copies of the plan run side by side on the clock, those of the outline one after the other.
+            let copies_ns = copied(&*plan) / 10;
+            let most = exact + copies_ns;
+            assert!(
+                (exact..=most).contains(&rough),
+                "{} among {p}: {rough}, exact {exact}, {most}",
+                line.name
+            );
+        }
+    }
+    assert!(outlined >= 10, "{outlined}");
 }

@@ -110,9 +110,10 @@ impl Case {
                 a.bytes = block(self.bytes, self.p)
             }
             Alltoallv if self.p > MAX_ALLTOALLV_RANKS => {
-                let said =
-                    format!("alltoallv is simulated for up to {MAX_ALLTOALLV_RANKS} ranks: it has p² counts");
-                return Err(Failure::usage(said));
+                let said = format!(
+                    "alltoallv is simulated for up to {MAX_ALLTOALLV_RANKS} ranks: it has p² counts, 32 bytes each"
+                );
+                return Err(Failure::usage(said + "; alltoall, of equal blocks, for more"));
             }
             Alltoallv => a.rows = self.rows(),
             operation if irregular(operation) => {

@@ -1,6 +1,7 @@
 //! One algorithm through the simulator: counted first, so that nothing is begun that cannot be ended.
 
 use super::case::Case;
+use crate::info::machine::Limits;
 use crate::outcome::Failure;
 use circulant::ErrorKind;
 use circulant::plan::lower::{WireLimits, light_bytes};
@@ -26,8 +27,40 @@ pub(crate) enum Outcome {
     Ran(Box<Ran>),
     /// It cannot do this: why.
     Unfit(String),
-    /// Too many steps: about how many.
-    OutOfReach(f64),
+    /// Too many steps.
+    OutOfReach(Reach),
+}
+
+/// What an algorithm would take that is not run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    /// About how many steps.
+    pub(crate) steps: f64,
+    /// The memory that is free, in bytes, where that is too little.
+    pub(crate) free: Option<u64>,
+}
+
+/// What a step takes: docs/simulator.md, "Many ranks".
+const STEP_BYTES: f64 = 50.0;
+const STEP_NS: f64 = 1200.0;
+
+impl Reach {
+    /// Whether `steps` are within the budget and the memory that is free; else what is not.
+    fn check(steps: f64, budget: u64, free: Option<u64>) -> Option<Self> {
+        if steps > budget as f64 {
+            return Some(Self { steps, free: None });
+        }
+        let free = free.filter(|free| steps * STEP_BYTES > *free as f64);
+        free.map(|free| Self { steps, free: Some(free) })
+    }
+
+    pub(crate) fn bytes(&self) -> f64 {
+        self.steps * STEP_BYTES
+    }
+
+    pub(crate) fn ns(&self) -> f64 {
+        self.steps * STEP_NS
+    }
 }
 
 /// A simulation that ended.
@@ -41,6 +74,8 @@ pub(crate) struct Ran {
     pub(crate) crossing: u64,
     /// Of these, from group to group.
     pub(crate) global: u64,
+    /// The copies of a message were made one: [`Plan::outline`].
+    pub(crate) outlined: bool,
     /// All puts in the order of their arrival, if they were to be remembered.
     pub(crate) transfers: Vec<Transfer>,
 }
@@ -56,14 +91,19 @@ pub(crate) fn run(
     if let Err(e) = (algorithm.fits)(arguments) {
         return Ok(Outcome::Unfit(e.to_string()));
     }
-    let plan = match (algorithm.build)(arguments, &case.machine.wire) {
+    let mut plan = match (algorithm.build)(arguments, &case.machine.wire) {
         Ok(plan) => plan,
         Err(e) if e.kind() == ErrorKind::Argument => return Ok(Outcome::Unfit(e.to_string())),
         Err(e) => return Err(e.into()),
     };
-    let expected = estimate(&*plan, case.root, budget);
-    if expected > budget as f64 {
-        return Ok(Outcome::OutOfReach(expected));
+    let free = Limits::read().memory_available;
+    let reach = |plan: &dyn Plan| Reach::check(estimate(plan, case.root, budget), budget, free);
+    let mut outlined = false;
+    if let Some(reached) = reach(&*plan) {
+        match plan.outline().filter(|outline| reach(&**outline).is_none()) {
+            Some(outline) => (plan, outlined) = (outline, true),
+            None => return Ok(Outcome::OutOfReach(reached)),
+        }
     }
     let bar = Bar::new(algorithm.name);
     let model = &case.machine.wire;
@@ -78,7 +118,9 @@ pub(crate) fn run(
     });
     let tape = match recorded {
         Ok(tape) => tape,
-        Err(e) if e.kind() == ErrorKind::System => return Ok(Outcome::OutOfReach(budget as f64 * 2.0)),
+        Err(e) if e.kind() == ErrorKind::System => {
+            return Ok(Outcome::OutOfReach(Reach { steps: budget as f64 * 2.0, free: None }));
+        }
         Err(e) => return Err(e.into()),
     };
     let (puts, bytes) = (tape.puts(), tape.bytes());
@@ -95,7 +137,8 @@ pub(crate) fn run(
     }
     let (ns, crossing, global) = (clock.time_ns(), clock.crossing(), clock.global());
     let transfers = clock.into_transfers();
-    Ok(Outcome::Ran(Box::new(Ran { ns, rounds: plan.rounds(), puts, bytes, crossing, global, transfers })))
+    let rounds = plan.rounds();
+    Ok(Outcome::Ran(Box::new(Ran { ns, rounds, puts, bytes, crossing, global, outlined, transfers })))
 }
 
 /// About how many steps the ranks have together to do: the root's, and those of some others times how many they
@@ -245,10 +288,28 @@ mod tests {
         let arguments = Arguments { blocks: Some(1000), ..case.arguments().unwrap() };
         let chain = algorithm(Operation::Bcast, "chain").unwrap();
         match run(&case, &arguments, chain, 1_000_000, false).unwrap() {
-            Outcome::OutOfReach(steps) => assert!((0.9e9..=1.1e9).contains(&steps), "{steps}"),
+            Outcome::OutOfReach(reach) => assert!((0.9e9..=1.1e9).contains(&reach.steps), "{reach:?}"),
             other => panic!("{other:?}"),
         }
         let cube = algorithm(Operation::Bcast, "hypercube").unwrap();
         assert!(matches!(run(&case, &arguments, cube, 1000, false).unwrap(), Outcome::Unfit(_)));
+    }
+
+    /// What has no room is not begun either, whatever the budget; an alltoall that packs is run in outline.
+    #[test]
+    fn steps_must_fit_into_memory() {
+        assert!(Reach::check(1e6, 1_000_000, Some(50_000_000)).is_none());
+        assert!(Reach::check(1e6, 999_999, None).is_some_and(|reach| reach.free.is_none()));
+        let reach = Reach::check(1e9, u64::MAX, Some(1 << 30)).unwrap();
+        assert_eq!((reach.free, reach.bytes()), (Some(1 << 30), 5e10));
+        let case = Case { bytes: 40_000, ..case(Operation::Alltoall, 2000) };
+        let arguments = case.arguments().unwrap();
+        let ran =
+            |name| run(&case, &arguments, algorithm(Operation::Alltoall, name).unwrap(), 1_000_000, false);
+        assert!(matches!(ran("direct").unwrap(), Outcome::OutOfReach(_)));
+        match ran("bruck").unwrap() {
+            Outcome::Ran(ran) => assert!(ran.outlined && ran.puts == 2000 * 11, "{ran:?}"),
+            other => panic!("{other:?}"),
+        }
     }
 }

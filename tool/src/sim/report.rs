@@ -63,10 +63,17 @@ impl Row {
             crossing_bytes: ran.map(|r| r.crossing),
             global_bytes: ran.map(|r| r.global),
             note: match outcome {
+                Outcome::Ran(ran) if ran.outlined => "the copies of a message are one".to_owned(),
                 Outcome::Ran(_) => String::new(),
                 // Without the advice to choose another: all are here.
                 Outcome::Unfit(why) => format!("cannot: {}", why.split("; ").next().unwrap_or(why)),
-                Outcome::OutOfReach(steps) => format!("not run: about {steps:.1e} steps"),
+                Outcome::OutOfReach(reach) => {
+                    let bytes = units::bytes(reach.bytes());
+                    let free =
+                        reach.free.map_or_else(String::new, |free| format!("; {} are free", size(free)));
+                    let needs = format!("{bytes} and {}", time(reach.ns()));
+                    format!("not run: about {:.1e} steps, {needs}{free}", reach.steps)
+                }
             },
         }
     }
@@ -118,7 +125,9 @@ pub(crate) fn print(out: &mut Out, format: Format, case: &Case, budget: u64, row
             out.text(&if one_size { by_time(rows, in_groups) } else { by_size(rows) });
             if rows.iter().any(|row| row.note.starts_with("not run")) {
                 let budget = units::figures(budget as f64 / 1e6);
-                out.line(&format!("\nnot run: beyond the budget of {budget} million steps (--budget)"));
+                out.line(&format!(
+                    "\nnot run: beyond the budget of {budget} million steps (--budget), or beyond the memory that is free"
+                ));
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::error::{Result, argument};
 use crate::plan::registry::Arguments;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
+use std::collections::BTreeMap;
 
 /// Rounds in lock-step, of this many blocks; packing and unpacking.
 pub(super) fn cost(a: &Arguments, rounds: impl Iterator<Item = (u32, f64)>, path: &mut Path<'_>) {
@@ -26,6 +27,10 @@ pub(super) fn cost(a: &Arguments, rounds: impl Iterator<Item = (u32, f64)>, path
         path.copy(f64::from(a.size) * bytes);
     }
 }
+
+/// Messages of more runs than this are one copy for each round that they came in, in an outline. Chosen, above what any wire gathers
+/// (16): copies that a put saves are as they are.
+const MAX_EXACT_RUNS: usize = 16;
 
 /// How ranks and labels add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +94,20 @@ struct Round {
     work: u64,
     /// What has arrived for good: (block of the message, label).
     last: Vec<(u64, u32)>,
+    /// In an outline, of a message of many runs: what they wait for, and the blocks of all that wait for the same.
+    outline: Vec<(Wait, u64)>,
+}
+
+impl Round {
+    /// What the runs of its message wait for, and the blocks of all that wait for the same.
+    fn outline(&self) -> Vec<(Wait, u64)> {
+        let mut blocks = BTreeMap::new();
+        for (held, run) in &self.runs {
+            let came = if let Held::Land(round, _) = held { Some(*round) } else { None };
+            *blocks.entry(came).or_insert(0) += run;
+        }
+        blocks.into_iter().map(|(came, blocks)| (came.map_or(Wait::NONE, Wait::once), blocks)).collect()
+    }
 }
 
 /// An alltoall by collecting and forwarding.
@@ -102,6 +121,8 @@ pub struct Relay {
     /// Blocks of `Land` and `Work`.
     land: u64,
     work: u64,
+    /// It is an outline.
+    outlined: bool,
 }
 
 /// Makes a [`Relay`], round by round.
@@ -114,7 +135,7 @@ pub(super) struct Builder {
 impl Builder {
     pub(super) fn new(name: &'static str, size: u32, count: u64, group: Group) -> Result<Self> {
         check_size(size)?;
-        let relay = Relay { name, size, count, group, rounds: Vec::new(), land: 0, work: 0 };
+        let relay = Relay { name, size, count, group, rounds: Vec::new(), land: 0, work: 0, outlined: false };
         Ok(Self { relay, held: (0..size).map(Held::Input).collect() })
     }
 
@@ -122,8 +143,15 @@ impl Builder {
     pub(super) fn round(&mut self, by: u32, labels: impl Iterator<Item = u32>, last: impl Fn(u32) -> bool) {
         let relay = &mut self.relay;
         let number = u32::try_from(relay.rounds.len()).unwrap_or(u32::MAX);
-        let mut round =
-            Round { by, runs: Vec::new(), blocks: 0, land: relay.land, work: relay.work, last: Vec::new() };
+        let mut round = Round {
+            by,
+            runs: Vec::new(),
+            blocks: 0,
+            land: relay.land,
+            work: relay.work,
+            last: Vec::new(),
+            outline: Vec::new(),
+        };
         for label in labels {
             let held = &mut self.held[label as usize];
             let follows = |(first, blocks): (Held, u64)| match (first, *held) {
@@ -185,6 +213,16 @@ impl Relay {
                     let at = self.rounds[i as usize].land + at;
                     out.push((self.place(Region::Land, at), blocks * self.count, Wait::once(i)));
                 }
+                Held::Input(label) if self.group == Group::Cyclic => {
+                    let first = self.group.add(self.size, rank, label);
+                    let head = blocks.min(u64::from(self.size - first));
+                    for (to, blocks) in
+                        [(first, head), (0, blocks - head)].into_iter().filter(|run| run.1 > 0)
+                    {
+                        let place = self.place(Region::Input, to.into());
+                        out.push((place, blocks * self.count, Wait::NONE));
+                    }
+                }
                 Held::Input(label) => {
                     let begin = out.len();
                     for label in (label..).take(usize::try_from(blocks).unwrap_or(usize::MAX)) {
@@ -207,11 +245,33 @@ impl Relay {
             [(place, ..)] => *place,
             _ => self.place(Region::Work, round.work),
         };
-        let target = match (round.blocks, &round.last[..]) {
+        (source, self.target(to, round))
+    }
+
+    /// Where the message of a round lands at `to`.
+    fn target(&self, to: u32, round: &Round) -> Place {
+        match (round.blocks, &round.last[..]) {
             (1, &[(_, label)]) => self.place(Region::Output, self.group.sub(self.size, to, label).into()),
             _ => self.place(Region::Land, round.land),
-        };
-        (source, target)
+        }
+    }
+
+    /// As [`Relay::round`], of a message that is outlined: as many bytes are packed after the same rounds.
+    fn outlined(&self, rank: u32, i: usize) -> impl Iterator<Item = Step> {
+        let (round, now) = (&self.rounds[i], Self::counter(i));
+        let (to, from) =
+            (self.group.add(self.size, rank, round.by), self.group.sub(self.size, rank, round.by));
+        let (len, packed) = (round.blocks * self.count, Self::counter(self.rounds.len() + i));
+        let work = self.place(Region::Work, round.work);
+        // From the output, where nothing is that a put gathers.
+        let copies = round.outline.iter().map(move |&(wait, blocks)| {
+            let (from, waits) = (self.place(Region::Output, 0), [wait, Wait::NONE]);
+            Step::copy(now, from, work, blocks * self.count, waits, packed)
+        });
+        let at_least = u32::try_from(round.outline.len()).unwrap_or(u32::MAX);
+        let put =
+            Step::put(now, to, work, self.target(to, round), len, Wait { counter: packed, at_least }, now);
+        copies.chain([put, Step::expect(now, from, work, self.target(rank, round), len, now)])
     }
 
     fn round(&self, rank: u32, i: usize) -> impl Iterator<Item = Step> {
@@ -240,12 +300,17 @@ impl Relay {
     fn unpack(&self, rank: u32, i: usize) -> impl Iterator<Item = Step> {
         let round = &self.rounds[i];
         let last = if round.blocks > 1 { &round.last[..] } else { &[] };
-        last.iter().map(move |&(at, label)| {
+        let (copies, blocks) = match last.len() as u64 {
+            all if self.outlined && last.len() > MAX_EXACT_RUNS => (1, all),
+            all => (all, 1),
+        };
+        let copies = last.iter().take(usize::try_from(copies).unwrap_or(usize::MAX));
+        copies.map(move |&(at, label)| {
             let from = self.group.sub(self.size, rank, label);
             let source = self.place(Region::Land, round.land + at);
             let target = self.place(Region::Output, from.into());
             let waits = [Wait::once(Self::counter(i)), Wait::NONE];
-            Step::copy(self.rounds(), source, target, self.count, waits, NO_COUNTER)
+            Step::copy(self.rounds(), source, target, blocks * self.count, waits, NO_COUNTER)
         })
     }
 }
@@ -279,8 +344,23 @@ impl Plan for Relay {
         let (from, to) = (self.place(Region::Input, rank.into()), self.place(Region::Output, rank.into()));
         let last = self.rounds().saturating_sub(1);
         let own = Step::copy(last, from, to, self.count, [Wait::NONE; 2], NO_COUNTER);
-        let rounds = (0..self.rounds.len()).flat_map(move |i| self.round(rank, i));
+        let exact = move |i: usize| self.rounds[i].outline.is_empty().then(|| self.round(rank, i));
+        let outlined = move |i: usize| (!self.rounds[i].outline.is_empty()).then(|| self.outlined(rank, i));
+        let rounds = (0..self.rounds.len())
+            .flat_map(move |i| exact(i).into_iter().flatten().chain(outlined(i).into_iter().flatten()));
         let unpacks = (0..self.rounds.len()).flat_map(move |i| self.unpack(rank, i));
         Box::new(rounds.chain([own]).chain(unpacks))
+    }
+
+    fn outline(&self) -> Option<Box<dyn Plan>> {
+        let many = |round: &Round| round.runs.len() > MAX_EXACT_RUNS;
+        if !self.rounds.iter().any(|round| many(round) || round.last.len() > MAX_EXACT_RUNS) {
+            return None;
+        }
+        let rounds = self.rounds.iter().map(|round| match many(round) {
+            true => Round { outline: round.outline(), runs: Vec::new(), ..round.clone() },
+            false => round.clone(),
+        });
+        Some(Box::new(Self { rounds: rounds.collect(), outlined: true, ..self.clone() }))
     }
 }
