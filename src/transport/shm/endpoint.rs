@@ -343,6 +343,14 @@ impl Shm {
     }
 }
 
+#[cold]
+fn no_ring(peer: u32, e: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Transport, format!("its memory has no ring for us: {e}"))
+        .with_peer(peer as usize)
+        .over("shm")
+        .help(memfd::remedy(e))
+}
+
 /// The index of `rank` among the node-local ranks.
 #[inline]
 fn local_index(locals: &[u32], rank: u32) -> Option<usize> {
@@ -397,15 +405,7 @@ unsafe impl Transport for Shm {
         if p.connected {
             return Err(argument(format!("rank {peer} is connected already")));
         }
-        p.claim(self.mine).map_err(|e| {
-            if let Some(ended) = has_ended(peer, &e) {
-                return ended;
-            }
-            Error::new(ErrorKind::Transport, format!("its memory has no ring for us: {e}"))
-                .with_peer(peer as usize)
-                .over("shm")
-                .help(memfd::remedy(&e))
-        })?;
+        p.claim(self.mine).map_err(|e| has_ended(peer, &e).unwrap_or_else(|| no_ring(peer, &e)))?;
         let record = Record { kind: Kind::Hello, segments: 0, len: hello.len(), word: 0, key: 0, address: 0 };
         p.writer.push(&record, &[(hello.as_ptr(), hello.len())]).map_err(|_| senseless(peer))?;
         p.connected = true;
@@ -493,7 +493,10 @@ unsafe impl Transport for Shm {
         if bytes.len() > MESSAGE_MAX {
             return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
         }
+        let mine = self.mine;
         let p = self.peer(peer)?;
+        p.make_room(mine, bytes.len())
+            .map_err(|e| has_ended(peer, &e).unwrap_or_else(|| no_ring(peer, &e)))?;
         let record =
             Record { kind: Kind::Message, segments: 0, len: bytes.len(), word: 0, key: 0, address: 0 };
         let pushed = p.writer.push(&record, &[(bytes.as_ptr(), bytes.len())]).map_err(|_| senseless(peer))?;

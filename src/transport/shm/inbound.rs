@@ -14,7 +14,7 @@ const MAX_COPY_BYTES: usize = 1 << 20;
 /// more of the first level.
 const MAX_PIECE_BYTES: usize = 32 << 10;
 
-/// Where pieces of a put stand while they are handed over.
+/// Where pieces of a put, and messages, stand while they are handed over: no other process can write to what is handed over.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Scratch([u8; MAX_PIECE_BYTES]);
@@ -76,8 +76,6 @@ impl TargetRecency {
 #[derive(Debug)]
 pub(super) struct Inbound {
     reader: Reader,
-    /// A message, before it is passed on: no other process can write to what is passed on.
-    message: Box<[u8; MESSAGE_MAX]>,
     /// The put that is being fetched: segments done, bytes done of the next one, and of all.
     segment: usize,
     offset: u64,
@@ -111,16 +109,7 @@ impl From<Corrupt> for Step {
 
 impl Inbound {
     pub(super) fn new(reader: Reader) -> Self {
-        Self {
-            reader,
-            message: Box::new([0; MESSAGE_MAX]),
-            segment: 0,
-            offset: 0,
-            total: 0,
-            delivery: None,
-            footprint: 0,
-            broken: false,
-        }
+        Self { reader, segment: 0, offset: 0, total: 0, delivery: None, footprint: 0, broken: false }
     }
 
     /// Deals with the oldest record, or with a piece of it.
@@ -133,7 +122,7 @@ impl Inbound {
         let step = match self.reader.next() {
             Ok(None) => return Step::Empty,
             Ok(Some(record)) => match record.kind {
-                Kind::Message => self.message(&record, sink),
+                Kind::Message => self.message(&record, context.scratch, sink),
                 Kind::Inline => self.inline(&record, context.registrations, sink),
                 Kind::Fetch | Kind::Part => match peer {
                     Some(peer) => self.put(&record, context, peer, sink),
@@ -159,8 +148,8 @@ impl Inbound {
         Ok(Step::Hello(address))
     }
 
-    fn message(&mut self, record: &Record, sink: &mut dyn Sink) -> Result<Step, Step> {
-        let message = self.message.get_mut(..record.len).ok_or(Corrupt)?;
+    fn message(&mut self, record: &Record, scratch: &mut Scratch, sink: &mut dyn Sink) -> Result<Step, Step> {
+        let message = scratch.0[..MESSAGE_MAX].get_mut(..record.len).ok_or(Corrupt)?;
         // SAFETY: the slice is ours and has that length.
         unsafe { self.reader.body(record, 0, message.as_mut_ptr(), message.len())? };
         self.reader.take();

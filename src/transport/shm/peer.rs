@@ -3,7 +3,7 @@
 use super::posted::Posted;
 use super::registrations::MAX_CHUNKS;
 use super::ring::Writer;
-use super::segment::{Address, Segment};
+use super::segment::{Address, Segment, is_paged, most_puts};
 use crate::error::{Error, ErrorKind};
 use crate::memory::{self, Mapping};
 use std::io;
@@ -42,34 +42,45 @@ pub(super) struct Piece {
 }
 
 impl Peer {
-    /// Maps the memory at `address`. `mine` is our index among its node-local ranks, `most` how many puts it can have to read.
-    pub(super) fn open(address: Address, mine: usize, most: usize) -> io::Result<Self> {
+    /// Maps the memory at `address`. `mine` is our index among its node-local ranks.
+    pub(super) fn open(address: Address, mine: usize) -> io::Result<Self> {
         let segment = Segment::open(&address)?;
         if mine >= address.ranks as usize {
             return Err(io::Error::other("it has no room for us"));
         }
         // SAFETY: the segment lives as long as the writer, in this value; the only other end in this process is
         // the reader's, where the peer is a thread of it.
-        let writer = Writer::new(unsafe { segment.ring(mine) });
+        let ring = unsafe { segment.ring(mine) };
+        let paged = is_paged(address.ranks as usize);
+        let writer = if paged { Writer::in_first_page(ring) } else { Writer::new(ring) };
         Ok(Self {
             address,
             writer,
             segment,
             connected: false,
             lost: false,
-            posted: Posted::new(most),
-            chunks: Vec::with_capacity(256),
+            posted: Posted::new(most_puts(address.ranks as usize)),
+            chunks: Vec::new(),
             long: memory::long_copy_bytes(address.ranks as usize) as u64,
         })
     }
 
     /// Makes the ring that we write to ours; `mine` is our index among the node-local ranks.
     pub(super) fn claim(&mut self, mine: usize) -> io::Result<()> {
-        self.segment.allocate_ring(&self.address, mine)?;
+        self.segment.allocate_ring(&self.address, mine, false)?;
         match self.segment.contact(mine) {
             true => Ok(()),
             false => Err(io::Error::other("another endpoint writes there as this rank")),
         }
+    }
+
+    /// Gets the memory that a message of `len` bytes needs in the ring that we write to, if it has less.
+    pub(super) fn make_room(&mut self, mine: usize, len: usize) -> io::Result<()> {
+        if self.writer.lacks_memory_for(len) {
+            self.segment.allocate_ring(&self.address, mine, true)?;
+            self.writer.has_all_memory();
+        }
+        Ok(())
     }
 
     /// Copies a piece of a put's source to `to`.

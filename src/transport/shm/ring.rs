@@ -3,6 +3,10 @@
 //! Head and tail count bytes since the beginning and never wrap. The writer alone stores the head, the reader alone
 //! the tail; each on cache lines of its own. A record is contiguous: where it would wrap, padding is written first.
 //! What the other side wrote is not trusted: every number is checked before it is used, on a copy of it.
+//!
+//! Where many ranks share a node a ring has memory for its first page only, and its writer [stays there](Writer::in_first_page): where a
+//! record would pass the page's end, it waits until all is read, and voids the rest of the ring, so that the record begins at its start. What is
+//! longer than the page needs the memory of all.
 
 #[cfg(not(loom))]
 use crate::memory::words::AtomicU64;
@@ -20,6 +24,11 @@ const DATA: usize = 256;
 pub(super) const fn footprint(capacity: usize) -> usize {
     DATA + capacity
 }
+
+/// Bytes of a page, to which rings are aligned: of x86-64; where pages are longer more memory is taken.
+pub(super) const PAGE_BYTES: usize = 4096;
+/// Where records in the first page end: before the page does, so that the rest can be said to be void.
+const FIRST_PAGE_END: usize = PAGE_BYTES - DATA - UNIT;
 
 /// Records are multiples of this, so their headers are aligned.
 const UNIT: usize = 8;
@@ -138,6 +147,8 @@ pub(super) struct Writer {
     head: u64,
     /// The reader's tail as last seen.
     tail: u64,
+    /// Only the first page has memory.
+    in_first_page: bool,
 }
 
 // SAFETY: plain numbers and a pointer to shared memory that is used through `&mut` and atomics only.
@@ -146,7 +157,22 @@ unsafe impl Send for Writer {}
 impl Writer {
     /// The writer of a ring that was never written.
     pub(super) fn new(memory: RingMemory) -> Self {
-        Self { memory, head: 0, tail: 0 }
+        Self { memory, head: 0, tail: 0, in_first_page: false }
+    }
+
+    /// The same of a ring that has memory for its first page, until there is [more](Self::has_all_memory).
+    pub(super) fn in_first_page(memory: RingMemory) -> Self {
+        Self { in_first_page: true, ..Self::new(memory) }
+    }
+
+    /// Whether a message of `len` bytes needs more memory than the ring has.
+    pub(super) fn lacks_memory_for(&self, len: usize) -> bool {
+        self.in_first_page && size(Kind::Message, len) > FIRST_PAGE_END
+    }
+
+    /// From now on the whole ring has memory.
+    pub(super) fn has_all_memory(&mut self) {
+        self.in_first_page = false;
     }
 
     /// Up to where everything has been read.
@@ -166,6 +192,9 @@ impl Writer {
 
     #[inline(always)]
     fn has_room(&mut self, bytes: usize) -> Result<bool, Corrupt> {
+        if self.in_first_page && !self.stays_in_first_page(bytes)? {
+            return Ok(false);
+        }
         let room = |w: &Self| w.memory.capacity() as u64 - (w.head - w.tail) >= bytes as u64;
         Ok(room(self) || {
             self.tail()?;
@@ -173,9 +202,32 @@ impl Writer {
         })
     }
 
+    /// Whether `bytes` end in the first page; if they do not and all was read, the rest of the ring becomes void.
+    #[cold]
+    fn stays_in_first_page(&mut self, bytes: usize) -> Result<bool, Corrupt> {
+        let at = self.memory.offset(self.head);
+        if at + bytes > FIRST_PAGE_END && at > 0 {
+            if self.tail()? != self.head {
+                return Ok(false);
+            }
+            self.void(at, self.memory.capacity() - at);
+            self.memory.count(HEAD).store(self.head, Ordering::Release);
+        }
+        Ok(self.memory.offset(self.head) + bytes <= FIRST_PAGE_END)
+    }
+
+    /// Writes at `at`, where the head is, that `pad` bytes from there to the end are void.
+    fn void(&mut self, at: usize, pad: usize) {
+        let word = (pad as u64) << 32 | Kind::Pad as u64;
+        // SAFETY: a multiple of 8 is left before the end, so 8 bytes are.
+        unsafe { self.memory.write(at, word.to_ne_bytes().as_ptr(), UNIT) };
+        self.head += pad as u64;
+    }
+
     /// Whether a record of `bytes` would be taken now, wherever it falls.
     pub(super) fn has_room_for(&mut self, bytes: usize) -> Result<bool, Corrupt> {
-        self.has_room(2 * bytes)
+        // Beside padding before it.
+        self.has_room(if self.in_first_page { bytes } else { 2 * bytes })
     }
 
     /// Writes one record with what follows it; `false` when there is no room now. The pieces' lengths must be
@@ -235,10 +287,7 @@ impl Writer {
             return Ok(None);
         }
         if pad > 0 {
-            let word = (pad as u64) << 32 | Kind::Pad as u64;
-            // SAFETY: a multiple of 8 is left before the end, so 8 bytes are.
-            unsafe { self.memory.write(at, word.to_ne_bytes().as_ptr(), UNIT) };
-            self.head += pad as u64;
+            self.void(at, pad);
         }
         let at = self.memory.offset(self.head);
         let words = [

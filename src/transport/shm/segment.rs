@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s05");
+const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s06");
 /// Offset of the nonce in the header, in bytes, behind the magic number.
 const NONCE: usize = 8;
 /// Offset of the word that says that the rank has closed; on a cache line of its own.
@@ -27,7 +27,8 @@ pub(super) const MAX_RANKS: usize = (RINGS - CONTACTS) * 8;
 /// Ranks of a node up to which each may have memory for all others. Chosen: as many as all map each other's memory at once.
 const FEW_RANKS: usize = 64;
 
-/// Bytes of one ring for records, where `ranks` share a node: all rings of a rank together stay small.
+/// Bytes of one ring for records, where `ranks` share a node. The longest message has room in the smaller one; beyond [`FEW_RANKS`] a ring has
+/// memory for its [first page](ring::Writer::in_first_page) at first.
 pub(super) fn capacity(ranks: usize) -> usize {
     match ranks {
         0..=FEW_RANKS => 32 << 10,
@@ -83,9 +84,25 @@ pub(super) struct Segment {
     ranks: usize,
 }
 
+/// Puts of a rank that a peer may have to read, at most: as many as its ring has room for, or its first page.
+pub(super) fn most_puts(ranks: usize) -> usize {
+    let bytes = if is_paged(ranks) { ring::PAGE_BYTES } else { capacity(ranks) };
+    bytes / (ring::FIXED + ring::SEGMENT)
+}
+
+/// Whether rings have memory for their first page only, at first.
+pub(super) fn is_paged(ranks: usize) -> bool {
+    ranks > FEW_RANKS
+}
+
+/// Bytes from one ring to the next.
+fn stride(ranks: usize) -> usize {
+    ring::footprint(capacity(ranks)).next_multiple_of(ring::PAGE_BYTES)
+}
+
 /// Where the areas begin.
 fn areas(ranks: usize) -> usize {
-    (RINGS + ranks * ring::footprint(capacity(ranks))).next_multiple_of(4096)
+    RINGS + ranks * stride(ranks)
 }
 
 /// Bytes of the whole.
@@ -107,7 +124,7 @@ impl Segment {
         memfd::allocate(&file, areas(ranks), AREA_BYTES).map_err(refused)?;
         let map = Arc::new(Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?);
         // Of a ring that has no memory yet a page would be memory for a rank that may never write.
-        map.populate_range(0, if ranks <= FEW_RANKS { areas(ranks).min(1 << 20) } else { RINGS });
+        map.populate_range(0, if is_paged(ranks) { RINGS } else { areas(ranks).min(1 << 20) });
         let this = Self { map, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
@@ -176,11 +193,12 @@ impl Segment {
         self.count(CONTACTS + index / 64 * 8).fetch_or(bit, Ordering::AcqRel) & bit == 0
     }
 
-    /// Gets memory for the ring that the rank `index` of the node writes to. `address`: of this segment, which is a peer's.
-    pub(super) fn allocate_ring(&self, address: &Address, index: usize) -> std::io::Result<()> {
-        let ring = ring::footprint(capacity(self.ranks));
+    /// Gets memory for the ring that the rank `index` of the node writes to, all of it or what it has at first. `address`: of this
+    /// segment, which is a peer's.
+    pub(super) fn allocate_ring(&self, address: &Address, index: usize, all: bool) -> std::io::Result<()> {
         let file = memfd::file(address.pid, address.fd, address.nonce, true)?;
-        memfd::allocate(&file, RINGS + index * ring, ring)
+        let bytes = if all || !is_paged(self.ranks) { stride(self.ranks) } else { ring::PAGE_BYTES };
+        memfd::allocate(&file, RINGS + index * stride(self.ranks), bytes)
     }
 
     /// The ranks `64 * i..` of the node that write here, as bits.
@@ -195,7 +213,7 @@ impl Segment {
     pub(super) unsafe fn ring(&self, index: usize) -> ring::RingMemory {
         assert!(index < self.ranks);
         let capacity = capacity(self.ranks);
-        let base = self.map.as_mut_ptr().wrapping_add(RINGS + index * ring::footprint(capacity));
+        let base = self.map.as_mut_ptr().wrapping_add(RINGS + index * stride(self.ranks));
         // SAFETY: inside the mapping, whose length was checked; its start and all lengths are multiples of 64.
         unsafe { ring::RingMemory::new(base, capacity) }
     }

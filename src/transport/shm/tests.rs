@@ -465,6 +465,40 @@ fn messages_that_are_too_long_are_refused_at_both_ends() {
     assert_eq!(ranks[1].log.lost.len(), 1);
 }
 
+/// On a node of many ranks a ring has memory for one page, until a message is longer.
+#[test]
+#[cfg_attr(miri, ignore = "maps the memory of many ranks")]
+fn rings_of_many_ranks_carry_everything() {
+    let locals: Vec<u32> = (0..200).collect();
+    let mut ranks = [open(0, &locals), open(1, &locals)];
+    let addresses = [0, 1].map(|i: usize| ranks[i].wire.address());
+    ranks[0].wire.connect(1, &addresses[1]).unwrap();
+    ranks[1].wire.connect(0, &addresses[0]).unwrap();
+    let mut random = Random::new();
+    let (mut messages, mut words) = (Vec::new(), Vec::new());
+    for word in 0..3000u32 {
+        if word % 3 == 0 {
+            let len = if word % 300 == 0 && word > 1500 { MESSAGE_MAX } else { random.below(3000) };
+            messages.push(random.bytes(len));
+            while ranks[0].wire.message(1, messages.last().unwrap()).unwrap() == Posted::Again {
+                ranks[1].poll();
+            }
+        } else {
+            let sources = [ranks[0].source(0, 1 + random.below(2000))];
+            words.push(word);
+            let remote = ranks[1].remote;
+            while ranks[0].put(1, &sources, remote, word) == Posted::Again {
+                let _ = (ranks[1].poll(), ranks[0].poll());
+            }
+        }
+    }
+    for _ in 0..200 {
+        let _ = (ranks[1].poll(), ranks[0].poll());
+    }
+    assert!(ranks[1].log.messages == messages && ranks[1].log.arrivals == words);
+    assert_eq!(ranks[0].log.done.len(), words.len());
+}
+
 #[test]
 fn the_memory_of_others_is_not_taken_for_a_peers() {
     let locals = [0, 1, 2];

@@ -3,8 +3,7 @@
 use super::{Shm, local_index};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::shm::peer::{Peer, has_ended};
-use crate::transport::shm::ring;
-use crate::transport::shm::segment::{self, Address};
+use crate::transport::shm::segment::Address;
 
 impl Shm {
     /// Maps the memory of `peer`, which published `address`, for [`Transport::connect`](crate::transport::Transport::connect) to come.
@@ -33,9 +32,7 @@ impl Shm {
             Some(known) if known.address == address => {}
             Some(_) => return Err(wrong("it has another address than before".to_owned())),
             None => {
-                // No more records than that find room in its ring.
-                let most = segment::capacity(address.ranks as usize) / (ring::FIXED + ring::SEGMENT);
-                let mapped = Peer::open(address, self.mine, most).map_err(|e| {
+                let mapped = Peer::open(address, self.mine).map_err(|e| {
                     let pid = address.pid;
                     let what = || format!("the memory of rank {peer} (process {pid}) cannot be mapped: {e}");
                     has_ended(peer, &e).unwrap_or_else(|| wrong(what()))

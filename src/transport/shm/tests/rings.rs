@@ -180,3 +180,61 @@ fn headers_near_the_borders() {
     }
     assert!(fine > 900 && corrupt > 1000, "{fine} {corrupt}");
 }
+
+/// A ring of which the first page has memory: the records come out as they went in, and nothing is written or read beyond.
+#[test]
+fn a_ring_stays_in_its_first_page() {
+    const WHOLE: usize = 16 << 10;
+    let mut random = Random::new();
+    let map = MmapRaw::from(MmapMut::map_anon(ring::footprint(WHOLE)).unwrap());
+    // SAFETY: the mapping outlives both ends, of which there is one each.
+    let ring = unsafe { RingMemory::new(map.as_mut_ptr(), WHOLE) };
+    let (mut writer, mut reader) = (Writer::in_first_page(ring), Reader::new(ring));
+    let mut inside = std::collections::VecDeque::new();
+    let (mut refused, mut sent) = (0, 0u32);
+    while sent < if cfg!(miri) { 100 } else { 20_000 } {
+        // What is refused is sent again, as the engine does.
+        let n = if sent % 50 == 0 { 3500 } else { random.below(400) };
+        let bytes = random.bytes(n);
+        for turn in 0.. {
+            let body = [(bytes.as_ptr(), n)];
+            if writer.push(&Record { word: sent, ..record(Kind::Inline, n) }, &body).unwrap() {
+                break;
+            }
+            refused += 1;
+            assert!(turn < 100, "a ring that is read takes what it refused");
+            take(&mut reader, &mut inside, 1);
+        }
+        inside.push_back((sent, bytes));
+        sent += 1;
+        let keep = random.below(8);
+        let many = inside.len().saturating_sub(keep);
+        take(&mut reader, &mut inside, many);
+    }
+    assert!(refused > 0);
+    // SAFETY: inside the mapping, and no end is used meanwhile.
+    let beyond = unsafe {
+        std::slice::from_raw_parts(map.as_ptr().add(ring::PAGE_BYTES), map.len() - ring::PAGE_BYTES)
+    };
+    assert!(beyond.iter().all(|byte| *byte == 0));
+    assert!(writer.lacks_memory_for(8000) && !writer.lacks_memory_for(3700));
+    let long = random.bytes(8000);
+    assert!(!writer.push(&record(Kind::Message, 8000), &[(long.as_ptr(), 8000)]).unwrap());
+    writer.has_all_memory();
+    take(&mut reader, &mut inside, usize::MAX);
+    assert!(writer.push(&record(Kind::Message, 8000), &[(long.as_ptr(), 8000)]).unwrap());
+    assert_eq!(reader.next().unwrap().unwrap().len, 8000);
+}
+
+/// Reads up to `many` records, which are the first of `inside`.
+fn take(reader: &mut Reader, inside: &mut std::collections::VecDeque<(u32, Vec<u8>)>, many: usize) {
+    for _ in 0..many {
+        let Some(got) = reader.next().unwrap() else { break };
+        let (word, bytes) = inside.pop_front().unwrap();
+        let mut body = vec![0; got.len];
+        // SAFETY: the vector has that length.
+        unsafe { reader.body(&got, 0, body.as_mut_ptr(), body.len()).unwrap() };
+        assert!(got.word == word && body == bytes);
+        reader.take();
+    }
+}
