@@ -3,6 +3,7 @@
 //! Every rank must come to the same choice. So only what all ranks know alike enters: settings that were agreed
 //! at start-up, the figures of the wire, and the arguments that [`agreed`] leaves.
 
+use super::connections::Bound;
 use super::rules::{Rule, parse};
 use super::{Figures, Settings};
 use crate::error::{Error, ErrorKind, Result, argument};
@@ -195,14 +196,29 @@ impl Selection {
         let candidate = |algorithm| {
             let cost = match refused(algorithm, &arguments, reproducible) {
                 Some(e) => Err(e.message().to_owned()),
-                None => {
-                    let cost = algorithm.cost(&arguments, &self.machine);
-                    if cost.ns.is_finite() { Ok(cost) } else { Err(SHARED_ONLY.to_owned()) }
-                }
+                None => self.priced(operation, algorithm, &arguments),
             };
             Candidate { algorithm, cost }
         };
         algorithms(operation).map(candidate).collect()
+    }
+
+    /// What an algorithm that can do a call costs, or why it is not chosen all the same.
+    fn priced(
+        &self,
+        operation: Operation,
+        algorithm: &Algorithm,
+        arguments: &Arguments,
+    ) -> std::result::Result<Cost, String> {
+        let cost = algorithm.cost(arguments, &self.machine);
+        match Bound::USUAL.exceeded(algorithm, operation, arguments, &self.machine) {
+            _ if !cost.ns.is_finite() => Err(SHARED_ONLY.to_owned()),
+            Some(bytes) if algorithms(operation).any(|other| !other.all_pairs) => Err(format!(
+                "is chosen only where it is named: its connections take {} MB at each rank",
+                bytes >> 20
+            )),
+            _ => Ok(cost),
+        }
     }
 
     /// The ways that are worth a trial, the cheapest first: other algorithms, then the cheapest one in half and twice as many
@@ -211,7 +227,8 @@ impl Selection {
         let arguments = agreed(operation, arguments);
         let fits =
             |a: &&'static Algorithm| is_alike(a, &arguments) && refused(a, &arguments, false).is_none();
-        let priced = algorithms(operation).filter(fits).map(|a| (a, a.cost(&arguments, &self.machine)));
+        let fitting = uncrowded(operation, &arguments, &self.machine, fits);
+        let priced = fitting.into_iter().map(|a| (a, a.cost(&arguments, &self.machine)));
         let mut priced: Vec<_> = priced.filter(|(_, cost)| cost.ns.is_finite()).collect();
         // Stable: of equal prices the first in the registry stays first.
         priced.sort_by(|(_, a), (_, b)| a.ns.total_cmp(&b.ns));
@@ -336,9 +353,26 @@ fn cheapest(
 ) -> Result<&'static Algorithm> {
     let fits =
         |a: &&'static Algorithm| is_alike(a, arguments) && refused(a, arguments, reproducible).is_none();
-    let priced = algorithms(operation).filter(fits).map(|a| (a, a.cost(arguments, machine).ns));
+    let fitting = uncrowded(operation, arguments, machine, fits);
+    let priced = fitting.into_iter().map(|a| (a, a.cost(arguments, machine).ns));
     let found = priced.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(a, _)| a);
     found.ok_or_else(|| argument(format!("{operation} has no algorithm for this")))
+}
+
+/// Those that fit, but for those whose connections would take too much memory; if all would, all of them.
+fn uncrowded(
+    operation: Operation,
+    arguments: &Arguments,
+    machine: &Machine,
+    fits: impl Fn(&&'static Algorithm) -> bool,
+) -> Vec<&'static Algorithm> {
+    let fitting: Vec<_> = algorithms(operation).filter(fits).collect();
+    let is_within =
+        |a: &&&'static Algorithm| Bound::USUAL.exceeded(a, operation, arguments, machine).is_none();
+    let few: Vec<_> = fitting.iter().filter(is_within).copied().collect();
+    let is_enough =
+        few.len() == fitting.len() || few.iter().any(|a| a.cost(arguments, machine).ns.is_finite());
+    if is_enough { few } else { fitting }
 }
 
 /// Whether all ranks get the same bits. Different ones of one sum are a surprise: such an algorithm is taken only where it is named.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod choice;
+mod connections;
 mod rules;
 mod settings;
 mod trial;

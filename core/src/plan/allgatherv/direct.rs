@@ -17,7 +17,8 @@ pub(in crate::plan) const LINE: Algorithm = line(
     by_p,
     window::regular::<Direct>,
 )
-.costs(cost);
+.costs(cost)
+.meets_all();
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -26,7 +27,8 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
     by_p,
     window::irregular::<Direct>,
 )
-.costs(cost);
+.costs(cost)
+.meets_all();
 
 /// One hop; every rank gets all but its own, and the rank that has most puts it to all.
 fn cost(a: &Arguments, path: &mut Path<'_>) {

@@ -15,7 +15,8 @@ pub(in crate::plan) const LINE: Algorithm =
     line(Operation::Alltoall, "direct", ["any p", "p-1", "(p-1)s", "one put per block"], by_p, |a, _| {
         Ok(Box::new(alltoall(a.size, a.bytes)?))
     })
-    .costs(cost);
+    .costs(cost)
+    .meets_all();
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Alltoallv,
@@ -28,7 +29,8 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
     },
 )
 .only(complete)
-.costs(irregular_cost);
+.costs(irregular_cost)
+.meets_all();
 
 /// One put per block.
 pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {

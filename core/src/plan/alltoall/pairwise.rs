@@ -20,7 +20,8 @@ pub(in crate::plan) const LINE: Algorithm = line(
     |a, _| Ok(Box::new(alltoall(a.size, a.bytes)?)),
 )
 .only(powers_only)
-.costs(direct::cost);
+.costs(direct::cost)
+.meets_all();
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Alltoallv,
@@ -33,7 +34,8 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
     },
 )
 .only(|a| complete(a).and_then(|()| powers_only(a)))
-.costs(direct::irregular_cost);
+.costs(direct::irregular_cost)
+.meets_all();
 
 /// Blocks of `count` bytes among `size` ranks.
 ///

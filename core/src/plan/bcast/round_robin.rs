@@ -32,7 +32,8 @@ pub(in crate::plan) const LINE: Algorithm = line(
         Ok(Box::new(Bcast::new(a.size, a.root, a.bytes, n)?))
     },
 )
-.costs(cost);
+.costs(cost)
+.meets_all();
 
 /// S+1 times p−1 puts; two hops are not hidden.
 fn cost(a: &Arguments, path: &mut Path<'_>) {

@@ -12,9 +12,9 @@ use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
 
 pub(in crate::plan) const REDUCE: Algorithm = of(Operation::Reduce).costs(reduce_cost);
-pub(in crate::plan) const ALLREDUCE: Algorithm = of(Operation::Allreduce).costs(cost);
-pub(in crate::plan) const SCAN: Algorithm = of(Operation::Scan).costs(cost);
-pub(in crate::plan) const EXSCAN: Algorithm = of(Operation::Exscan).costs(cost);
+pub(in crate::plan) const ALLREDUCE: Algorithm = of(Operation::Allreduce).costs(cost).meets_all();
+pub(in crate::plan) const SCAN: Algorithm = of(Operation::Scan).costs(cost).meets_all();
+pub(in crate::plan) const EXSCAN: Algorithm = of(Operation::Exscan).costs(cost).meets_all();
 
 const fn of(operation: Operation) -> Algorithm {
     let texts = ["any p; keeps the order of ranks", "p-1", "(p-1)*m", "folklore"];

@@ -40,7 +40,11 @@ pub(in crate::plan) const REDUCE_SCATTER_BLOCK: Algorithm =
 /// The line of a reduce-scatter.
 const fn once(operation: Operation, volume: &'static str, build: Build) -> Algorithm {
     let texts = ["any p, n; commutative", "n(p-1)", volume, "folklore"];
-    line(operation, "direct", texts, rounds, build).commutative().costs(scatter_cost).ordered(order::ROUND)
+    line(operation, "direct", texts, rounds, build)
+        .commutative()
+        .costs(scatter_cost)
+        .ordered(order::ROUND)
+        .meets_all()
 }
 
 /// The line of what follows a reduce-scatter by as many puts.
@@ -50,6 +54,7 @@ const fn twice(operation: Operation, build: Build) -> Algorithm {
         .commutative()
         .receives(pieces_twice)
         .ordered(order::ROUND)
+        .meets_all()
 }
 
 fn rounds(a: &Arguments, n: u32) -> u32 {

@@ -39,6 +39,8 @@ pub struct Algorithm {
     pub received: Option<fn(&Arguments) -> u64>,
     /// In what order it folds (operations that reduce).
     pub order: Option<Order>,
+    /// Every rank has all others for peers: p−1 connections.
+    pub all_pairs: bool,
 }
 
 impl Algorithm {

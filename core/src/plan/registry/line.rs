@@ -81,6 +81,7 @@ pub(in crate::plan) const fn line(
         cost: None,
         received: None,
         order: None,
+        all_pairs: false,
     }
 }
 
@@ -103,6 +104,11 @@ impl Algorithm {
     /// The same line, in which the rank that receives most receives this many bytes.
     pub(in crate::plan) const fn receives(self, received: fn(&Arguments) -> u64) -> Self {
         Self { received: Some(received), ..self }
+    }
+
+    /// The same line, in which every rank has all others for peers.
+    pub(in crate::plan) const fn meets_all(self) -> Self {
+        Self { all_pairs: true, ..self }
     }
 
     /// The same line, which folds in this order.
