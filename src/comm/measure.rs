@@ -275,6 +275,7 @@ impl Shared {
 pub(super) fn flow(figures: &Figures, window: Option<u64>, rails: usize) -> Flow {
     Flow {
         window: window.unwrap_or_else(|| figures.window().saturating_mul(rails as u64)),
+        acknowledged: figures.acknowledged(),
         order_timeout: Duration::from_nanos(figures.in_order_ns()),
     }
 }
@@ -339,6 +340,24 @@ mod tests {
         let window = |rails| flow(&figures, None, rails).window;
         assert_eq!((window(1), window(3)), (figures.window(), 3 * figures.window()));
         assert_eq!(flow(&figures, Some(5), 3).window, 5, "a setting is what all rails have together");
+    }
+
+    #[test]
+    fn only_where_latency_decides_are_acknowledgements_more_frequent_than_the_window_asks() {
+        let figures = |latency, overhead| {
+            let settings = Settings {
+                latency_ns: Some(latency),
+                overhead_ns: Some(overhead),
+                byte_ps: Some(80_000),
+                ..Settings::default()
+            };
+            Figures::new(&Wires::named("tcp"), &settings, None).unwrap()
+        };
+        let far = figures(1_000_000, 1000);
+        assert_eq!((far.window(), far.acknowledged()), (500_000, 125_000));
+        // 160 overheads.
+        let near = figures(1000, 100_000);
+        assert_eq!((near.window(), near.acknowledged()), (200_000, 200_000));
     }
 
     /// Shortest times in microseconds of 8 B, 100 KB and 1 MB, as they were measured.

@@ -74,6 +74,8 @@ pub(crate) trait Directory: Send + std::fmt::Debug {
 pub(crate) struct Flow {
     /// Bytes that may be unacknowledged in one operation.
     pub(crate) window: u64,
+    /// Bytes of which receivers acknowledge a part at a time, where the window is wider.
+    pub(crate) acknowledged: u64,
     /// How long puts wait for puts before them, whose targets have not entered the operation. Without that ranks post in the order
     /// in which their targets enter, which is the same at all ranks, and one link after the other is the only one in use: an
     /// alltoall of 1 MB (16 ranks, 1 ms, 80 ns a byte) takes 138 ms then, in order 86.
@@ -113,6 +115,6 @@ impl Setup {
 
     /// A receiver acknowledges a peer's bytes in portions of this size: a smaller rest it may keep for good.
     pub(super) fn acknowledge_at(&self, folds: bool) -> u64 {
-        (self.window(folds) / (2 * self.q())).max(1)
+        (self.window(folds).min(self.flow.acknowledged) / (2 * self.q())).max(1)
     }
 }

@@ -23,7 +23,7 @@ mod warnings;
 const CODE: u8 = 1;
 
 fn engines(size: u32, window: u64, borrow: Borrow) -> Vec<Engine> {
-    engines_of(size, Flow { window, order_timeout: Duration::from_millis(1) }, borrow)
+    engines_of(size, Flow { window, acknowledged: window, order_timeout: Duration::from_millis(1) }, borrow)
 }
 
 fn engines_of(size: u32, flow: Flow, borrow: Borrow) -> Vec<Engine> {
@@ -161,7 +161,7 @@ fn goes_on((engine, slot, _): &mut Entered) -> bool {
 /// Rank 1 enters late; it comes first in rank 0's order.
 #[test]
 fn puts_wait_in_order_for_a_rank_that_is_late() {
-    let flow = Flow { window: 1000, order_timeout: Duration::from_secs(3600) };
+    let flow = Flow { window: 1000, acknowledged: 1000, order_timeout: Duration::from_secs(3600) };
     let mut rest = engines_of(3, flow, Borrow::Direct).into_iter();
     let mut next = || rest.next().unwrap();
     let (first, late, third) = (next(), next(), next());

@@ -75,6 +75,9 @@ const WINDOW_LATENCIES: u64 = 40;
 /// As many as the link carries in this many overheads: then acknowledging them costs little beside sending them, which is what
 /// counts where L is short. (8 ranks on loopback: 1 MiB is a tenth faster than 256 KiB.)
 const WINDOW_OVERHEADS: u64 = 160;
+/// Receivers acknowledge a part at a time of as many as the link carries in this many latencies, if the window is wider. (1 ms, 81 ns a
+/// byte, 16 ranks: a regular allgatherv of 1 MB takes 81.1 ms, with a part of the window 84.4; docs/performance.md has the table.)
+const ACKNOWLEDGE_LATENCIES: u64 = 10;
 /// For this many latencies puts of long operations keep their order. Chosen: ranks come out of a barrier within a few
 /// latencies of each other, and what waits longer waits for a late rank. `puts_do_not_wait_in_order_for_ever`
 /// (src/engine/tests.rs) shows the end of the order.
@@ -137,11 +140,20 @@ impl Figures {
 
     /// Bytes that may be unacknowledged. Where readers copy, a put is a description, and nothing fills up.
     pub fn window(&self) -> u64 {
+        self.unacknowledged(WINDOW_LATENCIES)
+    }
+
+    /// Bytes of which receivers acknowledge a part at a time: no more than [`Figures::window`].
+    pub fn acknowledged(&self) -> u64 {
+        self.unacknowledged(ACKNOWLEDGE_LATENCIES)
+    }
+
+    fn unacknowledged(&self, latencies: u64) -> u64 {
         if self.readers {
             return u64::MAX >> 1;
         }
         let fits = |ns: u64| ns.saturating_mul(1000) / self.wire.byte_ps.max(1);
-        fits(self.wire.latency_ns.saturating_mul(WINDOW_LATENCIES))
+        fits(self.wire.latency_ns.saturating_mul(latencies))
             .max(fits(self.wire.overhead_ns.saturating_mul(WINDOW_OVERHEADS)))
             .max(WINDOW_MIN_BYTES)
     }
