@@ -44,7 +44,7 @@ use crate::plan::registry::line::{line, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::rules;
 use crate::plan::split::Split;
-use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
+use crate::plan::{Kind, Place, Plan, Region, Sizes, Step, Wait};
 use std::collections::VecDeque;
 
 pub(in crate::plan) const LINE: Algorithm = line(
@@ -87,25 +87,27 @@ struct Tree {
     /// By position: its parent, and the label of the edge into it.
     parent: Vec<u32>,
     label: Vec<u32>,
-    /// By residue modulo 2P: the position at the end of the edge that a rank sends over, and of that which it receives over.
-    out: Vec<u32>,
-    into: Vec<u32>,
+    /// All positions but the first by their parents; and by position where its children begin, and the end of all.
+    children: Vec<u32>,
+    first: Vec<u32>,
+}
+
+/// By residue modulo 2P: whether a rank sends over an edge of such a label, and whether it receives over one.
+struct Taken {
+    out: Vec<bool>,
+    into: Vec<bool>,
 }
 
 impl Tree {
     /// The tree of `positions` ranks, at least 1, where a put arrives `lag` slots after it has left.
     fn new(positions: u32, lag: u32) -> Self {
         let skips = rules::wide_skips(positions, lag);
-        let none = |n: u32| vec![NONE; n as usize];
-        let mut tree = Self {
-            positions,
-            parent: none(positions),
-            label: vec![0; positions as usize],
-            out: none(2 * positions),
-            into: none(2 * positions),
-        };
+        let (parent, label) = (vec![NONE; positions as usize], vec![0; positions as usize]);
+        let mut tree = Self { positions, parent, label, children: Vec::new(), first: Vec::new() };
+        let free = || vec![false; 2 * positions as usize];
+        let mut taken = Taken { out: free(), into: free() };
         // The edge from the broadcast's root.
-        tree.into[0] = 0;
+        taken.into[0] = true;
         // Position, how many of the distances have children, and twice the slot of the first one.
         let mut nodes = VecDeque::from([(0, skips.len() - 1, 1)]);
         while let Some((from, children, first)) = nodes.pop_front() {
@@ -114,24 +116,45 @@ impl Tree {
                 let (to, grandchildren) = (from + skips[k], k.saturating_sub(lag as usize));
                 let sent = first + 2 * late;
                 let wanted = sent + if grandchildren == 0 { 2 * positions } else { 0 };
-                tree.add(from, to, wanted);
+                tree.add(from, to, wanted, &mut taken);
                 nodes.push_back((to, grandchildren, sent + 2 + 2 * lag.min(positions)));
             }
         }
+        tree.list_children();
         tree
     }
 
+    fn list_children(&mut self) {
+        let mut first = vec![0; self.positions as usize + 1];
+        self.parent
+            .iter()
+            .filter(|parent| **parent != NONE)
+            .for_each(|parent| first[*parent as usize + 1] += 1);
+        for at in 1..first.len() {
+            first[at] += first[at - 1];
+        }
+        self.children = (1..self.positions).collect();
+        self.children.sort_by_key(|child| self.parent[*child as usize]);
+        self.first = first;
+    }
+
+    /// The children of a position.
+    fn children(&self, position: u32) -> &[u32] {
+        let at = position as usize;
+        &self.children[self.first[at] as usize..self.first[at + 1] as usize]
+    }
+
     /// Gives the edge between two positions the first label that is free, from `wanted` on.
-    fn add(&mut self, from: u32, to: u32, wanted: u32) {
+    fn add(&mut self, from: u32, to: u32, wanted: u32, taken: &mut Taken) {
         let mut label = wanted.max(self.label[from as usize] + 1);
         let (out, into) = loop {
             let [out, into] = [from, to].map(|position| self.residue(position, label));
-            if self.out[out] == NONE && self.into[into] == NONE {
+            if !taken.out[out] && !taken.into[into] {
                 break (out, into);
             }
             label += 1;
         };
-        (self.out[out], self.into[into]) = (to, to);
+        (taken.out[out], taken.into[into]) = (true, true);
         (self.parent[to as usize], self.label[to as usize]) = (from, label);
     }
 
@@ -164,28 +187,24 @@ impl Bcast {
         Ok(Self { size, root, split: Split::new(bytes, blocks), tree })
     }
 
-    /// The block that takes the edge into position `to` in a round, if one does.
-    fn block(&self, round: u32, to: u32) -> Option<(u32, Place, u64)> {
-        let b = round.checked_sub(*self.tree.label.get(to as usize)?)? / 2;
-        if b >= self.split.blocks() {
-            return None;
-        }
-        let (offset, len) = self.split.block(b);
-        (len > 0).then_some((b, Place::new(Region::Output, offset), len))
+    /// The blocks that are not empty: number, place and length.
+    fn blocks(&self) -> impl Iterator<Item = (u32, Place, u64)> + '_ {
+        let block = move |b| {
+            let (offset, len) = self.split.block(b);
+            (b, Place::new(Region::Output, offset), len)
+        };
+        (0..self.split.blocks()).map(block).filter(|(.., len)| *len > 0)
+    }
+
+    /// The round in which block `b` takes the edge into a position.
+    fn round(&self, b: u32, position: u32) -> u32 {
+        self.tree.label[position as usize] + 2 * b
     }
 
     /// The rank in a position of the tree of block `b`.
     fn rank(&self, position: u32, b: u32) -> u32 {
         let ring = self.tree.positions;
         absolute(1 + (position + b % ring) % ring, self.root, self.size)
-    }
-}
-
-impl Bcast {
-    /// The rounds that its steps are in.
-    fn used_rounds(&self) -> u32 {
-        let last = self.tree.label.iter().copied().max().unwrap_or(0);
-        if self.size == 1 { 0 } else { 2 * self.split.blocks() - 1 + last }
     }
 }
 
@@ -212,27 +231,28 @@ impl Plan for Bcast {
 
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
         let Some(r) = relative(rank, self.root, self.size).checked_sub(1) else {
-            let blocks = if self.size == 1 { 0 } else { self.split.blocks() };
-            return Box::new((0..blocks).filter_map(|b| {
-                let (b, place, len) = self.block(2 * b, 0)?;
-                Some(Step::put(2 * b, self.rank(0, b), place, place, len, Wait::NONE, b))
+            let blocks = self.blocks().filter(move |_| self.size > 1);
+            return Box::new(blocks.map(move |(b, place, len)| {
+                Step::put(2 * b, self.rank(0, b), place, place, len, Wait::NONE, b)
             }));
         };
-        Box::new((0..self.used_rounds()).flat_map(move |round| {
-            let residue = self.tree.residue(r, round);
-            let (to, at) = (self.tree.out[residue], self.tree.into[residue]);
-            let put = self.block(round, to).map(|(b, place, len)| {
-                Step::put(round, self.rank(to, b), place, place, len, Wait::once(b), b)
-            });
-            let expect = self.block(round, at).map(|(b, place, len)| {
-                let from = match self.tree.parent[at as usize] {
-                    NONE => self.root,
-                    parent => self.rank(parent, b),
-                };
-                Step::expect(round, from, place, place, len, b)
-            });
-            [put, expect].into_iter().flatten()
-        }))
+        let positions = self.tree.positions;
+        let mut steps = Vec::new();
+        for (b, place, len) in self.blocks() {
+            // Where this rank is in the tree of the block.
+            let at = (r + positions - b % positions) % positions;
+            let from = match self.tree.parent[at as usize] {
+                NONE => self.root,
+                parent => self.rank(parent, b),
+            };
+            steps.push(Step::expect(self.round(b, at), from, place, place, len, b));
+            steps.extend(self.tree.children(at).iter().map(|&to| {
+                Step::put(self.round(b, to), self.rank(to, b), place, place, len, Wait::once(b), b)
+            }));
+        }
+        // No two puts of a rank are in one round, nor two arrivals.
+        steps.sort_by_key(|step| (step.round, step.kind == Kind::Expect));
+        Box::new(steps.into_iter())
     }
 }
 
