@@ -81,7 +81,7 @@ fn in_order(a: &Arguments) -> bool {
 
 /// Among more ranks than this, contributions that lie one after the other go in whole windows, unless a number of blocks is named: two steps of a
 /// round in place of one for each contribution. Chosen: a plan of pieces takes 3 MB at every rank then. In the simulator (1500 ranks, irr3 and linear, 8 bytes to
-/// 10 KB a rank) windows take 0.9 to 1.6 times as long as pieces, as a window waits for the whole one before it.
+/// 10 KB a rank) windows take 0.7 to 1.6 times as long as pieces, as a window waits for the whole one before it.
 const MAX_RANKS_IN_PIECES: u32 = 1 << 14;
 
 /// In blocks, of any counts.
