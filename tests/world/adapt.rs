@@ -40,7 +40,7 @@ fn all_ranks_keep_the_same_way() {
     let body = |world: &World, comm: &Communicator| {
         for call in 0..2 * TRIAL {
             bcast(comm, 20_000 + call, call)?;
-            let mut sum = vec![call as u64; 3];
+            let mut sum = vec![call as u64; 1000];
             comm.allreduce(InPlace, &mut sum, Sum)?;
             assert!(sum.iter().all(|x| *x == (P * call) as u64));
             if call.is_multiple_of(7) {
@@ -62,7 +62,7 @@ fn all_ranks_keep_the_same_way() {
 fn what_is_not_tried() {
     let body = |world: &World, comm: &Communicator| {
         for call in 0..2 * TRIAL {
-            let mut sum = vec![0.1f64; 3];
+            let mut sum = vec![0.1f64; 1000];
             comm.allreduce(InPlace, &mut sum, Sum)?;
             comm.with(Options::new().blocks(3)).bcast(&mut [0u8; 9000], call % P)?;
         }
@@ -128,7 +128,7 @@ fn persistent_operations_are_tried() {
     let body = |world: &World, comm: &Communicator| {
         let mut cast = comm.bcast_init(comm.alloc::<u8>(20_000)?, 1)?;
         let mut all = comm.allgather_init(comm.alloc::<u32>(700)?, comm.alloc::<u32>(700 * P)?)?;
-        let mut sum = comm.allreduce_init(comm.alloc::<u64>(3)?, comm.alloc::<u64>(3)?, Sum)?;
+        let mut sum = comm.allreduce_init(comm.alloc::<u64>(1000)?, comm.alloc::<u64>(1000)?, Sum)?;
         for call in 0..2 * TRIAL as u32 {
             sum.input()?.fill(call.into());
             sum.start()?;

@@ -52,7 +52,7 @@ fn wrong_words_are_refused() {
 fn choices_are_compared_with_those_of_another_tree() {
     let ours = good(&["choices", "barrier", "--csv"]);
     let line =
-        ours.lines().find(|line| line.starts_with("barrier,-,32,4,0,8,tcp,node_dissemination,")).unwrap();
+        ours.lines().find(|line| line.starts_with("barrier,-,100,16,0,8,tcp,node_dissemination,")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("choices.csv");
     std::fs::write(&file, ours.replace(line, &line.replacen("node_", "", 1))).unwrap();

@@ -52,7 +52,7 @@ impl Allgather {
     /// Gathers `count` bytes of each of `size` ranks, rank j's at j·`count` of every rank's output.
     ///
     /// # Errors
-    /// If there are 0 or more than [`MAX_P`](crate::schedule::MAX_P) ranks, or the output is beyond 2^64 bytes.
+    /// If there are 0 or more than [`MAX_P`] ranks, or the output is beyond 2^64 bytes.
     pub fn new(size: u32, count: u64, in_place: bool) -> Result<Self> {
         check(size, count)?;
         Ok(Self { graph: Circulant::new(size), pieces: Pieces::Equal { count, parts: size }, in_place })
