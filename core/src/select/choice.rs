@@ -203,7 +203,7 @@ impl Selection {
         algorithms(operation).map(candidate).collect()
     }
 
-    /// What an algorithm that can do a call costs, or why it is not chosen all the same.
+    /// What an algorithm that can do a call costs, or why it is not chosen although it can.
     fn priced(
         &self,
         operation: Operation,

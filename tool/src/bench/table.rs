@@ -179,7 +179,7 @@ fn bandwidth(gbs: Option<f64>) -> String {
     gbs.map_or_else(|| "-".to_owned(), |gbs| rate(gbs * 1e9))
 }
 
-/// The cells of [`COUNTS`], as far as there is something to say.
+/// The cells of [`COUNTS`]; empty where nothing was counted.
 fn counted(c: &Counted) -> [Option<String>; COUNTS.len()] {
     let number = |f: &Figure| Some(format!("{}/{}", f.max, f.sum));
     let bytes = |f: &Figure| Some(format!("{}/{}", size(f.max), size(f.sum)));

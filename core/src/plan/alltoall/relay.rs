@@ -94,12 +94,12 @@ struct Round {
     work: u64,
     /// What has arrived for good: (block of the message, label).
     last: Vec<(u64, u32)>,
-    /// In an outline, of a message of many runs: what they wait for, and the blocks of all that wait for the same.
+    /// In an outline, of a message of many runs: the arrivals that they wait for, and for each of these how many blocks do.
     outline: Vec<(Wait, u64)>,
 }
 
 impl Round {
-    /// What the runs of its message wait for, and the blocks of all that wait for the same.
+    /// The arrivals that the runs of its message wait for, and for each of these how many blocks do.
     fn outline(&self) -> Vec<(Wait, u64)> {
         let mut blocks = BTreeMap::new();
         for (held, run) in &self.runs {

@@ -241,7 +241,7 @@ mod tests {
         assert_eq!((nodes.neighbour(6, 1), nodes.neighbour(1, 2)), (0, 4));
         assert_eq!((nodes.distance(6, 0), nodes.distance(1, 4)), (1, 2));
         assert_eq!(nodes.lanes(None), [[0, 1, 5]]);
-        // The only rank of its node carries all the same.
+        // A rank that is alone on its node is its carrier, too.
         assert_eq!((nodes.lanes(Some(0)), nodes.lanes(Some(5))), (vec![vec![2, 1, 5]], vec![vec![0, 1, 5]]));
         assert_eq!(Nodes::new(5, &[0, 0, 1, 0, 1]).unwrap().lanes(Some(1)), [[0, 2], [3, 4]]);
         assert!(nodes.each().unwrap_err().to_string().contains("unequal"));

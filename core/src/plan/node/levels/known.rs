@@ -32,7 +32,7 @@ pub(super) fn with_others(levels: &[Nodes], model: &LogGp) -> LogGp {
     LogGp { overhead_ns: model.overhead_ns.saturating_mul(most.into()), ..*model }
 }
 
-/// As among twice as many ends as there are groups, where a block also costs its carrier the puts within the group: one round more, in which
+/// As among twice as many ends as there are groups, where the carrier of a block puts it within the group, too: one round more, in which
 /// the carriers pass on what comes last. By the simulator no number of blocks is over 4 % faster (32 nodes in groups of 16, and 128 in groups
 /// of 32; 64 KiB to 8 MiB; without a taper and at 1:4).
 pub(super) fn blocks(a: &Arguments, levels: &[Nodes], model: &LogGp) -> u32 {
