@@ -8,7 +8,7 @@ use crate::proof;
 use circulant_core::machine::LogGp;
 use circulant_core::plan::allgatherv::Contributions;
 use circulant_core::plan::allgatherv::pipelined_ring::{Allgatherv, by_node, spread};
-use circulant_core::plan::interpret::{Goal, check, prove};
+use circulant_core::plan::interpret::{Goal, check, prove, run_without};
 use circulant_core::plan::lower::WireLimits;
 use circulant_core::plan::price::price;
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm};
@@ -336,6 +336,33 @@ fn a_billion_ranks() {
                     let found = plan.steps(mirror).any(|s| Step { waits, ..s } == wanted);
                     assert!(found && step.round < plan.rounds(), "{name}, p = {size}, rank {rank}: {step:?}");
                 }
+            }
+        }
+    }
+}
+
+/// A rank that stays away keeps all others from leaving, whatever the barrier, and however many ranks each notifies at a time.
+#[test]
+fn every_line_of_the_barrier_waits_for_every_rank() {
+    let limits = WireLimits { max_put: 1, gather: 1, light: 0, ..WireLimits::PLAIN };
+    let barriers = lines().filter(|line| line.operation == Operation::Barrier);
+    for (line, blocks) in
+        barriers.flat_map(|line| [None, Some(1), Some(2), Some(3), Some(5)].map(|n| (line, n)))
+    {
+        for size in 2..=30 {
+            let nodes = (0..size).map(|rank| rank / 3 * 3).collect::<Vec<_>>();
+            let a = Arguments { size, blocks, nodes: nodes[..].into(), ..Arguments::default() };
+            if (line.fits)(&a).is_err() {
+                continue;
+            }
+            let programs = programs(&*(line.build)(&a, &MODEL).unwrap(), &limits);
+            for absent in 0..size {
+                let left = run_without(&programs, absent, absent.into()).unwrap();
+                assert!(
+                    left.is_empty(),
+                    "{} of {size}, {blocks:?}: {left:?} leave without {absent}",
+                    line.name
+                );
             }
         }
     }
