@@ -63,6 +63,9 @@ pub struct Machine {
     pub turn_bytes: u64,
     /// The cores that ranks of a node share.
     pub cores: Cores,
+    /// How many times o a put takes of the processors, its receiver's work and that of ranks on the same core with it: what o is where the
+    /// wire carries longer blocks meanwhile, and this many times o where puts of a few bytes follow each other. 1: o is all there is.
+    pub unhidden: u32,
     /// Groups of nodes, and the links between them.
     pub groups: Groups,
 }
@@ -118,6 +121,7 @@ impl Machine {
             readers: false,
             turn_bytes: u64::MAX,
             cores: Cores::OWN,
+            unhidden: 1,
             groups: Groups::NONE,
         }
     }

@@ -9,7 +9,7 @@ use crate::error::{Result, argument};
 use crate::machine::{LogGp, Machine};
 use crate::ops;
 use crate::plan::registry::{Arguments, Operation};
-use crate::select::{Candidate, Figures, Source};
+use crate::select::{Candidate, Figures, PROBED_UNHIDDEN, Source};
 use std::time::{Duration, Instant};
 
 /// What was measured of a link: a put of m bytes arrives after o + L + βm.
@@ -297,7 +297,7 @@ const FEW_AND_MANY_BLOCKS: [u32; 2] = [16, 144];
 /// This share of what a block costs there shows where blocks are as long as they should be: the rest of the ranks' work
 /// passes while the wire carries others. Fitted: with it the rule for n was best for broadcasts of 100 KB to 4 MB among
 /// 16 ranks of 2 cores on an emulated network (90 us a block; n = 36, 128, 192).
-const EXPOSED_SHARE_OF_OVERHEAD: f64 = 1.0 / 3.0;
+const EXPOSED_SHARE_OF_OVERHEAD: f64 = 1.0 / PROBED_UNHIDDEN as f64;
 
 /// Bytes and repetitions of the puts between which β is the slope. Chosen: `a_slope_that_cannot_be_is_none` has what
 /// was measured with them on seven wires.

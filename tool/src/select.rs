@@ -11,7 +11,7 @@ use circulant::machine::{LogGp, Machine};
 use circulant::plan::registry::cost::Cost;
 use circulant::plan::registry::{Algorithm, Arguments, Operation};
 use circulant::schedule::MAX_P;
-use circulant::select::{Candidate, Selection};
+use circulant::select::{Candidate, PROBED_UNHIDDEN, Selection};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -60,6 +60,9 @@ pub(crate) struct SelectArgs {
     reproducible: bool,
     #[command(flatten)]
     wire: WireArgs,
+    /// As with figures that the probe of start-up found: where puts have too few bytes to cover them, o counts three times
+    #[arg(long, help_heading = "The wire")]
+    probed: bool,
     /// The choice for sizes from 8 bytes to 64 MiB
     #[arg(long)]
     sweep: bool,
@@ -104,6 +107,8 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
     }
     config.load()?;
     let machine = args.wire.machine(&config)?;
+    let machine =
+        Machine { unhidden: if args.probed { PROBED_UNHIDDEN } else { machine.unhidden }, ..machine };
     let selection = Selection::of(&config.choices(), machine)?;
     let mut out = Out::new();
     let blocks = config.blocks;

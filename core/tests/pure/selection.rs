@@ -3,8 +3,9 @@
 //! have no cliffs. `SELECTION=full` goes over the whole grid (half a minute) and prints it with `--nocapture`.
 
 use crate::grid::{self, BYTES, Judged, Point, RANKS, Score, WIRES, distributions};
+use circulant_core::machine::{LogGp, Machine};
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithms};
-use circulant_core::select::{Selection, Settings};
+use circulant_core::select::{PROBED_UNHIDDEN, Selection, Settings};
 use std::collections::BTreeMap;
 
 fn full() -> bool {
@@ -166,4 +167,35 @@ fn no_cliffs_over_the_ranks() {
     }
     println!("worst: x{:.3}, {}", worst.0, worst.1);
     assert!(worst.0 < 1.6, "x{:.3}: {}", worst.0, worst.1);
+}
+
+/// Where the probe has found o, puts that no bytes cover count in full: short operations take few of them, and prices of long ones stay
+/// as they are.
+#[test]
+fn short_puts_count_in_full_where_o_was_probed() {
+    let wire = LogGp { latency_ns: 1_070_000, overhead_ns: 80_000, byte_ps: 80_900, reduce_ps: 100 };
+    let known = Machine::flat(wire);
+    let probed = Machine { unhidden: PROBED_UNHIDDEN, ..known };
+    let chosen = |machine: Machine, op: Operation, bytes: u64| {
+        let s = Selection::of(&Settings::default(), machine).unwrap();
+        let a = point(op, "-", 36, bytes, "unused").arguments();
+        let line = s.choose(op, &a, None, false).unwrap().way.algorithm;
+        (line.name, line.cost(&a, &known), line.cost(&a, &probed))
+    };
+    for (op, bytes) in [(Operation::Bcast, 1000), (Operation::Allgather, 280), (Operation::Allreduce, 1000)] {
+        let (few, many) = (chosen(probed, op, bytes), chosen(known, op, bytes));
+        assert!(
+            few.1.puts < many.1.puts / 2.0,
+            "{op}: {} puts by {}, {} by {}",
+            few.1.puts,
+            few.0,
+            many.1.puts,
+            many.0
+        );
+        assert!(few.2.ns < many.2.ns, "{op}: {} for {}", few.0, many.0);
+    }
+    for op in [Operation::Bcast, Operation::Allgather, Operation::Allreduce, Operation::Alltoall] {
+        let (name, plain, full) = chosen(probed, op, 40 << 20);
+        assert!(full.ns == plain.ns, "{op}/{name}: {} and {} ns", plain.ns, full.ns);
+    }
 }

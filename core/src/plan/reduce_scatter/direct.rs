@@ -76,7 +76,7 @@ fn fold(a: &Arguments, others: f64, largest: u64, path: &mut Path<'_>) -> (f64, 
     let (puts, bytes) = (others * f64::from(n), a.others() * float(largest));
     path.longer(
         |path| {
-            path.with_all(others.min(1.0), puts, bytes);
+            path.with_all(others.min(1.0), puts, bytes * path.at_once());
             path.reduce(float(largest) / f64::from(n));
         },
         |path| {

@@ -56,6 +56,9 @@ pub struct Path<'a> {
     one: bool,
     /// How often bytes change hands, where that is not what takes the time.
     relays: f64,
+    /// Nanoseconds of the puts and of the bytes between nodes, which are part of the cost.
+    posted: f64,
+    carried: f64,
     cost: Cost,
 }
 
@@ -68,6 +71,8 @@ impl<'a> Path<'a> {
             alone: false,
             one: false,
             relays: 1.0,
+            posted: 0.0,
+            carried: 0.0,
             cost: Cost { blocks: 1, ..Cost::default() },
         }
     }
@@ -80,7 +85,15 @@ impl<'a> Path<'a> {
             let relayed = 1.0 - 1.0 / cost.hops.max(self.relays);
             cost.ns += float(self.machine.cores.relay_percent) / 100.0 * relayed * cost.bytes * beta;
         }
+        cost.ns += self.uncovered();
         cost
+    }
+
+    /// What puts take more than o where their bytes are too few to cover it: of the processors' time and the links' the longer one counts
+    /// in full, of the shorter one the share that o is of the processors'.
+    fn uncovered(&self) -> f64 {
+        let times = f64::from(self.machine.unhidden.max(1));
+        (times * self.posted - self.carried).max(0.0) * (1.0 - 1.0 / times)
     }
 
     /// L, o and β of puts within a node: hops, puts and bytes one after the other.
@@ -95,7 +108,8 @@ impl<'a> Path<'a> {
 
     /// A part among `size` ranks that have a link of `wire` each.
     pub(crate) fn among(&mut self, size: u32, wire: LogGp, part: impl FnOnce(&mut Path<'_>)) {
-        let machine = Machine { turn_bytes: self.machine.turn_bytes, ..Machine::flat(wire) };
+        let Machine { turn_bytes, unhidden, .. } = *self.machine;
+        let machine = Machine { turn_bytes, unhidden, ..Machine::flat(wire) };
         self.on(&machine, size, part);
     }
 
@@ -137,6 +151,13 @@ impl<'a> Path<'a> {
         if self.machine.per_node < 2 { self.turns() } else { 1.0 }
     }
 
+    /// How many times as long as their bytes the puts of many ranks to one take that come at the same time, where each rank has a node to
+    /// itself and links carry them in turns.
+    pub(in crate::plan) fn at_once(&self) -> f64 {
+        let in_turns = self.machine.per_node < 2 && self.machine.turn_bytes < u64::MAX;
+        if in_turns { rules::AT_ONCE } else { 1.0 }
+    }
+
     /// Says how many blocks there are.
     pub(crate) fn blocks(&mut self, n: u32) {
         self.cost.blocks = n;
@@ -158,7 +179,10 @@ impl<'a> Path<'a> {
         let cores = &self.machine.cores;
         let latency = latency / n + (crowd - 1.0) * float(cores.turn_ns);
         let overhead = if crowd > 1.0 { overhead + float(cores.put_ns) } else { overhead };
-        self.cost.ns += hops * latency + puts * overhead * moving + bytes * beta / n * moving;
+        let (posted, carried) = (puts * overhead * moving, bytes * beta / n * moving);
+        self.posted += posted;
+        self.carried += carried;
+        self.cost.ns += hops * latency + posted + carried;
     }
 
     /// L in ns and β in ns per byte between ranks `distance` apart. If all ranks put that far at once, of a node's ranks as

@@ -67,8 +67,8 @@ pub(super) fn bcast(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
 
 /// As lanes of a machine whose nodes are the groups: what comes of others is passed on while more comes.
 pub(super) fn allgatherv(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
-    let Machine { wire, turn_bytes, .. } = *path.machine();
-    let machine = Machine { turn_bytes, ..Machine::nodes(wire, groups.most()) };
+    let Machine { wire, turn_bytes, unhidden, .. } = *path.machine();
+    let machine = Machine { turn_bytes, unhidden, ..Machine::nodes(wire, groups.most()) };
     path.on(&machine, groups.size(), |path| allgather::lanes_cost(a, path));
 }
 
