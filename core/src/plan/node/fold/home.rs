@@ -1,8 +1,8 @@
 //! Within a node: where things lie in its ranks' memory, and how they add up.
 
-use super::{Fold, Goal, Lane};
+use super::{Fold, Goal, Lane, count};
 use crate::plan::partial::{Sketch, plus, slot_align};
-use crate::plan::{Place, Region, Side, Wait};
+use crate::plan::{Kind, Place, Region, Side, Wait};
 use std::collections::BTreeMap;
 
 impl Fold {
@@ -118,6 +118,31 @@ impl Fold {
         (0..lane.pieces.parts()).filter(its).collect()
     }
 
+    /// By piece: the round of the plan among nodes that reads it first on this node, where pieces go to their handlers one after the other.
+    fn waves(&self, lane: &Lane, node: u32) -> Vec<u32> {
+        let ends: Vec<u64> = (0..lane.pieces.parts()).map(|piece| lane.pieces.start(piece + 1)).collect();
+        let mut waves = vec![0; ends.len()];
+        if !self.in_waves() {
+            return waves;
+        }
+        let mut seen = vec![false; ends.len()];
+        for step in lane.plan.steps(node) {
+            if step.source.region != Region::Input || step.kind == Kind::Expect {
+                continue;
+            }
+            let (from, to) = (step.source.offset, step.source.offset + step.len);
+            for piece in ends.partition_point(|end| *end <= from)..ends.len() {
+                if ends[piece] - lane.pieces.len(count(piece)) >= to {
+                    break;
+                }
+                if !std::mem::replace(&mut seen[piece], true) {
+                    waves[piece] = step.round;
+                }
+            }
+        }
+        waves
+    }
+
     /// Contributions go to handlers, which add up, when this rank's is `there`; gives what to wait for, by piece.
     pub(super) fn gather(&self, lane: &Lane, rank: u32, there: Wait, s: &mut Sketch) -> BTreeMap<u32, Wait> {
         let node = self.nodes.of(rank);
@@ -127,6 +152,7 @@ impl Fold {
             true => 1..self.ranks(node),
             false => self.nodes.distance(carrier, rank)..self.nodes.distance(carrier, rank) + 1,
         };
+        let waves: Vec<u32> = self.waves(lane, node).iter().map(|wave| wave * self.stride()).collect();
         for distance in distances {
             // Handlers count the others from behind themselves: each puts to the rank that far before it.
             let to = self.nodes.neighbour(rank, self.ranks(node) - distance);
@@ -136,13 +162,16 @@ impl Fold {
             };
             for piece in self.handled(lane, to) {
                 let (source, target, len) = put(rank, piece);
-                let bump = self.arrival(lane, piece, distance);
-                s.put(distance - 1, to, source, target, len, &[there], bump);
+                let (round, bump) =
+                    (waves[piece as usize] + distance - 1, self.arrival(lane, piece, distance));
+                s.put(round, to, source, target, len, &[there], bump);
             }
             let from = self.nodes.neighbour(rank, distance);
             for piece in self.handled(lane, rank) {
                 let (source, target, len) = put(from, piece);
-                s.expect(distance - 1, from, source, target, len, self.arrival(lane, piece, distance));
+                let (round, bump) =
+                    (waves[piece as usize] + distance - 1, self.arrival(lane, piece, distance));
+                s.expect(round, from, source, target, len, bump);
             }
         }
         let mut ready = BTreeMap::new();
@@ -159,8 +188,8 @@ impl Fold {
                     1 => own,
                     _ => self.slot(lane, node, piece, distance),
                 };
-                let waits = [arrived, done];
-                done = s.reduce(self.stride() - 1, Side::SourceLeft, source, partial, len, &waits);
+                let (round, waits) = (waves[piece as usize] + self.stride() - 1, [arrived, done]);
+                done = s.reduce(round, Side::SourceLeft, source, partial, len, &waits);
             }
             ready.insert(piece, done);
         }

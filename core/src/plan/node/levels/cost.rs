@@ -4,14 +4,14 @@
 use super::super::line::{by_node, others};
 use super::super::reduce_scatter::largest_lane;
 use super::super::{Nodes, allgather};
-use super::known::{blocks, ends, levels, with_others};
+use super::known::{blocks, ends, levels, reduce_lanes, with_others};
 use crate::machine::{LogGp, Machine};
 use crate::plan::allreduce::scattered;
 use crate::plan::bcast::circulant;
-use crate::plan::reduce::circulant as reduction;
 use crate::plan::reduce_scatter::plain;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::{Arguments, Operation};
+use crate::plan::topology::log2_ceil;
 use std::sync::Arc;
 
 /// Walks the critical path among nodes and groups, of the arguments of the nodes, which know their groups as nodes.
@@ -37,7 +37,8 @@ pub(super) fn priced(operation: Operation, a: &Arguments, walk: Walk, path: &mut
 /// The wire of a lane between groups, all of whose nodes put to others at once.
 fn between(path: &Path<'_>) -> LogGp {
     let Machine { wire, groups, .. } = *path.machine();
-    LogGp { byte_ps: wire.byte_ps.saturating_mul(groups.taper.into()), ..wire }
+    let latency_ns = wire.latency_ns.saturating_add(groups.latency_ns);
+    LogGp { latency_ns, byte_ps: wire.byte_ps.saturating_mul(groups.taper.into()), ..wire }
 }
 
 /// Of each of a group's nodes its share, in pieces, to each of the others: a node adds up what comes while it puts.
@@ -72,14 +73,30 @@ pub(super) fn allgatherv(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
     path.on(&machine, groups.size(), |path| allgather::lanes_cost(a, path));
 }
 
+/// In blocks: these go to carriers, which add up, among groups, and to the root, each while more come. A carrier combines what its group
+/// and one other have for it.
 pub(super) fn reduce(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
-    let (n, bytes) = (f64::from(a.blocks.unwrap_or(1)), float(a.bytes));
-    folded(groups, bytes, n, path);
-    let share = a.bytes.div_ceil(groups.least().into());
-    let (among, wire) = (Arguments { size: groups.count(), bytes: share, ..a.clone() }, path.machine().wire);
-    let far = between(path);
-    path.among(groups.count(), far, |path| reduction::cost(&among, path));
-    path.among(groups.size(), wire, |path| path.over(&[1], 1.0, n, bytes));
+    let (n, wire, far) = (float(a.blocks.unwrap_or(1).into()), path.machine().wire, between(path));
+    let lanes = f64::from(reduce_lanes(std::slice::from_ref(groups), a.root));
+    let (block, others) = (float(a.bytes) / n, others(groups));
+    let share = block / lanes;
+    let taper = float(path.machine().groups.taper.into()) / f64::from(groups.most());
+    // The first block comes to its carriers, which combine it one contribution after the other; all others are behind it.
+    path.among(groups.size(), wire, |path| {
+        let puts =
+            |path: &mut Path<'_>| path.over(&[1], 1.0, n * others, n * others * share * taper.max(1.0));
+        path.longer(puts, |path| {
+            path.over(&[1], 1.0, others, others * share);
+            path.reduce((n - 1.0) * (others + 1.0) * share);
+        });
+        path.reduce(share);
+    });
+    path.among(groups.count(), far, |path| {
+        let hops = f64::from(log2_ceil(groups.count()));
+        path.over(&[1], hops, hops, hops * share);
+        path.reduce(hops * share);
+    });
+    path.among(groups.size(), wire, |path| path.over(&[1], 1.0, 1.0, block));
     path.blocks(a.blocks.unwrap_or(1));
 }
 
