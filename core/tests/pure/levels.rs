@@ -6,7 +6,7 @@ use crate::proof::MODEL;
 use circulant_core::machine::{LogGp, Machine};
 use circulant_core::plan::lower::{WireLimits, light_bytes};
 use circulant_core::plan::price::{Clock, Tape};
-use circulant_core::plan::registry::{Arguments, Operation, algorithm};
+use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
 
 /// A fabric at 100 Gbit/s, as `circulant sim` takes it.
 const WIRE: LogGp = LogGp { latency_ns: 1500, overhead_ns: 300, ..MODEL };
@@ -118,9 +118,6 @@ fn levels_spare_the_links_between_groups() {
     }
 }
 
-/// Among more nodes an allgather of pieces, p² puts, is left out of the table. Chosen: at 1024 it is not the better of the two.
-const MOST_NODES_IN_PIECES: u32 = 512;
-
 /// The table of docs/scale.md.
 #[test]
 fn table() {
@@ -154,7 +151,7 @@ fn rows(operation: Operation, names: [&[&str]; 3], point: Point) {
     let (mut times, mut volumes) = (vec![[u64::MAX; 3]; 3], [u64::MAX; 3]);
     let (tapers, a) = ([1, 2, 4], point.arguments(operation));
     for (i, names) in names.into_iter().enumerate() {
-        for name in names.iter().filter(|name| **name != "pieces" || point.nodes <= MOST_NODES_IN_PIECES) {
+        for name in names {
             let tape = tape(operation, name, &a);
             for (times, taper) in times.iter_mut().zip(tapers) {
                 let run = time(tape.clone(), Point { taper, ..point });
@@ -181,41 +178,47 @@ fn mb(bytes: u64) -> String {
     format!("{:.0}", bytes as f64 / 1e6)
 }
 
-/// Where groups are known the price chooses what is as fast as the fastest one on the simulator, nearly.
+/// A network of long latency, as between emulated nodes.
+const LAN: LogGp = LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 80_000, reduce_ps: 100 };
+
+/// Where groups are known what the price chooses takes nearly the time of the fastest of all on the simulator.
 #[test]
-fn prices_know_when_groups_pay() {
-    let (mut worst, mut all) = (1.0, 0);
-    let lan = LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 80_000, reduce_ps: 100 };
-    for (operation, flat, _) in RIVALS {
-        for (nodes, group) in [(16, 8), (32, 16), (64, 16), (128, 32)] {
-            for (taper, bytes) in
-                [1, 2, 4].into_iter().flat_map(|t| [64 << 10, 1 << 20, 8 << 20].map(|b| (t, b)))
-            {
-                for wire in [WIRE, lan] {
-                    let point = Point { nodes, group, taper, bytes, latency_ns: 0 };
-                    let a = point.arguments(operation);
-                    let machine = Machine::flat(wire).in_groups(group, taper);
-                    let run = |name: &&'static str| {
-                        let line = algorithm(operation, name).unwrap();
-                        let limits = WireLimits::new(u64::MAX, 4, light_bytes(&wire), &wire);
-                        let plan = (line.build)(&a, &wire).unwrap();
-                        let tape = Tape::record(&*plan, &limits, |_, _| Ok(())).unwrap();
-                        let mut clock = Clock::new(tape, machine);
-                        while clock.run(u64::MAX) {}
-                        (line.cost(&a, &machine).ns, clock.time_ns(), *name)
-                    };
-                    let runs: Vec<_> = flat.iter().chain(&["levels"]).map(run).collect();
-                    let chosen = runs.iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
-                    let best = runs.iter().min_by_key(|run| run.1).unwrap();
-                    let ratio = chosen.1 as f64 / best.1 as f64;
-                    if ratio > 1.05 {
-                        println!("{operation} {point:?} L {}: {ratio:.2} {runs:?}", wire.latency_ns);
-                    }
-                    worst = f64::max(worst, ratio);
-                    all += 1;
-                }
+fn prices_know_where_groups_pay() {
+    let mut ratios = Vec::new();
+    let calls = || [1, 2, 4].into_iter().flat_map(|t| [64 << 10, 1 << 20, 8 << 20].map(|b| (t, b)));
+    for (operation, ..) in RIVALS {
+        for (nodes, group) in [(16, 8), (32, 16), (64, 16)] {
+            for ((taper, bytes), wire) in calls().flat_map(|call| [(call, WIRE), (call, LAN)]) {
+                let point = Point { nodes, group, taper, bytes, latency_ns: 0 };
+                ratios.push(chosen_by_best(operation, point, wire));
             }
         }
     }
-    println!("worst of {all}: {worst:.2}");
+    ratios.sort_by(f64::total_cmp);
+    let (good, all) = (ratios.iter().filter(|ratio| **ratio <= 1.05).count(), ratios.len());
+    println!("{good} of {all} within 5 %, worst {:.2}", ratios[all - 1]);
+    assert!(good * 100 >= all * 85 && ratios[all - 1] < 1.4, "{good} of {all}, {:.2}", ratios[all - 1]);
+}
+
+/// The simulated time of what the price chooses by that of the fastest, on links that carry puts in turns.
+fn chosen_by_best(operation: Operation, point: Point, wire: LogGp) -> f64 {
+    let (a, machine) =
+        (point.arguments(operation), Machine { wire, near: wire, ..point.machine() }.in_turns());
+    let price = |line: &&Algorithm| line.cost(&a, &machine).ns;
+    let run = |line: &&'static Algorithm| {
+        let limits = WireLimits::new(u64::MAX, 4, light_bytes(&wire), &wire);
+        let plan = (line.build)(&a, &wire).unwrap();
+        let mut clock = Clock::new(Tape::record(&*plan, &limits, |_, _| Ok(())).unwrap(), machine);
+        while clock.run(u64::MAX) {}
+        (clock.time_ns(), price(line), line.name)
+    };
+    let fits = |line: &&'static Algorithm| (line.fits)(&a).is_ok() && price(line).is_finite();
+    let runs: Vec<_> = algorithms(operation).filter(fits).map(|line| run(&line)).collect();
+    let chosen = runs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    let best = runs.iter().min_by_key(|run| run.0).unwrap();
+    let ratio = chosen.0 as f64 / best.0 as f64;
+    if ratio > 1.05 {
+        println!("{ratio:.2} {operation} {point:?}: {chosen:?} for {best:?}, L = {} ns", wire.latency_ns);
+    }
+    ratio
 }

@@ -1,8 +1,8 @@
 //! Within a node: where things lie in its ranks' memory, and how they add up.
 
-use super::{Fold, Goal, Lane, count};
+use super::{Fold, Goal, Lane};
 use crate::plan::partial::{Sketch, plus, slot_align};
-use crate::plan::{Kind, Place, Region, Side, Wait};
+use crate::plan::{Kind, Place, Region, Side, Step, Wait};
 use std::collections::BTreeMap;
 
 impl Fold {
@@ -119,28 +119,22 @@ impl Fold {
     }
 
     /// By piece: the round of the plan among nodes that reads it first on this node, where pieces go to their handlers one after the other.
-    fn waves(&self, lane: &Lane, node: u32) -> Vec<u32> {
-        let ends: Vec<u64> = (0..lane.pieces.parts()).map(|piece| lane.pieces.start(piece + 1)).collect();
-        let mut waves = vec![0; ends.len()];
-        if !self.in_waves() {
-            return waves;
-        }
-        let mut seen = vec![false; ends.len()];
-        for step in lane.plan.steps(node) {
-            if step.source.region != Region::Input || step.kind == Kind::Expect {
-                continue;
-            }
-            let (from, to) = (step.source.offset, step.source.offset + step.len);
-            for piece in ends.partition_point(|end| *end <= from)..ends.len() {
-                if ends[piece] - lane.pieces.len(count(piece)) >= to {
-                    break;
-                }
-                if !std::mem::replace(&mut seen[piece], true) {
-                    waves[piece] = step.round;
+    fn waves<'a>(&self, lane: &'a Lane, node: u32) -> &'a [u32] {
+        lane.waves[node as usize].get_or_init(|| {
+            let ends: Vec<u64> = (0..lane.pieces.parts()).map(|piece| lane.pieces.start(piece + 1)).collect();
+            let mut waves = vec![None; ends.len()];
+            let reads = |step: &Step| step.source.region == Region::Input && step.kind != Kind::Expect;
+            let steps = self.in_waves().then(|| lane.plan.steps(node)).into_iter().flatten();
+            for step in steps.filter(reads) {
+                let (from, to) = (step.source.offset, step.source.offset + step.len);
+                let first = ends.partition_point(|end| *end <= from);
+                let last = ends.partition_point(|end| *end < to);
+                for wave in waves.iter_mut().take(last + 1).skip(first) {
+                    wave.get_or_insert(step.round);
                 }
             }
-        }
-        waves
+            waves.into_iter().map(|wave| wave.unwrap_or(0)).collect()
+        })
     }
 
     /// Contributions go to handlers, which add up, when this rank's is `there`; gives what to wait for, by piece.
@@ -152,7 +146,8 @@ impl Fold {
             true => 1..self.ranks(node),
             false => self.nodes.distance(carrier, rank)..self.nodes.distance(carrier, rank) + 1,
         };
-        let waves: Vec<u32> = self.waves(lane, node).iter().map(|wave| wave * self.stride()).collect();
+        let waves = self.waves(lane, node);
+        let wave = |piece: u32| waves[piece as usize] * self.stride();
         for distance in distances {
             // Handlers count the others from behind themselves: each puts to the rank that far before it.
             let to = self.nodes.neighbour(rank, self.ranks(node) - distance);
@@ -162,15 +157,13 @@ impl Fold {
             };
             for piece in self.handled(lane, to) {
                 let (source, target, len) = put(rank, piece);
-                let (round, bump) =
-                    (waves[piece as usize] + distance - 1, self.arrival(lane, piece, distance));
+                let (round, bump) = (wave(piece) + distance - 1, self.arrival(lane, piece, distance));
                 s.put(round, to, source, target, len, &[there], bump);
             }
             let from = self.nodes.neighbour(rank, distance);
             for piece in self.handled(lane, rank) {
                 let (source, target, len) = put(from, piece);
-                let (round, bump) =
-                    (waves[piece as usize] + distance - 1, self.arrival(lane, piece, distance));
+                let (round, bump) = (wave(piece) + distance - 1, self.arrival(lane, piece, distance));
                 s.expect(round, from, source, target, len, bump);
             }
         }
@@ -188,7 +181,7 @@ impl Fold {
                     1 => own,
                     _ => self.slot(lane, node, piece, distance),
                 };
-                let (round, waits) = (waves[piece as usize] + self.stride() - 1, [arrived, done]);
+                let (round, waits) = (wave(piece) + self.stride() - 1, [arrived, done]);
                 done = s.reduce(round, Side::SourceLeft, source, partial, len, &waits);
             }
             ready.insert(piece, done);

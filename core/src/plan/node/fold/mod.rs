@@ -40,6 +40,7 @@ use crate::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Wait};
 use pass::Pass;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// Makes the plan of a lane among nodes, of the elements of each piece.
 type PlanAmong<'a> = dyn Fn(&[u64]) -> Result<Box<dyn Plan>> + 'a;
@@ -93,12 +94,15 @@ struct Lane {
     places: Option<Vec<u64>>,
     /// By node: the ranks that get a part of the share, and how much.
     ends: Vec<Vec<(u32, u64)>>,
+    /// By node: when pieces go to their handlers, from when that is asked for.
+    waves: Vec<OnceLock<Vec<u32>>>,
 }
 
 impl Lane {
     /// A lane of a range of the vector, for all ranks that get the result.
     fn range(carriers: Vec<u32>, plan: Box<dyn Plan>, begin: u64, pieces: Pieces) -> Self {
-        Self { carriers, plan, begin, pieces, places: None, ends: Vec::new() }
+        let waves = carriers.iter().map(|_| OnceLock::new()).collect();
+        Self { carriers, plan, begin, pieces, places: None, ends: Vec::new(), waves }
     }
 
     /// Where a piece begins in the vector.
