@@ -13,7 +13,7 @@ const WIRE: LogGp = LogGp { latency_ns: 1500, overhead_ns: 300, ..MODEL };
 
 /// What is compared: the operation, those that know nothing, Bine's.
 const RIVALS: [(Operation, &[&str], &[&str]); 5] = [
-    (Operation::Bcast, &["circulant", "scatter_allgather"], &["bine"]),
+    (Operation::Bcast, &["circulant", "scatter_allgather", "two_tree"], &["bine"]),
     (Operation::Allgather, &["circulant", "pieces"], &["bine"]),
     (Operation::ReduceScatterBlock, &["circulant"], &["bine"]),
     (Operation::Allreduce, &["circulant"], &["bine"]),
@@ -95,7 +95,9 @@ fn levels_spare_the_links_between_groups() {
             for taper in [1, 4] {
                 let point = Point { nodes, group, taper, bytes: 8 << 20, latency_ns: 0 };
                 let levels = best(operation, &["levels"], point);
-                let (flat, bine) = (best(operation, flat, point), best(operation, bine, point));
+                // Trees on ranks in order cross few borders, so that no taper to 1:4 binds them.
+                let flat: Vec<&str> = flat.iter().copied().filter(|name| *name != "two_tree").collect();
+                let (flat, bine) = (best(operation, &flat, point), best(operation, bine, point));
                 let name = format!("{operation} {point:?}: {levels:?}, flat {flat:?}, Bine {bine:?}");
                 assert!(levels.1 <= bine.1 && levels.1 <= flat.1, "{name}");
                 // The other order: of a reduction or a gathering alone.
@@ -104,13 +106,8 @@ fn levels_spare_the_links_between_groups() {
                 let others = u64::from(nodes / group - 1);
                 let needed = others * point.bytes * if operation == Operation::Allreduce { 2 } else { 1 };
                 assert_eq!(levels.1, needed, "{name}");
-                // What has a root goes in blocks on the flat graph, nearly as fast as the root's link: the taper must bind more.
-                let rooted = matches!(operation, Operation::Bcast | Operation::Reduce);
-                if taper == 4 && operation == Operation::Bcast {
-                    assert!(levels.0 < bine.0 && levels.0 < flat.0, "{name}");
-                } else if taper == 4 && rooted {
-                    assert!(levels.0 < bine.0, "{name}");
-                } else if taper == 4 {
+                // A reduce is ahead without a taper, too; for what else goes over the flat graph as fast as a node's link carries it the taper must bind.
+                if taper == 4 || operation == Operation::Reduce {
                     assert!(levels.0 < bine.0 && levels.0 < flat.0, "{name}");
                 }
             }
@@ -217,7 +214,7 @@ fn chosen_by_best(operation: Operation, point: Point, wire: LogGp) -> f64 {
     let chosen = runs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
     let best = runs.iter().min_by_key(|run| run.0).unwrap();
     let ratio = chosen.0 as f64 / best.0 as f64;
-    if ratio > 1.05 {
+    if ratio > 1.05 || std::env::var("LEVELS_TABLE").is_ok() {
         println!("{ratio:.2} {operation} {point:?}: {chosen:?} for {best:?}, L = {} ns", wire.latency_ns);
     }
     ratio
