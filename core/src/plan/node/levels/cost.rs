@@ -47,7 +47,8 @@ fn folded(groups: &Nodes, bytes: f64, pieces: f64, path: &mut Path<'_>) {
     let share = bytes / f64::from(groups.least());
     path.among(groups.size(), wire, |path| {
         let runs = path.runs(pieces, share / pieces);
-        let puts = |path: &mut Path<'_>| path.over(&[1], 1.0, others * runs, others * share);
+        let bytes = others * share * path.at_once();
+        let puts = |path: &mut Path<'_>| path.over(&[1], 1.0, others * runs, bytes);
         path.beside(puts, |path| path.reduce(others * share));
     });
 }
@@ -134,7 +135,7 @@ pub(super) fn allreduce(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
         // A put for each round that brings some.
         let rounds = 1.0 + f64::from(log2_ceil(groups.count()));
         let runs = path.runs(pieces, share / pieces).max(rounds.min(pieces));
-        path.over(&[1], 1.0, others * runs, others * share);
+        path.over(&[1], 1.0, others * runs, others * share * path.at_once());
     });
 }
 
