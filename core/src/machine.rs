@@ -78,11 +78,13 @@ pub struct Groups {
     pub nodes: u32,
     /// How many times the links of a group's nodes carry what its link to other groups does: 1, 2, 4.
     pub taper: u32,
+    /// Nanoseconds by which L is more from group to group than within one.
+    pub latency_ns: u64,
 }
 
 impl Groups {
     /// A network that is not divided.
-    pub const NONE: Self = Self { nodes: 0, taper: 1 };
+    pub const NONE: Self = Self { nodes: 0, taper: 1, latency_ns: 0 };
 }
 
 /// Cores that ranks of a node share, and what that costs. The defaults were fitted to times of 8 ranks on 2 cores over our own shared
@@ -143,7 +145,7 @@ impl Machine {
 
     /// The same in groups of `nodes` nodes whose links to each other are tapered 1:`taper`.
     pub const fn in_groups(self, nodes: u32, taper: u32) -> Self {
-        Self { groups: Groups { nodes, taper }, ..self }
+        Self { groups: Groups { nodes, taper, latency_ns: 0 }, ..self }
     }
 
     /// The node of a rank.

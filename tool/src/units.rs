@@ -134,7 +134,7 @@ pub(crate) fn ranks_text(comm: &Communicator, nodes: &[u32]) -> String {
 }
 
 /// `; groups of 16 nodes, 1:4`; nothing where the network is not divided.
-pub(crate) fn groups_text(Groups { nodes, taper }: Groups) -> String {
+pub(crate) fn groups_text(Groups { nodes, taper, .. }: Groups) -> String {
     match nodes {
         0 => String::new(),
         _ => format!("; groups of {}, 1:{taper}", plural(u64::from(nodes), "node")),

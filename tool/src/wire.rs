@@ -55,6 +55,9 @@ pub(crate) struct WireArgs {
     /// How many times what a group's link to others carries its nodes' links do together [default: CIRCULANT_TAPER, or 1]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..), requires = "groups", help_heading = "The wire")]
     taper: Option<u32>,
+    /// By how much L is longer from group to group [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = time_argument, requires = "groups", help_heading = "The wire")]
+    group_latency: Option<u64>,
 }
 
 impl WireArgs {
@@ -72,10 +75,8 @@ impl WireArgs {
             reduce_ps: self.reduce_time.unwrap_or(known.wire.reduce_ps),
         };
         let set = if let Grouping::Nodes(nodes) = config.groups { Some(nodes) } else { None };
-        let groups = self
-            .groups
-            .or(set)
-            .map_or(Groups::NONE, |nodes| Groups { nodes, taper: self.taper.unwrap_or(config.taper) });
+        let (taper, latency_ns) = (self.taper.unwrap_or(config.taper), self.group_latency.unwrap_or(0));
+        let groups = self.groups.or(set).map_or(Groups::NONE, |nodes| Groups { nodes, taper, latency_ns });
         let Some(per_node) = self.ppn else {
             return Ok(Machine { wire, near: wire, groups, ..known });
         };
@@ -182,8 +183,9 @@ mod tests {
         let set = |flags: &str| {
             Alone::try_parse_from(flags.split(' ')).unwrap().wire.machine(&config).unwrap().groups
         };
-        assert_eq!(set("x"), Groups { nodes: 8, taper: 2 });
-        assert_eq!(set("x --groups 4 --taper 3"), Groups { nodes: 4, taper: 3 });
+        assert_eq!(set("x"), Groups { nodes: 8, taper: 2, latency_ns: 0 });
+        let flags = "x --groups 4 --taper 3 --group-latency 2us";
+        assert_eq!(set(flags), Groups { nodes: 4, taper: 3, latency_ns: 2000 });
         Alone::try_parse_from(["x", "--taper", "4"]).unwrap_err();
         assert_eq!(rate_argument("0.08"), Ok(80));
         assert!(rate_argument("-1").is_err() && rate_argument("nan").is_err());

@@ -17,7 +17,7 @@
 //!
 //! Where nodes are in groups ([`Machine::groups`]) a put from one to another also holds the link up of its group, and L later the
 //! link down of the other, for its bytes on a link as fast as those of all the group's nodes together, divided by the taper.
-//! Both serve in the order of arrival.
+//! Both serve in the order of arrival, and L is longer by [`Groups::latency_ns`](crate::machine::Groups::latency_ns).
 //!
 //! [`price`] is the whole of it for small p. For many ranks, or to look on, record a [`Tape`] and run a [`Clock`].
 
@@ -196,6 +196,10 @@ mod tests {
         assert_eq!(arrivals(&star, flat.in_groups(2, 1)), arrivals(&star, flat));
         // The put to 3 leaves at 1300, waits for the link up until 700 + 1000, and takes 1000 to come.
         assert_eq!(arrivals(&star, flat.in_groups(2, 4)).0, [(1, 1600), (2, 2700), (3, 3700)]);
+        // What goes from group to group comes as much later.
+        let mut further = flat.in_groups(2, 1);
+        further.groups.latency_ns = 5000;
+        assert_eq!(arrivals(&star, further).0, [(1, 1600), (2, 7200), (3, 7800)]);
         let tape = || Tape::record(&star, &LIMITS, |_, _| Ok(())).unwrap();
         let mut clock = Clock::in_groups(tape(), flat.in_groups(0, 4), &[7, 7, 7, 1]).unwrap();
         while clock.run(u64::MAX) {}

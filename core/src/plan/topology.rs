@@ -30,6 +30,18 @@ pub(crate) fn dimension(size: u32) -> Result<u32> {
         .help("choose an algorithm for any number of ranks"))
 }
 
+/// The rank `distance` ≤ p further on, round the end.
+pub(crate) const fn ahead(size: u32, rank: u32, distance: u32) -> u32 {
+    // Both are below 2^31.
+    let at = rank + distance;
+    if at >= size { at - size } else { at }
+}
+
+/// The rank `distance` ≤ p before, round the end; of a rank, from a root, its distance.
+pub(crate) const fn behind(size: u32, rank: u32, distance: u32) -> u32 {
+    if rank >= distance { rank - distance } else { rank + size - distance }
+}
+
 /// ⌈log2 p⌉, the q of the formulas.
 pub(crate) const fn log2_ceil(size: u32) -> u32 {
     if size <= 1 { 0 } else { (size - 1).ilog2() + 1 }

@@ -135,7 +135,7 @@ impl Selection {
         let mut seen = HashSet::new();
         let firsts = nodes.iter().zip(groups).filter(|(node, _)| seen.insert(**node));
         let nodes = most_alike(firsts.map(|(_, group)| *group));
-        self.machine.groups = if nodes == 0 { Groups::NONE } else { Groups { nodes, taper } };
+        self.machine.groups = if nodes == 0 { Groups::NONE } else { Groups { nodes, taper, latency_ns: 0 } };
         self.memo.take();
     }
 

@@ -100,7 +100,7 @@ fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
     path.blocks(n);
     window::cost(a, circulant_widths(a.size), path);
     if n > 1 {
-        path.over(&skips(a.size), 0.0, f64::from(n - 1) * a.others(), 0.0);
+        path.piped(&skips(a.size), 0.0, f64::from(n - 1) * a.others(), 0.0);
     }
 }
 
@@ -124,7 +124,7 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     let puts = rule.puts(n, path.model()).unwrap_or(f64::from(n) * f64::from(a.size));
     let parts = rule.way_and_work(n, puts);
     let walk = |path: &mut Path<'_>, part: f64, [hops, puts, bytes]: [f64; 3]| {
-        path.over(&skips(a.size), part * hops, part * puts, part * bytes);
+        path.piped(&skips(a.size), part * hops, part * puts, part * bytes);
     };
     path.longer(
         |path| {

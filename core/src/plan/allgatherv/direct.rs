@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::topology::{ahead, behind};
 
 pub(in crate::plan) const LINE: Algorithm = line(
     Operation::Allgather,
@@ -54,12 +55,10 @@ impl Pattern for Direct {
     }
 
     fn message(&self, sender: u32, round: u32) -> Message {
-        let left = self.size - 1 - round;
-        let to = if sender < left { sender + round + 1 } else { sender - left };
-        Message { to, first: sender, owners: 1 }
+        Message { to: ahead(self.size, sender, round + 1), first: sender, owners: 1 }
     }
 
     fn from(&self, receiver: u32, round: u32) -> u32 {
-        if receiver > round { receiver - round - 1 } else { receiver + (self.size - 1 - round) }
+        behind(self.size, receiver, round + 1)
     }
 }

@@ -132,13 +132,14 @@ impl Rounds {
         let (owners, total) = self.rounds.iter().fold((0.0, 0.0), |(n, b), r| (n + f64::from(r.1), b + r.2));
         let mean = total / f64::max(owners, 1.0);
         let start = path.clone();
-        let (mut puts, mut bytes, mut distances) = (0.0, 0.0, Vec::new());
+        let (mut puts, mut bytes, mut distances) = (0.0, Vec::new(), Vec::new());
         // By round: the owners held after it, and its end.
         let (mut held, mut ends) = (1, Vec::<(u32, Path<'_>)>::new());
         for &(distance, width, most) in &self.rounds {
             let runs = path.runs(width.into(), mean);
             let runs = if path.shared(runs, mean) { (runs / SHARED_PIECES_PER_PUT).max(1.0) } else { runs };
-            (puts, bytes) = (puts + runs, bytes + most);
+            puts += runs;
+            bytes.push((distance, most));
             distances.push(distance);
             let brought = ends.iter().find(|end| end.0 >= width).map(|end| end.1.clone());
             let mut end = brought.filter(|_| width > 1).unwrap_or_else(|| start.clone());
@@ -147,7 +148,8 @@ impl Rounds {
                 |path| path.hop(distance, 1.0, run),
                 |path| {
                     *path = start.clone();
-                    path.over(&distances, 1.0, puts, bytes);
+                    path.over(&distances, 1.0, puts, 0.0);
+                    bytes.iter().for_each(|(distance, most)| path.over(&[*distance], 0.0, 0.0, *most));
                 },
             );
             path.longer(|_| (), |path| *path = end.clone());

@@ -4,6 +4,7 @@
 use super::matrix::Matrix;
 use crate::error::{Result, argument};
 use crate::plan::registry::Arguments;
+use crate::plan::topology::{ahead, behind};
 use crate::plan::{NO_COUNTER, Place, Plan, Region, Sizes, Step, Wait};
 
 /// Blocks from any rank to any, not along a graph.
@@ -37,13 +38,9 @@ impl Exchange {
 
     /// The ranks that `rank` puts to and gets from in round `i` ≥ 1.
     fn partners(&self, rank: u32, i: u32) -> (u32, u32) {
-        let left = self.size() - i;
         match self.order {
             Order::Xor => (rank ^ i, rank ^ i),
-            Order::Shift => {
-                let to = if rank < left { rank + i } else { rank - left };
-                (to, if rank >= i { rank - i } else { rank + left })
-            }
+            Order::Shift => (ahead(self.size(), rank, i), behind(self.size(), rank, i)),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::plan::partial::Sketch;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{line, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
+use crate::plan::topology::{ahead, behind};
 use crate::plan::{Plan, Sizes, Step, Wait};
 use crate::schedule::MAX_P;
 
@@ -97,11 +98,8 @@ impl Ways {
                 before = s.one(round, &heard);
                 (stage, heard) = (of, Vec::new());
             }
-            let left = self.size - rank;
-            let to = if distance < left { rank + distance } else { distance - left };
-            let from = if distance <= rank { rank - distance } else { rank + (self.size - distance) };
-            s.notify(round, to, &[before], round);
-            s.steps.push(Step::expect_notify(round, from, round));
+            s.notify(round, ahead(self.size, rank, distance), &[before], round);
+            s.steps.push(Step::expect_notify(round, behind(self.size, rank, distance), round));
             heard.push(Wait::once(round));
         }
         s

@@ -1,50 +1,35 @@
-//! The broadcast down a Bine tree (De Sensi et al., SC 2025, arXiv 2508.17311), far children first: log2 p rounds, m bytes to every
-//! rank; p a power of two.
+//! The broadcast down a Bine tree (De Sensi et al., SC 2025, arXiv 2508.17311), far children first: q rounds, m bytes to every
+//! rank, any p.
 //!
 //! The binomial tree on the numbers of the Bine tree instead of the distances from the root, so that every put goes along an edge of the
-//! butterfly: two thirds as far.
+//! butterfly: two thirds as far. Where p is no power of two some ranks get the message last from their neighbour.
 
 use super::binomial::{self, Binomial};
 use super::tree::{Shape, build};
 use crate::error::Result;
 use crate::plan::reduce_scatter::core::BINE;
-use crate::plan::registry::line::{by_q, line, power_of_two};
+use crate::plan::registry::line::{by_q, line};
 use crate::plan::registry::{Algorithm, Operation};
-use crate::plan::topology::{bine, dimension};
+use crate::plan::topology::bine::Numbers;
 
-pub(in crate::plan) const LINE: Algorithm = line(
-    Operation::Bcast,
-    Bine::NAME,
-    ["p a power of two; any root; n = 1", "q", "m", BINE],
-    by_q,
-    build::<Bine>,
-)
-.only(power_of_two)
-.costs(binomial::cost);
+pub(in crate::plan) const LINE: Algorithm =
+    line(Operation::Bcast, Bine::NAME, ["any p, root; n = 1", "q", "m", BINE], by_q, build::<Bine>)
+        .costs(binomial::cost);
 
 /// A Bine tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bine {
-    root: u32,
+    numbers: Numbers,
+    /// Of the numbers, of which some may have no rank.
     tree: Binomial,
-}
-
-impl Bine {
-    fn number(&self, rank: u32) -> u32 {
-        bine::number(self.tree.size, self.root, rank)
-    }
-
-    fn rank(&self, number: u32) -> u32 {
-        bine::rank(self.tree.size, self.root, number)
-    }
 }
 
 impl Shape for Bine {
     const NAME: &'static str = "bine";
 
     fn new(size: u32, root: u32) -> Result<Self> {
-        dimension(size)?;
-        Ok(Self { root, tree: Binomial::new(size, 0)? })
+        let numbers = Numbers::new(size, root);
+        Ok(Self { numbers, tree: Binomial::new(size.next_power_of_two(), 0)? })
     }
 
     fn rounds(&self) -> u32 {
@@ -52,10 +37,12 @@ impl Shape for Bine {
     }
 
     fn parent(&self, rank: u32) -> Option<(u32, u32)> {
-        self.tree.parent(self.number(rank)).map(|(parent, round)| (self.rank(parent), round))
+        let (parent, round) = self.tree.parent(self.numbers.number(rank))?;
+        Some((self.numbers.rank(parent)?, round))
     }
 
     fn children(&self, rank: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.tree.children(self.number(rank)).map(|(child, round)| (self.rank(child), round))
+        let children = self.tree.children(self.numbers.number(rank));
+        children.filter_map(|(child, round)| Some((self.numbers.rank(child)?, round)))
     }
 }

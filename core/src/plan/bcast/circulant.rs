@@ -34,7 +34,7 @@ pub(in crate::plan) fn walk(size: u32, n: u32, bytes: f64, path: &mut Path<'_>) 
     path.blocks(n);
     let (hops, rounds) = shape(size, n, bytes, path);
     let more = if n > 1 && size > 1 { 1.0 } else { 0.0 };
-    path.over(&skips(size), hops + more, rounds, rounds * bytes / f64::from(n));
+    path.piped(&skips(size), hops + more, rounds, rounds * bytes / f64::from(n));
 }
 
 /// The most hops of a block, and the puts that follow each other: of one block those of the slowest rank.

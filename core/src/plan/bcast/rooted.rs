@@ -2,6 +2,7 @@
 
 use crate::error::{Result, argument};
 use crate::plan::MAX_COUNTERS;
+use crate::plan::topology::{ahead, behind};
 use crate::schedule::MAX_P;
 
 /// Checks what every broadcast asks for.
@@ -26,12 +27,10 @@ pub(super) fn check_blocks(blocks: u32) -> Result<()> {
 
 /// A rank's distance from the root: (rank − root) mod p.
 pub(super) const fn relative(rank: u32, root: u32, size: u32) -> u32 {
-    if rank >= root { rank - root } else { rank + size - root }
+    behind(size, rank, root)
 }
 
 /// The rank at a distance < p from the root.
 pub(super) const fn absolute(relative: u32, root: u32, size: u32) -> u32 {
-    // Both are below 2^31.
-    let rank = relative + root;
-    if rank >= size { rank - size } else { rank }
+    ahead(size, root, relative)
 }

@@ -49,7 +49,21 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     path.blocks(n);
     let levels = f64::from(floor_log(a.size - 1));
     let puts = f64::from(n) + PUTS_PER_LEVEL * levels;
-    path.over(&powers(a.size), 1.0 + levels, puts, puts * float(a.bytes) / f64::from(n));
+    path.piped_in(
+        crossings(a.size, path),
+        &powers(a.size),
+        1.0 + levels,
+        puts,
+        puts * float(a.bytes) / f64::from(n),
+    );
+}
+
+/// How often a byte comes to a group of ranks that follow each other from others: of the edges between positions 2^k apart every second border of a
+/// group has one, which leads in or out, in each of two trees that carry every second block; and once from above.
+fn crossings(size: u32, path: &Path<'_>) -> f64 {
+    let ranks = path.machine().groups.nodes.saturating_mul(path.machine().per_node.max(1));
+    let borders = if ranks.saturating_mul(2) < size { 2.0 } else { 1.0 };
+    1.0 + borders * f64::from(floor_log(ranks.max(1))) / 4.0
 }
 
 /// The levels of a tree below its root.

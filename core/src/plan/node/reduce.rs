@@ -45,7 +45,7 @@ pub(in crate::plan) const LANES: Algorithm = line(
         Ok(Box::new(Fold::reduce_lanes(
             "lanes",
             nodes,
-            a.root,
+            (a.root, true),
             (a.bytes, a.element),
             a.in_place,
             &|nodes, root, bytes| fold::reduce(nodes, root, bytes, a.element, n),

@@ -282,7 +282,10 @@ impl Clock {
         let Some(global) = &mut self.global else { return };
         let at = global.pass(stage, now, node, bytes);
         match what {
-            UP => self.event(at.saturating_add(self.machine.wire.latency_ns * 1000), rank, DOWN, entry),
+            UP => {
+                let latency_ns = self.machine.wire.latency_ns + self.machine.groups.latency_ns;
+                self.event(at.saturating_add(latency_ns * 1000), rank, DOWN, entry);
+            }
             _ => self.event(at, rank, REACHES, entry),
         }
     }
@@ -316,10 +319,11 @@ impl Clock {
         }
         let (bytes, is_last) = self.comes(entry, Stage::In);
         let wire = self.wire(link);
-        let mut takes = bytes.saturating_mul(wire.byte_ps);
+        let (mut takes, mut latency_ns) = (bytes.saturating_mul(wire.byte_ps), wire.latency_ns);
         if self.is_global(rank, entry)
             && let Some(global) = &mut self.global
         {
+            latency_ns += self.machine.groups.latency_ns;
             let nodes = (self.machine.node_of(rank), self.machine.node_of(op.to));
             takes = takes.max(global.arrived(nodes, bytes));
         }
@@ -329,7 +333,7 @@ impl Clock {
         if is_last {
             self.event(last, rank, COMPLETE, entry);
         }
-        let left = now - wire.latency_ns * 1000;
+        let left = now - latency_ns * 1000;
         self.moved(rank, entry, bytes, (left, left.saturating_add(takes)), (first, last));
     }
 

@@ -9,7 +9,7 @@ use crate::plan::reduce_scatter::core::{self, Buffers, Core, Way};
 use crate::plan::registry::cost::{Path, floor_log, powers};
 use crate::plan::registry::line::{by_2q, commutative, line, power_of_two_commutative, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
-use crate::plan::topology::bine;
+use crate::plan::topology::{ahead, behind, bine};
 use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 use crate::schedule::Circulant;
 
@@ -99,8 +99,7 @@ impl Gathered {
         if self.core.way == Way::Bine {
             return bine::rank(self.size(), self.root, member);
         }
-        let left = self.size() - self.root;
-        if member < left { member + self.root } else { member - left }
+        ahead(self.size(), self.root, member)
     }
 
     /// What `member` sends to its parent: (source, target, length).
@@ -127,7 +126,7 @@ impl Gathered {
         }
         let member = match self.core.way {
             Way::Bine => bine::number(self.size(), self.root, rank),
-            _ => (rank + (self.size() - self.root)) % self.size(),
+            _ => behind(self.size(), rank, self.root),
         };
         for k in 0..q {
             if member.trailing_zeros() == k {

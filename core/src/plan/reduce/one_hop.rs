@@ -9,6 +9,7 @@ use crate::plan::partial::{Sketch, check, slot_align};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
+use crate::plan::topology::{ahead, behind};
 use crate::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
 
 pub(in crate::plan) const REDUCE: Algorithm = of(Operation::Reduce).costs(reduce_cost);
@@ -123,9 +124,7 @@ impl OneHop {
         }
         let own = s.own(self.bytes, self.in_output(rank));
         for distance in 1..self.size {
-            let left = self.size - rank;
-            let to = if distance < left { rank + distance } else { distance - left };
-            let from = if distance <= rank { rank - distance } else { rank + (self.size - distance) };
+            let (to, from) = (ahead(self.size, rank, distance), behind(self.size, rank, distance));
             let round = distance - 1;
             if self.takes(to, rank) {
                 s.put(round, to, own.place, self.slot(to, rank), self.bytes, &[own.ready], round);
@@ -139,7 +138,7 @@ impl OneHop {
         }
         let mut sum: Option<(Place, Wait)> = None;
         for from in (0..self.size).filter(|from| self.takes(rank, *from)) {
-            let arrival = if from < rank { rank - from } else { rank + (self.size - from) };
+            let arrival = behind(self.size, rank, from);
             let next = match from == rank {
                 true => (own.place, own.ready),
                 false => (self.slot(rank, from), Wait::once(arrival - 1)),

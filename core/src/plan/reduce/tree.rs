@@ -11,9 +11,10 @@
 use crate::error::{Result, argument};
 use crate::plan::partial::{Held, Pieces, Sketch, check, plus};
 use crate::plan::registry::cost::{NOT_HIDDEN, Path, float, floor_log, powers};
-use crate::plan::registry::line::{by_2q, by_q, commutative, line, power_of_two_commutative, q};
+use crate::plan::registry::line::{by_2q, by_q, commutative, line, q};
 use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
-use crate::plan::topology::{bine, dimension};
+use crate::plan::topology::bine::Numbers;
+use crate::plan::topology::{ahead, behind};
 use crate::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
 
 pub(in crate::plan) const BINOMIAL: Algorithm =
@@ -25,19 +26,14 @@ pub(in crate::plan) const BINOMIAL: Algorithm =
     .costs(|a, path| up(a.size, float(a.bytes), path))
     .ordered(order::FROM_ROOT);
 
-pub(in crate::plan) const BINE: Algorithm = line(
-    Operation::Reduce,
-    "bine",
-    ["p a power of two; commutative", "q", "q*m", BINE_SOURCE],
-    by_q,
-    |a, _| {
+pub(in crate::plan) const BINE: Algorithm =
+    line(Operation::Reduce, "bine", ["any p; commutative", "q", "<= q*m", BINE_SOURCE], by_q, |a, _| {
         commutative(a)?;
         build(a, Kind::Bine(a.root))
-    },
-)
-.only(power_of_two_commutative)
-.costs(|a, path| up(a.size, float(a.bytes), path))
-.ordered(order::BINE_FROM_ROOT);
+    })
+    .commutative()
+    .costs(|a, path| up(a.size, float(a.bytes), path))
+    .ordered(order::BINE_FROM_ROOT);
 
 pub(in crate::plan) const ORDERED: Algorithm = ordered(
     Operation::Reduce,
@@ -121,7 +117,7 @@ fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
 pub enum Kind {
     /// Reduce to this root, for commutative operators.
     Binomial(u32),
-    /// The same up the Bine tree; p is a power of two.
+    /// The same up the Bine tree.
     Bine(u32),
     /// Reduce to this root in the order of ranks: to rank 0, and from there.
     Ordered(u32),
@@ -149,9 +145,6 @@ impl Tree {
     /// place.
     pub fn new(size: u32, bytes: u64, element: u64, in_place: bool, kind: Kind) -> Result<Self> {
         check("a reduction", size, bytes, element)?;
-        if matches!(kind, Kind::Bine(_)) {
-            dimension(size)?;
-        }
         match &kind {
             Kind::Binomial(root) | Kind::Bine(root) | Kind::Ordered(root) if *root >= size => {
                 Err(argument(format!("reduce to rank {root} of {size}")))
@@ -175,18 +168,17 @@ impl Tree {
 
     fn member(&self, rank: u32) -> u32 {
         if let Kind::Bine(root) = self.kind {
-            return bine::number(self.size, root, rank);
+            return Numbers::new(self.size, root).number(rank);
         }
-        let base = self.base();
-        if rank >= base { rank - base } else { rank + (self.size - base) }
+        behind(self.size, rank, self.base())
     }
 
     fn rank(&self, member: u32) -> u32 {
         if let Kind::Bine(root) = self.kind {
-            return bine::rank(self.size, root, member);
+            // There is one: `has_child` says so of all that it is asked of.
+            return Numbers::new(self.size, root).rank(member).unwrap_or(root);
         }
-        let left = self.size - member;
-        if self.base() < left { member + self.base() } else { self.base() - left }
+        ahead(self.size, self.base(), member)
     }
 
     /// Whether the contribution of `rank` lies in its output.
@@ -224,7 +216,11 @@ impl Tree {
     }
 
     fn has_child(&self, member: u32, k: u32) -> bool {
-        member.trailing_zeros() > k && self.size - member > 1 << k
+        let child = || match self.kind {
+            Kind::Bine(root) => Numbers::new(self.size, root).rank(member + (1 << k)).is_some(),
+            _ => self.size - member > 1 << k,
+        };
+        member.trailing_zeros() > k && child()
     }
 
     /// Up the tree: the reduction at member 0, nothing to be held at others.

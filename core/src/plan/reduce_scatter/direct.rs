@@ -16,6 +16,7 @@ use crate::plan::partial::{Pieces, Sketch, check, plus, slot_align};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{commutative, line};
 use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
+use crate::plan::topology::{ahead, behind};
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Side, Sizes, Step, Wait};
 
 pub(in crate::plan) const ALLREDUCE: Algorithm =
@@ -208,12 +209,6 @@ impl Direct {
         Ok(Self { size, results, pieces, element, blocks: n, in_place })
     }
 
-    /// The rank `i` further on.
-    fn ahead(&self, rank: u32, i: u32) -> u32 {
-        let left = self.size - rank;
-        if i < left { rank + i } else { i - left }
-    }
-
     /// Block `b` of the piece of `owner`: offset in the piece, and length.
     fn block(&self, owner: u32, b: u32) -> (u64, u64) {
         let cut = Pieces::even(self.pieces.len(owner), self.element, self.blocks);
@@ -260,7 +255,7 @@ impl Direct {
 
     /// What `sender` puts to the rank `i` before it, of block `b`: (source, target, length).
     fn message(&self, sender: u32, b: u32, i: u32) -> (Place, Place, u64) {
-        let to = self.ahead(sender, self.size - i);
+        let to = behind(self.size, sender, i);
         let (offset, len) = self.block(to, b);
         let source = plus(self.contribution(sender), self.pieces.start(to) + offset);
         (source, plus(self.area(to, i), offset), len)
@@ -275,8 +270,8 @@ impl Direct {
         for i in 1..self.size {
             let round = b * (self.size - 1) + i - 1;
             let (source, target, put) = self.message(rank, b, i);
-            s.put(round, self.ahead(rank, self.size - i), source, target, put, &[], round);
-            let from = self.ahead(rank, i);
+            s.put(round, behind(self.size, rank, i), source, target, put, &[], round);
+            let from = ahead(self.size, rank, i);
             let (source, target, len_in) = self.message(from, b, i);
             s.expect(round, from, source, target, len_in, round);
             if len > 0 {
@@ -302,9 +297,9 @@ impl Direct {
             let round = first + i - 1;
             let (to, from) = match self.results {
                 Results::Scattered => return,
-                Results::Everywhere => (Some(self.ahead(rank, i)), Some(self.ahead(rank, self.size - i))),
-                Results::At(root) if rank == root => (None, Some(self.ahead(root, i))),
-                Results::At(root) => (Some(root).filter(|_| self.ahead(root, i) == rank), None),
+                Results::Everywhere => (Some(ahead(self.size, rank, i)), Some(behind(self.size, rank, i))),
+                Results::At(root) if rank == root => (None, Some(ahead(self.size, root, i))),
+                Results::At(root) => (Some(root).filter(|_| ahead(self.size, root, i) == rank), None),
             };
             if let Some(to) = to {
                 let (target, source, len) = whole(rank);

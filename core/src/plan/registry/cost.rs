@@ -163,13 +163,40 @@ impl<'a> Path<'a> {
         self.cost.blocks = n;
     }
 
-    /// Latencies, puts and bytes on links of these distances, on all alike.
+    /// Latencies, puts and bytes on links of these distances, on all alike, one after the other: at each the slower of links counts.
     pub(crate) fn over(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
-        let (mut latency, mut beta) = (0.0, 0.0);
-        for &distance in distances {
-            let (l, b) = self.link(distance);
-            (latency, beta) = (latency + l, beta + b);
-        }
+        let beta =
+            distances.iter().map(|distance| self.link(*distance)).map(|(_, node, group)| node.max(group));
+        self.moved(distances, beta.sum(), hops, puts, bytes);
+    }
+
+    /// The same in a pipeline, where puts of one distance wait for the links between groups while those of others go: of the work of both
+    /// kinds of links in all the longer counts.
+    pub(in crate::plan) fn piped(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
+        let links = || distances.iter().map(|distance| self.link(*distance));
+        let (node, group): (f64, f64) = (links().map(|link| link.1).sum(), links().map(|link| link.2).sum());
+        self.moved(distances, node.max(group), hops, puts, bytes);
+    }
+
+    /// The same where all of a group's ranks together get each byte so many `times` from other groups.
+    pub(in crate::plan) fn piped_in(
+        &mut self,
+        times: f64,
+        distances: &[u32],
+        hops: f64,
+        puts: f64,
+        bytes: f64,
+    ) {
+        let Machine { wire, groups, .. } = self.machine;
+        let node: f64 = distances.iter().map(|distance| self.link(*distance).1).sum();
+        let links = times * f64::from(groups.taper) / f64::from(groups.nodes.max(1));
+        let group = if groups.nodes > 0 { links * float(wire.byte_ps) / 1000.0 } else { 0.0 };
+        self.moved(distances, node.max(group * float(distances.len() as u64)), hops, puts, bytes);
+    }
+
+    /// What a byte takes on links of all these distances together is `beta`.
+    fn moved(&mut self, distances: &[u32], beta: f64, hops: f64, puts: f64, bytes: f64) {
+        let latency: f64 = distances.iter().map(|distance| self.link(*distance).0).sum();
         let n = float(distances.len().max(1) as u64);
         let overhead = float(self.machine.wire.overhead_ns);
         self.cost.hops += hops;
@@ -185,26 +212,30 @@ impl<'a> Path<'a> {
         self.cost.ns += hops * latency + posted + carried;
     }
 
-    /// L in ns and β in ns per byte between ranks `distance` apart. If all ranks put that far at once, of a node's ranks as
-    /// many as the distance leave it, all together over one link.
-    fn link(&self, distance: u32) -> (f64, f64) {
+    /// L in ns and β in ns per byte between ranks `distance` apart, of their nodes' links and of their groups'. If all ranks put that far at
+    /// once, of a node's ranks as many as the distance leave it, all together over one link, and of a group's nodes likewise.
+    fn link(&self, distance: u32) -> (f64, f64, f64) {
         let Machine { wire, near, per_node, groups, .. } = self.machine;
         let distance = distance.min(self.size.saturating_sub(distance)).max(1);
         let beta = |wire: &LogGp| float(wire.byte_ps) / 1000.0;
-        // The nodes of a group whose puts leave it, on as many times less of its link as its taper says.
+        if *per_node > 0 && self.size <= *per_node {
+            return (float(near.latency_ns), beta(near), 0.0);
+        }
+        let share = if self.alone { 1.0 } else { f64::from(distance.min((*per_node).max(1))) };
+        let node = beta(wire) * share;
         let leaving = (distance / (*per_node).max(1)).clamp(1, groups.nodes.max(1));
         let leaving = if self.alone { 1 } else { leaving };
-        let tapered = match groups.nodes {
-            0 => 1.0,
-            nodes => (f64::from(leaving) * f64::from(groups.taper) / f64::from(nodes)).max(1.0),
+        // On as many times less of the group's link as its taper says.
+        let group = match groups.nodes {
+            0 => 0.0,
+            nodes => node * f64::from(leaving) * f64::from(groups.taper) / f64::from(nodes),
         };
-        if *per_node == 0 {
-            (float(wire.latency_ns), beta(wire) * tapered)
-        } else if self.size <= *per_node {
-            (float(near.latency_ns), beta(near))
-        } else {
-            let share = if self.alone { 1.0 } else { f64::from(distance.min(*per_node)) };
-            (float(wire.latency_ns.max(near.latency_ns)), (beta(wire) * share * tapered).max(beta(near)))
+        // The share of puts that go from group to group, and come later.
+        let leaves = f64::from(distance / (*per_node).max(1)) / f64::from(groups.nodes.max(1));
+        let further = if groups.nodes > 0 { float(groups.latency_ns) * leaves.min(1.0) } else { 0.0 };
+        match *per_node {
+            0 => (float(wire.latency_ns) + further, node, group),
+            _ => (float(wire.latency_ns.max(near.latency_ns)) + further, node.max(beta(near)), group),
         }
     }
 
@@ -275,7 +306,7 @@ impl<'a> Path<'a> {
         let p = u64::from(self.size);
         let step = p.div_ceil(SAMPLED_DISTANCES).max(1);
         let distances: Vec<u32> = (1..self.size).step_by(usize::try_from(step).unwrap_or(1)).collect();
-        self.over(&distances, hops, puts, bytes);
+        self.piped(&distances, hops, puts, bytes);
     }
 
     /// As [`Path::with_all`], where one rank puts `out` bytes and another gets `got`: where readers copy, what is got counts.

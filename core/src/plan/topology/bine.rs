@@ -1,5 +1,5 @@
 //! Bine butterflies and trees (De Sensi et al., Bine Trees: Enhancing Collective Operations by Optimizing Communication
-//! Locality, SC 2025, arXiv 2508.17311), among p ranks, p a power of two.
+//! Locality, SC 2025, arXiv 2508.17311), among p ranks, p a power of two; trees among any.
 //!
 //! In round k of the butterfly an even rank exchanges with the one d_k = 1 − 2 + 4 − … ± 2^k further on (1, −1, 3, −5, 11, …), an
 //! odd one with the one d_k before it: numbers to base −2 as a hypercube's are to base 2, and two thirds of its distances. After k rounds a rank has
@@ -7,6 +7,13 @@
 //!
 //! The tree of a root is the way to it by ascending rounds. With its edges of rounds k as bits, 2^k for the edge of round k, a rank
 //! has a *number* by which the tree is the binomial tree on the root.
+//!
+//! Among other numbers of ranks ([`Numbers`]) the tree is that of the power of two below, and of the first ranks from the root on two make one place in
+//! it: the second one is a leaf of the first, by the edge of the lowest bit. So there are q = ⌈log2 p⌉ rounds, and no edge is over one rank longer than among 2^q ranks.
+//! (The authors' broadcast, github.com/HLC-Lab/bine-trees, takes powers of two only.) A butterfly of places with two ranks would put what
+//! the second one gets, a whole vector of an allgather or allreduce, in a round more: as long as all others together.
+
+use super::{ahead, behind};
 
 /// The partner of `rank` in round `k` of the butterfly.
 pub(in crate::plan) fn partner(size: u32, rank: u32, k: u32) -> u32 {
@@ -49,6 +56,53 @@ pub(in crate::plan) fn rank(size: u32, root: u32, number: u32) -> u32 {
     edges.fold(root, |at, k| partner(size, at, k))
 }
 
+/// The tree of a root among any number of ranks, as numbers below 2^q.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::plan) struct Numbers {
+    size: u32,
+    root: u32,
+    /// The places of the tree, a power of two.
+    places: u32,
+    /// The first so many places have two ranks each; numbers then are twice those of places.
+    pairs: u32,
+}
+
+impl Numbers {
+    /// Of `size` ranks, at least one, with this root.
+    pub(in crate::plan) fn new(size: u32, root: u32) -> Self {
+        let places = 1 << size.max(1).ilog2();
+        Self { size, root, places, pairs: size - places }
+    }
+
+    /// The number of a rank.
+    pub(in crate::plan) fn number(&self, rank: u32) -> u32 {
+        if self.pairs == 0 {
+            return number(self.size, self.root, rank);
+        }
+        let further = behind(self.size, rank, self.root);
+        let (place, second) = match further < 2 * self.pairs {
+            true => (further / 2, further % 2),
+            false => (further - self.pairs, 0),
+        };
+        2 * number(self.places, 0, place) + second
+    }
+
+    /// The rank of a number, if there is one.
+    pub(in crate::plan) fn rank(&self, number: u32) -> Option<u32> {
+        if self.pairs == 0 {
+            return (number < self.size).then(|| rank(self.size, self.root, number));
+        }
+        let (at, second) = (number / 2, number % 2);
+        let place = (at < self.places).then(|| rank(self.places, 0, at))?;
+        let further = match place < self.pairs {
+            true => 2 * place + second,
+            false if second == 0 => place + self.pairs,
+            false => return None,
+        };
+        Some(ahead(self.size, self.root, further))
+    }
+}
+
 #[allow(clippy::cast_possible_truncation)] // below `size`
 fn around(size: u32, rank: u64) -> u32 {
     (rank % u64::from(size)) as u32
@@ -85,6 +139,30 @@ mod tests {
                 assert!((0..size).all(|n| number(size, root, ranks[n as usize]) == n), "{size} {root}");
                 ranks.sort_unstable();
                 assert!((0..size).eq(ranks));
+            }
+        }
+    }
+    /// Of any number of ranks each has one number below 2^q, the root 0; all parents are there, and no edge is over one rank longer than
+    /// among 2^q ranks.
+    #[test]
+    fn trees_of_any_number_of_ranks() {
+        for size in (1..200u32).chain([1000, 1023, 1025]) {
+            let q = crate::plan::topology::log2_ceil(size);
+            for root in [0, size / 3, size - 1] {
+                let numbers = Numbers::new(size, root);
+                assert_eq!(numbers.number(root), 0);
+                for rank in 0..size {
+                    let number = numbers.number(rank);
+                    assert!(number >> q == 0 && numbers.rank(number) == Some(rank), "{size} {root} {rank}");
+                    let k = number.trailing_zeros();
+                    if number > 0 {
+                        let parent = numbers.rank(number - (1 << k)).unwrap();
+                        let apart = rank.abs_diff(parent).min(size - rank.abs_diff(parent));
+                        assert!(apart <= ((2 << k) + 1) / 3 + 1, "{size} {root} {rank}");
+                    }
+                }
+                let some = (0..1 << q).filter(|number| numbers.rank(*number).is_some());
+                assert_eq!(some.count(), size as usize);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::plan::reduce_scatter::core::BINE;
 use crate::plan::registry::line::{by_q, line, power_of_two};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::scatter::plan as scatter;
-use crate::plan::topology::{bine, dimension};
+use crate::plan::topology::{ahead, behind, bine, dimension};
 
 const NAME: &str = "bine";
 const CUBE: &str = "p a power of two; any root";
@@ -105,12 +105,11 @@ impl Tree for Bine {
     }
 
     fn rank(&self, position: u32) -> u32 {
-        let left = self.size - self.origin;
-        if position < left { position + self.origin } else { position - left }
+        ahead(self.size, self.origin, position)
     }
 
     fn position(&self, rank: u32) -> u32 {
-        if rank >= self.origin { rank - self.origin } else { rank + (self.size - self.origin) }
+        behind(self.size, rank, self.origin)
     }
 
     fn parent(&self, rank: u32) -> Option<Branch> {

@@ -12,6 +12,7 @@ use crate::plan::registry::cost::Path;
 use crate::plan::registry::line::{by_p, line};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::scatter::plan as scatter;
+use crate::plan::topology::{ahead, behind};
 
 const NAME: &str = "direct";
 const SOURCE: &str = "one put per block";
@@ -91,12 +92,11 @@ impl Tree for Star {
     }
 
     fn rank(&self, position: u32) -> u32 {
-        let left = self.size - self.root;
-        if position < left { position + self.root } else { position - left }
+        ahead(self.size, self.root, position)
     }
 
     fn position(&self, rank: u32) -> u32 {
-        if rank >= self.root { rank - self.root } else { rank + (self.size - self.root) }
+        behind(self.size, rank, self.root)
     }
 
     fn parent(&self, rank: u32) -> Option<Branch> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 impl Fold {
     /// The steps of a carrier among carriers, with what it waits for of its node's partial; gives what it has of the
-    /// result for others: of an allreduce as it comes, where it can, and else in the end.
+    /// result for others: of an allreduce as it comes, where it can, and else each range when it is complete.
     pub(super) fn carry(
         &self,
         lane: &Lane,
@@ -59,13 +59,12 @@ impl Fold {
                 } else if step.kind != Kind::Put {
                     // What is written last counts: partials may have come there before.
                     last.retain(|&(begin, end): &(u64, u64), _| end <= range.0 || begin >= range.1);
-                    last.insert(range, Wait::once(bump));
+                    last.insert(range, (step.round, Wait::once(bump)));
                 }
             }
         }
         if self.goal == Goal::Late || self.share(lane, node).is_some() {
-            let round = lane.plan.rounds();
-            fans.extend(last.into_iter().map(|(range, wait)| Fan { round, range, wait }));
+            fans.extend(last.into_iter().map(|(range, (round, wait))| Fan { round, range, wait }));
         }
         for wait in fans.iter_mut().map(|fan| &mut fan.wait).filter(|wait| wait.counter != NO_COUNTER) {
             if let Some(&n) = wait.counter.checked_sub(base).and_then(|c| bumps.get(c as usize)) {
@@ -80,8 +79,13 @@ impl Fold {
         let carrier = lane.carriers[node as usize];
         let round = self.first() + (fan.round + 1) * self.stride();
         let source = self.place(lane, node, Place::new(Region::Output, 0));
+        // In a round a rank puts to one other: here to that to which its contribution would go in it.
+        let further = |to| match self.in_waves() {
+            true => self.nodes.distance(to, carrier),
+            false => self.nodes.distance(carrier, to),
+        };
         let pass = |to, (begin, end): (u64, u64), at| Pass {
-            round: round + self.nodes.distance(carrier, to),
+            round: round + further(to),
             to,
             source: plus(source, begin),
             target: Place::new(Region::Output, at),

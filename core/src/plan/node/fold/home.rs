@@ -2,7 +2,7 @@
 
 use super::{Fold, Goal, Lane};
 use crate::plan::partial::{Sketch, plus, slot_align};
-use crate::plan::{Place, Region, Side, Wait};
+use crate::plan::{Kind, Place, Region, Side, Step, Wait};
 use std::collections::BTreeMap;
 
 impl Fold {
@@ -118,6 +118,25 @@ impl Fold {
         (0..lane.pieces.parts()).filter(its).collect()
     }
 
+    /// By piece: the round of the plan among nodes that reads it first on this node, where pieces go to their handlers one after the other.
+    fn waves<'a>(&self, lane: &'a Lane, node: u32) -> &'a [u32] {
+        lane.waves[node as usize].get_or_init(|| {
+            let ends: Vec<u64> = (0..lane.pieces.parts()).map(|piece| lane.pieces.start(piece + 1)).collect();
+            let mut waves = vec![None; ends.len()];
+            let reads = |step: &Step| step.source.region == Region::Input && step.kind != Kind::Expect;
+            let steps = self.in_waves().then(|| lane.plan.steps(node)).into_iter().flatten();
+            for step in steps.filter(reads) {
+                let (from, to) = (step.source.offset, step.source.offset + step.len);
+                let first = ends.partition_point(|end| *end <= from);
+                let last = ends.partition_point(|end| *end < to);
+                for wave in waves.iter_mut().take(last + 1).skip(first) {
+                    wave.get_or_insert(step.round);
+                }
+            }
+            waves.into_iter().map(|wave| wave.unwrap_or(0)).collect()
+        })
+    }
+
     /// Contributions go to handlers, which add up, when this rank's is `there`; gives what to wait for, by piece.
     pub(super) fn gather(&self, lane: &Lane, rank: u32, there: Wait, s: &mut Sketch) -> BTreeMap<u32, Wait> {
         let node = self.nodes.of(rank);
@@ -127,6 +146,8 @@ impl Fold {
             true => 1..self.ranks(node),
             false => self.nodes.distance(carrier, rank)..self.nodes.distance(carrier, rank) + 1,
         };
+        let waves = self.waves(lane, node);
+        let wave = |piece: u32| waves[piece as usize] * self.stride();
         for distance in distances {
             // Handlers count the others from behind themselves: each puts to the rank that far before it.
             let to = self.nodes.neighbour(rank, self.ranks(node) - distance);
@@ -136,13 +157,14 @@ impl Fold {
             };
             for piece in self.handled(lane, to) {
                 let (source, target, len) = put(rank, piece);
-                let bump = self.arrival(lane, piece, distance);
-                s.put(distance - 1, to, source, target, len, &[there], bump);
+                let (round, bump) = (wave(piece) + distance - 1, self.arrival(lane, piece, distance));
+                s.put(round, to, source, target, len, &[there], bump);
             }
             let from = self.nodes.neighbour(rank, distance);
             for piece in self.handled(lane, rank) {
                 let (source, target, len) = put(from, piece);
-                s.expect(distance - 1, from, source, target, len, self.arrival(lane, piece, distance));
+                let (round, bump) = (wave(piece) + distance - 1, self.arrival(lane, piece, distance));
+                s.expect(round, from, source, target, len, bump);
             }
         }
         let mut ready = BTreeMap::new();
@@ -159,8 +181,8 @@ impl Fold {
                     1 => own,
                     _ => self.slot(lane, node, piece, distance),
                 };
-                let waits = [arrived, done];
-                done = s.reduce(self.stride() - 1, Side::SourceLeft, source, partial, len, &waits);
+                let (round, waits) = (wave(piece) + self.stride() - 1, [arrived, done]);
+                done = s.reduce(round, Side::SourceLeft, source, partial, len, &waits);
             }
             ready.insert(piece, done);
         }

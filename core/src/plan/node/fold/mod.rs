@@ -22,7 +22,9 @@
 //! # Rounds
 //!
 //! S−1 for contributions, S−1 for partials to leaders, then as [`spread`](super::spread) S for a round among nodes, and
-//! S−1 for shares to the root. Counters: below M, the ranks of the largest node, that of the position of a sender that
+//! S−1 for shares to the root. Of a reduce in lanes a piece goes to its carrier S rounds later for each round of the plan among nodes before that which
+//! reads it first, and from the plan's last round that writes it to the root: while one piece is put others are combined, and others are among nodes.
+//! Counters: below M, the ranks of the largest node, that of the position of a sender that
 //! no rank waits for; those of contributions, by distance and piece; of partials; of shares; of the plan among nodes.
 
 mod carry;
@@ -38,6 +40,7 @@ use crate::plan::reduce_scatter::{core::Way, plain::ReduceScatter};
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Sizes, Wait};
 use pass::Pass;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// Makes the plan of a lane among nodes, of the elements of each piece.
 type PlanAmong<'a> = dyn Fn(&[u64]) -> Result<Box<dyn Plan>> + 'a;
@@ -91,12 +94,15 @@ struct Lane {
     places: Option<Vec<u64>>,
     /// By node: the ranks that get a part of the share, and how much.
     ends: Vec<Vec<(u32, u64)>>,
+    /// By node: when pieces go to their handlers, from when that is asked for.
+    waves: Vec<OnceLock<Vec<u32>>>,
 }
 
 impl Lane {
     /// A lane of a range of the vector, for all ranks that get the result.
     fn range(carriers: Vec<u32>, plan: Box<dyn Plan>, begin: u64, pieces: Pieces) -> Self {
-        Self { carriers, plan, begin, pieces, places: None, ends: Vec::new() }
+        let waves = carriers.iter().map(|_| OnceLock::new()).collect();
+        Self { carriers, plan, begin, pieces, places: None, ends: Vec::new(), waves }
     }
 
     /// Where a piece begins in the vector.
@@ -145,21 +151,23 @@ impl Fold {
         Self::new("node_circulant", nodes, vec![lane], Goal::Root(root), (bytes, element), in_place)
     }
 
-    /// The same in lanes, as many as the smallest node has ranks, by a reduce `among` nodes of this number, root and length.
+    /// The same in lanes, as many as the smallest node has carriers, by a reduce `among` nodes of this number, root and length.
+    /// `carries`: the root is a carrier like others; else those of its node give it all, if there are any.
     ///
     /// # Errors
     /// As [`Fold::reduce`].
     pub(crate) fn reduce_lanes(
         name: &'static str,
         nodes: Nodes,
-        root: u32,
+        (root, carries): (u32, bool),
         (bytes, element): (u64, u64),
         in_place: bool,
         among: &dyn Fn(u32, u32, u64) -> Result<Among>,
     ) -> Result<Self> {
         rooted(&nodes, root)?;
         let (all, home) = (nodes.count(), nodes.of(root));
-        let lanes = Lane::all(&nodes, (bytes, element), |bytes| among(all, home, bytes))?;
+        let carriers = nodes.lanes((!carries).then_some(root));
+        let lanes = Lane::all(carriers, nodes.size(), (bytes, element), |bytes| among(all, home, bytes))?;
         Self::new(name, nodes, lanes, Goal::Root(root), (bytes, element), in_place)
     }
 
@@ -198,7 +206,8 @@ impl Fold {
         in_place: bool,
         among: &dyn Fn(u32, u64) -> Result<Among>,
     ) -> Result<Self> {
-        let lanes = Lane::all(&nodes, (bytes, element), |bytes| among(nodes.count(), bytes))?;
+        let among = |bytes| among(nodes.count(), bytes);
+        let lanes = Lane::all(nodes.lanes(None), nodes.size(), (bytes, element), among)?;
         Self::new(name, nodes, lanes, Goal::All, (bytes, element), in_place)
     }
 
@@ -259,6 +268,12 @@ impl Fold {
     /// Whether a rank gets anything of the result.
     fn gets(&self, rank: u32) -> bool {
         !matches!(self.goal, Goal::Root(root) if root != rank)
+    }
+
+    /// Whether contributions go to carriers piece by piece, as the plan among nodes takes them, so that it begins with the first.
+    /// A reduce alone: what else there is cuts vectors by ranks, and short pieces would not share puts any more.
+    fn in_waves(&self) -> bool {
+        !self.in_turn && matches!(self.goal, Goal::Root(_))
     }
 
     /// S, the rounds for one of the plans among nodes.
@@ -370,19 +385,20 @@ fn rooted(nodes: &Nodes, root: u32) -> Result<()> {
 }
 
 impl Lane {
-    /// A lane for every position on the nodes.
+    /// A lane for these carriers each.
     fn all(
-        nodes: &Nodes,
+        carriers: Vec<Vec<u32>>,
+        size: u32,
         (bytes, element): (u64, u64),
         plan: impl Fn(u64) -> Result<Among>,
     ) -> Result<Vec<Self>> {
-        check("reduction", nodes.size(), bytes, element)?;
-        let shares = Pieces::even(bytes, element, nodes.least());
-        let lane = |position| {
-            let (plan, pieces) = plan(shares.len(position))?;
-            Ok(Self::range(nodes.lane(position), plan, shares.start(position), pieces))
+        check("reduction", size, bytes, element)?;
+        let shares = Pieces::even(bytes, element, count(carriers.len()));
+        let lane = |(share, carriers)| {
+            let (plan, pieces) = plan(shares.len(share))?;
+            Ok(Self::range(carriers, plan, shares.start(share), pieces))
         };
-        (0..shares.parts()).map(lane).collect()
+        (0..).zip(carriers).map(lane).collect()
     }
 
     /// The lane of the `lanes`-th ranks of all nodes from the `first` one on, each with its piece of the vector.

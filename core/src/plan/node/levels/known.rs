@@ -44,3 +44,23 @@ pub(super) fn blocks(a: &Arguments, levels: &[Nodes], model: &LogGp) -> u32 {
 pub(super) fn ends(levels: &[Nodes]) -> u32 {
     groups(levels).saturating_mul(2)
 }
+
+/// The fewest nodes of a root's group, beside it, that carry what is reduced to it. With k others a carrier gets (1 + 1/k)m and adds that up; with the root
+/// among them it gets (2 − 1/(k+1))m: from three on that is more.
+const MIN_OTHERS: usize = 3;
+
+/// Whether the root of a reduce carries a share in its group.
+pub(super) fn root_carries(groups: &Nodes, root: u32) -> bool {
+    groups.lanes(Some(root)).len() < MIN_OTHERS
+}
+
+/// The lanes of a reduce to a rank among groups.
+pub(super) fn reduce_lanes(levels: &[Nodes], root: u32) -> u32 {
+    let root = match levels {
+        [ranks, _] => ranks.of(root),
+        _ => root,
+    };
+    let Some(groups) = levels.last() else { return 1 };
+    let apart = (!root_carries(groups, root)).then_some(root);
+    u32::try_from(groups.lanes(apart).len()).unwrap_or(u32::MAX)
+}

@@ -5,7 +5,8 @@
 //! there is this level only. So what a group needs of others comes to it once, and not one byte more.
 //!
 //! The root of a broadcast is no carrier among the nodes of its group, if there are others: it puts each byte once, to those. As one of them it
-//! would have its share to put to all the others besides, which is as much again.
+//! would have its share to put to all the others besides, which is as much again. Nor is that of a reduce, if there are three others or more:
+//! as one of them it would get their contributions besides the result.
 //!
 //! M groups, G the nodes of the largest, q_M = ⌈log2 M⌉.
 
@@ -24,14 +25,14 @@ use crate::plan::partial::Pieces;
 use crate::plan::registry::line::{commutative, line, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Plan, rules};
-use known::{blocks, groups, levels, with_others};
+use known::{blocks, groups, levels, reduce_lanes, root_carries, with_others};
 
 const NAME: &str = "levels";
 const GROUPS: &str = "several groups of nodes, several nodes in some";
 const GROUPS_COMMUTE: &str = "several groups of nodes, several nodes in some; commutative";
 const SPREAD_ROUNDS: &str = "<= ((n+q_M+1)G+2)S";
 const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373, among groups and nodes; Träff 2022";
-const ADDED: &str = "<= m + S*ceil(m/s) for each level, s the fewest nodes or ranks; and among groups";
+const ADDED: &str = "<= m + S*ceil(m/s) for each level, s the fewest carriers; and among groups";
 
 pub(in crate::plan) const BCAST: Algorithm = line(
     Operation::Bcast,
@@ -88,7 +89,7 @@ pub(in crate::plan) const REDUCE: Algorithm = line(
     let n = a.blocks.unwrap_or(1);
     let among =
         |groups: u32, bytes| u64::from(n - 1 + q(groups)) * Pieces::even(bytes, a.element, n).largest();
-    received(a, &among)
+    levels(a).map_or(0, |levels| received(a, reduce_lanes(&levels, a.root), &among))
 })
 .costs(|a, path| cost::priced(Operation::Reduce, a, cost::reduce, path))
 .ordered(order::NODEWISE_BLOCKS);
@@ -104,7 +105,7 @@ pub(in crate::plan) const ALLREDUCE: Algorithm = line(
 .receives(|a| {
     let among =
         |groups: u32, bytes| 2 * u64::from(groups - 1) * Pieces::even(bytes, a.element, groups).largest();
-    received(a, &among)
+    levels(a).map_or(0, |levels| received(a, levels.last().map_or(1, Nodes::least), &among))
 })
 .costs(|a, path| cost::priced(Operation::Allreduce, a, cost::allreduce, path))
 .ordered(order::NODEWISE);
@@ -216,7 +217,8 @@ fn reduced(levels: &[Nodes], root: u32, vector: (u64, u64), in_place: bool, n: u
             Ok((plan, Pieces::even(bytes, vector.1, nodes)))
         }
     };
-    Fold::reduce_lanes(NAME, nodes, root, vector, in_place, &among)
+    let carries = !above.is_empty() || root_carries(&nodes, root);
+    Fold::reduce_lanes(NAME, nodes, (root, carries), vector, in_place, &among)
 }
 
 fn allreduced(levels: &[Nodes], vector: (u64, u64), in_place: bool) -> Result<Fold> {
@@ -240,12 +242,14 @@ fn scattered(levels: &[Nodes], counts: &[u64], element: u64) -> Result<Fold> {
     Fold::reduce_scatter(NAME, nodes, counts, element, &among)
 }
 
-/// Bytes that a rank receives at most: at each level the shares of the others and the result, then those of the plan `among` groups.
-fn received(a: &Arguments, among: &dyn Fn(u32, u64) -> u64) -> u64 {
+/// Bytes that a rank receives at most: at each level the shares of the others and the result, then those of the plan `among` groups;
+/// of `lanes` in the highest.
+fn received(a: &Arguments, lanes: u32, among: &dyn Fn(u32, u64) -> u64) -> u64 {
     let Ok(levels) = levels(a) else { return 0 };
     let (mut all, mut bytes) = (0, a.bytes);
-    for level in &levels {
-        let share = Pieces::even(bytes, a.element, level.least()).largest();
+    for (above, level) in levels.iter().enumerate().map(|(i, level)| (levels.len() - 1 - i, level)) {
+        let lanes = if above == 0 { lanes } else { level.least() };
+        let share = Pieces::even(bytes, a.element, lanes).largest();
         all += bytes + u64::from(level.most()) * share;
         bytes = share;
     }
