@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod choice;
+mod class;
 mod connections;
 mod rules;
 mod settings;
@@ -15,9 +16,9 @@ mod tuning;
 mod wires;
 
 pub use choice::{Candidate, Choice, MAX_PRICE_PERCENT, MAX_WAYS, Selection, Way};
-
+pub use class::Class;
 pub use settings::{Adapt, Probing, Settings};
-pub use trial::{CALLS_TO_AGREE, Class, Due, TRIAL_CALLS, Times, Trial, Turn};
+pub use trial::{CALLS_TO_AGREE, Due, TRIAL_CALLS, Times, Trial, Turn};
 pub use tuning::{BETWEEN, Tuning, WITHIN};
 pub use wires::Wires;
 
