@@ -21,6 +21,10 @@ pub struct LogGp {
 /// (copy-cold-ps) on an AMD EPYC of 2026.
 pub(crate) const COPY_PS: u64 = 100;
 
+/// A byte combined into another in a core's cache, in picoseconds: of the order of what `circulant tune` measures (reduce-cached-ps), 22 on an
+/// AMD EPYC of 2026.
+pub(crate) const REDUCE_CACHED_PS: u64 = 25;
+
 /// Picoseconds in a millisecond.
 const MILLISECOND_PS: u64 = 1_000_000_000;
 /// Two segments of TCP on Ethernet (1500 bytes less headers and time stamps).
@@ -68,6 +72,8 @@ pub struct Machine {
     pub unhidden: u32,
     /// Groups of nodes, and the links between them.
     pub groups: Groups,
+    /// γ of vectors that stay in a cache, where ranks share memory: picoseconds per byte that is combined into what no other rank reads.
+    pub reduce_cached_ps: u64,
 }
 
 /// Groups of nodes (the nodes of a switch, a group of a Dragonfly) and their links to each other. A group has one link up and one down,
@@ -125,6 +131,7 @@ impl Machine {
             cores: Cores::OWN,
             unhidden: 1,
             groups: Groups::NONE,
+            reduce_cached_ps: REDUCE_CACHED_PS,
         }
     }
 

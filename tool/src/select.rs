@@ -337,7 +337,7 @@ fn heading(args: &SelectArgs, machine: &Machine) -> String {
         (false, true) if args.op != Operation::Barrier => format!(" of {}", units::size(args.bytes)),
         _ => String::new(),
     };
-    let gamma = machine.wire.reduce_ps as f64 / 1000.0;
+    let gamma = units::gamma_text(machine);
     let groups = units::groups_text(machine.groups);
-    format!("{}{what}, {ranks}; {}{within}; γ = {gamma:.3} ns/B{groups}", args.op, wire(machine.wire))
+    format!("{}{what}, {ranks}; {}{within}; {gamma}{groups}", args.op, wire(machine.wire))
 }

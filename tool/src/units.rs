@@ -2,7 +2,7 @@
 
 use circulant::Communicator;
 use circulant::config::parse_bytes;
-use circulant::machine::Groups;
+use circulant::machine::{Groups, Machine};
 use circulant::measure::Wire;
 
 /// A size from the command line, below 2^48.
@@ -139,6 +139,16 @@ pub(crate) fn groups_text(Groups { nodes, taper, .. }: Groups) -> String {
         0 => String::new(),
         _ => format!("; groups of {}, 1:{taper}", plural(u64::from(nodes), "node")),
     }
+}
+
+/// `γ = 0.100 ns/B`; where all ranks share memory with that of vectors in a cache.
+pub(crate) fn gamma_text(machine: &Machine) -> String {
+    let ns = |ps: u64| ps as f64 / 1000.0;
+    let cached = match machine.readers {
+        true => format!(", in a cache {:.3}", ns(machine.reduce_cached_ps)),
+        false => String::new(),
+    };
+    format!("γ = {:.3} ns/B{cached}", ns(machine.wire.reduce_ps))
 }
 
 /// `1 rank`, `2 ranks`.

@@ -234,7 +234,11 @@ impl Selection {
         priced.sort_by(|(_, a), (_, b)| a.ns.total_cmp(&b.ns));
         let Some(&(best, lowest)) = priced.first() else { return Vec::new() };
         let most_ns = lowest.ns * f64::from(MAX_PRICE_PERCENT) / 100.0;
-        let others = priced.iter().skip(1).take_while(|(_, cost)| cost.ns <= most_ns);
+        let mut others: Vec<_> = priced.iter().take_while(|(_, cost)| cost.ns <= most_ns).collect();
+        if arguments.size == 2 {
+            others.dedup_by(|(_, a), (_, b)| is_same_path(a, b));
+        }
+        let others = others.into_iter().skip(1);
         let others = others.take(MAX_OTHER_ALGORITHMS).map(|(a, _)| Way { algorithm: a, blocks: None });
         let mut ways = vec![Way { algorithm: best, blocks: None }];
         ways.extend(others);
@@ -342,6 +346,12 @@ fn most_alike(numbers: impl Iterator<Item = u32>) -> u32 {
         *times.entry(number).or_insert(0u32) += 1;
     }
     times.into_values().max().unwrap_or(0)
+}
+
+/// Whether two paths are alike in all that they are made of. Between two ranks, which have one link, they are the same puts then.
+fn is_same_path(a: &Cost, b: &Cost) -> bool {
+    let parts = |cost: &Cost| [cost.hops, cost.puts, cost.bytes, cost.reduced, cost.copied];
+    parts(a) == parts(b) && a.blocks == b.blocks
 }
 
 /// The one of the lowest price; of equal ones the first in the registry.

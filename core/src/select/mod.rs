@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod choice;
+mod class;
 mod connections;
 mod rules;
 mod settings;
@@ -15,14 +16,14 @@ mod tuning;
 mod wires;
 
 pub use choice::{Candidate, Choice, MAX_PRICE_PERCENT, MAX_WAYS, Selection, Way};
-
+pub use class::Class;
 pub use settings::{Adapt, Probing, Settings};
-pub use trial::{CALLS_TO_AGREE, Class, Due, TRIAL_CALLS, Times, Trial, Turn};
+pub use trial::{CALLS_TO_AGREE, Due, TRIAL_CALLS, Times, Trial, Turn};
 pub use tuning::{BETWEEN, Tuning, WITHIN};
 pub use wires::Wires;
 
 use crate::error::Result;
-use crate::machine::{LogGp, Machine};
+use crate::machine::{LogGp, Machine, REDUCE_CACHED_PS};
 use crate::plan::lower::light_bytes;
 use wires::{OWN_SHM, REDUCE_PS};
 
@@ -35,6 +36,8 @@ pub struct Figures {
     /// Within a node.
     near: LogGp,
     light: u64,
+    /// γ of vectors that stay in a cache.
+    reduce_cached_ps: u64,
     /// All ranks share memory of our own.
     readers: bool,
     source: Source,
@@ -123,7 +126,8 @@ impl Figures {
         };
         let measured = file.number("memory.light-bytes").filter(|_| is_ours && set[1].is_none());
         let light = settings.light_bytes.or(measured).unwrap_or(light_bytes(&wire));
-        Ok(Self { wire, near, light, readers: wires.readers, source })
+        let reduce_cached_ps = file.number("memory.reduce-cached-ps").unwrap_or(REDUCE_CACHED_PS);
+        Ok(Self { wire, near, light, reduce_cached_ps, readers: wires.readers, source })
     }
 
     /// The same for ranks that are all on one node.
@@ -136,8 +140,8 @@ impl Figures {
     pub fn machine(&self) -> Machine {
         let per_node = if self.readers { u32::MAX } else { 0 };
         let unhidden = if self.source == Source::Probe && !self.readers { PROBED_UNHIDDEN } else { 1 };
-        let wire = Machine::flat(self.wire).in_turns();
-        Machine { near: self.near, readers: self.readers, per_node, unhidden, ..wire }
+        let Self { wire, near, readers, reduce_cached_ps, .. } = *self;
+        Machine { near, readers, per_node, unhidden, reduce_cached_ps, ..Machine::flat(wire).in_turns() }
     }
 
     /// Where the figures come from.
@@ -277,6 +281,8 @@ mod tests {
         // Measured on one node: between nodes it is the table's.
         let within = FILE.replace("[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\nbyte-ps = 3\n", "");
         assert_eq!(figures(&model("tcp", &within, &[], None))[..6], [8000, 2500, 350, 4, 5, 6]);
+        let cached = |file| model("shm", file, &[], None).machine().reduce_cached_ps;
+        assert_eq!([cached(""), cached("[memory]\nreduce-cached-ps = 9")], [REDUCE_CACHED_PS, 9]);
         let e = Figures::new(&Wires::named("tcp"), &settings("[memory]\nreduce = 4"), None)
             .unwrap_err()
             .to_string();

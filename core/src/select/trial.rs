@@ -7,33 +7,34 @@
 //! | calls | way | |
 //! |---|---|---|
 //! | the first | the first | as many as `begin_after`, so that what is called a few times is not tried |
-//! | the next | each in turn | measured: of each way one call that makes its program, then `TIMED_RUNS` |
+//! | the next | all, in turns | of each `TURNS` of one call that is not measured, and makes its program the first time, and `FIRST_RUNS` that are |
 //! | the next | the kept one | [`CALLS_TO_AGREE`], while the ranks' times are on their way to each other |
-//! | the next | the two fastest | only if they are close: in turns, `CLOSE_TURNS` of one call that is not measured and `TURN_RUNS` that are; then times go their way once more |
-//! | the next | the kept one | after some hundreds, then twice as many, `TIMED_RUNS` are measured, and compared with those of the trial |
+//! | the next | the two fastest | only if they are close: as before, but `CLOSE_RUNS` are measured in each turn; then times go their way once more |
+//! | the next | the kept one | after some hundreds, then twice as many, `LOOK_RUNS` are measured, and compared with those of the trial |
 //!
-//! What a trial costs, by price: of at most [`MAX_WAYS`] ways all but one take at most [`MAX_PRICE_PERCENT`](super::MAX_PRICE_PERCENT) of the lowest price in 1 + `TIMED_RUNS` calls,
-//! so at most 9 calls' time more than without; then, of the two fastest, the slower one takes at most `CLOSE_PERCENT` more in 12 calls: 2.4 calls' time.
+//! What a trial costs, by price: of at most [`MAX_WAYS`] ways all but one take at most [`MAX_PRICE_PERCENT`](super::MAX_PRICE_PERCENT) of the lowest price in 9 calls,
+//! so at most 13.5 calls' time more than without; then, of the two fastest, the slower one takes at most `CLOSE_PERCENT` more in 12 calls: 2.4 calls' time.
 
 use super::choice::{MAX_WAYS, Way};
-use crate::plan::alltoall::graph::digest;
-use crate::plan::registry::{Arguments, Operation};
 use std::fmt::{self, Display, Formatter};
 
-/// Calls of a way that are measured. Their median counts, so two that something else held up do no harm. Chosen odd, and few.
-const TIMED_RUNS: usize = 5;
+/// Turns of each way. Chosen: few, but what holds up one of them does not hold up all.
+const TURNS: usize = 3;
+/// Calls of a turn that are measured when all ways are tried. One ahead of them is not: it meets what the other ways have left in caches. Of
+/// all that are measured the lower quartile counts (`lower_quartile`). Chosen, for what a trial costs.
+const FIRST_RUNS: usize = 2;
+/// The same where two are close. Chosen.
+const CLOSE_RUNS: usize = 3;
+/// Calls that are measured to see whether the kept way is still right. Chosen odd, and few.
+const LOOK_RUNS: usize = 5;
 /// Calls of a trial, from the first that is measured to the first that takes what it has found, at most.
 pub const TRIAL_CALLS: usize =
-    MAX_WAYS * (1 + TIMED_RUNS) + 2 * CLOSE_TURNS * (1 + TURN_RUNS) + 2 * CALLS_TO_AGREE as usize;
-/// Two ways whose times differ by less than this, in percent, are measured again. Chosen above what medians of five differ by where nothing has
+    TURNS * (MAX_WAYS * (1 + FIRST_RUNS) + 2 * (1 + CLOSE_RUNS)) + 2 * CALLS_TO_AGREE as usize;
+/// Two ways whose times differ by less than this, in percent, are measured again. Chosen above what times of six calls differ by where nothing has
 /// changed, on a machine that others use as well.
 const CLOSE_PERCENT: u64 = 20;
-/// Turns of each of two close ways. Chosen: few, but what holds up one of them does not hold up all.
-const CLOSE_TURNS: usize = 3;
-/// Calls of a turn that are measured. One ahead of them is not: it meets what the other way has left.
-const TURN_RUNS: usize = 3;
-/// A close way takes the place of the one that is kept if it saves more than this, in percent. Chosen above what medians of
-/// nine differ by where nothing has changed.
+/// A close way takes the place of the one that is kept if it saves more than this, in percent. Chosen above what times of
+/// nine calls differ by where nothing has changed.
 const LEAST_SAVING_PERCENT: u64 = 2;
 /// Calls from the one before which a rank's times leave to the one before which all ranks' times must be there. Chosen: an allreduce of 32 bytes that goes beside
 /// takes about as long as a call.
@@ -48,61 +49,6 @@ const DRIFT: u64 = 2;
 /// The time, in nanoseconds, of a way that could not do the call, or whose calls have not ended: no way of that time is kept.
 const NEVER_NS: u64 = u64::MAX >> 1;
 
-/// Calls of a communicator that share a trial. All ranks know alike which these are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Class {
-    operation: Operation,
-    /// Of the total bytes: see [`Class::limit`].
-    size: u32,
-    /// Bytes of an element, whether the operator commutes and is exact, whether all are in place.
-    how: (u64, bool, bool, bool),
-    /// Of unequal counts; 0: there are none, or all are equal.
-    counts: u64,
-}
-
-impl Class {
-    /// The class of a call.
-    pub fn of(operation: Operation, arguments: &Arguments) -> Self {
-        let in_place = arguments.in_place && operation.is_in_place_everywhere();
-        let counts = match operation.has_counts() && !arguments.has_equal_counts() {
-            true => digest(arguments.counts.iter().copied()),
-            false => 0,
-        };
-        let how = (arguments.element, arguments.commutative, arguments.exact, in_place);
-        Self { operation, size: size_class(arguments.total(operation)), how, counts }
-    }
-
-    /// The operation.
-    pub fn operation(&self) -> Operation {
-        self.operation
-    }
-
-    /// The most total bytes of a call in it. Two limits are an octave, so a class goes up to 1.5 times its least bytes.
-    pub fn limit(&self) -> u64 {
-        limit(self.size)
-    }
-
-    /// A line for the file of the setting `selection`, for `size` ranks, at most `per_node` of them on a node, which takes this way; none where
-    /// no condition of such a line tells the class from others.
-    pub fn rule(&self, size: u32, per_node: u32, way: &Way) -> Option<String> {
-        if self.counts != 0 {
-            return None;
-        }
-        let above = self.size.checked_sub(1).map(limit).filter(|above| *above < self.limit());
-        let above = above.map_or_else(String::new, |above| format!("bytes>{above} "));
-        let commutative = match (self.operation.reduces(), self.how.1) {
-            (false, _) => "",
-            (true, true) => " commutative=yes",
-            (true, false) => " commutative=no",
-        };
-        let counts = if self.operation.has_counts() { " counts=equal" } else { "" };
-        let (operation, limit) = (self.operation, self.limit());
-        Some(format!(
-            "{operation} {above}bytes<={limit} size={size} ranks-per-node={per_node}{commutative}{counts} -> {way}"
-        ))
-    }
-}
-
 impl Display for Way {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.blocks {
@@ -112,21 +58,7 @@ impl Display for Way {
     }
 }
 
-/// The least class whose limit is not below `bytes`.
-fn size_class(bytes: u64) -> u32 {
-    let octave = u64::BITS - bytes.saturating_sub(1).leading_zeros();
-    let below = (2 * octave).saturating_sub(1);
-    if bytes <= limit(below) { below } else { 2 * octave }
-}
-
-/// 1, 1, 2, 3, 4, 6, 8, 12, …
-fn limit(class: u32) -> u64 {
-    let octave = |bytes: u64| bytes.checked_shl(class / 2).filter(|shifted| shifted >> (class / 2) == bytes);
-    let limit = if class.is_multiple_of(2) { octave(1) } else { octave(3).map(|bytes| bytes / 2) };
-    limit.unwrap_or(u64::MAX)
-}
-
-/// This rank's times by way, of the median call in nanoseconds; of a look the first only.
+/// This rank's times by way, in nanoseconds: of each the lower quartile of its calls; of a look the first only.
 pub type Times = [u64; MAX_WAYS];
 
 /// What the next call does.
@@ -159,8 +91,8 @@ pub enum Due {
 }
 
 /// The most calls of one way that are measured in a row of times.
-const MOST_RUNS: usize =
-    if TIMED_RUNS > CLOSE_TURNS * TURN_RUNS { TIMED_RUNS } else { CLOSE_TURNS * TURN_RUNS };
+const MOST_RUNS: usize = TURNS * CLOSE_RUNS;
+const _: () = assert!(FIRST_RUNS <= CLOSE_RUNS && LOOK_RUNS <= MOST_RUNS);
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,29 +105,26 @@ enum Measured {
 }
 
 impl Measured {
-    /// Calls of each way, measured or not, and those that are measured.
-    fn runs(self) -> (usize, usize) {
+    /// Turns, calls of each that are not measured, and those behind them that are.
+    fn turns(self) -> (usize, usize, usize) {
         match self {
-            Self::AllWays => (1 + TIMED_RUNS, TIMED_RUNS),
-            Self::Closest(_) => (CLOSE_TURNS * (1 + TURN_RUNS), CLOSE_TURNS * TURN_RUNS),
-            Self::Kept => (TIMED_RUNS, TIMED_RUNS),
+            Self::AllWays => (TURNS, 1, FIRST_RUNS),
+            Self::Closest(_) => (TURNS, 1, CLOSE_RUNS),
+            Self::Kept => (1, 0, LOOK_RUNS),
         }
+    }
+
+    /// Calls of each way, and those that are measured.
+    fn runs(self) -> (usize, usize) {
+        let (turns, ahead, runs) = self.turns();
+        (turns * (ahead + runs), turns * runs)
     }
 
     /// Where the time of the call after `made` goes, of `rows` ways: its row, and its place there if it is wanted.
     fn place(self, made: usize, rows: usize) -> (usize, Option<usize>) {
-        match self {
-            Self::AllWays => {
-                let (run, first) = (made / rows, made % rows);
-                // Each run begins with the next way, so that none always follows the same one.
-                ((first + run) % rows, run.checked_sub(1))
-            }
-            Self::Closest(_) => {
-                let (turn, call) = (made / (1 + TURN_RUNS), made % (1 + TURN_RUNS));
-                (turn % 2, call.checked_sub(1).map(|run| turn / 2 * TURN_RUNS + run))
-            }
-            Self::Kept => (0, Some(made)),
-        }
+        let (_, ahead, runs) = self.turns();
+        let (turn, call) = (made / (ahead + runs), made % (ahead + runs));
+        (turn % rows, call.checked_sub(ahead).map(|run| turn / rows * runs + run))
     }
 }
 
@@ -257,7 +186,7 @@ impl Trial {
     /// What is to be done before the next [turn](Trial::turn).
     pub fn due(&self) -> Due {
         match self.stage {
-            Stage::Telling { what } => Due::Tell(self.medians(what)),
+            Stage::Telling { what } => Due::Tell(self.typical(what)),
             Stage::Agreeing { left: 0, .. } => Due::Hear,
             _ => Due::Nothing,
         }
@@ -318,13 +247,9 @@ impl Trial {
     }
 
     /// Of each row, [`NEVER_NS`] where nothing was measured.
-    fn medians(&self, what: Measured) -> Times {
+    fn typical(&self, what: Measured) -> Times {
         let runs = what.runs().1;
-        self.times.map(|mut times| {
-            let times = &mut times[..runs];
-            times.sort_unstable();
-            times[runs / 2]
-        })
+        self.times.map(|mut times| lower_quartile(&mut times[..runs]))
     }
 
     /// The greatest times of all ranks have come. Whether a trial of all ways has ended by that.
@@ -383,6 +308,14 @@ impl Trial {
     }
 }
 
+/// The lower quartile of these times: of six the second, of nine the third. What holds a call up only ever adds to its time, so the slower ones say
+/// more of the machine than of the way; and the least may be luck, where this has come about twice at least. (docs/algorithms.md has what was
+/// measured.)
+fn lower_quartile(times: &mut [u64]) -> u64 {
+    times.sort_unstable();
+    times.get(times.len() / 4).copied().unwrap_or(NEVER_NS)
+}
+
 /// Whether a way that takes `ns` saves enough beside one that takes `other`.
 fn saves(ns: u64, other: u64) -> bool {
     ns.saturating_mul(100) / (100 - LEAST_SAVING_PERCENT) < other
@@ -393,6 +326,7 @@ mod tests {
     use super::super::{Selection, Settings};
     use super::*;
     use crate::machine::{LogGp, Machine};
+    use crate::plan::registry::{Arguments, Operation};
 
     const WIRE: LogGp = LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 80_000, reduce_ps: 100 };
 
@@ -453,12 +387,12 @@ mod tests {
                 let base = if way == fastest { 600 } else { 1000 };
                 if rank == 2 { base } else { base / 2 + 10 * rank as u64 }
             };
-            let trial_calls = ways.len() * (1 + TIMED_RUNS);
+            let trial_calls = ways.len() * Measured::AllWays.runs().0;
             let taken = run(&mut trials, 16 + trial_calls + 200, ns);
             assert_eq!(taken[..16], [0; 16]);
             for way in 0..ways.len() {
                 let tried = taken[16..16 + trial_calls].iter().filter(|at| **at == way).count();
-                assert_eq!(tried, 1 + TIMED_RUNS, "way {way}");
+                assert_eq!(tried, Measured::AllWays.runs().0, "way {way}");
             }
             assert!(taken[16 + trial_calls + CALLS_TO_AGREE as usize..].iter().all(|at| *at == fastest));
             assert_eq!(trials[0].kept(), Some(ways[fastest]));
@@ -478,7 +412,7 @@ mod tests {
     #[test]
     fn close_ways_are_measured_again() {
         let ways = ways();
-        let first = ways.len() * (1 + TIMED_RUNS);
+        let first = ways.len() * Measured::AllWays.runs().0;
         for better in [0, 1, 2] {
             let mut trials = vec![Trial::new(ways.clone(), 0); 3];
             let call = std::cell::Cell::new(0);
@@ -496,7 +430,7 @@ mod tests {
                 }
             };
             let taken = run(&mut trials, first + 30, ns);
-            let again = &taken[first + CALLS_TO_AGREE as usize..][..2 * CLOSE_TURNS * (1 + TURN_RUNS)];
+            let again = &taken[first + CALLS_TO_AGREE as usize..][..2 * TURNS * (1 + CLOSE_RUNS)];
             let of: Vec<usize> = (0..ways.len()).filter(|way| again.contains(way)).collect();
             assert_eq!(of.len(), 2, "{again:?}");
             let kept = if of.contains(&better) { better } else { of[0] };
@@ -515,6 +449,27 @@ mod tests {
         assert!(taken.iter().all(|at| *at == 1), "no trial where nothing has changed");
         run(&mut trials, 4000, |_, way| if way == 1 { 3000 } else { 1000 });
         assert_eq!(trials[0].kept(), Some(ways()[0]));
+    }
+
+    /// Calls that were held up do no harm, though they were most; nor does one that was lucky.
+    #[test]
+    fn the_lower_quartile_counts() {
+        assert_eq!(lower_quartile(&mut [90_000, 1000, 70_000, 1010, 80_000, 60_000]), 1010);
+        assert_eq!(lower_quartile(&mut [1000, 1000, 100, 1000, 1000, 1000]), 1000);
+        assert_eq!(lower_quartile(&mut [9, 8, 7, 6, 5, 4, 3, 2, 1]), 3);
+        assert_eq!(lower_quartile(&mut [NEVER_NS, 1000, NEVER_NS, NEVER_NS, NEVER_NS, NEVER_NS]), NEVER_NS);
+        assert_eq!(lower_quartile(&mut []), NEVER_NS);
+        // A way whose calls are held up more often than not is kept where it is the faster one otherwise.
+        let mut trials = vec![Trial::new(ways(), 0); 2];
+        let call = std::cell::Cell::new(0u64);
+        run(&mut trials, 100, |_, way| {
+            call.set(
+                call.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407),
+            );
+            let held_up = if call.get() >> 62 > 1 { 5000 } else { 0 };
+            held_up + if way == 1 { 500 } else { 1000 }
+        });
+        assert_eq!(trials[0].kept(), Some(ways()[1]));
     }
 
     #[test]
@@ -562,33 +517,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn classes_are_half_octaves_and_lead_to_rules() {
-        let limits: Vec<u64> = (1..9).map(limit).collect();
-        assert_eq!(limits, [1, 2, 3, 4, 6, 8, 12, 16]);
-        for bytes in (0..5000).chain([u64::MAX / 3, u64::MAX / 2 + 1, u64::MAX]) {
-            let class = size_class(bytes);
-            assert!(bytes <= limit(class), "{bytes}");
-            assert!(class < 2 || bytes > limit(class - 1), "{bytes}: {class}");
-        }
-        let a = arguments(100_000);
-        let class = Class::of(Operation::Bcast, &a);
-        let chain = crate::plan::registry::algorithm(Operation::Bcast, "chain").unwrap();
-        let line = class.rule(16, 1, &Way { algorithm: chain, blocks: Some(24) }).unwrap();
-        assert_eq!(line, "bcast bytes>98304 bytes<=131072 size=16 ranks-per-node=1 -> chain blocks=24");
-        let settings = Settings { rules: line, ..Settings::default() };
-        let machine = Machine { per_node: 1, ..Machine::flat(WIRE) };
-        let choice =
-            Selection::of(&settings, machine).unwrap().choose(Operation::Bcast, &a, None, false).unwrap();
-        assert!(!choice.is_priced && choice.way.blocks == Some(24));
-        let counts =
-            |counts: [u64; 2]| Arguments { size: 2, counts: counts.to_vec(), ..Arguments::default() };
-        let class = |of: [u64; 2]| Class::of(Operation::Allgatherv, &counts(of));
-        assert_ne!(class([10, 20]), class([20, 10]));
-        let rule = class([10, 10]).rule(2, 1, &ways()[0]).unwrap();
-        assert!(rule.contains(" counts=equal -> "), "it must not hold for unequal counts: {rule}");
-        assert_eq!((class([10, 10]) == class([9, 9]), class([10, 20]).rule(2, 1, &ways()[0])), (true, None));
     }
 }

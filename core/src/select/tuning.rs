@@ -38,7 +38,7 @@ const LINES: &[Line] = &[
     (WITHIN, "byte-ps", false, "β"),
     ("memory", "reduce-ps", false, "γ: a byte combined into another, of vectors longer than a cache"),
     ("memory", "light-bytes", false, "pieces below this share a put (CIRCULANT_LIGHT)"),
-    ("memory", "reduce-cached-ps", false, "to read, not used: a byte combined in a cache"),
+    ("memory", "reduce-cached-ps", false, "γ of vectors in a cache, where ranks share memory"),
     ("memory", "copy-cached-ps", false, "to read: a byte copied in a cache"),
     ("memory", "copy-cold-ps", false, "to read: a byte copied from and to memory"),
     ("memory", "pack-ns", false, "to read: what a light piece costs to pack, besides its bytes"),

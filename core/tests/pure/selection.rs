@@ -3,9 +3,9 @@
 //! have no cliffs. `SELECTION=full` goes over the whole grid (half a minute) and prints it with `--nocapture`.
 
 use crate::grid::{self, BYTES, Judged, Point, RANKS, Score, WIRES, distributions};
-use circulant_core::machine::{LogGp, Machine};
-use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithms};
-use circulant_core::select::{PROBED_UNHIDDEN, Selection, Settings};
+use circulant_core::machine::{Cores, LogGp, Machine};
+use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
+use circulant_core::select::{PROBED_UNHIDDEN, Selection, Settings, machine};
 use std::collections::BTreeMap;
 
 fn full() -> bool {
@@ -198,4 +198,81 @@ fn short_puts_count_in_full_where_o_was_probed() {
         let (name, plain, full) = chosen(probed, op, 40 << 20);
         assert!(full.ns == plain.ns, "{op}/{name}: {} and {} ns", plain.ns, full.ns);
     }
+}
+
+/// An allreduce by two ranks that share memory.
+fn pair(bytes: u64) -> Arguments {
+    Arguments { size: 2, bytes, element: 4, commutative: true, exact: true, ..Arguments::default() }
+}
+
+/// The price of an algorithm for it.
+fn pair_price(name: &str, bytes: u64, machine: &Machine) -> f64 {
+    algorithm(Operation::Allreduce, name).unwrap().cost(&pair(bytes), machine).ns
+}
+
+/// What is combined to be kept was in this core's cache, and what is passed on in another's: so one exchange of whole vectors is the fastest
+/// way as long as these fit in a cache.
+#[test]
+fn two_ranks_exchange_once_what_fits_in_a_cache() {
+    let machine = machine("shm", &Settings::default()).unwrap();
+    let s = Selection::of(&Settings::default(), machine).unwrap();
+    let once = ["census", "doubling", "one-hop"];
+    for bytes in [4 << 10, 16 << 10, 128 << 10, 1 << 20] {
+        let chosen = s.choose(Operation::Allreduce, &pair(bytes), None, false).unwrap().way.algorithm.name;
+        assert!(once.contains(&chosen), "{bytes} bytes: {chosen}");
+    }
+    for bytes in [4 << 20, 64 << 20] {
+        let chosen = s.choose(Operation::Allreduce, &pair(bytes), None, false).unwrap().way.algorithm.name;
+        assert_eq!(chosen, "direct", "{bytes} bytes");
+    }
+    // Where both are about as fast a trial knows both.
+    for bytes in [1 << 20, 3 << 19] {
+        let ways = s.ways(Operation::Allreduce, &pair(bytes));
+        let of_one = ways.iter().filter(|way| once.contains(&way.algorithm.name)).count();
+        assert!((1..ways.len()).contains(&of_one), "{bytes} bytes: {ways:?}");
+    }
+    for name in once {
+        let prices: Vec<f64> = (0..2000).map(|i| pair_price(name, 4096 + i * i * 16, &machine)).collect();
+        let slope = |two: &[f64]| two[1] / two[0];
+        assert!(prices.windows(2).all(|two| (1.0..1.05).contains(&slope(two))), "{name}: {prices:?}");
+    }
+}
+
+/// The γ of a cache counts only where ranks share memory and each has a core.
+#[test]
+fn caches_count_where_ranks_share_memory_and_have_cores() {
+    let near = machine("shm", &Settings::default()).unwrap();
+    let shared = |cores| Machine { cores: Cores::shared(cores), ..near };
+    let far = Machine { readers: false, ..near };
+    let slow = |machine| Machine { reduce_cached_ps: near.wire.reduce_ps, ..machine };
+    for name in ["census", "doubling", "one-hop", "direct"] {
+        let price = |machine: Machine| pair_price(name, 100_000, &machine);
+        let is_kept = name != "direct";
+        assert_eq!(price(shared(2)) < price(slow(shared(2))), is_kept, "{name}");
+        assert_eq!(price(near) < price(slow(near)), is_kept, "{name}");
+        assert!(price(shared(1)).to_bits() == price(slow(shared(1))).to_bits(), "{name}");
+        assert!(price(far).to_bits() == price(slow(far)).to_bits(), "{name}");
+        // A machine whose memory is as fast as its caches.
+        let fast = Machine { wire: LogGp { reduce_ps: 10, ..near.wire }, ..near };
+        assert!(price(fast).to_bits() == price(slow(fast)).to_bits(), "{name}");
+    }
+}
+
+/// What a trial has beside the cheapest way is not the same puts by another name.
+#[test]
+fn between_two_ranks_no_puts_are_tried_twice() {
+    let s = Selection::of(&Settings::default(), machine("shm", &Settings::default()).unwrap()).unwrap();
+    for bytes in [1 << 10, 16 << 10, 128 << 10] {
+        let ways = s.ways(Operation::Allreduce, &pair(bytes));
+        let is_of = |names: &[&str]| ways.iter().filter(|way| names.contains(&way.algorithm.name)).count();
+        assert!(is_of(&["census", "doubling", "one-hop"]) <= 1, "{ways:?}");
+        assert!(is_of(&["circulant", "ring", "bine", "direct"]) <= 1, "{ways:?}");
+    }
+    // Among more ranks each goes its own way.
+    let more = Arguments { size: 4, ..pair(1 << 20) };
+    let two = s.ways(Operation::Allreduce, &more);
+    assert!(
+        two.iter().filter(|way| ["circulant", "bine"].contains(&way.algorithm.name)).count() == 2,
+        "{two:?}"
+    );
 }

@@ -6,7 +6,7 @@ use super::run::{Run, Shape};
 use super::state::partials_bytes;
 use crate::comm::Communicator;
 use crate::error::Result;
-use crate::ops::Reducer;
+use crate::ops::{Reducer, Side};
 use crate::plan::registry::Operation;
 use crate::plan::scan::prefix::exscan_round;
 use crate::schedule::Circulant;
@@ -67,7 +67,9 @@ impl Communicator {
                     return Ok(());
                 }
                 let split = run.size() > 2 && recv.len() * run.size() > SPLIT_FOLD_BYTES;
-                if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
+                if run.size() == 2 {
+                    run.fold_two(0, send, recv, by)?;
+                } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
                 } else {
                     run.fold(Order::All, 0, recv, by)?;
@@ -290,20 +292,50 @@ impl Run<'_, '_> {
             keep(self, send, recv);
             return Ok(());
         }
-        self.fold(Order::All, part.start, &mut recv[..part.len()], by)?;
+        let out = &mut recv[..part.len()];
+        match send {
+            Some(send) if self.size() == 2 => self.fold_two(part.start, Some(&send[part]), out, by)?,
+            _ => self.fold(Order::All, part.start, out, by)?,
+        }
         self.met();
         Ok(())
     }
 
-    /// Folds contributions, from byte `at` on, ours as it was posted. The first partial result stands in `recv`.
-    fn fold(&mut self, order: Order, at: usize, recv: &mut [u8], by: &Reducer) -> Result<()> {
-        let (rank, size) = (self.rank(), self.context.size);
-        // Taken while we wait, as other threads may need them: each call has its own then.
+    /// Folds the contributions of two ranks, from byte `at` on: what the other has posted with ours where that lies, in `send` or else in
+    /// `recv`. So nothing is copied but what the other has posted, as operators never see memory that others could write.
+    fn fold_two(&mut self, at: usize, send: Option<&[u8]>, recv: &mut [u8], by: &Reducer) -> Result<()> {
+        let (ours, theirs) = match self.rank() {
+            0 => (Side::SourceLeft, Side::SourceRight),
+            _ => (Side::SourceRight, Side::SourceLeft),
+        };
+        let other = 1 - self.rank();
+        self.await_post(other)?;
+        self.done.reduced_bytes += recv.len() as u64;
+        if let Some(send) = send {
+            self.read(other, at, recv)?;
+            return by.reduce(recv, send, ours);
+        }
+        let mut partials = self.take_partials();
+        let came = &mut partials[..recv.len()];
+        let done = self.read(other, at, came).and_then(|()| by.reduce(recv, came, theirs));
+        self.held.short_calls.partials = partials;
+        done
+    }
+
+    /// Memory for partial results. Taken while we wait, as other threads may need it: each call has its own then.
+    fn take_partials(&mut self) -> Vec<u8> {
         let mut partials = std::mem::take(&mut self.held.short_calls.partials);
         let needed = partials_bytes(self.size());
         if partials.len() < needed {
             partials.resize(needed, 0);
         }
+        partials
+    }
+
+    /// Folds contributions, from byte `at` on, ours as it was posted. The first partial result stands in `recv`.
+    fn fold(&mut self, order: Order, at: usize, recv: &mut [u8], by: &Reducer) -> Result<()> {
+        let (rank, size) = (self.rank(), self.context.size);
+        let mut partials = self.take_partials();
         let mut fold = Fold { levels: Levels { first: recv, others: &mut partials }, top: 0, by, at };
         let rounds = u32::BITS - (size - 1).leading_zeros();
         let done = match order {

@@ -56,9 +56,9 @@ fn all(args: &TuneArgs, world: &mut World) -> Result<(), Failure> {
 /// Ranks that choose by other figures would wait for each other for ever: it would be our fault.
 fn alike(world: &World) -> Result<(), Failure> {
     let (machine, _) = measure::machine(&world.comm())?;
-    let figures = |l: &LogGp| [l.latency_ns, l.overhead_ns, l.byte_ps, l.reduce_ps];
+    let figures = |l: &LogGp| [l.latency_ns, l.overhead_ns, l.byte_ps, l.reduce_ps, machine.reduce_cached_ps];
     let mine = [figures(&machine.wire), figures(&machine.near)];
-    let mut all = vec![[[0u64; 4]; 2]; world.size()];
+    let mut all = vec![[[0u64; 5]; 2]; world.size()];
     world.comm().allgather(&[mine], &mut all)?;
     match all.iter().position(|other| *other != all[0]) {
         Some(rank) => {
@@ -73,7 +73,7 @@ fn alike(world: &World) -> Result<(), Failure> {
 fn in_force(world: &World) -> String {
     let Ok((machine, source)) = measure::machine(&world.comm()) else { return String::new() };
     let line = |what: &str, wire: LogGp| {
-        format!("{what}: {}, γ = {:.3} ns/B\n", units::wire_text(&wire.into()), wire.reduce_ps as f64 / 1e3)
+        format!("{what}: {}, {}\n", units::wire_text(&wire.into()), units::gamma_text(&machine))
     };
     let mut text = format!("provider {}; figures from {source}\n", world.provider());
     let nodes = world.nodes();

@@ -36,7 +36,12 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     let (rounds, bytes) = (f64::from(floor_log(a.size)), float(a.bytes));
     let (more, last) = if a.size.is_power_of_two() { (0.0, 0.0) } else { (1.0, NOT_HIDDEN) };
     path.over(&powers(a.size), rounds + more, rounds + more + last, (rounds + more + last) * bytes);
-    path.reduce((rounds + more) * bytes);
+    if a.size.is_power_of_two() && a.size > 1 {
+        path.reduce((rounds - 1.0) * bytes);
+        path.keep(1.0, bytes);
+    } else {
+        path.reduce((rounds + more) * bytes);
+    }
 }
 
 /// An allreduce of any associative operator.

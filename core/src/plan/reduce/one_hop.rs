@@ -13,7 +13,7 @@ use crate::plan::topology::{ahead, behind};
 use crate::plan::{Place, Plan, Region, Side, Sizes, Step, Wait};
 
 pub(in crate::plan) const REDUCE: Algorithm = of(Operation::Reduce).costs(reduce_cost);
-pub(in crate::plan) const ALLREDUCE: Algorithm = of(Operation::Allreduce).costs(cost).meets_all();
+pub(in crate::plan) const ALLREDUCE: Algorithm = of(Operation::Allreduce).costs(allreduce_cost).meets_all();
 pub(in crate::plan) const SCAN: Algorithm = of(Operation::Scan).costs(cost).meets_all();
 pub(in crate::plan) const EXSCAN: Algorithm = of(Operation::Exscan).costs(cost).meets_all();
 
@@ -38,6 +38,13 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     let (others, bytes) = (a.others(), a.others() * float(a.bytes));
     path.with_all(others.min(1.0), others, bytes);
     path.reduce(bytes);
+}
+
+/// All sums stay where they are made.
+fn allreduce_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (others, bytes) = (a.others(), float(a.bytes));
+    path.with_all(others.min(1.0), others, others * bytes);
+    path.keep(others, bytes);
 }
 
 /// The root gets from all at the same time, and folds one after the other.

@@ -26,6 +26,11 @@ pub(in crate::plan) const NOT_HIDDEN: f64 = 0.8;
 /// price takes no longer where p is large; `core/tests/pure/selection.rs` holds the prices to the simulator.
 const SAMPLED_DISTANCES: u64 = 64;
 
+/// So many bytes of a vector that is combined are taken to be in a cache; of a longer one the rest is not, so that prices have no cliff. A core's
+/// own cache of Zen 4: two ranks combine 1 MiB in 49 µs by `doubling` and 55 by `direct`, 2 MiB in 96 and 80 (docs/design.md, "Shared memory of
+/// our own").
+const CACHED_BYTES: f64 = 1_048_576.0;
+
 /// A critical path, added up. Averages over ranks and rounds may not be whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
@@ -357,6 +362,16 @@ impl<'a> Path<'a> {
     pub(crate) fn reduce(&mut self, bytes: f64) {
         self.cost.reduced += bytes;
         self.cost.ns += bytes * float(self.machine.wire.reduce_ps) / 1000.0 * self.moving();
+    }
+
+    /// Combines vectors of so many bytes into what this rank keeps. Where each rank has a core of its own and all share memory, what it was
+    /// written over has stayed in this core's cache; what is passed on has been in another's, and costs about as much as memory.
+    pub(in crate::plan) fn keep(&mut self, vectors: f64, bytes: f64) {
+        let (memory, cached) = (self.machine.wire.reduce_ps, self.machine.reduce_cached_ps);
+        self.reduce(vectors * bytes);
+        if self.readers() && self.crowd() <= 1.0 {
+            self.cost.ns -= vectors * bytes.min(CACHED_BYTES) * float(memory.saturating_sub(cached)) / 1000.0;
+        }
     }
 
     /// Copies bytes.

@@ -85,7 +85,10 @@ fn circulant_cost(a: &Arguments, cyclic: bool, path: &mut Path<'_>) {
     if !cyclic {
         path.over(&powers(a.size), 0.0, 0.0, path.held_up(graph.q().into(), bytes));
     }
-    path.reduce((folds + if cyclic && a.size > 1 { 1.0 } else { 0.0 }) * bytes);
+    path.reduce(folds * bytes);
+    if cyclic && a.size > 1 {
+        path.keep(1.0, bytes);
+    }
 }
 
 /// The last round's senders are the ranks that were ready early.
