@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod choice;
-mod connections;
+mod memory;
 mod rules;
 mod settings;
 mod trial;
