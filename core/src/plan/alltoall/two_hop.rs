@@ -44,14 +44,15 @@ fn near(size: u32) -> u64 {
 
 /// Two hops, of messages that leave at once; packing for the second and unpacking.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
+    // Over links that a node's ranks share it is not priced well enough to be chosen.
+    path.for_readers();
     let r = radix(a.size);
     let far_hops: Vec<u32> = (1..a.size.div_ceil(r)).map(|b| b * r).collect();
     let near_hops: Vec<u32> = (1..r.min(a.size)).collect();
     for (distances, blocks) in [(far_hops, far(a.size)), (near_hops, near(a.size))] {
-        if let Ok(puts) = u32::try_from(distances.len())
-            && puts > 0
-        {
-            path.over(&distances, 1.0, puts.into(), float(blocks) * float(a.bytes));
+        let puts = float(distances.len() as u64);
+        if puts > 0.0 {
+            path.over(&distances, 1.0, puts, float(blocks) * float(a.bytes));
         }
     }
     if a.size > 2 {
