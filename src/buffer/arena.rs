@@ -105,6 +105,21 @@ impl Arena {
         bytes: usize,
         transport: Option<&mut (dyn Transport + 'static)>,
     ) -> Result<Block> {
+        let block = self.scratch(bytes, transport)?;
+        // SAFETY: the block has as many bytes, and is ours alone.
+        unsafe { block.start().write_bytes(0, bytes) };
+        Ok(block)
+    }
+
+    /// The same with whatever was there before, for memory that is written before it is read.
+    ///
+    /// # Errors
+    /// As [`Arena::alloc`].
+    pub(crate) fn scratch(
+        &self,
+        bytes: usize,
+        transport: Option<&mut (dyn Transport + 'static)>,
+    ) -> Result<Block> {
         let len =
             bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or_else(|| no_memory(bytes, "too large"))?;
         let mut state = self.state();
@@ -128,8 +143,6 @@ impl Arena {
         };
         state.live += 1;
         drop(state);
-        // SAFETY: `offset + len` lies in the chunk, and the free list just made this range ours alone.
-        unsafe { chunk.base.add(offset).write_bytes(0, bytes) };
         Ok(Block { chunk, offset, len, arena: self.clone() })
     }
 
@@ -267,7 +280,7 @@ impl Block {
     }
 
     /// Its length in bytes.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 

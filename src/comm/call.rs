@@ -100,10 +100,18 @@ impl Shared {
 
     /// The lowered program of what is asked, from the cache or made now.
     fn program(&mut self, context: &Context, asked: Asked) -> Result<Prepared> {
-        match self.cache.take(&asked) {
-            Some(prepared) => Ok(prepared),
-            None => self.make(context, asked),
+        let Some(mut prepared) = self.cache.take(&asked) else { return self.make(context, asked) };
+        if let Some([land, work]) = prepared.lacks() {
+            prepared.give([self.scratch(land)?, self.scratch(work)?]);
         }
+        Ok(prepared)
+    }
+
+    /// Memory for landing or packing; none of no bytes.
+    fn scratch(&mut self, bytes: u64) -> Result<Option<Block>> {
+        let bytes =
+            usize::try_from(bytes).map_err(|_| Error::new(ErrorKind::System, "more memory than there is"))?;
+        if bytes == 0 { Ok(None) } else { self.arena.scratch(bytes, self.engine.transport()).map(Some) }
     }
 
     /// Arguments with what the communicator knows itself.
@@ -139,13 +147,7 @@ impl Shared {
             Some(pieces) => program.with_input(pieces, limits.gather)?,
             None => program,
         });
-        let (land, work) = (program.land, program.work);
-        let block = |s: &mut Self, n: u64| -> Result<Option<Block>> {
-            let n =
-                usize::try_from(n).map_err(|_| Error::new(ErrorKind::System, "more memory than there is"))?;
-            if n == 0 { Ok(None) } else { s.arena.alloc(n, s.engine.transport()).map(Some) }
-        };
-        let memory = [block(self, land)?, block(self, work)?];
+        let memory = [self.scratch(program.land)?, self.scratch(program.work)?];
         let meta = Meta {
             name: asked.call.name(),
             code: asked.call.code(),

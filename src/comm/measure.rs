@@ -2,7 +2,6 @@
 //! cost on a communicator. For tools; programs need none of it.
 
 use super::communicator::Communicator;
-use super::program::Cache;
 use super::shared::Shared;
 use crate::engine::{Flow, Pair};
 use crate::error::{Result, argument};
@@ -264,7 +263,7 @@ impl Shared {
     pub(super) fn retune(&mut self, figures: Figures, window: Option<u64>) {
         self.figures = figures;
         self.selection.retune(&figures);
-        self.cache = Cache::default();
+        self.cache.clear();
         let rails = self.engine.limits().map_or(1, |limits| limits.rails);
         self.engine.set_flow(flow(&figures, window, rails));
     }

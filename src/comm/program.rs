@@ -112,8 +112,10 @@ pub(super) struct Prepared {
     /// Away while it runs.
     pub(super) task: Option<Box<Task>>,
     pub(super) meta: Meta,
-    /// Landing and scratch memory of the program.
+    /// Landing and scratch memory of the program; none while it is kept without.
     memory: [Option<Block>; 2],
+    /// Bytes of both.
+    bytes: usize,
     /// The cache's clock when it last ran.
     used: u64,
 }
@@ -122,7 +124,19 @@ impl Prepared {
     pub(super) fn new(asked: Asked, mut task: Box<Task>, meta: Meta, memory: [Option<Block>; 2]) -> Self {
         let asked = Arc::new(asked);
         task.arguments = Some(Arc::clone(&asked) as _);
-        Self { asked, task: Some(task), meta, memory, used: 0 }
+        let bytes = held(&memory);
+        Self { asked, task: Some(task), meta, memory, bytes, used: 0 }
+    }
+
+    /// The bytes of landing and scratch memory that it needs before it runs, if it was kept without.
+    pub(super) fn lacks(&self) -> Option<[u64; 2]> {
+        let program = &self.task.as_ref().filter(|_| held(&self.memory) < self.bytes)?.program;
+        Some([program.land, program.work])
+    }
+
+    /// Gives it what it [lacks](Self::lacks).
+    pub(super) fn give(&mut self, memory: [Option<Block>; 2]) {
+        self.memory = memory;
     }
 
     /// The arguments of the call, as ranks compare them.
@@ -157,20 +171,37 @@ impl Prepared {
 /// planned anew takes what `cargo bench -p circulant-benches --bench plan` shows.
 const MAX_CACHED_PROGRAMS: usize = 32;
 
+/// Bytes of landing and scratch memory with which the programs of all ranks of a node are kept, at most. Chosen: of 1024 ranks each has 2 MiB, of
+/// 64 ranks 32 MiB.
+const MAX_KEPT_BYTES: usize = 2 << 30;
+
 /// Lowered programs by what was asked; the least recently used goes first. Those in use are out.
-#[derive(Default)]
 pub(super) struct Cache {
     entries: Vec<Prepared>,
     /// Calls so far.
     clock: u64,
+    /// Bytes of landing and scratch memory with which they are kept, and at most: what goes beyond is kept without.
+    bytes: usize,
+    most: usize,
 }
 
 impl Cache {
+    /// That of a rank whose node has `ranks` ranks.
+    pub(super) fn of_one_of(ranks: usize) -> Self {
+        Self { entries: Vec::new(), clock: 0, bytes: 0, most: MAX_KEPT_BYTES / ranks.max(1) }
+    }
+
+    /// Keeps none of them any longer.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.bytes = 0;
+    }
+
     /// The program for such a call, if it is there.
     pub(super) fn take(&mut self, asked: &Asked) -> Option<Prepared> {
         self.clock += 1;
         let i = self.entries.iter().position(|e| *e.asked == *asked)?;
-        Some(self.entries.swap_remove(i))
+        Some(self.remove(i))
     }
 
     /// Keeps a program that has run.
@@ -179,12 +210,87 @@ impl Cache {
         if self.entries.len() >= MAX_CACHED_PROGRAMS
             && let Some(oldest) = (0..self.entries.len()).min_by_key(|i| self.entries[*i].used)
         {
-            self.entries.swap_remove(oldest);
+            self.remove(oldest);
         }
+        self.bytes += held(&prepared.memory);
         self.entries.push(prepared);
+        while self.bytes > self.most {
+            let with_memory = self.entries.iter_mut().filter(|e| held(&e.memory) > 0);
+            let Some(oldest) = with_memory.min_by_key(|e| e.used) else { break };
+            self.bytes -= held(&oldest.memory);
+            oldest.memory = [None, None];
+        }
     }
+
+    fn remove(&mut self, i: usize) -> Prepared {
+        let prepared = self.entries.swap_remove(i);
+        self.bytes -= held(&prepared.memory);
+        prepared
+    }
+}
+
+/// Bytes of all blocks.
+fn held(memory: &[Option<Block>; 2]) -> usize {
+    memory.iter().flatten().map(Block::len).sum()
 }
 
 fn whole(block: Option<&Block>) -> Bound {
     block.map_or(Bound::NONE, |b| b.bound(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Arena;
+    use crate::machine::LogGp;
+    use crate::plan::lower::{WireLimits, lower};
+    use crate::plan::registry::algorithm;
+
+    /// An alltoall among `size` ranks in blocks of a page, as rank 0 has it.
+    fn prepared(size: u32, arena: &Arena) -> (Asked, Prepared) {
+        let arguments = Arguments { size, bytes: 4096, ..Arguments::default() };
+        let algorithm = algorithm(Operation::Alltoall, "bruck").unwrap();
+        let model = LogGp { latency_ns: 1, overhead_ns: 1, byte_ps: 1, reduce_ps: 1 };
+        let plan = (algorithm.build)(&arguments, &model).unwrap();
+        let program = lower(&*plan, 0, &WireLimits::new(u64::MAX, 1, 0, &model)).unwrap();
+        let block = |n: u64| Some(arena.scratch(usize::try_from(n).unwrap(), None).unwrap());
+        let memory = [block(program.land), block(program.work)];
+        let call = Collective::Registered(Operation::Alltoall);
+        let asked =
+            Asked { comm: 0, call, element: Element::default(), algorithm, arguments, gathered: None };
+        let task = Task::new(Arc::new(program), |rank| rank);
+        (asked.clone(), Prepared::new(asked, task, Meta::default(), memory))
+    }
+
+    /// What is kept has no more memory than it may have, the program used last first; what has lost its own says how much it needs.
+    #[test]
+    fn programs_are_kept_with_bounded_memory() {
+        let arena = Arena::default();
+        let mut cache = Cache::of_one_of(1);
+        let all: Vec<(Asked, Prepared)> = (5..15).map(|size| prepared(size, &arena)).collect();
+        let [a, b] = [&all[8], &all[9]].map(|(_, p)| held(&p.memory));
+        cache.most = a + b;
+        let asked: Vec<Asked> = all.iter().map(|(asked, _)| asked.clone()).collect();
+        for (asked, prepared) in all {
+            assert!(cache.take(&asked).is_none());
+            cache.keep(prepared);
+            assert!(cache.bytes <= cache.most);
+            assert_eq!(cache.bytes, cache.entries.iter().map(|e| held(&e.memory)).sum::<usize>());
+        }
+        assert_eq!(
+            (arena.live(), cache.entries.len()),
+            (4, 10),
+            "landing and scratch memory of two programs"
+        );
+        let mut first = cache.take(&asked[0]).unwrap();
+        let [land, work] = first.lacks().unwrap();
+        assert!(land > 0 && work > 0 && held(&first.memory) == 0);
+        first.give([land, work].map(|n| Some(arena.scratch(usize::try_from(n).unwrap(), None).unwrap())));
+        assert_eq!((first.lacks(), first.bytes), (None, held(&first.memory)));
+        assert_eq!(cache.take(&asked[9]).unwrap().lacks(), None);
+        // One that has more than all may have is kept without.
+        cache.most = 0;
+        cache.keep(first);
+        assert_eq!((cache.bytes, cache.take(&asked[0]).unwrap().lacks()), (0, Some([land, work])));
+    }
 }

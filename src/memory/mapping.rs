@@ -24,7 +24,7 @@ const COLLAPSE_BYTES: usize = 64 << 20;
 /// where pages are free (64 MB, Linux 6.1 in a virtual machine of 2 cores).
 const SLOW_COLLAPSE: Duration = Duration::from_millis(200);
 
-/// A mapping of a whole file, shared with all processes that map it. It ends when this is dropped.
+/// A mapping of a file or a part of it, shared with all processes that map it. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Mapping {
     base: *mut u8,
@@ -38,12 +38,29 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Maps `len` bytes of a file from `at` on, a page's begin. The kernel lays small mappings side by side, so that they share the
+    /// tables of its pages.
+    pub(crate) fn part(file: BorrowedFd<'_>, at: usize, len: usize, write: bool) -> io::Result<Self> {
+        let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let at = libc::off_t::try_from(at).map_err(io::Error::other)?;
+        // SAFETY: a new range of addresses.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, file.as_raw_fd(), at) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { base: base.cast(), len })
+    }
+
     /// Maps the first `len` bytes of a file.
     pub(crate) fn new(file: BorrowedFd<'_>, len: usize, write: bool) -> io::Result<Self> {
         if len == 0 {
             return Err(io::Error::other("a mapping of no bytes"));
         }
-        let aligned = if len >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { PAGE_BYTES };
+        if len < HUGE_PAGE_BYTES {
+            return Self::part(file, 0, len, write);
+        }
+        let aligned = HUGE_PAGE_BYTES;
         let whole = len.checked_next_multiple_of(PAGE_BYTES).and_then(|n| n.checked_add(aligned));
         let whole = whole.ok_or_else(|| io::Error::other("a mapping beyond all memory"))?;
         let reserve = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

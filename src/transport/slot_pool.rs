@@ -3,9 +3,11 @@
 
 use super::call_slots::{AREA_BYTES, CallSlots, MemberArea, WIDE_BYTES};
 use super::pauses::Pauses;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::words::{Area, Ordering};
 use crate::memory::{Mapping, memfd};
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -23,13 +25,19 @@ pub(super) fn areas_bytes(ranks: usize) -> usize {
     AREAS_BYTES + if ranks <= MAX_WIDE_RANKS { WIDE_BYTES } else { 0 }
 }
 
-/// A rank's shared memory, and where its [areas](areas_bytes) begin.
-pub(super) type Areas = (Arc<Mapping>, usize);
+/// A rank's [areas](areas_bytes).
+#[derive(Clone, Debug)]
+pub(super) enum Areas {
+    /// From this byte of a mapping on.
+    Mapped(Arc<Mapping>, usize),
+    /// To be [mapped](SlotPool::map): from byte `first` of the file that process `pid` has open as `fd` on, of the endpoint `owner`.
+    Of { pid: u32, fd: u32, owner: u64, first: usize },
+}
 
 /// The areas of this rank and of the other ranks of its node, from which `CallSlots` are made.
 #[derive(Debug)]
 pub struct SlotPool {
-    /// The node-local ranks, and the memory of those that are mapped here, with where its areas begin.
+    /// The node-local ranks, and the areas of those that are known here.
     locals: Vec<(u32, Option<Areas>)>,
     mine: usize,
     /// The file of our own, whose areas get their memory when they are used.
@@ -76,12 +84,34 @@ impl SlotPool {
         self.pauses = pauses;
     }
 
-    /// The memory of the `index`-th of the node-local ranks is mapped.
+    /// The areas of the `index`-th of the node-local ranks are known.
     pub(super) fn add(&mut self, index: usize, memory: Areas) {
         self.locals[index].1 = Some(memory);
     }
 
-    /// The ranks of these members whose memory is not mapped yet; none if not all are on our node.
+    /// Maps the areas of these members, as far as they are known and were not mapped.
+    ///
+    /// # Errors
+    /// When those of one cannot be mapped.
+    pub(crate) fn map(&mut self, members: &[(u32, u64)]) -> Result<()> {
+        let ranks = self.locals.len();
+        for (rank, _) in members {
+            let local = self.locals.binary_search_by_key(rank, |(r, _)| *r).ok();
+            let areas = local.and_then(|i| self.locals[i].1.as_mut());
+            let Some(areas) = areas else { continue };
+            let Areas::Of { pid, fd, owner, first } = *areas else { continue };
+            let mapped = memfd::file(pid, fd, owner, true)
+                .and_then(|file| Mapping::part(file.as_fd(), first, areas_bytes(ranks), true));
+            let refused = |e| {
+                let what = format!("the memory of rank {rank} (process {pid}) cannot be mapped: {e}");
+                Error::new(ErrorKind::Transport, what).with_peer(*rank as usize).over("shm")
+            };
+            *areas = Areas::Mapped(Arc::new(mapped.map_err(refused)?), 0);
+        }
+        Ok(())
+    }
+
+    /// The ranks of these members whose areas are not known yet; none if not all are on our node.
     pub(crate) fn unmapped(&self, members: &[(u32, u64)]) -> Vec<u32> {
         let local = |rank: &u32| self.locals.binary_search_by_key(rank, |(r, _)| *r).ok();
         let all: Option<Vec<usize>> = members.iter().map(|(rank, _)| local(rank)).collect();
@@ -112,7 +142,7 @@ impl SlotPool {
 
     /// Gets the memory of an area of ours, and wide memory for the first if it is to have some.
     fn allocate(&mut self, index: usize) -> Option<()> {
-        let first = self.locals[self.mine].1.as_ref()?.1;
+        let Areas::Mapped(_, first) = *self.locals[self.mine].1.as_ref()? else { return None };
         if let Err(e) = memfd::allocate(&self.file, first + index * AREA_BYTES, AREA_BYTES) {
             tracing::debug!("no memory for the slots of one more communicator: {e}");
             return None;
@@ -135,8 +165,8 @@ impl SlotPool {
         }
     }
 
-    /// The slots of these members, by rank and ticket, of which we are one. None if not all are on our node, which each of
-    /// them finds alike; and none if our ticket was used before, as an area has one writer.
+    /// The slots of these members, by rank and ticket, of which we are one, when they are [mapped](Self::map). None if not all are on our
+    /// node, which each of them finds alike; and none if our ticket was used before, as an area has one writer.
     pub(crate) fn open(&mut self, members: &[(u32, u64)]) -> Option<CallSlots> {
         let (ours, _) = self.locals[self.mine];
         let mine = members.iter().position(|(rank, _)| *rank == ours)?;
@@ -157,7 +187,7 @@ impl SlotPool {
     }
 
     fn area(&self, local: usize, index: usize, generation: u64) -> Option<MemberArea> {
-        let (map, first) = self.locals.get(local)?.1.as_ref()?;
+        let Areas::Mapped(map, first) = self.locals.get(local)?.1.as_ref()? else { return None };
         let memory = Area::new(map, first + index * AREA_BYTES, AREA_BYTES)?;
         // Of another rank each post says whether it is used; it has memory then.
         let has_wide = index == 0 && self.locals.len() <= MAX_WIDE_RANKS && (local != self.mine || self.wide);
@@ -170,14 +200,13 @@ impl SlotPool {
 #[cfg(not(loom))]
 pub(super) mod tests {
     use super::*;
-    use std::os::fd::AsFd;
 
     /// Two ranks of one node, in one process.
     pub(in super::super) fn two() -> [SlotPool; 2] {
         let memories = [5, 6].map(|owner| {
             let file = memfd::create("test", owner, areas_bytes(2)).unwrap();
             let map = Mapping::new(file.as_fd(), areas_bytes(2), true).unwrap();
-            ((Arc::new(map), 0), Arc::new(file))
+            (Areas::Mapped(Arc::new(map), 0), Arc::new(file))
         });
         let mut pools = [0, 1].map(|i| {
             let (memory, file) = memories[i].clone();

@@ -3,6 +3,7 @@
 mod choices;
 mod draw;
 mod paper;
+mod startup;
 mod tool;
 
 use std::io::Write;
@@ -14,6 +15,7 @@ const USAGE: &str = "\
 Usage: cargo run --release -p xtask -- paper [NAME|all]
        cargo run --release -p xtask -- draw-schedule [P [N]]
        cargo run --release -p xtask -- choices [OPERATION] [--csv | --against FILE]
+       cargo run --release -p xtask -- startup [--nodes N] [--ppn M] [--fanout F] [--ssh-ms T] [--byte-ps B]
 
 paper: prints a paper's tables beside what is computed here, and whether they agree; without NAME lists the papers. Where
 a paper is known to be wrong, both values are shown and why. Exit code: 1 when something differs that should not, 2 for
@@ -23,6 +25,8 @@ draw-schedule: a broadcast of N blocks (4) to P ranks (9) as SVG.
 
 choices: what the prices choose beside the best by the simulator, over a grid of operations, ranks, ranks per node, cores, sizes and
 wires (a minute, on 2 idle cores). --csv prints every point; with --against what --csv printed of another tree is judged, too.
+
+startup: the start-up of a job on 10000 nodes of 100 ranks, or as many as are said, by a simulation of the launcher's tree and of the servers of nodes.
 ";
 
 fn main() -> ExitCode {
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
         ["paper", name] => paper::check(name).map_err(|e| e.to_string()),
         ["draw-schedule", ref words @ ..] => draw::schedule(words).map(|svg| (svg, 0)),
         ["choices", ref words @ ..] => choices::run(words).map(|text| (text, 0)),
+        ["startup", ref words @ ..] => startup::table(words).map(|text| (text, 0)),
         _ => Err(USAGE.to_owned()),
     };
     match done {

@@ -3,7 +3,7 @@
 //! Every rank must come to the same choice. So only what all ranks know alike enters: settings that were agreed
 //! at start-up, the figures of the wire, and the arguments that [`agreed`] leaves.
 
-use super::connections::Bound;
+use super::memory::Bound;
 use super::rules::{Rule, parse};
 use super::{Figures, Settings};
 use crate::error::{Error, ErrorKind, Result, argument};
@@ -213,10 +213,9 @@ impl Selection {
         let cost = algorithm.cost(arguments, &self.machine);
         match Bound::USUAL.exceeded(algorithm, operation, arguments, &self.machine) {
             _ if !cost.ns.is_finite() => Err(SHARED_ONLY.to_owned()),
-            Some(bytes) if algorithms(operation).any(|other| !other.all_pairs) => Err(format!(
-                "is chosen only where it is named: its connections take {} MB at each rank",
-                bytes >> 20
-            )),
+            Some(excess) if algorithms(operation).any(|other| !other.all_pairs) => {
+                Err(format!("is chosen only where it is named: {excess}"))
+            }
             _ => Ok(cost),
         }
     }

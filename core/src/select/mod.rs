@@ -8,7 +8,7 @@
 
 mod choice;
 mod class;
-mod connections;
+mod memory;
 mod rules;
 mod settings;
 mod trial;

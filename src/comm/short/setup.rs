@@ -69,6 +69,8 @@ impl Shared {
         if fits && let Some(pool) = slots(&mut self.engine) {
             let unmapped = pool.unmapped(members);
             self.engine.connect_to(&unmapped).map_err(|e| self.engine.fail(e))?;
+            let mapped = slots(&mut self.engine).map_or(Ok(()), |pool| pool.map(members));
+            mapped.map_err(|e| self.engine.fail(e))?;
         }
         let slots = slots(&mut self.engine).and_then(|pool| {
             let slots = if fits { pool.open(members) } else { None };

@@ -146,7 +146,7 @@ pub(in crate::comm) fn connect(
     let shared = Shared {
         engine,
         arena,
-        cache: Cache::default(),
+        cache: Cache::of_one_of(locals),
         adapt: config.adapt,
         agreeing: Vec::new(),
         learned: Vec::new(),

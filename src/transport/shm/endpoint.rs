@@ -9,7 +9,7 @@ use super::inbound::{FETCH_SHARE_BYTES, Inbound, ReadContext, Scratch, Step, Tar
 use super::peer::{Peer, gone, has_ended, senseless};
 use super::registrations::{PRIVATE, Registrations};
 use super::ring::{Kind, Reader, Record};
-use super::segment::{self, Address, MAX_RANKS, Segment};
+use super::segment::{self, Address, FEW_RANKS, MAX_RANKS, Segment};
 use super::stream::{MAX_GATHER, StreamReader, Streams};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::memory::{Mapping, memfd};
@@ -26,6 +26,9 @@ use std::time::Duration;
 /// The longest put whose bytes go through the ring: each cache line passes from core to core twice there. (1000 bytes so: 0.96 µs;
 /// read where they are: 0.50; 2 cores, Xeon.)
 const MAX_INLINE_BYTES: usize = 256;
+/// The same of a rank that writes to more than [`FEW_RANKS`] others. To read where bytes are, each of them maps the chunk that they are in, which takes
+/// 4 KiB of tables at least. Chosen: a first page has room for a put.
+const MAX_INLINE_TO_MANY_BYTES: usize = 2048;
 /// The longest eager message: longer ones are better read where they are. With room for the engine's header beside 4 KiB.
 const EAGER_LIMIT_BYTES: usize = 4096 + 64;
 /// Puts through rings that are not yet said to be done, at most. Chosen; unit tests reach it with 4.
@@ -66,6 +69,8 @@ pub(crate) struct Shm {
     segments: [[u64; 3]; MAX_GATHER],
     /// Polls in a row that found nothing but puts to be combined later.
     deferred: u32,
+    /// The longest put whose bytes go through the ring.
+    inline: usize,
     recency: TargetRecency,
     posted: usize,
     empties: u32,
@@ -145,13 +150,14 @@ impl Shm {
             scratch: Scratch::new(),
             segments: [[0; 3]; MAX_GATHER],
             deferred: 0,
+            inline: MAX_INLINE_BYTES,
             recency: TargetRecency::default(),
             posted: 0,
             empties: 0,
             idles: 0,
             pauses,
             closed: false,
-            slots: SlotPool::new(&locals, mine, segment.areas(), Arc::clone(&file), pauses),
+            slots: SlotPool::new(&locals, mine, segment.areas(&address), Arc::clone(&file), pauses),
             segment,
             locals,
             _file: file,
@@ -410,6 +416,9 @@ unsafe impl Transport for Shm {
         p.writer.push(&record, &[(hello.as_ptr(), hello.len())]).map_err(|_| senseless(peer))?;
         p.connected = true;
         self.readers.push(i);
+        if self.readers.len() > FEW_RANKS {
+            self.inline = MAX_INLINE_TO_MANY_BYTES;
+        }
         Ok(())
     }
 
@@ -460,7 +469,7 @@ unsafe impl Transport for Shm {
         let Gathered { count, total, private } = self.gather(sources)?;
         let full = self.injected.len() == self.injected.capacity();
         let (local, p) = connected(&self.locals, &mut self.peers, peer)?;
-        if total <= MAX_INLINE_BYTES {
+        if total <= self.inline {
             let record = Record { kind: Kind::Inline, segments: 0, len: total, word, key, address };
             let pieces = sources.iter().filter(|s| s.len > 0).map(|s| (s.ptr, s.len));
             if full || !p.writer.push_all(&record, pieces).map_err(|_| senseless(peer))? {

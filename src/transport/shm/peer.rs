@@ -44,14 +44,11 @@ pub(super) struct Piece {
 impl Peer {
     /// Maps the memory at `address`. `mine` is our index among its node-local ranks.
     pub(super) fn open(address: Address, mine: usize) -> io::Result<Self> {
-        let segment = Segment::open(&address)?;
-        if mine >= address.ranks as usize {
-            return Err(io::Error::other("it has no room for us"));
-        }
+        let segment = Segment::open(&address, mine)?;
         // SAFETY: the segment lives as long as the writer, in this value; the only other end in this process is
         // the reader's, where the peer is a thread of it.
         let ring = unsafe { segment.ring(mine) };
-        let paged = is_paged(address.ranks as usize);
+        let (paged, most) = (is_paged(address.ranks as usize), most_puts(address.ranks as usize));
         let writer = if paged { Writer::in_first_page(ring) } else { Writer::new(ring) };
         Ok(Self {
             address,
@@ -59,7 +56,7 @@ impl Peer {
             segment,
             connected: false,
             lost: false,
-            posted: Posted::new(most_puts(address.ranks as usize)),
+            posted: if paged { Posted::unused(most) } else { Posted::new(most) },
             chunks: Vec::new(),
             long: memory::long_copy_bytes(address.ranks as usize) as u64,
         })

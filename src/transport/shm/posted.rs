@@ -3,8 +3,10 @@
 /// In the order in which they were put.
 #[derive(Debug)]
 pub(super) struct Posted {
-    /// A power of two of them: where a put's record ends in the ring, and its token.
+    /// Where a put's record ends in the ring, and its token: as many as there may be, or none yet.
     slots: Box<[(u64, u64)]>,
+    /// A power of two.
+    most: usize,
     /// Puts so far, and how many of them were read.
     put: usize,
     read: usize,
@@ -13,7 +15,19 @@ pub(super) struct Posted {
 impl Posted {
     /// With room for `most` entries at least.
     pub(super) fn new(most: usize) -> Self {
-        Self { slots: vec![(0, 0); most.next_power_of_two()].into_boxed_slice(), put: 0, read: 0 }
+        let mut this = Self::unused(most);
+        this.allocate();
+        this
+    }
+
+    /// The same, which has its memory from the first put on.
+    pub(super) fn unused(most: usize) -> Self {
+        Self { slots: Box::default(), most: most.next_power_of_two(), put: 0, read: 0 }
+    }
+
+    #[cold]
+    fn allocate(&mut self) {
+        self.slots = vec![(0, 0); self.most].into_boxed_slice();
     }
 
     pub(super) fn len(&self) -> usize {
@@ -25,13 +39,16 @@ impl Posted {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.len() == self.slots.len()
+        self.len() == self.most
     }
 
     /// Adds one whose record ends there, where there is room.
     pub(super) fn push(&mut self, end: u64, token: u64) {
-        let mask = self.slots.len() - 1;
-        if let Some(slot) = self.slots.get_mut(self.put & mask) {
+        let at = self.put & (self.most - 1);
+        if at >= self.slots.len() {
+            self.allocate();
+        }
+        if let Some(slot) = self.slots.get_mut(at) {
             *slot = (end, token);
             self.put = self.put.wrapping_add(1);
         }
@@ -39,7 +56,7 @@ impl Posted {
 
     /// Takes the first one out if its record ends at `tail` or before; gives its token.
     pub(super) fn pop(&mut self, tail: u64) -> Option<u64> {
-        let (end, token) = *self.slots.get(self.read & (self.slots.len() - 1))?;
+        let (end, token) = *self.slots.get(self.read & (self.most - 1))?;
         if self.is_empty() || end > tail {
             return None;
         }
@@ -61,8 +78,9 @@ mod tests {
     proptest! {
         /// As a deque that does not grow.
         #[test]
-        fn it_is_a_queue(steps: Vec<Option<u8>>) {
-            let (mut posted, mut plain, mut end) = (Posted::new(5), VecDeque::new(), 0);
+        fn it_is_a_queue(steps: Vec<Option<u8>>, unused: bool) {
+            let posted = if unused { Posted::unused(5) } else { Posted::new(5) };
+            let (mut posted, mut plain, mut end) = (posted, VecDeque::new(), 0);
             for (token, step) in (0..).zip(steps) {
                 match step {
                     Some(size) if !posted.is_full() => {

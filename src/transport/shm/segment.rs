@@ -5,7 +5,7 @@ use super::ring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Mapping, memfd, words};
 use crate::transport::call_slots::AREA_BYTES;
-use crate::transport::slot_pool::areas_bytes;
+use crate::transport::slot_pool::{Areas, areas_bytes};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const RINGS: usize = 4096;
 pub(super) const MAX_RANKS: usize = (RINGS - CONTACTS) * 8;
 
 /// Ranks of a node up to which each may have memory for all others. Chosen: as many as all map each other's memory at once.
-const FEW_RANKS: usize = 64;
+pub(super) const FEW_RANKS: usize = 64;
 
 /// Bytes of one ring for records, where `ranks` share a node. The longest message has room in the smaller one; beyond [`FEW_RANKS`] a ring has
 /// memory for its [first page](ring::Writer::in_first_page) at first.
@@ -77,10 +77,13 @@ impl Address {
     }
 }
 
-/// One rank's memory, mapped: our own or a peer's.
+/// One rank's memory, mapped: our own or a peer's. Of a peer whose rings are [paged](is_paged) only the header is, and the ring that we write to.
 #[derive(Debug)]
 pub(super) struct Segment {
+    /// All of it, or its header.
     map: Arc<Mapping>,
+    /// Our ring and its number, where that is mapped by itself.
+    ring: Option<(usize, Mapping)>,
     ranks: usize,
 }
 
@@ -125,21 +128,33 @@ impl Segment {
         let map = Arc::new(Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?);
         // Of a ring that has no memory yet a page would be memory for a rank that may never write.
         map.populate_range(0, if is_paged(ranks) { RINGS } else { areas(ranks).min(1 << 20) });
-        let this = Self { map, ranks };
+        let this = Self { map, ring: None, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
         Ok((this, Arc::new(file)))
     }
 
-    /// The memory at `address`. A process that can map it and finds the nonce there is on the same node.
-    pub(super) fn open(address: &Address) -> std::io::Result<Self> {
+    /// The memory at `address`, in which we write to the ring `mine`. A process that can map it and finds the nonce there is on the same node.
+    pub(super) fn open(address: &Address, mine: usize) -> std::io::Result<Self> {
         let ranks = address.ranks as usize;
-        let map = Arc::new(Mapping::open(address.pid, address.fd, address.nonce, true)?);
+        let file = memfd::file(address.pid, address.fd, address.nonce, true)?;
         let wrong = |what: &str| Err(std::io::Error::other(what.to_owned()));
-        if ranks == 0 || ranks > MAX_RANKS || map.len() != length(ranks) {
+        if ranks == 0 || ranks > MAX_RANKS || file.metadata()?.len() != length(ranks) as u64 {
             return wrong("it is of another size");
         }
-        let this = Self { map, ranks };
+        if mine >= ranks {
+            return wrong("it has no room for us");
+        }
+        let part = |at, len| Mapping::part(file.as_fd(), at, len, true);
+        let this = match is_paged(ranks) {
+            false => {
+                Self { map: Arc::new(Mapping::new(file.as_fd(), length(ranks), true)?), ring: None, ranks }
+            }
+            true => {
+                let ring = part(RINGS + mine * stride(ranks), stride(ranks))?;
+                Self { map: Arc::new(part(0, RINGS)?), ring: Some((mine, ring)), ranks }
+            }
+        };
         if this.count(0).load(Ordering::Acquire) != MAGIC {
             return wrong("it is something else");
         }
@@ -149,9 +164,13 @@ impl Segment {
         Ok(this)
     }
 
-    /// The memory, and where its areas begin.
-    pub(super) fn areas(&self) -> (Arc<Mapping>, usize) {
-        (Arc::clone(&self.map), areas(self.ranks))
+    /// Its areas; of this address.
+    pub(super) fn areas(&self, address: &Address) -> Areas {
+        let first = areas(self.ranks);
+        match self.ring {
+            None => Areas::Mapped(Arc::clone(&self.map), first),
+            Some(_) => Areas::Of { pid: address.pid, fd: address.fd, owner: address.nonce, first },
+        }
     }
 
     fn count(&self, at: usize) -> &AtomicU64 {
@@ -211,10 +230,18 @@ impl Segment {
     /// # Safety
     /// This value lives as long as the ring is used, and of each end there is one in this process.
     pub(super) unsafe fn ring(&self, index: usize) -> ring::RingMemory {
-        assert!(index < self.ranks);
         let capacity = capacity(self.ranks);
-        let base = self.map.as_mut_ptr().wrapping_add(RINGS + index * stride(self.ranks));
-        // SAFETY: inside the mapping, whose length was checked; its start and all lengths are multiples of 64.
+        let base = match &self.ring {
+            Some((mine, ring)) => {
+                assert_eq!(index, *mine);
+                ring.as_mut_ptr()
+            }
+            None => {
+                assert!(index < self.ranks);
+                self.map.as_mut_ptr().wrapping_add(RINGS + index * stride(self.ranks))
+            }
+        };
+        // SAFETY: inside a mapping of the file, whose length was checked; its start and all lengths are multiples of 64.
         unsafe { ring::RingMemory::new(base, capacity) }
     }
 }
@@ -245,7 +272,7 @@ mod tests {
     fn only_the_right_memory_is_opened() {
         let (ours, file) = Segment::create(3, 77).unwrap();
         let good = Address { nonce: 77, pid: std::process::id(), fd: number(&file), ranks: 3, index: 0 };
-        let theirs = Segment::open(&good).unwrap();
+        let theirs = Segment::open(&good, 1).unwrap();
         ours.close();
         assert!(theirs.closed());
         let devnull = File::open("/dev/null").unwrap();
@@ -258,7 +285,8 @@ mod tests {
             Address { fd: u32::MAX, ..good },
             Address { pid: 0, ..good },
         ] {
-            assert!(Segment::open(&bad).is_err(), "{bad:?}");
+            assert!(Segment::open(&bad, 1).is_err(), "{bad:?}");
         }
+        assert!(Segment::open(&good, 3).is_err(), "a ring that it has not");
     }
 }

@@ -24,11 +24,11 @@ pub(crate) fn check(start: Start, order: &Order<'_>, what: Use, text: &str) -> R
     for &memory in memories {
         let mut job = start(&Order { memory, guard, ..*order })?;
         let sample = Sample { write: job.sampler(), element: job.element(), what };
-        let trial = Trial::new(sample, order.shape, order.reducer, order.comm.rank())?;
+        let mut trial = Trial::new(sample, order.shape, order.reducer, order.comm.rank())?;
         let guard = guard * job.element();
         let sent: &[u8] = if order.shape.send.is_some() { &trial.given } else { &[] };
         fence(job.send()?, sent, guard);
-        fence(job.recv()?, &trial.before, guard);
+        fence(job.recv()?, &std::mem::take(&mut trial.before), guard);
         job.run()?;
         let came = trial.judge(job.recv()?, guard);
         let verdict = came.and(intact(job.send()?, sent, guard));
@@ -60,7 +60,7 @@ impl Sample {
 struct Trial {
     /// Our contribution.
     given: Vec<u8>,
-    /// What stands in the receive buffer before the call.
+    /// What stands in the receive buffer before the call; gone when it stands there.
     before: Vec<u8>,
     /// What must stand at its beginning after it.
     after: Vec<u8>,
@@ -74,6 +74,8 @@ impl Trial {
         let (mut after, mut owners, mut kept) = (Vec::new(), Vec::new(), None);
         match &shape.result {
             Outcome::Pieces(pieces) => {
+                // Of a thousand ranks on a machine each has its own: no more room than it takes.
+                after.reserve_exact(pieces.iter().map(|piece| piece.len * e).sum());
                 for piece in pieces {
                     after.extend(sample.bytes(piece.owner, piece.from, piece.len));
                     owners.push((after.len(), piece.owner));
@@ -106,9 +108,9 @@ impl Trial {
         if let Some(at) = difference(result, &self.after) {
             let from = self.owners.iter().find(|(end, _)| *end > at);
             let from = from.map_or(String::new(), |(_, owner)| format!(" (of rank {owner})"));
-            let what = match (result[at], self.before[at], self.after[at]) {
-                (is, before, _) if is == before => "never arrived".to_owned(),
-                (is, _, after) => format!("is {is:#04x} instead of {after:#04x}"),
+            let what = match (result[at], self.after[at]) {
+                (is, after) if is == !after => "never arrived".to_owned(),
+                (is, after) => format!("is {is:#04x} instead of {after:#04x}"),
             };
             return Err(format!("byte {at} of {}{from} {what}", self.after.len()));
         }

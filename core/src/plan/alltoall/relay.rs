@@ -1,5 +1,5 @@
 //! Alltoall by collecting and forwarding: what [`circulant`](super::circulant), [`bruck`](super::bruck),
-//! `hypercube`, `mesh` and [`ring`](super::ring) share.
+//! [`two_hop`](super::two_hop), `hypercube`, `mesh` and [`ring`](super::ring) share.
 //!
 //! All ranks do the same relative to their own place. So a block is known by its *label*, the way from its
 //! source to its destination as an element of a `Group`; in each round every rank puts the blocks of a
@@ -130,13 +130,16 @@ pub(super) struct Builder {
     relay: Relay,
     /// By label: where a rank has the block with that label.
     held: Vec<Held>,
+    /// Where messages of neighbours in the input are packed at the rank where they are not contiguous, and how many blocks have room
+    /// there. Two of them have no label in common, so at a rank at most one goes round the end of the input.
+    wrapped: Option<(u64, u64)>,
 }
 
 impl Builder {
     pub(super) fn new(name: &'static str, size: u32, count: u64, group: Group) -> Result<Self> {
         check_size(size)?;
         let relay = Relay { name, size, count, group, rounds: Vec::new(), land: 0, work: 0, outlined: false };
-        Ok(Self { relay, held: (0..size).map(Held::Input).collect() })
+        Ok(Self { relay, held: (0..size).map(Held::Input).collect(), wrapped: None })
     }
 
     /// A round: the blocks of `labels` move by `by`; those for which `last` holds are then where they belong.
@@ -171,8 +174,15 @@ impl Builder {
         }
         relay.land += round.blocks;
         // Input may be contiguous at one rank and not at another.
-        let may_pack = round.runs.len() > 1 || matches!(round.runs[..], [(Held::Input(_), 2..)]);
-        relay.work += if may_pack { round.blocks } else { 0 };
+        let may_wrap = matches!(round.runs[..], [(Held::Input(_), 2..)]);
+        match self.wrapped {
+            Some((work, room)) if may_wrap && round.blocks <= room => round.work = work,
+            _ if may_wrap || round.runs.len() > 1 => relay.work += round.blocks,
+            _ => {}
+        }
+        if may_wrap && relay.group == Group::Cyclic {
+            self.wrapped = self.wrapped.max(Some((round.work, round.blocks)));
+        }
         relay.rounds.push(round);
     }
 

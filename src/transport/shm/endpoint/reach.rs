@@ -37,7 +37,7 @@ impl Shm {
                     let what = || format!("the memory of rank {peer} (process {pid}) cannot be mapped: {e}");
                     has_ended(peer, &e).unwrap_or_else(|| wrong(what()))
                 })?;
-                self.slots.add(i, mapped.segment.areas());
+                self.slots.add(i, mapped.segment.areas(&address));
                 self.peers[i] = Some(Box::new(mapped));
             }
         }
