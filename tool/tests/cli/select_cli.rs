@@ -72,7 +72,7 @@ fn select_shows_every_candidate_and_why_one_is_none() {
     let point = &points[0];
     let rows = point["candidates"].as_array().unwrap();
     let times: Vec<f64> = rows.iter().filter_map(|r| r["time_ns"].as_f64()).collect();
-    assert!(times.is_sorted() && times.len() == 8, "{times:?}");
+    assert!(times.is_sorted() && times.len() == 9, "{times:?}");
     let cube = rows.iter().find(|r| r["name"] == "hypercube").unwrap();
     assert!(cube["excluded"].as_str().unwrap().contains("power of two"));
     let chosen = rows.iter().find(|r| r["name"] == point["chosen"]).unwrap();
