@@ -3,7 +3,7 @@
 //!
 //! A connection between two ranks of a node is a ring for each of them to write to and what both keep of the other. So an
 //! algorithm in which all ranks of a node of m meet takes m² of them, which no bound on a rank's own memory holds: with 1024 ranks
-//! 7 GB. An alltoall in q rounds lands (p/2)q blocks at each rank, and packs as many. Where another algorithm can do the call, one that takes too
+//! 15 GB by the figure below. An alltoall in q rounds lands (p/2)q blocks at each rank, and packs as many. Where another algorithm can do the call, one that takes too
 //! much is not chosen.
 
 use crate::machine::Machine;
