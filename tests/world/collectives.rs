@@ -302,3 +302,21 @@ fn the_matrix() {
     println!("{} cases of {all}", entries.len());
     run_all(&entries, seed);
 }
+
+/// A contribution that shares a put with a part of the result, whose counter several puts bump, does not wait for the last of these.
+#[test]
+fn what_shares_a_put_waits_for_that_alone() {
+    let case = Case {
+        operation: Operation::Reduce,
+        algorithm: Some("levels"),
+        data: Data::BuiltIn(Type::I64, circulant::ops::Op::Sum),
+        fill: Fill::Exact,
+        mode: Mode::Slices,
+        in_place: false,
+        root: 8,
+        len: 5006,
+        blocks: Some(8),
+        seed: 1,
+    };
+    run_all(&[Entry { p: 16, wire: 3, case }], 1);
+}

@@ -115,6 +115,15 @@ impl Parcel {
         }
     }
 }
+
+/// Of the runs that share a slot the step whose counter tells that it has come: that of the highest number, as sender and receiver find
+/// alike. Plans number those lowest that several messages bump, since no rank waits for them; what came in the slot would wait for all of these.
+pub(super) fn told_by<'a>(message: &'a [Step], runs: &[Range<usize>]) -> &'a Step {
+    let steps = runs.iter().flat_map(|run| &message[run.clone()]);
+    // A slot has two runs or more.
+    steps.max_by_key(|step| step.bump).unwrap_or(&message[0])
+}
+
 /// Within a round, the steps of a message follow each other.
 pub(super) fn same_message(a: &Step, b: &Step) -> bool {
     a.round == b.round && a.peer == b.peer
