@@ -15,8 +15,8 @@
 //!
 //! Sender and receiver decide alike, each from its own side: a message's [`Put`](super::Kind::Put)s and
 //! [`Expect`](super::Kind::Expect)s mirror each other in order, source, target and length. What travels as one put
-//! bumps one counter, that of its first piece, as often as there are puts; waits for any of its
-//! pieces become waits for that.
+//! bumps one counter as often as there are puts; waits for any of its pieces become waits for that. It is the counter of
+//! the first piece, or of a slot that of the highest number.
 //!
 //! Copies that only bring pieces together for a put are left out where it can gather them itself.
 //!

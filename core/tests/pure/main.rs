@@ -13,6 +13,7 @@ mod grid;
 mod levels;
 mod ops;
 mod orders;
+mod pacing;
 mod plan_inter;
 mod plan_moves;
 mod plan_node;

@@ -116,9 +116,10 @@ impl Parcel {
     }
 }
 
-/// Of the runs that share a slot the step whose counter tells that it has come: that of the highest number, as sender and receiver find
-/// alike. Plans number those lowest that several messages bump, since no rank waits for them; what came in the slot would wait for all of these.
-pub(super) fn told_by<'a>(message: &'a [Step], runs: &[Range<usize>]) -> &'a Step {
+/// Of the runs that share a slot the step whose counter the put bumps: that of the highest number, which sender and receiver find alike.
+/// Plans number counters lowest that several messages bump and no rank waits for. With such a one a contribution would wait for results of later rounds that
+/// came beside it, and these for the contribution (`core/tests/pure/pacing.rs`).
+pub(super) fn counting_step<'a>(message: &'a [Step], runs: &[Range<usize>]) -> &'a Step {
     let steps = runs.iter().flat_map(|run| &message[run.clone()]);
     // A slot has two runs or more.
     steps.max_by_key(|step| step.bump).unwrap_or(&message[0])

@@ -3,7 +3,7 @@
 use super::drafts::{Draft, gather, work};
 use super::folds::folds;
 use super::limits::WireLimits;
-use super::parcels::{Parcel, Slots, align, length, parcels, pieces, same_message, told_by};
+use super::parcels::{Parcel, Slots, align, counting_step, length, parcels, pieces, same_message};
 use super::program::{Expected, Op, OpKind, Peer, Program, Segment, broken, index};
 use crate::error::Result;
 use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Step, Wait};
@@ -222,8 +222,9 @@ impl<'a> Lowering<'a> {
     }
 
     fn land(&mut self, message: &[Step], runs: &[Range<usize>]) -> Result<()> {
-        let told = told_by(message, runs);
-        let mut slot = Slot { arrival: told.bump, round: told.round, runs: Vec::new(), unpacked: None };
+        let counting = counting_step(message, runs);
+        let mut slot =
+            Slot { arrival: counting.bump, round: counting.round, runs: Vec::new(), unpacked: None };
         let begin = self.land;
         let mut at = begin;
         for run in runs {
@@ -236,9 +237,9 @@ impl<'a> Lowering<'a> {
                 at += len;
             }
         }
-        self.expect(told, 1, at - begin)?;
+        self.expect(counting, 1, at - begin)?;
         for step in runs.iter().flat_map(|run| &message[run.clone()]) {
-            self.stands.push((step.bump, told.bump));
+            self.stands.push((step.bump, counting.bump));
         }
         self.land += align(at - begin);
         self.slots.push(slot);
@@ -391,7 +392,7 @@ impl<'a> Lowering<'a> {
             segments.push(Segment { place: Place::new(Region::Work, begin), len: at - begin });
             waits.push((packed, index(runs.len())?));
         }
-        self.draft(OpKind::Put, &first, segments, target, told_by(message, runs).bump, waits);
+        self.draft(OpKind::Put, &first, segments, target, counting_step(message, runs).bump, waits);
         Ok(())
     }
 
