@@ -38,12 +38,19 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of a file from `at` on, a page's begin. The kernel lays small mappings side by side, so that they share the
-    /// tables of its pages.
+    /// Maps `len` bytes of a file from `at` on, a page's begin. The kernel lays small mappings side by side, so that they share the tables of its pages.
+    ///
+    /// # Errors
+    /// When the file is shorter, or as the kernel says.
     pub(crate) fn part(file: BorrowedFd<'_>, at: usize, len: usize, write: bool) -> io::Result<Self> {
         let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let size = usize::try_from(fstat(file)?.st_size).map_err(io::Error::other)?;
+        // The kernel ends a process that touches a page behind the end of its file.
+        if at.checked_add(len).is_none_or(|end| end > size) {
+            return Err(io::Error::other("the file is shorter"));
+        }
         let at = libc::off_t::try_from(at).map_err(io::Error::other)?;
-        // SAFETY: a new range of addresses.
+        // SAFETY: the kernel chooses a range of addresses that nothing else is mapped to.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, file.as_raw_fd(), at) };
         if base == libc::MAP_FAILED {
@@ -233,5 +240,14 @@ mod tests {
         let file = memfd::create("test", 7, PAGE_BYTES).unwrap();
         Mapping::new(file.as_fd(), 0, true).unwrap_err();
         Mapping::new(file.as_fd(), usize::MAX, true).unwrap_err();
+    }
+
+    #[test]
+    fn a_part_lies_inside_its_file() {
+        let file = memfd::create("test", 7, 2 * PAGE_BYTES).unwrap();
+        Mapping::part(file.as_fd(), PAGE_BYTES, PAGE_BYTES, true).unwrap();
+        for (at, len) in [(PAGE_BYTES, PAGE_BYTES + 1), (2 * PAGE_BYTES, 1), (PAGE_BYTES, usize::MAX)] {
+            Mapping::part(file.as_fd(), at, len, true).unwrap_err();
+        }
     }
 }

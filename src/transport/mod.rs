@@ -13,6 +13,7 @@ pub mod fabric;
 mod idle;
 pub(crate) mod limited;
 pub(crate) mod node;
+mod node_memory;
 mod pauses;
 pub mod rails;
 pub(crate) mod remote;

@@ -2,8 +2,9 @@
 //! of a new communicator tell each other which of their areas to use.
 
 use super::call_slots::{AREA_BYTES, CallSlots, MemberArea, WIDE_BYTES};
+use super::node_memory::unmappable;
 use super::pauses::Pauses;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::memory::words::{Area, Ordering};
 use crate::memory::{Mapping, memfd};
 use std::fs::File;
@@ -92,7 +93,7 @@ impl SlotPool {
     /// Maps the areas of these members, as far as they are known and were not mapped.
     ///
     /// # Errors
-    /// When those of one cannot be mapped.
+    /// When those of one cannot be mapped: [`PeerLost`](crate::error::ErrorKind::PeerLost) if its process has ended.
     pub(crate) fn map(&mut self, members: &[(u32, u64)]) -> Result<()> {
         let ranks = self.locals.len();
         for (rank, _) in members {
@@ -102,11 +103,8 @@ impl SlotPool {
             let Areas::Of { pid, fd, owner, first } = *areas else { continue };
             let mapped = memfd::file(pid, fd, owner, true)
                 .and_then(|file| Mapping::part(file.as_fd(), first, areas_bytes(ranks), true));
-            let refused = |e| {
-                let what = format!("the memory of rank {rank} (process {pid}) cannot be mapped: {e}");
-                Error::new(ErrorKind::Transport, what).with_peer(*rank as usize).over("shm")
-            };
-            *areas = Areas::Mapped(Arc::new(mapped.map_err(refused)?), 0);
+            let mapped = mapped.map_err(|e| unmappable(*rank, pid, &e))?;
+            *areas = Areas::Mapped(Arc::new(mapped), 0);
         }
         Ok(())
     }

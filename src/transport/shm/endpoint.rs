@@ -6,13 +6,14 @@ mod reach;
 use super::bounce::Bounce;
 use super::host::{Options, random};
 use super::inbound::{FETCH_SHARE_BYTES, Inbound, ReadContext, Scratch, Step, TargetRecency};
-use super::peer::{Peer, gone, has_ended, senseless};
+use super::peer::{Peer, gone, senseless};
 use super::registrations::{PRIVATE, Registrations};
 use super::ring::{Kind, Reader, Record};
 use super::segment::{self, Address, FEW_RANKS, MAX_RANKS, Segment};
 use super::stream::{MAX_GATHER, StreamReader, Streams};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::memory::{Mapping, memfd};
+use crate::transport::node_memory::has_ended;
 use crate::transport::pauses::Pauses;
 use crate::transport::slot_pool::SlotPool;
 use crate::transport::{

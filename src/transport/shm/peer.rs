@@ -135,13 +135,6 @@ pub(super) fn gone(rank: u32) -> Error {
         .over("shm")
 }
 
-/// The error of a rank whose process has ended, if its memory cannot be had for that: descriptors go with their process.
-pub(super) fn has_ended(peer: u32, e: &io::Error) -> Option<Error> {
-    let what = || format!("the process of rank {peer} has ended");
-    let error = || Error::new(ErrorKind::PeerLost, what()).with_peer(peer as usize).over("shm");
-    (e.kind() == io::ErrorKind::NotFound).then(error)
-}
-
 #[cold]
 pub(super) fn senseless(rank: u32) -> Error {
     Error::new(ErrorKind::PeerLost, format!("what rank {rank} wrote to shared memory makes no sense"))

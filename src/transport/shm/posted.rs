@@ -3,7 +3,7 @@
 /// In the order in which they were put.
 #[derive(Debug)]
 pub(super) struct Posted {
-    /// Where a put's record ends in the ring, and its token: as many as there may be, or none yet.
+    /// Where a put's record ends in the ring, and its token. Empty until the first put where memory is made then.
     slots: Box<[(u64, u64)]>,
     /// A power of two.
     most: usize,

@@ -2,7 +2,8 @@
 
 use super::{Shm, local_index};
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::shm::peer::{Peer, has_ended};
+use crate::transport::node_memory::unmappable;
+use crate::transport::shm::peer::Peer;
 use crate::transport::shm::segment::Address;
 
 impl Shm {
@@ -32,11 +33,7 @@ impl Shm {
             Some(known) if known.address == address => {}
             Some(_) => return Err(wrong("it has another address than before".to_owned())),
             None => {
-                let mapped = Peer::open(address, self.mine).map_err(|e| {
-                    let pid = address.pid;
-                    let what = || format!("the memory of rank {peer} (process {pid}) cannot be mapped: {e}");
-                    has_ended(peer, &e).unwrap_or_else(|| wrong(what()))
-                })?;
+                let mapped = Peer::open(address, self.mine).map_err(|e| unmappable(peer, address.pid, &e))?;
                 self.slots.add(i, mapped.segment.areas(&address));
                 self.peers[i] = Some(Box::new(mapped));
             }
