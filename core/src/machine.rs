@@ -67,8 +67,8 @@ pub struct Machine {
     pub turn_bytes: u64,
     /// The cores that ranks of a node share.
     pub cores: Cores,
-    /// How many times o a put takes of the processors, its receiver's work and that of ranks on the same core with it: what o is where the
-    /// wire carries longer blocks meanwhile, and this many times o where puts of a few bytes follow each other. 1: o is all there is.
+    /// Processor time of a put as a multiple of o, with its receiver's and that of ranks on the same cores. While links are busy longer with
+    /// the bytes, a put adds o to an operation's time; where bytes are few it adds all of this. 1: a put takes no more than o.
     pub unhidden: u32,
     /// Groups of nodes, and the links between them.
     pub groups: Groups,

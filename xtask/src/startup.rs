@@ -5,7 +5,7 @@
 //! one thing at a time (starts a process, answers a request, takes in a value), a link out and a link in, which carry one message at a time, and
 //! cores, which processes need to begin. Nothing else takes time.
 
-use circulant_core::schedule::Circulant;
+use circulant_core::schedule::{Circulant, MAX_P};
 use circulant_launcher::setup::branches;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -51,7 +51,7 @@ impl Costs {
     }
 }
 
-/// The job.
+/// The job: nodes, ranks on each, and agents that each launcher or agent starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) nodes: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Job {
 
 /// What ranks do up to the next fence, and after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Leg {
+pub(crate) struct Phase {
     pub(crate) name: &'static str,
     /// Values that each rank puts and gets.
     pub(crate) puts: u64,
@@ -76,42 +76,42 @@ impl Job {
         self.nodes as u64 * self.per_node as u64
     }
 
-    /// What wire-up asks (`src/comm/wireup`): of ranks with a node each, or of several on a node, which share memory. After each leg but the last is a
+    /// What wire-up asks (`src/comm/wireup`): of ranks with a node each, or of several on a node, which share memory. After each phase but the last is a
     /// fence.
-    pub(crate) fn legs(&self) -> Vec<Leg> {
+    pub(crate) fn phases(&self) -> Vec<Phase> {
         let q = |ranks: u64| u64::from(Circulant::new(u32::try_from(ranks).unwrap_or(u32::MAX).max(1)).q());
         let (all, here) = (2 * q(self.ranks()), 2 * q(self.per_node as u64));
-        let leg = |name, puts, gets| Leg { name, puts, gets, ..Leg::default() };
-        let mut legs = vec![
-            leg("where ranks are", 1, 0),
-            Leg { root_gets: self.ranks(), ..leg("settings; rank 0 reads where all are", 0, 1) },
+        let phase = |name, puts, gets| Phase { name, puts, gets, ..Phase::default() };
+        let mut phases = vec![
+            phase("where ranks are", 1, 0),
+            Phase { root_gets: self.ranks(), ..phase("settings; rank 0 reads where all are", 0, 1) },
         ];
         if self.per_node > 1 {
-            legs.push(leg("memory of the node", 1, 1));
-            legs.push(leg("its neighbours; addresses", 1, here));
-            legs.push(Leg {
+            phases.push(phase("memory of the node", 1, 1));
+            phases.push(phase("its neighbours; addresses", 1, here));
+            phases.push(Phase {
                 first_gets: self.per_node as u64,
-                ..leg("the first rank reads its node's", 0, 1)
+                ..phase("the first rank reads its node's", 0, 1)
             });
         } else {
-            legs.push(leg("addresses", 1, 1));
+            phases.push(phase("addresses", 1, 1));
         }
-        legs.push(leg("neighbours", 0, all + 1));
-        legs
+        phases.push(phase("neighbours", 0, all + 1));
+        phases
     }
 }
 
-/// When the last rank had done each leg and, but of the last, passed its fence; before all, when the last process had begun. In nanoseconds.
+/// When the last rank had done each phase and, but of the last, passed its fence; before all, when the last process had begun. In nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) agents: u64,
     pub(crate) processes: u64,
-    pub(crate) legs: Vec<u64>,
+    pub(crate) phases: Vec<u64>,
 }
 
-/// When the last of requests that clients make one after another is answered, if each waits for the answer to one before the next: `gets` by client. A request
-/// is `handlings` turns of a server, with `apart_ns` between them. With three it is one for a value of another node: the client's own server, that node's, the
-/// client's own; as all nodes do the same, their servers are alike, and one stands for all.
+/// When the last request is answered of clients that make `gets` requests each, the next one when the last is answered. Servers handle a request
+/// `handlings` times, with `apart_ns` between. With three it is for a value of another node: handled by the client's own server, by that node's, and by the
+/// client's own again. As all nodes do the same, their servers are equally busy, and one is simulated for all.
 pub(crate) fn answered(gets: &[u64], request_ns: u64, (handlings, apart_ns): (u64, u64)) -> u64 {
     let (mut free, mut end, mut left) = (0, 0, gets.to_vec());
     // By arrival, then in the order of coming.
@@ -152,11 +152,11 @@ struct Node {
 enum Event {
     /// The agent is up.
     Up,
-    /// All ranks of the node have done a leg.
+    /// All ranks of the node have done a phase.
     Done,
-    /// All below a branch are in the fence, and put so many values.
+    /// All ranks of a branch below are in the fence, with the number of values that they put.
     Fenced(u64),
-    /// All ranks are in the fence; so many values.
+    /// All ranks of the job are in the fence, with the number of values of all.
     Released(u64),
 }
 
@@ -164,12 +164,12 @@ enum Event {
 struct Run<'a> {
     job: Job,
     costs: &'a Costs,
-    legs: Vec<Leg>,
+    phases: Vec<Phase>,
     nodes: Vec<Node>,
     /// By time, then by number.
     events: BinaryHeap<Reverse<(u64, u64, usize, Event)>>,
     number: u64,
-    /// The leg that each node's ranks do.
+    /// The phase that each node's ranks do.
     at: Vec<usize>,
     times: Times,
 }
@@ -191,10 +191,10 @@ fn tree(nodes: usize, fanout: usize) -> Vec<Node> {
 
 /// Starts a job under `circulant run`.
 pub(crate) fn start(job: Job, costs: &Costs) -> Times {
-    let legs = job.legs();
-    let times = Times { legs: vec![0; legs.len()], ..Times::default() };
+    let phases = job.phases();
+    let times = Times { phases: vec![0; phases.len()], ..Times::default() };
     let (nodes, at) = (tree(job.nodes, job.fanout), vec![0; job.nodes]);
-    let mut run = Run { job, costs, legs, nodes, events: BinaryHeap::new(), number: 0, at, times };
+    let mut run = Run { job, costs, phases, nodes, events: BinaryHeap::new(), number: 0, at, times };
     run.push(0, 0, Event::Up);
     while let Some(Reverse((now, _, node, event))) = run.events.pop() {
         match event {
@@ -232,14 +232,14 @@ impl Run<'_> {
         }
         self.nodes[node].server = free;
         self.times.processes = self.times.processes.max(last);
-        self.leg(last, node);
+        self.phase(last, node);
     }
 
-    /// The ranks of a node begin a leg.
-    fn leg(&mut self, now: u64, node: usize) {
-        let (leg, first) = (self.legs[self.at[node]], node == 0);
-        let mut requests = vec![leg.puts + leg.gets; self.job.per_node];
-        let more = leg.first_gets + if first { leg.root_gets } else { 0 };
+    /// The ranks of a node begin a phase.
+    fn phase(&mut self, now: u64, node: usize) {
+        let (phase, first) = (self.phases[self.at[node]], node == 0);
+        let mut requests = vec![phase.puts + phase.gets; self.job.per_node];
+        let more = phase.first_gets + if first { phase.root_gets } else { 0 };
         if let Some(one) = requests.first_mut().filter(|_| more > 0) {
             *one += more + 1;
         }
@@ -253,16 +253,16 @@ impl Run<'_> {
 
     fn done(&mut self, now: u64, node: usize) {
         let at = self.at[node];
-        if at + 1 == self.legs.len() {
-            self.times.legs[at] = self.times.legs[at].max(now);
+        if at + 1 == self.phases.len() {
+            self.times.phases[at] = self.times.phases[at].max(now);
             return;
         }
-        let leg = self.legs[at];
-        let first = leg.first_gets > 0 || (node == 0 && leg.root_gets > 0);
-        self.fenced(now, node, leg.puts * self.job.per_node as u64 + u64::from(first), 0);
+        let phase = self.phases[at];
+        let first = phase.first_gets > 0 || (node == 0 && phase.root_gets > 0);
+        self.fenced(now, node, phase.puts * self.job.per_node as u64 + u64::from(first), 0);
     }
 
-    /// One of the node's branches, or its own ranks, are in the fence, which its server has to do so much for.
+    /// One of the node's branches, or its own ranks, are in the fence; the server works `work_ns` on their values.
     fn fenced(&mut self, now: u64, node: usize, values: u64, work_ns: u64) {
         let n = &mut self.nodes[node];
         (n.come, n.values) = (n.come + 1, n.values + values);
@@ -281,7 +281,7 @@ impl Run<'_> {
         }
     }
 
-    /// When so many values are there that one node sends to another.
+    /// When `values` values that one node sends to another have come.
     fn carry(&mut self, now: u64, (from, to): (usize, usize), values: u64) -> u64 {
         let carry = self.costs.carry_ns(values);
         let left = now.max(self.nodes[from].out);
@@ -301,9 +301,9 @@ impl Run<'_> {
         n.server = n.server.max(now) + values * self.costs.value_ns;
         let free = n.server;
         let at = &mut self.at[node];
-        self.times.legs[*at] = self.times.legs[*at].max(free);
+        self.times.phases[*at] = self.times.phases[*at].max(free);
         *at += 1;
-        self.leg(free, node);
+        self.phase(free, node);
     }
 }
 
@@ -328,6 +328,9 @@ pub(crate) fn table(words: &[&str]) -> Result<String, String> {
             }
         }
     }
+    if job.ranks() > u64::from(MAX_P) {
+        return Err(format!("startup: {} ranks, of at most {MAX_P}", job.ranks()));
+    }
     Ok(shown(job, &costs))
 }
 
@@ -347,17 +350,17 @@ fn shown(job: Job, costs: &Costs) -> String {
     };
     row("the last agent is up", times.agents);
     row("the last process has begun", times.processes);
-    for (leg, end) in job.legs().iter().zip(&times.legs) {
-        row(leg.name, *end);
+    for (phase, end) in job.phases().iter().zip(&times.phases) {
+        row(phase.name, *end);
     }
     out += "\nOf a server of the site, from the first request to the last answer:\n\n| | every value is there | a value is asked of its node |\n|---|---|---|\n";
-    for leg in job.legs() {
-        let gets = vec![leg.gets; job.per_node];
+    for phase in job.phases() {
+        let gets = vec![phase.gets; job.per_node];
         let [here, there] = [(1, 0), (3, costs.latency_ns)].map(|way| answered(&gets, costs.request_ns, way));
-        let first = vec![leg.root_gets.max(leg.first_gets)];
+        let first = vec![phase.root_gets.max(phase.first_gets)];
         let [first_here, first_there] =
             [(1, 0), (3, costs.latency_ns)].map(|way| answered(&first, costs.request_ns, way));
-        out += &format!("| {} | {} | {} |\n", leg.name, ms(here + first_here), ms(there + first_there));
+        out += &format!("| {} | {} | {} |\n", phase.name, ms(here + first_here), ms(there + first_there));
     }
     out
 }

@@ -34,7 +34,7 @@ fn requests_are_answered_one_after_another() {
     assert_eq!(answered(&[0, 4, 0], 15, (1, 0)), 60);
 }
 
-/// One node: its processes are started one after another, each begins on a core, and each leg takes as long as its requests.
+/// One node: its processes are started one after another, each begins on a core, and each phase takes as long as its requests.
 #[test]
 fn one_node_takes_what_its_server_and_its_cores_take() {
     let job = Job { nodes: 1, per_node: 6, fanout: 32 };
@@ -44,12 +44,12 @@ fn one_node_takes_what_its_server_and_its_cores_take() {
     let costs = Costs { fork_ns: 10, begin_ns: 100, cores: 6, request_ns: 3, ..FREE };
     let times = start(job, &costs);
     assert_eq!((times.agents, times.processes), (0, 60 + 100));
-    let legs = job.legs();
+    let phases = job.phases();
     let mut end = times.processes;
-    for (leg, found) in legs.iter().zip(&times.legs) {
-        let more = leg.root_gets + leg.first_gets;
-        end += 3 * (6 * (leg.puts + leg.gets + 1) + if more > 0 { more + 1 } else { 0 });
-        assert_eq!(*found, end, "{}", leg.name);
+    for (phase, found) in phases.iter().zip(&times.phases) {
+        let more = phase.root_gets + phase.first_gets;
+        end += 3 * (6 * (phase.puts + phase.gets + 1) + if more > 0 { more + 1 } else { 0 });
+        assert_eq!(*found, end, "{}", phase.name);
     }
 }
 
@@ -75,7 +75,7 @@ fn a_fence_takes_what_links_and_servers_take() {
     const NODES: usize = 9;
     let job = Job { nodes: NODES, per_node: 1, fanout: NODES };
     let (others, nodes) = (NODES as u64 - 1, NODES as u64);
-    let first = |costs: &Costs| start(job, costs).legs[0];
+    let first = |costs: &Costs| start(job, costs).phases[0];
     let links = Costs { value_bytes: 100, byte_ps: 1000, latency_ns: 7, ..FREE };
     assert_eq!(first(&links), 7 + others * 100 + 7 + others * nodes * 100);
     let servers = Costs { value_ns: 5, ..FREE };
@@ -87,6 +87,6 @@ fn a_fence_takes_what_links_and_servers_take() {
 #[test]
 fn a_fence_goes_up_and_down_all_levels() {
     let first =
-        |nodes| start(Job { nodes, per_node: 1, fanout: 3 }, &Costs { latency_ns: 7, ..FREE }).legs[0];
+        |nodes| start(Job { nodes, per_node: 1, fanout: 3 }, &Costs { latency_ns: 7, ..FREE }).phases[0];
     assert_eq!([1, 4, 13, 40].map(first), [0, 14, 28, 42]);
 }

@@ -61,8 +61,9 @@ pub struct Path<'a> {
     one: bool,
     /// How often bytes change hands, where that is not what takes the time.
     relays: f64,
-    /// Nanoseconds of the puts and of the bytes between nodes, which are part of the cost.
+    /// Nanoseconds of the puts' overheads between nodes; part of the cost.
     posted: f64,
+    /// Nanoseconds of the bytes on links between nodes; part of the cost.
     carried: f64,
     cost: Cost,
 }
@@ -94,8 +95,8 @@ impl<'a> Path<'a> {
         cost
     }
 
-    /// What puts take more than o where their bytes are too few to cover it: of the processors' time and the links' the longer one counts
-    /// in full, of the shorter one the share that o is of the processors'.
+    /// What processors add where they are busy longer than the links. With u = [`Machine::unhidden`], W = u·o for each put and B the time of all bytes,
+    /// puts and bytes take max(W, B) + min(W, B)/u, of which W/u + B is in the cost already.
     fn uncovered(&self) -> f64 {
         let times = f64::from(self.machine.unhidden.max(1));
         (times * self.posted - self.carried).max(0.0) * (1.0 - 1.0 / times)
@@ -183,7 +184,7 @@ impl<'a> Path<'a> {
         self.moved(distances, node.max(group), hops, puts, bytes);
     }
 
-    /// The same where all of a group's ranks together get each byte so many `times` from other groups.
+    /// The same where each byte comes `times` times from other groups to a group, whichever its rank.
     pub(in crate::plan) fn piped_in(
         &mut self,
         times: f64,
@@ -364,8 +365,8 @@ impl<'a> Path<'a> {
         self.cost.ns += bytes * float(self.machine.wire.reduce_ps) / 1000.0 * self.moving();
     }
 
-    /// Combines vectors of so many bytes into what this rank keeps. Where each rank has a core of its own and all share memory, what it was
-    /// written over has stayed in this core's cache; what is passed on has been in another's, and costs about as much as memory.
+    /// Combines `vectors` vectors of `bytes` bytes each into a result that no other rank reads. Where each rank has a core of its own and all share
+    /// memory, that result stays in the core's cache. A result that another rank reads is in that rank's cache too, and writing to it again costs about as much as memory does.
     pub(in crate::plan) fn keep(&mut self, vectors: f64, bytes: f64) {
         let (memory, cached) = (self.machine.wire.reduce_ps, self.machine.reduce_cached_ps);
         self.reduce(vectors * bytes);

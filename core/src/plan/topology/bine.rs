@@ -63,7 +63,7 @@ pub(in crate::plan) struct Numbers {
     root: u32,
     /// The places of the tree, a power of two.
     places: u32,
-    /// The first so many places have two ranks each; numbers then are twice those of places.
+    /// How many places, from the first on, have two ranks each. If there are any, numbers are twice those of places.
     pairs: u32,
 }
 
