@@ -38,7 +38,7 @@ fn serve() -> Result<()> {
         let host = setup.sites[0].index;
         let own = env!("CARGO_PKG_VERSION");
         let why = format!("its circulant is version {own}, the launcher's {}", setup.version);
-        up.send(&poll, &Up::Failed(host, why.clone()).encode());
+        up.send(&poll, Up::Failed(host, why.clone()).encode());
         return Err(Error::new(ErrorKind::Launch, why));
     }
     if std::env::var_os("SLURM_STEP_ID").is_some() {

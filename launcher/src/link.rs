@@ -2,9 +2,11 @@
 
 use super::message::Frames;
 use super::poll::{Interest, Poll};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// One end of it.
 #[derive(Debug)]
@@ -12,8 +14,9 @@ pub(super) struct Link {
     input: File,
     output: Option<File>,
     pub(super) frames: Frames,
-    waiting: Vec<u8>,
-    /// How much of `waiting` is sent.
+    /// Frames that are not sent yet. Connections that one frame leaves by share its memory.
+    waiting: VecDeque<Arc<[u8]>>,
+    /// How much of the first of them is sent.
     sent: usize,
     /// Whether the poll looks for room to write.
     writing: bool,
@@ -31,7 +34,7 @@ impl Link {
             input: input.into(),
             output: Some(output.into()),
             frames: Frames::default(),
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             sent: 0,
             writing: false,
             token,
@@ -39,9 +42,9 @@ impl Link {
     }
 
     /// Sends a frame, or keeps it until there is room.
-    pub(super) fn send(&mut self, poll: &Poll, frame: &[u8]) {
+    pub(super) fn send(&mut self, poll: &Poll, frame: impl Into<Arc<[u8]>>) {
         if self.output.is_some() {
-            self.waiting.extend_from_slice(frame);
+            self.waiting.push_back(frame.into());
             self.flush(poll);
         }
     }
@@ -50,24 +53,22 @@ impl Link {
     pub(super) fn flush(&mut self, poll: &Poll) {
         let Some(output) = &mut self.output else { return };
         let mut broken = false;
-        while self.sent < self.waiting.len() {
-            match output.write(&self.waiting[self.sent..]) {
+        while let Some(frame) = self.waiting.front() {
+            match output.write(&frame[self.sent..]) {
                 Ok(len) => self.sent += len,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 // It is gone; its other end will tell.
                 Err(_) => {
                     broken = true;
+                    self.waiting.clear();
                     break;
                 }
             }
-        }
-        if broken || self.sent == self.waiting.len() {
-            self.waiting.clear();
-            self.sent = 0;
-        } else if self.sent > 1 << 20 {
-            self.waiting.drain(..self.sent);
-            self.sent = 0;
+            if self.sent == frame.len() {
+                self.waiting.pop_front();
+                self.sent = 0;
+            }
         }
         let writing = !self.waiting.is_empty();
         if writing && !self.writing {
@@ -107,5 +108,47 @@ impl Link {
             let _ = poll.remove(&output);
         }
         self.waiting.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_frame_that_leaves_by_several_is_there_once() {
+        let poll = Poll::new().unwrap();
+        let frames: [Arc<[u8]>; 3] =
+            [5, 300_000, 1].map(|len: u32| (0..len).map(|i| (i % 251) as u8).collect());
+        let sent = frames.concat();
+        let mut links = Vec::new();
+        let readers: Vec<_> = (0..2)
+            .map(|at| {
+                let ((input, _), (mut reader, output)) = (io::pipe().unwrap(), io::pipe().unwrap());
+                let mut link = Link::new(input.into(), output.into(), &poll, 2 * at).unwrap();
+                for frame in &frames {
+                    link.send(&poll, Arc::clone(frame));
+                }
+                links.push(link);
+                thread::spawn(move || {
+                    let mut all = Vec::new();
+                    reader.read_to_end(&mut all).unwrap();
+                    all
+                })
+            })
+            .collect();
+        // A pipe has no room for the second; the first is sent.
+        assert_eq!(frames.each_ref().map(Arc::strong_count), [1, 3, 3]);
+        while !links.iter().all(Link::is_flushed) {
+            links.iter_mut().for_each(|link| link.flush(&poll));
+            thread::yield_now();
+        }
+        assert_eq!(frames.each_ref().map(Arc::strong_count), [1; 3]);
+        links.iter_mut().for_each(|link| link.close(&poll));
+        drop(links);
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), sent);
+        }
     }
 }

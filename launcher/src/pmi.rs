@@ -1,6 +1,6 @@
 //! The launcher's side of PMI-1: lines in, answers out, no I/O.
 
-use circulant::launch::wire::{Line, quote};
+use circulant::launch::wire::{LOCAL_SCOPE, Line, SCOPE, quote};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -38,7 +38,7 @@ pub struct Pmi {
     /// How many ranks the whole job has.
     size: usize,
     values: HashMap<Vec<u8>, Vec<u8>>,
-    /// What was put here since the last [`Pmi::take_fresh`].
+    /// What was put here since the last [`Pmi::take_fresh`], but for what only ranks of this node read.
     fresh: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
     members: Vec<Member>,
@@ -183,7 +183,9 @@ impl Pmi {
             Entry::Vacant(place) => {
                 self.bytes += key.len() + value.len();
                 place.insert(value.to_vec());
-                self.fresh.push((key.to_vec(), value.to_vec()));
+                if line.field(SCOPE) != Some(LOCAL_SCOPE.as_bytes()) {
+                    self.fresh.push((key.to_vec(), value.to_vec()));
+                }
                 reply("cmd=put_result rc=0 msg=success")
             }
         }
@@ -286,6 +288,20 @@ mod tests {
         assert!(say(&mut nodes[1], 0, "cmd=get_appnum").contains("appnum=1"));
         assert!(say(&mut third, 0, "cmd=get kvsname=job key=PMI_process_mapping").contains("rc=-1"));
         assert!(matches!(nodes[0].line(0, b"cmd=barrier_in"), Outcome::All(_)), "all of this node");
+    }
+
+    #[test]
+    fn what_only_ranks_of_a_node_read_stays_there() {
+        let mut pmi = Pmi::of_node("job", 4, &[0, 0], "(vector,(0,2,2))");
+        assert!(say(&mut pmi, 0, "cmd=put kvsname=job key=near scope=local value=v w").contains("rc=0"));
+        assert!(say(&mut pmi, 0, "cmd=put kvsname=job key=far scope=global value=v").contains("rc=0"));
+        assert!(say(&mut pmi, 0, "cmd=put kvsname=job key=text value=v scope=local").contains("rc=0"));
+        assert!(say(&mut pmi, 1, "cmd=get kvsname=job key=near").ends_with("value=v w\n"));
+        assert!(
+            say(&mut pmi, 1, "cmd=put kvsname=job key=near scope=local value=x").contains("duplicate_key")
+        );
+        let keys: Vec<_> = pmi.take_fresh().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, [&b"far"[..], b"text"]);
     }
 
     proptest! {

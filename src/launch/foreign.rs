@@ -127,6 +127,7 @@ const UINT32: u16 = 14;
 const BYTE_OBJECT: u16 = 27;
 const PROC_RANK: u16 = 40;
 const SUCCESS: c_int = 0;
+const SCOPE_LOCAL: u8 = 1;
 const SCOPE_GLOBAL: u8 = 3;
 
 /// Stands for all ranks of a job.
@@ -222,15 +223,16 @@ impl PmixLibrary {
         }
     }
 
-    /// Puts bytes under a key of ours, seen by others once all came to a fence.
-    pub(super) fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), Refusal> {
+    /// Puts bytes under a key of ours, seen by others once all came to a fence; `local`: by those that the launcher has put on our node.
+    pub(super) fn put(&mut self, key: &str, bytes: &[u8], local: bool) -> Result<(), Refusal> {
+        let scope = if local { SCOPE_LOCAL } else { SCOPE_GLOBAL };
         let key: [c_char; 512] = array(key);
         let bytes = Bytes { start: bytes.as_ptr().cast_mut().cast(), len: bytes.len() };
         let mut value = Value { kind: BYTE_OBJECT, data: Data { all: [0; 3] } };
         value.data.bytes = bytes;
         // SAFETY: `key` has the length of a key and ends in a NUL; `value` describes bytes that live until the end of
         // the call, which copies them and changes nothing.
-        let code = unsafe { (self.put)(SCOPE_GLOBAL, key.as_ptr(), &raw mut value) };
+        let code = unsafe { (self.put)(scope, key.as_ptr(), &raw mut value) };
         self.check("PMIx_Put", code)
     }
 

@@ -65,6 +65,15 @@ pub trait Launch: Send + std::fmt::Debug {
     /// # Errors
     /// When the launcher refuses or is gone.
     fn put(&mut self, key: &str, value: &[u8]) -> Result<()>;
+    /// As [`Launch::put`], of a value that only these ranks read, of which ours is one. Where the launcher has put all of them on one node it
+    /// may leave the value there: `circulant run` and PMIx do; others take it to all ranks, as this default does.
+    ///
+    /// # Errors
+    /// As [`Launch::put`].
+    fn put_for(&mut self, key: &str, value: &[u8], readers: &[u32]) -> Result<()> {
+        let _ = readers;
+        self.put(key, value)
+    }
     /// Waits until all ranks called it; what was put before is visible after.
     ///
     /// # Errors

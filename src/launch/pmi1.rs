@@ -6,7 +6,7 @@ use super::introduction::{Introduction, Sealed};
 use super::session::Client;
 use super::side::Side;
 use super::stream::{Stream, connect_to};
-use super::wire::{Line, Lines, quote};
+use super::wire::{LOCAL_SCOPE, Line, Lines, SCOPE, quote};
 use super::{Gone, Launch, mapping, value};
 use crate::error::{Error, ErrorKind, Result, argument};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -370,6 +370,28 @@ impl Pmi1 {
         })
     }
 
+    /// Puts a value by its pieces; `scope`: a field of each request, with a space behind it.
+    fn put_pieces(&mut self, key: &str, bytes: &[u8], scope: &str) -> Result<()> {
+        super::check_key(key)?;
+        for (i, piece) in value::pieces(bytes).iter().enumerate() {
+            let key = value::key(key, i);
+            let request = format!("cmd=put kvsname={} key={key} {scope}value={piece}\n", self.kvsname);
+            let raw = self.ask(&request, "put_result")?;
+            if Line::parse(&raw).and_then(|l| l.rc()).is_some_and(|rc| rc != 0) {
+                let message = format!("the launcher refused the key {key}: {}", quote(&raw));
+                return Err(self.error(ErrorKind::Launch, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the launcher has put all these ranks on our node, as far as it tells.
+    fn are_on_our_node(&self, ranks: &[u32]) -> bool {
+        let Some(nodes) = &self.nodes else { return false };
+        let ours = nodes.get(self.rank);
+        ours.is_some() && ranks.iter().all(|rank| nodes.get(*rank as usize) == ours)
+    }
+
     fn error(&self, kind: ErrorKind, message: String) -> Error {
         Error::new(kind, format!("{}: {message}", self.name)).at_rank(self.rank)
     }
@@ -395,17 +417,14 @@ impl Launch for Pmi1 {
     }
 
     fn put(&mut self, key: &str, bytes: &[u8]) -> Result<()> {
-        super::check_key(key)?;
-        for (i, piece) in value::pieces(bytes).iter().enumerate() {
-            let key = value::key(key, i);
-            let request = format!("cmd=put kvsname={} key={key} value={piece}\n", self.kvsname);
-            let raw = self.ask(&request, "put_result")?;
-            if Line::parse(&raw).and_then(|l| l.rc()).is_some_and(|rc| rc != 0) {
-                let message = format!("the launcher refused the key {key}: {}", quote(&raw));
-                return Err(self.error(ErrorKind::Launch, message));
-            }
-        }
-        Ok(())
+        self.put_pieces(key, bytes, "")
+    }
+
+    fn put_for(&mut self, key: &str, bytes: &[u8], readers: &[u32]) -> Result<()> {
+        // To other launchers the field would be unknown. An older `circulant run` takes no notice of it, and the value to all nodes.
+        let stays = self.side.is_some() && self.are_on_our_node(readers);
+        let scope = if stays { format!("{SCOPE}={LOCAL_SCOPE} ") } else { String::new() };
+        self.put_pieces(key, bytes, &scope)
     }
 
     fn fence(&mut self, deadline: Duration) -> Result<()> {

@@ -16,8 +16,8 @@ use std::time::Duration;
 pub struct Pmix {
     worker: Worker<PmixLibrary>,
     size: usize,
-    /// All ranks are on one node.
-    together: bool,
+    /// The ranks that the launcher has put on our node, from the first to the last of each row of them.
+    peers: Vec<(usize, usize)>,
 }
 
 /// More ranks than any machine has: the launcher is broken.
@@ -34,7 +34,7 @@ impl Pmix {
         let late = || NoPmix::Refused(format!("PMIx_Init did not return within {} s", timeout.as_secs_f64()));
         let worker =
             Worker::start("pmix", move || PmixLibrary::join(&names), timeout, late).map_err(refused)?;
-        let mut pmix = Self { worker, size: 0, together: false };
+        let mut pmix = Self { worker, size: 0, peers: Vec::new() };
         let (file, version, rank) =
             pmix.worker.call("version", |p| (p.name().to_owned(), p.version(), p.rank()))?;
         let version = version.split(',').next().unwrap_or("").split(" (").next().unwrap_or("").to_owned();
@@ -54,7 +54,7 @@ impl Pmix {
         }
         // The job's peers on this node. The nodes of the other ranks we find out ourselves: launchers err there.
         if let Ok(Found::Text(peers)) = pmix.ask("pmix.lpeers")? {
-            pmix.together = covers(&peers, pmix.size);
+            pmix.peers = rows(&peers).unwrap_or_default();
         }
         Ok(pmix)
     }
@@ -62,6 +62,17 @@ impl Pmix {
     /// What is known about the job; the inner error is the library's.
     fn ask(&mut self, key: &'static str) -> Result<Result<Found, String>> {
         self.worker.call(key, move |p| p.get(None, key))
+    }
+
+    fn publish(&mut self, key: &str, value: &[u8], local: bool) -> Result<()> {
+        check_key(key)?;
+        if owner(key) != self.worker.rank {
+            let what = format!("the key {key} is rank {}'s to put", owner(key));
+            return Err(self.worker.error(ErrorKind::Argument, &what));
+        }
+        let (key, value) = (full(key), value.to_vec());
+        let done = self.worker.call("PMIx_Put", move |p| p.put(&key, &value, local))?;
+        self.worker.checked(done)
     }
 }
 
@@ -95,13 +106,20 @@ fn refused(why: NoPmix) -> Error {
     }
 }
 
-/// Whether `peers` ("0,2,1", also "0-2") are as many as `size`.
-fn covers(peers: &str, size: usize) -> bool {
-    let count = peers.split(',').try_fold(0usize, |sum, part| {
+/// The rows of `peers` ("0,2,1", also "0-2").
+fn rows(peers: &str) -> Option<Vec<(usize, usize)>> {
+    let row = |part: &str| {
         let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
         let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-        sum.checked_add(last.checked_sub(first)?.checked_add(1)?)
-    });
+        (first <= last).then_some((first, last))
+    };
+    peers.split(',').map(row).collect()
+}
+
+/// Whether these rows are of as many ranks as `size`.
+fn covers(rows: &[(usize, usize)], size: usize) -> bool {
+    let count =
+        rows.iter().try_fold(0usize, |sum, (first, last)| sum.checked_add((last - first).checked_add(1)?));
     count == Some(size)
 }
 
@@ -124,14 +142,14 @@ impl Launch for Pmix {
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
-        check_key(key)?;
-        if owner(key) != self.worker.rank {
-            let what = format!("the key {key} is rank {}'s to put", owner(key));
-            return Err(self.worker.error(ErrorKind::Argument, &what));
-        }
-        let (key, value) = (full(key), value.to_vec());
-        let done = self.worker.call("PMIx_Put", move |p| p.put(&key, &value))?;
-        self.worker.checked(done)
+        self.publish(key, value, false)
+    }
+
+    fn put_for(&mut self, key: &str, value: &[u8], readers: &[u32]) -> Result<()> {
+        let here =
+            |rank: &u32| self.peers.iter().any(|(first, last)| (*first..=*last).contains(&(*rank as usize)));
+        let local = readers.iter().all(here);
+        self.publish(key, value, local)
     }
 
     fn fence(&mut self, deadline: Duration) -> Result<()> {
@@ -151,7 +169,7 @@ impl Launch for Pmix {
     }
 
     fn nodes(&self) -> Option<Vec<u32>> {
-        self.together.then(|| vec![0; self.size])
+        covers(&self.peers, self.size).then(|| vec![0; self.size])
     }
 
     fn gone(&mut self) -> Option<Gone> {
@@ -186,9 +204,10 @@ mod tests {
 
     #[test]
     fn peers_are_counted() {
-        assert!(covers("0,2,1", 3) && covers("0-3", 4) && covers("0-1, 3", 3) && covers("0", 1));
+        let all = |peers, size| rows(peers).is_some_and(|rows| covers(&rows, size));
+        assert!(all("0,2,1", 3) && all("0-3", 4) && all("0-1, 3", 3) && all("0", 1));
         for bad in ["", "0,", "x", "3-1", "0-18446744073709551615,0", "0-1-2"] {
-            assert!(!covers(bad, 2), "{bad}");
+            assert!(!all(bad, 2), "{bad}");
         }
     }
 

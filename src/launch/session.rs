@@ -194,6 +194,11 @@ impl Launch for Session {
         client.put(&key, value)
     }
 
+    fn put_for(&mut self, key: &str, value: &[u8], readers: &[u32]) -> Result<()> {
+        let (client, key) = self.at(key)?;
+        client.put_for(&key, value, readers)
+    }
+
     fn fence(&mut self, deadline: Duration) -> Result<()> {
         self.client()?.fence(deadline)
     }

@@ -16,9 +16,12 @@ struct Shared {
     changed: Condvar,
 }
 
+/// A value, and the ranks that may read it, where not all may.
+type Published = (Vec<u8>, Option<Vec<u32>>);
+
 #[derive(Debug, Default)]
 struct State {
-    values: HashMap<String, Vec<u8>>,
+    values: HashMap<String, Published>,
     /// Ranks inside the present fence, and how many fences are complete.
     inside: BTreeSet<usize>,
     fences: u64,
@@ -79,6 +82,17 @@ impl Member {
         }
     }
 
+    fn publish(&self, key: &str, value: &[u8], readers: Option<Vec<u32>>) -> Result<()> {
+        check_key(key)?;
+        match self.state().values.entry(key.to_owned()) {
+            Entry::Vacant(place) => place.insert((value.to_vec(), readers)),
+            Entry::Occupied(_) => {
+                return Err(self.error(ErrorKind::Launch, format!("the key {key} was put twice")));
+            }
+        };
+        Ok(())
+    }
+
     fn error(&self, kind: ErrorKind, message: String) -> Error {
         Error::new(kind, message).at_rank(self.rank)
     }
@@ -98,14 +112,11 @@ impl Launch for Member {
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
-        check_key(key)?;
-        match self.state().values.entry(key.to_owned()) {
-            Entry::Vacant(place) => place.insert(value.to_vec()),
-            Entry::Occupied(_) => {
-                return Err(self.error(ErrorKind::Launch, format!("the key {key} was put twice")));
-            }
-        };
-        Ok(())
+        self.publish(key, value, None)
+    }
+
+    fn put_for(&mut self, key: &str, value: &[u8], readers: &[u32]) -> Result<()> {
+        self.publish(key, value, Some(readers.to_vec()))
     }
 
     fn fence(&mut self, deadline: Duration) -> Result<()> {
@@ -157,8 +168,13 @@ impl Launch for Member {
     }
 
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
-        let value = self.state().values.get(key).cloned();
-        value.ok_or_else(|| self.error(ErrorKind::Launch, format!("no rank put the key {key}")))
+        let published = self.state().values.get(key).cloned();
+        let missing = || self.error(ErrorKind::Launch, format!("no rank put the key {key}"));
+        let (value, readers) = published.ok_or_else(missing)?;
+        match readers.is_none_or(|readers| readers.iter().any(|rank| *rank as usize == self.rank)) {
+            true => Ok(value),
+            false => Err(self.error(ErrorKind::Launch, format!("the key {key} was put for other ranks"))),
+        }
     }
 
     fn nodes(&self) -> Option<Vec<u32>> {

@@ -4,6 +4,11 @@
 /// The longest line that either end takes.
 pub const LINE_MAX: usize = 64 * 1024;
 
+/// A field of a put to `circulant run`, and what it says of a value that only ranks of this node read: such a value is taken to no other node.
+pub const SCOPE: &str = "scope";
+/// See [`SCOPE`].
+pub const LOCAL_SCOPE: &str = "local";
+
 /// One line, without its newline, split into fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {

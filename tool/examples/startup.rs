@@ -47,6 +47,10 @@ impl Launch for Counted {
         self.count(0);
         self.inner.put(key, value)
     }
+    fn put_for(&mut self, key: &str, value: &[u8], readers: &[u32]) -> Result<()> {
+        self.count(0);
+        self.inner.put_for(key, value, readers)
+    }
     fn get(&mut self, key: &str) -> Result<Vec<u8>> {
         self.count(1);
         self.inner.get(key)

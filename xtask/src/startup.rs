@@ -6,6 +6,7 @@
 //! cores, which processes need to begin. Nothing else takes time.
 
 use circulant_core::schedule::{Circulant, MAX_P};
+use circulant_launcher::message::FENCE_PIECE_PAIRS;
 use circulant_launcher::setup::branches;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -30,6 +31,8 @@ pub(crate) struct Costs {
     /// Of a message between nodes. Chosen: TCP on Ethernet of 10 Gbit/s.
     pub(crate) latency_ns: u64,
     pub(crate) byte_ps: u64,
+    /// Values that the launcher sends down in one message.
+    pub(crate) piece_values: u64,
 }
 
 impl Costs {
@@ -44,6 +47,7 @@ impl Costs {
         value_bytes: 150,
         latency_ns: 20_000,
         byte_ps: 800,
+        piece_values: FENCE_PIECE_PAIRS as u64,
     };
 
     fn carry_ns(&self, values: u64) -> u64 {
@@ -63,12 +67,15 @@ pub(crate) struct Job {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Phase {
     pub(crate) name: &'static str,
-    /// Values that each rank puts and gets.
+    /// Values that each rank puts and gets; and how many of those that it puts go to other nodes.
     pub(crate) puts: u64,
     pub(crate) gets: u64,
+    pub(crate) far_puts: u64,
     /// Values that rank 0 gets beside these, and the first rank of each node. What they put then is one more.
     pub(crate) root_gets: u64,
     pub(crate) first_gets: u64,
+    /// What the first rank of a node puts goes to other nodes; what rank 0 puts always does.
+    pub(crate) first_is_far: bool,
 }
 
 impl Job {
@@ -76,28 +83,30 @@ impl Job {
         self.nodes as u64 * self.per_node as u64
     }
 
-    /// What wire-up asks (`src/comm/wireup`): of ranks with a node each, or of several on a node, which share memory. After each phase but the last is a
+    /// What wire-up asks (`src/comm/wireup`): of ranks with a node each, or of many on a node, which share memory. After each phase but the last is a
     /// fence.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let q = |ranks: u64| u64::from(Circulant::new(u32::try_from(ranks).unwrap_or(u32::MAX).max(1)).q());
         let (all, here) = (2 * q(self.ranks()), 2 * q(self.per_node as u64));
-        let phase = |name, puts, gets| Phase { name, puts, gets, ..Phase::default() };
-        let mut phases = vec![
-            phase("where ranks are", 1, 0),
-            Phase { root_gets: self.ranks(), ..phase("settings; rank 0 reads where all are", 0, 1) },
-        ];
-        if self.per_node > 1 {
-            phases.push(phase("memory of the node", 1, 1));
-            phases.push(phase("its neighbours; addresses", 1, here));
-            phases.push(Phase {
-                first_gets: self.per_node as u64,
-                ..phase("the first rank reads its node's", 0, 1)
-            });
-        } else {
-            phases.push(phase("addresses", 1, 1));
+        let (nodes, locals) = (self.nodes as u64, self.per_node as u64);
+        let near = |name, puts, gets| Phase { name, puts, gets, ..Phase::default() };
+        let far = |name, gets| Phase { name, puts: 1, gets, far_puts: 1, ..Phase::default() };
+        let last = near("neighbours", 0, all + 1);
+        if self.per_node == 1 {
+            let root = Phase { root_gets: nodes, ..near("settings; rank 0 reads where all are", 0, 1) };
+            return vec![far("where ranks are", 0), root, far("addresses", 1), last];
         }
-        phases.push(phase("neighbours", 0, all + 1));
-        phases
+        let first =
+            |name, first_is_far, gets| Phase { first_gets: locals, first_is_far, ..near(name, 0, gets) };
+        vec![
+            near("where ranks are", 1, 0),
+            first("settings; the first rank reads where its node's are", true, 1),
+            Phase { root_gets: nodes, ..near("rank 0 reads where all nodes' are", 0, 0) },
+            near("memory of the node", 1, 1),
+            far("its neighbours; addresses", here),
+            first("the first rank reads its node's", false, 1),
+            last,
+        ]
     }
 }
 
@@ -156,8 +165,8 @@ enum Event {
     Done,
     /// All ranks of a branch below are in the fence, with the number of values that they put.
     Fenced(u64),
-    /// All ranks of the job are in the fence, with the number of values of all.
-    Released(u64),
+    /// All ranks of the job are in the fence, with so many of the values of all, and whether they are the last.
+    Released(u64, bool),
 }
 
 /// A job under way.
@@ -201,7 +210,7 @@ pub(crate) fn start(job: Job, costs: &Costs) -> Times {
             Event::Up => run.up(now, node),
             Event::Done => run.done(now, node),
             Event::Fenced(values) => run.fenced(now, node, values, values * costs.value_ns),
-            Event::Released(values) => run.released(now, node, values),
+            Event::Released(values, last) => run.released(now, node, values, last),
         }
     }
     run.times
@@ -258,8 +267,8 @@ impl Run<'_> {
             return;
         }
         let phase = self.phases[at];
-        let first = phase.first_gets > 0 || (node == 0 && phase.root_gets > 0);
-        self.fenced(now, node, phase.puts * self.job.per_node as u64 + u64::from(first), 0);
+        let one = phase.first_is_far || (node == 0 && phase.root_gets > 0);
+        self.fenced(now, node, phase.far_puts * self.job.per_node as u64 + u64::from(one), 0);
     }
 
     /// One of the node's branches, or its own ranks, are in the fence; the server works `work_ns` on their values.
@@ -273,7 +282,14 @@ impl Run<'_> {
         let (values, ready, above) = (n.values, n.server, n.above);
         (n.come, n.values) = (0, 0);
         match above {
-            None => self.released(ready, node, values),
+            None => {
+                let mut left = values;
+                while left > self.costs.piece_values {
+                    self.released(ready, node, self.costs.piece_values, false);
+                    left -= self.costs.piece_values;
+                }
+                self.released(ready, node, left, true);
+            }
             Some(above) => {
                 let came = self.carry(ready, (node, above), values);
                 self.push(came, above, Event::Fenced(values));
@@ -291,15 +307,18 @@ impl Run<'_> {
         *into
     }
 
-    /// Passes the values down, takes them in, and lets the ranks go.
-    fn released(&mut self, now: u64, node: usize, values: u64) {
+    /// Passes the values down, takes them in, and lets the ranks go when these are the last.
+    fn released(&mut self, now: u64, node: usize, values: u64, last: bool) {
         for below in self.nodes[node].below.clone() {
             let came = self.carry(now, (node, below), values);
-            self.push(came, below, Event::Released(values));
+            self.push(came, below, Event::Released(values, last));
         }
         let n = &mut self.nodes[node];
         n.server = n.server.max(now) + values * self.costs.value_ns;
         let free = n.server;
+        if !last {
+            return;
+        }
         let at = &mut self.at[node];
         self.times.phases[*at] = self.times.phases[*at].max(free);
         *at += 1;

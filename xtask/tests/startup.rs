@@ -18,6 +18,7 @@ const FREE: Costs = Costs {
     value_bytes: 0,
     latency_ns: 0,
     byte_ps: 0,
+    piece_values: u64::MAX,
 };
 
 /// A server that one thing at a time is asked answers as many requests as there are, whoever asks; one alone waits for the way to another node each time.
@@ -89,4 +90,38 @@ fn a_fence_goes_up_and_down_all_levels() {
     let first =
         |nodes| start(Job { nodes, per_node: 1, fanout: 3 }, &Costs { latency_ns: 7, ..FREE }).phases[0];
     assert_eq!([1, 4, 13, 40].map(first), [0, 14, 28, 42]);
+}
+
+/// A fence carries what ranks put for other nodes, and nothing of what they put for their own.
+#[test]
+fn what_a_node_needs_alone_is_not_carried() {
+    let (nodes, count) = (9_usize, 9_u64);
+    let job = Job { nodes, per_node: 5, fanout: nodes };
+    let times = start(job, &Costs { value_bytes: 100, byte_ps: 1000, ..FREE }).phases;
+    // Of so many values at each node: all others' come in one after another, and all go out to each other node.
+    let carried = |each: u64| (count - 1) * each * 100 + (count - 1) * count * each * 100;
+    let mut end = 0;
+    for (phase, found) in job.phases().iter().zip(&times) {
+        end += match (phase.root_gets, phase.first_is_far) {
+            (0, false) => carried(phase.far_puts * 5),
+            (0, true) => carried(1),
+            // Rank 0's own value has no way up.
+            _ => (count - 1) * 100,
+        };
+        assert_eq!(*found, end, "{}", phase.name);
+    }
+    assert_eq!(job.phases().iter().map(|phase| phase.far_puts).sum::<u64>(), 1, "its address");
+}
+
+/// Values that go down in pieces are on all links of a way at the same time.
+#[test]
+fn pieces_of_a_fence_follow_each_other() {
+    let (nodes, count) = (7_usize, 7_u64);
+    let job = Job { nodes, per_node: 1, fanout: 1 };
+    let first = |piece_values| {
+        start(job, &Costs { value_bytes: 100, byte_ps: 1000, latency_ns: 7, piece_values, ..FREE }).phases[0]
+    };
+    let (links, up) = (count - 1, (1..count).sum::<u64>() * 100);
+    assert_eq!(first(count), 2 * links * 7 + up + links * count * 100, "as a whole");
+    assert_eq!(first(1), 2 * links * 7 + up + count * 100 + (links - 1) * 100);
 }

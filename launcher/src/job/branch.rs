@@ -89,7 +89,7 @@ impl Branch {
         let (output, input) = (output.ok_or_else(missing)?, input.ok_or_else(missing)?);
         let mut link = Link::new(input.into(), output.into(), poll, token)?;
         let theirs = Setup { sites: self.sites.clone(), ..setup.clone() };
-        link.send(poll, &Down::Setup(Box::new(theirs)).encode());
+        link.send(poll, Down::Setup(Box::new(theirs)).encode());
         self.link = Some(link);
         Ok(())
     }

@@ -207,7 +207,7 @@ impl Job {
             Head::Root(_) => true,
             Head::Agent(up) => {
                 if !std::mem::replace(&mut self.done, true) {
-                    up.send(&self.poll, &Up::Done.encode());
+                    up.send(&self.poll, Up::Done.encode());
                 }
                 up.is_flushed()
             }
@@ -234,7 +234,7 @@ impl Job {
     /// Something happened: for the launcher to decide.
     fn event(&mut self, event: Up) {
         match &mut self.head {
-            Head::Agent(up) => up.send(&self.poll, &event.encode()),
+            Head::Agent(up) => up.send(&self.poll, event.encode()),
             Head::Root(_) => self.decide(event),
         }
     }
@@ -251,6 +251,7 @@ impl Job {
                 }
             }
             Down::Gone(rank, how) => self.tell_ranks(rank, &how),
+            Down::Values(pairs) => self.take_in(pairs),
             Down::Fence(pairs) => self.release(pairs),
             Down::Input(piece) => self.feed(piece),
             Down::Credit(host, sink, len) if host == self.setup.sites[0].index => {

@@ -3,7 +3,7 @@
 use super::rank::State;
 use super::state::{FIRST_END, FIRST_RANK, Head, Job, LINGER};
 use crate::end::End;
-use crate::message::{Down, Ended, Pair, Up};
+use crate::message::{Down, Ended, FENCE_PIECE_PAIRS, Pair, Up};
 use crate::pmi::Outcome;
 use crate::poll::Interest;
 use circulant::launch::side;
@@ -194,8 +194,27 @@ impl Job {
         let mut pairs = self.pmi.take_fresh();
         pairs.append(&mut self.gathered);
         match &mut self.head {
-            Head::Agent(up) => up.send(&self.poll, &Up::Fence(pairs).encode()),
-            Head::Root(_) => self.down(Down::Fence(pairs)),
+            Head::Agent(up) => up.send(&self.poll, Up::Fence(pairs).encode()),
+            Head::Root(_) => self.pass_fence(pairs),
+        }
+    }
+
+    /// The launcher's: all ranks are in the barrier, and these were put before it.
+    fn pass_fence(&mut self, pairs: Vec<Pair>) {
+        let mut left = pairs.into_iter();
+        loop {
+            let piece: Vec<Pair> = left.by_ref().take(FENCE_PIECE_PAIRS).collect();
+            if left.len() == 0 {
+                return self.down(Down::Fence(piece));
+            }
+            self.down(Down::Values(piece));
+        }
+    }
+
+    /// Takes in what was put before a barrier, on any node.
+    pub(super) fn take_in(&mut self, pairs: Vec<Pair>) {
+        for (key, value) in pairs {
+            self.pmi.merge(key, value);
         }
     }
 
@@ -204,9 +223,7 @@ impl Job {
         for branch in &mut self.branches {
             branch.fenced = false;
         }
-        for (key, value) in pairs {
-            self.pmi.merge(key, value);
-        }
+        self.take_in(pairs);
         let Some(answer) = self.barrier.take() else { return };
         for at in 0..self.ranks.len() {
             self.ranks[at].output.extend_from_slice(&answer);

@@ -8,6 +8,7 @@ use crate::output::say;
 use crate::setup::{Input, Site, branches};
 use circulant::error::Result;
 use circulant::launch::wire::quote;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The most that may come before an agent's greeting.
@@ -24,13 +25,11 @@ impl Job {
 
     pub(super) fn pass_down(&mut self, message: &Down) {
         let first_only = self.setup.input == Input::First;
-        let mut frame = Vec::new();
+        let mut frame: Option<Arc<[u8]>> = None;
         for branch in self.branches.iter_mut().filter(|b| b.concerns(message, first_only)) {
             let Some(link) = &mut branch.link else { continue };
-            if frame.is_empty() {
-                frame = message.encode();
-            }
-            link.send(&self.poll, &frame);
+            let frame = frame.get_or_insert_with(|| message.encode().into());
+            link.send(&self.poll, Arc::clone(frame));
             branch.untaken |= matches!(message, Down::Input(_));
         }
     }
@@ -231,7 +230,7 @@ impl Job {
         if self.fed && !self.feeding && !self.branches.iter().any(|b| b.untaken) {
             self.fed = false;
             match (&mut self.head, &self.reader) {
-                (Head::Agent(up), _) => up.send(&self.poll, &Up::Taken.encode()),
+                (Head::Agent(up), _) => up.send(&self.poll, Up::Taken.encode()),
                 (Head::Root(_), Some(reader)) => reader.go_on(),
                 (Head::Root(_), None) => {}
             }

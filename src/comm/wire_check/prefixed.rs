@@ -34,6 +34,9 @@ impl Launch for Prefixed<'_> {
     fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
         self.launch.put(&self.key(key), value)
     }
+    fn put_for(&mut self, key: &str, value: &[u8], readers: &[u32]) -> Result<()> {
+        self.launch.put_for(&self.key(key), value, readers)
+    }
     fn fence(&mut self, deadline: Duration) -> Result<()> {
         self.launch.fence(deadline)
     }

@@ -134,13 +134,14 @@ impl<'a> Far<'a> {
         &mut self,
         exchange: &mut Exchange<'_>,
         config: &Config,
+        nodes: &[u32],
         ready: bool,
     ) -> Result<()> {
         if remote::prefers_native(self.provider, self.networks) {
             let (rank, size) = (exchange.rank, exchange.size as usize);
             let fabric = self.options(config, size);
             let open = || remote::open_native(&remote::Options { rank, fabric, config });
-            self.native = native::agree(exchange, ready, open)?;
+            self.native = native::agree(exchange, nodes, ready, open)?;
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! The launcher's key-value store as wire-up uses it: what each rank publishes, and what follows from the values of all
 //! ranks of a node.
 
-use super::locals::{largest_node, locals};
+use super::joined::{joined, parted};
+use super::locals::{firsts, largest_node, locals};
 use crate::comm::fence;
 use crate::comm::members::to_u32;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,6 +13,10 @@ use std::time::Duration;
 /// Ranks of one node from which on one of them reads for all. Chosen: fewer ranks read each other's values sooner than
 /// they pass one more fence (docs/launch.md).
 const MIN_READER_NODE_RANKS: usize = 16;
+
+/// Ranks of a job on several nodes from which on rank 0 reads a value of each node, not of each rank. Chosen: rank 0 reads fewer values itself sooner
+/// than all pass one more fence (some 15 µs a value, docs/launch.md).
+const MIN_JOINED_RANKS: usize = if cfg!(test) { 5 } else { 64 };
 
 /// The key-value store, and what a rank knows of the job.
 pub(super) struct Exchange<'a> {
@@ -60,6 +65,12 @@ impl<'a> Exchange<'a> {
         self.launch.put(&format!("{key}-{}", self.rank), value)
     }
 
+    /// Publishes our value of a key that every rank has, for ranks of our node only.
+    pub(super) fn put_near(&mut self, key: &str, value: &[u8], nodes: &[u32]) -> Result<()> {
+        let readers = locals(nodes, self.rank);
+        self.launch.put_for(&format!("{key}-{}", self.rank), value, &readers)
+    }
+
     /// The value of rank `rank` of such a key.
     pub(super) fn get_of(&mut self, key: &str, rank: u32) -> Result<Vec<u8>> {
         self.launch.get(&format!("{key}-{rank}"))
@@ -88,10 +99,44 @@ impl<'a> Exchange<'a> {
         let first = locals.first().copied().unwrap_or(self.rank);
         if first == self.rank {
             let found = follows(&self.get_all(key, &locals)?);
-            self.put_own(&format!("{key}-of"), &found)?;
+            self.put_near(&format!("{key}-of"), &found, nodes)?;
         }
         self.fence()?;
         self.get_of(&format!("{key}-of"), first)
+    }
+
+    /// Publishes our value of a key of which rank 0 reads that of every rank; to be followed by a fence, and [`Self::of_all`] with the same `nodes`.
+    pub(super) fn put_for_all(&mut self, key: &str, value: &[u8], nodes: Option<&[u32]>) -> Result<()> {
+        match nodes.filter(|nodes| reads_by_node(nodes)) {
+            Some(nodes) => self.put_near(key, value, nodes),
+            None => self.put_own(key, value),
+        }
+    }
+
+    /// At rank 0 what all ranks have published as `key`, by rank; elsewhere nothing. Where there are many ranks on nodes that are known, the first rank of
+    /// each node reads what its ranks have published, and publishes it in one; that passes a fence.
+    pub(super) fn of_all(&mut self, key: &str, nodes: Option<&[u32]>) -> Result<Vec<Vec<u8>>> {
+        let all = if self.rank == 0 { self.size } else { 0 };
+        let Some(nodes) = nodes.filter(|nodes| reads_by_node(nodes)) else {
+            return (0..all).map(|rank| self.get_of(key, rank)).collect();
+        };
+        let (of, locals) = (format!("{key}-of"), locals(nodes, self.rank));
+        if locals.first() == Some(&self.rank) {
+            let values = self.get_all(key, &locals)?;
+            self.put_own(&of, &joined(&values))?;
+        }
+        self.fence()?;
+        let mut found = vec![Vec::new(); all as usize];
+        if all > 0 {
+            for (first, ranks) in firsts(nodes) {
+                let values = parted(&self.get_of(&of, first)?, ranks.len());
+                let values = values.ok_or_else(|| unreadable(key).with_peer(first as usize))?;
+                for (rank, value) in ranks.into_iter().zip(values) {
+                    found[rank as usize] = value;
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The values of these ranks of such a key.
@@ -100,9 +145,15 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// The error of a value that the first rank of our node has published, and that cannot be read.
+/// Whether rank 0 reads a value of each of these nodes, not of each rank; all ranks know the same nodes. On one node that would save nothing.
+fn reads_by_node(nodes: &[u32]) -> bool {
+    let count = firsts(nodes).len();
+    nodes.len() >= MIN_JOINED_RANKS && (2..=nodes.len() / 2).contains(&count)
+}
+
+/// The error of a value that the first rank of a node has published, and that cannot be read.
 #[cold]
 pub(super) fn unreadable(key: &str) -> Error {
-    let what = format!("what the first rank of this node published of {key:?} cannot be read");
+    let what = format!("what the first rank of a node published of {key:?} cannot be read");
     Error::new(ErrorKind::Launch, what)
 }

@@ -1,5 +1,6 @@
 //! Rank locations: which ranks share a node, which nodes are in a group, and over which networks nodes reach each other. Each rank
-//! publishes where it is; rank 0 reads that and publishes what follows. So a rank asks the launcher for one value, not for p.
+//! publishes where it is; rank 0 reads that, of many ranks in a value of each node, and publishes what follows. So a rank asks the launcher for one
+//! value, not for p.
 
 use super::exchange::Exchange;
 use super::groups::{Told, groups};
@@ -11,6 +12,9 @@ use crate::transport::fabric::{Here, Networks};
 use crate::transport::{remote, shm};
 use std::collections::HashMap;
 
+/// The key under which each rank says where it is.
+const KEY: &str = "here";
+
 /// Where the ranks are.
 #[derive(Default)]
 pub(super) struct Locations {
@@ -19,8 +23,8 @@ pub(super) struct Locations {
     pub(super) networks: Option<Networks>,
 }
 
-/// Publishes where we are; to be followed by a fence, and [`agree`]. `networks`: also over which networks others reach us.
-pub(super) fn publish(exchange: &mut Exchange<'_>, networks: bool) -> Result<()> {
+/// Publishes where we are; to be followed by a fence, and [`agree`] with the same `nodes`. `networks`: also over which networks others reach us.
+pub(super) fn publish(exchange: &mut Exchange<'_>, nodes: Option<&[u32]>, networks: bool) -> Result<()> {
     let (name, group) = (shm::name(), exchange.group().unwrap_or_default());
     let mut here = Here::default();
     here.host = shm::host();
@@ -28,10 +32,10 @@ pub(super) fn publish(exchange: &mut Exchange<'_>, networks: bool) -> Result<()>
         here = Here::look(here.host);
         here.rdma = remote::link();
     }
-    exchange.put_own("here", &[Told { name, group }.encode(), here.encode()].concat())
+    exchange.put_for_all(KEY, &[Told { name, group }.encode(), here.encode()].concat(), nodes)
 }
 
-/// What follows from where all ranks are; passes a fence. Ranks that the launcher (which says `nodes`) puts on one node, but
+/// What follows from where all ranks are; passes a fence, or two where ranks are many. Ranks that the launcher (which says `nodes`) puts on one node, but
 /// which are in containers of their own, get nodes of their own. What is wrong with the setting `groups`, rank 0 has in `ready`.
 pub(super) fn agree(
     exchange: &mut Exchange<'_>,
@@ -39,8 +43,9 @@ pub(super) fn agree(
     ready: &mut Result<()>,
     nodes: Option<&[u32]>,
 ) -> Result<Locations> {
+    let published = exchange.of_all(KEY, nodes)?;
     if exchange.rank == 0 {
-        let (value, grouped) = from_all(exchange, config, nodes)?;
+        let (value, grouped) = from_all(&published, config, nodes)?;
         if ready.is_ok() {
             *ready = grouped;
         }
@@ -61,16 +66,11 @@ pub(super) fn agree(
     Ok(Locations { places: Places { nodes: nodes.into(), groups: groups.into() }, networks: Some(networks) })
 }
 
-/// Rank 0 reads where all are: the networks, the node of each rank, the group of each rank's node; and whether groups could be found.
-fn from_all(
-    exchange: &mut Exchange<'_>,
-    config: &Config,
-    nodes: Option<&[u32]>,
-) -> Result<(Vec<u8>, Result<()>)> {
+/// What rank 0 makes of where all are: the networks, the node of each rank, the group of each rank's node; and whether groups could be found.
+fn from_all(published: &[Vec<u8>], config: &Config, nodes: Option<&[u32]>) -> Result<(Vec<u8>, Result<()>)> {
     let (mut told, mut all) = (Vec::new(), Vec::new());
-    for rank in 0..exchange.size {
-        let value = exchange.get_of("here", rank)?;
-        let (node, here) = Told::decode(&value).unwrap_or_default();
+    for value in published {
+        let (node, here) = Told::decode(value).unwrap_or_default();
         told.push(node);
         all.push(Here::decode(here).unwrap_or_default());
     }
@@ -101,7 +101,7 @@ fn parts<const N: usize>(mut bytes: &[u8]) -> Option<[&[u8]; N]> {
 }
 
 impl Locations {
-    /// With the networks; where they have not been asked for, passes two fences.
+    /// With the networks; where they have not been asked for, as all ranks are on one node, passes two fences.
     pub(super) fn with_networks(
         self,
         exchange: &mut Exchange<'_>,
@@ -111,7 +111,7 @@ impl Locations {
         match self.networks {
             Some(networks) => Ok((self.places, networks)),
             None => {
-                publish(exchange, true)?;
+                publish(exchange, Some(&self.places.nodes), true)?;
                 exchange.fence()?;
                 let Self { places, networks } = agree(exchange, config, ready, Some(&self.places.nodes))?;
                 Ok((places, networks.unwrap_or_default()))

@@ -2,6 +2,7 @@
 
 use super::addresses::neighbours;
 use super::exchange::{Exchange, unreadable};
+use super::joined::{joined, parted};
 use super::locals::{largest_node, locals};
 use crate::comm::short::MAX_MEMBERS;
 use crate::config::Wait;
@@ -34,12 +35,13 @@ pub(super) fn map(
     let mut shm = ready.and_then(|()| Shm::open(&shm::Options { rank, locals: &locals, wait }));
     // A rank that has failed publishes nothing.
     let address = shm.as_ref().map(Transport::address).unwrap_or_default();
-    exchange.put_own(key, &address)?;
+    exchange.put_near(key, &address, nodes)?;
     exchange.fence()?;
     let addresses = match largest_node(nodes) > MAX_MAPPED {
         true => exchange.get_all(key, &mapped(&locals, rank))?,
         false => {
-            let all = parted(&exchange.of_node(key, nodes, joined)?).ok_or_else(|| unreadable(key))?;
+            let all = exchange.of_node(key, nodes, joined)?;
+            let all = parted(&all, locals.len()).ok_or_else(|| unreadable(key))?;
             locals.into_iter().zip(all).collect()
         }
     };
@@ -65,23 +67,6 @@ fn mapped(locals: &[u32], rank: u32) -> Vec<u32> {
     neighbours(index(mine), index(locals.len())).into_iter().map(|i| locals[i as usize]).collect()
 }
 
-/// Values one after the other, each behind its length.
-fn joined(values: &[(u32, Vec<u8>)]) -> Vec<u8> {
-    let len = |value: &[u8]| u32::try_from(value.len()).unwrap_or(u32::MAX).to_le_bytes();
-    values.iter().flat_map(|(_, value)| [&len(value)[..], value].concat()).collect()
-}
-
-/// The opposite of [`joined`].
-fn parted(mut all: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut values = Vec::new();
-    while let Some((len, rest)) = all.split_first_chunk::<4>() {
-        let (value, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
-        values.push(value.to_vec());
-        all = rest;
-    }
-    all.is_empty().then_some(values)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,17 +78,5 @@ mod tests {
         let many: Vec<u32> = (0..1000).map(|i| 2 * i).collect();
         let some = mapped(&many, 8);
         assert!(some.len() <= 20 && some.is_sorted() && some.iter().all(|r| many.contains(r)), "{some:?}");
-    }
-
-    #[test]
-    fn values_are_parted_where_they_were_joined() {
-        let join = |values: &[&[u8]]| joined(&values.iter().map(|v| (0, v.to_vec())).collect::<Vec<_>>());
-        for values in [&[][..], &[&b"abc"[..], b"", b"d"], &[b""]] {
-            assert_eq!(parted(&join(values)).unwrap(), values);
-        }
-        let good = join(&[&b"abc"[..], b"de"]);
-        // Cut behind the first it is whole.
-        assert!((1..good.len()).filter(|cut| *cut != 7).all(|cut| parted(&good[..cut]).is_none()));
-        assert!(parted(&[0xFF; 9]).is_none());
     }
 }

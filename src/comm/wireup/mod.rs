@@ -15,6 +15,7 @@ mod connect;
 mod endpoint;
 mod exchange;
 mod groups;
+mod joined;
 mod locals;
 mod locations;
 mod memory;
@@ -79,7 +80,7 @@ fn open(
     // Where the launcher knows that all ranks share a node, the rest is asked for only when it is needed.
     let asks = !known.as_deref().is_some_and(one_node);
     if asks {
-        locations::publish(&mut exchange, given.is_none())?;
+        locations::publish(&mut exchange, known.as_deref(), given.is_none())?;
     }
     let Agreed { provider, secret, mut ready } = settings::agree(&mut exchange, config)?;
     let locations = match (asks, known) {
@@ -123,7 +124,7 @@ fn over_route(
     };
     let beside_shm = matches!(route, Route::Both(_));
     let mut far = Far::new(config, (provider, secret), all_on_one_node, &networks, beside_shm);
-    far.agree_native(exchange, config, ready.is_ok())?;
+    far.agree_native(exchange, config, &places.nodes, ready.is_ok())?;
     let opened = match beside_shm {
         true => endpoint::both(exchange, config, ready, &places.nodes, far),
         false => endpoint::fabric(exchange, config, ready, far),

@@ -39,6 +39,9 @@ fn a_rank_that_has_failed_passes_all_fences() {
         (&[0, 0, 1], "tcp+shm", 0),
         (&[0, 0, 1], "tcp+shm", 2),
         (&[0, 1, 2], "tcp", 1),
+        // The first ranks of nodes read for rank 0.
+        (&[0, 0, 1, 1, 1], "tcp+shm", 4),
+        (&[0, 1, 0, 1, 1], "tcp+shm", 0),
     ] {
         let case = format!("{provider}, nodes {nodes:?}, rank {culprit} failed");
         let mut absent = 0;

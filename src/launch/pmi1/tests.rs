@@ -166,3 +166,26 @@ fn a_rank_leaves_after_a_fence_that_was_lost() {
         me.finalize().unwrap();
     }
 }
+
+/// Only `circulant run` is told that a value is for ranks of a node alone, and only where it has put these there.
+#[test]
+fn a_value_stays_on_its_node() {
+    use std::os::fd::IntoRawFd;
+    for (space, local) in [("job", 1), ("another", 0)] {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (side, _says) = UnixStream::pair().unwrap();
+        theirs.write_all(&text(&ANSWERS[..4])).unwrap();
+        theirs.write_all(&text(&[ANSWERS[4]; 3])).unwrap();
+        let side = format!("{}:{space}", side.into_raw_fd());
+        let mut me = Pmi1::over_socket(ours, 0, 2, Some(&side), Duration::from_secs(5)).unwrap();
+        me.put_for("near", b"x", &[0]).unwrap();
+        me.put_for("far", b"x", &[0, 1]).unwrap();
+        me.put("all", b"x").unwrap();
+        drop(me);
+        let mut asked = String::new();
+        theirs.read_to_string(&mut asked).unwrap();
+        assert_eq!(asked.matches("cmd=put ").count(), 3, "{asked}");
+        assert_eq!(asked.matches(" scope=local ").count(), local, "{asked}");
+        assert_eq!(asked.matches("key=circulant-near scope=local value=").count(), local, "{asked}");
+    }
+}

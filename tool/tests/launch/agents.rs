@@ -26,6 +26,7 @@ pub(crate) fn tests() -> Vec<(&'static str, fn(), bool)> {
         ("agents_do_not_wait_busily", agents_do_not_wait_busily, true),
         ("two_jobs_and_names_with_spaces", two_jobs_and_names_with_spaces, true),
         ("many_ranks_over_hosts", many_ranks_over_hosts, true),
+        ("ranks_of_many_read_by_node", ranks_of_many_read_by_node, true),
         ("a_thousand_ranks_start_in_few_messages", a_thousand_ranks_start_in_few_messages, true),
         ("an_mpich_program_over_hosts", an_mpich_program_over_hosts, compiles_mpich()),
     ]
@@ -496,6 +497,13 @@ fn many_ranks_over_hosts() {
     let nodes: Vec<&str> = (0..32).map(|r| if r < 16 { "0" } else { "1" }).collect();
     let done = job.env("LAUNCH_TEST_NODES", &nodes.join(",")).output();
     assert_eq!((done.code, done.out.matches("ok\n").count()), (0, 32), "{done:?}");
+}
+
+/// From 64 ranks on rank 0 reads a value of each node at start-up.
+fn ranks_of_many_read_by_node() {
+    let bench = ["bench", "allreduce", "--bytes", "8", "--reps", "2", "--check", "--format", "json"];
+    let done = on("a:33,b:31", &bench).output();
+    assert!(done.code == 0 && done.out.contains("\"nodes\": 2"), "{done:?}");
 }
 
 /// The launcher's part of the start of 1024 ranks; the agents are played.
