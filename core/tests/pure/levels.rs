@@ -4,6 +4,7 @@
 use crate::proof::MODEL;
 
 use circulant_core::machine::{LogGp, Machine};
+use circulant_core::plan::Kind;
 use circulant_core::plan::lower::{WireLimits, light_bytes};
 use circulant_core::plan::price::{Clock, Tape};
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
@@ -113,6 +114,49 @@ fn levels_spare_the_links_between_groups() {
             }
         }
     }
+}
+
+/// With 8 KiB of each of many nodes, too, where lanes would make a put of overhead for each group and node of their own. Without a taper as well.
+#[test]
+fn an_allgather_of_many_nodes_is_ahead() {
+    let names = [&["circulant", "pieces"][..], &["bine"], &["levels"]];
+    for taper in [1, 2, 4] {
+        let point = Point { nodes: 1024, group: 32, taper, bytes: 8 << 20, latency_ns: 0 };
+        let [flat, bine, levels] = names.map(|names| best(Operation::Allgather, names, point));
+        assert_eq!(levels.1, 31 * point.bytes, "{point:?}");
+        assert!(
+            levels.0 < flat.0 && levels.0 < bine.0,
+            "{point:?}: {levels:?}, flat {flat:?}, Bine {bine:?}"
+        );
+    }
+}
+
+/// The puts of a rank in an allgather(v) by `levels`.
+fn puts(operation: Operation, a: &Arguments, rank: u32) -> usize {
+    let plan = (algorithm(operation, "levels").unwrap().build)(a, &WIRE).unwrap();
+    plan.steps(rank).filter(|step| step.kind == Kind::Put).count()
+}
+
+/// Where each rank has a node to itself, and contributions lie in order; else lanes carry them.
+#[test]
+fn blocks_of_groups_go_whole_where_they_can() {
+    let point = Point { nodes: 256, group: 16, taper: 1, bytes: 256 << 10, latency_ns: 0 };
+    let a = point.arguments(Operation::Allgather);
+    let puts_of = |a: &Arguments| puts(Operation::Allgather, a, 100);
+    // 15 of the block of the group, 15 of windows and what is split, two between groups, in a stretch; in lanes 15 for each of 16 groups.
+    let (whole, lanes) = (40, 240);
+    assert!(puts_of(&Arguments { blocks: Some(1), ..a.clone() }) < whole);
+    let two_a_node = Arguments { nodes: (0..256).map(|rank| rank / 2).collect(), ..a.clone() };
+    let mixed = Arguments { groups: (0..256).map(|node| node % 16).collect(), ..a.clone() };
+    for a in [two_a_node, mixed] {
+        assert!(puts_of(&Arguments { blocks: Some(1), ..a }) > 100);
+    }
+    let counts = vec![a.bytes; 256];
+    let in_order: Vec<u64> = (0..256).map(|rank| rank * a.bytes).collect();
+    let reversed = in_order.iter().rev().copied().collect();
+    let of = |displs| Arguments { counts: counts.clone(), displs, blocks: Some(1), ..a.clone() };
+    assert!(puts(Operation::Allgatherv, &of(in_order), 100) < whole);
+    assert!(puts(Operation::Allgatherv, &of(reversed), 100) >= lanes);
 }
 
 /// The table of docs/scale.md.

@@ -5,10 +5,12 @@
 
 use crate::proof;
 
+use circulant_core::machine::LogGp;
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation};
 use circulant_core::plan::{Kind, Plan};
 use proof::{MODEL, Random};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The lines that know nodes.
 fn lines(operation: Operation) -> impl Iterator<Item = &'static Algorithm> {
@@ -89,6 +91,51 @@ fn an_allgather_brings_every_node_what_it_lacks() {
             }
         });
     }
+}
+
+/// The same of groups of nodes: by lanes, and in whole blocks of groups, whose puts cost much more than their bytes here.
+#[test]
+fn an_allgather_brings_every_group_what_it_lacks() {
+    let wire = LogGp { overhead_ns: 20 * MODEL.overhead_ns, ..MODEL };
+    let lines = || {
+        let all = [Operation::Allgather, Operation::Allgatherv].into_iter().flat_map(proof::algorithms);
+        all.filter(|line| line.name == "levels")
+    };
+    proof::every_p(
+        "an_allgather_brings_every_group_what_it_lacks",
+        (3..=40).chain([64, 100]),
+        |p, random| {
+            for (line, _) in lines().flat_map(|line| (0..8).map(move |i| (line, i))) {
+                let nodes = if random.yes(2) { Arc::default() } else { random.nodes(p) };
+                let (groups, bytes) = (random.groups(p, &nodes), random.below(3000));
+                let counts = match line.operation {
+                    Operation::Allgather => vec![bytes; p as usize],
+                    _ => random.counts(p, bytes),
+                };
+                let displs = random.displs(&counts);
+                let blocks = random.one_of(&[None, Some(1), Some(7)]);
+                let of_groups = Arguments { size: p, nodes: Arc::clone(&groups), ..Arguments::default() };
+                let a = Arguments {
+                    size: p,
+                    bytes,
+                    counts,
+                    displs,
+                    blocks,
+                    nodes,
+                    groups,
+                    ..Arguments::default()
+                };
+                if (line.fits)(&a).is_err() {
+                    continue;
+                }
+                let plan = (line.build)(&a, &wire).unwrap();
+                for (group, (came, _)) in crossing(&*plan, &a.groups) {
+                    let wanted = a.counts.iter().sum::<u64>() - own(&of_groups, &a.counts, group);
+                    assert_eq!(came, wanted, "group {group}: {} {a:?}", line.operation);
+                }
+            }
+        },
+    );
 }
 
 fn vectors(size: u32, random: &mut Random) -> Arguments {

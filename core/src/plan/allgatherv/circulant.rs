@@ -68,7 +68,7 @@ fn build(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
 }
 
 /// Whether the contributions lie one after the other from the start of the output.
-fn in_order(a: &Arguments) -> bool {
+pub(in crate::plan) fn in_order(a: &Arguments) -> bool {
     let mut end = Some(0u64);
     a.counts.len() == a.size as usize
         && a.displs.len() == a.counts.len()

@@ -8,10 +8,13 @@
 //! would have its share to put to all the others besides, which is as much again. Nor is that of a reduce, if there are three others or more:
 //! as one of them it would get their contributions besides the result.
 //!
-//! M groups, G the nodes of the largest, q_M = ⌈log2 M⌉.
+//! An allgather of short contributions of many nodes would be many puts that way: where it is cheaper a group's block goes as a whole ([`whole`]).
+//!
+//! M groups, G the nodes of the largest, g those of the smallest, q_M = ⌈log2 M⌉, q_G = ⌈log2 G⌉.
 
 mod cost;
 mod known;
+mod whole;
 
 use super::Nodes;
 use super::fold::{self, Fold};
@@ -20,17 +23,20 @@ use super::reduce_scatter::largest_lane;
 use super::spread::{Among, Spread};
 use crate::error::{Result, argument};
 use crate::machine::LogGp;
-use crate::plan::allgatherv::circulant::Blocks;
+use crate::plan::allgatherv::circulant::{Blocks, in_order};
 use crate::plan::partial::Pieces;
 use crate::plan::registry::line::{commutative, line, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Plan, rules};
+use cost::{MAX_STRETCHES, stretches};
 use known::{blocks, groups, levels, reduce_lanes, root_carries, with_others};
+use whole::Whole;
 
 const NAME: &str = "levels";
 const GROUPS: &str = "several groups of nodes, several nodes in some";
 const GROUPS_COMMUTE: &str = "several groups of nodes, several nodes in some; commutative";
 const SPREAD_ROUNDS: &str = "<= ((n+q_M+1)G+2)S";
+const GATHER_ROUNDS: &str = "<= ((n+q_M+1)G+2)S, of whole blocks (n+1)((M-1)ceil(G/g)+q_G)+q_G";
 const FULL_LANE: &str = "Träff and Hunold 2020, arXiv 1910.13373, among groups and nodes; Träff 2022";
 const ADDED: &str = "<= m + S*ceil(m/s) for each level, s the fewest carriers; and among groups";
 
@@ -51,8 +57,8 @@ pub(in crate::plan) const BCAST: Algorithm = line(
 pub(in crate::plan) const ALLGATHER: Algorithm = line(
     Operation::Allgather,
     NAME,
-    [GROUPS, SPREAD_ROUNDS, "m - m/p", FULL_LANE],
-    |a, n| rounds(a, n.saturating_sub(1), 2),
+    [GROUPS, GATHER_ROUNDS, "m - m/p", FULL_LANE],
+    gather_rounds,
     |a, model| gather(&equal(a)?, model),
 )
 .only(fits)
@@ -62,15 +68,10 @@ pub(in crate::plan) const ALLGATHER: Algorithm = line(
     }
 });
 
-pub(in crate::plan) const ALLGATHERV: Algorithm = line(
-    Operation::Allgatherv,
-    NAME,
-    [GROUPS, SPREAD_ROUNDS, "m - m_r", FULL_LANE],
-    |a, n| rounds(a, n.saturating_sub(1), 2),
-    gather,
-)
-.only(fits)
-.costs(|a, path| cost::priced(Operation::Allgatherv, a, cost::allgatherv, path));
+pub(in crate::plan) const ALLGATHERV: Algorithm =
+    line(Operation::Allgatherv, NAME, [GROUPS, GATHER_ROUNDS, "m - m_r", FULL_LANE], gather_rounds, gather)
+        .only(fits)
+        .costs(|a, path| cost::priced(Operation::Allgatherv, a, cost::allgatherv, path));
 
 pub(in crate::plan) const REDUCE: Algorithm = line(
     Operation::Reduce,
@@ -170,6 +171,16 @@ fn rounds(a: &Arguments, more: u32, around: u32) -> u32 {
     levels(a).map_or(0, all)
 }
 
+/// The larger of the rounds of both ways.
+fn gather_rounds(a: &Arguments, n: u32) -> u32 {
+    let of_whole = |levels: Vec<Nodes>| match &levels[..] {
+        [groups] => whole::rounds(groups, n.min(MAX_STRETCHES)),
+        _ => None,
+    };
+    let spread = rounds(a, n.saturating_sub(1), 2);
+    levels(a).ok().and_then(of_whole).map_or(spread, |rounds| rounds.max(spread))
+}
+
 /// The level to begin with, and those above it.
 fn lowest(levels: &[Nodes]) -> Result<(Nodes, &[Nodes])> {
     let first = levels.split_first().ok_or_else(|| argument("a plan among no levels"));
@@ -187,6 +198,12 @@ fn broadcast(levels: &[Nodes], root: u32, bytes: u64, n: u32) -> Result<Spread> 
 
 fn gather(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
     let levels = levels(a)?;
+    if let [groups] = &levels[..]
+        && in_order(a)
+        && let Some(n) = stretches(a, groups, model)
+    {
+        return Ok(Box::new(Whole::new(NAME, groups.clone(), &a.counts, n, a.in_place)?));
+    }
     let wire = with_others(&levels, model);
     let blocks =
         |counts: &[u64]| a.blocks.map_or_else(|| rules::allgatherv_blocks(counts, &wire), Blocks::Equal);
