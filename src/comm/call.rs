@@ -99,7 +99,8 @@ impl Shared {
     }
 
     /// The lowered program of what is asked, from the cache or made now.
-    fn program(&mut self, context: &Context, asked: Asked) -> Result<Prepared> {
+    fn program(&mut self, context: &Context, mut asked: Asked) -> Result<Prepared> {
+        asked.arguments.blocks = asked.algorithm.blocks(&asked.arguments);
         let Some(mut prepared) = self.cache.take(&asked) else { return self.make(context, asked) };
         if let Some([land, work]) = prepared.lacks() {
             prepared.give([self.scratch(land)?, self.scratch(work)?]);

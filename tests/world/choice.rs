@@ -1,6 +1,9 @@
 //! What a call, a setting and a file name is what runs, at every rank, on the real engine: which rank puts what tells it.
 
+use crate::ranks;
+
 use circulant::launch::threads;
+use circulant::plan::rules::MAX_BLOCK_PUTS;
 use circulant::transport::sim;
 use circulant::{Communicator, ErrorKind, Options, Result, World};
 
@@ -108,5 +111,42 @@ fn settings_that_mean_nothing_end_the_start() {
             let text = result.unwrap_err().to_string();
             assert!(text.contains(said), "{text}");
         }
+    }
+}
+
+/// However many blocks are named, a rank has a bounded number of puts for them, in all forms of a call; the data is right.
+#[test]
+fn more_blocks_than_have_room() {
+    const RANKS: usize = 3;
+    let most = u64::from(MAX_BLOCK_PUTS);
+    let all = ranks::run_over("shm", RANKS, &[("blocks", "1000000")], |world, comm| {
+        let comm = comm.with(named("circulant"));
+        let data: Vec<u8> = (0..4 * MAX_BLOCK_PUTS).map(|i| (i / 5) as u8).collect();
+        let own = || if comm.rank() == 1 { data.clone() } else { vec![0; data.len()] };
+        let mut often = comm.bcast_init(comm.alloc_from(&own())?, 1)?;
+        let planned = often.planned();
+        often.start()?;
+        often.wait()?;
+        assert_eq!(often.output()?, data);
+        let arrivals = world.stats().arrivals;
+        let mut lent = own();
+        comm.bcast(&mut lent, 1)?;
+        assert_eq!(lent, data);
+        assert_eq!(world.stats().arrivals - arrivals, planned.arrivals);
+        assert_eq!(&*comm.ibcast(comm.alloc_from(&own())?, 1)?.wait()?.recv, &data[..]);
+
+        let part = comm.alloc_from(&data[..data.len() / RANKS])?;
+        let parts = comm.alloc::<u8>(part.len() * RANKS)?;
+        let (counts, displs) = ([part.len(); RANKS], [0, part.len(), 2 * part.len()]);
+        let mut gather = comm.allgatherv_init(part, parts, (&counts, &displs))?;
+        let gathered = gather.planned();
+        gather.start()?;
+        gather.wait()?;
+        assert_eq!(gather.output()?, data[..counts[0]].repeat(RANKS));
+        Ok((comm.rank(), planned.arrivals, gathered.arrivals))
+    });
+    for (rank, broadcast, gathered) in all.into_iter().map(Result::unwrap) {
+        assert_eq!(broadcast, if rank == 1 { 0 } else { most });
+        assert!((most / 2..=most).contains(&gathered), "{gathered} puts to rank {rank}");
     }
 }

@@ -27,6 +27,11 @@ use super::split::ALIGN;
 use crate::machine::LogGp;
 use crate::schedule::Circulant;
 
+/// Puts that a rank posts or gets for the blocks of a message, at most about: of a number of blocks that would take more, fewer are made. It bounds a
+/// rank's memory (docs/scale.md has the bytes of a put). Chosen: a broadcast takes n−1+q rounds for n blocks, so with infinitely many blocks one among 10⁶ ranks
+/// would be 0.03 % shorter.
+pub const MAX_BLOCK_PUTS: u32 = 1 << 16;
+
 // Factors were fitted to the simulator; the table above says how good they are.
 
 /// Up to this many ranks the one-block broadcast is timed exactly, in O(p); beyond it as q hops. Chosen, to bound the
@@ -381,6 +386,6 @@ fn float(n: u64) -> f64 {
 /// A number of blocks: at least 1, none shorter than [`ALIGN`].
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
 fn clamp(n: f64, bytes: u64) -> u32 {
-    let most = float((bytes / ALIGN).clamp(1, u64::from(MAX_COUNTERS)));
+    let most = float((bytes / ALIGN).clamp(1, u64::from(MAX_BLOCK_PUTS)));
     (n + 0.5).clamp(1.0, most) as u32
 }

@@ -12,6 +12,7 @@ use circulant_core::plan::interpret::{Goal, check, prove, run_without};
 use circulant_core::plan::lower::WireLimits;
 use circulant_core::plan::price::price;
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm};
+use circulant_core::plan::rules::MAX_BLOCK_PUTS;
 use circulant_core::plan::{Kind, Plan, Step, Wait};
 use proof::{ALL, MODEL, Random, SOME, full, programs, seed};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -366,4 +367,75 @@ fn every_line_of_the_barrier_waits_for_every_rank() {
             }
         }
     }
+}
+
+/// Steps that any line takes for a put of a block, at most: an expect, a put, a credit and two reduces.
+const MOST_STEPS: u64 = 5;
+
+/// Whatever number of blocks is named, no line has more steps than [`MAX_BLOCK_PUTS`] allows; and what that bounds is what grows with the blocks.
+#[test]
+fn named_blocks_take_bounded_puts() {
+    for (size, per_node, per_group) in [(16, 4, 2), (24, 1, 8), (36, 12, 1), (40, 1, 1)] {
+        let all = 0..size;
+        // No blocks of an alltoallv are named.
+        let lines = proof::all().filter(|line| line.operation != Operation::Alltoallv);
+        for line in lines {
+            let counts = match line.operation {
+                Operation::Allgatherv
+                | Operation::InterAllgatherv
+                | Operation::Gatherv
+                | Operation::Scatterv
+                | Operation::ReduceScatter => {
+                    vec![1 << 20; size as usize]
+                }
+                _ => Vec::new(),
+            };
+            let named = |n: u32| Arguments {
+                size,
+                bytes: 1 << 20,
+                displs: (0..u64::from(size)).map(|j| j << 20).collect(),
+                counts: counts.clone(),
+                element: 4,
+                commutative: true,
+                exact: true,
+                first: if line.operation.is_between_groups() { size / 4 } else { 0 },
+                blocks: Some(n),
+                nodes: all.clone().map(|rank| rank / per_node).collect(),
+                groups: all.clone().map(|rank| rank / per_node / per_group).collect(),
+                ..Arguments::default()
+            };
+            let few = named(8);
+            if (line.fits)(&few).is_err() {
+                continue;
+            }
+            let puts = (line.puts_per_block)(&few);
+            let most = (MAX_BLOCK_PUTS / puts).max(1);
+            assert_eq!(line.blocks(&few), Some(8));
+            assert_eq!(line.blocks(&named(u32::MAX)), Some(most), "{} {}", line.operation, line.name);
+            let steps = |n, rank| (line.build)(&named(n), &MODEL).unwrap().steps(rank).count() as u64;
+            for rank in all.clone() {
+                let more = steps(16, rank) - steps(8, rank);
+                assert!(
+                    more <= 8 * MOST_STEPS * u64::from(puts),
+                    "{} {}: {more} steps at rank {rank} for 8 blocks of {puts} puts each",
+                    line.operation,
+                    line.name
+                );
+            }
+        }
+    }
+}
+
+/// Of more blocks than are made, the price is that of those that are.
+#[test]
+fn a_price_is_of_the_blocks_that_are_made() {
+    let machine = circulant_core::machine::Machine::flat(MODEL);
+    let line = algorithm(Operation::Bcast, "circulant").unwrap();
+    let cost = |n| {
+        let a = Arguments { size: 1000, bytes: 1 << 30, blocks: Some(n), ..Arguments::default() };
+        line.cost(&a, &machine)
+    };
+    assert_eq!(cost(MAX_BLOCK_PUTS).blocks, MAX_BLOCK_PUTS);
+    assert_eq!(cost(1_000_000), cost(MAX_BLOCK_PUTS));
+    assert_ne!(cost(1000), cost(MAX_BLOCK_PUTS));
 }

@@ -20,7 +20,7 @@ use crate::plan::allgather::runs::{Allgather as Runs, cut};
 use crate::plan::bcast::circulant::walk;
 use crate::plan::lower::coalesce;
 use crate::plan::registry::cost::{Path, float, skips};
-use crate::plan::registry::line::{by_blocks, line};
+use crate::plan::registry::line::{by_blocks, line, of_all};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::rules;
 use crate::plan::split::Split;
@@ -36,7 +36,8 @@ pub(in crate::plan) const LINE: Algorithm = line(
     by_blocks,
     regular,
 )
-.costs(regular_cost);
+.costs(regular_cost)
+.puts_blocks(of_all);
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -45,7 +46,8 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
     by_blocks,
     build,
 )
-.costs(cost);
+.costs(cost)
+.puts_blocks(of_all);
 
 /// Of equal contributions, in one block each by steps for runs instead of pieces.
 fn regular(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {

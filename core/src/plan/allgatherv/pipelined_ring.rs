@@ -29,7 +29,7 @@ use super::contributions::Contributions;
 use crate::error::{Result, argument};
 use crate::machine::LogGp;
 use crate::plan::registry::cost::{Path, float};
-use crate::plan::registry::line::line;
+use crate::plan::registry::line::{line, of_all};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::rules;
 use crate::plan::{MAX_COUNTERS, Plan, Sizes, Step, Wait};
@@ -48,7 +48,8 @@ pub(in crate::plan) const LINE: Algorithm = line(
         build(a, data, &vec![a.bytes; a.size as usize], model)
     },
 )
-.costs(regular_cost);
+.costs(regular_cost)
+.puts_blocks(of_all);
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -62,7 +63,8 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
     rounds_of,
     |a, model| build(a, Contributions::new(&a.counts, &a.displs, a.in_place)?, &a.counts, model),
 )
-.costs(cost);
+.costs(cost)
+.puts_blocks(of_all);
 
 /// The length of blocks of which the longest contribution has `n`.
 fn block_of(counts: &[u64], n: u32) -> u64 {

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::machine::LogGp;
 use crate::plan::allgatherv::circulant::{self, Blocks};
 use crate::plan::registry::cost::{Path, float};
-use crate::plan::registry::line::{line, q};
+use crate::plan::registry::line::{line, of_all, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 use crate::plan::{Plan, rules};
 
@@ -26,7 +26,8 @@ pub(in crate::plan) const LEADERS: Algorithm = line(
     if let Ok(a) = equal(a) {
         leaders_cost(&a, path)
     }
-});
+})
+.puts_blocks(of_all);
 
 pub(in crate::plan) const LANES: Algorithm = line(
     Operation::Allgather,
@@ -40,7 +41,8 @@ pub(in crate::plan) const LANES: Algorithm = line(
     if let Ok(a) = equal(a) {
         lanes_cost(&a, path)
     }
-});
+})
+.puts_blocks(of_all);
 
 pub(in crate::plan) const LEADERS_IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -50,7 +52,8 @@ pub(in crate::plan) const LEADERS_IRREGULAR: Algorithm = line(
     build,
 )
 .only(leaders)
-.costs(leaders_cost);
+.costs(leaders_cost)
+.puts_blocks(of_all);
 
 pub(in crate::plan) const LANES_IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -60,7 +63,8 @@ pub(in crate::plan) const LANES_IRREGULAR: Algorithm = line(
     build_lanes,
 )
 .only(lanes)
-.costs(lanes_cost);
+.costs(lanes_cost)
+.puts_blocks(of_all);
 
 fn build(a: &Arguments, model: &LogGp) -> Result<Box<dyn Plan>> {
     let nodes = nodes(a)?;

@@ -2,7 +2,7 @@
 
 use super::Nodes;
 use super::line::{FULL_LANE, LANES as EVEN, LEADERS as ANY};
-use super::line::{by_blocks, even, hidden, lanes, leaders, nodes, others, wire, with_fan};
+use super::line::{by_blocks, even, hidden, lanes, leaders, nodes, of_node, others, wire, with_fan};
 use super::spread::{Among, Spread};
 use crate::machine::LogGp;
 use crate::plan::bcast::circulant;
@@ -19,7 +19,8 @@ pub(in crate::plan) const LEADERS: Algorithm = line(
     |a, model| Ok(Box::new(Spread::bcast(nodes(a)?, a.root, a.bytes, blocks(a, model))?)),
 )
 .only(leaders)
-.costs(leaders_cost);
+.costs(leaders_cost)
+.puts_blocks(of_node);
 
 pub(in crate::plan) const LANES: Algorithm = line(
     Operation::Bcast,
@@ -33,7 +34,8 @@ pub(in crate::plan) const LANES: Algorithm = line(
     },
 )
 .only(lanes)
-.costs(lanes_cost);
+.costs(lanes_cost)
+.puts_blocks(of_node);
 
 /// As among the nodes, where a block also costs its carrier the puts within the node.
 fn blocks(a: &Arguments, model: &LogGp) -> u32 {

@@ -29,6 +29,11 @@ pub(super) fn even(a: &Arguments) -> Result<Nodes> {
     Ok(nodes)
 }
 
+/// A put for each rank of a node.
+pub(super) fn of_node(a: &Arguments) -> u32 {
+    nodes(a).map_or(1, |nodes| nodes.most())
+}
+
 /// What [`LEADERS`] says.
 pub(super) fn leaders(a: &Arguments) -> Result<()> {
     nodes(a).map(|_| ())

@@ -4,7 +4,7 @@ use super::Nodes;
 use super::fold::{self, Fold};
 use super::line::{FULL_LANE, LANES_COMMUTE, LEADERS_COMMUTE};
 use super::line::{
-    added, among_lanes, by_blocks, even, lanes_commute, leaders_commute, led, nodes, with_fan,
+    added, among_lanes, by_blocks, even, lanes_commute, leaders_commute, led, nodes, of_node, with_fan,
 };
 use crate::machine::LogGp;
 use crate::plan::partial::Pieces;
@@ -32,6 +32,7 @@ pub(in crate::plan) const LEADERS: Algorithm = line(
 .only(leaders_commute)
 .receives(|a| nodes(a).map_or(0, |nodes| u64::from(nodes.most()) * a.bytes + among(a, &nodes, a.bytes)))
 .costs(leaders_cost)
+.puts_blocks(of_node)
 .ordered(order::NODEWISE_BLOCKS);
 
 pub(in crate::plan) const LANES: Algorithm = line(
@@ -61,6 +62,7 @@ pub(in crate::plan) const LANES: Algorithm = line(
     nodes(a).map_or(0, received)
 })
 .costs(lanes_cost)
+.puts_blocks(of_node)
 .ordered(order::NODEWISE_BLOCKS);
 
 /// What a carrier receives of the others.

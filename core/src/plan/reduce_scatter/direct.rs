@@ -14,7 +14,7 @@ use super::plain::pieces_once;
 use crate::error::{Result, argument};
 use crate::plan::partial::{Pieces, Sketch, check, plus, slot_align};
 use crate::plan::registry::cost::{Path, float};
-use crate::plan::registry::line::{commutative, line};
+use crate::plan::registry::line::{commutative, line, of_all};
 use crate::plan::registry::{Algorithm, Arguments, Build, Operation, order};
 use crate::plan::topology::{ahead, behind};
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Side, Sizes, Step, Wait};
@@ -44,6 +44,7 @@ const fn once(operation: Operation, volume: &'static str, build: Build) -> Algor
     line(operation, "direct", texts, rounds, build)
         .commutative()
         .costs(scatter_cost)
+        .puts_blocks(of_all)
         .ordered(order::ROUND)
         .meets_all()
 }
@@ -54,6 +55,7 @@ const fn twice(operation: Operation, build: Build) -> Algorithm {
     line(operation, "direct", texts, |a, n| rounds(a, n).saturating_mul(2), build)
         .commutative()
         .receives(pieces_twice)
+        .puts_blocks(of_all)
         .ordered(order::ROUND)
         .meets_all()
 }

@@ -16,7 +16,7 @@ use crate::plan::allgatherv::circulant::{self, Blocks, columns};
 use crate::plan::allgatherv::window;
 use crate::plan::partial::{Held, Pieces, Sketch, check};
 use crate::plan::registry::cost::{Path, float};
-use crate::plan::registry::line::{by_blocks, commutative, line, q};
+use crate::plan::registry::line::{by_blocks, commutative, line, of_all, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::rules;
 use crate::plan::{MAX_COUNTERS, Place, Plan, Region, Side, Sizes, Step, Wait};
@@ -36,6 +36,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
 .commutative()
 .receives(|a| Reversed::most(&a.counts, a.element, a.blocks.unwrap_or(1)))
 .costs(cost)
+.puts_blocks(of_all)
 .ordered(order::PIECEWISE_BLOCKS);
 
 /// The allgatherv backwards, with as many blocks: the pace is that of the slower of putting and combining, and a block

@@ -7,6 +7,7 @@ use super::order::Order;
 use crate::error::Result;
 use crate::machine::{Groups, LogGp, Machine};
 use crate::plan::Plan;
+use crate::plan::rules::MAX_BLOCK_PUTS;
 
 /// Builds a plan for all ranks; the same at every rank from the same arguments and model.
 pub type Build = fn(&Arguments, &LogGp) -> Result<Box<dyn Plan>>;
@@ -41,6 +42,8 @@ pub struct Algorithm {
     pub order: Option<Order>,
     /// Every rank has all others for peers: p−1 connections.
     pub all_pairs: bool,
+    /// Puts that a rank posts or gets for each block of a message, about: 1 where a block takes one way, more where it is one of every rank.
+    pub puts_per_block: fn(&Arguments) -> u32,
 }
 
 impl Algorithm {
@@ -49,8 +52,26 @@ impl Algorithm {
         self.received.map_or_else(|| arguments.volume(self.operation), |received| received(arguments))
     }
 
+    /// In how many blocks a call goes: as many as are named, but not so many that a rank has more than [`MAX_BLOCK_PUTS`] for them.
+    pub fn blocks(&self, arguments: &Arguments) -> Option<u32> {
+        let named = arguments.blocks?;
+        if named <= MAX_BLOCK_PUTS / arguments.size.max(1) {
+            return Some(named);
+        }
+        let puts = (self.puts_per_block)(arguments).max(1);
+        Some(named.min((MAX_BLOCK_PUTS / puts).max(1)))
+    }
+
     /// Its critical path, without making a plan.
     pub fn cost(&self, arguments: &Arguments, machine: &Machine) -> Cost {
+        let (blocks, bounded);
+        blocks = self.blocks(arguments);
+        let arguments = if blocks == arguments.blocks {
+            arguments
+        } else {
+            bounded = Arguments { blocks, ..arguments.clone() };
+            &bounded
+        };
         // Ranks that are all in one group have its links only.
         let undivided = Machine { groups: Groups::NONE, ..*machine };
         let machine = if arguments.groups.is_empty() { &undivided } else { machine };

@@ -30,6 +30,16 @@ pub(in crate::plan) fn by_blocks(a: &Arguments, n: u32) -> u32 {
     if a.size <= 1 { 0 } else { n - 1 + q(a.size) }
 }
 
+/// A put for each block.
+fn one(_: &Arguments) -> u32 {
+    1
+}
+
+/// A put for each rank's.
+pub(in crate::plan) fn of_all(a: &Arguments) -> u32 {
+    a.size
+}
+
 /// Fits always.
 pub(in crate::plan) fn any(_: &Arguments) -> Result<()> {
     Ok(())
@@ -82,6 +92,7 @@ pub(in crate::plan) const fn line(
         received: None,
         order: None,
         all_pairs: false,
+        puts_per_block: one,
     }
 }
 
@@ -109,6 +120,11 @@ impl Algorithm {
     /// The same line, in which every rank has all others for peers.
     pub(in crate::plan) const fn meets_all(self) -> Self {
         Self { all_pairs: true, ..self }
+    }
+
+    /// The same line, in which a rank has this many puts for each block.
+    pub(in crate::plan) const fn puts_blocks(self, puts_per_block: fn(&Arguments) -> u32) -> Self {
+        Self { puts_per_block, ..self }
     }
 
     /// The same line, which folds in this order.

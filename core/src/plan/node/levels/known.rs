@@ -21,6 +21,13 @@ pub(super) fn levels(a: &Arguments) -> Result<Vec<Nodes>> {
     }
 }
 
+/// A put for each rank of a group.
+pub(super) fn of_group(a: &Arguments) -> u32 {
+    let most =
+        |levels: Vec<Nodes>| levels.iter().fold(1u32, |ranks, level| ranks.saturating_mul(level.most()));
+    levels(a).map_or(1, most)
+}
+
 /// The number of groups.
 pub(super) fn groups(levels: &[Nodes]) -> u32 {
     levels.last().map_or(1, Nodes::count)

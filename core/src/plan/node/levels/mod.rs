@@ -25,11 +25,11 @@ use crate::error::{Result, argument};
 use crate::machine::LogGp;
 use crate::plan::allgatherv::circulant::{Blocks, in_order};
 use crate::plan::partial::Pieces;
-use crate::plan::registry::line::{commutative, line, q};
+use crate::plan::registry::line::{commutative, line, of_all, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation, order};
 use crate::plan::{Plan, rules};
 use cost::{MAX_STRETCHES, stretches};
-use known::{blocks, groups, levels, reduce_lanes, root_carries, with_others};
+use known::{blocks, groups, levels, of_group, reduce_lanes, root_carries, with_others};
 use whole::Whole;
 
 const NAME: &str = "levels";
@@ -52,7 +52,8 @@ pub(in crate::plan) const BCAST: Algorithm = line(
     },
 )
 .only(fits)
-.costs(|a, path| cost::priced(Operation::Bcast, a, cost::bcast, path));
+.costs(|a, path| cost::priced(Operation::Bcast, a, cost::bcast, path))
+.puts_blocks(of_group);
 
 pub(in crate::plan) const ALLGATHER: Algorithm = line(
     Operation::Allgather,
@@ -66,12 +67,14 @@ pub(in crate::plan) const ALLGATHER: Algorithm = line(
     if let Ok(a) = equal(a) {
         cost::priced(Operation::Allgatherv, &a, cost::allgatherv, path)
     }
-});
+})
+.puts_blocks(of_all);
 
 pub(in crate::plan) const ALLGATHERV: Algorithm =
     line(Operation::Allgatherv, NAME, [GROUPS, GATHER_ROUNDS, "m - m_r", FULL_LANE], gather_rounds, gather)
         .only(fits)
-        .costs(|a, path| cost::priced(Operation::Allgatherv, a, cost::allgatherv, path));
+        .costs(|a, path| cost::priced(Operation::Allgatherv, a, cost::allgatherv, path))
+        .puts_blocks(of_all);
 
 pub(in crate::plan) const REDUCE: Algorithm = line(
     Operation::Reduce,
@@ -93,6 +96,7 @@ pub(in crate::plan) const REDUCE: Algorithm = line(
     levels(a).map_or(0, |levels| received(a, reduce_lanes(&levels, a.root), &among))
 })
 .costs(|a, path| cost::priced(Operation::Reduce, a, cost::reduce, path))
+.puts_blocks(of_group)
 .ordered(order::NODEWISE_BLOCKS);
 
 pub(in crate::plan) const ALLREDUCE: Algorithm = line(
