@@ -162,7 +162,7 @@ pub use error::{Error, ErrorKind, Result};
 
 /// Counters, to show what a call does.
 pub mod diagnostics {
-    pub use crate::buffer::{CountingAllocator, allocations, live_allocations};
+    pub use crate::buffer::{CountingAllocator, allocations, heap_growth, live_allocations};
 }
 
 /// What fuzz targets reach of the crate's own decoders.

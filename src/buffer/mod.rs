@@ -19,7 +19,7 @@ pub(crate) use bound::{
 };
 pub(crate) use buf::{Adopted, Release};
 pub use buf::{AnyMemory, Buf, HostMemory, MemoryPlace};
-pub use count::{CountingAllocator, allocations, live_allocations};
+pub use count::{CountingAllocator, allocations, heap_growth, live_allocations};
 pub(crate) use fork::ForkMark;
 pub(crate) use lend::{Lent, Loan, Wire, lend};
 pub(crate) use scope::{Borrowed, Loans, OnLoan, scope};

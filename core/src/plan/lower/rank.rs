@@ -8,6 +8,7 @@ use super::program::{Expected, Op, OpKind, Peer, Program, Segment, broken, index
 use crate::error::Result;
 use crate::plan::{Kind, MAX_COUNTERS, NO_COUNTER, Place, Plan, Region, Step, Wait};
 use std::collections::{BTreeMap, HashMap};
+use std::iter::Peekable;
 use std::ops::Range;
 
 /// A join of more waits than this stays an op of its own, so that chains of joins cost no p² waits. Chosen; above the
@@ -19,15 +20,35 @@ pub(super) fn lower(plan: &dyn Plan, rank: u32, limits: WireLimits) -> Result<Pr
     plan.append(rank, &mut steps);
     let mut lowering = Lowering::new(plan, rank, limits)?;
     lowering.receive(&steps)?;
+    // What is behind is given back: of many steps each has more bytes than what it becomes.
+    steps.retain(|step| !matches!(step.kind, Kind::Expect | Kind::ExpectNotify));
+    steps.shrink_to_fit();
     lowering.post(&steps)?;
+    drop(steps);
     lowering.unpack()?;
     lowering.finish()
 }
 
-fn of_kind(steps: &[Step], kind: Kind) -> Vec<Step> {
-    let mut out = Vec::with_capacity(steps.iter().filter(|s| s.kind == kind).count());
-    steps.iter().filter(|s| s.kind == kind).for_each(|step| out.push(*step));
-    out
+/// The messages of steps of one kind, one after the other: each in the list that the one before it was in.
+struct Messages<I: Iterator> {
+    steps: Peekable<I>,
+    message: Vec<Step>,
+}
+
+fn messages(steps: &[Step], kind: Kind) -> Messages<impl Iterator<Item = &Step>> {
+    Messages { steps: steps.iter().filter(move |step| step.kind == kind).peekable(), message: Vec::new() }
+}
+
+impl<'a, I: Iterator<Item = &'a Step>> Messages<I> {
+    fn next(&mut self) -> Option<&[Step]> {
+        let first = *self.steps.next()?;
+        self.message.clear();
+        self.message.push(first);
+        while let Some(step) = self.steps.next_if(|step| same_message(&first, step)) {
+            self.message.push(*step);
+        }
+        Some(&self.message)
+    }
 }
 
 /// A landing slot of ours.
@@ -176,8 +197,8 @@ impl<'a> Lowering<'a> {
                 self.expect(step, 1, 0)?;
             }
         }
-        let expects = of_kind(steps, Kind::Expect);
-        for message in expects.chunk_by(same_message) {
+        let mut messages = messages(steps, Kind::Expect);
+        while let Some(message) = messages.next() {
             let peer = self.peer(message[0].peer)?;
             peer.puts_to_us = true;
             peer.bytes_in += length(message);
@@ -247,8 +268,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn post(&mut self, steps: &[Step]) -> Result<()> {
-        let puts = of_kind(steps, Kind::Put);
-        let mut messages = puts.chunk_by(same_message);
+        let mut messages = messages(steps, Kind::Put);
         let (mut seen, mut posted) = (0, 0);
         for step in steps {
             match step.kind {
@@ -501,9 +521,13 @@ impl<'a> Lowering<'a> {
         for entry in self.expected.iter_mut().filter(|e| e.peer != NO_COUNTER) {
             entry.peer = at(entry.peer)?;
         }
+        // What counts from here on is in the drafts, and in what is expected.
+        (self.bumps, self.stands, self.stands_of) = Default::default();
         self.drafts.sort_by_key(|d| d.round);
-        let mut waiters = Vec::new();
-        let (mut ops, mut segments): (Vec<Op>, _) = (Vec::with_capacity(self.drafts.len()), Vec::new());
+        let lists = |of: fn(&Draft) -> usize| self.drafts.iter().map(of).sum();
+        let mut waiters = Vec::with_capacity(lists(|draft| draft.waits.len()));
+        let mut segments = Vec::with_capacity(lists(|draft| draft.segments.len()));
+        let mut ops: Vec<Op> = Vec::with_capacity(self.drafts.len());
         for mut draft in self.drafts {
             // Of two waits for one counter the higher count stands.
             draft.waits.sort_unstable();
