@@ -4,7 +4,7 @@
 
 use super::job::Start;
 use super::order::{MemoryKind, Mode, Order};
-use super::sample::{Sampler, Use};
+use super::sample::{PERIOD, Sampler, Use, repeat};
 use super::shapes::{Outcome, Shape};
 use crate::agree::agree;
 use crate::outcome::Failure;
@@ -83,10 +83,13 @@ impl Trial {
             }
             Outcome::Fold { len, ranks, .. } if ranks.is_empty() => kept = Some(len * e),
             Outcome::Fold { from, len, ranks } => {
-                after = sample.bytes(ranks.start, *from, *len);
+                let once = (*len).min(PERIOD);
+                after = sample.bytes(ranks.start, *from, once);
                 for owner in ranks.start + 1..ranks.end {
-                    reducer.reduce(&mut after, &sample.bytes(owner, *from, *len), Side::SourceRight)?;
+                    reducer.reduce(&mut after, &sample.bytes(owner, *from, once), Side::SourceRight)?;
                 }
+                after.resize(len * e, 0);
+                repeat(&mut after, e);
             }
         }
         let mut before = vec![!GUARD_BYTE; (shape.recv.unwrap_or(0) * e).max(after.len())];
@@ -238,6 +241,20 @@ mod tests {
                 prop_assert!(a != b, "byte {}", i);
             }
         }
+    }
+
+    /// What is computed of one period stands for all: as long a result is the sum of what each rank gives, element by element.
+    #[test]
+    fn a_long_result_repeats_as_contributions_do() {
+        let scan = Operation::find("scan").unwrap();
+        let trial = |rank| trial(scan, 3, rank, 40_004, false);
+        let floats =
+            |bytes: &[u8]| bytes.chunks(4).map(bytemuck::pod_read_unaligned::<f32>).collect::<Vec<_>>();
+        let given: Vec<_> = (0..3).map(|rank| floats(&trial(rank).given)).collect();
+        let sums: Vec<f32> = (0..given[0].len()).map(|i| given.iter().map(|one| one[i]).sum()).collect();
+        assert_eq!((sums.len(), floats(&trial(2).after)), (10_001, sums));
+        assert_eq!(given[1][..100], given[1][PERIOD..PERIOD + 100]);
+        assert_ne!(given[1][..100], given[1][4096..4196], "what lands a block further on is seen");
     }
 
     /// By hand: sums of what each rank gives.

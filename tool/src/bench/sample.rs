@@ -25,13 +25,27 @@ pub(crate) trait Samples: Pod {
     fn sample(what: Use, owner: usize, index: usize) -> Self;
 }
 
+/// Elements after which a contribution to a reduction repeats, so that of a thousand ranks each can compute what comes of all. A prime, as [`TAPE_BYTES`] is.
+pub(crate) const PERIOD: usize = 4099;
+
 /// See [`Sampler`].
 pub(crate) fn write<T: Samples>(what: Use, owner: usize, from: usize, out: &mut [u8]) {
     if what.op.is_none() {
         return write_moved(owner, from * size_of::<T>(), out);
     }
-    for (i, chunk) in out.chunks_exact_mut(size_of::<T>()).enumerate() {
-        chunk.copy_from_slice(bytes_of(&T::sample(what, owner, from + i)));
+    for (i, chunk) in out.chunks_exact_mut(size_of::<T>()).take(PERIOD).enumerate() {
+        chunk.copy_from_slice(bytes_of(&T::sample(what, owner, (from + i) % PERIOD)));
+    }
+    repeat(out, size_of::<T>());
+}
+
+/// Fills in what comes after the first [`PERIOD`] elements of these many bytes each.
+pub(crate) fn repeat(out: &mut [u8], element: usize) {
+    let mut done = out.len().min(PERIOD * element);
+    while done < out.len() {
+        let more = done.min(out.len() - done);
+        out.copy_within(..more, done);
+        done += more;
     }
 }
 
