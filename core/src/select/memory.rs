@@ -3,8 +3,8 @@
 //!
 //! A connection between two ranks of a node is a ring for each of them to write to and what both keep of the other. So an
 //! algorithm in which all ranks of a node of m meet takes m² of them, which no bound on a rank's own memory holds: with 1024 ranks
-//! 15 GB by the figure below. An alltoall in q rounds lands (p/2)q blocks at each rank, and packs as many. Where another algorithm can do the call, one that takes too
-//! much is not chosen.
+//! 15 GB by the figure below. An alltoall in q rounds lands (p/2)q blocks at each rank, and packs as many; a scan or an allreduce in q rounds of whole vectors lands q of them.
+//! Where another algorithm can do the call, one that takes too much is not chosen.
 
 use crate::machine::Machine;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
@@ -39,7 +39,7 @@ pub(super) struct Bound {
     node: u64,
 }
 
-/// An alltoall in q rounds lands at most q/2 times its data.
+/// What is forwarded in q rounds is at most q times the call's data.
 const MAX_ROUNDS: u64 = 32;
 
 /// Of a call's data what lands at a rank may be as many times as much. Chosen: more than [`two_hop`](crate::plan::alltoall::two_hop) needs.
@@ -65,9 +65,13 @@ impl Bound {
             let bytes = here.saturating_sub(1).saturating_mul(self.each);
             return (bytes > self.most.max(total)).then_some(Excess::Connections(bytes));
         }
-        // No vector is forwarded beside others, and to count what lands takes longer than a price.
+        // Others forward no more than their data, and to count what lands takes longer than a price.
+        let forwards = matches!(
+            operation,
+            Operation::Alltoall | Operation::Allreduce | Operation::Scan | Operation::Exscan
+        );
         let most = self.node.checked_div(here)?.max(total.saturating_mul(FORWARDED_TIMES));
-        let may_exceed = operation == Operation::Alltoall && total.saturating_mul(MAX_ROUNDS / 2) > most;
+        let may_exceed = forwards && total.saturating_mul(MAX_ROUNDS) > most;
         let bytes = if may_exceed { algorithm.volume_of(arguments) } else { 0 };
         (bytes > most).then_some(Excess::Forwarded(bytes))
     }
@@ -128,6 +132,25 @@ mod tests {
         }
         assert_eq!(exceeded("circulant", 1024, 512), None);
         assert_eq!(exceeded("circulant", 64, 16 << 10), None);
+        let vectors: [(_, &[&str], &str); 3] = [
+            (Operation::Scan, &["hypercube", "doubling"], "pipeline"),
+            (Operation::Exscan, &["hypercube", "one-two-three"], "pipeline"),
+            (Operation::Allreduce, &["doubling", "ordered", "census"], "circulant"),
+        ];
+        for (operation, too_much, good) in vectors {
+            let exceeded = |name: &str, bytes| {
+                let line = algorithm(operation, name).unwrap();
+                Bound::USUAL.exceeded(line, operation, &arguments(1024, bytes), &machine)
+            };
+            for name in too_much {
+                assert!(
+                    matches!(exceeded(name, 1_000_000), Some(Excess::Forwarded(_))),
+                    "{operation} {name}"
+                );
+                assert_eq!(exceeded(name, 100_000), None, "{operation} {name}");
+            }
+            assert_eq!(exceeded(good, 1_000_000), None, "{operation} {good}");
+        }
         let apart = Machine { readers: false, ..machine };
         let circulant = algorithm(Operation::Alltoall, "circulant").unwrap();
         assert_eq!(
