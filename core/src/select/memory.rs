@@ -39,7 +39,7 @@ pub(super) struct Bound {
     node: u64,
 }
 
-/// What is forwarded in q rounds is at most q times the call's data.
+/// What is forwarded in q rounds is at most q times the call's data. Chosen: ranks are fewer than 2^32.
 const MAX_ROUNDS: u64 = 32;
 
 /// Of a call's data what lands at a rank may be as many times as much. Chosen: more than [`two_hop`](crate::plan::alltoall::two_hop) needs.
