@@ -8,7 +8,7 @@ static LIVE: AtomicI64 = AtomicI64::new(0);
 static BYTES: AtomicI64 = AtomicI64::new(0);
 static MOST_BYTES: AtomicI64 = AtomicI64::new(0);
 
-/// So many bytes more are in use, or, below 0, fewer.
+/// Adds to the bytes in use; a negative number takes away.
 fn count_bytes(more: i64) {
     let bytes = BYTES.fetch_add(more, Ordering::Relaxed) + more;
     if more > 0 {

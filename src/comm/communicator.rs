@@ -42,8 +42,8 @@ impl Options {
         Self { deadline: deadline.into(), ..self }
     }
 
-    /// Blocks per message (`None`: by the rule). Must be equal on all ranks. Of so many that a rank would have more than
-    /// [`MAX_BLOCK_PUTS`](crate::plan::rules::MAX_BLOCK_PUTS) puts for them, fewer are made.
+    /// Blocks per message (`None`: by the rule). Must be equal on all ranks. Fewer are made where a rank would have more than
+    /// [`MAX_BLOCK_PUTS`](crate::plan::rules::MAX_BLOCK_PUTS) puts for them.
     #[must_use]
     pub fn blocks(self, blocks: impl Into<Option<u32>>) -> Self {
         Self { blocks: blocks.into(), ..self }

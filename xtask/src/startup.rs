@@ -165,7 +165,7 @@ enum Event {
     Done,
     /// All ranks of a branch below are in the fence, with the number of values that they put.
     Fenced(u64),
-    /// All ranks of the job are in the fence, with so many of the values of all, and whether they are the last.
+    /// All ranks of the job are in the fence: the number of values in this message, and whether it is the last.
     Released(u64, bool),
 }
 

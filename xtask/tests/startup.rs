@@ -98,7 +98,7 @@ fn what_a_node_needs_alone_is_not_carried() {
     let (nodes, count) = (9_usize, 9_u64);
     let job = Job { nodes, per_node: 5, fanout: nodes };
     let times = start(job, &Costs { value_bytes: 100, byte_ps: 1000, ..FREE }).phases;
-    // Of so many values at each node: all others' come in one after another, and all go out to each other node.
+    // The values of all other nodes come in one after another, and those of all nodes go out to each other node.
     let carried = |each: u64| (count - 1) * each * 100 + (count - 1) * count * each * 100;
     let mut end = 0;
     for (phase, found) in job.phases().iter().zip(&times) {

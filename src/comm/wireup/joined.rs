@@ -13,7 +13,7 @@ pub(super) fn joined(values: &[(u32, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-/// The `count` values that [`joined`] has joined; `None`: these are not so many.
+/// The `count` values that [`joined`] has joined; `None` if `all` does not hold exactly `count` values.
 pub(super) fn parted(mut all: &[u8], count: usize) -> Option<Vec<Vec<u8>>> {
     let mut values = Vec::new();
     while let Some((times, rest)) = all.split_first_chunk::<4>() {

@@ -52,7 +52,7 @@ impl Algorithm {
         self.received.map_or_else(|| arguments.volume(self.operation), |received| received(arguments))
     }
 
-    /// In how many blocks a call goes: as many as are named, but not so many that a rank has more than [`MAX_BLOCK_PUTS`] for them.
+    /// The number of blocks of a call: the named one, or fewer where a rank would have more than [`MAX_BLOCK_PUTS`] puts for them; at least one.
     pub fn blocks(&self, arguments: &Arguments) -> Option<u32> {
         let named = arguments.blocks?;
         if named <= MAX_BLOCK_PUTS / arguments.size.max(1) {

@@ -81,7 +81,7 @@ pub(super) fn allgatherv(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
     }
 }
 
-/// The most stretches. Chosen: the first of so many is no time beside all.
+/// Upper limit of the number of stretches. Chosen: of 64 the first takes less than 2 % of the whole.
 pub(super) const MAX_STRETCHES: u32 = 64;
 
 /// How much of the first stretch counts where n is chosen, of which the taper is not known: it comes before anything is gathered, and takes the taper's times
