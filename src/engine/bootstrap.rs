@@ -8,7 +8,7 @@ use super::core::{Core, Hello, TOKEN_TEST};
 use super::driver::Engine;
 use super::locations::{Locations, REACH};
 use super::message::{Message, WORD_TEST};
-use super::waiting::ranks;
+use super::waiting::{LONG_REST, SHORT_REST, ranks};
 use crate::buffer::{Arena, Binding, Block, Destination, Grant, put};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::lower::Segment;
@@ -131,11 +131,12 @@ impl Engine {
         let mut warn_at = begun + self.core.setup.warn_after;
         loop {
             let events = self.progress()?;
-            let mut complete = true;
+            let (mut complete, mut refused) = (true, false);
             for (i, peer) in neighbours.iter().enumerate() {
                 if !put_to[i] {
                     if let Some(hello) = self.core.hellos.get(peer).copied() {
                         put_to[i] = self.test_put(*peer, hello, binding, n + i)?;
+                        refused |= !put_to[i];
                     }
                     complete &= put_to[i];
                 }
@@ -159,7 +160,8 @@ impl Engine {
                 return Err(e);
             }
             if events == 0 {
-                self.idle(Duration::from_millis(1));
+                let pending = refused || self.core.refused || !self.core.outbox.is_empty();
+                self.idle(if pending { SHORT_REST } else { LONG_REST });
             }
         }
     }

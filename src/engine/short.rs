@@ -8,7 +8,7 @@ use super::message::{CallId, Mark, Message};
 use super::recorder::{At, Label};
 use super::short_log::{REMEMBERED_CALLS, ShortArguments};
 use super::task::Meta;
-use super::waiting::Waiting;
+use super::waiting::{Rest, SHORT_REST, Waiting};
 use crate::config::FOR_EVER;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::EventKind;
@@ -68,7 +68,8 @@ impl Engine {
         self.core.usable(waiting.comm())?;
         waiting.peer = Some(peer);
         if let Some(rest) = self.step(waiting)? {
-            self.rest(rest);
+            // What a rank posts in its slots is no event of the transport.
+            self.rest(Rest { longest: rest.longest.min(SHORT_REST), ..rest });
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ const MAX_CROWD: u32 = 32;
 /// is; `long_waits_nap` shows it.
 pub(super) const LONG_REST: Duration = Duration::from_millis(4);
 /// The same where not only an event of the transport can be waited for. Chosen: it bounds how late that is seen.
-const SHORT_REST: Duration = Duration::from_millis(1);
+pub(super) const SHORT_REST: Duration = Duration::from_millis(1);
 /// No rest is longer where the program's hook is called in between: an MPI moves a message of 8 MiB in parts of 64 KiB or so, and
 /// 128 rests of 4 ms would take half a second. Falling asleep and waking up take half of this.
 pub(super) const HOOKED_REST: Duration = Duration::from_micros(100);
@@ -239,7 +239,7 @@ impl Engine {
         let nap = (quiet / 100).min(self.longest_nap);
         if self.lazy {
             self.clock.sleep(self.longest_nap.max(LONGEST_NAP));
-        } else if nap >= SHORTEST_NAP {
+        } else if nap >= SHORTEST_NAP && (self.hooked || !self.wakes()) {
             self.clock.sleep(if self.hooked { HOOKED_REST } else { nap });
         } else {
             // What a transport has refused, or other threads wait for, is no event to wake up for.
@@ -250,6 +250,11 @@ impl Engine {
                 (false, false) => LONG_REST,
             }));
         }
+    }
+
+    /// Whether a rest in the transport may be a sleep that an arrival ends.
+    fn wakes(&self) -> bool {
+        self.limits.as_ref().is_some_and(|limits| limits.wakes)
     }
 
     /// From now on rests are brief, as the program's hook is called between them.

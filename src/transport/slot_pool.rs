@@ -118,7 +118,7 @@ impl SlotPool {
     }
 
     /// Reserves and clears an area of ours for a new communicator: the number to tell its other members, never 0. The first
-    /// is the same at all ranks. None when all areas are in use, or there is no memory for one more (never for the first).
+    /// is the same at all ranks. None when all areas are in use, or there is no memory for one more (never for the first of a node with few ranks).
     pub(crate) fn ticket(&mut self) -> Option<u64> {
         let index = self.free.load(Ordering::Acquire).trailing_zeros();
         let generation = self.generation + 1;

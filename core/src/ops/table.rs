@@ -11,25 +11,28 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 use num_complex::Complex;
 
+/// Makes a reducer.
+type Make = fn() -> Reducer;
+
 /// From a type to the operators of its group.
 macro_rules! built_in {
     ($($variant:ident $name:literal $t:ty: $group:ident,)*) => {
-        fn built_in(kind: Type, op: Op) -> Option<Reducer> {
+        fn built_in(kind: Type, op: Op) -> Option<Make> {
             match kind { $(Type::$variant => $group::<$t>(op),)* }
         }
     };
 }
 for_types!(built_in);
 
-/// The operators of a group of types, and a function from one of them to the reducer.
+/// The operators of a group of types, and a function from one of them to what makes the reducer.
 macro_rules! group {
     ($group:ident: $($op:ident)*) => {
-        fn $group<T: Pod>(op: Op) -> Option<Reducer>
+        fn $group<T: Pod>(op: Op) -> Option<Make>
         where
             $($op: Operator<T>,)*
         {
             match op {
-                $(Op::$op => Some(Reducer::new::<T, _>($op)),)*
+                $(Op::$op => Some(|| Reducer::new::<T, _>($op)),)*
                 #[allow(unreachable_patterns, reason = "a group may have all operators")]
                 _ => None,
             }
@@ -47,7 +50,7 @@ group!(located: Minloc Maxloc);
 /// # Errors
 /// The type does not have it.
 pub fn reducer(kind: Type, op: Op) -> Result<Reducer> {
-    built_in(kind, op).ok_or_else(|| {
+    built_in(kind, op).map(|make| make()).ok_or_else(|| {
         let of = |list: &[&'static str]| list.join(", ");
         let ops: Vec<_> =
             Op::ALL.iter().filter(|o| built_in(kind, **o).is_some()).map(|o| o.name()).collect();

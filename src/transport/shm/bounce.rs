@@ -5,6 +5,7 @@
 //! is in the reader's cache takes 7 ns, and 1.5 where it has left both cores' caches (docs/design.md, "Lines that another core has read").
 //! Where ranks share cores, what was used last is in the cache of all.
 
+use super::segment::is_paged;
 use super::way::Way;
 use crate::memory::{Mapping, cache_share_bytes, copy, copy_around_cache, copy_by_vectors};
 use std::collections::VecDeque;
@@ -12,6 +13,8 @@ use std::fs::File;
 
 /// The shortest chunk, 1 MiB. Chosen: parts of several peers are under way.
 const MIN_CHUNK_BYTES: usize = 16 * MAX_PART_BYTES;
+/// The same where more than [`FEW_RANKS`](super::segment::FEW_RANKS) share a node, and cores: a quarter. Chosen: memory for it is made at once.
+const MIN_CHUNK_OF_MANY_BYTES: usize = 4 * MAX_PART_BYTES;
 /// The longest, 4 MiB. Chosen: four times what a core caches for itself (L2 of Zen 4: 1 MiB).
 const MAX_CHUNK_BYTES: usize = 4 * MIN_CHUNK_BYTES;
 /// The longest part of a put that goes through the chunk in one piece, in bytes. Chosen: a sixteenth of the shortest chunk.
@@ -56,7 +59,11 @@ pub(super) struct Bounce {
 impl Bounce {
     /// Of the endpoint `owner`, for pieces that as many as `ranks` read, each on a core of its own (`apart`) or not.
     pub(super) fn new(owner: u64, ranks: usize, apart: bool) -> std::io::Result<Self> {
-        let len = if apart { chunk_bytes(ranks) } else { MIN_CHUNK_BYTES };
+        let len = match (apart, is_paged(ranks)) {
+            (true, _) => chunk_bytes(ranks),
+            (false, false) => MIN_CHUNK_BYTES,
+            (false, true) => MIN_CHUNK_OF_MANY_BYTES,
+        };
         let (file, map) = Mapping::fresh("bounce", owner, len)?;
         let most = ranks.max(MIN_RANKS) * (len / MAX_PART_BYTES);
         let (way, pieces) = (apart.then(Way::default), VecDeque::with_capacity(most));

@@ -1,9 +1,11 @@
 //! The endpoint: posting, polling, closing.
 
+mod asleep;
 mod private;
 mod reach;
 
 use super::bounce::Bounce;
+use super::doorbell::For;
 use super::host::{Options, random};
 use super::inbound::{FETCH_SHARE_BYTES, Inbound, ReadContext, Scratch, Step, TargetRecency};
 use super::peer::{Peer, gone, senseless};
@@ -17,7 +19,7 @@ use crate::transport::node_memory::has_ended;
 use crate::transport::pauses::Pauses;
 use crate::transport::slot_pool::SlotPool;
 use crate::transport::{
-    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport,
+    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
 };
 use std::collections::VecDeque;
 use std::fs::File;
@@ -77,6 +79,12 @@ pub(crate) struct Shm {
     empties: u32,
     idles: u32,
     pauses: Pauses,
+    /// No setting forbids it.
+    may_sleep: bool,
+    /// How long ranks of this node sleep, at most; zero: none does.
+    pub(super) longest_sleep: Duration,
+    /// We have said that we sleep, and for what.
+    armed: Option<For>,
     closed: bool,
     slots: SlotPool,
     /// What peers map; after all that points into it.
@@ -157,6 +165,9 @@ impl Shm {
             empties: 0,
             idles: 0,
             pauses,
+            may_sleep: options.wait.is_none_or(|wait| wait == Wait::Block),
+            longest_sleep: Duration::ZERO,
+            armed: None,
             closed: false,
             slots: SlotPool::new(&locals, mine, segment.areas(&address), Arc::clone(&file), pauses),
             segment,
@@ -169,6 +180,7 @@ impl Shm {
     pub(crate) fn settle(&mut self, cores: u32) {
         self.pauses.settle(self.locals.len(), cores as usize);
         self.slots.pause_by(self.pauses);
+        self.may_sleep_from_now_on(cores);
     }
 
     /// The node-local ranks, this one included.
@@ -202,15 +214,10 @@ impl Shm {
         Ok(())
     }
 
-    /// The peer to write to.
-    fn peer(&mut self, rank: u32) -> Result<&mut Peer> {
-        Ok(connected(&self.locals, &mut self.peers, rank)?.1)
-    }
-
     /// Where records for `peer` are written, for tests that write wrong ones.
     #[cfg(test)]
     pub(super) fn writer_to(&mut self, peer: u32) -> &mut super::ring::Writer {
-        &mut self.peer(peer).unwrap().writer
+        &mut connected(&self.locals, &mut self.peers, peer).unwrap().1.writer
     }
 
     /// What a put of `sources` is made of. Those with bytes stand in `segments` then, as peers find them.
@@ -269,6 +276,7 @@ impl Shm {
             let local = self.writers[self.turn];
             // The ring where this poll stops is read last in the next, so that a busy one does not starve the others.
             self.turn += 1;
+            let before = moved;
             while let Some(inbound) = self.inbound[local].as_deref_mut().filter(|i| !i.broken) {
                 let peer = self.peers[local].as_deref_mut();
                 let mut context = ReadContext {
@@ -291,9 +299,15 @@ impl Shm {
                     Step::Trouble(why) => self.lose(local, &why, sink),
                 }
                 if left == 0 {
-                    self.deferred = 0;
-                    return moved;
+                    break;
                 }
+            }
+            if moved > before {
+                self.wake(local, For::Reads);
+            }
+            if left == 0 {
+                self.deferred = 0;
+                return moved;
             }
         }
         self.deferred = if later && moved == 0 { self.deferred + 1 } else { 0 };
@@ -416,6 +430,7 @@ unsafe impl Transport for Shm {
         let record = Record { kind: Kind::Hello, segments: 0, len: hello.len(), word: 0, key: 0, address: 0 };
         p.writer.push(&record, &[(hello.as_ptr(), hello.len())]).map_err(|_| senseless(peer))?;
         p.connected = true;
+        self.wake(i, For::Records);
         self.readers.push(i);
         if self.readers.len() > FEW_RANKS {
             self.inline = MAX_INLINE_TO_MANY_BYTES;
@@ -477,6 +492,7 @@ unsafe impl Transport for Shm {
                 return Ok(Posted::Again);
             }
             self.injected.push_back(token);
+            self.wake(local, For::Records);
             return Ok(Posted::Yes);
         }
         if self.streams.busy(local) {
@@ -495,6 +511,7 @@ unsafe impl Transport for Shm {
         }
         p.posted.push(p.writer.head(), token);
         self.posted += 1;
+        self.wake(local, For::Records);
         Ok(Posted::Yes)
     }
 
@@ -504,13 +521,17 @@ unsafe impl Transport for Shm {
             return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
         }
         let mine = self.mine;
-        let p = self.peer(peer)?;
+        let (local, p) = connected(&self.locals, &mut self.peers, peer)?;
         p.make_room(mine, bytes.len())
             .map_err(|e| has_ended(peer, &e).unwrap_or_else(|| no_ring(peer, &e)))?;
         let record =
             Record { kind: Kind::Message, segments: 0, len: bytes.len(), word: 0, key: 0, address: 0 };
         let pushed = p.writer.push(&record, &[(bytes.as_ptr(), bytes.len())]).map_err(|_| senseless(peer))?;
-        Ok(if pushed { Posted::Yes } else { Posted::Again })
+        if !pushed {
+            return Ok(Posted::Again);
+        }
+        self.wake(local, For::Records);
+        Ok(Posted::Yes)
     }
 
     fn cut(&mut self, peer: u32) {
@@ -541,6 +562,7 @@ unsafe impl Transport for Shm {
         }
         if happened > 0 {
             (self.empties, self.idles) = (0, 0);
+            self.wake_up();
             return Ok(happened);
         }
         self.empties = self.empties.wrapping_add(1);
@@ -550,9 +572,11 @@ unsafe impl Transport for Shm {
         Ok(0)
     }
 
-    fn idle(&mut self, _longest: Duration) {
-        // It is short however long one may wait.
-        self.pauses.next(self.idles);
+    fn idle(&mut self, longest: Duration) {
+        if !self.sleeps(longest) {
+            // It is short however long one may wait.
+            self.pauses.next(self.idles);
+        }
         self.idles = self.idles.saturating_add(1);
     }
 
@@ -563,6 +587,7 @@ unsafe impl Transport for Shm {
     fn close(&mut self) -> Result<()> {
         self.closed = true;
         self.segment.close();
+        self.readers.iter().for_each(|local| self.wake(*local, For::Records));
         self.registrations.clear();
         Ok(())
     }

@@ -41,6 +41,7 @@
 //! ```
 
 mod bounce;
+mod doorbell;
 mod endpoint;
 #[cfg(any(fuzzing, all(test, not(loom))))]
 mod fuzzing;

@@ -1,6 +1,7 @@
 //! Rings, call slots and the end of a segment under loom: all orders of what a few threads do, and all values that they may see.
 //! `ci/loom` runs this.
 
+use super::doorbell::{self, For};
 use super::ring::{Kind, Reader, Record, RingMemory, Writer};
 use crate::memory::cells::{Area, Cells};
 use crate::memory::words::{self, AtomicU32, AtomicU64, Ordering};
@@ -49,6 +50,38 @@ fn ring() {
             reader.take();
         }
         writing.join().unwrap();
+    });
+}
+
+/// A rank that says that it sleeps and then finds nothing is woken up: by what is written to its ring after that, and, if it waits for that, when
+/// what it wrote is read.
+#[test]
+fn doorbell() {
+    model(3, || {
+        // SAFETY: a model has cells of its own.
+        let memory = unsafe { RingMemory::new(std::ptr::null_mut(), 64) };
+        let (mut writer, mut reader) = (Writer::new(memory.clone()), Reader::new(memory));
+        let words = [0; 2].map(|_| Arc::new(AtomicU32::new(0)));
+        let [readers, writers] = words.clone();
+        let writing = thread::spawn(move || {
+            let record = Record { kind: Kind::Message, segments: 0, len: 0, word: 0, key: 0, address: 0 };
+            assert!(writer.push(&record, &[]).unwrap());
+            let rings = doorbell::claim(&readers, For::Records);
+            doorbell::arm(&writers, For::Reads);
+            (rings, writer.tail().unwrap() == writer.head())
+        });
+        doorbell::arm(&words[0], For::Records);
+        let found = reader.next().unwrap().is_some();
+        let read = if found {
+            reader.take();
+            Some(doorbell::claim(&words[1], For::Reads))
+        } else {
+            None
+        };
+        let (woken, seen) = writing.join().unwrap();
+        assert!(found || woken, "the reader sleeps, and there is something to read");
+        assert!(read.is_none_or(|woken| woken || seen), "the writer sleeps, and all was read");
+        assert!(!woken || !doorbell::is_armed(&words[0]));
     });
 }
 

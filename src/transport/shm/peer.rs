@@ -114,8 +114,11 @@ impl Peer {
             Some(map) => Ok(map),
             None => {
                 let map = Mapping::open(self.address.pid, fd, self.address.nonce, false)?;
-                // Advice: else each page is a fault when it is first read.
-                map.populate_for_reading();
+                // Advice: else each page is a fault when it is first read. It would also get memory for pages that the peer has never
+                // touched, which is too much of many ranks.
+                if !is_paged(self.address.ranks as usize) {
+                    map.populate_for_reading();
+                }
                 Ok(slot.insert(map))
             }
         }

@@ -12,11 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s06");
+const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s07");
 /// Offset of the nonce in the header, in bytes, behind the magic number.
 const NONCE: usize = 8;
 /// Offset of the word that says that the rank has closed; on a cache line of its own.
 const CLOSED: usize = 128;
+/// Offset of the word by which the rank [sleeps](super::doorbell); on a cache line of its own.
+const DOORBELL: usize = 192;
 /// Offset of the bits of ranks that have made contact; on cache lines of their own.
 const CONTACTS: usize = 256;
 /// Offset of the rings, behind a page.
@@ -114,8 +116,8 @@ fn length(ranks: usize) -> usize {
 }
 
 impl Segment {
-    /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open. The header and the first
-    /// area have their memory; rings and other areas get theirs when they are first used.
+    /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open. The header has its memory, and so has the first
+    /// area where the world may have slots; rings and other areas get theirs when they are first used.
     pub(super) fn create(ranks: usize, nonce: u64) -> Result<(Self, Arc<File>)> {
         let refused = |e: std::io::Error| {
             Error::new(ErrorKind::System, format!("no shared memory of {} bytes: {e}", length(ranks)))
@@ -124,7 +126,9 @@ impl Segment {
         };
         let file = memfd::create("rings", nonce, length(ranks)).map_err(refused)?;
         memfd::allocate(&file, 0, RINGS).map_err(refused)?;
-        memfd::allocate(&file, areas(ranks), AREA_BYTES).map_err(refused)?;
+        if !is_paged(ranks) {
+            memfd::allocate(&file, areas(ranks), AREA_BYTES).map_err(refused)?;
+        }
         let map = Arc::new(Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?);
         // Of a ring that has no memory yet a page would be memory for a rank that may never write.
         map.populate_range(0, if is_paged(ranks) { RINGS } else { areas(ranks).min(1 << 20) });
@@ -181,14 +185,24 @@ impl Segment {
     }
 
     #[cfg(loom)]
-    fn closed_word(&self) -> &words::AtomicU32 {
+    fn word(&self, _at: usize) -> &words::AtomicU32 {
         unreachable!("models have no segments")
     }
 
     #[cfg(not(loom))]
-    fn closed_word(&self) -> &words::AtomicU32 {
+    fn word(&self, at: usize) -> &words::AtomicU32 {
+        debug_assert!(at < RINGS && at.is_multiple_of(4));
         // SAFETY: as in `count`.
-        unsafe { words::AtomicU32::from_ptr(self.map.as_mut_ptr().add(CLOSED).cast()) }
+        unsafe { words::AtomicU32::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
+    }
+
+    fn closed_word(&self) -> &words::AtomicU32 {
+        self.word(CLOSED)
+    }
+
+    /// The word by which its rank [sleeps](super::doorbell).
+    pub(super) fn doorbell(&self) -> &words::AtomicU32 {
+        self.word(DOORBELL)
     }
 
     /// From now on nothing that is read from this rank's memory counts.

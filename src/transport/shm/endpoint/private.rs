@@ -3,6 +3,7 @@
 use super::Shm;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::memfd;
+use crate::transport::shm::doorbell::For;
 use crate::transport::shm::bounce::{Bounce, MAX_PART_BYTES};
 use crate::transport::shm::registrations::BOUNCE;
 use crate::transport::shm::ring::{self, Kind, Record};
@@ -114,6 +115,7 @@ impl Shm {
                 false => bounce.also(r.local, p.writer.head()),
             }
         }
+        stream.readers.iter().for_each(|r| self.wake(r.local, For::Records));
         stream.sent += n;
         Ok(true)
     }

@@ -7,6 +7,7 @@ use crate::transport::shm::ring::{Kind, Reader, Writer};
 use crate::transport::slot_pool::tests::{open, two};
 use crate::transport::{Access, Posted, Source, Transport};
 use std::thread;
+use std::time::Duration;
 
 const ROUNDS: u64 = if cfg!(miri) { 40 } else { 20_000 };
 
@@ -152,3 +153,49 @@ fn endpoints_between_threads() {
     });
     all.iter_mut().for_each(|r| r.wire.close().unwrap());
 }
+
+/// Of many ranks on one core: a rank that waits sleeps until the other writes to it, or has read its put. What is not woken up sleeps for an hour.
+#[test]
+#[cfg_attr(miri, ignore = "Miri knows no futex of shared memory")]
+fn ranks_that_share_a_core_sleep_and_wake_each_other_up() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let locals: Vec<u32> = (0..80).collect();
+    let mut two = [3, 70].map(|rank| super::open(rank, &locals));
+    let addresses = two.each_ref().map(|r| r.wire.address());
+    for rank in &mut two {
+        rank.wire.settle(1);
+        assert!(rank.wire.limits().wakes);
+        for (peer, address) in [3, 70].iter().zip(&addresses) {
+            rank.wire.reach(*peer, address).unwrap();
+            rank.wire.connect(*peer, address).unwrap();
+        }
+        rank.wire.longest_sleep = HOUR;
+    }
+    let [mut one, mut other] = two;
+    let wait = |rank: &mut Rank, until: &dyn Fn(&Rank) -> bool| {
+        while !until(rank) {
+            if rank.poll() == 0 {
+                rank.wire.idle(HOUR);
+            }
+        }
+    };
+    let to = other.remote;
+    thread::scope(|s| {
+        s.spawn(move || {
+            for i in 0..ROUNDS {
+                let from = one.source(0, 10_000);
+                while one.put(70, &[from], to, 0) == Posted::Again {
+                    one.poll();
+                }
+                let done = usize::try_from(i).unwrap() + 1;
+                wait(&mut one, &|r| r.log.done.len() == done && r.log.messages.len() == done);
+            }
+        });
+        for i in 0..ROUNDS {
+            let arrived = usize::try_from(i).unwrap() + 1;
+            wait(&mut other, &|r| r.log.arrivals.len() == arrived);
+            assert_eq!(other.wire.message(3, &[7; 8]).unwrap(), Posted::Yes);
+        }
+    });
+}
+
