@@ -220,6 +220,18 @@ fn bench_checks_every_operation_in_every_mode() {
     }
 }
 
+/// More than 64 ranks on one core sleep where they wait: on arena memory, and on plain slices, which are sent in parts.
+#[test]
+fn bench_checks_many_ranks_on_one_core() {
+    let crowd = "exec taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[-,].*//') \"$0\" run -n 72 \"$0\" bench \
+                 barrier,bcast,allreduce,allgatherv,alltoall,scan --dist irr3 --check --time 0.01 --memory";
+    for (memory, bytes) in [("arena", "8,5K"), ("plain", "100K")] {
+        let line = format!("{crowd} {memory} --bytes {bytes}");
+        let out = Command::new("bash").args(["-c", &line, env!("CARGO_BIN_EXE_circulant")]).output().unwrap();
+        assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
 #[test]
 fn bench_checks_what_works_in_place() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,8 +3,8 @@
 use super::Shm;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::memfd;
-use crate::transport::shm::doorbell::For;
 use crate::transport::shm::bounce::{Bounce, MAX_PART_BYTES};
+use crate::transport::shm::doorbell::For;
 use crate::transport::shm::registrations::BOUNCE;
 use crate::transport::shm::ring::{self, Kind, Record};
 use crate::transport::shm::segment;

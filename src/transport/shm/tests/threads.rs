@@ -198,4 +198,3 @@ fn ranks_that_share_a_core_sleep_and_wake_each_other_up() {
         }
     });
 }
-
