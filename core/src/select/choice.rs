@@ -25,14 +25,6 @@ const SHARED_ONLY: &str = "is chosen only where all ranks share memory of our ow
 /// irregular calls among very many ranks.
 const MAX_REMEMBERED_COUNTS: usize = 1 << 21;
 
-/// Ways that are worth a trial, at most. Chosen, for a bound of what a trial costs: two more algorithms, and another number of blocks.
-pub const MAX_WAYS: usize = 4;
-/// Algorithms beside the cheapest, at most. Chosen: of the choices of `xtask choices` that are wrong nearly all are right in the second place.
-const MAX_OTHER_ALGORITHMS: usize = 2;
-/// A way of a higher price, in percent of the lowest, is not worth a trial. Chosen: of the choices of `xtask choices` the worst takes 1.74
-/// times the best time, and 98 of 100 at most 1.1.
-pub const MAX_PRICE_PERCENT: u32 = 150;
-
 /// Chooses algorithms. The same arguments on every rank give the same choice on every rank.
 #[derive(Debug)]
 pub struct Selection {
@@ -220,41 +212,6 @@ impl Selection {
         }
     }
 
-    /// The ways that are worth a trial, the cheapest first: other algorithms, then the cheapest one in half and twice as many
-    /// blocks; at most [`MAX_WAYS`], of at most [`MAX_PRICE_PERCENT`] of the lowest price.
-    pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Vec<Way> {
-        let arguments = agreed(operation, arguments);
-        let fits =
-            |a: &&'static Algorithm| is_alike(a, &arguments) && refused(a, &arguments, false).is_none();
-        let fitting = uncrowded(operation, &arguments, &self.machine, fits);
-        let priced = fitting.into_iter().map(|a| (a, a.cost(&arguments, &self.machine)));
-        let mut priced: Vec<_> = priced.filter(|(_, cost)| cost.ns.is_finite()).collect();
-        // Stable: of equal prices the first in the registry stays first.
-        priced.sort_by(|(_, a), (_, b)| a.ns.total_cmp(&b.ns));
-        let Some(&(best, lowest)) = priced.first() else { return Vec::new() };
-        let most_ns = lowest.ns * f64::from(MAX_PRICE_PERCENT) / 100.0;
-        let mut others: Vec<_> = priced.iter().take_while(|(_, cost)| cost.ns <= most_ns).collect();
-        if arguments.size == 2 {
-            others.dedup_by(|(_, a), (_, b)| is_same_path(a, b));
-        }
-        let others = others.into_iter().skip(1);
-        let others = others.take(MAX_OTHER_ALGORITHMS).map(|(a, _)| Way { algorithm: a, blocks: None });
-        let mut ways = vec![Way { algorithm: best, blocks: None }];
-        ways.extend(others);
-        let scaled = |blocks: u32| {
-            let asked = Arguments { blocks: Some(blocks), ..arguments.clone() };
-            let fits = refused(best, &asked, false).is_none();
-            (fits && best.cost(&asked, &self.machine).ns <= most_ns)
-                .then_some(Way { algorithm: best, blocks: Some(blocks) })
-        };
-        if lowest.blocks > 1 {
-            let more = [lowest.blocks.saturating_mul(2), lowest.blocks.div_ceil(2)];
-            ways.extend(more.into_iter().filter(|n| *n != lowest.blocks).filter_map(scaled));
-        }
-        ways.truncate(MAX_WAYS);
-        ways
-    }
-
     /// Whether an algorithm can do a call.
     pub fn can(&self, way: &Way, arguments: &Arguments) -> bool {
         refused(way.algorithm, arguments, false).is_none()
@@ -347,12 +304,6 @@ fn most_alike(numbers: impl Iterator<Item = u32>) -> u32 {
     times.into_values().max().unwrap_or(0)
 }
 
-/// Whether two paths are alike in all that they are made of. Between two ranks, which have one link, they are the same puts then.
-fn is_same_path(a: &Cost, b: &Cost) -> bool {
-    let parts = |cost: &Cost| [cost.hops, cost.puts, cost.bytes, cost.reduced, cost.copied];
-    parts(a) == parts(b) && a.blocks == b.blocks
-}
-
 /// The one of the lowest price; of equal ones the first in the registry.
 fn cheapest(
     operation: Operation,
@@ -369,7 +320,7 @@ fn cheapest(
 }
 
 /// Those that fit, but for those whose connections would take too much memory; if all would, all of them.
-fn uncrowded(
+pub(super) fn uncrowded(
     operation: Operation,
     arguments: &Arguments,
     machine: &Machine,
@@ -385,12 +336,12 @@ fn uncrowded(
 }
 
 /// Whether all ranks get the same bits. Different ones of one sum are a surprise: such an algorithm is taken only where it is named.
-fn is_alike(a: &Algorithm, arguments: &Arguments) -> bool {
+pub(super) fn is_alike(a: &Algorithm, arguments: &Arguments) -> bool {
     arguments.exact || a.order.is_none_or(|order| order.identical)
 }
 
 /// Why an algorithm cannot be taken.
-fn refused(a: &Algorithm, arguments: &Arguments, reproducible: bool) -> Option<Error> {
+pub(super) fn refused(a: &Algorithm, arguments: &Arguments, reproducible: bool) -> Option<Error> {
     if reproducible && !arguments.exact && !a.order.is_some_and(|order| order.canonical) {
         let name = a.name;
         return Some(argument(format!("{name:?} does not fold in the tree that `reproducible` asks for")));
@@ -399,7 +350,7 @@ fn refused(a: &Algorithm, arguments: &Arguments, reproducible: bool) -> Option<E
 }
 
 /// The arguments that all ranks know alike: without what only the root is told, or each rank for itself.
-fn agreed(operation: Operation, a: &Arguments) -> Arguments {
+pub(super) fn agreed(operation: Operation, a: &Arguments) -> Arguments {
     let mut known = a.clone();
     known.displs.clear();
     known.rows.clear();

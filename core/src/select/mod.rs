@@ -13,13 +13,15 @@ mod rules;
 mod settings;
 mod trial;
 mod tuning;
+mod ways;
 mod wires;
 
-pub use choice::{Candidate, Choice, MAX_PRICE_PERCENT, MAX_WAYS, Selection, Way};
+pub use choice::{Candidate, Choice, Selection, Way};
 pub use class::Class;
 pub use settings::{Adapt, Probing, Settings};
 pub use trial::{CALLS_TO_AGREE, Due, TRIAL_CALLS, Times, Trial, Turn};
 pub use tuning::{BETWEEN, Tuning, WITHIN};
+pub use ways::{MAX_PRICE_PERCENT, MAX_WAYS};
 pub use wires::Wires;
 
 use crate::error::Result;

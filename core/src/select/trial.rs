@@ -15,7 +15,8 @@
 //! What a trial costs, by price: of at most [`MAX_WAYS`] ways all but one take at most [`MAX_PRICE_PERCENT`](super::MAX_PRICE_PERCENT) of the lowest price in 9 calls,
 //! so at most 13.5 calls' time more than without; then, of the two fastest, the slower one takes at most `CLOSE_PERCENT` more in 12 calls: 2.4 calls' time.
 
-use super::choice::{MAX_WAYS, Way};
+use super::choice::Way;
+use super::ways::MAX_WAYS;
 use std::fmt::{self, Display, Formatter};
 
 /// Turns of each way. Chosen: few, but what holds up one of them does not hold up all.

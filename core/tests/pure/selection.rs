@@ -276,3 +276,24 @@ fn between_two_ranks_no_puts_are_tried_twice() {
         "{two:?}"
     );
 }
+
+/// Whether few links join groups of nodes, of which none is known, only a trial can tell: it knows a way that spares them, if that costs little.
+#[test]
+fn a_way_that_spares_links_between_groups_is_tried() {
+    let (latency_ns, overhead_ns, byte_ps) = (Some(1_000_000), Some(20_000), Some(80_000));
+    let settings = Settings { latency_ns, overhead_ns, byte_ps, ..Settings::default() };
+    let s = Selection::of(&settings, machine("tcp", &settings).unwrap()).unwrap();
+    let of = |nodes: u32, bytes: u64| Arguments { size: nodes, bytes, ..pair(bytes) };
+    let spares = |operation, a: &Arguments| {
+        let ways = s.ways(operation, a);
+        ways.iter().any(|way| ["ring", "pipelined_ring"].contains(&way.algorithm.name))
+    };
+    for nodes in [8, 16] {
+        let each = of(nodes, (16 << 20) / u64::from(nodes));
+        assert!(spares(Operation::Allgather, &each), "{nodes}");
+        assert!(spares(Operation::Allreduce, &of(nodes, 16 << 20)), "{nodes}");
+        assert!(!spares(Operation::Allgather, &of(nodes, 8)), "{nodes}: a ring takes too many rounds");
+    }
+    let known = Arguments { groups: (0..16).map(|rank| rank / 8).collect(), ..of(16, 1 << 20) };
+    assert!(!spares(Operation::Allgather, &known), "known groups have prices");
+}

@@ -64,6 +64,13 @@ impl Algorithm {
 
     /// Its critical path, without making a plan.
     pub fn cost(&self, arguments: &Arguments, machine: &Machine) -> Cost {
+        // Ranks that are all in one group have its links only.
+        let groups = if arguments.groups.is_empty() { Groups::NONE } else { machine.groups };
+        self.cost_if(arguments, machine, groups)
+    }
+
+    /// The same if the nodes were in such groups, whatever is known of them.
+    pub fn cost_if(&self, arguments: &Arguments, machine: &Machine, groups: Groups) -> Cost {
         let (blocks, bounded);
         blocks = self.blocks(arguments);
         let arguments = if blocks == arguments.blocks {
@@ -72,10 +79,8 @@ impl Algorithm {
             bounded = Arguments { blocks, ..arguments.clone() };
             &bounded
         };
-        // Ranks that are all in one group have its links only.
-        let undivided = Machine { groups: Groups::NONE, ..*machine };
-        let machine = if arguments.groups.is_empty() { &undivided } else { machine };
-        let mut path = Path::new(machine, arguments.size);
+        let machine = Machine { groups, ..*machine };
+        let mut path = Path::new(&machine, arguments.size);
         match self.cost {
             Some(formula) => formula(arguments, &mut path),
             None => self.by_rounds(arguments, &mut path),
