@@ -8,6 +8,7 @@ use crate::comm::members::to_u32;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::Launch;
 use crate::secret::Secret;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Ranks of one node from which on one of them reads for all. Chosen: fewer ranks read each other's values sooner than
@@ -17,6 +18,50 @@ const MIN_READER_NODE_RANKS: usize = 16;
 /// Ranks of a job on several nodes from which on rank 0 reads a value of each node, not of each rank. Chosen: rank 0 reads fewer values itself sooner
 /// than all pass one more fence (some 15 µs a value, docs/launch.md).
 const MIN_JOINED_RANKS: usize = if cfg!(test) { 5 } else { 64 };
+
+/// Ranks of a job from which on rank 0 reads a value of each row of ranks, where the launcher does not tell which nodes they are on. Chosen: a fence of as
+/// many takes less time than rank 0 needs for their values (15 µs each).
+const MIN_ROW_RANKS: u32 = if cfg!(test) { 7 } else { 4096 };
+
+/// Ranks of which one reads what the others have published, for rank 0.
+enum Parts<'a> {
+    /// Those of a node, of which each rank's is this.
+    Nodes(&'a [u32]),
+    /// So many ranks in a row; of the last row fewer.
+    Rows { ranks: u32, size: u32 },
+}
+
+impl<'a> Parts<'a> {
+    /// Of so many ranks, on these nodes where that is known; none: rank 0 reads all itself. All ranks find the same.
+    fn new(nodes: Option<&'a [u32]>, size: u32) -> Option<Self> {
+        match nodes {
+            Some(nodes) => reads_by_node(nodes).then_some(Self::Nodes(nodes)),
+            // As many rows as ranks of a row.
+            None => (size >= MIN_ROW_RANKS).then(|| Self::Rows { ranks: size.isqrt() + 1, size }),
+        }
+    }
+
+    /// The ranks of the part that a rank is in.
+    fn of(&self, rank: u32) -> Vec<u32> {
+        match *self {
+            Self::Nodes(nodes) => locals(nodes, rank),
+            Self::Rows { ranks, size } => {
+                let first = rank / ranks * ranks;
+                (first..size.min(first.saturating_add(ranks))).collect()
+            }
+        }
+    }
+
+    /// The first rank and all ranks of each part.
+    fn all(&self) -> BTreeMap<u32, Vec<u32>> {
+        match *self {
+            Self::Nodes(nodes) => firsts(nodes),
+            Self::Rows { ranks, size } => {
+                (0..size).step_by(ranks as usize).map(|first| (first, self.of(first))).collect()
+            }
+        }
+    }
+}
 
 /// The key-value store, and what a rank knows of the job.
 pub(super) struct Exchange<'a> {
@@ -107,28 +152,28 @@ impl<'a> Exchange<'a> {
 
     /// Publishes our value of a key of which rank 0 reads that of every rank; to be followed by a fence, and [`Self::of_all`] with the same `nodes`.
     pub(super) fn put_for_all(&mut self, key: &str, value: &[u8], nodes: Option<&[u32]>) -> Result<()> {
-        match nodes.filter(|nodes| reads_by_node(nodes)) {
-            Some(nodes) => self.put_near(key, value, nodes),
-            None => self.put_own(key, value),
+        match Parts::new(nodes, self.size) {
+            Some(Parts::Nodes(nodes)) => self.put_near(key, value, nodes),
+            _ => self.put_own(key, value),
         }
     }
 
-    /// At rank 0 what all ranks have published as `key`, by rank; elsewhere nothing. Where there are many ranks on nodes that are known, the first rank of
-    /// each node reads what its ranks have published, and publishes it in one; that passes a fence.
+    /// At rank 0 what all ranks have published as `key`, by rank; elsewhere nothing. Where there are many ranks, the first rank of each node, or of each row of
+    /// ranks where nodes are not known, reads what its ranks have published, and publishes it in one; that passes a fence.
     pub(super) fn of_all(&mut self, key: &str, nodes: Option<&[u32]>) -> Result<Vec<Vec<u8>>> {
         let all = if self.rank == 0 { self.size } else { 0 };
-        let Some(nodes) = nodes.filter(|nodes| reads_by_node(nodes)) else {
+        let Some(parts) = Parts::new(nodes, self.size) else {
             return (0..all).map(|rank| self.get_of(key, rank)).collect();
         };
-        let (of, locals) = (format!("{key}-of"), locals(nodes, self.rank));
-        if locals.first() == Some(&self.rank) {
-            let values = self.get_all(key, &locals)?;
+        let (of, part) = (format!("{key}-of"), parts.of(self.rank));
+        if part.first() == Some(&self.rank) {
+            let values = self.get_all(key, &part)?;
             self.put_own(&of, &joined(&values))?;
         }
         self.fence()?;
         let mut found = vec![Vec::new(); all as usize];
         if all > 0 {
-            for (first, ranks) in firsts(nodes) {
+            for (first, ranks) in parts.all() {
                 let values = parted(&self.get_of(&of, first)?, ranks.len());
                 let values = values.ok_or_else(|| unreadable(key).with_peer(first as usize))?;
                 for (rank, value) in ranks.into_iter().zip(values) {
@@ -151,9 +196,63 @@ fn reads_by_node(nodes: &[u32]) -> bool {
     nodes.len() >= MIN_JOINED_RANKS && (2..=nodes.len() / 2).contains(&count)
 }
 
-/// The error of a value that the first rank of a node has published, and that cannot be read.
+/// The error of a value that the first rank of a node, or of a row, has published, and that cannot be read.
 #[cold]
 pub(super) fn unreadable(key: &str) -> Error {
-    let what = format!("what the first rank of a node published of {key:?} cannot be read");
+    let what = format!("what the first of some ranks published of all of {key:?} cannot be read");
     Error::new(ErrorKind::Launch, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::threads;
+
+    /// Each rank is in one part, and all know it alike.
+    #[test]
+    fn parts_are_of_all_ranks() {
+        let nodes = [0, 0, 1, 1, 0, 2, 2];
+        let apart: Vec<u32> = (0..100).collect();
+        assert!(Parts::new(None, MIN_ROW_RANKS - 1).is_none() && Parts::new(Some(&apart), 100).is_none());
+        let rows = [MIN_ROW_RANKS, 50, 4095, 4096, 4097, 100_000].map(|size| (None, size));
+        for (known, size) in rows.into_iter().chain([(Some(&nodes[..]), 7)]) {
+            let parts = Parts::new(known, size).unwrap();
+            let all = parts.all();
+            assert_eq!(all.values().map(Vec::len).sum::<usize>(), size as usize);
+            let longest = all.values().map(Vec::len).max().unwrap();
+            assert!(all.len().max(longest).pow(2) <= 2 * size as usize + 2, "{size}");
+            for (first, ranks) in &all {
+                assert_eq!(ranks.first(), Some(first));
+                assert!(ranks.iter().all(|rank| size > 5000 && rank % 97 > 0 || parts.of(*rank) == *ranks));
+            }
+        }
+        let of_nodes = Parts::new(Some(&nodes), 7).unwrap().all();
+        assert_eq!(of_nodes.into_values().collect::<Vec<_>>(), [vec![0, 1, 4], vec![2, 3], vec![5, 6]]);
+    }
+
+    /// Where the launcher says nothing of nodes, too, rank 0 gets what all have published, in their order, and all pass as many fences.
+    #[test]
+    fn rank_0_reads_what_all_have_published() {
+        for size in [1, 2, MIN_ROW_RANKS - 1, MIN_ROW_RANKS, 23] {
+            let one = |mut launch: Box<dyn Launch>| {
+                let mut exchange = Exchange::new(launch.as_mut(), Duration::from_secs(60), None).unwrap();
+                let value = exchange.rank.to_le_bytes();
+                exchange.put_for_all("here", &value, None).unwrap();
+                exchange.fence().unwrap();
+                let found = exchange.of_all("here", None).unwrap();
+                exchange.fence().unwrap();
+                (exchange.rank, found)
+            };
+            std::thread::scope(|scope| {
+                let group = threads::group_on(vec![0; size as usize]);
+                let started: Vec<_> = group.into_iter().map(|launch| scope.spawn(|| one(launch))).collect();
+                for thread in started {
+                    let (rank, found) = thread.join().unwrap();
+                    let all: Vec<_> =
+                        (0..if rank == 0 { size } else { 0 }).map(|r| r.to_le_bytes().to_vec()).collect();
+                    assert_eq!(found, all, "rank {rank} of {size}");
+                }
+            });
+        }
+    }
 }
