@@ -158,6 +158,17 @@ class Odd:
         self.fine("munge in place of a word", line, 4, 4, "env", ours)
         self.error("munge that is not there", line, ["CIRCULANT_MUNGE is set, and munge gives no credential"], {**ours, "CIRCULANT_MUNGE": f"{socket}-2"})
 
+    def switches(self):
+        """Slurm tells the way to each node (`slurm.SWITCHES`)."""
+        if not self.has("srun-pmi2"):
+            return
+        groups = "ranks by group of nodes, tapered 1:1: 0: 0-3, 1: 4-5"
+
+        def check(code, out):
+            got = oks(out, 6, "pmi1")
+            return None if (code, got) == (0, 6) and groups in out else f"exit code {code}, {got} of 6 right, groups: {groups in out}: {first_error(out)}"
+        self.case("the switches of Slurm are groups", self.line("srun-pmi2", 6, self.ends, nodes=3), check, {"CIRCULANT_LOG": "info"})
+
     # --- the rest -------------------------------------------------------------------------------------------------
 
     def names(self):
@@ -194,5 +205,5 @@ class Odd:
 
 def run(report, ground, there, ends):
     odd = Odd(report, ground, there, ends)
-    for part in (odd.environment, odd.libraries, odd.lies, odd.nests, odd.allocation, odd.munge, odd.names, odd.together):
+    for part in (odd.environment, odd.libraries, odd.lies, odd.nests, odd.allocation, odd.munge, odd.switches, odd.names, odd.together):
         part()

@@ -29,6 +29,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SwitchType=switch/none
+TopologyPlugin=topology/tree
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
@@ -40,6 +41,13 @@ KillWait=2
 PropagateResourceLimits=NONE
 NodeName=n[0-{last}] CPUs=64 State=UNKNOWN
 PartitionName=all Nodes=n[0-{last}] Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:64
+"""
+
+# Two nodes on a switch, and the third on another.
+SWITCHES = """
+SwitchName=s0 Nodes=n[0-1]
+SwitchName=s1 Nodes=n2
+SwitchName=top Switches=s[0-1]
 """
 
 
@@ -84,6 +92,7 @@ class Slurm:
             (lab / folder).mkdir()
         (lab / "munge").chmod(0o711)
         (lab / "slurm.conf").write_text(CONF.format(lab=lab, last=self.nodes - 1))
+        (lab / "topology.conf").write_text(SWITCHES)
         (lab / "cgroup.conf").write_text("CgroupAutomount=no\nCgroupPlugin=cgroup/v1\n")
         (lab / "mpi.conf").write_text(f"PMIxCliTmpDirBase={lab}/pmix\n")
         key = lab / "munge" / "key"
