@@ -5,7 +5,8 @@ use crate::transport::shm::doorbell::{self, For};
 use crate::transport::shm::segment;
 use std::time::Duration;
 
-/// Ranks to a core from which on those that wait sleep. Chosen;
+/// Ranks to a core from which on those that wait sleep. Chosen, as many as the engine's naps are counted by (`engine/waiting.rs`): fewer find something
+/// when they have yielded once or twice.
 const CROWD: usize = 16;
 /// Waits in vain before a rank sleeps, in a row: the other ranks of its core had their turns. Chosen;
 const WAITS_BEFORE_SLEEP: u32 = 2;
