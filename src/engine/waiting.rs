@@ -234,27 +234,24 @@ impl Engine {
         Ok(next)
     }
 
-    /// Nothing moved: lets other processes run. After a while it sleeps, a hundredth of what was waited already.
+    /// Nothing moved: lets other processes run. After a while it sleeps, a hundredth of what was waited already, unless the transport sleeps until
+    /// something comes.
     pub(super) fn rest(&mut self, Rest { longest, quiet }: Rest) {
         let nap = (quiet / 100).min(self.longest_nap);
+        // What a transport has refused, or other threads wait for, is no event to wake up for.
+        let pending = self.crowded || self.core.refused || !self.core.outbox.is_empty();
+        let wakes = self.limits.as_ref().is_some_and(|limits| limits.wakes) && !self.hooked && !pending;
         if self.lazy {
             self.clock.sleep(self.longest_nap.max(LONGEST_NAP));
-        } else if nap >= SHORTEST_NAP && (self.hooked || !self.wakes()) {
+        } else if nap >= SHORTEST_NAP && !wakes {
             self.clock.sleep(if self.hooked { HOOKED_REST } else { nap });
         } else {
-            // What a transport has refused, or other threads wait for, is no event to wake up for.
-            let pending = self.crowded || self.core.refused || !self.core.outbox.is_empty();
             self.idle(longest.min(match (self.hooked, pending) {
                 (true, _) => HOOKED_REST,
                 (false, true) => SHORT_REST,
                 (false, false) => LONG_REST,
             }));
         }
-    }
-
-    /// Whether a rest in the transport may be a sleep that an arrival ends.
-    fn wakes(&self) -> bool {
-        self.limits.as_ref().is_some_and(|limits| limits.wakes)
     }
 
     /// From now on rests are brief, as the program's hook is called between them.

@@ -209,11 +209,13 @@ fn naps_are_longer_where_many_ranks_share_a_core() {
     assert_eq!(longest_nap(1024, 16), 4 * LONGEST_NAP);
 }
 
-/// Short naps grow with the wait, where they are wanted.
+/// Short naps grow with the wait, where they are wanted, and the transport does not sleep until something comes.
 #[test]
 fn long_waits_nap() {
-    for (naps, hooked) in [(false, false), (true, false), (false, true), (true, true)] {
+    for case in 0..8 {
+        let [naps, hooked, wakes] = [1, 2, 4].map(|bit| case & bit != 0);
         let (mut waits, _other) = alone(FOR_EVER);
+        waits.engine.limits.as_mut().unwrap().wakes = wakes;
         waits.engine.longest_nap = if naps { LONGEST_NAP } else { Duration::ZERO };
         waits.until(11 * SECOND);
         if hooked {
@@ -221,12 +223,13 @@ fn long_waits_nap() {
         }
         let (before, turns) = (waits.so_far(), 10);
         (0..turns).for_each(|_| assert!(!waits.turn().unwrap()));
-        let rest = match (hooked, naps) {
+        let rest = match (hooked, naps && !wakes) {
             (true, _) => HOOKED_REST,
             (false, true) => LONGEST_NAP,
             (false, false) => LONG_REST,
         };
-        assert_eq!(waits.so_far() - before, rest * turns, "naps: {naps}, with a hook: {hooked}");
+        let case = format!("naps: {naps}, with a hook: {hooked}, a transport that wakes: {wakes}");
+        assert_eq!(waits.so_far() - before, rest * turns, "{case}");
     }
 }
 
