@@ -488,12 +488,11 @@ unsafe impl Transport for Shm {
         if total <= self.inline {
             let record = Record { kind: Kind::Inline, segments: 0, len: total, word, key, address };
             let pieces = sources.iter().filter(|s| s.len > 0).map(|s| (s.ptr, s.len));
-            if full || !p.writer.push_all(&record, pieces).map_err(|_| senseless(peer))? {
-                return Ok(Posted::Again);
+            let pushed = !full && p.writer.push_all(&record, pieces).map_err(|_| senseless(peer))?;
+            if pushed {
+                self.injected.push_back(token);
             }
-            self.injected.push_back(token);
-            self.wake(local, For::Records);
-            return Ok(Posted::Yes);
+            return Ok(self.after_push(local, pushed));
         }
         if self.streams.busy(local) {
             return Ok(Posted::Again);
@@ -504,15 +503,13 @@ unsafe impl Transport for Shm {
             return Ok(Posted::Yes);
         }
         let record = Record { kind: Kind::Fetch, segments: count, len: 0, word, key, address };
-        if p.posted.is_full()
-            || !p.writer.push_segments(&record, &self.segments[..count]).map_err(|_| senseless(peer))?
-        {
-            return Ok(Posted::Again);
+        let pushed = !p.posted.is_full()
+            && p.writer.push_segments(&record, &self.segments[..count]).map_err(|_| senseless(peer))?;
+        if pushed {
+            p.posted.push(p.writer.head(), token);
+            self.posted += 1;
         }
-        p.posted.push(p.writer.head(), token);
-        self.posted += 1;
-        self.wake(local, For::Records);
-        Ok(Posted::Yes)
+        Ok(self.after_push(local, pushed))
     }
 
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
@@ -527,11 +524,7 @@ unsafe impl Transport for Shm {
         let record =
             Record { kind: Kind::Message, segments: 0, len: bytes.len(), word: 0, key: 0, address: 0 };
         let pushed = p.writer.push(&record, &[(bytes.as_ptr(), bytes.len())]).map_err(|_| senseless(peer))?;
-        if !pushed {
-            return Ok(Posted::Again);
-        }
-        self.wake(local, For::Records);
-        Ok(Posted::Yes)
+        Ok(self.after_push(local, pushed))
     }
 
     fn cut(&mut self, peer: u32) {

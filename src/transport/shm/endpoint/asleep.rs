@@ -1,6 +1,7 @@
 //! Sleeping where many ranks share a core, until another rank of the node has something for this one.
 
 use super::Shm;
+use crate::transport::Posted;
 use crate::transport::shm::doorbell::{self, For};
 use crate::transport::shm::segment;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 /// Ranks to a core from which on those that wait sleep. Chosen, as many as the engine's naps are counted by (`engine/waiting.rs`): fewer find something
 /// when they have yielded once or twice.
 const CROWD: usize = 16;
-/// Waits in vain before a rank sleeps, in a row: the other ranks of its core had their turns. Chosen;
+/// Waits in vain before a rank sleeps, in a row. Chosen: each is a yield, in which all other ranks of its core that do not sleep have a turn.
 const WAITS_BEFORE_SLEEP: u32 = 2;
 /// A rank that may not rest for so long waits for something that would not wake it up, too. Chosen: the engine's rests are 1 ms then, else
 /// 4.
@@ -37,6 +38,14 @@ impl Shm {
         {
             doorbell::ring(peer.segment.doorbell(), what);
         }
+    }
+
+    /// Wakes the rank at `local` up for a record that was written to its ring, or that has no room there: the rest of the ring may have become void,
+    /// and room comes when the reader has passed it.
+    #[inline]
+    pub(super) fn after_push(&self, local: usize, pushed: bool) -> Posted {
+        self.wake(local, For::Records);
+        if pushed { Posted::Yes } else { Posted::Again }
     }
 
     /// Something has come.

@@ -194,7 +194,15 @@ fn ranks_that_share_a_core_sleep_and_wake_each_other_up() {
         for i in 0..ROUNDS {
             let arrived = usize::try_from(i).unwrap() + 1;
             wait(&mut other, &|r| r.log.arrivals.len() == arrived);
-            assert_eq!(other.wire.message(3, &[7; 8]).unwrap(), Posted::Yes);
+            // Some are too long for what is left of the first page: the rest becomes void, and the reader must pass it first.
+            let message = vec![7; usize::try_from(i % 5).unwrap() * 700];
+            if i % 200 == 4 {
+                // The other sleeps by then.
+                thread::sleep(Duration::from_millis(2));
+            }
+            while other.wire.message(3, &message).unwrap() == Posted::Again {
+                other.poll();
+            }
         }
     });
 }
