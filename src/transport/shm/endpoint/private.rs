@@ -86,7 +86,7 @@ impl Shm {
         for r in &stream.readers {
             let Some(p) = &mut self.peers[r.local] else { return Err(r.local) };
             if !p.writer.has_room_for(ring::FIXED + 2 * ring::SEGMENT).map_err(|_| r.local)? {
-                self.after_push(r.local, false);
+                self.wake(r.local, For::Records);
                 return Ok(false);
             }
         }
