@@ -240,7 +240,8 @@ impl Engine {
         let nap = (quiet / 100).min(self.longest_nap);
         // What a transport has refused, or other threads wait for, is no event to wake up for.
         let pending = self.crowded || self.core.refused || !self.core.outbox.is_empty();
-        let wakes = self.limits.as_ref().is_some_and(|limits| limits.wakes) && !self.hooked && !pending;
+        let only_events = !self.hooked && !pending && longest > SHORT_REST;
+        let wakes = only_events && self.limits.as_ref().is_some_and(|limits| limits.wakes);
         if self.lazy {
             self.clock.sleep(self.longest_nap.max(LONGEST_NAP));
         } else if nap >= SHORTEST_NAP && !wakes {

@@ -199,7 +199,7 @@ fn reads_by_node(nodes: &[u32]) -> bool {
 /// The error of a value that the first rank of a node, or of a row, has published, and that cannot be read.
 #[cold]
 pub(super) fn unreadable(key: &str) -> Error {
-    let what = format!("what the first of some ranks published of all of {key:?} cannot be read");
+    let what = format!("what a rank published of {key:?} of several ranks cannot be read");
     Error::new(ErrorKind::Launch, what)
 }
 

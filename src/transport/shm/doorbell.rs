@@ -1,7 +1,7 @@
 //! A word in a rank's memory by which it sleeps until a rank of its node has something for it.
 //!
 //! With many ranks to a core each look of a rank that waits costs the others a turn of that core. So it says that it
-//! sleeps, looks once more, and sleeps in the kernel while the word says so; who writes to its ring, or reads a put of it,
+//! sleeps, looks once more, and sleeps in the kernel while the word says so. A rank that writes to its ring, or reads a put of it,
 //! looks at the word afterwards and wakes it up. Both write first and look then, with a fence in between: one of the two
 //! sees what the other wrote (Dekker's order; `models.rs` walks through all of them).
 
