@@ -21,6 +21,7 @@ pub(super) enum For {
     Reads = 2,
 }
 
+/// The word of a rank that is awake: as memory is at first.
 const AWAKE: u32 = 0;
 
 /// Says that the rank sleeps from now on. What it looks at after this is there, or its writer sees the word.
