@@ -71,7 +71,9 @@ fn open() -> BTreeMap<String, usize> {
     let mut open = BTreeMap::new();
     let mut count = |what: String| *open.entry(what).or_insert(0) += 1;
     for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
-        let link = std::fs::read_link(entry.path()).unwrap_or_default().to_string_lossy().into_owned();
+        // A thread may have closed it meanwhile.
+        let Ok(link) = std::fs::read_link(entry.path()) else { continue };
+        let link = link.to_string_lossy();
         // Sockets and pipes have numbers of their own.
         count(link.split(":[").next().unwrap().to_owned());
     }
