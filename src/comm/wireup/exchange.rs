@@ -23,16 +23,17 @@ const MIN_JOINED_RANKS: usize = if cfg!(test) { 5 } else { 64 };
 /// many takes less time than rank 0 needs for their values (15 µs each).
 const MIN_ROW_RANKS: u32 = if cfg!(test) { 7 } else { 4096 };
 
-/// Ranks of which one reads what the others have published, for rank 0.
+/// How the ranks of a job are divided where one rank of each part reads the values of that part and publishes them as one, for rank 0.
 enum Parts<'a> {
-    /// Those of a node, of which each rank's is this.
+    /// By node: the node of each rank.
     Nodes(&'a [u32]),
-    /// So many ranks in a row; of the last row fewer.
+    /// Rows of `ranks` consecutive ranks; the last row may have fewer.
     Rows { ranks: u32, size: u32 },
 }
 
 impl<'a> Parts<'a> {
-    /// Of so many ranks, on these nodes where that is known; none: rank 0 reads all itself. All ranks find the same.
+    /// The parts of `size` ranks; `nodes` is the node of each, where the launcher tells it. `None`: rank 0 reads every value itself. The result is the same
+    /// at all ranks.
     fn new(nodes: Option<&'a [u32]>, size: u32) -> Option<Self> {
         match nodes {
             Some(nodes) => reads_by_node(nodes).then_some(Self::Nodes(nodes)),

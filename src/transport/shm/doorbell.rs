@@ -67,7 +67,7 @@ pub(super) fn sleep(word: &AtomicU32, longest: Duration) {
     use rustix::io::Errno;
     match futex::wait(word, futex::Flags::empty(), seen, longest.as_ref()) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
-        // A kernel that lets no process sleep so.
+        // The kernel has no futex, or forbids it.
         Err(_) => std::thread::yield_now(),
     }
 }

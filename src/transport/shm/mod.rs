@@ -5,7 +5,7 @@
 //! when it polls: from the peer's arena, whose chunks are shared files that it maps when it first reads from them
 //! (`peer`); for memory that is the peer's alone, from a chunk into which the peer copies it part by part, once for all
 //! its readers (`bounce`, `stream`). So a broadcast's copies spread over the
-//! readers' cores, and a process alone writes to its memory outside the rings.
+//! readers' cores, and a process alone writes to its memory outside the rings and two sets of words in its header (`segment`: contacts, `doorbell`).
 //!
 //! *A wrong put is an error.* The reader finds key and address in its own table (`registrations`) and checks every bound;
 //! whatever else stands in a ring is checked likewise before it is used, and a ring that makes no sense is never

@@ -14,12 +14,13 @@ const WAITS_BEFORE_SLEEP: u32 = 2;
 /// A rank that may not rest for so long waits for something that would not wake it up, too. Chosen: the engine's rests are 1 ms then, else
 /// 4.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(2);
-/// The longest sleep, for each rank of the core. Chosen: to wake up, look and fall asleep takes some 10 µs, so looks in vain are a tenth of
-/// what the core does.
+/// The longest sleep, for each rank of the core: a deadline, or a rank that is gone, is noticed later by as much. Chosen: to wake up, look and fall asleep
+/// takes some 10 µs, so looks in vain are a tenth of what the core does.
 const LONGEST_SLEEP_PER_RANK: Duration = Duration::from_micros(100);
 
 impl Shm {
-    /// The node-local ranks may use so many cores together, which each of them finds alike.
+    /// Lets ranks sleep from now on if enough of them share a core. `cores`: how many the ranks of this node may use together, the same number at each
+    /// of them, so that all or none sleep and are woken.
     pub(super) fn may_sleep_from_now_on(&mut self, cores: u32) {
         let ranks = self.locals.len();
         let crowd = ranks.checked_div(cores as usize).unwrap_or(0);
@@ -48,7 +49,7 @@ impl Shm {
         if pushed { Posted::Yes } else { Posted::Again }
     }
 
-    /// Something has come.
+    /// Says that this rank is awake: something has come.
     #[inline]
     pub(super) fn wake_up(&mut self) {
         if self.armed.take().is_some() {
@@ -68,7 +69,7 @@ impl Shm {
         let word = self.segment.doorbell();
         if self.armed == Some(what) {
             doorbell::sleep(word, self.longest_sleep.max(longest));
-            // Not from here on.
+            // Woken up, it has to say so again before it sleeps again; after the longest sleep the word still says it.
             self.armed = self.armed.filter(|_| doorbell::is_armed(word));
             // The next poll looks for peers that have closed.
             self.empties = super::CLOSED_CHECK_POLLS - 1;
