@@ -258,6 +258,31 @@ fn caches_count_where_ranks_share_memory_and_have_cores() {
     }
 }
 
+/// By way of one rank there are the fewest puts in all, which count where many ranks share a core, and nowhere else.
+#[test]
+fn short_calls_go_by_way_of_one_rank_where_many_share_a_core() {
+    let near = machine("shm", &Settings::default()).unwrap();
+    let of = |cores, size| {
+        let machine = Machine { cores: Cores::shared(cores), ..near };
+        let s = Selection::of(&Settings::default(), machine).unwrap();
+        [Operation::Barrier, Operation::Allreduce].map(|operation| {
+            let a = Arguments { size, bytes: 8, element: 8, ..Arguments::default() };
+            s.choose(operation, &a, None, false).unwrap().way.algorithm.name
+        })
+    };
+    for size in [256, 1000] {
+        assert_eq!(of(2, size), ["linear"; 2], "{size}");
+        assert!(!of(0, size).contains(&"linear"), "{size}");
+    }
+    let far = Selection::of(&Settings::default(), machine("verbs", &Settings::default()).unwrap()).unwrap();
+    for size in 2..200 {
+        let a = Arguments { size, bytes: 8, element: 8, ..Arguments::default() };
+        for operation in [Operation::Barrier, Operation::Allreduce] {
+            assert_ne!(far.choose(operation, &a, None, false).unwrap().way.algorithm.name, "linear", "{size}");
+        }
+    }
+}
+
 /// What a trial has beside the cheapest way is not the same puts by another name.
 #[test]
 fn between_two_ranks_no_puts_are_tried_twice() {

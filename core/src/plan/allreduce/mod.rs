@@ -5,6 +5,7 @@
 //! [`Prefix::census`](super::scan::prefix::Prefix::census).
 
 pub mod doubling;
+pub mod linear;
 pub mod scattered;
 
 use crate::plan::node::{allreduce as nodes, levels};
@@ -27,4 +28,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     scattered::BINE,
     levels::ALLREDUCE,
     one_hop::ALLREDUCE,
+    linear::LINE,
 ];

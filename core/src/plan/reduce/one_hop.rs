@@ -48,11 +48,9 @@ fn allreduce_cost(a: &Arguments, path: &mut Path<'_>) {
 }
 
 /// The root gets from all at the same time, and folds one after the other.
-fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
+pub(in crate::plan) fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
     let bytes = a.others() * float(a.bytes);
-    path.alone(|path| {
-        path.through_one(|path| path.with_all(a.others().min(1.0), a.others().min(1.0), bytes))
-    });
+    path.to_one(a.others(), bytes);
     path.reduce(bytes);
 }
 

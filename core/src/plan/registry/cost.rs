@@ -288,7 +288,7 @@ impl<'a> Path<'a> {
     }
 
     /// A part in which one rank gets all bytes: where readers copy it does so by itself.
-    pub(crate) fn through_one(&mut self, part: impl FnOnce(&mut Self)) {
+    fn through_one(&mut self, part: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.one, true);
         self.alone(part);
         self.one = before;
@@ -330,6 +330,12 @@ impl<'a> Path<'a> {
         if !self.readers() {
             self.cost.ns = f64::INFINITY;
         }
+    }
+
+    /// Puts of so many ranks to one, all at once: its link in is what counts.
+    pub(crate) fn to_one(&mut self, others: f64, bytes: f64) {
+        let one = others.min(1.0);
+        self.through_one(|path| path.with_all(one, one, bytes));
     }
 
     /// Puts of one rank to as many others, one after the other, of `bytes` bytes together; and the arrival of the last.

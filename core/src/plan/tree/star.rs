@@ -44,10 +44,9 @@ pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
     Ok(Box::new(Star::new(a.size, a.root)?))
 }
 
-/// All put at once: the root's link in is what counts.
 fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
-    path.through_one(|path| path.with_all(n.min(1.0), n.min(1.0), bytes));
+    path.to_one(n, bytes);
 }
 
 /// The root puts to all, one after the other.
