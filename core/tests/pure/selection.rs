@@ -278,7 +278,11 @@ fn short_calls_go_by_way_of_one_rank_where_many_share_a_core() {
     for size in 2..200 {
         let a = Arguments { size, bytes: 8, element: 8, ..Arguments::default() };
         for operation in [Operation::Barrier, Operation::Allreduce] {
-            assert_ne!(far.choose(operation, &a, None, false).unwrap().way.algorithm.name, "linear", "{size}");
+            assert_ne!(
+                far.choose(operation, &a, None, false).unwrap().way.algorithm.name,
+                "linear",
+                "{size}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ mod check;
 pub mod circulant;
 pub mod runs;
 
-use crate::plan::allgatherv::{self, bine, bruck, direct, hypercube, mesh, pipelined_ring, ring};
+use crate::plan::allgatherv::{self, bine, bruck, direct, hypercube, linear, mesh, pipelined_ring, ring};
 use crate::plan::node::{allgather as nodes, levels};
 use crate::plan::registry::Algorithm;
 
@@ -22,4 +22,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     direct::LINE,
     bine::LINE,
     levels::ALLGATHER,
+    linear::LINE,
 ];

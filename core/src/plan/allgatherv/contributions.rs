@@ -65,6 +65,14 @@ impl Contributions {
         Some(Step::copy(rounds.saturating_sub(1), source, target, len, [Wait::NONE; 2], NO_COUNTER))
     }
 
+    /// Where all contributions lie, and their bytes.
+    ///
+    /// # Errors
+    /// If there are gaps between them.
+    pub(super) fn whole(&self) -> Result<(Place, u64)> {
+        whole(&self.counts, &self.displs)
+    }
+
     pub(super) fn sizes(&self, rank: u32) -> Sizes {
         let input = if self.in_place { 0 } else { self.count(rank) };
         Sizes { input, output: self.output, ..Sizes::default() }
@@ -96,6 +104,20 @@ pub fn extent(counts: &[u64], displs: &[u64]) -> Result<u64> {
             .ok_or_else(|| argument(format!("the contribution of rank {i} ends beyond 2^64 bytes")))?;
     }
     Ok(end)
+}
+
+/// Where the contributions lie, and their bytes in all.
+///
+/// # Errors
+/// If there are gaps between them.
+pub(super) fn whole(counts: &[u64], displs: &[u64]) -> Result<(Place, u64)> {
+    let mut pieces: Vec<_> = displs.iter().zip(counts).filter(|(_, count)| **count > 0).collect();
+    pieces.sort_unstable();
+    if pieces.windows(2).any(|two| two[0].0.checked_add(*two[0].1) != Some(*two[1].0)) {
+        return Err(argument("there are gaps between contributions"));
+    }
+    let len = pieces.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(**count));
+    Ok((Place::new(Region::Output, pieces.first().map_or(0, |(displ, _)| **displ)), len))
 }
 
 /// How many blocks each owner's contribution is cut into.

@@ -10,6 +10,7 @@ pub mod circulant;
 mod contributions;
 pub(crate) mod direct;
 pub(crate) mod hypercube;
+pub(crate) mod linear;
 pub(crate) mod mesh;
 pub mod pipelined_ring;
 pub(crate) mod ring;
@@ -32,4 +33,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     direct::IRREGULAR,
     bine::IRREGULAR,
     levels::ALLGATHERV,
+    linear::IRREGULAR,
 ];

@@ -5,11 +5,10 @@
 //! [`Prefix::census`](super::scan::prefix::Prefix::census).
 
 pub mod doubling;
-pub mod linear;
 pub mod scattered;
 
 use crate::plan::node::{allreduce as nodes, levels};
-use crate::plan::reduce::{one_hop, tree};
+use crate::plan::reduce::{linear, one_hop, tree};
 use crate::plan::reduce_scatter::direct;
 use crate::plan::registry::Algorithm;
 use crate::plan::scan::prefix;
@@ -28,5 +27,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     scattered::BINE,
     levels::ALLREDUCE,
     one_hop::ALLREDUCE,
-    linear::LINE,
+    linear::ALLREDUCE,
 ];

@@ -8,4 +8,5 @@ use crate::plan::node;
 use crate::plan::registry::Algorithm;
 
 /// The algorithms; the first is the default, and of equally cheap ones the first is taken.
-pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[dissemination::LINE, node::barrier::LINE, n_way::LINE, linear::LINE];
+pub(in crate::plan) const ALGORITHMS: &[Algorithm] =
+    &[dissemination::LINE, node::barrier::LINE, n_way::LINE, linear::LINE];

@@ -5,6 +5,7 @@
 
 pub mod circulant;
 pub mod gathered;
+pub mod linear;
 pub mod one_hop;
 pub mod tree;
 

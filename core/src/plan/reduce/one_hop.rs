@@ -48,10 +48,8 @@ fn allreduce_cost(a: &Arguments, path: &mut Path<'_>) {
 }
 
 /// The root gets from all at the same time, and folds one after the other.
-pub(in crate::plan) fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
-    let bytes = a.others() * float(a.bytes);
-    path.to_one(a.others(), bytes);
-    path.reduce(bytes);
+fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
+    path.folded_at_one(a.others(), a.others() * float(a.bytes));
 }
 
 /// Which ranks take the contribution of a rank.

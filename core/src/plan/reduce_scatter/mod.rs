@@ -10,7 +10,7 @@ pub mod plain;
 pub(crate) mod reversed;
 
 use crate::plan::node::{levels, reduce_scatter as nodes};
-use crate::plan::reduce::tree;
+use crate::plan::reduce::{linear, tree};
 use crate::plan::registry::Algorithm;
 
 /// The algorithms; the first of an operation is its default, and of equally cheap ones the first is taken.
@@ -23,6 +23,7 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     direct::REDUCE_SCATTER,
     plain::BINE,
     levels::REDUCE_SCATTER,
+    linear::REDUCE_SCATTER,
     plain::BLOCK_CIRCULANT,
     plain::BLOCK_RING,
     tree::REDUCE_SCATTER_BLOCK,
@@ -30,4 +31,5 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     direct::REDUCE_SCATTER_BLOCK,
     plain::BLOCK_BINE,
     levels::REDUCE_SCATTER_BLOCK,
+    linear::REDUCE_SCATTER_BLOCK,
 ];

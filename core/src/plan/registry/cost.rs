@@ -338,6 +338,12 @@ impl<'a> Path<'a> {
         self.through_one(|path| path.with_all(one, one, bytes));
     }
 
+    /// The same, and there they are combined while others wait.
+    pub(crate) fn folded_at_one(&mut self, others: f64, bytes: f64) {
+        self.to_one(others, bytes);
+        self.through_one(|path| path.reduce(bytes));
+    }
+
     /// Puts of one rank to as many others, one after the other, of `bytes` bytes together; and the arrival of the last.
     pub(crate) fn fan(&mut self, puts: f64, bytes: f64) {
         if !self.readers() {

@@ -8,7 +8,7 @@ pub mod pipeline;
 pub mod prefix;
 
 use crate::plan::node::scan as nodes;
-use crate::plan::reduce::one_hop;
+use crate::plan::reduce::{linear, one_hop};
 use crate::plan::registry::Algorithm;
 
 /// The algorithms; the first of an operation is its default, and of equally cheap ones the first is taken.
@@ -18,10 +18,12 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     hypercube::SCAN,
     nodes::SCAN,
     one_hop::SCAN,
+    linear::SCAN,
     prefix::CIRCULANT,
     prefix::ONE_TWO_THREE,
     pipeline::EXSCAN,
     hypercube::EXSCAN,
     nodes::EXSCAN,
     one_hop::EXSCAN,
+    linear::EXSCAN,
 ];
