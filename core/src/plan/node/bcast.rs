@@ -28,7 +28,7 @@ pub(in crate::plan) const LANES: Algorithm = line(
     [EVEN, "<= (n+q_N)S + S-1", "m", FULL_LANE],
     |a, n| by_blocks(a, n, 1),
     |a, model| {
-        let n = blocks(a, model);
+        let n = lane_blocks(a, model);
         let among = |nodes, root, bytes| Among::bcast(nodes, root, bytes, n);
         Ok(Box::new(Spread::bcast_lanes("lanes", even(a)?, (a.root, true), a.bytes, &among)?))
     },
@@ -43,6 +43,13 @@ fn blocks(a: &Arguments, model: &LogGp) -> u32 {
     a.blocks.unwrap_or_else(|| nodes(a).map_or(1, by_rule))
 }
 
+/// The same, where each of a node's ranks puts a part of a block over the node's one link: o counts for each. (8 nodes of 4 ranks, 100 Mbit/s, 100 KB: 8.9 ms
+/// with 8 to 15 blocks, 12.2 with 60, of which a part has 400 bytes.)
+fn lane_blocks(a: &Arguments, model: &LogGp) -> u32 {
+    let ranks = nodes(a).map_or(1, |nodes| u64::from(nodes.most()));
+    blocks(a, &LogGp { overhead_ns: model.overhead_ns.saturating_mul(ranks), ..*model })
+}
+
 fn leaders_cost(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = nodes(a) else { return };
     let (n, bytes) = (blocks(a, path.model()), float(a.bytes));
@@ -55,7 +62,7 @@ fn leaders_cost(a: &Arguments, path: &mut Path<'_>) {
 /// sender is hidden as far as those are on the link.
 pub(super) fn lanes_cost(a: &Arguments, path: &mut Path<'_>) {
     let Ok(nodes) = nodes(a) else { return };
-    let (n, share) = (blocks(a, path.model()), float(a.bytes) / f64::from(nodes.most()));
+    let (n, share) = (lane_blocks(a, path.model()), float(a.bytes) / f64::from(nodes.most()));
     let block = share / f64::from(n);
     path.near(1.0, others(&nodes) * f64::from(n), block);
     let wire = hidden(wire(path.machine(), &nodes), block * others(&nodes));
