@@ -36,7 +36,7 @@ fn rounds(a: &Arguments, _: u32) -> u32 {
 }
 
 fn cost(a: &Arguments, total: u64, path: &mut Path<'_>) {
-    path.to_one(a.others(), float(total));
+    path.fan_in(a.others(), float(total));
     path.fan(a.others(), a.others() * float(total));
 }
 

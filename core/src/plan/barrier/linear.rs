@@ -24,7 +24,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
 const NAME: &str = "linear";
 
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    path.to_one(a.others(), 0.0);
+    path.fan_in(a.others(), 0.0);
     path.fan(a.others(), 0.0);
 }
 

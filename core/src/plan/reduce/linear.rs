@@ -74,13 +74,13 @@ fn from_all(a: &Arguments, whole: u64) -> u64 {
 /// A result as long as a contribution to each rank.
 fn cost(a: &Arguments, whole: u64, path: &mut Path<'_>) {
     let bytes = a.others() * float(whole);
-    path.folded_at_one(a.others(), bytes);
+    path.fan_in_folded(a.others(), bytes);
     path.fan(a.others(), bytes);
 }
 
 /// A piece to each rank.
 fn scatter_cost(a: &Arguments, whole: u64, path: &mut Path<'_>) {
-    path.folded_at_one(a.others(), a.others() * float(whole));
+    path.fan_in_folded(a.others(), a.others() * float(whole));
     path.fan(a.others(), float(whole));
 }
 

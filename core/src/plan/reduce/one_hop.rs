@@ -49,7 +49,7 @@ fn allreduce_cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// The root gets from all at the same time, and folds one after the other.
 fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
-    path.folded_at_one(a.others(), a.others() * float(a.bytes));
+    path.fan_in_folded(a.others(), a.others() * float(a.bytes));
 }
 
 /// Which ranks take the contribution of a rank.

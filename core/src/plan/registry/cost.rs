@@ -333,14 +333,14 @@ impl<'a> Path<'a> {
     }
 
     /// Puts of so many ranks to one, all at once: its link in is what counts.
-    pub(crate) fn to_one(&mut self, others: f64, bytes: f64) {
+    pub(crate) fn fan_in(&mut self, others: f64, bytes: f64) {
         let one = others.min(1.0);
         self.through_one(|path| path.with_all(one, one, bytes));
     }
 
     /// The same, and there they are combined while others wait.
-    pub(crate) fn folded_at_one(&mut self, others: f64, bytes: f64) {
-        self.to_one(others, bytes);
+    pub(crate) fn fan_in_folded(&mut self, others: f64, bytes: f64) {
+        self.fan_in(others, bytes);
         self.through_one(|path| path.reduce(bytes));
     }
 

@@ -46,7 +46,7 @@ pub(in crate::plan) fn tree(a: &Arguments) -> Result<Box<dyn Tree>> {
 
 fn gather_cost(a: &Arguments, path: &mut Path<'_>) {
     let (n, bytes) = foreign(a);
-    path.to_one(n, bytes);
+    path.fan_in(n, bytes);
 }
 
 /// The root puts to all, one after the other.
