@@ -141,8 +141,8 @@ pub(crate) fn run(
     Ok(Outcome::Ran(Box::new(Ran { ns, rounds, puts, bytes, crossing, global, outlined, transfers })))
 }
 
-/// About how many steps the ranks have together to do: the root's, and those of some others times how many they
-/// stand for. Counting stops where it is clear.
+/// About how many steps the ranks have together to do: the root's, those of rank 0, by way of which others may go, and those of some others times how
+/// many they stand for. Counting stops where it is clear.
 fn estimate(plan: &dyn Plan, root: u32, budget: u64) -> f64 {
     let most = usize::try_from(budget).unwrap_or(usize::MAX).saturating_add(1);
     let count = |rank: u32| {
@@ -150,15 +150,16 @@ fn estimate(plan: &dyn Plan, root: u32, budget: u64) -> f64 {
         own.take(most).count() as f64
     };
     let (p, samples) = (plan.size(), SAMPLES.min(plan.size() - 1));
-    let mut total = count(root);
+    let mut total = count(root) + if root > 0 { count(0) } else { 0.0 };
     let own = total;
+    let others = f64::from(p - 1 - u32::from(root > 0));
     let mut sum = 0.0;
     for i in 0..samples {
         // Spread, and odd and even ranks alike: in trees half of the ranks are leaves.
         let at = (u64::from(i) * u64::from(p - 1) / u64::from(samples)) | u64::from(i % 2);
         let rank = (u64::from(root) + 1 + at) % u64::from(p);
-        sum += count(u32::try_from(rank).unwrap_or(0));
-        total = own + sum / f64::from(i + 1) * f64::from(p - 1);
+        sum += count(u32::try_from(rank).unwrap_or(0).max(1));
+        total = own + sum / f64::from(i + 1) * others;
         if i > 2 && total > 4.0 * budget as f64 {
             break;
         }

@@ -1,6 +1,7 @@
 //! What the ranks contribute, where it goes, and in how many blocks.
 
 use crate::error::{Result, argument};
+use crate::plan::partial::plus;
 use crate::plan::{MAX_COUNTERS, NO_COUNTER, Place, Region, Sizes, Step, Wait};
 use std::ops::Range;
 
@@ -50,11 +51,16 @@ impl Contributions {
         self.counts[rank as usize]
     }
 
+    /// Where the contribution of a rank belongs.
+    pub(super) fn target(&self, rank: u32) -> Place {
+        Place::new(Region::Output, self.displs[rank as usize])
+    }
+
     /// Source at `sender`, target and length of a range of `owner`'s contribution, as far as it goes; `None`
     /// if that is nowhere.
     pub(super) fn piece(&self, sender: u32, owner: u32, range: Range<u64>) -> Option<(Place, Place, u64)> {
         let len = range.end.min(self.count(owner)).checked_sub(range.start).filter(|&len| len > 0)?;
-        let target = Place::new(Region::Output, self.displs[owner as usize] + range.start);
+        let target = plus(self.target(owner), range.start);
         let own = owner == sender && !self.in_place;
         Some((if own { Place::new(Region::Input, range.start) } else { target }, target, len))
     }
@@ -63,14 +69,6 @@ impl Contributions {
     pub(super) fn own(&self, rank: u32, rounds: u32) -> Option<Step> {
         let (source, target, len) = self.piece(rank, rank, 0..u64::MAX).filter(|_| !self.in_place)?;
         Some(Step::copy(rounds.saturating_sub(1), source, target, len, [Wait::NONE; 2], NO_COUNTER))
-    }
-
-    /// Where all contributions lie, and their bytes.
-    ///
-    /// # Errors
-    /// If there are gaps between them.
-    pub(super) fn whole(&self) -> Result<(Place, u64)> {
-        whole(&self.counts, &self.displs)
     }
 
     pub(super) fn sizes(&self, rank: u32) -> Sizes {
@@ -104,20 +102,6 @@ pub fn extent(counts: &[u64], displs: &[u64]) -> Result<u64> {
             .ok_or_else(|| argument(format!("the contribution of rank {i} ends beyond 2^64 bytes")))?;
     }
     Ok(end)
-}
-
-/// Where the contributions lie, and their bytes in all.
-///
-/// # Errors
-/// If there are gaps between them.
-pub(super) fn whole(counts: &[u64], displs: &[u64]) -> Result<(Place, u64)> {
-    let mut pieces: Vec<_> = displs.iter().zip(counts).filter(|(_, count)| **count > 0).collect();
-    pieces.sort_unstable();
-    if pieces.windows(2).any(|two| two[0].0.checked_add(*two[0].1) != Some(*two[1].0)) {
-        return Err(argument("there are gaps between contributions"));
-    }
-    let len = pieces.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(**count));
-    Ok((Place::new(Region::Output, pieces.first().map_or(0, |(displ, _)| **displ)), len))
 }
 
 /// How many blocks each owner's contribution is cut into.

@@ -2,33 +2,30 @@
 //! in which all ranks do alike.
 //!
 //! What counts is the processor time of all ranks together, where many of them share a core. One-ported: rank r puts in round r−1, and gets the
-//! whole, but for its own contribution, in round p−1+r−1. These are two puts at most, as contributions lie side by side in the output: with gaps there
-//! would be up to p² of them.
+//! whole, but for its own contribution, in round p−1+r−1. These are two puts at most: where there are gaps between contributions in the output, they
+//! land side by side, and are copied from there.
 
-use super::contributions::{Contributions, whole};
-use crate::error::Result;
+use super::contributions::Contributions;
 use crate::plan::partial::{Sketch, plus};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::line;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
-use crate::plan::{Place, Plan, Sizes, Step, Wait};
+use crate::plan::{Place, Plan, Region, Sizes, Step, Wait};
 
 pub(in crate::plan) const LINE: Algorithm =
     line(Operation::Allgather, NAME, [ANY, ROUNDS, "m - m/p", "folklore"], rounds, |a, _| {
-        Ok(Box::new(Linear::new(Contributions::equal(a.size, a.bytes, a.in_place)?)?))
+        Ok(Box::new(Linear::new(Contributions::equal(a.size, a.bytes, a.in_place)?)))
     })
     .costs(|a, path| cost(a, a.total(Operation::Allgather), path));
 
 pub(in crate::plan) const IRREGULAR: Algorithm =
-    line(Operation::Allgatherv, NAME, [NO_GAPS, ROUNDS, "m - m_r", "folklore"], rounds, |a, _| {
-        Ok(Box::new(Linear::new(Contributions::new(&a.counts, &a.displs, a.in_place)?)?))
+    line(Operation::Allgatherv, NAME, [ANY, ROUNDS, "m - m_r", "folklore"], rounds, |a, _| {
+        Ok(Box::new(Linear::new(Contributions::new(&a.counts, &a.displs, a.in_place)?)))
     })
-    .only(|a| whole(&a.counts, &a.displs).map(|_| ()))
     .costs(|a, path| cost(a, a.total(Operation::Allgatherv), path));
 
 const NAME: &str = "linear";
 const ANY: &str = "any p; n = 1";
-const NO_GAPS: &str = "any p; n = 1; no gaps between contributions";
 const ROUNDS: &str = "2(p-1)";
 
 fn rounds(a: &Arguments, _: u32) -> u32 {
@@ -44,50 +41,83 @@ fn cost(a: &Arguments, total: u64, path: &mut Path<'_>) {
 #[derive(Clone, Debug)]
 pub(crate) struct Linear {
     data: Contributions,
-    place: Place,
+    /// Where all contributions come to lie side by side, in the order of their displacements.
+    whole: Place,
+    /// By rank, where its contribution begins in the whole; and how long that is.
+    starts: Vec<u64>,
     len: u64,
 }
 
 impl Linear {
     /// Gathers all contributions at every rank.
-    ///
-    /// # Errors
-    /// If there are gaps between them in the output.
-    pub(crate) fn new(data: Contributions) -> Result<Self> {
-        let (place, len) = data.whole()?;
-        Ok(Self { data, place, len })
+    pub(crate) fn new(data: Contributions) -> Self {
+        let mut ranks: Vec<u32> = (0..data.size()).filter(|rank| data.count(*rank) > 0).collect();
+        ranks.sort_unstable_by_key(|rank| data.target(*rank).offset);
+        let (mut starts, mut len) = (vec![0; data.size() as usize], 0);
+        for &rank in &ranks {
+            (starts[rank as usize], len) = (len, len + data.count(rank));
+        }
+        let first = ranks.first().map_or(Place::new(Region::Output, 0), |rank| data.target(*rank));
+        let has_gaps = ranks.iter().any(|rank| plus(first, starts[*rank as usize]) != data.target(*rank));
+        let whole = if has_gaps { Place::new(Region::Land, 0) } else { first };
+        Self { data, whole, starts, len }
+    }
+
+    /// Source at a rank, target and length of its contribution on the way to rank 0.
+    fn gives(&self, rank: u32) -> Option<(Place, Place, u64)> {
+        let (source, _, len) = self.data.piece(rank, rank, 0..u64::MAX)?;
+        Some((source, plus(self.whole, self.starts[rank as usize]), len))
     }
 
     /// What `rank` gets: what lies before its own contribution and behind it.
     fn foreign(&self, rank: u32) -> [(Place, u64); 2] {
-        let end = plus(self.place, self.len);
-        let own = self.data.piece(rank, rank, 0..u64::MAX);
-        let (from, to) = own.map_or((end, end), |(_, target, len)| (target, plus(target, len)));
-        [(self.place, from.offset - self.place.offset), (to, end.offset - to.offset)]
+        let (start, own) = (self.starts[rank as usize], self.data.count(rank));
+        [(self.whole, start), (plus(self.whole, start + own), self.len - start - own)]
+    }
+
+    /// The copies to where contributions of others belong, where there are gaps; `arrival` says what to wait for by their ranks.
+    fn spread(&self, s: &mut Sketch, rank: u32, arrival: impl Fn(u32) -> Wait) {
+        if self.whole.region == Region::Output {
+            return;
+        }
+        for from in (0..self.size()).filter(|from| *from != rank && self.data.count(*from) > 0) {
+            let source = plus(self.whole, self.starts[from as usize]);
+            s.copy(self.rounds(), source, self.data.target(from), self.data.count(from), &[arrival(from)]);
+        }
     }
 
     fn sketch(&self, rank: u32) -> Sketch {
         let mut s = Sketch::new(self.rounds());
-        let others = self.size() - 1;
-        if rank > 0 {
-            if let Some((source, target, own)) = self.data.piece(rank, rank, 0..u64::MAX) {
-                s.put(rank - 1, 0, source, target, own, &[], rank - 1);
-            }
-            let round = others + rank - 1;
-            for (place, len) in self.foreign(rank) {
-                s.expect(round, 0, place, place, len, round);
-            }
-            s.steps.extend(self.data.own(rank, self.rounds()));
+        if rank == 0 {
+            self.serve(&mut s);
             return s;
         }
+        if let Some((source, target, len)) = self.gives(rank) {
+            s.put(rank - 1, 0, source, target, len, &[], rank - 1);
+        }
+        let round = self.size() - 1 + rank - 1;
+        let (mut bumps, mut arrived) = (0, Wait::once(round));
+        for (place, len) in self.foreign(rank).into_iter().filter(|(_, len)| *len > 0) {
+            s.expect(round, 0, place, place, len, round);
+            bumps += 1;
+        }
+        arrived.at_least = bumps;
+        s.steps.extend(self.data.own(rank, self.rounds()));
+        self.spread(&mut s, rank, |_| arrived);
+        s
+    }
+
+    /// The steps of rank 0.
+    fn serve(&self, s: &mut Sketch) {
+        let others = self.size() - 1;
         let mut arrivals = Vec::new();
         for from in 1..=others {
-            if let Some((source, target, len)) = self.data.piece(from, from, 0..u64::MAX) {
+            if let Some((source, target, len)) = self.gives(from) {
                 s.expect(from - 1, from, source, target, len, from - 1);
                 arrivals.push(Wait::once(from - 1));
             }
         }
-        if let Some((source, target, len)) = self.data.piece(0, 0, 0..u64::MAX).filter(|own| own.0 != own.1) {
+        if let Some((source, target, len)) = self.gives(0).filter(|own| own.0 != own.1) {
             arrivals.push(s.copy(others, source, target, len, &[]));
         }
         let all = s.one(others, &arrivals);
@@ -97,7 +127,10 @@ impl Linear {
                 s.put(round, to, place, place, len, &[all], round);
             }
         }
-        s
+        if self.whole.region != Region::Output {
+            s.steps.extend(self.data.own(0, self.rounds()));
+        }
+        self.spread(s, 0, |from| Wait::once(from - 1));
     }
 }
 
@@ -119,7 +152,8 @@ impl Plan for Linear {
     }
 
     fn sizes(&self, rank: u32) -> Sizes {
-        self.data.sizes(rank)
+        let land = if self.whole.region == Region::Land { self.len } else { 0 };
+        Sizes { land, ..self.data.sizes(rank) }
     }
 
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
