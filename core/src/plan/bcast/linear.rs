@@ -13,7 +13,7 @@ pub(in crate::plan) const LINE: Algorithm =
     line(Operation::Bcast, Star::NAME, ["any p, root; n = 1", "p-1", "m", "folklore"], by_p, build::<Star>)
         .costs(cost);
 
-pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
+fn cost(a: &Arguments, path: &mut Path<'_>) {
     let others = f64::from(a.size.saturating_sub(1));
     path.fan(others, others * float(a.bytes));
 }

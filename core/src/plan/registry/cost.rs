@@ -332,13 +332,13 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Puts of so many ranks to one, all at once: its link in is what counts.
+    /// A put of each of `others` ranks to one rank, at the same time, of `bytes` bytes together, which its link in carries.
     pub(crate) fn fan_in(&mut self, others: f64, bytes: f64) {
         let one = others.min(1.0);
         self.through_one(|path| path.with_all(one, one, bytes));
     }
 
-    /// The same, and there they are combined while others wait.
+    /// The same, and that rank combines the bytes, while the others wait.
     pub(crate) fn fan_in_folded(&mut self, others: f64, bytes: f64) {
         self.fan_in(others, bytes);
         self.through_one(|path| path.reduce(bytes));
