@@ -197,10 +197,10 @@ impl Cache {
         self.bytes = 0;
     }
 
-    /// The program for such a call, if it is there.
+    /// The program for such a call, if it is there: those that ran last are looked at first.
     pub(super) fn take(&mut self, asked: &Asked) -> Option<Prepared> {
         self.clock += 1;
-        let i = self.entries.iter().position(|e| *e.asked == *asked)?;
+        let i = self.entries.iter().rposition(|e| *e.asked == *asked)?;
         Some(self.remove(i))
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The arguments of an operation on p ranks; what an operation does not have is ignored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Eq)]
 pub struct Arguments {
     /// The number of ranks; between two groups, of both.
     pub size: u32,
@@ -47,6 +47,22 @@ pub struct Arguments {
     /// The group of each rank's node (the nodes of a switch, a group of a Dragonfly), by any number, for algorithms that know levels;
     /// nothing: the network is not divided.
     pub groups: Arc<[u32]>,
+}
+
+impl PartialEq for Arguments {
+    /// As derived, but that lists of nothing are not compared byte by byte: on processors with AVX-512 a C library's `memcmp` of no bytes
+    /// at an address that is none, as that of an empty `Vec`, takes 0.15 µs (glibc 2.36 on Zen 4: a masked load, whose fault is suppressed).
+    fn eq(&self, other: &Self) -> bool {
+        let Self { size, first, root, bytes, counts, displs, rows, graph, .. } = self;
+        let Self { in_place, element, commutative, exact, blocks, nodes, groups, .. } = self;
+        let same = |a: &[u64], b: &[u64]| a.len() == b.len() && (a.is_empty() || a == b);
+        (*size, *first, *root, *bytes) == (other.size, other.first, other.root, other.bytes)
+            && (*in_place, *element) == (other.in_place, other.element)
+            && (*commutative, *exact, *blocks) == (other.commutative, other.exact, other.blocks)
+            && same(counts, &other.counts)
+            && same(displs, &other.displs)
+            && (rows, graph, nodes, groups) == (&other.rows, &other.graph, &other.nodes, &other.groups)
+    }
 }
 
 impl Arguments {
