@@ -6,7 +6,7 @@
 //! Where ranks share cores, what was used last is in the cache of all.
 
 use super::segment::is_paged;
-use super::way::Way;
+use super::way::{Stores, Way};
 use crate::memory::{Mapping, cache_share_bytes, copy, copy_around_cache, copy_by_vectors};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -97,7 +97,13 @@ impl Bounce {
             unsafe { copy(from, to, len) };
         };
         match &mut self.way {
-            Some(way) => way.pass(len, |around| by(if around { copy_around_cache } else { copy_by_vectors })),
+            Some(way) => way.pass(len, |stores| {
+                by(match stores {
+                    Stores::Microcode => copy,
+                    Stores::Vectors => copy_by_vectors,
+                    Stores::AroundCache => copy_around_cache,
+                });
+            }),
             None => by(copy),
         }
     }
