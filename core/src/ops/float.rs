@@ -22,10 +22,12 @@ macro_rules! hardware {
                 Complex::new(canonical(x.re), canonical(x.im))
             }
 
+            #[inline(always)]
             pub(in crate::ops) fn add(target: &mut [$t], source: &[$t]) {
                 blocks(target, source, |a, b| a + b);
             }
 
+            #[inline(always)]
             pub(in crate::ops) fn multiply(target: &mut [$t], source: &[$t]) {
                 blocks(target, source, |a, b| a * b);
             }
@@ -45,6 +47,7 @@ macro_rules! hardware {
                 }
             }
 
+            #[inline(always)]
             pub(in crate::ops) fn least(target: &mut [$t], source: &[$t]) {
                 extremes(target, source, |a, b| {
                     let (first, second) = (if a < b { a } else { b }, if b < a { b } else { a });
@@ -52,6 +55,7 @@ macro_rules! hardware {
                 });
             }
 
+            #[inline(always)]
             pub(in crate::ops) fn greatest(target: &mut [$t], source: &[$t]) {
                 extremes(target, source, |a, b| {
                     let (first, second) = (if a > b { a } else { b }, if b > a { b } else { a });
@@ -146,10 +150,12 @@ macro_rules! short {
                 if is_nan(a) | is_nan(b) { NAN } else { number }
             }
 
+            #[inline(always)]
             pub(in crate::ops) fn add(target: &mut [$t], source: &[$t]) {
                 $blocks(target, source, |a, b| a + b);
             }
 
+            #[inline(always)]
             pub(in crate::ops) fn multiply(target: &mut [$t], source: &[$t]) {
                 $blocks(target, source, |a, b| a * b);
             }

@@ -296,13 +296,36 @@ where
         if let Ok(source) = try_cast_slice(source)
             && let Ok(target) = try_cast_slice_mut(target)
         {
-            self.operator.fold(target, source, side);
+            wide(
+                #[inline(always)]
+                || self.operator.fold(target, source, side),
+            );
         } else if size_of::<T>() <= SMALL {
             staged::<T, O, STAGE>(&self.operator, target, source, side);
         } else {
             staged::<T, O, 1>(&self.operator, target, source, side);
         }
     }
+}
+
+/// Runs `fold`, compiled for the longest vectors of this processor that are fast. They change no bits: nothing is contracted or reordered.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn wide(fold: impl FnOnce()) {
+    use fearless_simd::{Level, Simd};
+    use std::sync::LazyLock;
+    static LEVEL: LazyLock<Level> = LazyLock::new(Level::new);
+    match LEVEL.as_avx2() {
+        Some(avx2) => avx2.vectorize(fold),
+        None => fold(),
+    }
+}
+
+/// Elsewhere the vectors that all processors have are the longest, or none longer are fast.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn wide(fold: impl FnOnce()) {
+    fold();
 }
 
 /// By way of `N` aligned elements at a time.
