@@ -32,34 +32,46 @@ static FILES: Mutex<BTreeMap<u32, Arc<Heap>>> = Mutex::new(BTreeMap::new());
 
 /// See the file `mapping.rs`.
 #[derive(Debug)]
-pub struct Mapping(Arc<Heap>);
+pub struct Mapping {
+    heap: Arc<Heap>,
+    at: usize,
+    len: usize,
+}
 
 impl Mapping {
-    pub(crate) fn new(file: BorrowedFd<'_>, len: usize, _write: bool) -> io::Result<Self> {
-        let map = find(file.as_raw_fd().cast_unsigned())?;
-        if map.layout.size() == len { Ok(Self(map)) } else { Err(io::Error::other("of another size")) }
+    pub(crate) fn part(file: BorrowedFd<'_>, at: usize, len: usize, _write: bool) -> io::Result<Self> {
+        let heap = find(file.as_raw_fd().cast_unsigned())?;
+        match at.checked_add(len).is_some_and(|end| end <= heap.layout.size()) {
+            true => Ok(Self { heap, at, len }),
+            false => Err(io::Error::other("the file is shorter")),
+        }
+    }
+
+    pub(crate) fn new(file: BorrowedFd<'_>, len: usize, write: bool) -> io::Result<Self> {
+        Self::part(file, 0, len, write)
     }
 
     pub(crate) fn open(pid: u32, fd: u32, owner: u64, _write: bool) -> io::Result<Self> {
-        let map = find(fd)?;
-        match map.owner == owner && pid == std::process::id() {
-            true => Ok(Self(map)),
-            false => Err(io::Error::other("the file is another endpoint's")),
-        }
+        of(pid, fd, owner).map(Self::whole)
+    }
+
+    fn whole(heap: Arc<Heap>) -> Self {
+        let len = heap.layout.size();
+        Self { heap, at: 0, len }
     }
 
     pub(crate) fn fresh(name: &str, owner: u64, len: usize) -> io::Result<(File, Self)> {
         let file = create(name, owner, len)?;
-        let map = Self(find(file.as_raw_fd().cast_unsigned())?);
+        let map = Self::whole(find(file.as_raw_fd().cast_unsigned())?);
         Ok((file, map))
     }
 
     pub(crate) fn as_mut_ptr(&self) -> *mut u8 {
-        self.0.base
+        self.heap.base.wrapping_add(self.at)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.layout.size()
+        self.len
     }
 
     pub(crate) fn populate_range(&self, _at: usize, _len: usize) {}
@@ -79,11 +91,28 @@ pub(crate) fn create(_name: &str, owner: u64, len: usize) -> io::Result<File> {
     if base.is_null() {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
+    name_it(Arc::new(Heap { base, layout, owner }))
+}
+
+/// A file by whose descriptor the memory is found.
+fn name_it(heap: Arc<Heap>) -> io::Result<File> {
     let file = File::open("/dev/null")?;
-    let heap = Arc::new(Heap { base, layout, owner });
     let number = file.as_raw_fd().cast_unsigned();
     FILES.lock().unwrap_or_else(PoisonError::into_inner).insert(number, heap);
     Ok(file)
+}
+
+/// That of this process, if it is the owner's.
+fn of(pid: u32, fd: u32, owner: u64) -> io::Result<Arc<Heap>> {
+    let heap = find(fd)?;
+    match heap.owner == owner && pid == std::process::id() {
+        true => Ok(heap),
+        false => Err(io::Error::other("the file is another endpoint's")),
+    }
+}
+
+pub(crate) fn size(file: &File) -> io::Result<u64> {
+    Ok(find(file.as_raw_fd().cast_unsigned())?.layout.size() as u64)
 }
 
 pub(crate) fn allocate(_file: &File, _at: usize, _len: usize) -> io::Result<()> {
@@ -94,7 +123,6 @@ pub(crate) fn remedy(_e: &io::Error) -> &'static str {
     ""
 }
 
-pub(crate) fn file(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<File> {
-    Mapping::open(pid, fd, owner, write)?;
-    File::open("/dev/null")
+pub(crate) fn file(pid: u32, fd: u32, owner: u64, _write: bool) -> io::Result<File> {
+    name_it(of(pid, fd, owner)?)
 }

@@ -57,6 +57,11 @@ pub(crate) fn remedy(e: &io::Error) -> &'static str {
     }
 }
 
+/// Its length in bytes.
+pub(crate) fn size(file: &File) -> io::Result<u64> {
+    file.metadata().map(|data| data.len())
+}
+
 /// The file that process `pid` has open as `fd`, if it is of the endpoint `owner`. Only one that cannot shrink will do:
 /// bytes that a peer cuts off would end our process when we touch them.
 pub(crate) fn file(pid: u32, fd: u32, owner: u64, write: bool) -> io::Result<File> {
