@@ -59,7 +59,7 @@ const MIN_MICROCODED_BYTES: usize = 2048;
 ///
 /// # Safety
 /// They can be read.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 unsafe fn load(from: *const u8) -> [std::arch::x86_64::__m128i; 4] {
     use std::arch::x86_64::_mm_loadu_si128;
@@ -70,25 +70,26 @@ unsafe fn load(from: *const u8) -> [std::arch::x86_64::__m128i; 4] {
     }
 }
 
+/// By vectors of 32 bytes, of which a core's own cache gives one at a time, where the processor has AVX; those that have not are not slow at
+/// the system's copy.
+///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn by_vectors(from: *const u8, to: *mut u8, len: usize) {
     if is_x86_feature_detected!("avx") {
         // SAFETY: passed on; the processor has AVX.
-        return unsafe { by_long_vectors(from, to, len) };
+        return unsafe { by_avx(from, to, len) };
     }
     // SAFETY: passed on.
-    unsafe { by_short_vectors(from, to, len) }
+    unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }
 
-/// As [`by_vectors`], of 32 bytes: a core's own cache gives that many at a time.
-///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`], on a processor with AVX.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn by_long_vectors(from: *const u8, to: *mut u8, len: usize) {
+unsafe fn by_avx(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_storeu_si256};
     /// Bytes of a step: two vectors.
     const STEP: usize = 64;
@@ -100,29 +101,6 @@ unsafe fn by_long_vectors(from: *const u8, to: *mut u8, len: usize) {
             let (low, high) = (_mm256_loadu_si256(s), _mm256_loadu_si256(s.add(1)));
             _mm256_storeu_si256(d, low);
             _mm256_storeu_si256(d.add(1), high);
-        }
-        std::ptr::copy_nonoverlapping(from.add(tail), to.add(tail), len - tail);
-    }
-}
-
-/// # Safety
-/// As [`std::ptr::copy_nonoverlapping`].
-#[cfg(target_arch = "x86_64")]
-unsafe fn by_short_vectors(from: *const u8, to: *mut u8, len: usize) {
-    use std::arch::x86_64::{__m128i, _mm_storeu_si128};
-    /// Bytes of a step: four vectors.
-    const STEP: usize = 64;
-    let tail = len - len % STEP;
-    // SAFETY: all offsets are at most `len`, for which both pointers are good (the caller's promise). SSE2 is a part of
-    // x86-64.
-    unsafe {
-        for at in (0..tail).step_by(STEP) {
-            let line = load(from.add(at));
-            let d = to.add(at).cast::<__m128i>();
-            _mm_storeu_si128(d, line[0]);
-            _mm_storeu_si128(d.add(1), line[1]);
-            _mm_storeu_si128(d.add(2), line[2]);
-            _mm_storeu_si128(d.add(3), line[3]);
         }
         std::ptr::copy_nonoverlapping(from.add(tail), to.add(tail), len - tail);
     }

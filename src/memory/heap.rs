@@ -52,7 +52,7 @@ impl Mapping {
     }
 
     pub(crate) fn open(pid: u32, fd: u32, owner: u64, _write: bool) -> io::Result<Self> {
-        of(pid, fd, owner).map(Self::whole)
+        heap_of(pid, fd, owner).map(Self::whole)
     }
 
     fn whole(heap: Arc<Heap>) -> Self {
@@ -91,19 +91,19 @@ pub(crate) fn create(_name: &str, owner: u64, len: usize) -> io::Result<File> {
     if base.is_null() {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    name_it(Arc::new(Heap { base, layout, owner }))
+    file_of(Arc::new(Heap { base, layout, owner }))
 }
 
 /// A file by whose descriptor the memory is found.
-fn name_it(heap: Arc<Heap>) -> io::Result<File> {
+fn file_of(heap: Arc<Heap>) -> io::Result<File> {
     let file = File::open("/dev/null")?;
     let number = file.as_raw_fd().cast_unsigned();
     FILES.lock().unwrap_or_else(PoisonError::into_inner).insert(number, heap);
     Ok(file)
 }
 
-/// That of this process, if it is the owner's.
-fn of(pid: u32, fd: u32, owner: u64) -> io::Result<Arc<Heap>> {
+/// The memory behind descriptor `fd` of this process, if it is of the endpoint `owner`.
+fn heap_of(pid: u32, fd: u32, owner: u64) -> io::Result<Arc<Heap>> {
     let heap = find(fd)?;
     match heap.owner == owner && pid == std::process::id() {
         true => Ok(heap),
@@ -124,5 +124,5 @@ pub(crate) fn remedy(_e: &io::Error) -> &'static str {
 }
 
 pub(crate) fn file(pid: u32, fd: u32, owner: u64, _write: bool) -> io::Result<File> {
-    name_it(of(pid, fd, owner)?)
+    file_of(heap_of(pid, fd, owner)?)
 }

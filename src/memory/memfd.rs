@@ -57,7 +57,7 @@ pub(crate) fn remedy(e: &io::Error) -> &'static str {
     }
 }
 
-/// Its length in bytes.
+/// The length of a file in bytes.
 pub(crate) fn size(file: &File) -> io::Result<u64> {
     file.metadata().map(|data| data.len())
 }

@@ -308,7 +308,7 @@ where
     }
 }
 
-/// Runs `fold`, compiled for the longest vectors of this processor that are fast. They change no bits: nothing is contracted or reordered.
+/// Runs `fold`, compiled for AVX2 where the processor has it. No bit depends on it: nothing is contracted or reordered.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn wide(fold: impl FnOnce()) {
@@ -321,7 +321,7 @@ fn wide(fold: impl FnOnce()) {
     }
 }
 
-/// Elsewhere the vectors that all processors have are the longest, or none longer are fast.
+/// Elsewhere `fold` is compiled once, for the vectors that all processors of the architecture have.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn wide(fold: impl FnOnce()) {
