@@ -1,6 +1,6 @@
 /* `circulant bench` for MPI libraries: the same operations, sizes, distributions and protocol, by plain MPI calls.
  *
- *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--warm N] [--check]
+ *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--warm N] [--rest S] [--check]
  *
  * For every repetition all ranks pass a barrier, each times the operation, and the slowest one counts. Lines of CSV on
  * rank 0 as from `circulant bench --format csv`, without the label. What a size means for an operation is told by
@@ -18,6 +18,7 @@ enum { LIST = 64 };
 static int rank, size, root, checks;
 static long most_reps = 35, warm;
 static double seconds = 1;
+static double idle;             /* seconds for which every rank does nothing before a repetition */
 static size_t cold;             /* bytes of other memory that each rank reads before a repetition */
 
 /* Everything about one point, in ints. */
@@ -399,6 +400,13 @@ static void sweep(void)
     (void)all;
 }
 
+/* Does nothing for a while, as circulant bench --rest does. */
+static void rest(void)
+{
+    struct timespec t = { (time_t)idle, (long)(1e9 * (idle - (double)(time_t)idle)) };
+    if (idle > 0) nanosleep(&t, NULL);
+}
+
 static long measure(const struct operation *o, const char *dist, long bytes)
 {
     struct job j;
@@ -413,6 +421,7 @@ static long measure(const struct operation *o, const char *dist, long bytes)
     double *times = room(2 * sizeof(double) * (size_t)reps), *all = NULL;
     for (long i = 0; i < reps; i++) {
         sweep();
+        rest();
         MPI_Barrier(MPI_COMM_WORLD);
         times[2 * i] = now();
         o->run(&j);
@@ -496,6 +505,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--reps")) most_reps = atol(value);
         else if (!strcmp(argv[i], "--warm")) warm = atol(value);
         else if (!strcmp(argv[i], "--time")) seconds = atof(value);
+        else if (!strcmp(argv[i], "--rest")) idle = atof(value);
         else if (!strcmp(argv[i], "--root")) root = atoi(value);
         else fail("there is no option", argv[i]);
         i++;

@@ -116,6 +116,14 @@ def frames(place):
     return counted and (counted["frames"], counted["late"])
 
 
+def rest(figure):
+    """Seconds for which each rank does nothing before a repetition. A link shaped by the kernel lets a bucket of bytes through at once;
+    without a rest a program whose barrier takes longer, in which the bucket fills, has a faster link."""
+    if figure.rate is None or figure.latency != "natural":
+        return 0
+    return 1.25 * 8 * SWITCH.BUCKET / SWITCH.bits_per_second(figure.rate)
+
+
 def late_share(before, after):
     return (after[1] - before[1]) / max(1, after[0] - before[0]) if before and after else 0.0
 
@@ -139,6 +147,7 @@ class Batch:
         sizes = ["--bytes", ",".join(map(str, self.race.sizes))]
         more = [f"--cold={figure.cold}"] if figure.cold else []
         more += ["--warm", figure.warm] if figure.warm else []
+        more += ["--rest", rest(figure)] if rest(figure) else []
         more += ["--check"] if check else []
         return [",".join(self.race.ops), *sizes, *dists, "--reps", reps, "--time", 8, *more]
 

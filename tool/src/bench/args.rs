@@ -10,6 +10,7 @@ use circulant::ops::{Op, Type, pairs};
 use circulant::plan::registry;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Most repetitions that make sense; each keeps 16 bytes per rank at every rank.
 const MAX_REPETITIONS: u64 = 1_000_000;
@@ -89,6 +90,10 @@ pub(crate) struct BenchArgs {
     /// the ranks of a node read twice their largest cache]
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = units::size_argument)]
     pub(crate) cold: Option<u64>,
+    /// Seconds for which every rank does nothing before each repetition: links that let some bytes through at once, faster than
+    /// their rate, can do so again after this [default: 0]
+    #[arg(long, value_name = "S", value_parser = units::seconds_argument)]
+    pub(crate) rest: Option<f64>,
     /// Seconds that one call may take before it fails on every rank [default: CIRCULANT_DEADLINE]
     #[arg(long, value_name = "S", value_parser = units::seconds_argument)]
     pub(crate) deadline: Option<f64>,
@@ -233,6 +238,11 @@ impl BenchArgs {
     /// Those of the settings of two groups that were asked for.
     pub(crate) fn settings(&self) -> impl Iterator<Item = &'static Between> {
         self.dist.iter().filter_map(|spread| if let Spread::Between(s) = spread { Some(*s) } else { None })
+    }
+
+    /// How long every rank does nothing before each repetition.
+    pub(crate) fn rest(&self) -> Duration {
+        Duration::from_secs_f64(self.rest.unwrap_or_default())
     }
 
     /// The form of the calls.

@@ -20,6 +20,7 @@ use circulant::plan::registry::Algorithm;
 use circulant::{Communicator, World};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+use std::time::Duration;
 
 /// What a run of the benchmark is made of.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) memory: MemoryKind,
     /// What is read between repetitions.
     pub(crate) cold: Option<Cold>,
+    /// How long every rank does nothing between repetitions.
+    pub(crate) rest: Duration,
     pub(crate) mode: Mode,
     pub(crate) in_place: bool,
     pub(crate) kind: Type,
@@ -244,6 +247,7 @@ fn timed(
     let mut mine = vec![[0u64; 2]; reps];
     for slot in &mut mine {
         lab.cold.iter().for_each(Cold::sweep);
+        std::thread::sleep(lab.rest);
         lab.comm.barrier()?;
         let start = now();
         run()?;

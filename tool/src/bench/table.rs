@@ -207,6 +207,8 @@ pub(crate) struct Setting {
     pub(crate) memory: &'static str,
     /// Read by each rank before each repetition, so that buffers are cold; 0 when they are warm.
     pub(crate) cold_bytes: u64,
+    /// For which each rank does nothing before each repetition.
+    pub(crate) rest_seconds: f64,
     pub(crate) mode: &'static str,
     pub(crate) in_place: bool,
     #[serde(rename = "type")]
@@ -246,7 +248,7 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
     let wire =
         circulant::measure::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let mut text = format!(
-        "\n{} on {}, provider {}, launcher {}, {} memory{}, {} calls{}\n",
+        "\n{} on {}, provider {}, launcher {}, {} memory{}, {} calls{}{}\n",
         crate::units::plural(s.p as u64, "rank"),
         crate::units::plural(u64::from(s.nodes), "node"),
         s.provider,
@@ -255,6 +257,11 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
         if s.cold_bytes > 0 { format!(", cold ({} read before)", size(s.cold_bytes)) } else { String::new() },
         s.mode,
         if s.in_place { ", in place" } else { "" },
+        if s.rest_seconds > 0.0 {
+            format!(", each after a rest of {} s", s.rest_seconds)
+        } else {
+            String::new()
+        },
     );
     let mut used: Vec<&Operation> = Vec::new();
     for op in rows.iter().filter_map(|row| Operation::find(row.op)) {

@@ -12,6 +12,7 @@ use circulant::measure::{self, Wire};
 use circulant::ops::{Op, Type, reducer};
 use circulant::plan::registry::Algorithm;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
 
 /// A choice that is not slower than the fastest by more than this is a good one.
 const GOOD: f64 = 1.10;
@@ -43,6 +44,7 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
         time: args.time,
         memory: MemoryKind::Arena,
         cold: None,
+        rest: Duration::ZERO,
         mode: Mode::Blocking,
         in_place: false,
         kind: Type::F64,
